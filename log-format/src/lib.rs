@@ -1,0 +1,25 @@
+//! The profiler's logs, version 1: names of folders and files, columns, encoding and decoding.
+//!
+//! This crate is the one place where the format stands. The agent writes through it, the analyzer
+//! reads through it, and `docs/log-format.md` explains it to everybody else. It also holds the
+//! vocabulary that both ends share: [`Histogram`](histogram::Histogram) and
+//! [`Pattern`](pattern::Pattern).
+//!
+//! ```text
+//! logs/<run>/run.json                    what was profiled, and with which options
+//! logs/<run>/20261120T14Z.calls.csv      one file per hour (UTC) and table
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod histogram;
+pub mod names;
+pub mod pattern;
+pub mod reader;
+pub mod rows;
+pub mod run;
+pub mod units;
+pub mod writer;
+
+/// Version of the format that this crate writes and the newest that it reads. It rises only when
+/// the meaning of something that was there before changes; new columns and files do not raise it.
+pub const FORMAT_VERSION: u32 = 1;

@@ -1,0 +1,213 @@
+//! Names of runs, hours and files in a log folder.
+//!
+//! ```text
+//! <run>  = 20261120T145418Z-web07-4242      start in UTC, host, pid; "-2", "-3" on collision
+//! <file> = 20261120T14Z.calls.csv           hour in UTC, table
+//! ```
+
+use std::fmt;
+use std::str::FromStr;
+
+use time::{Date, Month, OffsetDateTime, Time};
+
+/// Name of the file that describes a run.
+pub const RUN_JSON: &str = "run.json";
+
+const NS_PER_HOUR: u64 = 3_600_000_000_000;
+const NS_PER_S: u64 = 1_000_000_000;
+
+/// One of the tables of a run; each has a file an hour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Table {
+    /// `methods.csv`: names of method ids.
+    Methods,
+    /// `threads.csv`: names of thread ids.
+    Threads,
+    /// `stacks.csv`: call paths.
+    Stacks,
+    /// `calls.csv`: calls at or over the threshold.
+    Calls,
+    /// `stats.csv`: exact totals of all calls, by method and interval.
+    Stats,
+    /// `counters.csv`: what the agent did and lost.
+    Counters,
+}
+
+impl Table {
+    /// All tables, names before the rows that use them.
+    pub const ALL: [Self; 6] =
+        [Self::Methods, Self::Threads, Self::Stacks, Self::Calls, Self::Stats, Self::Counters];
+
+    /// The table's name in file names.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Methods => "methods",
+            Self::Threads => "threads",
+            Self::Stacks => "stacks",
+            Self::Calls => "calls",
+            Self::Stats => "stats",
+            Self::Counters => "counters",
+        }
+    }
+}
+
+/// An hour of UTC, counted from the start of 1970. Its text form is `20261120T14Z`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Hour(u32);
+
+impl Hour {
+    /// The hour that holds a moment in unix nanoseconds.
+    #[must_use]
+    pub fn of_unix_ns(unix_ns: u64) -> Self {
+        // A u64 of nanoseconds ends in the year 2554: 5,124,095 hours.
+        Self(u32::try_from(unix_ns / NS_PER_HOUR).unwrap_or(u32::MAX))
+    }
+
+    /// The hour's first moment, in unix nanoseconds.
+    #[must_use]
+    pub fn start_unix_ns(self) -> u64 {
+        u64::from(self.0).saturating_mul(NS_PER_HOUR)
+    }
+
+    /// Name of this hour's file of `table`.
+    #[must_use]
+    pub fn file_name(self, table: Table) -> String {
+        format!("{self}.{}.csv", table.name())
+    }
+}
+
+impl fmt::Display for Hour {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let t = utc(self.start_unix_ns());
+        write!(f, "{:04}{:02}{:02}T{:02}Z", t.year(), u8::from(t.month()), t.day(), t.hour())
+    }
+}
+
+impl FromStr for Hour {
+    type Err = NotAnHour;
+
+    fn from_str(text: &str) -> Result<Self, NotAnHour> {
+        parse_hour(text).ok_or(NotAnHour)
+    }
+}
+
+/// The text is not an hour like `20261120T14Z`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotAnHour;
+
+impl fmt::Display for NotAnHour {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not an hour like 20261120T14Z")
+    }
+}
+
+impl std::error::Error for NotAnHour {}
+
+fn parse_hour(text: &str) -> Option<Hour> {
+    let digits = |range: std::ops::Range<usize>| {
+        let part = text.get(range)?;
+        part.bytes().all(|b| b.is_ascii_digit()).then(|| part.parse::<u16>().ok())?
+    };
+    if text.len() != 12 || text.get(8..9) != Some("T") || text.get(11..12) != Some("Z") {
+        return None;
+    }
+    let month = Month::try_from(u8::try_from(digits(4..6)?).ok()?).ok()?;
+    let date = Date::from_calendar_date(
+        i32::from(digits(0..4)?),
+        month,
+        u8::try_from(digits(6..8)?).ok()?,
+    );
+    let time = Time::from_hms(u8::try_from(digits(9..11)?).ok()?, 0, 0).ok()?;
+    let seconds = date.ok()?.with_time(time).assume_utc().unix_timestamp();
+    Some(Hour(u32::try_from(seconds / 3600).ok()?))
+}
+
+/// Splits a file name into hour and table, or `None` if it is no file of a run's tables.
+#[must_use]
+pub fn parse_file_name(name: &str) -> Option<(Hour, Table)> {
+    let (hour, rest) = name.split_once('.')?;
+    let table = rest.strip_suffix(".csv")?;
+    let table = Table::ALL.into_iter().find(|t| t.name() == table)?;
+    Some((hour.parse().ok()?, table))
+}
+
+/// Name of a run's folder. `attempt` counts from 1 and tells apart runs that would have the same
+/// name. Bytes of `host` that do not belong in a file name become `_`.
+#[must_use]
+pub fn run_name(start_unix_ns: u64, host: &str, pid: u32, attempt: u32) -> String {
+    let t = utc(start_unix_ns);
+    let host: String = host
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || c == '.' || c == '-' { c } else { '_' })
+        .collect();
+    let suffix = if attempt > 1 { format!("-{attempt}") } else { String::new() };
+    format!(
+        "{:04}{:02}{:02}T{:02}{:02}{:02}Z-{host}-{pid}{suffix}",
+        t.year(),
+        u8::from(t.month()),
+        t.day(),
+        t.hour(),
+        t.minute(),
+        t.second(),
+    )
+}
+
+/// A moment in unix nanoseconds as `2026-11-20T14:54:18Z`.
+#[must_use]
+pub fn utc_text(unix_ns: u64) -> String {
+    let t = utc(unix_ns);
+    format!(
+        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z",
+        t.year(),
+        u8::from(t.month()),
+        t.day(),
+        t.hour(),
+        t.minute(),
+        t.second(),
+    )
+}
+
+fn utc(unix_ns: u64) -> OffsetDateTime {
+    i64::try_from(unix_ns / NS_PER_S)
+        .ok()
+        .and_then(|s| OffsetDateTime::from_unix_timestamp(s).ok())
+        .unwrap_or(OffsetDateTime::UNIX_EPOCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 2026-11-20T14:54:18Z, from `date -u -d @1795186458`.
+    const NS: u64 = 1_795_186_458 * NS_PER_S;
+
+    #[test]
+    fn names_of_runs_hours_and_files() {
+        assert_eq!(run_name(NS, "web07", 4242, 1), "20261120T145418Z-web07-4242");
+        assert_eq!(run_name(NS, "a/b c", 1, 2), "20261120T145418Z-a_b_c-1-2");
+        assert_eq!(Hour::of_unix_ns(NS).file_name(Table::Calls), "20261120T14Z.calls.csv");
+        assert_eq!(utc_text(NS), "2026-11-20T14:54:18Z");
+    }
+
+    #[test]
+    fn file_names_are_read_back() {
+        let hour = Hour::of_unix_ns(NS);
+        for table in Table::ALL {
+            assert_eq!(parse_file_name(&hour.file_name(table)), Some((hour, table)));
+        }
+        for other in [
+            "run.json",
+            "20261120T14Z.calls.csv.gz",
+            "20261120T14Z.future.csv",
+            "20261120T24Z.calls.csv",
+            "20261320T14Z.calls.csv",
+            "+0261120T14Z.calls.csv",
+            "20261120T14.calls.csv",
+            "2026112éT14Z.calls.csv",
+            "calls.csv",
+        ] {
+            assert_eq!(parse_file_name(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! Patterns that name classes and methods, as options and reports take them.
+//!
+//! | pattern | names |
+//! | --- | --- |
+//! | `com.shop` | every class in the package and below it, the class of that name and its nested classes |
+//! | `com.shop.Order.pay` | the methods `pay` of that class |
+//! | `com.shop.*Dao` | by glob: `*` stands for anything within one name, `**` for anything with dots too |
+//! | `**.get*` | a glob is held against the class's name, then against `class.method` |
+//!
+//! A pattern without a star ends on a name's boundary: `com.shop` does not name `com.shopping.X`.
+//! Class names may be given in either form, `com.shop.Order` or `com/shop/Order`.
+
+use std::fmt;
+
+/// One pattern; see the module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    text: String,
+    /// `None` for a pattern without stars.
+    glob: Option<Vec<Token>>,
+}
+
+/// What is known of a class's methods from the class's name alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClassMatch {
+    /// No method of the class is named.
+    None,
+    /// It depends on the method's name.
+    SomeMethods,
+    /// Every method of the class is named.
+    AllMethods,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Token {
+    Char(char),
+    /// `*`: any characters but a dot.
+    Star,
+    /// `**`: any characters.
+    DoubleStar,
+}
+
+impl Pattern {
+    /// Reads a pattern.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong with `text`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let dotted = text.replace('/', ".");
+        // "com.shop." is how a prefix is written elsewhere; it means the same.
+        let name = dotted.strip_suffix('.').unwrap_or(&dotted);
+        let unusable =
+            |c: char| c.is_whitespace() || c.is_control() || matches!(c, ';' | '[' | ',');
+        if name.is_empty() || name.split('.').any(str::is_empty) || name.contains(unusable) {
+            return Err(format!(
+                "'{text}' is not a pattern like com.shop, com.shop.*Dao or com.shop.Order.pay"
+            ));
+        }
+        let glob = name.contains('*').then(|| tokens(name));
+        Ok(Self { text: name.to_owned(), glob })
+    }
+
+    /// The pattern as it was given, in dotted form.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// What the pattern says of a class.
+    #[must_use]
+    pub fn class(&self, class: &str) -> ClassMatch {
+        let Some(glob) = &self.glob else {
+            return match rest_after(&self.text, class) {
+                Rest::PatternIsPrefix => ClassMatch::AllMethods,
+                Rest::Method(_) => ClassMatch::SomeMethods,
+                Rest::Different => ClassMatch::None,
+            };
+        };
+        let mut matcher = Matcher::new(glob);
+        matcher.feed(class);
+        if matcher.accepts() {
+            return ClassMatch::AllMethods;
+        }
+        matcher.feed(".");
+        if matcher.is_alive() { ClassMatch::SomeMethods } else { ClassMatch::None }
+    }
+
+    /// Whether the pattern names this method of this class.
+    #[must_use]
+    pub fn method(&self, class: &str, method: &str) -> bool {
+        let Some(glob) = &self.glob else {
+            return match rest_after(&self.text, class) {
+                Rest::PatternIsPrefix => true,
+                Rest::Method(name) => name == method,
+                Rest::Different => false,
+            };
+        };
+        let mut matcher = Matcher::new(glob);
+        matcher.feed(class);
+        if matcher.accepts() {
+            return true;
+        }
+        matcher.feed(".");
+        matcher.feed(method);
+        matcher.accepts()
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// How a pattern without stars relates to a class's name.
+enum Rest<'p> {
+    /// The pattern is the class, an enclosing class or a package above it.
+    PatternIsPrefix,
+    /// The pattern is the class's name and one more name.
+    Method(&'p str),
+    Different,
+}
+
+fn rest_after<'p>(pattern: &'p str, class: &str) -> Rest<'p> {
+    let mut rest = pattern;
+    for c in class.chars() {
+        let c = if c == '/' { '.' } else { c };
+        match rest.strip_prefix(c) {
+            Some(shorter) => rest = shorter,
+            None if rest.is_empty() && matches!(c, '.' | '$') => return Rest::PatternIsPrefix,
+            None => return Rest::Different,
+        }
+    }
+    match rest.strip_prefix('.') {
+        _ if rest.is_empty() => Rest::PatternIsPrefix,
+        Some(method) if !method.contains('.') => Rest::Method(method),
+        _ => Rest::Different,
+    }
+}
+
+fn tokens(text: &str) -> Vec<Token> {
+    let mut tokens = Vec::with_capacity(text.len());
+    for c in text.chars() {
+        match (c, tokens.last_mut()) {
+            ('*', Some(last @ (Token::Star | Token::DoubleStar))) => *last = Token::DoubleStar,
+            ('*', _) => tokens.push(Token::Star),
+            _ => tokens.push(Token::Char(c)),
+        }
+    }
+    tokens
+}
+
+/// Steps through all ways to match at once, so that no pattern takes more than
+/// `tokens * characters` steps.
+struct Matcher<'g> {
+    tokens: &'g [Token],
+    /// `states[i]`: the first `i` tokens match all that was fed.
+    states: Vec<bool>,
+    next: Vec<bool>,
+}
+
+impl<'g> Matcher<'g> {
+    fn new(tokens: &'g [Token]) -> Self {
+        let states: Vec<bool> = std::iter::once(true).chain(tokens.iter().map(|_| false)).collect();
+        let mut matcher = Self { tokens, next: states.clone(), states };
+        matcher.skip_stars();
+        matcher
+    }
+
+    /// A star may stand for nothing: the state before it leads to the one after it.
+    fn skip_stars(&mut self) {
+        let mut skipped = false;
+        let tokens = self.tokens.iter().map(Some).chain([None]);
+        for (state, token) in self.states.iter_mut().zip(tokens) {
+            *state |= skipped;
+            skipped = *state && matches!(token, Some(Token::Star | Token::DoubleStar));
+        }
+    }
+
+    fn feed(&mut self, text: &str) {
+        for c in text.chars() {
+            let c = if c == '/' { '.' } else { c };
+            // A character token hands its state on, a star keeps it.
+            let mut handed_on = false;
+            let tokens = self.tokens.iter().map(Some).chain([None]);
+            for ((state, next), token) in self.states.iter().zip(&mut self.next).zip(tokens) {
+                let stays = match token {
+                    Some(Token::DoubleStar) => *state,
+                    Some(Token::Star) => *state && c != '.',
+                    Some(Token::Char(_)) | None => false,
+                };
+                *next = stays || handed_on;
+                handed_on = *state && token == Some(&Token::Char(c));
+            }
+            std::mem::swap(&mut self.states, &mut self.next);
+            self.skip_stars();
+        }
+    }
+
+    fn accepts(&self) -> bool {
+        self.states.last().copied().unwrap_or(false)
+    }
+
+    fn is_alive(&self) -> bool {
+        self.states.contains(&true)
+    }
+}
+
+/// Includes and excludes together. Exclude wins; no include names everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// What to take.
+    pub include: Vec<Pattern>,
+    /// What to leave out of it.
+    pub exclude: Vec<Pattern>,
+}
+
+impl Filter {
+    /// What the filter says of a class.
+    #[must_use]
+    pub fn class(&self, class: &str) -> ClassMatch {
+        let mut verdict =
+            if self.include.is_empty() { ClassMatch::AllMethods } else { ClassMatch::None };
+        for pattern in &self.include {
+            match pattern.class(class) {
+                ClassMatch::AllMethods => {
+                    verdict = ClassMatch::AllMethods;
+                    break;
+                }
+                ClassMatch::SomeMethods => verdict = ClassMatch::SomeMethods,
+                ClassMatch::None => {}
+            }
+        }
+        if verdict == ClassMatch::None {
+            return verdict;
+        }
+        for pattern in &self.exclude {
+            match pattern.class(class) {
+                ClassMatch::AllMethods => return ClassMatch::None,
+                ClassMatch::SomeMethods => verdict = ClassMatch::SomeMethods,
+                ClassMatch::None => {}
+            }
+        }
+        verdict
+    }
+
+    /// Whether the filter takes this method of this class.
+    #[must_use]
+    pub fn method(&self, class: &str, method: &str) -> bool {
+        let names = |p: &Pattern| p.method(class, method);
+        (self.include.is_empty() || self.include.iter().any(names))
+            && !self.exclude.iter().any(names)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pattern(text: &str) -> Pattern {
+        Pattern::parse(text).unwrap()
+    }
+
+    #[test]
+    fn a_prefix_ends_on_a_boundary() {
+        let p = pattern("com.shop");
+        for class in ["com.shop.Order", "com/shop/cart/Cart", "com.shop", "com.shop$Inner"] {
+            assert_eq!(p.class(class), ClassMatch::AllMethods, "{class}");
+        }
+        for class in ["com.shopping.X", "org.com.shop.X", "com.sho"] {
+            assert_eq!(p.class(class), ClassMatch::None, "{class}");
+        }
+        assert_eq!(pattern("com.shop.").class("com.shop.Order"), ClassMatch::AllMethods);
+    }
+
+    #[test]
+    fn a_prefix_may_end_in_a_method() {
+        let p = pattern("com.shop.Order.pay");
+        assert_eq!(p.class("com/shop/Order"), ClassMatch::SomeMethods);
+        assert!(p.method("com/shop/Order", "pay"));
+        assert!(!p.method("com/shop/Order", "payAll"));
+        assert!(!p.method("com/shop/Order$Line", "pay"));
+        assert!(pattern("com.shop.Order.<init>").method("com.shop.Order", "<init>"));
+        assert_eq!(p.class("com/shop"), ClassMatch::None);
+    }
+
+    #[test]
+    fn stars_match_within_a_name_and_double_stars_across() {
+        for (text, class, expected) in [
+            ("com.shop.*Dao", "com.shop.OrderDao", ClassMatch::AllMethods),
+            ("com.shop.*Dao", "com.shop.sub.OrderDao", ClassMatch::None),
+            ("com.shop.**Dao", "com.shop.sub.OrderDao", ClassMatch::AllMethods),
+            ("com.*.Order", "com.shop.Order", ClassMatch::AllMethods),
+            ("com.*.Order", "com.a.b.Order", ClassMatch::None),
+            ("**", "a.b.C", ClassMatch::AllMethods),
+            ("***", "a.b.C", ClassMatch::AllMethods),
+            ("*", "C", ClassMatch::AllMethods),
+            ("*", "a.C", ClassMatch::None),
+            ("*.*", "a.C", ClassMatch::AllMethods),
+            ("com.shop.*Dao.find*", "com.shop.OrderDao", ClassMatch::SomeMethods),
+            ("com.shop.*Dao.find*", "com.shop.Order", ClassMatch::None),
+            ("*a*a*a*a*a*a*b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", ClassMatch::None),
+        ] {
+            assert_eq!(pattern(text).class(class), expected, "{text} on {class}");
+        }
+        let p = pattern("com.shop.*Dao.find*");
+        assert!(p.method("com/shop/OrderDao", "findAll"));
+        assert!(!p.method("com/shop/OrderDao", "store"));
+        assert!(pattern("**.get*").method("a.b.C", "getName"));
+        assert!(!pattern("**.get*").method("a.b.C", "name"));
+    }
+
+    #[test]
+    fn exclude_wins_and_no_include_names_everything() {
+        let filter = |include: &[&str], exclude: &[&str]| Filter {
+            include: include.iter().map(|p| pattern(p)).collect(),
+            exclude: exclude.iter().map(|p| pattern(p)).collect(),
+        };
+        let f = filter(&["com.shop"], &["com.shop.util", "com.shop.Order.toString"]);
+        assert_eq!(f.class("com.shop.cart.Cart"), ClassMatch::AllMethods);
+        assert_eq!(f.class("com.shop.util.Text"), ClassMatch::None);
+        assert_eq!(f.class("com.shop.Order"), ClassMatch::SomeMethods);
+        assert!(f.method("com.shop.Order", "pay"));
+        assert!(!f.method("com.shop.Order", "toString"));
+        assert_eq!(f.class("org.x.Y"), ClassMatch::None);
+        assert_eq!(filter(&[], &[]).class("org.x.Y"), ClassMatch::AllMethods);
+        assert!(filter(&[], &[]).method("org.x.Y", "z"));
+    }
+
+    #[test]
+    fn what_is_no_pattern_is_refused_with_its_text() {
+        for text in ["", ".", "com..shop", ".com", "com shop", "com.shop;", "a,b", "[I"] {
+            let error = Pattern::parse(text).unwrap_err();
+            assert!(error.starts_with(&format!("'{text}' is not a pattern")), "{error}");
+        }
+    }
+}

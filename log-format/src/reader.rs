@@ -1,0 +1,279 @@
+//! Reads a table line by line, whatever is in the file.
+//!
+//! Columns are found by name; columns that nobody knows are passed over. A line that is no row is an
+//! [`BadLine`] with its number, and reading goes on with the next line. A last line without its end is
+//! torn (the agent is still writing, or was killed): it is not read, only counted.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::marker::PhantomData;
+use std::path::Path;
+
+use csv::StringRecord;
+
+use crate::rows::Row;
+
+/// A line longer than this is rubbish: the longest that the agent writes is a method whose names
+/// are as long as a class file allows (three of 65,535 bytes, quoted).
+const MAX_LINE: u64 = 1 << 20;
+
+/// A line that holds no row of its table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadLine {
+    /// Number of the line, from 1.
+    pub line: u64,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+impl fmt::Display for BadLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.line, self.reason)
+    }
+}
+
+impl std::error::Error for BadLine {}
+
+/// What the next line was.
+#[derive(Debug)]
+pub enum Line<R> {
+    /// A row.
+    Row(R),
+    /// No row.
+    Bad(BadLine),
+}
+
+/// Reads the rows of one file.
+pub struct TableReader<R, I> {
+    input: I,
+    header: StringRecord,
+    line: Vec<u8>,
+    fields: Fields,
+    number: u64,
+    torn: bool,
+    row: PhantomData<R>,
+}
+
+impl<R: Row> TableReader<R, BufReader<File>> {
+    /// Opens a file and reads its header.
+    ///
+    /// # Errors
+    /// The file cannot be opened or read.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        Self::new(BufReader::with_capacity(1 << 16, File::open(path)?))
+    }
+}
+
+impl<R: Row, I: BufRead> TableReader<R, I> {
+    /// Starts on `input`, whose first line is the header. An input without a whole first line is a
+    /// table without rows.
+    ///
+    /// # Errors
+    /// The input cannot be read.
+    pub fn new(input: I) -> io::Result<Self> {
+        let mut reader = Self {
+            input,
+            header: StringRecord::new(),
+            line: Vec::new(),
+            fields: Fields::new(),
+            number: 0,
+            torn: false,
+            row: PhantomData,
+        };
+        if reader.read_line()? == LineEnd::Whole {
+            let header = reader.fields.split(&reader.line).unwrap_or_default();
+            reader.header = header;
+        }
+        Ok(reader)
+    }
+
+    /// The columns of [`Row::COLUMNS`] that the file's header does not have.
+    #[must_use]
+    pub fn missing_columns(&self) -> Vec<&'static str> {
+        R::COLUMNS.iter().copied().filter(|c| !self.header.iter().any(|h| h == *c)).collect()
+    }
+
+    /// Whether the file ended within a line.
+    #[must_use]
+    pub fn is_torn(&self) -> bool {
+        self.torn
+    }
+
+    /// Reads the next line; `None` at the end of what is there.
+    ///
+    /// # Errors
+    /// The input cannot be read.
+    pub fn next_line(&mut self) -> io::Result<Option<Line<R>>> {
+        match self.read_line()? {
+            LineEnd::EndOfFile => return Ok(None),
+            LineEnd::TooLong => return Ok(Some(Line::Bad(self.bad("longer than any row")))),
+            LineEnd::Whole => {}
+        }
+        let record = match self.fields.split(&self.line) {
+            Ok(record) => record,
+            Err(reason) => return Ok(Some(Line::Bad(self.bad(reason)))),
+        };
+        if record.len() != self.header.len() {
+            let reason =
+                format!("{} fields where the header has {}", record.len(), self.header.len());
+            return Ok(Some(Line::Bad(self.bad(&reason))));
+        }
+        Ok(Some(match record.deserialize(Some(&self.header)) {
+            Ok(row) => Line::Row(row),
+            Err(error) => Line::Bad(self.bad(&plain(&error))),
+        }))
+    }
+
+    fn bad(&self, reason: &str) -> BadLine {
+        BadLine { line: self.number, reason: reason.to_owned() }
+    }
+
+    fn read_line(&mut self) -> io::Result<LineEnd> {
+        self.line.clear();
+        self.number += 1;
+        let read = self.input.by_ref().take(MAX_LINE).read_until(b'\n', &mut self.line)?;
+        if self.line.last() == Some(&b'\n') {
+            self.line.pop();
+            return Ok(LineEnd::Whole);
+        }
+        if u64::try_from(read).unwrap_or(u64::MAX) < MAX_LINE {
+            self.torn |= read > 0;
+            return Ok(LineEnd::EndOfFile);
+        }
+        // Pass over the rest of it.
+        loop {
+            self.line.clear();
+            let read = self.input.by_ref().take(MAX_LINE).read_until(b'\n', &mut self.line)?;
+            if read == 0 {
+                self.torn = true;
+                return Ok(LineEnd::EndOfFile);
+            }
+            if self.line.last() == Some(&b'\n') {
+                return Ok(LineEnd::TooLong);
+            }
+        }
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum LineEnd {
+    Whole,
+    TooLong,
+    EndOfFile,
+}
+
+/// Splits a line into fields.
+struct Fields {
+    parser: csv_core::Reader,
+    /// Unquoted text of all fields, and where each ends.
+    text: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Fields {
+    fn new() -> Self {
+        Self { parser: csv_core::Reader::new(), text: Vec::new(), ends: Vec::new() }
+    }
+
+    fn split(&mut self, line: &[u8]) -> Result<StringRecord, &'static str> {
+        self.parser.reset();
+        // Unquoting never lengthens, and a line has at most one field more than it has bytes.
+        self.text.resize(line.len() + 1, 0);
+        self.ends.resize(line.len() + 2, 0);
+        let (_, _, written, fields) = self.parser.read_record(line, &mut self.text, &mut self.ends);
+        // The end of input ends the last field and the record.
+        let rest = self.text.get_mut(written..).unwrap_or_default();
+        let (_, _, _, more) =
+            self.parser.read_record(&[], rest, self.ends.get_mut(fields..).unwrap_or_default());
+        let mut record = StringRecord::new();
+        let mut start = 0;
+        for end in self.ends.iter().take(fields + more) {
+            let bytes = self.text.get(start..*end).ok_or("not CSV")?;
+            record.push_field(std::str::from_utf8(bytes).map_err(|_| "not UTF-8")?);
+            start = *end;
+        }
+        Ok(record)
+    }
+}
+
+/// The csv crate's error without the position that it does not know.
+fn plain(error: &csv::Error) -> String {
+    match error.kind() {
+        csv::ErrorKind::Deserialize { err, .. } => err.to_string(),
+        _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows::{CallRow, Exit, MethodRow, StackRow};
+    use crate::writer::{write_header, write_rows};
+
+    fn read<R: Row>(text: &[u8]) -> (Vec<R>, Vec<BadLine>, bool) {
+        let mut reader = TableReader::<R, _>::new(text).unwrap();
+        let (mut rows, mut bad) = (Vec::new(), Vec::new());
+        while let Some(line) = reader.next_line().unwrap() {
+            match line {
+                Line::Row(row) => rows.push(row),
+                Line::Bad(line) => bad.push(line),
+            }
+        }
+        (rows, bad, reader.is_torn())
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let row = |class: &str| MethodRow {
+            id: 7,
+            loader: "app".into(),
+            class: class.into(),
+            method: "a,\"b\"".into(),
+            descriptor: "(I)V".into(),
+            source: String::new(),
+            line: 12,
+        };
+        let rows = vec![row("plain.Class"), row("\"quoted"), row("with,comma"), row("Größe")];
+        let mut text = Vec::new();
+        write_header::<MethodRow>(&mut text);
+        write_rows(&mut text, &rows).unwrap();
+        assert_eq!(read::<MethodRow>(&text), (rows, vec![], false));
+    }
+
+    #[test]
+    fn columns_are_found_by_name_and_unknown_ones_passed_over() {
+        let (rows, bad, _) = read::<StackRow>(b"method,weather,id,parent\n3,rainy,1,2\n");
+        assert_eq!((rows, bad), (vec![StackRow { id: 1, parent: 2, method: 3 }], vec![]));
+        let reader = TableReader::<StackRow, _>::new(&b"id,method\n"[..]).unwrap();
+        assert_eq!(reader.missing_columns(), ["parent"]);
+    }
+
+    #[test]
+    fn a_torn_last_line_is_not_a_row() {
+        let (rows, bad, torn) = read::<StackRow>(b"id,parent,method\n1,0,3\n2,1,44");
+        assert_eq!((rows.len(), bad.len(), torn), (1, 0, true));
+        for empty in [&b""[..], b"id,par"] {
+            let (rows, bad, torn) = read::<StackRow>(empty);
+            assert_eq!((rows.len(), bad.len(), torn), (0, 0, !empty.is_empty()));
+        }
+    }
+
+    #[test]
+    fn bad_lines_are_numbered_and_passed_over() {
+        let mut text = b"start_ns,thread,stack,method,total_ns,self_ns,exit\n".to_vec();
+        text.extend_from_slice(b"1,1,1,1,5,5,return\n");
+        text.extend_from_slice(b"rubbish\n");
+        text.extend_from_slice(b"\"rubbish that opens a quote\n");
+        text.extend_from_slice(b"1,1,1,1,5,-5,return\n");
+        text.extend_from_slice(b"1,1,1,1,5,5,left\n");
+        text.extend_from_slice(b"\xff\xfe,1,1,1,5,5,return\n");
+        text.extend_from_slice(b"\n");
+        text.extend(std::iter::repeat_n(b'x', 3 << 20));
+        text.extend_from_slice(b"\n2,1,1,1,5,5,throw\n");
+        let (rows, bad, torn) = read::<CallRow>(&text);
+        assert_eq!(rows.iter().map(|r| r.exit).collect::<Vec<_>>(), [Exit::Return, Exit::Throw]);
+        assert_eq!(bad.iter().map(|b| b.line).collect::<Vec<_>>(), [3, 4, 5, 6, 7, 8, 9]);
+        assert!(!torn);
+    }
+}

@@ -1,0 +1,198 @@
+//! One row type per table. The names of the fields are the columns, in this order; the doc of a
+//! field is its meaning. Times are nanoseconds, moments are unix nanoseconds; ids count from 1 and
+//! hold for the run.
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::histogram::Histogram;
+use crate::names::Table;
+
+/// A row of one of the tables.
+pub trait Row: Serialize + DeserializeOwned {
+    /// The table that the row belongs to.
+    const TABLE: Table;
+    /// The columns, in order: the file's header line.
+    const COLUMNS: &'static [&'static str];
+}
+
+/// Declares a row type, so that its fields and its header cannot differ.
+macro_rules! row {
+    (
+        $(#[$doc:meta])*
+        $name:ident in $table:ident {
+            $($(#[$field_doc:meta])* $field:ident: $type:ty,)*
+        }
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        pub struct $name {
+            $($(#[$field_doc])* pub $field: $type,)*
+        }
+
+        impl Row for $name {
+            const TABLE: Table = Table::$table;
+            const COLUMNS: &'static [&'static str] = &[$(stringify!($field)),*];
+        }
+    };
+}
+
+row! {
+    /// Names a method.
+    MethodRow in Methods {
+        /// Method id.
+        id: u32,
+        /// The class loader: `boot`, `platform`, `app`, or its class and a number.
+        loader: String,
+        /// Class name with dots.
+        class: String,
+        /// Method name; a constructor is `<init>`.
+        method: String,
+        /// Descriptor as in the class file, `(I)V`.
+        descriptor: String,
+        /// Source file as the class file names it, or empty.
+        source: String,
+        /// First line of the method's code, or 0.
+        line: u32,
+    }
+}
+
+row! {
+    /// Names a thread. Only threads that have a record are written.
+    ThreadRow in Threads {
+        /// Thread id of the run.
+        id: u32,
+        /// `Thread.getId()`, or 0 if unknown.
+        java_id: u64,
+        /// The kernel's thread id, or 0 for a virtual thread.
+        os_id: u32,
+        /// The thread's name when this row was written.
+        name: String,
+        /// `platform` or `virtual`.
+        kind: String,
+    }
+}
+
+row! {
+    /// A call path: a chain of instrumented frames.
+    StackRow in Stacks {
+        /// Call path id.
+        id: u32,
+        /// Call path of the caller, 0 for a root.
+        parent: u32,
+        /// The method called last on this path; 0 stands for every path that was not kept because
+        /// there were too many or because it was too deep.
+        method: u32,
+    }
+}
+
+row! {
+    /// A call at or over the threshold.
+    CallRow in Calls {
+        /// When the call began.
+        start_ns: u64,
+        /// Thread id.
+        thread: u32,
+        /// Call path, which ends in this method.
+        stack: u32,
+        /// Method id.
+        method: u32,
+        /// Duration; up to the moment of writing for an open call.
+        total_ns: u64,
+        /// Duration less the time in instrumented callees.
+        self_ns: u64,
+        /// How the call ended.
+        exit: Exit,
+    }
+}
+
+row! {
+    /// Exact totals of all calls of a method that ended in an interval.
+    StatsRow in Stats {
+        /// When the interval began.
+        start_ns: u64,
+        /// Method id.
+        method: u32,
+        /// Calls that ended.
+        calls: u64,
+        /// Those of them that ended with an exception.
+        throws: u64,
+        /// Time in the method and its callees; of a recursion only the outermost call counts.
+        total_ns: u64,
+        /// Time in the method itself.
+        self_ns: u64,
+        /// The longest call.
+        max_ns: u64,
+        /// Durations of all calls.
+        hist: Histogram,
+    }
+}
+
+row! {
+    /// What the agent did, lost or changed in an interval.
+    CounterRow in Counters {
+        /// When the interval began.
+        start_ns: u64,
+        /// Which counter; see [`counter`].
+        name: String,
+        /// Its increase in the interval, or for `threshold_ns` the threshold in force.
+        value: u64,
+    }
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Exit {
+    /// It returned.
+    Return,
+    /// An exception left it.
+    Throw,
+    /// It had not ended when recording stopped.
+    Open,
+}
+
+/// Names of counters.
+pub mod counter {
+    /// Records that found their thread's ring full.
+    pub const DROPPED_RECORDS: &str = "dropped_records";
+    /// Calls not counted because memory for totals could not be had.
+    pub const LOST_CALLS: &str = "lost_calls";
+    /// Frames whose end was never seen; see docs/architecture.md.
+    pub const DROPPED_FRAMES: &str = "dropped_frames";
+    /// Classes that got probes.
+    pub const CLASSES: &str = "classes_instrumented";
+    /// Methods that got probes.
+    pub const METHODS: &str = "methods_instrumented";
+    /// Methods that were selected and could not get probes.
+    pub const SKIPPED: &str = "methods_skipped";
+    /// Classes that were selected and could not be read.
+    pub const UNREADABLE: &str = "classes_unreadable";
+    /// Rows written to calls.csv.
+    pub const RECORDS: &str = "records";
+    /// Bytes written to this run.
+    pub const BYTES: &str = "bytes";
+    /// Writes that failed.
+    pub const IO_ERRORS: &str = "io_errors";
+    /// Not an increase: the threshold in force, in nanoseconds.
+    pub const THRESHOLD_NS: &str = "threshold_ns";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The columns as docs/log-format.md promises them.
+    #[test]
+    fn the_columns_of_version_1_stay() {
+        let columns = |c: &[&str]| c.join(",");
+        assert_eq!(columns(MethodRow::COLUMNS), "id,loader,class,method,descriptor,source,line");
+        assert_eq!(columns(ThreadRow::COLUMNS), "id,java_id,os_id,name,kind");
+        assert_eq!(columns(StackRow::COLUMNS), "id,parent,method");
+        assert_eq!(columns(CallRow::COLUMNS), "start_ns,thread,stack,method,total_ns,self_ns,exit");
+        assert_eq!(
+            columns(StatsRow::COLUMNS),
+            "start_ns,method,calls,throws,total_ns,self_ns,max_ns,hist"
+        );
+        assert_eq!(columns(CounterRow::COLUMNS), "start_ns,name,value");
+    }
+}

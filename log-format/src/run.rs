@@ -1,0 +1,109 @@
+//! `run.json`: what was profiled, where, and with which options.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::FORMAT_VERSION;
+use crate::names::RUN_JSON;
+
+/// Contents of `run.json`. Fields that a reader does not know are ignored; those that are missing
+/// take their default, apart from `format_version`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// See [`FORMAT_VERSION`].
+    pub format_version: u32,
+    /// Version of the agent that wrote the run.
+    #[serde(default)]
+    pub agent_version: String,
+    /// The main class or jar.
+    #[serde(default)]
+    pub service: String,
+    /// Name, version and vendor of the JVM.
+    #[serde(default)]
+    pub jvm: String,
+    /// The Java command with its arguments.
+    #[serde(default)]
+    pub command_line: String,
+    /// Host name.
+    #[serde(default)]
+    pub host: String,
+    /// Process id.
+    #[serde(default)]
+    pub pid: u32,
+    /// Control port, if there is one.
+    #[serde(default)]
+    pub port: Option<u16>,
+    /// Start of the run, unix nanoseconds.
+    #[serde(default)]
+    pub start_ns: u64,
+    /// `tsc` or `monotonic`: what the probe reads.
+    #[serde(default)]
+    pub clock: String,
+    /// The options in force.
+    #[serde(default)]
+    pub options: BTreeMap<String, String>,
+}
+
+impl Run {
+    /// Reads the `run.json` of a run's folder.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong: the file cannot be read, is not JSON, or is of a newer
+    /// version.
+    pub fn read(folder: &Path) -> Result<Self, String> {
+        let path = folder.join(RUN_JSON);
+        let text = fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        let run: Self =
+            serde_json::from_slice(&text).map_err(|e| format!("{}: {e}", path.display()))?;
+        if run.format_version > FORMAT_VERSION {
+            return Err(format!(
+                "{}: format version {}, this release reads up to {FORMAT_VERSION}",
+                path.display(),
+                run.format_version,
+            ));
+        }
+        Ok(run)
+    }
+
+    /// The file's contents.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        // A struct of strings and numbers has no way to fail.
+        let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
+        text.push('\n');
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Run, String> {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(RUN_JSON), text).unwrap();
+        Run::read(folder.path())
+    }
+
+    #[test]
+    fn round_trips_and_takes_unknown_and_missing_fields() {
+        let run =
+            Run { format_version: 1, host: "web07".into(), port: Some(50000), ..Run::default() };
+        assert_eq!(read(&run.to_json()), Ok(run));
+        let other = read(r#"{"format_version": 1, "from_the_future": [1, 2]}"#).unwrap();
+        assert_eq!(other, Run { format_version: 1, ..Run::default() });
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_said() {
+        assert!(read("{").unwrap_err().contains("run.json"));
+        assert!(read(r#"{"host": "web07"}"#).unwrap_err().contains("format_version"));
+        let newer = read(r#"{"format_version": 2}"#).unwrap_err();
+        assert!(newer.ends_with("format version 2, this release reads up to 1"), "{newer}");
+        let folder = tempfile::tempdir().unwrap();
+        assert!(Run::read(folder.path()).unwrap_err().contains("run.json"));
+    }
+}

@@ -1,0 +1,55 @@
+//! Durations as people write them in options: `1ms`, `500us`, `2s`.
+
+use std::time::Duration;
+
+/// Reads a whole number with a unit (`ns`, `us`, `ms`, `s`, `m`, `h`), or a bare `0`.
+///
+/// # Errors
+/// A sentence that says what is wrong with `text`.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let bad = || format!("'{text}' is not a duration like 500us, 1ms or 2s");
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at_checked(digits).ok_or_else(bad)?;
+    let number: u64 = number.parse().map_err(|_| bad())?;
+    let ns_per_unit: u64 = match unit {
+        "" if number == 0 => 1,
+        "ns" => 1,
+        "us" | "µs" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        "m" => 60 * 1_000_000_000,
+        "h" => 3_600 * 1_000_000_000,
+        _ => return Err(bad()),
+    };
+    let ns = number.checked_mul(ns_per_unit).ok_or_else(|| format!("'{text}' is too long"))?;
+    Ok(Duration::from_nanos(ns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_with_units() {
+        for (text, ns) in [
+            ("0", 0),
+            ("1ns", 1),
+            ("500us", 500_000),
+            ("1ms", 1_000_000),
+            ("2s", 2_000_000_000),
+            ("1m", 60_000_000_000),
+            ("1h", 3_600_000_000_000),
+        ] {
+            assert_eq!(parse_duration(text), Ok(Duration::from_nanos(ns)), "{text}");
+        }
+    }
+
+    #[test]
+    fn anything_else_is_refused_with_its_text() {
+        for text in ["", "ms", "1", "-1ms", "1.5ms", "1 ms", "1msx", "99999999999999999999ms"] {
+            let error = parse_duration(text).unwrap_err();
+            assert!(error.contains(text), "{error}");
+        }
+        assert_eq!(parse_duration("99999999999h").unwrap_err(), "'99999999999h' is too long");
+    }
+}
