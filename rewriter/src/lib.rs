@@ -1,1 +1,57 @@
-//! todo
+//! Puts probes into class files: class bytes and a selector in, class bytes with probes out.
+//!
+//! Every selected method gets a call of [`probe::START`] at its entry, of [`probe::END`] before each
+//! return and of [`probe::THREW`] when an exception leaves it, so that each call of the method ends
+//! exactly once. The only exception that no bytecode can catch is one out of a constructor's own
+//! `super(...)` call; for it, each handler whose range runs Java code begins with
+//! [`probe::CAUGHT`].
+//!
+//! This is a patcher, not an assembler: the constant pool is copied and appended to, the Code
+//! attributes of the selected methods are rebuilt, and every other byte is copied as it is. No input
+//! makes it panic: a malformed class is an [`Error`], a method that cannot get probes a [`Skip`].
+//!
+//! ```no_run
+//! use rewriter::{ClassInfo, MethodId, MethodInfo, Outcome, Rewriter, Selector};
+//!
+//! /// Numbers all methods.
+//! struct All(u32);
+//!
+//! impl Selector for All {
+//!     fn id(&mut self, _: &ClassInfo<'_>, _: &MethodInfo<'_>) -> Option<MethodId> {
+//!         self.0 += 1;
+//!         MethodId::new(self.0)
+//!     }
+//! }
+//!
+//! let class = std::fs::read("Order.class")?;
+//! if let Outcome::Rewritten(rewritten) = Rewriter::new().rewrite(&class, &mut All(0))? {
+//!     println!("{} methods", rewritten.methods);
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
+
+#[cfg(feature = "cli")]
+pub mod cli;
+mod code;
+mod constant_pool;
+mod constructor;
+mod emit;
+mod error;
+mod instruction;
+mod layout;
+mod mutf8;
+mod opcode;
+pub mod probe;
+mod probe_constants;
+mod reader;
+mod rewrite;
+mod selector;
+mod stack_effect;
+mod stack_map;
+mod tables;
+
+pub use error::{Error, ErrorKind, Skip};
+pub use mutf8::Mutf8;
+pub use rewrite::{Outcome, Rewriter, Rewritten};
+pub use selector::{ClassInfo, MethodId, MethodInfo, Selector};

@@ -1,0 +1,101 @@
+//! Goes through what the command was given: one file, or everything in a folder.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use super::selection::ClassRewriter;
+use super::{Options, Summary, jar};
+
+/// Rewrites what the options say.
+///
+/// # Errors
+/// One line: the input is not there, the output cannot be written, or it lies in the input.
+pub fn rewrite(options: &Options) -> Result<Summary, String> {
+    let Options { input, output, .. } = options;
+    let of = |path: &Path, e: io::Error| format!("{}: {e}", path.display());
+    let metadata = fs::metadata(input).map_err(|e| of(input, e))?;
+    refuse_overlap(input, output)?;
+    let mut classes = ClassRewriter::new(&options.filter, options.skip_accessors);
+    if metadata.is_dir() {
+        folder(&mut classes, input, output)?;
+    } else {
+        file(&mut classes, input, output)?;
+    }
+    Ok(classes.summary)
+}
+
+/// The output must be neither the input nor within it.
+fn refuse_overlap(input: &Path, output: &Path) -> Result<(), String> {
+    let Ok(input) = fs::canonicalize(input) else { return Ok(()) };
+    // The nearest part of the output's path that exists.
+    let existing = output.ancestors().find_map(|path| {
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        fs::canonicalize(path).ok()
+    });
+    match existing {
+        Some(existing) if existing.starts_with(&input) => {
+            Err(format!("{}: the output must not be the input or lie in it", output.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn folder(classes: &mut ClassRewriter<'_>, input: &Path, output: &Path) -> Result<(), String> {
+    fs::create_dir_all(output).map_err(|e| format!("{}: {e}", output.display()))?;
+    let entries = fs::read_dir(input).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+    let mut entries = match entries {
+        Ok(entries) => entries,
+        Err(error) => {
+            classes.unreadable(format!("{}: {error}", input.display()));
+            return Ok(());
+        }
+    };
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        let (from, to) = (entry.path(), output.join(entry.file_name()));
+        // A symbolic link to a folder could lead round in a circle; it stays a link.
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => folder(classes, &from, &to)?,
+            Ok(kind) if kind.is_symlink() && from.is_dir() => link(classes, &from, &to),
+            Ok(_) => file(classes, &from, &to)?,
+            Err(error) => classes.unreadable(format!("{}: {error}", from.display())),
+        }
+    }
+    Ok(())
+}
+
+fn link(classes: &mut ClassRewriter<'_>, from: &Path, to: &Path) {
+    #[cfg(unix)]
+    let made = fs::read_link(from).and_then(|target| std::os::unix::fs::symlink(target, to));
+    #[cfg(not(unix))]
+    let made: io::Result<()> = Err(io::ErrorKind::Unsupported.into());
+    if let Err(error) = made {
+        classes.unreadable(format!("{}: {error}", from.display()));
+    }
+}
+
+fn file(classes: &mut ClassRewriter<'_>, input: &Path, output: &Path) -> Result<(), String> {
+    let place = input.display().to_string();
+    let kind = input.extension().and_then(OsStr::to_str).unwrap_or_default();
+    let is_jar = ["jar", "war", "ear", "jmod", "zip"].contains(&kind);
+    let bytes = match fs::read(input) {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            classes.unreadable(format!("{place}: {error}"));
+            return Ok(());
+        }
+    };
+    let changed = if is_jar {
+        jar::rewrite(classes, &place, &bytes)
+    } else if kind == "class" {
+        classes.class(&place, &bytes)
+    } else {
+        None
+    };
+    // Copied first, so that the permissions come with it.
+    fs::copy(input, output)
+        .and_then(|_| changed.map_or(Ok(()), |bytes| fs::write(output, bytes)))
+        .map_err(|e| format!("{}: {e}", output.display()))
+}

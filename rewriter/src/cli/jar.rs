@@ -1,0 +1,125 @@
+//! Rewrites the classes of a jar.
+//!
+//! Every other entry keeps its place and its compressed bytes: folders, resources, nested jars, the
+//! manifest. Classes under META-INF/versions are classes. Once a class has changed, the jar's
+//! signature no longer holds and its files are left out; a JVM would refuse the classes otherwise.
+
+use std::io::{self, Cursor, Read, Write};
+
+use zip::read::ZipFile;
+use zip::result::ZipResult;
+use zip::{ZipArchive, ZipWriter};
+
+use super::selection::ClassRewriter;
+
+/// Longest class that is read: the length of a class file's attributes is 32 bits, but no JVM takes
+/// one near that. It keeps a broken jar from filling the memory.
+const MAX_CLASS: u64 = 256 << 20;
+
+/// The jar with rewritten classes, or `None` if it stays as it is.
+pub(super) fn rewrite(
+    classes: &mut ClassRewriter<'_>,
+    place: &str,
+    bytes: &[u8],
+) -> Option<Vec<u8>> {
+    match entries(classes, place, bytes) {
+        Ok(changed) => changed,
+        Err(error) => {
+            classes.unreadable(format!("{place}: {error}"));
+            None
+        }
+    }
+}
+
+fn entries(
+    classes: &mut ClassRewriter<'_>,
+    place: &str,
+    bytes: &[u8],
+) -> ZipResult<Option<Vec<u8>>> {
+    let mut archive = ZipArchive::new(Cursor::new(bytes))?;
+    let changed = rewrite_classes(classes, place, &mut archive)?;
+    if changed.iter().all(Option::is_none) {
+        return Ok(None);
+    }
+    let mut writer = ZipWriter::new(Cursor::new(Vec::with_capacity(bytes.len() * 5 / 4)));
+    writer.set_raw_comment(archive.comment().into())?;
+    let mut signatures = Vec::new();
+    for (index, class) in changed.into_iter().enumerate() {
+        let entry = archive.by_index_raw(index)?;
+        match class {
+            _ if is_signature(entry.name_raw()) => signatures.push(name_of(&entry)),
+            Some(class) => {
+                let (name, options) = (name_of(&entry), entry.options());
+                writer.start_file(name, options)?;
+                writer.write_all(&class)?;
+            }
+            None => writer.raw_copy_file(entry)?,
+        }
+    }
+    // An executable jar has a script in front, which offsets in the archive do not count.
+    let script = usize::try_from(archive.offset()).ok().and_then(|end| bytes.get(..end));
+    let mut jar = script.unwrap_or_default().to_vec();
+    jar.append(&mut writer.finish()?.into_inner());
+    let signatures = signatures.into_iter().map(|name| format!("{place}: {name}"));
+    classes.summary.dropped_signatures.extend(signatures);
+    Ok(Some(jar))
+}
+
+/// For each entry its new contents, if it is a class that changes.
+fn rewrite_classes(
+    classes: &mut ClassRewriter<'_>,
+    place: &str,
+    archive: &mut ZipArchive<Cursor<&[u8]>>,
+) -> ZipResult<Vec<Option<Vec<u8>>>> {
+    let mut changed = Vec::with_capacity(archive.len());
+    for index in 0..archive.len() {
+        let name = name_of(&archive.by_index_raw(index)?);
+        if !name.ends_with(".class") {
+            changed.push(None);
+            continue;
+        }
+        let place = format!("{place}: {name}");
+        let class = archive.by_index(index).map_err(io::Error::from).and_then(read);
+        changed.push(match class {
+            Ok(class) => classes.class(&place, &class),
+            Err(error) => {
+                classes.unreadable(format!("{place}: {error}"));
+                None
+            }
+        });
+    }
+    Ok(changed)
+}
+
+fn read(entry: impl Read) -> io::Result<Vec<u8>> {
+    let mut class = Vec::new();
+    entry.take(MAX_CLASS).read_to_end(&mut class)?;
+    Ok(class)
+}
+
+fn name_of<R: Read>(entry: &ZipFile<'_, R>) -> String {
+    String::from_utf8_lossy(entry.name_raw()).into_owned()
+}
+
+/// The files of a jar's signature (Jar File Specification, "Signed JAR File").
+fn is_signature(name: &[u8]) -> bool {
+    let name = name.to_ascii_uppercase();
+    let Some(file) = name.strip_prefix(b"META-INF/") else { return false };
+    let is_block = [&b".SF"[..], b".RSA", b".DSA", b".EC"].iter().any(|end| file.ends_with(end));
+    !file.contains(&b'/') && (is_block || file.starts_with(b"SIG-"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signature_files_are_told_from_others() {
+        for name in ["META-INF/BCKEY.SF", "META-INF/bckey.dsa", "META-INF/A.EC", "META-INF/SIG-x"] {
+            assert!(is_signature(name.as_bytes()), "{name}");
+        }
+        for name in ["META-INF/MANIFEST.MF", "META-INF/x/A.SF", "A.SF", "META-INF/A.SFX"] {
+            assert!(!is_signature(name.as_bytes()), "{name}");
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! The `rewrite` command: a class file, a jar or a folder in, the same with probes out, and a
+//! summary of what was done.
+//!
+//! It never changes its input, and a class that cannot be read is copied as it is, reported, and
+//! makes the exit status 1.
+
+mod input;
+mod jar;
+mod selection;
+mod summary;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use log_format::pattern::{Filter, Pattern};
+
+pub use input::rewrite;
+pub use summary::Summary;
+
+/// What is to be rewritten, where to, and which methods.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// A class file, a jar or a folder.
+    pub input: PathBuf,
+    /// Where the result goes. It does not exist yet, or is of the same kind as the input.
+    pub output: PathBuf,
+    /// The methods to give probes.
+    pub filter: Filter,
+    /// Leave out methods that only read or write one field.
+    pub skip_accessors: bool,
+}
+
+/// Put profiling probes into Java classes.
+///
+/// The input is a class file, a jar or a folder with classes and jars; the output gets everything
+/// that was in it, the selected methods with probes. The classes need the profiler's agent in
+/// the JVM that runs them. Exit status: 0 if everything could be read, 1 if not, 2 for a wrong
+/// command line.
+#[derive(Debug, Parser)]
+#[command(name = "rewrite", version)]
+struct Arguments {
+    /// Class file, jar or folder to read
+    #[arg(value_name = "IN")]
+    input: PathBuf,
+    /// Where to write the result
+    #[arg(short, long, value_name = "OUT")]
+    output: PathBuf,
+    /// Packages, classes or methods to take; all without it
+    #[arg(long, value_name = "PATTERN", value_parser = Pattern::parse)]
+    include: Vec<Pattern>,
+    /// Packages, classes or methods to leave out; it wins over --include
+    #[arg(long, value_name = "PATTERN", value_parser = Pattern::parse)]
+    exclude: Vec<Pattern>,
+    /// Leave out methods that only read or write one field
+    #[arg(long)]
+    skip_accessors: bool,
+}
+
+impl From<Arguments> for Options {
+    fn from(arguments: Arguments) -> Self {
+        Self {
+            input: arguments.input,
+            output: arguments.output,
+            filter: Filter { include: arguments.include, exclude: arguments.exclude },
+            skip_accessors: arguments.skip_accessors,
+        }
+    }
+}
+
+/// Runs the command with the arguments of the process.
+#[must_use]
+pub fn main() -> ExitCode {
+    match rewrite(&Arguments::parse().into()) {
+        Ok(summary) => {
+            print!("{summary}");
+            if summary.unreadable.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
+        Err(message) => {
+            eprintln!("rewrite: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}

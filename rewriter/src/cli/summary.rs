@@ -1,0 +1,85 @@
+//! What was done, counted and named.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::Skip;
+
+/// Result of a run of the command.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// Classes that were read or tried to.
+    pub classes: u64,
+    /// Classes that got probes.
+    pub rewritten: u64,
+    /// Classes left as they are, by reason.
+    pub unchanged: BTreeMap<Unchanged, u64>,
+    /// Methods that got probes.
+    pub methods: u64,
+    /// Methods that were selected and got none, by reason.
+    pub skipped: BTreeMap<Skip, u64>,
+    /// Those of them that are not skipped by design, by reason and name.
+    pub skipped_names: Vec<(Skip, String)>,
+    /// Files and entries that could not be read, with what is wrong.
+    pub unreadable: Vec<String>,
+    /// Signature files of jars that were left out, since they no longer hold.
+    pub dropped_signatures: Vec<String>,
+}
+
+/// Why a class has no probes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Unchanged {
+    /// The patterns do not name it or any of its methods.
+    NotSelected,
+    /// It has no method that could have probes.
+    NoMethod,
+    /// It could not be read.
+    Unreadable,
+}
+
+impl fmt::Display for Unchanged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotSelected => "not selected",
+            Self::NoMethod => "no method that can have probes",
+            Self::Unreadable => "unreadable",
+        })
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let line = |f: &mut fmt::Formatter<'_>, indent: usize, what: &str, count: u64| {
+            writeln!(f, "{:indent$}{what:<width$} {count:>9}", "", width = 44 - indent)
+        };
+        line(f, 0, "classes seen", self.classes)?;
+        line(f, 0, "classes rewritten", self.rewritten)?;
+        line(f, 0, "classes left unchanged", self.unchanged.values().sum())?;
+        for (reason, count) in &self.unchanged {
+            line(f, 2, &reason.to_string(), *count)?;
+        }
+        line(f, 0, "methods instrumented", self.methods)?;
+        line(f, 0, "methods skipped", self.skipped.values().sum())?;
+        for (reason, count) in &self.skipped {
+            line(f, 2, reason.text(), *count)?;
+            for (_, name) in self.skipped_names.iter().filter(|(r, _)| r == reason) {
+                writeln!(f, "    {name}")?;
+            }
+        }
+        if !self.dropped_signatures.is_empty() {
+            line(f, 0, "signature files dropped", count(&self.dropped_signatures))?;
+            for name in &self.dropped_signatures {
+                writeln!(f, "  {name}")?;
+            }
+        }
+        line(f, 0, "unreadable inputs", count(&self.unreadable))?;
+        for what in &self.unreadable {
+            writeln!(f, "  {what}")?;
+        }
+        Ok(())
+    }
+}
+
+fn count(list: &[String]) -> u64 {
+    u64::try_from(list.len()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,198 @@
+//! The constant pool: found in place, read by index, appended to.
+
+use crate::error::ErrorKind;
+use crate::mutf8::Mutf8;
+use crate::reader::{Cursor, Result};
+
+/// An index into the constant pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct CpIndex(pub u16);
+
+const UTF8: u8 = 1;
+const INTEGER: u8 = 3;
+const FLOAT: u8 = 4;
+const LONG: u8 = 5;
+const DOUBLE: u8 = 6;
+const CLASS: u8 = 7;
+const STRING: u8 = 8;
+const FIELDREF: u8 = 9;
+const METHODREF: u8 = 10;
+const INTERFACE_METHODREF: u8 = 11;
+const NAME_AND_TYPE: u8 = 12;
+const METHOD_HANDLE: u8 = 15;
+const METHOD_TYPE: u8 = 16;
+const DYNAMIC: u8 = 17;
+const INVOKE_DYNAMIC: u8 = 18;
+const MODULE: u8 = 19;
+const PACKAGE: u8 = 20;
+
+/// The constant pool of a class that is being read.
+pub(crate) struct ConstantPool<'a, 's> {
+    /// The class file up to the end of the pool.
+    bytes: &'a [u8],
+    /// Where each constant's tag stands; 0 for index 0 and for the second half of a long or double.
+    offsets: &'s [u32],
+    /// The first Utf8 constant `StackMapTable`.
+    pub stack_map_table: Option<CpIndex>,
+}
+
+pub(crate) const STACK_MAP_TABLE: &str = "StackMapTable";
+
+impl<'a, 's> ConstantPool<'a, 's> {
+    /// Reads the pool that begins with its count at `cursor`. `class` is the whole class file,
+    /// `offsets` a buffer.
+    pub(crate) fn read(
+        class: &'a [u8],
+        cursor: &mut Cursor<'a>,
+        offsets: &'s mut Vec<u32>,
+    ) -> Result<Self> {
+        offsets.clear();
+        let count = usize::from(cursor.u2()?);
+        offsets.reserve(count);
+        offsets.push(0);
+        let mut stack_map_table = None;
+        while offsets.len() < count {
+            let start = cursor.offset();
+            let tag = cursor.u1()?;
+            let length = match tag {
+                UTF8 => usize::from(cursor.u2()?),
+                INTEGER | FLOAT | FIELDREF | METHODREF | INTERFACE_METHODREF | NAME_AND_TYPE
+                | DYNAMIC | INVOKE_DYNAMIC => 4,
+                LONG | DOUBLE => 8,
+                CLASS | STRING | METHOD_TYPE | MODULE | PACKAGE => 2,
+                METHOD_HANDLE => 3,
+                _ => return Cursor::new(&[], start).error(ErrorKind::UnknownConstant),
+            };
+            let contents = cursor.bytes(length)?;
+            if contents == STACK_MAP_TABLE.as_bytes() && tag == UTF8 && stack_map_table.is_none() {
+                stack_map_table = u16::try_from(offsets.len()).ok().map(CpIndex);
+            }
+            // A class file of over 4 GiB does not exist: the JVM's interface takes an int.
+            offsets.push(u32::try_from(start).unwrap_or(u32::MAX));
+            if matches!(tag, LONG | DOUBLE) {
+                offsets.push(0);
+            }
+        }
+        Ok(Self { bytes: class.get(..cursor.offset()).unwrap_or(class), offsets, stack_map_table })
+    }
+
+    /// Number of entries, index 0 included.
+    pub(crate) fn count(&self) -> usize {
+        self.offsets.len()
+    }
+
+    /// A cursor on the contents of a constant of one of `tags`.
+    fn entry(&self, index: CpIndex, tags: &[u8]) -> Result<Cursor<'a>> {
+        let offset = match self.offsets.get(usize::from(index.0)) {
+            Some(offset) if *offset != 0 => *offset as usize,
+            _ => return Cursor::new(&[], 0).error(ErrorKind::BadConstantIndex),
+        };
+        let mut cursor = Cursor::new(self.bytes.get(offset..).unwrap_or_default(), offset);
+        if !tags.contains(&cursor.u1()?) {
+            return Cursor::new(&[], offset).error(ErrorKind::BadConstantIndex);
+        }
+        Ok(cursor)
+    }
+
+    pub(crate) fn utf8(&self, index: CpIndex) -> Result<Mutf8<'a>> {
+        let mut cursor = self.entry(index, &[UTF8])?;
+        let length = usize::from(cursor.u2()?);
+        Ok(Mutf8(cursor.bytes(length)?))
+    }
+
+    pub(crate) fn class_name(&self, index: CpIndex) -> Result<Mutf8<'a>> {
+        let name = self.entry(index, &[CLASS])?.u2()?;
+        self.utf8(CpIndex(name))
+    }
+
+    /// Name and descriptor of what a field or invoke instruction names.
+    pub(crate) fn member(&self, index: CpIndex) -> Result<(Mutf8<'a>, Mutf8<'a>)> {
+        const MEMBERS: &[u8] = &[FIELDREF, METHODREF, INTERFACE_METHODREF, DYNAMIC, INVOKE_DYNAMIC];
+        let mut cursor = self.entry(index, MEMBERS)?;
+        let _class_or_bootstrap_method = cursor.u2()?;
+        let mut name_and_type = self.entry(CpIndex(cursor.u2()?), &[NAME_AND_TYPE])?;
+        let name = self.utf8(CpIndex(name_and_type.u2()?))?;
+        let descriptor = self.utf8(CpIndex(name_and_type.u2()?))?;
+        Ok((name, descriptor))
+    }
+}
+
+/// Constants to be appended to a pool. They are only ever added: one that turns out not to be
+/// needed does no harm.
+#[derive(Debug, Default)]
+pub(crate) struct Appended {
+    pub bytes: Vec<u8>,
+    /// Index of the next constant.
+    next: u32,
+}
+
+/// The pool holds 65,534 constants and not one more.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct PoolFull;
+
+impl Appended {
+    /// Starts behind a pool of `count` entries.
+    pub(crate) fn start(&mut self, count: usize) {
+        self.bytes.clear();
+        self.next = u32::try_from(count).unwrap_or(u32::MAX);
+    }
+
+    /// The count of the whole pool.
+    pub(crate) fn count(&self) -> u16 {
+        // `add` keeps it in range.
+        u16::try_from(self.next).unwrap_or(u16::MAX)
+    }
+
+    fn add(&mut self, tag: u8, parts: &[&[u8]]) -> std::result::Result<CpIndex, PoolFull> {
+        // The count, one above the last index, must fit into 16 bits too.
+        let index = u16::try_from(self.next).ok().filter(|i| *i < u16::MAX).ok_or(PoolFull)?;
+        self.bytes.push(tag);
+        for part in parts {
+            self.bytes.extend_from_slice(part);
+        }
+        self.next += 1;
+        Ok(CpIndex(index))
+    }
+
+    /// Appends a Utf8 constant; `text` is ASCII and short.
+    pub(crate) fn utf8(&mut self, text: &str) -> std::result::Result<CpIndex, PoolFull> {
+        let length = u16::try_from(text.len()).map_err(|_| PoolFull)?;
+        self.add(UTF8, &[&length.to_be_bytes(), text.as_bytes()])
+    }
+
+    pub(crate) fn class(&mut self, name: &str) -> std::result::Result<CpIndex, PoolFull> {
+        let name = self.utf8(name)?;
+        self.add(CLASS, &[&name.0.to_be_bytes()])
+    }
+
+    pub(crate) fn integer(&mut self, value: u32) -> std::result::Result<CpIndex, PoolFull> {
+        self.add(INTEGER, &[&value.to_be_bytes()])
+    }
+
+    pub(crate) fn method_ref(
+        &mut self,
+        class: CpIndex,
+        name: &str,
+        descriptor: CpIndex,
+    ) -> std::result::Result<CpIndex, PoolFull> {
+        let name = self.utf8(name)?;
+        let pair =
+            self.add(NAME_AND_TYPE, &[&name.0.to_be_bytes(), &descriptor.0.to_be_bytes()])?;
+        self.add(METHODREF, &[&class.0.to_be_bytes(), &pair.0.to_be_bytes()])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_index_of_a_pool_is_65534() {
+        let mut appended = Appended::default();
+        appended.start(65_533);
+        assert_eq!(appended.integer(1), Ok(CpIndex(65_533)));
+        assert_eq!(appended.integer(2), Ok(CpIndex(65_534)));
+        assert_eq!(appended.integer(3), Err(PoolFull));
+        assert_eq!(appended.count(), 65_535);
+    }
+}

@@ -1,0 +1,371 @@
+//! Where every instruction goes: plans the insertions and maps old code offsets to new ones.
+//!
+//! ```text
+//! old                     new
+//!                         Start                        once, at the start of the code
+//! h: <handler>            h: Caught  <handler>         an exception handler whose range runs Java code
+//! r: return               r: End  return
+//!                         Threw  athrow                behind the code, see `emit`
+//! ```
+//! One [`OffsetMap`] serves branches, switches, exception table, frames and debug tables, with two
+//! queries: [`OffsetMap::target`] is where control that goes to an instruction arrives, before what
+//! was inserted in front of it; [`OffsetMap::instruction`] is where the instruction itself stands.
+//! Only the entry probe lies in front of `target(0)`: a branch to the start is not a call.
+
+use crate::constant_pool::ConstantPool;
+use crate::error::ErrorKind;
+use crate::instruction::{Bytecode, Instruction, Pc};
+use crate::opcode::{ENDS, JSR, JSR_W, Operand, RETURN, RUNS_JAVA};
+use crate::reader::Result;
+use crate::stack_effect::EffectCache;
+
+/// Bytes of a probe: an instruction of three that pushes the method id, an `invokestatic`.
+pub(crate) const PROBE_LENGTH: u32 = 6;
+
+/// An offset into the code that is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct NewPc(pub u32);
+
+/// What is known of one byte of old code, packed into a `u32`.
+///
+/// Until the scan reaches an instruction, the low bits hold the stack depth in front of it, plus
+/// one, if that is known from a frame or a branch; from then on its new offset.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Slot(u32);
+
+impl Slot {
+    /// An instruction begins here, or the code ends here.
+    const START: u32 = 1 << 31;
+    /// `Caught` is inserted in front of it.
+    const HANDLER: u32 = 1 << 30;
+    /// It is a return: `End` is inserted in front of it.
+    const RETURN: u32 = 1 << 29;
+    /// Reachable in a constructor before the `super(...)` call.
+    const BEFORE_INIT: u32 = 1 << 28;
+    /// Reachable after it.
+    const AFTER_INIT: u32 = 1 << 27;
+    /// It is that call.
+    const INIT_CALL: u32 = 1 << 26;
+    const VALUE: u32 = (1 << 24) - 1;
+
+    const fn has(self, flag: u32) -> bool {
+        self.0 & flag != 0
+    }
+
+    const fn value(self) -> u32 {
+        self.0 & Self::VALUE
+    }
+}
+
+// The largest new offset: every byte a return with two probes.
+const _: () = assert!(65_536 * (1 + 2 * PROBE_LENGTH) < Slot::VALUE);
+
+/// Which of a constructor's two parts an instruction is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// `this` is not yet initialized.
+    BeforeInit,
+    /// Everything in a method that is no constructor.
+    Body,
+}
+
+/// Instructions that cannot be copied as they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EditKind {
+    /// Insert `Caught`.
+    Handler,
+    /// Insert `End`.
+    Return,
+    /// Branch to elsewhere.
+    Branch,
+}
+
+/// An instruction that is changed or gets something in front of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Edit {
+    pub pc: Pc,
+    pub kind: EditKind,
+}
+
+/// Maps old code offsets to new ones. Its buffers are used again for every method.
+#[derive(Debug, Default)]
+pub(crate) struct OffsetMap {
+    slots: Vec<Slot>,
+    edits: Vec<Edit>,
+    handlers: Vec<Pc>,
+    /// Length of the new code, without the handlers behind it.
+    length: u32,
+    /// Deepest stack in front of a return, its value included; `None` if it cannot be told.
+    return_depth: Option<u32>,
+}
+
+impl OffsetMap {
+    /// Forgets the method before.
+    pub(crate) fn start(&mut self, code: &Bytecode<'_>) {
+        self.slots.clear();
+        self.slots.resize(code.bytes.len() + 1, Slot::default());
+        self.edits.clear();
+        self.handlers.clear();
+        self.length = 0;
+        self.return_depth = Some(0);
+    }
+
+    /// Tells the stack depth in front of an instruction, from a frame of the method.
+    pub(crate) fn set_depth(&mut self, pc: Pc, depth: u32) {
+        if let Some(slot) = self.slots.get_mut(pc.index()) {
+            slot.0 = (slot.0 & !Slot::VALUE) | (depth + 1).min(Slot::VALUE);
+        }
+    }
+
+    /// Marks an exception handler that is to begin with `Caught`.
+    pub(crate) fn set_handler(&mut self, pc: Pc) {
+        if let Some(slot) = self.slots.get_mut(pc.index())
+            && !slot.has(Slot::HANDLER)
+        {
+            slot.0 |= Slot::HANDLER;
+            self.handlers.push(pc);
+        }
+    }
+
+    /// Marks an instruction of a constructor as reachable in `part`. `false` if it was already.
+    pub(crate) fn set_reachable(&mut self, pc: Pc, part: Part) -> bool {
+        let flag = match part {
+            Part::BeforeInit => Slot::BEFORE_INIT,
+            Part::Body => Slot::AFTER_INIT,
+        };
+        match self.slots.get_mut(pc.index()) {
+            Some(slot) if !slot.has(flag) => {
+                slot.0 |= flag;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether an instruction is reachable both before and after the `super(...)` call.
+    pub(crate) fn is_in_both_parts(&self, pc: Pc) -> bool {
+        self.slots
+            .get(pc.index())
+            .is_some_and(|s| s.has(Slot::BEFORE_INIT) && s.has(Slot::AFTER_INIT))
+    }
+
+    /// Marks the `super(...)` or `this(...)` call of a constructor.
+    pub(crate) fn set_init_call(&mut self, pc: Pc) {
+        if let Some(slot) = self.slots.get_mut(pc.index()) {
+            slot.0 |= Slot::INIT_CALL;
+        }
+    }
+
+    /// Goes through the code once and gives every instruction its place. `has_frames` says whether
+    /// the stack depths come from frames; otherwise branches tell them.
+    pub(crate) fn scan(
+        &mut self,
+        code: &Bytecode<'_>,
+        pool: &ConstantPool<'_, '_>,
+        effects: &mut EffectCache<'_>,
+        has_frames: bool,
+    ) -> Result<()> {
+        let mut new = PROBE_LENGTH;
+        let mut depth = Some(0u32);
+        let mut pc = Pc(0);
+        while let Some((instruction, next)) = code.instruction(pc)? {
+            let slot = self.slots.get(pc.index()).copied().unwrap_or_default();
+            depth = slot.value().checked_sub(1).or(depth);
+            let mut flags = (slot.0 & !Slot::VALUE) | Slot::START;
+            let target = new;
+            if slot.has(Slot::HANDLER) {
+                self.edits.push(Edit { pc, kind: EditKind::Handler });
+                new += PROBE_LENGTH;
+            }
+            if instruction.op.is(RETURN) {
+                self.edits.push(Edit { pc, kind: EditKind::Return });
+                flags |= Slot::RETURN;
+                new += PROBE_LENGTH;
+                self.return_depth = self.return_depth.zip(depth).map(|(a, b)| a.max(b));
+            }
+            let length = next.0 - pc.0;
+            self.place(pc, length, flags | target, new);
+
+            if let Some(before) = depth {
+                let effect = effects.of(pool, &instruction)?;
+                let after = before.saturating_sub(u32::from(effect.pop)) + u32::from(effect.push);
+                depth = (!instruction.op.is(ENDS)).then_some(after);
+                if !has_frames {
+                    self.hand_depth_on(&instruction, after);
+                }
+            }
+            new += match instruction.op.operand {
+                Operand::Branch2 | Operand::Branch4 => {
+                    self.edits.push(Edit { pc, kind: EditKind::Branch });
+                    length
+                }
+                Operand::TableSwitch | Operand::LookupSwitch => {
+                    self.edits.push(Edit { pc, kind: EditKind::Branch });
+                    length - (3 - (pc.0 & 3)) + (3 - (new & 3))
+                }
+                _ => length,
+            };
+            pc = next;
+        }
+        self.place(pc, 1, Slot::START | new, new);
+        self.length = new;
+        Ok(())
+    }
+
+    /// Fills the slots of an instruction. Bytes within it keep their distance from its start, for
+    /// debug tables that point there.
+    fn place(&mut self, pc: Pc, length: u32, first: u32, instruction: u32) {
+        let range = pc.index()..pc.index() + length as usize;
+        let Some((start, within)) = self.slots.get_mut(range).and_then(<[_]>::split_first_mut)
+        else {
+            return;
+        };
+        start.0 = first;
+        for (slot, new) in within.iter_mut().zip(instruction + 1..) {
+            slot.0 = new & Slot::VALUE;
+        }
+    }
+
+    /// Without frames, an instruction behind a `goto` gets its depth from a branch seen before.
+    fn hand_depth_on(&mut self, instruction: &Instruction<'_>, after: u32) {
+        let is_jsr = matches!(instruction.opcode, JSR | JSR_W);
+        let depth = after + u32::from(is_jsr);
+        // The error type is never made.
+        let _ = instruction.branch_offsets::<()>(|offset| {
+            if let Some(target) = branch_target(instruction.pc, offset)
+                && target > instruction.pc
+            {
+                self.set_depth(target, depth);
+            }
+            Ok(())
+        });
+    }
+
+    /// Where control that goes to the instruction at `pc` arrives.
+    pub(crate) fn target(&self, code: &Bytecode<'_>, pc: Pc) -> Result<NewPc> {
+        match self.slots.get(pc.index()) {
+            Some(slot) if slot.has(Slot::START) => Ok(NewPc(slot.value())),
+            _ => code.error(ErrorKind::BadCodeOffset, pc),
+        }
+    }
+
+    /// Where the instruction at `pc` itself stands.
+    pub(crate) fn instruction(&self, code: &Bytecode<'_>, pc: Pc) -> Result<NewPc> {
+        match self.slots.get(pc.index()) {
+            Some(slot) if slot.has(Slot::START) => Ok(NewPc(slot.value() + inserted(*slot))),
+            _ => code.error(ErrorKind::BadCodeOffset, pc),
+        }
+    }
+
+    /// Where an entry of a debug table that begins or ends at `pc` does so now. The start of the
+    /// code stays the start, entry probe included; an offset within an instruction is taken as it
+    /// is, as the JVM does.
+    pub(crate) fn debug(&self, code: &Bytecode<'_>, pc: Pc) -> Result<NewPc> {
+        match self.slots.get(pc.index()) {
+            _ if pc.0 == 0 => Ok(NewPc(0)),
+            Some(slot) => Ok(NewPc(slot.value())),
+            None => code.error(ErrorKind::BadCodeOffset, pc),
+        }
+    }
+
+    pub(crate) fn length(&self) -> u32 {
+        self.length
+    }
+
+    pub(crate) fn return_depth(&self) -> Option<u32> {
+        self.return_depth
+    }
+
+    pub(crate) fn has_handlers(&self) -> bool {
+        !self.handlers.is_empty()
+    }
+
+    /// What is to be changed, in the order of the code.
+    pub(crate) fn edits(&self) -> &[Edit] {
+        &self.edits
+    }
+
+    /// Splits a protected range of old code so that it covers no inserted instruction. Calls `visit`
+    /// with each piece; there is at least one.
+    pub(crate) fn split(
+        &self,
+        code: &Bytecode<'_>,
+        range: std::ops::Range<Pc>,
+        mut visit: impl FnMut(std::ops::Range<NewPc>),
+    ) -> Result<()> {
+        if range.start >= range.end {
+            return code.error(ErrorKind::BadCodeOffset, range.start);
+        }
+        let mut start = self.instruction(code, range.start)?;
+        let end = self.target(code, range.end)?;
+        let first = self.edits.partition_point(|edit| edit.pc <= range.start);
+        for edit in self.edits.get(first..).unwrap_or_default() {
+            if edit.pc >= range.end {
+                break;
+            }
+            if edit.kind == EditKind::Branch {
+                continue;
+            }
+            let (before, after) = (self.target(code, edit.pc)?, self.instruction(code, edit.pc)?);
+            // A handler that is a return has two edits and one gap.
+            if after > start {
+                visit(start..before);
+                start = after;
+            }
+        }
+        visit(start..end);
+        Ok(())
+    }
+
+    /// Calls `visit` with each range of new code that the catch-all handler of `part` protects:
+    /// everything but the entry probe, each `End` with its return, and a constructor's
+    /// `super(...)` call. `is_constructor` says that the parts were marked.
+    pub(crate) fn protected(
+        &self,
+        part: Part,
+        is_constructor: bool,
+        mut visit: impl FnMut(std::ops::Range<NewPc>),
+    ) {
+        let mut open: Option<NewPc> = None;
+        for slot in self.slots.iter().filter(|slot| slot.has(Slot::START)) {
+            let here = NewPc(slot.value());
+            let belongs = match part {
+                _ if slot.has(Slot::RETURN | Slot::INIT_CALL) => false,
+                _ if here.0 == self.length => false,
+                Part::BeforeInit => slot.has(Slot::BEFORE_INIT),
+                Part::Body => !is_constructor || slot.has(Slot::AFTER_INIT),
+            };
+            match (belongs, open) {
+                (true, None) => open = Some(here),
+                (false, Some(start)) => {
+                    visit(start..here);
+                    open = None;
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn inserted(slot: Slot) -> u32 {
+    let probes = u32::from(slot.has(Slot::HANDLER)) + u32::from(slot.has(Slot::RETURN));
+    probes * PROBE_LENGTH
+}
+
+/// The instruction that a branch at `pc` with `offset` leads to, if it is not before the code.
+pub(crate) fn branch_target(pc: Pc, offset: i32) -> Option<Pc> {
+    pc.0.checked_add_signed(offset).map(Pc)
+}
+
+/// Offsets of the instructions that can run Java code, in order.
+pub(crate) fn calls(code: &Bytecode<'_>, calls: &mut Vec<Pc>) -> Result<()> {
+    calls.clear();
+    let mut pc = Pc(0);
+    while let Some((instruction, next)) = code.instruction(pc)? {
+        if instruction.op.is(RUNS_JAVA) {
+            calls.push(pc);
+        }
+        pc = next;
+    }
+    Ok(())
+}

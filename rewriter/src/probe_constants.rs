@@ -1,0 +1,101 @@
+//! The constants of the inserted code, appended to a class's pool when they are first needed.
+
+use crate::MethodId;
+use crate::constant_pool::{Appended, ConstantPool, CpIndex, PoolFull, STACK_MAP_TABLE};
+use crate::opcode::{INVOKESTATIC, LDC_W, SIPUSH};
+use crate::probe;
+
+const THROWABLE: &str = "java/lang/Throwable";
+
+/// Indices of what was appended so far; empty at the start of a class.
+#[derive(Debug, Default)]
+pub(crate) struct ProbeConstants {
+    class: Option<CpIndex>,
+    descriptor: Option<CpIndex>,
+    start: Option<CpIndex>,
+    end: Option<CpIndex>,
+    threw: Option<CpIndex>,
+    caught: Option<CpIndex>,
+    throwable: Option<CpIndex>,
+    stack_map_table: Option<CpIndex>,
+}
+
+/// What the inserted code of one method refers to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MethodConstants {
+    /// For each probe, the instructions that call it.
+    pub start: [u8; 6],
+    pub end: [u8; 6],
+    pub threw: [u8; 6],
+    /// Absent if the method has no handler that needs it.
+    pub caught: Option<[u8; 6]>,
+    /// The class java/lang/Throwable.
+    pub throwable: CpIndex,
+    /// The attribute's name, if the class is of a version that wants frames.
+    pub stack_map_table: Option<CpIndex>,
+}
+
+/// What a method needs beyond what all need.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Needs {
+    pub caught: bool,
+    pub frames: bool,
+}
+
+fn or_append(
+    known: &mut Option<CpIndex>,
+    append: impl FnOnce() -> Result<CpIndex, PoolFull>,
+) -> Result<CpIndex, PoolFull> {
+    match known {
+        Some(index) => Ok(*index),
+        None => Ok(*known.insert(append()?)),
+    }
+}
+
+impl ProbeConstants {
+    /// The constants of the method with this id.
+    pub(crate) fn of_method(
+        &mut self,
+        pool: &ConstantPool<'_, '_>,
+        appended: &mut Appended,
+        id: MethodId,
+        needs: Needs,
+    ) -> Result<MethodConstants, PoolFull> {
+        let class = or_append(&mut self.class, || appended.class(probe::CLASS))?;
+        let descriptor = or_append(&mut self.descriptor, || appended.utf8(probe::DESCRIPTOR))?;
+        let mut method = |known: &mut Option<CpIndex>, name: &str| {
+            or_append(known, || appended.method_ref(class, name, descriptor))
+        };
+        let start = method(&mut self.start, probe::START)?;
+        let end = method(&mut self.end, probe::END)?;
+        let threw = method(&mut self.threw, probe::THREW)?;
+        let caught =
+            if needs.caught { Some(method(&mut self.caught, probe::CAUGHT)?) } else { None };
+        let throwable = or_append(&mut self.throwable, || appended.class(THROWABLE))?;
+        let stack_map_table = if needs.frames {
+            Some(or_append(&mut self.stack_map_table, || match pool.stack_map_table {
+                Some(index) => Ok(index),
+                None => appended.utf8(STACK_MAP_TABLE),
+            })?)
+        } else {
+            None
+        };
+        let push = match i16::try_from(id.get()) {
+            Ok(short) => (SIPUSH, short.to_be_bytes()),
+            Err(_) => (LDC_W, appended.integer(id.get())?.0.to_be_bytes()),
+        };
+        let call = |method: CpIndex| {
+            let (opcode, [a, b]) = push;
+            let [c, d] = method.0.to_be_bytes();
+            [opcode, a, b, INVOKESTATIC, c, d]
+        };
+        Ok(MethodConstants {
+            start: call(start),
+            end: call(end),
+            threw: call(threw),
+            caught: caught.map(call),
+            throwable,
+            stack_map_table,
+        })
+    }
+}

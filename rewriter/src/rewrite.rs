@@ -1,0 +1,342 @@
+//! Walks through a class file and puts its rewritten parts together.
+
+use std::ops::Range;
+
+use crate::code::CodeAttribute;
+use crate::constant_pool::{Appended, ConstantPool, CpIndex, PoolFull};
+use crate::constructor;
+use crate::emit::{self, Buffers, Method};
+use crate::error::{Error, ErrorKind, Skip};
+use crate::instruction::Pc;
+use crate::layout::{self, OffsetMap};
+use crate::mutf8::Mutf8;
+use crate::probe_constants::{Needs, ProbeConstants};
+use crate::reader::{Cursor, Result};
+use crate::selector::{ClassInfo, MethodInfo, Selector};
+use crate::stack_effect::{EffectCache, Slots};
+use crate::stack_map;
+use crate::tables;
+
+const MAGIC: u32 = 0xcafe_babe;
+/// The first version whose verifier wants a StackMapTable.
+const FIRST_WITH_FRAMES: u16 = 50;
+
+/// What became of a class.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// No method got probes: the class is to stay as it is.
+    Unchanged,
+    /// At least one method got probes.
+    Rewritten(Rewritten),
+}
+
+/// A class with probes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rewritten {
+    /// The class file.
+    pub bytes: Vec<u8>,
+    /// How many of its methods have probes.
+    pub methods: u32,
+}
+
+/// Rewrites classes. It keeps its buffers from class to class; make one per thread.
+#[derive(Debug, Default)]
+pub struct Rewriter {
+    offsets: Vec<u32>,
+    slots: Vec<Option<Slots>>,
+    calls: Vec<Pc>,
+    map: OffsetMap,
+    buffers: Buffers,
+    appended: Appended,
+    /// The new Code attributes, one after the other, and which bytes of the class each replaces.
+    codes: Vec<u8>,
+    patches: Vec<Patch>,
+}
+
+#[derive(Clone, Debug)]
+struct Patch {
+    old: Range<usize>,
+    new: Range<usize>,
+}
+
+/// A method as it stands in the class file.
+struct RawMethod<'a> {
+    access_flags: u16,
+    name: Mutf8<'a>,
+    descriptor: Mutf8<'a>,
+    code: Option<CodeAttribute<'a>>,
+}
+
+impl Rewriter {
+    /// A rewriter with empty buffers.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Rewrites one class.
+    ///
+    /// # Errors
+    /// The class is malformed: it is to stay as it is. Calls of the selector that were made before
+    /// this was found do not count.
+    pub fn rewrite(&mut self, class: &[u8], selector: &mut dyn Selector) -> Result<Outcome> {
+        let Self { offsets, slots, calls, map, buffers, appended, codes, patches } = self;
+        codes.clear();
+        patches.clear();
+
+        let mut cursor = Cursor::new(class, 0);
+        if cursor.u4() != Ok(MAGIC) {
+            return Err(Error::new(ErrorKind::NotAClassFile, 0));
+        }
+        let _minor_version = cursor.u2()?;
+        let major_version = cursor.u2()?;
+        let pool = ConstantPool::read(class, &mut cursor, offsets)?;
+        let pool_end = cursor.offset();
+        let access_flags = cursor.u2()?;
+        let name = pool.class_name(CpIndex(cursor.u2()?))?;
+        let super_class = cursor.u2()?;
+        let interfaces = usize::from(cursor.u2()?);
+        cursor.bytes(2 * interfaces)?;
+        skip_members(&mut cursor)?;
+        let mut methods = cursor.clone();
+        skip_members(&mut cursor)?;
+        let source_file = read_source_file(&mut cursor, &pool)?;
+
+        let info = ClassInfo { name, major_version, access_flags, source_file };
+        appended.start(pool.count());
+        let mut work = ClassWork {
+            info,
+            has_super_class: super_class != 0,
+            effects: EffectCache::new(slots, pool.count()),
+            pool,
+            calls,
+            map,
+            buffers,
+            appended,
+            probes: ProbeConstants::default(),
+            codes,
+        };
+        for _ in 0..methods.u2()? {
+            let method = RawMethod::read(&mut methods, &work.pool)?;
+            let in_method = |mut error: Error| {
+                error.method.get_or_insert(format!("{}{}", method.name, method.descriptor).into());
+                error
+            };
+            let start = work.codes.len();
+            if work.method(&method, selector).map_err(in_method)?
+                && let Some(code) = &method.code
+            {
+                patches.push(Patch { old: code.start..code.end, new: start..work.codes.len() });
+            }
+        }
+        if patches.is_empty() {
+            return Ok(Outcome::Unchanged);
+        }
+        let methods = u32::try_from(patches.len()).unwrap_or(u32::MAX);
+        let bytes = assemble(class, pool_end, appended, codes, patches);
+        Ok(Outcome::Rewritten(Rewritten { bytes, methods }))
+    }
+}
+
+/// The class with its longer constant pool and its new Code attributes.
+fn assemble(
+    class: &[u8],
+    pool_end: usize,
+    appended: &Appended,
+    codes: &[u8],
+    patches: &[Patch],
+) -> Vec<u8> {
+    let copy = |range: Range<usize>| class.get(range).unwrap_or_default();
+    let replaced: usize = patches.iter().map(|p| p.old.len()).sum();
+    let length = class.len() + appended.bytes.len() + codes.len() - replaced;
+    let mut out = Vec::with_capacity(length);
+    // Magic and version; the pool's count stands behind them.
+    out.extend_from_slice(copy(0..8));
+    out.extend_from_slice(&appended.count().to_be_bytes());
+    out.extend_from_slice(copy(10..pool_end));
+    out.extend_from_slice(&appended.bytes);
+    let mut copied = pool_end;
+    for patch in patches {
+        out.extend_from_slice(copy(copied..patch.old.start));
+        out.extend_from_slice(codes.get(patch.new.clone()).unwrap_or_default());
+        copied = patch.old.end;
+    }
+    out.extend_from_slice(copy(copied..class.len()));
+    out
+}
+
+/// Passes over the fields or the methods.
+fn skip_members(cursor: &mut Cursor<'_>) -> Result<()> {
+    for _ in 0..cursor.u2()? {
+        cursor.bytes(6)?;
+        for _ in 0..cursor.u2()? {
+            cursor.bytes(2)?;
+            cursor.attribute()?;
+        }
+    }
+    Ok(())
+}
+
+/// Reads the attributes of the class, which are the end of the file.
+fn read_source_file<'a>(
+    cursor: &mut Cursor<'a>,
+    pool: &ConstantPool<'a, '_>,
+) -> Result<Option<Mutf8<'a>>> {
+    let mut source_file = None;
+    for _ in 0..cursor.u2()? {
+        let name = pool.utf8(CpIndex(cursor.u2()?))?;
+        let mut contents = cursor.attribute()?;
+        if name == *"SourceFile" {
+            source_file = Some(pool.utf8(CpIndex(contents.u2()?))?);
+        }
+    }
+    if cursor.is_empty() { Ok(source_file) } else { cursor.error(ErrorKind::TrailingBytes) }
+}
+
+impl<'a> RawMethod<'a> {
+    fn read(cursor: &mut Cursor<'a>, pool: &ConstantPool<'a, '_>) -> Result<Self> {
+        let access_flags = cursor.u2()?;
+        let name = pool.utf8(CpIndex(cursor.u2()?))?;
+        let descriptor = pool.utf8(CpIndex(cursor.u2()?))?;
+        let mut code = None;
+        for _ in 0..cursor.u2()? {
+            let name_index = cursor.u2()?;
+            if pool.utf8(CpIndex(name_index))? == *"Code" {
+                if code.is_some() {
+                    return cursor.error(ErrorKind::DuplicateCode);
+                }
+                code = Some(CodeAttribute::read(name_index, cursor)?);
+            } else {
+                cursor.attribute()?;
+            }
+        }
+        Ok(Self { access_flags, name, descriptor, code })
+    }
+}
+
+/// A class in the middle of being rewritten.
+struct ClassWork<'a, 's> {
+    info: ClassInfo<'a>,
+    has_super_class: bool,
+    pool: ConstantPool<'a, 's>,
+    effects: EffectCache<'s>,
+    calls: &'s mut Vec<Pc>,
+    map: &'s mut OffsetMap,
+    buffers: &'s mut Buffers,
+    appended: &'s mut Appended,
+    probes: ProbeConstants,
+    codes: &'s mut Vec<u8>,
+}
+
+impl ClassWork<'_, '_> {
+    /// Appends the new Code attribute of a method to `codes`. `false` if it stays as it is.
+    fn method(&mut self, method: &RawMethod<'_>, selector: &mut dyn Selector) -> Result<bool> {
+        let skip = match &method.code {
+            None => Skip::NoCode,
+            Some(_) if method.name == *"<clinit>" => Skip::ClassInitializer,
+            Some(code) => {
+                let line = first_line(code, &self.pool)?;
+                let info = MethodInfo::new(
+                    method.name,
+                    method.descriptor,
+                    method.access_flags,
+                    line,
+                    code,
+                );
+                if !selector.selects(&self.info, &info) {
+                    return Ok(false);
+                }
+                match self.instrument(code, &info, selector)? {
+                    Ok(changed) => return Ok(changed),
+                    Err(skip) => skip,
+                }
+            }
+        };
+        selector.skipped(&self.info, method.name, method.descriptor, skip);
+        Ok(false)
+    }
+
+    fn instrument(
+        &mut self,
+        code: &CodeAttribute<'_>,
+        info: &MethodInfo<'_>,
+        selector: &mut dyn Selector,
+    ) -> Result<std::result::Result<bool, Skip>> {
+        let needs_frames = self.info.major_version >= FIRST_WITH_FRAMES;
+        let is_constructor = info.name == *"<init>" && self.has_super_class;
+        self.map.start(&code.bytecode);
+        let mut throws_before_init = false;
+        if is_constructor {
+            match constructor::analyse(code, &self.pool, &mut self.effects, self.map)? {
+                Ok(found) => throws_before_init = found.throws_before_init,
+                Err(skip) => return Ok(Err(skip)),
+            }
+        }
+        self.mark_handlers(code)?;
+        let has_frames = needs_frames && self.read_frames(code)?;
+        self.map.scan(&code.bytecode, &self.pool, &mut self.effects, has_frames)?;
+
+        if let Err(skip) =
+            emit::plan_handlers(self.map, is_constructor, throws_before_init, self.buffers)
+        {
+            return Ok(Err(skip));
+        }
+        let Some(id) = selector.id(&self.info, info) else { return Ok(Ok(false)) };
+        let needs = Needs { caught: self.map.has_handlers(), frames: needs_frames };
+        let constants = match self.probes.of_method(&self.pool, self.appended, id, needs) {
+            Ok(constants) => constants,
+            Err(PoolFull) => return Ok(Err(Skip::ConstantPoolFull)),
+        };
+        let method = Method { constants, map: self.map };
+        let written = emit::write_code(self.codes, code, &self.pool, &method, self.buffers)?;
+        Ok(written.map(|()| true))
+    }
+
+    /// Marks the handlers that are to begin with `Caught`: those whose range can run Java code.
+    fn mark_handlers(&mut self, code: &CodeAttribute<'_>) -> Result<()> {
+        if code.exceptions().len() == 0 {
+            return Ok(());
+        }
+        layout::calls(&code.bytecode, self.calls)?;
+        for entry in code.exceptions() {
+            let first = self.calls.partition_point(|pc| *pc < entry.start);
+            if self.calls.get(first).is_some_and(|pc| *pc < entry.end) {
+                self.map.set_handler(entry.handler);
+            }
+            self.map.set_depth(entry.handler, 1);
+        }
+        Ok(())
+    }
+
+    /// Tells the map the stack depths of the method's frames, if it has any.
+    fn read_frames(&mut self, code: &CodeAttribute<'_>) -> Result<bool> {
+        match code_attribute(code, &self.pool, "StackMapTable")? {
+            Some(table) => stack_map::read_depths(table, self.map).map(|()| true),
+            None => Ok(false),
+        }
+    }
+}
+
+fn first_line(code: &CodeAttribute<'_>, pool: &ConstantPool<'_, '_>) -> Result<u16> {
+    match code_attribute(code, pool, "LineNumberTable")? {
+        Some(table) => tables::first_line(table),
+        None => Ok(0),
+    }
+}
+
+/// The first attribute of a Code attribute that has this name.
+fn code_attribute<'a>(
+    code: &CodeAttribute<'a>,
+    pool: &ConstantPool<'a, '_>,
+    name: &str,
+) -> Result<Option<Cursor<'a>>> {
+    let mut attributes = code.attributes.clone();
+    for _ in 0..code.attribute_count {
+        let found = pool.utf8(CpIndex(attributes.u2()?))?;
+        let contents = attributes.attribute()?;
+        if found == *name {
+            return Ok(Some(contents));
+        }
+    }
+    Ok(None)
+}

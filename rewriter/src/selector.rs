@@ -1,0 +1,125 @@
+//! What the rewriter tells about a class and its methods, and what it asks.
+
+use crate::code::CodeAttribute;
+use crate::error::Skip;
+use crate::mutf8::Mutf8;
+use crate::opcode::{
+    ALOAD_0, GETFIELD, GETSTATIC, Operand, PUTFIELD, PUTSTATIC, RETURN as RETURNS, lookup,
+};
+
+/// Identifies a method to the probes: from 1 to 2^31 - 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MethodId(u32);
+
+impl MethodId {
+    /// `None` if the number is out of range.
+    #[must_use]
+    pub const fn new(id: u32) -> Option<Self> {
+        if id == 0 || id > i32::MAX as u32 { None } else { Some(Self(id)) }
+    }
+
+    /// The number.
+    #[must_use]
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+/// A class that is being rewritten.
+#[derive(Clone, Copy, Debug)]
+pub struct ClassInfo<'a> {
+    /// Internal name, `com/shop/Order`.
+    pub name: Mutf8<'a>,
+    /// Major version of the class file.
+    pub major_version: u16,
+    /// Access flags (JVMS 4.1).
+    pub access_flags: u16,
+    /// The SourceFile attribute, if there is one.
+    pub source_file: Option<Mutf8<'a>>,
+}
+
+/// A method with code that is not `<clinit>`.
+#[derive(Clone, Copy, Debug)]
+pub struct MethodInfo<'a> {
+    /// Name; a constructor is `<init>`.
+    pub name: Mutf8<'a>,
+    /// Descriptor, `(I)V`.
+    pub descriptor: Mutf8<'a>,
+    /// Access flags (JVMS 4.6).
+    pub access_flags: u16,
+    /// First line of its code, or 0 if the class has no line numbers.
+    pub line: u16,
+    code: &'a [u8],
+}
+
+impl<'a> MethodInfo<'a> {
+    pub(crate) fn new(
+        name: Mutf8<'a>,
+        descriptor: Mutf8<'a>,
+        access_flags: u16,
+        line: u16,
+        attribute: &CodeAttribute<'a>,
+    ) -> Self {
+        Self { name, descriptor, access_flags, line, code: attribute.bytecode.bytes }
+    }
+
+    /// Length of its code in bytes.
+    #[must_use]
+    pub const fn code_length(&self) -> usize {
+        self.code.len()
+    }
+
+    /// Whether all it does is read one field or write one from its parameter.
+    #[must_use]
+    pub fn is_trivial_accessor(&self) -> bool {
+        let code = match self.code {
+            [ALOAD_0, rest @ ..] => rest,
+            other => other,
+        };
+        let ends = |opcode: &u8| lookup(*opcode).is_some_and(|op| op.is(RETURNS));
+        match code {
+            [GETFIELD | GETSTATIC, _, _, last] => ends(last),
+            [load, PUTFIELD | PUTSTATIC, _, _, last] => is_load(&[*load]) && ends(last),
+            [load, local, PUTFIELD | PUTSTATIC, _, _, last] => {
+                is_load(&[*load, *local]) && ends(last)
+            }
+            // The second load of a static setter's own parameter.
+            [PUTSTATIC, _, _, last] => self.code.len() == 5 && ends(last),
+            _ => false,
+        }
+    }
+}
+
+/// Whether these bytes are an instruction that pushes a local variable.
+fn is_load(bytes: &[u8]) -> bool {
+    let Some((opcode, operands)) = bytes.split_first() else { return false };
+    let is_load = lookup(*opcode).is_some_and(|op| op.pop == 0 && op.name.contains("load"));
+    let is_long = lookup(*opcode).is_some_and(|op| op.operand == Operand::Local);
+    is_load && is_long != operands.is_empty()
+}
+
+/// Decides which methods get probes. All calls for a class come in the order of its methods.
+pub trait Selector {
+    /// Whether the method is to get probes.
+    fn selects(&mut self, class: &ClassInfo<'_>, method: &MethodInfo<'_>) -> bool {
+        let _ = (class, method);
+        true
+    }
+
+    /// The id of a method that was selected and can get probes. In rare cases it still cannot get
+    /// them, which is told by [`skipped`](Self::skipped) after this call. `None` leaves the method
+    /// as it is.
+    fn id(&mut self, class: &ClassInfo<'_>, method: &MethodInfo<'_>) -> Option<MethodId>;
+
+    /// Tells that a method which was selected gets no probes, and why. Methods without code and
+    /// `<clinit>` are told here without having been selected.
+    fn skipped(
+        &mut self,
+        class: &ClassInfo<'_>,
+        name: Mutf8<'_>,
+        descriptor: Mutf8<'_>,
+        why: Skip,
+    ) {
+        let _ = (class, name, descriptor, why);
+    }
+}

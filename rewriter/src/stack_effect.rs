@@ -1,0 +1,153 @@
+//! How many stack slots an instruction pops and pushes, when its constant decides.
+
+use crate::constant_pool::{ConstantPool, CpIndex};
+use crate::error::ErrorKind;
+use crate::instruction::Instruction;
+use crate::mutf8::Mutf8;
+use crate::opcode::{
+    BY_CONSTANT, GETFIELD, GETSTATIC, INVOKEDYNAMIC, INVOKESTATIC, MULTIANEWARRAY, PUTFIELD,
+    PUTSTATIC,
+};
+use crate::reader::{Cursor, Result};
+
+/// Slots of a member's descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slots {
+    /// Of all parameters, `this` not counted; 0 for a field.
+    pub parameters: u16,
+    /// Of the result, or of the field.
+    pub value: u16,
+}
+
+/// Slots popped and then pushed by an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Effect {
+    pub pop: u16,
+    pub push: u16,
+}
+
+/// Reads the slots of a descriptor.
+pub(crate) fn descriptor_slots(descriptor: Mutf8<'_>) -> Result<Slots> {
+    let mut rest = descriptor.0;
+    let mut parameters = 0u16;
+    if let [b'(', inner @ ..] = rest {
+        rest = inner;
+        while let [first, ..] = rest
+            && *first != b')'
+        {
+            let (slots, after) = type_slots(rest)?;
+            // A descriptor is at most 65,535 bytes of one slot each, or two.
+            parameters = parameters.saturating_add(slots);
+            rest = after;
+        }
+        rest = rest.get(1..).unwrap_or_default();
+        if rest == b"V" {
+            return Ok(Slots { parameters, value: 0 });
+        }
+    }
+    match type_slots(rest)? {
+        (value, []) => Ok(Slots { parameters, value }),
+        _ => bad_descriptor(),
+    }
+}
+
+fn bad_descriptor<T>() -> Result<T> {
+    Cursor::new(&[], 0).error(ErrorKind::BadDescriptor)
+}
+
+/// Slots of the first type, and what follows it.
+fn type_slots(text: &[u8]) -> Result<(u16, &[u8])> {
+    let dimensions = text.iter().take_while(|b| **b == b'[').count();
+    let element = text.get(dimensions..).unwrap_or_default();
+    let (slots, length) = match element {
+        [b'J' | b'D', ..] => (2, 1),
+        [b'B' | b'C' | b'F' | b'I' | b'S' | b'Z', ..] => (1, 1),
+        [b'L', name @ ..] => match name.iter().position(|b| *b == b';') {
+            Some(end) => (1, end + 2),
+            None => return bad_descriptor(),
+        },
+        _ => return bad_descriptor(),
+    };
+    let slots = if dimensions > 0 { 1 } else { slots };
+    Ok((slots, element.get(length..).unwrap_or_default()))
+}
+
+/// Slots of the members of one class's constant pool, each read once.
+pub(crate) struct EffectCache<'s> {
+    known: &'s mut Vec<Option<Slots>>,
+}
+
+impl<'s> EffectCache<'s> {
+    /// Starts anew for a pool of `count` entries.
+    pub(crate) fn new(known: &'s mut Vec<Option<Slots>>, count: usize) -> Self {
+        known.clear();
+        known.resize(count, None);
+        Self { known }
+    }
+
+    fn member(&mut self, pool: &ConstantPool<'_, '_>, index: CpIndex) -> Result<Slots> {
+        if let Some(Some(slots)) = self.known.get(usize::from(index.0)) {
+            return Ok(*slots);
+        }
+        let slots = descriptor_slots(pool.member(index)?.1)?;
+        if let Some(known) = self.known.get_mut(usize::from(index.0)) {
+            *known = Some(slots);
+        }
+        Ok(slots)
+    }
+
+    /// What `instruction` pops and pushes.
+    #[inline]
+    pub(crate) fn of(
+        &mut self,
+        pool: &ConstantPool<'_, '_>,
+        instruction: &Instruction<'_>,
+    ) -> Result<Effect> {
+        let op = instruction.op;
+        if !op.is(BY_CONSTANT) {
+            return Ok(Effect { pop: u16::from(op.pop), push: u16::from(op.push) });
+        }
+        if instruction.opcode == MULTIANEWARRAY {
+            let dimensions = instruction.bytes.last().copied().unwrap_or(0);
+            return Ok(Effect { pop: u16::from(dimensions), push: 1 });
+        }
+        let slots = self.member(pool, CpIndex(instruction.u2()))?;
+        let value = slots.value;
+        let parameters = slots.parameters;
+        Ok(match instruction.opcode {
+            GETSTATIC => Effect { pop: 0, push: value },
+            PUTSTATIC => Effect { pop: value, push: 0 },
+            GETFIELD => Effect { pop: 1, push: value },
+            PUTFIELD => Effect { pop: value + 1, push: 0 },
+            INVOKESTATIC | INVOKEDYNAMIC => Effect { pop: parameters, push: value },
+            _ => Effect { pop: parameters.saturating_add(1), push: value },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_of_descriptors() {
+        for (text, parameters, value) in [
+            ("()V", 0, 0),
+            ("(IJ[DLjava/lang/String;[[Lx;D)J", 1 + 2 + 1 + 1 + 1 + 2, 2),
+            ("(Z)[J", 1, 1),
+            ("D", 0, 2),
+            ("[D", 0, 1),
+            ("Lx;", 0, 1),
+        ] {
+            let slots = descriptor_slots(Mutf8(text.as_bytes())).unwrap();
+            assert_eq!(slots, Slots { parameters, value }, "{text}");
+        }
+    }
+
+    #[test]
+    fn malformed_descriptors_are_errors() {
+        for text in ["", "(", "()", "(I", "(V)V", "Lx", "II", "[", "()VV", "(L)V", "X"] {
+            assert!(descriptor_slots(Mutf8(text.as_bytes())).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! StackMapTable (JVMS 4.7.4) and the older StackMap: read, moved, and added to.
+//!
+//! A frame keeps its form; only the distance to the frame before it and the offsets of
+//! `uninitialized` types change.
+
+use crate::constant_pool::CpIndex;
+use crate::error::ErrorKind;
+use crate::instruction::{Bytecode, Pc};
+use crate::layout::{NewPc, OffsetMap};
+use crate::reader::{Cursor, Result};
+
+const UNINITIALIZED_THIS: u8 = 6;
+const OBJECT: u8 = 7;
+const UNINITIALIZED: u8 = 8;
+const LAST_PLAIN_TYPE: u8 = UNINITIALIZED_THIS;
+const DOUBLE: u8 = 3;
+const LONG: u8 = 4;
+
+const SAME_LOCALS_1_STACK_ITEM: u8 = 64;
+const FIRST_RESERVED: u8 = 128;
+const SAME_LOCALS_1_STACK_ITEM_EXTENDED: u8 = 247;
+const FIRST_CHOP: u8 = 248;
+const SAME_EXTENDED: u8 = 251;
+const FIRST_APPEND: u8 = 252;
+const FULL: u8 = 255;
+
+/// Frame of a handler of ours: no locals but perhaps an uninitialized `this`, and a Throwable.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HandlerFrame {
+    pub pc: NewPc,
+    pub has_uninitialized_this: bool,
+}
+
+/// Our handlers of one method.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Handlers<'h> {
+    pub frames: &'h [HandlerFrame],
+    /// The class java/lang/Throwable.
+    pub throwable: CpIndex,
+}
+
+/// Verification types that stand one after the other.
+#[derive(Clone, Copy, Debug)]
+struct Types<'a> {
+    bytes: &'a [u8],
+    count: u16,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind<'a> {
+    /// Also a chop: neither has types, and both keep their tag.
+    Plain,
+    Types1(Types<'a>),
+    Full {
+        locals: Types<'a>,
+        stack: Types<'a>,
+    },
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Frame<'a> {
+    pc: Pc,
+    tag: u8,
+    kind: Kind<'a>,
+    stack_slots: u32,
+}
+
+/// The frames of a StackMapTable.
+struct Frames<'a> {
+    cursor: Cursor<'a>,
+    left: u16,
+    previous: Option<Pc>,
+}
+
+impl<'a> Frames<'a> {
+    fn new(mut attribute: Cursor<'a>) -> Result<Self> {
+        let left = attribute.u2()?;
+        Ok(Self { cursor: attribute, left, previous: None })
+    }
+
+    fn next(&mut self) -> Result<Option<Frame<'a>>> {
+        let cursor = &mut self.cursor;
+        let Some(left) = self.left.checked_sub(1) else {
+            cursor.expect_end()?;
+            return Ok(None);
+        };
+        self.left = left;
+        let tag = cursor.u1()?;
+        let mut stack_slots = 0;
+        let (delta, kind) = match tag {
+            0..SAME_LOCALS_1_STACK_ITEM => (u16::from(tag), Kind::Plain),
+            SAME_LOCALS_1_STACK_ITEM..FIRST_RESERVED => {
+                let stack = types(cursor, 1, &mut stack_slots)?;
+                (u16::from(tag - SAME_LOCALS_1_STACK_ITEM), Kind::Types1(stack))
+            }
+            FIRST_RESERVED..SAME_LOCALS_1_STACK_ITEM_EXTENDED => {
+                return cursor.error(ErrorKind::BadStackMapFrame);
+            }
+            SAME_LOCALS_1_STACK_ITEM_EXTENDED => {
+                (cursor.u2()?, Kind::Types1(types(cursor, 1, &mut stack_slots)?))
+            }
+            FIRST_CHOP..=SAME_EXTENDED => (cursor.u2()?, Kind::Plain),
+            FIRST_APPEND..FULL => {
+                let delta = cursor.u2()?;
+                let locals = types(cursor, u16::from(tag - SAME_EXTENDED), &mut 0)?;
+                (delta, Kind::Types1(locals))
+            }
+            FULL => {
+                let delta = cursor.u2()?;
+                let count = cursor.u2()?;
+                let locals = types(cursor, count, &mut 0)?;
+                let count = cursor.u2()?;
+                (delta, Kind::Full { locals, stack: types(cursor, count, &mut stack_slots)? })
+            }
+        };
+        let pc = Pc(self.previous.map_or(0, |p| p.0 + 1) + u32::from(delta));
+        self.previous = Some(pc);
+        Ok(Some(Frame { pc, tag, kind, stack_slots }))
+    }
+}
+
+/// Passes over `count` types and adds up their slots.
+fn types<'a>(cursor: &mut Cursor<'a>, count: u16, slots: &mut u32) -> Result<Types<'a>> {
+    let rest = cursor.rest();
+    let start = cursor.offset();
+    for _ in 0..count {
+        let tag = cursor.u1()?;
+        match tag {
+            0..=LAST_PLAIN_TYPE => {}
+            OBJECT | UNINITIALIZED => {
+                cursor.u2()?;
+            }
+            _ => return cursor.error(ErrorKind::BadVerificationType),
+        }
+        *slots += if matches!(tag, DOUBLE | LONG) { 2 } else { 1 };
+    }
+    let bytes = rest.get(..cursor.offset() - start).unwrap_or_default();
+    Ok(Types { bytes, count })
+}
+
+/// Tells `map` the stack depth at every frame.
+pub(crate) fn read_depths(attribute: Cursor<'_>, map: &mut OffsetMap) -> Result<()> {
+    let mut frames = Frames::new(attribute)?;
+    while let Some(frame) = frames.next()? {
+        map.set_depth(frame.pc, frame.stack_slots);
+    }
+    Ok(())
+}
+
+/// Writes the contents of a StackMapTable: the frames of `attribute`, if there is one, and those of
+/// our handlers, which stand behind them. `Ok(false)` if there are too many.
+pub(crate) fn write(
+    out: &mut Vec<u8>,
+    attribute: Option<Cursor<'_>>,
+    code: &Bytecode<'_>,
+    map: &OffsetMap,
+    handlers: Handlers<'_>,
+) -> Result<bool> {
+    let count_at = out.len();
+    out.extend_from_slice(&[0, 0]);
+    let mut count = 0usize;
+    let mut previous = None;
+    if let Some(attribute) = attribute {
+        let mut frames = Frames::new(attribute)?;
+        while let Some(frame) = frames.next()? {
+            let pc = map.target(code, frame.pc)?;
+            write_frame(out, code, map, &frame, delta(previous, pc))?;
+            previous = Some(pc);
+            count += 1;
+        }
+    }
+    for handler in handlers.frames {
+        out.push(FULL);
+        out.extend_from_slice(&delta(previous, handler.pc).to_be_bytes());
+        write_handler_types(out, handler, handlers.throwable);
+        previous = Some(handler.pc);
+        count += 1;
+    }
+    let Ok(count) = u16::try_from(count) else { return Ok(false) };
+    patch_u2(out, count_at, count);
+    Ok(true)
+}
+
+fn delta(previous: Option<NewPc>, pc: NewPc) -> u16 {
+    let delta = pc.0 - previous.map_or(0, |p| p.0 + 1);
+    // Frames stand within the code, which is no longer than this.
+    u16::try_from(delta).unwrap_or(u16::MAX)
+}
+
+fn write_frame(
+    out: &mut Vec<u8>,
+    code: &Bytecode<'_>,
+    map: &OffsetMap,
+    frame: &Frame<'_>,
+    delta: u16,
+) -> Result<()> {
+    let (short_base, extended) = match frame.tag {
+        0..SAME_LOCALS_1_STACK_ITEM => (Some(0), SAME_EXTENDED),
+        SAME_LOCALS_1_STACK_ITEM..FIRST_RESERVED => {
+            (Some(SAME_LOCALS_1_STACK_ITEM), SAME_LOCALS_1_STACK_ITEM_EXTENDED)
+        }
+        tag => (None, tag),
+    };
+    match (short_base, u8::try_from(delta)) {
+        (Some(base), Ok(short)) if short < SAME_LOCALS_1_STACK_ITEM => out.push(base + short),
+        _ => {
+            out.push(extended);
+            out.extend_from_slice(&delta.to_be_bytes());
+        }
+    }
+    match frame.kind {
+        Kind::Plain => Ok(()),
+        Kind::Types1(types) => write_types(out, code, map, types),
+        Kind::Full { locals, stack } => {
+            out.extend_from_slice(&locals.count.to_be_bytes());
+            write_types(out, code, map, locals)?;
+            out.extend_from_slice(&stack.count.to_be_bytes());
+            write_types(out, code, map, stack)
+        }
+    }
+}
+
+fn write_types(
+    out: &mut Vec<u8>,
+    code: &Bytecode<'_>,
+    map: &OffsetMap,
+    types: Types<'_>,
+) -> Result<()> {
+    let mut rest = types.bytes;
+    while let [tag, after @ ..] = rest {
+        rest = match (*tag, after) {
+            (UNINITIALIZED, [a, b, after @ ..]) => {
+                let new = Pc(u32::from(u16::from_be_bytes([*a, *b])));
+                out.push(UNINITIALIZED);
+                push_pc(out, map.instruction(code, new)?);
+                after
+            }
+            (OBJECT, [a, b, after @ ..]) => {
+                out.extend_from_slice(&[OBJECT, *a, *b]);
+                after
+            }
+            (tag, after) => {
+                out.push(tag);
+                after
+            }
+        };
+    }
+    Ok(())
+}
+
+fn write_handler_types(out: &mut Vec<u8>, handler: &HandlerFrame, throwable: CpIndex) {
+    if handler.has_uninitialized_this {
+        out.extend_from_slice(&[0, 1, UNINITIALIZED_THIS]);
+    } else {
+        out.extend_from_slice(&[0, 0]);
+    }
+    out.extend_from_slice(&[0, 1, OBJECT]);
+    out.extend_from_slice(&throwable.0.to_be_bytes());
+}
+
+/// Writes the contents of a StackMap, the table of CLDC and of compilers before version 50: every
+/// frame is full and has its own offset. `Ok(false)` if there are too many.
+pub(crate) fn write_old(
+    out: &mut Vec<u8>,
+    mut attribute: Cursor<'_>,
+    code: &Bytecode<'_>,
+    map: &OffsetMap,
+    handlers: Handlers<'_>,
+) -> Result<bool> {
+    let count = attribute.u2()?;
+    let Ok(new_count) = u16::try_from(usize::from(count) + handlers.frames.len()) else {
+        return Ok(false);
+    };
+    out.extend_from_slice(&new_count.to_be_bytes());
+    for _ in 0..count {
+        push_pc(out, map.target(code, Pc(u32::from(attribute.u2()?)))?);
+        for _locals_then_stack in 0..2 {
+            let count = attribute.u2()?;
+            out.extend_from_slice(&count.to_be_bytes());
+            let types = types(&mut attribute, count, &mut 0)?;
+            write_types(out, code, map, types)?;
+        }
+    }
+    attribute.expect_end()?;
+    for handler in handlers.frames {
+        push_pc(out, handler.pc);
+        write_handler_types(out, handler, handlers.throwable);
+    }
+    Ok(true)
+}
+
+/// Appends a code offset of two bytes. `emit` refuses code whose offsets do not fit.
+pub(crate) fn push_pc(out: &mut Vec<u8>, pc: NewPc) {
+    let pc = u16::try_from(pc.0).unwrap_or(u16::MAX);
+    out.extend_from_slice(&pc.to_be_bytes());
+}
+
+/// Overwrites two bytes that were left open.
+pub(crate) fn patch_u2(out: &mut [u8], at: usize, value: u16) {
+    if let Some(place) = out.get_mut(at..at + 2) {
+        place.copy_from_slice(&value.to_be_bytes());
+    }
+}
+
+/// Overwrites four bytes that were left open.
+pub(crate) fn patch_u4(out: &mut [u8], at: usize, value: u32) {
+    if let Some(place) = out.get_mut(at..at + 4) {
+        place.copy_from_slice(&value.to_be_bytes());
+    }
+}
