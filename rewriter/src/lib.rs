@@ -53,5 +53,5 @@ mod tables;
 
 pub use error::{Error, ErrorKind, Skip};
 pub use mutf8::Mutf8;
-pub use rewrite::{Outcome, Rewriter, Rewritten};
+pub use rewrite::{Outcome, Rewriter, Rewritten, class_name};
 pub use selector::{ClassInfo, MethodId, MethodInfo, Selector};

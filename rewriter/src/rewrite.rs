@@ -59,6 +59,29 @@ struct Patch {
     new: Range<usize>,
 }
 
+/// The internal name of a class, `com/shop/Order`, read without the rest of it.
+///
+/// # Errors
+/// The class file ends or goes wrong before its name is known.
+pub fn class_name(class: &[u8]) -> Result<Mutf8<'_>> {
+    let (mut cursor, _) = start(class)?;
+    let mut offsets = Vec::new();
+    let pool = ConstantPool::read(class, &mut cursor, &mut offsets)?;
+    let _access_flags = cursor.u2()?;
+    pool.class_name(CpIndex(cursor.u2()?))
+}
+
+/// Reads magic and version: a cursor behind them, and the major version.
+fn start(class: &[u8]) -> Result<(Cursor<'_>, u16)> {
+    let mut cursor = Cursor::new(class, 0);
+    if cursor.u4() != Ok(MAGIC) {
+        return Err(Error::new(ErrorKind::NotAClassFile, 0));
+    }
+    let _minor_version = cursor.u2()?;
+    let major_version = cursor.u2()?;
+    Ok((cursor, major_version))
+}
+
 /// A method as it stands in the class file.
 struct RawMethod<'a> {
     access_flags: u16,
@@ -84,12 +107,7 @@ impl Rewriter {
         codes.clear();
         patches.clear();
 
-        let mut cursor = Cursor::new(class, 0);
-        if cursor.u4() != Ok(MAGIC) {
-            return Err(Error::new(ErrorKind::NotAClassFile, 0));
-        }
-        let _minor_version = cursor.u2()?;
-        let major_version = cursor.u2()?;
+        let (mut cursor, major_version) = start(class)?;
         let pool = ConstantPool::read(class, &mut cursor, offsets)?;
         let pool_end = cursor.offset();
         let access_flags = cursor.u2()?;

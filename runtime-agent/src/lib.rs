@@ -1,1 +1,39 @@
-//! todo
+//! `libtprofiler.so`: a JVMTI agent that times every call of chosen methods.
+//!
+//! ```text
+//! agent          the JVM's callbacks
+//!   class_hook   which classes get probes; the rewriter gives them
+//!   natives      the probe's entry from Java -> probe -> a thread's stack, totals and ring
+//!   engine       the agent's thread: start, stop, and the recorder, which drains and writes
+//!   control      TCP clients, who ask the engine
+//! ```
+//! `docs/architecture.md` tells how they hang together. The probe is written so that it can run
+//! wherever Java code runs: it never allocates through the allocator, waits, or calls the JVM after
+//! a thread's first call.
+
+mod agent;
+mod call_paths;
+mod class_hook;
+mod clock;
+mod control;
+mod engine;
+mod java_threads;
+mod loaders;
+mod mapped;
+mod message;
+mod methods;
+mod natives;
+mod options;
+mod probe;
+mod probe_class;
+mod recorder;
+mod run_info;
+mod run_log;
+
+pub use agent::TProfiler;
+
+#[allow(unsafe_code, clippy::undocumented_unsafe_blocks, missing_docs)]
+mod entry_points {
+    //! What the JVM looks for in an agent library; each catches every panic.
+    jvmti_bindings::export_agent!(super::TProfiler);
+}

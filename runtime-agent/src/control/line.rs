@@ -1,0 +1,139 @@
+//! Splits what a client sends into lines, and tells the two dialects apart.
+//!
+//! A line ends with `\n` or `\r\n`. A word that ends with a bare `\r` is TProfiler's dialect. Whether
+//! a `\r` is bare is seen from the byte behind it, for which a short while is waited.
+
+use std::io::{self, ErrorKind, Read};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+/// Longest line that is read.
+pub(super) const MAX_LINE: usize = 4096;
+/// How long the `\n` may be behind its `\r`.
+const AFTER_CR: Duration = Duration::from_millis(100);
+/// How long a client may take for a line, however slowly it sends bytes.
+const LINE: Duration = Duration::from_secs(30);
+
+/// Which of the two ways of talking a line is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dialect {
+    /// Ours.
+    Lines,
+    /// TProfiler's.
+    TProfiler,
+}
+
+/// The lines of a client.
+pub(super) struct Lines<'s> {
+    stream: &'s TcpStream,
+    /// Bytes read and not yet given out.
+    buffer: Vec<u8>,
+}
+
+impl<'s> Lines<'s> {
+    pub(super) fn new(stream: &'s TcpStream) -> Self {
+        Self { stream, buffer: Vec::new() }
+    }
+
+    /// The next line without its end; `None` when the client has gone.
+    ///
+    /// # Errors
+    /// The client is silent or slow for too long, or the line is too long.
+    pub(super) fn next(&mut self) -> io::Result<Option<(String, Dialect)>> {
+        let deadline = Instant::now() + LINE;
+        loop {
+            let end = self.buffer.iter().position(|b| matches!(b, b'\n' | b'\r'));
+            if let Some(end) = end {
+                return self.take_line(end).map(Some);
+            }
+            if self.buffer.len() > MAX_LINE {
+                return Err(ErrorKind::InvalidData.into());
+            }
+            if Instant::now() >= deadline {
+                return Err(ErrorKind::TimedOut.into());
+            }
+            if !self.read_more()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn take_line(&mut self, end: usize) -> io::Result<(String, Dialect)> {
+        let is_cr = self.buffer.get(end) == Some(&b'\r');
+        if is_cr && self.buffer.len() == end + 1 {
+            self.wait_for_byte_after_cr()?;
+        }
+        let is_crlf = is_cr && self.buffer.get(end + 1) == Some(&b'\n');
+        let dialect = if is_cr && !is_crlf { Dialect::TProfiler } else { Dialect::Lines };
+        let line: Vec<u8> = self.buffer.drain(..end + 1 + usize::from(is_crlf)).take(end).collect();
+        Ok((String::from_utf8_lossy(&line).trim().to_owned(), dialect))
+    }
+
+    fn wait_for_byte_after_cr(&mut self) -> io::Result<()> {
+        let idle = self.stream.read_timeout()?;
+        self.stream.set_read_timeout(Some(AFTER_CR))?;
+        let more = self.read_more();
+        self.stream.set_read_timeout(idle)?;
+        match more {
+            Err(error) if !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                Err(error)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// `false` at the end of the stream.
+    fn read_more(&mut self) -> io::Result<bool> {
+        let mut bytes = [0; 512];
+        let count = (&mut self.stream).read(&mut bytes)?;
+        self.buffer.extend_from_slice(bytes.get(..count).unwrap_or_default());
+        Ok(count > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// What `Lines` makes of pieces that arrive one after the other.
+    fn lines(pieces: &[&[u8]]) -> Vec<(String, Dialect)> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        let pieces: Vec<Vec<u8>> = pieces.iter().map(|p| p.to_vec()).collect();
+        let sender = std::thread::spawn(move || {
+            for piece in pieces {
+                client.write_all(&piece).unwrap();
+                client.flush().unwrap();
+            }
+        });
+        let mut reader = Lines::new(&server);
+        let mut found = Vec::new();
+        while let Ok(Some(line)) = reader.next() {
+            found.push(line);
+        }
+        sender.join().unwrap();
+        found
+    }
+
+    #[test]
+    fn both_dialects_are_told_apart() {
+        let ours = |text: &str| (text.to_owned(), Dialect::Lines);
+        let old = |text: &str| (text.to_owned(), Dialect::TProfiler);
+        assert_eq!(lines(&[b"status\n"]), [ours("status")]);
+        assert_eq!(lines(&[b"sta", b"tus\r\nstop\n"]), [ours("status"), ours("stop")]);
+        assert_eq!(lines(&[b"status\r", b"\nflush\n"]), [ours("status"), ours("flush")]);
+        assert_eq!(lines(&[b"status\r"]), [old("status")]);
+        assert_eq!(lines(&[b"status\rstop\n"]), [old("status"), ours("stop")]);
+        assert_eq!(lines(&[b"no end"]), []);
+    }
+
+    #[test]
+    fn a_line_without_end_is_refused() {
+        let long = vec![b'x'; MAX_LINE + 600];
+        assert_eq!(lines(&[&long, b"\nstatus\n"]), []);
+    }
+}

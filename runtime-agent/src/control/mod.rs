@@ -1,0 +1,203 @@
+//! Remote control over TCP, by lines of text. `docs/control.md` is the authority on the protocol.
+//!
+//! Nothing that a client does or does not do can hold up a probe or another client: each has its
+//! own thread, of which there are at most [`MAX_CLIENTS`], a line is at most [`MAX_LINE`] bytes, and
+//! a client that says nothing is hung up on. A command that is not known changes nothing and ends
+//! the connection, so that a web page's request cannot smuggle one in.
+
+mod line;
+
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use log_format::names::utc_text;
+
+use self::line::{Dialect, Lines};
+use crate::engine::{Handle, Request, Status};
+use crate::message::message;
+
+const MAX_CLIENTS: usize = 16;
+const IDLE: Duration = Duration::from_secs(30);
+const WRITE: Duration = Duration::from_secs(5);
+/// How many ports are tried, from the one that was asked for.
+const PORTS: u16 = 16;
+
+const HELP: &str = "\
+start: begin recording
+stop: end recording; calls still open are written as such
+flush: write everything so far to the disk
+status: what is going on
+help: this list
+";
+
+/// A port to listen on.
+pub(crate) struct Control {
+    listener: TcpListener,
+    port: u16,
+}
+
+impl Control {
+    /// Takes `first` or the next free one of 16 ports, on the loopback address. Says so if it is
+    /// not `first`; if none is free, says that and gives `None`.
+    pub(crate) fn bind(first: u16) -> Option<Self> {
+        let last = first.saturating_add(PORTS - 1);
+        let mut reason = None;
+        for port in first..=last {
+            match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+                Ok(listener) => {
+                    if port != first {
+                        message!("port {first} is taken; control is on port {port}");
+                    }
+                    return Some(Self { listener, port });
+                }
+                Err(error) => reason = Some(error),
+            }
+        }
+        let reason = reason.map_or_else(String::new, |error| format!(" ({error})"));
+        message!("no free port from {first} to {last}{reason}; there is no remote control");
+        None
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Serves clients on threads of its own, for as long as the process lives.
+    pub(crate) fn serve(self, engine: Handle) {
+        let clients = Arc::new(AtomicUsize::new(0));
+        let serve = move || {
+            block_signals();
+            loop {
+                match self.listener.accept() {
+                    Ok((stream, _)) => admit(stream, &engine, &clients),
+                    // Out of file descriptors, perhaps; there may be some again.
+                    Err(_) => thread::sleep(Duration::from_millis(100)),
+                }
+            }
+        };
+        if let Err(error) = thread::Builder::new().name("tprofiler-ctl".to_owned()).spawn(serve) {
+            message!("no thread for remote control: {error}");
+        }
+    }
+}
+
+/// Keeps the service's signals away from a thread of ours.
+#[allow(unsafe_code)]
+fn block_signals() {
+    // SAFETY: fills a set of this function's own and sets the mask of this thread.
+    unsafe {
+        let mut all = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, std::ptr::null_mut());
+    }
+}
+
+fn admit(mut stream: TcpStream, engine: &Handle, clients: &Arc<AtomicUsize>) {
+    let timeouts = stream
+        .set_read_timeout(Some(IDLE))
+        .and_then(|()| stream.set_write_timeout(Some(WRITE)))
+        .and_then(|()| stream.set_nodelay(true));
+    if timeouts.is_err() {
+        return;
+    }
+    if clients.fetch_add(1, Ordering::AcqRel) >= MAX_CLIENTS {
+        clients.fetch_sub(1, Ordering::AcqRel);
+        let _ = stream.write_all(b"error: too many clients\n");
+        return;
+    }
+    let (engine, of_client) = (engine.clone(), clients.clone());
+    let serve = move || {
+        // A client that goes away is no error.
+        let _ = converse(&stream, &engine);
+        of_client.fetch_sub(1, Ordering::AcqRel);
+    };
+    if thread::Builder::new().name("tprofiler-cli".to_owned()).spawn(serve).is_err() {
+        clients.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Answers a client until it goes, is silent for too long, or says what is not understood.
+fn converse(mut stream: &TcpStream, engine: &Handle) -> io::Result<()> {
+    let mut lines = Lines::new(stream);
+    while let Some((line, dialect)) = lines.next()? {
+        match dialect {
+            Dialect::Lines => {
+                let (answer, goes_on) = answer(&line, engine);
+                stream.write_all(answer.as_bytes())?;
+                if !goes_on {
+                    return Ok(());
+                }
+            }
+            Dialect::TProfiler => {
+                // TProfiler's server hung up after each command, and its client relies on it.
+                return stream.write_all(tprofiler_answer(&line, engine).as_bytes());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn request(line: &str) -> Option<Request> {
+    match line {
+        "start" => Some(Request::Start),
+        "stop" => Some(Request::Stop),
+        "flush" => Some(Request::Flush),
+        "status" => Some(Request::Status),
+        _ => None,
+    }
+}
+
+/// The answer to a line, and whether the connection goes on.
+fn answer(line: &str, engine: &Handle) -> (String, bool) {
+    if line == "help" {
+        return (format!("{HELP}ok\n"), true);
+    }
+    let Some(request) = request(line) else {
+        return ("error: unknown command; try help\n".to_owned(), false);
+    };
+    match engine.ask(request) {
+        Ok(status) if request == Request::Status => {
+            (format!("{}ok\n", status_lines(&status)), true)
+        }
+        Ok(status) => (format!("profiling: {}\nok\n", on_off(&status)), true),
+        Err(error) => (format!("error: {error}\n"), true),
+    }
+}
+
+fn tprofiler_answer(line: &str, engine: &Handle) -> String {
+    match request(line).map(|request| engine.ask(request)) {
+        Some(Ok(status)) if status.is_recording => "running\r".to_owned(),
+        Some(Ok(_)) => "stop\r".to_owned(),
+        Some(Err(error)) => format!("error: {error}\r"),
+        None => "error: unknown command\r".to_owned(),
+    }
+}
+
+fn on_off(status: &Status) -> &'static str {
+    if status.is_recording { "on" } else { "off" }
+}
+
+fn status_lines(status: &Status) -> String {
+    [
+        ("profiling", on_off(status).to_owned()),
+        ("since", utc_text(status.since_ns)),
+        ("classes instrumented", status.classes.to_string()),
+        ("methods instrumented", status.methods.to_string()),
+        ("methods skipped", status.skipped_methods.to_string()),
+        ("calls seen", status.calls.to_string()),
+        ("records written", status.records.to_string()),
+        ("records dropped", status.dropped_records.to_string()),
+        ("calls lost", status.lost_calls.to_string()),
+        ("frames dropped", status.dropped_frames.to_string()),
+        ("write errors", status.io_errors.to_string()),
+        ("logs", status.logs.clone()),
+        ("bytes this hour", status.bytes_this_hour.to_string()),
+    ]
+    .into_iter()
+    .map(|(key, value)| format!("{key}: {value}\n"))
+    .collect()
+}

@@ -1,0 +1,185 @@
+//! The agent's own Java thread: it drains, and it alone starts and stops recording.
+//!
+//! Everybody else asks it through [`Handle`], so that nothing that waits is ever near a probe.
+
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
+use std::time::{Duration, Instant};
+
+use jvmti_bindings::env::JniEnv;
+
+use crate::class_hook::ClassCounts;
+use crate::clock;
+use crate::message::message;
+use crate::probe;
+use crate::probe_class::ProbeClass;
+use crate::recorder::Recorder;
+
+/// How often the threads' rings are emptied.
+const ROUND: Duration = Duration::from_millis(50);
+/// How often the clock is corrected.
+const CLOCK_ROUND: Duration = Duration::from_secs(1);
+/// How long an answer may take: a flush waits for the disk.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// What can be asked of the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Request {
+    /// Begin recording.
+    Start,
+    /// End recording.
+    Stop,
+    /// Write everything so far to the disk.
+    Flush,
+    /// Say what is going on.
+    Status,
+    /// The JVM ends: write everything, and do no more.
+    Finish,
+}
+
+/// What is going on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Status {
+    pub is_recording: bool,
+    /// Since when, unix nanoseconds.
+    pub since_ns: u64,
+    pub classes: u64,
+    pub methods: u64,
+    pub calls: u64,
+    pub records: u64,
+    pub dropped_records: u64,
+    pub lost_calls: u64,
+    pub dropped_frames: u64,
+    pub skipped_methods: u64,
+    pub io_errors: u64,
+    /// The run's folder.
+    pub logs: String,
+    pub bytes_this_hour: u64,
+}
+
+type Answer = Result<Status, String>;
+
+/// Asks the engine.
+#[derive(Clone, Debug)]
+pub(crate) struct Handle {
+    requests: Sender<(Request, SyncSender<Answer>)>,
+}
+
+/// The engine's end of a [`Handle`].
+pub(crate) type Requests = Receiver<(Request, SyncSender<Answer>)>;
+
+impl Handle {
+    pub(crate) fn new() -> (Self, Requests) {
+        let (requests, receiver) = mpsc::channel();
+        (Self { requests }, receiver)
+    }
+
+    /// Asks, and waits for the answer.
+    ///
+    /// # Errors
+    /// One line: what went wrong.
+    pub(crate) fn ask(&self, request: Request) -> Answer {
+        let (answer, answers) = mpsc::sync_channel(1);
+        let gone = "the profiler has ended".to_owned();
+        self.requests.send((request, answer)).map_err(|_| gone.clone())?;
+        match answers.recv_timeout(ANSWER) {
+            Ok(answer) => answer,
+            Err(RecvTimeoutError::Timeout) => Err("no answer within 10 s".to_owned()),
+            Err(RecvTimeoutError::Disconnected) => Err(gone),
+        }
+    }
+}
+
+/// The engine; it stays on its thread.
+pub(crate) struct Engine<'j> {
+    pub jni: &'j JniEnv,
+    pub probe_class: ProbeClass,
+    pub recorder: Recorder,
+    pub class_counts: std::sync::Arc<ClassCounts>,
+    pub since_ns: u64,
+}
+
+impl Engine<'_> {
+    /// Works until the JVM ends, or until nobody can ask any more.
+    pub(crate) fn run(&mut self, requests: &Requests) {
+        let mut clock_renewed = Instant::now();
+        loop {
+            match requests.recv_timeout(ROUND) {
+                Ok((request, answer)) => {
+                    let status = self.carry_out(request);
+                    // Whoever asked may have gone.
+                    let _ = answer.send(status);
+                    if request == Request::Finish {
+                        return;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            if clock_renewed.elapsed() >= CLOCK_ROUND {
+                clock_renewed = Instant::now();
+                self.recorder.renew_clock();
+            }
+            self.recorder.round();
+        }
+    }
+
+    fn carry_out(&mut self, request: Request) -> Answer {
+        match request {
+            Request::Start => self.start(),
+            Request::Stop => self.stop(),
+            Request::Flush => self.recorder.flush(),
+            Request::Status => {}
+            Request::Finish => {
+                self.stop();
+                self.recorder.flush();
+            }
+        }
+        Ok(self.status())
+    }
+
+    /// Begins recording, if it is off.
+    pub(crate) fn start(&mut self) {
+        if probe::begin_recording() {
+            self.probe_class.set_on(self.jni, true);
+            self.since_ns = clock::unix_ns();
+        }
+    }
+
+    fn stop(&mut self) {
+        if !probe::is_recording() {
+            return;
+        }
+        let recording = probe::recording();
+        // The guard first, so that no thread goes on calling for nothing.
+        self.probe_class.set_on(self.jni, false);
+        probe::end_recording();
+        self.since_ns = clock::unix_ns();
+        self.recorder.write_open_calls(recording, clock::ticks());
+    }
+
+    /// Stops probes after an error of ours, without touching the data.
+    pub(crate) fn give_up(&self) {
+        self.probe_class.set_on(self.jni, false);
+        probe::end_recording();
+        message!("internal error; profiling is off, the service goes on");
+    }
+
+    fn status(&mut self) -> Status {
+        let sums = self.recorder.sums();
+        Status {
+            is_recording: probe::is_recording(),
+            since_ns: self.since_ns,
+            classes: self.class_counts.classes(),
+            methods: self.class_counts.methods(),
+            calls: sums.calls,
+            records: sums.records,
+            dropped_records: sums.dropped_records,
+            lost_calls: sums.lost_calls,
+            dropped_frames: sums.dropped_frames,
+            skipped_methods: self.class_counts.skipped(),
+            io_errors: self.recorder.log().io_errors,
+            logs: self.recorder.log().folder().display().to_string(),
+            bytes_this_hour: self.recorder.bytes_this_hour(),
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Names of Java threads.
+//!
+//! A probe only keeps a weak reference to its thread; the name is asked when a record needs it, by
+//! the drain thread, or when the thread ends, by the thread itself.
+#![allow(unsafe_code)]
+
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use jvmti_bindings::env::{JniEnv, Jvmti};
+use jvmti_bindings::prelude::{jni, jvmti};
+
+use crate::probe::thread::{ProbeThread, ThreadName};
+
+/// The agent's JVMTI environment. It lives as long as the JVM.
+static JVMTI: AtomicPtr<jvmti::jvmtiEnv> = AtomicPtr::new(ptr::null_mut());
+
+pub(crate) fn set_jvmti(env: *mut jvmti::jvmtiEnv) {
+    JVMTI.store(env, Ordering::Release);
+}
+
+pub(crate) fn get_jvmti() -> Option<Jvmti> {
+    let env = JVMTI.load(Ordering::Acquire);
+    // SAFETY: the environment that `Agent_OnLoad` got, which is never disposed of.
+    (!env.is_null()).then(|| unsafe { Jvmti::from_raw(env) })
+}
+
+/// Keeps a weak reference to the calling Java thread in `thread`.
+pub(crate) fn remember(env: *mut jni::JNIEnv, thread: &ProbeThread) {
+    if env.is_null() {
+        return;
+    }
+    // SAFETY: `env` is the environment of this thread, handed to a native method by the JVM.
+    let jni = unsafe { JniEnv::from_raw(env) };
+    let Some(current) = get_jvmti().and_then(|jvmti| jvmti.get_current_thread().ok()) else {
+        return;
+    };
+    if current.is_null() {
+        return;
+    }
+    // SAFETY: `current` is a live reference of this thread, used until it is deleted.
+    unsafe {
+        thread.set_java_thread(jni.new_weak_global_ref(current));
+        jni.delete_local_ref(current);
+    }
+}
+
+/// The name of a Java thread and its number.
+///
+/// # Safety
+/// `java_thread` is a live reference of this thread to a java.lang.Thread.
+pub(crate) unsafe fn name(
+    jvmti: &Jvmti,
+    jni: &JniEnv,
+    java_thread: jni::jthread,
+) -> Option<ThreadName> {
+    // SAFETY: the caller's promise.
+    let info = unsafe { jvmti.get_thread_info(java_thread) }.ok()?;
+    for reference in [info.thread_group, info.context_class_loader] {
+        if !reference.is_null() {
+            // SAFETY: local references that JVMTI made for the caller.
+            unsafe { jni.delete_local_ref(reference) };
+        }
+    }
+    // SAFETY: the caller's promise.
+    let java_id = unsafe { number(jni, java_thread) }.unwrap_or(0);
+    Some(ThreadName { name: info.name.unwrap_or_default(), java_id })
+}
+
+/// `Thread.getId()`, from its field: a subclass may override the method.
+///
+/// # Safety
+/// As of [`name`].
+unsafe fn number(jni: &JniEnv, java_thread: jni::jthread) -> Option<u64> {
+    // SAFETY: java.lang.Thread has had this field since Java 1.4; if it goes, the exception is
+    // cleared. The references are live.
+    unsafe {
+        let class = jni.find_class("java/lang/Thread");
+        let field = class.and_then(|class| jni.get_field_id(class, "tid", "J"));
+        if let Some(class) = class {
+            jni.delete_local_ref(class);
+        }
+        if field.is_none() {
+            jni.exception_clear();
+        }
+        Some(jni.get_long_field(java_thread, field?).cast_unsigned())
+    }
+}
+
+/// What a thread that the probe knows is called now; `None` if it is gone.
+pub(crate) fn ask_name(jvmti: &Jvmti, jni: &JniEnv, thread: &ProbeThread) -> Option<ThreadName> {
+    let weak: *mut c_void = thread.java_thread();
+    if weak.is_null() {
+        return None;
+    }
+    // SAFETY: the weak reference is valid until `forget`; a cleared one gives null.
+    unsafe {
+        let java_thread = jni.new_local_ref(weak.cast());
+        if java_thread.is_null() {
+            return None;
+        }
+        let name = name(jvmti, jni, java_thread);
+        jni.delete_local_ref(java_thread);
+        name
+    }
+}
+
+/// Gives the weak reference of a thread that has ended back to the JVM.
+pub(crate) fn forget(jni: &JniEnv, thread: &ProbeThread) {
+    let weak = thread.java_thread();
+    if !weak.is_null() {
+        thread.set_java_thread(ptr::null_mut());
+        // SAFETY: made by `remember`, and not reachable any more.
+        unsafe { jni.delete_weak_global_ref(weak.cast()) };
+    }
+}

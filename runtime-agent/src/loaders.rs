@@ -1,0 +1,173 @@
+//! Class loaders: numbers and names for them, and which classes are the application's.
+#![allow(unsafe_code)]
+
+use std::sync::{Mutex, PoisonError};
+
+use dashmap::DashMap;
+use jvmti_bindings::env::{JniEnv, Jvmti};
+use jvmti_bindings::prelude::jni;
+
+/// A class loader as the log names it. Its number is the JVMTI tag of the loader object, so that it
+/// dies with the loader.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Loader {
+    pub number: u64,
+    pub name: String,
+}
+
+const BOOT: u64 = 0;
+const PLATFORM: u64 = 1;
+const APP: u64 = 2;
+const FIRST_OTHER: u64 = 3;
+
+/// Packages that are the JDK's in whichever loader they are: its code generators put classes there.
+const JDK_PREFIXES: [&str; 3] = ["java/", "jdk/", "sun/"];
+
+/// Knows the loaders that were met.
+#[derive(Debug)]
+pub(crate) struct Loaders {
+    next: Mutex<u64>,
+    /// Names of loaders that are neither boot, platform nor app, by number.
+    names: DashMap<u64, String>,
+    /// For packages of the app loader: whether they belong to a module of the JDK.
+    jdk_packages: DashMap<String, bool>,
+}
+
+impl Loaders {
+    /// Marks the platform and the app loader.
+    pub(crate) fn new(jvmti: &Jvmti, jni: &JniEnv) -> Self {
+        if let Some(app) = jni.system_class_loader() {
+            // SAFETY: `app` is a live reference of this thread, and so is its parent.
+            unsafe {
+                // Without the tag a loader counts as one of the application's.
+                let _ = jvmti.set_tag(app, tag(APP));
+                if let Some(platform) = jni.class_loader_parent(app) {
+                    let _ = jvmti.set_tag(platform, tag(PLATFORM));
+                    jni.delete_local_ref(platform);
+                }
+                jni.delete_local_ref(app);
+            }
+        }
+        Self { next: Mutex::new(FIRST_OTHER), names: DashMap::new(), jdk_packages: DashMap::new() }
+    }
+
+    /// The loader of a class; null is the boot loader.
+    ///
+    /// # Safety
+    /// `loader` is a live reference of this thread, or null.
+    pub(crate) unsafe fn get(&self, jvmti: &Jvmti, jni: &JniEnv, loader: jni::jobject) -> Loader {
+        // SAFETY: the caller's promise.
+        let number = unsafe { self.number(jvmti, jni, loader) };
+        let name = match number {
+            BOOT => "boot".to_owned(),
+            PLATFORM => "platform".to_owned(),
+            APP => "app".to_owned(),
+            _ => self.names.get(&number).map_or_else(String::new, |name| name.clone()),
+        };
+        Loader { number, name }
+    }
+
+    unsafe fn number(&self, jvmti: &Jvmti, jni: &JniEnv, loader: jni::jobject) -> u64 {
+        if loader.is_null() {
+            return BOOT;
+        }
+        // SAFETY: `loader` is live, by the caller's promise.
+        let known = || unsafe { jvmti.get_tag(loader) }.map_or(0, i64::cast_unsigned);
+        if known() != 0 {
+            return known();
+        }
+        // One thread at a time gives a new number.
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        if known() != 0 {
+            return known();
+        }
+        let number = *next;
+        *next += 1;
+        // SAFETY: `loader` is live.
+        let class = unsafe { jni.get_object_class(loader) };
+        // SAFETY: its class is a live reference of this thread, given back right after.
+        let signature = unsafe { jvmti.get_class_signature(class) };
+        // SAFETY: as above.
+        unsafe { jni.delete_local_ref(class) };
+        let name = signature.map_or_else(|_| "loader".to_owned(), |(s, _)| class_name(&s));
+        self.names.insert(number, format!("{name}#{number}"));
+        // SAFETY: `loader` is live. Without the tag it gets another number next time.
+        let _ = unsafe { jvmti.set_tag(loader, tag(number)) };
+        number
+    }
+
+    /// Whether a class is the application's and not the JDK's, when no include says.
+    ///
+    /// # Safety
+    /// `loader` is a live reference of this thread, or null, and its number is `number`.
+    pub(crate) unsafe fn is_application_class(
+        &self,
+        jvmti: &Jvmti,
+        jni: &JniEnv,
+        loader: jni::jobject,
+        number: u64,
+        class: &str,
+    ) -> bool {
+        if number == BOOT || number == PLATFORM {
+            return false;
+        }
+        if JDK_PREFIXES.iter().any(|prefix| class.starts_with(prefix)) {
+            return false;
+        }
+        if number != APP {
+            return true;
+        }
+        // The JDK's compiler and other tools are in the app loader too, in modules of their own.
+        let package = class.rsplit_once('/').map_or("", |(package, _)| package);
+        if let Some(is_jdk) = self.jdk_packages.get(package) {
+            return !*is_jdk;
+        }
+        // SAFETY: the caller's promise; the reference that comes back is given back.
+        let module = unsafe { jvmti.get_named_module(loader, package) };
+        let is_jdk = match module {
+            Ok(module) if !module.is_null() => {
+                // SAFETY: a live reference of this thread to a java.lang.Module.
+                let name = unsafe { module_name(jni, module) }.unwrap_or_default();
+                // SAFETY: as above.
+                unsafe { jni.delete_local_ref(module) };
+                name.starts_with("java.") || name.starts_with("jdk.")
+            }
+            _ => false,
+        };
+        self.jdk_packages.insert(package.to_owned(), is_jdk);
+        !is_jdk
+    }
+}
+
+/// `com.shop.Loader` for `Lcom/shop/Loader;`.
+fn class_name(signature: &str) -> String {
+    signature.trim_start_matches('L').trim_end_matches(';').replace('/', ".")
+}
+
+fn tag(number: u64) -> jni::jlong {
+    number.cast_signed()
+}
+
+/// Reads the name from its field: Java code of the application's may not run here.
+///
+/// # Safety
+/// `module` is a live reference of this thread to a java.lang.Module.
+unsafe fn module_name(jni: &JniEnv, module: jni::jobject) -> Option<String> {
+    // SAFETY: the class is that of the module and has this field since Java 9; an exception for a
+    // field that is not there is cleared.
+    unsafe {
+        let class = jni.get_object_class(module);
+        let field = jni.get_field_id(class, "name", "Ljava/lang/String;");
+        jni.delete_local_ref(class);
+        if field.is_none() {
+            jni.exception_clear();
+        }
+        let name = jni.get_object_field(module, field?);
+        if name.is_null() {
+            return None;
+        }
+        let text = jni.get_string_utf(name);
+        jni.delete_local_ref(name);
+        text
+    }
+}

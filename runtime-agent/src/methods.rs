@@ -1,0 +1,176 @@
+//! Method ids: who is who, for the whole run.
+//!
+//! A method keeps its id when its class is redefined, retransformed or loaded again by the same
+//! loader, and has another one in every other loader.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+
+use dashmap::DashMap;
+use rewriter::MethodId;
+
+/// A class with instrumented methods.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Class {
+    /// The loader's name, as it is logged.
+    pub loader: String,
+    /// Name with dots.
+    pub name: String,
+    /// Source file, or empty.
+    pub source: String,
+}
+
+/// An instrumented method.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Method {
+    pub class: Arc<Class>,
+    pub name: String,
+    pub descriptor: String,
+    /// First line, or 0.
+    pub line: u32,
+}
+
+/// The methods of one class in one loader, by name and descriptor.
+type ClassMethods = Vec<(String, String, MethodId)>;
+
+/// All instrumented methods.
+#[derive(Debug, Default)]
+pub(crate) struct Methods {
+    /// By number of the loader and internal name of the class.
+    classes: DashMap<(u64, String), ClassMethods>,
+    /// By id, from 1.
+    methods: RwLock<Vec<Method>>,
+}
+
+impl Methods {
+    /// Runs `with` on the methods known of a class, which it may add to through
+    /// [`id`](KnownClass::id). Two threads that load the same class go one after the other.
+    pub(crate) fn with_class<R>(
+        &self,
+        loader: u64,
+        name: &str,
+        with: impl FnOnce(&mut KnownClass<'_>) -> R,
+    ) -> R {
+        let mut known = self.classes.entry((loader, name.to_owned())).or_default();
+        with(&mut KnownClass { registry: self, methods: &mut known })
+    }
+
+    /// The method with an id.
+    pub(crate) fn get(&self, id: u32) -> Option<Method> {
+        let methods = self.methods.read().unwrap_or_else(PoisonError::into_inner);
+        methods.get((id as usize).checked_sub(1)?).cloned()
+    }
+
+    fn add(&self, method: Method) -> Option<MethodId> {
+        let mut methods = self.methods.write().unwrap_or_else(PoisonError::into_inner);
+        let id = MethodId::new(u32::try_from(methods.len() + 1).ok()?)?;
+        if method.name == "<init>" {
+            CONSTRUCTORS.insert(id.get());
+        }
+        methods.push(method);
+        Some(id)
+    }
+}
+
+/// A class whose methods are getting ids.
+pub(crate) struct KnownClass<'r> {
+    registry: &'r Methods,
+    methods: &'r mut ClassMethods,
+}
+
+impl KnownClass<'_> {
+    /// Whether a method of the class has had probes before.
+    pub(crate) fn has_methods(&self) -> bool {
+        !self.methods.is_empty()
+    }
+
+    /// The id of a method, and whether it is new.
+    pub(crate) fn id(&mut self, method: Method) -> Option<(MethodId, bool)> {
+        let known = self
+            .methods
+            .iter()
+            .find(|(name, descriptor, _)| *name == method.name && *descriptor == method.descriptor);
+        if let Some((_, _, id)) = known {
+            return Some((*id, false));
+        }
+        let (name, descriptor) = (method.name.clone(), method.descriptor.clone());
+        let id = self.registry.add(method)?;
+        self.methods.push((name, descriptor, id));
+        Some((id, true))
+    }
+}
+
+/// Whether an id is a constructor's. The probe asks, so it takes no lock.
+pub(crate) fn is_constructor(id: u32) -> bool {
+    CONSTRUCTORS.contains(id)
+}
+
+static CONSTRUCTORS: IdSet = IdSet::new();
+
+const WORDS: usize = 1024;
+const CHUNKS: usize = 1024;
+
+/// A growing set of ids that is read without a lock: 2^26 ids, then all others are not in it.
+struct IdSet {
+    chunks: [OnceLock<Box<[AtomicU64; WORDS]>>; CHUNKS],
+}
+
+impl IdSet {
+    const fn new() -> Self {
+        Self { chunks: [const { OnceLock::new() }; CHUNKS] }
+    }
+
+    const fn place(id: u32) -> (usize, usize, u64) {
+        let word = id as usize / 64;
+        (word / WORDS, word % WORDS, 1 << (id % 64))
+    }
+
+    fn insert(&self, id: u32) {
+        let (chunk, word, bit) = Self::place(id);
+        if let Some(chunk) = self.chunks.get(chunk) {
+            let words = chunk.get_or_init(|| Box::new([const { AtomicU64::new(0) }; WORDS]));
+            if let Some(word) = words.get(word) {
+                word.fetch_or(bit, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn contains(&self, id: u32) -> bool {
+        let (chunk, word, bit) = Self::place(id);
+        let words = self.chunks.get(chunk).and_then(OnceLock::get);
+        words
+            .and_then(|words| words.get(word))
+            .is_some_and(|word| word.load(Ordering::Relaxed) & bit != 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn method(class: &Arc<Class>, name: &str) -> Method {
+        Method { class: class.clone(), name: name.into(), descriptor: "()V".into(), line: 1 }
+    }
+
+    #[test]
+    fn a_method_keeps_its_id_within_its_loader() {
+        let registry = Methods::default();
+        let class =
+            Arc::new(Class { loader: "app".into(), name: "A".into(), source: String::new() });
+        let load = |loader, names: &[&str]| {
+            registry.with_class(loader, "A", |known| {
+                names
+                    .iter()
+                    .map(|n| known.id(method(&class, n)).unwrap().0.get())
+                    .collect::<Vec<_>>()
+            })
+        };
+        assert_eq!(load(2, &["<init>", "a"]), [1, 2]);
+        assert_eq!(load(2, &["a", "b", "<init>"]), [2, 3, 1]);
+        assert_eq!(load(3, &["a"]), [4]);
+        assert_eq!(registry.get(3), Some(method(&class, "b")));
+        assert_eq!(registry.get(0), None);
+        assert_eq!(registry.get(5), None);
+        assert!(is_constructor(1) && !is_constructor(2) && !is_constructor(u32::MAX));
+    }
+}

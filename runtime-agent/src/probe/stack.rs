@@ -1,0 +1,189 @@
+//! The shadow stack: the instrumented calls that a thread is in.
+//!
+//! The owning thread pushes and pops; the drain thread may look at it from outside, to write the
+//! calls that are still open. What it sees then may be in the middle of a change, which is harmless:
+//! all fields are atomic, and it looks twice (see `Recorder`).
+#![allow(unsafe_code)]
+
+use std::cell::Cell;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+use super::totals::MethodTotals;
+use crate::mapped::Mapped;
+
+/// Frames that a stack can hold. A Java stack of 1 MB has room for less than half as many.
+pub(crate) const MAX_DEPTH: u32 = 65_536;
+
+/// A stack that was deeper than this is given back to the kernel when it is empty again,
+const TRIM_DEPTH: u32 = 1_024;
+/// but at most once in so many ticks, about every second.
+const TRIM_TICKS: u64 = 2_000_000_000;
+
+/// A call in progress. All zero is a frame.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Frame {
+    totals: AtomicPtr<MethodTotals>,
+    start_ticks: AtomicU64,
+    /// Time in instrumented callees that have ended.
+    callee_ticks: AtomicU64,
+    method: AtomicU32,
+    /// The drain thread knows that this frame stands at its depth; see `ring::Kind::Frame`.
+    is_told: Cell<bool>,
+}
+
+const _: () = assert!(size_of::<Frame>() == 32);
+
+impl Frame {
+    #[inline]
+    pub(crate) fn method(&self) -> u32 {
+        self.method.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn start_ticks(&self) -> u64 {
+        self.start_ticks.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn callee_ticks(&self) -> u64 {
+        self.callee_ticks.load(Ordering::Relaxed)
+    }
+
+    /// Owner only.
+    #[inline]
+    pub(crate) fn add_callee_ticks(&self, ticks: u64) {
+        self.callee_ticks.store(self.callee_ticks().wrapping_add(ticks), Ordering::Relaxed);
+    }
+
+    /// Owner only.
+    #[inline]
+    pub(crate) fn totals(&self) -> *const MethodTotals {
+        self.totals.load(Ordering::Relaxed)
+    }
+
+    /// Owner only.
+    pub(crate) fn is_told(&self) -> bool {
+        self.is_told.get()
+    }
+
+    /// Owner only.
+    pub(crate) fn set_told(&self) {
+        self.is_told.set(true);
+    }
+}
+
+/// The shadow stack of a thread.
+#[derive(Debug)]
+pub(crate) struct ShadowStack {
+    frames: Mapped,
+    depth: AtomicU32,
+    /// Which recording the frames belong to; see `probe::RECORDING`.
+    recording: AtomicU32,
+    /// Calls in progress beyond the last frame; the owner's, like all that follows.
+    beyond: Cell<u64>,
+    was_deep: Cell<bool>,
+    trimmed_ticks: Cell<u64>,
+}
+
+// SAFETY: cells are used by the owning thread alone; everything else is atomic.
+unsafe impl Sync for ShadowStack {}
+
+impl ShadowStack {
+    pub(crate) fn new() -> Option<Self> {
+        Some(Self {
+            frames: Mapped::new(MAX_DEPTH as usize * size_of::<Frame>())?,
+            depth: AtomicU32::new(0),
+            recording: AtomicU32::new(0),
+            beyond: Cell::new(0),
+            was_deep: Cell::new(false),
+            trimmed_ticks: Cell::new(0),
+        })
+    }
+
+    /// The frame at `index`, from 0 for the outermost, in use or not.
+    #[inline]
+    pub(crate) fn frame(&self, index: u32) -> &Frame {
+        debug_assert!(index < MAX_DEPTH);
+        // An index out of range would be a fault of ours; it must not become one of the service.
+        let index = index.min(MAX_DEPTH - 1) as usize;
+        // SAFETY: there is memory for MAX_DEPTH frames, aligned, and zero is a frame.
+        unsafe { &*self.frames.start().cast::<Frame>().as_ptr().add(index) }
+    }
+
+    #[inline]
+    pub(crate) fn depth(&self) -> u32 {
+        self.depth.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    pub(crate) fn recording(&self) -> u32 {
+        self.recording.load(Ordering::Relaxed)
+    }
+
+    /// Owner only: calls beyond the last frame.
+    #[inline]
+    pub(crate) fn beyond(&self) -> u64 {
+        self.beyond.get()
+    }
+
+    /// Owner only.
+    pub(crate) fn set_beyond(&self, calls: u64) {
+        self.beyond.set(calls);
+    }
+
+    /// Owner only: pushes a frame; there must be room. The clock is read last.
+    #[inline]
+    pub(crate) fn push(&self, method: u32, totals: &MethodTotals, clock: impl FnOnce() -> u64) {
+        let depth = self.depth.load(Ordering::Relaxed);
+        let frame = self.frame(depth);
+        if depth == TRIM_DEPTH {
+            self.was_deep.set(true);
+        }
+        totals.enter();
+        frame.totals.store(ptr::from_ref(totals).cast_mut(), Ordering::Relaxed);
+        frame.method.store(method, Ordering::Relaxed);
+        frame.callee_ticks.store(0, Ordering::Relaxed);
+        frame.is_told.set(false);
+        frame.start_ticks.store(clock(), Ordering::Relaxed);
+        self.depth.store(depth + 1, Ordering::Release);
+    }
+
+    /// Owner only: pops down to `depth` frames. The popped frames stay readable until the next push.
+    #[inline]
+    pub(crate) fn pop_to(&self, depth: u32) {
+        self.depth.store(depth, Ordering::Release);
+    }
+
+    /// Owner only: gives memory back after a deep recursion. Called when the stack is empty.
+    #[inline]
+    pub(crate) fn trim(&self, now: u64) {
+        if self.was_deep.get() {
+            self.trim_now(now);
+        }
+    }
+
+    #[cold]
+    fn trim_now(&self, now: u64) {
+        if now.wrapping_sub(self.trimmed_ticks.get()) > TRIM_TICKS {
+            self.trimmed_ticks.set(now);
+            self.was_deep.set(false);
+            self.frames.release_from(TRIM_DEPTH as usize * size_of::<Frame>());
+        }
+    }
+
+    /// Owner only: forgets the frames of an earlier recording.
+    #[cold]
+    pub(crate) fn restart(&self, recording: u32) {
+        for index in 0..self.depth.load(Ordering::Relaxed) {
+            // SAFETY: a frame in use points to totals of this thread, which live as long as it.
+            if let Some(totals) = unsafe { self.frame(index).totals().as_ref() } {
+                totals.leave();
+            }
+        }
+        self.pop_to(0);
+        self.beyond.set(0);
+        self.recording.store(recording, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,141 @@
+//! What the probe keeps of each thread, and the list of all of them for the drain thread.
+#![allow(unsafe_code)]
+
+use std::cell::Cell;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::ring::Ring;
+use super::stack::ShadowStack;
+use super::totals::{MethodTotals, ThreadTotals};
+
+/// A thread that has called an instrumented method.
+pub(crate) struct ProbeThread {
+    pub stack: ShadowStack,
+    pub totals: ThreadTotals,
+    /// Takes the place of totals for which there was no memory; its method id is 0.
+    pub lost: MethodTotals,
+    pub ring: Ring,
+    /// Frames whose end was never seen. The owner writes it.
+    dropped_frames: AtomicU64,
+    /// The kernel's thread id.
+    pub os_id: u32,
+    /// A weak global reference to the `java.lang.Thread`, or null.
+    java_thread: AtomicPtr<std::ffi::c_void>,
+    /// What the thread was called when it ended.
+    last_name: Mutex<Option<ThreadName>>,
+    ended: AtomicBool,
+}
+
+// SAFETY: its parts are `Sync` by their own rules, of which the owner of a thread's cells is the
+// thread that made it.
+unsafe impl Send for ProbeThread {}
+
+/// How a thread presents itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ThreadName {
+    pub name: String,
+    /// `Thread.getId()`, or 0.
+    pub java_id: u64,
+}
+
+impl ProbeThread {
+    fn new() -> Option<Self> {
+        // SAFETY: has no preconditions.
+        let os_id = unsafe { libc::gettid() };
+        Some(Self {
+            stack: ShadowStack::new()?,
+            totals: ThreadTotals::new()?,
+            lost: MethodTotals::new(0),
+            ring: Ring::new()?,
+            dropped_frames: AtomicU64::new(0),
+            os_id: os_id.unsigned_abs(),
+            java_thread: AtomicPtr::new(ptr::null_mut()),
+            last_name: Mutex::new(None),
+            ended: AtomicBool::new(false),
+        })
+    }
+
+    /// Owner only.
+    pub(crate) fn count_dropped_frame(&self) {
+        self.dropped_frames.store(self.dropped_frames() + 1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn dropped_frames(&self) -> u64 {
+        self.dropped_frames.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn java_thread(&self) -> *mut std::ffi::c_void {
+        self.java_thread.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_java_thread(&self, weak: *mut std::ffi::c_void) {
+        self.java_thread.store(weak, Ordering::Release);
+    }
+
+    /// What the thread was called when it ended.
+    pub(crate) fn last_name(&self) -> Option<ThreadName> {
+        self.last_name.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The thread has run its last Java code; the drain thread frees it when all is written.
+    pub(crate) fn end(&self, name: Option<ThreadName>) {
+        *self.last_name.lock().unwrap_or_else(PoisonError::into_inner) = name;
+        self.ended.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+}
+
+thread_local! {
+    /// Null, or a thread of `THREADS` that has not ended. `const` and without a destructor, so
+    /// that reading it is one load.
+    static CURRENT: Cell<*const ProbeThread> = const { Cell::new(ptr::null()) };
+}
+
+static THREADS: Mutex<Vec<Arc<ProbeThread>>> = Mutex::new(Vec::new());
+
+fn threads() -> MutexGuard<'static, Vec<Arc<ProbeThread>>> {
+    THREADS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The calling thread, if it has called an instrumented method before.
+///
+/// The reference is good until the thread itself calls [`end_current`], which no probe does.
+#[inline]
+pub(crate) fn current() -> Option<&'static ProbeThread> {
+    // SAFETY: see CURRENT: it is set below, to a thread that `THREADS` keeps until it has ended,
+    // and set back to null before that.
+    unsafe { CURRENT.get().as_ref() }
+}
+
+/// Makes the calling thread known. `None` if there is no memory for it.
+#[cold]
+pub(crate) fn begin_current() -> Option<&'static ProbeThread> {
+    let thread = Arc::new(ProbeThread::new()?);
+    CURRENT.set(Arc::as_ptr(&thread));
+    threads().push(thread);
+    current()
+}
+
+/// Takes leave of the calling thread, of which `name` is asked if it was ever known.
+pub(crate) fn end_current(name: impl FnOnce() -> Option<ThreadName>) {
+    if let Some(thread) = current() {
+        let name = name();
+        CURRENT.set(ptr::null());
+        thread.end(name);
+    }
+}
+
+/// All threads that are known.
+pub(crate) fn all() -> Vec<Arc<ProbeThread>> {
+    threads().clone()
+}
+
+/// Forgets a thread that has ended.
+pub(crate) fn forget(thread: &Arc<ProbeThread>) {
+    threads().retain(|other| !Arc::ptr_eq(other, thread));
+}

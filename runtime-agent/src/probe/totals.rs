@@ -1,0 +1,423 @@
+//! Exact totals of every method that a thread has called.
+//!
+//! The owning thread adds, the drain thread reads at any time and takes differences; nobody resets
+//! anything but `max`, and nobody waits. So a reader may see a call in one column and not yet in the
+//! next; the sums over all readings are exact. Memory goes with the methods that the thread really
+//! called: a growing hash table finds them, pages of entries hold them.
+#![allow(unsafe_code)]
+
+use std::cell::Cell;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+use log_format::histogram::bucket_of;
+
+use crate::mapped::Mapped;
+
+/// Buckets kept of a method: durations of 2^45 ns (ten hours) and more share the last one.
+pub(crate) const KEPT_BUCKETS: usize = 80;
+
+/// Totals of one method in one thread. The owner's fields stand in the first cache line.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub(crate) struct MethodTotals {
+    method: u32,
+    /// Activations on the owner's stack; the owner alone uses it.
+    active: Cell<u32>,
+    calls: AtomicU64,
+    throws: AtomicU64,
+    total_ticks: AtomicU64,
+    self_ticks: AtomicU64,
+    max_ticks: AtomicU64,
+    histogram: [AtomicU32; KEPT_BUCKETS],
+}
+
+const _: () = assert!(size_of::<MethodTotals>() == 384);
+
+// SAFETY: `active` is used by the owning thread alone; everything else is atomic.
+unsafe impl Sync for MethodTotals {}
+
+/// Adds without a locked instruction: there is one writer.
+fn add(counter: &AtomicU64, value: u64) {
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(value), Ordering::Relaxed);
+}
+
+impl MethodTotals {
+    pub(crate) const fn new(method: u32) -> Self {
+        Self {
+            method,
+            active: Cell::new(0),
+            calls: AtomicU64::new(0),
+            throws: AtomicU64::new(0),
+            total_ticks: AtomicU64::new(0),
+            self_ticks: AtomicU64::new(0),
+            max_ticks: AtomicU64::new(0),
+            histogram: [const { AtomicU32::new(0) }; KEPT_BUCKETS],
+        }
+    }
+
+    pub(crate) fn method(&self) -> u32 {
+        self.method
+    }
+
+    /// Owner only: the method is on the stack once more.
+    #[inline]
+    pub(crate) fn enter(&self) {
+        self.active.set(self.active.get().wrapping_add(1));
+    }
+
+    /// Owner only: an activation is gone. `true` if it was the outermost.
+    #[inline]
+    pub(crate) fn leave(&self) -> bool {
+        let active = self.active.get().wrapping_sub(1);
+        self.active.set(active);
+        active == 0
+    }
+
+    /// Owner only: counts a call that ended. `total_ticks` counts only for the outermost
+    /// activation, `ns` is the duration for the histogram.
+    #[inline]
+    pub(crate) fn count(&self, call: &EndedCall) {
+        add(&self.calls, 1);
+        add(&self.self_ticks, call.self_ticks);
+        if call.is_outermost {
+            add(&self.total_ticks, call.total_ticks);
+        }
+        if call.threw {
+            add(&self.throws, 1);
+        }
+        if call.total_ticks > self.max_ticks.load(Ordering::Relaxed) {
+            self.max_ticks.store(call.total_ticks, Ordering::Relaxed);
+        }
+        let bucket = usize::from(bucket_of(call.ns)).min(KEPT_BUCKETS - 1);
+        if let Some(count) = self.histogram.get(bucket) {
+            count.store(count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        }
+    }
+
+    /// Owner only: counts a call whose times are not known.
+    pub(crate) fn count_without_times(&self, threw: bool) {
+        add(&self.calls, 1);
+        if threw {
+            add(&self.throws, 1);
+        }
+    }
+}
+
+/// A call that ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EndedCall {
+    pub total_ticks: u64,
+    pub self_ticks: u64,
+    /// The duration in nanoseconds.
+    pub ns: u64,
+    pub threw: bool,
+    pub is_outermost: bool,
+}
+
+/// A reading of one method's totals, or the difference of two.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reading {
+    pub calls: u64,
+    pub throws: u64,
+    pub total_ticks: u64,
+    pub self_ticks: u64,
+    /// The longest call since the reading before.
+    pub max_ticks: u64,
+    /// Buckets in use and their counts, which wrap around.
+    pub histogram: Vec<(u8, u32)>,
+}
+
+impl MethodTotals {
+    /// Reader only: what was added since `before`, which becomes the present reading. `None` if
+    /// nothing was.
+    pub(crate) fn take_since(&self, before: &mut Reading) -> Option<Reading> {
+        let calls = self.calls.load(Ordering::Acquire);
+        let self_ticks = self.self_ticks.load(Ordering::Relaxed);
+        let total_ticks = self.total_ticks.load(Ordering::Relaxed);
+        if (calls, self_ticks, total_ticks) == (before.calls, before.self_ticks, before.total_ticks)
+        {
+            return None;
+        }
+        let throws = self.throws.load(Ordering::Relaxed);
+        // An exchange, so that a longer call stored meanwhile is not lost.
+        let max_ticks = self.max_ticks.swap(0, Ordering::Relaxed);
+        let mut now = Reading {
+            calls,
+            throws,
+            total_ticks,
+            self_ticks,
+            max_ticks,
+            histogram: Vec::with_capacity(before.histogram.len()),
+        };
+        let mut since = Reading {
+            calls: calls.wrapping_sub(before.calls),
+            throws: throws.wrapping_sub(before.throws),
+            total_ticks: total_ticks.wrapping_sub(before.total_ticks),
+            self_ticks: self_ticks.wrapping_sub(before.self_ticks),
+            max_ticks,
+            histogram: Vec::new(),
+        };
+        let mut old = before.histogram.iter().peekable();
+        for (bucket, count) in (0u8..).zip(&self.histogram) {
+            let count = count.load(Ordering::Relaxed);
+            let old = old.next_if(|(b, _)| *b == bucket).map_or(0, |(_, count)| *count);
+            // A count that wraps around to 0 between two readings is kept as 0.
+            if count != old {
+                since.histogram.push((bucket, count.wrapping_sub(old)));
+            }
+            if count != 0 || old != 0 {
+                now.histogram.push((bucket, count));
+            }
+        }
+        *before = now;
+        Some(since)
+    }
+}
+
+const CHUNK_BYTES: usize = 1 << 16;
+
+/// Head of a chunk of entries; it takes the place of the first entry.
+#[repr(C, align(64))]
+struct ChunkHead {
+    next: AtomicPtr<Self>,
+    /// Entries that are ready to be read.
+    count: AtomicU32,
+}
+
+/// Entries of a chunk, the head's place not counted.
+#[allow(clippy::cast_possible_truncation)]
+const CHUNK_ENTRIES: u32 = (CHUNK_BYTES / size_of::<MethodTotals>() - 1) as u32;
+const _: () = assert!(size_of::<ChunkHead>() <= size_of::<MethodTotals>());
+
+/// A slot of the hash table; all zero is empty, since method ids begin at 1.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Slot {
+    method: u32,
+    entry: *const MethodTotals,
+}
+
+const FIRST_SLOTS: usize = 4096 / size_of::<Slot>();
+
+/// Totals of all methods of one thread.
+pub(crate) struct ThreadTotals {
+    /// The owner's: the hash table, with its number of slots, a power of two, and those in use.
+    table: Cell<*mut Slot>,
+    slots: Cell<usize>,
+    used: Cell<usize>,
+    /// The owner's: the table's memory.
+    table_mapping: Cell<Option<Mapped>>,
+    last_chunk: Cell<*mut ChunkHead>,
+    /// Where the reader begins.
+    first_chunk: AtomicPtr<ChunkHead>,
+}
+
+// SAFETY: the cells are used by the owning thread alone, until it has ended (see `thread`); the
+// reader follows `first_chunk` and sees entries only once `count` has released them.
+unsafe impl Sync for ThreadTotals {}
+// SAFETY: nothing in it is bound to a thread.
+unsafe impl Send for ThreadTotals {}
+
+impl ThreadTotals {
+    pub(crate) fn new() -> Option<Self> {
+        let table = Mapped::new(FIRST_SLOTS * size_of::<Slot>())?;
+        Some(Self {
+            table: Cell::new(table.start().cast().as_ptr()),
+            slots: Cell::new(FIRST_SLOTS),
+            used: Cell::new(0),
+            table_mapping: Cell::new(Some(table)),
+            last_chunk: Cell::new(ptr::null_mut()),
+            first_chunk: AtomicPtr::new(ptr::null_mut()),
+        })
+    }
+
+    /// Owner only: the totals of a method; made if need be. `None` if there is no memory for them.
+    #[inline]
+    pub(crate) fn of(&self, method: u32) -> Option<&MethodTotals> {
+        let slot = self.find(self.table.get(), self.slots.get(), method);
+        // SAFETY: `find` returns a slot of the table.
+        let found = unsafe { slot.read() };
+        if found.method == method {
+            // SAFETY: a used slot's entry lies in a chunk that lives as long as `self`.
+            return Some(unsafe { &*found.entry });
+        }
+        self.insert(method)
+    }
+
+    /// The slot that holds `method`, or the empty one where it belongs.
+    #[inline]
+    fn find(&self, table: *mut Slot, slots: usize, method: u32) -> *mut Slot {
+        let mut index = method as usize & (slots - 1);
+        loop {
+            // SAFETY: the index is below the table's number of slots.
+            let slot = unsafe { table.add(index) };
+            // SAFETY: the same; a slot is plain numbers, zero at first.
+            let found = unsafe { (*slot).method };
+            if found == method || found == 0 {
+                return slot;
+            }
+            // The table is at most half full, so there is an empty slot.
+            index = (index + 1) & (slots - 1);
+        }
+    }
+
+    #[cold]
+    fn insert(&self, method: u32) -> Option<&MethodTotals> {
+        if 2 * (self.used.get() + 1) > self.slots.get() {
+            self.grow_table()?;
+        }
+        let entry = self.new_entry(method)?;
+        let slot = self.find(self.table.get(), self.slots.get(), method);
+        // SAFETY: `find` returns a slot of the table.
+        unsafe { slot.write(Slot { method, entry: entry.as_ptr() }) };
+        self.used.set(self.used.get() + 1);
+        // SAFETY: just written, in a chunk that lives as long as `self`.
+        Some(unsafe { entry.as_ref() })
+    }
+
+    fn grow_table(&self) -> Option<()> {
+        let (old, old_slots) = (self.table.get(), self.slots.get());
+        let slots = 2 * old_slots;
+        let mapping = Mapped::new(slots * size_of::<Slot>())?;
+        let table: *mut Slot = mapping.start().cast().as_ptr();
+        for index in 0..old_slots {
+            // SAFETY: the index is below the old table's number of slots.
+            let slot = unsafe { old.add(index).read() };
+            if slot.method != 0 {
+                // SAFETY: `find` returns a slot of the new table.
+                unsafe { self.find(table, slots, slot.method).write(slot) };
+            }
+        }
+        self.table.set(table);
+        self.slots.set(slots);
+        // Nobody uses the old table any more, and this unmaps it.
+        self.table_mapping.set(Some(mapping));
+        Some(())
+    }
+
+    fn new_entry(&self, method: u32) -> Option<NonNull<MethodTotals>> {
+        let mut chunk = self.last_chunk.get();
+        // SAFETY: a chunk that is not null is a mapping of ours with a head; zero is a head.
+        if chunk.is_null() || unsafe { (*chunk).count.load(Ordering::Relaxed) } == CHUNK_ENTRIES {
+            let mapping = Mapped::new(CHUNK_BYTES)?;
+            let new: *mut ChunkHead = mapping.into_raw().cast().as_ptr();
+            if chunk.is_null() {
+                self.first_chunk.store(new, Ordering::Release);
+            } else {
+                // SAFETY: as above.
+                unsafe { (*chunk).next.store(new, Ordering::Release) };
+            }
+            self.last_chunk.set(new);
+            chunk = new;
+        }
+        // SAFETY: as above.
+        let count = unsafe { &(*chunk).count };
+        let index = count.load(Ordering::Relaxed);
+        // SAFETY: the head and CHUNK_ENTRIES entries fit into the chunk, and `index` is below that.
+        let entry = unsafe { chunk.cast::<MethodTotals>().add(1 + index as usize) };
+        // SAFETY: the place is within the chunk, aligned, and nobody reads it before `count` says so.
+        unsafe { entry.write(MethodTotals::new(method)) };
+        count.store(index + 1, Ordering::Release);
+        NonNull::new(entry)
+    }
+
+    /// Reader: all entries, oldest first. They keep their order from call to call.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &MethodTotals> {
+        let mut chunk = self.first_chunk.load(Ordering::Acquire);
+        let mut index = 0;
+        std::iter::from_fn(move || {
+            loop {
+                // SAFETY: chunks are mappings that live as long as `self`, with a head.
+                let head = unsafe { chunk.as_ref()? };
+                if index < head.count.load(Ordering::Acquire) {
+                    index += 1;
+                    // SAFETY: entries below `count` were written before it was released.
+                    return Some(unsafe { &*chunk.cast::<MethodTotals>().add(index as usize) });
+                }
+                if index < CHUNK_ENTRIES {
+                    return None;
+                }
+                chunk = head.next.load(Ordering::Acquire);
+                index = 0;
+            }
+        })
+    }
+}
+
+impl Drop for ThreadTotals {
+    fn drop(&mut self) {
+        let mut chunk = *self.first_chunk.get_mut();
+        while let Some(start) = NonNull::new(chunk) {
+            // SAFETY: a chunk of ours, with a head, that nobody looks at any more.
+            chunk = unsafe { start.as_ref() }.next.load(Ordering::Relaxed);
+            // SAFETY: it was made from a mapping of this length, and each is met once.
+            drop(unsafe { Mapped::from_raw(start.cast(), CHUNK_BYTES) });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(ticks: u64, threw: bool, is_outermost: bool) -> EndedCall {
+        EndedCall { total_ticks: ticks, self_ticks: ticks / 2, ns: ticks, threw, is_outermost }
+    }
+
+    #[test]
+    fn thousands_of_methods_keep_their_own_totals() {
+        let totals = ThreadTotals::new().unwrap();
+        // Ids far apart collide in the table; ids in a row fill chunks.
+        let ids = || (1..5_000u32).chain((1..2_000).map(|i| i * 65_536));
+        for round in 0..2 {
+            for id in ids() {
+                let entry = totals.of(id).unwrap();
+                assert_eq!(entry.method(), id);
+                entry.count(&call(u64::from(id), round == 0, true));
+            }
+        }
+        let entries: Vec<u32> = totals.entries().map(MethodTotals::method).collect();
+        assert_eq!(entries, ids().collect::<Vec<_>>());
+        for entry in totals.entries() {
+            let reading = entry.take_since(&mut Reading::default()).unwrap();
+            assert_eq!((reading.calls, reading.throws), (2, 1));
+            assert_eq!(reading.total_ticks, 2 * u64::from(entry.method()));
+        }
+    }
+
+    #[test]
+    fn readings_are_differences_and_add_up() {
+        let entry = MethodTotals::new(7);
+        let mut before = Reading::default();
+        assert_eq!(entry.take_since(&mut before), None);
+        entry.count(&call(100, false, true));
+        entry.count(&call(40, true, false));
+        let first = entry.take_since(&mut before).unwrap();
+        assert_eq!(first.histogram, [(0, 1), (bucket_of(100), 1)]);
+        assert_eq!((first.calls, first.throws, first.total_ticks), (2, 1, 100));
+        assert_eq!((first.self_ticks, first.max_ticks), (70, 100));
+        assert_eq!(entry.take_since(&mut before), None);
+        entry.count(&call(30, false, true));
+        let second = entry.take_since(&mut before).unwrap();
+        assert_eq!(second.histogram, [(0, 1)]);
+        assert_eq!((second.calls, second.throws, second.max_ticks), (1, 0, 30));
+    }
+
+    #[test]
+    fn only_the_outermost_activation_is_outermost() {
+        let entry = MethodTotals::new(7);
+        entry.enter();
+        entry.enter();
+        assert!(!entry.leave());
+        assert!(entry.leave());
+    }
+
+    #[test]
+    fn very_long_calls_share_the_last_bucket() {
+        let entry = MethodTotals::new(7);
+        entry.count(&EndedCall { ns: u64::MAX, ..call(1, false, true) });
+        let reading = entry.take_since(&mut Reading::default()).unwrap();
+        assert_eq!(reading.histogram, [(79, 1)]);
+    }
+}

@@ -1,0 +1,460 @@
+//! The drain thread's work: takes records and totals from the threads and writes them, and carries
+//! out what control asks for. All of it happens on one thread, so nothing here is shared.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use log_format::histogram::Histogram;
+use log_format::rows::{
+    CallRow, CounterRow, Exit, MethodRow, StackRow, StatsRow, ThreadRow, counter,
+};
+use log_format::writer::one_line;
+
+use crate::call_paths::{self, CallPaths};
+use crate::class_hook::ClassCounts;
+use crate::clock::{self, Anchors};
+use crate::message::message;
+use crate::methods::Methods;
+use crate::probe::ring::{Kind, Record};
+use crate::probe::thread::{self, ProbeThread, ThreadName};
+use crate::probe::totals::Reading;
+use crate::probe::{self, MAX_PATH_DEPTH};
+use crate::run_log::{Names, RunLog};
+
+/// Length of an interval of totals. Intervals end with the minutes of the clock, so that none lies
+/// in two hours.
+const INTERVAL_NS: u64 = 60_000_000_000;
+
+/// What the JVM knows of the threads.
+pub(crate) trait JavaThreads {
+    /// What a thread is called now; `None` if it has ended.
+    fn name(&self, thread: &ProbeThread) -> Option<ThreadName>;
+    /// A thread has ended, and nothing more will be asked of it.
+    fn forget(&self, thread: &ProbeThread);
+}
+
+/// What the drain thread knows.
+pub(crate) struct Recorder {
+    log: RunLog,
+    anchors: Anchors,
+    methods: Arc<Methods>,
+    class_counts: Arc<ClassCounts>,
+    java: Box<dyn JavaThreads>,
+    threshold_ns: u64,
+    paths: CallPaths,
+    /// By address of the thread; an address is used again only after `forget`.
+    threads: HashMap<usize, KnownThread>,
+    last_thread_id: u32,
+    interval: Interval,
+    /// Values of counters when they were written last.
+    counted: HashMap<&'static str, u64>,
+    sums: Sums,
+}
+
+/// What the drain thread keeps of a thread.
+struct KnownThread {
+    thread: Arc<ProbeThread>,
+    id: u32,
+    /// Readings of its totals, in the order of its entries.
+    readings: Vec<Reading>,
+    lost: Reading,
+    /// Call paths of the frames that it told, from the outermost.
+    path: Vec<u32>,
+    dropped_records: u64,
+    dropped_frames: u64,
+}
+
+/// Totals since the interval began, by method.
+struct Interval {
+    start_ns: u64,
+    end_ns: u64,
+    methods: HashMap<u32, Totals>,
+}
+
+#[derive(Default)]
+struct Totals {
+    reading: Reading,
+    histogram: Histogram,
+}
+
+/// Sums since the run began.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sums {
+    /// Calls that ended.
+    pub calls: u64,
+    /// Rows written to calls.csv.
+    pub records: u64,
+    pub dropped_records: u64,
+    pub dropped_frames: u64,
+    pub lost_calls: u64,
+}
+
+impl Recorder {
+    pub(crate) fn new(
+        log: RunLog,
+        methods: Arc<Methods>,
+        class_counts: Arc<ClassCounts>,
+        threshold_ns: u64,
+        java: Box<dyn JavaThreads>,
+    ) -> Self {
+        probe::set_threshold_ns(threshold_ns);
+        Self {
+            log,
+            anchors: Anchors::new(),
+            methods,
+            class_counts,
+            java,
+            threshold_ns,
+            paths: CallPaths::new(),
+            threads: HashMap::new(),
+            last_thread_id: 0,
+            interval: Interval::begin(clock::unix_ns()),
+            counted: HashMap::new(),
+            sums: Sums::default(),
+        }
+    }
+
+    pub(crate) fn log(&self) -> &RunLog {
+        &self.log
+    }
+
+    /// Sums of everything up to now.
+    pub(crate) fn sums(&mut self) -> Sums {
+        self.drain();
+        self.read_totals();
+        self.sums
+    }
+
+    /// Bytes in the files of this hour.
+    pub(crate) fn bytes_this_hour(&self) -> u64 {
+        self.log.bytes_of_hour(clock::unix_ns())
+    }
+
+    /// Corrects the clock; to be called about every second.
+    pub(crate) fn renew_clock(&mut self) {
+        self.anchors.renew();
+        // The length of a tick may have changed.
+        probe::set_threshold_ns(self.threshold_ns);
+    }
+
+    /// One round: takes what the threads have recorded, writes it, and ends the interval if its
+    /// time has come.
+    pub(crate) fn round(&mut self) {
+        self.drain();
+        if clock::unix_ns() >= self.interval.end_ns {
+            self.end_interval();
+        }
+        self.log.flush(clock::unix_ns(), false);
+        self.tell_io_error();
+    }
+
+    /// Writes everything there is, totals included, and waits for the disk.
+    pub(crate) fn flush(&mut self) {
+        self.drain();
+        self.end_interval();
+        self.log.flush(clock::unix_ns(), true);
+        self.tell_io_error();
+    }
+
+    /// Writes the calls that were open when a recording ended, `now_ticks`, and everything else.
+    pub(crate) fn write_open_calls(&mut self, recording: u32, now_ticks: u64) {
+        self.drain();
+        let mut rows = Vec::new();
+        self.meet_threads();
+        let Self { threads, anchors, paths, threshold_ns, .. } = self;
+        for known in threads.values_mut() {
+            let frames = open_frames(&known.thread, recording);
+            let mut parent = 0;
+            let mut open = Vec::new();
+            for (index, frame) in frames.iter().enumerate() {
+                parent = if index < MAX_PATH_DEPTH as usize {
+                    paths.id(parent, frame.method)
+                } else {
+                    call_paths::UNKNOWN
+                };
+                let total = now_ticks.saturating_sub(frame.start_ticks);
+                let callee =
+                    frames.get(index + 1).map_or(0, |f| now_ticks.saturating_sub(f.start_ticks));
+                let own = total.saturating_sub(frame.callee_ticks).saturating_sub(callee);
+                open.push(CallRow {
+                    start_ns: anchors.unix_ns(frame.start_ticks),
+                    thread: known.id,
+                    stack: parent,
+                    method: frame.method,
+                    total_ns: clock::ticks_to_ns(total),
+                    self_ns: clock::ticks_to_ns(own),
+                    exit: Exit::Open,
+                });
+            }
+            // Callees before callers, as calls end.
+            rows.extend(open.into_iter().rev().filter(|row| row.total_ns >= *threshold_ns));
+        }
+        self.write_calls(&rows);
+        self.flush();
+    }
+
+    fn write_calls(&mut self, rows: &[CallRow]) {
+        self.sums.records += rows.len() as u64;
+        let Self { log, methods, paths, threads, java, .. } = self;
+        log.add_calls(rows, &KnownNames { methods, paths, threads, java: &**java });
+    }
+
+    /// Takes the records of all threads, and all of those that have ended.
+    fn drain(&mut self) {
+        self.meet_threads();
+        let mut rows = Vec::new();
+        let mut ended = Vec::new();
+        let Self { threads, anchors, paths, sums, .. } = self;
+        for (key, known) in threads.iter_mut() {
+            // Asked first: what comes behind its end is seen now.
+            if known.thread.has_ended() {
+                ended.push(*key);
+            }
+            known.take_records(anchors, paths, &mut rows);
+            let dropped = known.thread.ring.dropped();
+            sums.dropped_records +=
+                dropped - std::mem::replace(&mut known.dropped_records, dropped);
+            let dropped = known.thread.dropped_frames();
+            sums.dropped_frames += dropped - std::mem::replace(&mut known.dropped_frames, dropped);
+        }
+        self.write_calls(&rows);
+        for key in ended {
+            if let Some(known) = self.threads.get_mut(&key) {
+                known.read_totals(&mut self.interval, &mut self.sums);
+                thread::forget(&known.thread);
+                self.java.forget(&known.thread);
+                self.threads.remove(&key);
+            }
+        }
+    }
+
+    fn meet_threads(&mut self) {
+        for thread in thread::all() {
+            let key = Arc::as_ptr(&thread).addr();
+            self.threads.entry(key).or_insert_with(|| {
+                self.last_thread_id += 1;
+                KnownThread {
+                    thread,
+                    id: self.last_thread_id,
+                    readings: Vec::new(),
+                    lost: Reading::default(),
+                    path: Vec::new(),
+                    dropped_records: 0,
+                    dropped_frames: 0,
+                }
+            });
+        }
+    }
+
+    fn read_totals(&mut self) {
+        for known in self.threads.values_mut() {
+            known.read_totals(&mut self.interval, &mut self.sums);
+        }
+    }
+
+    fn end_interval(&mut self) {
+        self.read_totals();
+        let interval = std::mem::replace(&mut self.interval, Interval::begin(clock::unix_ns()));
+        let mut rows: Vec<StatsRow> = interval
+            .methods
+            .into_iter()
+            .map(|(method, totals)| StatsRow {
+                start_ns: interval.start_ns,
+                method,
+                calls: totals.reading.calls,
+                throws: totals.reading.throws,
+                total_ns: clock::ticks_to_ns(totals.reading.total_ticks),
+                self_ns: clock::ticks_to_ns(totals.reading.self_ticks),
+                max_ns: clock::ticks_to_ns(totals.reading.max_ticks),
+                hist: totals.histogram,
+            })
+            .collect();
+        rows.sort_unstable_by_key(|row| row.method);
+        let counters = self.counters(interval.start_ns);
+        let Self { log, methods, paths, threads, java, .. } = self;
+        log.add_stats(&rows, &KnownNames { methods, paths, threads, java: &**java });
+        log.add_counters(&counters);
+    }
+
+    /// The increase of every counter since it was written last, and the threshold.
+    fn counters(&mut self, start_ns: u64) -> Vec<CounterRow> {
+        let row = |name: &str, value| CounterRow { start_ns, name: name.to_owned(), value };
+        let values = [
+            (counter::DROPPED_RECORDS, self.sums.dropped_records),
+            (counter::LOST_CALLS, self.sums.lost_calls),
+            (counter::DROPPED_FRAMES, self.sums.dropped_frames),
+            (counter::CLASSES, self.class_counts.classes()),
+            (counter::METHODS, self.class_counts.methods()),
+            (counter::SKIPPED, self.class_counts.skipped()),
+            (counter::UNREADABLE, self.class_counts.unreadable()),
+            (counter::RECORDS, self.sums.records),
+            (counter::BYTES, self.log.bytes),
+            (counter::IO_ERRORS, self.log.io_errors),
+        ];
+        let mut rows = vec![row(counter::THRESHOLD_NS, self.threshold_ns)];
+        for (name, value) in values {
+            let before = self.counted.insert(name, value).unwrap_or(0);
+            if value > before {
+                rows.push(row(name, value - before));
+            }
+        }
+        rows
+    }
+
+    fn tell_io_error(&mut self) {
+        // The first one is told; the others are counted.
+        if let Some(error) = self.log.last_error.take()
+            && self.log.io_errors == 1
+        {
+            message!("{error}; it is tried again, further errors are only counted");
+        }
+    }
+}
+
+impl Interval {
+    fn begin(now_ns: u64) -> Self {
+        let end_ns = (now_ns / INTERVAL_NS + 1) * INTERVAL_NS;
+        Self { start_ns: now_ns, end_ns, methods: HashMap::new() }
+    }
+}
+
+impl KnownThread {
+    fn take_records(&mut self, anchors: &Anchors, paths: &mut CallPaths, rows: &mut Vec<CallRow>) {
+        let Self { thread, id, path, .. } = self;
+        thread.ring.drain(|record| {
+            let depth = record.depth as usize;
+            if record.kind == Kind::Frame {
+                path.truncate(depth);
+                let parent = if depth == 0 { Some(0) } else { path.last().copied() };
+                // A frame whose caller was never told cannot be; its path would be a guess.
+                let unknown = path.len() < depth;
+                let parent = parent.filter(|_| !unknown).unwrap_or(call_paths::UNKNOWN);
+                path.resize(depth, call_paths::UNKNOWN);
+                path.push(paths.id(parent, record.method));
+                return;
+            }
+            let stack = path.get(depth).filter(|_| record.depth < MAX_PATH_DEPTH);
+            rows.push(call_row(&record, *id, *stack.unwrap_or(&call_paths::UNKNOWN), anchors));
+        });
+    }
+
+    fn read_totals(&mut self, interval: &mut Interval, sums: &mut Sums) {
+        if let Some(lost) = self.thread.lost.take_since(&mut self.lost) {
+            sums.lost_calls += lost.calls;
+        }
+        for (index, entry) in self.thread.totals.entries().enumerate() {
+            if self.readings.len() == index {
+                self.readings.push(Reading::default());
+            }
+            let Some(before) = self.readings.get_mut(index) else { break };
+            if let Some(since) = entry.take_since(before) {
+                sums.calls += since.calls;
+                interval.methods.entry(entry.method()).or_default().add(&since);
+            }
+        }
+    }
+}
+
+impl Totals {
+    fn add(&mut self, since: &Reading) {
+        let sum = &mut self.reading;
+        sum.calls += since.calls;
+        sum.throws += since.throws;
+        sum.total_ticks = sum.total_ticks.saturating_add(since.total_ticks);
+        sum.self_ticks = sum.self_ticks.saturating_add(since.self_ticks);
+        sum.max_ticks = sum.max_ticks.max(since.max_ticks);
+        for (bucket, count) in &since.histogram {
+            self.histogram.add(*bucket, u64::from(*count));
+        }
+    }
+}
+
+fn call_row(record: &Record, thread: u32, stack: u32, anchors: &Anchors) -> CallRow {
+    CallRow {
+        start_ns: anchors.unix_ns(record.start_ticks),
+        thread,
+        stack,
+        method: record.method,
+        total_ns: clock::ticks_to_ns(record.total_ticks),
+        self_ns: clock::ticks_to_ns(record.self_ticks),
+        exit: if record.kind == Kind::Throw { Exit::Throw } else { Exit::Return },
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct OpenFrame {
+    method: u32,
+    start_ticks: u64,
+    callee_ticks: u64,
+}
+
+/// The frames of a recording that has ended. A probe that began before its end may still be
+/// changing them; it takes less than a microsecond, but its thread may be off the processor.
+fn open_frames(thread: &ProbeThread, recording: u32) -> Vec<OpenFrame> {
+    let look = || {
+        let stack = &thread.stack;
+        if stack.recording() != recording {
+            return Vec::new();
+        }
+        let open = |index| {
+            let frame = stack.frame(index);
+            OpenFrame {
+                method: frame.method(),
+                start_ticks: frame.start_ticks(),
+                callee_ticks: frame.callee_ticks(),
+            }
+        };
+        (0..stack.depth()).map(open).collect::<Vec<_>>()
+    };
+    let mut last = look();
+    for _ in 0..20 {
+        std::thread::sleep(std::time::Duration::from_micros(200));
+        let again = look();
+        if again == last {
+            break;
+        }
+        last = again;
+    }
+    last
+}
+
+/// Names for the log, from where each is known.
+struct KnownNames<'r> {
+    methods: &'r Methods,
+    paths: &'r CallPaths,
+    threads: &'r HashMap<usize, KnownThread>,
+    java: &'r dyn JavaThreads,
+}
+
+impl Names for KnownNames<'_> {
+    fn method(&self, id: u32) -> Option<MethodRow> {
+        let method = self.methods.get(id)?;
+        Some(MethodRow {
+            id,
+            loader: one_line(&method.class.loader),
+            class: one_line(&method.class.name),
+            method: one_line(&method.name),
+            descriptor: one_line(&method.descriptor),
+            source: one_line(&method.class.source),
+            line: method.line,
+        })
+    }
+
+    fn thread(&self, id: u32) -> Option<ThreadRow> {
+        let known = self.threads.values().find(|known| known.id == id)?;
+        let name = known.thread.last_name().or_else(|| self.java.name(&known.thread));
+        let ThreadName { name, java_id } = name.unwrap_or_default();
+        Some(ThreadRow {
+            id,
+            java_id,
+            os_id: known.thread.os_id,
+            name: one_line(&name),
+            kind: "platform".to_owned(),
+        })
+    }
+
+    fn stack(&self, id: u32) -> Option<StackRow> {
+        let (parent, method) = self.paths.get(id)?;
+        Some(StackRow { id, parent, method })
+    }
+}

@@ -1,0 +1,70 @@
+//! What `run.json` says of this JVM.
+#![allow(unsafe_code)]
+
+use std::ffi::CString;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use jvmti_bindings::env::Jvmti;
+use log_format::FORMAT_VERSION;
+use log_format::run::Run;
+
+use crate::clock;
+use crate::options::Options;
+
+/// Makes the log folder if need be, and finds out whether runs can be made in it.
+///
+/// # Errors
+/// One line: why not.
+pub(crate) fn check_writable(logs: &Path) -> Result<(), String> {
+    let of = |e: std::io::Error| format!("logs: {}: {e}", logs.display());
+    fs::create_dir_all(logs).map_err(of)?;
+    let path = CString::new(logs.as_os_str().as_bytes()).map_err(|e| of(e.into()))?;
+    // SAFETY: the string ends with its NUL.
+    match unsafe { libc::access(path.as_ptr(), libc::W_OK | libc::X_OK) } {
+        0 => Ok(()),
+        _ => Err(of(std::io::Error::last_os_error())),
+    }
+}
+
+/// Describes the run that begins now. The port is not known yet.
+pub(crate) fn describe(jvmti: &Jvmti, options: &Options) -> Run {
+    let property = |name: &str| jvmti.get_system_property(name).unwrap_or_default();
+    let command_line = property("sun.java.command");
+    Run {
+        format_version: FORMAT_VERSION,
+        agent_version: env!("CARGO_PKG_VERSION").to_owned(),
+        service: service(&command_line),
+        jvm: format!(
+            "{} {} ({})",
+            property("java.vm.name"),
+            property("java.vm.version"),
+            property("java.vm.vendor"),
+        ),
+        command_line,
+        host: host(),
+        pid: std::process::id(),
+        port: None,
+        start_ns: clock::unix_ns(),
+        clock: clock::source().to_owned(),
+        options: options.to_map(),
+    }
+}
+
+/// The main class, or the file name of the jar.
+fn service(command_line: &str) -> String {
+    let first = command_line.split(' ').next().unwrap_or_default();
+    first.rsplit('/').next().unwrap_or_default().to_owned()
+}
+
+fn host() -> String {
+    let mut name = [0u8; 256];
+    // SAFETY: the buffer is as long as is said; the last byte stays 0.
+    let result = unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) };
+    let name = name.split(|b| *b == 0).next().unwrap_or_default();
+    match String::from_utf8_lossy(name).into_owned() {
+        name if result == 0 && !name.is_empty() => name,
+        _ => "localhost".to_owned(),
+    }
+}
