@@ -1,1 +1,64 @@
-//! todo
+//! Reads the profiler's logs and reports which methods cost the time.
+//!
+//! ```text
+//! paths --input--> runs --run_data--> sums of a run --report--> report --render--> text, CSV, JSON
+//! ```
+//!
+//! A run is read row by row, so memory goes with the methods, threads and call paths of the logs and
+//! not with their rows. Nothing in a log makes the analyzer fail: what cannot be read is left out
+//! and is said in [`Problems`].
+#![forbid(unsafe_code)]
+
+pub mod aggregate;
+pub mod input;
+pub mod losses;
+pub mod names;
+pub mod options;
+pub mod problems;
+pub mod render;
+pub mod report;
+pub mod run_data;
+mod table;
+pub mod time_range;
+
+use options::Options;
+use problems::Problems;
+use report::{Collector, Report};
+use run_data::{Selection, read_run};
+use time_range::TimeRange;
+
+/// A report and what went wrong on the way to it.
+#[derive(Debug)]
+pub struct Analysis {
+    /// The report.
+    pub report: Report,
+    /// What could not be read.
+    pub problems: Problems,
+}
+
+/// Reads the logs and makes a report.
+///
+/// # Errors
+/// Lines to be said if there is nothing to report on: no run can be read, or no time lies between
+/// `from` and `to`.
+pub fn analyze(options: &Options) -> Result<Analysis, Vec<String>> {
+    let mut problems = Problems::default();
+    let runs = input::discover(&options.paths, &mut problems);
+    if runs.is_empty() {
+        return Err(problems.messages());
+    }
+    // Without any file there is no time of day to speak of, and nothing to select either.
+    let newest = runs.iter().flat_map(|run| &run.files).map(|file| file.hour).max();
+    let range = match newest {
+        Some(hour) => TimeRange::new(options.from, options.to, hour).map_err(|e| vec![e])?,
+        None => TimeRange::default(),
+    };
+    let selection = Selection { range, method: options.method.clone(), by: options.by };
+    let mut collector = Collector::default();
+    for (place, run) in runs.iter().enumerate() {
+        let data = read_run(run, place, &selection, &mut problems);
+        collector.add(run, place, data, &selection.range);
+    }
+    let report = collector.finish(&runs, options, &selection, &problems);
+    Ok(Analysis { report, problems })
+}

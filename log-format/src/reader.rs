@@ -51,6 +51,7 @@ pub struct TableReader<R, I> {
     line: Vec<u8>,
     fields: Fields,
     number: u64,
+    has_header: bool,
     torn: bool,
     row: PhantomData<R>,
 }
@@ -78,12 +79,17 @@ impl<R: Row, I: BufRead> TableReader<R, I> {
             line: Vec::new(),
             fields: Fields::new(),
             number: 0,
+            has_header: false,
             torn: false,
             row: PhantomData,
         };
-        if reader.read_line()? == LineEnd::Whole {
-            let header = reader.fields.split(&reader.line).unwrap_or_default();
-            reader.header = header;
+        match reader.read_line()? {
+            LineEnd::Whole => {
+                reader.has_header = true;
+                reader.header = reader.fields.split(&reader.line).unwrap_or_default();
+            }
+            LineEnd::TooLong => reader.has_header = true,
+            LineEnd::EndOfFile => {}
         }
         Ok(reader)
     }
@@ -92,6 +98,22 @@ impl<R: Row, I: BufRead> TableReader<R, I> {
     #[must_use]
     pub fn missing_columns(&self) -> Vec<&'static str> {
         R::COLUMNS.iter().copied().filter(|c| !self.header.iter().any(|h| h == *c)).collect()
+    }
+
+    /// Why no line of this file can be a row: its header misses a column or has one twice. `None` if
+    /// all is well, and for a file whose header is not (wholly) there yet.
+    #[must_use]
+    pub fn header_problem(&self) -> Option<String> {
+        if !self.has_header {
+            return None;
+        }
+        let missing = self.missing_columns();
+        if !missing.is_empty() {
+            return Some(format!("no column {}", missing.join(", ")));
+        }
+        let times = |column: &str| self.header.iter().filter(|h| *h == column).count();
+        let twice = R::COLUMNS.iter().find(|c| times(c) > 1)?;
+        Some(format!("column {twice} stands there twice"))
     }
 
     /// Whether the file ended within a line.
@@ -247,6 +269,20 @@ mod tests {
         assert_eq!((rows, bad), (vec![StackRow { id: 1, parent: 2, method: 3 }], vec![]));
         let reader = TableReader::<StackRow, _>::new(&b"id,method\n"[..]).unwrap();
         assert_eq!(reader.missing_columns(), ["parent"]);
+    }
+
+    #[test]
+    fn a_header_that_no_row_can_follow_is_said() {
+        let problem = |text: &[u8]| TableReader::<StackRow, _>::new(text).unwrap().header_problem();
+        assert_eq!(problem(b"id,parent,method\n"), None);
+        assert_eq!(problem(b"id,weather,parent,weather,method\n"), None);
+        for not_there_yet in [&b""[..], b"id,par"] {
+            assert_eq!(problem(not_there_yet), None);
+        }
+        assert_eq!(problem(b"id\n").unwrap(), "no column parent, method");
+        assert_eq!(problem(b"\xff\n").unwrap(), "no column id, parent, method");
+        assert_eq!(problem(&vec![b'x'; 2 << 20]), None);
+        assert_eq!(problem(b"id,parent,method,id\n").unwrap(), "column id stands there twice");
     }
 
     #[test]

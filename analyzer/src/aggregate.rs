@@ -1,0 +1,200 @@
+//! Sums of calls, by group and method.
+//!
+//! Sums can be made anywhere and merged in any order with the same result, so files may be read in
+//! parallel. They take memory for each method of each group, never for a row.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use log_format::histogram::{Histogram, bucket_of};
+use log_format::names::Hour;
+use log_format::rows::{CallRow, Exit, StatsRow};
+
+use crate::names::PathKind;
+
+/// What a sum belongs to, besides its method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Group {
+    /// The one group of a report without groups.
+    All,
+    /// An hour of UTC.
+    Hour(Hour),
+    /// The run at this place of the list of runs.
+    Run(usize),
+    /// A thread: its run's place in the list of runs, and its id there.
+    Thread(usize, u32),
+}
+
+/// The sums of one method in one group.
+///
+/// Sums that pass 64 bits stay at the largest number, and [`is_saturated`](Self::is_saturated) says
+/// so. Only rubbish in a log gets there: it is 584 years of one method.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Calls that ended.
+    pub calls: u64,
+    /// Those of them that ended with an exception.
+    pub throws: u64,
+    /// Time in the method and its callees; of a recursion only the outermost call counts.
+    pub total_ns: u64,
+    /// Time in the method itself.
+    pub self_ns: u64,
+    /// The longest call.
+    pub max_ns: u64,
+    /// Durations of the calls.
+    pub hist: Histogram,
+    saturated: bool,
+}
+
+impl Figures {
+    /// Adds the exact totals of an interval.
+    pub fn add_stats(&mut self, row: &StatsRow) {
+        self.add(row.calls, row.throws, row.total_ns, row.self_ns, row.max_ns);
+        self.hist.merge(&row.hist);
+    }
+
+    /// Adds one recorded call that has ended.
+    pub fn add_record(&mut self, row: &CallRow, path: PathKind) {
+        // Its time is part of the outermost call's already.
+        let total_ns = if path == PathKind::Recursive { 0 } else { row.total_ns };
+        let throws = u64::from(row.exit == Exit::Throw);
+        self.add(1, throws, total_ns, row.self_ns, row.total_ns);
+        self.hist.add(bucket_of(row.total_ns), 1);
+    }
+
+    /// Adds all calls of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        self.add(other.calls, other.throws, other.total_ns, other.self_ns, other.max_ns);
+        self.hist.merge(&other.hist);
+        self.saturated |= other.saturated;
+    }
+
+    fn add(&mut self, calls: u64, throws: u64, total_ns: u64, self_ns: u64, max_ns: u64) {
+        let sums = [
+            (&mut self.calls, calls),
+            (&mut self.throws, throws),
+            (&mut self.total_ns, total_ns),
+            (&mut self.self_ns, self_ns),
+        ];
+        for (sum, more) in sums {
+            let added = sum.checked_add(more);
+            self.saturated |= added.is_none();
+            *sum = added.unwrap_or(u64::MAX);
+        }
+        self.max_ns = self.max_ns.max(max_ns);
+    }
+
+    /// Whether a sum passed 64 bits and so is too small.
+    #[must_use]
+    pub fn is_saturated(&self) -> bool {
+        self.saturated
+    }
+
+    /// Total time divided by calls, in whole nanoseconds, rounded down. `None` without calls. Under
+    /// recursion it is a lower bound of the mean duration: every call counts, but only the time of
+    /// the outermost.
+    #[must_use]
+    pub fn avg_ns(&self) -> Option<u64> {
+        self.total_ns.checked_div(self.calls)
+    }
+
+    /// The duration that `percent` of the calls do not exceed, in nanoseconds; see
+    /// [`Histogram::percentile_ns`] for its error.
+    #[must_use]
+    pub fn percentile_ns(&self, percent: f64) -> Option<u64> {
+        self.hist.percentile_ns(percent, self.max_ns)
+    }
+}
+
+/// Figures by group and method. `M` is a method's id within a run, or a method of a report.
+#[derive(Clone, Debug)]
+pub struct Totals<M> {
+    figures: HashMap<(Group, M), Figures>,
+}
+
+impl<M> Default for Totals<M> {
+    fn default() -> Self {
+        Self { figures: HashMap::new() }
+    }
+}
+
+impl<M: Eq + Hash> Totals<M> {
+    /// The figures of a method in a group, to be added to.
+    pub fn of(&mut self, group: Group, method: M) -> &mut Figures {
+        self.figures.entry((group, method)).or_default()
+    }
+
+    /// Adds all figures of `other`, whose methods are ours by way of `method`.
+    pub fn merge<N>(&mut self, other: Totals<N>, mut method: impl FnMut(N) -> M) {
+        for ((group, key), figures) in other.figures {
+            self.of(group, method(key)).merge(&figures);
+        }
+    }
+
+    /// The groups that have figures, each as often as it has methods.
+    pub fn groups(&self) -> impl Iterator<Item = Group> + '_ {
+        self.figures.keys().map(|(group, _)| *group)
+    }
+}
+
+impl<M> IntoIterator for Totals<M> {
+    type Item = ((Group, M), Figures);
+    type IntoIter = std::collections::hash_map::IntoIter<(Group, M), Figures>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.figures.into_iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(total_ns: u64, exit: Exit) -> CallRow {
+        CallRow { start_ns: 0, thread: 1, stack: 1, method: 1, total_ns, self_ns: 1, exit }
+    }
+
+    #[test]
+    fn a_recursive_call_counts_without_its_time() {
+        let mut figures = Figures::default();
+        figures.add_record(&call(100, Exit::Return), PathKind::Recursive);
+        figures.add_record(&call(300, Exit::Throw), PathKind::Outermost);
+        figures.add_record(&call(200, Exit::Return), PathKind::Unknown);
+        assert_eq!((figures.calls, figures.throws), (3, 1));
+        assert_eq!((figures.total_ns, figures.self_ns, figures.max_ns), (500, 3, 300));
+        assert_eq!(figures.hist.count(), 3);
+        assert_eq!(figures.avg_ns(), Some(166));
+    }
+
+    #[test]
+    fn sums_stop_at_the_largest_number_and_say_so() {
+        let mut figures = Figures::default();
+        figures.add_record(&call(u64::MAX, Exit::Return), PathKind::Outermost);
+        assert!(!figures.is_saturated());
+        figures.add_record(&call(1, Exit::Return), PathKind::Outermost);
+        assert!(figures.is_saturated());
+        assert_eq!(figures.total_ns, u64::MAX);
+        let mut other = Figures::default();
+        other.merge(&figures);
+        assert!(other.is_saturated());
+    }
+
+    #[test]
+    fn merging_parts_is_reading_the_whole() {
+        let rows = [(1, 500), (2, 70), (1, 90), (1, 10), (2, 10_000)];
+        let totals = |rows: &[(u32, u64)]| {
+            let mut totals = Totals::default();
+            for (method, ns) in rows {
+                let figures: &mut Figures = totals.of(Group::All, *method);
+                figures.add_record(&call(*ns, Exit::Return), PathKind::Outermost);
+            }
+            totals
+        };
+        let whole = totals(&rows);
+        for cut in 0..=rows.len() {
+            let mut merged = totals(&rows[cut..]);
+            merged.merge(totals(&rows[..cut]), |method| method);
+            assert_eq!(merged.figures, whole.figures, "cut at {cut}");
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! What a run's counters say is not in its logs: losses, and records left out by a raised threshold.
+
+use log_format::rows::{CounterRow, counter};
+
+use crate::time_range::TimeRange;
+
+/// What was lost, summed over runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// Records that found their thread's ring full.
+    pub dropped_records: u64,
+    /// Calls that are not in the totals.
+    pub lost_calls: u64,
+    /// Frames whose end was never seen.
+    pub dropped_frames: u64,
+    /// Selected methods without probes.
+    pub methods_skipped: u64,
+    /// Selected classes without probes.
+    pub classes_unreadable: u64,
+    /// Writes of the log that failed.
+    pub io_errors: u64,
+}
+
+impl Losses {
+    /// Adds a row of counters if it lies in `range`. Counters that are no losses are passed over.
+    pub fn add(&mut self, row: &CounterRow, range: &TimeRange) {
+        let (sum, holds_for_run) = match row.name.as_str() {
+            counter::DROPPED_RECORDS => (&mut self.dropped_records, false),
+            counter::LOST_CALLS => (&mut self.lost_calls, false),
+            counter::DROPPED_FRAMES => (&mut self.dropped_frames, false),
+            counter::IO_ERRORS => (&mut self.io_errors, false),
+            // A method without probes lacks them from then on, whichever hours are looked at.
+            counter::SKIPPED => (&mut self.methods_skipped, true),
+            counter::UNREADABLE => (&mut self.classes_unreadable, true),
+            _ => return,
+        };
+        if holds_for_run || range.contains(row.start_ns) {
+            *sum = sum.saturating_add(row.value);
+        }
+    }
+
+    /// Adds the losses of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        let sums = [
+            (&mut self.dropped_records, other.dropped_records),
+            (&mut self.lost_calls, other.lost_calls),
+            (&mut self.dropped_frames, other.dropped_frames),
+            (&mut self.methods_skipped, other.methods_skipped),
+            (&mut self.classes_unreadable, other.classes_unreadable),
+            (&mut self.io_errors, other.io_errors),
+        ];
+        for (sum, more) in sums {
+            *sum = sum.saturating_add(more);
+        }
+    }
+}
+
+/// The thresholds of a run over time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Thresholds {
+    /// When each began to hold, and the threshold; both in nanoseconds. In the order of the log,
+    /// which may give several for one moment: the start of the interval in which it changed.
+    changes: Vec<(u64, u64)>,
+}
+
+/// A time in which the threshold was above the run's lowest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Raised {
+    /// When it was raised, in unix nanoseconds.
+    pub from_ns: u64,
+    /// When it was at its lowest again; `None` if that is not in the log.
+    pub to_ns: Option<u64>,
+    /// The highest threshold in between.
+    pub highest_ns: u64,
+}
+
+impl Thresholds {
+    /// Adds a row of counters if it is a threshold. Rows that only repeat a threshold cost nothing.
+    pub fn add(&mut self, row: &CounterRow) {
+        if row.name != counter::THRESHOLD_NS {
+            return;
+        }
+        if self.changes.last().is_none_or(|(_, threshold_ns)| *threshold_ns != row.value) {
+            self.changes.push((row.start_ns, row.value));
+        }
+    }
+
+    /// The lowest threshold, which is the one that was asked for. `None` if the log has none.
+    #[must_use]
+    pub fn base_ns(&self) -> Option<u64> {
+        self.changes.iter().map(|(_, threshold_ns)| *threshold_ns).min()
+    }
+
+    /// The times in `range` in which the threshold was higher.
+    #[must_use]
+    pub fn raised(&self, range: &TimeRange) -> Vec<Raised> {
+        let Some(base_ns) = self.base_ns() else { return Vec::new() };
+        let mut changes = self.changes.clone();
+        changes.sort_by_key(|(at_ns, _)| *at_ns);
+        let mut times: Vec<Raised> = Vec::new();
+        for (at_ns, threshold_ns) in changes {
+            match times.last_mut().filter(|time| time.to_ns.is_none()) {
+                Some(time) if threshold_ns == base_ns => time.to_ns = Some(at_ns),
+                Some(time) => time.highest_ns = time.highest_ns.max(threshold_ns),
+                None if threshold_ns == base_ns => {}
+                None => {
+                    times.push(Raised { from_ns: at_ns, to_ns: None, highest_ns: threshold_ns })
+                }
+            }
+        }
+        times.retain(|time| range.overlaps(time.from_ns, time.to_ns));
+        times
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(start_ns: u64, name: &str, value: u64) -> CounterRow {
+        CounterRow { start_ns, name: name.into(), value }
+    }
+
+    #[test]
+    fn losses_count_in_their_range_and_missing_probes_always() {
+        let range = TimeRange { from_ns: Some(10), to_ns: None };
+        let mut losses = Losses::default();
+        for name in [counter::DROPPED_RECORDS, counter::SKIPPED, counter::RECORDS, "new_in_v9"] {
+            losses.add(&row(9, name, 1), &range);
+            losses.add(&row(10, name, 20), &range);
+        }
+        let expected = Losses { dropped_records: 20, methods_skipped: 21, ..Losses::default() };
+        assert_eq!(losses, expected);
+    }
+
+    #[test]
+    fn raised_thresholds_are_told_with_their_times() {
+        let mut thresholds = Thresholds::default();
+        for (at, ns) in [(0, 1), (10, 1), (20, 2), (30, 4), (40, 1), (50, 1), (60, 8), (70, 8)] {
+            thresholds.add(&row(at, counter::THRESHOLD_NS, ns));
+            thresholds.add(&row(at, counter::BYTES, 99));
+        }
+        assert_eq!(thresholds.base_ns(), Some(1));
+        let first = Raised { from_ns: 20, to_ns: Some(40), highest_ns: 4 };
+        let second = Raised { from_ns: 60, to_ns: None, highest_ns: 8 };
+        assert_eq!(thresholds.raised(&TimeRange::default()), [first.clone(), second.clone()]);
+        let late = TimeRange { from_ns: Some(40), to_ns: None };
+        assert_eq!(thresholds.raised(&late), [second]);
+        let early = TimeRange { from_ns: None, to_ns: Some(60) };
+        assert_eq!(thresholds.raised(&early), [first]);
+    }
+}

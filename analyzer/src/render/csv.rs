@@ -1,0 +1,60 @@
+//! The methods' rows for spreadsheets: a header, whole nanoseconds, nothing else.
+
+use std::io::{self, Write};
+
+use csv::{ErrorKind, WriterBuilder};
+
+use crate::report::{GroupReport, MethodReport, Report};
+
+const COLUMNS: [&str; 12] = [
+    "class",
+    "method",
+    "descriptor",
+    "calls",
+    "throws",
+    "total_ns",
+    "self_ns",
+    "avg_ns",
+    "max_ns",
+    "p50_ns",
+    "p95_ns",
+    "p99_ns",
+];
+
+pub fn render(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    write(report, out).map_err(|error| match error.into_kind() {
+        // Taken out of its wrapping, so that a broken pipe is still known for one.
+        ErrorKind::Io(error) => error,
+        other => io::Error::other(format!("{other:?}")),
+    })
+}
+
+fn write(report: &Report, out: &mut dyn Write) -> csv::Result<()> {
+    let mut writer = WriterBuilder::new().from_writer(out);
+    writer.write_record(report.by.column().into_iter().chain(COLUMNS))?;
+    for group in &report.groups {
+        for method in &group.methods {
+            writer.write_record(fields(group, method))?;
+        }
+    }
+    writer.flush()?;
+    Ok(())
+}
+
+fn fields(group: &GroupReport, method: &MethodReport) -> Vec<String> {
+    let (class, name, descriptor) = method.method.parts();
+    let figures = &method.figures;
+    let mut fields: Vec<String> = group.label.iter().cloned().collect();
+    fields.extend([class.to_owned(), name.into_owned(), descriptor.to_owned()]);
+    let sums = [figures.calls, figures.throws, figures.total_ns, figures.self_ns];
+    fields.extend(sums.map(|sum| sum.to_string()));
+    let of_calls = [
+        figures.avg_ns(),
+        Some(figures.max_ns),
+        figures.percentile_ns(50.0),
+        figures.percentile_ns(95.0),
+        figures.percentile_ns(99.0),
+    ];
+    fields.extend(of_calls.map(|ns| ns.map(|ns| ns.to_string()).unwrap_or_default()));
+    fields
+}

@@ -1,0 +1,240 @@
+//! The whole report for programs, schema 1: see `docs/reports.md`. Fields may be added; one that is
+//! removed or changes its meaning raises the number.
+
+use std::io::{self, Write};
+
+use log_format::names::utc_text;
+use serde::Serialize;
+
+use crate::names::Method;
+use crate::options::By;
+use crate::report::{GroupReport, LeftOut, MethodReport, ReadSummary, Report, hour_text};
+use crate::run_data::OpenCall;
+
+const SCHEMA: u32 = 1;
+
+pub fn render(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, &Document::new(report))?;
+    writeln!(out)
+}
+
+#[derive(Serialize)]
+struct Document<'r> {
+    schema: u32,
+    read: Read<'r>,
+    selected: Selected<'r>,
+    left_out: JsonLeftOut<'r>,
+    notes: Vec<&'r str>,
+    by: Option<&'static str>,
+    sort: &'static str,
+    methods: Vec<Row<'r>>,
+    methods_not_shown: usize,
+    open: Vec<Open<'r>>,
+    open_not_shown: usize,
+}
+
+impl<'r> Document<'r> {
+    fn new(report: &'r Report) -> Self {
+        let rows = report.groups.iter().flat_map(|group| {
+            group.methods.iter().map(move |method| Row::new(report.by, group, method))
+        });
+        Self {
+            schema: SCHEMA,
+            read: Read::new(&report.read),
+            selected: Selected {
+                from: report.range.from_ns.map(utc_text),
+                to: report.range.to_ns.map(utc_text),
+                method: report.pattern.as_deref(),
+            },
+            left_out: JsonLeftOut::new(&report.left_out),
+            notes: report.empty.iter().chain(&report.notes).map(String::as_str).collect(),
+            by: report.by.column(),
+            sort: report.sort.name(),
+            methods: rows.collect(),
+            methods_not_shown: report.groups.iter().map(|group| group.not_shown).sum(),
+            open: report.open.iter().map(|call| Open::new(call, &report.read)).collect(),
+            open_not_shown: report.open_not_shown,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Read<'r> {
+    runs: usize,
+    jvms: usize,
+    hours: usize,
+    first_hour: Option<String>,
+    last_hour: Option<String>,
+    records: u64,
+    stats_rows: u64,
+    torn_lines: u64,
+    bad_lines: u64,
+    missing_files: &'r [String],
+    run_names: &'r [String],
+    hosts: &'r [String],
+    services: &'r [String],
+}
+
+impl<'r> Read<'r> {
+    fn new(read: &'r ReadSummary) -> Self {
+        let hours = &read.counts.hours;
+        Self {
+            runs: read.runs.len(),
+            jvms: read.jvms,
+            hours: hours.len(),
+            first_hour: hours.first().copied().map(hour_text),
+            last_hour: hours.last().copied().map(hour_text),
+            records: read.counts.records,
+            stats_rows: read.counts.stats_rows,
+            torn_lines: read.torn_lines,
+            bad_lines: read.bad_lines,
+            missing_files: &read.missing_files,
+            run_names: &read.runs,
+            hosts: &read.hosts,
+            services: &read.services,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Selected<'r> {
+    from: Option<String>,
+    to: Option<String>,
+    method: Option<&'r str>,
+}
+
+#[derive(Serialize)]
+struct JsonLeftOut<'r> {
+    unread: &'r [String],
+    dropped_records: u64,
+    lost_calls: u64,
+    dropped_frames: u64,
+    methods_skipped: u64,
+    classes_unreadable: u64,
+    io_errors: u64,
+    raised_thresholds: Vec<RaisedThreshold<'r>>,
+}
+
+#[derive(Serialize)]
+struct RaisedThreshold<'r> {
+    run: &'r str,
+    from: String,
+    to: Option<String>,
+    threshold_ns: u64,
+    base_threshold_ns: u64,
+}
+
+impl<'r> JsonLeftOut<'r> {
+    fn new(left_out: &'r LeftOut) -> Self {
+        let losses = &left_out.losses;
+        let raised = left_out.raised.iter().flat_map(|run| {
+            run.times.iter().map(move |time| RaisedThreshold {
+                run: &run.run,
+                from: utc_text(time.from_ns),
+                to: time.to_ns.map(utc_text),
+                threshold_ns: time.highest_ns,
+                base_threshold_ns: run.base_ns,
+            })
+        });
+        Self {
+            unread: &left_out.unread,
+            dropped_records: losses.dropped_records,
+            lost_calls: losses.lost_calls,
+            dropped_frames: losses.dropped_frames,
+            methods_skipped: losses.methods_skipped,
+            classes_unreadable: losses.classes_unreadable,
+            io_errors: losses.io_errors,
+            raised_thresholds: raised.collect(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Row<'r> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hour: Option<&'r str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thread: Option<&'r str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run: Option<&'r str>,
+    #[serde(flatten)]
+    method: Name<'r>,
+    calls: u64,
+    throws: u64,
+    total_ns: u64,
+    self_ns: u64,
+    self_percent: f64,
+    avg_ns: Option<u64>,
+    max_ns: u64,
+    p50_ns: Option<u64>,
+    p95_ns: Option<u64>,
+    p99_ns: Option<u64>,
+}
+
+impl<'r> Row<'r> {
+    fn new(by: By, group: &'r GroupReport, report: &'r MethodReport) -> Self {
+        let label = |key| group.label.as_deref().filter(|_| by == key);
+        let figures = &report.figures;
+        Self {
+            hour: label(By::Hour),
+            thread: label(By::Thread),
+            run: label(By::Run),
+            method: Name::new(&report.method),
+            calls: figures.calls,
+            throws: figures.throws,
+            total_ns: figures.total_ns,
+            self_ns: figures.self_ns,
+            self_percent: report.self_percent,
+            avg_ns: figures.avg_ns(),
+            max_ns: figures.max_ns,
+            p50_ns: figures.percentile_ns(50.0),
+            p95_ns: figures.percentile_ns(95.0),
+            p99_ns: figures.percentile_ns(99.0),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Name<'r> {
+    class: &'r str,
+    method: String,
+    descriptor: &'r str,
+}
+
+impl<'r> Name<'r> {
+    fn new(method: &'r Method) -> Self {
+        let (class, method, descriptor) = method.parts();
+        Self { class, method: method.into_owned(), descriptor }
+    }
+}
+
+#[derive(Serialize)]
+struct Open<'r> {
+    run: &'r str,
+    thread: &'r str,
+    #[serde(flatten)]
+    method: Name<'r>,
+    start: String,
+    start_ns: u64,
+    running_ns: u64,
+    self_ns: u64,
+    /// From the nearest on.
+    callers: Vec<Name<'r>>,
+    callers_cut: bool,
+}
+
+impl<'r> Open<'r> {
+    fn new(call: &'r OpenCall, read: &'r ReadSummary) -> Self {
+        Self {
+            run: read.runs.get(call.run).map(String::as_str).unwrap_or_default(),
+            thread: &call.thread,
+            method: Name::new(&call.method),
+            start: utc_text(call.start_ns),
+            start_ns: call.start_ns,
+            running_ns: call.running_ns,
+            self_ns: call.self_ns,
+            callers: call.callers.iter().map(Name::new).collect(),
+            callers_cut: call.has_more_callers,
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Methods as people write them: `com.shop.Order.pay(int, String)`.
+//!
+//! Two methods never have the same label: where the simple names of the parameters' classes do not
+//! tell them apart, their full names and the result do.
+
+use std::collections::HashMap;
+
+use log_format::writer::one_line;
+
+use crate::names::{Method, MethodName};
+
+/// Labels of the methods of a report.
+pub struct Labels {
+    /// How many methods would have this short label.
+    short: HashMap<String, usize>,
+}
+
+impl Labels {
+    /// Prepares labels for `methods`, each of which may come several times.
+    pub fn new<'m>(methods: impl Iterator<Item = &'m Method>) -> Self {
+        let distinct: std::collections::HashSet<&Method> = methods.collect();
+        let mut short = HashMap::new();
+        for method in distinct {
+            if let Method::Named(name) = method {
+                *short.entry(short_label(name)).or_default() += 1;
+            }
+        }
+        Self { short }
+    }
+
+    /// The label of a method: class, method and parameters.
+    pub fn of(&self, method: &Method) -> String {
+        let Method::Named(name) = method else { return one_line(&method.parts().1) };
+        let short = short_label(name);
+        let label = match self.short.get(&short) {
+            Some(2..) => long_label(name),
+            _ => short,
+        };
+        one_line(&label)
+    }
+}
+
+/// The simple name of the class and the method, `Order.pay`, for call paths.
+pub fn brief(method: &Method) -> String {
+    match method {
+        Method::Named(name) => one_line(&format!("{}.{}", simple(&name.class), name.method)),
+        Method::Unknown { id, .. } => format!("method #{id}"),
+    }
+}
+
+fn short_label(name: &MethodName) -> String {
+    match Signature::parse(&name.descriptor) {
+        Some(signature) => {
+            let parameters: Vec<&str> = signature.parameters.iter().map(|p| simple(p)).collect();
+            format!("{}.{}({})", name.class, name.method, parameters.join(", "))
+        }
+        None => format!("{}.{}{}", name.class, name.method, name.descriptor),
+    }
+}
+
+fn long_label(name: &MethodName) -> String {
+    match Signature::parse(&name.descriptor) {
+        Some(Signature { parameters, result }) => {
+            format!("{}.{}({}): {result}", name.class, name.method, parameters.join(", "))
+        }
+        None => format!("{}.{}{}", name.class, name.method, name.descriptor),
+    }
+}
+
+/// A class name without its package. The dots of an array's or a nested class's name stay.
+fn simple(class: &str) -> &str {
+    class.rsplit_once('.').map_or(class, |(_, simple)| simple)
+}
+
+/// A descriptor (JVM specification 4.3.3) in Java's words.
+struct Signature {
+    parameters: Vec<String>,
+    result: String,
+}
+
+impl Signature {
+    fn parse(descriptor: &str) -> Option<Self> {
+        let (mut rest, result) = descriptor.strip_prefix('(')?.split_once(')')?;
+        let mut parameters = Vec::new();
+        while !rest.is_empty() {
+            let (parameter, after) = parse_type(rest)?;
+            parameters.push(parameter);
+            rest = after;
+        }
+        let result = match result {
+            "V" => "void".to_owned(),
+            _ => parse_type(result).filter(|(_, after)| after.is_empty())?.0,
+        };
+        Some(Self { parameters, result })
+    }
+}
+
+/// The first type of a descriptor, and what follows it.
+fn parse_type(text: &str) -> Option<(String, &str)> {
+    let element = text.trim_start_matches('[');
+    let dimensions = text.len() - element.len();
+    let (name, after) = match element.strip_prefix('L') {
+        Some(class) => {
+            let (name, after) = class.split_once(';')?;
+            (name.replace('/', "."), after)
+        }
+        None => {
+            let (letter, after) = element.split_at_checked(1)?;
+            let name = match letter {
+                "B" => "byte",
+                "C" => "char",
+                "D" => "double",
+                "F" => "float",
+                "I" => "int",
+                "J" => "long",
+                "S" => "short",
+                "Z" => "boolean",
+                _ => return None,
+            };
+            (name.to_owned(), after)
+        }
+    };
+    Some((format!("{name}{}", "[]".repeat(dimensions)), after))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn method(descriptor: &str) -> Method {
+        Method::Named(Arc::new(MethodName {
+            class: "com.shop.Order".into(),
+            method: "pay".into(),
+            descriptor: descriptor.into(),
+        }))
+    }
+
+    fn labels(descriptors: &[&str]) -> Vec<String> {
+        let methods: Vec<Method> = descriptors.iter().map(|d| method(d)).collect();
+        let labels = Labels::new(methods.iter().chain(&methods));
+        methods.iter().map(|m| labels.of(m)).collect()
+    }
+
+    #[test]
+    fn descriptors_are_written_in_java() {
+        for (descriptor, parameters) in [
+            ("()V", "()"),
+            ("(ILjava/lang/String;)V", "(int, String)"),
+            ("([[J[Ljava/util/Map$Entry;Z)I", "(long[][], Map$Entry[], boolean)"),
+        ] {
+            assert_eq!(labels(&[descriptor]), [format!("com.shop.Order.pay{parameters}")]);
+        }
+    }
+
+    #[test]
+    fn what_is_no_descriptor_is_shown_as_it_is() {
+        for text in ["", "(", "()", "()VV", "(Lx)V", "(é)V", "(Q)V", "([)V", "junk"] {
+            assert_eq!(labels(&[text]), [format!("com.shop.Order.pay{text}")]);
+        }
+    }
+
+    #[test]
+    fn methods_that_simple_names_confuse_get_full_ones() {
+        assert_eq!(
+            labels(&["(La/Key;)V", "(Lb/Key;)V", "()Ljava/lang/Object;", "()I", "(I)I"]),
+            [
+                "com.shop.Order.pay(a.Key): void",
+                "com.shop.Order.pay(b.Key): void",
+                "com.shop.Order.pay(): java.lang.Object",
+                "com.shop.Order.pay(): int",
+                "com.shop.Order.pay(int)",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_method_of_a_path_has_no_package() {
+        assert_eq!(brief(&method("(I)V")), "Order.pay");
+        assert_eq!(brief(&Method::Unknown { run: "r".into(), id: 7 }), "method #7");
+    }
+}

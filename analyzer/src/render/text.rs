@@ -1,0 +1,311 @@
+//! Tables for people: plain text, no line over [`WIDTH`] columns, nothing cut from a name.
+//!
+//! A method's name stands above its figures: together they fit on no line.
+
+use std::io::{self, Write};
+
+use log_format::names::utc_text;
+use log_format::writer::one_line;
+
+use super::human::{count, duration, plural, separated};
+use super::labels::{Labels, brief};
+use super::remarks;
+use crate::options::By;
+use crate::report::{GroupReport, MethodReport, ReadSummary, Report, hour_text, percent};
+use crate::run_data::OpenCall;
+
+const WIDTH: usize = 100;
+
+/// Columns of a table and their widths; two more columns of indent stand before them.
+const COLUMNS: [(&str, usize); 10] = [
+    ("calls", 11),
+    ("throws", 10),
+    ("total", 10),
+    ("self", 9),
+    ("self %", 8),
+    ("avg", 10),
+    ("max", 10),
+    ("p50", 10),
+    ("p95", 10),
+    ("p99", 10),
+];
+
+/// Hosts, services and missing files that are named.
+const NAMES_SHOWN: usize = 5;
+
+pub fn render(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    summary(report, out)?;
+    let table_methods = report.groups.iter().flat_map(|g| &g.methods).map(|m| &m.method);
+    let labels = Labels::new(table_methods.chain(report.open.iter().map(|call| &call.method)));
+    writeln!(out)?;
+    match &report.empty {
+        Some(reason) => wrapped(out, "", "", reason)?,
+        None => tables(report, &labels, out)?,
+    }
+    open_calls(report, &labels, out)
+}
+
+fn summary(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    let read = &report.read;
+    let mut lines = vec![("read", origin(read)), ("", hours(read)), ("", amount(read))];
+    if !read.missing_files.is_empty() {
+        lines.push(("missing", some_of(&read.missing_files)));
+    }
+    let mut selected = Vec::new();
+    if !report.range.is_everything() {
+        selected.push(report.range.to_string());
+    }
+    selected.extend(report.pattern.iter().map(|pattern| format!("methods {pattern}")));
+    if !selected.is_empty() {
+        lines.push(("selected", selected.join(", ")));
+    }
+    lines.extend(headed("left out", remarks::left_out(&report.left_out)));
+    lines.extend(headed("note", report.notes.clone()));
+    for (heading, line) in lines {
+        wrapped(out, &format!("{heading:<10}"), &" ".repeat(12), &line)?;
+    }
+    Ok(())
+}
+
+/// Lines of which only the first has the heading.
+fn headed(
+    heading: &'static str,
+    lines: Vec<String>,
+) -> impl Iterator<Item = (&'static str, String)> {
+    std::iter::once(heading).chain(std::iter::repeat("")).zip(lines)
+}
+
+fn origin(read: &ReadSummary) -> String {
+    let mut text = format!(
+        "{} of {}",
+        plural(number(read.runs.len()), "run", "runs"),
+        plural(number(read.jvms), "JVM", "JVMs")
+    );
+    if !read.hosts.is_empty() {
+        text += &format!(" on {}", some_of(&read.hosts));
+    }
+    if !read.services.is_empty() {
+        text += &format!(" ({})", some_of(&read.services));
+    }
+    text
+}
+
+fn hours(read: &ReadSummary) -> String {
+    let hours = &read.counts.hours;
+    match (hours.first(), hours.last()) {
+        (Some(first), Some(last)) if first == last => format!("1 hour, {}", hour_text(*first)),
+        (Some(first), Some(last)) => format!(
+            "{}, the first {}, the last {}",
+            plural(number(hours.len()), "hour", "hours"),
+            hour_text(*first),
+            hour_text(*last)
+        ),
+        _ => "no files of calls, totals or counters".to_owned(),
+    }
+}
+
+fn amount(read: &ReadSummary) -> String {
+    let counts = &read.counts;
+    let mut text = format!(
+        "{}, {} of totals",
+        plural(counts.records, "record", "records"),
+        plural(counts.stats_rows, "row", "rows")
+    );
+    if read.torn_lines > 0 {
+        text += &format!(", {}", plural(read.torn_lines, "torn line", "torn lines"));
+    }
+    if read.bad_lines > 0 {
+        text += &format!(", {}", plural(read.bad_lines, "bad line", "bad lines"));
+    }
+    text
+}
+
+/// The first names, and the number of the rest.
+fn some_of(names: &[String]) -> String {
+    let first: Vec<&str> = names.iter().take(NAMES_SHOWN).map(String::as_str).collect();
+    let rest = names.len() - first.len();
+    let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
+    one_line(&format!("{}{more}", first.join(", ")))
+}
+
+fn tables(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
+    let all_self_ns = report.groups.iter().map(|group| group.self_ns).sum();
+    let what = match report.by {
+        By::Nothing => "Methods",
+        By::Hour => "Methods of each hour",
+        By::Thread => "Methods of each thread",
+        By::Run => "Methods of each run",
+    };
+    let calls = if report.by == By::Thread { "recorded" } else { "all" };
+    writeln!(
+        out,
+        "{what} by {}; p50, p95 and p99 of {calls} calls, within 25%",
+        sort_text(report.sort.name())
+    )?;
+    for group in &report.groups {
+        writeln!(out)?;
+        if let Some(label) = &group.label {
+            let line = format!(
+                "{label}: {} {}, self {}, {:.1}% of all",
+                count(group.calls),
+                if group.calls == 1 { "call" } else { "calls" },
+                duration(u64::try_from(group.self_ns).unwrap_or(u64::MAX)),
+                percent(group.self_ns, all_self_ns)
+            );
+            wrapped(out, "", "  ", &one_line(&line))?;
+        }
+        table(group, labels, out)?;
+    }
+    Ok(())
+}
+
+fn sort_text(key: &str) -> &str {
+    match key {
+        "self" => "self time",
+        "total" => "total time",
+        "avg" => "average",
+        "max" => "longest call",
+        other => other,
+    }
+}
+
+fn table(group: &GroupReport, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
+    write!(out, "  ")?;
+    for (name, width) in COLUMNS {
+        write!(out, "{name:>width$}")?;
+    }
+    writeln!(out)?;
+    for (rank, method) in (1..).zip(&group.methods) {
+        wrapped(out, &format!("{rank:>3} "), &" ".repeat(6), &labels.of(&method.method))?;
+        write!(out, "  ")?;
+        for (text, (_, width)) in cells(method).iter().zip(COLUMNS) {
+            write!(out, "{text:>width$}")?;
+        }
+        writeln!(out)?;
+    }
+    if group.not_shown > 0 {
+        let rest = plural(number(group.not_shown), "more method", "more methods");
+        writeln!(out, "    and {rest}")?;
+    }
+    Ok(())
+}
+
+/// A length as the numbers are that reports print.
+fn number(length: usize) -> u64 {
+    u64::try_from(length).unwrap_or(u64::MAX)
+}
+
+fn cells(method: &MethodReport) -> [String; 10] {
+    let figures = &method.figures;
+    let percentile = |percent| figures.percentile_ns(percent).map_or("-".into(), duration);
+    [
+        count(figures.calls.into()),
+        count(figures.throws.into()),
+        duration(figures.total_ns),
+        duration(figures.self_ns),
+        format!("{:.1}%", method.self_percent),
+        figures.avg_ns().map_or("-".into(), duration),
+        duration(figures.max_ns),
+        percentile(50.0),
+        percentile(95.0),
+        percentile(99.0),
+    ]
+}
+
+fn open_calls(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
+    if report.open.is_empty() && report.open_not_shown == 0 {
+        return Ok(());
+    }
+    writeln!(out, "\nCalls still open at the end, longest first; no figure above has them")?;
+    for (rank, call) in (1..).zip(&report.open) {
+        wrapped(out, &format!("{rank:>3} "), &" ".repeat(6), &labels.of(&call.method))?;
+        let indent = " ".repeat(6);
+        let run = report.read.runs.get(call.run).filter(|_| report.read.runs.len() > 1);
+        let run = run.map(|run| format!(" in {run}")).unwrap_or_default();
+        wrapped(out, &indent, &indent, &one_line(&format!("{}{run}", call.thread)))?;
+        let times = format!(
+            "started {}, running for {}, self {}",
+            utc_text(call.start_ns),
+            duration(call.running_ns),
+            duration(call.self_ns)
+        );
+        wrapped(out, &indent, &indent, &times)?;
+        if call.has_more_callers || !call.callers.is_empty() {
+            wrapped(out, &indent, &indent, &path(call))?;
+        }
+    }
+    if report.open_not_shown > 0 {
+        writeln!(out, "    and {} more", separated(report.open_not_shown as u128))?;
+    }
+    Ok(())
+}
+
+/// The call path from the outermost caller that is known.
+fn path(call: &OpenCall) -> String {
+    let cut = call.has_more_callers.then(|| "...".to_owned());
+    let callers = call.callers.iter().rev().map(brief);
+    let path: Vec<String> = cut.into_iter().chain(callers).chain([brief(&call.method)]).collect();
+    path.join(" > ")
+}
+
+/// Writes `text` after `first`, on as many lines as it needs; `rest` begins the others. Lines break
+/// at spaces, and within a word only if it alone is too long.
+fn wrapped(out: &mut dyn Write, first: &str, rest: &str, text: &str) -> io::Result<()> {
+    let mut line = first.to_owned();
+    let mut width = line.chars().count();
+    let mut is_fresh = true;
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        if !is_fresh && width + 1 + length > WIDTH {
+            writeln!(out, "{}", line.trim_end())?;
+            line = rest.to_owned();
+            width = line.chars().count();
+            is_fresh = true;
+        }
+        if !is_fresh {
+            line.push(' ');
+            width += 1;
+        }
+        is_fresh = false;
+        for c in word.chars() {
+            if width == WIDTH {
+                writeln!(out, "{line}")?;
+                line = rest.to_owned();
+                width = line.chars().count();
+            }
+            line.push(c);
+            width += 1;
+        }
+    }
+    writeln!(out, "{}", line.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrap(text: &str) -> Vec<String> {
+        let mut out = Vec::new();
+        wrapped(&mut out, "1 ", "    ", text).unwrap();
+        String::from_utf8(out).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn lines_break_at_spaces_and_long_words_anywhere() {
+        assert_eq!(wrap("a b"), ["1 a b"]);
+        let words = ["word"; 40].join(" ");
+        let lines = wrap(&words);
+        assert!(lines.iter().all(|line| line.len() <= WIDTH && line.ends_with("word")));
+        assert_eq!(lines.join(" ").split_whitespace().filter(|w| *w == "word").count(), 40);
+        let long = "x".repeat(250);
+        let lines = wrap(&format!("a {long} b"));
+        assert!(lines.iter().all(|line| line.len() <= WIDTH), "{lines:?}");
+        assert_eq!(lines.concat().matches('x').count(), 250);
+    }
+
+    #[test]
+    fn a_table_fits() {
+        let width = COLUMNS.iter().map(|(_, width)| width).sum::<usize>() + 2;
+        assert!(width <= WIDTH, "{width}");
+    }
+}

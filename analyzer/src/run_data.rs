@@ -1,0 +1,290 @@
+//! Reads one run: streams its files and keeps sums, the calls still open, and counts of what was
+//! read. The result of a run stands on its own, so runs can be read in any order or in parallel.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use log_format::names::{Hour, Table};
+use log_format::pattern::Pattern;
+use log_format::rows::{CallRow, CounterRow, Exit, StatsRow};
+
+use crate::aggregate::{Group, Totals};
+use crate::input::{DataFile, RunInput};
+use crate::losses::{Losses, Thresholds};
+use crate::names::{Method, Names, PathKind};
+use crate::options::By;
+use crate::problems::Problems;
+use crate::table::read_rows;
+use crate::time_range::TimeRange;
+
+/// Callers kept of an open call's path.
+const CALLERS_SHOWN: usize = 8;
+
+/// Which rows count, and how they are grouped.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    /// When: totals by the start of their interval, records by their end.
+    pub range: TimeRange,
+    /// Which methods.
+    pub method: Option<Pattern>,
+    /// The groups.
+    pub by: By,
+}
+
+/// What was read of one run.
+#[derive(Debug, Default)]
+pub struct RunData {
+    /// Sums of the selected calls.
+    pub totals: Totals<Method>,
+    /// Selected calls that had not ended, each once.
+    pub open: Vec<OpenCall>,
+    /// Names of the threads that are groups, by id.
+    pub thread_names: HashMap<u32, String>,
+    /// What the run lost.
+    pub losses: Losses,
+    /// The run's thresholds.
+    pub thresholds: Thresholds,
+    /// What was read.
+    pub counts: Counts,
+    /// Whether there are rows to name, and no names of methods at all.
+    pub lacks_methods_file: bool,
+}
+
+/// How much was read, and how much of it fell out of the selection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Rows of `calls.csv`.
+    pub records: u64,
+    /// Rows of `stats.csv`.
+    pub stats_rows: u64,
+    /// Those of the rows that the report is made from which lie in the selected time.
+    pub rows_in_range: u64,
+    /// Records counted by thread whose call path was not kept.
+    pub records_without_path: u64,
+    /// Methods that their run has no name for.
+    pub unknown_methods: u64,
+    /// The hours of the files read.
+    pub hours: BTreeSet<Hour>,
+}
+
+impl Counts {
+    /// Adds the counts of another run.
+    pub fn merge(&mut self, other: &Self) {
+        self.records = self.records.saturating_add(other.records);
+        self.stats_rows = self.stats_rows.saturating_add(other.stats_rows);
+        self.rows_in_range = self.rows_in_range.saturating_add(other.rows_in_range);
+        self.records_without_path =
+            self.records_without_path.saturating_add(other.records_without_path);
+        self.unknown_methods = self.unknown_methods.saturating_add(other.unknown_methods);
+        self.hours.extend(&other.hours);
+    }
+}
+
+/// A call that had not ended when it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenCall {
+    /// The run's place in the list of runs.
+    pub run: usize,
+    /// The thread's name and id.
+    pub thread: String,
+    /// The method.
+    pub method: Method,
+    /// When it began, in unix nanoseconds.
+    pub start_ns: u64,
+    /// How long it had run when it was written last.
+    pub running_ns: u64,
+    /// Time in the method itself until then.
+    pub self_ns: u64,
+    /// Its callers from the nearest on, as far as they are kept.
+    pub callers: Vec<Method>,
+    /// Whether there are callers beyond those.
+    pub has_more_callers: bool,
+}
+
+/// Reads a run, which stands at `place` in the list of runs.
+pub fn read_run(
+    run: &RunInput,
+    place: usize,
+    selection: &Selection,
+    problems: &mut Problems,
+) -> RunData {
+    let names = Names::read(run, problems);
+    let is_needed = run.files.iter().any(|file| file.table != Table::Counters);
+    let lacks_methods_file = is_needed && !names.has_methods_file;
+    if lacks_methods_file {
+        problems.warn(&run.folder, "no methods.csv, its methods are shown by number");
+    }
+    let selected = selection.method.as_ref().map(|pattern| names.ids_named_by(pattern));
+    let mut reader = RunReader {
+        names,
+        place,
+        selection,
+        selected,
+        totals: Totals::default(),
+        open: HashMap::new(),
+        path_kinds: HashMap::new(),
+        unknown_methods: HashSet::new(),
+        data: RunData { lacks_methods_file, ..RunData::default() },
+    };
+    for file in &run.files {
+        reader.read_file(file, problems);
+    }
+    reader.finish(&Arc::from(run.label.as_str()))
+}
+
+/// A thread's call of a method that began at a moment: what makes two open records the same call.
+type OpenKey = (u32, u64, u32);
+
+struct RunReader<'s> {
+    names: Names,
+    place: usize,
+    selection: &'s Selection,
+    /// Ids of the selected methods; `None` selects all.
+    selected: Option<HashSet<u32>>,
+    totals: Totals<u32>,
+    open: HashMap<OpenKey, CallRow>,
+    /// By call path; what it says holds for the method that it ends in.
+    path_kinds: HashMap<u32, (u32, PathKind)>,
+    unknown_methods: HashSet<u32>,
+    data: RunData,
+}
+
+impl RunReader<'_> {
+    fn read_file(&mut self, file: &DataFile, problems: &mut Problems) {
+        self.data.counts.hours.insert(file.hour);
+        let (path, len) = (&file.path, file.len);
+        match file.table {
+            Table::Calls => read_rows(path, len, problems, |row| {
+                self.add_record(row);
+                Ok(())
+            }),
+            Table::Stats => read_rows(path, len, problems, |row| {
+                self.add_stats(&row);
+                Ok(())
+            }),
+            Table::Counters => read_rows(path, len, problems, |row: CounterRow| {
+                self.data.losses.add(&row, &self.selection.range);
+                self.data.thresholds.add(&row);
+                Ok(())
+            }),
+            Table::Methods | Table::Threads | Table::Stacks => {}
+        }
+    }
+
+    fn add_stats(&mut self, row: &StatsRow) {
+        let counts = &mut self.data.counts;
+        counts.stats_rows = counts.stats_rows.saturating_add(1);
+        let group = match self.selection.by {
+            By::Thread => return,
+            By::Nothing => Group::All,
+            By::Hour => Group::Hour(Hour::of_unix_ns(row.start_ns)),
+            By::Run => Group::Run(self.place),
+        };
+        if !self.selection.range.contains(row.start_ns) {
+            return;
+        }
+        counts.rows_in_range = counts.rows_in_range.saturating_add(1);
+        if self.selects(row.method) {
+            self.totals.of(group, row.method).add_stats(row);
+        }
+    }
+
+    fn add_record(&mut self, row: CallRow) {
+        let counts = &mut self.data.counts;
+        counts.records = counts.records.saturating_add(1);
+        if !self.selection.range.contains(row.start_ns.saturating_add(row.total_ns)) {
+            return;
+        }
+        let is_counted = self.selection.by == By::Thread && row.exit != Exit::Open;
+        if is_counted {
+            counts.rows_in_range = counts.rows_in_range.saturating_add(1);
+        }
+        if !self.selects(row.method) {
+            return;
+        }
+        let key = (row.thread, row.start_ns, row.method);
+        if row.exit == Exit::Open {
+            // It is written again each time that recording stops; the last time is the longest.
+            let known = self.open.entry(key).or_insert_with(|| row.clone());
+            if known.total_ns < row.total_ns {
+                *known = row;
+            }
+            return;
+        }
+        // A call that was open when recording stopped may still be seen to end.
+        if !self.open.is_empty() {
+            self.open.remove(&key);
+        }
+        if is_counted {
+            let path = self.path_kind(row.stack, row.method);
+            if path == PathKind::Unknown {
+                let counts = &mut self.data.counts;
+                counts.records_without_path = counts.records_without_path.saturating_add(1);
+            }
+            let group = Group::Thread(self.place, row.thread);
+            self.totals.of(group, row.method).add_record(&row, path);
+        }
+    }
+
+    fn selects(&mut self, method: u32) -> bool {
+        let is_selected = self.selected.as_ref().is_none_or(|ids| ids.contains(&method));
+        if self.names.method(method).is_none() {
+            self.unknown_methods.insert(method);
+        }
+        is_selected
+    }
+
+    fn path_kind(&mut self, stack: u32, method: u32) -> PathKind {
+        match self.path_kinds.get(&stack) {
+            Some((of_method, kind)) if *of_method == method => *kind,
+            _ => {
+                let kind = self.names.path_kind(stack, method);
+                self.path_kinds.insert(stack, (method, kind));
+                kind
+            }
+        }
+    }
+
+    fn finish(mut self, label: &Arc<str>) -> RunData {
+        let named = |id| self.names.method_or_unknown(id, label);
+        self.data.totals.merge(self.totals, named);
+        self.data.open = self
+            .open
+            .into_values()
+            .map(|row| open_call(&row, self.place, &self.names, label))
+            .collect();
+        self.data.counts.unknown_methods =
+            u64::try_from(self.unknown_methods.len()).unwrap_or(u64::MAX);
+        self.data.thread_names = self
+            .data
+            .totals
+            .groups()
+            .filter_map(|group| match group {
+                Group::Thread(_, id) => Some((id, self.names.thread(id))),
+                _ => None,
+            })
+            .collect();
+        self.data
+    }
+}
+
+fn open_call(row: &CallRow, place: usize, names: &Names, label: &Arc<str>) -> OpenCall {
+    let mut path = names.path(row.stack);
+    // A path that was not kept does not end in the method; it has no callers to show.
+    let is_kept = path.next() == Some(row.method);
+    let mut ids: Vec<u32> = path.take(CALLERS_SHOWN + 1).filter(|_| is_kept).collect();
+    let is_cut = ids.len() > CALLERS_SHOWN;
+    ids.truncate(CALLERS_SHOWN);
+    let is_broken = ids.last() == Some(&0);
+    ids.retain(|id| *id != 0);
+    OpenCall {
+        run: place,
+        thread: names.thread(row.thread),
+        method: names.method_or_unknown(row.method, label),
+        start_ns: row.start_ns,
+        running_ns: row.total_ns,
+        self_ns: row.self_ns,
+        callers: ids.into_iter().map(|id| names.method_or_unknown(id, label)).collect(),
+        has_more_callers: is_cut || is_broken || !is_kept,
+    }
+}

@@ -1,0 +1,226 @@
+//! Moments as `--from` and `--to` take them, and the range between two. Everything is UTC; the end
+//! of a range is not part of it.
+
+use std::fmt;
+use std::ops::Range;
+
+use log_format::names::{Hour, utc_text};
+use time::{Date, Month};
+
+const NS_PER_S: u64 = 1_000_000_000;
+const NS_PER_DAY: u64 = 24 * 3_600 * NS_PER_S;
+
+/// A moment as given on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// Unix nanoseconds.
+    At(u64),
+    /// Nanoseconds after midnight of the day that the newest data is from.
+    OfDay(u64),
+}
+
+impl Moment {
+    /// Reads `2026-11-20T14:00Z`, `2026-11-20T14:00:30Z`, `2026-11-20` or `14:00`. The `Z` may be
+    /// left out.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong with `text`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        parse(text).ok_or_else(|| {
+            format!("'{text}' is not a time like 2026-11-20T14:00Z, 2026-11-20 or 14:00")
+        })
+    }
+
+    /// The moment in unix nanoseconds, where the newest data is of the hour `newest`.
+    #[must_use]
+    pub fn unix_ns(self, newest: Hour) -> u64 {
+        match self {
+            Self::At(unix_ns) => unix_ns,
+            Self::OfDay(ns) => {
+                let newest_ns = newest.start_unix_ns();
+                (newest_ns - newest_ns % NS_PER_DAY).saturating_add(ns)
+            }
+        }
+    }
+}
+
+fn parse(text: &str) -> Option<Moment> {
+    let plain = text.strip_suffix('Z').unwrap_or(text);
+    if let Some((date, time)) = plain.split_once('T') {
+        return Some(Moment::At(day_ns(date)?.checked_add(time_ns(time)?)?));
+    }
+    if plain.contains(':') {
+        return Some(Moment::OfDay(time_ns(plain)?));
+    }
+    Some(Moment::At(day_ns(plain)?))
+}
+
+/// Midnight of `2026-11-20`, in unix nanoseconds.
+fn day_ns(text: &str) -> Option<u64> {
+    if text.len() != 10 || text.get(4..5) != Some("-") || text.get(7..8) != Some("-") {
+        return None;
+    }
+    let year = i32::try_from(number(text, 0..4)?).ok()?;
+    let month = Month::try_from(u8::try_from(number(text, 5..7)?).ok()?).ok()?;
+    let day = u8::try_from(number(text, 8..10)?).ok()?;
+    let date = Date::from_calendar_date(year, month, day).ok()?;
+    let seconds = date.midnight().assume_utc().unix_timestamp();
+    u64::try_from(seconds).ok()?.checked_mul(NS_PER_S)
+}
+
+/// `14:00` or `14:00:30`, in nanoseconds after midnight.
+fn time_ns(text: &str) -> Option<u64> {
+    let seconds = match text.len() {
+        5 => 0,
+        8 if text.get(5..6) == Some(":") => number(text, 6..8)?,
+        _ => return None,
+    };
+    let (hour, minute) = (number(text, 0..2)?, number(text, 3..5)?);
+    if text.get(2..3) != Some(":") || hour > 23 || minute > 59 || seconds > 59 {
+        return None;
+    }
+    Some(((hour * 60 + minute) * 60 + seconds) * NS_PER_S)
+}
+
+/// The digits at `range`; `parse` alone would take a sign too.
+fn number(text: &str, range: Range<usize>) -> Option<u64> {
+    let digits = text.get(range)?;
+    digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok())?
+}
+
+/// From one moment on until before another, in unix nanoseconds; an end that is not given is open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TimeRange {
+    /// The first moment in the range.
+    pub from_ns: Option<u64>,
+    /// The first moment after the range.
+    pub to_ns: Option<u64>,
+}
+
+impl TimeRange {
+    /// The range between two moments, where the newest data is of the hour `newest`.
+    ///
+    /// # Errors
+    /// A sentence if nothing can lie between them.
+    pub fn new(from: Option<Moment>, to: Option<Moment>, newest: Hour) -> Result<Self, String> {
+        let range =
+            Self { from_ns: from.map(|m| m.unix_ns(newest)), to_ns: to.map(|m| m.unix_ns(newest)) };
+        match (range.from_ns, range.to_ns) {
+            (Some(from), Some(to)) if from >= to => {
+                Err(format!("--from {} is not before --to {}", utc_text(from), utc_text(to)))
+            }
+            _ => Ok(range),
+        }
+    }
+
+    /// Whether the range is the whole of time.
+    #[must_use]
+    pub fn is_everything(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether a moment in unix nanoseconds lies in the range.
+    #[must_use]
+    pub fn contains(&self, unix_ns: u64) -> bool {
+        self.from_ns.is_none_or(|from| from <= unix_ns) && self.to_ns.is_none_or(|to| unix_ns < to)
+    }
+
+    /// Whether the range shares a moment with the one from `start_ns` until before `end_ns`; `None`
+    /// is the end of time.
+    #[must_use]
+    pub fn overlaps(&self, start_ns: u64, end_ns: Option<u64>) -> bool {
+        let begins_before_end = self.to_ns.is_none_or(|to| start_ns < to);
+        let ends_after_start = match (self.from_ns, end_ns) {
+            (Some(from), Some(end)) => from < end,
+            _ => true,
+        };
+        begins_before_end && ends_after_start
+    }
+}
+
+impl fmt::Display for TimeRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.from_ns, self.to_ns) {
+            (Some(from), Some(to)) => write!(f, "from {} to {}", utc_text(from), utc_text(to)),
+            (Some(from), None) => write!(f, "from {}", utc_text(from)),
+            (None, Some(to)) => write!(f, "until {}", utc_text(to)),
+            (None, None) => f.write_str("at any time"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 2026-11-20T14:00:00Z, from `date -u -d 2026-11-20T14:00Z +%s`.
+    const NS: u64 = 1_795_183_200 * NS_PER_S;
+
+    #[test]
+    fn moments_in_each_form() {
+        let midnight = NS - 14 * 3_600 * NS_PER_S;
+        for (text, moment) in [
+            ("2026-11-20T14:00Z", Moment::At(NS)),
+            ("2026-11-20T14:00", Moment::At(NS)),
+            ("2026-11-20T14:00:30Z", Moment::At(NS + 30 * NS_PER_S)),
+            ("2026-11-20", Moment::At(midnight)),
+            ("14:00", Moment::OfDay(14 * 3_600 * NS_PER_S)),
+            ("00:00:01Z", Moment::OfDay(NS_PER_S)),
+        ] {
+            assert_eq!(Moment::parse(text), Ok(moment), "{text}");
+        }
+        assert_eq!(Moment::parse("14:00").unwrap().unix_ns(Hour::of_unix_ns(NS + 1)), NS);
+        assert_eq!(Moment::At(5).unix_ns(Hour::of_unix_ns(NS)), 5);
+    }
+
+    #[test]
+    fn anything_else_is_refused_with_its_text() {
+        for text in [
+            "",
+            "Z",
+            "14",
+            "24:00",
+            "14:60",
+            "14:00:60",
+            "2026-13-01",
+            "2026-02-29",
+            "1969-12-31",
+            "2026-11-20T",
+            "2026-11-20T14",
+            "2026-11-20 14:00",
+            "+026-11-20",
+            "now",
+            "2026-11-20ZZ",
+            "2026-1é-2",
+            "9999-01-01",
+        ] {
+            let error = Moment::parse(text).unwrap_err();
+            assert!(error.starts_with(&format!("'{text}' is not a time")), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_end_is_not_part_of_the_range() {
+        let hour = Hour::of_unix_ns(NS);
+        let range = TimeRange::new(Some(Moment::At(10)), Some(Moment::At(20)), hour).unwrap();
+        let inside: Vec<u64> = (8..22).filter(|ns| range.contains(*ns)).collect();
+        assert_eq!(inside, (10..20).collect::<Vec<_>>());
+        assert!(TimeRange::default().contains(0) && TimeRange::default().contains(u64::MAX));
+        assert!(TimeRange::new(Some(Moment::At(10)), Some(Moment::At(10)), hour).is_err());
+    }
+
+    #[test]
+    fn ranges_that_only_touch_do_not_overlap() {
+        let range = TimeRange { from_ns: Some(10), to_ns: Some(20) };
+        for (start, end, expected) in [
+            (0, Some(10), false),
+            (0, Some(11), true),
+            (19, Some(30), true),
+            (20, Some(30), false),
+            (0, None, true),
+            (20, None, false),
+        ] {
+            assert_eq!(range.overlaps(start, end), expected, "{start} {end:?}");
+        }
+    }
+}

@@ -1,0 +1,415 @@
+//! Reports of good logs: figures, groups, selections and forms.
+
+mod common;
+
+use common::*;
+use log_format::rows::{CallRow, Exit, StatsRow, counter as name};
+
+const ORDER: &str = "com.shop.order.OrderService";
+const STOCK: &str = "com.shop.stock.Stock";
+const RUN_A: &str = "20261120T140000Z-web07-4242";
+const RUN_B: &str = "20261120T150000Z-web08-17";
+
+/// Two JVMs; the same ids mean other methods in each.
+///
+/// ```text
+/// web07, 14 to 16 h   1 pay(int, String)  2 pay()  3 Stock.count, recursive  4 Worker.run, open
+/// web08, 15 h         1 Stock.count       2 pay(int, String)
+/// ```
+fn shop() -> Logs {
+    let logs = Logs::new();
+    let a = logs.run(RUN_A, "web07", 4242);
+    let pay = "(ILjava/lang/String;)Z";
+    let methods = [
+        method(1, ORDER, "pay", pay),
+        method(2, ORDER, "pay", "()V"),
+        method(3, STOCK, "count", "(I)J"),
+        method(4, "com.shop.Worker", "run", "()V"),
+    ];
+    let threads = [thread(1, "exec-1"), thread(2, "worker")];
+    // 1: run   2: run > pay   3: run > pay > count   4: run > pay > count > count
+    let stacks = [stack(1, 0, 4), stack(2, 1, 1), stack(3, 2, 3), stack(4, 3, 3)];
+    a.rows(T14, &methods).rows(T14, &threads).rows(T14, &stacks);
+    a.rows(T15, &methods).rows(T15, &threads).rows(T15, &stacks);
+    let recursive =
+        StatsRow { total_ns: 30 * MS, ..stats(T14, 3, 0, 30 * MS, &[30 * MS, 20 * MS]) };
+    a.rows(
+        T14,
+        &[
+            stats(T14, 1, 1, 60 * MS, &[40 * MS, 50 * MS]),
+            stats(T14, 2, 0, 500 * US, &[200 * US, 300 * US]),
+            recursive,
+            stats(T14 + MIN, 1, 0, 10 * MS, &[10 * MS]),
+        ],
+    );
+    a.rows(T15, &[stats(T15, 1, 0, 5 * MS, &[5 * MS])]);
+    let started = T14 + 5 * S;
+    a.rows(
+        T14,
+        &[
+            CallRow { self_ns: 10 * MS, ..call(started + 15 * MS, 1, 4, 3, 20 * MS) },
+            CallRow { self_ns: 10 * MS, ..call(started + 10 * MS, 1, 3, 3, 30 * MS) },
+            CallRow { self_ns: 20 * MS, exit: Exit::Throw, ..call(started, 1, 2, 1, 50 * MS) },
+            call(T14 + 10 * S, 2, 2, 1, 40 * MS),
+        ],
+    );
+    a.rows(
+        T15,
+        &[CallRow { exit: Exit::Open, self_ns: 5 * S, ..call(T14, 2, 1, 4, HOUR + 10 * MIN) }],
+    );
+    a.rows(
+        T14,
+        &[
+            counter(T14, name::THRESHOLD_NS, MS),
+            counter(T14, name::DROPPED_RECORDS, 12),
+            counter(T14, name::SKIPPED, 3),
+            counter(T14 + 5 * MIN, name::THRESHOLD_NS, 2 * MS),
+            counter(T14 + 7 * MIN, name::THRESHOLD_NS, MS),
+            counter(T14, name::RECORDS, 99),
+            counter(T14, "from_the_future", 99),
+        ],
+    );
+    let b = logs.run(RUN_B, "web08", 17);
+    b.rows(T15, &[method(1, STOCK, "count", "(I)J"), method(2, ORDER, "pay", pay)]);
+    b.rows(T15, &[thread(1, "exec-1")]);
+    b.rows(T15, &[stack(1, 0, 1), stack(2, 0, 2)]);
+    b.rows(
+        T15,
+        &[stats(T15, 1, 0, 100 * MS, &[100 * MS]), stats(T15, 2, 2, 7 * MS, &[3 * MS, 4 * MS])],
+    );
+    b.rows(T15, &[call(T15 + S, 1, 1, 1, 100 * MS)]);
+    b.rows(T15, &[counter(T15, name::THRESHOLD_NS, MS)]);
+    logs
+}
+
+#[test]
+fn the_text_report() {
+    assert_golden("report.txt", &shop().analyze(&["logs"]).quiet());
+}
+
+#[test]
+fn the_text_report_by_hour_thread_and_run() {
+    let logs = shop();
+    for key in ["hour", "thread", "run"] {
+        let text = logs.analyze(&["logs", "--by", key]).quiet();
+        assert_golden(&format!("by_{key}.txt"), &text);
+    }
+}
+
+#[test]
+fn the_csv_and_the_json_report() {
+    let logs = shop();
+    let csv = logs.analyze(&["logs", "--format", "csv"]);
+    assert_eq!(csv.status, 0);
+    assert_golden("report.csv", &csv.stdout);
+    assert_golden("report.csv.stderr", &csv.stderr);
+    let json = logs.analyze(&["logs", "--format", "json"]);
+    json.json();
+    assert_golden("report.json", &json.quiet());
+}
+
+#[test]
+fn no_line_is_wider_than_100_columns() {
+    let logs = shop();
+    let run = logs.run("20261120T150000Z-host-1", &"host".repeat(40), 1);
+    let class = format!("com.{}.Order", "verylongpackage".repeat(20));
+    let descriptor = format!("({})V", "Lcom/shop/Parameter;".repeat(30));
+    run.rows(T15, &[method(1, &class, "pay", &descriptor)]);
+    run.rows(T15, &[stack(1, 0, 1)]);
+    let rubbish = StatsRow {
+        calls: u64::MAX,
+        throws: u64::MAX,
+        total_ns: u64::MAX,
+        self_ns: u64::MAX,
+        max_ns: u64::MAX,
+        ..stats(T15, 1, 0, 0, &[u64::MAX])
+    };
+    run.rows(T15, &[rubbish]);
+    run.rows(T15, &[CallRow { exit: Exit::Open, ..call(T15, 1, 1, 1, MS) }]);
+    for by in ["hour", "thread", "run"] {
+        let text = logs.analyze(&["logs", "--by", by, "--from", "2026-11-20"]).quiet();
+        let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
+        assert!(widest <= 100, "{widest}:\n{text}");
+    }
+    // The name is broken over lines and whole all the same.
+    let text = logs.analyze(&["logs"]).quiet();
+    let joined: String = text.split_whitespace().collect();
+    assert!(joined.contains(&class), "{text}");
+}
+
+#[test]
+fn every_sort_key_sorts_and_ties_are_broken_by_name() {
+    let logs = Logs::new();
+    let run = logs.run("run", "web", 1);
+    let names = ["a", "b", "c", "d", "e", "f"];
+    let methods: Vec<_> = (1..).zip(names).map(|(id, m)| method(id, "C", m, "()V")).collect();
+    run.rows(T14, &methods);
+    // Each method is first in one column; the rest of it ties.
+    run.rows(
+        T14,
+        &[
+            StatsRow { throws: 9, ..stats(T14, 6, 0, MS, &[2 * MS]) },
+            stats(T14, 5, 0, MS, &[2 * MS; 30]),
+            StatsRow { max_ns: S, ..stats(T14, 4, 0, MS, &[2 * MS]) },
+            stats(T14, 3, 0, 5 * MS, &[2 * MS]),
+            stats(T14, 2, 0, MS, &[900 * US; 100]),
+            stats(T14, 1, 0, MS, &[3 * MS]),
+        ],
+    );
+    for (key, order) in [
+        ("self", "cabdef"),
+        ("total", "bea"),
+        ("calls", "beacdf"),
+        ("avg", "acdefb"),
+        ("max", "dacefb"),
+        ("throws", "fabcde"),
+    ] {
+        let csv = logs.analyze(&["logs", "--sort", key, "--format", "csv"]);
+        let sorted = csv.csv_column("method").concat();
+        assert!(sorted.starts_with(order), "{key}: {sorted}");
+        let json = logs.analyze(&["logs", "--sort", key, "--format", "json"]).json();
+        assert_eq!(json["methods"][0]["method"], order[..1], "{key}");
+        assert_eq!(json["sort"], key);
+    }
+}
+
+#[test]
+fn top_cuts_each_group_and_shares_are_of_all() {
+    let logs = shop();
+    let text = logs.analyze(&["logs", "--top", "1"]).quiet();
+    assert!(text.contains("and 2 more methods"), "{text}");
+    let json = logs.analyze(&["logs", "--top", "1", "--format", "json"]).json();
+    assert_eq!(json["methods"].as_array().unwrap().len(), 1);
+    assert_eq!(json["methods_not_shown"], 2);
+    // 130 of 212.5 ms.
+    let percent = json["methods"][0]["self_percent"].as_f64().unwrap();
+    assert!((percent - 61.176).abs() < 0.001, "{percent}");
+    let hours = logs.analyze(&["logs", "--top", "1", "--by", "hour", "--format", "csv"]);
+    assert_eq!(hours.csv_column("hour"), ["2026-11-20T14:00Z", "2026-11-20T15:00Z"]);
+    let all = logs.analyze(&["logs", "--top", "0"]).quiet();
+    assert_eq!(all, logs.analyze(&["logs"]).quiet());
+}
+
+#[test]
+fn csv_has_the_key_as_its_first_column() {
+    let logs = shop();
+    let plain = logs.analyze(&["logs", "--format", "csv"]).csv();
+    for key in ["hour", "thread", "run"] {
+        let rows = logs.analyze(&["logs", "--by", key, "--format", "csv"]).csv();
+        assert_eq!(rows[0][0], key);
+        assert_eq!(rows[0][1..], plain[0][..]);
+    }
+    let by_run = logs.analyze(&["logs", "--by", "run", "--format", "csv"]);
+    assert_eq!(by_run.csv_column("run"), [RUN_A, RUN_A, RUN_A, RUN_B, RUN_B]);
+}
+
+#[test]
+fn groups_add_up_to_the_whole() {
+    let logs = shop();
+    let sums = |args: &[&str]| {
+        let csv = logs.analyze(args);
+        ["calls", "throws", "total_ns", "self_ns"].map(|column| {
+            csv.csv_column(column).iter().map(|n| n.parse::<u64>().unwrap()).sum::<u64>()
+        })
+    };
+    let whole = sums(&["logs", "--format", "csv"]);
+    assert_eq!(whole, [11, 3, 242_500_000, 212_500_000]);
+    for key in ["hour", "run"] {
+        assert_eq!(sums(&["logs", "--format", "csv", "--by", key]), whole, "{key}");
+    }
+    let of_runs: Vec<_> = [RUN_A, RUN_B]
+        .iter()
+        .map(|run| sums(&[&format!("logs/{run}"), "--format", "csv"]))
+        .collect();
+    assert_eq!(std::array::from_fn(|i| of_runs[0][i] + of_runs[1][i]), whole);
+}
+
+#[test]
+fn from_is_part_of_the_selection_and_to_is_not() {
+    let logs = shop();
+    let calls = |from: &str, to: &str| {
+        let csv = logs.analyze(&["logs", "--format", "csv", "--from", from, "--to", to]);
+        let calls = csv.csv_column("calls");
+        calls.iter().map(|n| n.parse::<u64>().unwrap()).sum::<u64>()
+    };
+    assert_eq!(calls("2026-11-20T14:00Z", "2026-11-20T14:01Z"), 6);
+    assert_eq!(calls("2026-11-20T14:00:01Z", "2026-11-20T15:00:00Z"), 1);
+    assert_eq!(calls("14:01", "14:02"), 1);
+    assert_eq!(calls("15:00", "2026-11-21"), 4);
+    assert_eq!(calls("2026-11-20", "2026-11-21"), 11);
+    let text = logs.analyze(&["logs", "--from", "15:00"]).quiet();
+    assert!(text.contains("selected  from 2026-11-20T15:00:00Z\n"), "{text}");
+    // What was lost at other times is not missing here, but the probes are.
+    assert!(!text.contains("dropped") && !text.contains("threshold"), "{text}");
+    assert!(text.contains("3 selected methods were not measured"), "{text}");
+}
+
+#[test]
+fn records_are_selected_by_their_end() {
+    let logs = Logs::new();
+    let run = logs.run("run", "web", 1);
+    run.rows(T14, &[method(1, "C", "m", "()V")]).rows(T14, &[stack(1, 0, 1)]);
+    run.rows(T14, &[call(T14 + 59 * MIN, 1, 1, 1, 2 * MIN), call(T14, 1, 1, 1, MIN)]);
+    let max = |from: &str, to: &str| {
+        let args = ["logs", "--by", "thread", "--format", "csv", "--from", from, "--to", to];
+        logs.analyze(&args).csv_column("max_ns")
+    };
+    assert_eq!(max("14:00", "15:00"), [MIN.to_string()]);
+    assert_eq!(max("15:00", "16:00"), [(2 * MIN).to_string()]);
+    assert_eq!(max("15:01", "15:02"), [(2 * MIN).to_string()]);
+    assert_eq!(max("15:02", "15:03"), [""; 0]);
+}
+
+#[test]
+fn a_pattern_selects_methods() {
+    let logs = shop();
+    let methods = |pattern: &str| {
+        let csv = logs.analyze(&["logs", "--format", "csv", "--method", pattern]);
+        csv.csv_column("method")
+    };
+    assert_eq!(methods("com.shop.stock"), ["count"]);
+    assert_eq!(methods("com/shop/order/OrderService.pay"), ["pay", "pay"]);
+    assert_eq!(methods("**.c*"), ["count"]);
+    let text = logs.analyze(&["logs", "--method", "com.shop.stock"]).quiet();
+    assert!(text.contains("selected  methods com.shop.stock\n"), "{text}");
+    assert!(!text.contains("Worker"), "open calls are selected too: {text}");
+}
+
+#[test]
+fn an_empty_selection_says_why() {
+    let logs = shop();
+    for (args, reason) in [
+        (
+            &["--from", "2026-11-21"][..],
+            "no calls from 2026-11-21T00:00:00Z: these logs are of the hours 2026-11-20T14:00Z to \
+             2026-11-20T15:00Z",
+        ),
+        (&["--method", "org.nobody"][..], "no calls in methods named by org.nobody"),
+        (
+            &["--method", "com.shop.stock", "--from", "14:01", "--to", "14:02"][..],
+            "no calls in methods named by com.shop.stock from 2026-11-20T14:01:00Z to \
+             2026-11-20T14:02:00Z",
+        ),
+    ] {
+        let args = [&["logs"], args].concat();
+        let text = logs.analyze(&args).quiet();
+        let unwrapped = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(unwrapped.contains(reason), "{text}");
+        let json = logs.analyze(&[&args[..], &["--format", "json"]].concat()).json();
+        assert_eq!(json["notes"][0], reason);
+        assert_eq!(json["methods"].as_array().unwrap().len(), 0);
+        let csv = logs.analyze(&[&args[..], &["--format", "csv"]].concat());
+        assert_eq!((csv.status, csv.csv().len()), (0, 1));
+        assert!(csv.stderr.starts_with(&format!("analyze: {reason}\n")), "{}", csv.stderr);
+    }
+    let nothing = Logs::new();
+    nothing.run("run", "web", 1);
+    let text = nothing.analyze(&["logs"]).quiet();
+    assert!(text.contains("\nno calls: nothing was recorded\n"), "{text}");
+}
+
+#[test]
+fn a_recursion_adds_its_total_once_by_thread_too() {
+    let rows = shop().analyze(&["logs", "--by", "thread", "--format", "csv"]).csv();
+    let count: Vec<_> =
+        rows.iter().filter(|row| row[2] == "count" && row[0].contains("web07")).collect();
+    assert_eq!(count.len(), 1);
+    let row = [&count[0][0], &count[0][4], &count[0][6], &count[0][7], &count[0][9]];
+    let thread = format!("exec-1 #1 in {RUN_A}");
+    assert_eq!(row, [&thread, "2", "30000000", "20000000", "30000000"]);
+}
+
+#[test]
+fn by_thread_a_record_without_its_path_counts_in_full_and_it_is_said() {
+    let logs = Logs::new();
+    let run = logs.run("run", "web", 1);
+    run.rows(T14, &[method(1, "C", "m", "()V")]).rows(T14, &[stack(1, 0, 0)]);
+    run.rows(T14, &[call(T14, 7, 1, 1, MS), call(T14, 7, 99, 1, MS)]);
+    let json = logs.analyze(&["logs", "--by", "thread", "--format", "json"]).json();
+    assert_eq!(json["methods"][0]["total_ns"], 2 * MS);
+    assert_eq!(json["methods"][0]["thread"], "thread #7");
+    let notes = json["notes"].to_string();
+    assert!(notes.contains("call path was not kept count in full, recursive or not: 2"), "{notes}");
+}
+
+#[test]
+fn an_open_call_is_told_once_and_only_while_it_is_open() {
+    let logs = Logs::new();
+    let run = logs.run("run", "web", 1);
+    let open =
+        |start_ns, thread, ns| CallRow { exit: Exit::Open, ..call(start_ns, thread, 2, 1, ns) };
+    run.rows(T14, &[method(1, "C", "m", "()V"), method(2, "C", "main", "()V")]);
+    run.rows(T14, &[stack(1, 0, 2), stack(2, 1, 1)]);
+    run.rows(
+        T14,
+        &[
+            open(T14, 1, MS),
+            open(T14, 1, 9 * MS),
+            open(T14, 1, 5 * MS),
+            open(T14 + 1, 1, 3 * MS),
+            open(T14, 2, 4 * MS),
+            // Written when recording stopped, and again when it had ended.
+            open(T14, 3, 4 * MS),
+            call(T14, 3, 2, 1, 6 * MS),
+        ],
+    );
+    let json = logs.analyze(&["logs", "--format", "json"]).json();
+    let running: Vec<u64> = json["open"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|call| call["running_ns"].as_u64().unwrap())
+        .collect();
+    assert_eq!(running, [9 * MS, 4 * MS, 3 * MS]);
+    assert_eq!(json["open"][0]["callers"][0]["method"], "main");
+    assert_eq!(json["methods"].as_array().unwrap().len(), 0);
+    let text = logs.analyze(&["logs", "--top", "1"]).quiet();
+    assert!(text.contains("C.main > C.m\n    and 2 more\n"), "{text}");
+}
+
+#[test]
+fn a_long_path_shows_the_nearest_callers() {
+    let logs = Logs::new();
+    let run = logs.run("run", "web", 1);
+    let methods: Vec<_> = (1..=20).map(|id| method(id, "p.C", &format!("m{id}"), "()V")).collect();
+    let stacks: Vec<_> = (1..=20).map(|id| stack(id, id - 1, id)).collect();
+    run.rows(T14, &methods).rows(T14, &stacks);
+    run.rows(T14, &[CallRow { exit: Exit::Open, ..call(T14, 1, 20, 20, MS) }]);
+    let text = logs.analyze(&["logs"]).quiet();
+    assert!(text.contains("\n      ... > C.m12 > C.m13 > "), "{text}");
+    assert!(text.ends_with(" > C.m19 > C.m20\n"), "{text}");
+}
+
+#[test]
+fn overloads_are_told_apart() {
+    let logs = Logs::new();
+    let run = logs.run("run", "web", 1);
+    run.rows(
+        T14,
+        &[
+            method(1, "C", "m", "(La/Key;)V"),
+            method(2, "C", "m", "(Lb/Key;)V"),
+            method(3, "C", "m", "(I)V"),
+        ],
+    );
+    run.rows(T14, &[1, 2, 3].map(|id| stats(T14, id, 0, MS, &[MS])));
+    let text = logs.analyze(&["logs"]).quiet();
+    for label in ["C.m(a.Key): void\n", "C.m(b.Key): void\n", "C.m(int)\n"] {
+        assert!(text.contains(label), "{text}");
+    }
+}
+
+#[test]
+fn loaders_and_runs_are_merged_into_one_method() {
+    let logs = Logs::new();
+    for pid in 1..=2 {
+        let run = logs.run(&format!("run{pid}"), "web", pid);
+        let mut other_loader = method(9, "C", "m", "()V");
+        other_loader.loader = "web 2".into();
+        run.rows(T14, &[method(pid, "C", "m", "()V"), other_loader]);
+        run.rows(T14, &[stats(T14, pid, 0, MS, &[MS]), stats(T14, 9, 0, MS, &[3 * MS])]);
+    }
+    let csv = logs.analyze(&["logs", "--format", "csv"]);
+    assert_eq!(csv.csv()[1][..8], ["C", "m", "()V", "4", "0", "8000000", "4000000", "2000000"]);
+    assert_eq!(csv.csv().len(), 2);
+}
