@@ -14,6 +14,8 @@
 mod agent;
 mod call_paths;
 mod class_hook;
+#[cfg(feature = "cli")]
+pub mod client;
 mod clock;
 mod control;
 mod engine;

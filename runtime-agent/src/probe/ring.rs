@@ -33,10 +33,8 @@ pub(crate) enum Kind {
 
 /// A power of two. Records come at most every threshold from each level of the stack; the drain
 /// thread looks 20 times a second.
-const CAPACITY: u64 = 4096;
-
-/// Bytes of a ring's records.
-const BYTES: usize = CAPACITY as usize * size_of::<Record>();
+const SLOTS: usize = 4096;
+const CAPACITY: u64 = SLOTS as u64;
 
 /// The ring. All of its `unsafe` rests on this: slots from `read` up to `written` belong to the
 /// reader, all others to the writer, and each side alone moves its own end.
@@ -57,7 +55,7 @@ unsafe impl Sync for Ring {}
 impl Ring {
     pub(crate) fn new() -> Option<Self> {
         Some(Self {
-            slots: Mapped::new(BYTES)?,
+            slots: Mapped::new(SLOTS * size_of::<Record>())?,
             written: AtomicU64::new(0),
             read: AtomicU64::new(0),
             read_seen: Cell::new(0),
@@ -66,10 +64,9 @@ impl Ring {
     }
 
     fn slot(&self, position: u64) -> *mut Record {
-        // CAPACITY fits any usize.
         #[allow(clippy::cast_possible_truncation)]
-        let index = (position & (CAPACITY - 1)) as usize;
-        // SAFETY: the index is below CAPACITY, for which there is memory; a page is aligned for
+        let index = position as usize & (SLOTS - 1);
+        // SAFETY: the index is below SLOTS, for which there is memory; a page is aligned for
         // anything.
         unsafe { self.slots.start().cast::<Record>().as_ptr().add(index) }
     }

@@ -1,0 +1,118 @@
+//! The `tprofiler` command: sends one request to an agent and prints its answer.
+
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+
+use crate::options::DEFAULT_PORT;
+
+const CONNECT: Duration = Duration::from_secs(5);
+/// Longer than the agent takes at most.
+const ANSWER: Duration = Duration::from_secs(15);
+/// More than any answer.
+const MAX_ANSWER: u64 = 1 << 20;
+
+/// Talk to the profiling agent in a running JVM.
+///
+/// Exit status: 0 if the agent did what was asked, 1 if not or if it cannot be reached, 2 for a
+/// wrong command line.
+#[derive(Debug, Parser)]
+#[command(name = "tprofiler", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+    /// The agent's address; run.json in the log folder has its port
+    #[arg(long, global = true, value_name = "HOST:PORT", default_value_t = default_address())]
+    addr: String,
+}
+
+fn default_address() -> String {
+    format!("127.0.0.1:{DEFAULT_PORT}")
+}
+
+#[derive(Clone, Copy, Debug, Subcommand)]
+enum Command {
+    /// Say what is going on
+    Status,
+    /// Begin recording
+    Start,
+    /// End recording; calls still open are written as such
+    Stop,
+    /// Write everything so far to the disk
+    Flush,
+}
+
+impl Command {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Status => "status",
+            Self::Start => "start",
+            Self::Stop => "stop",
+            Self::Flush => "flush",
+        }
+    }
+}
+
+/// Runs the command with the arguments of the process.
+#[must_use]
+pub fn main() -> ExitCode {
+    let Arguments { command, addr } = Arguments::parse();
+    match ask(&addr, command.word()) {
+        Ok(answer) => {
+            // Whoever reads may have gone.
+            let _ = io::stdout().write_all(answer.as_bytes());
+            ExitCode::SUCCESS
+        }
+        Err(message) => {
+            eprintln!("tprofiler: {addr}: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Sends one command to the agent at `address` and reads its answer, without the `ok`.
+///
+/// # Errors
+/// One line: what the agent says, or why it says nothing.
+pub fn ask(address: &str, command: &str) -> Result<String, String> {
+    let stream = connect(address)?;
+    (&stream).write_all(format!("{command}\n").as_bytes()).map_err(|e| e.to_string())?;
+    let mut answer = String::new();
+    let mut reader = BufReader::new(stream.take(MAX_ANSWER));
+    loop {
+        let mut line = String::new();
+        match reader.read_line(&mut line) {
+            Ok(0) => return Err("the answer ends early; is this an agent's port?".to_owned()),
+            Ok(_) => {}
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                return Err("no answer; is this an agent's port?".to_owned());
+            }
+            Err(error) => return Err(error.to_string()),
+        }
+        if line == "ok\n" {
+            return Ok(answer);
+        }
+        if let Some(error) = line.strip_prefix("error: ") {
+            return Err(error.trim_end().to_owned());
+        }
+        answer.push_str(&line);
+    }
+}
+
+fn connect(address: &str) -> Result<TcpStream, String> {
+    let addresses = address.to_socket_addrs().map_err(|e| e.to_string())?;
+    let mut last = "no such address".to_owned();
+    for address in addresses {
+        match TcpStream::connect_timeout(&address, CONNECT) {
+            Ok(stream) => {
+                stream.set_read_timeout(Some(ANSWER)).map_err(|e| e.to_string())?;
+                return Ok(stream);
+            }
+            Err(error) => last = error.to_string(),
+        }
+    }
+    Err(last)
+}
