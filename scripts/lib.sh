@@ -1,0 +1,52 @@
+# What the scripts share. To be sourced from the project's folder.
+
+# Says something to the reader, not to whoever reads the output.
+say() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; }
+
+fail() {
+    say "$*"
+    exit 1
+}
+
+# Installs a Debian package, as root on Debian.
+install_package() {
+    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 || return 1
+    say "installing the Debian package $1"
+    export DEBIAN_FRONTEND=noninteractive
+    { apt-get install -y -qq "$1" || { apt-get update -qq && apt-get install -y -qq "$1"; }; } >/dev/null
+}
+
+# ensure COMMAND PACKAGE: the command is there, or can be installed.
+ensure() {
+    command -v "$1" >/dev/null 2>&1 || install_package "$2" || {
+        say "$1 is missing: install the Debian package $2"
+        return 1
+    }
+}
+
+ensure_rust() {
+    command -v cargo >/dev/null 2>&1 ||
+        fail "cargo is missing: install Rust 1.95 or newer (https://rustup.rs)"
+    ensure cc gcc || exit 1
+}
+
+# Sets JDK to the folder of a JDK with a compiler, version 17 or newer.
+ensure_jdk() {
+    local candidate
+    for round in 1 2; do
+        for candidate in "${JAVA_HOME:-}" "$(dirname "$(dirname "$(readlink -f "$(command -v javac || echo /)")")")" \
+            /usr/lib/jvm/*; do
+            if [ -x "$candidate/bin/javac" ] && [ "$(java_major "$candidate")" -ge 17 ]; then
+                JDK=$candidate
+                return
+            fi
+        done
+        [ "$round" = 1 ] && install_package openjdk-17-jdk-headless || break
+    done
+    fail "no JDK 17 or newer was found: install one (Debian: openjdk-17-jdk-headless), or set JAVA_HOME"
+}
+
+# The major version of a Java home.
+java_major() {
+    sed -n 's/^JAVA_VERSION="\([0-9]*\).*/\1/p' "$1/release" 2>/dev/null | grep . || echo 0
+}

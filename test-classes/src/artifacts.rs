@@ -1,0 +1,45 @@
+//! The programs under test, as they are shipped: built in release mode.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// Where the built programs are.
+#[derive(Debug)]
+pub struct Artifacts {
+    /// `libtprofiler.so`.
+    pub agent: PathBuf,
+    /// The control client.
+    pub tprofiler: PathBuf,
+    /// The analyzer.
+    pub analyze: PathBuf,
+    /// The offline rewriter.
+    pub rewrite: PathBuf,
+}
+
+/// The project's folder.
+pub fn project() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace is above this package")
+}
+
+/// Builds the programs, which takes no time when they are up to date.
+pub fn artifacts() -> &'static Artifacts {
+    static ARTIFACTS: OnceLock<Artifacts> = OnceLock::new();
+    ARTIFACTS.get_or_init(|| {
+        let status = Command::new(env!("CARGO"))
+            .args(["build", "--release", "--quiet", "--workspace", "--exclude", "test-classes"])
+            .current_dir(project())
+            .status()
+            .expect("cargo runs");
+        assert!(status.success(), "the release build fails");
+        let target = std::env::var_os("CARGO_TARGET_DIR")
+            .map_or_else(|| project().join("target"), PathBuf::from);
+        let release = target.join("release");
+        Artifacts {
+            agent: release.join("libtprofiler.so"),
+            tprofiler: release.join("tprofiler"),
+            analyze: release.join("analyze"),
+            rewrite: release.join("rewrite"),
+        }
+    })
+}

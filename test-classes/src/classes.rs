@@ -1,0 +1,49 @@
+//! Compiles the Java programs, once for the oldest runtime.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use crate::artifacts::project;
+use crate::jdk::{Jdk, compiler};
+
+/// The folder with the classes of all programs in `java/` that Java 11 can run.
+pub fn classes() -> &'static Path {
+    static CLASSES: OnceLock<tempfile::TempDir> = OnceLock::new();
+    let folder = CLASSES.get_or_init(|| {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let java = project().join("test-classes/java");
+        let sources: Vec<PathBuf> =
+            ["truth", "programs"].iter().flat_map(|p| sources(&java.join(p))).collect();
+        compile(compiler(), &["--release", "11"], &sources, folder.path());
+        folder
+    });
+    folder.path()
+}
+
+/// The Java sources in a folder.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+    let mut sources: Vec<PathBuf> = entries
+        .map(|entry| entry.expect("a folder's entry").path())
+        .filter(|path| path.extension().is_some_and(|e| e == "java"))
+        .collect();
+    sources.sort();
+    sources
+}
+
+/// Compiles sources into a folder.
+///
+/// # Panics
+/// If the compiler is not content.
+pub fn compile(jdk: &Jdk, options: &[&str], sources: &[PathBuf], output: &Path) {
+    let result = Command::new(jdk.command("javac"))
+        .args(options)
+        .args(["-g", "-nowarn", "-d"])
+        .arg(output)
+        .args(sources)
+        .output()
+        .expect("javac runs");
+    assert!(result.status.success(), "javac: {}", String::from_utf8_lossy(&result.stderr));
+}

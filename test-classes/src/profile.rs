@@ -1,0 +1,162 @@
+//! Reads a run's logs into maps that tests can compare. Anything unusual in the logs is a panic.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use log_format::names::parse_file_name;
+use log_format::reader::{Line, TableReader};
+use log_format::rows::{CallRow, CounterRow, Exit, MethodRow, Row, StackRow, StatsRow, ThreadRow};
+
+/// `class method descriptor`, with spaces between.
+pub type MethodName = String;
+
+/// What is counted of a method.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Counts {
+    pub calls: u64,
+    pub throws: u64,
+}
+
+/// A call that was recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Record {
+    pub method: MethodName,
+    /// Methods from the outermost to this one.
+    pub path: Vec<MethodName>,
+    pub thread: String,
+    pub start_ns: u64,
+    pub total_ns: u64,
+    pub self_ns: u64,
+    pub exit: Exit,
+}
+
+/// What one run recorded.
+#[derive(Clone, Debug, Default)]
+pub struct Profile {
+    /// The run's folder.
+    pub folder: PathBuf,
+    /// Counts of methods that were called.
+    pub counts: BTreeMap<MethodName, Counts>,
+    /// Total and self time of each, in nanoseconds.
+    pub times: BTreeMap<MethodName, (u64, u64)>,
+    /// Recorded calls, in the order of the file.
+    pub records: Vec<Record>,
+    /// Sums of counters.
+    pub counters: BTreeMap<String, u64>,
+    /// Threads that are named, by id.
+    pub threads: BTreeMap<u32, ThreadRow>,
+}
+
+impl Profile {
+    /// Reads the only run in a log folder.
+    ///
+    /// # Panics
+    /// If there is not exactly one run, or if its logs are not flawless.
+    pub fn only_run(logs: &Path) -> Self {
+        let runs = Self::runs(logs);
+        assert_eq!(runs.len(), 1, "runs in {}", logs.display());
+        Self::read(&runs[0])
+    }
+
+    /// The folders of the runs in a log folder.
+    pub fn runs(logs: &Path) -> Vec<PathBuf> {
+        let entries = fs::read_dir(logs).unwrap_or_else(|e| panic!("{}: {e}", logs.display()));
+        let mut runs: Vec<PathBuf> = entries.map(|entry| entry.expect("a run").path()).collect();
+        runs.sort();
+        runs
+    }
+
+    /// Reads one run.
+    ///
+    /// # Panics
+    /// If its logs are not flawless.
+    pub fn read(run: &Path) -> Self {
+        let mut profile = Self { folder: run.to_owned(), ..Self::default() };
+        let methods: BTreeMap<u32, MethodName> = rows::<MethodRow>(run)
+            .into_iter()
+            .map(|row| (row.id, format!("{} {} {}", row.class, row.method, row.descriptor)))
+            .collect();
+        let stacks: BTreeMap<u32, StackRow> =
+            rows::<StackRow>(run).into_iter().map(|row| (row.id, row)).collect();
+        profile.threads = rows::<ThreadRow>(run).into_iter().map(|row| (row.id, row)).collect();
+        for row in rows::<StatsRow>(run) {
+            let name = methods.get(&row.method).expect("a method has a name");
+            let counts = profile.counts.entry(name.clone()).or_default();
+            counts.calls += row.calls;
+            counts.throws += row.throws;
+            let times = profile.times.entry(name.clone()).or_default();
+            times.0 += row.total_ns;
+            times.1 += row.self_ns;
+        }
+        for row in rows::<CallRow>(run) {
+            let mut path = Vec::new();
+            let mut next = row.stack;
+            while let Some(stack) = stacks.get(&next) {
+                path.push(methods.get(&stack.method).cloned().unwrap_or_default());
+                next = stack.parent;
+            }
+            path.reverse();
+            let thread = profile.threads.get(&row.thread).expect("a thread has a name");
+            profile.records.push(Record {
+                method: methods.get(&row.method).expect("a method has a name").clone(),
+                path,
+                thread: thread.name.clone(),
+                start_ns: row.start_ns,
+                total_ns: row.total_ns,
+                self_ns: row.self_ns,
+                exit: row.exit,
+            });
+        }
+        for row in rows::<CounterRow>(run) {
+            *profile.counters.entry(row.name).or_default() += row.value;
+        }
+        profile
+    }
+
+    /// The sum of a counter, 0 if it was never written.
+    pub fn counter(&self, name: &str) -> u64 {
+        self.counters.get(name).copied().unwrap_or(0)
+    }
+}
+
+/// All rows of a table, all hours.
+fn rows<R: Row>(run: &Path) -> Vec<R> {
+    let mut files: Vec<PathBuf> = fs::read_dir(run)
+        .unwrap_or_else(|e| panic!("{}: {e}", run.display()))
+        .map(|entry| entry.expect("a file").path())
+        .filter(|path| {
+            let name = path.file_name().and_then(|n| n.to_str()).and_then(parse_file_name);
+            name.is_some_and(|(_, table)| table == R::TABLE)
+        })
+        .collect();
+    files.sort();
+    let mut rows = Vec::new();
+    for file in files {
+        let mut reader = TableReader::<R, _>::open(&file).expect("a file that can be read");
+        assert!(reader.missing_columns().is_empty(), "{}", file.display());
+        while let Some(line) = reader.next_line().expect("a file that can be read") {
+            match line {
+                Line::Row(row) => rows.push(row),
+                Line::Bad(bad) => panic!("{}:{bad}", file.display()),
+            }
+        }
+        assert!(!reader.is_torn(), "{} is torn", file.display());
+    }
+    rows
+}
+
+/// Reads what a program of `java/truth` counted itself.
+pub fn truth(file: &Path) -> BTreeMap<MethodName, Counts> {
+    let text = fs::read_to_string(file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+    text.lines()
+        .map(|line| {
+            let (rest, throws) = line.rsplit_once(' ').expect("a count");
+            let (name, calls) = rest.rsplit_once(' ').expect("a count");
+            let number = |text: &str| text.parse().expect("a number");
+            (name.to_owned(), Counts { calls: number(calls), throws: number(throws) })
+        })
+        .collect()
+}

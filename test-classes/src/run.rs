@@ -1,0 +1,202 @@
+//! Starts Java programs, with the agent and without, and waits for them.
+
+use std::ffi::{OsStr, OsString};
+use std::io::Read;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::artifacts::artifacts;
+use crate::jdk::Jdk;
+
+/// No program here takes so long; one that does hangs.
+const TIMEOUT: Duration = Duration::from_secs(180);
+
+/// A java command that is being put together.
+#[derive(Debug)]
+pub struct Java {
+    command: Command,
+    what: String,
+}
+
+/// A program that ended by itself.
+#[derive(Debug)]
+pub struct Finished {
+    /// Exit status; `None` after a signal.
+    pub status: Option<i32>,
+    /// Everything on stdout.
+    pub stdout: String,
+    /// Everything on stderr.
+    pub stderr: String,
+}
+
+/// A program that runs. It is killed when dropped.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    what: String,
+    stdout: Option<JoinHandle<String>>,
+    stderr: Option<JoinHandle<String>>,
+}
+
+impl Java {
+    /// The java command of a runtime, with every class verified.
+    pub fn new(jdk: &Jdk) -> Self {
+        let mut command = Command::new(jdk.command("java"));
+        // The JVM's own voice would mix with the program's.
+        command.env_remove("JAVA_TOOL_OPTIONS").env_remove("JDK_JAVA_OPTIONS");
+        command.args(["-Xverify:all", "-XX:-UsePerfData", "-Xshare:auto"]);
+        Self { command, what: jdk.to_string() }
+    }
+
+    /// Loads the agent with these options.
+    pub fn agent(self, options: &str) -> Self {
+        let agent = artifacts().agent.display().to_string();
+        self.arg(format!("-agentpath:{agent}={options}"))
+    }
+
+    /// Adds an argument.
+    pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
+        self.command.arg(argument);
+        self
+    }
+
+    /// Adds arguments.
+    pub fn args<I: IntoIterator<Item: AsRef<OsStr>>>(mut self, arguments: I) -> Self {
+        self.command.args(arguments);
+        self
+    }
+
+    /// Sets the classes and the main class.
+    pub fn main(self, classes: &Path, main: &str) -> Self {
+        self.arg("-cp").arg(classes).arg(main)
+    }
+
+    /// Sets the working folder.
+    pub fn folder(mut self, folder: &Path) -> Self {
+        self.command.current_dir(folder);
+        self
+    }
+
+    /// Runs the program to its end.
+    pub fn run(self) -> Finished {
+        self.start().wait()
+    }
+
+    /// Starts the program.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    pub fn start(mut self) -> Running {
+        let arguments: Vec<OsString> = self.command.get_args().map(OsString::from).collect();
+        let what = format!("{}: {arguments:?}", self.what);
+        let mut child = self
+            .command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|e| panic!("{what}: {e}"));
+        let stdout = child.stdout.take().map(collect);
+        let stderr = child.stderr.take().map(collect);
+        Running { child, what, stdout, stderr }
+    }
+}
+
+fn collect(mut pipe: impl Read + Send + 'static) -> JoinHandle<String> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // A pipe that breaks ends what can be read.
+        let _ = pipe.read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+impl Running {
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether it still runs.
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().expect("the state of a child").is_none()
+    }
+
+    /// Sends a signal, by name as `kill` takes it.
+    pub fn signal(&self, name: &str) {
+        let status =
+            Command::new("kill").arg(format!("-{name}")).arg(self.pid().to_string()).status();
+        assert!(status.is_ok_and(|s| s.success()), "kill -{name}");
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Panics
+    /// If it does not end in time.
+    pub fn wait(mut self) -> Finished {
+        let deadline = Instant::now() + TIMEOUT;
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("the state of a child") {
+                break status;
+            }
+            if Instant::now() > deadline {
+                let _ = self.child.kill();
+                panic!("{} does not end", self.what);
+            }
+            thread::sleep(Duration::from_millis(5));
+        };
+        let text = |pipe: Option<JoinHandle<String>>| {
+            pipe.map(|p| p.join().expect("a reader")).unwrap_or_default()
+        };
+        Finished {
+            status: status.code(),
+            stdout: text(self.stdout.take()),
+            stderr: text(self.stderr.take()),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Finished {
+    /// Asserts that the program ended well and that nobody complained.
+    pub fn expect_quiet_success(&self, what: impl std::fmt::Display) -> &Self {
+        assert_eq!((self.status, &*self.stderr), (Some(0), ""), "{what}\n{}", self.stdout);
+        self
+    }
+}
+
+/// A port that was free a moment ago, with room for 16 above it. Tests that run at the same time get
+/// different ones.
+pub fn free_port() -> u16 {
+    use std::sync::atomic::{AtomicU16, Ordering};
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    loop {
+        // Processes start apart from each other, and none near the default port.
+        let base = 20_000 + u16::try_from(std::process::id() % 500).expect("small") * 48;
+        let port = base + NEXT.fetch_add(1, Ordering::Relaxed) % 32;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
+
+/// Waits until something is so.
+///
+/// # Panics
+/// If it is not so within 30 seconds.
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "waited in vain: {what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}

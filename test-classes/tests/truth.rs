@@ -1,0 +1,104 @@
+//! What the programs of `java/truth` count of themselves is what the profile says, exactly: calls
+//! and exceptional exits of every method, on every JVM, compiled and interpreted.
+
+use std::fmt::Write as _;
+
+use log_format::rows::{Exit, counter};
+use test_classes::{Java, Jdk, Profile, classes, jdks, truth};
+
+const ROUNDS: &str = "2000";
+
+/// Runs the programs with the agent, and returns what is recorded after holding it to the truth.
+fn profile(jdk: &Jdk, jvm_options: &[&str], agent_options: &str) -> Profile {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (logs, counts) = (folder.path().join("logs"), folder.path().join("counts"));
+    let options = format!(
+        "include=truth,exclude=truth.Count,logs={},port=off{agent_options}",
+        logs.display()
+    );
+    let finished = Java::new(jdk)
+        .args(jvm_options)
+        .agent(&options)
+        .main(classes(), "truth.Main")
+        .arg(&counts)
+        .arg(ROUNDS)
+        .run();
+    let what = format!("{jdk} {jvm_options:?} {agent_options}");
+    finished.expect_quiet_success(&what);
+    assert_eq!(finished.stdout, "done\n", "{what}");
+
+    let profile = Profile::only_run(&logs);
+    let truth = truth(&counts);
+    let mut differences = String::new();
+    for name in truth.keys().chain(profile.counts.keys()) {
+        let (expected, found) = (truth.get(name), profile.counts.get(name));
+        if expected != found {
+            let _ = writeln!(differences, "{name}: truth {expected:?}, profile {found:?}");
+        }
+    }
+    assert!(differences.is_empty(), "{what}\n{differences}");
+    assert!(truth.len() > 80 && truth.values().map(|c| c.throws).sum::<u64>() > 100_000);
+    for lost in
+        [counter::LOST_CALLS, counter::DROPPED_FRAMES, counter::SKIPPED, counter::UNREADABLE]
+    {
+        assert_eq!(profile.counter(lost), 0, "{what}: {lost}");
+    }
+    profile
+}
+
+#[test]
+fn counts_are_the_truth_on_every_jvm() {
+    for jdk in jdks() {
+        let profile = profile(jdk, &[], "");
+        calls_after_100_000_failed_constructors_are_in_place(&profile, jdk);
+        threads_have_their_names(&profile, jdk);
+    }
+}
+
+/// `Constructors.run` has caught 100,000 exceptions out of `super(...)`; then it calls a method that
+/// sleeps for 20 ms.
+fn calls_after_100_000_failed_constructors_are_in_place(profile: &Profile, jdk: &Jdk) {
+    let sleeps = "truth.Constructors sleepsLater (I)V";
+    let run = "truth.Constructors run (I)V";
+    let record =
+        profile.records.iter().find(|r| r.method == sleeps).expect("a record of the sleep");
+    assert_eq!(record.path, ["truth.Main main ([Ljava/lang/String;)V", run, sleeps], "{jdk}");
+    assert!((20_000_000..200_000_000).contains(&record.total_ns), "{jdk}: {}", record.total_ns);
+    let run = profile.records.iter().find(|r| r.method == run).expect("a record of the loop");
+    assert_eq!((run.path.len(), run.exit), (2, Exit::Return), "{jdk}");
+    assert!(run.start_ns < record.start_ns && run.total_ns > record.total_ns, "{jdk}");
+    assert!(run.self_ns < run.total_ns - record.total_ns, "{jdk}: the sleep is not its own");
+}
+
+fn threads_have_their_names(profile: &Profile, jdk: &Jdk) {
+    for name in ["main", "alpha", "beta", "gamma, with a comma", "delta \"quoted\"", "short-199"] {
+        let pauses = |r: &&test_classes::Record| r.thread == name && r.total_ns >= 1_000_000;
+        assert!(profile.records.iter().any(|r| pauses(&r)), "{jdk}: no record of thread {name}");
+    }
+    for thread in profile.threads.values() {
+        assert!(thread.java_id > 0 && thread.os_id > 0, "{jdk}: {thread:?}");
+    }
+}
+
+#[test]
+fn counts_are_the_truth_interpreted_and_compiled_at_once() {
+    for jdk in jdks() {
+        profile(jdk, &["-Xint"], "");
+        let compiled =
+            ["-Xcomp", "-XX:CompileCommand=quiet", "-XX:CompileCommand=compileonly,truth/*.*"];
+        profile(jdk, &compiled, "");
+        profile(jdk, &["-XX:TieredStopAtLevel=1"], "");
+    }
+}
+
+#[test]
+fn counts_are_the_truth_when_every_call_is_recorded() {
+    // More records than the rings can take: records may be dropped, and are counted; totals are not.
+    for jdk in jdks() {
+        let profile = profile(jdk, &[], ",threshold=0");
+        let calls: u64 = profile.counts.values().map(|c| c.calls).sum();
+        let records = u64::try_from(profile.records.len()).expect("a count");
+        assert_eq!(records + profile.counter(counter::DROPPED_RECORDS), calls, "{jdk}");
+        assert_eq!(records, profile.counter(counter::RECORDS), "{jdk}");
+    }
+}
