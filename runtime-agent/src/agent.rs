@@ -84,13 +84,17 @@ impl Agent for TProfiler {
     fn vm_init(&self, context: CallbackContext<'_>, _event: ThreadEvent) {
         let (Some(options), Some(jni)) = (self.options.get(), context.jni()) else { return };
         match start(options, &context, jni) {
-            Ok(running) => {
+            Ok((running, control)) => {
                 let running = self.running.get_or_init(|| running);
                 instrument(running, &context, jni);
                 if options.start
                     && let Err(error) = running.engine.ask(Request::Start)
                 {
                     message!("{error}; profiling is off");
+                }
+                // Whoever connected meanwhile is answered when there is something to say.
+                if let Some(control) = control {
+                    control.serve(running.engine.clone());
                 }
             }
             Err(error) => message!("{error}; profiling is off"),
@@ -154,12 +158,12 @@ fn prepare(context: &AgentLoadContext<'_>, options: &Options) -> Result<(), Stri
     Ok(())
 }
 
-/// Brings up everything but the load hook.
+/// Brings up everything but the load hook, and takes the control port.
 fn start(
     options: &Options,
     context: &CallbackContext<'_>,
     jni: &JniEnv,
-) -> Result<Running, String> {
+) -> Result<(Running, Option<Control>), String> {
     let jvmti = context.jvmti();
     clock::init();
     let probe_class = ProbeClass::define(jni)?;
@@ -184,11 +188,8 @@ fn start(
             requests,
         },
     )?;
-    if let Some(control) = control {
-        control.serve(engine.clone());
-    }
     let hook = ClassHook::new(options.filter.clone(), methods, class_counts);
-    Ok(Running { hook, loaders: Loaders::new(jvmti, jni), engine })
+    Ok((Running { hook, loaders: Loaders::new(jvmti, jni), engine }, control))
 }
 
 /// Where the engine's thread finds what it is to work with.

@@ -120,7 +120,7 @@ impl Recorder {
 
     /// Sums of everything up to now.
     pub(crate) fn sums(&mut self) -> Sums {
-        self.drain();
+        self.drain(probe::recording());
         self.read_totals();
         self.sums
     }
@@ -140,7 +140,7 @@ impl Recorder {
     /// One round: takes what the threads have recorded, writes it, and ends the interval if its
     /// time has come.
     pub(crate) fn round(&mut self) {
-        self.drain();
+        self.drain(probe::recording());
         if clock::unix_ns() >= self.interval.end_ns {
             self.end_interval();
         }
@@ -150,7 +150,7 @@ impl Recorder {
 
     /// Writes everything there is, totals included, and waits for the disk.
     pub(crate) fn flush(&mut self) {
-        self.drain();
+        self.drain(probe::recording());
         self.end_interval();
         self.log.flush(clock::unix_ns(), true);
         self.tell_io_error();
@@ -158,36 +158,12 @@ impl Recorder {
 
     /// Writes the calls that were open when a recording ended, `now_ticks`, and everything else.
     pub(crate) fn write_open_calls(&mut self, recording: u32, now_ticks: u64) {
-        self.drain();
+        self.drain(recording);
         let mut rows = Vec::new();
-        self.meet_threads();
         let Self { threads, anchors, paths, threshold_ns, .. } = self;
-        for known in threads.values_mut() {
-            let frames = open_frames(&known.thread, recording);
-            let mut parent = 0;
-            let mut open = Vec::new();
-            for (index, frame) in frames.iter().enumerate() {
-                parent = if index < MAX_PATH_DEPTH as usize {
-                    paths.id(parent, frame.method)
-                } else {
-                    call_paths::UNKNOWN
-                };
-                let total = now_ticks.saturating_sub(frame.start_ticks);
-                let callee =
-                    frames.get(index + 1).map_or(0, |f| now_ticks.saturating_sub(f.start_ticks));
-                let own = total.saturating_sub(frame.callee_ticks).saturating_sub(callee);
-                open.push(CallRow {
-                    start_ns: anchors.unix_ns(frame.start_ticks),
-                    thread: known.id,
-                    stack: parent,
-                    method: frame.method,
-                    total_ns: clock::ticks_to_ns(total),
-                    self_ns: clock::ticks_to_ns(own),
-                    exit: Exit::Open,
-                });
-            }
-            // Callees before callers, as calls end.
-            rows.extend(open.into_iter().rev().filter(|row| row.total_ns >= *threshold_ns));
+        for known in threads.values() {
+            let open = known.open_calls(recording, now_ticks, anchors, paths);
+            rows.extend(open.into_iter().filter(|row| row.total_ns >= *threshold_ns));
         }
         self.write_calls(&rows);
         self.flush();
@@ -199,18 +175,23 @@ impl Recorder {
         log.add_calls(rows, &KnownNames { methods, paths, threads, java: &**java });
     }
 
-    /// Takes the records of all threads, and all of those that have ended.
-    fn drain(&mut self) {
+    /// Takes the records of all threads, and all there is of those that have ended, their open calls
+    /// of `recording` included.
+    fn drain(&mut self, recording: u32) {
         self.meet_threads();
         let mut rows = Vec::new();
         let mut ended = Vec::new();
-        let Self { threads, anchors, paths, sums, .. } = self;
+        let Self { threads, anchors, paths, sums, threshold_ns, .. } = self;
         for (key, known) in threads.iter_mut() {
-            // Asked first: what comes behind its end is seen now.
-            if known.thread.has_ended() {
-                ended.push(*key);
-            }
+            // Asked first: what it recorded before is then all there.
+            let has_ended = known.thread.has_ended();
             known.take_records(anchors, paths, &mut rows);
+            if has_ended {
+                ended.push(*key);
+                // The thread that calls System.exit ends in the middle of its calls.
+                let open = known.open_calls(recording, clock::ticks(), anchors, paths);
+                rows.extend(open.into_iter().filter(|row| row.total_ns >= *threshold_ns));
+            }
             let dropped = known.thread.ring.dropped();
             sums.dropped_records +=
                 dropped - std::mem::replace(&mut known.dropped_records, dropped);
@@ -338,6 +319,40 @@ impl KnownThread {
         });
     }
 
+    /// Its calls that are open at `now_ticks`, callees before callers as calls end.
+    fn open_calls(
+        &self,
+        recording: u32,
+        now_ticks: u64,
+        anchors: &Anchors,
+        paths: &mut CallPaths,
+    ) -> Vec<CallRow> {
+        let frames = open_frames(&self.thread, recording);
+        let mut path = 0;
+        let mut rows = Vec::with_capacity(frames.len());
+        for (index, frame) in frames.iter().enumerate() {
+            path = if index < MAX_PATH_DEPTH as usize {
+                paths.id(path, frame.method)
+            } else {
+                call_paths::UNKNOWN
+            };
+            let open_since = |frame: &OpenFrame| now_ticks.saturating_sub(frame.start_ticks);
+            let total = open_since(frame);
+            let callees = frame.callee_ticks + frames.get(index + 1).map_or(0, open_since);
+            rows.push(CallRow {
+                start_ns: anchors.unix_ns(frame.start_ticks),
+                thread: self.id,
+                stack: path,
+                method: frame.method,
+                total_ns: clock::ticks_to_ns(total),
+                self_ns: clock::ticks_to_ns(total.saturating_sub(callees)),
+                exit: Exit::Open,
+            });
+        }
+        rows.reverse();
+        rows
+    }
+
     fn read_totals(&mut self, interval: &mut Interval, sums: &mut Sums) {
         if let Some(lost) = self.thread.lost.take_since(&mut self.lost) {
             sums.lost_calls += lost.calls;
@@ -407,7 +422,7 @@ fn open_frames(thread: &ProbeThread, recording: u32) -> Vec<OpenFrame> {
         (0..stack.depth()).map(open).collect::<Vec<_>>()
     };
     let mut last = look();
-    for _ in 0..20 {
+    for _ in 0..if last.is_empty() || thread.has_ended() { 0 } else { 20 } {
         std::thread::sleep(std::time::Duration::from_micros(200));
         let again = look();
         if again == last {

@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
-use std::net::TcpListener;
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::{self, JoinHandle};
@@ -174,16 +174,17 @@ impl Finished {
     }
 }
 
-/// A port that was free a moment ago, with room for 16 above it. Tests that run at the same time get
-/// different ones.
+/// A port that was free a moment ago. The agent may try the 16 from it on, so ports that tests are
+/// given at the same time are further apart than that.
 pub fn free_port() -> u16 {
     use std::sync::atomic::{AtomicU16, Ordering};
     static NEXT: AtomicU16 = AtomicU16::new(0);
+    // Below the ports that the kernel gives to clients, and apart from other test processes.
+    let base = 10_240 + u16::try_from(std::process::id() % 34).expect("small") * 640;
     loop {
-        // Processes start apart from each other, and none near the default port.
-        let base = 20_000 + u16::try_from(std::process::id() % 500).expect("small") * 48;
-        let port = base + NEXT.fetch_add(1, Ordering::Relaxed) % 32;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+        let port = base + NEXT.fetch_add(1, Ordering::Relaxed) % 32 * 20;
+        // Not by listening: a child that another test starts just now would inherit the listener.
+        if TcpStream::connect(("127.0.0.1", port)).is_err() {
             return port;
         }
     }

@@ -1,0 +1,171 @@
+//! Recording is switched on and off while threads call as fast as they can.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use log_format::rows::Exit;
+use test_classes::{Java, Profile, classes, free_port, jdks, wait_until};
+
+/// A connection to the agent.
+struct Control {
+    reader: BufReader<TcpStream>,
+}
+
+impl Control {
+    fn connect(port: u16) -> Self {
+        let mut stream = None;
+        wait_until("the control port", || {
+            stream = TcpStream::connect(("127.0.0.1", port)).ok();
+            stream.is_some()
+        });
+        Self { reader: BufReader::new(stream.expect("connected")) }
+    }
+
+    /// The lines of an answer, without the last, which must be `ok`.
+    fn ask(&mut self, command: &str) -> BTreeMap<String, String> {
+        self.reader.get_mut().write_all(format!("{command}\n").as_bytes()).expect("a connection");
+        let mut answer = BTreeMap::new();
+        loop {
+            let mut line = String::new();
+            assert!(
+                self.reader.read_line(&mut line).expect("a connection") > 0,
+                "{command}: hung up"
+            );
+            if line == "ok\n" {
+                return answer;
+            }
+            let (key, value) = line.trim_end().split_once(": ").unwrap_or_else(|| panic!("{line}"));
+            assert_ne!(key, "error", "{command}: {value}");
+            answer.insert(key.to_owned(), value.to_owned());
+        }
+    }
+
+    fn calls_seen(&mut self) -> u64 {
+        self.ask("status")["calls seen"].parse().expect("a number")
+    }
+}
+
+/// A simple generator, so that a failure can be run again.
+fn random(state: &mut u64) -> u64 {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *state >> 33
+}
+
+#[test]
+fn a_thousand_random_switches_lose_and_invent_nothing() {
+    for jdk in jdks() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (logs, stop) = (folder.path().join("logs"), folder.path().join("stop"));
+        let port = free_port();
+        let options =
+            format!("include=programs.Busy,threshold=50us,logs={},port={port}", logs.display());
+        let begun = Instant::now();
+        let program = Java::new(jdk)
+            .agent(&options)
+            .main(classes(), "programs.Busy")
+            .arg("4")
+            .arg(&stop)
+            .start();
+        let mut control = Control::connect(port);
+        let mut state = 1;
+        for _ in 0..1000 {
+            // Repeated commands too.
+            let command = if random(&mut state).is_multiple_of(2) { "start" } else { "stop" };
+            let expected = if command == "start" { "on" } else { "off" };
+            assert_eq!(control.ask(command)["profiling"], expected, "{jdk}");
+            thread::sleep(Duration::from_micros(random(&mut state) % 2_000));
+        }
+        control.ask("start");
+        let seen = control.calls_seen();
+        fs::write(&stop, "").expect("a file");
+        let finished = program.wait();
+        let run = begun.elapsed();
+        finished.expect_quiet_success(jdk);
+        let truth: BTreeMap<&str, u64> = finished
+            .stdout
+            .lines()
+            .filter_map(|line| line.split_once(' '))
+            .map(|(name, count)| (name, count.parse().expect("a count")))
+            .collect();
+        assert_eq!(truth["threads"], 4, "{jdk}: a thread was lost");
+
+        let profile = Profile::only_run(&logs);
+        let mut all = 0;
+        for (name, truth_name) in
+            [("outer (I)V", "outer"), ("middle (I)V", "middle"), ("leaf (I)V", "leaf")]
+        {
+            let counts = profile
+                .counts
+                .get(&format!("programs.Busy$Worker {name}"))
+                .copied()
+                .unwrap_or_default();
+            assert!(
+                counts.calls <= truth[truth_name],
+                "{jdk}: {name}: {} of {}",
+                counts.calls,
+                truth[truth_name]
+            );
+            assert!(counts.calls > 0, "{jdk}: {name} was never seen");
+            if truth_name == "middle" {
+                assert!(counts.throws <= truth["thrown"] && counts.throws > 0, "{jdk}: {name}");
+            } else {
+                assert_eq!(counts.throws, 0, "{jdk}: {name}");
+            }
+            all += counts.calls;
+        }
+        assert!(all >= seen, "{jdk}: status said {seen}, the log says {all}");
+        for record in &profile.records {
+            assert!(Duration::from_nanos(record.total_ns) <= run, "{jdk}: {record:?}");
+            assert!(record.self_ns <= record.total_ns, "{jdk}: {record:?}");
+            assert_eq!(record.path.last(), Some(&record.method), "{jdk}: {record:?}");
+        }
+        assert!(
+            profile.records.iter().any(|r| r.exit == Exit::Open),
+            "{jdk}: nothing was open at any stop"
+        );
+    }
+}
+
+#[test]
+fn a_compiled_loop_sees_a_switch_at_once() {
+    for jdk in jdks() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (logs, stop) = (folder.path().join("logs"), folder.path().join("stop"));
+        let port = free_port();
+        let options =
+            format!("include=programs.Loop,logs={},port={port},start=off", logs.display());
+        let program =
+            Java::new(jdk).agent(&options).main(classes(), "programs.Loop").arg(&stop).start();
+        let mut control = Control::connect(port);
+        assert_eq!(control.ask("status")["profiling"], "off", "{jdk}");
+        // Long enough for the loop to be compiled with the switch off.
+        thread::sleep(Duration::from_secs(2));
+        assert_eq!(control.calls_seen(), 0, "{jdk}");
+        for round in 0..3 {
+            let before = control.calls_seen();
+            control.ask("start");
+            thread::sleep(Duration::from_millis(50));
+            let during = control.calls_seen();
+            assert!(during > before + 1000, "{jdk}: round {round}: {before}, then {during}");
+            control.ask("stop");
+            let after = control.calls_seen();
+            thread::sleep(Duration::from_millis(50));
+            assert_eq!(control.calls_seen(), after, "{jdk}: round {round}: calls after the stop");
+        }
+        fs::write(&stop, "").expect("a file");
+        program.wait().expect_quiet_success(jdk);
+        assert_has_no_calls_of_main(&logs);
+    }
+}
+
+/// `main` was entered before any recording: it must not appear, neither counted nor open.
+fn assert_has_no_calls_of_main(logs: &Path) {
+    let profile = Profile::only_run(logs);
+    assert!(profile.counts.keys().all(|name| name.contains(" work ")), "{:?}", profile.counts);
+    assert!(profile.records.iter().all(|r| r.method.contains(" work ")), "{:?}", profile.records);
+}

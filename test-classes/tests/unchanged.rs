@@ -1,0 +1,145 @@
+//! A program under the agent does what it does without: the same output, the same exit status, and,
+//! for a compiler, the same class files byte for byte.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use log_format::rows::counter;
+use test_classes::{Finished, Java, Jdk, Profile, classes, jdks, project};
+
+/// All files below a folder, by relative path.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(&next).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let name = path.strip_prefix(folder).expect("a path below the folder");
+                found.insert(name.to_owned(), fs::read(&path).expect("a file"));
+            }
+        }
+    }
+    found
+}
+
+fn sources() -> Vec<PathBuf> {
+    let java = project().join("test-classes/java");
+    let all = files(&java).into_keys().filter(|p| p.extension().is_some_and(|e| e == "java"));
+    // The tools need the newest JDK.
+    all.filter(|p| !p.starts_with("tools")).map(|p| java.join(p)).collect()
+}
+
+/// Runs a compiler without the agent and with, and compares what it writes.
+fn same_classes(jdk: &Jdk, compiler: &[&str], agent_options: &str, what: &str) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let logs = folder.path().join("logs");
+    let compile = |agent: Option<String>, output: &Path| {
+        let java = Java::new(jdk);
+        let java = match agent {
+            Some(options) => java.agent(&options),
+            None => java,
+        };
+        let finished =
+            java.args(compiler).args(["-g", "-nowarn", "-d"]).arg(output).args(sources()).run();
+        finished.expect_quiet_success(format!("{jdk}: {what}"));
+        files(output)
+    };
+    let plain = compile(None, &folder.path().join("plain"));
+    let options = format!("{agent_options},logs={},port=off", logs.display());
+    let profiled = compile(Some(options), &folder.path().join("profiled"));
+    assert!(plain.len() > 20, "{jdk}: {} classes", plain.len());
+    assert_eq!(plain.keys().collect::<Vec<_>>(), profiled.keys().collect::<Vec<_>>());
+    for (name, bytes) in &plain {
+        assert!(bytes == &profiled[name], "{jdk}: {what}: {} differs", name.display());
+    }
+    let profile = Profile::only_run(&logs);
+    let calls: u64 = profile.counts.values().map(|c| c.calls).sum();
+    assert!(calls > 500_000, "{jdk}: {what}: only {calls} calls were seen");
+    assert_eq!(profile.counter(counter::UNREADABLE), 0, "{jdk}: {what}");
+    assert_eq!(profile.counter(counter::DROPPED_FRAMES), 0, "{jdk}: {what}");
+}
+
+#[test]
+fn javac_writes_the_same_classes() {
+    let mut tried = 0;
+    for jdk in jdks().iter().filter(|jdk| jdk.has_compiler()) {
+        let javac = ["-m", "jdk.compiler/com.sun.tools.javac.Main", "--release", "11"];
+        same_classes(jdk, &javac, "include=com.sun.tools.javac", "javac");
+        tried += 1;
+    }
+    assert!(tried > 0, "no JDK here has a compiler");
+}
+
+#[test]
+fn eclipses_compiler_writes_the_same_classes() {
+    let ecj = project().join("target/jars/ecj.jar");
+    assert!(ecj.exists(), "{} is missing; scripts/jdks.sh fetches it", ecj.display());
+    // The compiler opens jars through a module that small runtimes may lack.
+    let able: Vec<&Jdk> = jdks().iter().filter(|jdk| jdk.has_module("jdk.zipfs")).collect();
+    assert!(able.len() >= 2, "too few runtimes with jdk.zipfs: {able:?}");
+    for jdk in able {
+        let main = "org.eclipse.jdt.internal.compiler.batch.Main";
+        // Small runtimes lack what --release needs.
+        let compiler = ["-cp", ecj.to_str().expect("a path"), main, "-11"];
+        // Without an include: everything in the class path.
+        same_classes(jdk, &compiler, "threshold=5ms", "ecj");
+    }
+}
+
+/// Everything that a JVM runs, its own libraries as well: strings, collections, class loading.
+#[test]
+fn a_program_with_all_of_java_base_instrumented_is_the_same() {
+    for jdk in jdks() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let options = format!(
+            "include=java,include=sun,include=jdk,include=programs,logs={},port=off",
+            folder.path().display()
+        );
+        let plain = Java::new(jdk).main(classes(), "programs.Exits").arg("return").run();
+        let profiled =
+            Java::new(jdk).agent(&options).main(classes(), "programs.Exits").arg("return").run();
+        assert_same(&plain, &profiled, &format!("{jdk}: java.base"));
+        let profile = Profile::only_run(folder.path());
+        assert!(
+            profile.counts.keys().any(|name| name.starts_with("java.util.HashMap put ")),
+            "{jdk}"
+        );
+    }
+}
+
+fn assert_same(plain: &Finished, profiled: &Finished, what: &str) {
+    assert_eq!(plain.stdout, profiled.stdout, "{what}: stdout");
+    assert_eq!(plain.stderr, profiled.stderr, "{what}: stderr");
+    assert_eq!(plain.status, profiled.status, "{what}: exit status");
+}
+
+#[test]
+fn output_and_exit_status_are_the_same() {
+    for jdk in jdks() {
+        for (how, status) in [("return", 0), ("exit", 3), ("halt", 4), ("throw", 1)] {
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            let options = format!("logs={},port=off", folder.path().display());
+            let plain = Java::new(jdk).main(classes(), "programs.Exits").arg(how).run();
+            let profiled =
+                Java::new(jdk).agent(&options).main(classes(), "programs.Exits").arg(how).run();
+            assert_same(&plain, &profiled, &format!("{jdk}: {how}"));
+            assert_eq!(plain.status, Some(status), "{jdk}: {how}");
+        }
+    }
+}
+
+#[test]
+fn the_agents_thread_is_not_among_the_programs() {
+    for jdk in jdks() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let options = format!("logs={}", folder.path().display());
+        let plain = Java::new(jdk).main(classes(), "programs.ListThreads").run();
+        let profiled = Java::new(jdk).agent(&options).main(classes(), "programs.ListThreads").run();
+        assert!(plain.stdout.contains("main"), "{}", plain.stdout);
+        assert_eq!(plain.stdout, profiled.stdout, "{jdk}");
+    }
+}
