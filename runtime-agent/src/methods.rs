@@ -105,6 +105,12 @@ pub(crate) fn is_constructor(id: u32) -> bool {
     CONSTRUCTORS.contains(id)
 }
 
+/// Makes an id a constructor's.
+#[cfg(test)]
+pub(crate) fn mark_constructor(id: u32) {
+    CONSTRUCTORS.insert(id);
+}
+
 static CONSTRUCTORS: IdSet = IdSet::new();
 
 const WORDS: usize = 1024;

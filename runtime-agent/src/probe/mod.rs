@@ -13,6 +13,8 @@
 
 pub(crate) mod ring;
 pub(crate) mod stack;
+#[cfg(test)]
+mod tests;
 pub(crate) mod thread;
 pub(crate) mod totals;
 

@@ -130,6 +130,12 @@ pub(crate) fn end_current(name: impl FnOnce() -> Option<ThreadName>) {
     }
 }
 
+/// Keeps everybody from the list of threads.
+#[cfg(test)]
+pub(crate) fn lock_all() -> MutexGuard<'static, Vec<Arc<ProbeThread>>> {
+    threads()
+}
+
 /// All threads that are known.
 pub(crate) fn all() -> Vec<Arc<ProbeThread>> {
     threads().clone()

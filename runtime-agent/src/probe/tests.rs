@@ -1,0 +1,296 @@
+//! The probe on threads without a JVM. Recording is one switch for the whole process, so these tests
+//! take turns.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::Duration;
+
+use super::ring::{Kind, Record};
+use super::totals::{MethodTotals, Reading};
+use super::*;
+
+/// Counts what a thread takes from the allocator.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+#[allow(unsafe_code)]
+// SAFETY: everything is handed on to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    clock::init();
+    turn
+}
+
+fn no_java(_: &ProbeThread) {}
+
+/// Runs `body` on a thread of its own while recording, and returns what it left behind.
+fn record_on_thread<R: Send>(threshold_ns: u64, body: impl FnOnce() -> R + Send) -> R {
+    set_threshold_ns(threshold_ns);
+    assert!(begin_recording());
+    let result = std::thread::scope(|scope| scope.spawn(body).join());
+    assert!(end_recording());
+    result.expect("the body does not panic")
+}
+
+fn totals(method: u32) -> Reading {
+    let thread = thread::current().expect("the thread has called");
+    let entry = thread.totals.entries().find(|e| e.method() == method);
+    entry.and_then(|e: &MethodTotals| e.take_since(&mut Reading::default())).unwrap_or_default()
+}
+
+fn counts(method: u32) -> (u64, u64) {
+    let reading = totals(method);
+    (reading.calls, reading.throws)
+}
+
+fn records() -> Vec<Record> {
+    let mut records = Vec::new();
+    thread::current().expect("the thread has called").ring.drain(|r| records.push(r));
+    records
+}
+
+#[test]
+fn after_the_first_call_nothing_is_allocated() {
+    let _turn = turn();
+    let allocated = record_on_thread(0, || {
+        start(1, no_java);
+        end(1);
+        records();
+        let before = ALLOCATIONS.get();
+        assert!(before > 0, "the first call allocates, or nothing is counted");
+        // Methods seen for the first time, recursion, exceptions, records, a full ring, left frames.
+        for round in 0..100 {
+            for method in 1..2_000 {
+                start(method, no_java);
+                start(method + 1, no_java);
+                if round % 2 == 0 { end(method + 1) } else { threw(method + 1) }
+                start(5_000, no_java);
+                caught(method);
+                end(method);
+            }
+        }
+        for depth in 0..100_000 {
+            start(depth % 7 + 1, no_java);
+        }
+        for depth in (0..100_000).rev() {
+            end(depth % 7 + 1);
+        }
+        ALLOCATIONS.get() - before
+    });
+    assert_eq!(allocated, 0);
+}
+
+#[test]
+fn a_probe_waits_for_nobody() {
+    let _turn = turn();
+    set_threshold_ns(0);
+    assert!(begin_recording());
+    let (known, is_known) = mpsc::channel();
+    let (go_on, wait) = mpsc::channel::<()>();
+    let (done, is_done) = mpsc::channel();
+    let prober = std::thread::spawn(move || {
+        start(1, no_java);
+        end(1);
+        known.send(()).expect("a receiver");
+        wait.recv().expect("a sender");
+        for method in 1..1_000 {
+            start(method, no_java);
+            start(method + 1, no_java);
+            threw(method + 1);
+            caught(method);
+            end(method);
+        }
+        done.send(()).expect("a receiver");
+    });
+    is_known.recv().expect("a sender");
+    // The one lock that a thread takes, when it is met for the first time.
+    let list = thread::lock_all();
+    go_on.send(()).expect("a receiver");
+    let went_on = is_done.recv_timeout(Duration::from_secs(10));
+    drop(list);
+    prober.join().expect("the prober does not panic");
+    assert!(end_recording());
+    went_on.expect("the probes waited for a lock that another thread held");
+}
+
+#[test]
+fn calls_nest_and_times_add_up() {
+    let _turn = turn();
+    let (outer, inner, records) = record_on_thread(0, || {
+        start(1, no_java);
+        start(2, no_java);
+        std::thread::sleep(Duration::from_millis(2));
+        end(2);
+        start(2, no_java);
+        threw(2);
+        end(1);
+        (totals(1), totals(2), records())
+    });
+    assert_eq!((outer.calls, outer.throws, inner.calls, inner.throws), (1, 0, 2, 1));
+    assert_eq!(outer.total_ticks, outer.self_ticks + inner.total_ticks);
+    let told: Vec<_> = records.iter().map(|r| (r.kind, r.depth, r.method)).collect();
+    let expected = [
+        (Kind::Frame, 0, 1),
+        (Kind::Frame, 1, 2),
+        (Kind::Return, 1, 2),
+        (Kind::Frame, 1, 2),
+        (Kind::Throw, 1, 2),
+        (Kind::Return, 0, 1),
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn only_the_outermost_recursion_counts_in_total() {
+    let _turn = turn();
+    let reading = record_on_thread(u64::MAX, || {
+        for _ in 0..10 {
+            start(1, no_java);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+        for _ in 0..10 {
+            end(1);
+        }
+        totals(1)
+    });
+    assert_eq!(reading.calls, 10);
+    assert_eq!(reading.total_ticks, reading.self_ticks);
+    assert_eq!(reading.max_ticks, reading.total_ticks);
+}
+
+/// Method 9 is made a constructor's id, others are not.
+fn constructor() -> u32 {
+    methods::mark_constructor(9);
+    9
+}
+
+#[test]
+fn frames_that_were_left_behind_are_cleared_away() {
+    let _turn = turn();
+    let constructor = constructor();
+    record_on_thread(u64::MAX, || {
+        let dropped = || thread::current().expect("known").dropped_frames();
+        let depth = || thread::current().expect("known").stack.depth();
+        // An exception passes 2 and 3, which do not say so, and leaves 1.
+        for method in [1, 2, 3] {
+            start(method, no_java);
+        }
+        threw(1);
+        assert_eq!((counts(1), counts(2), counts(3), depth()), ((1, 1), (1, 1), (1, 1), 0));
+        // 1 returns over a constructor, which threw, and over 2, whose end was not seen.
+        for method in [1, constructor, 2] {
+            start(method, no_java);
+        }
+        end(1);
+        assert_eq!((counts(1), counts(constructor), counts(2)), ((2, 1), (1, 1), (1, 1)));
+        assert_eq!((dropped(), depth()), (1, 0));
+        // 1 catches what left a constructor, and goes on.
+        start(1, no_java);
+        start(constructor, no_java);
+        start(constructor, no_java);
+        caught(1);
+        assert_eq!((counts(constructor), depth()), ((3, 3), 1));
+        caught(1);
+        end(1);
+        assert_eq!((counts(1), depth(), dropped()), ((3, 1), 0, 1));
+        // Nothing of these is on the stack.
+        end(2);
+        threw(3);
+        caught(4);
+        assert_eq!((counts(2), counts(3), counts(4), depth()), ((1, 1), (1, 1), (0, 0), 0));
+    });
+}
+
+#[test]
+fn time_of_dropped_frames_is_not_counted_twice() {
+    let _turn = turn();
+    let (one, three) = record_on_thread(u64::MAX, || {
+        for method in [1, 2, 3] {
+            start(method, no_java);
+        }
+        std::thread::sleep(Duration::from_millis(2));
+        end(3);
+        end(1);
+        (totals(1), totals(3))
+    });
+    assert_eq!(one.total_ticks, one.self_ticks + three.total_ticks);
+}
+
+#[test]
+fn beyond_the_last_frame_calls_are_counted() {
+    let _turn = turn();
+    let (one, two, depth) = record_on_thread(u64::MAX, || {
+        for _ in 0..MAX_DEPTH {
+            start(1, no_java);
+        }
+        for _ in 0..1_000 {
+            start(2, no_java);
+        }
+        for round in 0..1_000 {
+            if round % 4 == 0 { threw(2) } else { end(2) }
+        }
+        for _ in 0..MAX_DEPTH {
+            end(1);
+        }
+        (counts(1), counts(2), thread::current().expect("known").stack.depth())
+    });
+    assert_eq!((one, two, depth), ((u64::from(MAX_DEPTH), 0), (1_000, 250), 0));
+}
+
+#[test]
+fn a_new_recording_begins_with_an_empty_stack() {
+    let _turn = turn();
+    set_threshold_ns(u64::MAX);
+    assert!(begin_recording() && !begin_recording());
+    std::thread::scope(|scope| {
+        let (go_on, wait) = mpsc::channel::<()>();
+        let (reached, at) = mpsc::channel();
+        scope.spawn(move || {
+            start(1, no_java);
+            start(1, no_java);
+            reached.send(()).expect("a receiver");
+            wait.recv().expect("a sender");
+            // Off: nothing is seen.
+            end(1);
+            start(2, no_java);
+            reached.send(()).expect("a receiver");
+            wait.recv().expect("a sender");
+            // On again: the calls in progress are not known any more.
+            end(2);
+            end(1);
+            start(1, no_java);
+            end(1);
+            assert_eq!((counts(1), counts(2)), ((1, 0), (0, 0)));
+            let total = totals(1);
+            assert_eq!(total.total_ticks, total.self_ticks, "no activation of before is left");
+        });
+        at.recv().expect("a sender");
+        assert!(end_recording() && !end_recording());
+        go_on.send(()).expect("a receiver");
+        at.recv().expect("a sender");
+        assert!(begin_recording());
+        go_on.send(()).expect("a receiver");
+    });
+    assert!(end_recording());
+}
