@@ -34,7 +34,7 @@ pub(crate) struct NewPc(pub u32);
 struct Slot(u32);
 
 impl Slot {
-    /// An instruction begins here, or the code ends here.
+    /// An instruction begins here.
     const START: u32 = 1 << 31;
     /// `Caught` is inserted in front of it.
     const HANDLER: u32 = 1 << 30;
@@ -207,7 +207,8 @@ impl OffsetMap {
             };
             pc = next;
         }
-        self.place(pc, 1, Slot::START | new, new);
+        // The end of the code: no instruction, but a range may end there.
+        self.place(pc, 1, new, new);
         self.length = new;
         Ok(())
     }
@@ -257,6 +258,11 @@ impl OffsetMap {
         }
     }
 
+    /// Where a range that ended in front of `pc` ends: an instruction, or the end of the code.
+    fn range_end(&self, code: &Bytecode<'_>, pc: Pc) -> Result<NewPc> {
+        if pc.index() == code.bytes.len() { Ok(NewPc(self.length)) } else { self.target(code, pc) }
+    }
+
     /// Where an entry of a debug table that begins or ends at `pc` does so now. The start of the
     /// code stays the start, entry probe included; an offset within an instruction is taken as it
     /// is, as the JVM does.
@@ -297,7 +303,7 @@ impl OffsetMap {
             return code.error(ErrorKind::BadCodeOffset, range.start);
         }
         let mut start = self.instruction(code, range.start)?;
-        let end = self.target(code, range.end)?;
+        let end = self.range_end(code, range.end)?;
         let first = self.edits.partition_point(|edit| edit.pc <= range.start);
         for edit in self.edits.get(first..).unwrap_or_default() {
             if edit.pc >= range.end {
@@ -331,7 +337,6 @@ impl OffsetMap {
             let here = NewPc(slot.value());
             let belongs = match part {
                 _ if slot.has(Slot::RETURN | Slot::INIT_CALL) => false,
-                _ if here.0 == self.length => false,
                 Part::BeforeInit => slot.has(Slot::BEFORE_INIT),
                 Part::Body => !is_constructor || slot.has(Slot::AFTER_INIT),
             };
@@ -343,6 +348,9 @@ impl OffsetMap {
                 }
                 _ => {}
             }
+        }
+        if let Some(start) = open {
+            visit(start..NewPc(self.length));
         }
     }
 }

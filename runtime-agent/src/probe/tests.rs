@@ -84,7 +84,11 @@ fn after_the_first_call_nothing_is_allocated() {
             for method in 1..2_000 {
                 start(method, no_java);
                 start(method + 1, no_java);
-                if round % 2 == 0 { end(method + 1) } else { threw(method + 1) }
+                if round % 2 == 0 {
+                    end(method + 1)
+                } else {
+                    threw(method + 1)
+                }
                 start(5_000, no_java);
                 caught(method);
                 end(method);

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Runs every test, with every Java runtime that is found or can be fetched. Arguments go to
+# `cargo test`, in place of --workspace.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/lib.sh
+
+ensure_rust
+ensure_jdk
+scripts/jdks.sh
+
+echo "Java runtimes:"
+count=0
+for home in "${JAVA_HOME:-}" /usr/lib/jvm/* target/jdks/*; do
+    [ -x "$home/bin/java" ] && [ ! -L "$home" ] && [ "$(java_major "$home")" -ge 11 ] || continue
+    printf '  %-4s %s\n' "$(java_major "$home")" "$home"
+    count=$((count + 1))
+done
+if [ "$count" -lt 2 ]; then
+    echo "WARNING: only $count Java runtime was found. The tests say little about other versions."
+fi
+
+cargo build --release --quiet --workspace --exclude test-classes
+[ $# -gt 0 ] || set -- --workspace
+cargo test "$@"
