@@ -364,7 +364,8 @@ fn an_open_call_is_told_once_and_only_while_it_is_open() {
     assert_eq!(json["open"][0]["callers"][0]["method"], "main");
     assert_eq!(json["methods"].as_array().unwrap().len(), 0);
     let text = logs.analyze(&["logs", "--top", "1"]).quiet();
-    assert!(text.contains("C.main > C.m\n    and 2 more\n"), "{text}");
+    assert!(text.contains("under C.main\n"), "{text}");
+    assert!(text.contains("     9.00 ms     9.00 ms  C.m()\n  and 2 more\n"), "{text}");
 }
 
 #[test]
@@ -376,8 +377,9 @@ fn a_long_path_shows_the_nearest_callers() {
     run.rows(T14, &methods).rows(T14, &stacks);
     run.rows(T14, &[CallRow { exit: Exit::Open, ..call(T14, 1, 20, 20, MS) }]);
     let text = logs.analyze(&["logs"]).quiet();
-    assert!(text.contains("\n      ... > C.m12 > C.m13 > "), "{text}");
-    assert!(text.ends_with(" > C.m19 > C.m20\n"), "{text}");
+    assert!(text.contains(" under ... > C.m12 > C.m13 > "), "{text}");
+    assert!(text.contains(" > C.m18 > C.m19\n"), "{text}");
+    assert!(text.ends_with("  p.C.m20()\n"), "{text}");
 }
 
 #[test]

@@ -212,39 +212,57 @@ fn cells(method: &MethodReport) -> [String; 10] {
     ]
 }
 
+/// The calls that one thread was in when its recording ended are listed together, callers first.
 fn open_calls(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
     if report.open.is_empty() && report.open_not_shown == 0 {
         return Ok(());
     }
-    writeln!(out, "\nCalls still open at the end, longest first; no figure above has them")?;
-    for (rank, call) in (1..).zip(&report.open) {
-        wrapped(out, &format!("{rank:>3} "), &" ".repeat(6), &labels.of(&call.method))?;
-        let indent = " ".repeat(6);
-        let run = report.read.runs.get(call.run).filter(|_| report.read.runs.len() > 1);
-        let run = run.map(|run| format!(" in {run}")).unwrap_or_default();
-        wrapped(out, &indent, &indent, &one_line(&format!("{}{run}", call.thread)))?;
-        let times = format!(
-            "started {}, running for {}, self {}",
-            utc_text(call.start_ns),
-            duration(call.running_ns),
-            duration(call.self_ns)
-        );
-        wrapped(out, &indent, &indent, &times)?;
-        if call.has_more_callers || !call.callers.is_empty() {
-            wrapped(out, &indent, &indent, &path(call))?;
-        }
+    writeln!(out, "\nCalls that were open when recording ended; no figure above has them\n")?;
+    writeln!(out, "     running        self")?;
+    let mut left: Vec<&OpenCall> = report.open.iter().collect();
+    while let Some(first) = left.first().copied() {
+        let (together, rest) = left.into_iter().partition(|call| is_same_stack(first, call));
+        left = rest;
+        open_stack(report, labels, first, together, out)?;
     }
     if report.open_not_shown > 0 {
-        writeln!(out, "    and {} more", separated(report.open_not_shown as u128))?;
+        writeln!(out, "  and {} more", separated(report.open_not_shown as u128))?;
     }
     Ok(())
 }
 
-/// The call path from the outermost caller that is known.
+/// Whether two calls were open in one thread at one moment; moments are rounded to nanoseconds.
+fn is_same_stack(a: &OpenCall, b: &OpenCall) -> bool {
+    let until = |call: &OpenCall| call.start_ns.saturating_add(call.running_ns);
+    (a.run, &a.thread) == (b.run, &b.thread) && until(a).abs_diff(until(b)) < 1_000
+}
+
+fn open_stack(
+    report: &Report,
+    labels: &Labels,
+    first: &OpenCall,
+    calls: Vec<&OpenCall>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let run = report.read.runs.get(first.run).filter(|_| report.read.runs.len() > 1);
+    let run = run.map(|run| format!(" in {run}")).unwrap_or_default();
+    let until = utc_text(first.start_ns.saturating_add(first.running_ns));
+    wrapped(out, "  ", "    ", &one_line(&format!("{}{run}, until {until}", first.thread)))?;
+    if first.has_more_callers || !first.callers.is_empty() {
+        wrapped(out, &" ".repeat(26), &" ".repeat(28), &format!("under {}", path(first)))?;
+    }
+    for call in calls {
+        let times = format!("{:>12}{:>12}  ", duration(call.running_ns), duration(call.self_ns));
+        wrapped(out, &times, &" ".repeat(28), &labels.of(&call.method))?;
+    }
+    Ok(())
+}
+
+/// The callers, from the outermost that is known.
 fn path(call: &OpenCall) -> String {
     let cut = call.has_more_callers.then(|| "...".to_owned());
     let callers = call.callers.iter().rev().map(brief);
-    let path: Vec<String> = cut.into_iter().chain(callers).chain([brief(&call.method)]).collect();
+    let path: Vec<String> = cut.into_iter().chain(callers).collect();
     path.join(" > ")
 }
 
