@@ -1,5 +1,5 @@
 //! Whatever the bytes are, the rewriter neither panics nor changes what it cannot read.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
 use rewriter::{ClassInfo, ErrorKind, MethodId, MethodInfo, Outcome, Rewriter, Selector};
 use ristretto_classfile::attributes::{
