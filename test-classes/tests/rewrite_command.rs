@@ -155,10 +155,11 @@ fn jar(file: &Path) {
     jar.finish().expect("a jar");
 }
 
-/// Names in order, and for each compression, compressed bytes and contents.
-fn entries(
-    bytes: Vec<u8>,
-) -> (Vec<String>, BTreeMap<String, (CompressionMethod, Vec<u8>, Vec<u8>)>) {
+/// Compression, compressed bytes and contents of an entry.
+type Entry = (CompressionMethod, Vec<u8>, Vec<u8>);
+
+/// Names in order, and the entries.
+fn entries(bytes: Vec<u8>) -> (Vec<String>, BTreeMap<String, Entry>) {
     let mut archive = ZipArchive::new(Cursor::new(bytes)).expect("a jar");
     let (mut names, mut found) = (Vec::new(), BTreeMap::new());
     for index in 0..archive.len() {
