@@ -29,7 +29,7 @@ done
 
 if [ ! -f target/jars/ecj.jar ]; then
     if ensure mvn maven; then
-        mvn --quiet --batch-mode -Dstyle.color=never dependency:copy -Dartifact=org.eclipse.jdt:ecj:3.33.0 \
+        mvn --quiet --batch-mode -Dstyle.color=never dependency:copy -Dartifact=org.eclipse.jdt:ecj:3.44.0 \
             -DoutputDirectory=target/jars -Dmdep.stripVersion=true ||
             say "Eclipse's compiler could not be fetched from Maven Central; going on without it"
     fi

@@ -37,13 +37,6 @@ impl Jdk {
         self.home.join("bin").join(name)
     }
 
-    /// Whether it has a module.
-    pub fn has_module(&self, name: &str) -> bool {
-        let release = fs::read_to_string(self.home.join("release")).unwrap_or_default();
-        let modules = release.lines().find_map(|l| l.strip_prefix("MODULES=\"")?.strip_suffix('"'));
-        modules.is_some_and(|modules| modules.split(' ').any(|module| module == name))
-    }
-
     /// Whether it has a compiler.
     pub fn has_compiler(&self) -> bool {
         self.command("javac").exists()

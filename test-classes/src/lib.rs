@@ -4,13 +4,15 @@
 //! for lack of a JDK, say, panics with what is missing: none is ever passed over.
 
 mod artifacts;
+mod check;
 mod classes;
 mod jdk;
 mod profile;
 mod run;
 
 pub use artifacts::{Artifacts, artifacts, project};
-pub use classes::{classes, compile};
+pub use check::{Check, Checked, Compared, Pair, check, compare};
+pub use classes::{classes, compile, ecj, newest_classes};
 pub use jdk::{Jdk, compiler, jdks};
 pub use profile::{Counts, MethodName, Profile, Record, truth};
 pub use run::{Finished, Java, Running, free_port, wait_until};

@@ -1,0 +1,186 @@
+//! Rewrites many classes, all methods of them, and has the JDK's own class-file library check the
+//! result: see `java/newest/CheckClasses.java`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufWriter, Write};
+
+use rewriter::{ClassInfo, MethodId, MethodInfo, Mutf8, Outcome, Rewriter, Selector, Skip};
+
+use crate::classes::newest_classes;
+use crate::run::Java;
+
+/// A class to be checked, or one that others refer to.
+#[derive(Debug)]
+pub struct Check<'a> {
+    /// The class file.
+    pub bytes: &'a [u8],
+    /// Whether it is to be checked.
+    pub is_checked: bool,
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Checked {
+    /// Classes that got probes and were checked.
+    pub classes: u64,
+    /// Their methods with probes.
+    pub methods: u64,
+    /// Verifier errors that the originals have in the same methods.
+    pub known: u64,
+    /// What is wrong, a line each. There should be none.
+    pub wrong: Vec<String>,
+    /// Methods that could not get probes, by reason.
+    pub skipped: BTreeMap<Skip, Vec<String>>,
+    /// Classes that could not be read, with why.
+    pub unreadable: Vec<String>,
+    /// The rewritten classes, in order; `None` for those without probes.
+    pub rewritten: Vec<Option<Vec<u8>>>,
+}
+
+/// Selects all methods, ids in a row; those with large ids too, which take another instruction.
+struct All<'c> {
+    last: u32,
+    skipped: &'c mut BTreeMap<Skip, Vec<String>>,
+}
+
+impl Selector for All<'_> {
+    fn id(&mut self, _: &ClassInfo<'_>, _: &MethodInfo<'_>) -> Option<MethodId> {
+        self.last += 1;
+        MethodId::new(self.last)
+    }
+
+    fn skipped(
+        &mut self,
+        class: &ClassInfo<'_>,
+        name: Mutf8<'_>,
+        descriptor: Mutf8<'_>,
+        why: Skip,
+    ) {
+        self.skipped.entry(why).or_default().push(format!("{}.{name}{descriptor}", class.name));
+    }
+}
+
+/// Selects nothing, and sees to it that nothing is said to have changed.
+struct Nothing;
+
+impl Selector for Nothing {
+    fn selects(&mut self, _: &ClassInfo<'_>, _: &MethodInfo<'_>) -> bool {
+        false
+    }
+
+    fn id(&mut self, _: &ClassInfo<'_>, _: &MethodInfo<'_>) -> Option<MethodId> {
+        panic!("an id for a method that was not selected")
+    }
+}
+
+/// Rewrites and checks classes.
+///
+/// # Panics
+/// If there is no runtime that can check them.
+pub fn check(classes: &[Check<'_>]) -> Checked {
+    let mut checked = Checked::default();
+    let mut rewriter = Rewriter::new();
+    let mut last = 0;
+    for class in classes {
+        let mut all = All { last, skipped: &mut checked.skipped };
+        let rewritten = match rewriter.rewrite(class.bytes, &mut all) {
+            Ok(Outcome::Rewritten(rewritten)) => Some(rewritten.bytes),
+            Ok(Outcome::Unchanged) => None,
+            Err(error) => {
+                checked.unreadable.push(error.to_string());
+                None
+            }
+        };
+        last = all.last;
+        if let Some(bytes) = rewritten.as_ref().filter(|_| class.is_checked) {
+            let again = rewriter.rewrite(class.bytes, &mut Nothing);
+            assert_eq!(again, Ok(Outcome::Unchanged), "nothing selected");
+            read_by_another_reader(class.bytes, bytes, &mut checked.wrong);
+        }
+        checked.rewritten.push(rewritten);
+    }
+    let pairs = classes.iter().zip(&checked.rewritten).map(|(class, rewritten)| Pair {
+        original: class.bytes,
+        rewritten: rewritten.as_deref().unwrap_or_default(),
+        is_checked: class.is_checked,
+    });
+    let Compared { classes, methods, known, wrong } = compare(pairs);
+    checked.wrong.extend(wrong.into_iter().map(|(_, line)| line));
+    Checked { classes, methods, known, ..checked }
+}
+
+/// cafebabe reads what it reads of the original.
+fn read_by_another_reader(before: &[u8], after: &[u8], wrong: &mut Vec<String>) {
+    let mut options = cafebabe::ParseOptions::default();
+    options.parse_bytecode(true);
+    if let (Ok(before), Err(error)) = (
+        cafebabe::parse_class_with_options(before, &options),
+        cafebabe::parse_class_with_options(after, &options),
+    ) {
+        wrong.push(format!("{}: cafebabe: {error}", before.this_class));
+    }
+}
+
+/// A class and what was made of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Pair<'a> {
+    /// The class as it was.
+    pub original: &'a [u8],
+    /// The class with probes; empty if it has none.
+    pub rewritten: &'a [u8],
+    /// Whether the two are to be compared.
+    pub is_checked: bool,
+}
+
+/// What the JDK's library says of pairs.
+#[derive(Debug, Default)]
+pub struct Compared {
+    /// Pairs that were compared.
+    pub classes: u64,
+    /// Their methods with probes.
+    pub methods: u64,
+    /// Verifier errors that the originals have in the same methods.
+    pub known: u64,
+    /// What is wrong: the number of the pair, and a line.
+    pub wrong: Vec<(usize, String)>,
+}
+
+/// Has the JDK's class-file library compare and verify classes.
+///
+/// # Panics
+/// If there is no runtime that has it.
+pub fn compare<'a>(pairs: impl IntoIterator<Item = Pair<'a>>) -> Compared {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("classes");
+    let mut out = BufWriter::new(fs::File::create(&file).expect("a file"));
+    for pair in pairs {
+        out.write_all(&[u8::from(pair.is_checked)]).expect("a file");
+        for bytes in [pair.original, pair.rewritten] {
+            let length = u32::try_from(bytes.len()).expect("a class");
+            out.write_all(&length.to_be_bytes()).expect("a file");
+            out.write_all(bytes).expect("a file");
+        }
+    }
+    out.into_inner().expect("a file");
+    let (jdk, classes) = newest_classes();
+    let finished =
+        Java::new(jdk).arg("-Xmx4g").main(classes, "newest.CheckClasses").arg(file).run();
+    finished.expect_quiet_success("CheckClasses");
+    let mut compared = Compared::default();
+    for line in finished.stdout.lines() {
+        let number = || line.rsplit(' ').next().and_then(|n| n.parse().ok()).expect("a number");
+        let (word, rest) = line.split_once(' ').expect("two words");
+        match word {
+            "classes" => compared.classes = number(),
+            "methods" => compared.methods = number(),
+            "known" => compared.known = number(),
+            "wrong" => {}
+            _ => {
+                let pair = word.strip_prefix('#').and_then(|n| n.parse().ok());
+                compared.wrong.push((pair.expect("a number"), rest.to_owned()));
+            }
+        }
+    }
+    compared
+}
