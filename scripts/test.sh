@@ -8,6 +8,7 @@ cd "$(dirname "$0")/.."
 ensure_rust
 ensure_jdk
 scripts/jdks.sh
+scripts/libraries.sh
 
 echo "Java runtimes:"
 count=0

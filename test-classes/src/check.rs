@@ -34,7 +34,7 @@ pub struct Checked {
     pub skipped: BTreeMap<Skip, Vec<String>>,
     /// Classes that could not be read, with why.
     pub unreadable: Vec<String>,
-    /// The rewritten classes, in order; `None` for those without probes.
+    /// The rewritten classes, in order; `None` for those without probes and those not checked.
     pub rewritten: Vec<Option<Vec<u8>>>,
 }
 
@@ -83,6 +83,10 @@ pub fn check(classes: &[Check<'_>]) -> Checked {
     let mut rewriter = Rewriter::new();
     let mut last = 0;
     for class in classes {
+        if !class.is_checked {
+            checked.rewritten.push(None);
+            continue;
+        }
         let mut all = All { last, skipped: &mut checked.skipped };
         let rewritten = match rewriter.rewrite(class.bytes, &mut all) {
             Ok(Outcome::Rewritten(rewritten)) => Some(rewritten.bytes),
@@ -93,7 +97,7 @@ pub fn check(classes: &[Check<'_>]) -> Checked {
             }
         };
         last = all.last;
-        if let Some(bytes) = rewritten.as_ref().filter(|_| class.is_checked) {
+        if let Some(bytes) = &rewritten {
             let again = rewriter.rewrite(class.bytes, &mut Nothing);
             assert_eq!(again, Ok(Outcome::Unchanged), "nothing selected");
             read_by_another_reader(class.bytes, bytes, &mut checked.wrong);

@@ -7,6 +7,7 @@ mod artifacts;
 mod check;
 mod classes;
 mod jdk;
+mod libraries;
 mod profile;
 mod run;
 
@@ -14,5 +15,6 @@ pub use artifacts::{Artifacts, artifacts, project};
 pub use check::{Check, Checked, Compared, Pair, check, compare};
 pub use classes::{classes, compile, ecj, newest_classes};
 pub use jdk::{Jdk, compiler, jdks};
+pub use libraries::{LibraryClass, classes_of, libraries, library};
 pub use profile::{Counts, MethodName, Profile, Record, truth};
 pub use run::{Finished, Java, Running, free_port, wait_until};

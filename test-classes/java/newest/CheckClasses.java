@@ -39,8 +39,7 @@ public final class CheckClasses {
 
     public static void main(String[] args) throws IOException {
         List<Pair> pairs = read(Path.of(args[0]));
-        ClassFile verifyRewritten = verifier(pairs, true);
-        ClassFile verifyOriginal = verifier(pairs, false);
+        ClassFile verifier = verifier(pairs);
         AtomicLong classes = new AtomicLong();
         AtomicLong methods = new AtomicLong();
         AtomicLong known = new AtomicLong();
@@ -53,11 +52,11 @@ public final class CheckClasses {
             List<String> found = new ArrayList<>();
             try {
                 methods.addAndGet(compare(pair, found));
-                List<VerifyError> errors = verifyRewritten.verify(pair.rewritten);
+                List<VerifyError> errors = verifier.verify(pair.rewritten);
                 if (!errors.isEmpty()) {
                     // By method: one that fails in the original may fail in other words afterwards.
                     Set<String> before = new HashSet<>();
-                    verifyOriginal.verify(pair.original).forEach(e -> before.add(method(e)));
+                    verifier.verify(pair.original).forEach(e -> before.add(method(e)));
                     for (VerifyError error : errors) {
                         if (before.contains(method(error))) {
                             known.incrementAndGet();
@@ -99,10 +98,10 @@ public final class CheckClasses {
     }
 
     /** Finds types among the classes of the file first, then in this JVM. */
-    private static ClassFile verifier(List<Pair> pairs, boolean ofRewritten) {
+    private static ClassFile verifier(List<Pair> pairs) {
         Map<String, byte[]> byName = new ConcurrentHashMap<>();
         pairs.parallelStream().forEach(pair -> {
-            byte[] bytes = ofRewritten && pair.rewritten.length > 0 ? pair.rewritten : pair.original;
+            byte[] bytes = pair.rewritten.length > 0 ? pair.rewritten : pair.original;
             try {
                 ClassModel model = ClassFile.of().parse(bytes);
                 byName.putIfAbsent(model.thisClass().asSymbol().descriptorString(), bytes);

@@ -19,6 +19,7 @@ import java.lang.classfile.attribute.StackMapFrameInfo.VerificationTypeInfo;
 import java.lang.classfile.attribute.UnknownAttribute;
 import java.lang.classfile.instruction.BranchInstruction;
 import java.lang.classfile.instruction.ConstantInstruction;
+import java.lang.classfile.instruction.DiscontinuedInstruction;
 import java.lang.classfile.instruction.ExceptionCatch;
 import java.lang.classfile.instruction.InvokeInstruction;
 import java.lang.classfile.instruction.LookupSwitchInstruction;
@@ -204,6 +205,8 @@ final class CompareCode {
             Instruction same = now.get(n).instruction;
             switch (place.instruction) {
                 case BranchInstruction b -> target(b.target(), ((BranchInstruction) same).target(), "branch");
+                case DiscontinuedInstruction.JsrInstruction j ->
+                    target(j.target(), ((DiscontinuedInstruction.JsrInstruction) same).target(), "jsr");
                 case TableSwitchInstruction s -> {
                     TableSwitchInstruction t = (TableSwitchInstruction) same;
                     check(s.lowValue() == t.lowValue() && s.highValue() == t.highValue(), "tableswitch");

@@ -1,0 +1,146 @@
+//! Every class of real libraries, from javac, Eclipse's compiler, Kotlin, Scala, Groovy, Clojure,
+//! AspectJ, ProGuard and compilers of twenty years ago, all methods instrumented.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use test_classes::{
+    Check, Java, Jdk, LibraryClass, check, classes, classes_of, jdks, libraries, library,
+};
+
+/// Checks classes, and asserts that nothing is wrong with them; prints what was done.
+fn assert_all_well(what: &str, own: &[LibraryClass], others: &[LibraryClass]) {
+    let mut seen = HashSet::new();
+    let checked: Vec<Check<'_>> = own
+        .iter()
+        .map(|class| (class, true))
+        .chain(others.iter().map(|class| (class, false)))
+        .filter(|(class, _)| seen.insert(&class.entry))
+        .map(|(class, is_checked)| Check { bytes: &class.bytes, is_checked })
+        .collect();
+    let checked = check(&checked);
+    println!(
+        "{what}: {} classes checked with {} methods; {} errors of the originals; skipped: {:?}",
+        checked.classes,
+        checked.methods,
+        checked.known,
+        checked.skipped.iter().map(|(why, names)| (why.text(), names.len())).collect::<Vec<_>>(),
+    );
+    assert!(checked.wrong.is_empty(), "{what}:\n{}", checked.wrong.join("\n"));
+    assert_eq!(checked.unreadable, [""; 0], "{what}");
+    // Nothing is skipped silently: what cannot have probes is named here.
+    let accidents: Vec<_> = checked.skipped.iter().filter(|(why, _)| !why.is_by_design()).collect();
+    assert!(accidents.is_empty(), "{what}: {accidents:?}");
+}
+
+#[test]
+fn no_class_of_the_libraries_is_broken() {
+    let all: Vec<LibraryClass> = libraries().iter().flat_map(|jar| classes_of(jar)).collect();
+    let mut versions = BTreeMap::<u16, usize>::new();
+    for class in &all {
+        *versions.entry(class.major_version()).or_default() += 1;
+    }
+    println!("class file versions: {versions:?}");
+    assert!(versions.keys().any(|v| *v < 49) && versions.keys().any(|v| *v >= 61));
+    assert_all_well("libraries", &all, &[]);
+}
+
+/// ProGuard merges, inlines, renames and overloads what no compiler would.
+#[test]
+fn no_class_of_an_optimized_and_obfuscated_library_is_broken() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let output = folder.path().join("obfuscated.jar");
+    let input = ["commons-lang3", "commons-collections", "gson", "antlr-2"].map(library);
+    let mut command = Command::new(newest_with_jmods().command("java"));
+    command.arg("-cp").arg(class_path(&libraries())).arg("proguard.ProGuard");
+    for jar in &input {
+        command.arg("-injars").arg(format!("{}(!META-INF/**)", jar.display()));
+    }
+    let result = command
+        .arg("-outjars")
+        .arg(&output)
+        .arg("-libraryjars")
+        .arg(format!(
+            "{}/jmods/java.base.jmod(!**.jar;!module-info.class)",
+            newest_with_jmods().home.display()
+        ))
+        .args(["-dontwarn", "-dontnote", "-ignorewarnings", "-forceprocessing"])
+        .args(["-optimizationpasses", "3", "-allowaccessmodification", "-overloadaggressively"])
+        .args(["-mergeinterfacesaggressively", "-repackageclasses", "x"])
+        .args(["-keep,allowobfuscation,allowoptimization", "class ** { public *; }"])
+        .output()
+        .expect("ProGuard runs");
+    let said = String::from_utf8_lossy(&result.stdout).into_owned()
+        + &String::from_utf8_lossy(&result.stderr);
+    assert!(result.status.success(), "{said}");
+    let own = classes_of(&output);
+    assert!(own.len() > 500, "{} classes; {said}", own.len());
+    let others: Vec<LibraryClass> = libraries().iter().flat_map(|jar| classes_of(jar)).collect();
+    assert_all_well("obfuscated", &own, &others);
+}
+
+/// A JDK whose classes ProGuard can read.
+fn newest_with_jmods() -> &'static Jdk {
+    let jdk = jdks().iter().find(|jdk| jdk.home.join("jmods/java.base.jmod").exists());
+    jdk.expect("a JDK with jmods is needed; scripts/test.sh installs one")
+}
+
+fn class_path(jars: &[PathBuf]) -> String {
+    let jars: Vec<String> = jars.iter().map(|jar| jar.display().to_string()).collect();
+    jars.join(":")
+}
+
+/// Links classes in a JVM, with the agent or without: which ones it refuses, and how many it links.
+fn link(jdk: &Jdk, names: &Path, jars: &[PathBuf], agent: Option<&str>) -> (BTreeSet<String>, u64) {
+    let java = Java::new(jdk);
+    let java = match agent {
+        Some(options) => java.agent(options),
+        None => java,
+    };
+    let finished = java.main(classes(), "tools.LinkClasses").arg(names).args(jars).run();
+    finished.expect_quiet_success(jdk);
+    let mut refused = BTreeSet::new();
+    let mut linked = 0;
+    for line in finished.stdout.lines() {
+        match line.strip_prefix("linked ") {
+            Some(number) => linked = number.parse().expect("a number"),
+            None => {
+                refused.insert(line.to_owned());
+            }
+        }
+    }
+    (refused, linked)
+}
+
+/// The verifier of java.lang.classfile knows only classes with frames; older ones, and all others
+/// for good measure, are linked by HotSpot.
+#[test]
+fn hotspot_links_every_class_that_it_links_without_probes() {
+    let jars = libraries();
+    let mut names: Vec<(u16, String)> = jars
+        .iter()
+        .flat_map(|jar| classes_of(jar))
+        .filter_map(|class| Some((class.major_version(), class.name()?)))
+        .collect();
+    names.sort();
+    names.dedup();
+    let old = names.iter().filter(|(version, _)| *version < 50).count();
+    assert!(old > 2_000, "only {old} classes without frames");
+    for jdk in [jdks().first(), jdks().last()].into_iter().flatten() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let list = folder.path().join("names");
+        // All of them on the newest, only the old ones on the oldest.
+        let is_newest = Some(jdk) == jdks().last();
+        let selected: Vec<&str> =
+            names.iter().filter(|(v, _)| is_newest || *v < 50).map(|(_, name)| &**name).collect();
+        fs::write(&list, selected.join("\n")).expect("a file");
+        let (plain, linked) = link(jdk, &list, &jars, None);
+        let options = format!("logs={},port=off", folder.path().join("logs").display());
+        let (profiled, linked_with_probes) = link(jdk, &list, &jars, Some(&options));
+        println!("{jdk}: {linked} of {} classes linked, {} refused", selected.len(), plain.len());
+        assert_eq!(plain, profiled, "{jdk}");
+        assert_eq!(linked, linked_with_probes, "{jdk}");
+    }
+}
