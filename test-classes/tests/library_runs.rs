@@ -117,7 +117,7 @@ fn h2_runs_a_script() {
                 .arg(&script)
         });
         assert!(
-            finished.stdout.contains("Bern") && finished.stdout.lines().count() > 500,
+            finished.stdout.contains("Bern") && finished.stdout.lines().count() > 450,
             "{}",
             finished.stdout
         );
