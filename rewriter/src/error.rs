@@ -113,11 +113,13 @@ pub enum Skip {
     ConstructorCallUnclear,
     /// The operand stack or the exception table has no room.
     LimitReached,
+    /// The class file is of a version before 45.3 (Java 1.0.2), whose code has another form.
+    OldCodeFormat,
 }
 
 impl Skip {
     /// All reasons, in the order of reports.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::ClassInitializer,
         Self::NoCode,
         Self::CodeTooLarge,
@@ -125,6 +127,7 @@ impl Skip {
         Self::ConstantPoolFull,
         Self::ConstructorCallUnclear,
         Self::LimitReached,
+        Self::OldCodeFormat,
     ];
 
     /// The reason in a few words.
@@ -138,6 +141,7 @@ impl Skip {
             Self::ConstantPoolFull => "constant pool is full",
             Self::ConstructorCallUnclear => "super(...) call cannot be told for certain",
             Self::LimitReached => "stack or exception table has no room",
+            Self::OldCodeFormat => "class file from before Java 1.0.2",
         }
     }
 

@@ -71,15 +71,18 @@ pub fn class_name(class: &[u8]) -> Result<Mutf8<'_>> {
     pool.class_name(CpIndex(cursor.u2()?))
 }
 
-/// Reads magic and version: a cursor behind them, and the major version.
-fn start(class: &[u8]) -> Result<(Cursor<'_>, u16)> {
+/// The first version whose Code attribute has the form that it has today.
+const FIRST_WITH_LONG_CODE: (u16, u16) = (45, 3);
+
+/// Reads magic and version: a cursor behind them, and the version, major first.
+fn start(class: &[u8]) -> Result<(Cursor<'_>, (u16, u16))> {
     let mut cursor = Cursor::new(class, 0);
     if cursor.u4() != Ok(MAGIC) {
         return Err(Error::new(ErrorKind::NotAClassFile, 0));
     }
-    let _minor_version = cursor.u2()?;
+    let minor_version = cursor.u2()?;
     let major_version = cursor.u2()?;
-    Ok((cursor, major_version))
+    Ok((cursor, (major_version, minor_version)))
 }
 
 /// A method as it stands in the class file.
@@ -87,7 +90,16 @@ struct RawMethod<'a> {
     access_flags: u16,
     name: Mutf8<'a>,
     descriptor: Mutf8<'a>,
-    code: Option<CodeAttribute<'a>>,
+    code: Code<'a>,
+}
+
+/// The code of a method.
+enum Code<'a> {
+    /// There is none.
+    None,
+    /// It is of a version that is not rewritten.
+    Old,
+    Attribute(CodeAttribute<'a>),
 }
 
 impl Rewriter {
@@ -107,7 +119,7 @@ impl Rewriter {
         codes.clear();
         patches.clear();
 
-        let (mut cursor, major_version) = start(class)?;
+        let (mut cursor, version) = start(class)?;
         let pool = ConstantPool::read(class, &mut cursor, offsets)?;
         let pool_end = cursor.offset();
         let access_flags = cursor.u2()?;
@@ -120,7 +132,7 @@ impl Rewriter {
         skip_members(&mut cursor)?;
         let source_file = read_source_file(&mut cursor, &pool)?;
 
-        let info = ClassInfo { name, major_version, access_flags, source_file };
+        let info = ClassInfo { name, major_version: version.0, access_flags, source_file };
         appended.start(pool.count());
         let mut work = ClassWork {
             info,
@@ -135,14 +147,14 @@ impl Rewriter {
             codes,
         };
         for _ in 0..methods.u2()? {
-            let method = RawMethod::read(&mut methods, &work.pool)?;
+            let method = RawMethod::read(&mut methods, &work.pool, version)?;
             let in_method = |mut error: Error| {
                 error.method.get_or_insert(format!("{}{}", method.name, method.descriptor).into());
                 error
             };
             let start = work.codes.len();
             if work.method(&method, selector).map_err(in_method)?
-                && let Some(code) = &method.code
+                && let Code::Attribute(code) = &method.code
             {
                 patches.push(Patch { old: code.start..code.end, new: start..work.codes.len() });
             }
@@ -212,18 +224,27 @@ fn read_source_file<'a>(
 }
 
 impl<'a> RawMethod<'a> {
-    fn read(cursor: &mut Cursor<'a>, pool: &ConstantPool<'a, '_>) -> Result<Self> {
+    fn read(
+        cursor: &mut Cursor<'a>,
+        pool: &ConstantPool<'a, '_>,
+        version: (u16, u16),
+    ) -> Result<Self> {
         let access_flags = cursor.u2()?;
         let name = pool.utf8(CpIndex(cursor.u2()?))?;
         let descriptor = pool.utf8(CpIndex(cursor.u2()?))?;
-        let mut code = None;
+        let mut code = Code::None;
         for _ in 0..cursor.u2()? {
             let name_index = cursor.u2()?;
             if pool.utf8(CpIndex(name_index))? == *"Code" {
-                if code.is_some() {
+                if !matches!(code, Code::None) {
                     return cursor.error(ErrorKind::DuplicateCode);
                 }
-                code = Some(CodeAttribute::read(name_index, cursor)?);
+                code = if version < FIRST_WITH_LONG_CODE {
+                    cursor.attribute()?;
+                    Code::Old
+                } else {
+                    Code::Attribute(CodeAttribute::read(name_index, cursor)?)
+                };
             } else {
                 cursor.attribute()?;
             }
@@ -250,9 +271,10 @@ impl ClassWork<'_, '_> {
     /// Appends the new Code attribute of a method to `codes`. `false` if it stays as it is.
     fn method(&mut self, method: &RawMethod<'_>, selector: &mut dyn Selector) -> Result<bool> {
         let skip = match &method.code {
-            None => Skip::NoCode,
-            Some(_) if method.name == *"<clinit>" => Skip::ClassInitializer,
-            Some(code) => {
+            Code::None => Skip::NoCode,
+            Code::Old => Skip::OldCodeFormat,
+            Code::Attribute(_) if method.name == *"<clinit>" => Skip::ClassInitializer,
+            Code::Attribute(code) => {
                 let line = first_line(code, &self.pool)?;
                 let info = MethodInfo::new(
                     method.name,

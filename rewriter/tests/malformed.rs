@@ -1,7 +1,9 @@
 //! Whatever the bytes are, the rewriter neither panics nor changes what it cannot read.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
-use rewriter::{ClassInfo, ErrorKind, MethodId, MethodInfo, Outcome, Rewriter, Selector};
+use rewriter::{
+    ClassInfo, ErrorKind, MethodId, MethodInfo, Mutf8, Outcome, Rewriter, Selector, Skip,
+};
 use ristretto_classfile::attributes::{
     Attribute, ExceptionTableEntry, Instruction, LineNumber, StackFrame, TableSwitch,
     VerificationType,
@@ -147,6 +149,27 @@ struct Nothing;
 impl Selector for Nothing {
     fn id(&mut self, _: &ClassInfo<'_>, _: &MethodInfo<'_>) -> Option<MethodId> {
         None
+    }
+}
+
+#[test]
+fn code_from_before_version_45_3_is_left_alone() {
+    struct Skips(Vec<rewriter::Skip>);
+    impl Selector for Skips {
+        fn id(&mut self, _: &ClassInfo<'_>, _: &MethodInfo<'_>) -> Option<MethodId> {
+            MethodId::new(1)
+        }
+        fn skipped(&mut self, _: &ClassInfo<'_>, _: Mutf8<'_>, _: Mutf8<'_>, why: Skip) {
+            self.0.push(why);
+        }
+    }
+    for (version, expected) in [([0, 0, 0, 45], Some(Skip::OldCodeFormat)), ([0, 3, 0, 45], None)] {
+        let mut class = class();
+        class[4..8].copy_from_slice(&version);
+        let mut skips = Skips(vec![]);
+        let outcome = Rewriter::new().rewrite(&class, &mut skips).unwrap();
+        assert_eq!(skips.0.first().copied(), expected, "{version:?}");
+        assert_eq!(outcome == Outcome::Unchanged, expected.is_some(), "{version:?}");
     }
 }
 
