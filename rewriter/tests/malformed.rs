@@ -154,7 +154,7 @@ impl Selector for Nothing {
 
 #[test]
 fn code_from_before_version_45_3_is_left_alone() {
-    struct Skips(Vec<rewriter::Skip>);
+    struct Skips(Vec<Skip>);
     impl Selector for Skips {
         fn id(&mut self, _: &ClassInfo<'_>, _: &MethodInfo<'_>) -> Option<MethodId> {
             MethodId::new(1)
