@@ -166,7 +166,7 @@ fn type_annotations_on_every_target_in_code() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (by_javac, by_ecj) = (folder.path().join("javac"), folder.path().join("ecj"));
     fs::create_dir(&by_javac).expect("a folder");
-    compile(compiler(), &["--release", "11"], &[source.clone()], &by_javac);
+    compile(compiler(), &["--release", "11"], std::slice::from_ref(&source), &by_javac);
     let (jdk, _) = newest_classes();
     let finished = Java::new(jdk)
         .arg("-jar")
