@@ -47,14 +47,10 @@ impl<'a> Bytecode<'a> {
             return self.error(ErrorKind::UnknownOpcode, pc);
         };
         let length = match op.operand {
-            Operand::None => 1,
-            Operand::U1 | Operand::Cp1 | Operand::Local => 2,
-            Operand::U2 | Operand::Cp2 | Operand::Iinc | Operand::Branch2 => 3,
-            Operand::Cp2Dims => 4,
-            Operand::Cp2Pad2 | Operand::Branch4 => 5,
             Operand::TableSwitch => self.table_switch_length(pc)?,
             Operand::LookupSwitch => self.lookup_switch_length(pc)?,
             Operand::Wide => return self.wide(pc, rest).map(Some),
+            other => opcode::fixed_length(other),
         };
         let Some(bytes) = rest.get(..length) else {
             return self.error(ErrorKind::TruncatedInstruction, pc);

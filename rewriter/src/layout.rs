@@ -15,7 +15,7 @@
 use crate::constant_pool::ConstantPool;
 use crate::error::ErrorKind;
 use crate::instruction::{Bytecode, Instruction, Pc};
-use crate::opcode::{ENDS, JSR, JSR_W, Operand, RETURN, RUNS_JAVA};
+use crate::opcode::{self, ENDS, JSR, JSR_W, Operand, RETURN};
 use crate::reader::Result;
 use crate::stack_effect::EffectCache;
 
@@ -78,6 +78,32 @@ pub(crate) enum EditKind {
     Return,
     /// Branch to elsewhere.
     Branch,
+}
+
+/// Depth of the operand stack, if it is known.
+#[derive(Clone, Copy, Debug)]
+struct Depth(i64);
+
+impl Depth {
+    const UNKNOWN: Self = Self(i64::MIN / 2);
+
+    const fn known(depth: u32) -> Self {
+        Self(depth as i64)
+    }
+
+    /// An unknown depth stays far below zero, however much it grows. So does a known one that code
+    /// which was never verified takes below zero.
+    fn get(self) -> Option<u32> {
+        u32::try_from(self.0).ok()
+    }
+
+    fn grow(&mut self, by: i8) {
+        self.0 += i64::from(by);
+    }
+
+    fn pop_and_push(&mut self, pop: u16, push: u16) {
+        self.0 += i64::from(push) - i64::from(pop);
+    }
 }
 
 /// An instruction that is changed or gets something in front of it.
@@ -166,65 +192,75 @@ impl OffsetMap {
         has_frames: bool,
     ) -> Result<()> {
         let mut new = PROBE_LENGTH;
-        let mut depth = Some(0u32);
+        let mut depth = Depth::known(0);
         let mut pc = Pc(0);
-        while let Some((instruction, next)) = code.instruction(pc)? {
-            let slot = self.slots.get(pc.index()).copied().unwrap_or_default();
-            depth = slot.value().checked_sub(1).or(depth);
-            let mut flags = (slot.0 & !Slot::VALUE) | Slot::START;
-            let target = new;
-            if slot.has(Slot::HANDLER) {
-                self.edits.push(Edit { pc, kind: EditKind::Handler });
-                new += PROBE_LENGTH;
+        while let Some(opcode) = code.bytes.get(pc.index()) {
+            let Some(slot) = self.slots.get_mut(pc.index()) else { break };
+            if let Some(known) = slot.value().checked_sub(1) {
+                depth = Depth::known(known);
             }
-            if instruction.op.is(RETURN) {
-                self.edits.push(Edit { pc, kind: EditKind::Return });
-                flags |= Slot::RETURN;
-                new += PROBE_LENGTH;
-                self.return_depth = self.return_depth.zip(depth).map(|(a, b)| a.max(b));
-            }
-            let length = next.0 - pc.0;
-            self.place(pc, length, flags | target, new);
-
-            if let Some(before) = depth {
+            let brief = opcode::brief(*opcode);
+            let is_handler = slot.has(Slot::HANDLER);
+            slot.0 = (slot.0 & !Slot::VALUE) | Slot::START | new;
+            if brief.is_plain && !is_handler {
+                depth.grow(brief.growth);
+                new += u32::from(brief.length);
+                pc.0 += u32::from(brief.length);
+            } else {
+                let Some((instruction, next)) = code.instruction(pc)? else { break };
+                self.scan_other(&instruction, next, &mut new, &mut depth);
                 let effect = effects.of(pool, &instruction)?;
-                let after = before.saturating_sub(u32::from(effect.pop)) + u32::from(effect.push);
-                depth = (!instruction.op.is(ENDS)).then_some(after);
-                if !has_frames {
-                    self.hand_depth_on(&instruction, after);
+                depth.pop_and_push(effect.pop, effect.push);
+                if !has_frames && let Some(depth) = depth.get() {
+                    self.hand_depth_on(&instruction, depth);
                 }
+                if instruction.op.is(ENDS) {
+                    depth = Depth::UNKNOWN;
+                }
+                pc = next;
             }
-            new += match instruction.op.operand {
-                Operand::Branch2 | Operand::Branch4 => {
-                    self.edits.push(Edit { pc, kind: EditKind::Branch });
-                    length
-                }
-                Operand::TableSwitch | Operand::LookupSwitch => {
-                    self.edits.push(Edit { pc, kind: EditKind::Branch });
-                    length - (3 - (pc.0 & 3)) + (3 - (new & 3))
-                }
-                _ => length,
-            };
-            pc = next;
         }
-        // The end of the code: no instruction, but a range may end there.
-        self.place(pc, 1, new, new);
+        if pc.index() != code.bytes.len() {
+            return code.error(ErrorKind::TruncatedInstruction, pc);
+        }
         self.length = new;
         Ok(())
     }
 
-    /// Fills the slots of an instruction. Bytes within it keep their distance from its start, for
-    /// debug tables that point there.
-    fn place(&mut self, pc: Pc, length: u32, first: u32, instruction: u32) {
-        let range = pc.index()..pc.index() + length as usize;
-        let Some((start, within)) = self.slots.get_mut(range).and_then(<[_]>::split_first_mut)
-        else {
-            return;
-        };
-        start.0 = first;
-        for (slot, new) in within.iter_mut().zip(instruction + 1..) {
-            slot.0 = new & Slot::VALUE;
+    /// Gives a place to an instruction that is changed, or gets something in front of it, or takes
+    /// more than a look at a table. Its slot holds `new` already.
+    fn scan_other(
+        &mut self,
+        instruction: &Instruction<'_>,
+        next: Pc,
+        new: &mut u32,
+        depth: &mut Depth,
+    ) {
+        let pc = instruction.pc;
+        let length = next.0 - pc.0;
+        if let Some(slot) = self.slots.get_mut(pc.index()) {
+            if slot.has(Slot::HANDLER) {
+                self.edits.push(Edit { pc, kind: EditKind::Handler });
+                *new += PROBE_LENGTH;
+            }
+            if instruction.op.is(RETURN) {
+                self.edits.push(Edit { pc, kind: EditKind::Return });
+                slot.0 |= Slot::RETURN;
+                *new += PROBE_LENGTH;
+                self.return_depth = self.return_depth.zip(depth.get()).map(|(a, b)| a.max(b));
+            }
         }
+        *new += match instruction.op.operand {
+            Operand::Branch2 | Operand::Branch4 => {
+                self.edits.push(Edit { pc, kind: EditKind::Branch });
+                length
+            }
+            Operand::TableSwitch | Operand::LookupSwitch => {
+                self.edits.push(Edit { pc, kind: EditKind::Branch });
+                length - (3 - (pc.0 & 3)) + (3 - (*new & 3))
+            }
+            _ => length,
+        };
     }
 
     /// Without frames, an instruction behind a `goto` gets its depth from a branch seen before.
@@ -269,9 +305,20 @@ impl OffsetMap {
     pub(crate) fn debug(&self, code: &Bytecode<'_>, pc: Pc) -> Result<NewPc> {
         match self.slots.get(pc.index()) {
             _ if pc.0 == 0 => Ok(NewPc(0)),
-            Some(slot) => Ok(NewPc(slot.value())),
+            _ if pc.index() == code.bytes.len() => Ok(NewPc(self.length)),
+            Some(slot) if slot.has(Slot::START) => Ok(NewPc(slot.value())),
+            Some(_) => Ok(self.within(pc)),
             None => code.error(ErrorKind::BadCodeOffset, pc),
         }
+    }
+
+    /// A byte within an instruction keeps its distance from the start of it.
+    fn within(&self, pc: Pc) -> NewPc {
+        let before = self.slots.get(..pc.index()).unwrap_or_default();
+        let distance = before.iter().rev().take_while(|slot| !slot.has(Slot::START)).count() + 1;
+        let start = before.len().checked_sub(distance).and_then(|i| before.get(i));
+        let start = start.copied().unwrap_or_default();
+        NewPc(start.value() + inserted(start) + u32::try_from(distance).unwrap_or(u32::MAX))
     }
 
     pub(crate) fn length(&self) -> u32 {
@@ -369,11 +416,17 @@ pub(crate) fn branch_target(pc: Pc, offset: i32) -> Option<Pc> {
 pub(crate) fn calls(code: &Bytecode<'_>, calls: &mut Vec<Pc>) -> Result<()> {
     calls.clear();
     let mut pc = Pc(0);
-    while let Some((instruction, next)) = code.instruction(pc)? {
-        if instruction.op.is(RUNS_JAVA) {
+    while let Some(opcode) = code.bytes.get(pc.index()) {
+        let brief = opcode::brief(*opcode);
+        if brief.runs_java {
             calls.push(pc);
         }
-        pc = next;
+        if brief.length > 0 {
+            pc.0 += u32::from(brief.length);
+        } else {
+            let Some((_, next)) = code.instruction(pc)? else { break };
+            pc = next;
+        }
     }
     Ok(())
 }

@@ -76,6 +76,64 @@ const fn op(code: u8, name: &'static str, operand: Operand, pop: u8, push: u8, f
     Op { name, operand, pop, push, flags, code }
 }
 
+/// What a pass over code needs of an instruction, small enough for all of them to stay in the
+/// processor's cache.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Brief {
+    /// Length in bytes; 0 if it depends on more than the opcode.
+    pub length: u8,
+    /// Stack slots pushed less those popped.
+    pub growth: i8,
+    /// It neither leads elsewhere nor ends, and the table knows all about it.
+    pub is_plain: bool,
+    /// See [`RUNS_JAVA`].
+    pub runs_java: bool,
+}
+
+/// The brief of every byte. One that is no opcode is not plain and has no length.
+static BRIEFS: [Brief; 256] = briefs();
+
+#[allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
+const fn briefs() -> [Brief; 256] {
+    let nothing = Brief { length: 0, growth: 0, is_plain: false, runs_java: false };
+    let mut briefs = [nothing; 256];
+    let mut opcode = 0;
+    while opcode < TABLE.len() {
+        let op = &TABLE[opcode];
+        let length = fixed_length(op.operand);
+        let leads_elsewhere =
+            matches!(op.operand, Branch2 | Branch4 | TableSwitch | LookupSwitch | Wide);
+        briefs[opcode] = Brief {
+            length: length as u8,
+            growth: op.push as i8 - op.pop as i8,
+            is_plain: !leads_elsewhere && op.flags & (ENDS | BY_CONSTANT) == 0,
+            runs_java: op.flags & RUNS_JAVA != 0,
+        };
+        opcode += 1;
+    }
+    briefs
+}
+
+/// Length of an instruction with such an operand, or 0 if it varies.
+pub(crate) const fn fixed_length(operand: Operand) -> usize {
+    match operand {
+        None => 1,
+        U1 | Cp1 | Local => 2,
+        U2 | Cp2 | Iinc | Branch2 => 3,
+        Cp2Dims => 4,
+        Cp2Pad2 | Branch4 => 5,
+        TableSwitch | LookupSwitch | Wide => 0,
+    }
+}
+
+/// The brief of a byte of code.
+#[inline]
+#[allow(clippy::indexing_slicing)]
+pub(crate) fn brief(opcode: u8) -> Brief {
+    // A byte is always within.
+    BRIEFS[usize::from(opcode)]
+}
+
 /// The instruction of an opcode, or `None` for one that a class file cannot contain.
 #[inline]
 pub(crate) fn lookup(opcode: u8) -> Option<&'static Op> {
@@ -113,7 +171,7 @@ pub(crate) const MULTIANEWARRAY: u8 = 0xc5;
 pub(crate) const JSR_W: u8 = 0xc9;
 
 #[rustfmt::skip]
-static TABLE: [Op; 202] = [
+const TABLE: [Op; 202] = [
     op(0x00, "nop", None, 0, 0, 0),
     op(0x01, "aconst_null", None, 0, 1, 0),
     op(0x02, "iconst_m1", None, 0, 1, 0),
