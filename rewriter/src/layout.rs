@@ -214,7 +214,8 @@ impl OffsetMap {
                 if !has_frames && let Some(depth) = depth.get() {
                     self.hand_depth_on(&instruction, depth);
                 }
-                if instruction.op.is(ENDS) {
+                // A subroutine may leave more on the stack than it found.
+                if instruction.op.is(ENDS) || is_jsr(&instruction) {
                     depth = Depth::UNKNOWN;
                 }
                 pc = next;
@@ -265,8 +266,7 @@ impl OffsetMap {
 
     /// Without frames, an instruction behind a `goto` gets its depth from a branch seen before.
     fn hand_depth_on(&mut self, instruction: &Instruction<'_>, after: u32) {
-        let is_jsr = matches!(instruction.opcode, JSR | JSR_W);
-        let depth = after + u32::from(is_jsr);
+        let depth = after + u32::from(is_jsr(instruction));
         // The error type is never made.
         let _ = instruction.branch_offsets::<()>(|offset| {
             if let Some(target) = branch_target(instruction.pc, offset)
@@ -400,6 +400,10 @@ impl OffsetMap {
             visit(start..NewPc(self.length));
         }
     }
+}
+
+fn is_jsr(instruction: &Instruction<'_>) -> bool {
+    matches!(instruction.opcode, JSR | JSR_W)
 }
 
 fn inserted(slot: Slot) -> u32 {
