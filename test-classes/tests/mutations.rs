@@ -1,8 +1,8 @@
 //! Classes that were changed at random: the rewriter does not panic, and what HotSpot accepts before
 //! it accepts afterwards.
 //!
-//! It goes on for a minute, or for `FUZZ_SECONDS`. The seed is the time, and is printed; `FUZZ_SEED`
-//! sets it.
+//! It goes on for a minute, or for `FUZZ_SECONDS`. The seed is always the same, unless `FUZZ_SEED`
+//! gives another.
 
 use std::fs;
 use std::panic::catch_unwind;
