@@ -12,7 +12,7 @@ pub struct Losses {
     /// Calls that are not in the totals.
     pub lost_calls: u64,
     /// Frames whose end was never seen.
-    pub dropped_frames: u64,
+    pub unseen_ends: u64,
     /// Selected methods without probes.
     pub methods_skipped: u64,
     /// Selected classes without probes.
@@ -27,7 +27,7 @@ impl Losses {
         let (sum, holds_for_run) = match row.name.as_str() {
             counter::DROPPED_RECORDS => (&mut self.dropped_records, false),
             counter::LOST_CALLS => (&mut self.lost_calls, false),
-            counter::DROPPED_FRAMES => (&mut self.dropped_frames, false),
+            counter::UNSEEN_ENDS => (&mut self.unseen_ends, false),
             counter::IO_ERRORS => (&mut self.io_errors, false),
             // A method without probes lacks them from then on, whichever hours are looked at.
             counter::SKIPPED => (&mut self.methods_skipped, true),
@@ -44,7 +44,7 @@ impl Losses {
         let sums = [
             (&mut self.dropped_records, other.dropped_records),
             (&mut self.lost_calls, other.lost_calls),
-            (&mut self.dropped_frames, other.dropped_frames),
+            (&mut self.unseen_ends, other.unseen_ends),
             (&mut self.methods_skipped, other.methods_skipped),
             (&mut self.classes_unreadable, other.classes_unreadable),
             (&mut self.io_errors, other.io_errors),

@@ -158,7 +158,7 @@ pub mod counter {
     /// Calls not counted because memory for totals could not be had.
     pub const LOST_CALLS: &str = "lost_calls";
     /// Frames whose end was never seen; see docs/architecture.md.
-    pub const DROPPED_FRAMES: &str = "dropped_frames";
+    pub const UNSEEN_ENDS: &str = "unseen_ends";
     /// Classes that got probes.
     pub const CLASSES: &str = "classes_instrumented";
     /// Methods that got probes.

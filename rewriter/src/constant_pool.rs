@@ -105,6 +105,12 @@ impl<'a, 's> ConstantPool<'a, 's> {
         self.utf8(CpIndex(name))
     }
 
+    /// The class of the method that an `invokespecial` names.
+    pub(crate) fn member_class(&self, index: CpIndex) -> Result<Mutf8<'a>> {
+        let class = self.entry(index, &[METHODREF, INTERFACE_METHODREF])?.u2()?;
+        self.class_name(CpIndex(class))
+    }
+
     /// Name and descriptor of what a field or invoke instruction names.
     pub(crate) fn member(&self, index: CpIndex) -> Result<(Mutf8<'a>, Mutf8<'a>)> {
         const MEMBERS: &[u8] = &[FIELDREF, METHODREF, INTERFACE_METHODREF, DYNAMIC, INVOKE_DYNAMIC];

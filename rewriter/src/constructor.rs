@@ -27,11 +27,16 @@ const MAX_WAITING: usize = 1 << 20;
 const MAX_CHECKS: usize = 1 << 24;
 
 /// What was found in a constructor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
     /// Something before the call can throw: there is a range to protect.
     pub throws_before_init: bool,
+    /// The call itself can throw.
+    pub init_throws: bool,
 }
+
+/// Classes whose constructors only return.
+const TRIVIAL: [&str; 3] = ["java/lang/Object", "java/lang/Record", "java/lang/Enum"];
 
 /// A bit per slot: it holds `this`, uninitialized.
 #[derive(Clone, Debug)]
@@ -56,7 +61,7 @@ pub(crate) fn analyse(
         waiting: Vec::new(),
         waiting_bytes: 0,
         after_init: Vec::new(),
-        found: Found { throws_before_init: false },
+        found: Found::default(),
     };
     if code.exceptions().len().saturating_mul(code.bytecode.bytes.len()) > MAX_CHECKS {
         return Ok(Err(Skip::ConstructorCallUnclear));
@@ -112,6 +117,8 @@ impl Analysis<'_, '_, '_> {
                 }
                 if self.is_init_call(&instruction, pool, effects, &state)? {
                     self.map.set_init_call(pc);
+                    let class = pool.member_class(CpIndex(instruction.u2()))?;
+                    self.found.init_throws |= !TRIVIAL.iter().any(|trivial| class == **trivial);
                     self.after_init.push(next);
                     break;
                 }

@@ -12,7 +12,9 @@ use crate::code::{CodeAttribute, MAX_CODE_LENGTH};
 use crate::constant_pool::{ConstantPool, CpIndex};
 use crate::error::Skip;
 use crate::instruction::Instruction;
-use crate::layout::{EditKind, NewPc, OffsetMap, PROBE_LENGTH, Part, branch_target};
+use crate::layout::{
+    EditKind, INIT_CALL_LENGTH, NewPc, OffsetMap, PROBE_LENGTH, Part, branch_target,
+};
 use crate::opcode::{ATHROW, Operand};
 use crate::probe_constants::MethodConstants;
 use crate::reader::{Cursor, Result};
@@ -103,8 +105,12 @@ fn write(
     if let Err(skip) = write_instructions(out, attribute, method)? {
         return Ok(Err(skip));
     }
-    for _ in &buffers.frames {
-        out.extend_from_slice(&method.constants.threw);
+    for frame in &buffers.frames {
+        out.extend_from_slice(if frame.has_uninitialized_this {
+            &method.constants.threw_before_init
+        } else {
+            &method.constants.threw
+        });
         out.push(ATHROW);
     }
     let code_length = out.len() - code_at;
@@ -149,9 +155,20 @@ fn write_instructions(
         copied = edit.pc.index();
         match edit.kind {
             EditKind::Handler => {
-                out.extend_from_slice(&method.constants.caught.unwrap_or_default())
+                let caught = if method.map.is_before_init(edit.pc) {
+                    method.constants.caught_before_init
+                } else {
+                    method.constants.caught
+                };
+                out.extend_from_slice(&caught.unwrap_or_default());
             }
             EditKind::Return => out.extend_from_slice(&method.constants.end),
+            EditKind::InitCall => {
+                let behind = copied + INIT_CALL_LENGTH as usize;
+                out.extend_from_slice(code.bytes.get(copied..behind).unwrap_or_default());
+                out.extend_from_slice(&method.constants.initialized.unwrap_or_default());
+                copied = behind;
+            }
             EditKind::Branch => {
                 if let Some((instruction, next)) = code.instruction(edit.pc)? {
                     if !write_branch(out, attribute, method.map, &instruction)? {

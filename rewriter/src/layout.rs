@@ -4,13 +4,15 @@
 //! old                     new
 //!                         Start                        once, at the start of the code
 //! h: <handler>            h: Caught  <handler>         an exception handler whose range runs Java code
+//! i: super(...)           i: super(...)  Initialized   in a constructor, if it may throw
 //! r: return               r: End  return
 //!                         Threw  athrow                behind the code, see `emit`
 //! ```
 //! One [`OffsetMap`] serves branches, switches, exception table, frames and debug tables, with two
 //! queries: [`OffsetMap::target`] is where control that goes to an instruction arrives, before what
 //! was inserted in front of it; [`OffsetMap::instruction`] is where the instruction itself stands.
-//! Only the entry probe lies in front of `target(0)`: a branch to the start is not a call.
+//! The entry probe lies in front of `target(0)`, since a branch to the start is not a call, and
+//! `Initialized` in front of the target that follows it, since a branch to there is not the call.
 
 use crate::constant_pool::ConstantPool;
 use crate::error::ErrorKind;
@@ -21,6 +23,9 @@ use crate::stack_effect::EffectCache;
 
 /// Bytes of a probe: an instruction of three that pushes the method id, an `invokestatic`.
 pub(crate) const PROBE_LENGTH: u32 = 6;
+
+/// Bytes of an `invokespecial`.
+pub(crate) const INIT_CALL_LENGTH: u32 = 3;
 
 /// An offset into the code that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,7 +62,7 @@ impl Slot {
     }
 }
 
-// The largest new offset: every byte a return with two probes.
+// The largest new offset: every byte a return with two probes. An `invokespecial` has three.
 const _: () = assert!(65_536 * (1 + 2 * PROBE_LENGTH) < Slot::VALUE);
 
 /// Which of a constructor's two parts an instruction is in.
@@ -76,6 +81,8 @@ pub(crate) enum EditKind {
     Handler,
     /// Insert `End`.
     Return,
+    /// Insert `Initialized` behind it.
+    InitCall,
     /// Branch to elsewhere.
     Branch,
 }
@@ -121,6 +128,8 @@ pub(crate) struct OffsetMap {
     handlers: Vec<Pc>,
     /// Length of the new code, without the handlers behind it.
     length: u32,
+    /// Whether `Initialized` is wanted.
+    tells_initialized: bool,
     /// Deepest stack in front of a return, its value included; `None` if it cannot be told.
     return_depth: Option<u32>,
 }
@@ -133,6 +142,7 @@ impl OffsetMap {
         self.edits.clear();
         self.handlers.clear();
         self.length = 0;
+        self.tells_initialized = false;
         self.return_depth = Some(0);
     }
 
@@ -180,6 +190,16 @@ impl OffsetMap {
         if let Some(slot) = self.slots.get_mut(pc.index()) {
             slot.0 |= Slot::INIT_CALL;
         }
+    }
+
+    /// Has `Initialized` inserted behind each of these calls.
+    pub(crate) fn tell_initialized(&mut self) {
+        self.tells_initialized = true;
+    }
+
+    /// Whether an instruction is in the part of a constructor before its `super(...)` call.
+    pub(crate) fn is_before_init(&self, pc: Pc) -> bool {
+        self.slots.get(pc.index()).is_some_and(|slot| slot.has(Slot::BEFORE_INIT))
     }
 
     /// Goes through the code once and gives every instruction its place. `has_frames` says whether
@@ -242,6 +262,10 @@ impl OffsetMap {
         if let Some(slot) = self.slots.get_mut(pc.index()) {
             if slot.has(Slot::HANDLER) {
                 self.edits.push(Edit { pc, kind: EditKind::Handler });
+                *new += PROBE_LENGTH;
+            }
+            if slot.has(Slot::INIT_CALL) && self.tells_initialized {
+                self.edits.push(Edit { pc, kind: EditKind::InitCall });
                 *new += PROBE_LENGTH;
             }
             if instruction.op.is(RETURN) {
@@ -351,22 +375,30 @@ impl OffsetMap {
         }
         let mut start = self.instruction(code, range.start)?;
         let end = self.range_end(code, range.end)?;
-        let first = self.edits.partition_point(|edit| edit.pc <= range.start);
+        let first = self.edits.partition_point(|edit| edit.pc < range.start);
         for edit in self.edits.get(first..).unwrap_or_default() {
             if edit.pc >= range.end {
                 break;
             }
-            if edit.kind == EditKind::Branch {
-                continue;
-            }
-            let (before, after) = (self.target(code, edit.pc)?, self.instruction(code, edit.pc)?);
+            let (target, instruction) =
+                (self.target(code, edit.pc)?, self.instruction(code, edit.pc)?);
+            let (before, after) = match edit.kind {
+                EditKind::Branch => continue,
+                EditKind::Handler | EditKind::Return => (target, instruction),
+                EditKind::InitCall => {
+                    let behind = instruction.0 + INIT_CALL_LENGTH;
+                    (NewPc(behind), NewPc(behind + PROBE_LENGTH))
+                }
+            };
             // A handler that is a return has two edits and one gap.
             if after > start {
                 visit(start..before);
                 start = after;
             }
         }
-        visit(start..end);
+        if start < end {
+            visit(start..end);
+        }
         Ok(())
     }
 

@@ -3,8 +3,8 @@
 //! Every selected method gets a call of [`probe::START`] at its entry, of [`probe::END`] before each
 //! return and of [`probe::THREW`] when an exception leaves it, so that each call of the method ends
 //! exactly once. The only exception that no bytecode can catch is one out of a constructor's own
-//! `super(...)` call; for it, each handler whose range runs Java code begins with
-//! [`probe::CAUGHT`].
+//! `super(...)` call; for it, each handler whose range runs Java code begins with [`probe::CAUGHT`],
+//! and [`probe::INITIALIZED`] follows that call.
 //!
 //! This is a patcher, not an assembler: the constant pool is copied and appended to, the Code
 //! attributes of the selected methods are rebuilt, and every other byte is copied as it is. No input

@@ -1,7 +1,13 @@
 //! The class that the inserted code calls, by name. The agent defines it before the first class
 //! with probes is loaded.
 //!
-//! All four methods are static, take a method id and return nothing.
+//! All methods are static, take a method id and return nothing.
+//!
+//! A constructor whose `super(...)` or `this(...)` may throw has two ids: what it does before that
+//! call is done has [`BEFORE_INIT`] set, `Start` and [`INITIALIZED`] included. Such an exception can
+//! be caught by no bytecode of the constructor, so its call ends unseen. Whoever follows the calls
+//! then finds one that was never initialized, and cannot mistake it for another call of the same
+//! constructor.
 
 /// Internal name of the probe class. It lies in `java.lang`, where every class loader and module
 /// finds it.
@@ -19,5 +25,11 @@ pub const THREW: &str = "Threw";
 /// Called at the start of an exception handler: the method goes on, what it had called does not.
 pub const CAUGHT: &str = "Caught";
 
-/// Descriptor of all four.
+/// Called when a constructor's `super(...)` or `this(...)` has returned.
+pub const INITIALIZED: &str = "Initialized";
+
+/// Set in the id of a constructor that has not been initialized.
+pub const BEFORE_INIT: u32 = 1 << 30;
+
+/// Descriptor of them all.
 pub const DESCRIPTOR: &str = "(I)V";

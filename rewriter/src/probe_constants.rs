@@ -16,19 +16,28 @@ pub(crate) struct ProbeConstants {
     end: Option<CpIndex>,
     threw: Option<CpIndex>,
     caught: Option<CpIndex>,
+    initialized: Option<CpIndex>,
     throwable: Option<CpIndex>,
     stack_map_table: Option<CpIndex>,
 }
 
+/// The instructions that call a probe: one that pushes the id, and an `invokestatic`.
+type Call = [u8; 6];
+
 /// What the inserted code of one method refers to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MethodConstants {
-    /// For each probe, the instructions that call it.
-    pub start: [u8; 6],
-    pub end: [u8; 6],
-    pub threw: [u8; 6],
+    pub start: Call,
+    pub end: Call,
+    pub threw: Call,
     /// Absent if the method has no handler that needs it.
-    pub caught: Option<[u8; 6]>,
+    pub caught: Option<Call>,
+    /// Of a constructor, before its `super(...)` is done; as the three of the body unless that may
+    /// throw.
+    pub threw_before_init: Call,
+    pub caught_before_init: Option<Call>,
+    /// Absent if there is nothing to tell.
+    pub initialized: Option<Call>,
     /// The class java/lang/Throwable.
     pub throwable: CpIndex,
     /// The attribute's name, if the class is of a version that wants frames.
@@ -39,6 +48,7 @@ pub(crate) struct MethodConstants {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Needs {
     pub caught: bool,
+    pub initialized: bool,
     pub frames: bool,
 }
 
@@ -71,6 +81,11 @@ impl ProbeConstants {
         let threw = method(&mut self.threw, probe::THREW)?;
         let caught =
             if needs.caught { Some(method(&mut self.caught, probe::CAUGHT)?) } else { None };
+        let initialized = if needs.initialized {
+            Some(method(&mut self.initialized, probe::INITIALIZED)?)
+        } else {
+            None
+        };
         let throwable = or_append(&mut self.throwable, || appended.class(THROWABLE))?;
         let stack_map_table = if needs.frames {
             Some(or_append(&mut self.stack_map_table, || match pool.stack_map_table {
@@ -80,20 +95,26 @@ impl ProbeConstants {
         } else {
             None
         };
-        let push = match i16::try_from(id.get()) {
-            Ok(short) => (SIPUSH, short.to_be_bytes()),
-            Err(_) => (LDC_W, appended.integer(id.get())?.0.to_be_bytes()),
+        let mut push = |id: u32| {
+            Ok(match i16::try_from(id) {
+                Ok(short) => (SIPUSH, short.to_be_bytes()),
+                Err(_) => (LDC_W, appended.integer(id)?.0.to_be_bytes()),
+            })
         };
-        let call = |method: CpIndex| {
-            let (opcode, [a, b]) = push;
+        let body = push(id.get())?;
+        let before = if needs.initialized { push(id.get() | probe::BEFORE_INIT)? } else { body };
+        let call = |(opcode, [a, b]): (u8, [u8; 2]), method: CpIndex| {
             let [c, d] = method.0.to_be_bytes();
             [opcode, a, b, INVOKESTATIC, c, d]
         };
         Ok(MethodConstants {
-            start: call(start),
-            end: call(end),
-            threw: call(threw),
-            caught: caught.map(call),
+            start: call(before, start),
+            end: call(body, end),
+            threw: call(body, threw),
+            caught: caught.map(|caught| call(body, caught)),
+            threw_before_init: call(before, threw),
+            caught_before_init: caught.map(|caught| call(before, caught)),
+            initialized: initialized.map(|initialized| call(before, initialized)),
             throwable,
             stack_map_table,
         })

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::code::CodeAttribute;
 use crate::constant_pool::{Appended, ConstantPool, CpIndex, PoolFull};
-use crate::constructor;
+use crate::constructor::{self, Found};
 use crate::emit::{self, Buffers, Method};
 use crate::error::{Error, ErrorKind, Skip};
 use crate::instruction::Pc;
@@ -305,24 +305,31 @@ impl ClassWork<'_, '_> {
         let needs_frames = self.info.major_version >= FIRST_WITH_FRAMES;
         let is_constructor = info.name == *"<init>" && self.has_super_class;
         self.map.start(&code.bytecode);
-        let mut throws_before_init = false;
+        let mut found = Found::default();
         if is_constructor {
             match constructor::analyse(code, &self.pool, &mut self.effects, self.map)? {
-                Ok(found) => throws_before_init = found.throws_before_init,
+                Ok(in_constructor) => found = in_constructor,
                 Err(skip) => return Ok(Err(skip)),
             }
+        }
+        if found.init_throws {
+            self.map.tell_initialized();
         }
         self.mark_handlers(code)?;
         let has_frames = needs_frames && self.read_frames(code)?;
         self.map.scan(&code.bytecode, &self.pool, &mut self.effects, has_frames)?;
 
         if let Err(skip) =
-            emit::plan_handlers(self.map, is_constructor, throws_before_init, self.buffers)
+            emit::plan_handlers(self.map, is_constructor, found.throws_before_init, self.buffers)
         {
             return Ok(Err(skip));
         }
         let Some(id) = selector.id(&self.info, info) else { return Ok(Ok(false)) };
-        let needs = Needs { caught: self.map.has_handlers(), frames: needs_frames };
+        let needs = Needs {
+            caught: self.map.has_handlers(),
+            initialized: found.init_throws,
+            frames: needs_frames,
+        };
         let constants = match self.probes.of_method(&self.pool, self.appended, id, needs) {
             Ok(constants) => constants,
             Err(PoolFull) => return Ok(Err(Skip::ConstantPoolFull)),

@@ -6,8 +6,9 @@ use crate::mutf8::Mutf8;
 use crate::opcode::{
     ALOAD_0, GETFIELD, GETSTATIC, Operand, PUTFIELD, PUTSTATIC, RETURN as RETURNS, lookup,
 };
+use crate::probe::BEFORE_INIT;
 
-/// Identifies a method to the probes: from 1 to 2^31 - 1.
+/// Identifies a method to the probes: from 1 to 2^30 - 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MethodId(u32);
 
@@ -15,7 +16,7 @@ impl MethodId {
     /// `None` if the number is out of range.
     #[must_use]
     pub const fn new(id: u32) -> Option<Self> {
-        if id == 0 || id > i32::MAX as u32 { None } else { Some(Self(id)) }
+        if id == 0 || id >= BEFORE_INIT { None } else { Some(Self(id)) }
     }
 
     /// The number.

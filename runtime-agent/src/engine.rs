@@ -48,7 +48,7 @@ pub(crate) struct Status {
     pub records: u64,
     pub dropped_records: u64,
     pub lost_calls: u64,
-    pub dropped_frames: u64,
+    pub unseen_ends: u64,
     pub skipped_methods: u64,
     pub io_errors: u64,
     /// The run's folder.
@@ -175,7 +175,7 @@ impl Engine<'_> {
             records: sums.records,
             dropped_records: sums.dropped_records,
             lost_calls: sums.lost_calls,
-            dropped_frames: sums.dropped_frames,
+            unseen_ends: sums.unseen_ends,
             skipped_methods: self.class_counts.skipped(),
             io_errors: self.recorder.log().io_errors,
             logs: self.recorder.log().folder().display().to_string(),

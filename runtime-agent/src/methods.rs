@@ -3,8 +3,7 @@
 //! A method keeps its id when its class is redefined, retransformed or loaded again by the same
 //! loader, and has another one in every other loader.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use dashmap::DashMap;
 use rewriter::MethodId;
@@ -64,9 +63,6 @@ impl Methods {
     fn add(&self, method: Method) -> Option<MethodId> {
         let mut methods = self.methods.write().unwrap_or_else(PoisonError::into_inner);
         let id = MethodId::new(u32::try_from(methods.len() + 1).ok()?)?;
-        if method.name == "<init>" {
-            CONSTRUCTORS.insert(id.get());
-        }
         methods.push(method);
         Some(id)
     }
@@ -100,56 +96,6 @@ impl KnownClass<'_> {
     }
 }
 
-/// Whether an id is a constructor's. The probe asks, so it takes no lock.
-pub(crate) fn is_constructor(id: u32) -> bool {
-    CONSTRUCTORS.contains(id)
-}
-
-/// Makes an id a constructor's.
-#[cfg(test)]
-pub(crate) fn mark_constructor(id: u32) {
-    CONSTRUCTORS.insert(id);
-}
-
-static CONSTRUCTORS: IdSet = IdSet::new();
-
-const WORDS: usize = 1024;
-const CHUNKS: usize = 1024;
-
-/// A growing set of ids that is read without a lock: 2^26 ids, then all others are not in it.
-struct IdSet {
-    chunks: [OnceLock<Box<[AtomicU64; WORDS]>>; CHUNKS],
-}
-
-impl IdSet {
-    const fn new() -> Self {
-        Self { chunks: [const { OnceLock::new() }; CHUNKS] }
-    }
-
-    const fn place(id: u32) -> (usize, usize, u64) {
-        let word = id as usize / 64;
-        (word / WORDS, word % WORDS, 1 << (id % 64))
-    }
-
-    fn insert(&self, id: u32) {
-        let (chunk, word, bit) = Self::place(id);
-        if let Some(chunk) = self.chunks.get(chunk) {
-            let words = chunk.get_or_init(|| Box::new([const { AtomicU64::new(0) }; WORDS]));
-            if let Some(word) = words.get(word) {
-                word.fetch_or(bit, Ordering::Relaxed);
-            }
-        }
-    }
-
-    fn contains(&self, id: u32) -> bool {
-        let (chunk, word, bit) = Self::place(id);
-        let words = self.chunks.get(chunk).and_then(OnceLock::get);
-        words
-            .and_then(|words| words.get(word))
-            .is_some_and(|word| word.load(Ordering::Relaxed) & bit != 0)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,6 +123,5 @@ mod tests {
         assert_eq!(registry.get(3), Some(method(&class, "b")));
         assert_eq!(registry.get(0), None);
         assert_eq!(registry.get(5), None);
-        assert!(is_constructor(1) && !is_constructor(2) && !is_constructor(u32::MAX));
     }
 }

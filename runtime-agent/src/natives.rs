@@ -5,7 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use jvmti_bindings::prelude::jni;
 
-use crate::{java_threads, probe};
+use crate::java_threads;
+use crate::probe::{self, Entry};
 
 /// `private static native void start0(int)`
 #[unsafe(no_mangle)]
@@ -14,9 +15,29 @@ pub extern "system" fn Java_java_lang__00024TProfiler_start0(
     _class: jni::jclass,
     method: jni::jint,
 ) {
-    probe::start(method.cast_unsigned(), |thread| {
+    let entry = probe::start(method.cast_unsigned(), |thread| {
         // The one part of a probe that leaves our own data. A panic stays here.
         let _ = catch_unwind(AssertUnwindSafe(|| java_threads::remember(env, thread)));
+    });
+    if entry == Entry::NoStack {
+        throw_stack_overflow(env);
+    }
+}
+
+/// Throws what the method would have met a few frames later. Its constructor may have probes itself.
+#[cold]
+fn throw_stack_overflow(env: *mut jni::JNIEnv) {
+    let Some(thread) = probe::thread::current() else { return };
+    thread.overflow(|| {
+        // SAFETY: `env` is the environment of this thread, handed to a native method by the JVM. A
+        // message of null is none.
+        unsafe {
+            let table = &**env;
+            let class = (table.FindClass)(env, c"java/lang/StackOverflowError".as_ptr());
+            if !class.is_null() {
+                (table.ThrowNew)(env, class, std::ptr::null());
+            }
+        }
     });
 }
 
@@ -48,4 +69,14 @@ pub extern "system" fn Java_java_lang__00024TProfiler_caught0(
     method: jni::jint,
 ) {
     probe::caught(method.cast_unsigned());
+}
+
+/// `private static native void initialized0(int)`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_java_lang__00024TProfiler_initialized0(
+    _env: *mut jni::JNIEnv,
+    _class: jni::jclass,
+    method: jni::jint,
+) {
+    probe::initialized(method.cast_unsigned());
 }

@@ -8,7 +8,7 @@ use jvmti_bindings::prelude::jni;
 static BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/probe.class"));
 
 /// The native methods, in Java's view.
-const NATIVES: [&str; 4] = ["start0", "end0", "threw0", "caught0"];
+const NATIVES: [&str; 5] = ["start0", "end0", "threw0", "caught0", "initialized0"];
 
 /// The class, defined and bound.
 pub(crate) struct ProbeClass {

@@ -61,7 +61,7 @@ struct KnownThread {
     /// Call paths of the frames that it told, from the outermost.
     path: Vec<u32>,
     dropped_records: u64,
-    dropped_frames: u64,
+    unseen_ends: u64,
 }
 
 /// Totals since the interval began, by method.
@@ -85,7 +85,7 @@ pub(crate) struct Sums {
     /// Rows written to calls.csv.
     pub records: u64,
     pub dropped_records: u64,
-    pub dropped_frames: u64,
+    pub unseen_ends: u64,
     pub lost_calls: u64,
 }
 
@@ -195,8 +195,8 @@ impl Recorder {
             let dropped = known.thread.ring.dropped();
             sums.dropped_records +=
                 dropped - std::mem::replace(&mut known.dropped_records, dropped);
-            let dropped = known.thread.dropped_frames();
-            sums.dropped_frames += dropped - std::mem::replace(&mut known.dropped_frames, dropped);
+            let dropped = known.thread.unseen_ends();
+            sums.unseen_ends += dropped - std::mem::replace(&mut known.unseen_ends, dropped);
         }
         self.write_calls(&rows);
         for key in ended {
@@ -221,7 +221,7 @@ impl Recorder {
                     lost: Reading::default(),
                     path: Vec::new(),
                     dropped_records: 0,
-                    dropped_frames: 0,
+                    unseen_ends: 0,
                 }
             });
         }
@@ -263,7 +263,7 @@ impl Recorder {
         let values = [
             (counter::DROPPED_RECORDS, self.sums.dropped_records),
             (counter::LOST_CALLS, self.sums.lost_calls),
-            (counter::DROPPED_FRAMES, self.sums.dropped_frames),
+            (counter::UNSEEN_ENDS, self.sums.unseen_ends),
             (counter::CLASSES, self.class_counts.classes()),
             (counter::METHODS, self.class_counts.methods()),
             (counter::SKIPPED, self.class_counts.skipped()),

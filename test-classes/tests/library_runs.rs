@@ -24,9 +24,7 @@ fn same(jdk: &Jdk, calls: u64, what: &str, program: impl Fn(Java) -> Java) -> Fi
     let seen: u64 = profile.counts.values().map(|c| c.calls).sum();
     println!("{what}: {seen} calls of {} methods", profile.counts.len());
     assert!(seen > calls, "{what}: only {seen} calls were seen");
-    for lost in
-        [counter::DROPPED_FRAMES, counter::LOST_CALLS, counter::SKIPPED, counter::UNREADABLE]
-    {
+    for lost in [counter::UNSEEN_ENDS, counter::LOST_CALLS, counter::SKIPPED, counter::UNREADABLE] {
         assert_eq!(profile.counter(lost), 0, "{what}: {lost}");
     }
     plain

@@ -38,9 +38,7 @@ fn profile(jdk: &Jdk, jvm_options: &[&str], agent_options: &str) -> Profile {
     }
     assert!(differences.is_empty(), "{what}\n{differences}");
     assert!(truth.len() > 80 && truth.values().map(|c| c.throws).sum::<u64>() > 100_000);
-    for lost in
-        [counter::LOST_CALLS, counter::DROPPED_FRAMES, counter::SKIPPED, counter::UNREADABLE]
-    {
+    for lost in [counter::LOST_CALLS, counter::UNSEEN_ENDS, counter::SKIPPED, counter::UNREADABLE] {
         assert_eq!(profile.counter(lost), 0, "{what}: {lost}");
     }
     profile

@@ -25,9 +25,9 @@ pub fn left_out(left_out: &LeftOut) -> Vec<String> {
             "calls not counted: no memory for their totals",
         ),
         (
-            losses.dropped_frames,
-            "call not counted: its end was never seen",
-            "calls not counted: their end was never seen",
+            losses.unseen_ends,
+            "call is counted as one that threw: no probe saw its end",
+            "calls are counted as ones that threw: no probe saw their end",
         ),
         (
             losses.methods_skipped,

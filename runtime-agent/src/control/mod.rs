@@ -192,7 +192,7 @@ fn status_lines(status: &Status) -> String {
         ("records written", status.records.to_string()),
         ("records dropped", status.dropped_records.to_string()),
         ("calls lost", status.lost_calls.to_string()),
-        ("frames dropped", status.dropped_frames.to_string()),
+        ("ends unseen", status.unseen_ends.to_string()),
         ("write errors", status.io_errors.to_string()),
         ("logs", status.logs.clone()),
         ("bytes this hour", status.bytes_this_hour.to_string()),

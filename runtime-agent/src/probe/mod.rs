@@ -4,13 +4,17 @@
 //! that is popped is counted in the thread's totals, and recorded if it took at least the threshold.
 //! After a thread's first call nothing here allocates through the allocator, waits, or calls the JVM.
 //!
-//! Normally the newest frame is the one that ends. If it is not, frames above it were left behind:
+//! Normally the newest frame is the one that ends. If it is not, the frames above it were left behind
+//! by an exception, as that of a constructor's `super(...)`, which nothing can catch. They are counted
+//! as calls that threw. A constructor has another id until its `super(...)` has returned, so that what
+//! such a call left behind is never taken for a later call. If the method that ends has no frame at
+//! all, recording began while it ran: nothing happens.
 //!
-//! - by `threw` or a constructor's frame: an exception left it, as it leaves a constructor whose
-//!   `super(...)` throws. It is counted as a call that threw;
-//! - any other frame ended unseen; it is dropped, and counted as that;
-//! - if the method has no frame at all, recording began while it ran: nothing happens.
+//! The end of a call must not fail for lack of stack, or frames of a recursion would be taken for one
+//! another: a call that begins where there might be too little later on is refused, with the
+//! StackOverflowError that it is about to meet anyway.
 
+mod native_stack;
 pub(crate) mod ring;
 pub(crate) mod stack;
 #[cfg(test)]
@@ -20,11 +24,13 @@ pub(crate) mod totals;
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use rewriter::probe::BEFORE_INIT;
+
 use self::ring::{Kind, Record};
 use self::stack::MAX_DEPTH;
 use self::thread::ProbeThread;
 use self::totals::EndedCall;
-use crate::{clock, methods};
+use crate::clock;
 
 /// Which recording is going on: odd while on, even while off. Each start and stop adds one, so that
 /// a thread notices that its frames are of an earlier recording.
@@ -65,17 +71,32 @@ pub(crate) fn set_threshold_ns(ns: u64) {
     THRESHOLD_TICKS.store(clock::ns_to_ticks(ns), Ordering::Relaxed);
 }
 
+/// Whether a method may run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    /// It may.
+    Go,
+    /// There is too little stack left: it has to throw a StackOverflowError, and is not counted.
+    NoStack,
+}
+
 /// A method is entered. `first_call` runs when the thread is met for the first time.
 #[inline]
-pub(crate) fn start(method: u32, first_call: impl FnOnce(&ProbeThread)) {
+pub(crate) fn start(method: u32, first_call: impl FnOnce(&ProbeThread)) -> Entry {
+    start_at(native_stack::address_here(), method, first_call)
+}
+
+/// As [`start`], from an address on the thread's own stack.
+#[inline]
+fn start_at(address: usize, method: u32, first_call: impl FnOnce(&ProbeThread)) -> Entry {
     let recording = RECORDING.load(Ordering::Relaxed);
     if recording & 1 == 0 {
-        return;
+        return Entry::Go;
     }
     let thread = match thread::current() {
         Some(thread) => thread,
         None => {
-            let Some(thread) = thread::begin_current() else { return };
+            let Some(thread) = thread::begin_current() else { return Entry::Go };
             first_call(thread);
             thread
         }
@@ -84,12 +105,60 @@ pub(crate) fn start(method: u32, first_call: impl FnOnce(&ProbeThread)) {
     if stack.recording() != recording {
         stack.restart(recording);
     }
+    if address < thread.least_address {
+        return Entry::NoStack;
+    }
+    if method & BEFORE_INIT != 0 {
+        clear_uninitialized(thread, address);
+    }
     if stack.depth() == MAX_DEPTH {
         stack.set_beyond(stack.beyond() + 1);
+        return Entry::Go;
+    }
+    let totals = thread.totals.of(method & !BEFORE_INIT).unwrap_or(&thread.lost);
+    stack.push(method, address, totals, clock::ticks);
+    Entry::Go
+}
+
+/// Most constructors that are called in one another's `super(...)` in one compiled frame. Compilers
+/// go about ten calls deep.
+const MAX_INLINED: u32 = 32;
+
+/// Where nobody with probes catches what constructors throw out of their `super(...)`, what they leave
+/// behind would fill the stack. More of them than a compiler can have inlined, none of which stands
+/// above `address`, where the next one begins, have ended.
+#[inline]
+fn clear_uninitialized(thread: &ProbeThread, address: usize) {
+    let stack = &thread.stack;
+    let ended = |index: &u32| {
+        let frame = stack.frame(*index);
+        frame.is_before_init() && frame.is_not_above(address)
+    };
+    let depth = stack.depth();
+    if depth > MAX_INLINED && (depth - MAX_INLINED..depth).rev().all(|index| ended(&index)) {
+        while let Some(top) = stack.depth().checked_sub(1).filter(ended) {
+            finish_left(thread, top);
+        }
+    }
+}
+
+/// A constructor's `super(...)` has returned. `method` is the id that it had until now.
+#[inline]
+pub(crate) fn initialized(method: u32) {
+    let Some(thread) = thread_of_this_recording() else { return };
+    let stack = &thread.stack;
+    let depth = stack.depth();
+    if stack.beyond() > 0 {
         return;
     }
-    let totals = thread.totals.of(method).unwrap_or(&thread.lost);
-    stack.push(method, totals, clock::ticks);
+    if depth > 0 && stack.frame(depth - 1).probe_id() == method {
+        stack.frame(depth - 1).set_initialized();
+    } else if let Some(index) = find(thread, method) {
+        while stack.depth() > index + 1 {
+            finish_left(thread, stack.depth() - 1);
+        }
+        stack.frame(index).set_initialized();
+    }
 }
 
 /// A method returns.
@@ -109,7 +178,8 @@ pub(crate) fn threw(method: u32) {
 pub(crate) fn caught(method: u32) {
     let Some(thread) = thread_of_this_recording() else { return };
     let depth = thread.stack.depth();
-    if thread.stack.beyond() == 0 && depth > 0 && thread.stack.frame(depth - 1).method() != method {
+    if thread.stack.beyond() == 0 && depth > 0 && thread.stack.frame(depth - 1).probe_id() != method
+    {
         caught_below(thread, method, clock::ticks());
     }
 }
@@ -117,7 +187,7 @@ pub(crate) fn caught(method: u32) {
 #[cold]
 fn caught_below(thread: &ProbeThread, method: u32, now: u64) {
     if let Some(index) = find(thread, method) {
-        drop_above(thread, index, Exit::Return, now);
+        throw_above(thread, index, now);
     }
 }
 
@@ -139,57 +209,75 @@ fn leave(method: u32, exit: Exit) {
     let now = clock::ticks();
     let Some(thread) = thread_of_this_recording() else { return };
     let stack = &thread.stack;
-    if stack.beyond() > 0 {
-        return leave_beyond(thread, method, exit);
+    if stack.beyond() > 0 && leave_beyond(thread, native_stack::address_here(), method, exit) {
+        return;
     }
     let depth = stack.depth();
-    if depth > 0 && stack.frame(depth - 1).method() == method {
+    if depth > 0 && stack.frame(depth - 1).probe_id() == method {
         finish(thread, depth - 1, exit, now);
     } else {
         leave_below(thread, method, exit, now);
     }
 }
 
-/// Ends a call for which the stack had no frame left.
+/// Ends a call for which the stack had no frame left. `false` if the call that ends has one, since
+/// it stands above the last: what was beyond was left behind.
 #[cold]
-fn leave_beyond(thread: &ProbeThread, method: u32, exit: Exit) {
-    thread.stack.set_beyond(thread.stack.beyond() - 1);
-    let totals = thread.totals.of(method).unwrap_or(&thread.lost);
+fn leave_beyond(thread: &ProbeThread, address: usize, method: u32, exit: Exit) -> bool {
+    let stack = &thread.stack;
+    if stack.frame(MAX_DEPTH - 1).is_below(address) {
+        stack.set_beyond(0);
+        return false;
+    }
+    stack.set_beyond(stack.beyond() - 1);
+    let totals = thread.totals.of(method & !BEFORE_INIT).unwrap_or(&thread.lost);
     totals.count_without_times(exit == Exit::Throw);
+    true
 }
 
 /// Ends a call that is not the newest.
 #[cold]
 fn leave_below(thread: &ProbeThread, method: u32, exit: Exit, now: u64) {
     if let Some(index) = find(thread, method) {
-        drop_above(thread, index, exit, now);
+        match exit {
+            Exit::Throw => throw_above(thread, index, now),
+            Exit::Return => {
+                while thread.stack.depth() > index + 1 {
+                    finish_left(thread, thread.stack.depth() - 1);
+                }
+            }
+        }
         finish(thread, index, exit, now);
     }
 }
 
-/// The newest frame of a method.
+/// The newest frame whose probes have this id.
 fn find(thread: &ProbeThread, method: u32) -> Option<u32> {
-    (0..thread.stack.depth()).rev().find(|index| thread.stack.frame(*index).method() == method)
+    (0..thread.stack.depth()).rev().find(|index| thread.stack.frame(*index).probe_id() == method)
 }
 
-/// Clears away the frames above `index`, which were left behind.
-fn drop_above(thread: &ProbeThread, index: u32, exit: Exit, now: u64) {
-    let stack = &thread.stack;
-    while stack.depth() > index + 1 {
-        let top = stack.depth() - 1;
-        let frame = stack.frame(top);
-        if exit == Exit::Throw || methods::is_constructor(frame.method()) {
-            finish(thread, top, Exit::Throw, now);
-        } else {
-            thread.count_dropped_frame();
-            totals_of(thread, frame).leave();
-            // Its callees were counted; their time must not count again as the caller's own.
-            if top > 0 {
-                stack.frame(top - 1).add_callee_ticks(frame.callee_ticks());
-            }
-            stack.pop_to(top);
-        }
+/// Ends the calls above `index`, which an exception has left that arrives here `now`.
+fn throw_above(thread: &ProbeThread, index: u32, now: u64) {
+    while thread.stack.depth() > index + 1 {
+        finish_unseen(thread, thread.stack.depth() - 1, now);
     }
+}
+
+/// Ends the newest call, at `index`, which an exception left some time ago: at the end of its last
+/// callee, for want of anything better.
+#[cold]
+fn finish_left(thread: &ProbeThread, index: u32) {
+    let frame = thread.stack.frame(index);
+    finish_unseen(thread, index, frame.start_ticks() + frame.callee_ticks());
+}
+
+/// Ends the newest call, at `index`, whose end no probe saw.
+fn finish_unseen(thread: &ProbeThread, index: u32, now: u64) {
+    // A constructor's `super(...)` that throws is nothing to wonder at.
+    if !thread.stack.frame(index).is_before_init() {
+        thread.count_unseen_end();
+    }
+    finish(thread, index, Exit::Throw, now);
 }
 
 #[inline]

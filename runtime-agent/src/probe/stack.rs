@@ -9,6 +9,8 @@ use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
+use rewriter::probe::BEFORE_INIT;
+
 use super::totals::MethodTotals;
 use crate::mapped::Mapped;
 
@@ -28,17 +30,62 @@ pub(crate) struct Frame {
     start_ticks: AtomicU64,
     /// Time in instrumented callees that have ended.
     callee_ticks: AtomicU64,
+    /// The id that the probes of the call have now.
     method: AtomicU32,
-    /// The drain thread knows that this frame stands at its depth; see `ring::Kind::Frame`.
-    is_told: Cell<bool>,
+    /// The owner's: where the call stands on the thread's own stack, as [`place`] has it, and in
+    /// the last bit whether the drain thread knows of this frame; see `ring::Kind::Frame`.
+    place_and_told: Cell<u32>,
+}
+
+const TOLD: u32 = 1;
+
+/// An address in units of eight bytes. The last bit is free, as stacks are aligned to sixteen.
+#[allow(clippy::cast_possible_truncation)]
+const fn place(address: usize) -> u32 {
+    (address >> 3) as u32 & !TOLD
 }
 
 const _: () = assert!(size_of::<Frame>() == 32);
 
 impl Frame {
+    /// The id that the probes of the call have now: of a constructor before its `super(...)` has
+    /// returned, with [`BEFORE_INIT`] set.
+    #[inline]
+    pub(crate) fn probe_id(&self) -> u32 {
+        self.method.load(Ordering::Relaxed)
+    }
+
+    /// The method's id.
     #[inline]
     pub(crate) fn method(&self) -> u32 {
-        self.method.load(Ordering::Relaxed)
+        self.probe_id() & !BEFORE_INIT
+    }
+
+    /// Whether this is a constructor that has not been initialized.
+    pub(crate) fn is_before_init(&self) -> bool {
+        self.probe_id() & BEFORE_INIT != 0
+    }
+
+    /// Owner only: the constructor's `super(...)` has returned.
+    #[inline]
+    pub(crate) fn set_initialized(&self) {
+        self.method.store(self.method(), Ordering::Relaxed);
+    }
+
+    /// Owner only: whether `address` is clearly above where this call stands on the thread's stack:
+    /// probes themselves differ by a few words.
+    pub(crate) fn is_below(&self, address: usize) -> bool {
+        self.distance_below(address) > 512 / 8
+    }
+
+    /// Owner only: whether `address` is above that, or is the same.
+    pub(crate) fn is_not_above(&self, address: usize) -> bool {
+        self.distance_below(address) >= 0
+    }
+
+    /// Stacks are smaller than 16 GiB, so that 32 bits tell.
+    fn distance_below(&self, address: usize) -> i32 {
+        place(address).wrapping_sub(self.place_and_told.get() & !TOLD).cast_signed()
     }
 
     #[inline]
@@ -65,12 +112,12 @@ impl Frame {
 
     /// Owner only.
     pub(crate) fn is_told(&self) -> bool {
-        self.is_told.get()
+        self.place_and_told.get() & TOLD != 0
     }
 
     /// Owner only.
     pub(crate) fn set_told(&self) {
-        self.is_told.set(true);
+        self.place_and_told.set(self.place_and_told.get() | TOLD);
     }
 }
 
@@ -135,7 +182,13 @@ impl ShadowStack {
 
     /// Owner only: pushes a frame; there must be room. The clock is read last.
     #[inline]
-    pub(crate) fn push(&self, method: u32, totals: &MethodTotals, clock: impl FnOnce() -> u64) {
+    pub(crate) fn push(
+        &self,
+        probe_id: u32,
+        address: usize,
+        totals: &MethodTotals,
+        clock: impl FnOnce() -> u64,
+    ) {
         let depth = self.depth.load(Ordering::Relaxed);
         let frame = self.frame(depth);
         if depth == TRIM_DEPTH {
@@ -143,9 +196,9 @@ impl ShadowStack {
         }
         totals.enter();
         frame.totals.store(ptr::from_ref(totals).cast_mut(), Ordering::Relaxed);
-        frame.method.store(method, Ordering::Relaxed);
+        frame.method.store(probe_id, Ordering::Relaxed);
         frame.callee_ticks.store(0, Ordering::Relaxed);
-        frame.is_told.set(false);
+        frame.place_and_told.set(place(address));
         frame.start_ticks.store(clock(), Ordering::Relaxed);
         self.depth.store(depth + 1, Ordering::Release);
     }

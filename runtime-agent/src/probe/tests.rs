@@ -183,19 +183,21 @@ fn only_the_outermost_recursion_counts_in_total() {
     assert_eq!(reading.max_ticks, reading.total_ticks);
 }
 
-/// Method 9 is made a constructor's id, others are not.
-fn constructor() -> u32 {
-    methods::mark_constructor(9);
-    9
+/// The id of constructor 9 before its `super(...)` has returned.
+const UNINITIALIZED: u32 = 9 | BEFORE_INIT;
+
+fn unseen() -> u64 {
+    thread::current().expect("known").unseen_ends()
+}
+
+fn depth() -> u32 {
+    thread::current().expect("known").stack.depth()
 }
 
 #[test]
 fn frames_that_were_left_behind_are_cleared_away() {
     let _turn = turn();
-    let constructor = constructor();
     record_on_thread(u64::MAX, || {
-        let dropped = || thread::current().expect("known").dropped_frames();
-        let depth = || thread::current().expect("known").stack.depth();
         // An exception passes 2 and 3, which do not say so, and leaves 1.
         for method in [1, 2, 3] {
             start(method, no_java);
@@ -203,42 +205,106 @@ fn frames_that_were_left_behind_are_cleared_away() {
         threw(1);
         assert_eq!((counts(1), counts(2), counts(3), depth()), ((1, 1), (1, 1), (1, 1), 0));
         // 1 returns over a constructor, which threw, and over 2, whose end was not seen.
-        for method in [1, constructor, 2] {
+        for method in [1, UNINITIALIZED, 2] {
             start(method, no_java);
         }
         end(1);
-        assert_eq!((counts(1), counts(constructor), counts(2)), ((2, 1), (1, 1), (1, 1)));
-        assert_eq!((dropped(), depth()), (1, 0));
+        assert_eq!((counts(1), counts(9), counts(2)), ((2, 1), (1, 1), (2, 2)));
+        assert_eq!((unseen(), depth()), (3, 0));
         // 1 catches what left a constructor, and goes on.
         start(1, no_java);
-        start(constructor, no_java);
-        start(constructor, no_java);
+        start(UNINITIALIZED, no_java);
+        start(UNINITIALIZED, no_java);
         caught(1);
-        assert_eq!((counts(constructor), depth()), ((3, 3), 1));
+        assert_eq!((counts(9), depth()), ((3, 3), 1));
         caught(1);
         end(1);
-        assert_eq!((counts(1), depth(), dropped()), ((3, 1), 0, 1));
+        assert_eq!((counts(1), depth(), unseen()), ((3, 1), 0, 3));
         // Nothing of these is on the stack.
         end(2);
         threw(3);
         caught(4);
-        assert_eq!((counts(2), counts(3), counts(4), depth()), ((1, 1), (1, 1), (0, 0), 0));
+        assert_eq!((counts(2), counts(3), counts(4), depth()), ((2, 2), (1, 1), (0, 0), 0));
     });
 }
 
 #[test]
-fn time_of_dropped_frames_is_not_counted_twice() {
+fn a_constructor_that_failed_is_not_taken_for_another() {
     let _turn = turn();
-    let (one, three) = record_on_thread(u64::MAX, || {
+    record_on_thread(u64::MAX, || {
+        // One is initialized; another one that it makes is not; it catches that, and returns.
+        start(UNINITIALIZED, no_java);
+        initialized(UNINITIALIZED);
+        for _ in 0..3 {
+            start(UNINITIALIZED, no_java);
+            caught(9);
+            assert_eq!(depth(), 1);
+        }
+        start(UNINITIALIZED, no_java);
+        end(9);
+        assert_eq!((counts(9), depth(), unseen()), ((5, 4), 0, 0));
+        // One fails in another's arguments, and that one goes on.
+        start(UNINITIALIZED, no_java);
+        start(2, no_java);
+        start(UNINITIALIZED, no_java);
+        end(2);
+        initialized(UNINITIALIZED);
+        threw(9);
+        assert_eq!((counts(9), counts(2), depth(), unseen()), ((7, 6), (1, 0), 0, 0));
+    });
+}
+
+#[test]
+fn failed_constructors_that_nobody_sees_do_not_pile_up() {
+    let _turn = turn();
+    let (count, self_ticks, total_ticks) = record_on_thread(u64::MAX, || {
+        let top = usize::MAX / 2;
+        start_at(top, 1, no_java);
+        for _ in 0..100_000 {
+            start_at(top - 4096, UNINITIALIZED, no_java);
+            assert!(depth() < 100);
+        }
+        std::thread::sleep(Duration::from_millis(2));
+        // A new one in their place, but these may still be running: they stand above it.
+        for inner in 0..100 {
+            start_at(top - 8192 - inner * 64, UNINITIALIZED, no_java);
+        }
+        assert!(depth() > 100);
+        end(1);
+        (counts(9), totals(9).total_ticks, totals(1).total_ticks)
+    });
+    assert_eq!(count, (100_100, 100_100));
+    assert!(self_ticks < total_ticks / 2, "what fails takes no time from its caller");
+}
+
+#[test]
+fn calls_that_end_unseen_have_their_time() {
+    let _turn = turn();
+    let (one, two, three) = record_on_thread(u64::MAX, || {
         for method in [1, 2, 3] {
             start(method, no_java);
         }
         std::thread::sleep(Duration::from_millis(2));
         end(3);
         end(1);
-        (totals(1), totals(3))
+        (totals(1), totals(2), totals(3))
     });
-    assert_eq!(one.total_ticks, one.self_ticks + three.total_ticks);
+    assert_eq!(one.total_ticks, one.self_ticks + two.total_ticks);
+    assert_eq!(two.total_ticks, two.self_ticks + three.total_ticks);
+}
+
+#[test]
+fn a_call_without_stack_for_its_end_is_refused() {
+    let _turn = turn();
+    record_on_thread(u64::MAX, || {
+        assert_eq!(start(1, no_java), Entry::Go);
+        let least = thread::current().expect("known").least_address;
+        assert_eq!(start_at(least, 2, no_java), Entry::Go);
+        assert_eq!(start_at(least - 16, 3, no_java), Entry::NoStack);
+        threw(2);
+        end(1);
+        assert_eq!((counts(1), counts(2), counts(3)), ((1, 0), (1, 1), (0, 0)));
+    });
 }
 
 #[test]
@@ -257,9 +323,30 @@ fn beyond_the_last_frame_calls_are_counted() {
         for _ in 0..MAX_DEPTH {
             end(1);
         }
-        (counts(1), counts(2), thread::current().expect("known").stack.depth())
+        (counts(1), counts(2), depth())
     });
     assert_eq!((one, two, depth), ((u64::from(MAX_DEPTH), 0), (1_000, 250), 0));
+}
+
+#[test]
+fn what_was_left_behind_beyond_the_last_frame_is_forgotten() {
+    let _turn = turn();
+    record_on_thread(u64::MAX, || {
+        let top = native_stack::address_here();
+        start_at(top, 1, no_java);
+        for depth in 1..MAX_DEPTH {
+            start_at(top - depth as usize * 16, 2, no_java);
+        }
+        let last = top - MAX_DEPTH as usize * 16;
+        start_at(last, 3, no_java);
+        start_at(last, UNINITIALIZED, no_java);
+        // This is seen from far above, which is where the test stands.
+        end(1);
+        assert_eq!((depth(), counts(1), counts(2).0), (0, (1, 0), u64::from(MAX_DEPTH) - 1));
+        start(4, no_java);
+        end(4);
+        assert_eq!((depth(), counts(4)), (0, (1, 0)));
+    });
 }
 
 #[test]

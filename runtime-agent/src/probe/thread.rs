@@ -6,6 +6,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::native_stack;
 use super::ring::Ring;
 use super::stack::ShadowStack;
 use super::totals::{MethodTotals, ThreadTotals};
@@ -17,8 +18,12 @@ pub(crate) struct ProbeThread {
     /// Takes the place of totals for which there was no memory; its method id is 0.
     pub lost: MethodTotals,
     pub ring: Ring,
+    /// Lowest address on the thread's own stack where a call may begin.
+    pub least_address: usize,
+    /// A StackOverflowError is being made: calls that this takes are not refused.
+    is_overflowing: AtomicBool,
     /// Frames whose end was never seen. The owner writes it.
-    dropped_frames: AtomicU64,
+    unseen_ends: AtomicU64,
     /// The kernel's thread id.
     pub os_id: u32,
     /// A weak global reference to the `java.lang.Thread`, or null.
@@ -49,7 +54,9 @@ impl ProbeThread {
             totals: ThreadTotals::new()?,
             lost: MethodTotals::new(0),
             ring: Ring::new()?,
-            dropped_frames: AtomicU64::new(0),
+            least_address: native_stack::least_address(),
+            is_overflowing: AtomicBool::new(false),
+            unseen_ends: AtomicU64::new(0),
             os_id: os_id.unsigned_abs(),
             java_thread: AtomicPtr::new(ptr::null_mut()),
             last_name: Mutex::new(None),
@@ -57,13 +64,21 @@ impl ProbeThread {
         })
     }
 
-    /// Owner only.
-    pub(crate) fn count_dropped_frame(&self) {
-        self.dropped_frames.store(self.dropped_frames() + 1, Ordering::Relaxed);
+    /// Owner only: makes a StackOverflowError, unless that is what the thread is at.
+    pub(crate) fn overflow(&self, throw: impl FnOnce()) {
+        if !self.is_overflowing.swap(true, Ordering::Relaxed) {
+            throw();
+            self.is_overflowing.store(false, Ordering::Relaxed);
+        }
     }
 
-    pub(crate) fn dropped_frames(&self) -> u64 {
-        self.dropped_frames.load(Ordering::Relaxed)
+    /// Owner only.
+    pub(crate) fn count_unseen_end(&self) {
+        self.unseen_ends.store(self.unseen_ends() + 1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn unseen_ends(&self) -> u64 {
+        self.unseen_ends.load(Ordering::Relaxed)
     }
 
     pub(crate) fn java_thread(&self) -> *mut std::ffi::c_void {

@@ -40,6 +40,10 @@ import java.util.Optional;
  */
 final class CompareCode {
     private static final String PROBE = "java/lang/$TProfiler";
+    /** Set in the id of a constructor until its super(...) has returned. */
+    private static final int BEFORE_INIT = 1 << 30;
+    /** Classes whose constructors only return. */
+    private static final List<String> TRIVIAL = List.of("java/lang/Object", "java/lang/Record", "java/lang/Enum");
 
     /** An instruction of the method, and where it stands in both forms. */
     private record Place(Instruction instruction, int old, int target, int now) {}
@@ -59,6 +63,9 @@ final class CompareCode {
     private final int[] indexOfOld;
     /** By new offset: whether a probe of ours covers it. */
     private final BitSet inserted = new BitSet();
+    /** Numbers of the old instructions behind which Initialized stands. */
+    private final BitSet initialized = new BitSet();
+    private int id;
     /** Where our own handlers begin. */
     private int handlers;
     private int newLength;
@@ -114,35 +121,39 @@ final class CompareCode {
         List<At> now = instructions(after);
         newLength = after.codeLength();
         Arrays.fill(indexOfOld, -1);
-        int n = 0;
-        int id = -1;
-        for (int i = 0; i < old.size(); i++) {
-            At instruction = old.get(i);
+        int n = 2;
+        int start = probe(now, 0, "Start");
+        id = start & ~BEFORE_INIT;
+        for (At instruction : old) {
             boolean isReturn = instruction.instruction instanceof ReturnInstruction;
-            if (i == 0) {
-                id = probe(now, n, "Start", id);
-                n += 2;
-            }
             int target = now.get(n).bci;
             if (isProbe(now, n, "Caught")) {
-                probe(now, n, "Caught", id);
+                probe(now, n, "Caught");
                 n += 2;
             }
             if (isReturn) {
-                probe(now, n, "End", id);
+                check(probe(now, n, "End") == id, "End with the id of before");
                 n += 2;
             }
             At same = now.get(n++);
             check(instruction.instruction.opcode() == same.instruction.opcode(), "%s at %d became %s",
                     instruction.instruction.opcode(), instruction.bci, same.instruction.opcode());
             indexOfOld[instruction.bci] = places.size();
+            if (isProbe(now, n, "Initialized")) {
+                check(start != id && probe(now, n, "Initialized") == start, "Initialized with another id");
+                check(constructed(instruction.instruction) != null, "Initialized behind no constructor");
+                initialized.set(places.size());
+                n += 2;
+            }
             places.add(new Place(instruction.instruction, instruction.bci, target, same.bci));
         }
         indexOfOld[before.codeLength()] = places.size();
         handlers = n < now.size() ? now.get(n).bci : newLength;
         int ours = 0;
         for (; n < now.size(); n += 3, ours++) {
-            probe(now, n, "Threw", id);
+            int threw = probe(now, n, "Threw");
+            // The first one may be that of the part before super(...) too, if the body needs none.
+            check(threw == start || ours == 0 && threw == id, "Threw with another id");
             check(now.get(n + 2).instruction.opcode() == Opcode.ATHROW, "no athrow behind Threw");
         }
         check(ours <= 2, "%d handlers", ours);
@@ -156,13 +167,20 @@ final class CompareCode {
                 && invoke.name().equalsString(name);
     }
 
+    /** The class of which an instruction calls a constructor, or null. */
+    private static String constructed(Instruction instruction) {
+        return instruction instanceof InvokeInstruction invoke && invoke.name().equalsString("<init>")
+                ? invoke.owner().asInternalName()
+                : null;
+    }
+
     /** Checks a probe at an index; its method id. */
-    private int probe(List<At> code, int index, String name, int id) {
+    private int probe(List<At> code, int index, String name) {
         check(isProbe(code, index, name), "no %s at instruction %d", name, index);
         check(code.get(index).instruction instanceof ConstantInstruction constant
                 && constant.constantValue() instanceof Integer, "no id in front of %s", name);
         int found = (Integer) ((ConstantInstruction) code.get(index).instruction).constantValue();
-        check(found > 0 && (id == -1 || id == found), "id %d, then %d", id, found);
+        check(found > 0 && (id == 0 || id == (found & ~BEFORE_INIT)), "id %d, then %d", id, found);
         int end = index + 2 < code.size() ? code.get(index + 2).bci : newLength;
         inserted.set(code.get(index).bci, end);
         return found;
@@ -264,13 +282,17 @@ final class CompareCode {
         boolean callIsOpen = false;
         for (int i = 0; i < places.size(); i++) {
             Instruction instruction = places.get(i).instruction;
-            boolean isInit = instruction instanceof InvokeInstruction invoke && invoke.name().equalsString("<init>");
+            String constructed = constructed(instruction);
             if (instruction instanceof ReturnInstruction) {
                 returns = true;
                 check(!ours.get(i), "a return is protected");
             } else if (isConstructor) {
                 // super(...) is protected by nothing, and loads in front of it need not be.
-                callIsOpen |= isInit && !ours.get(i);
+                boolean isOpen = constructed != null && !ours.get(i);
+                callIsOpen |= isOpen;
+                check(!initialized.get(i) || isOpen, "Initialized behind a call that is protected");
+                check(!isOpen || initialized.get(i) || TRIVIAL.contains(constructed),
+                        "a super(...) may throw, and nothing tells that it did not");
             } else {
                 check(ours.get(i), "instruction at %d is not protected", places.get(i).old);
             }

@@ -29,6 +29,12 @@ final class Count {
         THROWS.computeIfAbsent(method, m -> new LongAdder()).increment();
     }
 
+    /** Calls of a method that could not count them by calling. */
+    static void add(String method, long calls, long thrown) {
+        CALLS.computeIfAbsent(method, m -> new LongAdder()).add(calls);
+        THROWS.computeIfAbsent(method, m -> new LongAdder()).add(thrown);
+    }
+
     /** Writes all counts to a file: a line per method, with calls and throws. */
     static void write(String file) {
         StringBuilder text = new StringBuilder();

@@ -1,0 +1,63 @@
+//! How much of a thread's own stack is left.
+//!
+//! Java code may go on until the JVM's guard zone is nearer than the pages that it keeps free for
+//! native code. Which address that is, only the JVM knows; here it is taken from its defaults.
+#![allow(unsafe_code)]
+
+use std::mem::MaybeUninit;
+use std::ptr;
+
+/// The JVM's guard zone and the pages that it keeps free for native code, 4 and 20 pages of 4 KiB.
+const KEPT_BY_THE_JVM: usize = 24 * 4096;
+
+/// Stack that the end of a call may need more than its start: the JVM may turn a compiled frame into
+/// a larger, interpreted one, and a StackOverflowError has to be made.
+const FOR_THE_END: usize = 16 << 10;
+
+/// An address in the frame of the function that this is inlined into.
+#[inline(always)]
+pub(super) fn address_here() -> usize {
+    let local = MaybeUninit::<u64>::uninit();
+    local.as_ptr().addr()
+}
+
+/// The lowest address on the calling thread's stack where a call may begin; 0 if there is no telling.
+pub(super) fn least_address() -> usize {
+    lowest_address().map_or(0, |lowest| lowest + KEPT_BY_THE_JVM + FOR_THE_END)
+}
+
+/// The end of the calling thread's stack.
+fn lowest_address() -> Option<usize> {
+    let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
+    let mut lowest = ptr::null_mut();
+    let mut size = 0;
+    // SAFETY: the first call initializes the attributes if it returns 0, and only then are they
+    // read and destroyed; all pointers are to variables of this function.
+    unsafe {
+        if libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) != 0 {
+            return None;
+        }
+        let found =
+            libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut lowest, &raw mut size);
+        libc::pthread_attr_destroy(attributes.as_mut_ptr());
+        (found == 0).then(|| lowest.addr())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_knows_the_end_of_its_stack() {
+        // Larger than any that the C library may have kept of another thread.
+        let size = 64 << 20;
+        let builder = std::thread::Builder::new().stack_size(size);
+        let thread = builder.spawn(|| (address_here(), lowest_address(), least_address()));
+        let (here, lowest, least) = thread.unwrap().join().unwrap();
+        let lowest = lowest.unwrap();
+        assert!(lowest < here && here - lowest <= size + 65536, "{here:x} {lowest:x}");
+        assert!(here - lowest > size / 2, "{here:x} {lowest:x}");
+        assert!(lowest < least && least < here, "{least:x}");
+    }
+}

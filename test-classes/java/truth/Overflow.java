@@ -1,0 +1,107 @@
+package truth;
+
+/**
+ * Recursions until the stack is full, and what is called afterwards. A call counts itself without
+ * calling anything: that could overflow too.
+ */
+final class Overflow {
+    private static int selves;
+    private static int evens;
+    private static int odds;
+    private static int catching;
+    private static int caught;
+    private static int runs;
+
+    private Overflow() {}
+
+    static void run(int rounds) throws InterruptedException {
+        Count.call("truth.Overflow run (I)V");
+        for (int i = 0; i < rounds; i++) {
+            round();
+        }
+        // A thread whose outermost instrumented call is the recursion itself.
+        Thread.UncaughtExceptionHandler none = (thread, error) ->
+                Count.call("truth.Overflow lambda$run$0 (Ljava/lang/Thread;Ljava/lang/Throwable;)V");
+        for (int i = 0; i < rounds; i++) {
+            Thread thread = new Thread(new Deep());
+            thread.setUncaughtExceptionHandler(none);
+            thread.start();
+            thread.join();
+        }
+        // The error passes through every call of these.
+        Count.add("truth.Overflow self (I)I", selves, selves);
+        Count.add("truth.Overflow even (I)V", evens, evens);
+        Count.add("truth.Overflow odd (I)V", odds, odds);
+        Count.add("truth.Overflow catching (I)I", catching, catching);
+        Count.add("truth.Overflow$Deep run ()V", runs, runs);
+        Count.add("truth.Overflow$Deep <init> ()V", rounds, 0);
+        if (caught != catching) {
+            throw new AssertionError(catching + " calls, but the error was caught " + caught + " times");
+        }
+    }
+
+    private static void round() {
+        Count.call("truth.Overflow round ()V");
+        try {
+            self(0);
+        } catch (StackOverflowError e) {
+            check(e);
+        }
+        try {
+            even(0);
+        } catch (StackOverflowError e) {
+            check(e);
+        }
+        try {
+            catching(0);
+        } catch (StackOverflowError e) {
+            check(e);
+        }
+    }
+
+    /** The error shows the program's own methods and nothing else. */
+    private static void check(StackOverflowError error) {
+        Count.call("truth.Overflow check (Ljava/lang/StackOverflowError;)V");
+        if (error.getMessage() != null || error.getStackTrace().length < 1000) {
+            throw new AssertionError("not the JVM's own error", error);
+        }
+        for (StackTraceElement frame : error.getStackTrace()) {
+            if (!frame.getClassName().equals("truth.Overflow")) {
+                throw new AssertionError(frame.toString(), error);
+            }
+        }
+    }
+
+    private static int self(int n) {
+        selves++;
+        return self(n + 1) + 1;
+    }
+
+    private static void even(int n) {
+        evens++;
+        odd(n + 1);
+    }
+
+    private static void odd(int n) {
+        odds++;
+        even(n + 1);
+    }
+
+    private static int catching(int n) {
+        catching++;
+        try {
+            return catching(n + 1) + 1;
+        } catch (StackOverflowError e) {
+            caught++;
+            throw e;
+        }
+    }
+
+    private static final class Deep implements Runnable {
+        @Override
+        public void run() {
+            runs++;
+            run();
+        }
+    }
+}
