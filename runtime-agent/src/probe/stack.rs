@@ -14,7 +14,8 @@ use rewriter::probe::BEFORE_INIT;
 use super::totals::MethodTotals;
 use crate::mapped::Mapped;
 
-/// Frames that a stack can hold. A Java stack of 1 MB has room for less than half as many.
+/// Frames that a stack can hold. A Java stack of 1 MB can have more only of methods that are compiled
+/// into one another.
 pub(crate) const MAX_DEPTH: u32 = 65_536;
 
 /// A stack that was deeper than this is given back to the kernel when it is empty again,

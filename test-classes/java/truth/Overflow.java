@@ -17,16 +17,9 @@ final class Overflow {
     static void run(int rounds) throws InterruptedException {
         Count.call("truth.Overflow run (I)V");
         for (int i = 0; i < rounds; i++) {
-            round();
-        }
-        // A thread whose outermost instrumented call is the recursion itself.
-        Thread.UncaughtExceptionHandler none = (thread, error) ->
-                Count.call("truth.Overflow lambda$run$0 (Ljava/lang/Thread;Ljava/lang/Throwable;)V");
-        for (int i = 0; i < rounds; i++) {
-            Thread thread = new Thread(new Deep());
-            thread.setUncaughtExceptionHandler(none);
-            thread.start();
-            thread.join();
+            runThread(new Rounds());
+            // A thread whose outermost instrumented call is the recursion itself.
+            runThread(new Deep());
         }
         // The error passes through every call of these.
         Count.add("truth.Overflow self (I)I", selves, selves);
@@ -35,8 +28,27 @@ final class Overflow {
         Count.add("truth.Overflow catching (I)I", catching, catching);
         Count.add("truth.Overflow$Deep run ()V", runs, runs);
         Count.add("truth.Overflow$Deep <init> ()V", rounds, 0);
+        Count.add("truth.Overflow$Rounds <init> ()V", rounds, 0);
         if (caught != catching) {
             throw new AssertionError(catching + " calls, but the error was caught " + caught + " times");
+        }
+    }
+
+    /** Runs a thread with a stack too small for more frames than the agent follows. */
+    private static void runThread(Runnable runnable) throws InterruptedException {
+        Count.call("truth.Overflow runThread (Ljava/lang/Runnable;)V");
+        Thread thread = new Thread(null, runnable, "overflow", 512 << 10);
+        thread.setUncaughtExceptionHandler((t, error) ->
+                Count.call("truth.Overflow lambda$runThread$0 (Ljava/lang/Thread;Ljava/lang/Throwable;)V"));
+        thread.start();
+        thread.join();
+    }
+
+    private static final class Rounds implements Runnable {
+        @Override
+        public void run() {
+            Count.call("truth.Overflow$Rounds run ()V");
+            round();
         }
     }
 
