@@ -11,7 +11,7 @@ pub struct Losses {
     pub dropped_records: u64,
     /// Calls that are not in the totals.
     pub lost_calls: u64,
-    /// Frames whose end was never seen.
+    /// Calls whose end no probe saw; they are counted as ones that threw.
     pub unseen_ends: u64,
     /// Selected methods without probes.
     pub methods_skipped: u64,
@@ -19,6 +19,8 @@ pub struct Losses {
     pub classes_unreadable: u64,
     /// Writes of the log that failed.
     pub io_errors: u64,
+    /// Rows that the disk did not take for too long.
+    pub lost_rows: u64,
 }
 
 impl Losses {
@@ -29,6 +31,7 @@ impl Losses {
             counter::LOST_CALLS => (&mut self.lost_calls, false),
             counter::UNSEEN_ENDS => (&mut self.unseen_ends, false),
             counter::IO_ERRORS => (&mut self.io_errors, false),
+            counter::LOST_ROWS => (&mut self.lost_rows, false),
             // A method without probes lacks them from then on, whichever hours are looked at.
             counter::SKIPPED => (&mut self.methods_skipped, true),
             counter::UNREADABLE => (&mut self.classes_unreadable, true),
@@ -48,6 +51,7 @@ impl Losses {
             (&mut self.methods_skipped, other.methods_skipped),
             (&mut self.classes_unreadable, other.classes_unreadable),
             (&mut self.io_errors, other.io_errors),
+            (&mut self.lost_rows, other.lost_rows),
         ];
         for (sum, more) in sums {
             *sum = sum.saturating_add(more);

@@ -173,6 +173,8 @@ pub mod counter {
     pub const BYTES: &str = "bytes";
     /// Writes that failed.
     pub const IO_ERRORS: &str = "io_errors";
+    /// Rows that were given up, because the disk took none for too long.
+    pub const LOST_ROWS: &str = "lost_rows";
     /// Not an increase: the threshold in force, in nanoseconds.
     pub const THRESHOLD_NS: &str = "threshold_ns";
 }

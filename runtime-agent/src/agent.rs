@@ -167,12 +167,10 @@ fn start(
     let jvmti = context.jvmti();
     clock::init();
     let probe_class = ProbeClass::define(jni)?;
-    let mut run = run_info::describe(jvmti, options);
-    let log = RunLog::create(&options.logs, &run)?;
+    let mut log = RunLog::create(&options.logs, &run_info::describe(jvmti, options))?;
     let (engine, requests) = Handle::new();
     let control = options.port.and_then(Control::bind);
-    run.port = control.as_ref().map(Control::port);
-    log.write_run(&run)?;
+    log.set_port(control.as_ref().map(Control::port))?;
     let methods = Arc::new(Methods::default());
     let class_counts = Arc::new(ClassCounts::default());
     let threshold_ns = u64::try_from(options.threshold.as_nanos()).unwrap_or(u64::MAX);

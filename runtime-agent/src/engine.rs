@@ -127,11 +127,11 @@ impl Engine<'_> {
         match request {
             Request::Start => self.start(),
             Request::Stop => self.stop(),
-            Request::Flush => self.recorder.flush(),
+            Request::Flush => self.recorder.flush()?,
             Request::Status => {}
             Request::Finish => {
                 self.stop();
-                self.recorder.flush();
+                self.recorder.flush()?;
             }
         }
         Ok(self.status())

@@ -31,6 +31,7 @@ mod probe_class;
 mod recorder;
 mod run_info;
 mod run_log;
+mod table_file;
 
 pub use agent::TProfiler;
 

@@ -13,7 +13,6 @@ use log_format::writer::one_line;
 use crate::call_paths::{self, CallPaths};
 use crate::class_hook::ClassCounts;
 use crate::clock::{self, Anchors};
-use crate::message::message;
 use crate::methods::Methods;
 use crate::probe::ring::{Kind, Record};
 use crate::probe::thread::{self, ProbeThread, ThreadName};
@@ -24,6 +23,7 @@ use crate::run_log::{Names, RunLog};
 /// Length of an interval of totals. Intervals end with the minutes of the clock, so that none lies
 /// in two hours.
 const INTERVAL_NS: u64 = 60_000_000_000;
+const FIRST_INTERVAL_NS: u64 = 10_000_000_000;
 
 /// What the JVM knows of the threads.
 pub(crate) trait JavaThreads {
@@ -108,7 +108,7 @@ impl Recorder {
             paths: CallPaths::new(),
             threads: HashMap::new(),
             last_thread_id: 0,
-            interval: Interval::begin(clock::unix_ns()),
+            interval: Interval::first(clock::unix_ns()),
             counted: HashMap::new(),
             sums: Sums::default(),
         }
@@ -145,15 +145,17 @@ impl Recorder {
             self.end_interval();
         }
         self.log.flush(clock::unix_ns(), false);
-        self.tell_io_error();
     }
 
     /// Writes everything there is, totals included, and waits for the disk.
-    pub(crate) fn flush(&mut self) {
+    ///
+    /// # Errors
+    /// One line: the disk does not take it now.
+    pub(crate) fn flush(&mut self) -> Result<(), String> {
         self.drain(probe::recording());
         self.end_interval();
         self.log.flush(clock::unix_ns(), true);
-        self.tell_io_error();
+        self.log.failure().map_or(Ok(()), |failure| Err(failure.to_owned()))
     }
 
     /// Writes the calls that were open when a recording ended, `now_ticks`, and everything else.
@@ -166,7 +168,8 @@ impl Recorder {
             rows.extend(open.into_iter().filter(|row| row.total_ns >= *threshold_ns));
         }
         self.write_calls(&rows);
-        self.flush();
+        // What fails has been told; it is tried again.
+        let _ = self.flush();
     }
 
     fn write_calls(&mut self, rows: &[CallRow]) {
@@ -271,6 +274,7 @@ impl Recorder {
             (counter::RECORDS, self.sums.records),
             (counter::BYTES, self.log.bytes),
             (counter::IO_ERRORS, self.log.io_errors),
+            (counter::LOST_ROWS, self.log.lost_rows),
         ];
         let mut rows = vec![row(counter::THRESHOLD_NS, self.threshold_ns)];
         for (name, value) in values {
@@ -281,18 +285,15 @@ impl Recorder {
         }
         rows
     }
-
-    fn tell_io_error(&mut self) {
-        // The first one is told; the others are counted.
-        if let Some(error) = self.log.last_error.take()
-            && self.log.io_errors == 1
-        {
-            message!("{error}; it is tried again, further errors are only counted");
-        }
-    }
 }
 
 impl Interval {
+    /// A short one, so that whoever tries the agent soon finds something.
+    fn first(now_ns: u64) -> Self {
+        let interval = Self::begin(now_ns);
+        Self { end_ns: interval.end_ns.min(now_ns + FIRST_INTERVAL_NS), ..interval }
+    }
+
     fn begin(now_ns: u64) -> Self {
         let end_ns = (now_ns / INTERVAL_NS + 1) * INTERVAL_NS;
         Self { start_ns: now_ns, end_ns, methods: HashMap::new() }

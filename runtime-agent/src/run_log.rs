@@ -2,20 +2,19 @@
 //!
 //! Rows are gathered in memory and written by [`RunLog::flush`], names before the rows that use them,
 //! so that whoever reads along finds them. A write that fails is tried again at the next flush, from
-//! where it stopped; when too much has gathered, it is given up and counted.
+//! where it stopped; when too much has gathered, it is given up and counted. Files that somebody
+//! deletes are made anew, with all names that they need.
 
 use std::collections::{BTreeMap, HashSet};
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use log_format::names::{Hour, RUN_JSON, Table, run_name};
 use log_format::rows::{CallRow, CounterRow, MethodRow, Row, StackRow, StatsRow, ThreadRow};
 use log_format::run::Run;
-use log_format::writer::{write_header, write_rows};
 
-/// Most bytes of a file that wait for a disk that does not take them.
-const MAX_PENDING: usize = 16 << 20;
+use crate::message::message;
+use crate::table_file::TableFile;
 
 /// Gives names to the ids in rows.
 pub(crate) trait Names {
@@ -31,11 +30,15 @@ pub(crate) trait Names {
 #[derive(Debug)]
 pub(crate) struct RunLog {
     folder: PathBuf,
+    run: Run,
     hours: BTreeMap<Hour, HourFiles>,
     pub bytes: u64,
+    /// Writes that failed.
     pub io_errors: u64,
-    /// The last error, until it was told.
-    pub last_error: Option<String>,
+    /// Rows that were given up, because the disk took none for too long.
+    pub lost_rows: u64,
+    /// Why the last flush did not write everything.
+    failure: Option<String>,
 }
 
 #[derive(Debug, Default)]
@@ -45,13 +48,6 @@ struct HourFiles {
     threads: HashSet<u32>,
     stacks: HashSet<u32>,
     bytes: u64,
-}
-
-#[derive(Debug, Default)]
-struct TableFile {
-    file: Option<File>,
-    /// Whole lines, but for what has been written of the first.
-    pending: Vec<u8>,
 }
 
 impl RunLog {
@@ -68,10 +64,12 @@ impl RunLog {
                 Ok(()) => {
                     return Ok(Self {
                         folder,
+                        run: run.clone(),
                         hours: BTreeMap::new(),
                         bytes: 0,
                         io_errors: 0,
-                        last_error: None,
+                        lost_rows: 0,
+                        failure: None,
                     });
                 }
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists && attempt < 1000 => {}
@@ -85,16 +83,20 @@ impl RunLog {
         &self.folder
     }
 
-    /// Writes `run.json`, whole or not at all.
+    /// Says on which port control listens, and writes `run.json`.
     ///
     /// # Errors
     /// One line: the file cannot be written.
-    pub(crate) fn write_run(&self, run: &Run) -> Result<(), String> {
-        let path = self.folder.join(RUN_JSON);
+    pub(crate) fn set_port(&mut self, port: Option<u16>) -> Result<(), String> {
+        self.run.port = port;
+        self.write_run().map_err(|e| format!("{}: {e}", self.folder.join(RUN_JSON).display()))
+    }
+
+    /// Writes `run.json`, whole or not at all.
+    fn write_run(&self) -> io::Result<()> {
         let new = self.folder.join("run.json.new");
-        fs::write(&new, run.to_json())
-            .and_then(|()| fs::rename(&new, &path))
-            .map_err(|e| format!("{}: {e}", path.display()))
+        fs::write(&new, self.run.to_json())?;
+        fs::rename(&new, self.folder.join(RUN_JSON))
     }
 
     fn hour(&mut self, unix_ns: u64) -> &mut HourFiles {
@@ -137,44 +139,91 @@ impl RunLog {
         self.hours.get(&Hour::of_unix_ns(unix_ns)).map_or(0, |hour| hour.bytes)
     }
 
-    /// Hands everything that was added to the kernel; with `sync`, to the disk.
+    /// Why the last flush did not write everything, if it did not.
+    pub(crate) fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+
+    /// Hands everything that was added to the kernel; with `sync`, to the disk. Says in a message
+    /// when writing begins to fail, and when it works again.
     pub(crate) fn flush(&mut self, now_ns: u64, sync: bool) {
-        let mut errors = Vec::new();
-        for (name, hour) in &mut self.hours {
-            for table in Table::ALL {
-                let Some(file) = hour.tables.get_mut(&table) else { continue };
-                let path = self.folder.join(name.file_name(table));
-                let before = file.pending.len();
-                if let Err(error) = file.write(&path, sync) {
-                    errors.push(format!("{}: {error}", path.display()));
-                }
-                let written = before.saturating_sub(file.pending.len()) as u64;
-                hour.bytes += written;
-                self.bytes += written;
-                file.limit();
+        let before = self.failure.take();
+        self.failure = self.write(sync).err();
+        match (&before, &self.failure) {
+            (None, Some(error)) => message!("{error}; it is tried again"),
+            (Some(_), None) => {
+                message!("the log is written again; {} rows were given up", self.lost_rows);
             }
+            _ => {}
         }
-        self.io_errors += errors.len() as u64;
-        self.last_error = errors.pop().or_else(|| self.last_error.take());
         // Calls of the hour before may still come from a ring; of earlier hours there are none.
         let current = Hour::of_unix_ns(now_ns);
         self.hours.retain(|hour, files| {
             *hour >= current
                 || hour.start_unix_ns() + 2 * 3_600_000_000_000 > now_ns
-                || files.tables.values().any(|file| !file.pending.is_empty())
+                || files.tables.values().any(TableFile::is_behind)
         });
+    }
+
+    fn write(&mut self, sync: bool) -> Result<(), String> {
+        if !self.hours.values().any(|hour| hour.tables.values().any(TableFile::is_behind)) && !sync
+        {
+            return Ok(());
+        }
+        if !self.folder.exists() {
+            let made = fs::create_dir_all(&self.folder).and_then(|()| self.write_run());
+            if let Err(error) = made {
+                self.io_errors += 1;
+                return Err(format!("{}: {error}", self.folder.display()));
+            }
+            message!("{} was deleted; it is made anew", self.folder.display());
+        }
+        let mut failure = None;
+        for (name, hour) in &mut self.hours {
+            if hour.tables.values().any(TableFile::was_deleted) {
+                hour.forget_files();
+            }
+            let mut gave_up = false;
+            for table in Table::ALL {
+                let Some(file) = hour.tables.get_mut(&table) else { continue };
+                let path = self.folder.join(name.file_name(table));
+                let (written, error) = file.write(&path, sync);
+                hour.bytes += written;
+                self.bytes += written;
+                if let Some(error) = error {
+                    self.io_errors += 1;
+                    failure = Some(format!("{}: {error}", path.display()));
+                }
+                let lost = file.limit();
+                self.lost_rows += lost;
+                gave_up |= lost > 0;
+            }
+            if gave_up {
+                hour.forget_names();
+            }
+        }
+        failure.map_or(Ok(()), Err)
     }
 }
 
 impl HourFiles {
     fn add<R: Row>(&mut self, rows: &[R]) {
-        let file = self.tables.entry(R::TABLE).or_insert_with(|| {
-            let mut pending = Vec::new();
-            write_header::<R>(&mut pending);
-            TableFile { file: None, pending }
-        });
-        // No row of ours has a field that cannot be written.
-        let _ = write_rows(&mut file.pending, rows);
+        self.tables.entry(R::TABLE).or_insert_with(TableFile::new::<R>).add(rows);
+    }
+
+    /// Has all names written again when they are used next.
+    fn forget_names(&mut self) {
+        self.methods.clear();
+        self.threads.clear();
+        self.stacks.clear();
+    }
+
+    /// Begins new files: the old ones are gone.
+    fn forget_files(&mut self) {
+        self.forget_names();
+        for file in self.tables.values_mut() {
+            file.forget();
+        }
     }
 
     fn name_method(&mut self, id: u32, names: &dyn Names) {
@@ -209,44 +258,6 @@ impl HourFiles {
         }
         if !chain.is_empty() {
             self.add(&chain);
-        }
-    }
-}
-
-impl TableFile {
-    /// Writes what is pending, as far as it goes.
-    fn write(&mut self, path: &Path, sync: bool) -> io::Result<()> {
-        if self.pending.is_empty() && !sync {
-            return Ok(());
-        }
-        let file = match &mut self.file {
-            Some(file) => file,
-            none => {
-                let new = OpenOptions::new().append(true).create(true).open(path)?;
-                none.insert(new)
-            }
-        };
-        let mut written = 0;
-        let result = loop {
-            match file.write(self.pending.get(written..).unwrap_or_default()) {
-                _ if written == self.pending.len() => break Ok(()),
-                Ok(0) => break Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => written += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => break Err(error),
-            }
-        };
-        self.pending.drain(..written);
-        result?;
-        if sync { file.sync_data() } else { Ok(()) }
-    }
-
-    /// Gives up what the disk has not taken for too long.
-    fn limit(&mut self) {
-        if self.pending.len() > MAX_PENDING {
-            self.pending.clear();
-            // The end of the line that may have been written in part.
-            self.pending.push(b'\n');
         }
     }
 }

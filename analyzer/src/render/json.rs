@@ -112,6 +112,7 @@ struct JsonLeftOut<'r> {
     methods_skipped: u64,
     classes_unreadable: u64,
     io_errors: u64,
+    lost_rows: u64,
     raised_thresholds: Vec<RaisedThreshold<'r>>,
 }
 
@@ -144,6 +145,7 @@ impl<'r> JsonLeftOut<'r> {
             methods_skipped: losses.methods_skipped,
             classes_unreadable: losses.classes_unreadable,
             io_errors: losses.io_errors,
+            lost_rows: losses.lost_rows,
             raised_thresholds: raised.collect(),
         }
     }

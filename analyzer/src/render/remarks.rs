@@ -39,7 +39,16 @@ pub fn left_out(left_out: &LeftOut) -> Vec<String> {
             "selected class was not measured: it could not be read",
             "selected classes were not measured: they could not be read",
         ),
-        (losses.io_errors, "write of the log failed", "writes of the log failed"),
+        (
+            losses.lost_rows,
+            "row of the log was given up: the disk did not take it",
+            "rows of the log were given up: the disk did not take them",
+        ),
+        (
+            losses.io_errors,
+            "write of the log failed, and was tried again",
+            "writes of the log failed, and were tried again",
+        ),
     ];
     let mut lines: Vec<String> = counted
         .into_iter()
@@ -101,7 +110,7 @@ mod tests {
             left_out(&LeftOut { losses, ..LeftOut::default() }),
             [
                 "1,200 records dropped: their thread's ring was full; the totals have the calls",
-                "1 write of the log failed",
+                "1 write of the log failed, and was tried again",
             ]
         );
     }

@@ -1,0 +1,171 @@
+//! One CSV file of the log: rows that wait, and the file that they go to.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use log_format::rows::Row;
+use log_format::writer::{write_header, write_rows};
+
+/// Most bytes that wait for a disk that does not take them.
+const MAX_PENDING: usize = 16 << 20;
+
+/// A file that is appended to.
+#[derive(Debug)]
+pub(crate) struct TableFile {
+    header: Vec<u8>,
+    file: Option<File>,
+    /// Whole lines, but for what has been written of the first.
+    pending: Vec<u8>,
+    /// The file ends in the middle of a line.
+    is_torn: bool,
+}
+
+impl TableFile {
+    pub(crate) fn new<R: Row>() -> Self {
+        let mut header = Vec::new();
+        write_header::<R>(&mut header);
+        Self { header, file: None, pending: Vec::new(), is_torn: false }
+    }
+
+    pub(crate) fn add<R: Row>(&mut self, rows: &[R]) {
+        // No row of ours has a field that cannot be written.
+        let _ = write_rows(&mut self.pending, rows);
+    }
+
+    /// Whether there is something to write.
+    pub(crate) fn is_behind(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Whether somebody has deleted the file.
+    pub(crate) fn was_deleted(&self) -> bool {
+        let links = self.file.as_ref().and_then(|file| file.metadata().ok());
+        links.is_some_and(|metadata| metadata.nlink() == 0)
+    }
+
+    /// Lets the file go; what waits goes into a new one.
+    pub(crate) fn forget(&mut self) {
+        self.file = None;
+        if std::mem::take(&mut self.is_torn) {
+            let rest = self.pending.iter().position(|b| *b == b'\n').map_or(0, |end| end + 1);
+            self.pending.drain(..rest);
+        }
+    }
+
+    /// Writes what is waiting, as far as it goes, and tells how many bytes that was.
+    pub(crate) fn write(&mut self, path: &Path, sync: bool) -> (u64, Option<io::Error>) {
+        if self.file.is_none() && self.pending.is_empty() {
+            return (0, None);
+        }
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => match open(path, &mut self.pending, &self.header) {
+                Ok(file) => none.insert(file),
+                Err(error) => return (0, Some(error)),
+            },
+        };
+        let mut written = 0;
+        let error = loop {
+            match file.write(self.pending.get(written..).unwrap_or_default()) {
+                _ if written == self.pending.len() => break None,
+                Ok(0) => break Some(ErrorKind::WriteZero.into()),
+                Ok(count) => written += count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => break Some(error),
+            }
+        };
+        if let Some(last) = written.checked_sub(1).and_then(|last| self.pending.get(last)) {
+            self.is_torn = *last != b'\n';
+        }
+        self.pending.drain(..written);
+        let error = error.or_else(|| if sync { file.sync_data().err() } else { None });
+        (written as u64, error)
+    }
+
+    /// Gives up what the disk has not taken for too long, and tells how many rows that were.
+    pub(crate) fn limit(&mut self) -> u64 {
+        if self.pending.len() <= MAX_PENDING {
+            return 0;
+        }
+        let rows = self.pending.iter().filter(|b| **b == b'\n').count() as u64;
+        self.pending.clear();
+        if self.is_torn {
+            self.pending.push(b'\n');
+        }
+        rows
+    }
+}
+
+/// Opens a file to append to. A new one begins with the header; one that is there already, from
+/// before the clock was set back, has it.
+fn open(path: &Path, pending: &mut Vec<u8>, header: &[u8]) -> io::Result<File> {
+    let file = OpenOptions::new().append(true).create(true).open(path)?;
+    if file.metadata()?.len() == 0 {
+        pending.splice(0..0, header.iter().copied());
+    }
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use log_format::rows::StackRow;
+
+    use super::*;
+
+    fn row(id: u32) -> StackRow {
+        StackRow { id, parent: 0, method: 7 }
+    }
+
+    fn file_with(ids: std::ops::Range<u32>) -> TableFile {
+        let mut file = TableFile::new::<StackRow>();
+        file.add(&ids.map(row).collect::<Vec<_>>());
+        file
+    }
+
+    #[test]
+    fn a_file_that_is_there_gets_no_second_header() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("stacks.csv");
+        for first in [1, 3] {
+            let mut file = file_with(first..first + 2);
+            let (bytes, error) = file.write(&path, true);
+            assert!(error.is_none() && bytes > 0 && !file.is_behind());
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        assert_eq!(text, "id,parent,method\n1,0,7\n2,0,7\n3,0,7\n4,0,7\n");
+    }
+
+    #[test]
+    fn what_is_given_up_is_counted_and_the_header_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("no such folder/stacks.csv");
+        let mut file = file_with(0..2_000_000);
+        let (bytes, error) = file.write(&path, false);
+        assert!(error.is_some() && bytes == 0);
+        assert_eq!(file.limit(), 2_000_000);
+        assert!(!file.is_behind());
+        fs::create_dir(path.parent().unwrap()).unwrap();
+        file.add(&[row(9)]);
+        assert!(file.write(&path, false).1.is_none());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "id,parent,method\n9,0,7\n");
+    }
+
+    #[test]
+    fn a_deleted_file_is_noticed_and_made_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("stacks.csv");
+        let mut file = file_with(1..2);
+        file.write(&path, false);
+        assert!(!file.was_deleted());
+        fs::remove_file(&path).unwrap();
+        assert!(file.was_deleted());
+        file.forget();
+        file.add(&[row(2)]);
+        assert!(file.write(&path, false).1.is_none());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "id,parent,method\n2,0,7\n");
+    }
+}
