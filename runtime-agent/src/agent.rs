@@ -62,6 +62,10 @@ struct EngineStart {
 
 impl Agent for TProfiler {
     fn on_load(&self, context: AgentLoadContext<'_>) -> jni::jint {
+        if self.options.get().is_some() {
+            message!("the agent was given twice; what was given first counts");
+            return jni::JNI_OK;
+        }
         let options = context.options_lossy().unwrap_or_default();
         let (error, strict) = match Options::parse(&options) {
             Ok(options) => match prepare(&context, &options) {
@@ -79,6 +83,11 @@ impl Agent for TProfiler {
         }
         message!("{error}; profiling is off");
         jni::JNI_OK
+    }
+
+    fn on_attach(&self, _context: AgentLoadContext<'_>) -> jni::jint {
+        message!("this agent is loaded at the JVM's start, with -agentpath; it cannot be attached");
+        jni::JNI_ERR
     }
 
     fn vm_init(&self, context: CallbackContext<'_>, _event: ThreadEvent) {
@@ -130,7 +139,7 @@ impl Agent for TProfiler {
     }
 
     fn callback_panicked(&self, event: &'static str) {
-        probe::end_recording();
+        probe::give_up();
         message!("internal error in {event}; profiling is off, the service goes on");
     }
 }
@@ -187,7 +196,7 @@ fn start(
         },
     )?;
     let hook = ClassHook::new(options.filter.clone(), methods, class_counts);
-    Ok((Running { hook, loaders: Loaders::new(jvmti, jni), engine }, control))
+    Ok((Running { hook, loaders: Loaders::new(), engine }, control))
 }
 
 /// Where the engine's thread finds what it is to work with.
@@ -200,16 +209,24 @@ fn start_engine_thread(jvmti: &Jvmti, jni: &JniEnv, start: EngineStart) -> Resul
         "the JVM refuses a thread".to_owned()
     };
     let group = jvmti.get_top_thread_groups().ok().and_then(|groups| groups.first().copied());
+    let current = jvmti.get_current_thread().map_err(|e| format!("no current thread ({e:?})"))?;
     // SAFETY: all references are of this thread and live; the constructor's parameters are these.
     unsafe {
-        let class = jni.find_class("java/lang/Thread").ok_or_else(refused)?;
+        // The thread of VMInit is a plain one. To look the class up by name would ask the
+        // application's class loader.
+        let class = jni.get_object_class(current);
+        java_threads::find_number(jni, class);
         let constructor = jni
             .get_method_id(class, "<init>", "(Ljava/lang/ThreadGroup;Ljava/lang/String;)V")
             .ok_or_else(refused)?;
         let name = jni.new_string_utf("tprofiler").ok_or_else(refused)?;
         let arguments =
             [jni::jvalue { l: group.unwrap_or(std::ptr::null_mut()) }, jni::jvalue { l: name }];
-        let thread = jni.new_object(class, constructor, &arguments).ok_or_else(refused)?;
+        let thread = jni.new_object(class, constructor, &arguments);
+        if jni.exception_check() {
+            return Err(refused());
+        }
+        let thread = thread.ok_or_else(refused)?;
         // The JVM makes it a daemon, and leaves it out when threads are listed.
         jvmti
             .run_agent_thread(
@@ -249,6 +266,7 @@ unsafe extern "system" fn run_engine(
         recorder,
         class_counts: start.class_counts,
         since_ns: clock::unix_ns(),
+        is_open: false,
     };
     if catch_unwind(AssertUnwindSafe(|| engine.run(&start.requests))).is_err() {
         engine.give_up();
@@ -271,6 +289,9 @@ impl JavaThreads for JavaNames {
     }
 }
 
+/// As many as HotSpot allows to be asked for.
+const MANY_REFERENCES: jni::jint = 65_536;
+
 /// Opens the load hook and sends the classes that were loaded before through it.
 fn instrument(running: &Running, context: &CallbackContext<'_>, jni: &JniEnv) {
     let jvmti = context.jvmti();
@@ -279,6 +300,8 @@ fn instrument(running: &Running, context: &CallbackContext<'_>, jni: &JniEnv) {
         message!("no load hook ({error:?}); no class gets probes");
         return;
     }
+    // Thousands of local references at once.
+    let _frame = jni.push_local_frame(MANY_REFERENCES);
     let Ok(classes) = jvmti.get_loaded_classes() else { return };
     for class in classes {
         // SAFETY: a live reference of this thread until it is deleted; arrays and primitive types
@@ -337,9 +360,17 @@ fn rewrite(
     if IN_HOOK.replace(true) {
         return None;
     }
-    let bytes = rewrite_class(running, jvmti, jni, event);
-    IN_HOOK.set(false);
-    bytes
+    let _left_at_the_end = LeaveHook;
+    rewrite_class(running, jvmti, jni, event)
+}
+
+/// Leaves the hook when dropped, after a panic too.
+struct LeaveHook;
+
+impl Drop for LeaveHook {
+    fn drop(&mut self) {
+        IN_HOOK.set(false);
+    }
 }
 
 fn rewrite_class(

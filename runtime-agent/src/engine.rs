@@ -96,6 +96,8 @@ pub(crate) struct Engine<'j> {
     pub recorder: Recorder,
     pub class_counts: std::sync::Arc<ClassCounts>,
     pub since_ns: u64,
+    /// The guard in front of the probes is open.
+    pub is_open: bool,
 }
 
 impl Engine<'_> {
@@ -115,6 +117,9 @@ impl Engine<'_> {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
+            if probe::gave_up() {
+                self.stop();
+            }
             if clock_renewed.elapsed() >= CLOCK_ROUND {
                 clock_renewed = Instant::now();
                 self.recorder.renew_clock();
@@ -125,7 +130,7 @@ impl Engine<'_> {
 
     fn carry_out(&mut self, request: Request) -> Answer {
         match request {
-            Request::Start => self.start(),
+            Request::Start => self.start()?,
             Request::Stop => self.stop(),
             Request::Flush => self.recorder.flush()?,
             Request::Status => {}
@@ -138,21 +143,28 @@ impl Engine<'_> {
     }
 
     /// Begins recording, if it is off.
-    pub(crate) fn start(&mut self) {
+    fn start(&mut self) -> Result<(), String> {
+        if probe::gave_up() {
+            return Err("profiling is off for good, after an internal error".to_owned());
+        }
         if probe::begin_recording() {
             self.probe_class.set_on(self.jni, true);
+            self.is_open = true;
             self.since_ns = clock::unix_ns();
         }
+        Ok(())
     }
 
     fn stop(&mut self) {
-        if !probe::is_recording() {
+        if !self.is_open {
             return;
         }
-        let recording = probe::recording();
+        self.is_open = false;
         // The guard first, so that no thread goes on calling for nothing.
         self.probe_class.set_on(self.jni, false);
         probe::end_recording();
+        // Each start and each stop adds one; frames are of the odd number before.
+        let recording = probe::recording().wrapping_sub(1);
         self.since_ns = clock::unix_ns();
         self.recorder.write_open_calls(recording, clock::ticks());
     }
@@ -160,7 +172,7 @@ impl Engine<'_> {
     /// Stops probes after an error of ours, without touching the data.
     pub(crate) fn give_up(&self) {
         self.probe_class.set_on(self.jni, false);
-        probe::end_recording();
+        probe::give_up();
         message!("internal error; profiling is off, the service goes on");
     }
 

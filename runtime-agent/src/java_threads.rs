@@ -56,16 +56,33 @@ pub(crate) unsafe fn name(
     java_thread: jni::jthread,
 ) -> Option<ThreadName> {
     // SAFETY: the caller's promise.
-    let info = unsafe { jvmti.get_thread_info(java_thread) }.ok()?;
+    let java_id = unsafe { number(jni, java_thread) }.unwrap_or(0);
+    // SAFETY: the caller's promise. A name that is no Unicode text is left out.
+    let Ok(info) = (unsafe { jvmti.get_thread_info(java_thread) }) else {
+        return Some(ThreadName { name: String::new(), java_id });
+    };
     for reference in [info.thread_group, info.context_class_loader] {
         if !reference.is_null() {
             // SAFETY: local references that JVMTI made for the caller.
             unsafe { jni.delete_local_ref(reference) };
         }
     }
-    // SAFETY: the caller's promise.
-    let java_id = unsafe { number(jni, java_thread) }.unwrap_or(0);
     Some(ThreadName { name: info.name.unwrap_or_default(), java_id })
+}
+
+/// The field of java.lang.Thread that has its number.
+static TID: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+
+/// Finds the field. It has been there since Java 1.4; if it goes, threads have no number.
+///
+/// # Safety
+/// `class` is a live reference of this thread to java.lang.Thread.
+pub(crate) unsafe fn find_number(jni: &JniEnv, class: jni::jclass) {
+    // SAFETY: the caller's promise.
+    match unsafe { jni.get_field_id(class, "tid", "J") } {
+        Some(field) => TID.store(field.cast(), Ordering::Release),
+        None => jni.exception_clear(),
+    }
 }
 
 /// `Thread.getId()`, from its field: a subclass may override the method.
@@ -73,19 +90,10 @@ pub(crate) unsafe fn name(
 /// # Safety
 /// As of [`name`].
 unsafe fn number(jni: &JniEnv, java_thread: jni::jthread) -> Option<u64> {
-    // SAFETY: java.lang.Thread has had this field since Java 1.4; if it goes, the exception is
-    // cleared. The references are live.
-    unsafe {
-        let class = jni.find_class("java/lang/Thread");
-        let field = class.and_then(|class| jni.get_field_id(class, "tid", "J"));
-        if let Some(class) = class {
-            jni.delete_local_ref(class);
-        }
-        if field.is_none() {
-            jni.exception_clear();
-        }
-        Some(jni.get_long_field(java_thread, field?).cast_unsigned())
-    }
+    let field = TID.load(Ordering::Acquire);
+    // SAFETY: the caller's promise; the field is one of java.lang.Thread.
+    (!field.is_null())
+        .then(|| unsafe { jni.get_long_field(java_thread, field.cast()) }.cast_unsigned())
 }
 
 /// What a thread that the probe knows is called now; `None` if it is gone.

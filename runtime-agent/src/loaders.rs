@@ -34,20 +34,7 @@ pub(crate) struct Loaders {
 }
 
 impl Loaders {
-    /// Marks the platform and the app loader.
-    pub(crate) fn new(jvmti: &Jvmti, jni: &JniEnv) -> Self {
-        if let Some(app) = jni.system_class_loader() {
-            // SAFETY: `app` is a live reference of this thread, and so is its parent.
-            unsafe {
-                // Without the tag a loader counts as one of the application's.
-                let _ = jvmti.set_tag(app, tag(APP));
-                if let Some(platform) = jni.class_loader_parent(app) {
-                    let _ = jvmti.set_tag(platform, tag(PLATFORM));
-                    jni.delete_local_ref(platform);
-                }
-                jni.delete_local_ref(app);
-            }
-        }
+    pub(crate) fn new() -> Self {
         Self { next: Mutex::new(FIRST_OTHER), names: DashMap::new(), jdk_packages: DashMap::new() }
     }
 
@@ -81,16 +68,25 @@ impl Loaders {
         if known() != 0 {
             return known();
         }
-        let number = *next;
-        *next += 1;
         // SAFETY: `loader` is live.
         let class = unsafe { jni.get_object_class(loader) };
         // SAFETY: its class is a live reference of this thread, given back right after.
         let signature = unsafe { jvmti.get_class_signature(class) };
         // SAFETY: as above.
         unsafe { jni.delete_local_ref(class) };
-        let name = signature.map_or_else(|_| "loader".to_owned(), |(s, _)| class_name(&s));
-        self.names.insert(number, format!("{name}#{number}"));
+        let signature =
+            signature.map_or_else(|_| "Lloader;".to_owned(), |(signature, _)| signature);
+        // There is one object of each, even if the application has a system class loader of its own.
+        let number = match &*signature {
+            "Ljdk/internal/loader/ClassLoaders$AppClassLoader;" => APP,
+            "Ljdk/internal/loader/ClassLoaders$PlatformClassLoader;" => PLATFORM,
+            other => {
+                let number = *next;
+                *next += 1;
+                self.names.insert(number, format!("{}#{number}", class_name(other)));
+                number
+            }
+        };
         // SAFETY: `loader` is live. Without the tag it gets another number next time.
         let _ = unsafe { jvmti.set_tag(loader, tag(number)) };
         number

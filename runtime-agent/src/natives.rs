@@ -1,8 +1,6 @@
 //! The native methods of the probe class. The JVM finds them by these names in the agent's library.
 #![allow(unsafe_code, non_snake_case)]
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use jvmti_bindings::prelude::jni;
 
 use crate::java_threads;
@@ -15,10 +13,7 @@ pub extern "system" fn Java_java_lang__00024TProfiler_start0(
     _class: jni::jclass,
     method: jni::jint,
 ) {
-    let entry = probe::start(method.cast_unsigned(), |thread| {
-        // The one part of a probe that leaves our own data. A panic stays here.
-        let _ = catch_unwind(AssertUnwindSafe(|| java_threads::remember(env, thread)));
-    });
+    let entry = probe::start(method.cast_unsigned(), |thread| java_threads::remember(env, thread));
     if entry == Entry::NoStack {
         throw_stack_overflow(env);
     }

@@ -122,7 +122,12 @@ impl Recorder {
     pub(crate) fn sums(&mut self) -> Sums {
         self.drain(probe::recording());
         self.read_totals();
-        self.sums
+        Sums { lost_calls: self.lost_calls(), ..self.sums }
+    }
+
+    /// Calls for which there was no memory.
+    fn lost_calls(&self) -> u64 {
+        self.sums.lost_calls + thread::lost_calls()
     }
 
     /// Bytes in the files of this hour.
@@ -265,7 +270,7 @@ impl Recorder {
         let row = |name: &str, value| CounterRow { start_ns, name: name.to_owned(), value };
         let values = [
             (counter::DROPPED_RECORDS, self.sums.dropped_records),
-            (counter::LOST_CALLS, self.sums.lost_calls),
+            (counter::LOST_CALLS, self.lost_calls()),
             (counter::UNSEEN_ENDS, self.sums.unseen_ends),
             (counter::CLASSES, self.class_counts.classes()),
             (counter::METHODS, self.class_counts.methods()),

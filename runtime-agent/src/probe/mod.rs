@@ -22,7 +22,8 @@ mod tests;
 pub(crate) mod thread;
 pub(crate) mod totals;
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use rewriter::probe::BEFORE_INIT;
 
@@ -42,9 +43,35 @@ static THRESHOLD_TICKS: AtomicU64 = AtomicU64::new(u64::MAX);
 /// Frames above this depth have no call path: their records say that it was too deep.
 pub(crate) const MAX_PATH_DEPTH: u32 = 1_024;
 
-/// Begins a recording; `false` if one is going on.
+/// Recording has ended for good, after an error of ours.
+static GAVE_UP: AtomicBool = AtomicBool::new(false);
+
+/// Begins a recording; `false` if one is going on, or none may begin any more.
 pub(crate) fn begin_recording() -> bool {
-    change_recording(0)
+    !gave_up() && change_recording(0)
+}
+
+/// Ends recording for good.
+pub(crate) fn give_up() {
+    GAVE_UP.store(true, Ordering::Release);
+    end_recording();
+}
+
+/// Whether [`give_up`] was called.
+pub(crate) fn gave_up() -> bool {
+    GAVE_UP.load(Ordering::Acquire)
+}
+
+/// Runs a part of a probe that is not on the common path. A panic, which would be a fault of ours,
+/// must not end the service.
+fn guarded<R>(work: impl FnOnce() -> R) -> Option<R> {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(result) => Some(result),
+        Err(_) => {
+            give_up();
+            None
+        }
+    }
 }
 
 /// Ends the recording; `false` if none is going on.
@@ -96,8 +123,8 @@ fn start_at(address: usize, method: u32, first_call: impl FnOnce(&ProbeThread)) 
     let thread = match thread::current() {
         Some(thread) => thread,
         None => {
-            let Some(thread) = thread::begin_current() else { return Entry::Go };
-            first_call(thread);
+            let thread = guarded(|| thread::begin_current().inspect(|thread| first_call(thread)));
+            let Some(thread) = thread.flatten() else { return Entry::Go };
             thread
         }
     };
@@ -180,7 +207,8 @@ pub(crate) fn caught(method: u32) {
     let depth = thread.stack.depth();
     if thread.stack.beyond() == 0 && depth > 0 && thread.stack.frame(depth - 1).probe_id() != method
     {
-        caught_below(thread, method, clock::ticks());
+        let now = clock::ticks();
+        guarded(|| caught_below(thread, method, now));
     }
 }
 
@@ -216,7 +244,7 @@ fn leave(method: u32, exit: Exit) {
     if depth > 0 && stack.frame(depth - 1).probe_id() == method {
         finish(thread, depth - 1, exit, now);
     } else {
-        leave_below(thread, method, exit, now);
+        guarded(|| leave_below(thread, method, exit, now));
     }
 }
 
@@ -303,7 +331,7 @@ fn finish(thread: &ProbeThread, index: u32, exit: Exit, now: u64) {
         is_outermost: totals.leave(),
     });
     if total_ticks >= THRESHOLD_TICKS.load(Ordering::Relaxed) {
-        record(thread, index, exit, total_ticks, self_ticks);
+        guarded(|| record(thread, index, exit, total_ticks, self_ticks));
     }
     stack.pop_to(index);
     if index > 0 {

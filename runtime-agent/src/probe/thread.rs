@@ -127,10 +127,32 @@ pub(crate) fn current() -> Option<&'static ProbeThread> {
     unsafe { CURRENT.get().as_ref() }
 }
 
+/// Calls of threads for which there was no memory.
+static LOST_CALLS: AtomicU64 = AtomicU64::new(0);
+
+/// Calls that no thread's totals have.
+pub(crate) fn lost_calls() -> u64 {
+    LOST_CALLS.load(Ordering::Relaxed)
+}
+
+/// A thread for which there was no memory asks again after so many calls.
+const CALLS_WITHOUT_MEMORY: u32 = 1_000;
+
+thread_local! {
+    static UNTIL_NEXT_TRY: Cell<u32> = const { Cell::new(0) };
+}
+
 /// Makes the calling thread known. `None` if there is no memory for it.
 #[cold]
 pub(crate) fn begin_current() -> Option<&'static ProbeThread> {
-    let thread = Arc::new(ProbeThread::new()?);
+    let wait = UNTIL_NEXT_TRY.get();
+    let new = if wait == 0 { ProbeThread::new() } else { None };
+    let Some(new) = new else {
+        LOST_CALLS.fetch_add(1, Ordering::Relaxed);
+        UNTIL_NEXT_TRY.set(wait.checked_sub(1).unwrap_or(CALLS_WITHOUT_MEMORY));
+        return None;
+    };
+    let thread = Arc::new(new);
     CURRENT.set(Arc::as_ptr(&thread));
     threads().push(thread);
     current()

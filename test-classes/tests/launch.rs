@@ -1,0 +1,88 @@
+//! Unusual ways to start a JVM with the agent.
+
+use std::fs;
+use std::process::Command;
+
+use test_classes::{Java, Profile, artifacts, classes, jdks, wait_until};
+
+const WORK: &str = "programs.Exits work ()V";
+
+/// The agent uses JNI as it is meant to be used: the JVM's own checks have nothing to say.
+#[test]
+fn the_jvm_has_nothing_against_the_agents_use_of_jni() {
+    for jdk in jdks() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let run = |java: Java| {
+            let java = java.arg("-Xcheck:jni");
+            let finished = java.main(classes(), "programs.Exits").arg("return").run();
+            assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
+            // A line of the JVM's own that both runs have is no fault of the agent's.
+            finished.stdout.lines().map(str::to_owned).collect::<Vec<_>>()
+        };
+        let options =
+            format!("include=programs,include=java.util,logs={}", folder.path().display());
+        let plain = run(Java::new(jdk));
+        assert_eq!(plain, run(Java::new(jdk).agent(&format!("{options},port=off"))), "{jdk}");
+    }
+}
+
+#[test]
+fn an_agent_that_is_given_twice_works_once() {
+    for jdk in jdks() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let options = |name: &str| format!("logs={},port=off", folder.path().join(name).display());
+        let java = Java::new(jdk).agent(&options("first")).agent(&options("second"));
+        let finished = java.main(classes(), "programs.Exits").arg("return").run();
+        assert_eq!((finished.status, &*finished.stdout), (Some(0), "worked\nhook\n"), "{jdk}");
+        let message = "tprofiler: the agent was given twice; what was given first counts\n";
+        assert_eq!(finished.stderr, message, "{jdk}");
+        assert_eq!(Profile::only_run(&folder.path().join("first")).counts[WORK].calls, 1);
+        assert!(!folder.path().join("second").exists(), "{jdk}");
+    }
+}
+
+/// The application's own loader is asked for what the application needs and nothing else, and its
+/// classes are the application's.
+#[test]
+fn a_system_class_loader_of_the_applications_own_changes_nothing() {
+    for jdk in jdks() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let run = |java: Java| {
+            let java = java.arg("-Djava.system.class.loader=programs.OwnLoader");
+            java.main(classes(), "programs.Exits").arg("return").run()
+        };
+        let options = format!("logs={},port=off", folder.path().display());
+        let (plain, profiled) = (run(Java::new(jdk)), run(Java::new(jdk).agent(&options)));
+        assert!(plain.stdout.contains("asked for programs.Exits"), "{jdk}: {}", plain.stdout);
+        // The JVM warns that its archive is of less use, with the agent and without.
+        assert_eq!(
+            (plain.status, plain.stdout, plain.stderr),
+            (profiled.status, profiled.stdout, profiled.stderr),
+            "{jdk}"
+        );
+        assert_eq!(Profile::only_run(folder.path()).counts[WORK].calls, 1, "{jdk}");
+    }
+}
+
+/// Until it can be attached, it says that it cannot, and the service goes on.
+#[test]
+fn attaching_is_refused() {
+    for jdk in jdks().iter().filter(|jdk| jdk.has_compiler()) {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let plain = Java::new(jdk).main(classes(), "programs.Exits").arg("wait");
+        let program = plain.folder(folder.path()).start();
+        let attach = || {
+            let mut jcmd = Command::new(jdk.command("jcmd"));
+            jcmd.arg(program.pid().to_string()).arg("JVMTI.agent_load").arg(&artifacts().agent);
+            jcmd.output().expect("jcmd runs")
+        };
+        wait_until("an answer of the JVM", || attach().status.success());
+        let answer = String::from_utf8_lossy(&attach().stdout).into_owned();
+        assert!(answer.contains("-1"), "{jdk}: {answer}");
+        program.signal("TERM");
+        let finished = program.wait();
+        assert!(finished.stderr.contains("it cannot be attached"), "{jdk}: {}", finished.stderr);
+        assert_eq!(finished.stdout, "worked\nhook\n", "{jdk}");
+        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0, "{jdk}");
+    }
+}
