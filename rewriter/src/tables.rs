@@ -98,7 +98,7 @@ pub(crate) fn write_local_variables(
     let count = table.u2()?;
     out.extend_from_slice(&count.to_be_bytes());
     for _ in 0..count {
-        copy_range(out, &mut table, code, map)?;
+        copy_range(out, &mut table, |pc| map.debug(code, pc))?;
         // Name, descriptor or signature, variable.
         out.extend_from_slice(table.bytes(6)?);
     }
@@ -109,13 +109,12 @@ pub(crate) fn write_local_variables(
 fn copy_range(
     out: &mut Vec<u8>,
     table: &mut Cursor<'_>,
-    code: &Bytecode<'_>,
-    map: &OffsetMap,
+    place: impl Fn(Pc) -> Result<NewPc>,
 ) -> Result<()> {
     let start = Pc(u32::from(table.u2()?));
     let end = Pc(start.0 + u32::from(table.u2()?));
-    let new_start = map.debug(code, start)?;
-    let new_end = if end == start { new_start } else { map.debug(code, end)? };
+    let new_start = place(start)?;
+    let new_end = if end == start { new_start } else { place(end)? };
     push_pc(out, new_start);
     push_pc(out, NewPc(new_end.0.saturating_sub(new_start.0)));
     Ok(())
@@ -147,7 +146,7 @@ pub(crate) fn write_type_annotations(
                 let ranges = table.u2()?;
                 out.extend_from_slice(&ranges.to_be_bytes());
                 for _ in 0..ranges {
-                    copy_range(out, &mut table, code, map)?;
+                    copy_range(out, &mut table, |pc| Ok(annotated(code, map, pc)))?;
                     out.extend_from_slice(table.bytes(2)?);
                 }
             }
@@ -160,7 +159,11 @@ pub(crate) fn write_type_annotations(
             }
             // instanceof, new, method references; casts and type arguments have one byte more.
             0x43..=0x4b => {
-                push_pc(out, instruction_or_debug(code, map, Pc(u32::from(table.u2()?)))?);
+                let pc = Pc(u32::from(table.u2()?));
+                push_pc(
+                    out,
+                    map.instruction(code, pc).unwrap_or_else(|_| annotated(code, map, pc)),
+                );
                 if target_type >= 0x47 {
                     out.extend_from_slice(table.bytes(1)?);
                 }
@@ -177,10 +180,10 @@ pub(crate) fn write_type_annotations(
     table.expect_end()
 }
 
-/// An annotation on an instruction stays with the instruction; one whose offset is none stays as
-/// meaningless as it was.
-fn instruction_or_debug(code: &Bytecode<'_>, map: &OffsetMap, pc: Pc) -> Result<NewPc> {
-    map.instruction(code, pc).or_else(|_| map.debug(code, pc))
+/// Where something annotated begins or ends. The JVM never looks at these offsets: one past the code
+/// means nothing, and stays what it is.
+fn annotated(code: &Bytecode<'_>, map: &OffsetMap, pc: Pc) -> NewPc {
+    map.debug(code, pc).unwrap_or(NewPc(pc.0))
 }
 
 fn skip_annotation(table: &mut Cursor<'_>, depth: u32) -> Result<()> {

@@ -49,6 +49,7 @@ fn a_system_class_loader_of_the_applications_own_changes_nothing() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let run = |java: Java| {
             let java = java.arg("-Djava.system.class.loader=programs.OwnLoader");
+            let java = java.arg("-Xlog:disable");
             java.main(classes(), "programs.Exits").arg("return").run()
         };
         let options = format!("logs={},port=off", folder.path().display());

@@ -178,7 +178,7 @@ fn what_hotspot_accepts_before_it_accepts_afterwards() {
     assert!(accepted > 1_000, "{accepted} of {mutants} accepted");
 }
 
-/// Classes that the test above found, each of which HotSpot refused after rewriting.
+/// Classes that HotSpot accepts, and that were not rewritten, or refused afterwards, until that was mended.
 #[test]
 fn what_was_refused_once_is_accepted() {
     let folder = tempfile::tempdir().expect("a temporary folder");
