@@ -226,6 +226,40 @@ fn a_signed_jar_in_which_nothing_changes_stays_signed() {
 }
 
 #[test]
+fn a_jar_with_two_entries_of_one_name_stays_as_it_is() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (input, output) = (folder.path().join("in.jar"), folder.path().join("out.jar"));
+    let mut jar = ZipWriter::new(Cursor::new(Vec::new()));
+    let class = fs::read(classes().join("truth/Calls.class")).expect("a class");
+    for (name, contents) in [
+        ("META-INF/services/a.Service", &b"shop.First"[..]),
+        ("truth/Calls.class", &class),
+        ("META-INF/services/b.Service", b"shop.Second"),
+    ] {
+        jar.start_file(name, SimpleFileOptions::default()).expect("an entry");
+        jar.write_all(contents).expect("an entry");
+    }
+    // No writer of ours makes such a jar: the name is changed afterwards, wherever it stands.
+    let mut bytes = jar.finish().expect("a jar").into_inner();
+    let (from, to) = (&b"services/b."[..], &b"services/a."[..]);
+    let places: Vec<usize> =
+        (0..bytes.len() - from.len()).filter(|at| bytes[*at..].starts_with(from)).collect();
+    assert_eq!(places.len(), 2, "before the entry and in the directory");
+    places.iter().for_each(|at| bytes[*at..at + to.len()].copy_from_slice(to));
+    // With a script in front, which the directory's place does not count.
+    let bytes = [b"#!/bin/sh\n", &bytes[..]].concat();
+    fs::write(&input, &bytes).expect("a jar");
+
+    let result = rewrite(&[path(&input), "-o", path(&output)]);
+    assert_eq!(result.status.code(), Some(1), "{result:?}");
+    let summary = text(&result.stdout);
+    let line = "in.jar: invalid Zip archive: two entries are named META-INF/services/a.Service\n";
+    assert!(summary.contains(line), "{summary}");
+    assert_eq!((number(&summary, "unreadable inputs"), number(&summary, "classes seen")), (1, 0));
+    assert!(fs::read(&output).expect("the output") == bytes);
+}
+
+#[test]
 fn a_rewritten_jar_runs_everywhere() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (input, output) = (folder.path().join("in.jar"), folder.path().join("out.jar"));

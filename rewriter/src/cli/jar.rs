@@ -3,11 +3,13 @@
 //! Every other entry keeps its place and its compressed bytes: folders, resources, nested jars, the
 //! manifest. Classes under META-INF/versions are classes. Once a class has changed, the jar's
 //! signature no longer holds and its files are left out; a JVM would refuse the classes otherwise.
+//! A jar with two entries of one name stays as it is: the zip crate keeps one of them.
 
+use std::collections::HashSet;
 use std::io::{self, Cursor, Read, Write};
 
 use zip::read::ZipFile;
-use zip::result::ZipResult;
+use zip::result::{ZipError, ZipResult};
 use zip::{ZipArchive, ZipWriter};
 
 use super::selection::ClassRewriter;
@@ -37,6 +39,11 @@ fn entries(
     bytes: &[u8],
 ) -> ZipResult<Option<Vec<u8>>> {
     let mut archive = ZipArchive::new(Cursor::new(bytes))?;
+    if archive.has_duplicate_names() {
+        let start = usize::try_from(archive.central_directory_start()).unwrap_or(bytes.len());
+        let name = duplicate(bytes.get(start..).unwrap_or_default()).unwrap_or_default();
+        return Err(ZipError::InvalidArchive(format!("two entries are named {name}").into()));
+    }
     let changed = rewrite_classes(classes, place, &mut archive)?;
     if changed.iter().all(Option::is_none) {
         return Ok(None);
@@ -63,6 +70,22 @@ fn entries(
     let signatures = signatures.into_iter().map(|name| format!("{place}: {name}"));
     classes.summary.dropped_signatures.extend(signatures);
     Ok(Some(jar))
+}
+
+/// The first name in a central directory that an entry before it has as well (APPNOTE 4.3.12).
+fn duplicate(mut directory: &[u8]) -> Option<String> {
+    let mut seen = HashSet::new();
+    while directory.starts_with(b"PK\x01\x02") {
+        let length =
+            |at: usize| Some(usize::from(u16::from_le_bytes(*directory.get(at..)?.first_chunk()?)));
+        let (name_end, rest) = (46 + length(28)?, length(30)? + length(32)?);
+        let name = directory.get(46..name_end)?;
+        if !seen.insert(name) {
+            return Some(String::from_utf8_lossy(name).into_owned());
+        }
+        directory = directory.get(name_end + rest..)?;
+    }
+    None
 }
 
 /// For each entry its new contents, if it is a class that changes.
