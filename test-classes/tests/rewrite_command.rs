@@ -1,8 +1,9 @@
 //! The `rewrite` command on class files, jars and folders; what it writes is loaded by real JVMs.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{Cursor, Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -271,6 +272,40 @@ fn a_rewritten_jar_runs_everywhere() {
     jar.finish().expect("a jar");
     assert!(rewrite(&[path(&input), "-o", path(&output)]).status.success());
     runs_everywhere(path(&output), folder.path());
+}
+
+#[test]
+fn an_output_is_whole_or_not_there() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let at = |name: &str| folder.path().join(name);
+    let class = fs::read(classes().join("truth/Calls.class")).expect("a class");
+    fs::write(at("Calls.class"), &class).expect("a class");
+    let read_only = Permissions::from_mode(0o444);
+    fs::set_permissions(at("Calls.class"), read_only.clone()).expect("a mode");
+    // Once more over the first output.
+    for _ in 0..2 {
+        let result = rewrite(&[path(&at("Calls.class")), "-o", path(&at("out.class"))]);
+        assert!(result.status.success(), "{result:?}");
+        let mode = fs::metadata(at("out.class")).expect("the output").permissions().mode();
+        assert_eq!(mode & 0o777, 0o444);
+        assert!(fs::read(at("out.class")).expect("the output").len() > class.len());
+    }
+
+    // Files may be as long as the class is, in KiB; with probes it is longer.
+    let limited = format!("trap '' XFSZ; ulimit -f {}; exec \"$@\"", class.len().div_ceil(1024));
+    let result = Command::new("bash")
+        .args(["-c", &limited, "bash", path(&artifacts().rewrite), path(&at("Calls.class")), "-o"])
+        .arg(at("full.class"))
+        .output()
+        .expect("bash runs");
+    assert_eq!(result.status.code(), Some(1), "{result:?}");
+    let error = text(&result.stderr);
+    assert!(error.contains("full.class: File too large") && error.lines().count() == 1, "{error}");
+    assert_eq!(names(folder.path()), ["Calls.class", "out.class"].map(PathBuf::from));
+
+    let result = rewrite(&[path(&at("Calls.class")), "-o", "/dev/null"]);
+    assert!(result.status.success(), "{result:?}");
+    assert!(!fs::metadata("/dev/null").expect("a device").is_file());
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Goes through what the command was given: one file, or everything in a folder.
 
 use std::ffi::OsStr;
-use std::fs;
-use std::io;
+use std::fs::{self, File, Permissions};
+use std::io::{self, Write};
 use std::path::Path;
 
 use super::selection::ClassRewriter;
@@ -80,8 +80,9 @@ fn file(classes: &mut ClassRewriter<'_>, input: &Path, output: &Path) -> Result<
     let place = input.display().to_string();
     let kind = input.extension().and_then(OsStr::to_str).unwrap_or_default();
     let is_jar = ["jar", "war", "ear", "jmod", "zip"].contains(&kind);
-    let bytes = match fs::read(input) {
-        Ok(bytes) => bytes,
+    let read = fs::metadata(input).and_then(|m| Ok((fs::read(input)?, m.permissions())));
+    let (bytes, permissions) = match read {
+        Ok(read) => read,
         Err(error) => {
             classes.unreadable(format!("{place}: {error}"));
             return Ok(());
@@ -94,8 +95,26 @@ fn file(classes: &mut ClassRewriter<'_>, input: &Path, output: &Path) -> Result<
     } else {
         None
     };
-    // Copied first, so that the permissions come with it.
-    fs::copy(input, output)
-        .and_then(|_| changed.map_or(Ok(()), |bytes| fs::write(output, bytes)))
+    write(output, &changed.unwrap_or(bytes), permissions)
         .map_err(|e| format!("{}: {e}", output.display()))
+}
+
+/// Writes a file so that it is there as a whole or not at all.
+fn write(output: &Path, bytes: &[u8], permissions: Permissions) -> io::Result<()> {
+    // What is there and no plain file, /dev/null for one, must not be replaced by one.
+    if fs::symlink_metadata(output).is_ok_and(|there| !there.is_file()) {
+        return fs::write(output, bytes);
+    }
+    let temporary = output.with_file_name(format!(".rewrite-{}", std::process::id()));
+    let written = File::create_new(&temporary).and_then(|mut file| {
+        file.write_all(bytes)?;
+        // Last, for the input may be read-only.
+        file.set_permissions(permissions)?;
+        fs::rename(&temporary, output)
+    });
+    if written.is_err() {
+        // The error is what counts, whether this works or not.
+        let _ = fs::remove_file(&temporary);
+    }
+    written
 }
