@@ -275,6 +275,44 @@ fn a_rewritten_jar_runs_everywhere() {
 }
 
 #[test]
+fn kinds_are_told_whatever_the_case() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (input, output) = (folder.path().join("IN.JAR"), folder.path().join("out"));
+    jar(&input);
+    let result = rewrite(&[path(&input), "-o", path(&output)]);
+    assert_eq!(number(&text(&result.stdout), "classes rewritten"), 3);
+    fs::copy(classes().join("truth/Calls.class"), folder.path().join("A.CLASS")).expect("a copy");
+    let result = rewrite(&[path(&folder.path().join("A.CLASS")), "-o", path(&output)]);
+    assert_eq!(number(&text(&result.stdout), "classes rewritten"), 1);
+}
+
+#[test]
+fn nothing_but_files_is_read_from_a_folder() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (input, output) = (folder.path().join("in"), folder.path().join("out"));
+    fs::create_dir(&input).expect("a folder");
+    fs::copy(classes().join("truth/Calls.class"), input.join("Calls.class")).expect("a copy");
+    let made = Command::new("mkfifo").arg(input.join("Pipe.class")).status().expect("mkfifo runs");
+    assert!(made.success());
+    std::os::unix::fs::symlink("Pipe.class", input.join("Link.class")).expect("a link");
+    // Who reads a pipe that nobody writes to waits for ever.
+    let result = Command::new("timeout")
+        .arg("20")
+        .args([&artifacts().rewrite, &input])
+        .arg("-o")
+        .arg(&output)
+        .output()
+        .expect("timeout runs");
+    let summary = text(&result.stdout);
+    assert_eq!(result.status.code(), Some(1), "{summary}");
+    for name in ["Pipe.class", "Link.class"] {
+        let line = format!("{}: neither a file nor a folder\n", input.join(name).display());
+        assert!(summary.contains(&line), "{summary}");
+    }
+    assert_eq!(names(&output), [PathBuf::from("Calls.class")]);
+}
+
+#[test]
 fn an_output_is_whole_or_not_there() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let at = |name: &str| folder.path().join(name);
@@ -313,6 +351,7 @@ fn wrong_input_is_said_in_one_line_and_nothing_is_harmed() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let at = |name: &str| folder.path().join(name);
     fs::write(at("not.jar"), "no zip at all").expect("a file");
+    fs::write(at("notes.txt"), "no class").expect("a file");
     let bad = rewrite(&[path(&at("not.jar")), "-o", path(&at("out.jar"))]);
     assert_eq!(bad.status.code(), Some(1));
     assert!(text(&bad.stdout).contains("not.jar: "), "{bad:?}");
@@ -322,6 +361,14 @@ fn wrong_input_is_said_in_one_line_and_nothing_is_harmed() {
         (
             vec![path(&at("absent")).to_owned(), "-o".into(), path(&at("x")).into()],
             "absent: No such file",
+        ),
+        (
+            vec!["/dev/null".to_owned(), "-o".into(), path(&at("x")).into()],
+            "/dev/null: neither a class nor a jar",
+        ),
+        (
+            vec![path(&at("notes.txt")).to_owned(), "-o".into(), path(&at("x")).into()],
+            "notes.txt: neither a class nor a jar",
         ),
         (
             vec![path(folder.path()).to_owned(), "-o".into(), path(&at("sub")).into()],
@@ -339,6 +386,7 @@ fn wrong_input_is_said_in_one_line_and_nothing_is_harmed() {
         assert!(error.contains(message) && error.lines().count() == 1, "{error}");
     }
     assert_eq!(fs::read(at("not.jar")).expect("the file"), b"no zip at all");
+    assert!(!at("x").exists());
     let pattern = rewrite(&[path(&at("not.jar")), "-o", path(&at("y")), "--include", "a..b"]);
     assert_eq!(pattern.status.code(), Some(2));
     assert!(text(&pattern.stderr).contains("'a..b' is not a pattern"));

@@ -8,6 +8,25 @@ use std::path::Path;
 use super::selection::ClassRewriter;
 use super::{Options, Summary, jar};
 
+/// What a file is, by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Class,
+    Jar,
+    Other,
+}
+
+impl Kind {
+    pub(super) fn of(path: &Path) -> Self {
+        let kind = path.extension().and_then(OsStr::to_str).unwrap_or_default();
+        match kind.to_ascii_lowercase().as_str() {
+            "class" => Self::Class,
+            "jar" | "war" | "ear" | "jmod" | "zip" => Self::Jar,
+            _ => Self::Other,
+        }
+    }
+}
+
 /// Rewrites what the options say.
 ///
 /// # Errors
@@ -20,8 +39,10 @@ pub fn rewrite(options: &Options) -> Result<Summary, String> {
     let mut classes = ClassRewriter::new(&options.filter, options.skip_accessors);
     if metadata.is_dir() {
         folder(&mut classes, input, output)?;
-    } else {
+    } else if metadata.is_file() && Kind::of(input) != Kind::Other {
         file(&mut classes, input, output)?;
+    } else {
+        return Err(format!("{}: neither a class nor a jar", input.display()));
     }
     Ok(classes.summary)
 }
@@ -59,6 +80,10 @@ fn folder(classes: &mut ClassRewriter<'_>, input: &Path, output: &Path) -> Resul
         match entry.file_type() {
             Ok(kind) if kind.is_dir() => folder(classes, &from, &to)?,
             Ok(kind) if kind.is_symlink() && from.is_dir() => link(classes, &from, &to),
+            // To read from a pipe is to wait for whoever writes into it.
+            Ok(_) if fs::metadata(&from).is_ok_and(|there| !there.is_file()) => {
+                classes.unreadable(format!("{}: neither a file nor a folder", from.display()));
+            }
             Ok(_) => file(classes, &from, &to)?,
             Err(error) => classes.unreadable(format!("{}: {error}", from.display())),
         }
@@ -78,8 +103,6 @@ fn link(classes: &mut ClassRewriter<'_>, from: &Path, to: &Path) {
 
 fn file(classes: &mut ClassRewriter<'_>, input: &Path, output: &Path) -> Result<(), String> {
     let place = input.display().to_string();
-    let kind = input.extension().and_then(OsStr::to_str).unwrap_or_default();
-    let is_jar = ["jar", "war", "ear", "jmod", "zip"].contains(&kind);
     let read = fs::metadata(input).and_then(|m| Ok((fs::read(input)?, m.permissions())));
     let (bytes, permissions) = match read {
         Ok(read) => read,
@@ -88,12 +111,10 @@ fn file(classes: &mut ClassRewriter<'_>, input: &Path, output: &Path) -> Result<
             return Ok(());
         }
     };
-    let changed = if is_jar {
-        jar::rewrite(classes, &place, &bytes)
-    } else if kind == "class" {
-        classes.class(&place, &bytes)
-    } else {
-        None
+    let changed = match Kind::of(input) {
+        Kind::Jar => jar::rewrite(classes, &place, &bytes),
+        Kind::Class => classes.class(&place, &bytes),
+        Kind::Other => None,
     };
     write(output, &changed.unwrap_or(bytes), permissions)
         .map_err(|e| format!("{}: {e}", output.display()))
