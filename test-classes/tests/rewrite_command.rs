@@ -60,6 +60,7 @@ fn a_folder_is_rewritten_and_what_it_gives_runs_everywhere() {
     let summary = text(&result.stdout);
     assert!(summary.contains("Broken.class: not a class file at byte 0\n"), "{summary}");
     assert_eq!(number(&summary, "unreadable inputs"), 1);
+    assert_eq!(number(&summary, "other files copied as they are"), 1);
     let (seen, rewritten) =
         (number(&summary, "classes seen"), number(&summary, "classes rewritten"));
     assert_eq!(seen, rewritten + number(&summary, "classes left unchanged"));
@@ -190,6 +191,9 @@ fn a_jar_keeps_its_other_entries_their_order_and_bytes() {
     assert_eq!(result.status.code(), Some(1), "there is a broken class in it");
     let summary = text(&result.stdout);
     assert_eq!((number(&summary, "classes seen"), number(&summary, "classes rewritten")), (4, 3));
+    // The manifest and a text.
+    assert_eq!(number(&summary, "other files copied as they are"), 2, "{summary}");
+    assert_eq!(number(&summary, "nested jars copied as they are"), 1, "{summary}");
     assert!(
         summary.contains("in.jar: META-INF/SHOP.SF\n")
             && summary.contains("in.jar: META-INF/SHOP.RSA\n")
@@ -222,7 +226,9 @@ fn a_signed_jar_in_which_nothing_changes_stays_signed() {
     let (input, output) = (folder.path().join("in.jar"), folder.path().join("out.jar"));
     jar(&input);
     let result = rewrite(&[path(&input), "-o", path(&output), "--include", "com.elsewhere"]);
-    assert!(!text(&result.stdout).contains("signature"), "{result:?}");
+    let summary = text(&result.stdout);
+    assert!(!summary.contains("signature"), "{result:?}");
+    assert_eq!(number(&summary, "other files copied as they are"), 4, "{summary}");
     assert_eq!(fs::read(&input).expect("a jar"), fs::read(&output).expect("a jar"));
 }
 
@@ -387,6 +393,8 @@ fn wrong_input_is_said_in_one_line_and_nothing_is_harmed() {
     }
     assert_eq!(fs::read(at("not.jar")).expect("the file"), b"no zip at all");
     assert!(!at("x").exists());
+    let help = text(&rewrite(&["--help"]).stdout);
+    assert!(help.contains("Do not run the output under the agent"), "{help}");
     let pattern = rewrite(&[path(&at("not.jar")), "-o", path(&at("y")), "--include", "a..b"]);
     assert_eq!(pattern.status.code(), Some(2));
     assert!(text(&pattern.stderr).contains("'a..b' is not a pattern"));

@@ -114,7 +114,10 @@ fn file(classes: &mut ClassRewriter<'_>, input: &Path, output: &Path) -> Result<
     let changed = match Kind::of(input) {
         Kind::Jar => jar::rewrite(classes, &place, &bytes),
         Kind::Class => classes.class(&place, &bytes),
-        Kind::Other => None,
+        Kind::Other => {
+            classes.summary.other_files += 1;
+            None
+        }
     };
     write(output, &changed.unwrap_or(bytes), permissions)
         .map_err(|e| format!("{}: {e}", output.display()))

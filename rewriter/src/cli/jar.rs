@@ -7,11 +7,13 @@
 
 use std::collections::HashSet;
 use std::io::{self, Cursor, Read, Write};
+use std::path::Path;
 
 use zip::read::ZipFile;
 use zip::result::{ZipError, ZipResult};
 use zip::{ZipArchive, ZipWriter};
 
+use super::input::Kind;
 use super::selection::ClassRewriter;
 
 /// Longest class that is read: the length of a class file's attributes is 32 bits, but no JVM takes
@@ -45,7 +47,11 @@ fn entries(
         return Err(ZipError::InvalidArchive(format!("two entries are named {name}").into()));
     }
     let changed = rewrite_classes(classes, place, &mut archive)?;
-    if changed.iter().all(Option::is_none) {
+    let stays = changed.iter().all(Option::is_none);
+    for name in archive.file_names_raw().filter(|name| stays || !is_signature(name)) {
+        passed_over(classes, &String::from_utf8_lossy(name));
+    }
+    if stays {
         return Ok(None);
     }
     let mut writer = ZipWriter::new(Cursor::new(Vec::with_capacity(bytes.len() * 5 / 4)));
@@ -86,6 +92,17 @@ fn duplicate(mut directory: &[u8]) -> Option<String> {
         directory = directory.get(name_end + rest..)?;
     }
     None
+}
+
+/// Counts an entry that is no class.
+fn passed_over(classes: &mut ClassRewriter<'_>, name: &str) {
+    if name.ends_with('/') || name.ends_with(".class") {
+        return;
+    }
+    match Kind::of(Path::new(name)) {
+        Kind::Jar => classes.summary.nested_jars += 1,
+        Kind::Class | Kind::Other => classes.summary.other_files += 1,
+    }
 }
 
 /// For each entry its new contents, if it is a class that changes.
