@@ -33,6 +33,14 @@ fn a_wrong_option_leaves_the_service_alone() {
                 "include=com..shop",
                 "'com..shop' is not a pattern like com.shop, com.shop.*Dao or com.shop.Order.pay",
             ),
+            (
+                "include==com.shop",
+                "'=com.shop' is not a pattern like com.shop, com.shop.*Dao or com.shop.Order.pay",
+            ),
+            (
+                "exclude=com/shop/Order",
+                "'com/shop/Order' is not a pattern; use dots: com.shop.Order",
+            ),
             ("start=maybe", "start: 'maybe' is neither on nor off"),
             ("logs=", "logs: a folder is needed"),
         ] {
