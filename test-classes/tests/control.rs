@@ -1,8 +1,8 @@
 //! Control over TCP: the protocol, its two dialects, and clients that do not behave.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -38,11 +38,16 @@ impl Service {
         self.program.wait().expect_quiet_success("Busy");
     }
 
-    /// Sends bytes, and reads until the agent hangs up or has said nothing for a while.
+    /// Sends bytes and no more, and reads until the agent hangs up.
     fn say(&self, bytes: &[u8]) -> String {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("a connection");
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a socket");
         stream.write_all(bytes).expect("a connection");
-        read_all(&mut stream)
+        // The agent may have hung up by now.
+        let _ = stream.shutdown(Shutdown::Write);
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        answer
     }
 
     fn logs(&self) -> PathBuf {
@@ -61,12 +66,13 @@ impl Service {
     }
 }
 
-fn read_all(stream: &mut TcpStream) -> String {
-    stream.set_read_timeout(Some(Duration::from_millis(700))).expect("a socket");
-    let mut answer = Vec::new();
-    // A timeout ends the answer as well.
-    let _ = stream.read_to_end(&mut answer);
-    String::from_utf8(answer).expect("text")
+/// Reads until the agent has answered or hung up.
+fn answer(stream: &TcpStream) -> String {
+    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a socket");
+    let mut answer = String::new();
+    let mut reader = BufReader::new(stream);
+    while !answer.ends_with("ok\n") && reader.read_line(&mut answer).is_ok_and(|n| n > 0) {}
+    answer
 }
 
 fn tprofiler(arguments: &[&str]) -> Output {
@@ -126,7 +132,14 @@ fn an_unknown_command_changes_nothing_and_ends_the_connection() {
     for word in [&b"STOP\n"[..], b"stop now\n", b"\n", b"\xff\xfe\n", b"sto\n"] {
         assert_eq!(service.say(word), "error: unknown command; try help\n");
     }
-    assert_eq!(service.say(&[b'x'; 10_000]), "", "a line without end is hung up on");
+    assert_eq!(service.say(&[b'x'; 10_000]), "error: line too long\n");
+    // Without a word that it is the end: the agent hangs up by itself, soon.
+    for (line, expected) in [(&b"halt\n"[..], "unknown command"), (&[b'x'; 5000], "line too long")]
+    {
+        let mut client = TcpStream::connect(("127.0.0.1", service.port)).expect("a connection");
+        client.write_all(line).expect("a connection");
+        assert!(answer(&client).contains(expected));
+    }
     assert!(service.say(b"status\n").starts_with("profiling: on\n"));
     service.stop();
 }
@@ -138,7 +151,7 @@ fn idle_clients_hold_up_nobody() {
     let connect = || {
         let mut client = TcpStream::connect(("127.0.0.1", service.port)).expect("a connection");
         client.write_all(b"help\n").expect("a connection");
-        (read_all(&mut client).ends_with("ok\n")).then_some(client)
+        answer(&client).ends_with("ok\n").then_some(client)
     };
     let mut idle: Vec<TcpStream> = Vec::new();
     wait_until("15 clients", || {
@@ -228,6 +241,17 @@ fn the_command_succeeds_only_if_the_agent_says_so() {
         answers.join().expect("a stranger");
     }
     assert_eq!(tprofiler(&["destroy"]).status.code(), Some(2));
+    for address in ["127.0.0.1", "50000", ":50000", "web07:", "web07:0", "web07:70000", "::1"] {
+        let output = tprofiler(&["status", "--addr", address]);
+        assert_eq!(output.status.code(), Some(2), "{address}");
+        let message = String::from_utf8_lossy(&output.stderr);
+        let line = format!("error: invalid value '{address}' for '--addr <HOST:PORT>': ");
+        let line = line + "not HOST:PORT, as in 127.0.0.1:50000\n";
+        assert!(message.starts_with(&line), "{message}");
+    }
+    // Nobody is there, but so it may be written.
+    let output = tprofiler(&["status", "--addr", &format!("[::1]:{nobody}")]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert_eq!(tprofiler(&["status", "--addr", "no-such-host.invalid:1"]).status.code(), Some(1));
 }
 
