@@ -19,6 +19,7 @@ use log_format::names::utc_text;
 use self::line::{Dialect, Lines, Next};
 use crate::engine::{Handle, Request, Status};
 use crate::message::message;
+use crate::run_info;
 
 const MAX_CLIENTS: usize = 16;
 const IDLE: Duration = Duration::from_secs(30);
@@ -173,10 +174,14 @@ fn answer(line: &str, engine: &Handle) -> (String, bool) {
         return ("error: unknown command; try help\n".to_owned(), false);
     };
     match engine.ask(request) {
-        Ok(status) if request == Request::Status => {
-            (format!("{}ok\n", status_lines(&status)), true)
+        Ok(status) => {
+            // With several JVMs on a machine, a port alone does not say whose answer this is.
+            let (service, pid) = (run_info::service_name(), std::process::id());
+            let profiling = on_off(&status);
+            let details = if request == Request::Status { details(&status) } else { String::new() };
+            let first = format!("service: {service}\npid: {pid}\nprofiling: {profiling}\n");
+            (format!("{first}{details}ok\n"), true)
         }
-        Ok(status) => (format!("profiling: {}\nok\n", on_off(&status)), true),
         Err(error) => (format!("error: {error}\n"), true),
     }
 }
@@ -194,9 +199,9 @@ fn on_off(status: &Status) -> &'static str {
     if status.is_recording { "on" } else { "off" }
 }
 
-fn status_lines(status: &Status) -> String {
+/// What `status` says beyond the other answers.
+fn details(status: &Status) -> String {
     [
-        ("profiling", on_off(status).to_owned()),
         ("since", utc_text(status.since_ns)),
         ("classes instrumented", status.classes.to_string()),
         ("methods instrumented", status.methods.to_string()),
