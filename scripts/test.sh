@@ -14,6 +14,7 @@ echo "Java runtimes:"
 homes=$(java_homes)
 count=$(grep -c . <<<"$homes" || true)
 while read -r home; do
+    [ -n "$home" ] || continue
     printf '  %-4s %s\n' "$(java_major "$home")" "$home"
 done <<<"$homes"
 if [ "$count" -lt 2 ]; then
