@@ -50,3 +50,14 @@ ensure_jdk() {
 java_major() {
     sed -n 's/^JAVA_VERSION="\([0-9]*\).*/\1/p' "$1/release" 2>/dev/null | grep . || echo 0
 }
+
+# The homes of all Java runtimes from version 11 on, a line each. test-classes/src/jdk.rs finds the
+# same ones; a test compares the two.
+java_homes() {
+    local home
+    for home in "${JAVA_HOME:-}" /usr/lib/jvm/* target/jdks/*; do
+        [ -n "$home" ] && home=$(readlink -f "$home") || continue
+        [ -x "$home/bin/java" ] && [ "$(java_major "$home")" -ge 11 ] || continue
+        printf '%s\n' "$home"
+    done | sort -u
+}

@@ -11,12 +11,12 @@ scripts/jdks.sh
 scripts/libraries.sh
 
 echo "Java runtimes:"
-count=0
-for home in "${JAVA_HOME:-}" /usr/lib/jvm/* target/jdks/*; do
-    [ -x "$home/bin/java" ] && [ ! -L "$home" ] && [ "$(java_major "$home")" -ge 11 ] || continue
+homes=$(java_homes)
+count=$(grep -c . <<<"$homes" || true)
+while read -r home; do
+    [ -n "$home" ] || continue
     printf '  %-4s %s\n' "$(java_major "$home")" "$home"
-    count=$((count + 1))
-done
+done <<<"$homes"
 if [ "$count" -lt 2 ]; then
     echo "WARNING: only $count Java runtime was found. The tests say little about other versions."
 fi

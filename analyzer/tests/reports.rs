@@ -268,7 +268,7 @@ fn a_pattern_selects_methods() {
         csv.csv_column("method")
     };
     assert_eq!(methods("com.shop.stock"), ["count"]);
-    assert_eq!(methods("com/shop/order/OrderService.pay"), ["pay", "pay"]);
+    assert_eq!(methods("com.shop.order.OrderService.pay"), ["pay", "pay"]);
     assert_eq!(methods("**.c*"), ["count"]);
     let text = logs.analyze(&["logs", "--method", "com.shop.stock"]).quiet();
     assert!(text.contains("selected  methods com.shop.stock\n"), "{text}");

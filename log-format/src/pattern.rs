@@ -8,7 +8,8 @@
 //! | `**.get*` | a glob is held against the class's name, then against `class.method` |
 //!
 //! A pattern without a star ends on a name's boundary: `com.shop` does not name `com.shopping.X`.
-//! Class names may be given in either form, `com.shop.Order` or `com/shop/Order`.
+//! Patterns have dots; the names that are held against them may have either form, `com.shop.Order`
+//! or `com/shop/Order`.
 
 use std::fmt;
 
@@ -46,21 +47,32 @@ impl Pattern {
     /// # Errors
     /// A sentence that says what is wrong with `text`.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let dotted = text.replace('/', ".");
+        if text.contains('/') {
+            // A line break in an option would make two lines of the message.
+            let (text, dotted) = (printable(text), printable(&text.replace('/', ".")));
+            return Err(format!("'{text}' is not a pattern; use dots: {dotted}"));
+        }
         // "com.shop." is how a prefix is written elsewhere; it means the same.
-        let name = dotted.strip_suffix('.').unwrap_or(&dotted);
-        let unusable =
-            |c: char| c.is_whitespace() || c.is_control() || matches!(c, ';' | '[' | ',');
-        if name.is_empty() || name.split('.').any(str::is_empty) || name.contains(unusable) {
+        let name = text.strip_suffix('.').unwrap_or(text);
+        // No name can have the first two (JVMS 4.2.2). A comma is a list, and `include==x` a slip of
+        // the hand; they would name nothing without a word. Nearly all else is in names of other
+        // languages: spaces in those of Kotlin's tests.
+        let unusable = |c: char| c.is_control() || matches!(c, ';' | '[' | ',');
+        if name.split('.').any(str::is_empty)
+            || name.contains(unusable)
+            || name.starts_with('=')
+            || name.trim() != name
+        {
             return Err(format!(
-                "'{text}' is not a pattern like com.shop, com.shop.*Dao or com.shop.Order.pay"
+                "'{}' is not a pattern like com.shop, com.shop.*Dao or com.shop.Order.pay",
+                printable(text)
             ));
         }
         let glob = name.contains('*').then(|| tokens(name));
         Ok(Self { text: name.to_owned(), glob })
     }
 
-    /// The pattern as it was given, in dotted form.
+    /// The pattern as it was given, without a dot at its end.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
@@ -110,6 +122,11 @@ impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
+}
+
+/// The text in one line.
+fn printable(text: &str) -> String {
+    text.replace(char::is_control, "?")
 }
 
 /// How a pattern without stars relates to a class's name.
@@ -329,9 +346,23 @@ mod tests {
 
     #[test]
     fn what_is_no_pattern_is_refused_with_its_text() {
-        for text in ["", ".", "com..shop", ".com", "com shop", "com.shop;", "a,b", "[I"] {
+        for text in
+            ["", ".", "com..shop", ".com", " com", "com ", "com .", "com.shop;", "a,b", "[I", "=x"]
+        {
             let error = Pattern::parse(text).unwrap_err();
-            assert!(error.starts_with(&format!("'{text}' is not a pattern")), "{error}");
+            assert!(error.starts_with(&format!("'{text}' is not a pattern like ")), "{error}");
+        }
+        let error = Pattern::parse("com.shop\nx").unwrap_err();
+        assert!(error.starts_with("'com.shop?x' is not a pattern like "), "{error}");
+        let error = Pattern::parse("com/shop/Order").unwrap_err();
+        assert_eq!(error, "'com/shop/Order' is not a pattern; use dots: com.shop.Order");
+    }
+
+    #[test]
+    fn names_of_other_languages_are_patterns() {
+        for method in ["an order is paid", "a=b", "$colon$eq", "pay-impl", "größe", "=="] {
+            let p = pattern(&format!("com.shop.OrderTest.{method}"));
+            assert!(p.method("com/shop/OrderTest", method), "{method}");
         }
     }
 }

@@ -25,12 +25,26 @@ struct Arguments {
     #[command(subcommand)]
     command: Command,
     /// The agent's address; run.json in the log folder has its port
-    #[arg(long, global = true, value_name = "HOST:PORT", default_value_t = default_address())]
+    #[arg(long, global = true, value_name = "HOST:PORT", default_value_t = default_address(), value_parser = address)]
     addr: String,
 }
 
 fn default_address() -> String {
     format!("127.0.0.1:{DEFAULT_PORT}")
+}
+
+/// Checks the form of an address; whether there is such a host, connecting shows.
+fn address(text: &str) -> Result<String, String> {
+    let is_address = text.rsplit_once(':').is_some_and(|(host, port)| {
+        // Of an IPv6 address without brackets, nobody can tell the port.
+        let is_host = !host.contains(':') || host.starts_with('[') && host.ends_with(']');
+        !host.is_empty() && is_host && port.parse::<u16>().is_ok_and(|port| port > 0)
+    });
+    if is_address {
+        Ok(text.to_owned())
+    } else {
+        Err("not HOST:PORT, as in 127.0.0.1:50000".to_owned())
+    }
 }
 
 #[derive(Clone, Copy, Debug, Subcommand)]

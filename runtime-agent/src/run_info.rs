@@ -5,6 +5,7 @@ use std::ffi::CString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use jvmti_bindings::env::Jvmti;
 use log_format::FORMAT_VERSION;
@@ -12,6 +13,14 @@ use log_format::run::Run;
 
 use crate::clock;
 use crate::options::Options;
+
+/// The service's name, known once the run was described. A process has one JVM.
+static SERVICE: OnceLock<String> = OnceLock::new();
+
+/// The main class or the file name of the jar, on one line; `unknown` if the JVM does not say.
+pub(crate) fn service_name() -> &'static str {
+    SERVICE.get().map_or("unknown", String::as_str)
+}
 
 /// Makes the log folder if need be, and finds out whether runs can be made in it.
 ///
@@ -32,10 +41,15 @@ pub(crate) fn check_writable(logs: &Path) -> Result<(), String> {
 pub(crate) fn describe(jvmti: &Jvmti, options: &Options) -> Run {
     let property = |name: &str| jvmti.get_system_property(name).unwrap_or_default();
     let command_line = property("sun.java.command");
+    let service = service(&command_line);
+    if !service.is_empty() {
+        // A file's name may have line breaks, an answer's line not.
+        let _ = SERVICE.set(service.replace(char::is_control, "?"));
+    }
     Run {
         format_version: FORMAT_VERSION,
         agent_version: env!("CARGO_PKG_VERSION").to_owned(),
-        service: service(&command_line),
+        service,
         jvm: format!(
             "{} {} ({})",
             property("java.vm.name"),

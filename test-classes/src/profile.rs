@@ -42,6 +42,8 @@ pub struct Profile {
     pub counts: BTreeMap<MethodName, Counts>,
     /// Total and self time of each, in nanoseconds.
     pub times: BTreeMap<MethodName, (u64, u64)>,
+    /// Calls in the histogram of each. While a program runs, a call may be counted and not in it yet.
+    pub in_histograms: BTreeMap<MethodName, u64>,
     /// Recorded calls, in the order of the file.
     pub records: Vec<Record>,
     /// Sums of counters.
@@ -51,14 +53,21 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Reads the only run in a log folder.
+    /// Reads the only run in a log folder. It must have ended, and none of its calls may have been
+    /// deeper than stacks are: such calls are in no histogram.
     ///
     /// # Panics
-    /// If there is not exactly one run, or if its logs are not flawless.
+    /// If there is not exactly one run, if its logs are not flawless, or if a method's histogram
+    /// does not have all of its calls.
     pub fn only_run(logs: &Path) -> Self {
         let runs = Self::runs(logs);
         assert_eq!(runs.len(), 1, "runs in {}", logs.display());
-        Self::read(&runs[0])
+        let profile = Self::read(&runs[0]);
+        for (name, counts) in &profile.counts {
+            let in_histogram = profile.in_histograms.get(name).copied().unwrap_or_default();
+            assert_eq!(in_histogram, counts.calls, "calls in the histogram of {name}");
+        }
+        profile
     }
 
     /// The folders of the runs in a log folder.
@@ -87,6 +96,7 @@ impl Profile {
             let counts = profile.counts.entry(name.clone()).or_default();
             counts.calls += row.calls;
             counts.throws += row.throws;
+            *profile.in_histograms.entry(name.clone()).or_default() += row.hist.count();
             let times = profile.times.entry(name.clone()).or_default();
             times.0 += row.total_ns;
             times.1 += row.self_ns;

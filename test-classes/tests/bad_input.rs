@@ -33,6 +33,14 @@ fn a_wrong_option_leaves_the_service_alone() {
                 "include=com..shop",
                 "'com..shop' is not a pattern like com.shop, com.shop.*Dao or com.shop.Order.pay",
             ),
+            (
+                "include==com.shop",
+                "'=com.shop' is not a pattern like com.shop, com.shop.*Dao or com.shop.Order.pay",
+            ),
+            (
+                "exclude=com/shop/Order",
+                "'com/shop/Order' is not a pattern; use dots: com.shop.Order",
+            ),
             ("start=maybe", "start: 'maybe' is neither on nor off"),
             ("logs=", "logs: a folder is needed"),
         ] {
@@ -79,32 +87,42 @@ fn strict_stops_the_jvm_instead() {
 
 #[test]
 fn a_log_folder_that_cannot_be_used_is_named() {
-    let jdk = jdks().last().expect("a JDK");
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    fs::write(folder.path().join("file"), "mine").expect("a file");
-    for (logs, reason) in [
-        ("file", "File exists"),
-        ("file/below", "Not a directory"),
-        ("/proc/logs", "No such file or directory"),
-    ] {
-        let finished = run(jdk, &format!("logs={logs}"), folder.path());
-        assert_eq!((finished.status, &*finished.stdout), (Some(0), "worked\nhook\n"), "{logs}");
-        let start = format!("tprofiler: logs: {logs}: {reason}");
-        assert!(finished.stderr.starts_with(&start), "{}", finished.stderr);
-        assert!(finished.stderr.ends_with("; profiling is off\n"), "{}", finished.stderr);
-        assert_eq!(finished.stderr.lines().count(), 1);
-        let strict = run(jdk, &format!("strict,logs={logs}"), folder.path());
-        assert_eq!(strict.status, Some(1), "{logs}");
+    for jdk in jdks() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        fs::write(folder.path().join("file"), "mine").expect("a file");
+        for (logs, reason) in [
+            ("file", "File exists"),
+            ("file/below", "Not a directory"),
+            ("/proc/logs", "No such file or directory"),
+        ] {
+            let finished = run(jdk, &format!("logs={logs}"), folder.path());
+            assert_eq!(
+                (finished.status, &*finished.stdout),
+                (Some(0), "worked\nhook\n"),
+                "{jdk}: {logs}"
+            );
+            let start = format!("tprofiler: logs: {logs}: {reason}");
+            assert!(finished.stderr.starts_with(&start), "{jdk}: {}", finished.stderr);
+            assert!(
+                finished.stderr.ends_with("; profiling is off\n"),
+                "{jdk}: {}",
+                finished.stderr
+            );
+            assert_eq!(finished.stderr.lines().count(), 1);
+            let strict = run(jdk, &format!("strict,logs={logs}"), folder.path());
+            assert_eq!(strict.status, Some(1), "{jdk}: {logs}");
+        }
+        assert_eq!(fs::read_to_string(folder.path().join("file")).expect("the file"), "mine");
     }
-    assert_eq!(fs::read_to_string(folder.path().join("file")).expect("the file"), "mine");
 }
 
 #[test]
 fn a_log_folder_is_made_with_its_parents() {
-    let jdk = jdks().last().expect("a JDK");
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    run(jdk, "logs=a/b/c,port=off", folder.path()).expect_quiet_success("a/b/c");
-    assert!(!Profile::only_run(&folder.path().join("a/b/c")).counts.is_empty());
+    for jdk in jdks() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        run(jdk, "logs=a/b/c,port=off", folder.path()).expect_quiet_success(jdk);
+        assert!(!Profile::only_run(&folder.path().join("a/b/c")).counts.is_empty());
+    }
 }
 
 fn analyze(arguments: &[&Path]) -> Output {

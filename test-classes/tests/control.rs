@@ -1,8 +1,8 @@
 //! Control over TCP: the protocol, its two dialects, and clients that do not behave.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -18,6 +18,8 @@ struct Service {
 
 impl Service {
     fn start(jdk: &Jdk) -> Self {
+        // Shown if the test fails.
+        println!("{jdk}");
         let folder = tempfile::tempdir().expect("a temporary folder");
         let port = free_port();
         let options =
@@ -38,11 +40,21 @@ impl Service {
         self.program.wait().expect_quiet_success("Busy");
     }
 
-    /// Sends bytes, and reads until the agent hangs up or has said nothing for a while.
+    /// Sends bytes and no more, and reads until the agent hangs up.
     fn say(&self, bytes: &[u8]) -> String {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("a connection");
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a socket");
         stream.write_all(bytes).expect("a connection");
-        read_all(&mut stream)
+        // The agent may have hung up by now.
+        let _ = stream.shutdown(Shutdown::Write);
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        answer
+    }
+
+    /// The lines of an answer, behind those that say whose it is.
+    fn named(&self, lines: &str) -> String {
+        format!("service: programs.Busy\npid: {}\n{lines}", self.program.pid())
     }
 
     fn logs(&self) -> PathBuf {
@@ -61,102 +73,117 @@ impl Service {
     }
 }
 
-fn read_all(stream: &mut TcpStream) -> String {
-    stream.set_read_timeout(Some(Duration::from_millis(700))).expect("a socket");
-    let mut answer = Vec::new();
-    // A timeout ends the answer as well.
-    let _ = stream.read_to_end(&mut answer);
-    String::from_utf8(answer).expect("text")
+/// Reads until the agent has answered or hung up.
+fn answer(stream: &TcpStream) -> String {
+    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a socket");
+    let mut answer = String::new();
+    let mut reader = BufReader::new(stream);
+    while !answer.ends_with("ok\n") && reader.read_line(&mut answer).is_ok_and(|n| n > 0) {}
+    answer
 }
 
 fn tprofiler(arguments: &[&str]) -> Output {
     Command::new(&artifacts().tprofiler).args(arguments).output().expect("tprofiler runs")
 }
 
-fn newest() -> &'static Jdk {
-    jdks().last().expect("a JDK")
-}
-
 #[test]
 fn commands_are_answered_and_every_answer_ends() {
-    let service = Service::start(newest());
-    let status = service.say(b"status\n");
-    for key in [
-        "profiling: on",
-        "since: 20",
-        "classes instrumented: ",
-        "methods instrumented: ",
-        "calls seen: ",
-        "records written: ",
-        "records dropped: 0",
-        "logs: ",
-        "bytes this hour: ",
-    ] {
-        assert!(status.lines().any(|line| line.starts_with(key)), "{key} in {status}");
+    for jdk in jdks() {
+        let service = Service::start(jdk);
+        let status = service.say(b"status\n");
+        let expected = service.named("profiling: on\nsince: 20");
+        assert!(status.starts_with(&expected), "{status}");
+        for key in [
+            "classes instrumented: ",
+            "methods instrumented: ",
+            "calls seen: ",
+            "records written: ",
+            "records dropped: 0",
+            "logs: ",
+            "bytes this hour: ",
+        ] {
+            assert!(status.lines().any(|line| line.starts_with(key)), "{key} in {status}");
+        }
+        assert!(status.ends_with("\nok\n"), "{status}");
+        let (on, off) =
+            (service.named("profiling: on\nok\n"), service.named("profiling: off\nok\n"));
+        assert_eq!(service.say(b"stop\n"), off);
+        assert_eq!(service.say(b"stop\r\nstop\n"), off.repeat(2));
+        assert!(service.say(b"status\n").starts_with(&service.named("profiling: off\n")));
+        assert_eq!(service.say(b"flush\n"), off);
+        assert_eq!(service.say(b"start\nstart\n"), on.repeat(2));
+        let help = service.say(b"help\n");
+        assert!(help.starts_with("start: ") && help.ends_with("\nok\n"), "{help}");
+        service.stop();
     }
-    assert!(status.ends_with("\nok\n"), "{status}");
-    assert_eq!(service.say(b"stop\n"), "profiling: off\nok\n");
-    assert_eq!(service.say(b"stop\r\nstop\n"), "profiling: off\nok\nprofiling: off\nok\n");
-    assert!(service.say(b"status\n").starts_with("profiling: off\n"));
-    assert_eq!(service.say(b"flush\n"), "profiling: off\nok\n");
-    assert_eq!(service.say(b"start\nstart\n"), "profiling: on\nok\nprofiling: on\nok\n");
-    let help = service.say(b"help\n");
-    assert!(help.starts_with("start: ") && help.ends_with("\nok\n"), "{help}");
-    service.stop();
 }
 
 #[test]
 fn a_bare_carriage_return_speaks_tprofilers_dialect() {
-    let service = Service::start(newest());
-    assert_eq!(service.say(b"status\r"), "running\r");
-    assert_eq!(service.say(b"stop\r"), "stop\r");
-    assert_eq!(service.say(b"status\r"), "stop\r");
-    assert!(service.say(b"status\r\n").starts_with("profiling: off\n"));
-    assert_eq!(service.say(b"start\r"), "running\r");
-    assert_eq!(service.say(b"halt\r"), "error: unknown command\r");
-    assert_eq!(service.say(b"status\r"), "running\r", "an unknown word changes nothing");
-    service.stop();
+    for jdk in jdks() {
+        let service = Service::start(jdk);
+        assert_eq!(service.say(b"status\r"), "running\r");
+        assert_eq!(service.say(b"stop\r"), "stop\r");
+        assert_eq!(service.say(b"status\r"), "stop\r");
+        assert!(service.say(b"status\r\n").contains("\nprofiling: off\n"));
+        assert_eq!(service.say(b"start\r"), "running\r");
+        assert_eq!(service.say(b"halt\r"), "error: unknown command\r");
+        assert_eq!(service.say(b"status\r"), "running\r", "an unknown word changes nothing");
+        service.stop();
+    }
 }
 
 #[test]
 fn an_unknown_command_changes_nothing_and_ends_the_connection() {
-    let service = Service::start(newest());
-    let request = b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\nstop\n";
-    assert_eq!(service.say(request), "error: unknown command; try help\n");
-    for word in [&b"STOP\n"[..], b"stop now\n", b"\n", b"\xff\xfe\n", b"sto\n"] {
-        assert_eq!(service.say(word), "error: unknown command; try help\n");
+    for jdk in jdks() {
+        let service = Service::start(jdk);
+        let request = b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\nstop\n";
+        assert_eq!(service.say(request), "error: unknown command; try help\n");
+        for word in [&b"STOP\n"[..], b"stop now\n", b"\n", b"\xff\xfe\n", b"sto\n"] {
+            assert_eq!(service.say(word), "error: unknown command; try help\n");
+        }
+        assert_eq!(service.say(&[b'x'; 10_000]), "error: line too long\n");
+        // Without a word that it is the end: the agent hangs up by itself, soon.
+        for (line, expected) in
+            [(&b"halt\n"[..], "unknown command"), (&[b'x'; 5000], "line too long")]
+        {
+            let mut client = TcpStream::connect(("127.0.0.1", service.port)).expect("a connection");
+            client.write_all(line).expect("a connection");
+            assert!(answer(&client).contains(expected));
+        }
+        assert!(service.say(b"status\n").contains("\nprofiling: on\n"));
+        service.stop();
     }
-    assert_eq!(service.say(&[b'x'; 10_000]), "", "a line without end is hung up on");
-    assert!(service.say(b"status\n").starts_with("profiling: on\n"));
-    service.stop();
 }
 
 #[test]
 fn idle_clients_hold_up_nobody() {
-    let service = Service::start(newest());
-    // A client that says nothing more after it was let in.
-    let connect = || {
-        let mut client = TcpStream::connect(("127.0.0.1", service.port)).expect("a connection");
-        client.write_all(b"help\n").expect("a connection");
-        (read_all(&mut client).ends_with("ok\n")).then_some(client)
-    };
-    let mut idle: Vec<TcpStream> = Vec::new();
-    wait_until("15 clients", || {
-        idle.extend(connect());
-        idle.len() == 15
-    });
-    idle[0].write_all(b"sta").expect("a connection");
-    let asked = Instant::now();
-    assert!(service.say(b"status\n").ends_with("ok\n"));
-    assert!(asked.elapsed() < Duration::from_secs(5));
-    wait_until("a sixteenth client", || {
-        idle.extend(connect());
-        idle.len() == 16
-    });
-    assert_eq!(service.say(b""), "error: too many clients\n");
-    idle.clear();
-    wait_until("room again", || service.say(b"status\n").ends_with("ok\n"));
-    service.stop();
+    for jdk in jdks() {
+        let service = Service::start(jdk);
+        // A client that says nothing more after it was let in.
+        let connect = || {
+            let mut client = TcpStream::connect(("127.0.0.1", service.port)).expect("a connection");
+            client.write_all(b"help\n").expect("a connection");
+            answer(&client).ends_with("ok\n").then_some(client)
+        };
+        let mut idle: Vec<TcpStream> = Vec::new();
+        wait_until("15 clients", || {
+            idle.extend(connect());
+            idle.len() == 15
+        });
+        idle[0].write_all(b"sta").expect("a connection");
+        let asked = Instant::now();
+        assert!(service.say(b"status\n").ends_with("ok\n"));
+        assert!(asked.elapsed() < Duration::from_secs(5));
+        wait_until("a sixteenth client", || {
+            idle.extend(connect());
+            idle.len() == 16
+        });
+        assert_eq!(service.say(b""), "error: too many clients\n");
+        idle.clear();
+        wait_until("room again", || service.say(b"status\n").ends_with("ok\n"));
+        service.stop();
+    }
 }
 
 /// Bytes of the run's files.
@@ -167,38 +194,44 @@ fn bytes(run: &Path) -> u64 {
 
 #[test]
 fn flush_puts_everything_on_disk_while_off_too() {
-    let service = Service::start(newest());
-    let answer = service.command("flush");
-    assert!(answer.status.success());
-    let counted = |service: &Service| -> u64 {
-        Profile::read(&service.logs()).counts.values().map(|c| c.calls).sum()
-    };
-    let first = counted(&service);
-    assert!(first > 0, "no totals after a flush");
-    assert!(service.command("flush").status.success());
-    assert!(counted(&service) > first);
-    assert!(service.command("stop").status.success());
-    assert!(service.command("flush").status.success());
-    let (last, size) = (counted(&service), bytes(&service.logs()));
-    assert_eq!(service.calls_seen(), last, "all calls seen are on disk");
-    let status = String::from_utf8(service.command("status").stdout).expect("text");
-    assert!(status.contains(&format!("logs: {}", service.logs().display())), "{status}");
-    assert!(size > 0);
-    service.stop();
+    for jdk in jdks() {
+        let service = Service::start(jdk);
+        let answer = service.command("flush");
+        assert!(answer.status.success());
+        let counted = |service: &Service| -> u64 {
+            Profile::read(&service.logs()).counts.values().map(|c| c.calls).sum()
+        };
+        let first = counted(&service);
+        assert!(first > 0, "no totals after a flush");
+        assert!(service.command("flush").status.success());
+        assert!(counted(&service) > first);
+        assert!(service.command("stop").status.success());
+        assert!(service.command("flush").status.success());
+        let (last, size) = (counted(&service), bytes(&service.logs()));
+        assert_eq!(service.calls_seen(), last, "all calls seen are on disk");
+        let status = String::from_utf8(service.command("status").stdout).expect("text");
+        assert!(status.contains(&format!("logs: {}", service.logs().display())), "{status}");
+        assert!(size > 0);
+        service.stop();
+    }
 }
 
 #[test]
 fn the_command_succeeds_only_if_the_agent_says_so() {
-    let service = Service::start(newest());
-    for (command, expected) in
-        [("stop", "profiling: off\n"), ("start", "profiling: on\n"), ("flush", "profiling: on\n")]
-    {
-        let output = service.command(command);
-        assert!(output.status.success(), "{command}");
-        assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
-        assert!(output.stderr.is_empty());
+    for jdk in jdks() {
+        let service = Service::start(jdk);
+        for (command, expected) in [
+            ("stop", "profiling: off\n"),
+            ("start", "profiling: on\n"),
+            ("flush", "profiling: on\n"),
+        ] {
+            let output = service.command(command);
+            assert!(output.status.success(), "{command}");
+            assert_eq!(String::from_utf8_lossy(&output.stdout), service.named(expected));
+            assert!(output.stderr.is_empty());
+        }
+        service.stop();
     }
-    service.stop();
 
     let nobody = free_port();
     let output = tprofiler(&["status", "--addr", &format!("127.0.0.1:{nobody}")]);
@@ -228,53 +261,67 @@ fn the_command_succeeds_only_if_the_agent_says_so() {
         answers.join().expect("a stranger");
     }
     assert_eq!(tprofiler(&["destroy"]).status.code(), Some(2));
+    for address in ["127.0.0.1", "50000", ":50000", "web07:", "web07:0", "web07:70000", "::1"] {
+        let output = tprofiler(&["status", "--addr", address]);
+        assert_eq!(output.status.code(), Some(2), "{address}");
+        let message = String::from_utf8_lossy(&output.stderr);
+        let line = format!("error: invalid value '{address}' for '--addr <HOST:PORT>': ");
+        let line = line + "not HOST:PORT, as in 127.0.0.1:50000\n";
+        assert!(message.starts_with(&line), "{message}");
+    }
+    // Nobody is there, but so it may be written.
+    let output = tprofiler(&["status", "--addr", &format!("[::1]:{nobody}")]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert_eq!(tprofiler(&["status", "--addr", "no-such-host.invalid:1"]).status.code(), Some(1));
 }
 
 #[test]
 fn a_taken_port_gives_way_to_the_next() {
-    let (jdk, port) = (newest(), free_port());
-    let taken = TcpListener::bind(("127.0.0.1", port)).expect("a port");
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let options = format!("include=programs,logs={},port={port}", folder.path().display());
-    let finished =
-        Java::new(jdk).agent(&options).main(classes(), "programs.Exits").arg("return").run();
-    assert_eq!(finished.status, Some(0));
-    let used = finished
-        .stderr
-        .strip_prefix(&format!("tprofiler: port {port} is taken; control is on port "))
-        .unwrap_or_else(|| panic!("{}", finished.stderr));
-    let used: u16 = used.trim_end().parse().expect("a port");
-    assert!((port + 1..port + 16).contains(&used));
-    let run =
-        fs::read_to_string(Profile::runs(folder.path())[0].join("run.json")).expect("run.json");
-    let run: serde_json::Value = serde_json::from_str(&run).expect("JSON");
-    assert_eq!(run["port"], used);
-    drop(taken);
+    for jdk in jdks() {
+        let port = free_port();
+        let taken = TcpListener::bind(("127.0.0.1", port)).expect("a port");
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let options = format!("include=programs,logs={},port={port}", folder.path().display());
+        let finished =
+            Java::new(jdk).agent(&options).main(classes(), "programs.Exits").arg("return").run();
+        assert_eq!(finished.status, Some(0));
+        let used = finished
+            .stderr
+            .strip_prefix(&format!("tprofiler: port {port} is taken; control is on port "))
+            .unwrap_or_else(|| panic!("{}", finished.stderr));
+        let used: u16 = used.trim_end().parse().expect("a port");
+        assert!((port + 1..port + 16).contains(&used));
+        let run =
+            fs::read_to_string(Profile::runs(folder.path())[0].join("run.json")).expect("run.json");
+        let run: serde_json::Value = serde_json::from_str(&run).expect("JSON");
+        assert_eq!(run["port"], used);
+        drop(taken);
+    }
 }
 
 #[test]
 fn without_a_free_port_the_agent_goes_on() {
-    let jdk = newest();
-    // Sixteen in a row, wherever they are.
-    let (first, taken) = (0..100)
-        .find_map(|_| {
-            let first = TcpListener::bind("127.0.0.1:0").ok()?.local_addr().ok()?.port();
-            let taken: Option<Vec<TcpListener>> = (first..first.checked_add(16)?)
-                .map(|port| TcpListener::bind(("127.0.0.1", port)).ok())
-                .collect();
-            Some((first, taken?))
-        })
-        .expect("sixteen free ports in a row");
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let options = format!("include=programs,logs={},port={first}", folder.path().display());
-    let finished =
-        Java::new(jdk).agent(&options).main(classes(), "programs.Exits").arg("return").run();
-    assert_eq!(finished.status, Some(0));
-    let start = format!("tprofiler: no free port from {first} to {}", first + 15);
-    assert!(finished.stderr.starts_with(&start), "{}", finished.stderr);
-    assert!(finished.stderr.ends_with("; there is no remote control\n"), "{}", finished.stderr);
-    assert_eq!(finished.stderr.lines().count(), 1);
-    assert!(!Profile::only_run(folder.path()).counts.is_empty());
-    drop(taken);
+    for jdk in jdks() {
+        // Sixteen in a row, wherever they are.
+        let (first, taken) = (0..100)
+            .find_map(|_| {
+                let first = TcpListener::bind("127.0.0.1:0").ok()?.local_addr().ok()?.port();
+                let taken: Option<Vec<TcpListener>> = (first..first.checked_add(16)?)
+                    .map(|port| TcpListener::bind(("127.0.0.1", port)).ok())
+                    .collect();
+                Some((first, taken?))
+            })
+            .expect("sixteen free ports in a row");
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let options = format!("include=programs,logs={},port={first}", folder.path().display());
+        let finished =
+            Java::new(jdk).agent(&options).main(classes(), "programs.Exits").arg("return").run();
+        assert_eq!(finished.status, Some(0));
+        let start = format!("tprofiler: no free port from {first} to {}", first + 15);
+        assert!(finished.stderr.starts_with(&start), "{}", finished.stderr);
+        assert!(finished.stderr.ends_with("; there is no remote control\n"), "{}", finished.stderr);
+        assert_eq!(finished.stderr.lines().count(), 1);
+        assert!(!Profile::only_run(folder.path()).counts.is_empty());
+        drop(taken);
+    }
 }

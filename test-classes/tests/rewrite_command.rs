@@ -1,8 +1,9 @@
 //! The `rewrite` command on class files, jars and folders; what it writes is loaded by real JVMs.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{Cursor, Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -59,6 +60,7 @@ fn a_folder_is_rewritten_and_what_it_gives_runs_everywhere() {
     let summary = text(&result.stdout);
     assert!(summary.contains("Broken.class: not a class file at byte 0\n"), "{summary}");
     assert_eq!(number(&summary, "unreadable inputs"), 1);
+    assert_eq!(number(&summary, "other files copied as they are"), 1);
     let (seen, rewritten) =
         (number(&summary, "classes seen"), number(&summary, "classes rewritten"));
     assert_eq!(seen, rewritten + number(&summary, "classes left unchanged"));
@@ -189,6 +191,9 @@ fn a_jar_keeps_its_other_entries_their_order_and_bytes() {
     assert_eq!(result.status.code(), Some(1), "there is a broken class in it");
     let summary = text(&result.stdout);
     assert_eq!((number(&summary, "classes seen"), number(&summary, "classes rewritten")), (4, 3));
+    // The manifest and a text.
+    assert_eq!(number(&summary, "other files copied as they are"), 2, "{summary}");
+    assert_eq!(number(&summary, "nested jars copied as they are"), 1, "{summary}");
     assert!(
         summary.contains("in.jar: META-INF/SHOP.SF\n")
             && summary.contains("in.jar: META-INF/SHOP.RSA\n")
@@ -221,8 +226,44 @@ fn a_signed_jar_in_which_nothing_changes_stays_signed() {
     let (input, output) = (folder.path().join("in.jar"), folder.path().join("out.jar"));
     jar(&input);
     let result = rewrite(&[path(&input), "-o", path(&output), "--include", "com.elsewhere"]);
-    assert!(!text(&result.stdout).contains("signature"), "{result:?}");
+    let summary = text(&result.stdout);
+    assert!(!summary.contains("signature"), "{result:?}");
+    assert_eq!(number(&summary, "other files copied as they are"), 4, "{summary}");
     assert_eq!(fs::read(&input).expect("a jar"), fs::read(&output).expect("a jar"));
+}
+
+#[test]
+fn a_jar_with_two_entries_of_one_name_stays_as_it_is() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (input, output) = (folder.path().join("in.jar"), folder.path().join("out.jar"));
+    let mut jar = ZipWriter::new(Cursor::new(Vec::new()));
+    let class = fs::read(classes().join("truth/Calls.class")).expect("a class");
+    for (name, contents) in [
+        ("META-INF/services/a.Service", &b"shop.First"[..]),
+        ("truth/Calls.class", &class),
+        ("META-INF/services/b.Service", b"shop.Second"),
+    ] {
+        jar.start_file(name, SimpleFileOptions::default()).expect("an entry");
+        jar.write_all(contents).expect("an entry");
+    }
+    // No writer of ours makes such a jar: the name is changed afterwards, wherever it stands.
+    let mut bytes = jar.finish().expect("a jar").into_inner();
+    let (from, to) = (&b"services/b."[..], &b"services/a."[..]);
+    let places: Vec<usize> =
+        (0..bytes.len() - from.len()).filter(|at| bytes[*at..].starts_with(from)).collect();
+    assert_eq!(places.len(), 2, "before the entry and in the directory");
+    places.iter().for_each(|at| bytes[*at..at + to.len()].copy_from_slice(to));
+    // With a script in front, which the directory's place does not count.
+    let bytes = [b"#!/bin/sh\n", &bytes[..]].concat();
+    fs::write(&input, &bytes).expect("a jar");
+
+    let result = rewrite(&[path(&input), "-o", path(&output)]);
+    assert_eq!(result.status.code(), Some(1), "{result:?}");
+    let summary = text(&result.stdout);
+    let line = "in.jar: invalid Zip archive: two entries are named META-INF/services/a.Service\n";
+    assert!(summary.contains(line), "{summary}");
+    assert_eq!((number(&summary, "unreadable inputs"), number(&summary, "classes seen")), (1, 0));
+    assert!(fs::read(&output).expect("the output") == bytes);
 }
 
 #[test]
@@ -240,10 +281,83 @@ fn a_rewritten_jar_runs_everywhere() {
 }
 
 #[test]
+fn kinds_are_told_whatever_the_case() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (input, output) = (folder.path().join("IN.JAR"), folder.path().join("out"));
+    jar(&input);
+    let result = rewrite(&[path(&input), "-o", path(&output)]);
+    assert_eq!(number(&text(&result.stdout), "classes rewritten"), 3);
+    fs::copy(classes().join("truth/Calls.class"), folder.path().join("A.CLASS")).expect("a copy");
+    let result = rewrite(&[path(&folder.path().join("A.CLASS")), "-o", path(&output)]);
+    assert_eq!(number(&text(&result.stdout), "classes rewritten"), 1);
+}
+
+#[test]
+fn nothing_but_files_is_read_from_a_folder() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (input, output) = (folder.path().join("in"), folder.path().join("out"));
+    fs::create_dir(&input).expect("a folder");
+    fs::copy(classes().join("truth/Calls.class"), input.join("Calls.class")).expect("a copy");
+    let made = Command::new("mkfifo").arg(input.join("Pipe.class")).status().expect("mkfifo runs");
+    assert!(made.success());
+    std::os::unix::fs::symlink("Pipe.class", input.join("Link.class")).expect("a link");
+    // Who reads a pipe that nobody writes to waits for ever.
+    let result = Command::new("timeout")
+        .arg("20")
+        .args([&artifacts().rewrite, &input])
+        .arg("-o")
+        .arg(&output)
+        .output()
+        .expect("timeout runs");
+    let summary = text(&result.stdout);
+    assert_eq!(result.status.code(), Some(1), "{summary}");
+    for name in ["Pipe.class", "Link.class"] {
+        let line = format!("{}: neither a file nor a folder\n", input.join(name).display());
+        assert!(summary.contains(&line), "{summary}");
+    }
+    assert_eq!(names(&output), [PathBuf::from("Calls.class")]);
+}
+
+#[test]
+fn an_output_is_whole_or_not_there() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let at = |name: &str| folder.path().join(name);
+    let class = fs::read(classes().join("truth/Calls.class")).expect("a class");
+    fs::write(at("Calls.class"), &class).expect("a class");
+    let read_only = Permissions::from_mode(0o444);
+    fs::set_permissions(at("Calls.class"), read_only.clone()).expect("a mode");
+    // Once more over the first output.
+    for _ in 0..2 {
+        let result = rewrite(&[path(&at("Calls.class")), "-o", path(&at("out.class"))]);
+        assert!(result.status.success(), "{result:?}");
+        let mode = fs::metadata(at("out.class")).expect("the output").permissions().mode();
+        assert_eq!(mode & 0o777, 0o444);
+        assert!(fs::read(at("out.class")).expect("the output").len() > class.len());
+    }
+
+    // Files may be as long as the class is, in KiB; with probes it is longer.
+    let limited = format!("trap '' XFSZ; ulimit -f {}; exec \"$@\"", class.len().div_ceil(1024));
+    let result = Command::new("bash")
+        .args(["-c", &limited, "bash", path(&artifacts().rewrite), path(&at("Calls.class")), "-o"])
+        .arg(at("full.class"))
+        .output()
+        .expect("bash runs");
+    assert_eq!(result.status.code(), Some(1), "{result:?}");
+    let error = text(&result.stderr);
+    assert!(error.contains("full.class: File too large") && error.lines().count() == 1, "{error}");
+    assert_eq!(names(folder.path()), ["Calls.class", "out.class"].map(PathBuf::from));
+
+    let result = rewrite(&[path(&at("Calls.class")), "-o", "/dev/null"]);
+    assert!(result.status.success(), "{result:?}");
+    assert!(!fs::metadata("/dev/null").expect("a device").is_file());
+}
+
+#[test]
 fn wrong_input_is_said_in_one_line_and_nothing_is_harmed() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let at = |name: &str| folder.path().join(name);
     fs::write(at("not.jar"), "no zip at all").expect("a file");
+    fs::write(at("notes.txt"), "no class").expect("a file");
     let bad = rewrite(&[path(&at("not.jar")), "-o", path(&at("out.jar"))]);
     assert_eq!(bad.status.code(), Some(1));
     assert!(text(&bad.stdout).contains("not.jar: "), "{bad:?}");
@@ -253,6 +367,14 @@ fn wrong_input_is_said_in_one_line_and_nothing_is_harmed() {
         (
             vec![path(&at("absent")).to_owned(), "-o".into(), path(&at("x")).into()],
             "absent: No such file",
+        ),
+        (
+            vec!["/dev/null".to_owned(), "-o".into(), path(&at("x")).into()],
+            "/dev/null: neither a class nor a jar",
+        ),
+        (
+            vec![path(&at("notes.txt")).to_owned(), "-o".into(), path(&at("x")).into()],
+            "notes.txt: neither a class nor a jar",
         ),
         (
             vec![path(folder.path()).to_owned(), "-o".into(), path(&at("sub")).into()],
@@ -270,6 +392,9 @@ fn wrong_input_is_said_in_one_line_and_nothing_is_harmed() {
         assert!(error.contains(message) && error.lines().count() == 1, "{error}");
     }
     assert_eq!(fs::read(at("not.jar")).expect("the file"), b"no zip at all");
+    assert!(!at("x").exists());
+    let help = text(&rewrite(&["--help"]).stdout);
+    assert!(help.contains("Do not run the output under the agent"), "{help}");
     let pattern = rewrite(&[path(&at("not.jar")), "-o", path(&at("y")), "--include", "a..b"]);
     assert_eq!(pattern.status.code(), Some(2));
     assert!(text(&pattern.stderr).contains("'a..b' is not a pattern"));

@@ -1,12 +1,31 @@
 //! Goes through what the command was given: one file, or everything in a folder.
 
 use std::ffi::OsStr;
-use std::fs;
-use std::io;
+use std::fs::{self, File, Permissions};
+use std::io::{self, Write};
 use std::path::Path;
 
 use super::selection::ClassRewriter;
 use super::{Options, Summary, jar};
+
+/// What a file is, by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Class,
+    Jar,
+    Other,
+}
+
+impl Kind {
+    pub(super) fn of(path: &Path) -> Self {
+        let kind = path.extension().and_then(OsStr::to_str).unwrap_or_default();
+        match kind.to_ascii_lowercase().as_str() {
+            "class" => Self::Class,
+            "jar" | "war" | "ear" | "jmod" | "zip" => Self::Jar,
+            _ => Self::Other,
+        }
+    }
+}
 
 /// Rewrites what the options say.
 ///
@@ -20,8 +39,10 @@ pub fn rewrite(options: &Options) -> Result<Summary, String> {
     let mut classes = ClassRewriter::new(&options.filter, options.skip_accessors);
     if metadata.is_dir() {
         folder(&mut classes, input, output)?;
-    } else {
+    } else if metadata.is_file() && Kind::of(input) != Kind::Other {
         file(&mut classes, input, output)?;
+    } else {
+        return Err(format!("{}: neither a class nor a jar", input.display()));
     }
     Ok(classes.summary)
 }
@@ -59,6 +80,10 @@ fn folder(classes: &mut ClassRewriter<'_>, input: &Path, output: &Path) -> Resul
         match entry.file_type() {
             Ok(kind) if kind.is_dir() => folder(classes, &from, &to)?,
             Ok(kind) if kind.is_symlink() && from.is_dir() => link(classes, &from, &to),
+            // To read from a pipe is to wait for whoever writes into it.
+            Ok(_) if fs::metadata(&from).is_ok_and(|there| !there.is_file()) => {
+                classes.unreadable(format!("{}: neither a file nor a folder", from.display()));
+            }
             Ok(_) => file(classes, &from, &to)?,
             Err(error) => classes.unreadable(format!("{}: {error}", from.display())),
         }
@@ -78,24 +103,42 @@ fn link(classes: &mut ClassRewriter<'_>, from: &Path, to: &Path) {
 
 fn file(classes: &mut ClassRewriter<'_>, input: &Path, output: &Path) -> Result<(), String> {
     let place = input.display().to_string();
-    let kind = input.extension().and_then(OsStr::to_str).unwrap_or_default();
-    let is_jar = ["jar", "war", "ear", "jmod", "zip"].contains(&kind);
-    let bytes = match fs::read(input) {
-        Ok(bytes) => bytes,
+    let read = fs::metadata(input).and_then(|m| Ok((fs::read(input)?, m.permissions())));
+    let (bytes, permissions) = match read {
+        Ok(read) => read,
         Err(error) => {
             classes.unreadable(format!("{place}: {error}"));
             return Ok(());
         }
     };
-    let changed = if is_jar {
-        jar::rewrite(classes, &place, &bytes)
-    } else if kind == "class" {
-        classes.class(&place, &bytes)
-    } else {
-        None
+    let changed = match Kind::of(input) {
+        Kind::Jar => jar::rewrite(classes, &place, &bytes),
+        Kind::Class => classes.class(&place, &bytes),
+        Kind::Other => {
+            classes.summary.other_files += 1;
+            None
+        }
     };
-    // Copied first, so that the permissions come with it.
-    fs::copy(input, output)
-        .and_then(|_| changed.map_or(Ok(()), |bytes| fs::write(output, bytes)))
+    write(output, &changed.unwrap_or(bytes), permissions)
         .map_err(|e| format!("{}: {e}", output.display()))
+}
+
+/// Writes a file so that it is there as a whole or not at all.
+fn write(output: &Path, bytes: &[u8], permissions: Permissions) -> io::Result<()> {
+    // What is there and no plain file, /dev/null for one, must not be replaced by one.
+    if fs::symlink_metadata(output).is_ok_and(|there| !there.is_file()) {
+        return fs::write(output, bytes);
+    }
+    let temporary = output.with_file_name(format!(".rewrite-{}", std::process::id()));
+    let written = File::create_new(&temporary).and_then(|mut file| {
+        file.write_all(bytes)?;
+        // Last, for the input may be read-only.
+        file.set_permissions(permissions)?;
+        fs::rename(&temporary, output)
+    });
+    if written.is_err() {
+        // The error is what counts, whether this works or not.
+        let _ = fs::remove_file(&temporary);
+    }
+    written
 }

@@ -3,13 +3,17 @@
 //! Every other entry keeps its place and its compressed bytes: folders, resources, nested jars, the
 //! manifest. Classes under META-INF/versions are classes. Once a class has changed, the jar's
 //! signature no longer holds and its files are left out; a JVM would refuse the classes otherwise.
+//! A jar with two entries of one name stays as it is: the zip crate keeps one of them.
 
+use std::collections::HashSet;
 use std::io::{self, Cursor, Read, Write};
+use std::path::Path;
 
 use zip::read::ZipFile;
-use zip::result::ZipResult;
+use zip::result::{ZipError, ZipResult};
 use zip::{ZipArchive, ZipWriter};
 
+use super::input::Kind;
 use super::selection::ClassRewriter;
 
 /// Longest class that is read: the length of a class file's attributes is 32 bits, but no JVM takes
@@ -37,8 +41,17 @@ fn entries(
     bytes: &[u8],
 ) -> ZipResult<Option<Vec<u8>>> {
     let mut archive = ZipArchive::new(Cursor::new(bytes))?;
+    if archive.has_duplicate_names() {
+        let start = usize::try_from(archive.central_directory_start()).unwrap_or(bytes.len());
+        let name = duplicate(bytes.get(start..).unwrap_or_default()).unwrap_or_default();
+        return Err(ZipError::InvalidArchive(format!("two entries are named {name}").into()));
+    }
     let changed = rewrite_classes(classes, place, &mut archive)?;
-    if changed.iter().all(Option::is_none) {
+    let stays = changed.iter().all(Option::is_none);
+    for name in archive.file_names_raw().filter(|name| stays || !is_signature(name)) {
+        passed_over(classes, &String::from_utf8_lossy(name));
+    }
+    if stays {
         return Ok(None);
     }
     let mut writer = ZipWriter::new(Cursor::new(Vec::with_capacity(bytes.len() * 5 / 4)));
@@ -63,6 +76,33 @@ fn entries(
     let signatures = signatures.into_iter().map(|name| format!("{place}: {name}"));
     classes.summary.dropped_signatures.extend(signatures);
     Ok(Some(jar))
+}
+
+/// The first name in a central directory that an entry before it has as well (APPNOTE 4.3.12).
+fn duplicate(mut directory: &[u8]) -> Option<String> {
+    let mut seen = HashSet::new();
+    while directory.starts_with(b"PK\x01\x02") {
+        let length =
+            |at: usize| Some(usize::from(u16::from_le_bytes(*directory.get(at..)?.first_chunk()?)));
+        let (name_end, rest) = (46 + length(28)?, length(30)? + length(32)?);
+        let name = directory.get(46..name_end)?;
+        if !seen.insert(name) {
+            return Some(String::from_utf8_lossy(name).into_owned());
+        }
+        directory = directory.get(name_end + rest..)?;
+    }
+    None
+}
+
+/// Counts an entry that is no class.
+fn passed_over(classes: &mut ClassRewriter<'_>, name: &str) {
+    if name.ends_with('/') || name.ends_with(".class") {
+        return;
+    }
+    match Kind::of(Path::new(name)) {
+        Kind::Jar => classes.summary.nested_jars += 1,
+        Kind::Class | Kind::Other => classes.summary.other_files += 1,
+    }
 }
 
 /// For each entry its new contents, if it is a class that changes.

@@ -1,6 +1,9 @@
 //! The `rewrite` command: a class file, a jar or a folder in, the same with probes out, and a
 //! summary of what was done.
 //!
+//! It is for looking at what the rewriter does, and for checking it. Nothing needs it before a
+//! service is profiled: the agent rewrites classes itself, with ids that are not those in these.
+//!
 //! It never changes its input, and a class that cannot be read is copied as it is, reported, and
 //! makes the exit status 1.
 
@@ -31,12 +34,16 @@ pub struct Options {
     pub skip_accessors: bool,
 }
 
-/// Put profiling probes into Java classes.
+/// Show what the profiler does to Java classes: put its probes into them, without running them.
+///
+/// This is for looking at rewritten classes and for checking them, with javap, a verifier, or a
+/// tool that reads class files. It is no step of profiling: the agent rewrites classes itself while
+/// they are loaded. Do not run the output under the agent: the numbers that its probes give to
+/// methods are not the agent's, so calls would be lost or put down to other methods.
 ///
 /// The input is a class file, a jar or a folder with classes and jars; the output gets everything
-/// that was in it, the selected methods with probes. The classes need the profiler's agent in
-/// the JVM that runs them. Exit status: 0 if everything could be read, 1 if not, 2 for a wrong
-/// command line.
+/// that was in it, the selected methods with probes. Jars in jars and other files are copied as
+/// they are. Exit status: 0 if everything could be read, 1 if not, 2 for a wrong command line.
 #[derive(Debug, Parser)]
 #[command(name = "rewrite", version)]
 struct Arguments {

@@ -20,6 +20,10 @@ pub struct Summary {
     pub skipped: BTreeMap<Skip, u64>,
     /// Those of them that are not skipped by design, by reason and name.
     pub skipped_names: Vec<(Skip, String)>,
+    /// Jars in jars, which are copied as they are.
+    pub nested_jars: u64,
+    /// Files and entries that are neither classes nor jars, which are copied as they are.
+    pub other_files: u64,
     /// Files and entries that could not be read, with what is wrong.
     pub unreadable: Vec<String>,
     /// Signature files of jars that were left out, since they no longer hold.
@@ -66,6 +70,8 @@ impl fmt::Display for Summary {
                 writeln!(f, "    {name}")?;
             }
         }
+        line(f, 0, "nested jars copied as they are", self.nested_jars)?;
+        line(f, 0, "other files copied as they are", self.other_files)?;
         if !self.dropped_signatures.is_empty() {
             line(f, 0, "signature files dropped", count(&self.dropped_signatures))?;
             for name in &self.dropped_signatures {

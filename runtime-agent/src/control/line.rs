@@ -23,6 +23,17 @@ pub(super) enum Dialect {
     TProfiler,
 }
 
+/// What a client sent next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// A line without its end.
+    Line(String, Dialect),
+    /// More than [`MAX_LINE`] bytes without an end, or with one too late.
+    TooLong,
+    /// The client has gone.
+    End,
+}
+
 /// The lines of a client.
 pub(super) struct Lines<'s> {
     stream: &'s TcpStream,
@@ -35,30 +46,30 @@ impl<'s> Lines<'s> {
         Self { stream, buffer: Vec::new() }
     }
 
-    /// The next line without its end; `None` when the client has gone.
+    /// The next line.
     ///
     /// # Errors
-    /// The client is silent or slow for too long, or the line is too long.
-    pub(super) fn next(&mut self) -> io::Result<Option<(String, Dialect)>> {
+    /// The client is silent or slow for too long.
+    pub(super) fn next(&mut self) -> io::Result<Next> {
         let deadline = Instant::now() + LINE;
         loop {
             let end = self.buffer.iter().position(|b| matches!(b, b'\n' | b'\r'));
-            if let Some(end) = end {
-                return self.take_line(end).map(Some);
+            if end.unwrap_or(self.buffer.len()) > MAX_LINE {
+                return Ok(Next::TooLong);
             }
-            if self.buffer.len() > MAX_LINE {
-                return Err(ErrorKind::InvalidData.into());
+            if let Some(end) = end {
+                return self.take_line(end);
             }
             if Instant::now() >= deadline {
                 return Err(ErrorKind::TimedOut.into());
             }
             if !self.read_more()? {
-                return Ok(None);
+                return Ok(Next::End);
             }
         }
     }
 
-    fn take_line(&mut self, end: usize) -> io::Result<(String, Dialect)> {
+    fn take_line(&mut self, end: usize) -> io::Result<Next> {
         let is_cr = self.buffer.get(end) == Some(&b'\r');
         if is_cr && self.buffer.len() == end + 1 {
             self.wait_for_byte_after_cr()?;
@@ -66,7 +77,7 @@ impl<'s> Lines<'s> {
         let is_crlf = is_cr && self.buffer.get(end + 1) == Some(&b'\n');
         let dialect = if is_cr && !is_crlf { Dialect::TProfiler } else { Dialect::Lines };
         let line: Vec<u8> = self.buffer.drain(..end + 1 + usize::from(is_crlf)).take(end).collect();
-        Ok((String::from_utf8_lossy(&line).trim().to_owned(), dialect))
+        Ok(Next::Line(String::from_utf8_lossy(&line).trim().to_owned(), dialect))
     }
 
     fn wait_for_byte_after_cr(&mut self) -> io::Result<()> {
@@ -99,7 +110,7 @@ mod tests {
     use super::*;
 
     /// What `Lines` makes of pieces that arrive one after the other.
-    fn lines(pieces: &[&[u8]]) -> Vec<(String, Dialect)> {
+    fn lines(pieces: &[&[u8]]) -> Vec<Next> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (server, _) = listener.accept().unwrap();
@@ -112,8 +123,11 @@ mod tests {
         });
         let mut reader = Lines::new(&server);
         let mut found = Vec::new();
-        while let Ok(Some(line)) = reader.next() {
-            found.push(line);
+        while let Ok(next) = reader.next() {
+            found.push(next);
+            if matches!(found.last(), Some(Next::End | Next::TooLong)) {
+                break;
+            }
         }
         sender.join().unwrap();
         found
@@ -121,19 +135,25 @@ mod tests {
 
     #[test]
     fn both_dialects_are_told_apart() {
-        let ours = |text: &str| (text.to_owned(), Dialect::Lines);
-        let old = |text: &str| (text.to_owned(), Dialect::TProfiler);
-        assert_eq!(lines(&[b"status\n"]), [ours("status")]);
-        assert_eq!(lines(&[b"sta", b"tus\r\nstop\n"]), [ours("status"), ours("stop")]);
-        assert_eq!(lines(&[b"status\r", b"\nflush\n"]), [ours("status"), ours("flush")]);
-        assert_eq!(lines(&[b"status\r"]), [old("status")]);
-        assert_eq!(lines(&[b"status\rstop\n"]), [old("status"), ours("stop")]);
-        assert_eq!(lines(&[b"no end"]), []);
+        let ours = |text: &str| Next::Line(text.to_owned(), Dialect::Lines);
+        let old = |text: &str| Next::Line(text.to_owned(), Dialect::TProfiler);
+        let end = Next::End;
+        assert_eq!(lines(&[b"status\n"]), [ours("status"), end.clone()]);
+        let both = [ours("status"), ours("stop"), end.clone()];
+        assert_eq!(lines(&[b"sta", b"tus\r\nstop\n"]), both);
+        let both = [ours("status"), ours("flush"), end.clone()];
+        assert_eq!(lines(&[b"status\r", b"\nflush\n"]), both);
+        assert_eq!(lines(&[b"status\r"]), [old("status"), end.clone()]);
+        assert_eq!(lines(&[b"status\rstop\n"]), [old("status"), ours("stop"), end.clone()]);
+        assert_eq!(lines(&[b"no end"]), [end]);
     }
 
     #[test]
-    fn a_line_without_end_is_refused() {
-        let long = vec![b'x'; MAX_LINE + 600];
-        assert_eq!(lines(&[&long, b"\nstatus\n"]), []);
+    fn a_line_may_be_so_long_and_no_longer() {
+        let longest = vec![b'x'; MAX_LINE];
+        let line = Next::Line("x".repeat(MAX_LINE), Dialect::Lines);
+        assert_eq!(lines(&[&longest, b"\n"]), [line, Next::End]);
+        assert_eq!(lines(&[&longest, b"x\nstatus\n"]), [Next::TooLong]);
+        assert_eq!(lines(&[&longest, b"x"]), [Next::TooLong]);
     }
 }

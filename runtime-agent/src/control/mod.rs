@@ -7,22 +7,25 @@
 
 mod line;
 
-use std::io::{self, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use log_format::names::utc_text;
 
-use self::line::{Dialect, Lines};
+use self::line::{Dialect, Lines, Next};
 use crate::engine::{Handle, Request, Status};
 use crate::message::message;
+use crate::run_info;
 
 const MAX_CLIENTS: usize = 16;
 const IDLE: Duration = Duration::from_secs(30);
 const WRITE: Duration = Duration::from_secs(5);
+/// How long a client that is hung up on may go on sending.
+const LINGER: Duration = Duration::from_secs(1);
 /// How many ports are tried, from the one that was asked for.
 const PORTS: u16 = 16;
 
@@ -123,22 +126,33 @@ fn admit(mut stream: TcpStream, engine: &Handle, clients: &Arc<AtomicUsize>) {
 /// Answers a client until it goes, is silent for too long, or says what is not understood.
 fn converse(mut stream: &TcpStream, engine: &Handle) -> io::Result<()> {
     let mut lines = Lines::new(stream);
-    while let Some((line, dialect)) = lines.next()? {
-        match dialect {
-            Dialect::Lines => {
-                let (answer, goes_on) = answer(&line, engine);
-                stream.write_all(answer.as_bytes())?;
-                if !goes_on {
-                    return Ok(());
-                }
-            }
-            Dialect::TProfiler => {
-                // TProfiler's server hung up after each command, and its client relies on it.
-                return stream.write_all(tprofiler_answer(&line, engine).as_bytes());
-            }
+    loop {
+        let (answer, goes_on) = match lines.next()? {
+            Next::Line(line, Dialect::Lines) => answer(&line, engine),
+            // TProfiler's server hung up after each command, and its client relies on it.
+            Next::Line(line, Dialect::TProfiler) => (tprofiler_answer(&line, engine), false),
+            Next::TooLong => ("error: line too long\n".to_owned(), false),
+            Next::End => return Ok(()),
+        };
+        stream.write_all(answer.as_bytes())?;
+        if !goes_on {
+            hang_up(stream);
+            return Ok(());
         }
     }
-    Ok(())
+}
+
+/// Ends a connection so that its last answer arrives: to close it with bytes unread would reset it,
+/// and the client would lose what it has not read either.
+fn hang_up(mut stream: &TcpStream) {
+    let deadline = Instant::now() + LINGER;
+    let is_closing =
+        stream.shutdown(Shutdown::Write).and_then(|()| stream.set_read_timeout(Some(LINGER)));
+    let mut unread = [0; 512];
+    while is_closing.is_ok()
+        && Instant::now() < deadline
+        && stream.read(&mut unread).is_ok_and(|count| count > 0)
+    {}
 }
 
 fn request(line: &str) -> Option<Request> {
@@ -160,10 +174,14 @@ fn answer(line: &str, engine: &Handle) -> (String, bool) {
         return ("error: unknown command; try help\n".to_owned(), false);
     };
     match engine.ask(request) {
-        Ok(status) if request == Request::Status => {
-            (format!("{}ok\n", status_lines(&status)), true)
+        Ok(status) => {
+            // With several JVMs on a machine, a port alone does not say whose answer this is.
+            let (service, pid) = (run_info::service_name(), std::process::id());
+            let profiling = on_off(&status);
+            let details = if request == Request::Status { details(&status) } else { String::new() };
+            let first = format!("service: {service}\npid: {pid}\nprofiling: {profiling}\n");
+            (format!("{first}{details}ok\n"), true)
         }
-        Ok(status) => (format!("profiling: {}\nok\n", on_off(&status)), true),
         Err(error) => (format!("error: {error}\n"), true),
     }
 }
@@ -181,9 +199,9 @@ fn on_off(status: &Status) -> &'static str {
     if status.is_recording { "on" } else { "off" }
 }
 
-fn status_lines(status: &Status) -> String {
+/// What `status` says beyond the other answers.
+fn details(status: &Status) -> String {
     [
-        ("profiling", on_off(status).to_owned()),
         ("since", utc_text(status.since_ns)),
         ("classes instrumented", status.classes.to_string()),
         ("methods instrumented", status.methods.to_string()),
