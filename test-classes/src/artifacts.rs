@@ -22,6 +22,11 @@ pub fn project() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace is above this package")
 }
 
+/// Where cargo puts what it builds.
+pub(crate) fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| project().join("target"), PathBuf::from)
+}
+
 /// Builds the programs, which takes no time when they are up to date.
 pub fn artifacts() -> &'static Artifacts {
     static ARTIFACTS: OnceLock<Artifacts> = OnceLock::new();
@@ -32,9 +37,7 @@ pub fn artifacts() -> &'static Artifacts {
             .status()
             .expect("cargo runs");
         assert!(status.success(), "the release build fails");
-        let target = std::env::var_os("CARGO_TARGET_DIR")
-            .map_or_else(|| project().join("target"), PathBuf::from);
-        let release = target.join("release");
+        let release = target().join("release");
         Artifacts {
             agent: release.join("libtprofiler.so"),
             tprofiler: release.join("tprofiler"),

@@ -14,9 +14,25 @@ pub fn classes() -> &'static Path {
     let folder = CLASSES.get_or_init(|| {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let java = project().join("test-classes/java");
-        let sources: Vec<PathBuf> =
-            ["truth", "programs", "tools"].iter().flat_map(|p| sources(&java.join(p))).collect();
+        let sources: Vec<PathBuf> = ["truth", "programs", "tools", "agents", "changing/before"]
+            .iter()
+            .flat_map(|p| sources(&java.join(p)))
+            .collect();
         compile(compiler(), &["--release", "11"], &sources, folder.path());
+        folder
+    });
+    folder.path()
+}
+
+/// The folder with the classes of `java/changing/after`, which are other versions of classes of
+/// `java/changing/before`.
+pub fn changed_classes() -> &'static Path {
+    static CLASSES: OnceLock<tempfile::TempDir> = OnceLock::new();
+    let folder = CLASSES.get_or_init(|| {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let sources = sources(&project().join("test-classes/java/changing/after"));
+        let path = classes().display().to_string();
+        compile(compiler(), &["--release", "11", "-cp", &path], &sources, folder.path());
         folder
     });
     folder.path()

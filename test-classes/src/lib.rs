@@ -3,6 +3,7 @@
 //! The programs are in `java/`; the tests that use them in `tests/`. A test that cannot do its work,
 //! for lack of a JDK, say, panics with what is missing: none is ever passed over.
 
+mod agents;
 mod artifacts;
 mod check;
 mod classes;
@@ -11,9 +12,10 @@ mod libraries;
 mod profile;
 mod run;
 
+pub use agents::{jacoco, java_agent, second_agent};
 pub use artifacts::{Artifacts, artifacts, project};
 pub use check::{Check, Checked, Compared, Pair, check, compare};
-pub use classes::{classes, compile, ecj, newest_classes};
+pub use classes::{changed_classes, classes, compile, ecj, newest_classes};
 pub use jdk::{Jdk, compiler, jdks};
 pub use libraries::{LibraryClass, classes_of, libraries, library};
 pub use profile::{Counts, MethodName, Profile, Record, truth};

@@ -1,12 +1,15 @@
 //! Reads a run's logs into maps that tests can compare. Anything unusual in the logs is a panic.
 
 use std::collections::BTreeMap;
+use std::fmt::{Display, Write as _};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use log_format::names::parse_file_name;
 use log_format::reader::{Line, TableReader};
-use log_format::rows::{CallRow, CounterRow, Exit, MethodRow, Row, StackRow, StatsRow, ThreadRow};
+use log_format::rows::{
+    CallRow, CounterRow, Exit, MethodRow, Row, StackRow, StatsRow, ThreadRow, counter,
+};
 
 /// `class method descriptor`, with spaces between.
 pub type MethodName = String;
@@ -84,10 +87,7 @@ impl Profile {
     /// If its logs are not flawless.
     pub fn read(run: &Path) -> Self {
         let mut profile = Self { folder: run.to_owned(), ..Self::default() };
-        let methods: BTreeMap<u32, MethodName> = rows::<MethodRow>(run)
-            .into_iter()
-            .map(|row| (row.id, format!("{} {} {}", row.class, row.method, row.descriptor)))
-            .collect();
+        let methods = methods(run);
         let stacks: BTreeMap<u32, StackRow> =
             rows::<StackRow>(run).into_iter().map(|row| (row.id, row)).collect();
         profile.threads = rows::<ThreadRow>(run).into_iter().map(|row| (row.id, row)).collect();
@@ -126,10 +126,46 @@ impl Profile {
         profile
     }
 
+    /// Asserts that what was counted is the truth, exactly, and that nothing was lost.
+    ///
+    /// # Panics
+    /// If that is not so.
+    pub fn expect_truth(&self, truth: &BTreeMap<MethodName, Counts>, what: impl Display) {
+        let mut differences = String::new();
+        for name in truth.keys().chain(self.counts.keys()) {
+            let (expected, found) = (truth.get(name), self.counts.get(name));
+            if expected != found {
+                let _ = writeln!(differences, "{name}: truth {expected:?}, profile {found:?}");
+            }
+        }
+        assert!(differences.is_empty(), "{what}\n{differences}");
+        for lost in
+            [counter::LOST_CALLS, counter::UNSEEN_ENDS, counter::SKIPPED, counter::UNREADABLE]
+        {
+            assert_eq!(self.counter(lost), 0, "{what}: {lost}");
+        }
+    }
+
     /// The sum of a counter, 0 if it was never written.
     pub fn counter(&self, name: &str) -> u64 {
         self.counters.get(name).copied().unwrap_or(0)
     }
+}
+
+/// The names of all method ids. An id means one method in all hours, and a method has one id.
+fn methods(run: &Path) -> BTreeMap<u32, MethodName> {
+    let mut names = BTreeMap::new();
+    let (mut methods, mut ids) = (BTreeMap::new(), BTreeMap::new());
+    for row in rows::<MethodRow>(run) {
+        let id = row.id;
+        names.insert(id, format!("{} {} {}", row.class, row.method, row.descriptor));
+        let method = (row.loader, row.class, row.method, row.descriptor);
+        let other = methods.insert(id, method.clone()).filter(|other| *other != method);
+        assert_eq!(other, None, "{}: method {id} is {method:?} too", run.display());
+        let other = ids.insert(method, id).filter(|other| *other != id);
+        assert_eq!(other, None, "{}: method {id} has another id", run.display());
+    }
+    names
 }
 
 /// All rows of a table, all hours.

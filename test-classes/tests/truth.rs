@@ -1,8 +1,6 @@
 //! What the programs of `java/truth` count of themselves is what the profile says, exactly: calls
 //! and exceptional exits of every method, on every JVM, compiled and interpreted.
 
-use std::fmt::Write as _;
-
 use log_format::rows::{Exit, counter};
 use test_classes::{Java, Jdk, Profile, classes, jdks, truth};
 
@@ -29,18 +27,8 @@ fn profile(jdk: &Jdk, jvm_options: &[&str], agent_options: &str) -> Profile {
 
     let profile = Profile::only_run(&logs);
     let truth = truth(&counts);
-    let mut differences = String::new();
-    for name in truth.keys().chain(profile.counts.keys()) {
-        let (expected, found) = (truth.get(name), profile.counts.get(name));
-        if expected != found {
-            let _ = writeln!(differences, "{name}: truth {expected:?}, profile {found:?}");
-        }
-    }
-    assert!(differences.is_empty(), "{what}\n{differences}");
+    profile.expect_truth(&truth, &what);
     assert!(truth.len() > 80 && truth.values().map(|c| c.throws).sum::<u64>() > 100_000);
-    for lost in [counter::LOST_CALLS, counter::UNSEEN_ENDS, counter::SKIPPED, counter::UNREADABLE] {
-        assert_eq!(profile.counter(lost), 0, "{what}: {lost}");
-    }
     profile
 }
 

@@ -13,19 +13,19 @@ import java.util.concurrent.atomic.LongAdder;
  * What the programs count of themselves. It is never instrumented. A method is named as the profile
  * names it: class, method and descriptor with spaces between them.
  */
-final class Count {
+public final class Count {
     private static final Map<String, LongAdder> CALLS = new ConcurrentHashMap<>();
     private static final Map<String, LongAdder> THROWS = new ConcurrentHashMap<>();
 
     private Count() {}
 
     /** A method was entered. */
-    static void call(String method) {
+    public static void call(String method) {
         CALLS.computeIfAbsent(method, m -> new LongAdder()).increment();
     }
 
     /** An exception is about to leave a method. */
-    static void thrown(String method) {
+    public static void thrown(String method) {
         THROWS.computeIfAbsent(method, m -> new LongAdder()).increment();
     }
 
@@ -36,7 +36,7 @@ final class Count {
     }
 
     /** Writes all counts to a file: a line per method, with calls and throws. */
-    static void write(String file) {
+    public static void write(String file) {
         StringBuilder text = new StringBuilder();
         for (Map.Entry<String, LongAdder> entry : new TreeMap<>(CALLS).entrySet()) {
             LongAdder thrown = THROWS.getOrDefault(entry.getKey(), new LongAdder());

@@ -32,6 +32,8 @@ final class Overflow {
         if (caught != catching) {
             throw new AssertionError(catching + " calls, but the error was caught " + caught + " times");
         }
+        // For the next run.
+        selves = evens = odds = catching = caught = runs = 0;
     }
 
     /** Runs a thread with a stack too small for more frames than the agent follows. */
