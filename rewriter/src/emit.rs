@@ -11,7 +11,7 @@
 use crate::code::{CodeAttribute, MAX_CODE_LENGTH};
 use crate::constant_pool::{ConstantPool, CpIndex};
 use crate::error::Skip;
-use crate::instruction::Instruction;
+use crate::instruction::{Bytecode, Instruction, Pc};
 use crate::layout::{
     EditKind, INIT_CALL_LENGTH, NewPc, OffsetMap, PROBE_LENGTH, Part, branch_target,
 };
@@ -55,9 +55,14 @@ pub(crate) fn plan_handlers(
             continue;
         }
         let (handler, before) = (NewPc(length), buffers.protected.len());
-        map.protected(part, is_constructor, |range| {
+        let visit = |range: std::ops::Range<NewPc>| {
             buffers.protected.push(Protected { start: range.start, end: range.end, handler });
-        });
+        };
+        if is_constructor {
+            map.protected_part(part, visit)
+        } else {
+            map.protected(visit)
+        }
         if buffers.protected.len() > before {
             let has_uninitialized_this = part == Part::BeforeInit;
             buffers.frames.push(HandlerFrame { pc: handler, has_uninitialized_this });
@@ -91,7 +96,7 @@ fn write(
     buffers: &mut Buffers,
 ) -> Result<std::result::Result<(), Skip>> {
     let map = method.map;
-    let Some(max_stack) = max_stack(attribute, map, buffers) else {
+    let Some(max_stack) = max_stack(attribute) else {
         return Ok(Err(Skip::LimitReached));
     };
     out.extend_from_slice(&attribute.name_index.to_be_bytes());
@@ -133,13 +138,11 @@ fn u32_length(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }
 
-/// The stack that the probes need: a method id on top of what is there.
-fn max_stack(attribute: &CodeAttribute<'_>, map: &OffsetMap, buffers: &Buffers) -> Option<u16> {
-    let old = u32::from(attribute.max_stack);
-    let at_return = map.return_depth().map_or(old, |depth| depth.min(old)) + 1;
-    let has_throwable = map.has_handlers() || !buffers.frames.is_empty();
-    let in_handler = if has_throwable { 2 } else { 0 };
-    u16::try_from(old.max(at_return).max(in_handler)).ok()
+/// The stack that the probes need: a method id on top of what is there, be it a throwable. At most
+/// returns the stack is not as deep as it gets, but to follow it there would take a quarter of the
+/// time that all else takes, for a word of an interpreted frame.
+fn max_stack(attribute: &CodeAttribute<'_>) -> Option<u16> {
+    attribute.max_stack.max(1).checked_add(1)
 }
 
 fn write_instructions(
@@ -170,10 +173,16 @@ fn write_instructions(
                 copied = behind;
             }
             EditKind::Branch => {
-                if let Some((instruction, next)) = code.instruction(edit.pc)? {
-                    if !write_branch(out, attribute, method.map, &instruction)? {
+                if let Some(offset) = code.short_branch(edit.pc) {
+                    let target = new_offset(code, method.map, edit.pc, i32::from(offset))?;
+                    let Ok(target) = i16::try_from(target) else {
                         return Ok(Err(Skip::BranchTooFar));
-                    }
+                    };
+                    out.extend(code.bytes.get(copied));
+                    out.extend_from_slice(&target.to_be_bytes());
+                    copied += 3;
+                } else if let Some((instruction, next)) = code.instruction(edit.pc)? {
+                    write_branch(out, code, method.map, &instruction)?;
                     copied = next.index();
                 }
             }
@@ -183,36 +192,28 @@ fn write_instructions(
     Ok(Ok(()))
 }
 
-/// Writes a branch or switch with its new offsets. `Ok(false)` if one does not fit.
+/// The new offset of a branch at `pc`.
+#[inline]
+fn new_offset(code: &Bytecode<'_>, map: &OffsetMap, pc: Pc, offset: i32) -> Result<i32> {
+    let Some(target) = branch_target(pc, offset) else {
+        return code.error(crate::ErrorKind::BadCodeOffset, pc);
+    };
+    let (here, target) = (map.instruction(code, pc)?, map.target(code, target)?);
+    // Both are below 2^24.
+    Ok(target.0.cast_signed() - here.0.cast_signed())
+}
+
+/// Writes a long branch or a switch with its new offsets.
 fn write_branch(
     out: &mut Vec<u8>,
-    attribute: &CodeAttribute<'_>,
+    code: &Bytecode<'_>,
     map: &OffsetMap,
     instruction: &Instruction<'_>,
-) -> Result<bool> {
-    let code = &attribute.bytecode;
+) -> Result<()> {
     let here = map.instruction(code, instruction.pc)?;
-    let new_offset = |offset: i32| -> Result<i32> {
-        let Some(target) = branch_target(instruction.pc, offset) else {
-            return code.error(crate::ErrorKind::BadCodeOffset, instruction.pc);
-        };
-        let target = map.target(code, target)?;
-        // Both are below 2^24.
-        Ok(target.0.cast_signed() - here.0.cast_signed())
-    };
+    let new_offset = |offset: i32| new_offset(code, map, instruction.pc, offset);
     out.push(instruction.opcode);
     match instruction.op.operand {
-        Operand::Branch2 => {
-            let mut fits = true;
-            instruction.branch_offsets(|offset| {
-                match i16::try_from(new_offset(offset)?) {
-                    Ok(offset) => out.extend_from_slice(&offset.to_be_bytes()),
-                    Err(_) => fits = false,
-                }
-                Ok(())
-            })?;
-            return Ok(fits);
-        }
         Operand::Branch4 => {
             instruction.branch_offsets(|offset| {
                 out.extend_from_slice(&new_offset(offset)?.to_be_bytes());
@@ -238,7 +239,7 @@ fn write_branch(
             })?;
         }
     }
-    Ok(true)
+    Ok(())
 }
 
 /// Writes the attributes of the Code attribute. `Ok(false)` if one has too many entries.

@@ -59,6 +59,14 @@ impl<'a> Bytecode<'a> {
         Ok(Some((instruction, self.after(pc, length))))
     }
 
+    /// The offset of a branch at `pc` that has two bytes for it, as most have. The short way to it.
+    #[inline]
+    pub(crate) fn short_branch(&self, pc: Pc) -> Option<i16> {
+        let bytes = self.bytes.get(pc.index()..).and_then(|rest| rest.first_chunk::<3>());
+        let [opcode, a, b] = *bytes?;
+        opcode::brief(opcode).is_short_branch().then(|| i16::from_be_bytes([a, b]))
+    }
+
     fn wide(&self, pc: Pc, rest: &'a [u8]) -> Result<(Instruction<'a>, Pc)> {
         let Some(opcode) = rest.get(1).copied() else {
             return self.error(ErrorKind::TruncatedInstruction, pc);

@@ -14,12 +14,10 @@
 //! The entry probe lies in front of `target(0)`, since a branch to the start is not a call, and
 //! `Initialized` in front of the target that follows it, since a branch to there is not the call.
 
-use crate::constant_pool::ConstantPool;
 use crate::error::ErrorKind;
 use crate::instruction::{Bytecode, Instruction, Pc};
-use crate::opcode::{self, ENDS, JSR, JSR_W, Operand, RETURN};
+use crate::opcode::{self, Operand, RETURN};
 use crate::reader::Result;
-use crate::stack_effect::EffectCache;
 
 /// Bytes of a probe: an instruction of three that pushes the method id, an `invokestatic`.
 pub(crate) const PROBE_LENGTH: u32 = 6;
@@ -31,10 +29,8 @@ pub(crate) const INIT_CALL_LENGTH: u32 = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct NewPc(pub u32);
 
-/// What is known of one byte of old code, packed into a `u32`.
-///
-/// Until the scan reaches an instruction, the low bits hold the stack depth in front of it, plus
-/// one, if that is known from a frame or a branch; from then on its new offset.
+/// What is known of one byte of old code, packed into a `u32`; the low bits of an instruction are its
+/// new offset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Slot(u32);
 
@@ -87,32 +83,6 @@ pub(crate) enum EditKind {
     Branch,
 }
 
-/// Depth of the operand stack, if it is known.
-#[derive(Clone, Copy, Debug)]
-struct Depth(i64);
-
-impl Depth {
-    const UNKNOWN: Self = Self(i64::MIN / 2);
-
-    const fn known(depth: u32) -> Self {
-        Self(depth as i64)
-    }
-
-    /// An unknown depth stays far below zero, however much it grows. So does a known one that code
-    /// which was never verified takes below zero.
-    fn get(self) -> Option<u32> {
-        u32::try_from(self.0).ok()
-    }
-
-    fn grow(&mut self, by: i8) {
-        self.0 += i64::from(by);
-    }
-
-    fn pop_and_push(&mut self, pop: u16, push: u16) {
-        self.0 += i64::from(push) - i64::from(pop);
-    }
-}
-
 /// An instruction that is changed or gets something in front of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Edit {
@@ -130,8 +100,6 @@ pub(crate) struct OffsetMap {
     length: u32,
     /// Whether `Initialized` is wanted.
     tells_initialized: bool,
-    /// Deepest stack in front of a return, its value included; `None` if it cannot be told.
-    return_depth: Option<u32>,
 }
 
 impl OffsetMap {
@@ -143,14 +111,6 @@ impl OffsetMap {
         self.handlers.clear();
         self.length = 0;
         self.tells_initialized = false;
-        self.return_depth = Some(0);
-    }
-
-    /// Tells the stack depth in front of an instruction, from a frame of the method.
-    pub(crate) fn set_depth(&mut self, pc: Pc, depth: u32) {
-        if let Some(slot) = self.slots.get_mut(pc.index()) {
-            slot.0 = (slot.0 & !Slot::VALUE) | (depth + 1).min(Slot::VALUE);
-        }
     }
 
     /// Marks an exception handler that is to begin with `Caught`.
@@ -202,44 +162,21 @@ impl OffsetMap {
         self.slots.get(pc.index()).is_some_and(|slot| slot.has(Slot::BEFORE_INIT))
     }
 
-    /// Goes through the code once and gives every instruction its place. `has_frames` says whether
-    /// the stack depths come from frames; otherwise branches tell them.
-    pub(crate) fn scan(
-        &mut self,
-        code: &Bytecode<'_>,
-        pool: &ConstantPool<'_, '_>,
-        effects: &mut EffectCache<'_>,
-        has_frames: bool,
-    ) -> Result<()> {
+    /// Goes through the code once and gives every instruction its place.
+    pub(crate) fn scan(&mut self, code: &Bytecode<'_>) -> Result<()> {
         let mut new = PROBE_LENGTH;
-        let mut depth = Depth::known(0);
         let mut pc = Pc(0);
-        while let Some(opcode) = code.bytes.get(pc.index()) {
-            let Some(slot) = self.slots.get_mut(pc.index()) else { break };
-            if let Some(known) = slot.value().checked_sub(1) {
-                depth = Depth::known(known);
+        loop {
+            (pc, new) = scan_plain(code.bytes, &mut self.slots, pc, new);
+            let gets_probe = self.slots.get(pc.index()).is_some_and(|s| s.has(Slot::HANDLER));
+            if !gets_probe && code.short_branch(pc).is_some() {
+                self.edits.push(Edit { pc, kind: EditKind::Branch });
+                (pc.0, new) = (pc.0 + 3, new + 3);
+                continue;
             }
-            let brief = opcode::brief(*opcode);
-            let is_handler = slot.has(Slot::HANDLER);
-            slot.0 = (slot.0 & !Slot::VALUE) | Slot::START | new;
-            if brief.is_plain && !is_handler {
-                depth.grow(brief.growth);
-                new += u32::from(brief.length);
-                pc.0 += u32::from(brief.length);
-            } else {
-                let Some((instruction, next)) = code.instruction(pc)? else { break };
-                self.scan_other(&instruction, next, &mut new, &mut depth);
-                let effect = effects.of(pool, &instruction)?;
-                depth.pop_and_push(effect.pop, effect.push);
-                if !has_frames && let Some(depth) = depth.get() {
-                    self.hand_depth_on(&instruction, depth);
-                }
-                // A subroutine may leave more on the stack than it found.
-                if instruction.op.is(ENDS) || is_jsr(&instruction) {
-                    depth = Depth::UNKNOWN;
-                }
-                pc = next;
-            }
+            let Some((instruction, next)) = code.instruction(pc)? else { break };
+            new = self.scan_other(&instruction, next, new);
+            pc = next;
         }
         if pc.index() != code.bytes.len() {
             return code.error(ErrorKind::TruncatedInstruction, pc);
@@ -248,58 +185,37 @@ impl OffsetMap {
         Ok(())
     }
 
-    /// Gives a place to an instruction that is changed, or gets something in front of it, or takes
-    /// more than a look at a table. Its slot holds `new` already.
-    fn scan_other(
-        &mut self,
-        instruction: &Instruction<'_>,
-        next: Pc,
-        new: &mut u32,
-        depth: &mut Depth,
-    ) {
+    /// Gives a place to an instruction that is changed, or gets a probe. Its slot holds `new`
+    /// already. Returns the place of the next one.
+    fn scan_other(&mut self, instruction: &Instruction<'_>, next: Pc, mut new: u32) -> u32 {
         let pc = instruction.pc;
         let length = next.0 - pc.0;
         if let Some(slot) = self.slots.get_mut(pc.index()) {
             if slot.has(Slot::HANDLER) {
                 self.edits.push(Edit { pc, kind: EditKind::Handler });
-                *new += PROBE_LENGTH;
+                new += PROBE_LENGTH;
             }
             if slot.has(Slot::INIT_CALL) && self.tells_initialized {
                 self.edits.push(Edit { pc, kind: EditKind::InitCall });
-                *new += PROBE_LENGTH;
+                new += PROBE_LENGTH;
             }
             if instruction.op.is(RETURN) {
                 self.edits.push(Edit { pc, kind: EditKind::Return });
                 slot.0 |= Slot::RETURN;
-                *new += PROBE_LENGTH;
-                self.return_depth = self.return_depth.zip(depth.get()).map(|(a, b)| a.max(b));
+                new += PROBE_LENGTH;
             }
         }
-        *new += match instruction.op.operand {
+        match instruction.op.operand {
             Operand::Branch2 | Operand::Branch4 => {
                 self.edits.push(Edit { pc, kind: EditKind::Branch });
-                length
+                new + length
             }
             Operand::TableSwitch | Operand::LookupSwitch => {
                 self.edits.push(Edit { pc, kind: EditKind::Branch });
-                length - (3 - (pc.0 & 3)) + (3 - (*new & 3))
+                new + length - (3 - (pc.0 & 3)) + (3 - (new & 3))
             }
-            _ => length,
-        };
-    }
-
-    /// Without frames, an instruction behind a `goto` gets its depth from a branch seen before.
-    fn hand_depth_on(&mut self, instruction: &Instruction<'_>, after: u32) {
-        let depth = after + u32::from(is_jsr(instruction));
-        // The error type is never made.
-        let _ = instruction.branch_offsets::<()>(|offset| {
-            if let Some(target) = branch_target(instruction.pc, offset)
-                && target > instruction.pc
-            {
-                self.set_depth(target, depth);
-            }
-            Ok(())
-        });
+            _ => new + length,
+        }
     }
 
     /// Where control that goes to the instruction at `pc` arrives.
@@ -347,10 +263,6 @@ impl OffsetMap {
 
     pub(crate) fn length(&self) -> u32 {
         self.length
-    }
-
-    pub(crate) fn return_depth(&self) -> Option<u32> {
-        self.return_depth
     }
 
     pub(crate) fn has_handlers(&self) -> bool {
@@ -402,23 +314,35 @@ impl OffsetMap {
         Ok(())
     }
 
-    /// Calls `visit` with each range of new code that the catch-all handler of `part` protects:
-    /// everything but the entry probe, each `End` with its return, and a constructor's
-    /// `super(...)` call. `is_constructor` says that the parts were marked.
-    pub(crate) fn protected(
-        &self,
-        part: Part,
-        is_constructor: bool,
-        mut visit: impl FnMut(std::ops::Range<NewPc>),
-    ) {
+    /// Calls `visit` with each range of new code that the catch-all handler protects: everything but
+    /// the entry probe and each `End` with its return.
+    pub(crate) fn protected(&self, mut visit: impl FnMut(std::ops::Range<NewPc>)) {
+        let mut start = NewPc(PROBE_LENGTH);
+        for edit in self.edits.iter().filter(|edit| edit.kind == EditKind::Return) {
+            let slot = self.slots.get(edit.pc.index()).copied().unwrap_or_default();
+            let here = NewPc(slot.value());
+            if start < here {
+                visit(start..here);
+            }
+            // A return is one byte.
+            start = NewPc(here.0 + inserted(slot) + 1);
+        }
+        if start.0 < self.length {
+            visit(start..NewPc(self.length));
+        }
+    }
+
+    /// As [`protected`](Self::protected), for one part of a constructor. Its `super(...)` call
+    /// belongs to neither.
+    pub(crate) fn protected_part(&self, part: Part, mut visit: impl FnMut(std::ops::Range<NewPc>)) {
+        let flag = match part {
+            Part::BeforeInit => Slot::BEFORE_INIT,
+            Part::Body => Slot::AFTER_INIT,
+        };
         let mut open: Option<NewPc> = None;
         for slot in self.slots.iter().filter(|slot| slot.has(Slot::START)) {
             let here = NewPc(slot.value());
-            let belongs = match part {
-                _ if slot.has(Slot::RETURN | Slot::INIT_CALL) => false,
-                Part::BeforeInit => slot.has(Slot::BEFORE_INIT),
-                Part::Body => !is_constructor || slot.has(Slot::AFTER_INIT),
-            };
+            let belongs = slot.has(flag) && !slot.has(Slot::RETURN | Slot::INIT_CALL);
             match (belongs, open) {
                 (true, None) => open = Some(here),
                 (false, Some(start)) => {
@@ -434,8 +358,21 @@ impl OffsetMap {
     }
 }
 
-fn is_jsr(instruction: &Instruction<'_>) -> bool {
-    matches!(instruction.opcode, JSR | JSR_W)
+/// Gives instructions from `pc` on their places, up to one that is changed or gets a probe, which is
+/// given its place too. Returns where it is, and its place.
+#[inline]
+fn scan_plain(code: &[u8], slots: &mut [Slot], mut pc: Pc, mut new: u32) -> (Pc, u32) {
+    while let (Some(opcode), Some(slot)) = (code.get(pc.index()), slots.get_mut(pc.index())) {
+        let brief = opcode::brief(*opcode);
+        let gets_probe = slot.has(Slot::HANDLER | Slot::INIT_CALL);
+        slot.0 |= Slot::START | new;
+        if !brief.is_plain() || gets_probe {
+            break;
+        }
+        new += brief.length();
+        pc.0 += brief.length();
+    }
+    (pc, new)
 }
 
 fn inserted(slot: Slot) -> u32 {
@@ -454,11 +391,11 @@ pub(crate) fn calls(code: &Bytecode<'_>, calls: &mut Vec<Pc>) -> Result<()> {
     let mut pc = Pc(0);
     while let Some(opcode) = code.bytes.get(pc.index()) {
         let brief = opcode::brief(*opcode);
-        if brief.runs_java {
+        if brief.runs_java() {
             calls.push(pc);
         }
-        if brief.length > 0 {
-            pc.0 += u32::from(brief.length);
+        if brief.length() > 0 {
+            pc.0 += brief.length();
         } else {
             let Some((_, next)) = code.instruction(pc)? else { break };
             pc = next;

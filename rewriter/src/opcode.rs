@@ -76,18 +76,39 @@ const fn op(code: u8, name: &'static str, operand: Operand, pop: u8, push: u8, f
     Op { name, operand, pop, push, flags, code }
 }
 
-/// What a pass over code needs of an instruction, small enough for all of them to stay in the
-/// processor's cache.
+/// What a pass over code needs of an instruction, in one byte: the pass waits for it at each step.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Brief {
+pub(crate) struct Brief(u8);
+
+impl Brief {
+    const LENGTH: u8 = 7;
+    const PLAIN: u8 = 8;
+    const RUNS_JAVA: u8 = 16;
+    const SHORT_BRANCH: u8 = 32;
+
     /// Length in bytes; 0 if it depends on more than the opcode.
-    pub length: u8,
-    /// Stack slots pushed less those popped.
-    pub growth: i8,
-    /// It neither leads elsewhere nor ends, and the table knows all about it.
-    pub is_plain: bool,
+    #[inline]
+    pub(crate) fn length(self) -> u32 {
+        u32::from(self.0 & Self::LENGTH)
+    }
+
+    /// It neither leads elsewhere nor returns: wherever it stands, it is copied.
+    #[inline]
+    pub(crate) fn is_plain(self) -> bool {
+        self.0 & Self::PLAIN != 0
+    }
+
+    /// A branch of three bytes.
+    #[inline]
+    pub(crate) fn is_short_branch(self) -> bool {
+        self.0 & Self::SHORT_BRANCH != 0
+    }
+
     /// See [`RUNS_JAVA`].
-    pub runs_java: bool,
+    #[inline]
+    pub(crate) fn runs_java(self) -> bool {
+        self.0 & Self::RUNS_JAVA != 0
+    }
 }
 
 /// The brief of every byte. One that is no opcode is not plain and has no length.
@@ -95,20 +116,23 @@ static BRIEFS: [Brief; 256] = briefs();
 
 #[allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 const fn briefs() -> [Brief; 256] {
-    let nothing = Brief { length: 0, growth: 0, is_plain: false, runs_java: false };
-    let mut briefs = [nothing; 256];
+    let mut briefs = [Brief(0); 256];
     let mut opcode = 0;
     while opcode < TABLE.len() {
         let op = &TABLE[opcode];
-        let length = fixed_length(op.operand);
         let leads_elsewhere =
             matches!(op.operand, Branch2 | Branch4 | TableSwitch | LookupSwitch | Wide);
-        briefs[opcode] = Brief {
-            length: length as u8,
-            growth: op.push as i8 - op.pop as i8,
-            is_plain: !leads_elsewhere && op.flags & (ENDS | BY_CONSTANT) == 0,
-            runs_java: op.flags & RUNS_JAVA != 0,
-        };
+        let mut brief = fixed_length(op.operand) as u8;
+        if !leads_elsewhere && op.flags & RETURN == 0 {
+            brief |= Brief::PLAIN;
+        }
+        if op.flags & RUNS_JAVA != 0 {
+            brief |= Brief::RUNS_JAVA;
+        }
+        if matches!(op.operand, Branch2) {
+            brief |= Brief::SHORT_BRANCH;
+        }
+        briefs[opcode] = Brief(brief);
         opcode += 1;
     }
     briefs

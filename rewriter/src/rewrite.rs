@@ -14,7 +14,6 @@ use crate::probe_constants::{Needs, ProbeConstants};
 use crate::reader::{Cursor, Result};
 use crate::selector::{ClassInfo, MethodInfo, Selector};
 use crate::stack_effect::{EffectCache, Slots};
-use crate::stack_map;
 use crate::tables;
 
 const MAGIC: u32 = 0xcafe_babe;
@@ -137,7 +136,7 @@ impl Rewriter {
         let mut work = ClassWork {
             info,
             has_super_class: super_class != 0,
-            effects: EffectCache::new(slots, pool.count()),
+            effects: EffectCache::new(slots),
             pool,
             calls,
             map,
@@ -316,8 +315,7 @@ impl ClassWork<'_, '_> {
             self.map.tell_initialized();
         }
         self.mark_handlers(code)?;
-        let has_frames = needs_frames && self.read_frames(code)?;
-        self.map.scan(&code.bytecode, &self.pool, &mut self.effects, has_frames)?;
+        self.map.scan(&code.bytecode)?;
 
         if let Err(skip) =
             emit::plan_handlers(self.map, is_constructor, found.throws_before_init, self.buffers)
@@ -350,17 +348,8 @@ impl ClassWork<'_, '_> {
             if self.calls.get(first).is_some_and(|pc| *pc < entry.end) {
                 self.map.set_handler(entry.handler);
             }
-            self.map.set_depth(entry.handler, 1);
         }
         Ok(())
-    }
-
-    /// Tells the map the stack depths of the method's frames, if it has any.
-    fn read_frames(&mut self, code: &CodeAttribute<'_>) -> Result<bool> {
-        match code_attribute(code, &self.pool, "StackMapTable")? {
-            Some(table) => stack_map::read_depths(table, self.map).map(|()| true),
-            None => Ok(false),
-        }
     }
 }
 

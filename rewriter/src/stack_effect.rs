@@ -74,14 +74,14 @@ fn type_slots(text: &[u8]) -> Result<(u16, &[u8])> {
 
 /// Slots of the members of one class's constant pool, each read once.
 pub(crate) struct EffectCache<'s> {
+    /// Empty until the first is read.
     known: &'s mut Vec<Option<Slots>>,
 }
 
 impl<'s> EffectCache<'s> {
-    /// Starts anew for a pool of `count` entries.
-    pub(crate) fn new(known: &'s mut Vec<Option<Slots>>, count: usize) -> Self {
+    /// Starts anew for another pool.
+    pub(crate) fn new(known: &'s mut Vec<Option<Slots>>) -> Self {
         known.clear();
-        known.resize(count, None);
         Self { known }
     }
 
@@ -90,6 +90,9 @@ impl<'s> EffectCache<'s> {
             return Ok(*slots);
         }
         let slots = descriptor_slots(pool.member(index)?.1)?;
+        if self.known.is_empty() {
+            self.known.resize(pool.count(), None);
+        }
         if let Some(known) = self.known.get_mut(usize::from(index.0)) {
             *known = Some(slots);
         }

@@ -13,8 +13,6 @@ const UNINITIALIZED_THIS: u8 = 6;
 const OBJECT: u8 = 7;
 const UNINITIALIZED: u8 = 8;
 const LAST_PLAIN_TYPE: u8 = UNINITIALIZED_THIS;
-const DOUBLE: u8 = 3;
-const LONG: u8 = 4;
 
 const SAME_LOCALS_1_STACK_ITEM: u8 = 64;
 const FIRST_RESERVED: u8 = 128;
@@ -62,7 +60,6 @@ struct Frame<'a> {
     pc: Pc,
     tag: u8,
     kind: Kind<'a>,
-    stack_slots: u32,
 }
 
 /// The frames of a StackMapTable.
@@ -86,65 +83,51 @@ impl<'a> Frames<'a> {
         };
         self.left = left;
         let tag = cursor.u1()?;
-        let mut stack_slots = 0;
         let (delta, kind) = match tag {
             0..SAME_LOCALS_1_STACK_ITEM => (u16::from(tag), Kind::Plain),
             SAME_LOCALS_1_STACK_ITEM..FIRST_RESERVED => {
-                let stack = types(cursor, 1, &mut stack_slots)?;
+                let stack = types(cursor, 1)?;
                 (u16::from(tag - SAME_LOCALS_1_STACK_ITEM), Kind::Types1(stack))
             }
             FIRST_RESERVED..SAME_LOCALS_1_STACK_ITEM_EXTENDED => {
                 return cursor.error(ErrorKind::BadStackMapFrame);
             }
-            SAME_LOCALS_1_STACK_ITEM_EXTENDED => {
-                (cursor.u2()?, Kind::Types1(types(cursor, 1, &mut stack_slots)?))
-            }
+            SAME_LOCALS_1_STACK_ITEM_EXTENDED => (cursor.u2()?, Kind::Types1(types(cursor, 1)?)),
             FIRST_CHOP..=SAME_EXTENDED => (cursor.u2()?, Kind::Plain),
             FIRST_APPEND..FULL => {
                 let delta = cursor.u2()?;
-                let locals = types(cursor, u16::from(tag - SAME_EXTENDED), &mut 0)?;
+                let locals = types(cursor, u16::from(tag - SAME_EXTENDED))?;
                 (delta, Kind::Types1(locals))
             }
             FULL => {
                 let delta = cursor.u2()?;
                 let count = cursor.u2()?;
-                let locals = types(cursor, count, &mut 0)?;
+                let locals = types(cursor, count)?;
                 let count = cursor.u2()?;
-                (delta, Kind::Full { locals, stack: types(cursor, count, &mut stack_slots)? })
+                (delta, Kind::Full { locals, stack: types(cursor, count)? })
             }
         };
         let pc = Pc(self.previous.map_or(0, |p| p.0 + 1) + u32::from(delta));
         self.previous = Some(pc);
-        Ok(Some(Frame { pc, tag, kind, stack_slots }))
+        Ok(Some(Frame { pc, tag, kind }))
     }
 }
 
-/// Passes over `count` types and adds up their slots.
-fn types<'a>(cursor: &mut Cursor<'a>, count: u16, slots: &mut u32) -> Result<Types<'a>> {
+/// Passes over `count` types.
+fn types<'a>(cursor: &mut Cursor<'a>, count: u16) -> Result<Types<'a>> {
     let rest = cursor.rest();
     let start = cursor.offset();
     for _ in 0..count {
-        let tag = cursor.u1()?;
-        match tag {
+        match cursor.u1()? {
             0..=LAST_PLAIN_TYPE => {}
             OBJECT | UNINITIALIZED => {
                 cursor.u2()?;
             }
             _ => return cursor.error(ErrorKind::BadVerificationType),
         }
-        *slots += if matches!(tag, DOUBLE | LONG) { 2 } else { 1 };
     }
     let bytes = rest.get(..cursor.offset() - start).unwrap_or_default();
     Ok(Types { bytes, count })
-}
-
-/// Tells `map` the stack depth at every frame.
-pub(crate) fn read_depths(attribute: Cursor<'_>, map: &mut OffsetMap) -> Result<()> {
-    let mut frames = Frames::new(attribute)?;
-    while let Some(frame) = frames.next()? {
-        map.set_depth(frame.pc, frame.stack_slots);
-    }
-    Ok(())
 }
 
 /// Writes the contents of a StackMapTable: the frames of `attribute`, if there is one, and those of
@@ -277,7 +260,7 @@ pub(crate) fn write_old(
         for _locals_then_stack in 0..2 {
             let count = attribute.u2()?;
             out.extend_from_slice(&count.to_be_bytes());
-            let types = types(&mut attribute, count, &mut 0)?;
+            let types = types(&mut attribute, count)?;
             write_types(out, code, map, types)?;
         }
     }

@@ -32,7 +32,7 @@ public final class LinkPairs {
                 String refused = link(rewritten);
                 // Classes that were loaded meanwhile can make the JVM refuse the original too.
                 if (refused != null && link(original) == null) {
-                    System.out.println(pair + " " + refused.split("\n")[0]);
+                    System.out.println("refused " + pair + " " + refused.split("\n")[0]);
                 }
             }
         }
