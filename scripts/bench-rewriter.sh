@@ -14,7 +14,7 @@ bench=target/bench
 mkdir -p "$bench/classes"
 if [ ! -f target/jars/asm.jar ]; then
     ensure mvn maven
-    mvn --quiet --batch-mode -Dstyle.color=never dependency:copy -Dartifact=org.ow2.asm:asm:9.9 \
+    mvn --quiet --batch-mode -Dstyle.color=never dependency:copy -Dartifact=org.ow2.asm:asm:9.11.1 \
         -DoutputDirectory=target/jars -Dmdep.stripVersion=true ||
         fail "ASM could not be fetched from Maven Central"
 fi

@@ -109,6 +109,7 @@ impl Analysis<'_, '_, '_> {
         pool: &ConstantPool<'_, '_>,
         effects: &mut EffectCache<'_>,
     ) -> Result<std::result::Result<(), Unclear>> {
+        let mut popped = Vec::new();
         while let Some((mut pc, mut state)) = self.waiting.pop() {
             self.waiting_bytes -= state.stack.capacity() + state.locals.len();
             while let Some((instruction, next)) = self.code.bytecode.instruction(pc)? {
@@ -123,7 +124,7 @@ impl Analysis<'_, '_, '_> {
                     break;
                 }
                 self.found.throws_before_init |= instruction.op.is(THROWS);
-                if step(&instruction, pool, effects, &mut state)?.is_err() {
+                if step(&instruction, pool, effects, &mut state, &mut popped)?.is_err() {
                     return Ok(Err(Unclear));
                 }
                 if self.branch(&instruction, &state).is_err() {
@@ -220,6 +221,7 @@ fn step(
     pool: &ConstantPool<'_, '_>,
     effects: &mut EffectCache<'_>,
     state: &mut State,
+    popped: &mut Vec<bool>,
 ) -> Result<std::result::Result<(), Unclear>> {
     let effect = effects.of(pool, instruction)?;
     let (pop, push) = (usize::from(effect.pop), usize::from(effect.push));
@@ -236,7 +238,8 @@ fn step(
         SWAP => &[1, 0],
         _ => &[],
     };
-    let popped = state.stack.split_off(kept);
+    popped.clear();
+    popped.extend(state.stack.drain(kept..));
     if !pushed.is_empty() {
         state.stack.extend(pushed.iter().filter_map(|i| popped.get(*i).copied()));
         return Ok(Ok(()));
@@ -261,7 +264,7 @@ fn step(
         _ => (None, false),
     };
     if let Some(local) = stored {
-        for (half, bit) in (usize::from(local)..).zip(&popped) {
+        for (half, bit) in (usize::from(local)..).zip(popped.iter()) {
             // The frame of the handler needs `this` in its own variable.
             if half == 0 {
                 return Ok(Err(Unclear));

@@ -2,6 +2,7 @@
 #![allow(missing_docs, unsafe_code, clippy::unwrap_used)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rewriter::{ClassInfo, MethodId, MethodInfo, Rewriter, Selector};
@@ -83,8 +84,12 @@ fn most(class: &[u8]) -> usize {
     MOST.load(Ordering::Relaxed) - before
 }
 
+/// The counters are the process's: tests take turns.
+static TURN: Mutex<()> = Mutex::new(());
+
 #[test]
 fn memory_is_a_small_multiple_of_the_input() {
+    let _turn = TURN.lock();
     // aload_0, ifnull to the next instruction, over and over: each branch waits with 65,535 locals.
     let branches: Vec<u8> =
         std::iter::repeat_n([0x2a, 0xc6, 0, 3], 16_000).flatten().chain([0xb1]).collect();
@@ -106,4 +111,20 @@ fn memory_is_a_small_multiple_of_the_input() {
         // A constant of a megabyte, for states of constructors, and what a megabyte of vector grows by.
         assert!(most <= 32 * class.len() + (4 << 20), "{what}: {most} bytes for {}", class.len());
     }
+}
+
+#[test]
+fn a_class_costs_a_handful_of_allocations() {
+    let _turn = TURN.lock();
+    let class = class(false, &[0xb8, 0, 9, 0xb1], &[[0, 3, 3, 0]], 100);
+    let mut rewriter = Rewriter::new();
+    let mut count = || {
+        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        rewriter.rewrite(&class, &mut All).unwrap();
+        ALLOCATIONS.load(Ordering::Relaxed) - before
+    };
+    let first = count();
+    // The buffers are there; what is left is the class that is returned.
+    let second = count();
+    assert!(second < first && second <= 3, "{first}, then {second}");
 }

@@ -1,35 +1,9 @@
 //! Any bytes: the rewriter neither panics nor loops, and what it writes it can read.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use rewriter::{ClassInfo, MethodId, MethodInfo, Outcome, Rewriter, Selector};
+#[path = "../check.rs"]
+mod check;
 
-/// Selects everything, with ids of both sizes.
-struct All(u32);
-
-impl Selector for All {
-    fn id(&mut self, _: &ClassInfo<'_>, method: &MethodInfo<'_>) -> Option<MethodId> {
-        let _ = method.is_trivial_accessor();
-        self.0 += 20_000;
-        MethodId::new(self.0)
-    }
-}
-
-struct Nothing;
-
-impl Selector for Nothing {
-    fn id(&mut self, _: &ClassInfo<'_>, _: &MethodInfo<'_>) -> Option<MethodId> {
-        None
-    }
-}
-
-fuzz_target!(|class: &[u8]| {
-    let _ = rewriter::class_name(class);
-    let mut rewriter = Rewriter::new();
-    if let Ok(Outcome::Rewritten(rewritten)) = rewriter.rewrite(class, &mut All(0)) {
-        assert!(rewritten.bytes.len() > class.len());
-        assert_eq!(rewriter.rewrite(&rewritten.bytes, &mut Nothing), Ok(Outcome::Unchanged));
-        // What has probes can be given probes again.
-        assert!(rewriter.rewrite(&rewritten.bytes, &mut All(0)).is_ok());
-    }
+libfuzzer_sys::fuzz_target!(|class: &[u8]| {
+    check::check(class);
 });
