@@ -28,11 +28,12 @@ use crate::loaders::Loaders;
 use crate::message::message;
 use crate::methods::Methods;
 use crate::options::Options;
+use crate::probe::mounts;
 use crate::probe::thread::{self, ProbeThread, ThreadName};
 use crate::probe_class::ProbeClass;
 use crate::recorder::{JavaThreads, Recorder};
 use crate::run_log::RunLog;
-use crate::{clock, probe, run_info};
+use crate::{clock, probe, run_info, virtual_threads};
 
 /// The agent of this process.
 #[derive(Default)]
@@ -125,6 +126,15 @@ impl Agent for TProfiler {
         });
     }
 
+    fn virtual_thread_end(&self, context: CallbackContext<'_>, event: ThreadEvent) {
+        // SAFETY: the reference is the event's.
+        let number =
+            context.jni().and_then(|jni| unsafe { java_threads::number(jni, event.thread()) });
+        if let Some(number) = number {
+            mounts::end(number);
+        }
+    }
+
     fn class_file_load_hook<'callback>(
         &self,
         context: CallbackContext<'callback>,
@@ -154,6 +164,10 @@ fn prepare(context: &AgentLoadContext<'_>, options: &Options) -> Result<(), Stri
     capabilities.set_can_retransform_classes(true);
     capabilities.set_can_retransform_any_class(true);
     capabilities.set_can_tag_objects(true);
+    // From JDK 21 on.
+    let has_virtual_threads =
+        jvmti.get_potential_capabilities().is_ok_and(|all| all.can_support_virtual_threads());
+    capabilities.set_can_support_virtual_threads(has_virtual_threads);
     jvmti.add_capabilities(&capabilities).map_err(of)?;
     jvmti.set_default_agent_callbacks().map_err(of)?;
     jvmti
@@ -164,6 +178,9 @@ fn prepare(context: &AgentLoadContext<'_>, options: &Options) -> Result<(), Stri
         ])
         .map_err(of)?;
     java_threads::set_jvmti(jvmti.raw());
+    if has_virtual_threads {
+        virtual_threads::listen(&jvmti);
+    }
     Ok(())
 }
 

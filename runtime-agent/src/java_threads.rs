@@ -6,8 +6,10 @@
 
 use std::ffi::c_void;
 use std::ptr;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use dashmap::DashMap;
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::{jni, jvmti};
 
@@ -33,6 +35,10 @@ pub(crate) fn remember(env: *mut jni::JNIEnv, thread: &ProbeThread) {
     }
     // SAFETY: `env` is the environment of this thread, handed to a native method by the JVM.
     let jni = unsafe { JniEnv::from_raw(env) };
+    // It would be the virtual thread. Carriers say their names when they end.
+    if thread.runs() != 0 {
+        return;
+    }
     let Some(current) = get_jvmti().and_then(|jvmti| jvmti.get_current_thread().ok()) else {
         return;
     };
@@ -89,7 +95,7 @@ pub(crate) unsafe fn find_number(jni: &JniEnv, class: jni::jclass) {
 ///
 /// # Safety
 /// As of [`name`].
-unsafe fn number(jni: &JniEnv, java_thread: jni::jthread) -> Option<u64> {
+pub(crate) unsafe fn number(jni: &JniEnv, java_thread: jni::jthread) -> Option<u64> {
     let field = TID.load(Ordering::Acquire);
     // SAFETY: the caller's promise; the field is one of java.lang.Thread.
     (!field.is_null())
@@ -112,6 +118,28 @@ pub(crate) fn ask_name(jvmti: &Jvmti, jni: &JniEnv, thread: &ProbeThread) -> Opt
         jni.delete_local_ref(java_thread);
         name
     }
+}
+
+/// Names of virtual threads that have a record, by number, until the drain thread takes them.
+static VIRTUAL_NAMES: LazyLock<DashMap<u64, String>> = LazyLock::new(DashMap::new);
+
+/// Notes the name of the virtual thread that the calling thread runs. JVMTI's references go when the
+/// native method returns.
+pub(crate) fn note_virtual_name(number: u64) {
+    if VIRTUAL_NAMES.contains_key(&number) {
+        return;
+    }
+    let Some(jvmti) = get_jvmti() else { return };
+    let Ok(current) = jvmti.get_current_thread() else { return };
+    // SAFETY: a live reference of this thread.
+    if let Ok(info) = unsafe { jvmti.get_thread_info(current) } {
+        VIRTUAL_NAMES.insert(number, info.name.unwrap_or_default());
+    }
+}
+
+/// The name that was noted of a virtual thread.
+pub(crate) fn take_virtual_name(number: u64) -> Option<String> {
+    VIRTUAL_NAMES.remove(&number).map(|(_, name)| name)
 }
 
 /// Gives the weak reference of a thread that has ended back to the JVM.

@@ -32,6 +32,7 @@ mod recorder;
 mod run_info;
 mod run_log;
 mod table_file;
+mod virtual_threads;
 
 pub use agent::TProfiler;
 

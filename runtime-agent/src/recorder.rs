@@ -13,8 +13,11 @@ use log_format::writer::one_line;
 use crate::call_paths::{self, CallPaths};
 use crate::class_hook::ClassCounts;
 use crate::clock::{self, Anchors};
+use crate::java_threads;
 use crate::methods::Methods;
+use crate::probe::mounts;
 use crate::probe::ring::{Kind, Record};
+use crate::probe::stack::SavedFrame;
 use crate::probe::thread::{self, ProbeThread, ThreadName};
 use crate::probe::totals::Reading;
 use crate::probe::{self, MAX_PATH_DEPTH};
@@ -44,17 +47,62 @@ pub(crate) struct Recorder {
     paths: CallPaths,
     /// By address of the thread; an address is used again only after `forget`.
     threads: HashMap<usize, KnownThread>,
-    last_thread_id: u32,
+    ids: ThreadIds,
     interval: Interval,
     /// Values of counters when they were written last.
     counted: HashMap<&'static str, u64>,
     sums: Sums,
 }
 
+/// Ids of threads in the log. Virtual threads get one when they have a record.
+#[derive(Default)]
+struct ThreadIds {
+    last: u32,
+    /// By number of the virtual thread.
+    virtual_ids: HashMap<u64, u32>,
+    /// Number and name, by id.
+    virtual_names: HashMap<u32, ThreadName>,
+}
+
+/// Virtual threads that are remembered. One that is forgotten gets another id.
+const MAX_VIRTUAL_THREADS: usize = 100_000;
+
+impl ThreadIds {
+    fn next(&mut self) -> u32 {
+        self.last += 1;
+        self.last
+    }
+
+    /// The id of virtual thread `number`, or of the thread that is no virtual one.
+    fn of(&mut self, number: u64, own: u32) -> u32 {
+        if number == 0 {
+            return own;
+        }
+        if let Some(id) = self.virtual_ids.get(&number) {
+            return *id;
+        }
+        let id = self.next();
+        let name = java_threads::take_virtual_name(number).unwrap_or_default();
+        self.virtual_ids.insert(number, id);
+        self.virtual_names.insert(id, ThreadName { name, java_id: number });
+        id
+    }
+
+    /// Forgets virtual threads when there are too many. All rows that have their ids are written.
+    fn limit(&mut self) {
+        if self.virtual_ids.len() > MAX_VIRTUAL_THREADS {
+            self.virtual_ids.clear();
+            self.virtual_names.clear();
+        }
+    }
+}
+
 /// What the drain thread keeps of a thread.
 struct KnownThread {
     thread: Arc<ProbeThread>,
     id: u32,
+    /// The virtual thread whose records come, or 0.
+    runs: u64,
     /// Readings of its totals, in the order of its entries.
     readings: Vec<Reading>,
     lost: Reading,
@@ -107,7 +155,7 @@ impl Recorder {
             threshold_ns,
             paths: CallPaths::new(),
             threads: HashMap::new(),
-            last_thread_id: 0,
+            ids: ThreadIds::default(),
             interval: Interval::first(clock::unix_ns()),
             counted: HashMap::new(),
             sums: Sums::default(),
@@ -167,11 +215,19 @@ impl Recorder {
     pub(crate) fn write_open_calls(&mut self, recording: u32, now_ticks: u64) {
         self.drain(recording);
         let mut rows = Vec::new();
-        let Self { threads, anchors, paths, threshold_ns, .. } = self;
+        let Self { threads, ids, anchors, paths, threshold_ns, .. } = self;
         for known in threads.values() {
-            let open = known.open_calls(recording, now_ticks, anchors, paths);
+            let open = known.open_calls(recording, now_ticks, anchors, paths, ids);
             rows.extend(open.into_iter().filter(|row| row.total_ns >= *threshold_ns));
         }
+        mounts::for_each(|number, saved| {
+            if saved.recording == recording {
+                let id = ids.of(number, 0);
+                let frames: Vec<OpenFrame> = saved.frames.iter().map(OpenFrame::of_saved).collect();
+                let open = open_rows(&frames, id, now_ticks, anchors, paths);
+                rows.extend(open.into_iter().filter(|row| row.total_ns >= *threshold_ns));
+            }
+        });
         self.write_calls(&rows);
         // What fails has been told; it is tried again.
         let _ = self.flush();
@@ -179,8 +235,8 @@ impl Recorder {
 
     fn write_calls(&mut self, rows: &[CallRow]) {
         self.sums.records += rows.len() as u64;
-        let Self { log, methods, paths, threads, java, .. } = self;
-        log.add_calls(rows, &KnownNames { methods, paths, threads, java: &**java });
+        let Self { log, methods, paths, threads, ids, java, .. } = self;
+        log.add_calls(rows, &KnownNames { methods, paths, threads, ids, java: &**java });
     }
 
     /// Takes the records of all threads, and all there is of those that have ended, their open calls
@@ -189,15 +245,15 @@ impl Recorder {
         self.meet_threads();
         let mut rows = Vec::new();
         let mut ended = Vec::new();
-        let Self { threads, anchors, paths, sums, threshold_ns, .. } = self;
+        let Self { threads, ids, anchors, paths, sums, threshold_ns, .. } = self;
         for (key, known) in threads.iter_mut() {
             // Asked first: what it recorded before is then all there.
             let has_ended = known.thread.has_ended();
-            known.take_records(anchors, paths, &mut rows);
+            known.take_records(anchors, paths, ids, &mut rows);
             if has_ended {
                 ended.push(*key);
                 // The thread that calls System.exit ends in the middle of its calls.
-                let open = known.open_calls(recording, clock::ticks(), anchors, paths);
+                let open = known.open_calls(recording, clock::ticks(), anchors, paths, ids);
                 rows.extend(open.into_iter().filter(|row| row.total_ns >= *threshold_ns));
             }
             let dropped = known.thread.ring.dropped();
@@ -207,6 +263,7 @@ impl Recorder {
             sums.unseen_ends += dropped - std::mem::replace(&mut known.unseen_ends, dropped);
         }
         self.write_calls(&rows);
+        self.ids.limit();
         for key in ended {
             if let Some(known) = self.threads.get_mut(&key) {
                 known.read_totals(&mut self.interval, &mut self.sums);
@@ -220,17 +277,15 @@ impl Recorder {
     fn meet_threads(&mut self) {
         for thread in thread::all() {
             let key = Arc::as_ptr(&thread).addr();
-            self.threads.entry(key).or_insert_with(|| {
-                self.last_thread_id += 1;
-                KnownThread {
-                    thread,
-                    id: self.last_thread_id,
-                    readings: Vec::new(),
-                    lost: Reading::default(),
-                    path: Vec::new(),
-                    dropped_records: 0,
-                    unseen_ends: 0,
-                }
+            self.threads.entry(key).or_insert_with(|| KnownThread {
+                thread,
+                id: self.ids.next(),
+                runs: 0,
+                readings: Vec::new(),
+                lost: Reading::default(),
+                path: Vec::new(),
+                dropped_records: 0,
+                unseen_ends: 0,
             });
         }
     }
@@ -260,8 +315,8 @@ impl Recorder {
             .collect();
         rows.sort_unstable_by_key(|row| row.method);
         let counters = self.counters(interval.start_ns);
-        let Self { log, methods, paths, threads, java, .. } = self;
-        log.add_stats(&rows, &KnownNames { methods, paths, threads, java: &**java });
+        let Self { log, methods, paths, threads, ids, java, .. } = self;
+        log.add_stats(&rows, &KnownNames { methods, paths, threads, ids, java: &**java });
         log.add_counters(&counters);
     }
 
@@ -306,9 +361,19 @@ impl Interval {
 }
 
 impl KnownThread {
-    fn take_records(&mut self, anchors: &Anchors, paths: &mut CallPaths, rows: &mut Vec<CallRow>) {
-        let Self { thread, id, path, .. } = self;
+    fn take_records(
+        &mut self,
+        anchors: &Anchors,
+        paths: &mut CallPaths,
+        ids: &mut ThreadIds,
+        rows: &mut Vec<CallRow>,
+    ) {
+        let Self { thread, id, runs, path, .. } = self;
         thread.ring.drain(|record| {
+            if record.kind == Kind::Runs {
+                *runs = record.start_ticks;
+                return;
+            }
             let depth = record.depth as usize;
             if record.kind == Kind::Frame {
                 path.truncate(depth);
@@ -321,7 +386,12 @@ impl KnownThread {
                 return;
             }
             let stack = path.get(depth).filter(|_| record.depth < MAX_PATH_DEPTH);
-            rows.push(call_row(&record, *id, *stack.unwrap_or(&call_paths::UNKNOWN), anchors));
+            rows.push(call_row(
+                &record,
+                ids.of(*runs, *id),
+                *stack.unwrap_or(&call_paths::UNKNOWN),
+                anchors,
+            ));
         });
     }
 
@@ -332,31 +402,14 @@ impl KnownThread {
         now_ticks: u64,
         anchors: &Anchors,
         paths: &mut CallPaths,
+        ids: &mut ThreadIds,
     ) -> Vec<CallRow> {
         let frames = open_frames(&self.thread, recording);
-        let mut path = 0;
-        let mut rows = Vec::with_capacity(frames.len());
-        for (index, frame) in frames.iter().enumerate() {
-            path = if index < MAX_PATH_DEPTH as usize {
-                paths.id(path, frame.method)
-            } else {
-                call_paths::UNKNOWN
-            };
-            let open_since = |frame: &OpenFrame| now_ticks.saturating_sub(frame.start_ticks);
-            let total = open_since(frame);
-            let callees = frame.callee_ticks + frames.get(index + 1).map_or(0, open_since);
-            rows.push(CallRow {
-                start_ns: anchors.unix_ns(frame.start_ticks),
-                thread: self.id,
-                stack: path,
-                method: frame.method,
-                total_ns: clock::ticks_to_ns(total),
-                self_ns: clock::ticks_to_ns(total.saturating_sub(callees)),
-                exit: Exit::Open,
-            });
+        if frames.is_empty() {
+            return Vec::new();
         }
-        rows.reverse();
-        rows
+        let id = ids.of(self.thread.runs(), self.id);
+        open_rows(&frames, id, now_ticks, anchors, paths)
     }
 
     fn read_totals(&mut self, interval: &mut Interval, sums: &mut Sums) {
@@ -402,11 +455,54 @@ fn call_row(record: &Record, thread: u32, stack: u32, anchors: &Anchors) -> Call
     }
 }
 
+/// The rows of calls that are open at `now_ticks`, callees before callers as calls end.
+fn open_rows(
+    frames: &[OpenFrame],
+    id: u32,
+    now_ticks: u64,
+    anchors: &Anchors,
+    paths: &mut CallPaths,
+) -> Vec<CallRow> {
+    let mut path = 0;
+    let mut rows = Vec::with_capacity(frames.len());
+    for (index, frame) in frames.iter().enumerate() {
+        path = if index < MAX_PATH_DEPTH as usize {
+            paths.id(path, frame.method)
+        } else {
+            call_paths::UNKNOWN
+        };
+        let open_since = |frame: &OpenFrame| now_ticks.saturating_sub(frame.start_ticks);
+        let total = open_since(frame);
+        let callees = frame.callee_ticks + frames.get(index + 1).map_or(0, open_since);
+        rows.push(CallRow {
+            start_ns: anchors.unix_ns(frame.start_ticks),
+            thread: id,
+            stack: path,
+            method: frame.method,
+            total_ns: clock::ticks_to_ns(total),
+            self_ns: clock::ticks_to_ns(total.saturating_sub(callees)),
+            exit: Exit::Open,
+        });
+    }
+    rows.reverse();
+    rows
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct OpenFrame {
     method: u32,
     start_ticks: u64,
     callee_ticks: u64,
+}
+
+impl OpenFrame {
+    fn of_saved(frame: &SavedFrame) -> Self {
+        Self {
+            method: frame.method(),
+            start_ticks: frame.start_ticks,
+            callee_ticks: frame.callee_ticks,
+        }
+    }
 }
 
 /// The frames of a recording that has ended. A probe that began before its end may still be
@@ -444,6 +540,7 @@ struct KnownNames<'r> {
     methods: &'r Methods,
     paths: &'r CallPaths,
     threads: &'r HashMap<usize, KnownThread>,
+    ids: &'r ThreadIds,
     java: &'r dyn JavaThreads,
 }
 
@@ -462,6 +559,10 @@ impl Names for KnownNames<'_> {
     }
 
     fn thread(&self, id: u32) -> Option<ThreadRow> {
+        if let Some(ThreadName { name, java_id }) = self.ids.virtual_names.get(&id) {
+            let (java_id, name) = (*java_id, one_line(name));
+            return Some(ThreadRow { id, java_id, os_id: 0, name, kind: "virtual".to_owned() });
+        }
         let known = self.threads.values().find(|known| known.id == id)?;
         let name = known.thread.last_name().or_else(|| self.java.name(&known.thread));
         let ThreadName { name, java_id } = name.unwrap_or_default();

@@ -14,10 +14,11 @@ pub fn classes() -> &'static Path {
     let folder = CLASSES.get_or_init(|| {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let java = project().join("test-classes/java");
-        let sources: Vec<PathBuf> = ["truth", "programs", "tools", "agents", "changing/before"]
-            .iter()
-            .flat_map(|p| sources(&java.join(p)))
-            .collect();
+        let sources: Vec<PathBuf> =
+            ["truth", "virtual", "programs", "tools", "agents", "changing/before"]
+                .iter()
+                .flat_map(|p| sources(&java.join(p)))
+                .collect();
         compile(compiler(), &["--release", "11"], &sources, folder.path());
         folder
     });

@@ -71,7 +71,7 @@ impl Control {
 
     /// Serves clients on threads of its own, for as long as the process lives.
     pub(crate) fn serve(self, engine: Handle) {
-        let clients = Arc::new(AtomicUsize::new(0));
+        let clients = Clients::default();
         let serve = move || {
             block_signals();
             loop {
@@ -99,7 +99,7 @@ fn block_signals() {
     }
 }
 
-fn admit(mut stream: TcpStream, engine: &Handle, clients: &Arc<AtomicUsize>) {
+fn admit(stream: TcpStream, engine: &Handle, clients: &Clients) {
     let timeouts = stream
         .set_read_timeout(Some(IDLE))
         .and_then(|()| stream.set_write_timeout(Some(WRITE)))
@@ -107,20 +107,51 @@ fn admit(mut stream: TcpStream, engine: &Handle, clients: &Arc<AtomicUsize>) {
     if timeouts.is_err() {
         return;
     }
-    if clients.fetch_add(1, Ordering::AcqRel) >= MAX_CLIENTS {
-        clients.fetch_sub(1, Ordering::AcqRel);
-        let _ = stream.write_all(b"error: too many clients\n");
-        return;
-    }
-    let (engine, of_client) = (engine.clone(), clients.clone());
-    let serve = move || {
-        // A client that goes away is no error.
-        let _ = converse(&stream, &engine);
-        of_client.fetch_sub(1, Ordering::AcqRel);
+    // A client that is turned away gets a thread too, for the moment that its answer takes.
+    let (place, refusal) = match occupy(&clients.served) {
+        Some(place) => (place, None),
+        None => match occupy(&clients.refused) {
+            Some(place) => (place, Some("error: too many clients\n")),
+            None => return,
+        },
     };
-    if thread::Builder::new().name("tprofiler-cli".to_owned()).spawn(serve).is_err() {
-        clients.fetch_sub(1, Ordering::AcqRel);
+    let engine = engine.clone();
+    let serve = move || {
+        let _place = place;
+        match refusal {
+            // A client that goes away is no error.
+            None => drop(converse(&stream, &engine)),
+            Some(answer) => {
+                if (&stream).write_all(answer.as_bytes()).is_ok() {
+                    hang_up(&stream);
+                }
+            }
+        }
+    };
+    // If there is no thread, what was to run on it is dropped, and the client hung up on.
+    let _ = thread::Builder::new().name("tprofiler-cli".to_owned()).spawn(serve);
+}
+
+/// How many clients there are now.
+#[derive(Default)]
+struct Clients {
+    served: Arc<AtomicUsize>,
+    refused: Arc<AtomicUsize>,
+}
+
+/// One of [`MAX_CLIENTS`] places, which is free again when dropped.
+struct Place(Arc<AtomicUsize>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
     }
+}
+
+fn occupy(count: &Arc<AtomicUsize>) -> Option<Place> {
+    let more = |n: usize| (n < MAX_CLIENTS).then_some(n + 1);
+    let taken = count.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
+    taken.is_ok().then(|| Place(count.clone()))
 }
 
 /// Answers a client until it goes, is silent for too long, or says what is not understood.

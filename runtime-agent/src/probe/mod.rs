@@ -14,6 +14,7 @@
 //! another: a call that begins where there might be too little later on is refused, with the
 //! StackOverflowError that it is about to meet anyway.
 
+pub(crate) mod mounts;
 mod native_stack;
 pub(crate) mod ring;
 pub(crate) mod stack;
@@ -31,7 +32,7 @@ use self::ring::{Kind, Record};
 use self::stack::MAX_DEPTH;
 use self::thread::ProbeThread;
 use self::totals::EndedCall;
-use crate::clock;
+use crate::{clock, java_threads};
 
 /// Which recording is going on: odd while on, even while off. Each start and stop adds one, so that
 /// a thread notices that its frames are of an earlier recording.
@@ -352,9 +353,23 @@ fn record(thread: &ProbeThread, index: u32, exit: Exit, total_ticks: u64, self_t
             untold -= 1;
         }
     }
-    if !thread.ring.has_room(u64::from(index + 1 - untold) + 1) {
+    if !thread.ring.has_room(u64::from(index + 1 - untold) + 2) {
         thread.ring.count_drop();
         return;
+    }
+    if !thread.is_runs_told() {
+        thread.set_runs_told();
+        if thread.runs() != 0 {
+            java_threads::note_virtual_name(thread.runs());
+        }
+        thread.ring.push(Record {
+            kind: Kind::Runs,
+            depth: 0,
+            method: 0,
+            start_ticks: thread.runs(),
+            total_ticks: 0,
+            self_ticks: 0,
+        });
     }
     for depth in untold..=index {
         let frame = stack.frame(depth);

@@ -29,6 +29,9 @@ pub(crate) enum Kind {
     Return,
     /// An exception left a call.
     Throw,
+    /// The thread runs the virtual thread whose number is in `start_ticks`, or none if that is 0.
+    /// Told before the first record of what it runs.
+    Runs,
 }
 
 /// A power of two. Records come at most every threshold from each level of the stack; the drain

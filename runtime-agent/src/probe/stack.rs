@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use rewriter::probe::BEFORE_INIT;
 
+use super::mounts::SavedStack;
+use super::native_stack;
 use super::totals::MethodTotals;
 use crate::mapped::Mapped;
 
@@ -122,6 +124,20 @@ impl Frame {
     }
 }
 
+/// A frame of a thread that does not run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SavedFrame {
+    probe_id: u32,
+    pub start_ticks: u64,
+    pub callee_ticks: u64,
+}
+
+impl SavedFrame {
+    pub(crate) fn method(&self) -> u32 {
+        self.probe_id & !BEFORE_INIT
+    }
+}
+
 /// The shadow stack of a thread.
 #[derive(Debug)]
 pub(crate) struct ShadowStack {
@@ -208,6 +224,44 @@ impl ShadowStack {
     #[inline]
     pub(crate) fn pop_to(&self, depth: u32) {
         self.depth.store(depth, Ordering::Release);
+    }
+
+    /// Owner only: takes all frames away. `None` if there are none.
+    pub(crate) fn save(&self) -> Option<SavedStack> {
+        let depth = self.depth.load(Ordering::Relaxed);
+        if depth == 0 && self.beyond() == 0 {
+            return None;
+        }
+        let save = |index| {
+            let frame = self.frame(index);
+            // SAFETY: a frame in use points to totals of this thread, which live as long as it.
+            if let Some(totals) = unsafe { frame.totals().as_ref() } {
+                totals.leave();
+            }
+            SavedFrame {
+                probe_id: frame.probe_id(),
+                start_ticks: frame.start_ticks(),
+                callee_ticks: frame.callee_ticks(),
+            }
+        };
+        let frames = (0..depth).map(save).collect();
+        let saved = SavedStack { recording: self.recording(), frames, beyond: self.beyond() };
+        self.pop_to(0);
+        self.set_beyond(0);
+        Some(saved)
+    }
+
+    /// Owner only: puts back what `save` took, here or in another thread. The stack is empty, and
+    /// `totals` gives the totals of a method in this thread.
+    pub(crate) fn restore<'t>(&self, saved: &SavedStack, totals: impl Fn(u32) -> &'t MethodTotals) {
+        self.recording.store(saved.recording, Ordering::Relaxed);
+        // Where the calls stand now only the JVM knows: above all that are yet to come.
+        let above_all = native_stack::address_here() + (1 << 30);
+        for frame in &saved.frames {
+            self.push(frame.probe_id, above_all, totals(frame.method()), || frame.start_ticks);
+            self.frame(self.depth() - 1).add_callee_ticks(frame.callee_ticks);
+        }
+        self.set_beyond(saved.beyond);
     }
 
     /// Owner only: gives memory back after a deep recursion. Called when the stack is empty.

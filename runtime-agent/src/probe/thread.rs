@@ -6,6 +6,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::mounts::{self, SavedStack};
 use super::native_stack;
 use super::ring::Ring;
 use super::stack::ShadowStack;
@@ -24,6 +25,12 @@ pub(crate) struct ProbeThread {
     is_overflowing: AtomicBool,
     /// Frames whose end was never seen. The owner writes it.
     unseen_ends: AtomicU64,
+    /// The number of the virtual thread that it runs, or 0. The owner writes it.
+    runs: AtomicU64,
+    /// The owner's: whether the drain thread knows what it runs.
+    is_runs_told: Cell<bool>,
+    /// The owner's: its own frames, while it runs a virtual thread.
+    aside: Cell<Option<SavedStack>>,
     /// The kernel's thread id.
     pub os_id: u32,
     /// A weak global reference to the `java.lang.Thread`, or null.
@@ -36,6 +43,8 @@ pub(crate) struct ProbeThread {
 // SAFETY: its parts are `Sync` by their own rules, of which the owner of a thread's cells is the
 // thread that made it.
 unsafe impl Send for ProbeThread {}
+// SAFETY: the cells are used by the owner alone; everything else is `Sync`.
+unsafe impl Sync for ProbeThread {}
 
 /// How a thread presents itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,11 +66,45 @@ impl ProbeThread {
             least_address: native_stack::least_address(),
             is_overflowing: AtomicBool::new(false),
             unseen_ends: AtomicU64::new(0),
+            runs: AtomicU64::new(mounts::mounted()),
+            is_runs_told: Cell::new(false),
+            aside: Cell::new(None),
             os_id: os_id.unsigned_abs(),
             java_thread: AtomicPtr::new(ptr::null_mut()),
             last_name: Mutex::new(None),
             ended: AtomicBool::new(false),
         })
+    }
+
+    /// The number of the virtual thread that it runs, or 0.
+    pub(crate) fn runs(&self) -> u64 {
+        self.runs.load(Ordering::Acquire)
+    }
+
+    /// Owner only.
+    pub(super) fn set_runs(&self, number: u64) {
+        self.runs.store(number, Ordering::Release);
+        self.is_runs_told.set(false);
+    }
+
+    /// Owner only: whether the drain thread knows what it runs.
+    pub(super) fn is_runs_told(&self) -> bool {
+        self.is_runs_told.get()
+    }
+
+    /// Owner only.
+    pub(super) fn set_runs_told(&self) {
+        self.is_runs_told.set(true);
+    }
+
+    /// Owner only: keeps its own frames while it runs a virtual thread.
+    pub(super) fn set_aside(&self, frames: Option<SavedStack>) {
+        self.aside.set(frames);
+    }
+
+    /// Owner only.
+    pub(super) fn take_aside(&self) -> Option<SavedStack> {
+        self.aside.take()
     }
 
     /// Owner only: makes a StackOverflowError, unless that is what the thread is at.

@@ -1,0 +1,98 @@
+//! Virtual threads: their frames go with them from carrier to carrier.
+//!
+//! A mounted virtual thread uses the shadow stack of its carrier, so that a probe knows nothing of
+//! it. When it is unmounted with calls in progress, its frames are copied out and kept by its number;
+//! when it is mounted again, they are copied in. Totals are the carrier's, and so is the mark of a
+//! recursion that goes with each frame. A carrier's own frames are set aside meanwhile.
+
+use std::cell::Cell;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use dashmap::DashMap;
+
+use super::stack::SavedFrame;
+use super::thread::{self, ProbeThread};
+use super::{guarded, recording};
+
+/// The frames of a thread that does not run.
+#[derive(Debug, Default)]
+pub(crate) struct SavedStack {
+    pub recording: u32,
+    pub frames: Vec<SavedFrame>,
+    pub beyond: u64,
+}
+
+/// Frames of virtual threads that are not mounted, by number of the thread.
+static UNMOUNTED: LazyLock<DashMap<u64, SavedStack>> = LazyLock::new(DashMap::new);
+/// How many there are, so that nobody looks for nothing.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    /// The number of the virtual thread that this carrier runs, or 0.
+    static MOUNTED: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The number of the virtual thread that the calling thread runs, or 0.
+pub(super) fn mounted() -> u64 {
+    MOUNTED.get()
+}
+
+/// The calling thread runs virtual thread `number` from now on.
+pub(crate) fn mount(number: u64) {
+    MOUNTED.set(number);
+    let saved = take(number);
+    let thread = match (thread::current(), &saved) {
+        (None, Some(_)) => guarded(thread::begin_current).flatten(),
+        (current, _) => current,
+    };
+    let Some(thread) = thread else { return };
+    thread.set_aside(thread.stack.save());
+    thread.set_runs(number);
+    restore(thread, saved);
+}
+
+/// The calling thread stops to run virtual thread `number`.
+pub(crate) fn unmount(number: u64) {
+    MOUNTED.set(0);
+    let Some(thread) = thread::current() else { return };
+    // It may have been met for the first time while it ran this one.
+    let own = thread.take_aside();
+    if let Some(saved) = thread.stack.save()
+        && saved.recording == recording()
+        && UNMOUNTED.insert(number, saved).is_none()
+    {
+        COUNT.fetch_add(1, Ordering::Relaxed);
+    }
+    thread.set_runs(0);
+    restore(thread, own);
+}
+
+/// Virtual thread `number` has ended.
+pub(crate) fn end(number: u64) {
+    drop(take(number));
+}
+
+fn take(number: u64) -> Option<SavedStack> {
+    if COUNT.load(Ordering::Relaxed) == 0 {
+        return None;
+    }
+    let (_, saved) = UNMOUNTED.remove(&number)?;
+    COUNT.fetch_sub(1, Ordering::Relaxed);
+    Some(saved)
+}
+
+fn restore(thread: &ProbeThread, saved: Option<SavedStack>) {
+    if let Some(saved) = saved
+        && saved.recording == recording()
+    {
+        thread.stack.restore(&saved, |method| thread.totals.of(method).unwrap_or(&thread.lost));
+    }
+}
+
+/// Calls `visit` with the frames of each virtual thread that is not mounted.
+pub(crate) fn for_each(mut visit: impl FnMut(u64, &SavedStack)) {
+    for entry in UNMOUNTED.iter() {
+        visit(*entry.key(), entry.value());
+    }
+}

@@ -1,0 +1,91 @@
+//! The JVM's word on which virtual thread runs where (JDK 21 and newer).
+//!
+//! JVMTI has no event for that; HotSpot has, as extensions. Where they are missing, virtual threads
+//! are measured as if they were their carriers, and a message says so.
+#![allow(unsafe_code)]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use jvmti_bindings::env::{JniEnv, Jvmti};
+use jvmti_bindings::prelude::{jni, jvmti};
+
+use crate::java_threads;
+use crate::message::message;
+use crate::probe::{self, mounts};
+
+/// A callback of HotSpot's: it has these parameters, though its type says that they vary.
+type Callback = unsafe extern "C" fn(*mut jvmti::jvmtiEnv, *mut jni::JNIEnv, jni::jthread);
+
+/// Asks for the events, in OnLoad, once the capability is there.
+pub(crate) fn listen(jvmti: &Jvmti) {
+    let events = [
+        ("com.sun.hotspot.events.VirtualThreadMount", mounted as Callback),
+        ("com.sun.hotspot.events.VirtualThreadUnmount", unmounted),
+    ];
+    for (id, callback) in events {
+        if let Err(error) = listen_to(jvmti, id, callback) {
+            message!("virtual threads are measured as their carriers: no {id} ({error})");
+            return;
+        }
+    }
+    if let Err(error) = jvmti.enable_events_global(&[jvmti::JVMTI_EVENT_VIRTUAL_THREAD_END]) {
+        message!("memory of virtual threads that end may be kept: {error:?}");
+    }
+}
+
+fn listen_to(jvmti: &Jvmti, id: &str, callback: Callback) -> Result<(), String> {
+    let of = |error: jvmti::jvmtiError| format!("JVMTI error {error:?}");
+    let events = jvmti.get_extension_events().map_err(of)?;
+    let event =
+        events.iter().find(|event| event.id.as_deref() == Some(id)).ok_or("the JVM has none")?;
+    let index = event.extension_event_index;
+    // SAFETY: HotSpot calls it with the environments and the thread; on the platforms that there are
+    // a function is called alike whether its parameters vary or not.
+    let callback = unsafe { std::mem::transmute::<Callback, jvmti::jvmtiExtensionEvent>(callback) };
+    jvmti.set_extension_event_callback(index, Some(callback)).map_err(of)?;
+    // SAFETY: the table belongs to the environment; a null thread stands for all.
+    let error = unsafe {
+        let table = &*(*jvmti.raw()).functions;
+        let set = table.SetEventNotificationMode.ok_or("no SetEventNotificationMode")?;
+        set(jvmti.raw(), jvmti::JVMTI_ENABLE, index.cast_unsigned(), std::ptr::null_mut())
+    };
+    if error == jvmti::jvmtiError::NONE { Ok(()) } else { Err(of(error)) }
+}
+
+/// A virtual thread's number.
+///
+/// # Safety
+/// `jni` and `thread` are those of a callback.
+unsafe fn number(jni: *mut jni::JNIEnv, thread: jni::jthread) -> Option<u64> {
+    // SAFETY: the caller's promise.
+    unsafe { java_threads::number(&JniEnv::from_raw(jni), thread) }
+}
+
+/// Runs the work of a callback; a panic must not reach the JVM.
+fn guarded(work: impl FnOnce()) {
+    if catch_unwind(AssertUnwindSafe(work)).is_err() {
+        probe::give_up();
+    }
+}
+
+unsafe extern "C" fn mounted(_: *mut jvmti::jvmtiEnv, jni: *mut jni::JNIEnv, thread: jni::jthread) {
+    guarded(|| {
+        // SAFETY: the arguments are the callback's.
+        if let Some(number) = unsafe { number(jni, thread) } {
+            mounts::mount(number);
+        }
+    });
+}
+
+unsafe extern "C" fn unmounted(
+    _: *mut jvmti::jvmtiEnv,
+    jni: *mut jni::JNIEnv,
+    thread: jni::jthread,
+) {
+    guarded(|| {
+        // SAFETY: the arguments are the callback's.
+        if let Some(number) = unsafe { number(jni, thread) } {
+            mounts::unmount(number);
+        }
+    });
+}

@@ -1,0 +1,82 @@
+//! Virtual threads block, change carriers and end in the middle of other threads' calls: counts are
+//! exact, times are wall time, and what is kept of them goes.
+
+use std::fs;
+
+use log_format::rows::{Exit, counter};
+use test_classes::{Java, Jdk, Profile, classes, jdks};
+
+fn with_virtual_threads() -> Vec<&'static Jdk> {
+    let able: Vec<&Jdk> = jdks().iter().filter(|jdk| jdk.major >= 21).collect();
+    assert!(!able.is_empty(), "no runtime has virtual threads");
+    able
+}
+
+/// Runs the program and returns what was recorded of `threads` threads.
+fn profile(jdk: &Jdk, threads: u64, options: &str) -> Profile {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (logs, counts) = (folder.path().join("logs"), folder.path().join("counts"));
+    let agent = format!("include=virtual,logs={},port=off{options}", logs.display());
+    let program = Java::new(jdk).agent(&agent).main(classes(), "virtual.Main");
+    program.arg(&counts).arg(threads.to_string()).run().expect_quiet_success(jdk);
+    let counts = fs::read_to_string(&counts).expect("counts");
+    assert_eq!(counts, format!("{threads} {} {threads}", 4 * threads + threads), "{jdk}");
+
+    let profile = Profile::only_run(&logs);
+    let work = |name: &str| {
+        let counts = profile.counts.get(&format!("virtual.Main$Work {name}"));
+        counts.map_or((0, 0), |c| (c.calls, c.throws))
+    };
+    for (name, expected) in [
+        ("<init> (I)V", (threads, 0)),
+        ("run ()V", (threads, 0)),
+        ("outer (I)V", (5 * threads, threads)),
+        ("inner (I)V", (5 * threads, threads)),
+        ("waits ()V", (threads, 0)),
+        ("recurse (I)V", (4 * threads, 0)),
+        ("pinned ()V", (threads.div_ceil(10), 0)),
+    ] {
+        assert_eq!(work(name), expected, "{jdk}: {name}");
+    }
+    for lost in [counter::LOST_CALLS, counter::UNSEEN_ENDS] {
+        assert_eq!(profile.counter(lost), 0, "{jdk}: {lost}");
+    }
+    profile
+}
+
+#[test]
+fn calls_of_virtual_threads_are_counted_and_timed_across_carriers() {
+    for jdk in with_virtual_threads() {
+        let profile = profile(jdk, 1_000, ",threshold=50ms");
+        // The time that a thread is on no carrier counts: all wait for the last to arrive.
+        let waits: Vec<_> =
+            profile.records.iter().filter(|r| r.method.contains(" waits ")).collect();
+        // They go on all at once, on a carrier or two: records may find its ring full.
+        let dropped = profile.counter(counter::DROPPED_RECORDS);
+        assert!(waits.len() as u64 + dropped >= 1_000, "{jdk}: {} and {dropped}", waits.len());
+        assert!(waits.len() > 500, "{jdk}: {}", waits.len());
+        for call in &waits {
+            assert_eq!(call.exit, Exit::Return);
+            assert!(call.total_ns >= 100_000_000, "{jdk}: {call:?}");
+            let path = ["virtual.Main$Work run ()V", "virtual.Main$Work waits ()V"];
+            assert_eq!(call.path, path, "{jdk}");
+            assert!(call.thread.starts_with("virtual-"), "{jdk}: {call:?}");
+        }
+        let mut names: Vec<&str> = waits.iter().map(|call| &*call.thread).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), waits.len(), "{jdk}: each thread has its own name");
+        let kinds = profile.threads.values().filter(|t| t.kind == "virtual").count();
+        assert!(kinds >= waits.len(), "{jdk}: {kinds}");
+        // `recurse` calls itself: its total is the outermost call's, which no self time exceeds.
+        let (total, own) = profile.times["virtual.Main$Work recurse (I)V"];
+        assert!(own <= total, "{jdk}: {own} of {total}");
+    }
+}
+
+#[test]
+fn a_hundred_thousand_virtual_threads_at_once_are_exact() {
+    for jdk in with_virtual_threads() {
+        profile(jdk, 100_000, ",threshold=10s");
+    }
+}
