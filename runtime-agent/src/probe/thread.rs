@@ -58,6 +58,7 @@ impl ProbeThread {
     fn new() -> Option<Self> {
         // SAFETY: has no preconditions.
         let os_id = unsafe { libc::gettid() };
+        let runs = mounts::mounted();
         Some(Self {
             stack: ShadowStack::new()?,
             totals: ThreadTotals::new()?,
@@ -66,8 +67,9 @@ impl ProbeThread {
             least_address: native_stack::least_address(),
             is_overflowing: AtomicBool::new(false),
             unseen_ends: AtomicU64::new(0),
-            runs: AtomicU64::new(mounts::mounted()),
-            is_runs_told: Cell::new(false),
+            runs: AtomicU64::new(runs),
+            // What is not said is that it runs none.
+            is_runs_told: Cell::new(runs == 0),
             aside: Cell::new(None),
             os_id: os_id.unsigned_abs(),
             java_thread: AtomicPtr::new(ptr::null_mut()),
