@@ -2,6 +2,7 @@
 
 use crate::error::ErrorKind;
 use crate::mutf8::Mutf8;
+use crate::probe;
 use crate::reader::{Cursor, Result};
 
 /// An index into the constant pool.
@@ -34,6 +35,8 @@ pub(crate) struct ConstantPool<'a, 's> {
     offsets: &'s [u32],
     /// The first Utf8 constant `StackMapTable`.
     pub stack_map_table: Option<CpIndex>,
+    /// It names the probe class: the class has been rewritten before.
+    pub has_probes: bool,
 }
 
 pub(crate) const STACK_MAP_TABLE: &str = "StackMapTable";
@@ -51,6 +54,7 @@ impl<'a, 's> ConstantPool<'a, 's> {
         offsets.reserve(count);
         offsets.push(0);
         let mut stack_map_table = None;
+        let mut has_probes = false;
         while offsets.len() < count {
             let start = cursor.offset();
             let tag = cursor.u1()?;
@@ -67,13 +71,15 @@ impl<'a, 's> ConstantPool<'a, 's> {
             if contents == STACK_MAP_TABLE.as_bytes() && tag == UTF8 && stack_map_table.is_none() {
                 stack_map_table = u16::try_from(offsets.len()).ok().map(CpIndex);
             }
+            has_probes |= contents == probe::CLASS.as_bytes() && tag == UTF8;
             // A class file of over 4 GiB does not exist: the JVM's interface takes an int.
             offsets.push(u32::try_from(start).unwrap_or(u32::MAX));
             if matches!(tag, LONG | DOUBLE) {
                 offsets.push(0);
             }
         }
-        Ok(Self { bytes: class.get(..cursor.offset()).unwrap_or(class), offsets, stack_map_table })
+        let bytes = class.get(..cursor.offset()).unwrap_or(class);
+        Ok(Self { bytes, offsets, stack_map_table, has_probes })
     }
 
     /// Number of entries, index 0 included.

@@ -113,13 +113,15 @@ pub enum Skip {
     ConstructorCallUnclear,
     /// The operand stack or the exception table has no room.
     LimitReached,
+    /// The class has been rewritten before: another rewriting would measure everything twice.
+    HasProbes,
     /// The class file is of a version before 45.3 (Java 1.0.2), whose code has another form.
     OldCodeFormat,
 }
 
 impl Skip {
     /// All reasons, in the order of reports.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::ClassInitializer,
         Self::NoCode,
         Self::CodeTooLarge,
@@ -127,6 +129,7 @@ impl Skip {
         Self::ConstantPoolFull,
         Self::ConstructorCallUnclear,
         Self::LimitReached,
+        Self::HasProbes,
         Self::OldCodeFormat,
     ];
 
@@ -141,6 +144,7 @@ impl Skip {
             Self::ConstantPoolFull => "constant pool is full",
             Self::ConstructorCallUnclear => "super(...) call cannot be told for certain",
             Self::LimitReached => "stack or exception table has no room",
+            Self::HasProbes => "class has probes already",
             Self::OldCodeFormat => "class file from before Java 1.0.2",
         }
     }

@@ -31,5 +31,10 @@ pub const INITIALIZED: &str = "Initialized";
 /// Set in the id of a constructor that has not been initialized.
 pub const BEFORE_INIT: u32 = 1 << 30;
 
+/// Ids from here on are those of the `rewrite` command, so that an agent which meets such a class
+/// cannot take its methods for others.
+pub const OFFLINE: u32 = 1 << 29;
+const _: () = assert!(OFFLINE < BEFORE_INIT);
+
 /// Descriptor of them all.
 pub const DESCRIPTOR: &str = "(I)V";

@@ -285,9 +285,13 @@ impl ClassWork<'_, '_> {
                 if !selector.selects(&self.info, &info) {
                     return Ok(false);
                 }
-                match self.instrument(code, &info, selector)? {
-                    Ok(changed) => return Ok(changed),
-                    Err(skip) => skip,
+                if self.pool.has_probes {
+                    Skip::HasProbes
+                } else {
+                    match self.instrument(code, &info, selector)? {
+                        Ok(changed) => return Ok(changed),
+                        Err(skip) => skip,
+                    }
                 }
             }
         };

@@ -7,6 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use dashmap::DashMap;
 use rewriter::MethodId;
+use rewriter::probe::OFFLINE;
 
 /// A class with instrumented methods.
 #[derive(Debug, PartialEq, Eq)]
@@ -62,7 +63,8 @@ impl Methods {
 
     fn add(&self, method: Method) -> Option<MethodId> {
         let mut methods = self.methods.write().unwrap_or_else(PoisonError::into_inner);
-        let id = MethodId::new(u32::try_from(methods.len() + 1).ok()?)?;
+        let id = u32::try_from(methods.len() + 1).ok().filter(|id| *id < OFFLINE)?;
+        let id = MethodId::new(id)?;
         methods.push(method);
         Some(id)
     }

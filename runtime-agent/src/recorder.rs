@@ -9,6 +9,7 @@ use log_format::rows::{
     CallRow, CounterRow, Exit, MethodRow, StackRow, StatsRow, ThreadRow, counter,
 };
 use log_format::writer::one_line;
+use rewriter::probe::OFFLINE;
 
 use crate::call_paths::{self, CallPaths};
 use crate::class_hook::ClassCounts;
@@ -228,15 +229,17 @@ impl Recorder {
                 rows.extend(open.into_iter().filter(|row| row.total_ns >= *threshold_ns));
             }
         });
-        self.write_calls(&rows);
+        self.write_calls(rows);
         // What fails has been told; it is tried again.
         let _ = self.flush();
     }
 
-    fn write_calls(&mut self, rows: &[CallRow]) {
+    fn write_calls(&mut self, mut rows: Vec<CallRow>) {
+        // Those of classes that another rewriting has given probes have no names.
+        rows.retain(|row| row.method < OFFLINE);
         self.sums.records += rows.len() as u64;
         let Self { log, methods, paths, threads, ids, java, .. } = self;
-        log.add_calls(rows, &KnownNames { methods, paths, threads, ids, java: &**java });
+        log.add_calls(&rows, &KnownNames { methods, paths, threads, ids, java: &**java });
     }
 
     /// Takes the records of all threads, and all there is of those that have ended, their open calls
@@ -262,7 +265,7 @@ impl Recorder {
             let dropped = known.thread.unseen_ends();
             sums.unseen_ends += dropped - std::mem::replace(&mut known.unseen_ends, dropped);
         }
-        self.write_calls(&rows);
+        self.write_calls(rows);
         self.ids.limit();
         for key in ended {
             if let Some(known) = self.threads.get_mut(&key) {

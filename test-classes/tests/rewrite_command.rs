@@ -7,7 +7,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use test_classes::{Java, artifacts, classes, jdks};
+use log_format::rows::counter;
+use test_classes::{Java, Profile, artifacts, classes, jdks, truth};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
@@ -75,6 +76,37 @@ fn a_folder_is_rewritten_and_what_it_gives_runs_everywhere() {
         assert_eq!(read(&input), read(&output), "{name}");
     }
     runs_everywhere(path(&output), folder.path());
+}
+
+/// Their probes have numbers that are not the agent's: the calls are lost, and that is counted.
+#[test]
+fn rewritten_classes_under_the_agent_are_not_taken_for_others() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let output = folder.path().join("out");
+    let result = rewrite(&[path(classes()), "-o", path(&output), "--include", "truth.Calls"]);
+    assert_eq!(result.status.code(), Some(0), "{result:?}");
+    let again = rewrite(&[path(&output), "-o", path(&folder.path().join("again"))]);
+    let summary = text(&again.stdout);
+    assert!(number(&summary, "class has probes already") > 10, "{summary}");
+
+    for jdk in jdks() {
+        let (counts, logs) = (folder.path().join("counts"), folder.path().join("logs"));
+        let options = format!("include=truth,exclude=truth.Count,logs={},port=off", path(&logs));
+        let java = Java::new(jdk).agent(&options).args(["-cp", path(&output), "truth.Main"]);
+        let finished = java.arg(&counts).arg("20").run();
+        finished.expect_quiet_success(jdk);
+        assert_eq!(finished.stdout, "done\n", "{jdk}");
+        let profile = Profile::only_run(&logs);
+        let (foreign, own): (BTreeMap<_, _>, _) =
+            truth(&counts).into_iter().partition(|(name, _)| {
+                name.starts_with("truth.Calls ") || name.starts_with("truth.Calls$")
+            });
+        assert_eq!(profile.counts, own, "{jdk}");
+        let lost: u64 = foreign.values().map(|counts| counts.calls).sum();
+        assert_eq!(profile.counter(counter::LOST_CALLS), lost, "{jdk}");
+        assert!(lost > 1_000 && profile.counter(counter::SKIPPED) >= foreign.len() as u64, "{jdk}");
+        fs::remove_dir_all(&logs).expect("the logs");
+    }
 }
 
 fn copy(from: &Path, to: &Path) {

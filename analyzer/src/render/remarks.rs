@@ -21,8 +21,8 @@ pub fn left_out(left_out: &LeftOut) -> Vec<String> {
         ),
         (
             losses.lost_calls,
-            "call not counted: no memory for its totals",
-            "calls not counted: no memory for their totals",
+            "call not counted: no memory for its totals, or a probe not the agent's",
+            "calls not counted: no memory for their totals, or probes not the agent's",
         ),
         (
             losses.unseen_ends,

@@ -39,7 +39,7 @@ pub struct Options {
 /// This is for looking at rewritten classes and for checking them, with javap, a verifier, or a
 /// tool that reads class files. It is no step of profiling: the agent rewrites classes itself while
 /// they are loaded. Do not run the output under the agent: the numbers that its probes give to
-/// methods are not the agent's, so calls would be lost or put down to other methods.
+/// methods are not the agent's, so it would leave these classes out.
 ///
 /// The input is a class file, a jar or a folder with classes and jars; the output gets everything
 /// that was in it, the selected methods with probes. Jars in jars and other files are copied as

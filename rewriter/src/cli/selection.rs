@@ -4,6 +4,7 @@ use log_format::pattern::{ClassMatch, Filter};
 
 use super::Summary;
 use super::summary::Unchanged;
+use crate::probe::OFFLINE;
 use crate::{ClassInfo, Error, MethodId, MethodInfo, Mutf8, Outcome, Rewriter, Selector, Skip};
 
 /// Rewrites class after class; ids go on from one to the next.
@@ -21,7 +22,7 @@ impl<'o> ClassRewriter<'o> {
             rewriter: Rewriter::new(),
             filter,
             skip_accessors,
-            last_id: 0,
+            last_id: OFFLINE - 1,
             summary: Summary::default(),
         }
     }

@@ -2,8 +2,9 @@
 //!
 //! The owning thread adds, the drain thread reads at any time and takes differences; nobody resets
 //! anything but `max`, and nobody waits. The owner counts a call when all else of it is written: what
-//! a reading has of a call that it does not count yet is in no later one, and nothing is lost. Memory goes with the methods that the thread really
-//! called: a growing hash table finds them, pages of entries hold them.
+//! a reading has of a call that it does not count yet is in no later one, and nothing is lost. Memory
+//! goes with the methods that the thread really called: a growing hash table finds them, pages of
+//! entries hold them.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -11,6 +12,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use log_format::histogram::bucket_of;
+use rewriter::probe::OFFLINE;
 
 use crate::mapped::Mapped;
 
@@ -236,7 +238,8 @@ impl ThreadTotals {
         })
     }
 
-    /// Owner only: the totals of a method; made if need be. `None` if there is no memory for them.
+    /// Owner only: the totals of a method; made if need be. `None` if there is no memory for
+    /// them, or the method is not one that the agent has given probes.
     #[inline]
     pub(crate) fn of(&self, method: u32) -> Option<&MethodTotals> {
         let slot = self.find(self.table.get(), self.slots.get(), method);
@@ -268,6 +271,9 @@ impl ThreadTotals {
 
     #[cold]
     fn insert(&self, method: u32) -> Option<&MethodTotals> {
+        if method >= OFFLINE {
+            return None;
+        }
         if 2 * (self.used.get() + 1) > self.slots.get() {
             self.grow_table()?;
         }
