@@ -168,58 +168,60 @@ fn tokens(text: &str) -> Vec<Token> {
 }
 
 /// Steps through all ways to match at once, so that no pattern takes more than
-/// `tokens * characters` steps.
+/// `tokens * characters` steps. As a rule there are one or two, or soon none.
 struct Matcher<'g> {
     tokens: &'g [Token],
-    /// `states[i]`: the first `i` tokens match all that was fed.
-    states: Vec<bool>,
-    next: Vec<bool>,
+    /// The ways: so many tokens match all that was fed. In rising order.
+    states: Vec<usize>,
+    next: Vec<usize>,
 }
 
 impl<'g> Matcher<'g> {
     fn new(tokens: &'g [Token]) -> Self {
-        let states: Vec<bool> = std::iter::once(true).chain(tokens.iter().map(|_| false)).collect();
-        let mut matcher = Self { tokens, next: states.clone(), states };
-        matcher.skip_stars();
+        let mut matcher = Self { tokens, states: Vec::new(), next: Vec::new() };
+        matcher.reach(0);
+        std::mem::swap(&mut matcher.states, &mut matcher.next);
         matcher
     }
 
-    /// A star may stand for nothing: the state before it leads to the one after it.
-    fn skip_stars(&mut self) {
-        let mut skipped = false;
-        let tokens = self.tokens.iter().map(Some).chain([None]);
-        for (state, token) in self.states.iter_mut().zip(tokens) {
-            *state |= skipped;
-            skipped = *state && matches!(token, Some(Token::Star | Token::DoubleStar));
+    /// Adds a state to the next ones. They come in rising order, but for those that are there.
+    fn reach(&mut self, state: usize) {
+        if self.next.last().is_some_and(|last| *last >= state) {
+            return;
+        }
+        self.next.push(state);
+        // A star may stand for nothing. Two never follow each other.
+        if matches!(self.tokens.get(state), Some(Token::Star | Token::DoubleStar)) {
+            self.next.push(state + 1);
         }
     }
 
     fn feed(&mut self, text: &str) {
         for c in text.chars() {
+            if self.states.is_empty() {
+                return;
+            }
             let c = if c == '/' { '.' } else { c };
-            // A character token hands its state on, a star keeps it.
-            let mut handed_on = false;
-            let tokens = self.tokens.iter().map(Some).chain([None]);
-            for ((state, next), token) in self.states.iter().zip(&mut self.next).zip(tokens) {
-                let stays = match token {
-                    Some(Token::DoubleStar) => *state,
-                    Some(Token::Star) => *state && c != '.',
-                    Some(Token::Char(_)) | None => false,
-                };
-                *next = stays || handed_on;
-                handed_on = *state && token == Some(&Token::Char(c));
+            self.next.clear();
+            for index in 0..self.states.len() {
+                let Some(state) = self.states.get(index).copied() else { break };
+                match self.tokens.get(state) {
+                    Some(Token::DoubleStar) => self.reach(state),
+                    Some(Token::Star) if c != '.' => self.reach(state),
+                    Some(Token::Char(expected)) if *expected == c => self.reach(state + 1),
+                    _ => {}
+                }
             }
             std::mem::swap(&mut self.states, &mut self.next);
-            self.skip_stars();
         }
     }
 
     fn accepts(&self) -> bool {
-        self.states.last().copied().unwrap_or(false)
+        self.states.last() == Some(&self.tokens.len())
     }
 
     fn is_alive(&self) -> bool {
-        self.states.contains(&true)
+        !self.states.is_empty()
     }
 }
 
@@ -363,6 +365,49 @@ mod tests {
         for method in ["an order is paid", "a=b", "$colon$eq", "pay-impl", "größe", "=="] {
             let p = pattern(&format!("com.shop.OrderTest.{method}"));
             assert!(p.method("com/shop/OrderTest", method), "{method}");
+        }
+    }
+
+    /// All texts of up to `length` of these characters.
+    fn texts(characters: &str, length: usize) -> Vec<String> {
+        let mut all = vec![String::new()];
+        for _ in 0..length {
+            let longer: Vec<String> = all
+                .iter()
+                .flat_map(|text| characters.chars().map(move |c| format!("{text}{c}")))
+                .collect();
+            all.extend(longer);
+            all.sort();
+            all.dedup();
+        }
+        all
+    }
+
+    fn matches(tokens: &[Token], text: &str) -> bool {
+        let Some((token, rest)) = tokens.split_first() else { return text.is_empty() };
+        let after = text.chars().next().map(|c| (c, &text[c.len_utf8()..]));
+        match (token, after) {
+            (Token::Char(expected), after) => {
+                after.is_some_and(|(c, after)| c == *expected && matches(rest, after))
+            }
+            (star, Some((c, after))) if *star == Token::DoubleStar || c != '.' => {
+                matches(rest, text) || matches(tokens, after)
+            }
+            _ => matches(rest, text),
+        }
+    }
+
+    #[test]
+    fn globs_match_what_their_definition_says() {
+        let names = texts("ab.", 5);
+        for pattern in texts("a.*", 5) {
+            let tokens = tokens(&pattern);
+            for name in &names {
+                let mut matcher = Matcher::new(&tokens);
+                matcher.feed(name);
+                assert_eq!(matcher.accepts(), matches(&tokens, name), "{pattern} {name}");
+                assert!(matcher.is_alive() || !matcher.accepts());
+            }
         }
     }
 }

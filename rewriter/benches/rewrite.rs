@@ -1,6 +1,5 @@
-//! Cost of rewriting a class and of rejecting one, by criterion: `cargo bench -p rewriter`. It takes
-//! the classes that the build has made of this crate's own test input; `scripts/bench-rewriter.sh`
-//! measures a whole JDK.
+//! Cost of rewriting classes and of rejecting one, by criterion: `cargo bench -p rewriter`. The
+//! classes are a whole JDK's, in memory; `scripts/bench-rewriter.sh` provides them, and compares.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use std::hint::black_box;
@@ -29,19 +28,35 @@ impl Selector for Nothing {
     }
 }
 
+/// The classes of a JDK, which `scripts/bench-rewriter.sh` puts there: length, four bytes, and bytes
+/// of each.
+fn image() -> Option<Vec<Vec<u8>>> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/bench/image");
+    let image = std::fs::read(path).ok()?;
+    let mut classes = Vec::new();
+    let mut rest = &image[..];
+    while let Some((length, after)) = rest.split_first_chunk::<4>() {
+        let (class, after) = after.split_at(u32::from_be_bytes(*length) as usize);
+        classes.push(class.to_vec());
+        rest = after;
+    }
+    Some(classes)
+}
+
 fn rewrite(criterion: &mut Criterion) {
-    // Any class will do: REWRITE_CLASS names one.
-    let path = std::env::var("REWRITE_CLASS");
-    let Some(class) = path.ok().map(|path| std::fs::read(path).unwrap()) else {
-        println!("set REWRITE_CLASS to a class file to measure the rewriting of it");
+    let Some(classes) = image() else {
+        println!("run scripts/bench-rewriter.sh once: it provides the classes of a JDK");
         return;
     };
-    let mut group = criterion.benchmark_group("class");
-    group.throughput(Throughput::Bytes(class.len() as u64));
+    let bytes: usize = classes.iter().map(Vec::len).sum();
+    let mut group = criterion.benchmark_group("all classes of a JDK");
+    group.throughput(Throughput::Bytes(bytes as u64)).sample_size(20);
     let mut rewriter = Rewriter::new();
-    group.bench_function("rewrite", |b| b.iter(|| rewriter.rewrite(black_box(&class), &mut All)));
-    group.bench_function("nothing selected", |b| {
-        b.iter(|| rewriter.rewrite(black_box(&class), &mut Nothing));
+    group.bench_function("rewrite", |b| {
+        b.iter(|| classes.iter().for_each(|c| drop(rewriter.rewrite(black_box(c), &mut All))));
+    });
+    group.bench_function("no method selected", |b| {
+        b.iter(|| classes.iter().for_each(|c| drop(rewriter.rewrite(black_box(c), &mut Nothing))));
     });
     group.finish();
 }

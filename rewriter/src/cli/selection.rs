@@ -1,6 +1,6 @@
 //! Selects methods by the command's options, numbers them, and notes what is skipped.
 
-use log_format::pattern::{ClassMatch, Filter};
+use log_format::pattern::Filter;
 
 use super::Summary;
 use super::summary::Unchanged;
@@ -91,20 +91,10 @@ struct Selection<'o> {
     skipped: Vec<(Skip, String)>,
 }
 
-impl Selection<'_> {
-    fn names(&self, class: &str, method: &str) -> bool {
-        match self.filter.class(class) {
-            ClassMatch::None => false,
-            ClassMatch::AllMethods => true,
-            ClassMatch::SomeMethods => self.filter.method(class, method),
-        }
-    }
-}
-
 impl Selector for Selection<'_> {
     fn selects(&mut self, class: &ClassInfo<'_>, method: &MethodInfo<'_>) -> bool {
         self.any_seen = true;
-        let selected = self.names(&class.name.to_str(), &method.name.to_str());
+        let selected = self.filter.method(&class.name.to_str(), &method.name.to_str());
         self.any_selected |= selected;
         selected && !(self.skip_accessors && method.is_trivial_accessor())
     }
@@ -123,7 +113,7 @@ impl Selector for Selection<'_> {
     ) {
         self.any_seen = true;
         let (class, name) = (class.name.to_str(), name.to_str());
-        if self.names(&class, &name) {
+        if self.filter.method(&class, &name) {
             self.any_selected = true;
             let class = class.replace('/', ".");
             self.skipped.push((why, format!("{class}.{name}{descriptor}")));
