@@ -168,11 +168,22 @@ impl OffsetMap {
         let mut pc = Pc(0);
         loop {
             (pc, new) = scan_plain(code.bytes, &mut self.slots, pc, new);
-            let gets_probe = self.slots.get(pc.index()).is_some_and(|s| s.has(Slot::HANDLER));
-            if !gets_probe && code.short_branch(pc).is_some() {
-                self.edits.push(Edit { pc, kind: EditKind::Branch });
-                (pc.0, new) = (pc.0 + 3, new + 3);
-                continue;
+            // Shorter ways for the two that are most frequent.
+            if let (Some(slot), Some(opcode)) =
+                (self.slots.get_mut(pc.index()), code.bytes.get(pc.index()))
+                && !slot.has(Slot::HANDLER)
+            {
+                if opcode::brief(*opcode).is_return() {
+                    slot.0 |= Slot::RETURN;
+                    self.edits.push(Edit { pc, kind: EditKind::Return });
+                    (pc.0, new) = (pc.0 + 1, new + PROBE_LENGTH + 1);
+                    continue;
+                }
+                if code.short_branch(pc).is_some() {
+                    self.edits.push(Edit { pc, kind: EditKind::Branch });
+                    (pc.0, new) = (pc.0 + 3, new + 3);
+                    continue;
+                }
             }
             let Some((instruction, next)) = code.instruction(pc)? else { break };
             new = self.scan_other(&instruction, next, new);

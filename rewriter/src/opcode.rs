@@ -85,6 +85,7 @@ impl Brief {
     const PLAIN: u8 = 8;
     const RUNS_JAVA: u8 = 16;
     const SHORT_BRANCH: u8 = 32;
+    const RETURNS: u8 = 64;
 
     /// Length in bytes; 0 if it depends on more than the opcode.
     #[inline]
@@ -102,6 +103,12 @@ impl Brief {
     #[inline]
     pub(crate) fn is_short_branch(self) -> bool {
         self.0 & Self::SHORT_BRANCH != 0
+    }
+
+    /// A return: one byte.
+    #[inline]
+    pub(crate) fn is_return(self) -> bool {
+        self.0 & Self::RETURNS != 0
     }
 
     /// See [`RUNS_JAVA`].
@@ -125,6 +132,9 @@ const fn briefs() -> [Brief; 256] {
         let mut brief = fixed_length(op.operand) as u8;
         if !leads_elsewhere && op.flags & RETURN == 0 {
             brief |= Brief::PLAIN;
+        }
+        if op.flags & RETURN != 0 {
+            brief |= Brief::RETURNS;
         }
         if op.flags & RUNS_JAVA != 0 {
             brief |= Brief::RUNS_JAVA;
