@@ -27,7 +27,7 @@ image=$bench/image
 say "all classes of $JDK, $rounds rounds of each, alternating"
 : >"$bench/results"
 for _ in $(seq "$rounds"); do
-    target/release/examples/rewrite_image "$image" 5 | sed 's/^/ours /' >>"$bench/results"
+    target/release/examples/rewrite_image "$image" 8 | sed 's/^/ours /' >>"$bench/results"
     "$JDK/bin/java" -XX:+UseSerialGC -Xmx1500m -cp "$bench/classes:target/jars/asm.jar" bench.AsmRewrite "$image" 8 |
         sed 's/^/asm  /' >>"$bench/results"
 done
