@@ -6,6 +6,10 @@
 //! and not something that the constructor made with `new`. So the part before it is run
 //! symbolically, with one bit a slot: does it hold `this`? Verified code has the same answer on
 //! every path, so each instruction is visited once.
+//!
+//! A handler for the part before the call has to see `this` in its own variable, the first. Where code
+//! has put something else there (R8 does), or where a stack map frame does not say so, there can be
+//! none, and an exception leaves the constructor unseen, as one out of the call does.
 
 use crate::code::CodeAttribute;
 use crate::constant_pool::{ConstantPool, CpIndex};
@@ -43,20 +47,25 @@ const TRIVIAL: [&str; 3] = ["java/lang/Object", "java/lang/Record", "java/lang/E
 struct State {
     stack: Vec<bool>,
     locals: Vec<bool>,
+    /// A handler would find `this` in the first variable.
+    has_this: bool,
 }
 
 /// The code was not verified, or is beyond what is analysed here.
 struct Unclear;
 
-/// Marks the parts of a constructor in `map`.
+/// Marks the parts of a constructor in `map`. `without_this` are the places whose stack map frame
+/// does not have `this` in the first variable.
 pub(crate) fn analyse(
     code: &CodeAttribute<'_>,
+    without_this: &[Pc],
     pool: &ConstantPool<'_, '_>,
     effects: &mut EffectCache<'_>,
     map: &mut OffsetMap,
 ) -> Result<std::result::Result<Found, Skip>> {
     let mut analysis = Analysis {
         code,
+        without_this,
         map,
         waiting: Vec::new(),
         waiting_bytes: 0,
@@ -71,8 +80,9 @@ pub(crate) fn analyse(
         Some(this) => *this = true,
         None => return Ok(Err(Skip::ConstructorCallUnclear)),
     }
-    let start = State { stack: Vec::with_capacity(usize::from(code.max_stack)), locals };
-    let before = match analysis.go_to(Pc(0), || start) {
+    let stack = Vec::with_capacity(usize::from(code.max_stack));
+    let start = State { stack, locals, has_this: true };
+    let before = match analysis.go_to(Pc(0), true, || start) {
         Ok(()) => analysis.run_before_init(pool, effects)?,
         Err(unclear) => Err(unclear),
     };
@@ -84,6 +94,7 @@ pub(crate) fn analyse(
 
 struct Analysis<'a, 'c, 'm> {
     code: &'c CodeAttribute<'a>,
+    without_this: &'c [Pc],
     map: &'m mut OffsetMap,
     waiting: Vec<(Pc, State)>,
     waiting_bytes: usize,
@@ -92,9 +103,30 @@ struct Analysis<'a, 'c, 'm> {
 }
 
 impl Analysis<'_, '_, '_> {
-    fn go_to(&mut self, pc: Pc, state: impl FnOnce() -> State) -> std::result::Result<(), Unclear> {
+    /// Comes to an instruction. `None` if it has been reached before; else whether a handler would
+    /// find `this` there.
+    fn reach(&mut self, pc: Pc, has_this: bool) -> std::result::Result<Option<bool>, Unclear> {
+        let has_this = has_this && self.without_this.binary_search(&pc).is_err();
         if self.map.set_reachable(pc, Part::BeforeInit) {
-            let state = state();
+            if !has_this {
+                self.map.set_without_this(pc);
+            }
+            Ok(Some(has_this))
+        } else if self.map.is_without_this(pc) == has_this {
+            Err(Unclear)
+        } else {
+            Ok(None)
+        }
+    }
+
+    fn go_to(
+        &mut self,
+        pc: Pc,
+        has_this: bool,
+        state: impl FnOnce() -> State,
+    ) -> std::result::Result<(), Unclear> {
+        if let Some(has_this) = self.reach(pc, has_this)? {
+            let state = State { has_this, ..state() };
             self.waiting_bytes += state.stack.capacity() + state.locals.len();
             if self.waiting_bytes > MAX_WAITING {
                 return Err(Unclear);
@@ -123,15 +155,24 @@ impl Analysis<'_, '_, '_> {
                     self.after_init.push(next);
                     break;
                 }
-                self.found.throws_before_init |= instruction.op.is(THROWS);
+                if instruction.op.is(THROWS) {
+                    // Without `this` it is as if the call had thrown.
+                    let Found { throws_before_init, init_throws } = &mut self.found;
+                    *(if state.has_this { throws_before_init } else { init_throws }) = true;
+                }
                 if step(&instruction, pool, effects, &mut state, &mut popped)?.is_err() {
                     return Ok(Err(Unclear));
                 }
                 if self.branch(&instruction, &state).is_err() {
                     return Ok(Err(Unclear));
                 }
-                if instruction.op.is(ENDS) || !self.map.set_reachable(next, Part::BeforeInit) {
+                if instruction.op.is(ENDS) {
                     break;
+                }
+                match self.reach(next, state.has_this) {
+                    Ok(Some(has_this)) => state.has_this = has_this,
+                    Ok(None) => break,
+                    Err(unclear) => return Ok(Err(unclear)),
                 }
                 pc = next;
             }
@@ -142,9 +183,10 @@ impl Analysis<'_, '_, '_> {
     /// An exception may lead from here into every handler that protects this instruction.
     fn enter_handlers(&mut self, pc: Pc, state: &State) -> std::result::Result<(), Unclear> {
         for entry in self.code.exceptions().filter(|e| e.start <= pc && pc < e.end) {
-            self.go_to(entry.handler, || State {
+            self.go_to(entry.handler, state.has_this, || State {
                 stack: vec![false],
                 locals: state.locals.clone(),
+                has_this: state.has_this,
             })?;
         }
         Ok(())
@@ -157,7 +199,7 @@ impl Analysis<'_, '_, '_> {
     ) -> std::result::Result<(), Unclear> {
         instruction.branch_offsets(|offset| {
             let target = branch_target(instruction.pc, offset).ok_or(Unclear)?;
-            self.go_to(target, || {
+            self.go_to(target, state.has_this, || {
                 let mut state = state.clone();
                 if matches!(instruction.opcode, JSR | JSR_W) {
                     state.stack.push(false);
@@ -265,12 +307,11 @@ fn step(
     };
     if let Some(local) = stored {
         for (half, bit) in (usize::from(local)..).zip(popped.iter()) {
-            // The frame of the handler needs `this` in its own variable.
-            if half == 0 {
-                return Ok(Err(Unclear));
-            }
             let Some(slot) = state.locals.get_mut(half) else { return Ok(Err(Unclear)) };
             *slot = *bit && is_reference;
+            if half == 0 {
+                state.has_this = *slot;
+            }
         }
     }
     Ok(Ok(()))

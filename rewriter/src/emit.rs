@@ -157,7 +157,7 @@ fn write_instructions(
         out.extend_from_slice(code.bytes.get(copied..edit.pc.index()).unwrap_or_default());
         copied = edit.pc.index();
         match edit.kind {
-            EditKind::Handler => {
+            EditKind::Handler | EditKind::CoveredHandler => {
                 let caught = if method.map.is_before_init(edit.pc) {
                     method.constants.caught_before_init
                 } else {

@@ -47,6 +47,10 @@ impl Slot {
     const AFTER_INIT: u32 = 1 << 27;
     /// It is that call.
     const INIT_CALL: u32 = 1 << 26;
+    /// Before that call, and no variable holds `this` for a handler to see.
+    const NO_THIS: u32 = 1 << 25;
+    /// The `Caught` in front of it lies under the handlers that it lies under itself.
+    const COVERED: u32 = 1 << 24;
     const VALUE: u32 = (1 << 24) - 1;
 
     const fn has(self, flag: u32) -> bool {
@@ -73,8 +77,10 @@ pub(crate) enum Part {
 /// Instructions that cannot be copied as they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EditKind {
-    /// Insert `Caught`.
+    /// Insert `Caught`, in no protected range.
     Handler,
+    /// Insert `Caught`, in the protected ranges of what follows.
+    CoveredHandler,
     /// Insert `End`.
     Return,
     /// Insert `Initialized` behind it.
@@ -121,6 +127,32 @@ impl OffsetMap {
             slot.0 |= Slot::HANDLER;
             self.handlers.push(pc);
         }
+    }
+
+    /// Marks an exception handler that is to begin with `Caught`, in the protected ranges that it is
+    /// in itself.
+    pub(crate) fn set_covered_handler(&mut self, pc: Pc) {
+        self.set_handler(pc);
+        if let Some(slot) = self.slots.get_mut(pc.index()) {
+            slot.0 |= Slot::COVERED;
+        }
+    }
+
+    fn is_covered(&self, pc: Pc) -> bool {
+        self.slots.get(pc.index()).is_some_and(|slot| slot.has(Slot::COVERED))
+    }
+
+    /// Marks an instruction in front of a constructor's `super(...)` call as one where no handler
+    /// could see `this`.
+    pub(crate) fn set_without_this(&mut self, pc: Pc) {
+        if let Some(slot) = self.slots.get_mut(pc.index()) {
+            slot.0 |= Slot::NO_THIS;
+        }
+    }
+
+    /// Whether [`set_without_this`](Self::set_without_this) was told of it.
+    pub(crate) fn is_without_this(&self, pc: Pc) -> bool {
+        self.slots.get(pc.index()).is_some_and(|slot| slot.has(Slot::NO_THIS))
     }
 
     /// Marks an instruction of a constructor as reachable in `part`. `false` if it was already.
@@ -203,7 +235,9 @@ impl OffsetMap {
         let length = next.0 - pc.0;
         if let Some(slot) = self.slots.get_mut(pc.index()) {
             if slot.has(Slot::HANDLER) {
-                self.edits.push(Edit { pc, kind: EditKind::Handler });
+                let is_covered = slot.has(Slot::COVERED);
+                let kind = if is_covered { EditKind::CoveredHandler } else { EditKind::Handler };
+                self.edits.push(Edit { pc, kind });
                 new += PROBE_LENGTH;
             }
             if slot.has(Slot::INIT_CALL) && self.tells_initialized {
@@ -296,7 +330,11 @@ impl OffsetMap {
         if range.start >= range.end {
             return code.error(ErrorKind::BadCodeOffset, range.start);
         }
-        let mut start = self.instruction(code, range.start)?;
+        let mut start = if self.is_covered(range.start) {
+            self.target(code, range.start)?
+        } else {
+            self.instruction(code, range.start)?
+        };
         let end = self.range_end(code, range.end)?;
         let first = self.edits.partition_point(|edit| edit.pc < range.start);
         for edit in self.edits.get(first..).unwrap_or_default() {
@@ -306,7 +344,11 @@ impl OffsetMap {
             let (target, instruction) =
                 (self.target(code, edit.pc)?, self.instruction(code, edit.pc)?);
             let (before, after) = match edit.kind {
-                EditKind::Branch => continue,
+                EditKind::Branch | EditKind::CoveredHandler => continue,
+                // Behind a `Caught` that belongs to the range.
+                EditKind::Return if self.is_covered(edit.pc) => {
+                    (NewPc(target.0 + PROBE_LENGTH), instruction)
+                }
                 EditKind::Handler | EditKind::Return => (target, instruction),
                 EditKind::InitCall => {
                     let behind = instruction.0 + INIT_CALL_LENGTH;
@@ -344,7 +386,7 @@ impl OffsetMap {
     }
 
     /// As [`protected`](Self::protected), for one part of a constructor. Its `super(...)` call
-    /// belongs to neither.
+    /// belongs to neither, nor does what stands in front of it without `this` in its variable.
     pub(crate) fn protected_part(&self, part: Part, mut visit: impl FnMut(std::ops::Range<NewPc>)) {
         let flag = match part {
             Part::BeforeInit => Slot::BEFORE_INIT,
@@ -353,7 +395,8 @@ impl OffsetMap {
         let mut open: Option<NewPc> = None;
         for slot in self.slots.iter().filter(|slot| slot.has(Slot::START)) {
             let here = NewPc(slot.value());
-            let belongs = slot.has(flag) && !slot.has(Slot::RETURN | Slot::INIT_CALL);
+            let belongs =
+                slot.has(flag) && !slot.has(Slot::RETURN | Slot::INIT_CALL | Slot::NO_THIS);
             match (belongs, open) {
                 (true, None) => open = Some(here),
                 (false, Some(start)) => {
@@ -396,15 +439,18 @@ pub(crate) fn branch_target(pc: Pc, offset: i32) -> Option<Pc> {
     pc.0.checked_add_signed(offset).map(Pc)
 }
 
-/// Offsets of the instructions that can run Java code, in order.
-pub(crate) fn calls(code: &Bytecode<'_>, calls: &mut Vec<Pc>) -> Result<()> {
+/// Offsets of the instructions that can run Java code, in order. Returns whether there is one that
+/// enters or exits a monitor.
+pub(crate) fn calls(code: &Bytecode<'_>, calls: &mut Vec<Pc>) -> Result<bool> {
     calls.clear();
+    let mut has_monitors = false;
     let mut pc = Pc(0);
     while let Some(opcode) = code.bytes.get(pc.index()) {
         let brief = opcode::brief(*opcode);
         if brief.runs_java() {
             calls.push(pc);
         }
+        has_monitors |= brief.is_monitor();
         if brief.length() > 0 {
             pc.0 += brief.length();
         } else {
@@ -412,5 +458,5 @@ pub(crate) fn calls(code: &Bytecode<'_>, calls: &mut Vec<Pc>) -> Result<()> {
             pc = next;
         }
     }
-    Ok(())
+    Ok(has_monitors)
 }

@@ -40,6 +40,7 @@ mod emit;
 mod error;
 mod instruction;
 mod layout;
+mod monitors;
 mod mutf8;
 mod opcode;
 pub mod probe;

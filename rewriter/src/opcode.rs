@@ -86,6 +86,7 @@ impl Brief {
     const RUNS_JAVA: u8 = 16;
     const SHORT_BRANCH: u8 = 32;
     const RETURNS: u8 = 64;
+    const MONITOR: u8 = 128;
 
     /// Length in bytes; 0 if it depends on more than the opcode.
     #[inline]
@@ -109,6 +110,12 @@ impl Brief {
     #[inline]
     pub(crate) fn is_return(self) -> bool {
         self.0 & Self::RETURNS != 0
+    }
+
+    /// A `monitorenter` or `monitorexit`.
+    #[inline]
+    pub(crate) fn is_monitor(self) -> bool {
+        self.0 & Self::MONITOR != 0
     }
 
     /// See [`RUNS_JAVA`].
@@ -135,6 +142,9 @@ const fn briefs() -> [Brief; 256] {
         }
         if op.flags & RETURN != 0 {
             brief |= Brief::RETURNS;
+        }
+        if opcode == MONITORENTER as usize || opcode == MONITOREXIT as usize {
+            brief |= Brief::MONITOR;
         }
         if op.flags & RUNS_JAVA != 0 {
             brief |= Brief::RUNS_JAVA;
@@ -193,6 +203,7 @@ pub(crate) const DUP2_X1: u8 = 0x5d;
 pub(crate) const DUP2_X2: u8 = 0x5e;
 pub(crate) const SWAP: u8 = 0x5f;
 pub(crate) const JSR: u8 = 0xa8;
+pub(crate) const RET: u8 = 0xa9;
 pub(crate) const GETSTATIC: u8 = 0xb2;
 pub(crate) const PUTSTATIC: u8 = 0xb3;
 pub(crate) const GETFIELD: u8 = 0xb4;
@@ -201,6 +212,8 @@ pub(crate) const INVOKESPECIAL: u8 = 0xb7;
 pub(crate) const INVOKESTATIC: u8 = 0xb8;
 pub(crate) const INVOKEDYNAMIC: u8 = 0xba;
 pub(crate) const ATHROW: u8 = 0xbf;
+pub(crate) const MONITORENTER: u8 = 0xc2;
+pub(crate) const MONITOREXIT: u8 = 0xc3;
 pub(crate) const MULTIANEWARRAY: u8 = 0xc5;
 pub(crate) const JSR_W: u8 = 0xc9;
 

@@ -2,18 +2,20 @@
 
 use std::ops::Range;
 
-use crate::code::CodeAttribute;
-use crate::constant_pool::{Appended, ConstantPool, CpIndex, PoolFull};
+use crate::code::{CodeAttribute, ExceptionEntry};
+use crate::constant_pool::{Appended, ConstantPool, CpIndex, PoolFull, STACK_MAP_TABLE};
 use crate::constructor::{self, Found};
 use crate::emit::{self, Buffers, Method};
 use crate::error::{Error, ErrorKind, Skip};
 use crate::instruction::Pc;
 use crate::layout::{self, OffsetMap};
+use crate::monitors;
 use crate::mutf8::Mutf8;
 use crate::probe_constants::{Needs, ProbeConstants};
 use crate::reader::{Cursor, Result};
 use crate::selector::{ClassInfo, MethodInfo, Selector};
-use crate::stack_effect::{EffectCache, Slots};
+use crate::stack_effect::{EffectCache, Slots, parameter_count};
+use crate::stack_map;
 use crate::tables;
 
 const MAGIC: u32 = 0xcafe_babe;
@@ -310,7 +312,14 @@ impl ClassWork<'_, '_> {
         self.map.start(&code.bytecode);
         let mut found = Found::default();
         if is_constructor {
-            match constructor::analyse(code, &self.pool, &mut self.effects, self.map)? {
+            let without_this = match code_attribute(code, &self.pool, STACK_MAP_TABLE)? {
+                Some(table) => {
+                    stack_map::frames_without_this(table, parameter_count(info.descriptor)?)?
+                }
+                None => Vec::new(),
+            };
+            let (pool, effects) = (&self.pool, &mut self.effects);
+            match constructor::analyse(code, &without_this, pool, effects, self.map)? {
                 Ok(in_constructor) => found = in_constructor,
                 Err(skip) => return Ok(Err(skip)),
             }
@@ -346,14 +355,20 @@ impl ClassWork<'_, '_> {
         if code.exceptions().len() == 0 {
             return Ok(());
         }
-        layout::calls(&code.bytecode, self.calls)?;
-        for entry in code.exceptions() {
-            let first = self.calls.partition_point(|pc| *pc < entry.start);
-            if self.calls.get(first).is_some_and(|pc| *pc < entry.end) {
-                self.map.set_handler(entry.handler);
-            }
+        let has_monitors = layout::calls(&code.bytecode, self.calls)?;
+        let calls = &*self.calls;
+        let runs_java = |entry: &ExceptionEntry| {
+            let first = calls.partition_point(|pc| *pc < entry.start);
+            calls.get(first).is_some_and(|pc| *pc < entry.end)
+        };
+        let mut handlers = code.exceptions().filter(runs_java).map(|entry| entry.handler);
+        if has_monitors {
+            return monitors::mark_handlers(code, handlers, self.map);
         }
-        Ok(())
+        handlers.try_for_each(|handler| {
+            self.map.set_handler(handler);
+            Ok(())
+        })
     }
 }
 

@@ -51,6 +51,19 @@ pub(crate) fn descriptor_slots(descriptor: Mutf8<'_>) -> Result<Slots> {
     }
 }
 
+/// How many parameters a method's descriptor has.
+pub(crate) fn parameter_count(descriptor: Mutf8<'_>) -> Result<usize> {
+    let mut rest = descriptor.0.get(1..).unwrap_or_default();
+    let mut count = 0;
+    while let [first, ..] = rest
+        && *first != b')'
+    {
+        rest = type_slots(rest)?.1;
+        count += 1;
+    }
+    Ok(count)
+}
+
 fn bad_descriptor<T>() -> Result<T> {
     Cursor::new(&[], 0).error(ErrorKind::BadDescriptor)
 }
@@ -145,6 +158,8 @@ mod tests {
             let slots = descriptor_slots(Mutf8(text.as_bytes())).unwrap();
             assert_eq!(slots, Slots { parameters, value }, "{text}");
         }
+        let count = |text: &str| parameter_count(Mutf8(text.as_bytes())).unwrap();
+        assert_eq!((count("()V"), count("(IJ[DLjava/lang/String;[[Lx;D)J")), (0, 6));
     }
 
     #[test]

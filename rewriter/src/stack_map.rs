@@ -130,6 +130,37 @@ fn types<'a>(cursor: &mut Cursor<'a>, count: u16) -> Result<Types<'a>> {
     Ok(Types { bytes, count })
 }
 
+/// Where the frames of a constructor do not have an uninitialized `this` in the first variable, in
+/// order. `parameters` is their number.
+pub(crate) fn frames_without_this(table: Cursor<'_>, parameters: usize) -> Result<Vec<Pc>> {
+    let mut without = Vec::new();
+    let mut frames = Frames::new(table)?;
+    let (mut locals, mut has_this) = (parameters + 1, true);
+    while let Some(frame) = frames.next()? {
+        let begins_with_this = |types: &Types<'_>| types.bytes.first() == Some(&UNINITIALIZED_THIS);
+        match (frame.kind, frame.tag) {
+            (Kind::Full { locals: types, .. }, _) => {
+                (locals, has_this) = (usize::from(types.count), begins_with_this(&types));
+            }
+            (Kind::Types1(types), FIRST_APPEND..) => {
+                if locals == 0 {
+                    has_this = begins_with_this(&types);
+                }
+                locals += usize::from(types.count);
+            }
+            (Kind::Plain, FIRST_CHOP..SAME_EXTENDED) => {
+                locals = locals.saturating_sub(usize::from(SAME_EXTENDED - frame.tag));
+                has_this &= locals > 0;
+            }
+            _ => {}
+        }
+        if !has_this {
+            without.push(frame.pc);
+        }
+    }
+    Ok(without)
+}
+
 /// Writes the contents of a StackMapTable: the frames of `attribute`, if there is one, and those of
 /// our handlers, which stand behind them. `Ok(false)` if there are too many.
 pub(crate) fn write(

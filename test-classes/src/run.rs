@@ -144,7 +144,8 @@ impl Running {
             }
             if Instant::now() > deadline {
                 let _ = self.child.kill();
-                panic!("{} does not end", self.what);
+                let stderr = self.stderr.take().and_then(|pipe| pipe.join().ok());
+                panic!("{} does not end\n{}", self.what, stderr.unwrap_or_default());
             }
             thread::sleep(Duration::from_millis(5));
         };

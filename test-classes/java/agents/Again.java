@@ -48,11 +48,14 @@ public final class Again {
         });
         new Thread(changing, "changing").start();
         int runs = 0;
-        do {
-            Main.main(new String[] {args[0], args[1]});
-            runs++;
-        } while (CHANGES.get() < wanted && !changing.isDone());
-        isOver = true;
+        try {
+            do {
+                Main.main(new String[] {args[0], args[1]});
+                runs++;
+            } while (CHANGES.get() < wanted && !changing.isDone());
+        } finally {
+            isOver = true;
+        }
         changing.get();
         System.out.println("runs " + runs);
         System.out.println("changes " + CHANGES);

@@ -38,11 +38,11 @@ final class Overflow {
 
     /**
      * Runs a thread with a stack too small for more calls than the agent follows: compiled into one
-     * another, they take less than eight bytes each.
+     * another, they take five bytes each.
      */
     private static void runThread(Runnable runnable) throws InterruptedException {
         Count.call("truth.Overflow runThread (Ljava/lang/Runnable;)V");
-        Thread thread = new Thread(null, runnable, "overflow", 256 << 10);
+        Thread thread = new Thread(null, runnable, "overflow", 384 << 10);
         thread.setUncaughtExceptionHandler((t, error) ->
                 Count.call("truth.Overflow lambda$runThread$0 (Ljava/lang/Thread;Ljava/lang/Throwable;)V"));
         thread.start();
