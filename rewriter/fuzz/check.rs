@@ -32,8 +32,18 @@ pub fn check(class: &[u8]) -> bool {
         return false;
     };
     assert!(rewritten.bytes.len() > class.len());
-    assert_eq!(rewriter.rewrite(&rewritten.bytes, &mut Nothing), Ok(Outcome::Unchanged));
-    // What has probes can be given probes again.
-    assert!(rewriter.rewrite(&rewritten.bytes, &mut All(0)).is_ok());
+    let written = without_its_name(rewritten.bytes);
+    assert_eq!(rewriter.rewrite(&written, &mut Nothing), Ok(Outcome::Unchanged));
+    // What was written can be read in all its parts: by being given probes again.
+    assert!(matches!(rewriter.rewrite(&written, &mut All(0)), Ok(Outcome::Rewritten(_))));
     true
+}
+
+/// The class with another name for the probe class. One that has probes would be left alone.
+fn without_its_name(mut class: Vec<u8>) -> Vec<u8> {
+    let name = rewriter::probe::CLASS.as_bytes();
+    let at = class.windows(name.len()).rposition(|bytes| bytes == name);
+    let at = at.expect("a class with probes names the probe class");
+    class[at] = b'J';
+    class
 }

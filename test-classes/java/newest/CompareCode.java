@@ -21,6 +21,7 @@ import java.lang.classfile.instruction.BranchInstruction;
 import java.lang.classfile.instruction.ConstantInstruction;
 import java.lang.classfile.instruction.DiscontinuedInstruction;
 import java.lang.classfile.instruction.ExceptionCatch;
+import java.lang.classfile.instruction.InvokeDynamicInstruction;
 import java.lang.classfile.instruction.InvokeInstruction;
 import java.lang.classfile.instruction.LookupSwitchInstruction;
 import java.lang.classfile.instruction.ReturnInstruction;
@@ -63,6 +64,8 @@ final class CompareCode {
     private final int[] indexOfOld;
     /** By new offset: whether a probe of ours covers it. */
     private final BitSet inserted = new BitSet();
+    /** Numbers of the old instructions in front of which Caught stands. */
+    private final BitSet caught = new BitSet();
     /** Numbers of the old instructions behind which Initialized stands. */
     private final BitSet initialized = new BitSet();
     private int id;
@@ -84,6 +87,7 @@ final class CompareCode {
             limits();
             targets();
             exceptions();
+            caught();
             frames();
             debugTables();
             typeAnnotations();
@@ -129,6 +133,7 @@ final class CompareCode {
             int target = now.get(n).bci;
             if (isProbe(now, n, "Caught")) {
                 probe(now, n, "Caught");
+                caught.set(places.size());
                 n += 2;
             }
             if (isReturn) {
@@ -302,6 +307,34 @@ final class CompareCode {
         check(!(isConstructor && returns && hasSuper) || callIsOpen, "a constructor's super(...) is protected");
     }
 
+    /**
+     * Caught stands in front of every handler whose range calls something, and of nothing but handlers.
+     * A method with monitors may lack some, so that its monitors are in order as before.
+     */
+    private void caught() {
+        BitSet handlers = new BitSet();
+        BitSet wanted = new BitSet();
+        for (ExceptionCatch entry : before.exceptionHandlers()) {
+            int handler = indexOfOld[old(entry.handler())];
+            handlers.set(handler);
+            for (int i = indexOfOld[old(entry.tryStart())]; i < indexOfOld[old(entry.tryEnd())]; i++) {
+                Instruction instruction = places.get(i).instruction;
+                if (instruction instanceof InvokeInstruction || instruction instanceof InvokeDynamicInstruction) {
+                    wanted.set(handler);
+                }
+            }
+        }
+        BitSet more = (BitSet) caught.clone();
+        more.andNot(handlers);
+        check(more.isEmpty(), "Caught in front of what is no handler");
+        if (Monitors.areUsed(before)) {
+            check(!Monitors.areInOrder(before) || Monitors.areInOrder(after), "monitors are out of order");
+        } else {
+            wanted.andNot(caught);
+            check(wanted.isEmpty(), "a handler without Caught");
+        }
+    }
+
     private static String type(ExceptionCatch entry) {
         return entry.catchType().map(c -> c.asInternalName()).orElse("");
     }
@@ -320,6 +353,15 @@ final class CompareCode {
             }
         }
         if (withoutProbes) {
+            // A Caught may belong to the range of its handler: see Monitors.
+            for (int i = caught.nextSetBit(0); i >= 0; i = caught.nextSetBit(i + 1)) {
+                Place place = places.get(i);
+                boolean isCovered = bytes.get(place.target);
+                check(!isCovered || bytes.get(place.now) && Monitors.areUsed(before), "a range covers a Caught");
+                if (isCovered) {
+                    bytes.clear(place.target, place.target + 6);
+                }
+            }
             bytes.and(inserted);
             check(bytes.isEmpty(), "a range covers a probe");
         } else {
