@@ -43,7 +43,10 @@ pub fn check(class: &[u8]) -> bool {
 fn without_its_name(mut class: Vec<u8>) -> Vec<u8> {
     let name = rewriter::probe::CLASS.as_bytes();
     let at = class.windows(name.len()).rposition(|bytes| bytes == name);
-    let at = at.expect("a class with probes names the probe class");
-    class[at] = b'J';
+    let first = at.and_then(|at| class.get_mut(at));
+    assert!(first.is_some(), "a class with probes names the probe class");
+    if let Some(first) = first {
+        *first = b'J';
+    }
     class
 }

@@ -1,13 +1,14 @@
 //! Every class of real libraries, from javac, Eclipse's compiler, Kotlin, Scala, Groovy, Clojure,
-//! AspectJ, ProGuard and compilers of twenty years ago, all methods instrumented.
+//! AspectJ, ProGuard, R8 and compilers of twenty years ago, all methods instrumented.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use log_format::rows::counter;
 use test_classes::{
-    Check, Java, Jdk, LibraryClass, check, classes, classes_of, jdks, libraries, library,
+    Check, Java, Jdk, LibraryClass, Profile, check, classes, classes_of, jdks, libraries, library,
 };
 
 /// Checks classes, and asserts that nothing is wrong with them; prints what was done.
@@ -137,10 +138,16 @@ fn hotspot_links_every_class_that_it_links_without_probes() {
             names.iter().filter(|(v, _)| is_newest || *v < 50).map(|(_, name)| &**name).collect();
         fs::write(&list, selected.join("\n")).expect("a file");
         let (plain, linked) = link(jdk, &list, &jars, None);
-        let options = format!("logs={},port=off", folder.path().join("logs").display());
+        let logs = folder.path().join("logs");
+        let options = format!("logs={},port=off", logs.display());
         let (profiled, linked_with_probes) = link(jdk, &list, &jars, Some(&options));
         println!("{jdk}: {linked} of {} classes linked, {} refused", selected.len(), plain.len());
         assert_eq!(plain, profiled, "{jdk}");
         assert_eq!(linked, linked_with_probes, "{jdk}");
+        let profile = Profile::only_run(&logs);
+        // Some are interfaces without code.
+        assert!(profile.counter(counter::CLASSES) > linked * 3 / 4, "{jdk}");
+        let not_done = [counter::SKIPPED, counter::UNREADABLE].map(|name| profile.counter(name));
+        assert_eq!(not_done, [0, 0], "{jdk}");
     }
 }

@@ -88,3 +88,30 @@ fn counts_are_the_truth_when_every_call_is_recorded() {
         assert_eq!(records, profile.counter(counter::RECORDS), "{jdk}");
     }
 }
+
+/// A method with probes is compiled as one without: HotSpot refuses those whose monitors seem to be out
+/// of order, and says so here.
+#[test]
+fn methods_with_synchronized_blocks_are_compiled() {
+    for jdk in jdks() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let options = format!("include=truth,logs={},port=off", folder.path().display());
+        let finished = Java::new(jdk)
+            .args(["-Xlog:monitormismatch=info", "-XX:+PrintCompilation"])
+            .agent(&options)
+            .main(classes(), "truth.Main")
+            .arg(folder.path().join("counts"))
+            .arg(ROUNDS)
+            .run();
+        assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
+        let said = |what: &str| finished.stdout.lines().any(|line| line.contains(what));
+        for method in ["block", "throwing", "catching", "nested"] {
+            assert!(said(&format!("truth.Monitors::{method} ")), "{jdk}: {method} is not compiled");
+        }
+        assert!(
+            !said("COMPILE SKIPPED") && !said("Monitor mismatch"),
+            "{jdk}: {}",
+            finished.stdout
+        );
+    }
+}

@@ -69,6 +69,8 @@ final class CompareCode {
     /** Numbers of the old instructions behind which Initialized stands. */
     private final BitSet initialized = new BitSet();
     private int id;
+    /** It is a constructor with two ids. */
+    private boolean hasIdOfBefore;
     /** Where our own handlers begin. */
     private int handlers;
     private int newLength;
@@ -128,6 +130,7 @@ final class CompareCode {
         int n = 2;
         int start = probe(now, 0, "Start");
         id = start & ~BEFORE_INIT;
+        hasIdOfBefore = start != id;
         for (At instruction : old) {
             boolean isReturn = instruction.instruction instanceof ReturnInstruction;
             int target = now.get(n).bci;
@@ -296,7 +299,8 @@ final class CompareCode {
                 boolean isOpen = constructed != null && !ours.get(i);
                 callIsOpen |= isOpen;
                 check(!initialized.get(i) || isOpen, "Initialized behind a call that is protected");
-                check(!isOpen || initialized.get(i) || TRIVIAL.contains(constructed),
+                // Without `this` in its variable, nothing in front of super(...) can be protected.
+                check(!isOpen || initialized.get(i) || TRIVIAL.contains(constructed) || hasIdOfBefore,
                         "a super(...) may throw, and nothing tells that it did not");
             } else {
                 check(ours.get(i), "instruction at %d is not protected", places.get(i).old);
@@ -305,6 +309,7 @@ final class CompareCode {
         // A constructor that returns has called super(...); Object's own has none to call.
         boolean hasSuper = method.parent().flatMap(c -> c.superclass()).isPresent();
         check(!(isConstructor && returns && hasSuper) || callIsOpen, "a constructor's super(...) is protected");
+        check(hasIdOfBefore != initialized.isEmpty(), "Initialized is not where it should be");
     }
 
     /**

@@ -20,6 +20,10 @@ import java.lang.classfile.ClassReader;
 import java.lang.classfile.CodeBuilder;
 import java.lang.classfile.CustomAttribute;
 import java.lang.classfile.Label;
+import java.lang.classfile.attribute.StackMapFrameInfo;
+import java.lang.classfile.attribute.StackMapFrameInfo.SimpleVerificationTypeInfo;
+import java.lang.classfile.attribute.StackMapFrameInfo.VerificationTypeInfo;
+import java.lang.classfile.attribute.StackMapTableAttribute;
 import java.lang.classfile.instruction.DiscontinuedInstruction;
 import java.lang.classfile.instruction.SwitchCase;
 import java.lang.constant.ClassDesc;
@@ -66,6 +70,7 @@ public final class MakeShapes {
         make.wide();
         make.uninitialized();
         make.constructors();
+        make.constructorsWithoutThis();
         make.handlers();
         make.startsWithTarget();
         make.deadCode();
@@ -387,6 +392,58 @@ public final class MakeShapes {
             constructor(b, CD_Object, MakeShapes::fail);
             b.withMethodBody("make", INT_TO_INT, STATIC, c ->
                 c.new_(self("NeverSuper")).dup().invokespecial(self("NeverSuper"), INIT_NAME, MTD_void).pop().iconst_1().ireturn());
+        });
+    }
+
+    /** Constructors in whose first variable `this` is not, before super(...): no handler could see it. */
+    private void constructorsWithoutThis() {
+        ClassDesc exception = ClassDesc.of("java.lang.RuntimeException");
+        ClassDesc checks = self("WithoutThis");
+        MethodTypeDesc takesString = MethodTypeDesc.of(CD_void, CD_String);
+        MethodTypeDesc intToString = MethodTypeDesc.of(CD_String, CD_int);
+        // It is in another variable, and a frame does not have it in its own.
+        ClassFile noFrames = ClassFile.of(ClassFile.StackMapsOption.DROP_STACK_MAPS);
+        write("FrameWithoutThis", JAVA_11, 0, noFrames, b -> {
+            b.withSuperclass(exception);
+            run(b, c -> c.iconst_0().ireturn());
+            b.withMethodBody(INIT_NAME, TAKES_INT, ClassFile.ACC_PUBLIC, c -> {
+                Label label = c.newLabel();
+                c.aload(0).astore(2).iload(1).ifeq(label).iload(1).invokestatic(checks, "check", INT_TO_INT).pop();
+                c.labelBinding(label).aload(2).iload(1).invokestatic(checks, "check", INT_TO_INT);
+                c.invokestatic(CD_String, "valueOf", intToString).invokespecial(exception, INIT_NAME, takesString).return_();
+                List<VerificationTypeInfo> locals = List.of(SimpleVerificationTypeInfo.TOP,
+                        SimpleVerificationTypeInfo.INTEGER, SimpleVerificationTypeInfo.UNINITIALIZED_THIS);
+                c.with(StackMapTableAttribute.of(List.of(StackMapFrameInfo.of(label, locals, List.of()))));
+            });
+        });
+        // As R8 does: it is on the stack, and its variable serves for something else.
+        shape("ReusedThis", JAVA_11, b -> {
+            b.withSuperclass(exception);
+            run(b, c -> c.iconst_0().ireturn());
+            b.withMethodBody(INIT_NAME, TAKES_INT, ClassFile.ACC_PUBLIC, c ->
+                c.aload(0).iload(1).invokestatic(checks, "check", INT_TO_INT).invokestatic(CD_String, "valueOf", intToString)
+                    .astore(0).iload(1).iconst_1().isub().invokestatic(checks, "check", INT_TO_INT).pop()
+                    .aload(0).invokespecial(exception, INIT_NAME, takesString).return_());
+        });
+        shape("WithoutThis", JAVA_11, b -> {
+            runs(b, "WithoutThis", "make", 0, 1, 2, 300);
+            b.withMethodBody("check", INT_TO_INT, STATIC, c -> {
+                Label fine = c.newLabel();
+                c.iload(0).ifne(fine);
+                fail(c);
+                c.labelBinding(fine).iload(0).ireturn();
+            });
+            b.withMethodBody("make", INT_TO_INT, STATIC, c -> {
+                c.iconst_0().istore(1);
+                for (String name : List.of("FrameWithoutThis", "ReusedThis")) {
+                    c.trying(
+                            t -> t.new_(self(name)).dup().iload(0).invokespecial(self(name), INIT_NAME, TAKES_INT)
+                                .invokevirtual(self(name), "getMessage", MethodTypeDesc.of(CD_String))
+                                .invokevirtual(CD_String, "length", TO_INT).iload(1).iadd().istore(1),
+                            x -> x.catching(FAILURE, h -> h.pop().iinc(1, 100)));
+                }
+                c.iload(1).ireturn();
+            });
         });
     }
 

@@ -16,6 +16,7 @@ public final class Main {
             exceptions.round(i);
         }
         Constructors.run(100_000);
+        Monitors.run(rounds);
         Overflow.run(5);
         Shapes.run(rounds);
         Threads.run(List.of("alpha", "beta", "gamma, with a comma", "delta \"quoted\""), rounds);
