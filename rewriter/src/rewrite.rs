@@ -348,10 +348,9 @@ impl ClassWork<'_, '_> {
         self.map.start(&code.bytecode);
         let mut found = Found::default();
         if is_constructor {
+            let parameters = parameter_count(info.descriptor)?;
             let without_this = match code_attribute(code, &self.pool, STACK_MAP_TABLE)? {
-                Some(table) => {
-                    stack_map::frames_without_this(table, parameter_count(info.descriptor)?)?
-                }
+                Some(table) => stack_map::frames_without_this(table, parameters)?,
                 None => Vec::new(),
             };
             let (pool, effects) = (&self.pool, &mut self.effects);
