@@ -87,6 +87,8 @@ fn compression_of(path: &Path) -> Compression {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use log_format::rows::StackRow;
 
     use super::*;
@@ -121,7 +123,7 @@ mod tests {
             fs::File::create(&gz).unwrap(),
             flate2::Compression::fast(),
         );
-        std::io::Write::write_all(&mut encoder, text.as_bytes()).unwrap();
+        encoder.write_all(text.as_bytes()).unwrap();
         encoder.finish().unwrap();
         let read = |path: &Path, len| {
             let (mut ids, mut problems) = (Vec::new(), Problems::default());

@@ -45,6 +45,17 @@ impl Compression {
             .find_map(|c| Some((c, name.strip_suffix(c.suffix())?)))
             .unwrap_or((Self::Off, name))
     }
+
+    /// The contents of an input that is compressed so.
+    #[must_use]
+    pub fn decode(self, input: impl Read + 'static) -> Box<dyn Read> {
+        let input = BufReader::with_capacity(1 << 16, input);
+        match self {
+            Self::Off => Box::new(input),
+            Self::Gzip => Box::new(MultiGzDecoder::new(input)),
+            Self::Zstd => Box::new(ZstdReader::new(input)),
+        }
+    }
 }
 
 /// The contents of a file that is compressed as its name says.
@@ -52,13 +63,8 @@ impl Compression {
 /// # Errors
 /// The file cannot be opened.
 pub fn open(path: &Path) -> io::Result<Box<dyn Read>> {
-    let input = BufReader::with_capacity(1 << 16, File::open(path)?);
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    Ok(match Compression::of_name(&name).0 {
-        Compression::Off => Box::new(input),
-        Compression::Gzip => Box::new(MultiGzDecoder::new(input)),
-        Compression::Zstd => Box::new(ZstdReader::new(input)),
-    })
+    Ok(Compression::of_name(&name).0.decode(File::open(path)?))
 }
 
 /// Bytes that are decoded at a time.

@@ -12,6 +12,7 @@
 //! a thread's first call.
 
 mod agent;
+mod budget;
 mod call_paths;
 mod class_hook;
 #[cfg(feature = "cli")]
@@ -31,6 +32,7 @@ mod probe_class;
 mod recorder;
 mod run_info;
 mod run_log;
+mod slice;
 mod table_file;
 mod virtual_threads;
 
