@@ -19,6 +19,7 @@ use log_format::names::utc_text;
 use self::line::{Dialect, Lines, Next};
 use crate::engine::{Handle, Request, Status};
 use crate::message::message;
+use crate::native_thread::{self, Priority};
 use crate::run_info;
 
 const MAX_CLIENTS: usize = 16;
@@ -73,7 +74,6 @@ impl Control {
     pub(crate) fn serve(self, engine: Handle) {
         let clients = Clients::default();
         let serve = move || {
-            block_signals();
             loop {
                 match self.listener.accept() {
                     Ok((stream, _)) => admit(stream, &engine, &clients),
@@ -82,20 +82,9 @@ impl Control {
                 }
             }
         };
-        if let Err(error) = thread::Builder::new().name("tprofiler-ctl".to_owned()).spawn(serve) {
+        if let Err(error) = native_thread::spawn("tprofiler-ctl", Priority::Normal, serve) {
             message!("no thread for remote control: {error}");
         }
-    }
-}
-
-/// Keeps the service's signals away from a thread of ours.
-#[allow(unsafe_code)]
-fn block_signals() {
-    // SAFETY: fills a set of this function's own and sets the mask of this thread.
-    unsafe {
-        let mut all = std::mem::zeroed();
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, std::ptr::null_mut());
     }
 }
 
