@@ -352,9 +352,8 @@ mod tests {
             let names: Vec<String> = calls.map(|file| file_name(&file.path)).collect();
             // In the order in which they were written, which is not that of their names.
             let expected = ["calls.csv", "-2.calls.csv.gz", "-10.calls.csv"];
-            let expected = expected.map(|end| {
-                format!("{HOUR}{}{end}", if end.starts_with('-') { "" } else { "." })
-            });
+            let expected = expected
+                .map(|end| format!("{HOUR}{}{end}", if end.starts_with('-') { "" } else { "." }));
             assert_eq!(names, expected);
             assert_eq!(runs[0].files.len(), 4);
         }

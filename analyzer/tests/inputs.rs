@@ -358,7 +358,10 @@ fn compressed_hours_and_parts_of_hours_are_read_once() {
     fs::write(methods.with_extension("csv.gz"), gzipped(&fs::read(&methods).unwrap())).unwrap();
     fs::remove_file(&methods).unwrap();
     let outcome = logs.analyze(&["logs", "--format", "csv"]);
-    assert_eq!((calls(&outcome), outcome.csv_column("method")), (vec!["1".into()], vec!["m".into()]));
+    assert_eq!(
+        (calls(&outcome), outcome.csv_column("method")),
+        (vec!["1".into()], vec!["m".into()])
+    );
     // The clock was set back: a second part of the hour.
     let second = stats_file.with_file_name("20261120T14Z-2.stats.csv");
     assert!(stats_file.ends_with("20261120T14Z.stats.csv"), "{}", stats_file.display());

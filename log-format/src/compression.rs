@@ -87,9 +87,10 @@ impl<I: BufRead> ZstdReader<I> {
         while !self.input.fill_buf()?.is_empty() {
             match self.decoder.reset(&mut self.input) {
                 Ok(()) => return Ok(true),
-                Err(FrameDecoderError::ReadFrameHeaderError(
-                    ReadFrameHeaderError::SkipFrame { length, .. },
-                )) => {
+                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
+                    length,
+                    ..
+                })) => {
                     let skipped =
                         io::copy(&mut (&mut self.input).take(length.into()), &mut io::sink())?;
                     if skipped < length.into() {
@@ -143,8 +144,7 @@ mod tests {
     use super::*;
 
     fn gzip(text: &[u8]) -> Vec<u8> {
-        let mut encoder =
-            flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
         encoder.write_all(text).unwrap();
         encoder.finish().unwrap()
     }
@@ -164,7 +164,8 @@ mod tests {
 
     #[test]
     fn files_are_read_as_their_names_say() {
-        let text: Vec<u8> = (0..200_000u32).flat_map(|i| (i % 977).to_string().into_bytes()).collect();
+        let text: Vec<u8> =
+            (0..200_000u32).flat_map(|i| (i % 977).to_string().into_bytes()).collect();
         let both = [text.clone(), text.clone()].concat();
         let skippable = [&[0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0][..], b"abc"].concat();
         assert_eq!(contents("a.csv", &text).unwrap(), text);

@@ -51,11 +51,7 @@ impl Budget {
     /// Says which hour it is. Another one than before begins with a budget of its own.
     pub(crate) fn set_hour(&mut self, hour: Hour, now_ns: u64) {
         if self.hour != Some(hour) {
-            *self = Self {
-                hour: Some(hour),
-                since_ns: now_ns,
-                ..Self::new(self.hour_bytes)
-            };
+            *self = Self { hour: Some(hour), since_ns: now_ns, ..Self::new(self.hour_bytes) };
         }
     }
 

@@ -267,7 +267,9 @@ mod tests {
 
     fn rows() -> Vec<u8> {
         (0..300_000_u64)
-            .flat_map(|i| format!("{},{},{}\n", 1_795_186_458_000 + i * 977, i % 31, i * i % 977).into_bytes())
+            .flat_map(|i| {
+                format!("{},{},{}\n", 1_795_186_458_000 + i * 977, i % 31, i * i % 977).into_bytes()
+            })
             .collect()
     }
 
