@@ -72,7 +72,10 @@ impl Threshold {
     /// A slice had `seen` records at or over the threshold, and room for `most`.
     fn slice_ended(&mut self, seen: usize, most: usize) {
         self.calm = if seen <= most / 2 { self.calm + 1 } else { 0 };
-        if self.calm >= PATIENCE || seen <= most / 16 {
+        if seen == 0 {
+            // It is another load than before.
+            self.level = 0;
+        } else if self.calm >= PATIENCE || seen <= most / 16 {
             self.level = self.level.saturating_sub(1);
             self.calm = 0;
         }
@@ -228,6 +231,8 @@ mod tests {
         assert_eq!(slices(&mut threshold, 51), 0);
         assert_eq!(slices(&mut threshold, 50), 4);
         assert_eq!(slices(&mut threshold, 6), 1);
+        assert_eq!(threshold.in_force_ns(), 2 * MS);
+        threshold.raise_to(800 * MS);
         assert_eq!(slices(&mut threshold, 0), 1);
         assert_eq!((slices(&mut threshold, 0), threshold.in_force_ns()), (0, MS));
     }
