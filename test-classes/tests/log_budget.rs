@@ -2,7 +2,8 @@
 //! calls, and it is said what was left out. Then hours that end, as a clock sees them that is set.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -130,6 +131,12 @@ fn to_next_hour() -> i64 {
     3_600 - now % 3_600 + 1_800
 }
 
+/// Sets a clock that runs. Its file is never shorter than eight bytes: a process looks at it.
+fn set_to(clock: &Path, seconds: i64) {
+    let file = OpenOptions::new().write(true).open(clock).expect("a clock");
+    file.write_all_at(&seconds.to_ne_bytes(), 0).expect("a clock");
+}
+
 #[test]
 fn hours_are_closed_compressed_and_never_lost_when_the_clock_is_set() {
     let runs: Vec<_> = jdks()
@@ -170,25 +177,22 @@ fn hours_are_closed_compressed_and_never_lost_when_the_clock_is_set() {
         names.sort();
         names
     };
-    let set = |folder: &Path, seconds: i64| {
-        fs::write(folder.join("clock"), seconds.to_ne_bytes()).expect("a clock");
-    };
     for (jdk, compress, folder, ahead, port, _) in &runs {
         let has = |end: &str| names(folder.path()).iter().any(|name| name.ends_with(end));
         wait_until(&format!("{jdk}: a record"), || has(".calls.csv"));
         assert!(tprofiler("flush", *port).status.success());
         // The next hour begins; the files of this one are closed and compressed.
-        set(folder.path(), ahead + 3_600);
+        set_to(&folder.path().join("clock"), ahead + 3_600);
         wait_until(&format!("{jdk}: {compress}: a closed hour"), || has(end(compress)));
     }
     // Back into the hour that is closed, if that has been noticed.
     for (jdk, compress, folder, ahead, ..) in &runs {
-        set(folder.path(), *ahead);
+        set_to(&folder.path().join("clock"), *ahead);
         let has = |text: &str| names(folder.path()).iter().any(|name| name.contains(text));
         wait_until(&format!("{jdk}: {compress}: a second part"), || {
             *compress == "off" || has("Z-2.calls.csv")
         });
-        set(folder.path(), ahead + 2 * 86_400);
+        set_to(&folder.path().join("clock"), ahead + 2 * 86_400);
     }
     for (jdk, compress, folder, .., program) in runs {
         // A record of the day after tomorrow.
@@ -245,7 +249,7 @@ fn the_oldest_hours_of_the_own_run_are_deleted_and_nothing_else() {
     let run = Profile::runs(&logs).remove(1);
     let calls = run.join(&closed);
     wait_until("the first hour", || calls.exists());
-    fs::write(&clock, (ahead + 3_600).to_ne_bytes()).expect("a clock");
+    set_to(&clock, ahead + 3_600);
     wait_until("the first hour's end", || !calls.exists());
     let status = text(&tprofiler("status", port).stdout);
     assert!(status.contains("\nhours deleted: 1\n"), "{status}");
