@@ -70,11 +70,6 @@ impl Retention {
         self.deleted += 1;
         self.parts.pop_front().map(|closed| closed.part)
     }
-
-    /// Somebody has deleted the run's folder.
-    pub(crate) fn forget_all(&mut self) {
-        self.parts.clear();
-    }
 }
 
 #[cfg(test)]
@@ -121,7 +116,5 @@ mod tests {
             deleted.push(part);
         }
         assert_eq!(deleted, (0..27).map(part).collect::<Vec<_>>());
-        retention.forget_all();
-        assert_eq!(retention.next_to_delete(0, u64::MAX), None);
     }
 }

@@ -239,14 +239,16 @@ impl RunLog {
         if !self.open.values().any(PartFiles::is_behind) && !sync {
             return Ok(());
         }
-        if !self.folder.exists() {
+        // Without this file nobody could read the others.
+        if !self.folder.join(RUN_JSON).exists() {
             let made = fs::create_dir_all(&self.folder).and_then(|()| self.write_run());
             if let Err(error) = made {
                 self.io_errors += 1;
                 return Err(format!("{}: {error}", self.folder.display()));
             }
-            self.retention.forget_all();
             message!("{} was deleted; it is made anew", self.folder.display());
+            // It may have been moved, and its files with it.
+            self.open.values_mut().for_each(PartFiles::forget_files);
         }
         let mut failure = None;
         for (name, part) in &mut self.open {
