@@ -128,7 +128,10 @@ impl Slice {
                 cut = self.cut(most * STILL_MANY, threshold);
             }
             cut += keep_slowest(&mut self.rows, most);
-            threshold.slice_ended(self.seen, most);
+            // One that was ended early says nothing of the load.
+            if self.is_over(now_ns) {
+                threshold.slice_ended(self.seen, most);
+            }
         }
         self.began_ns = now_ns;
         self.seen = 0;
@@ -257,6 +260,10 @@ mod tests {
         let (rows, more) = slice.end(Some(100 * ROW_BYTES), &mut threshold, 1);
         assert_eq!(durations(&rows), (MS + 19_900..MS + 20_000).collect::<Vec<_>>());
         assert_eq!(cut + more, 20_000 - 100);
+        // It was ended early, and has no say in the threshold.
+        let before = threshold.in_force_ns();
+        assert_eq!(slice.end(Some(100 * ROW_BYTES), &mut threshold, 1), (Vec::new(), 0));
+        assert_eq!(threshold.in_force_ns(), before);
         assert!(slice.rows.is_empty() && !slice.is_over(SLICE_NS) && slice.is_over(SLICE_NS + 1));
     }
 
