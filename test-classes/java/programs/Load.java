@@ -56,7 +56,7 @@ public final class Load {
                 REQUESTS.incrementAndGet();
                 request(Math.min((long) (1_100_000 / random.nextDouble()), 20_000_000));
             } else {
-                LockSupport.parkNanos(Math.min(next, end) - now);
+                LockSupport.parkNanos(Math.min(Math.min(next, nextSlow), end) - now);
             }
         }
     }
