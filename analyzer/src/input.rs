@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use log_format::names::{Hour, RUN_JSON, Table, parse_file_name};
+use log_format::compression::Compression;
+use log_format::names::{FileName, Hour, Part, RUN_JSON, Table, parse_file_name};
 use log_format::run::Run;
 
 use crate::problems::Problems;
@@ -30,8 +31,8 @@ pub struct RunInput {
 /// A file of calls, stats or counters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DataFile {
-    /// Its hour.
-    pub hour: Hour,
+    /// Its hour, and which part of it.
+    pub part: Part,
     /// Its table.
     pub table: Table,
     /// Its path, as it was named or found.
@@ -112,8 +113,8 @@ impl Finder<'_> {
             found.whole = true;
         }
         for path in inside {
-            if let Some((hour, table)) = table_of(path) {
-                self.file(&key, path, hour, table);
+            if let Some(name) = table_of(path) {
+                self.file(&key, path, name);
             }
         }
     }
@@ -122,16 +123,16 @@ impl Finder<'_> {
     /// given and the true one may be the one that lies in a run.
     fn named_file(&mut self, path: &Path) {
         let canonical = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let names: Vec<(&Path, (Hour, Table))> = [path, canonical.as_path()]
+        let names: Vec<(&Path, FileName)> = [path, canonical.as_path()]
             .into_iter()
             .filter_map(|name| Some((name, table_of(name)?)))
             .collect();
         let in_a_run = names.iter().find(|(name, _)| folder_of(name).join(RUN_JSON).exists());
-        let Some((name, (hour, table))) = in_a_run.or(names.first()) else {
+        let Some((name, said)) = in_a_run.or(names.first()) else {
             return self.problems.warn(path, "not a file of a run, ignored");
         };
         if let Some(key) = self.register(&folder_of(name)) {
-            self.file(&key, path, *hour, *table);
+            self.file(&key, path, *said);
         }
     }
 
@@ -153,7 +154,8 @@ impl Finder<'_> {
         }
     }
 
-    fn file(&mut self, run: &Path, path: &Path, hour: Hour, table: Table) {
+    fn file(&mut self, run: &Path, path: &Path, name: FileName) {
+        let FileName { part, table, compression } = name;
         if !is_data(table) {
             return;
         }
@@ -165,9 +167,13 @@ impl Finder<'_> {
         if !self.seen.insert(canonical) {
             return;
         }
-        let file = DataFile { hour, table, path: path.to_owned(), len: metadata.len() };
-        if let Some(found) = self.runs.get_mut(run) {
-            found.files.push(file);
+        let file = DataFile { part, table, path: path.to_owned(), len: metadata.len() };
+        let Some(found) = self.runs.get_mut(run) else { return };
+        match found.files.iter_mut().find(|f| (f.part, f.table) == (part, table)) {
+            None => found.files.push(file),
+            // While a file is being compressed it is there both ways; the plain one is whole.
+            Some(other) if compression == Compression::Off => *other = file,
+            Some(_) => {}
         }
     }
 
@@ -200,8 +206,8 @@ fn is_data(table: Table) -> bool {
     matches!(table, Table::Calls | Table::Stats | Table::Counters)
 }
 
-/// Hour and table of a file of a run, from its name.
-pub fn table_of(path: &Path) -> Option<(Hour, Table)> {
+/// What the name of a file of a run says.
+pub fn table_of(path: &Path) -> Option<FileName> {
     parse_file_name(path.file_name()?.to_str()?)
 }
 
@@ -236,7 +242,7 @@ fn file_name(path: &Path) -> String {
 /// An hour with records has totals too, as soon as its first interval is over.
 fn missing(found: &Found) -> Vec<PathBuf> {
     let hours_of = |table| -> BTreeSet<Hour> {
-        found.files.iter().filter(|f| f.table == table).map(|f| f.hour).collect()
+        found.files.iter().filter(|f| f.table == table).map(|f| f.part.hour).collect()
     };
     let with_totals = hours_of(Table::Stats);
     let hours = hours_of(Table::Calls).into_iter().filter(|hour| !with_totals.contains(hour));
@@ -327,6 +333,30 @@ mod tests {
             paths.push(link);
         }
         assert_eq!(find(&paths), (vec![("a".to_owned(), 2)], Problems::default()));
+    }
+
+    #[test]
+    fn a_file_that_is_there_both_ways_is_found_once() {
+        let logs = logs(&["a"]);
+        let run = logs.path().join("a");
+        let plain = run.join(format!("{HOUR}.calls.csv"));
+        let compressed = run.join(format!("{HOUR}.calls.csv.gz"));
+        fs::write(&compressed, "x").unwrap();
+        fs::write(run.join(format!("{HOUR}.stats.csv.zst")), "x").unwrap();
+        fs::write(run.join(format!("{HOUR}-10.calls.csv")), "x").unwrap();
+        fs::write(run.join(format!("{HOUR}-2.calls.csv.gz")), "x").unwrap();
+        fs::write(run.join(format!("{HOUR}.calls.csv.gz.new")), "x").unwrap();
+        for paths in [vec![run.clone()], vec![compressed, plain.clone(), run]] {
+            let runs = discover(&paths, &mut Problems::default());
+            let calls = runs[0].files.iter().filter(|file| file.table == Table::Calls);
+            let names: Vec<String> = calls.map(|file| file_name(&file.path)).collect();
+            // In the order in which they were written, which is not that of their names.
+            let expected = ["calls.csv", "-2.calls.csv.gz", "-10.calls.csv"];
+            let expected = expected
+                .map(|end| format!("{HOUR}{}{end}", if end.starts_with('-') { "" } else { "." }));
+            assert_eq!(names, expected);
+            assert_eq!(runs[0].files.len(), 4);
+        }
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub fn analyze(options: &Options) -> Result<Analysis, Vec<String>> {
         return Err(problems.messages());
     }
     // Without any file there is no time of day to speak of, and nothing to select either.
-    let newest = runs.iter().flat_map(|run| &run.files).map(|file| file.hour).max();
+    let newest = runs.iter().flat_map(|run| &run.files).map(|file| file.part.hour).max();
     let range = match newest {
         Some(hour) => TimeRange::new(options.from, options.to, hour).map_err(|e| vec![e])?,
         None => TimeRange::default(),

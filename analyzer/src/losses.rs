@@ -21,17 +21,27 @@ pub struct Losses {
     pub io_errors: u64,
     /// Rows that the disk did not take for too long.
     pub lost_rows: u64,
+    /// Records over the threshold that were left out to stay within the hour's budget.
+    pub cut_records: u64,
+    /// Hours that were deleted to keep to the limits of size and age.
+    pub deleted_hours: u64,
 }
 
 impl Losses {
     /// Adds a row of counters if it lies in `range`. Counters that are no losses are passed over.
     pub fn add(&mut self, row: &CounterRow, range: &TimeRange) {
+        if row.name == counter::DELETED_HOURS {
+            // The count since the run began, for rows of deleted hours are gone with them.
+            self.deleted_hours = self.deleted_hours.max(row.value);
+            return;
+        }
         let (sum, holds_for_run) = match row.name.as_str() {
             counter::DROPPED_RECORDS => (&mut self.dropped_records, false),
             counter::LOST_CALLS => (&mut self.lost_calls, false),
             counter::UNSEEN_ENDS => (&mut self.unseen_ends, false),
             counter::IO_ERRORS => (&mut self.io_errors, false),
             counter::LOST_ROWS => (&mut self.lost_rows, false),
+            counter::CUT_RECORDS => (&mut self.cut_records, false),
             // A method without probes lacks them from then on, whichever hours are looked at.
             counter::SKIPPED => (&mut self.methods_skipped, true),
             counter::UNREADABLE => (&mut self.classes_unreadable, true),
@@ -52,6 +62,8 @@ impl Losses {
             (&mut self.classes_unreadable, other.classes_unreadable),
             (&mut self.io_errors, other.io_errors),
             (&mut self.lost_rows, other.lost_rows),
+            (&mut self.cut_records, other.cut_records),
+            (&mut self.deleted_hours, other.deleted_hours),
         ];
         for (sum, more) in sums {
             *sum = sum.saturating_add(more);
@@ -135,6 +147,19 @@ mod tests {
         }
         let expected = Losses { dropped_records: 20, methods_skipped: 21, ..Losses::default() };
         assert_eq!(losses, expected);
+    }
+
+    #[test]
+    fn deleted_hours_are_a_count_of_the_run() {
+        let range = TimeRange { from_ns: Some(10), to_ns: None };
+        let mut losses = Losses::default();
+        for (at, hours) in [(5, 1), (20, 3), (30, 3)] {
+            losses.add(&row(at, counter::DELETED_HOURS, hours), &range);
+            losses.add(&row(at, counter::CUT_RECORDS, 10), &range);
+        }
+        assert_eq!((losses.deleted_hours, losses.cut_records), (3, 20));
+        losses.merge(&losses.clone());
+        assert_eq!(losses.deleted_hours, 6);
     }
 
     #[test]

@@ -5,11 +5,12 @@
 
 use std::borrow::Cow;
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use log_format::names::Table;
+use log_format::compression::Compression;
+use log_format::names::{FileName, Table};
 use log_format::pattern::Pattern;
 use log_format::rows::{MethodRow, StackRow, ThreadRow};
 
@@ -96,12 +97,20 @@ impl Names {
                 return names;
             }
         };
+        // By hour; of a file that is there plain and compressed, the plain one.
+        let mut by_part = BTreeMap::new();
         for path in files {
-            match table_of(&path) {
-                Some((_, Table::Methods)) => names.read_methods(&path, problems),
-                Some((_, Table::Threads)) => names.read_threads(&path, problems),
-                Some((_, Table::Stacks)) => names.read_stacks(&path, problems),
-                _ => {}
+            let Some(FileName { part, table, compression }) = table_of(&path) else { continue };
+            if compression == Compression::Off || !by_part.contains_key(&(part, table)) {
+                by_part.insert((part, table), path);
+            }
+        }
+        for ((_, table), path) in &by_part {
+            match table {
+                Table::Methods => names.read_methods(path, problems),
+                Table::Threads => names.read_threads(path, problems),
+                Table::Stacks => names.read_stacks(path, problems),
+                Table::Calls | Table::Stats | Table::Counters => {}
             }
         }
         names

@@ -151,7 +151,7 @@ struct RunReader<'s> {
 
 impl RunReader<'_> {
     fn read_file(&mut self, file: &DataFile, problems: &mut Problems) {
-        self.data.counts.hours.insert(file.hour);
+        self.data.counts.hours.insert(file.part.hour);
         let (path, len) = (&file.path, file.len);
         match file.table {
             Table::Calls => read_rows(path, len, problems, |row| {

@@ -1,16 +1,18 @@
 //! Reads one table of a run row by row, and turns whatever is not a row into a problem.
 
-use std::fs::{self, File};
-use std::io::{self, BufReader, Read};
-use std::path::Path;
+use std::borrow::Cow;
+use std::fs;
+use std::io::{self, BufReader, ErrorKind, Read};
+use std::path::{Path, PathBuf};
 
+use log_format::compression::{self, Compression};
 use log_format::reader::{BadLine, Line, TableReader};
 use log_format::rows::Row;
 
 use crate::problems::Problems;
 
-/// Reads the first `len` bytes of a file and hands each row to `each`. A row that `each` refuses is
-/// a bad line, with the reason that `each` gives.
+/// Reads the first `len` bytes of a file and hands each row to `each`; a compressed file, which does
+/// not grow, is read whole. A row that `each` refuses is a bad line, with the reason that `each` gives.
 pub fn read_rows<R: Row>(
     path: &Path,
     len: u64,
@@ -28,12 +30,14 @@ fn read<R: Row>(
     problems: &mut Problems,
     mut each: impl FnMut(R) -> Result<(), String>,
 ) -> io::Result<()> {
+    let found = now_at(path)?;
     // A pipe would be waited for, for ever.
-    if !fs::metadata(path)?.is_file() {
+    if !fs::metadata(&found)?.is_file() {
         problems.unread(path, "not a file");
         return Ok(());
     }
-    let input = BufReader::with_capacity(1 << 16, File::open(path)?.take(len));
+    let len = if compression_of(path) == Compression::Off { len } else { u64::MAX };
+    let input = BufReader::with_capacity(1 << 16, compression::open(&found)?.take(len));
     let mut reader = TableReader::<R, _>::new(input)?;
     if let Some(reason) = reader.header_problem() {
         problems.unread(path, reason);
@@ -57,8 +61,34 @@ fn read<R: Row>(
     Ok(())
 }
 
+/// Where a file is now: it may have been compressed since it was found.
+fn now_at(path: &Path) -> io::Result<Cow<'_, Path>> {
+    match fs::metadata(path) {
+        Err(error)
+            if error.kind() == ErrorKind::NotFound && compression_of(path) == Compression::Off =>
+        {
+            [Compression::Gzip, Compression::Zstd]
+                .into_iter()
+                .map(|compression| {
+                    let mut name = path.as_os_str().to_owned();
+                    name.push(compression.suffix());
+                    PathBuf::from(name)
+                })
+                .find(|compressed| compressed.exists())
+                .map_or(Err(error), |compressed| Ok(Cow::Owned(compressed)))
+        }
+        _ => Ok(Cow::Borrowed(path)),
+    }
+}
+
+fn compression_of(path: &Path) -> Compression {
+    Compression::of_name(&path.file_name().unwrap_or_default().to_string_lossy()).0
+}
+
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use log_format::rows::StackRow;
 
     use super::*;
@@ -82,6 +112,32 @@ mod tests {
         let (ids, problems) = read(text, 25);
         assert_eq!((ids, problems.torn_lines()), (vec![1], 1));
         assert_eq!(read(text, 23), (vec![1], Problems::default()));
+    }
+
+    #[test]
+    fn a_file_that_was_compressed_meanwhile_is_read_as_far_as_it_was_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = "id,parent,method\n1,0,1\n2,1,1\n";
+        let gz = folder.path().join("t.csv.gz");
+        let mut encoder = flate2::write::GzEncoder::new(
+            fs::File::create(&gz).unwrap(),
+            flate2::Compression::fast(),
+        );
+        encoder.write_all(text.as_bytes()).unwrap();
+        encoder.finish().unwrap();
+        let read = |path: &Path, len| {
+            let (mut ids, mut problems) = (Vec::new(), Problems::default());
+            read_rows(path, len, &mut problems, |row: StackRow| {
+                ids.push(row.id);
+                Ok(())
+            });
+            (ids, problems)
+        };
+        let plain = folder.path().join("t.csv");
+        assert_eq!(read(&plain, 23), (vec![1], Problems::default()));
+        assert_eq!(read(&gz, 5), (vec![1, 2], Problems::default()));
+        fs::remove_file(&gz).unwrap();
+        assert_eq!(read(&plain, 23).1.all_unread().len(), 1);
     }
 
     #[test]

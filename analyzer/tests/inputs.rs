@@ -8,6 +8,7 @@ use std::io::{Read, Write};
 use std::process::Stdio;
 
 use common::*;
+use flate2::write::GzEncoder;
 use log_format::names::{RUN_JSON, Table};
 use log_format::rows::StatsRow;
 
@@ -323,4 +324,53 @@ fn an_output_that_cannot_be_written_is_an_error() {
     assert_eq!(output.status.code(), Some(2));
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(stderr.starts_with("analyze: the report cannot be written: "), "{stderr}");
+}
+
+#[test]
+fn compressed_hours_and_parts_of_hours_are_read_once() {
+    let logs = Logs::new();
+    let run = one_run(&logs, "run", 1);
+    let stats_file = run.file(T14, Table::Stats);
+    let plain = fs::read(&stats_file).unwrap();
+    let gzipped = |bytes: &[u8]| {
+        let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    };
+    let named = |end: &str| {
+        let mut name = stats_file.as_os_str().to_owned();
+        name.push(end);
+        std::path::PathBuf::from(name)
+    };
+    // There both ways; then as the one, then as the other.
+    fs::write(named(".gz"), gzipped(&plain)).unwrap();
+    assert_eq!(calls(&logs.analyze(&["logs", "--format", "csv"])), ["1"]);
+    fs::remove_file(&stats_file).unwrap();
+    assert_eq!(calls(&logs.analyze(&["logs", "--format", "csv"])), ["1"]);
+    fs::remove_file(named(".gz")).unwrap();
+    let zstd = ruzstd::encoding::compress_to_vec(
+        plain.as_slice(),
+        ruzstd::encoding::CompressionLevel::Fastest,
+    );
+    fs::write(named(".zst"), &zstd).unwrap();
+    // Names are read through compression too.
+    let methods = run.file(T14, Table::Methods);
+    fs::write(methods.with_extension("csv.gz"), gzipped(&fs::read(&methods).unwrap())).unwrap();
+    fs::remove_file(&methods).unwrap();
+    let outcome = logs.analyze(&["logs", "--format", "csv"]);
+    assert_eq!(
+        (calls(&outcome), outcome.csv_column("method")),
+        (vec!["1".into()], vec!["m".into()])
+    );
+    // The clock was set back: a second part of the hour.
+    let second = stats_file.with_file_name("20261120T14Z-2.stats.csv");
+    assert!(stats_file.ends_with("20261120T14Z.stats.csv"), "{}", stats_file.display());
+    fs::write(&second, &plain).unwrap();
+    let outcome = logs.analyze(&["logs", "--format", "csv"]);
+    assert_eq!((outcome.status, calls(&outcome)), (0, vec!["2".into()]));
+    // A compressed file that is cut is said, and what can be read of it is counted.
+    fs::write(named(".zst"), &zstd[..zstd.len() / 2]).unwrap();
+    let outcome = logs.analyze(&["logs", "--format", "csv"]);
+    assert_eq!((outcome.status, calls(&outcome)), (1, vec!["1".into()]));
+    assert!(outcome.stderr.contains("stats.csv.zst: "), "{}", outcome.stderr);
 }

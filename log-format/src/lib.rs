@@ -11,6 +11,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod compression;
 pub mod histogram;
 pub mod names;
 pub mod pattern;

@@ -3,12 +3,16 @@
 //! ```text
 //! <run>  = 20261120T145418Z-web07-4242      start in UTC, host, pid; "-2", "-3" on collision
 //! <file> = 20261120T14Z.calls.csv           hour in UTC, table
+//!          20261120T14Z-2.calls.csv         second part of an hour, see [`Part`]
+//!          20261120T14Z.calls.csv.gz        the same file as without `.gz`, compressed
 //! ```
 
 use std::fmt;
 use std::str::FromStr;
 
 use time::{Date, Month, OffsetDateTime, Time};
+
+use crate::compression::Compression;
 
 /// Name of the file that describes a run.
 pub const RUN_JSON: &str = "run.json";
@@ -73,7 +77,7 @@ impl Hour {
     /// Name of this hour's file of `table`.
     #[must_use]
     pub fn file_name(self, table: Table) -> String {
-        format!("{self}.{}.csv", table.name())
+        Part { hour: self, number: 1 }.file_name(table)
     }
 }
 
@@ -123,13 +127,62 @@ fn parse_hour(text: &str) -> Option<Hour> {
     Some(Hour(u32::try_from(seconds / 3600).ok()?))
 }
 
-/// Splits a file name into hour and table, or `None` if it is no file of a run's tables.
+/// What was written of an hour at a stretch. As a rule an hour has one part. It gets another when
+/// the clock is set back into an hour whose files are closed. Parts are self-contained, as hours are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Part {
+    /// The hour.
+    pub hour: Hour,
+    /// From 1 up, in the order of writing.
+    pub number: u32,
+}
+
+impl Part {
+    /// Name of this part's file of `table`, not compressed.
+    #[must_use]
+    pub fn file_name(self, table: Table) -> String {
+        format!("{self}.{}.csv", table.name())
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.number {
+            1 => self.hour.fmt(f),
+            number => write!(f, "{}-{number}", self.hour),
+        }
+    }
+}
+
+/// What the name of a table's file says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileName {
+    /// Which part of which hour.
+    pub part: Part,
+    /// The table.
+    pub table: Table,
+    /// How the file is compressed; that does not make it another file.
+    pub compression: Compression,
+}
+
+/// Reads a file name, or gives `None` if it is no file of a run's tables.
 #[must_use]
-pub fn parse_file_name(name: &str) -> Option<(Hour, Table)> {
-    let (hour, rest) = name.split_once('.')?;
+pub fn parse_file_name(name: &str) -> Option<FileName> {
+    let (compression, plain) = Compression::of_name(name);
+    let (part, rest) = plain.split_once('.')?;
     let table = rest.strip_suffix(".csv")?;
     let table = Table::ALL.into_iter().find(|t| t.name() == table)?;
-    Some((hour.parse().ok()?, table))
+    let (hour, number) = match part.split_once('-') {
+        None => (part, 1),
+        Some((hour, number)) => (hour, parse_part_number(number)?),
+    };
+    Some(FileName { part: Part { hour: hour.parse().ok()?, number }, table, compression })
+}
+
+fn parse_part_number(text: &str) -> Option<u32> {
+    let number: u32 = text.parse().ok()?;
+    // In one form only, so that no two names are the same part.
+    (number > 1 && number.to_string() == text).then_some(number)
 }
 
 /// Name of a run's folder. `attempt` counts from 1 and tells apart runs that would have the same
@@ -194,11 +247,25 @@ mod tests {
     fn file_names_are_read_back() {
         let hour = Hour::of_unix_ns(NS);
         for table in Table::ALL {
-            assert_eq!(parse_file_name(&hour.file_name(table)), Some((hour, table)));
+            for (number, compression) in
+                [(1, Compression::Off), (1, Compression::Gzip), (12, Compression::Zstd)]
+            {
+                let part = Part { hour, number };
+                let name = part.file_name(table) + compression.suffix();
+                assert_eq!(parse_file_name(&name), Some(FileName { part, table, compression }));
+            }
         }
+        let second = Part { hour, number: 2 };
+        assert_eq!(second.file_name(Table::Calls), "20261120T14Z-2.calls.csv");
         for other in [
             "run.json",
-            "20261120T14Z.calls.csv.gz",
+            "20261120T14Z.calls.csv.xz",
+            "20261120T14Z.calls.csv.gz.new",
+            "20261120T14Z.calls.csv.gz.zst",
+            "20261120T14Z-1.calls.csv",
+            "20261120T14Z-02.calls.csv",
+            "20261120T14Z-+2.calls.csv",
+            "20261120T14Z-.calls.csv",
             "20261120T14Z.future.csv",
             "20261120T24Z.calls.csv",
             "20261320T14Z.calls.csv",

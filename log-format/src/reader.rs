@@ -5,13 +5,13 @@
 //! torn (the agent is still writing, or was killed): it is not read, only counted.
 
 use std::fmt;
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::marker::PhantomData;
 use std::path::Path;
 
 use csv::StringRecord;
 
+use crate::compression;
 use crate::rows::Row;
 
 /// A line longer than this is rubbish: the longest that the agent writes is a method whose names
@@ -56,13 +56,13 @@ pub struct TableReader<R, I> {
     row: PhantomData<R>,
 }
 
-impl<R: Row> TableReader<R, BufReader<File>> {
-    /// Opens a file and reads its header.
+impl<R: Row> TableReader<R, BufReader<Box<dyn Read>>> {
+    /// Opens a file, plain or compressed, and reads its header.
     ///
     /// # Errors
     /// The file cannot be opened or read.
     pub fn open(path: &Path) -> io::Result<Self> {
-        Self::new(BufReader::with_capacity(1 << 16, File::open(path)?))
+        Self::new(BufReader::with_capacity(1 << 16, compression::open(path)?))
     }
 }
 

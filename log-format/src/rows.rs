@@ -175,6 +175,10 @@ pub mod counter {
     pub const IO_ERRORS: &str = "io_errors";
     /// Rows that were given up, because the disk took none for too long.
     pub const LOST_ROWS: &str = "lost_rows";
+    /// Records over the threshold that were left out to stay within the hour's budget.
+    pub const CUT_RECORDS: &str = "cut_records";
+    /// Not an increase: hours of the run that were deleted since it began.
+    pub const DELETED_HOURS: &str = "deleted_hours";
     /// Not an increase: the threshold in force, in nanoseconds.
     pub const THRESHOLD_NS: &str = "threshold_ns";
 }

@@ -25,6 +25,21 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_nanos(ns))
 }
 
+/// Writes a duration as [`parse_duration`] reads it, in the largest unit of which it is a whole number.
+#[must_use]
+pub fn duration_text(ns: u64) -> String {
+    const UNITS: [(&str, u64); 6] = [
+        ("h", 3_600_000_000_000),
+        ("m", 60_000_000_000),
+        ("s", 1_000_000_000),
+        ("ms", 1_000_000),
+        ("us", 1_000),
+        ("ns", 1),
+    ];
+    let whole = UNITS.into_iter().find(|(_, length)| ns > 0 && ns.is_multiple_of(*length));
+    whole.map_or_else(|| "0".to_owned(), |(unit, length)| format!("{}{unit}", ns / length))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -41,6 +56,14 @@ mod tests {
             ("1h", 3_600_000_000_000),
         ] {
             assert_eq!(parse_duration(text), Ok(Duration::from_nanos(ns)), "{text}");
+        }
+    }
+
+    #[test]
+    fn durations_are_written_as_they_are_read() {
+        for text in ["0", "1ns", "1500us", "64ms", "2s", "90s", "1m", "72h"] {
+            let ns = parse_duration(text).unwrap().as_nanos();
+            assert_eq!(duration_text(u64::try_from(ns).unwrap()), text);
         }
     }
 

@@ -32,6 +32,7 @@ use crate::probe::mounts;
 use crate::probe::thread::{self, ProbeThread, ThreadName};
 use crate::probe_class::ProbeClass;
 use crate::recorder::{JavaThreads, Recorder};
+use crate::retention::Limits;
 use crate::run_log::RunLog;
 use crate::{clock, probe, run_info, virtual_threads};
 
@@ -58,6 +59,7 @@ struct EngineStart {
     methods: Arc<Methods>,
     class_counts: Arc<ClassCounts>,
     threshold_ns: u64,
+    hour_bytes: Option<u64>,
     requests: Requests,
 }
 
@@ -193,7 +195,9 @@ fn start(
     let jvmti = context.jvmti();
     clock::init();
     let probe_class = ProbeClass::define(jni)?;
-    let mut log = RunLog::create(&options.logs, &run_info::describe(jvmti, options))?;
+    let limits = Limits { max_bytes: options.run_bytes, keep: options.keep };
+    let run = run_info::describe(jvmti, options);
+    let mut log = RunLog::create(&options.logs, &run, options.compress, limits)?;
     let (engine, requests) = Handle::new();
     let control = options.port.and_then(Control::bind);
     log.set_port(control.as_ref().map(Control::port))?;
@@ -209,6 +213,8 @@ fn start(
             methods: methods.clone(),
             class_counts: class_counts.clone(),
             threshold_ns,
+            // The hour that is written to is never deleted.
+            hour_bytes: [options.hour_bytes, options.run_bytes].into_iter().flatten().min(),
             requests,
         },
     )?;
@@ -275,6 +281,7 @@ unsafe extern "system" fn run_engine(
         start.methods,
         start.class_counts.clone(),
         start.threshold_ns,
+        start.hour_bytes,
         Box::new(java),
     );
     let mut engine = Engine {

@@ -113,13 +113,18 @@ impl Anchors {
     /// Takes a new anchor and corrects the length of a tick.
     pub fn renew(&mut self) {
         self.last = Anchor::take();
+        if let Some(ns) = self.ns_per_2_32_ticks() {
+            NS_PER_2_32_TICKS.store(ns, Ordering::Relaxed);
+        }
+    }
+
+    /// The length of a tick, once there is enough time between the anchors. Setting the clock does
+    /// not change it.
+    fn ns_per_2_32_ticks(&self) -> Option<u64> {
         let ns = self.last.monotonic_ns.saturating_sub(self.first.monotonic_ns);
         let ticks = self.last.ticks.saturating_sub(self.first.ticks);
-        if ns >= MIN_SPAN_NS && ticks > 0 {
-            let per = (u128::from(ns) << 32) / u128::from(ticks);
-            NS_PER_2_32_TICKS
-                .store(u64::try_from(per).unwrap_or(1 << 32).max(1), Ordering::Relaxed);
-        }
+        let per = (u128::from(ns) << 32).checked_div(u128::from(ticks))?;
+        (ns >= MIN_SPAN_NS).then(|| u64::try_from(per).unwrap_or(1 << 32).max(1))
     }
 
     /// The moment of a reading of the clock, in unix nanoseconds.
@@ -154,7 +159,8 @@ pub fn unix_ns() -> u64 {
 }
 
 /// CLOCK_MONOTONIC, which is what `Instant` reads, from an arbitrary start.
-fn monotonic_ns() -> u64 {
+#[must_use]
+pub fn monotonic_ns() -> u64 {
     static START: OnceLock<std::time::Instant> = OnceLock::new();
     // One second ahead, so that no reading is 0.
     let since = START.get_or_init(std::time::Instant::now).elapsed();
@@ -182,5 +188,38 @@ mod tests {
         for ns in [0, 1, 999, 1_000_000, u64::from(u32::MAX)] {
             assert!(ticks_to_ns(ns_to_ticks(ns)).abs_diff(ns) <= 1, "{ns}");
         }
+    }
+    /// The clock is set back by an hour and a half, and later forward by two days.
+    #[test]
+    fn a_clock_that_is_set_moves_moments_and_no_durations() {
+        const S: u64 = 1_000_000_000;
+        const WALL: u64 = 1_795_186_458 * S;
+        // Ticks of a nanosecond and a quarter, whatever the length of a tick is here.
+        let anchor = |at_s: u64, unix_ns| Anchor {
+            ticks: 77 + at_s * S / 5 * 4,
+            monotonic_ns: 5 + at_s * S,
+            unix_ns,
+        };
+        let mut anchors = Anchors { first: anchor(0, WALL), last: anchor(0, WALL) };
+        assert_eq!(anchors.ns_per_2_32_ticks(), None);
+        let length = 5 * (1_u64 << 32) / 4;
+        for (at_s, unix_ns) in [
+            (10, WALL + 10 * S),
+            (20, WALL + 20 * S - 5_400 * S),
+            (30, WALL + 30 * S - 5_400 * S),
+            (40, WALL + 40 * S + 172_800 * S),
+        ] {
+            anchors.last = anchor(at_s, unix_ns);
+            assert_eq!(anchors.ns_per_2_32_ticks(), Some(length));
+            let now = anchors.last.ticks;
+            assert_eq!(anchors.unix_ns(now), unix_ns);
+            // What ended before the clock was set keeps its order, and its distance to now.
+            let before = anchors.unix_ns(now - 4_000);
+            assert_eq!(unix_ns - before, ticks_to_ns(4_000));
+            assert!(anchors.unix_ns(now + 4_000) > unix_ns);
+        }
+        // Earlier than any moment that can be told.
+        anchors.last.unix_ns = 3;
+        assert_eq!(anchors.unix_ns(0), 0);
     }
 }

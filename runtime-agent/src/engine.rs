@@ -54,6 +54,13 @@ pub(crate) struct Status {
     /// The run's folder.
     pub logs: String,
     pub bytes_this_hour: u64,
+    /// Bytes that this hour may take; `None` for no limit.
+    pub hour_budget: Option<u64>,
+    pub threshold_ns: u64,
+    /// The threshold that was asked for.
+    pub base_threshold_ns: u64,
+    pub cut_records: u64,
+    pub deleted_hours: u64,
 }
 
 type Answer = Result<Status, String>;
@@ -191,7 +198,12 @@ impl Engine<'_> {
             skipped_methods: self.class_counts.skipped(),
             io_errors: self.recorder.log().io_errors,
             logs: self.recorder.log().folder().display().to_string(),
-            bytes_this_hour: self.recorder.bytes_this_hour(),
+            bytes_this_hour: self.recorder.budget().spent(),
+            hour_budget: self.recorder.budget().hour_bytes(),
+            threshold_ns: self.recorder.threshold().in_force_ns(),
+            base_threshold_ns: self.recorder.threshold().base_ns(),
+            cut_records: sums.cut_records,
+            deleted_hours: self.recorder.log().deleted_hours(),
         }
     }
 }

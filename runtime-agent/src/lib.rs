@@ -12,11 +12,13 @@
 //! a thread's first call.
 
 mod agent;
+mod budget;
 mod call_paths;
 mod class_hook;
 #[cfg(feature = "cli")]
 pub mod client;
 mod clock;
+mod compress;
 mod control;
 mod engine;
 mod java_threads;
@@ -24,13 +26,16 @@ mod loaders;
 mod mapped;
 mod message;
 mod methods;
+mod native_thread;
 mod natives;
 mod options;
 mod probe;
 mod probe_class;
 mod recorder;
+mod retention;
 mod run_info;
 mod run_log;
+mod slice;
 mod table_file;
 mod virtual_threads;
 

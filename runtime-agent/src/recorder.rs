@@ -5,12 +5,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use log_format::histogram::Histogram;
+use log_format::names::Hour;
 use log_format::rows::{
     CallRow, CounterRow, Exit, MethodRow, StackRow, StatsRow, ThreadRow, counter,
 };
 use log_format::writer::one_line;
 use rewriter::probe::OFFLINE;
 
+use crate::budget::Budget;
 use crate::call_paths::{self, CallPaths};
 use crate::class_hook::ClassCounts;
 use crate::clock::{self, Anchors};
@@ -22,11 +24,12 @@ use crate::probe::stack::SavedFrame;
 use crate::probe::thread::{self, ProbeThread, ThreadName};
 use crate::probe::totals::Reading;
 use crate::probe::{self, MAX_PATH_DEPTH};
-use crate::run_log::{Names, RunLog};
+use crate::run_log::{Names, Now, RunLog};
+use crate::slice::{Slice, Threshold};
 
-/// Length of an interval of totals. Intervals end with the minutes of the clock, so that none lies
-/// in two hours.
-const INTERVAL_NS: u64 = 60_000_000_000;
+/// The unit of intervals of totals. They end with the minutes of the clock, so that none lies in two
+/// hours.
+const MINUTE_NS: u64 = 60_000_000_000;
 const FIRST_INTERVAL_NS: u64 = 10_000_000_000;
 
 /// What the JVM knows of the threads.
@@ -44,12 +47,19 @@ pub(crate) struct Recorder {
     methods: Arc<Methods>,
     class_counts: Arc<ClassCounts>,
     java: Box<dyn JavaThreads>,
-    threshold_ns: u64,
+    threshold: Threshold,
+    budget: Budget,
+    /// Records that wait for the end of their slice.
+    slice: Slice,
     paths: CallPaths,
     /// By address of the thread; an address is used again only after `forget`.
     threads: HashMap<usize, KnownThread>,
     ids: ThreadIds,
+    /// Names of threads that have ended and may have records in the slice, by id.
+    ended: HashMap<u32, ThreadRow>,
     interval: Interval,
+    /// The log has the threshold that was in force when the interval began.
+    is_threshold_told: bool,
     /// Values of counters when they were written last.
     counted: HashMap<&'static str, u64>,
     sums: Sums,
@@ -117,6 +127,7 @@ struct KnownThread {
 struct Interval {
     start_ns: u64,
     end_ns: u64,
+    minutes: u64,
     methods: HashMap<u32, Totals>,
 }
 
@@ -134,6 +145,8 @@ pub(crate) struct Sums {
     /// Rows written to calls.csv.
     pub records: u64,
     pub dropped_records: u64,
+    /// Records that were left out to stay within the hour's budget.
+    pub cut_records: u64,
     pub unseen_ends: u64,
     pub lost_calls: u64,
 }
@@ -144,6 +157,7 @@ impl Recorder {
         methods: Arc<Methods>,
         class_counts: Arc<ClassCounts>,
         threshold_ns: u64,
+        hour_bytes: Option<u64>,
         java: Box<dyn JavaThreads>,
     ) -> Self {
         probe::set_threshold_ns(threshold_ns);
@@ -153,11 +167,15 @@ impl Recorder {
             methods,
             class_counts,
             java,
-            threshold_ns,
+            threshold: Threshold::new(threshold_ns),
+            budget: Budget::new(hour_bytes),
+            slice: Slice::default(),
             paths: CallPaths::new(),
             threads: HashMap::new(),
             ids: ThreadIds::default(),
+            ended: HashMap::new(),
             interval: Interval::first(clock::unix_ns()),
+            is_threshold_told: false,
             counted: HashMap::new(),
             sums: Sums::default(),
         }
@@ -179,26 +197,80 @@ impl Recorder {
         self.sums.lost_calls + thread::lost_calls()
     }
 
-    /// Bytes in the files of this hour.
-    pub(crate) fn bytes_this_hour(&self) -> u64 {
-        self.log.bytes_of_hour(clock::unix_ns())
+    /// The threshold in force, and the one that was asked for.
+    pub(crate) fn threshold(&self) -> &Threshold {
+        &self.threshold
+    }
+
+    /// This hour's budget.
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
     }
 
     /// Corrects the clock; to be called about every second.
     pub(crate) fn renew_clock(&mut self) {
         self.anchors.renew();
         // The length of a tick may have changed.
-        probe::set_threshold_ns(self.threshold_ns);
+        self.set_probes_threshold();
+    }
+
+    /// Has the probes record calls from the threshold in force on.
+    fn set_probes_threshold(&self) {
+        probe::set_threshold_ns(self.threshold.in_force_ns());
     }
 
     /// One round: takes what the threads have recorded, writes it, and ends the interval if its
     /// time has come.
     pub(crate) fn round(&mut self) {
+        let now = Now::read();
+        self.budget.set_hour(Hour::of_unix_ns(now.unix_ns), now.monotonic_ns);
         self.drain(probe::recording());
-        if clock::unix_ns() >= self.interval.end_ns {
+        self.tell_threshold();
+        if self.slice.is_over(now.monotonic_ns) || self.budget.hour_bytes().is_none() {
+            self.end_slice(now);
+        }
+        // A clock that is set back must not make an interval last until it has caught up.
+        if now.unix_ns >= self.interval.end_ns || now.unix_ns < self.interval.start_ns {
             self.end_interval();
         }
-        self.log.flush(clock::unix_ns(), false);
+        self.flush_log(now, false);
+    }
+
+    fn flush_log(&mut self, now: Now, sync: bool) {
+        self.budget.spend(self.log.take_added());
+        self.log.flush(now, sync);
+    }
+
+    /// Writes the records of a slice, as far as the budget goes.
+    fn end_slice(&mut self, now: Now) {
+        let before = self.threshold.in_force_ns();
+        let allowance = self.budget.allowance(now.monotonic_ns);
+        let (rows, cut) = self.slice.end(allowance, &mut self.threshold, now.monotonic_ns);
+        self.sums.cut_records += cut;
+        self.write_calls(&rows);
+        self.ids.limit();
+        self.ended.clear();
+        self.threshold_changed(before);
+    }
+
+    /// Puts a threshold that differs from what it was `before` in force, and into the log.
+    fn threshold_changed(&mut self, before: u64) {
+        if self.threshold.in_force_ns() != before {
+            self.set_probes_threshold();
+            self.log.add_counters(&[self.threshold_row(clock::unix_ns())]);
+        }
+    }
+
+    fn threshold_row(&self, start_ns: u64) -> CounterRow {
+        let name = counter::THRESHOLD_NS.to_owned();
+        CounterRow { start_ns, name, value: self.threshold.in_force_ns() }
+    }
+
+    /// Writes the threshold with which the interval begins.
+    fn tell_threshold(&mut self) {
+        if !std::mem::replace(&mut self.is_threshold_told, true) {
+            self.log.add_counters(&[self.threshold_row(self.interval.start_ns)]);
+        }
     }
 
     /// Writes everything there is, totals included, and waits for the disk.
@@ -206,9 +278,11 @@ impl Recorder {
     /// # Errors
     /// One line: the disk does not take it now.
     pub(crate) fn flush(&mut self) -> Result<(), String> {
+        let now = Now::read();
         self.drain(probe::recording());
+        self.end_slice(now);
         self.end_interval();
-        self.log.flush(clock::unix_ns(), true);
+        self.flush_log(now, true);
         self.log.failure().map_or(Ok(()), |failure| Err(failure.to_owned()))
     }
 
@@ -216,30 +290,38 @@ impl Recorder {
     pub(crate) fn write_open_calls(&mut self, recording: u32, now_ticks: u64) {
         self.drain(recording);
         let mut rows = Vec::new();
-        let Self { threads, ids, anchors, paths, threshold_ns, .. } = self;
+        let base_ns = self.threshold.base_ns();
+        let Self { threads, ids, anchors, paths, .. } = self;
         for known in threads.values() {
             let open = known.open_calls(recording, now_ticks, anchors, paths, ids);
-            rows.extend(open.into_iter().filter(|row| row.total_ns >= *threshold_ns));
+            rows.extend(open.into_iter().filter(|row| row.total_ns >= base_ns));
         }
         mounts::for_each(|number, saved| {
             if saved.recording == recording {
                 let id = ids.of(number, 0);
                 let frames: Vec<OpenFrame> = saved.frames.iter().map(OpenFrame::of_saved).collect();
                 let open = open_rows(&frames, id, now_ticks, anchors, paths);
-                rows.extend(open.into_iter().filter(|row| row.total_ns >= *threshold_ns));
+                rows.extend(open.into_iter().filter(|row| row.total_ns >= base_ns));
             }
         });
-        self.write_calls(rows);
+        self.add_to_slice(rows);
         // What fails has been told; it is tried again.
         let _ = self.flush();
     }
 
-    fn write_calls(&mut self, mut rows: Vec<CallRow>) {
+    fn add_to_slice(&mut self, mut rows: Vec<CallRow>) {
         // Those of classes that another rewriting has given probes have no names.
         rows.retain(|row| row.method < OFFLINE);
+        let before = self.threshold.in_force_ns();
+        let allowance = self.budget.allowance(clock::monotonic_ns());
+        self.sums.cut_records += self.slice.add(rows, allowance, &mut self.threshold);
+        self.threshold_changed(before);
+    }
+
+    fn write_calls(&mut self, rows: &[CallRow]) {
         self.sums.records += rows.len() as u64;
-        let Self { log, methods, paths, threads, ids, java, .. } = self;
-        log.add_calls(&rows, &KnownNames { methods, paths, threads, ids, java: &**java });
+        let Self { log, methods, paths, threads, ids, ended, java, .. } = self;
+        log.add_calls(rows, &KnownNames { methods, paths, threads, ids, ended, java: &**java });
     }
 
     /// Takes the records of all threads, and all there is of those that have ended, their open calls
@@ -248,7 +330,8 @@ impl Recorder {
         self.meet_threads();
         let mut rows = Vec::new();
         let mut ended = Vec::new();
-        let Self { threads, ids, anchors, paths, sums, threshold_ns, .. } = self;
+        let base_ns = self.threshold.base_ns();
+        let Self { threads, ids, anchors, paths, sums, .. } = self;
         for (key, known) in threads.iter_mut() {
             // Asked first: what it recorded before is then all there.
             let has_ended = known.thread.has_ended();
@@ -257,7 +340,7 @@ impl Recorder {
                 ended.push(*key);
                 // The thread that calls System.exit ends in the middle of its calls.
                 let open = known.open_calls(recording, clock::ticks(), anchors, paths, ids);
-                rows.extend(open.into_iter().filter(|row| row.total_ns >= *threshold_ns));
+                rows.extend(open.into_iter().filter(|row| row.total_ns >= base_ns));
             }
             let dropped = known.thread.ring.dropped();
             sums.dropped_records +=
@@ -265,11 +348,11 @@ impl Recorder {
             let dropped = known.thread.unseen_ends();
             sums.unseen_ends += dropped - std::mem::replace(&mut known.unseen_ends, dropped);
         }
-        self.write_calls(rows);
-        self.ids.limit();
+        self.add_to_slice(rows);
         for key in ended {
             if let Some(known) = self.threads.get_mut(&key) {
                 known.read_totals(&mut self.interval, &mut self.sums);
+                self.ended.insert(known.id, known.row(&*self.java));
                 thread::forget(&known.thread);
                 self.java.forget(&known.thread);
                 self.threads.remove(&key);
@@ -301,7 +384,14 @@ impl Recorder {
 
     fn end_interval(&mut self) {
         self.read_totals();
-        let interval = std::mem::replace(&mut self.interval, Interval::begin(clock::unix_ns()));
+        self.tell_threshold();
+        self.is_threshold_told = false;
+        self.budget.spend(self.log.take_added());
+        let now_ns = clock::unix_ns();
+        let minutes = self.interval.minutes;
+        let interval = std::mem::replace(&mut self.interval, Interval::begin(now_ns, minutes));
+        let was_whole = now_ns >= interval.end_ns
+            && interval.end_ns - interval.start_ns > interval.minutes * MINUTE_NS / 10 * 9;
         let mut rows: Vec<StatsRow> = interval
             .methods
             .into_iter()
@@ -318,12 +408,16 @@ impl Recorder {
             .collect();
         rows.sort_unstable_by_key(|row| row.method);
         let counters = self.counters(interval.start_ns);
-        let Self { log, methods, paths, threads, ids, java, .. } = self;
-        log.add_stats(&rows, &KnownNames { methods, paths, threads, ids, java: &**java });
+        let Self { log, methods, paths, threads, ids, ended, java, .. } = self;
+        log.add_stats(&rows, &KnownNames { methods, paths, threads, ids, ended, java: &**java });
         log.add_counters(&counters);
+        let bytes = log.take_added();
+        self.budget.spend(bytes);
+        let minutes = self.budget.next_interval(interval.minutes, bytes, was_whole);
+        self.interval = Interval::begin(now_ns, minutes);
     }
 
-    /// The increase of every counter since it was written last, and the threshold.
+    /// The increase of every counter since it was written last.
     fn counters(&mut self, start_ns: u64) -> Vec<CounterRow> {
         let row = |name: &str, value| CounterRow { start_ns, name: name.to_owned(), value };
         let values = [
@@ -335,11 +429,15 @@ impl Recorder {
             (counter::SKIPPED, self.class_counts.skipped()),
             (counter::UNREADABLE, self.class_counts.unreadable()),
             (counter::RECORDS, self.sums.records),
+            (counter::CUT_RECORDS, self.sums.cut_records),
             (counter::BYTES, self.log.bytes),
             (counter::IO_ERRORS, self.log.io_errors),
             (counter::LOST_ROWS, self.log.lost_rows),
         ];
-        let mut rows = vec![row(counter::THRESHOLD_NS, self.threshold_ns)];
+        let mut rows = Vec::new();
+        if self.log.deleted_hours() > 0 {
+            rows.push(row(counter::DELETED_HOURS, self.log.deleted_hours()));
+        }
         for (name, value) in values {
             let before = self.counted.insert(name, value).unwrap_or(0);
             if value > before {
@@ -353,17 +451,31 @@ impl Recorder {
 impl Interval {
     /// A short one, so that whoever tries the agent soon finds something.
     fn first(now_ns: u64) -> Self {
-        let interval = Self::begin(now_ns);
+        let interval = Self::begin(now_ns, 1);
         Self { end_ns: interval.end_ns.min(now_ns + FIRST_INTERVAL_NS), ..interval }
     }
 
-    fn begin(now_ns: u64) -> Self {
-        let end_ns = (now_ns / INTERVAL_NS + 1) * INTERVAL_NS;
-        Self { start_ns: now_ns, end_ns, methods: HashMap::new() }
+    fn begin(now_ns: u64, minutes: u64) -> Self {
+        let length_ns = minutes * MINUTE_NS;
+        let end_ns = (now_ns / length_ns + 1) * length_ns;
+        Self { start_ns: now_ns, end_ns, minutes, methods: HashMap::new() }
     }
 }
 
 impl KnownThread {
+    /// Names it for the log, as it is called now or was at its end.
+    fn row(&self, java: &dyn JavaThreads) -> ThreadRow {
+        let name = self.thread.last_name().or_else(|| java.name(&self.thread));
+        let ThreadName { name, java_id } = name.unwrap_or_default();
+        ThreadRow {
+            id: self.id,
+            java_id,
+            os_id: self.thread.os_id,
+            name: one_line(&name),
+            kind: "platform".to_owned(),
+        }
+    }
+
     fn take_records(
         &mut self,
         anchors: &Anchors,
@@ -544,6 +656,7 @@ struct KnownNames<'r> {
     paths: &'r CallPaths,
     threads: &'r HashMap<usize, KnownThread>,
     ids: &'r ThreadIds,
+    ended: &'r HashMap<u32, ThreadRow>,
     java: &'r dyn JavaThreads,
 }
 
@@ -566,16 +679,11 @@ impl Names for KnownNames<'_> {
             let (java_id, name) = (*java_id, one_line(name));
             return Some(ThreadRow { id, java_id, os_id: 0, name, kind: "virtual".to_owned() });
         }
+        if let Some(row) = self.ended.get(&id) {
+            return Some(row.clone());
+        }
         let known = self.threads.values().find(|known| known.id == id)?;
-        let name = known.thread.last_name().or_else(|| self.java.name(&known.thread));
-        let ThreadName { name, java_id } = name.unwrap_or_default();
-        Some(ThreadRow {
-            id,
-            java_id,
-            os_id: known.thread.os_id,
-            name: one_line(&name),
-            kind: "platform".to_owned(),
-        })
+        Some(known.row(self.java))
     }
 
     fn stack(&self, id: u32) -> Option<StackRow> {

@@ -1,20 +1,49 @@
 //! Writes the files of a run.
 //!
 //! Rows are gathered in memory and written by [`RunLog::flush`], names before the rows that use them,
-//! so that whoever reads along finds them. A write that fails is tried again at the next flush, from
+//! so that whoever reads along finds them. A write that fails is tried again after a second, from
 //! where it stopped; when too much has gathered, it is given up and counted. Files that somebody
 //! deletes are made anew, with all names that they need.
+//!
+//! An hour's files are closed when another hour has begun and nothing came for them any more, and
+//! are compressed then. What still comes for a closed hour, because the clock was set back, begins
+//! another part of the hour.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use log_format::names::{Hour, RUN_JSON, Table, run_name};
+use log_format::compression::Compression;
+use log_format::names::{Hour, Part, RUN_JSON, Table, run_name};
 use log_format::rows::{CallRow, CounterRow, MethodRow, Row, StackRow, StatsRow, ThreadRow};
 use log_format::run::Run;
 
+use crate::clock;
+use crate::compress::{Background, Compressed};
 use crate::message::message;
+use crate::retention::{Limits, Retention};
 use crate::table_file::TableFile;
+
+/// Most bytes that wait for a disk that does not take them.
+const MAX_PENDING: usize = 16 << 20;
+/// How long to wait after a write that failed.
+const RETRY_NS: u64 = 1_000_000_000;
+/// How long nothing must have come for an hour that is over before its files are closed: its last
+/// records may still be in a ring, and a clock that is set back a little goes on in the same files.
+const IDLE_NS: u64 = 10_000_000_000;
+
+/// What time it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Now {
+    pub unix_ns: u64,
+    pub monotonic_ns: u64,
+}
+
+impl Now {
+    pub(crate) fn read() -> Self {
+        Self { unix_ns: clock::unix_ns(), monotonic_ns: clock::monotonic_ns() }
+    }
+}
 
 /// Gives names to the ids in rows.
 pub(crate) trait Names {
@@ -31,7 +60,14 @@ pub(crate) trait Names {
 pub(crate) struct RunLog {
     folder: PathBuf,
     run: Run,
-    hours: BTreeMap<Hour, HourFiles>,
+    /// The parts of hours that are written to.
+    open: BTreeMap<Part, PartFiles>,
+    /// How many parts of an hour are closed.
+    closed: HashMap<Hour, u32>,
+    retention: Retention,
+    background: Background,
+    /// When to write again after a failure.
+    retry_ns: u64,
     pub bytes: u64,
     /// Writes that failed.
     pub io_errors: u64,
@@ -42,12 +78,19 @@ pub(crate) struct RunLog {
 }
 
 #[derive(Debug, Default)]
-struct HourFiles {
+struct PartFiles {
     tables: BTreeMap<Table, TableFile>,
     methods: HashSet<u32>,
     threads: HashSet<u32>,
     stacks: HashSet<u32>,
+    /// Bytes written.
     bytes: u64,
+    /// Bytes added since [`RunLog::take_added`].
+    added: u64,
+    /// Rows were added since the last flush.
+    is_touched: bool,
+    /// When there were, on CLOCK_MONOTONIC.
+    touched_ns: u64,
 }
 
 impl RunLog {
@@ -55,7 +98,12 @@ impl RunLog {
     ///
     /// # Errors
     /// One line: the folder cannot be made.
-    pub(crate) fn create(logs: &Path, run: &Run) -> Result<Self, String> {
+    pub(crate) fn create(
+        logs: &Path,
+        run: &Run,
+        compression: Compression,
+        limits: Limits,
+    ) -> Result<Self, String> {
         let of = |path: &Path, e: io::Error| format!("{}: {e}", path.display());
         fs::create_dir_all(logs).map_err(|e| of(logs, e))?;
         for attempt in 1.. {
@@ -65,7 +113,11 @@ impl RunLog {
                     return Ok(Self {
                         folder,
                         run: run.clone(),
-                        hours: BTreeMap::new(),
+                        open: BTreeMap::new(),
+                        closed: HashMap::new(),
+                        retention: Retention::new(limits),
+                        background: Background::new(compression),
+                        retry_ns: 0,
                         bytes: 0,
                         io_errors: 0,
                         lost_rows: 0,
@@ -99,8 +151,10 @@ impl RunLog {
         fs::rename(&new, self.folder.join(RUN_JSON))
     }
 
-    fn hour(&mut self, unix_ns: u64) -> &mut HourFiles {
-        self.hours.entry(Hour::of_unix_ns(unix_ns)).or_default()
+    /// The part of an hour that is written to.
+    fn part(&mut self, hour: Hour) -> &mut PartFiles {
+        let number = 1 + self.closed.get(&hour).copied().unwrap_or(0);
+        self.open.entry(Part { hour, number }).or_default()
     }
 
     /// Adds calls, each to the hour in which it ended.
@@ -108,35 +162,40 @@ impl RunLog {
         let ended = |row: &CallRow| Hour::of_unix_ns(row.start_ns.saturating_add(row.total_ns));
         for rows in rows.chunk_by(|a, b| ended(a) == ended(b)) {
             let Some(first) = rows.first() else { continue };
-            let hour = self.hours.entry(ended(first)).or_default();
+            let part = self.part(ended(first));
             for row in rows {
-                hour.name_thread(row.thread, names);
-                hour.name_stack(row.stack, names);
-                hour.name_method(row.method, names);
+                part.name_thread(row.thread, names);
+                part.name_stack(row.stack, names);
+                part.name_method(row.method, names);
             }
-            hour.add(rows);
+            part.add(rows);
         }
     }
 
     /// Adds totals of one interval.
     pub(crate) fn add_stats(&mut self, rows: &[StatsRow], names: &dyn Names) {
         let Some(first) = rows.first() else { return };
-        let hour = self.hour(first.start_ns);
+        let part = self.part(Hour::of_unix_ns(first.start_ns));
         for row in rows {
-            hour.name_method(row.method, names);
+            part.name_method(row.method, names);
         }
-        hour.add(rows);
+        part.add(rows);
     }
 
     /// Adds counters of one interval.
     pub(crate) fn add_counters(&mut self, rows: &[CounterRow]) {
         let Some(first) = rows.first() else { return };
-        self.hour(first.start_ns).add(rows);
+        self.part(Hour::of_unix_ns(first.start_ns)).add(rows);
     }
 
-    /// Bytes written to the files of the hour of `unix_ns`.
-    pub(crate) fn bytes_of_hour(&self, unix_ns: u64) -> u64 {
-        self.hours.get(&Hour::of_unix_ns(unix_ns)).map_or(0, |hour| hour.bytes)
+    /// Bytes of rows that were added since this was asked last.
+    pub(crate) fn take_added(&mut self) -> u64 {
+        self.open.values_mut().map(|part| std::mem::take(&mut part.added)).sum()
+    }
+
+    /// Hours that were deleted, because the run was too large or they were too old.
+    pub(crate) fn deleted_hours(&self) -> u64 {
+        self.retention.deleted()
     }
 
     /// Why the last flush did not write everything, if it did not.
@@ -145,70 +204,127 @@ impl RunLog {
     }
 
     /// Hands everything that was added to the kernel; with `sync`, to the disk. Says in a message
-    /// when writing begins to fail, and when it works again.
-    pub(crate) fn flush(&mut self, now_ns: u64, sync: bool) {
-        let before = self.failure.take();
-        self.failure = self.write(sync).err();
-        match (&before, &self.failure) {
-            (None, Some(error)) => message!("{error}; it is tried again"),
-            (Some(_), None) => {
-                message!("the log is written again; {} rows were given up", self.lost_rows);
+    /// when writing begins to fail, and when it works again. Closes the files of hours that are over,
+    /// and deletes the oldest if the run is too large or they are too old.
+    pub(crate) fn flush(&mut self, now: Now, sync: bool) {
+        let is_waiting = now.monotonic_ns < self.retry_ns;
+        if !is_waiting || sync {
+            let before = self.failure.take();
+            self.failure = self.write(sync).err();
+            match (&before, &self.failure) {
+                (None, Some(error)) => message!("{error}; it is tried again"),
+                (Some(_), None) => {
+                    message!("the log is written again; {} rows were given up", self.lost_rows);
+                }
+                _ => {}
             }
-            _ => {}
+            self.retry_ns = self.failure.as_ref().map_or(0, |_| now.monotonic_ns + RETRY_NS);
         }
-        // Calls of the hour before may still come from a ring; of earlier hours there are none.
-        let current = Hour::of_unix_ns(now_ns);
-        self.hours.retain(|hour, files| {
-            *hour >= current
-                || hour.start_unix_ns() + 2 * 3_600_000_000_000 > now_ns
-                || files.tables.values().any(TableFile::is_behind)
-        });
+        self.give_up_excess();
+        self.close_idle(now);
+        for Compressed { part, saved, errors } in self.background.finished() {
+            self.retention.shrink(part, saved);
+            for error in errors {
+                self.io_errors += 1;
+                message!("{error}; it stays without compression");
+            }
+        }
+        let open_bytes = self.open.values().map(|part| part.bytes).sum();
+        while let Some(part) = self.retention.next_to_delete(open_bytes, now.monotonic_ns) {
+            self.background.delete(self.files(part));
+        }
     }
 
     fn write(&mut self, sync: bool) -> Result<(), String> {
-        if !self.hours.values().any(|hour| hour.tables.values().any(TableFile::is_behind)) && !sync
-        {
+        if !self.open.values().any(PartFiles::is_behind) && !sync {
             return Ok(());
         }
-        if !self.folder.exists() {
+        // Without this file nobody could read the others.
+        if !self.folder.join(RUN_JSON).exists() {
             let made = fs::create_dir_all(&self.folder).and_then(|()| self.write_run());
             if let Err(error) = made {
                 self.io_errors += 1;
                 return Err(format!("{}: {error}", self.folder.display()));
             }
             message!("{} was deleted; it is made anew", self.folder.display());
+            // It may have been moved, and its files with it.
+            self.open.values_mut().for_each(PartFiles::forget_files);
         }
         let mut failure = None;
-        for (name, hour) in &mut self.hours {
-            if hour.tables.values().any(TableFile::was_deleted) {
-                hour.forget_files();
+        for (name, part) in &mut self.open {
+            if part.tables.values().any(TableFile::was_deleted) {
+                part.forget_files();
             }
-            let mut gave_up = false;
             for table in Table::ALL {
-                let Some(file) = hour.tables.get_mut(&table) else { continue };
+                let Some(file) = part.tables.get_mut(&table) else { continue };
                 let path = self.folder.join(name.file_name(table));
                 let (written, error) = file.write(&path, sync);
-                hour.bytes += written;
+                part.bytes += written;
                 self.bytes += written;
                 if let Some(error) = error {
                     self.io_errors += 1;
                     failure = Some(format!("{}: {error}", path.display()));
                 }
-                let lost = file.limit();
-                self.lost_rows += lost;
-                gave_up |= lost > 0;
-            }
-            if gave_up {
-                hour.forget_names();
             }
         }
         failure.map_or(Ok(()), Err)
     }
+
+    /// Gives up rows when too much waits for the disk: records first, whose calls the totals have.
+    fn give_up_excess(&mut self) {
+        let waiting = |open: &BTreeMap<Part, PartFiles>| -> usize {
+            open.values().flat_map(|part| part.tables.values()).map(TableFile::waiting).sum()
+        };
+        if waiting(&self.open) <= MAX_PENDING {
+            return;
+        }
+        let calls = self.open.values_mut().filter_map(|part| part.tables.get_mut(&Table::Calls));
+        self.lost_rows += calls.map(TableFile::give_up).sum::<u64>();
+        if waiting(&self.open) <= MAX_PENDING / 2 {
+            return;
+        }
+        for part in self.open.values_mut() {
+            self.lost_rows += part.tables.values_mut().map(TableFile::give_up).sum::<u64>();
+            part.forget_names();
+        }
+    }
+
+    /// Closes the files of hours that are over.
+    fn close_idle(&mut self, now: Now) {
+        let current = Hour::of_unix_ns(now.unix_ns);
+        let mut idle = Vec::new();
+        for (name, part) in &mut self.open {
+            if std::mem::take(&mut part.is_touched) {
+                part.touched_ns = now.monotonic_ns;
+            }
+            let is_idle = now.monotonic_ns.saturating_sub(part.touched_ns) >= IDLE_NS;
+            if name.hour != current && is_idle && !part.is_behind() {
+                idle.push(*name);
+            }
+        }
+        for name in idle {
+            if let Some(part) = self.open.remove(&name) {
+                self.closed.insert(name.hour, name.number);
+                self.retention.add(name, part.bytes, now.monotonic_ns);
+                self.background.compress(name, self.files(name));
+            }
+        }
+    }
+
+    /// The files of a part, by their plain names.
+    fn files(&self, part: Part) -> Vec<PathBuf> {
+        Table::ALL.into_iter().map(|table| self.folder.join(part.file_name(table))).collect()
+    }
 }
 
-impl HourFiles {
+impl PartFiles {
+    fn is_behind(&self) -> bool {
+        self.tables.values().any(TableFile::is_behind)
+    }
+
     fn add<R: Row>(&mut self, rows: &[R]) {
-        self.tables.entry(R::TABLE).or_insert_with(TableFile::new::<R>).add(rows);
+        self.added += self.tables.entry(R::TABLE).or_insert_with(TableFile::new::<R>).add(rows);
+        self.is_touched = true;
     }
 
     /// Has all names written again when they are used next.
@@ -221,6 +337,7 @@ impl HourFiles {
     /// Begins new files: the old ones are gone.
     fn forget_files(&mut self) {
         self.forget_names();
+        self.bytes = 0;
         for file in self.tables.values_mut() {
             file.forget();
         }

@@ -8,9 +8,6 @@ use std::path::Path;
 use log_format::rows::Row;
 use log_format::writer::{write_header, write_rows};
 
-/// Most bytes that wait for a disk that does not take them.
-const MAX_PENDING: usize = 16 << 20;
-
 /// A file that is appended to.
 #[derive(Debug)]
 pub(crate) struct TableFile {
@@ -29,9 +26,17 @@ impl TableFile {
         Self { header, file: None, pending: Vec::new(), is_torn: false }
     }
 
-    pub(crate) fn add<R: Row>(&mut self, rows: &[R]) {
+    /// Adds rows, and tells how many bytes they take.
+    pub(crate) fn add<R: Row>(&mut self, rows: &[R]) -> u64 {
+        let before = self.pending.len();
         // No row of ours has a field that cannot be written.
         let _ = write_rows(&mut self.pending, rows);
+        (self.pending.len() - before) as u64
+    }
+
+    /// Bytes that wait to be written.
+    pub(crate) fn waiting(&self) -> usize {
+        self.pending.len()
     }
 
     /// Whether there is something to write.
@@ -85,10 +90,7 @@ impl TableFile {
     }
 
     /// Gives up what the disk has not taken for too long, and tells how many rows that were.
-    pub(crate) fn limit(&mut self) -> u64 {
-        if self.pending.len() <= MAX_PENDING {
-            return 0;
-        }
+    pub(crate) fn give_up(&mut self) -> u64 {
         let rows = self.pending.iter().filter(|b| **b == b'\n').count() as u64;
         self.pending.clear();
         if self.is_torn {
@@ -98,8 +100,7 @@ impl TableFile {
     }
 }
 
-/// Opens a file to append to. A new one begins with the header; one that is there already, from
-/// before the clock was set back, has it.
+/// Opens a file to append to. A new one begins with the header; one that somebody has put back has it.
 fn open(path: &Path, pending: &mut Vec<u8>, header: &[u8]) -> io::Result<File> {
     let file = OpenOptions::new().append(true).create(true).open(path)?;
     if file.metadata()?.len() == 0 {
@@ -146,7 +147,7 @@ mod tests {
         let mut file = file_with(0..2_000_000);
         let (bytes, error) = file.write(&path, false);
         assert!(error.is_some() && bytes == 0);
-        assert_eq!(file.limit(), 2_000_000);
+        assert_eq!(file.give_up(), 2_000_000);
         assert!(!file.is_behind());
         fs::create_dir(path.parent().unwrap()).unwrap();
         file.add(&[row(9)]);

@@ -24,16 +24,25 @@ pub fn jacoco() -> PathBuf {
 /// A small native agent with a load hook: `runtime-agent/examples/second_agent.rs`.
 pub fn second_agent() -> &'static Path {
     static AGENT: OnceLock<PathBuf> = OnceLock::new();
-    AGENT.get_or_init(|| {
-        let status = Command::new(env!("CARGO"))
-            .args(["build", "--release", "--quiet", "-p", "runtime-agent"])
-            .args(["--example", "second_agent"])
-            .current_dir(project())
-            .status()
-            .expect("cargo runs");
-        assert!(status.success(), "the second agent's build fails");
-        target().join("release/examples/libsecond_agent.so")
-    })
+    AGENT.get_or_init(|| example("second_agent"))
+}
+
+/// A library that sets the clock of a process into which it is preloaded:
+/// `runtime-agent/examples/set_clock.rs`.
+pub fn set_clock() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| example("set_clock"))
+}
+
+/// Builds a library in `runtime-agent/examples`.
+fn example(name: &str) -> PathBuf {
+    let status = Command::new(env!("CARGO"))
+        .args(["build", "--release", "--quiet", "-p", "runtime-agent", "--example", name])
+        .current_dir(project())
+        .status()
+        .expect("cargo runs");
+    assert!(status.success(), "the build of {name} fails");
+    target().join(format!("release/examples/lib{name}.so"))
 }
 
 /// Makes a jar that starts `agents.Agent` of `java/agents`, which is found on the class path.

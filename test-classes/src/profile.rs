@@ -5,6 +5,7 @@ use std::fmt::{Display, Write as _};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use log_format::compression::Compression;
 use log_format::names::parse_file_name;
 use log_format::reader::{Line, TableReader};
 use log_format::rows::{
@@ -170,17 +171,19 @@ fn methods(run: &Path) -> BTreeMap<u32, MethodName> {
 
 /// All rows of a table, all hours.
 fn rows<R: Row>(run: &Path) -> Vec<R> {
-    let mut files: Vec<PathBuf> = fs::read_dir(run)
-        .unwrap_or_else(|e| panic!("{}: {e}", run.display()))
-        .map(|entry| entry.expect("a file").path())
-        .filter(|path| {
-            let name = path.file_name().and_then(|n| n.to_str()).and_then(parse_file_name);
-            name.is_some_and(|(_, table)| table == R::TABLE)
-        })
-        .collect();
-    files.sort();
+    // By hour; a file that is there plain and compressed is one file.
+    let mut files = BTreeMap::new();
+    for entry in fs::read_dir(run).unwrap_or_else(|e| panic!("{}: {e}", run.display())) {
+        let path = entry.expect("a file").path();
+        let name = path.file_name().and_then(|n| n.to_str()).and_then(parse_file_name);
+        if let Some(name) = name.filter(|name| name.table == R::TABLE)
+            && (name.compression == Compression::Off || !files.contains_key(&name.part))
+        {
+            files.insert(name.part, path);
+        }
+    }
     let mut rows = Vec::new();
-    for file in files {
+    for file in files.into_values() {
         let mut reader = TableReader::<R, _>::open(&file).expect("a file that can be read");
         assert!(reader.missing_columns().is_empty(), "{}", file.display());
         while let Some(line) = reader.next_line().expect("a file that can be read") {

@@ -3,8 +3,9 @@
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::net::TcpStream;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -77,6 +78,18 @@ impl Java {
     /// Sets the working folder.
     pub fn folder(mut self, folder: &Path) -> Self {
         self.command.current_dir(folder);
+        self
+    }
+
+    /// Sets a variable of the environment.
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Has the program run as another user. Only root can do that.
+    pub fn user(mut self, id: u32) -> Self {
+        self.command.uid(id).gid(id);
         self
     }
 
@@ -189,6 +202,14 @@ pub fn free_port() -> u16 {
             return port;
         }
     }
+}
+
+/// Gives a command to the agent that listens on a port.
+pub fn tprofiler(command: &str, port: u16) -> Output {
+    Command::new(&artifacts().tprofiler)
+        .args([command, "--addr", &format!("127.0.0.1:{port}")])
+        .output()
+        .expect("tprofiler runs")
 }
 
 /// Waits until something is so.

@@ -22,7 +22,8 @@ fn a_wrong_option_leaves_the_service_alone() {
         for (options, message) in [
             (
                 "colour=red",
-                "unknown option 'colour'; options are include, exclude, threshold, logs, port, start, strict",
+                "unknown option 'colour'; options are include, exclude, threshold, logs, port, start, strict, \
+                 max_mb_per_hour, max_mb, keep, compress",
             ),
             (
                 "include=com.shop,threshold=soon",

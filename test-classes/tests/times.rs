@@ -76,7 +76,10 @@ fn self_times_of_a_thread_never_exceed_its_wall_time() {
     for jdk in jdks() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (logs, counts) = (folder.path().join("logs"), folder.path().join("counts"));
-        let options = format!("include=truth,threshold=0,logs={},port=off", logs.display());
+        let options = format!(
+            "include=truth,threshold=0,max_mb_per_hour=off,max_mb=off,logs={},port=off",
+            logs.display()
+        );
         let finished = Java::new(jdk)
             .agent(&options)
             .main(classes(), "truth.Main")

@@ -10,8 +10,10 @@ const ROUNDS: &str = "2000";
 fn profile(jdk: &Jdk, jvm_options: &[&str], agent_options: &str) -> Profile {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (logs, counts) = (folder.path().join("logs"), folder.path().join("counts"));
+    // Records of short calls are looked for in a burst of long ones.
     let options = format!(
-        "include=truth,exclude=truth.Count,logs={},port=off{agent_options}",
+        "include=truth,exclude=truth.Count,max_mb_per_hour=off,max_mb=off,logs={},port=off\
+         {agent_options}",
         logs.display()
     );
     let finished = Java::new(jdk)

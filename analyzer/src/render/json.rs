@@ -113,6 +113,8 @@ struct JsonLeftOut<'r> {
     classes_unreadable: u64,
     io_errors: u64,
     lost_rows: u64,
+    cut_records: u64,
+    deleted_hours: u64,
     raised_thresholds: Vec<RaisedThreshold<'r>>,
 }
 
@@ -146,6 +148,8 @@ impl<'r> JsonLeftOut<'r> {
             classes_unreadable: losses.classes_unreadable,
             io_errors: losses.io_errors,
             lost_rows: losses.lost_rows,
+            cut_records: losses.cut_records,
+            deleted_hours: losses.deleted_hours,
             raised_thresholds: raised.collect(),
         }
     }

@@ -40,6 +40,17 @@ pub fn left_out(left_out: &LeftOut) -> Vec<String> {
             "selected classes were not measured: they could not be read",
         ),
         (
+            losses.cut_records,
+            "record left out, to stay within the hour's budget; the totals have the call",
+            "records left out, to stay within the hour's budget; the totals have the calls, and \
+             the slowest of each half second have records",
+        ),
+        (
+            losses.deleted_hours,
+            "hour of the log was deleted, by the options keep and max_mb",
+            "hours of the log were deleted, by the options keep and max_mb",
+        ),
+        (
             losses.lost_rows,
             "row of the log was given up: the disk did not take it",
             "rows of the log were given up: the disk did not take them",

@@ -15,10 +15,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use log_format::names::utc_text;
+use log_format::units::duration_text;
 
 use self::line::{Dialect, Lines, Next};
 use crate::engine::{Handle, Request, Status};
 use crate::message::message;
+use crate::native_thread::{self, Priority};
 use crate::run_info;
 
 const MAX_CLIENTS: usize = 16;
@@ -73,7 +75,6 @@ impl Control {
     pub(crate) fn serve(self, engine: Handle) {
         let clients = Clients::default();
         let serve = move || {
-            block_signals();
             loop {
                 match self.listener.accept() {
                     Ok((stream, _)) => admit(stream, &engine, &clients),
@@ -82,20 +83,9 @@ impl Control {
                 }
             }
         };
-        if let Err(error) = thread::Builder::new().name("tprofiler-ctl".to_owned()).spawn(serve) {
+        if let Err(error) = native_thread::spawn("tprofiler-ctl", Priority::Normal, serve) {
             message!("no thread for remote control: {error}");
         }
-    }
-}
-
-/// Keeps the service's signals away from a thread of ours.
-#[allow(unsafe_code)]
-fn block_signals() {
-    // SAFETY: fills a set of this function's own and sets the mask of this thread.
-    unsafe {
-        let mut all = std::mem::zeroed();
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, std::ptr::null_mut());
     }
 }
 
@@ -240,13 +230,36 @@ fn details(status: &Status) -> String {
         ("calls seen", status.calls.to_string()),
         ("records written", status.records.to_string()),
         ("records dropped", status.dropped_records.to_string()),
+        ("records cut", status.cut_records.to_string()),
         ("calls lost", status.lost_calls.to_string()),
         ("ends unseen", status.unseen_ends.to_string()),
         ("write errors", status.io_errors.to_string()),
         ("logs", status.logs.clone()),
         ("bytes this hour", status.bytes_this_hour.to_string()),
+        ("budget of the hour", budget(status)),
+        ("threshold", threshold(status)),
+        ("hours deleted", status.deleted_hours.to_string()),
     ]
     .into_iter()
     .map(|(key, value)| format!("{key}: {value}\n"))
     .collect()
+}
+
+/// How much of the hour's budget is spent.
+fn budget(status: &Status) -> String {
+    status.hour_budget.map_or_else(
+        || "off".to_owned(),
+        |bytes| {
+            let percent = u128::from(status.bytes_this_hour) * 100 / u128::from(bytes.max(1));
+            format!("{percent}% of {bytes} bytes")
+        },
+    )
+}
+
+fn threshold(status: &Status) -> String {
+    let in_force = duration_text(status.threshold_ns);
+    if status.threshold_ns == status.base_threshold_ns {
+        return in_force;
+    }
+    format!("{in_force}, raised from {}", duration_text(status.base_threshold_ns))
 }

@@ -1,0 +1,47 @@
+//! Threads of the agent that the JVM does not know.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::thread;
+
+/// How much of the processor a thread gets when the service wants it too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Priority {
+    Normal,
+    Lowest,
+}
+
+/// Starts a thread that the service's signals do not reach.
+///
+/// # Errors
+/// There is no thread to be had.
+pub(crate) fn spawn(
+    name: &str,
+    priority: Priority,
+    work: impl FnOnce() + Send + 'static,
+) -> io::Result<()> {
+    let work = move || {
+        block_signals();
+        if priority == Priority::Lowest {
+            step_back();
+        }
+        work();
+    };
+    thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
+}
+
+/// Keeps the service's signals away from this thread.
+fn block_signals() {
+    // SAFETY: fills a set of this function's own and sets the mask of this thread.
+    unsafe {
+        let mut all = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, std::ptr::null_mut());
+    }
+}
+
+/// Makes this thread the last to get the processor. Where that is refused, it has to share.
+fn step_back() {
+    // SAFETY: on Linux the call concerns the calling thread alone, and touches no memory.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
+}

@@ -1,0 +1,323 @@
+//! Which records of a slice are written, and the threshold that follows.
+//!
+//! Records wait for the end of their slice, half a second at most. If they need more bytes than the
+//! budget allows, the slowest that fit are kept and the others counted. If they are eight times too
+//! many, the threshold is doubled as well, as often as four times too many stay above it: probes do
+//! not go on recording what will be cut, and yet no slice is without its slowest calls. It is halved
+//! again when half of the room is not used. So a threshold that has just been doubled is not halved,
+//! nor the other way round, while the load stays as it is.
+//!
+//! Callers take at least as long as their callees: those of a record that is kept are kept too, if
+//! they end in the same slice.
+
+use log_format::rows::CallRow;
+
+use crate::budget::SLICE_NS;
+
+/// Bytes of a row of calls.csv, about.
+const ROW_BYTES: u64 = 60;
+/// Most records of a slice, however much the budget has left: they are kept in memory.
+const MAX_ROWS: usize = 25_000;
+/// Fewer records than this are not cut before their slice ends.
+const LEAST_CUT: usize = 4_096;
+/// What follows a threshold of 0 when it is doubled.
+const LEAST_RAISED_NS: u64 = 1_000;
+/// The threshold is raised when there are so many times too many records, and so that fewer are left.
+const TOO_MANY: usize = 8;
+const STILL_MANY: usize = 4;
+/// Slices in a row that leave room before the threshold is halved; one that has next to no records
+/// suffices.
+const PATIENCE: u32 = 4;
+
+/// The threshold in force.
+#[derive(Debug)]
+pub(crate) struct Threshold {
+    base_ns: u64,
+    /// How often it is doubled.
+    level: u32,
+    /// Slices in a row that left room.
+    calm: u32,
+}
+
+impl Threshold {
+    pub(crate) fn new(base_ns: u64) -> Self {
+        Self { base_ns, level: 0, calm: 0 }
+    }
+
+    /// The one that was asked for.
+    pub(crate) fn base_ns(&self) -> u64 {
+        self.base_ns
+    }
+
+    /// The one in force.
+    pub(crate) fn in_force_ns(&self) -> u64 {
+        self.at_level(self.level)
+    }
+
+    fn at_level(&self, level: u32) -> u64 {
+        if level == 0 {
+            return self.base_ns;
+        }
+        let first = self.base_ns.max(LEAST_RAISED_NS / 2);
+        1_u64.checked_shl(level).map_or(u64::MAX, |times| first.saturating_mul(times))
+    }
+
+    /// Doubles it as often as it stays at or under `least_ns`.
+    fn raise_to(&mut self, least_ns: u64) {
+        while self.level < 63 && self.at_level(self.level + 1) <= least_ns {
+            self.level += 1;
+        }
+    }
+
+    /// A slice had `seen` records at or over the threshold, and room for `most`.
+    fn slice_ended(&mut self, seen: usize, most: usize) {
+        self.calm = if seen <= most / 2 { self.calm + 1 } else { 0 };
+        if seen == 0 {
+            // It is another load than before.
+            self.level = 0;
+        } else if self.calm >= PATIENCE || seen <= most / 16 {
+            self.level = self.level.saturating_sub(1);
+            self.calm = 0;
+        }
+    }
+}
+
+/// The records of a slice.
+#[derive(Debug, Default)]
+pub(crate) struct Slice {
+    began_ns: u64,
+    rows: Vec<CallRow>,
+    /// How many there were, those cut included.
+    seen: usize,
+}
+
+impl Slice {
+    /// Adds records, in the order of their ends. Of far too many the fastest are cut at once; the
+    /// number of those is given back.
+    pub(crate) fn add(
+        &mut self,
+        mut rows: Vec<CallRow>,
+        allowance: Option<u64>,
+        threshold: &mut Threshold,
+    ) -> u64 {
+        self.seen = self.seen.saturating_add(rows.len());
+        self.rows.append(&mut rows);
+        match allowance.map(rows_in) {
+            Some(most) if self.rows.len() > (most * TOO_MANY).max(LEAST_CUT) => {
+                self.cut(most * STILL_MANY, threshold)
+            }
+            _ => 0,
+        }
+    }
+
+    /// Whether it is time to end the slice.
+    pub(crate) fn is_over(&self, now_ns: u64) -> bool {
+        now_ns.saturating_sub(self.began_ns) >= SLICE_NS
+    }
+
+    /// Ends the slice: the records to write, in their order, and how many were cut.
+    pub(crate) fn end(
+        &mut self,
+        allowance: Option<u64>,
+        threshold: &mut Threshold,
+        now_ns: u64,
+    ) -> (Vec<CallRow>, u64) {
+        let mut cut = 0;
+        if let Some(most) = allowance.map(rows_in) {
+            if self.seen > most * TOO_MANY {
+                cut = self.cut(most * STILL_MANY, threshold);
+            }
+            cut += keep_slowest(&mut self.rows, most);
+            // One that was ended early says nothing of the load.
+            if self.is_over(now_ns) {
+                threshold.slice_ended(self.seen, most);
+            }
+        }
+        self.began_ns = now_ns;
+        self.seen = 0;
+        (std::mem::take(&mut self.rows), cut)
+    }
+
+    /// Keeps the slowest `most` records, and raises the threshold to what they are over.
+    fn cut(&mut self, most: usize, threshold: &mut Threshold) -> u64 {
+        let cut = keep_slowest(&mut self.rows, most);
+        threshold.raise_to(self.rows.iter().map(|row| row.total_ns).min().unwrap_or(0));
+        cut
+    }
+}
+
+/// Records that so many bytes have room for; one at least.
+fn rows_in(bytes: u64) -> usize {
+    usize::try_from(bytes / ROW_BYTES).unwrap_or(usize::MAX).clamp(1, MAX_ROWS)
+}
+
+/// Keeps the slowest `most` of `rows`, in their order, and tells how many went.
+fn keep_slowest(rows: &mut Vec<CallRow>, most: usize) -> u64 {
+    let Some(excess) = rows.len().checked_sub(most).filter(|excess| *excess > 0) else { return 0 };
+    let mut durations: Vec<u64> = rows.iter().map(|row| row.total_ns).collect();
+    let (_, least_kept, slower) = durations.select_nth_unstable(excess);
+    let least_kept = *least_kept;
+    // Of those that are just as fast as the last that fits, the first.
+    let mut room = most - slower.iter().filter(|ns| **ns > least_kept).count();
+    rows.retain(|row| {
+        let fits = row.total_ns == least_kept && room > 0;
+        room -= usize::from(fits);
+        row.total_ns > least_kept || fits
+    });
+    excess as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use log_format::names::Hour;
+    use log_format::rows::Exit;
+
+    use super::*;
+    use crate::budget::Budget;
+
+    const MS: u64 = 1_000_000;
+
+    fn row(start_ns: u64, total_ns: u64) -> CallRow {
+        let (stack, method) = (1, 1);
+        CallRow { start_ns, thread: 1, stack, method, total_ns, self_ns: 0, exit: Exit::Return }
+    }
+
+    fn durations(rows: &[CallRow]) -> Vec<u64> {
+        rows.iter().map(|row| row.total_ns).collect()
+    }
+
+    #[test]
+    fn the_slowest_are_kept_in_their_order() {
+        for (given, most, kept) in [
+            (vec![5, 9, 7], 3, vec![5, 9, 7]),
+            (vec![5, 9, 7, 1], 2, vec![9, 7]),
+            (vec![5, 5, 5, 5], 3, vec![5, 5, 5]),
+            (vec![5, 9, 5, 9, 5], 3, vec![5, 9, 9]),
+            (vec![3, 1], 1, vec![3]),
+        ] {
+            let mut rows: Vec<CallRow> = given.iter().map(|ns| row(0, *ns)).collect();
+            assert_eq!(keep_slowest(&mut rows, most), (given.len() - kept.len()) as u64);
+            assert_eq!(durations(&rows), kept);
+        }
+    }
+
+    #[test]
+    fn the_threshold_stays_at_or_under_what_was_kept() {
+        let mut threshold = Threshold::new(MS);
+        threshold.raise_to(MS + MS / 2);
+        assert_eq!(threshold.in_force_ns(), MS);
+        threshold.raise_to(9 * MS);
+        assert_eq!(threshold.in_force_ns(), 8 * MS);
+        threshold.raise_to(2 * MS);
+        assert_eq!(threshold.in_force_ns(), 8 * MS);
+        threshold.raise_to(u64::MAX);
+        assert!(threshold.in_force_ns() > u64::MAX / 4);
+        let mut from_nothing = Threshold::new(0);
+        assert_eq!(from_nothing.in_force_ns(), 0);
+        from_nothing.raise_to(2_500);
+        assert_eq!(from_nothing.in_force_ns(), 2_000);
+    }
+
+    #[test]
+    fn it_comes_down_when_there_is_room() {
+        let mut threshold = Threshold::new(MS);
+        threshold.raise_to(8 * MS);
+        let slices = |threshold: &mut Threshold, seen| {
+            let before = threshold.in_force_ns();
+            (1..100)
+                .find(|_| {
+                    threshold.slice_ended(seen, 100);
+                    threshold.in_force_ns() < before
+                })
+                .unwrap_or(0)
+        };
+        assert_eq!(slices(&mut threshold, 51), 0);
+        assert_eq!(slices(&mut threshold, 50), 4);
+        assert_eq!(slices(&mut threshold, 6), 1);
+        assert_eq!(threshold.in_force_ns(), 2 * MS);
+        threshold.raise_to(800 * MS);
+        assert_eq!(slices(&mut threshold, 0), 1);
+        assert_eq!((slices(&mut threshold, 0), threshold.in_force_ns()), (0, MS));
+    }
+
+    #[test]
+    fn a_slice_without_records_does_not_raise() {
+        let mut threshold = Threshold::new(MS);
+        let (rows, cut) = Slice::default().end(Some(0), &mut threshold, 1);
+        assert_eq!((rows.len(), cut, threshold.in_force_ns()), (0, 0, MS));
+    }
+
+    #[test]
+    fn too_many_records_are_cut_before_the_slice_ends() {
+        let mut threshold = Threshold::new(MS);
+        let mut slice = Slice::default();
+        let mut cut = 0;
+        for round in 0..10 {
+            let rows = (0..2_000).map(|i| row(0, MS + round * 2_000 + i)).collect();
+            cut += slice.add(rows, Some(100 * ROW_BYTES), &mut threshold);
+            assert!(slice.rows.len() <= 4_096);
+        }
+        let (rows, more) = slice.end(Some(100 * ROW_BYTES), &mut threshold, 1);
+        assert_eq!(durations(&rows), (MS + 19_900..MS + 20_000).collect::<Vec<_>>());
+        assert_eq!(cut + more, 20_000 - 100);
+        // It was ended early, and has no say in the threshold.
+        let before = threshold.in_force_ns();
+        assert_eq!(slice.end(Some(100 * ROW_BYTES), &mut threshold, 1), (Vec::new(), 0));
+        assert_eq!(threshold.in_force_ns(), before);
+        assert!(slice.rows.is_empty() && !slice.is_over(SLICE_NS) && slice.is_over(SLICE_NS + 1));
+    }
+
+    /// An hour of a service with 1,000 requests a second and ten calls over 1 ms in each, and ten
+    /// times that for two minutes: 100 MB hold it, and every second has its slowest call.
+    #[test]
+    fn every_second_of_an_hour_has_its_slowest_call() {
+        let mut budget = Budget::new(Some(100_000_000));
+        budget.set_hour(Hour::of_unix_ns(0), 0);
+        let (mut threshold, mut slice) = (Threshold::new(MS), Slice::default());
+        let mut random = 1_u64;
+        let mut kept_of_second = vec![0_u64; 3_600];
+        let (mut cut, mut seen, mut changes) = (0, 0_u64, 0);
+        let (mut slowest_of_second, mut slowest_kept) = (vec![0; 3_600], vec![0; 3_600]);
+        for round in 0..7_200_u64 * 10 {
+            let now = round * SLICE_NS / 10;
+            let second = usize::try_from(now / 1_000_000_000).unwrap();
+            let calls = if (1_200..1_320).contains(&second) { 5_000 } else { 500 };
+            let mut rows = Vec::new();
+            for _ in 0..calls {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                // Half as many take twice as long.
+                let ns = MS * 1_000 / (1 + random % 1_000);
+                seen += 1;
+                slowest_of_second[second] = slowest_of_second[second].max(ns);
+                if ns >= threshold.in_force_ns() {
+                    rows.push(row(now, ns));
+                }
+            }
+            let allowance = budget.allowance(now);
+            cut += slice.add(rows, allowance, &mut threshold);
+            if slice.is_over(now) {
+                let before = threshold.in_force_ns();
+                let (rows, more) = slice.end(allowance, &mut threshold, now);
+                changes += u32::from(threshold.in_force_ns() != before);
+                cut += more;
+                budget.spend(rows.len() as u64 * ROW_BYTES);
+                for row in rows {
+                    let second = usize::try_from(row.start_ns / 1_000_000_000).unwrap();
+                    kept_of_second[second] += 1;
+                    slowest_kept[second] = slowest_kept[second].max(row.total_ns);
+                }
+            }
+        }
+        // The last slice of the hour has not ended.
+        for second in 0..3_599 {
+            assert!(kept_of_second[second] >= 50, "{second}: {}", kept_of_second[second]);
+            assert_eq!(slowest_kept[second], slowest_of_second[second], "{second}");
+        }
+        assert!(budget.spent() <= 100_000_000, "{}", budget.spent());
+        assert!(budget.spent() >= 50_000_000, "{}", budget.spent());
+        assert!(cut > 0 && cut < seen / 2, "{cut} of {seen}");
+        assert!(changes < 3_600, "{changes}");
+    }
+}

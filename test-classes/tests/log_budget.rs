@@ -1,0 +1,266 @@
+//! A log that may not take what it would need: totals stay exact, every second still has its slowest
+//! calls, and it is said what was left out. Then hours that end, as a clock sees them that is set.
+
+use std::collections::BTreeSet;
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use log_format::rows::counter;
+use test_classes::{
+    Java, Profile, Record, artifacts, classes, free_port, jdks, set_clock, tprofiler, wait_until,
+};
+
+const SLOW: &str = "programs.Load slow ()V";
+const REQUEST: &str = "programs.Load request (J)V";
+const STEP: &str = "programs.Load step (IJ)V";
+const MS: u64 = 1_000_000;
+
+fn analyze(arguments: &[&str], logs: &Path) -> Output {
+    Command::new(&artifacts().analyze).args(arguments).arg(logs).output().expect("analyze runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A number that a program has printed behind a word.
+fn printed(stdout: &str, word: &str) -> u64 {
+    let line = stdout.lines().find_map(|line| line.strip_prefix(word)?.strip_prefix(' '));
+    line.expect(word).parse().expect("a number")
+}
+
+fn bytes_in(folder: &Path) -> u64 {
+    let files = fs::read_dir(folder).expect("a run").map(|e| e.expect("a file"));
+    files.map(|file| file.metadata().expect("a file").len()).sum()
+}
+
+#[test]
+fn the_slowest_calls_of_every_second_are_kept_and_totals_are_exact() {
+    // All at once: most of the time they wait.
+    let runs: Vec<_> = jdks()
+        .iter()
+        .map(|jdk| {
+            let logs = tempfile::tempdir().expect("a temporary folder");
+            let port = free_port();
+            let options = format!(
+                "include=programs.Load,exclude=programs.Load.main,exclude=programs.Load.serve,\
+                 exclude=programs.Load.lambda*,max_mb_per_hour=4,logs={},port={port}",
+                logs.path().display()
+            );
+            let program = Java::new(jdk)
+                .agent(&options)
+                .main(classes(), "programs.Load")
+                .args(["4", "100", "14", "1", "16"])
+                .start();
+            (jdk, logs, port, program)
+        })
+        .collect();
+    let raised: Vec<String> = runs
+        .iter()
+        .map(|(.., port, _)| {
+            let mut status = String::new();
+            wait_until("a raised threshold", || {
+                status = text(&tprofiler("status", *port).stdout);
+                status
+                    .lines()
+                    .any(|l| l.starts_with("threshold: ") && l.ends_with("raised from 1ms"))
+            });
+            status
+        })
+        .collect();
+    for ((jdk, logs, _, program), status) in runs.into_iter().zip(raised) {
+        assert!(status.lines().any(|l| l.ends_with("% of 4000000 bytes")), "{jdk}: {status}");
+        assert!(status.contains("\nhours deleted: 0\n"), "{jdk}: {status}");
+        let finished = program.wait();
+        finished.expect_quiet_success(jdk);
+        let (requests, slow) =
+            (printed(&finished.stdout, "requests"), printed(&finished.stdout, "slow"));
+        let profile = Profile::only_run(logs.path());
+        for (method, calls) in [(REQUEST, requests), (SLOW, slow), (STEP, (requests + slow) * 9)] {
+            assert_eq!(profile.counts[method].calls, calls, "{jdk}: {method}");
+        }
+        assert!(requests > 1_000 && slow >= 28, "{jdk}: {requests} {slow}");
+
+        // The slowest call of each second is there, and no second is without records.
+        let ended: Vec<u64> = finished
+            .stdout
+            .lines()
+            .filter_map(|line| line.strip_prefix("ended ")?.parse().ok())
+            .collect();
+        assert_eq!(ended.len() as u64, slow, "{jdk}");
+        let end = |record: &Record| (record.start_ns + record.total_ns) / MS;
+        for ended_ms in ended {
+            // A machine that stalls makes other calls as slow.
+            let is_it = |r: &Record| r.total_ns >= 200 * MS && end(r).abs_diff(ended_ms) < 500;
+            assert!(profile.records.iter().any(is_it), "{jdk}: {ended_ms}");
+        }
+        let ends: BTreeSet<u64> = profile.records.iter().map(end).collect();
+        for (one, next) in ends.iter().zip(ends.iter().skip(1)) {
+            assert!(next - one < 2_000, "{jdk}: no records from {one} to {next}");
+        }
+        let last = ends.last().expect("a record");
+        assert!(last - ends.first().expect("a record") > 27_000, "{jdk}");
+
+        // Far fewer than there were, within the budget: a minute's share at once and half a minute's
+        // besides. Names, which a run has but once, come on top.
+        let records = profile.records.len() as u64;
+        assert!(records < (requests + slow) * 10 / 3, "{jdk}: {records}");
+        assert!(bytes_in(&profile.folder) < 4_000_000 / 60 * 2, "{jdk}");
+        assert_eq!(profile.counter(counter::RECORDS), records, "{jdk}");
+        let cut = profile.counter(counter::CUT_RECORDS);
+        assert!(cut > 0 && cut + records <= (requests + slow) * 10, "{jdk}: {cut}");
+        assert_eq!(profile.counter(counter::DROPPED_RECORDS), 0, "{jdk}");
+
+        // When requests are few again, all of them are recorded again.
+        let late = profile.records.iter().filter(|r| end(r) + 12_000 > *last);
+        let fast = late.filter(|r| r.method == REQUEST && r.total_ns < 4 * MS).count();
+        assert!(fast > 0, "{jdk}: the threshold did not come down");
+
+        let report = text(&analyze(&[], logs.path()).stdout);
+        assert!(report.contains("to stay within the hour's budget"), "{jdk}: {report}");
+        assert!(report.contains("the threshold was raised from 1.00 ms"), "{jdk}: {report}");
+    }
+}
+
+/// Seconds from now to the middle of the next hour.
+fn to_next_hour() -> i64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a time");
+    let now = i64::try_from(now.as_secs()).expect("a time");
+    3_600 - now % 3_600 + 1_800
+}
+
+/// Sets a clock that runs. Its file is never shorter than eight bytes: a process looks at it.
+fn set_to(clock: &Path, seconds: i64) {
+    let file = OpenOptions::new().write(true).open(clock).expect("a clock");
+    file.write_all_at(&seconds.to_ne_bytes(), 0).expect("a clock");
+}
+
+#[test]
+fn hours_are_closed_compressed_and_never_lost_when_the_clock_is_set() {
+    let runs: Vec<_> = jdks()
+        .iter()
+        .zip(["gzip", "zstd", "off"].into_iter().cycle())
+        .map(|(jdk, compress)| {
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            let (logs, clock) = (folder.path().join("logs"), folder.path().join("clock"));
+            let ahead = to_next_hour();
+            fs::write(&clock, ahead.to_ne_bytes()).expect("a clock");
+            let port = free_port();
+            let options = format!(
+                "include=programs.Ticks.tick,threshold=0,compress={compress},max_mb_per_hour=50,\
+                 logs={},port={port}",
+                logs.display()
+            );
+            let program = Java::new(jdk)
+                .env("LD_PRELOAD", set_clock())
+                .env("SET_CLOCK", &clock)
+                .agent(&options)
+                .main(classes(), "programs.Ticks")
+                .arg(folder.path())
+                .start();
+            (jdk, compress, folder, ahead, port, program)
+        })
+        .collect();
+    let end = |compress: &str| match compress {
+        "gzip" => ".stats.csv.gz",
+        "zstd" => ".stats.csv.zst",
+        _ => ".stats.csv",
+    };
+    let names = |folder: &Path| -> Vec<String> {
+        let logs = folder.join("logs");
+        let run = if logs.exists() { Profile::runs(&logs).pop() } else { None };
+        let files = run.into_iter().flat_map(|run| fs::read_dir(run).expect("a run"));
+        let mut names: Vec<String> =
+            files.map(|f| f.expect("a file").file_name().into_string().expect("a name")).collect();
+        names.sort();
+        names
+    };
+    for (jdk, compress, folder, ahead, port, _) in &runs {
+        let has = |end: &str| names(folder.path()).iter().any(|name| name.ends_with(end));
+        wait_until(&format!("{jdk}: a record"), || has(".calls.csv"));
+        assert!(tprofiler("flush", *port).status.success());
+        // The next hour begins; the files of this one are closed and compressed.
+        set_to(&folder.path().join("clock"), ahead + 3_600);
+        wait_until(&format!("{jdk}: {compress}: a closed hour"), || has(end(compress)));
+    }
+    // Back into the hour that is closed, if that has been noticed.
+    for (jdk, compress, folder, ahead, ..) in &runs {
+        set_to(&folder.path().join("clock"), *ahead);
+        let has = |text: &str| names(folder.path()).iter().any(|name| name.contains(text));
+        wait_until(&format!("{jdk}: {compress}: a second part"), || {
+            *compress == "off" || has("Z-2.calls.csv")
+        });
+        set_to(&folder.path().join("clock"), ahead + 2 * 86_400);
+    }
+    for (jdk, compress, folder, .., program) in runs {
+        // A record of the day after tomorrow.
+        wait_until(&format!("{jdk}: another day"), || {
+            let names = names(folder.path());
+            let calls = names.iter().filter(|name| name.contains("calls"));
+            calls.map(|name| &name[..8]).collect::<BTreeSet<_>>().len() > 1
+        });
+        fs::write(folder.path().join("stop"), "").expect("a file");
+        let finished = program.wait();
+        finished.expect_quiet_success(jdk);
+        let ticks = printed(&finished.stdout, "ticks");
+        let profile = Profile::only_run(&folder.path().join("logs"));
+        let tick = &profile.counts["programs.Ticks tick ()V"];
+        assert_eq!(tick.calls, ticks, "{jdk}: {compress}: {:?}", names(folder.path()));
+        assert_eq!(profile.records.len() as u64, ticks, "{jdk}: {compress}");
+        let output = analyze(&["--format", "csv"], &folder.path().join("logs"));
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()), "{jdk}");
+        assert!(text(&output.stdout).contains(&format!(",{ticks},0,")), "{jdk}");
+    }
+}
+
+#[test]
+fn the_oldest_hours_of_the_own_run_are_deleted_and_nothing_else() {
+    let jdk = jdks().last().expect("a JDK");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (logs, clock) = (folder.path().join("logs"), folder.path().join("clock"));
+    // Another run, older and larger, whose files have the names that this run's will have.
+    let hour = |ahead: i64| {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let ns =
+            now.expect("a time").as_nanos() + u128::try_from(ahead).expect("ahead") * 1_000_000_000;
+        log_format::names::Hour::of_unix_ns(u64::try_from(ns).expect("a time"))
+    };
+    let ahead = to_next_hour();
+    let other = logs.join("20200101T000000Z-web07-1");
+    fs::create_dir_all(&other).expect("a folder");
+    let closed = hour(ahead).file_name(log_format::names::Table::Calls);
+    fs::write(other.join(&closed), vec![b'x'; 3_000_000]).expect("a file");
+    fs::write(&clock, ahead.to_ne_bytes()).expect("a clock");
+    let port = free_port();
+    let options = format!(
+        "include=programs.Ticks.tick,threshold=0,keep=3s,compress=off,logs={},port={port}",
+        logs.display()
+    );
+    let program = Java::new(jdk)
+        .env("LD_PRELOAD", set_clock())
+        .env("SET_CLOCK", &clock)
+        .agent(&options)
+        .main(classes(), "programs.Ticks")
+        .arg(folder.path())
+        .start();
+    wait_until("a run", || Profile::runs(&logs).len() == 2);
+    let run = Profile::runs(&logs).remove(1);
+    let calls = run.join(&closed);
+    wait_until("the first hour", || calls.exists());
+    set_to(&clock, ahead + 3_600);
+    wait_until("the first hour's end", || !calls.exists());
+    let status = text(&tprofiler("status", port).stdout);
+    assert!(status.contains("\nhours deleted: 1\n"), "{status}");
+    fs::write(folder.path().join("stop"), "").expect("a file");
+    program.wait().expect_quiet_success(jdk);
+    assert_eq!(fs::metadata(other.join(&closed)).expect("the other run's file").len(), 3_000_000);
+    // What is left is whole.
+    let profile = Profile::read(&run);
+    assert!(!profile.records.is_empty());
+    let report = analyze(&[], &run);
+    assert_eq!(report.status.code(), Some(0));
+    let report = text(&report.stdout);
+    assert!(report.contains("1 hour of the log was deleted, by the options keep and"), "{report}");
+}
