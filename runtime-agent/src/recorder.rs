@@ -438,6 +438,9 @@ impl Recorder {
         if self.log.deleted_hours() > 0 {
             rows.push(row(counter::DELETED_HOURS, self.log.deleted_hours()));
         }
+        for skipped in self.class_counts.take_skipped() {
+            rows.push(row(&one_line(&format!("{}{skipped}", counter::SKIPPED_METHOD)), 1));
+        }
         for (name, value) in values {
             let before = self.counted.insert(name, value).unwrap_or(0);
             if value > before {
