@@ -165,6 +165,8 @@ pub mod counter {
     pub const METHODS: &str = "methods_instrumented";
     /// Methods that were selected and could not get probes.
     pub const SKIPPED: &str = "methods_skipped";
+    /// Begins the name of a row for one of them: `skipped:CLASS.METHODDESCRIPTOR:REASON`.
+    pub const SKIPPED_METHOD: &str = "skipped:";
     /// Classes that were selected and could not be read.
     pub const UNREADABLE: &str = "classes_unreadable";
     /// Rows written to calls.csv.

@@ -16,7 +16,19 @@ pub(crate) struct ClassCounts {
     methods: AtomicU64,
     skipped: AtomicU64,
     unreadable: AtomicU64,
+    /// Those of the skipped that have not been written, each with its reason.
+    named: Mutex<Named>,
 }
+
+#[derive(Debug, Default)]
+struct Named {
+    waiting: Vec<String>,
+    /// How many there were.
+    count: usize,
+}
+
+/// Skipped methods that are named in the log. More are only counted.
+const MAX_NAMED: usize = 1_000;
 
 impl ClassCounts {
     pub(crate) fn classes(&self) -> u64 {
@@ -30,6 +42,26 @@ impl ClassCounts {
     /// Methods that were selected and could not get probes, those left out by design not counted.
     pub(crate) fn skipped(&self) -> u64 {
         self.skipped.load(Ordering::Relaxed)
+    }
+
+    /// The skipped methods since this was asked last, as `CLASS.METHODDESCRIPTOR:REASON`.
+    pub(crate) fn take_skipped(&self) -> Vec<String> {
+        std::mem::take(&mut self.named().waiting)
+    }
+
+    fn skip(&self, skipped: Vec<String>) {
+        if skipped.is_empty() {
+            return;
+        }
+        self.skipped.fetch_add(skipped.len() as u64, Ordering::Relaxed);
+        let mut named = self.named();
+        let room = MAX_NAMED.saturating_sub(named.count);
+        named.count += skipped.len();
+        named.waiting.extend(skipped.into_iter().take(room));
+    }
+
+    fn named(&self) -> std::sync::MutexGuard<'_, Named> {
+        self.named.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn unreadable(&self) -> u64 {
@@ -74,14 +106,14 @@ impl ClassHook {
                 known,
                 loader: loader.name,
                 class: None,
-                skipped: 0,
+                skipped: Vec::new(),
                 new_methods: 0,
             };
             let outcome = rewriter.rewrite(bytes, &mut selection);
             let Selection { skipped, new_methods, .. } = selection;
             // A class that was instrumented before is not counted again.
             if !was_known {
-                self.counts.skipped.fetch_add(skipped, Ordering::Relaxed);
+                self.counts.skip(skipped);
             }
             if let Ok(Outcome::Rewritten(_)) = outcome {
                 self.counts.methods.fetch_add(new_methods, Ordering::Relaxed);
@@ -112,7 +144,7 @@ struct Selection<'s, 'r> {
     loader: String,
     /// Made when the first method needs it.
     class: Option<Arc<Class>>,
-    skipped: u64,
+    skipped: Vec<String>,
     new_methods: u64,
 }
 
@@ -139,7 +171,16 @@ impl Selector for Selection<'_, '_> {
         Some(id)
     }
 
-    fn skipped(&mut self, _: &ClassInfo<'_>, _: Mutf8<'_>, _: Mutf8<'_>, why: Skip) {
-        self.skipped += u64::from(!why.is_by_design());
+    fn skipped(
+        &mut self,
+        class: &ClassInfo<'_>,
+        name: Mutf8<'_>,
+        descriptor: Mutf8<'_>,
+        why: Skip,
+    ) {
+        if !why.is_by_design() {
+            let (class, name) = (class.name.to_str().replace('/', "."), name.to_str());
+            self.skipped.push(format!("{class}.{name}{descriptor}:{why}"));
+        }
     }
 }

@@ -340,6 +340,9 @@ impl Recorder {
             (counter::LOST_ROWS, self.log.lost_rows),
         ];
         let mut rows = vec![row(counter::THRESHOLD_NS, self.threshold_ns)];
+        for skipped in self.class_counts.take_skipped() {
+            rows.push(row(&one_line(&format!("{}{skipped}", counter::SKIPPED_METHOD)), 1));
+        }
         for (name, value) in values {
             let before = self.counted.insert(name, value).unwrap_or(0);
             if value > before {

@@ -97,6 +97,17 @@ fn run_everywhere(folder: &Path, least_version: u32, options: &[&str]) -> BTreeM
             let profile = Profile::only_run(logs.path());
             assert_eq!(profile.counter(counter::UNSEEN_ENDS), 0, "{jdk} {mode:?}");
             assert_eq!(profile.counter(counter::UNREADABLE), 0, "{jdk} {mode:?}");
+            // Each skipped method is named, with the reason.
+            let named = profile.counters.iter().filter_map(|(name, count)| {
+                let (method, reason) =
+                    name.strip_prefix(counter::SKIPPED_METHOD)?.rsplit_once(':')?;
+                assert!(method.contains('(') && Skip::ALL.iter().any(|s| s.text() == reason));
+                Some(count)
+            });
+            let skipped = profile.counter(counter::SKIPPED);
+            assert_eq!(named.sum::<u64>(), skipped, "{jdk} {mode:?}");
+            // Of all shapes together, some cannot have probes.
+            assert!(skipped > 0 || plain.stdout.lines().count() < 100, "{jdk} {mode:?}");
             for line in plain.stdout.lines() {
                 let (name, result) = line.split_once(": ").expect("a result");
                 results.insert(name.to_owned(), result.to_owned());
