@@ -288,9 +288,14 @@ fn why_empty(selection: &Selection, counts: &Counts) -> String {
     if rows == 0 {
         return match (by_thread, counts.records > 0 || counts.stats_rows > 0) {
             (true, true) => "no calls: none has a record, and only records know their thread",
-            (false, true) => "no totals in these files yet, only records: a JVM writes its totals every minute and at \
-                 `tprofiler flush`; --by thread counts the records",
-            (_, false) => "no calls yet: a JVM writes its totals every minute and at `tprofiler flush`",
+            (false, true) => {
+                "no totals in these files, only records: a JVM writes its totals every minute and at \
+                 `tprofiler flush`; --by thread counts the records"
+            }
+            (_, false) => {
+                "no calls: either no class was measured (`tprofiler status` says how many), or no \
+                 totals are written yet; a JVM writes them every minute and at `tprofiler flush`"
+            }
         }
         .to_owned();
     }

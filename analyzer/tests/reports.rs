@@ -305,7 +305,7 @@ fn an_empty_selection_says_why() {
     let nothing = Logs::new();
     nothing.run("run", "web", 1);
     let text = nothing.analyze(&["logs"]).quiet();
-    assert!(text.contains("\nno calls yet: a JVM writes its totals"), "{text}");
+    assert!(text.contains("\nno calls: either no class was measured"), "{text}");
 }
 
 #[test]
