@@ -25,6 +25,28 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_nanos(ns))
 }
 
+/// A duration in nanoseconds; the longest there is, some 584 years, for longer ones.
+#[must_use]
+pub fn as_ns(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A duration as [`parse_duration`] reads it, in the largest unit that it is a whole number of.
+#[must_use]
+pub fn duration_text(ns: u64) -> String {
+    let units = [
+        (3_600_000_000_000, "h"),
+        (60_000_000_000, "m"),
+        (1_000_000_000, "s"),
+        (1_000_000, "ms"),
+        (1_000, "us"),
+    ];
+    match units.iter().find(|(length, _)| ns != 0 && ns.is_multiple_of(*length)) {
+        Some((length, unit)) => format!("{}{unit}", ns / length),
+        None => format!("{ns}ns"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -42,6 +64,15 @@ mod tests {
         ] {
             assert_eq!(parse_duration(text), Ok(Duration::from_nanos(ns)), "{text}");
         }
+    }
+
+    #[test]
+    fn durations_are_written_as_they_are_read() {
+        for text in ["0ns", "1ns", "1500us", "1ms", "2s", "90s", "5m", "36h"] {
+            let ns = as_ns(parse_duration(text).unwrap());
+            assert_eq!(duration_text(ns), text);
+        }
+        assert_eq!(duration_text(as_ns(Duration::MAX)), format!("{}ns", u64::MAX));
     }
 
     #[test]

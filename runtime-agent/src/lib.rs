@@ -14,11 +14,13 @@
 mod agent;
 mod call_paths;
 mod class_hook;
+mod class_log;
 #[cfg(feature = "cli")]
 pub mod client;
 mod clock;
 mod control;
 mod engine;
+mod filters;
 mod java_threads;
 mod loaders;
 mod mapped;
@@ -31,8 +33,10 @@ mod probe_class;
 mod recorder;
 mod run_info;
 mod run_log;
+mod schedule;
 mod table_file;
 mod virtual_threads;
+mod why_empty;
 
 pub use agent::TProfiler;
 

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use log_format::histogram::Histogram;
+use log_format::pattern::Pattern;
 use log_format::rows::{
     CallRow, CounterRow, Exit, MethodRow, StackRow, StatsRow, ThreadRow, counter,
 };
@@ -15,7 +16,7 @@ use crate::call_paths::{self, CallPaths};
 use crate::class_hook::ClassCounts;
 use crate::clock::{self, Anchors};
 use crate::java_threads;
-use crate::methods::Methods;
+use crate::methods::{Methods, OwnThreshold};
 use crate::probe::mounts;
 use crate::probe::ring::{Kind, Record};
 use crate::probe::stack::SavedFrame;
@@ -188,7 +189,27 @@ impl Recorder {
     pub(crate) fn renew_clock(&mut self) {
         self.anchors.renew();
         // The length of a tick may have changed.
-        probe::set_threshold_ns(self.threshold_ns);
+        probe::renew_ticks();
+    }
+
+    /// Sets the threshold of the methods that a pattern names, or that of all others.
+    ///
+    /// # Errors
+    /// One line: there are too many patterns.
+    pub(crate) fn set_threshold(&mut self, of: Option<Pattern>, ns: u64) -> Result<(), String> {
+        match of {
+            Some(pattern) => self.methods.set_threshold(pattern, ns)?,
+            None => {
+                self.threshold_ns = ns;
+                probe::set_threshold_ns(ns);
+            }
+        }
+        Ok(())
+    }
+
+    /// The thresholds in force: that of all methods, and those of patterns.
+    pub(crate) fn thresholds(&self) -> (u64, Vec<OwnThreshold>) {
+        (self.threshold_ns, self.methods.thresholds())
     }
 
     /// One round: takes what the threads have recorded, writes it, and ends the interval if its
@@ -216,17 +237,17 @@ impl Recorder {
     pub(crate) fn write_open_calls(&mut self, recording: u32, now_ticks: u64) {
         self.drain(recording);
         let mut rows = Vec::new();
-        let Self { threads, ids, anchors, paths, threshold_ns, .. } = self;
+        let Self { threads, ids, anchors, paths, .. } = self;
         for known in threads.values() {
             let open = known.open_calls(recording, now_ticks, anchors, paths, ids);
-            rows.extend(open.into_iter().filter(|row| row.total_ns >= *threshold_ns));
+            rows.extend(open.into_iter().filter(is_over_threshold));
         }
         mounts::for_each(|number, saved| {
             if saved.recording == recording {
                 let id = ids.of(number, 0);
                 let frames: Vec<OpenFrame> = saved.frames.iter().map(OpenFrame::of_saved).collect();
                 let open = open_rows(&frames, id, now_ticks, anchors, paths);
-                rows.extend(open.into_iter().filter(|row| row.total_ns >= *threshold_ns));
+                rows.extend(open.into_iter().filter(is_over_threshold));
             }
         });
         self.write_calls(rows);
@@ -248,7 +269,7 @@ impl Recorder {
         self.meet_threads();
         let mut rows = Vec::new();
         let mut ended = Vec::new();
-        let Self { threads, ids, anchors, paths, sums, threshold_ns, .. } = self;
+        let Self { threads, ids, anchors, paths, sums, .. } = self;
         for (key, known) in threads.iter_mut() {
             // Asked first: what it recorded before is then all there.
             let has_ended = known.thread.has_ended();
@@ -257,7 +278,7 @@ impl Recorder {
                 ended.push(*key);
                 // The thread that calls System.exit ends in the middle of its calls.
                 let open = known.open_calls(recording, clock::ticks(), anchors, paths, ids);
-                rows.extend(open.into_iter().filter(|row| row.total_ns >= *threshold_ns));
+                rows.extend(open.into_iter().filter(is_over_threshold));
             }
             let dropped = known.thread.ring.dropped();
             sums.dropped_records +=
@@ -339,7 +360,11 @@ impl Recorder {
             (counter::IO_ERRORS, self.log.io_errors),
             (counter::LOST_ROWS, self.log.lost_rows),
         ];
-        let mut rows = vec![row(counter::THRESHOLD_NS, self.threshold_ns)];
+        let (threshold_ns, own) = self.thresholds();
+        let mut rows = vec![row(counter::THRESHOLD_NS, threshold_ns)];
+        rows.extend(own.iter().map(|own| {
+            row(&one_line(&format!("{}:{}", counter::THRESHOLD_NS, own.pattern)), own.ns)
+        }));
         for (name, value) in values {
             let before = self.counted.insert(name, value).unwrap_or(0);
             if value > before {
@@ -456,6 +481,11 @@ fn call_row(record: &Record, thread: u32, stack: u32, anchors: &Anchors) -> Call
         self_ns: clock::ticks_to_ns(record.self_ticks),
         exit: if record.kind == Kind::Throw { Exit::Throw } else { Exit::Return },
     }
+}
+
+/// Whether an open call has taken as long as calls of its method must.
+fn is_over_threshold(row: &CallRow) -> bool {
+    row.total_ns >= probe::threshold_ns_of(row.method)
 }
 
 /// The rows of calls that are open at `now_ticks`, callees before callers as calls end.

@@ -162,9 +162,17 @@ mod tests {
         ] {
             assert_eq!(Window::parse(text).unwrap().to_string(), shown);
         }
-        for text in
-            ["", "9-11", "09:00", "09:60-10:00", "24:01-1:00", "24:00-1:00", "9:00:00:00-10:00", "+9:00-10:00", "009:00-10:00"]
-        {
+        for text in [
+            "",
+            "9-11",
+            "09:00",
+            "09:60-10:00",
+            "24:01-1:00",
+            "24:00-1:00",
+            "9:00:00:00-10:00",
+            "+9:00-10:00",
+            "009:00-10:00",
+        ] {
             let error = Window::parse(text).unwrap_err();
             assert!(error.starts_with(&format!("'{text}' is not a time")), "{error}");
         }

@@ -15,10 +15,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use log_format::names::utc_text;
+use log_format::units;
 
 use self::line::{Dialect, Lines, Next};
 use crate::engine::{Handle, Request, Status};
 use crate::message::message;
+use crate::options::parse_threshold;
 use crate::run_info;
 
 const MAX_CLIENTS: usize = 16;
@@ -34,6 +36,7 @@ start: begin recording
 stop: end recording; calls still open are written as such
 flush: write everything so far to the disk
 status: what is going on
+threshold [DURATION | PATTERN:DURATION]: show from which duration on calls are recorded, or set it
 help: this list
 ";
 
@@ -201,15 +204,29 @@ fn answer(line: &str, engine: &Handle) -> (String, bool) {
     if line == "help" {
         return (format!("{HELP}ok\n"), true);
     }
-    let Some(request) = request(line) else {
+    let request = match line.split_once(' ').map_or((line, ""), |(word, rest)| (word, rest.trim()))
+    {
+        ("threshold", "") => Some(Request::Status),
+        ("threshold", value) => match parse_threshold(value) {
+            Ok((of, threshold)) => Some(Request::Threshold(of, units::as_ns(threshold))),
+            Err(error) => return (format!("error: {error}\n"), true),
+        },
+        _ => request(line),
+    };
+    let Some(request) = request else {
         return ("error: unknown command; try help\n".to_owned(), false);
+    };
+    let details = match (line, &request) {
+        ("status", _) => details,
+        (_, Request::Status | Request::Threshold(..)) => thresholds,
+        _ => |_: &Status| String::new(),
     };
     match engine.ask(request) {
         Ok(status) => {
             // With several JVMs on a machine, a port alone does not say whose answer this is.
             let (service, pid) = (run_info::service_name(), std::process::id());
             let profiling = on_off(&status);
-            let details = if request == Request::Status { details(&status) } else { String::new() };
+            let details = details(&status);
             let first = format!("service: {service}\npid: {pid}\nprofiling: {profiling}\n");
             (format!("{first}{details}ok\n"), true)
         }
@@ -248,5 +265,13 @@ fn details(status: &Status) -> String {
     ]
     .into_iter()
     .map(|(key, value)| format!("{key}: {value}\n"))
-    .collect()
+    .collect::<String>()
+        + &thresholds(status)
+}
+
+/// The thresholds in force.
+fn thresholds(status: &Status) -> String {
+    let own = status.own_thresholds.iter();
+    let own = own.map(|(of, ns)| format!("threshold {of}: {}\n", units::duration_text(*ns)));
+    format!("threshold: {}\n", units::duration_text(status.threshold_ns)) + &own.collect::<String>()
 }

@@ -258,7 +258,10 @@ impl Options {
         let filters = &self.filters;
         let patterns = |list: &[Pattern], annotations: &[Annotation]| {
             let patterns = list.iter().map(Pattern::to_string);
-            patterns.chain(annotations.iter().map(Annotation::to_string)).collect::<Vec<_>>().join(",")
+            patterns
+                .chain(annotations.iter().map(Annotation::to_string))
+                .collect::<Vec<_>>()
+                .join(",")
         };
         let switch = |on: bool| if on { "on" } else { "off" }.to_owned();
         let ns = |duration: Duration| format!("{}ns", duration.as_nanos());

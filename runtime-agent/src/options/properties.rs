@@ -88,9 +88,10 @@ fn unescape(text: &str) -> String {
                 Some('r') => '\r',
                 Some('f') => '\u{c}',
                 Some('u') => {
-                    let digits = rest.as_str().get(..4).filter(|digits| {
-                        digits.bytes().all(|b| b.is_ascii_hexdigit())
-                    });
+                    let digits = rest
+                        .as_str()
+                        .get(..4)
+                        .filter(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()));
                     let unit = digits.and_then(|digits| u16::from_str_radix(digits, 16).ok());
                     if let Some(unit) = unit {
                         units.push(unit);

@@ -24,10 +24,8 @@ pub(super) fn read(name: &str, text: &str) -> Result<Vec<Setting>, String> {
             let value = text_of(value).ok_or_else(|| {
                 format!("{}{}: a {} is no value here", place(at), key.get_ref(), value.type_str())
             })?;
-            settings.push((
-                at,
-                Setting { key: key.get_ref().to_string(), value, place: place(at) },
-            ));
+            settings
+                .push((at, Setting { key: key.get_ref().to_string(), value, place: place(at) }));
             Ok::<(), String>(())
         };
         match value.get_ref() {

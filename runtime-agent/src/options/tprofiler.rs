@@ -53,7 +53,8 @@ impl Reader<'_> {
     }
 
     fn add(&mut self, entry: &Entry, key: &str, value: impl Into<String>) {
-        let setting = Setting { key: key.to_owned(), value: value.into(), place: self.place(entry) };
+        let setting =
+            Setting { key: key.to_owned(), value: value.into(), place: self.place(entry) };
         self.settings.push(setting);
     }
 
@@ -76,7 +77,10 @@ impl Reader<'_> {
             let before = unknown.len();
             let value = properties::expand(&entry.value, &lookup, &mut unknown);
             for name in unknown.split_off(before) {
-                self.warn(entry, &format!("there is no ${{{}}}; it stays as it is", one_line(&name)));
+                self.warn(
+                    entry,
+                    &format!("there is no ${{{}}}; it stays as it is", one_line(&name)),
+                );
                 unknown.push(name);
             }
             if is_known(&entry.key) || !is_variable(&entry.key) {
@@ -114,7 +118,8 @@ impl Reader<'_> {
                 }
             }
         };
-        let (record, pause) = (seconds(used, DEFAULT_USE_S)?, seconds(interval, DEFAULT_INTERVAL_S)?);
+        let (record, pause) =
+            (seconds(used, DEFAULT_USE_S)?, seconds(interval, DEFAULT_INTERVAL_S)?);
         if let Some(entry) = used.or(interval) {
             self.add(entry, "record", format!("{record}s"));
             self.add(entry, "pause", format!("{pause}s"));
@@ -185,7 +190,8 @@ impl Reader<'_> {
     fn is_true(&mut self, entry: &Entry) -> bool {
         let is = |word: &str| entry.value.eq_ignore_ascii_case(word);
         if !is("true") && !is("false") {
-            let what = format!("'{}' is neither true nor false; false is taken", one_line(&entry.value));
+            let what =
+                format!("'{}' is neither true nor false; false is taken", one_line(&entry.value));
             self.warn(entry, &what);
         }
         is("true")
@@ -307,9 +313,15 @@ excludePackageStartsWith = com.shop.util;
     #[test]
     fn what_is_wrong_is_told_with_its_line() {
         for (text, message) in [
-            ("\nstartProfTime=nine", "p.properties:2: startProfTime: 'nine' is not a time like 9:00:00"),
+            (
+                "\nstartProfTime=nine",
+                "p.properties:2: startProfTime: 'nine' is not a time like 9:00:00",
+            ),
             ("endProfTime=25:00:00", "p.properties:1: endProfTime: '25:00:00' is not a time"),
-            ("eachProfUseTime=-1", "p.properties:1: eachProfUseTime: '-1' is not a number of seconds"),
+            (
+                "eachProfUseTime=-1",
+                "p.properties:1: eachProfUseTime: '-1' is not a number of seconds",
+            ),
         ] {
             let error = read_text(text).unwrap_err();
             assert!(error.starts_with(message), "{error}");
