@@ -180,4 +180,32 @@ mod tests {
         assert_eq!(registry.get(0), None);
         assert_eq!(registry.get(5), None);
     }
+
+    #[test]
+    fn the_last_threshold_that_names_a_method_is_its_own() {
+        let registry = Methods::default();
+        let class =
+            Arc::new(Class { loader: "app".into(), name: "a.B".into(), source: String::new() });
+        let add = |name| {
+            let id = registry.with_class(2, name, |known| known.id(method(&class, name)));
+            id.expect("an id").0.get()
+        };
+        let set = |text: &str, ns| registry.set_threshold(Pattern::parse(text).unwrap(), ns);
+        let ns_of = probe::threshold_ns_of;
+        // Other tests have set that of all methods, or not; numbers from 1 on are used here only.
+        let early = add("early");
+        assert_eq!(set("a.B.e*", 5), Ok(()));
+        assert_eq!(set("a.B", 7), Ok(()));
+        let (later, third) = (add("even"), add("odd"));
+        assert_eq!([early, later, third].map(ns_of), [7, 7, 7]);
+        assert_eq!(set("a.B.e*", 6), Ok(()));
+        assert_eq!([early, later, third].map(ns_of), [6, 6, 7]);
+        let thresholds = registry.thresholds();
+        assert_eq!(thresholds.iter().map(|own| own.ns).collect::<Vec<_>>(), [7, 6]);
+        for n in 2..255 {
+            assert_eq!(set(&format!("x.Y{n}"), u64::MAX), Ok(()));
+        }
+        assert_eq!(set("one.more", 1).unwrap_err(), "threshold: more than 255 patterns");
+        assert_eq!(set("x.Y7", u64::MAX), Ok(()));
+    }
 }

@@ -22,7 +22,7 @@ fn a_wrong_option_leaves_the_service_alone() {
         for (options, message) in [
             (
                 "colour=red",
-                "unknown option 'colour'; options are include, exclude, threshold, logs, port, start, strict",
+                "unknown option 'colour'; options are include, exclude, exclude-loader, accessors, min-code, threshold, logs, port, start, window, record, pause, debug, strict, config",
             ),
             (
                 "include=com.shop,threshold=soon",
