@@ -80,8 +80,10 @@ fn they_are_changed_while_the_program_runs() {
             Java::new(jdk).agent(&options).main(classes(), "programs.Waits").arg(&stop).start();
         let mut seen = BTreeMap::new();
         let records_so_far = || {
-            assert!(tprofiler(port, &["flush"]).status.success());
+            // What is read must not be written meanwhile.
+            assert!(tprofiler(port, &["stop"]).status.success());
             let profile = Profile::read(&Profile::runs(&logs)[0]);
+            assert!(tprofiler(port, &["start"]).status.success());
             records(&profile)
                 .into_iter()
                 .map(|(name, n)| (name.to_owned(), n))
