@@ -66,12 +66,7 @@ impl Annotation {
     pub(crate) fn is(&self, descriptor: Mutf8<'_>) -> bool {
         let descriptor = descriptor.to_str();
         let class = descriptor.strip_prefix('L').and_then(|d| d.strip_suffix(';'));
-        class.is_some_and(|class| {
-            self.pattern.class(class) == ClassMatch::AllMethods
-                // Without stars it is that class, not a package that it lies in.
-                && (self.pattern.as_str().contains('*')
-                    || class.len() == self.pattern.as_str().len())
-        })
+        class.is_some_and(|class| names_class(&self.pattern, class))
     }
 }
 
@@ -79,6 +74,13 @@ impl fmt::Display for Annotation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
+}
+
+/// Whether a pattern names just this class: without stars it is no package that the class lies in.
+fn names_class(pattern: &Pattern, class: &str) -> bool {
+    let text = pattern.as_str();
+    let is_whole = text.len() == class.len() || text.contains('*') || text.starts_with('~');
+    is_whole && pattern.class(class) == ClassMatch::AllMethods
 }
 
 /// What options say of classes and methods.
@@ -185,7 +187,7 @@ impl Filters {
     /// The exclude that names a loader.
     pub(crate) fn excluded_loader(&self, loader: &Loader) -> Option<&Pattern> {
         let is = |pattern: &&Pattern| {
-            let names = |name: &str| pattern.class(name) == ClassMatch::AllMethods;
+            let names = |name: &str| names_class(pattern, name);
             // Loaders of one class are told apart by a number.
             let class = loader.name.rsplit_once('#').map_or(&*loader.name, |(class, _)| class);
             names(class) || names(&loader.name) || loader.class().is_some_and(names)
@@ -277,4 +279,113 @@ impl<'f> ClassDecision<'f> {
 
 fn has_one(list: &[Annotation], method: &MethodInfo<'_>) -> bool {
     !list.is_empty() && method.annotations().any(|found| list.iter().any(|a| a.is(found)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filters(include: &[&str], exclude: &[&str]) -> Filters {
+        let patterns =
+            |list: &[&str]| list.iter().map(|p| Pattern::parse(p).unwrap()).collect::<Vec<_>>();
+        Filters { include: patterns(include), exclude: patterns(exclude), ..Filters::default() }
+    }
+
+    fn selected(is_included: bool, all_methods: bool) -> ByName<'static> {
+        ByName::Selected(Selected { is_included, all_methods })
+    }
+
+    #[test]
+    fn names_decide_as_far_as_they_can() {
+        let defaults = DefaultExcludes::new();
+        assert_eq!(defaults.0.len(), DEFAULT_EXCLUDES.len());
+        let f = filters(&["com.shop", "org.x.Y.z"], &["com.shop.util", "com.shop.Order.toString"]);
+        for (class, expected) in [
+            ("com/shop/Cart", selected(true, true)),
+            ("com/shop/Order", selected(true, false)),
+            ("org/x/Y", selected(true, false)),
+            ("org/x/Z", ByName::NotIncluded),
+            ("com/shop/util/Text", ByName::Excluded(&f.exclude[0])),
+        ] {
+            assert_eq!(f.by_name(class, &defaults), expected, "{class}");
+        }
+        let all = filters(&[], &["com.shop.util"]);
+        assert_eq!(all.by_name("com/shop/Cart", &defaults), selected(false, true));
+        let annotated = Filters {
+            include_annotations: vec![Annotation::parse("@a.B").unwrap().unwrap()],
+            ..filters(&["com.shop"], &[])
+        };
+        assert_eq!(annotated.by_name("org/x/Y", &defaults), selected(false, false));
+        assert_eq!(annotated.by_name("com/shop/Cart", &defaults), selected(true, true));
+    }
+
+    #[test]
+    fn an_include_about_such_classes_beats_a_default() {
+        let defaults = DefaultExcludes::new();
+        let proxy = "com/shop/Order$$EnhancerBySpringCGLIB$$1a";
+        let by_default = ByName::ByDefault("**$$EnhancerBy**");
+        for (include, expected) in [
+            ("com.shop", by_default),
+            ("com.shop.*", by_default),
+            ("com.shop.Order$$EnhancerBySpringCGLIB$$1a", selected(true, true)),
+            ("com.shop.Order$$EnhancerBySpringCGLIB$$1a.pay", selected(true, false)),
+            ("**$$EnhancerBySpring*", selected(true, true)),
+            ("~com.shop.Order$$EnhancerBy", selected(true, true)),
+        ] {
+            let f = filters(&[include], &[]);
+            // Borrowed from what is dropped here.
+            let matches = f.by_name(proxy, &defaults) == expected;
+            assert!(matches, "{include}");
+        }
+        for class in
+            ["one/profiler/AsyncProfiler", "jdk/proxy2/$Proxy7", "com/shop/A$HibernateProxy$x"]
+        {
+            assert!(
+                matches!(filters(&[], &[]).by_name(class, &defaults), ByName::ByDefault(_)),
+                "{class}"
+            );
+        }
+        for class in ["com/shop/Order$ProxyBuilder", "one/profilers/X"] {
+            assert_eq!(
+                filters(&[], &[]).by_name(class, &defaults),
+                selected(false, true),
+                "{class}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_loader_is_named_by_its_class_or_as_it_is_logged() {
+        let excludes = |pattern: &str, number: u64, name: &str| {
+            let f = Filters {
+                exclude_loaders: vec![Pattern::parse(pattern).unwrap()],
+                ..Filters::default()
+            };
+            f.excluded_loader(&Loader { number, name: name.to_owned() }).is_some()
+        };
+        assert!(excludes("com.shop.Loader", 7, "com.shop.Loader#7"));
+        assert!(excludes("com.shop.Loader#7", 7, "com.shop.Loader#7"));
+        assert!(excludes("**.*Loader", 7, "com.shop.Loader#7"));
+        assert!(!excludes("com.shop", 7, "com.shop.Loader#7"));
+        assert!(!excludes("com.shop.Loader", 7, "com.shop.Loader$Child#7"));
+        assert!(excludes("app", 2, "app"));
+        assert!(excludes("jdk.internal.loader.ClassLoaders$AppClassLoader", 2, "app"));
+    }
+
+    #[test]
+    fn an_annotation_is_a_class_or_a_glob() {
+        let is = |text: &str, descriptor: &str| {
+            let annotation = Annotation::parse(text).unwrap().expect("an annotation");
+            annotation.is(Mutf8(descriptor.as_bytes()))
+        };
+        assert!(is("@com.shop.Timed", "Lcom/shop/Timed;"));
+        assert!(!is("@com.shop", "Lcom/shop/Timed;"));
+        assert!(!is("@com.shop.Timed", "Lcom/shop/Timed$Inner;"));
+        assert!(is("@**.Timed", "Lcom/shop/Timed;"));
+        assert!(!is("@com.shop.Timed", "com/shop/Timed"));
+        assert_eq!(Annotation::parse("com.shop.Timed"), Ok(None));
+        for text in ["@", "@a..b", "@~a", "@a.", "@a;b"] {
+            assert!(Annotation::parse(text).is_err(), "{text}");
+        }
+    }
 }
