@@ -137,3 +137,61 @@ fn skip_value<'a>(
     }
     Some(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn utf8(text: &str) -> Vec<u8> {
+        let length = u16::try_from(text.len()).unwrap().to_be_bytes();
+        [&[1], &length[..], text.as_bytes()].concat()
+    }
+
+    /// The annotations in these attributes, of a class whose pool has the attribute's name, `LA;`,
+    /// `LB;` and `v`.
+    fn annotations(attributes: &[u8]) -> Vec<String> {
+        let names = ["RuntimeInvisibleAnnotations", "LA;", "LB;", "v"].map(utf8).concat();
+        let class = [&[0, 5], &names[..]].concat();
+        let mut offsets = Vec::new();
+        let pool = ConstantPool::read(&class, &mut Cursor::new(&class, 0), &mut offsets).unwrap();
+        let attributes = Attributes::at(&Cursor::new(attributes, 0));
+        Annotated::new(&pool, attributes).annotations().map(|a| a.to_string()).collect()
+    }
+
+    fn attribute(contents: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(contents.len()).unwrap().to_be_bytes();
+        [&[0, 1], &length[..], contents].concat()
+    }
+
+    /// `@A(v = {"v", @B, 5, E.v}) @B`, and the same attribute again with `@B` alone.
+    fn sample() -> Vec<u8> {
+        let values = [&b"s\0\x04"[..], b"@\0\x03\0\0", b"I\0\x04", b"e\0\x04\0\x04"].concat();
+        let first = [b"\0\x02\0\x02\0\x01\0\x04[\0\x04", &values[..], b"\0\x03\0\0"].concat();
+        let other = [0, 4, 0, 0, 0, 2, 9, 9];
+        [&[0, 3][..], &attribute(&first), &other, &attribute(b"\0\x01\0\x03\0\0")].concat()
+    }
+
+    #[test]
+    fn annotations_are_read_over_values_of_every_kind() {
+        assert_eq!(annotations(&sample()), ["LA;", "LB;", "LB;"]);
+        assert!(annotations(&[0, 0]).is_empty() && annotations(&[]).is_empty());
+    }
+
+    #[test]
+    fn what_cannot_be_read_ends_them() {
+        let sample = sample();
+        for length in 0..sample.len() {
+            assert!(annotations(&sample[..length]).len() <= 3);
+        }
+        for at in 0..sample.len() {
+            for byte in [0, 1, 2, 0x40, 0x5b, 0x7f, 0xff] {
+                let mut changed = sample.clone();
+                changed[at] = byte;
+                annotations(&changed);
+            }
+        }
+        // Lists in lists, deeper than any stack is.
+        let deep = [&b"\0\x01\0\x02\0\x01\0\x04"[..], &b"[\0\x01".repeat(100_000)].concat();
+        assert!(annotations(&[&[0, 1][..], &attribute(&deep)].concat()).is_empty());
+    }
+}
