@@ -74,17 +74,18 @@ impl Losses {
 /// The thresholds of a run over time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Thresholds {
-    /// When each began to hold, and the threshold; both in nanoseconds. In the order of the log,
-    /// which may give several for one moment: the start of the interval in which it changed.
+    lowest_ns: Option<u64>,
+    /// When thresholds were raised, and to what; both in nanoseconds. They are raised to 0 when they
+    /// are what was asked for again.
     changes: Vec<(u64, u64)>,
 }
 
-/// A time in which the threshold was above the run's lowest.
+/// A time in which no call had a record that was shorter than a raised threshold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Raised {
     /// When it was raised, in unix nanoseconds.
     pub from_ns: u64,
-    /// When it was at its lowest again; `None` if that is not in the log.
+    /// When it was what was asked for again; `None` if that is not in the log.
     pub to_ns: Option<u64>,
     /// The highest threshold in between.
     pub highest_ns: u64,
@@ -93,32 +94,33 @@ pub struct Raised {
 impl Thresholds {
     /// Adds a row of counters if it is a threshold. Rows that only repeat a threshold cost nothing.
     pub fn add(&mut self, row: &CounterRow) {
-        if row.name != counter::THRESHOLD_NS {
-            return;
+        let of = row.name.strip_prefix(counter::THRESHOLD_NS);
+        if of.is_some_and(|of| of.is_empty() || of.starts_with(':')) {
+            self.lowest_ns = Some(self.lowest_ns.map_or(row.value, |ns| ns.min(row.value)));
         }
-        if self.changes.last().is_none_or(|(_, threshold_ns)| *threshold_ns != row.value) {
+        let is_change = self.changes.last().is_none_or(|(_, ns)| *ns != row.value);
+        if row.name == counter::RAISED_TO_NS && is_change {
             self.changes.push((row.start_ns, row.value));
         }
     }
 
-    /// The lowest threshold, which is the one that was asked for. `None` if the log has none.
+    /// The lowest threshold that was asked for. `None` if the log has none.
     #[must_use]
-    pub fn base_ns(&self) -> Option<u64> {
-        self.changes.iter().map(|(_, threshold_ns)| *threshold_ns).min()
+    pub fn lowest_ns(&self) -> Option<u64> {
+        self.lowest_ns
     }
 
-    /// The times in `range` in which the threshold was higher.
+    /// The times in `range` in which thresholds were raised.
     #[must_use]
     pub fn raised(&self, range: &TimeRange) -> Vec<Raised> {
-        let Some(base_ns) = self.base_ns() else { return Vec::new() };
         let mut changes = self.changes.clone();
         changes.sort_by_key(|(at_ns, _)| *at_ns);
         let mut times: Vec<Raised> = Vec::new();
         for (at_ns, threshold_ns) in changes {
             match times.last_mut().filter(|time| time.to_ns.is_none()) {
-                Some(time) if threshold_ns == base_ns => time.to_ns = Some(at_ns),
+                Some(time) if threshold_ns == 0 => time.to_ns = Some(at_ns),
                 Some(time) => time.highest_ns = time.highest_ns.max(threshold_ns),
-                None if threshold_ns == base_ns => {}
+                None if threshold_ns == 0 => {}
                 None => {
                     times.push(Raised { from_ns: at_ns, to_ns: None, highest_ns: threshold_ns })
                 }
@@ -165,11 +167,13 @@ mod tests {
     #[test]
     fn raised_thresholds_are_told_with_their_times() {
         let mut thresholds = Thresholds::default();
-        for (at, ns) in [(0, 1), (10, 1), (20, 2), (30, 4), (40, 1), (50, 1), (60, 8), (70, 8)] {
-            thresholds.add(&row(at, counter::THRESHOLD_NS, ns));
+        for (at, ns) in [(0, 0), (10, 0), (20, 2), (30, 4), (40, 0), (50, 0), (60, 8), (70, 8)] {
+            thresholds.add(&row(at, counter::THRESHOLD_NS, 3));
+            thresholds.add(&row(at, "threshold_ns:a.B", 2));
+            thresholds.add(&row(at, counter::RAISED_TO_NS, ns));
             thresholds.add(&row(at, counter::BYTES, 99));
         }
-        assert_eq!(thresholds.base_ns(), Some(1));
+        assert_eq!(thresholds.lowest_ns(), Some(2));
         let first = Raised { from_ns: 20, to_ns: Some(40), highest_ns: 4 };
         let second = Raised { from_ns: 60, to_ns: None, highest_ns: 8 };
         assert_eq!(thresholds.raised(&TimeRange::default()), [first.clone(), second.clone()]);

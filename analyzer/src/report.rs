@@ -132,7 +132,7 @@ impl Collector {
         self.counts.merge(&data.counts);
         self.left_out.losses.merge(&data.losses);
         let times = data.thresholds.raised(range);
-        if let (Some(base_ns), false) = (data.thresholds.base_ns(), times.is_empty()) {
+        if let (Some(base_ns), false) = (data.thresholds.lowest_ns(), times.is_empty()) {
             self.left_out.raised.push(RaisedInRun { run: run.label.clone(), base_ns, times });
         }
         self.missing_files.extend(run.missing.iter().map(|path| path.display().to_string()));

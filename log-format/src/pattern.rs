@@ -6,6 +6,7 @@
 //! | `com.shop.Order.pay` | the methods `pay` of that class |
 //! | `com.shop.*Dao` | by glob: `*` stands for anything within one name, `**` for anything with dots too |
 //! | `**.get*` | a glob is held against the class's name, then against `class.method` |
+//! | `~com.sh` | every class whose name begins so, whatever the case of its letters: TProfiler's prefixes |
 //!
 //! A pattern without a star ends on a name's boundary: `com.shop` does not name `com.shopping.X`.
 //! Patterns have dots; the names that are held against them may have either form, `com.shop.Order`
@@ -17,8 +18,16 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
     text: String,
-    /// `None` for a pattern without stars.
-    glob: Option<Vec<Token>>,
+    kind: Kind,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Names, without stars; ends on a name's boundary.
+    Names,
+    Glob(Vec<Token>),
+    /// The beginning of a class's name, in lower case.
+    AnyCase(String),
 }
 
 /// What is known of a class's methods from the class's name alone.
@@ -52,14 +61,14 @@ impl Pattern {
             let (text, dotted) = (printable(text), printable(&text.replace('/', ".")));
             return Err(format!("'{text}' is not a pattern; use dots: {dotted}"));
         }
+        if let Some(start) = text.strip_prefix('~') {
+            return Self::any_case(start);
+        }
         // "com.shop." is how a prefix is written elsewhere; it means the same.
         let name = text.strip_suffix('.').unwrap_or(text);
-        // No name can have the first two (JVMS 4.2.2). A comma is a list, and `include==x` a slip of
-        // the hand; they would name nothing without a word. Nearly all else is in names of other
-        // languages: spaces in those of Kotlin's tests.
-        let unusable = |c: char| c.is_control() || matches!(c, ';' | '[' | ',');
+        // `include==x` is a slip of the hand; it would name nothing without a word.
         if name.split('.').any(str::is_empty)
-            || name.contains(unusable)
+            || name.contains(is_unusable)
             || name.starts_with('=')
             || name.trim() != name
         {
@@ -68,8 +77,21 @@ impl Pattern {
                 printable(text)
             ));
         }
-        let glob = name.contains('*').then(|| tokens(name));
-        Ok(Self { text: name.to_owned(), glob })
+        let kind = if name.contains('*') { Kind::Glob(tokens(name)) } else { Kind::Names };
+        Ok(Self { text: name.to_owned(), kind })
+    }
+
+    /// The pattern that names every class whose name begins with `start`, which may end anywhere,
+    /// whatever the case of the letters.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong with `start`.
+    pub fn any_case(start: &str) -> Result<Self, String> {
+        if start.is_empty() || start.contains(is_unusable) || start.trim() != start {
+            return Err(format!("'~{}' is not a pattern like ~com.shop", printable(start)));
+        }
+        let kind = Kind::AnyCase(dotted(start).flat_map(char::to_lowercase).collect());
+        Ok(Self { text: format!("~{start}"), kind })
     }
 
     /// The pattern as it was given, without a dot at its end.
@@ -81,12 +103,19 @@ impl Pattern {
     /// What the pattern says of a class.
     #[must_use]
     pub fn class(&self, class: &str) -> ClassMatch {
-        let Some(glob) = &self.glob else {
-            return match rest_after(&self.text, class) {
-                Rest::PatternIsPrefix => ClassMatch::AllMethods,
-                Rest::Method(_) => ClassMatch::SomeMethods,
-                Rest::Different => ClassMatch::None,
-            };
+        let glob = match &self.kind {
+            Kind::Glob(glob) => glob,
+            Kind::Names => {
+                return match rest_after(&self.text, class) {
+                    Rest::PatternIsPrefix => ClassMatch::AllMethods,
+                    Rest::Method(_) => ClassMatch::SomeMethods,
+                    Rest::Different => ClassMatch::None,
+                };
+            }
+            Kind::AnyCase(start) if begins_in_any_case(class, start) => {
+                return ClassMatch::AllMethods;
+            }
+            Kind::AnyCase(_) => return ClassMatch::None,
         };
         let mut matcher = Matcher::new(glob);
         matcher.feed(class);
@@ -100,12 +129,16 @@ impl Pattern {
     /// Whether the pattern names this method of this class.
     #[must_use]
     pub fn method(&self, class: &str, method: &str) -> bool {
-        let Some(glob) = &self.glob else {
-            return match rest_after(&self.text, class) {
-                Rest::PatternIsPrefix => true,
-                Rest::Method(name) => name == method,
-                Rest::Different => false,
-            };
+        let glob = match &self.kind {
+            Kind::Glob(glob) => glob,
+            Kind::Names => {
+                return match rest_after(&self.text, class) {
+                    Rest::PatternIsPrefix => true,
+                    Rest::Method(name) => name == method,
+                    Rest::Different => false,
+                };
+            }
+            Kind::AnyCase(start) => return begins_in_any_case(class, start),
         };
         let mut matcher = Matcher::new(glob);
         matcher.feed(class);
@@ -127,6 +160,23 @@ impl fmt::Display for Pattern {
 /// The text in one line.
 fn printable(text: &str) -> String {
     text.replace(char::is_control, "?")
+}
+
+/// Whether no name has this character (JVMS 4.2.2), or a list of patterns ends with it. Nearly all
+/// others are in names of other languages: spaces in those of Kotlin's tests.
+fn is_unusable(c: char) -> bool {
+    c.is_control() || matches!(c, ';' | '[' | ',')
+}
+
+/// A name's characters, in the form with dots.
+fn dotted(name: &str) -> impl Iterator<Item = char> {
+    name.chars().map(|c| if c == '/' { '.' } else { c })
+}
+
+/// Whether a class's name begins with `start`, which is in lower case.
+fn begins_in_any_case(class: &str, start: &str) -> bool {
+    let mut class = dotted(class).flat_map(char::to_lowercase);
+    start.chars().all(|c| class.next() == Some(c))
 }
 
 /// How a pattern without stars relates to a class's name.
@@ -301,6 +351,25 @@ mod tests {
         assert!(!p.method("com/shop/Order$Line", "pay"));
         assert!(pattern("com.shop.Order.<init>").method("com.shop.Order", "<init>"));
         assert_eq!(p.class("com/shop"), ClassMatch::None);
+    }
+
+    #[test]
+    fn a_prefix_in_any_case_ends_anywhere() {
+        let p = pattern("~com.Shop.Ord");
+        for class in ["com.shop.Order", "COM/SHOP/order/X", "com.shop.ord"] {
+            assert_eq!(p.class(class), ClassMatch::AllMethods, "{class}");
+            assert!(p.method(class, "pay"), "{class}");
+        }
+        for class in ["com.shop.Or", "org.com.shop.Order", "com.shop.Pay"] {
+            assert_eq!(p.class(class), ClassMatch::None, "{class}");
+            assert!(!p.method(class, "pay"), "{class}");
+        }
+        assert_eq!(pattern("~com.shop.").class("com.shopping.X"), ClassMatch::None);
+        assert_eq!(p.as_str(), "~com.Shop.Ord");
+        for text in ["~", "~ com", "~com;org"] {
+            let error = Pattern::parse(text).unwrap_err();
+            assert_eq!(error, format!("'{text}' is not a pattern like ~com.shop"));
+        }
     }
 
     #[test]

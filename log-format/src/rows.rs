@@ -183,6 +183,8 @@ pub mod counter {
     pub const DELETED_HOURS: &str = "deleted_hours";
     /// Not an increase: the threshold in force, in nanoseconds.
     pub const THRESHOLD_NS: &str = "threshold_ns";
+    /// Not an increase: what the hour's budget raised all thresholds to, in nanoseconds; 0 for none.
+    pub const RAISED_TO_NS: &str = "raised_to_ns";
 }
 
 #[cfg(test)]

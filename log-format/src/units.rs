@@ -25,6 +25,12 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_nanos(ns))
 }
 
+/// A duration in nanoseconds; the longest there is, some 584 years, for longer ones.
+#[must_use]
+pub fn as_ns(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// Writes a duration as [`parse_duration`] reads it, in the largest unit of which it is a whole number.
 #[must_use]
 pub fn duration_text(ns: u64) -> String {
@@ -65,6 +71,7 @@ mod tests {
             let ns = parse_duration(text).unwrap().as_nanos();
             assert_eq!(duration_text(u64::try_from(ns).unwrap()), text);
         }
+        assert_eq!(duration_text(as_ns(Duration::MAX)), format!("{}ns", u64::MAX));
     }
 
     #[test]

@@ -6,8 +6,9 @@ use rewriter::{ClassInfo, MethodId, MethodInfo, Outcome, Rewriter, Selector};
 struct All(u32);
 
 impl Selector for All {
-    fn id(&mut self, _: &ClassInfo<'_>, method: &MethodInfo<'_>) -> Option<MethodId> {
+    fn id(&mut self, class: &ClassInfo<'_>, method: &MethodInfo<'_>) -> Option<MethodId> {
         let _ = method.is_trivial_accessor();
+        let _ = (class.annotations().count(), method.annotations().count());
         self.0 += 20_000;
         MethodId::new(self.0)
     }

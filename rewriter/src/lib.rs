@@ -31,6 +31,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod annotations;
 #[cfg(feature = "cli")]
 pub mod cli;
 mod code;
@@ -52,6 +53,7 @@ mod stack_effect;
 mod stack_map;
 mod tables;
 
+pub use annotations::Annotations;
 pub use error::{Error, ErrorKind, Skip};
 pub use mutf8::Mutf8;
 pub use rewrite::{Outcome, Rewriter, Rewritten, class_name};

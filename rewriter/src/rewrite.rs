@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::annotations::{Annotated, Attributes};
 use crate::code::{CodeAttribute, ExceptionEntry};
 use crate::constant_pool::{Appended, ConstantPool, CpIndex, PoolFull, STACK_MAP_TABLE};
 use crate::constructor::{self, Found};
@@ -93,6 +94,7 @@ struct RawMethod<'a> {
     access_flags: u16,
     name: Mutf8<'a>,
     descriptor: Mutf8<'a>,
+    attributes: Attributes<'a>,
     code: Code<'a>,
 }
 
@@ -133,16 +135,18 @@ impl Rewriter {
         skip_members(&mut cursor)?;
         let mut methods = cursor.clone();
         skip_members(&mut cursor)?;
+        let annotated = Annotated::new(&pool, Attributes::at(&cursor));
         let source_file = read_source_file(&mut cursor, &pool)?;
 
-        let info = ClassInfo { name, major_version: version.0, access_flags, source_file };
+        let major_version = version.0;
+        let info = ClassInfo { name, major_version, access_flags, source_file, annotated };
         appended.start(pool.count());
         let mut work = ClassWork {
             info,
             has_super_class: super_class != 0,
             has_probes: pool.names_probes && has_probes(methods.clone(), &pool, version),
             effects: EffectCache::new(slots),
-            pool,
+            pool: &pool,
             calls,
             map,
             buffers,
@@ -151,7 +155,7 @@ impl Rewriter {
             codes,
         };
         for _ in 0..methods.u2()? {
-            let method = RawMethod::read(&mut methods, &work.pool, version)?;
+            let method = RawMethod::read(&mut methods, work.pool, version)?;
             let in_method = |mut error: Error| {
                 error.method.get_or_insert(format!("{}{}", method.name, method.descriptor).into());
                 error
@@ -268,6 +272,7 @@ impl<'a> RawMethod<'a> {
         let access_flags = cursor.u2()?;
         let name = pool.utf8(CpIndex(cursor.u2()?))?;
         let descriptor = pool.utf8(CpIndex(cursor.u2()?))?;
+        let attributes = Attributes::at(cursor);
         let mut code = Code::None;
         for _ in 0..cursor.u2()? {
             let name_index = cursor.u2()?;
@@ -285,7 +290,7 @@ impl<'a> RawMethod<'a> {
                 cursor.attribute()?;
             }
         }
-        Ok(Self { access_flags, name, descriptor, code })
+        Ok(Self { access_flags, name, descriptor, attributes, code })
     }
 }
 
@@ -294,7 +299,7 @@ struct ClassWork<'a, 's> {
     info: ClassInfo<'a>,
     has_super_class: bool,
     has_probes: bool,
-    pool: ConstantPool<'a, 's>,
+    pool: &'a ConstantPool<'a, 'a>,
     effects: EffectCache<'s>,
     calls: &'s mut Vec<Pc>,
     map: &'s mut OffsetMap,
@@ -312,13 +317,14 @@ impl ClassWork<'_, '_> {
             Code::Old => Skip::OldCodeFormat,
             Code::Attribute(_) if method.name == *"<clinit>" => Skip::ClassInitializer,
             Code::Attribute(code) => {
-                let line = first_line(code, &self.pool)?;
+                let line = first_line(code, self.pool)?;
                 let info = MethodInfo::new(
                     method.name,
                     method.descriptor,
                     method.access_flags,
                     line,
                     code,
+                    Annotated::new(self.pool, method.attributes),
                 );
                 if !selector.selects(&self.info, &info) {
                     return Ok(false);
@@ -349,11 +355,11 @@ impl ClassWork<'_, '_> {
         let mut found = Found::default();
         if is_constructor {
             let parameters = parameter_count(info.descriptor)?;
-            let without_this = match code_attribute(code, &self.pool, STACK_MAP_TABLE)? {
+            let without_this = match code_attribute(code, self.pool, STACK_MAP_TABLE)? {
                 Some(table) => stack_map::frames_without_this(table, parameters)?,
                 None => Vec::new(),
             };
-            let (pool, effects) = (&self.pool, &mut self.effects);
+            let (pool, effects) = (self.pool, &mut self.effects);
             match constructor::analyse(code, &without_this, pool, effects, self.map)? {
                 Ok(in_constructor) => found = in_constructor,
                 Err(skip) => return Ok(Err(skip)),
@@ -376,12 +382,12 @@ impl ClassWork<'_, '_> {
             initialized: found.init_throws,
             frames: needs_frames,
         };
-        let constants = match self.probes.of_method(&self.pool, self.appended, id, needs) {
+        let constants = match self.probes.of_method(self.pool, self.appended, id, needs) {
             Ok(constants) => constants,
             Err(PoolFull) => return Ok(Err(Skip::ConstantPoolFull)),
         };
         let method = Method { constants, map: self.map };
-        let written = emit::write_code(self.codes, code, &self.pool, &method, self.buffers)?;
+        let written = emit::write_code(self.codes, code, self.pool, &method, self.buffers)?;
         Ok(written.map(|()| true))
     }
 

@@ -1,5 +1,6 @@
 //! What the rewriter tells about a class and its methods, and what it asks.
 
+use crate::annotations::{Annotated, Annotations};
 use crate::code::CodeAttribute;
 use crate::error::Skip;
 use crate::mutf8::Mutf8;
@@ -37,6 +38,16 @@ pub struct ClassInfo<'a> {
     pub access_flags: u16,
     /// The SourceFile attribute, if there is one.
     pub source_file: Option<Mutf8<'a>>,
+    pub(crate) annotated: Annotated<'a>,
+}
+
+impl<'a> ClassInfo<'a> {
+    /// The types of its annotations that are in the class file, those kept at run time and those
+    /// not: descriptors, `Lcom/shop/Timed;`.
+    #[must_use]
+    pub fn annotations(&self) -> Annotations<'a> {
+        self.annotated.annotations()
+    }
 }
 
 /// A method with code that is not `<clinit>`.
@@ -51,6 +62,7 @@ pub struct MethodInfo<'a> {
     /// First line of its code, or 0 if the class has no line numbers.
     pub line: u16,
     code: &'a [u8],
+    annotated: Annotated<'a>,
 }
 
 impl<'a> MethodInfo<'a> {
@@ -60,8 +72,16 @@ impl<'a> MethodInfo<'a> {
         access_flags: u16,
         line: u16,
         attribute: &CodeAttribute<'a>,
+        annotated: Annotated<'a>,
     ) -> Self {
-        Self { name, descriptor, access_flags, line, code: attribute.bytecode.bytes }
+        let code = attribute.bytecode.bytes;
+        Self { name, descriptor, access_flags, line, code, annotated }
+    }
+
+    /// As [`ClassInfo::annotations`].
+    #[must_use]
+    pub fn annotations(&self) -> Annotations<'a> {
+        self.annotated.annotations()
     }
 
     /// Length of its code in bytes.

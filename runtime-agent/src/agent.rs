@@ -19,8 +19,10 @@ use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::{
     Agent, AgentLoadContext, CallbackContext, ClassFileLoadHookEvent, ThreadEvent, jni, jvmti,
 };
+use log_format::units;
 
 use crate::class_hook::{ClassCounts, ClassHook};
+use crate::class_log::ClassLog;
 use crate::control::Control;
 use crate::engine::{Engine, Handle, Request, Requests};
 use crate::java_threads;
@@ -34,6 +36,8 @@ use crate::probe_class::ProbeClass;
 use crate::recorder::{JavaThreads, Recorder};
 use crate::retention::Limits;
 use crate::run_log::RunLog;
+use crate::schedule::Schedule;
+use crate::why_empty::WhyEmpty;
 use crate::{clock, probe, run_info, virtual_threads};
 
 /// The agent of this process.
@@ -61,6 +65,8 @@ struct EngineStart {
     threshold_ns: u64,
     hour_bytes: Option<u64>,
     requests: Requests,
+    why_empty: Arc<WhyEmpty>,
+    schedule: Schedule,
 }
 
 impl Agent for TProfiler {
@@ -70,9 +76,12 @@ impl Agent for TProfiler {
             return jni::JNI_OK;
         }
         let options = context.options_lossy().unwrap_or_default();
-        let (error, strict) = match Options::parse(&options) {
+        let (error, strict) = match Options::read(&options) {
             Ok(options) => match prepare(&context, &options) {
                 Ok(()) => {
+                    for warning in &options.warnings {
+                        message!("{warning}");
+                    }
                     let _ = self.options.set(options);
                     return jni::JNI_OK;
                 }
@@ -100,6 +109,7 @@ impl Agent for TProfiler {
                 let running = self.running.get_or_init(|| running);
                 instrument(running, &context, jni);
                 if options.start
+                    && Schedule::new(options.plan).wanted()
                     && let Err(error) = running.engine.ask(Request::Start)
                 {
                     message!("{error}; profiling is off");
@@ -203,7 +213,12 @@ fn start(
     log.set_port(control.as_ref().map(Control::port))?;
     let methods = Arc::new(Methods::default());
     let class_counts = Arc::new(ClassCounts::default());
-    let threshold_ns = u64::try_from(options.threshold.as_nanos()).unwrap_or(u64::MAX);
+    let why_empty = Arc::new(WhyEmpty::new(&options.filters));
+    let class_log = options.debug_classes.then(|| ClassLog::create(log.folder())).flatten();
+    let threshold_ns = units::as_ns(options.threshold);
+    for (pattern, threshold) in &options.thresholds {
+        methods.set_threshold(pattern.clone(), units::as_ns(*threshold))?;
+    }
     start_engine_thread(
         jvmti,
         jni,
@@ -216,9 +231,11 @@ fn start(
             // The hour that is written to is never deleted.
             hour_bytes: [options.hour_bytes, options.run_bytes].into_iter().flatten().min(),
             requests,
+            why_empty: why_empty.clone(),
+            schedule: Schedule::new(options.plan),
         },
     )?;
-    let hook = ClassHook::new(options.filter.clone(), methods, class_counts);
+    let hook = ClassHook::new(options.filters.clone(), methods, class_counts, why_empty, class_log);
     Ok((Running { hook, loaders: Loaders::new(), engine }, control))
 }
 
@@ -291,6 +308,8 @@ unsafe extern "system" fn run_engine(
         class_counts: start.class_counts,
         since_ns: clock::unix_ns(),
         is_open: false,
+        schedule: start.schedule,
+        why_empty: start.why_empty,
     };
     if catch_unwind(AssertUnwindSafe(|| engine.run(&start.requests))).is_err() {
         engine.give_up();
@@ -353,17 +372,18 @@ unsafe fn is_selected(running: &Running, jvmti: &Jvmti, jni: &JniEnv, class: jni
     let Some(name) = signature.strip_prefix('L').and_then(|s| s.strip_suffix(';')) else {
         return false;
     };
-    if !running.hook.selects(name) {
-        return false;
-    }
+    let Some(selection) = running.hook.selects(name) else { return false };
     // SAFETY: the caller's promise; the loader is given back.
     unsafe {
         let Ok(loader) = jvmti.get_class_loader(class) else { return false };
         let known = running.loaders.get(jvmti, jni, loader);
-        let selected = running.hook.has_include()
+        let selected = selection.is_included
             || running.loaders.is_application_class(jvmti, jni, loader, known.number, name);
         if !loader.is_null() {
             jni.delete_local_ref(loader);
+        }
+        if !selected {
+            running.hook.leave_out_jdk(name);
         }
         selected
     }
@@ -409,17 +429,16 @@ fn rewrite_class(
         // A loader may define a class without saying its name.
         _ => rewriter::class_name(bytes).ok()?.to_str(),
     };
-    if !running.hook.selects(&name) {
-        return None;
-    }
+    let selected = running.hook.selects(&name)?;
     let loader = event.loader();
     // SAFETY: the event's reference is good until the hook returns.
     let known = unsafe { running.loaders.get(jvmti, jni, loader) };
     // SAFETY: as above.
     let is_application =
         || unsafe { running.loaders.is_application_class(jvmti, jni, loader, known.number, &name) };
-    if !running.hook.has_include() && !is_application() {
+    if !selected.is_included && !is_application() {
+        running.hook.leave_out_jdk(&name);
         return None;
     }
-    running.hook.rewrite(known, &name, bytes)
+    running.hook.rewrite(known, &name, selected, bytes)
 }

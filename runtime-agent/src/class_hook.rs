@@ -3,11 +3,13 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use log_format::pattern::{ClassMatch, Filter};
 use rewriter::{ClassInfo, MethodId, MethodInfo, Mutf8, Outcome, Rewriter, Selector, Skip};
 
+use crate::class_log::ClassLog;
+use crate::filters::{ByName, ClassDecision, DefaultExcludes, Filters, Selected};
 use crate::loaders::Loader;
 use crate::methods::{Class, KnownClass, Method, Methods};
+use crate::why_empty::WhyEmpty;
 
 /// How many classes and methods were met, since the run began.
 #[derive(Debug, Default)]
@@ -72,45 +74,84 @@ impl ClassCounts {
 /// Rewrites classes as they are loaded; used by all threads at once.
 #[derive(Debug)]
 pub(crate) struct ClassHook {
-    filter: Filter,
+    filters: Filters,
+    defaults: DefaultExcludes,
     methods: Arc<Methods>,
     counts: Arc<ClassCounts>,
+    why_empty: Arc<WhyEmpty>,
+    /// With `debug=classes`.
+    log: Option<ClassLog>,
     /// Rewriters that nobody uses now.
     rewriters: Mutex<Vec<Rewriter>>,
 }
 
 impl ClassHook {
-    pub(crate) fn new(filter: Filter, methods: Arc<Methods>, counts: Arc<ClassCounts>) -> Self {
-        Self { filter, methods, counts, rewriters: Mutex::new(Vec::new()) }
+    pub(crate) fn new(
+        filters: Filters,
+        methods: Arc<Methods>,
+        counts: Arc<ClassCounts>,
+        why_empty: Arc<WhyEmpty>,
+        log: Option<ClassLog>,
+    ) -> Self {
+        let (defaults, rewriters) = (DefaultExcludes::new(), Mutex::new(Vec::new()));
+        Self { filters, defaults, methods, counts, why_empty, log, rewriters }
     }
 
-    /// Whether the patterns alone decide, and not whose the class is.
-    pub(crate) fn has_include(&self) -> bool {
-        !self.filter.include.is_empty()
+    /// Whether a class may have methods to give probes to, and if so, what its name says of them.
+    /// `name` is its internal name.
+    pub(crate) fn selects(&self, name: &str) -> Option<Selected> {
+        if name == rewriter::probe::CLASS {
+            return None;
+        }
+        self.why_empty.class(name);
+        match self.filters.by_name(name, &self.defaults) {
+            ByName::Selected(selected) => return Some(selected),
+            ByName::NotIncluded => self.log(name, format_args!("left out, no include names it")),
+            ByName::Excluded(pattern) => {
+                self.log(name, format_args!("left out, exclude={pattern}"))
+            }
+            ByName::ByDefault(pattern) => {
+                self.log(name, format_args!("left out by default, {pattern}"));
+            }
+        }
+        None
     }
 
-    /// Whether a class may have methods to give probes to. `name` is its internal name.
-    pub(crate) fn selects(&self, name: &str) -> bool {
-        name != rewriter::probe::CLASS && self.filter.class(name) != ClassMatch::None
+    /// A class that was selected is left out, for it is the JDK's.
+    pub(crate) fn leave_out_jdk(&self, name: &str) {
+        self.log(name, format_args!("left out, no class of the application"));
     }
 
     /// The class with probes, or `None` if it stays as it is.
-    pub(crate) fn rewrite(&self, loader: Loader, name: &str, bytes: &[u8]) -> Option<Vec<u8>> {
+    pub(crate) fn rewrite(
+        &self,
+        loader: Loader,
+        name: &str,
+        selected: Selected,
+        bytes: &[u8],
+    ) -> Option<Vec<u8>> {
+        if let Some(pattern) = self.filters.excluded_loader(&loader) {
+            self.log(name, format_args!("{}, left out, exclude_loader={pattern}", loader.name));
+            return None;
+        }
         let mut rewriter = self.pool().pop().unwrap_or_default();
-        let all_methods = self.filter.class(name) == ClassMatch::AllMethods;
         let loader_number = loader.number;
-        let outcome = self.methods.with_class(loader_number, name, |known| {
+        let loader_name = if self.log.is_some() { loader.name.clone() } else { String::new() };
+        let (outcome, left_out) = self.methods.with_class(loader_number, name, |known| {
             let was_known = known.has_methods();
             let mut selection = Selection {
-                filter: (!all_methods).then_some(&self.filter),
+                decision: ClassDecision::new(&self.filters, selected),
+                why_empty: &self.why_empty,
+                names_matter: !selected.all_methods,
                 known,
                 loader: loader.name,
                 class: None,
                 skipped: Vec::new(),
                 new_methods: 0,
+                left_out: [0; 4],
             };
             let outcome = rewriter.rewrite(bytes, &mut selection);
-            let Selection { skipped, new_methods, .. } = selection;
+            let Selection { skipped, new_methods, left_out, .. } = selection;
             // A class that was instrumented before is not counted again.
             if !was_known {
                 self.counts.skip(skipped);
@@ -119,16 +160,35 @@ impl ClassHook {
                 self.counts.methods.fetch_add(new_methods, Ordering::Relaxed);
                 self.counts.classes.fetch_add(u64::from(!was_known), Ordering::Relaxed);
             }
-            outcome
+            (outcome, left_out)
         });
         self.pool().push(rewriter);
+        let [not_included, excluded, accessors, short] = left_out;
+        let others = format_args!(
+            "left out {not_included} not included, {excluded} excluded, {accessors} accessors, \
+             {short} short"
+        );
         match outcome {
-            Ok(Outcome::Rewritten(rewritten)) => Some(rewritten.bytes),
-            Ok(Outcome::Unchanged) => None,
-            Err(_) => {
+            Ok(Outcome::Rewritten(rewritten)) => {
+                let methods = rewritten.methods;
+                self.log(name, format_args!("{loader_name}, {methods} methods measured; {others}"));
+                Some(rewritten.bytes)
+            }
+            Ok(Outcome::Unchanged) => {
+                self.log(name, format_args!("{loader_name}, no method measured; {others}"));
+                None
+            }
+            Err(error) => {
+                self.log(name, format_args!("{loader_name}, cannot be read: {error}"));
                 self.counts.unreadable.fetch_add(1, Ordering::Relaxed);
                 None
             }
+        }
+    }
+
+    fn log(&self, class: &str, decision: std::fmt::Arguments<'_>) {
+        if let Some(log) = &self.log {
+            log.write(class, decision);
         }
     }
 
@@ -138,19 +198,31 @@ impl ClassHook {
 }
 
 struct Selection<'s, 'r> {
-    /// `None` if all methods of the class are selected.
-    filter: Option<&'s Filter>,
+    decision: ClassDecision<'s>,
+    why_empty: &'s WhyEmpty,
+    /// The class's name alone does not decide.
+    names_matter: bool,
     known: &'s mut KnownClass<'r>,
     loader: String,
     /// Made when the first method needs it.
     class: Option<Arc<Class>>,
     skipped: Vec<String>,
     new_methods: u64,
+    /// Methods that were left out, by [`LeftOut`].
+    left_out: [u32; 4],
 }
 
 impl Selector for Selection<'_, '_> {
     fn selects(&mut self, class: &ClassInfo<'_>, method: &MethodInfo<'_>) -> bool {
-        self.filter.is_none_or(|filter| filter.method(&class.name.to_str(), &method.name.to_str()))
+        if self.names_matter {
+            self.why_empty.method(&class.name.to_str(), &method.name.to_str());
+            self.why_empty.annotations(|| class.annotations().chain(method.annotations()));
+        }
+        let left_out = self.decision.leaves_out(class, method);
+        if let Some(count) = left_out.and_then(|why| self.left_out.get_mut(why as usize)) {
+            *count += 1;
+        }
+        left_out.is_none()
     }
 
     fn id(&mut self, class: &ClassInfo<'_>, method: &MethodInfo<'_>) -> Option<MethodId> {

@@ -47,7 +47,7 @@ fn address(text: &str) -> Result<String, String> {
     }
 }
 
-#[derive(Clone, Copy, Debug, Subcommand)]
+#[derive(Clone, Debug, Subcommand)]
 enum Command {
     /// Say what is going on
     Status,
@@ -57,15 +57,26 @@ enum Command {
     Stop,
     /// Write everything so far to the disk
     Flush,
+    /// Show from which duration on calls are recorded, or set it
+    Threshold {
+        /// A duration like 5ms, or one for some methods, like com.shop.dao.*:20ms
+        value: Option<String>,
+    },
 }
 
 impl Command {
-    const fn word(self) -> &'static str {
+    /// The line that is sent.
+    fn line(&self) -> String {
         match self {
-            Self::Status => "status",
-            Self::Start => "start",
-            Self::Stop => "stop",
-            Self::Flush => "flush",
+            Self::Status => "status".to_owned(),
+            Self::Start => "start".to_owned(),
+            Self::Stop => "stop".to_owned(),
+            Self::Flush => "flush".to_owned(),
+            Self::Threshold { value: None } => "threshold".to_owned(),
+            Self::Threshold { value: Some(value) } => {
+                // Not a second line, whatever it is.
+                format!("threshold {}", value.replace(char::is_control, "?"))
+            }
         }
     }
 }
@@ -74,7 +85,7 @@ impl Command {
 #[must_use]
 pub fn main() -> ExitCode {
     let Arguments { command, addr } = Arguments::parse();
-    match ask(&addr, command.word()) {
+    match ask(&addr, &command.line()) {
         Ok(answer) => {
             // Whoever reads may have gone.
             let _ = io::stdout().write_all(answer.as_bytes());

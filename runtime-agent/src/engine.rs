@@ -2,10 +2,12 @@
 //!
 //! Everybody else asks it through [`Handle`], so that nothing that waits is ever near a probe.
 
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::time::{Duration, Instant};
 
 use jvmti_bindings::env::JniEnv;
+use log_format::pattern::Pattern;
 
 use crate::class_hook::ClassCounts;
 use crate::clock;
@@ -13,16 +15,20 @@ use crate::message::message;
 use crate::probe;
 use crate::probe_class::ProbeClass;
 use crate::recorder::Recorder;
+use crate::schedule::Schedule;
+use crate::why_empty::WhyEmpty;
 
 /// How often the threads' rings are emptied.
 const ROUND: Duration = Duration::from_millis(50);
 /// How often the clock is corrected.
 const CLOCK_ROUND: Duration = Duration::from_secs(1);
+/// When classes should have been met.
+const EMPTY_ROUND: Duration = Duration::from_secs(30);
 /// How long an answer may take: a flush waits for the disk.
 const ANSWER: Duration = Duration::from_secs(10);
 
 /// What can be asked of the engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     /// Begin recording.
     Start,
@@ -32,6 +38,8 @@ pub(crate) enum Request {
     Flush,
     /// Say what is going on.
     Status,
+    /// Set the threshold, in nanoseconds, of the methods that a pattern names or of all others.
+    Threshold(Option<Pattern>, u64),
     /// The JVM ends: write everything, and do no more.
     Finish,
 }
@@ -40,6 +48,12 @@ pub(crate) enum Request {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Status {
     pub is_recording: bool,
+    /// Of all methods but those that `own_thresholds` name, in nanoseconds.
+    pub threshold_ns: u64,
+    /// Of the methods that patterns name, in nanoseconds.
+    pub own_thresholds: Vec<(Pattern, u64)>,
+    /// What the hour's budget raised all thresholds to, or 0.
+    pub raised_to_ns: u64,
     /// Since when, unix nanoseconds.
     pub since_ns: u64,
     pub classes: u64,
@@ -56,9 +70,6 @@ pub(crate) struct Status {
     pub bytes_this_hour: u64,
     /// Bytes that this hour may take; `None` for no limit.
     pub hour_budget: Option<u64>,
-    pub threshold_ns: u64,
-    /// The threshold that was asked for.
-    pub base_threshold_ns: u64,
     pub cut_records: u64,
     pub deleted_hours: u64,
 }
@@ -101,23 +112,28 @@ pub(crate) struct Engine<'j> {
     pub jni: &'j JniEnv,
     pub probe_class: ProbeClass,
     pub recorder: Recorder,
-    pub class_counts: std::sync::Arc<ClassCounts>,
+    pub class_counts: Arc<ClassCounts>,
     pub since_ns: u64,
     /// The guard in front of the probes is open.
     pub is_open: bool,
+    pub schedule: Schedule,
+    pub why_empty: Arc<WhyEmpty>,
 }
 
 impl Engine<'_> {
     /// Works until the JVM ends, or until nobody can ask any more.
     pub(crate) fn run(&mut self, requests: &Requests) {
-        let mut clock_renewed = Instant::now();
+        let began = Instant::now();
+        let mut clock_renewed = began;
+        let mut told_why_empty = false;
         loop {
             match requests.recv_timeout(ROUND) {
                 Ok((request, answer)) => {
+                    let is_last = request == Request::Finish;
                     let status = self.carry_out(request);
                     // Whoever asked may have gone.
                     let _ = answer.send(status);
-                    if request == Request::Finish {
+                    if is_last {
                         return;
                     }
                 }
@@ -126,6 +142,11 @@ impl Engine<'_> {
             }
             if probe::gave_up() {
                 self.stop();
+            }
+            self.keep_to_schedule();
+            if !told_why_empty && began.elapsed() >= EMPTY_ROUND {
+                told_why_empty = true;
+                self.tell_why_empty();
             }
             if clock_renewed.elapsed() >= CLOCK_ROUND {
                 clock_renewed = Instant::now();
@@ -141,12 +162,32 @@ impl Engine<'_> {
             Request::Stop => self.stop(),
             Request::Flush => self.recorder.flush()?,
             Request::Status => {}
+            Request::Threshold(of, ns) => self.recorder.set_threshold(of, ns)?,
             Request::Finish => {
                 self.stop();
+                self.tell_why_empty();
                 self.recorder.flush()?;
             }
         }
         Ok(self.status())
+    }
+
+    /// Starts or stops when the schedule has come to an edge. What was commanded holds until then.
+    fn keep_to_schedule(&mut self) {
+        match self.schedule.edge() {
+            // It cannot be refused but for good, which has been told.
+            Some(true) => drop(self.start()),
+            Some(false) => self.stop(),
+            None => {}
+        }
+    }
+
+    fn tell_why_empty(&self) {
+        if self.class_counts.classes() == 0 {
+            for message in self.why_empty.messages() {
+                message!("{message}");
+            }
+        }
     }
 
     /// Begins recording, if it is off.
@@ -185,8 +226,12 @@ impl Engine<'_> {
 
     fn status(&mut self) -> Status {
         let sums = self.recorder.sums();
+        let (threshold_ns, own) = self.recorder.thresholds();
         Status {
             is_recording: probe::is_recording(),
+            threshold_ns,
+            own_thresholds: own.into_iter().map(|own| (own.pattern, own.ns)).collect(),
+            raised_to_ns: self.recorder.raised_to_ns(),
             since_ns: self.since_ns,
             classes: self.class_counts.classes(),
             methods: self.class_counts.methods(),
@@ -200,8 +245,6 @@ impl Engine<'_> {
             logs: self.recorder.log().folder().display().to_string(),
             bytes_this_hour: self.recorder.budget().spent(),
             hour_budget: self.recorder.budget().hour_bytes(),
-            threshold_ns: self.recorder.threshold().in_force_ns(),
-            base_threshold_ns: self.recorder.threshold().base_ns(),
             cut_records: sums.cut_records,
             deleted_hours: self.recorder.log().deleted_hours(),
         }

@@ -15,12 +15,14 @@ mod agent;
 mod budget;
 mod call_paths;
 mod class_hook;
+mod class_log;
 #[cfg(feature = "cli")]
 pub mod client;
 mod clock;
 mod compress;
 mod control;
 mod engine;
+mod filters;
 mod java_threads;
 mod loaders;
 mod mapped;
@@ -35,9 +37,11 @@ mod recorder;
 mod retention;
 mod run_info;
 mod run_log;
+mod schedule;
 mod slice;
 mod table_file;
 mod virtual_threads;
+mod why_empty;
 
 pub use agent::TProfiler;
 

@@ -15,6 +15,17 @@ pub(crate) struct Loader {
     pub name: String,
 }
 
+impl Loader {
+    /// The class of a loader that is logged by another name.
+    pub(crate) fn class(&self) -> Option<&'static str> {
+        match self.number {
+            PLATFORM => Some("jdk.internal.loader.ClassLoaders$PlatformClassLoader"),
+            APP => Some("jdk.internal.loader.ClassLoaders$AppClassLoader"),
+            _ => None,
+        }
+    }
+}
+
 const BOOT: u64 = 0;
 const PLATFORM: u64 = 1;
 const APP: u64 = 2;

@@ -2,12 +2,17 @@
 //!
 //! A method keeps its id when its class is redefined, retransformed or loaded again by the same
 //! loader, and has another one in every other loader.
+//!
+//! With its id a method gets its threshold: that of the last pattern which names it.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
 use dashmap::DashMap;
+use log_format::pattern::Pattern;
 use rewriter::MethodId;
 use rewriter::probe::OFFLINE;
+
+use crate::probe;
 
 /// A class with instrumented methods.
 #[derive(Debug, PartialEq, Eq)]
@@ -38,8 +43,24 @@ type ClassMethods = Vec<(String, String, MethodId)>;
 pub(crate) struct Methods {
     /// By number of the loader and internal name of the class.
     classes: DashMap<(u64, String), ClassMethods>,
+    known: RwLock<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
     /// By id, from 1.
-    methods: RwLock<Vec<Method>>,
+    methods: Vec<Method>,
+    /// Thresholds of their own, the one that was given last behind.
+    thresholds: Vec<OwnThreshold>,
+}
+
+/// A threshold of the methods that a pattern names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OwnThreshold {
+    pub pattern: Pattern,
+    pub ns: u64,
+    /// Its number for the probe, from 1.
+    number: u8,
 }
 
 impl Methods {
@@ -57,14 +78,47 @@ impl Methods {
 
     /// The method with an id.
     pub(crate) fn get(&self, id: u32) -> Option<Method> {
-        let methods = self.methods.read().unwrap_or_else(PoisonError::into_inner);
-        methods.get((id as usize).checked_sub(1)?).cloned()
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.methods.get((id as usize).checked_sub(1)?).cloned()
+    }
+
+    /// The thresholds of patterns, in the order in which they were given.
+    pub(crate) fn thresholds(&self) -> Vec<OwnThreshold> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).thresholds.clone()
+    }
+
+    /// Gives the methods that a pattern names, now and later, a threshold of their own.
+    ///
+    /// # Errors
+    /// One line: there are too many patterns.
+    pub(crate) fn set_threshold(&self, pattern: Pattern, ns: u64) -> Result<(), String> {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let Known { methods, thresholds } = &mut *known;
+        let before = thresholds.iter().position(|own| own.pattern == pattern);
+        let number = match before {
+            Some(index) => thresholds.remove(index).number,
+            None => u8::try_from(thresholds.len() + 1)
+                .map_err(|_| format!("threshold: more than {} patterns", u8::MAX))?,
+        };
+        probe::set_numbered_ns(number, ns);
+        for (id, method) in (1..).zip(methods) {
+            if pattern.method(&method.class.name, &method.name) {
+                probe::assign_threshold(id, number);
+            }
+        }
+        thresholds.push(OwnThreshold { pattern, ns, number });
+        Ok(())
     }
 
     fn add(&self, method: Method) -> Option<MethodId> {
-        let mut methods = self.methods.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let Known { methods, thresholds } = &mut *known;
         let id = u32::try_from(methods.len() + 1).ok().filter(|id| *id < OFFLINE)?;
         let id = MethodId::new(id)?;
+        let names = |own: &&OwnThreshold| own.pattern.method(&method.class.name, &method.name);
+        if let Some(own) = thresholds.iter().rfind(names) {
+            probe::assign_threshold(id.get(), own.number);
+        }
         methods.push(method);
         Some(id)
     }
@@ -125,5 +179,33 @@ mod tests {
         assert_eq!(registry.get(3), Some(method(&class, "b")));
         assert_eq!(registry.get(0), None);
         assert_eq!(registry.get(5), None);
+    }
+
+    #[test]
+    fn the_last_threshold_that_names_a_method_is_its_own() {
+        let registry = Methods::default();
+        let class =
+            Arc::new(Class { loader: "app".into(), name: "a.B".into(), source: String::new() });
+        let add = |name| {
+            let id = registry.with_class(2, name, |known| known.id(method(&class, name)));
+            id.expect("an id").0.get()
+        };
+        let set = |text: &str, ns| registry.set_threshold(Pattern::parse(text).unwrap(), ns);
+        let ns_of = probe::threshold_ns_of;
+        // Other tests have set that of all methods, or not; numbers from 1 on are used here only.
+        let early = add("early");
+        assert_eq!(set("a.B.e*", 5), Ok(()));
+        assert_eq!(set("a.B", 7), Ok(()));
+        let (later, third) = (add("even"), add("odd"));
+        assert_eq!([early, later, third].map(ns_of), [7, 7, 7]);
+        assert_eq!(set("a.B.e*", 6), Ok(()));
+        assert_eq!([early, later, third].map(ns_of), [6, 6, 7]);
+        let thresholds = registry.thresholds();
+        assert_eq!(thresholds.iter().map(|own| own.ns).collect::<Vec<_>>(), [7, 6]);
+        for n in 2..255 {
+            assert_eq!(set(&format!("x.Y{n}"), u64::MAX), Ok(()));
+        }
+        assert_eq!(set("one.more", 1).unwrap_err(), "threshold: more than 255 patterns");
+        assert_eq!(set("x.Y7", u64::MAX), Ok(()));
     }
 }

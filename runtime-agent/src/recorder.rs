@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use log_format::histogram::Histogram;
 use log_format::names::Hour;
+use log_format::pattern::Pattern;
 use log_format::rows::{
     CallRow, CounterRow, Exit, MethodRow, StackRow, StatsRow, ThreadRow, counter,
 };
@@ -17,7 +18,7 @@ use crate::call_paths::{self, CallPaths};
 use crate::class_hook::ClassCounts;
 use crate::clock::{self, Anchors};
 use crate::java_threads;
-use crate::methods::Methods;
+use crate::methods::{Methods, OwnThreshold};
 use crate::probe::mounts;
 use crate::probe::ring::{Kind, Record};
 use crate::probe::stack::SavedFrame;
@@ -47,7 +48,10 @@ pub(crate) struct Recorder {
     methods: Arc<Methods>,
     class_counts: Arc<ClassCounts>,
     java: Box<dyn JavaThreads>,
-    threshold: Threshold,
+    /// Of all methods without one of their own.
+    threshold_ns: u64,
+    /// The lowest of all thresholds, raised when the budget runs short.
+    lowest: Threshold,
     budget: Budget,
     /// Records that wait for the end of their slice.
     slice: Slice,
@@ -58,8 +62,8 @@ pub(crate) struct Recorder {
     /// Names of threads that have ended and may have records in the slice, by id.
     ended: HashMap<u32, ThreadRow>,
     interval: Interval,
-    /// The log has the threshold that was in force when the interval began.
-    is_threshold_told: bool,
+    /// The log has the thresholds with which the interval began.
+    are_thresholds_told: bool,
     /// Values of counters when they were written last.
     counted: HashMap<&'static str, u64>,
     sums: Sums,
@@ -167,7 +171,8 @@ impl Recorder {
             methods,
             class_counts,
             java,
-            threshold: Threshold::new(threshold_ns),
+            threshold_ns,
+            lowest: Threshold::new(probe::lowest_threshold_ns()),
             budget: Budget::new(hour_bytes),
             slice: Slice::default(),
             paths: CallPaths::new(),
@@ -175,7 +180,7 @@ impl Recorder {
             ids: ThreadIds::default(),
             ended: HashMap::new(),
             interval: Interval::first(clock::unix_ns()),
-            is_threshold_told: false,
+            are_thresholds_told: false,
             counted: HashMap::new(),
             sums: Sums::default(),
         }
@@ -197,9 +202,9 @@ impl Recorder {
         self.sums.lost_calls + thread::lost_calls()
     }
 
-    /// The threshold in force, and the one that was asked for.
-    pub(crate) fn threshold(&self) -> &Threshold {
-        &self.threshold
+    /// What the budget raised all thresholds to, or 0.
+    pub(crate) fn raised_to_ns(&self) -> u64 {
+        self.lowest.raised_to_ns()
     }
 
     /// This hour's budget.
@@ -211,12 +216,31 @@ impl Recorder {
     pub(crate) fn renew_clock(&mut self) {
         self.anchors.renew();
         // The length of a tick may have changed.
-        self.set_probes_threshold();
+        probe::renew_ticks();
     }
 
-    /// Has the probes record calls from the threshold in force on.
-    fn set_probes_threshold(&self) {
-        probe::set_threshold_ns(self.threshold.in_force_ns());
+    /// Sets the threshold of the methods that a pattern names, or that of all others.
+    ///
+    /// # Errors
+    /// One line: there are too many patterns.
+    pub(crate) fn set_threshold(&mut self, of: Option<Pattern>, ns: u64) -> Result<(), String> {
+        match of {
+            Some(pattern) => self.methods.set_threshold(pattern, ns)?,
+            None => {
+                self.threshold_ns = ns;
+                probe::set_threshold_ns(ns);
+            }
+        }
+        // If there are too many records under the new one, it is raised again.
+        self.lowest = Threshold::new(probe::lowest_threshold_ns());
+        probe::raise_thresholds(0);
+        self.log.add_counters(&self.threshold_rows(clock::unix_ns()));
+        Ok(())
+    }
+
+    /// The thresholds that were asked for: that of all methods, and those of patterns.
+    pub(crate) fn thresholds(&self) -> (u64, Vec<OwnThreshold>) {
+        (self.threshold_ns, self.methods.thresholds())
     }
 
     /// One round: takes what the threads have recorded, writes it, and ends the interval if its
@@ -225,7 +249,7 @@ impl Recorder {
         let now = Now::read();
         self.budget.set_hour(Hour::of_unix_ns(now.unix_ns), now.monotonic_ns);
         self.drain(probe::recording());
-        self.tell_threshold();
+        self.tell_thresholds();
         if self.slice.is_over(now.monotonic_ns) || self.budget.hour_bytes().is_none() {
             self.end_slice(now);
         }
@@ -243,33 +267,46 @@ impl Recorder {
 
     /// Writes the records of a slice, as far as the budget goes.
     fn end_slice(&mut self, now: Now) {
-        let before = self.threshold.in_force_ns();
+        let before = self.raised_to_ns();
         let allowance = self.budget.allowance(now.monotonic_ns);
-        let (rows, cut) = self.slice.end(allowance, &mut self.threshold, now.monotonic_ns);
+        let (rows, cut) = self.slice.end(allowance, &mut self.lowest, now.monotonic_ns);
         self.sums.cut_records += cut;
         self.write_calls(&rows);
         self.ids.limit();
         self.ended.clear();
-        self.threshold_changed(before);
+        self.raised_since(before);
     }
 
-    /// Puts a threshold that differs from what it was `before` in force, and into the log.
-    fn threshold_changed(&mut self, before: u64) {
-        if self.threshold.in_force_ns() != before {
-            self.set_probes_threshold();
-            self.log.add_counters(&[self.threshold_row(clock::unix_ns())]);
+    /// Puts what thresholds are raised to in force, and into the log, if it is not what it was
+    /// `before`.
+    fn raised_since(&mut self, before: u64) {
+        if self.raised_to_ns() != before {
+            probe::raise_thresholds(self.raised_to_ns());
+            self.log.add_counters(&[self.raised_row(clock::unix_ns())]);
         }
     }
 
-    fn threshold_row(&self, start_ns: u64) -> CounterRow {
-        let name = counter::THRESHOLD_NS.to_owned();
-        CounterRow { start_ns, name, value: self.threshold.in_force_ns() }
+    fn raised_row(&self, start_ns: u64) -> CounterRow {
+        let name = counter::RAISED_TO_NS.to_owned();
+        CounterRow { start_ns, name, value: self.raised_to_ns() }
     }
 
-    /// Writes the threshold with which the interval begins.
-    fn tell_threshold(&mut self) {
-        if !std::mem::replace(&mut self.is_threshold_told, true) {
-            self.log.add_counters(&[self.threshold_row(self.interval.start_ns)]);
+    fn threshold_rows(&self, start_ns: u64) -> Vec<CounterRow> {
+        let (all_ns, own) = self.thresholds();
+        let own = own
+            .into_iter()
+            .map(|own| (one_line(&format!("{}:{}", counter::THRESHOLD_NS, own.pattern)), own.ns));
+        std::iter::once((counter::THRESHOLD_NS.to_owned(), all_ns))
+            .chain(own)
+            .map(|(name, value)| CounterRow { start_ns, name, value })
+            .chain([self.raised_row(start_ns)])
+            .collect()
+    }
+
+    /// Writes the thresholds with which the interval begins.
+    fn tell_thresholds(&mut self) {
+        if !std::mem::replace(&mut self.are_thresholds_told, true) {
+            self.log.add_counters(&self.threshold_rows(self.interval.start_ns));
         }
     }
 
@@ -290,18 +327,17 @@ impl Recorder {
     pub(crate) fn write_open_calls(&mut self, recording: u32, now_ticks: u64) {
         self.drain(recording);
         let mut rows = Vec::new();
-        let base_ns = self.threshold.base_ns();
         let Self { threads, ids, anchors, paths, .. } = self;
         for known in threads.values() {
             let open = known.open_calls(recording, now_ticks, anchors, paths, ids);
-            rows.extend(open.into_iter().filter(|row| row.total_ns >= base_ns));
+            rows.extend(open.into_iter().filter(is_over_threshold));
         }
         mounts::for_each(|number, saved| {
             if saved.recording == recording {
                 let id = ids.of(number, 0);
                 let frames: Vec<OpenFrame> = saved.frames.iter().map(OpenFrame::of_saved).collect();
                 let open = open_rows(&frames, id, now_ticks, anchors, paths);
-                rows.extend(open.into_iter().filter(|row| row.total_ns >= base_ns));
+                rows.extend(open.into_iter().filter(is_over_threshold));
             }
         });
         self.add_to_slice(rows);
@@ -312,10 +348,10 @@ impl Recorder {
     fn add_to_slice(&mut self, mut rows: Vec<CallRow>) {
         // Those of classes that another rewriting has given probes have no names.
         rows.retain(|row| row.method < OFFLINE);
-        let before = self.threshold.in_force_ns();
+        let before = self.raised_to_ns();
         let allowance = self.budget.allowance(clock::monotonic_ns());
-        self.sums.cut_records += self.slice.add(rows, allowance, &mut self.threshold);
-        self.threshold_changed(before);
+        self.sums.cut_records += self.slice.add(rows, allowance, &mut self.lowest);
+        self.raised_since(before);
     }
 
     fn write_calls(&mut self, rows: &[CallRow]) {
@@ -330,7 +366,6 @@ impl Recorder {
         self.meet_threads();
         let mut rows = Vec::new();
         let mut ended = Vec::new();
-        let base_ns = self.threshold.base_ns();
         let Self { threads, ids, anchors, paths, sums, .. } = self;
         for (key, known) in threads.iter_mut() {
             // Asked first: what it recorded before is then all there.
@@ -340,7 +375,7 @@ impl Recorder {
                 ended.push(*key);
                 // The thread that calls System.exit ends in the middle of its calls.
                 let open = known.open_calls(recording, clock::ticks(), anchors, paths, ids);
-                rows.extend(open.into_iter().filter(|row| row.total_ns >= base_ns));
+                rows.extend(open.into_iter().filter(is_over_threshold));
             }
             let dropped = known.thread.ring.dropped();
             sums.dropped_records +=
@@ -384,8 +419,8 @@ impl Recorder {
 
     fn end_interval(&mut self) {
         self.read_totals();
-        self.tell_threshold();
-        self.is_threshold_told = false;
+        self.tell_thresholds();
+        self.are_thresholds_told = false;
         self.budget.spend(self.log.take_added());
         let now_ns = clock::unix_ns();
         let minutes = self.interval.minutes;
@@ -571,6 +606,11 @@ fn call_row(record: &Record, thread: u32, stack: u32, anchors: &Anchors) -> Call
         self_ns: clock::ticks_to_ns(record.self_ticks),
         exit: if record.kind == Kind::Throw { Exit::Throw } else { Exit::Return },
     }
+}
+
+/// Whether an open call has taken as long as calls of its method must.
+fn is_over_threshold(row: &CallRow) -> bool {
+    row.total_ns >= probe::threshold_ns_of(row.method)
 }
 
 /// The rows of calls that are open at `now_ticks`, callees before callers as calls end.

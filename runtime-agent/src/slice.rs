@@ -29,7 +29,7 @@ const STILL_MANY: usize = 4;
 /// suffices.
 const PATIENCE: u32 = 4;
 
-/// The threshold in force.
+/// The lowest threshold of all methods, and how far it is raised.
 #[derive(Debug)]
 pub(crate) struct Threshold {
     base_ns: u64,
@@ -44,14 +44,9 @@ impl Threshold {
         Self { base_ns, level: 0, calm: 0 }
     }
 
-    /// The one that was asked for.
-    pub(crate) fn base_ns(&self) -> u64 {
-        self.base_ns
-    }
-
-    /// The one in force.
-    pub(crate) fn in_force_ns(&self) -> u64 {
-        self.at_level(self.level)
+    /// What it is raised to; 0 if it is not raised.
+    pub(crate) fn raised_to_ns(&self) -> u64 {
+        if self.level == 0 { 0 } else { self.at_level(self.level) }
     }
 
     fn at_level(&self, level: u32) -> u64 {
@@ -173,6 +168,10 @@ mod tests {
     use log_format::rows::Exit;
 
     use super::*;
+
+    fn in_force_ns(threshold: &Threshold) -> u64 {
+        threshold.at_level(threshold.level)
+    }
     use crate::budget::Budget;
 
     const MS: u64 = 1_000_000;
@@ -205,17 +204,17 @@ mod tests {
     fn the_threshold_stays_at_or_under_what_was_kept() {
         let mut threshold = Threshold::new(MS);
         threshold.raise_to(MS + MS / 2);
-        assert_eq!(threshold.in_force_ns(), MS);
+        assert_eq!(in_force_ns(&threshold), MS);
         threshold.raise_to(9 * MS);
-        assert_eq!(threshold.in_force_ns(), 8 * MS);
+        assert_eq!(in_force_ns(&threshold), 8 * MS);
         threshold.raise_to(2 * MS);
-        assert_eq!(threshold.in_force_ns(), 8 * MS);
+        assert_eq!(in_force_ns(&threshold), 8 * MS);
         threshold.raise_to(u64::MAX);
-        assert!(threshold.in_force_ns() > u64::MAX / 4);
+        assert!(in_force_ns(&threshold) > u64::MAX / 4);
         let mut from_nothing = Threshold::new(0);
-        assert_eq!(from_nothing.in_force_ns(), 0);
+        assert_eq!(in_force_ns(&from_nothing), 0);
         from_nothing.raise_to(2_500);
-        assert_eq!(from_nothing.in_force_ns(), 2_000);
+        assert_eq!(in_force_ns(&from_nothing), 2_000);
     }
 
     #[test]
@@ -223,28 +222,28 @@ mod tests {
         let mut threshold = Threshold::new(MS);
         threshold.raise_to(8 * MS);
         let slices = |threshold: &mut Threshold, seen| {
-            let before = threshold.in_force_ns();
+            let before = in_force_ns(&threshold);
             (1..100)
                 .find(|_| {
                     threshold.slice_ended(seen, 100);
-                    threshold.in_force_ns() < before
+                    in_force_ns(&threshold) < before
                 })
                 .unwrap_or(0)
         };
         assert_eq!(slices(&mut threshold, 51), 0);
         assert_eq!(slices(&mut threshold, 50), 4);
         assert_eq!(slices(&mut threshold, 6), 1);
-        assert_eq!(threshold.in_force_ns(), 2 * MS);
+        assert_eq!(in_force_ns(&threshold), 2 * MS);
         threshold.raise_to(800 * MS);
         assert_eq!(slices(&mut threshold, 0), 1);
-        assert_eq!((slices(&mut threshold, 0), threshold.in_force_ns()), (0, MS));
+        assert_eq!((slices(&mut threshold, 0), in_force_ns(&threshold)), (0, MS));
     }
 
     #[test]
     fn a_slice_without_records_does_not_raise() {
         let mut threshold = Threshold::new(MS);
         let (rows, cut) = Slice::default().end(Some(0), &mut threshold, 1);
-        assert_eq!((rows.len(), cut, threshold.in_force_ns()), (0, 0, MS));
+        assert_eq!((rows.len(), cut, in_force_ns(&threshold)), (0, 0, MS));
     }
 
     #[test]
@@ -261,9 +260,9 @@ mod tests {
         assert_eq!(durations(&rows), (MS + 19_900..MS + 20_000).collect::<Vec<_>>());
         assert_eq!(cut + more, 20_000 - 100);
         // It was ended early, and has no say in the threshold.
-        let before = threshold.in_force_ns();
+        let before = in_force_ns(&threshold);
         assert_eq!(slice.end(Some(100 * ROW_BYTES), &mut threshold, 1), (Vec::new(), 0));
-        assert_eq!(threshold.in_force_ns(), before);
+        assert_eq!(in_force_ns(&threshold), before);
         assert!(slice.rows.is_empty() && !slice.is_over(SLICE_NS) && slice.is_over(SLICE_NS + 1));
     }
 
@@ -291,16 +290,16 @@ mod tests {
                 let ns = MS * 1_000 / (1 + random % 1_000);
                 seen += 1;
                 slowest_of_second[second] = slowest_of_second[second].max(ns);
-                if ns >= threshold.in_force_ns() {
+                if ns >= in_force_ns(&threshold) {
                     rows.push(row(now, ns));
                 }
             }
             let allowance = budget.allowance(now);
             cut += slice.add(rows, allowance, &mut threshold);
             if slice.is_over(now) {
-                let before = threshold.in_force_ns();
+                let before = in_force_ns(&threshold);
                 let (rows, more) = slice.end(allowance, &mut threshold, now);
-                changes += u32::from(threshold.in_force_ns() != before);
+                changes += u32::from(in_force_ns(&threshold) != before);
                 cut += more;
                 budget.spend(rows.len() as u64 * ROW_BYTES);
                 for row in rows {

@@ -48,6 +48,7 @@ impl Java {
         let mut command = Command::new(jdk.command("java"));
         // The JVM's own voice would mix with the program's.
         command.env_remove("JAVA_TOOL_OPTIONS").env_remove("JDK_JAVA_OPTIONS");
+        command.env_remove("TPROFILER_OPTS");
         command.args(["-Xverify:all", "-XX:-UsePerfData", "-Xshare:auto"]);
         Self { command, what: jdk.to_string() }
     }
@@ -56,6 +57,12 @@ impl Java {
     pub fn agent(self, options: &str) -> Self {
         let agent = artifacts().agent.display().to_string();
         self.arg(format!("-agentpath:{agent}={options}"))
+    }
+
+    /// Sets a variable of the environment.
+    pub fn variable(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
     }
 
     /// Adds an argument.

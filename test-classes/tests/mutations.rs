@@ -116,8 +116,7 @@ fn link(jdk: &Jdk, pairs: &[(Vec<u8>, Vec<u8>)], folder: &Path) -> u64 {
     }
     fs::write(&file, bytes).expect("a file");
     // The agent brings the probe class; it instruments nothing itself.
-    let options =
-        format!("include=nothing,start=off,port=off,logs={}", folder.join("logs").display());
+    let options = format!("exclude=**,start=off,port=off,logs={}", folder.join("logs").display());
     let finished =
         Java::new(jdk).agent(&options).main(classes(), "tools.LinkPairs").arg(&file).run();
     finished.expect_quiet_success(jdk);

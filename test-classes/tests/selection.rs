@@ -71,8 +71,8 @@ fn a_package_a_class_or_a_method_is_included_or_excluded() {
         assert_eq!(glob, expected.map(str::to_owned).into());
     }
 
-    let boundary = called(&profile(jdk, "include=trut,include=truth.Call"));
-    assert_eq!(boundary, BTreeSet::new());
+    let boundary = called(&profile(jdk, "include=trut,include=truth.Call,include=truth.Main"));
+    assert_eq!(boundary, BTreeSet::from(["truth.Main main".to_owned()]));
 
     let without = called(&profile(jdk, "include=truth,exclude=truth.Count,exclude=**.lambda$*"));
     assert!(!without.iter().any(|m| m.starts_with("truth.Count ") || m.contains("lambda$")));

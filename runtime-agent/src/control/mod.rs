@@ -15,12 +15,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use log_format::names::utc_text;
-use log_format::units::duration_text;
+use log_format::units;
 
 use self::line::{Dialect, Lines, Next};
 use crate::engine::{Handle, Request, Status};
 use crate::message::message;
 use crate::native_thread::{self, Priority};
+use crate::options::parse_threshold;
 use crate::run_info;
 
 const MAX_CLIENTS: usize = 16;
@@ -36,6 +37,7 @@ start: begin recording
 stop: end recording; calls still open are written as such
 flush: write everything so far to the disk
 status: what is going on
+threshold [DURATION | PATTERN:DURATION]: show from which duration on calls are recorded, or set it
 help: this list
 ";
 
@@ -191,15 +193,29 @@ fn answer(line: &str, engine: &Handle) -> (String, bool) {
     if line == "help" {
         return (format!("{HELP}ok\n"), true);
     }
-    let Some(request) = request(line) else {
+    let request = match line.split_once(' ').map_or((line, ""), |(word, rest)| (word, rest.trim()))
+    {
+        ("threshold", "") => Some(Request::Status),
+        ("threshold", value) => match parse_threshold(value) {
+            Ok((of, threshold)) => Some(Request::Threshold(of, units::as_ns(threshold))),
+            Err(error) => return (format!("error: {error}\n"), true),
+        },
+        _ => request(line),
+    };
+    let Some(request) = request else {
         return ("error: unknown command; try help\n".to_owned(), false);
+    };
+    let details = match (line, &request) {
+        ("status", _) => details,
+        (_, Request::Status | Request::Threshold(..)) => thresholds,
+        _ => |_: &Status| String::new(),
     };
     match engine.ask(request) {
         Ok(status) => {
             // With several JVMs on a machine, a port alone does not say whose answer this is.
             let (service, pid) = (run_info::service_name(), std::process::id());
             let profiling = on_off(&status);
-            let details = if request == Request::Status { details(&status) } else { String::new() };
+            let details = details(&status);
             let first = format!("service: {service}\npid: {pid}\nprofiling: {profiling}\n");
             (format!("{first}{details}ok\n"), true)
         }
@@ -237,12 +253,23 @@ fn details(status: &Status) -> String {
         ("logs", status.logs.clone()),
         ("bytes this hour", status.bytes_this_hour.to_string()),
         ("budget of the hour", budget(status)),
-        ("threshold", threshold(status)),
         ("hours deleted", status.deleted_hours.to_string()),
     ]
     .into_iter()
     .map(|(key, value)| format!("{key}: {value}\n"))
-    .collect()
+    .collect::<String>()
+        + &thresholds(status)
+}
+
+/// The thresholds in force.
+fn thresholds(status: &Status) -> String {
+    let own = status.own_thresholds.iter();
+    let own = own.map(|(of, ns)| format!("threshold {of}: {}\n", units::duration_text(*ns)));
+    let raised = (status.raised_to_ns > 0)
+        .then(|| format!("thresholds raised to: {}\n", units::duration_text(status.raised_to_ns)));
+    format!("threshold: {}\n", units::duration_text(status.threshold_ns))
+        + &own.collect::<String>()
+        + &raised.unwrap_or_default()
 }
 
 /// How much of the hour's budget is spent.
@@ -254,12 +281,4 @@ fn budget(status: &Status) -> String {
             format!("{percent}% of {bytes} bytes")
         },
     )
-}
-
-fn threshold(status: &Status) -> String {
-    let in_force = duration_text(status.threshold_ns);
-    if status.threshold_ns == status.base_threshold_ns {
-        return in_force;
-    }
-    format!("{in_force}, raised from {}", duration_text(status.base_threshold_ns))
 }

@@ -21,25 +21,27 @@ pub(crate) mod stack;
 #[cfg(test)]
 mod tests;
 pub(crate) mod thread;
+mod thresholds;
 pub(crate) mod totals;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use rewriter::probe::BEFORE_INIT;
 
 use self::ring::{Kind, Record};
 use self::stack::MAX_DEPTH;
 use self::thread::ProbeThread;
+pub(crate) use self::thresholds::{
+    assign as assign_threshold, lowest_threshold_ns, raise_thresholds, renew_ticks,
+    set_numbered_ns, set_threshold_ns, threshold_ns_of,
+};
 use self::totals::EndedCall;
 use crate::{clock, java_threads};
 
 /// Which recording is going on: odd while on, even while off. Each start and stop adds one, so that
 /// a thread notices that its frames are of an earlier recording.
 static RECORDING: AtomicU32 = AtomicU32::new(0);
-
-/// Calls that take at least so many ticks are recorded.
-static THRESHOLD_TICKS: AtomicU64 = AtomicU64::new(u64::MAX);
 
 /// Frames above this depth have no call path: their records say that it was too deep.
 pub(crate) const MAX_PATH_DEPTH: u32 = 1_024;
@@ -92,11 +94,6 @@ pub(crate) fn recording() -> u32 {
 
 pub(crate) fn is_recording() -> bool {
     recording() & 1 == 1
-}
-
-/// Sets the duration from which on calls are recorded.
-pub(crate) fn set_threshold_ns(ns: u64) {
-    THRESHOLD_TICKS.store(clock::ns_to_ticks(ns), Ordering::Relaxed);
 }
 
 /// Whether a method may run.
@@ -331,7 +328,7 @@ fn finish(thread: &ProbeThread, index: u32, exit: Exit, now: u64) {
         threw: exit == Exit::Throw,
         is_outermost: totals.leave(),
     });
-    if total_ticks >= THRESHOLD_TICKS.load(Ordering::Relaxed) {
+    if total_ticks >= thresholds::lowest_ticks() {
         guarded(|| record(thread, index, exit, total_ticks, self_ticks));
     }
     stack.pop_to(index);
@@ -343,10 +340,13 @@ fn finish(thread: &ProbeThread, index: u32, exit: Exit, now: u64) {
 }
 
 /// Puts a call into the ring, behind the frames of its call path that the drain thread does not
-/// know yet.
+/// know yet, if it took as long as calls of its method must.
 #[cold]
 fn record(thread: &ProbeThread, index: u32, exit: Exit, total_ticks: u64, self_ticks: u64) {
     let stack = &thread.stack;
+    if total_ticks < thresholds::ticks_of(stack.frame(index).method()) {
+        return;
+    }
     let mut untold = index + 1;
     if index < MAX_PATH_DEPTH {
         while untold > 0 && !stack.frame(untold - 1).is_told() {

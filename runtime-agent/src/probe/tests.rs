@@ -106,6 +106,36 @@ fn after_the_first_call_nothing_is_allocated() {
 }
 
 #[test]
+fn a_method_may_have_a_threshold_of_its_own() {
+    let _turn = turn();
+    let long = u64::MAX / 4;
+    set_numbered_ns(7, 0);
+    set_numbered_ns(8, long);
+    assign_threshold(70_001, 7);
+    assign_threshold(70_002, 8);
+    let recorded = |threshold_ns: u64| {
+        record_on_thread(threshold_ns, || {
+            for method in [70_000, 70_001, 70_002] {
+                start(method, no_java);
+                end(method);
+            }
+            let of_calls = |r: &Record| r.kind == Kind::Return;
+            records().into_iter().filter(of_calls).map(|r| r.method).collect::<Vec<_>>()
+        })
+    };
+    assert_eq!(recorded(0), [70_000, 70_001]);
+    assert_eq!(recorded(long), [70_001]);
+    assert_eq!([70_000, 70_001, 70_002, u32::MAX].map(threshold_ns_of), [long, 0, long, long]);
+    // Changed while it runs.
+    set_numbered_ns(7, long);
+    assign_threshold(70_002, 0);
+    assert_eq!(recorded(long), [0; 0]);
+    assert_eq!(recorded(0), [70_000, 70_002]);
+    set_numbered_ns(7, u64::MAX);
+    set_numbered_ns(8, u64::MAX);
+}
+
+#[test]
 fn a_probe_waits_for_nobody() {
     let _turn = turn();
     set_threshold_ns(0);

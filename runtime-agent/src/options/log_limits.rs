@@ -1,0 +1,45 @@
+//! Options of the log's size: megabytes and the way of compression.
+
+use log_format::compression::Compression;
+
+/// A megabyte, as disks are sold.
+pub(super) const BYTES_PER_MB: u64 = 1_000_000;
+/// Less than this has no room for totals and a record every half second.
+const LEAST_MB: f64 = 0.5;
+
+const COMPRESSIONS: [(&str, Compression); 3] =
+    [("gzip", Compression::Gzip), ("zstd", Compression::Zstd), ("off", Compression::Off)];
+
+pub(super) fn compression(value: &str) -> Result<Compression, String> {
+    let known = COMPRESSIONS.into_iter().find(|(name, _)| *name == value);
+    known
+        .map(|(_, compression)| compression)
+        .ok_or_else(|| format!("compress: '{}' is not gzip, zstd or off", super::one_line(value)))
+}
+
+pub(super) fn compression_text(compression: Compression) -> String {
+    let known = COMPRESSIONS.into_iter().find(|(_, known)| *known == compression);
+    known.map_or_else(String::new, |(name, _)| name.to_owned())
+}
+
+/// Reads a number of megabytes, which may have a fraction, as bytes; `None` is no limit.
+pub(super) fn megabytes(key: &str, value: &str) -> Result<Option<u64>, String> {
+    if value == "off" {
+        return Ok(None);
+    }
+    let number: Option<Option<f64>> =
+        value.bytes().all(|b| b.is_ascii_digit() || b == b'.').then(|| value.parse().ok());
+    match number.flatten() {
+        // A float beyond 2^64 becomes the largest number, which is as good as no limit.
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        Some(mb) if mb >= LEAST_MB => Ok(Some((mb * BYTES_PER_MB as f64) as u64)),
+        _ => {
+            let value = super::one_line(value);
+            Err(format!("{key}: '{value}' is not a number of megabytes from 0.5 up, or off"))
+        }
+    }
+}
+
+pub(super) fn megabytes_text(bytes: Option<u64>) -> String {
+    bytes.map_or_else(|| "off".to_owned(), |bytes| (bytes as f64 / BYTES_PER_MB as f64).to_string())
+}

@@ -1,0 +1,383 @@
+//! The agent's options: those behind `-agentpath:libtprofiler.so=`, in `TPROFILER_OPTS`, and in the
+//! file that `config` names. `docs/options.md` is the authority on what they mean.
+//!
+//! Every source becomes a list of settings, the weakest source first, so that there is one place that
+//! knows the keys.
+
+mod log_limits;
+mod properties;
+mod toml;
+mod tprofiler;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use log_format::compression::Compression;
+use log_format::pattern::Pattern;
+use log_format::units::parse_duration;
+
+use self::log_limits::{BYTES_PER_MB, compression, compression_text, megabytes, megabytes_text};
+use crate::filters::{Annotation, Filters};
+use crate::schedule::{Plan, Window, parse_record};
+
+/// The port that is tried first, as TProfiler's was.
+pub const DEFAULT_PORT: u16 = 50_000;
+
+/// Read as an option string is, for where no start script can be changed.
+pub const ENVIRONMENT: &str = "TPROFILER_OPTS";
+
+/// Most patterns that can have thresholds of their own.
+pub const MAX_THRESHOLDS: usize = 255;
+
+const KEYS: &str = "include, exclude, exclude_loader, accessors, min_code, threshold, logs, port, \
+                    start, window, record, pause, max_mb_per_hour, max_mb, keep, compress, debug, \
+                    strict, config";
+
+/// Options in force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The classes and methods to give probes.
+    pub filters: Filters,
+    /// Calls that take at least so long are recorded one by one.
+    pub threshold: Duration,
+    /// Methods with a threshold of their own; of several patterns that name one, the last counts.
+    pub thresholds: Vec<(Pattern, Duration)>,
+    /// The folder that gets a folder for this run.
+    pub logs: PathBuf,
+    /// The first control port to try; `None` for no control.
+    pub port: Option<u16>,
+    /// Whether recording begins at once.
+    pub start: bool,
+    /// When recording is on.
+    pub plan: Plan,
+    /// Bytes that the log of an hour may take; `None` for no limit.
+    pub hour_bytes: Option<u64>,
+    /// Bytes that the run's log may take.
+    pub run_bytes: Option<u64>,
+    /// How long closed hours are kept.
+    pub keep: Option<Duration>,
+    /// How closed hours are compressed.
+    pub compress: Compression,
+    /// Whether the decision on each class is logged.
+    pub debug_classes: bool,
+    /// Whether a wrong option stops the JVM instead of the agent.
+    pub strict: bool,
+    /// The file that the rest came from.
+    pub config: Option<PathBuf>,
+    /// What deserves a word and is not wrong; one line each.
+    pub warnings: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            filters: Filters::default(),
+            threshold: Duration::from_millis(1),
+            thresholds: Vec::new(),
+            logs: PathBuf::from("logs"),
+            port: Some(DEFAULT_PORT),
+            start: true,
+            plan: Plan::default(),
+            hour_bytes: Some(100 * BYTES_PER_MB),
+            run_bytes: Some(2_048 * BYTES_PER_MB),
+            keep: Some(Duration::from_hours(72)),
+            compress: Compression::Gzip,
+            debug_classes: false,
+            strict: false,
+            config: None,
+            warnings: Vec::new(),
+        }
+    }
+}
+
+/// What is wrong with an option string, and whether the JVM is to stop for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadOptions {
+    /// One line.
+    pub message: String,
+    /// `strict` was given, before or behind what is wrong.
+    pub strict: bool,
+}
+
+/// A key with a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Setting {
+    key: String,
+    value: String,
+    /// Where it stands, in front of a message about it; empty for the option string.
+    place: String,
+}
+
+/// Keys whose values are lists. What a source says takes the place of what weaker ones say.
+#[derive(Clone, Copy, Debug, Default)]
+struct Given {
+    include: bool,
+    exclude: bool,
+    exclude_loader: bool,
+}
+
+impl Options {
+    /// Reads an option string, `TPROFILER_OPTS`, and the file that either names.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn read(text: &str) -> Result<Self, BadOptions> {
+        let environment = |name: &str| match std::env::var_os(name) {
+            Some(value) => Some(value.to_string_lossy().into_owned()),
+            None => match name {
+                // Java's names for them.
+                "user.home" => std::env::var("HOME").ok(),
+                "user.name" => std::env::var("USER").ok(),
+                "user.dir" => Some(std::env::current_dir().ok()?.display().to_string()),
+                _ => None,
+            },
+        };
+        Self::read_with(text, &environment)
+    }
+
+    fn read_with(
+        text: &str,
+        environment: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, BadOptions> {
+        let mut sources = vec![
+            settings(&environment(ENVIRONMENT).unwrap_or_default(), &format!("{ENVIRONMENT}: ")),
+            settings(text, ""),
+        ];
+        let mut options = Self::default();
+        let mut wrong = None;
+        let config = sources.iter().flatten().rfind(|setting| setting.key == "config");
+        if let Some(Setting { value, place, .. }) = config {
+            let read = match value.is_empty() {
+                true => Err(format!("{place}config: a file is needed")),
+                false => read_file(Path::new(value), environment, &mut options.warnings),
+            };
+            options.config = Some(PathBuf::from(value));
+            match read {
+                Ok(settings) => sources.insert(0, settings),
+                Err(message) => wrong = Some(message),
+            }
+        }
+        for (index, source) in sources.iter().enumerate() {
+            let mut given = Given::default();
+            let is_file = index + 2 < sources.len();
+            for setting in source {
+                let set = match &*setting.key {
+                    "config" if is_file => Err("config: a file cannot name another".to_owned()),
+                    _ => options.set(setting, &mut given),
+                };
+                if let Err(message) = set {
+                    wrong.get_or_insert(format!("{}{message}", setting.place));
+                }
+            }
+        }
+        if let (None, Err(message)) = (&wrong, options.check()) {
+            wrong = Some(message);
+        }
+        match wrong {
+            None => Ok(options),
+            Some(message) => Err(BadOptions { message, strict: options.strict }),
+        }
+    }
+
+    fn set(&mut self, setting: &Setting, given: &mut Given) -> Result<(), String> {
+        let Setting { key, value, .. } = setting;
+        match &**key {
+            "include" => {
+                if !std::mem::replace(&mut given.include, true) {
+                    self.filters.include.clear();
+                    self.filters.include_annotations.clear();
+                }
+                match Annotation::parse(value)? {
+                    Some(annotation) => self.filters.include_annotations.push(annotation),
+                    None => self.filters.include.push(Pattern::parse(value)?),
+                }
+            }
+            "exclude" => {
+                if !std::mem::replace(&mut given.exclude, true) {
+                    self.filters.exclude.clear();
+                    self.filters.exclude_annotations.clear();
+                }
+                match Annotation::parse(value)? {
+                    Some(annotation) => self.filters.exclude_annotations.push(annotation),
+                    None => self.filters.exclude.push(Pattern::parse(value)?),
+                }
+            }
+            "exclude_loader" => {
+                if !std::mem::replace(&mut given.exclude_loader, true) {
+                    self.filters.exclude_loaders.clear();
+                }
+                let pattern = Pattern::parse(value).map_err(|e| format!("exclude_loader: {e}"))?;
+                self.filters.exclude_loaders.push(pattern);
+            }
+            "accessors" => self.filters.accessors = switch(key, value)?,
+            "min_code" => {
+                self.filters.min_code = value.parse().map_err(|_| {
+                    format!("min_code: '{}' is not a number of bytes", one_line(value))
+                })?;
+            }
+            "threshold" => match parse_threshold(value)? {
+                (None, threshold) => self.threshold = threshold,
+                (Some(pattern), threshold) => {
+                    self.thresholds.retain(|(known, _)| *known != pattern);
+                    self.thresholds.push((pattern, threshold));
+                }
+            },
+            "logs" if value.is_empty() => return Err("logs: a folder is needed".to_owned()),
+            "logs" => self.logs = PathBuf::from(value),
+            "port" if value == "off" => self.port = None,
+            "port" => match value.parse() {
+                Ok(port) if port > 0 => self.port = Some(port),
+                _ => {
+                    let value = one_line(value);
+                    return Err(format!("port: '{value}' is not a port from 1 to 65535, or off"));
+                }
+            },
+            "start" => self.start = switch(key, value)?,
+            "window" => {
+                let window = Window::parse(value).map_err(|e| format!("window: {e}"))?;
+                self.plan.window = Some(window);
+            }
+            "record" => {
+                let record = parse_record(value).map_err(|e| format!("record: {e}"))?;
+                self.plan.record = Some(record);
+            }
+            "pause" => {
+                self.plan.pause = Some(parse_duration(value).map_err(|e| format!("pause: {e}"))?);
+            }
+            "max_mb_per_hour" => self.hour_bytes = megabytes(key, value)?,
+            "max_mb" => self.run_bytes = megabytes(key, value)?,
+            "keep" if value == "off" => self.keep = None,
+            "keep" => self.keep = Some(parse_duration(value).map_err(|e| format!("keep: {e}"))?),
+            "compress" => self.compress = compression(value)?,
+            "debug" if value == "classes" => self.debug_classes = true,
+            "debug" => return Err(format!("debug: '{}' is not classes", one_line(value))),
+            "strict" if value.is_empty() => self.strict = true,
+            "strict" => self.strict = switch(key, value)?,
+            "config" => {}
+            _ => {
+                return Err(format!("unknown option '{}'; options are {KEYS}", one_line(key)));
+            }
+        }
+        Ok(())
+    }
+
+    /// What no setting is wrong with alone.
+    fn check(&self) -> Result<(), String> {
+        if self.plan.record.is_some() != self.plan.pause.is_some() {
+            return Err("record and pause belong together".to_owned());
+        }
+        if self.thresholds.len() > MAX_THRESHOLDS {
+            return Err(format!("threshold: more than {MAX_THRESHOLDS} patterns"));
+        }
+        Ok(())
+    }
+
+    /// The options by name, as they are written to `run.json`.
+    #[must_use]
+    pub fn to_map(&self) -> BTreeMap<String, String> {
+        let filters = &self.filters;
+        let patterns = |list: &[Pattern], annotations: &[Annotation]| {
+            let patterns = list.iter().map(Pattern::to_string);
+            patterns
+                .chain(annotations.iter().map(Annotation::to_string))
+                .collect::<Vec<_>>()
+                .join(",")
+        };
+        let switch = |on: bool| if on { "on" } else { "off" }.to_owned();
+        let ns = |duration: Duration| format!("{}ns", duration.as_nanos());
+        let own = self.thresholds.iter().map(|(pattern, d)| format!(",{pattern}:{}", ns(*d)));
+        let mut map: BTreeMap<String, String> = [
+            ("include", patterns(&filters.include, &filters.include_annotations)),
+            ("exclude", patterns(&filters.exclude, &filters.exclude_annotations)),
+            ("exclude_loader", patterns(&filters.exclude_loaders, &[])),
+            ("accessors", switch(filters.accessors)),
+            ("min_code", filters.min_code.to_string()),
+            ("threshold", ns(self.threshold) + &own.collect::<String>()),
+            ("logs", self.logs.display().to_string()),
+            ("port", self.port.map_or_else(|| "off".to_owned(), |port| port.to_string())),
+            ("start", switch(self.start)),
+            ("max_mb_per_hour", megabytes_text(self.hour_bytes)),
+            ("max_mb", megabytes_text(self.run_bytes)),
+            ("keep", self.keep.map_or_else(|| "off".to_owned(), ns)),
+            ("compress", compression_text(self.compress)),
+            ("debug", if self.debug_classes { "classes" } else { "" }.to_owned()),
+            ("strict", switch(self.strict)),
+        ]
+        .into_iter()
+        .map(|(key, value)| (key.to_owned(), value))
+        .collect();
+        // Those that have no value when they are not given.
+        let optional = [
+            ("window", self.plan.window.map(|window| window.to_string())),
+            ("record", self.plan.record.map(ns)),
+            ("pause", self.plan.pause.map(ns)),
+            ("config", self.config.as_ref().map(|path| path.display().to_string())),
+        ];
+        for (key, value) in optional {
+            if let Some(value) = value {
+                map.insert(key.to_owned(), value);
+            }
+        }
+        map
+    }
+}
+
+/// Reads `1ms`, or `com.shop.dao.*:20ms` for the methods that a pattern names.
+///
+/// # Errors
+/// A sentence that says what is wrong with `value`.
+pub fn parse_threshold(value: &str) -> Result<(Option<Pattern>, Duration), String> {
+    let of = |e: String| format!("threshold: {e}");
+    match value.rsplit_once(':') {
+        None => Ok((None, parse_duration(value).map_err(of)?)),
+        Some((pattern, duration)) => {
+            let pattern = Pattern::parse(pattern).map_err(of)?;
+            Ok((Some(pattern), parse_duration(duration).map_err(of)?))
+        }
+    }
+}
+
+/// The settings of an option string: `key=value` pairs with commas between them.
+fn settings(text: &str, place: &str) -> Vec<Setting> {
+    let pairs = text.split(',').filter(|pair| !pair.is_empty());
+    pairs
+        .map(|pair| {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            Setting { key: key.to_owned(), value: value.to_owned(), place: place.to_owned() }
+        })
+        .collect()
+}
+
+/// Reads a file: one of TProfiler's if its name ends so, or else TOML.
+fn read_file(
+    path: &Path,
+    environment: &dyn Fn(&str) -> Option<String>,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<Setting>, String> {
+    let name = one_line(&path.display().to_string());
+    let bytes = std::fs::read(path).map_err(|e| format!("config: {name}: {e}"))?;
+    if path.extension().is_some_and(|e| e == "properties") {
+        return tprofiler::read(&name, &bytes, environment, warnings);
+    }
+    match std::str::from_utf8(&bytes) {
+        Ok(text) => toml::read(&name, text),
+        Err(_) => Err(format!("config: {name}: not UTF-8, as TOML is")),
+    }
+}
+
+fn switch(key: &str, value: &str) -> Result<bool, String> {
+    match value {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(format!("{key}: '{}' is neither on nor off", one_line(value))),
+    }
+}
+
+/// A value in a message.
+fn one_line(text: &str) -> String {
+    text.replace(char::is_control, "?")
+}
+
+#[cfg(test)]
+mod tests;

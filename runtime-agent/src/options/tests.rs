@@ -1,0 +1,182 @@
+//! Options from all their sources, good and bad.
+
+use super::*;
+
+/// Without an environment.
+fn parse(text: &str) -> Result<Options, BadOptions> {
+    Options::read_with(text, &|_| None)
+}
+
+/// With `TPROFILER_OPTS`.
+fn parse_with(text: &str, environment: &str) -> Result<Options, BadOptions> {
+    Options::read_with(text, &|name| (name == ENVIRONMENT).then(|| environment.to_owned()))
+}
+
+fn patterns(list: &[Pattern]) -> Vec<&str> {
+    list.iter().map(Pattern::as_str).collect()
+}
+
+#[test]
+fn options_with_repeated_keys_and_defaults() {
+    assert_eq!(parse(""), Ok(Options::default()));
+    let options = parse(
+        "include=com.shop,include=org.x.*Dao,exclude=com.shop.util,threshold=500us,\
+         logs=/var/log/shop,port=50010,port=50020,start=off,strict",
+    )
+    .unwrap();
+    assert_eq!(options.filters.include.len(), 2);
+    assert_eq!(options.filters.exclude.len(), 1);
+    assert_eq!(options.threshold, Duration::from_micros(500));
+    assert_eq!(options.logs, PathBuf::from("/var/log/shop"));
+    assert_eq!(options.port, Some(50_020));
+    assert!(!options.start && options.strict);
+    assert_eq!(parse("port=off").unwrap().port, None);
+}
+
+#[test]
+fn filters_thresholds_and_times() {
+    let options = parse(
+        "include=com.shop,include=@com.shop.Timed,exclude=@com.shop.Quiet,exclude=**.toString,\
+         exclude_loader=com.shop.*Loader,accessors=off,min_code=20,threshold=2ms,\
+         threshold=com.shop.dao.*:20ms,threshold=com.shop:5ms,threshold=com.shop.dao.*:30ms,\
+         window=9:00-11:00,record=5s,pause=50s,debug=classes",
+    )
+    .unwrap();
+    assert_eq!(patterns(&options.filters.include), ["com.shop"]);
+    assert_eq!(options.filters.include_annotations.len(), 1);
+    assert_eq!(options.filters.exclude_annotations.len(), 1);
+    assert_eq!(patterns(&options.filters.exclude_loaders), ["com.shop.*Loader"]);
+    assert!(!options.filters.accessors && options.debug_classes);
+    assert_eq!(options.filters.min_code, 20);
+    let map = options.to_map();
+    assert_eq!(map["include"], "com.shop,@com.shop.Timed");
+    assert_eq!(map["threshold"], "2000000ns,com.shop:5000000ns,com.shop.dao.*:30000000ns");
+    assert_eq!(map["window"], "09:00:00-11:00:00");
+    assert_eq!((&*map["record"], &*map["pause"]), ("5000000000ns", "50000000000ns"));
+}
+
+#[test]
+fn limits_of_the_log() {
+    let options = parse("max_mb_per_hour=0.5,max_mb=10,keep=2h,compress=zstd").unwrap();
+    assert_eq!(options.hour_bytes, Some(500_000));
+    assert_eq!(options.run_bytes, Some(10_000_000));
+    assert_eq!(options.keep, Some(Duration::from_hours(2)));
+    assert_eq!(options.compress, Compression::Zstd);
+    let map = options.to_map();
+    for (key, value) in [("max_mb_per_hour", "0.5"), ("max_mb", "10"), ("compress", "zstd")] {
+        assert_eq!(map[key], value);
+    }
+    let off = parse("max_mb_per_hour=off,max_mb=off,keep=off,compress=off").unwrap();
+    assert_eq!((off.hour_bytes, off.run_bytes, off.keep), (None, None, None));
+    assert_eq!(parse("max_mb=1").unwrap().to_map()["compress"], "gzip");
+    // What is written can be read again.
+    for options in [options, off] {
+        let text: Vec<String> = options
+            .to_map()
+            .iter()
+            .filter(|(key, value)| !value.is_empty() || *key == "strict")
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect();
+        assert_eq!(parse(&text.join(",")), Ok(options));
+    }
+}
+
+#[test]
+fn what_is_wrong_is_named_in_one_line() {
+    for (text, message) in [
+        ("colour=red", "unknown option 'colour'"),
+        ("include", "'' is not a pattern"),
+        ("include=com..shop", "'com..shop' is not a pattern"),
+        ("include=@", "'@' is not an annotation"),
+        ("exclude_loader=a..b", "exclude_loader: 'a..b' is not a pattern"),
+        ("accessors=no", "accessors: 'no' is neither on nor off"),
+        ("min_code=-1", "min_code: '-1' is not a number of bytes"),
+        ("threshold=fast", "threshold: 'fast' is not a duration"),
+        ("threshold=1", "threshold: '1' is not a duration"),
+        ("threshold=com..x:1ms", "threshold: 'com..x' is not a pattern"),
+        ("threshold=com.x:", "threshold: '' is not a duration"),
+        ("port=0", "port: '0' is not a port"),
+        ("port=99999", "port: '99999' is not a port"),
+        ("start=yes", "start: 'yes' is neither on nor off"),
+        ("window=9", "window: '9' is not a time of the day to another"),
+        ("record=0s,pause=1s", "record: '0s' is no time"),
+        ("record=5s", "record and pause belong together"),
+        ("max_mb_per_hour=0.4", "max_mb_per_hour: '0.4' is not a number of megabytes from 0.5"),
+        ("max_mb=-1", "max_mb: '-1' is not a number of megabytes"),
+        ("max_mb=inf", "max_mb: 'inf' is not a number of megabytes"),
+        ("keep=3", "keep: '3' is not a duration"),
+        ("compress=lzma", "compress: 'lzma' is not gzip, zstd or off"),
+        ("debug=all", "debug: 'all' is not classes"),
+        ("logs=", "logs: a folder is needed"),
+        ("config=", "config: a file is needed"),
+        ("config=/nowhere/t.toml", "config: /nowhere/t.toml: No such file or directory"),
+        ("config=/nowhere/t.properties", "config: /nowhere/t.properties: No such file"),
+    ] {
+        let bad = parse(text).unwrap_err();
+        assert!(bad.message.starts_with(message), "{}", bad.message);
+        assert!(!bad.message.contains('\n'));
+        assert!(!bad.strict);
+    }
+    let bad = parse_with("", "port=0").unwrap_err();
+    assert!(bad.message.starts_with("TPROFILER_OPTS: port: '0' is not"), "{}", bad.message);
+}
+
+#[test]
+fn strict_counts_wherever_it_stands() {
+    assert!(parse("colour=red,strict").unwrap_err().strict);
+    assert!(parse("strict=on,colour=red").unwrap_err().strict);
+    assert!(!parse("strict,colour=red,strict=off").unwrap_err().strict);
+    assert!(parse_with("colour=red", "strict").unwrap_err().strict);
+    assert!(parse("config=/nowhere/t.toml,strict").unwrap_err().strict);
+}
+
+#[test]
+fn the_option_string_wins_over_the_environment_and_that_over_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.toml");
+    let text = "include = ['a.File', 'b.File']\nexclude = 'c.File'\nthreshold = ['3ms', 'x.Y:1ms']\n\
+                port = 1111\nlogs = 'file'\n";
+    std::fs::write(&path, text).unwrap();
+    let config = format!("config={}", path.display());
+    let options =
+        parse_with(&format!("{config},logs=string,threshold=z:9ms"), "port=2222,logs=environment")
+            .unwrap();
+    assert_eq!(patterns(&options.filters.include), ["a.File", "b.File"]);
+    assert_eq!((options.port, &*options.logs), (Some(2222), Path::new("string")));
+    assert_eq!(options.threshold, Duration::from_millis(3));
+    assert_eq!(options.thresholds.len(), 2);
+    assert_eq!(options.config.as_deref(), Some(&*path));
+
+    // Lists of a stronger source take the place of others; the file may be named in either.
+    let options = parse_with("include=d.String", &format!("{config},exclude=e.Env")).unwrap();
+    assert_eq!(patterns(&options.filters.include), ["d.String"]);
+    assert_eq!(patterns(&options.filters.exclude), ["e.Env"]);
+
+    for (text, message) in [
+        ("port = 0", ":1: port: '0' is not a port"),
+        ("\ncolour = 'red'\nport=0", ":2: unknown option 'colour'"),
+        ("config = 'other'", ":1: config: a file cannot name another"),
+        ("include = ['com..x']", ":1: 'com..x' is not a pattern"),
+    ] {
+        std::fs::write(&path, text).unwrap();
+        let bad = parse(&config).unwrap_err();
+        let expected = format!("{}{message}", path.display());
+        assert!(bad.message.starts_with(&expected), "{}", bad.message);
+    }
+}
+
+#[test]
+fn a_file_of_tprofilers_is_known_by_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("profile.properties");
+    std::fs::write(&path, "needNanoTime=true\ncolour=red\nport=http\n").unwrap();
+    let bad = parse(&format!("config={}", path.display())).unwrap_err();
+    let expected = format!("{}:3: port: 'http' is not a port", path.display());
+    assert!(bad.message.starts_with(&expected), "{}", bad.message);
+    let options = parse(&format!("config={},threshold=7ms", path.display()));
+    assert!(options.is_err());
+    std::fs::write(&path, "needNanoTime=true\ncolour=red\n").unwrap();
+    let options = parse(&format!("config={}", path.display())).unwrap();
+    assert_eq!(options.threshold, Duration::from_micros(500));
+    assert_eq!(options.warnings.len(), 1);
+}

@@ -1,0 +1,111 @@
+//! From which duration on a call is recorded: by method, readable in a probe without a lock.
+//!
+//! Every method has one of 256 thresholds; number 0 is that of all methods without one of their own.
+//! What the probe compares with on its common path is the lowest of all; only a call that took that
+//! long looks up its method's own.
+#![allow(unsafe_code)]
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+use crate::clock;
+use crate::mapped::Mapped;
+
+/// Thresholds that can be told apart.
+const COUNT: usize = 256;
+
+/// Methods with a higher number have the threshold of all. Address space, of which only what is
+/// used becomes memory.
+const MAX_METHODS: usize = 1 << 24;
+
+/// In nanoseconds; `u64::MAX` for those that are not used.
+static OWN_NS: [AtomicU64; COUNT] = [const { AtomicU64::new(u64::MAX) }; COUNT];
+
+/// The same in ticks, those raised that are below [`RAISED_TO_NS`].
+static OWN_TICKS: [AtomicU64; COUNT] = [const { AtomicU64::new(u64::MAX) }; COUNT];
+
+/// What all of them are raised to, in nanoseconds.
+static RAISED_TO_NS: AtomicU64 = AtomicU64::new(0);
+
+/// The lowest of them, in ticks.
+static LOWEST_TICKS: AtomicU64 = AtomicU64::new(u64::MAX);
+
+/// The number of each method's threshold.
+static NUMBERS: OnceLock<Option<Mapped>> = OnceLock::new();
+
+/// The lowest duration in ticks that any method's calls are recorded from.
+#[inline]
+pub(super) fn lowest_ticks() -> u64 {
+    LOWEST_TICKS.load(Ordering::Relaxed)
+}
+
+/// From which duration on a method's calls are recorded, in ticks.
+pub(super) fn ticks_of(method: u32) -> u64 {
+    OWN_TICKS.get(number_of(method)).map_or(u64::MAX, |ticks| ticks.load(Ordering::Relaxed))
+}
+
+/// From which duration on a method's calls are to be recorded, when nothing is raised.
+pub(crate) fn threshold_ns_of(method: u32) -> u64 {
+    OWN_NS.get(number_of(method)).map_or(u64::MAX, |ns| ns.load(Ordering::Relaxed))
+}
+
+/// Sets the duration from which on calls are recorded, of all methods without one of their own.
+pub(crate) fn set_threshold_ns(ns: u64) {
+    set_numbered_ns(0, ns);
+}
+
+/// Sets a threshold of methods that were given its number.
+pub(crate) fn set_numbered_ns(number: u8, ns: u64) {
+    if let Some(own) = OWN_NS.get(usize::from(number)) {
+        own.store(ns, Ordering::Relaxed);
+    }
+    renew_ticks();
+}
+
+/// Raises all thresholds that are lower to `ns`, until it is called again.
+pub(crate) fn raise_thresholds(ns: u64) {
+    RAISED_TO_NS.store(ns, Ordering::Relaxed);
+    renew_ticks();
+}
+
+/// The lowest of all thresholds, when nothing is raised.
+pub(crate) fn lowest_threshold_ns() -> u64 {
+    OWN_NS.iter().map(|ns| ns.load(Ordering::Relaxed)).min().unwrap_or(u64::MAX)
+}
+
+/// Computes the ticks of all thresholds again; the length of a tick may have changed.
+pub(crate) fn renew_ticks() {
+    let raised_to = RAISED_TO_NS.load(Ordering::Relaxed);
+    let mut lowest = u64::MAX;
+    for (ns, ticks) in OWN_NS.iter().zip(&OWN_TICKS) {
+        let own = clock::ns_to_ticks(ns.load(Ordering::Relaxed).max(raised_to));
+        ticks.store(own, Ordering::Relaxed);
+        lowest = lowest.min(own);
+    }
+    LOWEST_TICKS.store(lowest, Ordering::Relaxed);
+}
+
+/// Gives a method the threshold with this number. Without memory for the table, or for a method
+/// beyond its end, it keeps that of all.
+pub(crate) fn assign(method: u32, number: u8) {
+    // Most programs have no threshold but one, and need no table.
+    if number == 0 && NUMBERS.get().is_none() {
+        return;
+    }
+    NUMBERS.get_or_init(|| Mapped::new(MAX_METHODS));
+    if let Some(entry) = entry(method) {
+        entry.store(number, Ordering::Relaxed);
+    }
+}
+
+fn number_of(method: u32) -> usize {
+    entry(method).map_or(0, |entry| usize::from(entry.load(Ordering::Relaxed)))
+}
+
+fn entry(method: u32) -> Option<&'static AtomicU8> {
+    let numbers = NUMBERS.get()?.as_ref()?;
+    let index = usize::try_from(method).ok().filter(|index| *index < MAX_METHODS)?;
+    // SAFETY: the mapping is that long and is never dropped; its bytes, zero at first, are only
+    // ever used as atomics.
+    Some(unsafe { &*numbers.start().as_ptr().add(index).cast::<AtomicU8>() })
+}

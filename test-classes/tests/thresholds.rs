@@ -1,0 +1,133 @@
+//! Thresholds of their own for the methods that patterns name, changed while the program runs.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::{Command, Output};
+
+use log_format::rows::Exit;
+use test_classes::{Java, Profile, artifacts, classes, free_port, jdks, wait_until};
+
+fn tprofiler(port: u16, arguments: &[&str]) -> Output {
+    let mut command = Command::new(&artifacts().tprofiler);
+    command.args(arguments).args(["--addr", &format!("127.0.0.1:{port}")]);
+    command.output().expect("tprofiler runs")
+}
+
+/// The lines of an answer behind those that say whose it is.
+fn threshold(port: u16, value: &[&str]) -> String {
+    let output = tprofiler(port, &[&["threshold"], value].concat());
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).expect("text");
+    text.lines().skip(3).map(|line| format!("{line}\n")).collect()
+}
+
+/// Records of each method that returned.
+fn records(profile: &Profile) -> BTreeMap<&str, u64> {
+    let mut records = BTreeMap::new();
+    for record in profile.records.iter().filter(|record| record.exit == Exit::Return) {
+        let name = record.method.split(' ').nth(1).expect("a method");
+        *records.entry(name).or_default() += 1;
+    }
+    records
+}
+
+#[test]
+fn each_pattern_has_its_own() {
+    for jdk in jdks() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let logs = folder.path().join("logs");
+        let options = format!(
+            "include=programs.Times,threshold=0,threshold=programs.Times.l*:1h,\
+             threshold=**.sleeper:4ms,threshold=**.branch:1h,threshold=**.branch:0,\
+             threshold=**.main:1h,logs={},port=off",
+            logs.display()
+        );
+        let finished =
+            Java::new(jdk).agent(&options).main(classes(), "programs.Times").arg("3").run();
+        finished.expect_quiet_success(jdk);
+        let profile = Profile::only_run(&logs);
+        let records = records(&profile);
+        assert_eq!(profile.counts["programs.Times leaf (J)V"].calls, 6, "{jdk}");
+        assert_eq!(records.get("leaf"), None, "{jdk}: above its threshold none took");
+        assert_eq!(records.get("main"), None, "{jdk}");
+        for (method, expected) in [("sleeper", 3), ("branch", 3), ("root", 3), ("recursive", 12)] {
+            assert_eq!(records.get(method), Some(&expected), "{jdk}: {method}");
+        }
+        // It is in every interval.
+        let in_force = profile.counter("threshold_ns:**.sleeper");
+        assert!(in_force > 0 && in_force.is_multiple_of(4_000_000), "{jdk}: {in_force}");
+        let run: serde_json::Value = serde_json::from_str(
+            &fs::read_to_string(profile.folder.join("run.json")).expect("run.json"),
+        )
+        .expect("JSON");
+        assert_eq!(
+            run["options"]["threshold"],
+            "0ns,programs.Times.l*:3600000000000ns,**.sleeper:4000000ns,**.branch:0ns,\
+             **.main:3600000000000ns"
+        );
+    }
+}
+
+#[test]
+fn they_are_changed_while_the_program_runs() {
+    for jdk in jdks() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (logs, stop) = (folder.path().join("logs"), folder.path().join("stop"));
+        let port = free_port();
+        let options =
+            format!("include=programs.Waits,threshold=1ms,logs={},port={port}", logs.display());
+        let program =
+            Java::new(jdk).agent(&options).main(classes(), "programs.Waits").arg(&stop).start();
+        let mut seen = BTreeMap::new();
+        let records_so_far = || {
+            // What is read must not be written meanwhile.
+            assert!(tprofiler(port, &["stop"]).status.success());
+            let profile = Profile::read(&Profile::runs(&logs)[0]);
+            assert!(tprofiler(port, &["start"]).status.success());
+            records(&profile)
+                .into_iter()
+                .map(|(name, n)| (name.to_owned(), n))
+                .collect::<BTreeMap<_, u64>>()
+        };
+        wait_until("the control port", || tprofiler(port, &["status"]).status.success());
+        wait_until("records of both methods", || {
+            seen = records_so_far();
+            seen.contains_key("two") && seen.contains_key("eight")
+        });
+        assert_eq!(threshold(port, &[]), "threshold: 1ms\n");
+        assert_eq!(threshold(port, &["6ms"]), "threshold: 6ms\n");
+        let before = records_so_far();
+        wait_until("more records", || {
+            seen = records_so_far();
+            seen["eight"] > before["eight"] + 10
+        });
+        // Two milliseconds may become six when the machine is busy, but not as a rule.
+        assert!(seen["two"] - before["two"] < 5, "{jdk}: {before:?} {seen:?}");
+
+        let own = "threshold: 6ms\nthreshold programs.*.two: 1500us\n";
+        assert_eq!(threshold(port, &["programs.*.two:1500us"]), own);
+        assert_eq!(threshold(port, &["**.eight:1h"]), format!("{own}threshold **.eight: 1h\n"));
+        let before = records_so_far();
+        wait_until("more records", || {
+            seen = records_so_far();
+            seen["two"] > before["two"] + 10
+        });
+        assert!(seen["eight"] <= before["eight"], "{jdk}: {before:?} {seen:?}");
+
+        for (wrong, message) in [
+            ("soon", "threshold: 'soon' is not a duration like 500us, 1ms or 2s"),
+            ("a..b:1ms", "threshold: 'a..b' is not a pattern like"),
+        ] {
+            let output = tprofiler(port, &["threshold", wrong]);
+            assert_eq!(output.status.code(), Some(1), "{jdk}: {wrong}");
+            let error = String::from_utf8(output.stderr).expect("text");
+            assert!(error.contains(message), "{jdk}: {error}");
+        }
+        fs::write(&stop, "").expect("a file");
+        program.wait().expect_quiet_success(jdk);
+        // Open calls too: `main` is over that of all, and `eight` never.
+        let profile = Profile::only_run(&logs);
+        let status = profile.counter("threshold_ns:**.eight");
+        assert!(status >= 3_600_000_000_000, "{jdk}: {status}");
+    }
+}
