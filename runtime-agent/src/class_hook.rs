@@ -62,6 +62,11 @@ impl ClassHook {
         name != rewriter::probe::CLASS && self.filter.class(name) != ClassMatch::None
     }
 
+    /// Whether a class of this loader and internal name has been given probes.
+    pub(crate) fn has_given(&self, loader: u64, name: &str) -> bool {
+        self.methods.has_class(loader, name)
+    }
+
     /// The class with probes, or `None` if it stays as it is.
     pub(crate) fn rewrite(&self, loader: Loader, name: &str, bytes: &[u8]) -> Option<Vec<u8>> {
         let mut rewriter = self.pool().pop().unwrap_or_default();

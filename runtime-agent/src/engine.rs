@@ -2,6 +2,7 @@
 //!
 //! Everybody else asks it through [`Handle`], so that nothing that waits is ever near a probe.
 
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,7 @@ use crate::message::message;
 use crate::probe;
 use crate::probe_class::ProbeClass;
 use crate::recorder::Recorder;
+use crate::running::Retransformed;
 
 /// How often the threads' rings are emptied.
 const ROUND: Duration = Duration::from_millis(50);
@@ -20,6 +22,8 @@ const ROUND: Duration = Duration::from_millis(50);
 const CLOCK_ROUND: Duration = Duration::from_secs(1);
 /// How long an answer may take: a flush waits for the disk.
 const ANSWER: Duration = Duration::from_secs(10);
+/// How long a detach may take: it puts thousands of classes back.
+const DETACH: Duration = Duration::from_secs(120);
 
 /// What can be asked of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +38,8 @@ pub(crate) enum Request {
     Status,
     /// The JVM ends: write everything, and do no more.
     Finish,
+    /// Leave the JVM as it was, and end.
+    Detach,
 }
 
 /// What is going on.
@@ -54,9 +60,15 @@ pub(crate) struct Status {
     /// The run's folder.
     pub logs: String,
     pub bytes_this_hour: u64,
+    /// Loaded classes that were sent through the hook.
+    pub retransformed_classes: u64,
+    /// Those that the JVM refused.
+    pub not_retransformed: u64,
+    /// The longest batch of them, in nanoseconds.
+    pub longest_retransform_ns: u64,
 }
 
-type Answer = Result<Status, String>;
+pub(crate) type Answer = Result<Status, String>;
 
 /// Asks the engine.
 #[derive(Clone, Debug)]
@@ -81,9 +93,12 @@ impl Handle {
         let (answer, answers) = mpsc::sync_channel(1);
         let gone = "the profiler has ended".to_owned();
         self.requests.send((request, answer)).map_err(|_| gone.clone())?;
-        match answers.recv_timeout(ANSWER) {
+        let patience = if request == Request::Detach { DETACH } else { ANSWER };
+        match answers.recv_timeout(patience) {
             Ok(answer) => answer,
-            Err(RecvTimeoutError::Timeout) => Err("no answer within 10 s".to_owned()),
+            Err(RecvTimeoutError::Timeout) => {
+                Err(format!("no answer within {} s", patience.as_secs()))
+            }
             Err(RecvTimeoutError::Disconnected) => Err(gone),
         }
     }
@@ -94,28 +109,33 @@ pub(crate) struct Engine<'j> {
     pub jni: &'j JniEnv,
     pub probe_class: ProbeClass,
     pub recorder: Recorder,
-    pub class_counts: std::sync::Arc<ClassCounts>,
+    pub class_counts: Arc<ClassCounts>,
+    pub retransformed: Arc<Retransformed>,
     pub since_ns: u64,
     /// The guard in front of the probes is open.
     pub is_open: bool,
 }
 
 impl Engine<'_> {
-    /// Works until the JVM ends, or until nobody can ask any more.
-    pub(crate) fn run(&mut self, requests: &Requests) {
+    /// Works until the JVM ends, until nobody can ask any more, or until it is asked to detach: who
+    /// asked that is yet to be answered.
+    pub(crate) fn run(&mut self, requests: &Requests) -> Option<SyncSender<Answer>> {
         let mut clock_renewed = Instant::now();
         loop {
             match requests.recv_timeout(ROUND) {
                 Ok((request, answer)) => {
                     let status = self.carry_out(request);
+                    if request == Request::Detach {
+                        return Some(answer);
+                    }
                     // Whoever asked may have gone.
                     let _ = answer.send(status);
                     if request == Request::Finish {
-                        return;
+                        return None;
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Disconnected) => return None,
             }
             if probe::gave_up() {
                 self.stop();
@@ -134,7 +154,7 @@ impl Engine<'_> {
             Request::Stop => self.stop(),
             Request::Flush => self.recorder.flush()?,
             Request::Status => {}
-            Request::Finish => {
+            Request::Finish | Request::Detach => {
                 self.stop();
                 self.recorder.flush()?;
             }
@@ -143,7 +163,7 @@ impl Engine<'_> {
     }
 
     /// Begins recording, if it is off.
-    fn start(&mut self) -> Result<(), String> {
+    pub(crate) fn start(&mut self) -> Result<(), String> {
         if probe::gave_up() {
             return Err("profiling is off for good, after an internal error".to_owned());
         }
@@ -176,7 +196,7 @@ impl Engine<'_> {
         message!("internal error; profiling is off, the service goes on");
     }
 
-    fn status(&mut self) -> Status {
+    pub(crate) fn status(&mut self) -> Status {
         let sums = self.recorder.sums();
         Status {
             is_recording: probe::is_recording(),
@@ -192,6 +212,9 @@ impl Engine<'_> {
             io_errors: self.recorder.log().io_errors,
             logs: self.recorder.log().folder().display().to_string(),
             bytes_this_hour: self.recorder.bytes_this_hour(),
+            retransformed_classes: self.retransformed.classes(),
+            not_retransformed: self.retransformed.failed(),
+            longest_retransform_ns: self.retransformed.longest_ns(),
         }
     }
 }

@@ -165,6 +165,11 @@ impl RunLog {
         });
     }
 
+    /// Closes all files, whether everything is written or not.
+    pub(crate) fn close(&mut self) {
+        self.hours.clear();
+    }
+
     fn write(&mut self, sync: bool) -> Result<(), String> {
         if !self.hours.values().any(|hour| hour.tables.values().any(TableFile::is_behind)) && !sync
         {

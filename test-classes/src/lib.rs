@@ -19,4 +19,4 @@ pub use classes::{changed_classes, classes, compile, ecj, newest_classes};
 pub use jdk::{Jdk, compiler, jdks};
 pub use libraries::{LibraryClass, classes_of, libraries, library};
 pub use profile::{Counts, MethodName, Profile, Record, truth};
-pub use run::{Finished, Java, Running, free_port, wait_until};
+pub use run::{Dialogue, Finished, Java, Running, free_port, wait_until};

@@ -7,10 +7,12 @@
 
 mod line;
 
+use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,7 +21,7 @@ use log_format::names::utc_text;
 use self::line::{Dialect, Lines, Next};
 use crate::engine::{Handle, Request, Status};
 use crate::message::message;
-use crate::run_info;
+use crate::{presence, run_info};
 
 const MAX_CLIENTS: usize = 16;
 const IDLE: Duration = Duration::from_secs(30);
@@ -33,6 +35,7 @@ const HELP: &str = "\
 start: begin recording
 stop: end recording; calls still open are written as such
 flush: write everything so far to the disk
+detach: end recording, give classes their own bytes back, and close this port
 status: what is going on
 help: this list
 ";
@@ -69,21 +72,64 @@ impl Control {
         self.port
     }
 
-    /// Serves clients on threads of its own, for as long as the process lives.
-    pub(crate) fn serve(self, engine: Handle) {
-        let clients = Clients::default();
-        let serve = move || {
-            block_signals();
-            loop {
-                match self.listener.accept() {
-                    Ok((stream, _)) => admit(stream, &engine, &clients),
-                    // Out of file descriptors, perhaps; there may be some again.
-                    Err(_) => thread::sleep(Duration::from_millis(100)),
+    /// Serves clients on threads of its own, until it is closed.
+    pub(crate) fn serve(self, engine: Handle) -> Option<Serving> {
+        let clients = Arc::new(Clients::default());
+        let listener = Arc::new(self.listener);
+        let (named, is_named) = mpsc::channel();
+        let serve = {
+            let (clients, listener) = (clients.clone(), listener.clone());
+            move || {
+                block_signals();
+                // Its name is seen from outside from now on. Whoever waits may have gone.
+                let _ = named.send(());
+                loop {
+                    let accepted = listener.accept();
+                    if clients.is_closed.load(Ordering::Acquire) {
+                        return;
+                    }
+                    match accepted {
+                        Ok((stream, _)) => admit(stream, &engine, &clients),
+                        // Out of file descriptors, perhaps; there may be some again.
+                        Err(_) => thread::sleep(Duration::from_millis(100)),
+                    }
                 }
             }
         };
-        if let Err(error) = thread::Builder::new().name("tprofiler-ctl".to_owned()).spawn(serve) {
-            message!("no thread for remote control: {error}");
+        match thread::Builder::new().name(presence::control_thread(self.port)).spawn(serve) {
+            Ok(thread) => {
+                // An error would say that it has ended.
+                let _ = is_named.recv();
+                Some(Serving { listener, clients, thread })
+            }
+            Err(error) => {
+                message!("no thread for remote control: {error}");
+                None
+            }
+        }
+    }
+}
+
+/// A port that is listened on.
+pub(crate) struct Serving {
+    listener: Arc<TcpListener>,
+    clients: Arc<Clients>,
+    thread: thread::JoinHandle<()>,
+}
+
+impl Serving {
+    /// Closes the port and hangs up on all clients, once they have the answers that they wait for.
+    #[allow(unsafe_code)]
+    pub(crate) fn close(self) {
+        self.clients.is_closed.store(true, Ordering::Release);
+        // SAFETY: the descriptor is the listener's, which is open. It wakes the thread up.
+        unsafe { libc::shutdown(self.listener.as_raw_fd(), libc::SHUT_RDWR) };
+        drop(self.listener);
+        // It cannot have panicked.
+        let _ = self.thread.join();
+        for stream in self.clients.streams().values() {
+            // A client that has gone is no error.
+            let _ = stream.shutdown(Shutdown::Read);
         }
     }
 }
@@ -99,7 +145,7 @@ fn block_signals() {
     }
 }
 
-fn admit(stream: TcpStream, engine: &Handle, clients: &Clients) {
+fn admit(stream: TcpStream, engine: &Handle, clients: &Arc<Clients>) {
     let timeouts = stream
         .set_read_timeout(Some(IDLE))
         .and_then(|()| stream.set_write_timeout(Some(WRITE)))
@@ -116,13 +162,15 @@ fn admit(stream: TcpStream, engine: &Handle, clients: &Clients) {
         },
     };
     let engine = engine.clone();
+    let stream = Arc::new(stream);
+    let known = clients.add(stream.clone());
     let serve = move || {
-        let _place = place;
+        let (_place, _known) = (place, known);
         match refusal {
             // A client that goes away is no error.
             None => drop(converse(&stream, &engine)),
             Some(answer) => {
-                if (&stream).write_all(answer.as_bytes()).is_ok() {
+                if (&*stream).write_all(answer.as_bytes()).is_ok() {
                     hang_up(&stream);
                 }
             }
@@ -132,11 +180,40 @@ fn admit(stream: TcpStream, engine: &Handle, clients: &Clients) {
     let _ = thread::Builder::new().name("tprofiler-cli".to_owned()).spawn(serve);
 }
 
-/// How many clients there are now.
+/// Who the clients are.
 #[derive(Default)]
 struct Clients {
     served: Arc<AtomicUsize>,
     refused: Arc<AtomicUsize>,
+    is_closed: AtomicBool,
+    last: AtomicU64,
+    /// By number.
+    streams: Mutex<HashMap<u64, Arc<TcpStream>>>,
+}
+
+impl Clients {
+    fn streams(&self) -> MutexGuard<'_, HashMap<u64, Arc<TcpStream>>> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A client's connection, which can be closed from outside until what is returned is dropped.
+    fn add(self: &Arc<Self>, stream: Arc<TcpStream>) -> Known {
+        let number = self.last.fetch_add(1, Ordering::Relaxed);
+        self.streams().insert(number, stream);
+        Known { clients: self.clone(), number }
+    }
+}
+
+/// A client that can be hung up on.
+struct Known {
+    clients: Arc<Clients>,
+    number: u64,
+}
+
+impl Drop for Known {
+    fn drop(&mut self) {
+        self.clients.streams().remove(&self.number);
+    }
 }
 
 /// One of [`MAX_CLIENTS`] places, which is free again when dropped.
@@ -192,6 +269,7 @@ fn request(line: &str) -> Option<Request> {
         "stop" => Some(Request::Stop),
         "flush" => Some(Request::Flush),
         "status" => Some(Request::Status),
+        "detach" => Some(Request::Detach),
         _ => None,
     }
 }
@@ -209,7 +287,11 @@ fn answer(line: &str, engine: &Handle) -> (String, bool) {
             // With several JVMs on a machine, a port alone does not say whose answer this is.
             let (service, pid) = (run_info::service_name(), std::process::id());
             let profiling = on_off(&status);
-            let details = if request == Request::Status { details(&status) } else { String::new() };
+            let details = match request {
+                Request::Status => details(&status),
+                Request::Detach => restored(&status),
+                _ => String::new(),
+            };
             let first = format!("service: {service}\npid: {pid}\nprofiling: {profiling}\n");
             (format!("{first}{details}ok\n"), true)
         }
@@ -230,6 +312,20 @@ fn on_off(status: &Status) -> &'static str {
     if status.is_recording { "on" } else { "off" }
 }
 
+/// What `detach` says beyond the other answers.
+fn restored(status: &Status) -> String {
+    format!(
+        "classes restored: {}\nclasses not restored: {}\nlongest retransform pause: {}\n",
+        status.retransformed_classes,
+        status.not_retransformed,
+        micros(status.longest_retransform_ns),
+    )
+}
+
+fn micros(ns: u64) -> String {
+    format!("{} us", ns.div_ceil(1_000))
+}
+
 /// What `status` says beyond the other answers.
 fn details(status: &Status) -> String {
     [
@@ -237,6 +333,8 @@ fn details(status: &Status) -> String {
         ("classes instrumented", status.classes.to_string()),
         ("methods instrumented", status.methods.to_string()),
         ("methods skipped", status.skipped_methods.to_string()),
+        ("classes retransformed", status.retransformed_classes.to_string()),
+        ("longest retransform pause", micros(status.longest_retransform_ns)),
         ("calls seen", status.calls.to_string()),
         ("records written", status.records.to_string()),
         ("records dropped", status.dropped_records.to_string()),

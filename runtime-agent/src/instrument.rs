@@ -1,0 +1,309 @@
+//! Classes on their way into the JVM get probes; those that are loaded get them by retransformation,
+//! and lose them by it.
+//!
+//! All threads stand still while classes are retransformed, so loaded classes are sent in batches,
+//! whose size follows from how long those before took.
+#![allow(unsafe_code)]
+
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use jvmti_bindings::env::{JniEnv, Jvmti};
+use jvmti_bindings::prelude::{ClassFileLoadHookEvent, jni, jvmti};
+
+use crate::loaders::Loader;
+use crate::message::message;
+use crate::running::{Retransformed, Running};
+
+/// As many as HotSpot allows to be asked for.
+const MANY_REFERENCES: jni::jint = 65_536;
+
+/// How long a batch of classes may take, if it can be helped.
+const BATCH: Duration = Duration::from_millis(50);
+
+/// Classes that could not be retransformed and are named; of the others only the number is told.
+const NAMED_FAILURES: u64 = 5;
+
+const HOOK: [jvmti::jvmtiEvent; 1] = [jvmti::JVMTI_EVENT_CLASS_FILE_LOAD_HOOK];
+
+/// Opens the load hook and sends the classes that were loaded before through it.
+pub(crate) fn instrument(running: &Running, jvmti: &Jvmti, jni: &JniEnv) {
+    if let Err(error) = jvmti.enable_events_global(&HOOK) {
+        message!("no load hook ({error:?}); no class gets probes");
+        return;
+    }
+    retransform(&running.retransformed, jvmti, jni, "stays without probes", |class| {
+        // SAFETY: a live reference of this thread.
+        unsafe {
+            candidate(running, jvmti, jni, class).is_some_and(|class| class.is_selected)
+                && jvmti.is_modifiable_class(class).unwrap_or(false)
+        }
+    });
+}
+
+/// Closes the load hook and gives every class its own bytes back. What came of it is in `restored`.
+pub(crate) fn restore(running: &Running, jvmti: &Jvmti, jni: &JniEnv, restored: &Retransformed) {
+    running.close_gate();
+    if let Err(error) = jvmti.disable_events_global(&HOOK) {
+        message!("the load hook stays open ({error:?}); it changes nothing any more");
+    }
+    let mut seen = HashSet::new();
+    // A class that was given probes before the hook was closed may have been on its way still: it
+    // is looked for until there is nothing new.
+    loop {
+        let before = seen.len();
+        retransform(restored, jvmti, jni, "keeps its probes, which do nothing", |class| {
+            // SAFETY: a live reference of this thread.
+            let known = unsafe { candidate(running, jvmti, jni, class) };
+            known.is_some_and(|Candidate { name, loader, .. }| {
+                running.hook.has_given(loader.number, &name) && seen.insert((loader.number, name))
+            })
+        });
+        if seen.len() == before {
+            return;
+        }
+    }
+}
+
+/// Has the JVM make those of the loaded classes anew that are `wanted`, which is asked once of each.
+fn retransform(
+    counts: &Retransformed,
+    jvmti: &Jvmti,
+    jni: &JniEnv,
+    consequence: &str,
+    mut wanted: impl FnMut(jni::jclass) -> bool,
+) {
+    // Thousands of local references at once.
+    let _frame = jni.push_local_frame(MANY_REFERENCES);
+    let Ok(classes) = jvmti.get_loaded_classes() else { return };
+    let failed_before = counts.failed();
+    let mut size = BatchSize::default();
+    let mut batch = Vec::new();
+    let mut send = |batch: &mut Vec<jni::jclass>| {
+        let begun = Instant::now();
+        // SAFETY: live references of this thread.
+        let sent = unsafe { jvmti.retransform_classes(batch) };
+        let took = begun.elapsed();
+        if sent.is_ok() {
+            counts.add(batch.len(), took);
+        } else if batch.len() == 1 {
+            failure(counts, jvmti, batch, failed_before, consequence, sent.err());
+        } else {
+            // One that is refused, and all of its batch is.
+            for class in &*batch {
+                let begun = Instant::now();
+                // SAFETY: as above.
+                match unsafe { jvmti.retransform_classes(&[*class]) } {
+                    Ok(()) => counts.add(1, begun.elapsed()),
+                    Err(error) => {
+                        failure(counts, jvmti, &[*class], failed_before, consequence, Some(error));
+                    }
+                }
+            }
+        }
+        let next = size.after(batch.len(), took);
+        for class in batch.drain(..) {
+            // SAFETY: a reference of this thread, not used after this.
+            unsafe { jni.delete_local_ref(class) };
+        }
+        next
+    };
+    let mut full = 1;
+    for class in classes {
+        if wanted(class) {
+            batch.push(class);
+            if batch.len() >= full {
+                full = send(&mut batch);
+            }
+        } else {
+            // SAFETY: a reference of this thread, not used after this.
+            unsafe { jni.delete_local_ref(class) };
+        }
+    }
+    if !batch.is_empty() {
+        send(&mut batch);
+    }
+    let failed = counts.failed() - failed_before;
+    if failed > NAMED_FAILURES {
+        message!("{} classes more cannot be changed", failed - NAMED_FAILURES);
+    }
+}
+
+fn failure(
+    counts: &Retransformed,
+    jvmti: &Jvmti,
+    class: &[jni::jclass],
+    failed_before: u64,
+    consequence: &str,
+    error: Option<jvmti::jvmtiError>,
+) {
+    counts.add_failed();
+    let (Some(class), Some(error)) = (class.first(), error) else { return };
+    if counts.failed() - failed_before <= NAMED_FAILURES {
+        // SAFETY: a live reference of the calling thread.
+        let name = unsafe { jvmti.get_class_signature(*class) };
+        let name = name.map_or_else(|_| "a class".to_owned(), |(signature, _)| signature);
+        message!("{name} was loaded before and {consequence} ({error:?})");
+    }
+}
+
+/// How many classes go into a batch.
+struct BatchSize {
+    /// What the shortest batch took: a batch costs that much however small it is.
+    least: Duration,
+}
+
+impl Default for BatchSize {
+    fn default() -> Self {
+        Self { least: Duration::MAX }
+    }
+}
+
+impl BatchSize {
+    /// The size of the next batch, after one of `classes` that `took` so long.
+    fn after(&mut self, classes: usize, took: Duration) -> usize {
+        self.least = self.least.min(took);
+        let budget = BATCH.saturating_sub(self.least).max(BATCH / 4);
+        // Of one more class, rounded up so that it is not 0.
+        let classes = classes.max(1);
+        let each = (took - self.least).as_nanos() / classes as u128 + 1;
+        let most = usize::try_from(budget.as_nanos() / each).unwrap_or(usize::MAX);
+        most.clamp(1, 4 * classes)
+    }
+}
+
+/// A loaded class that a pattern may name.
+struct Candidate {
+    /// Its internal name.
+    name: String,
+    loader: Loader,
+    /// Whether it is to be sent through the hook.
+    is_selected: bool,
+}
+
+/// What a loaded class is; `None` if no pattern names it, as of arrays and primitive types.
+///
+/// # Safety
+/// `class` is a live reference of this thread.
+unsafe fn candidate(
+    running: &Running,
+    jvmti: &Jvmti,
+    jni: &JniEnv,
+    class: jni::jclass,
+) -> Option<Candidate> {
+    let Running { hook, loaders, .. } = running;
+    // SAFETY: the caller's promise; the loader is given back.
+    unsafe {
+        let (signature, _) = jvmti.get_class_signature(class).ok()?;
+        let name = signature.strip_prefix('L')?.strip_suffix(';')?.to_owned();
+        if !hook.selects(&name) {
+            return None;
+        }
+        let loader = jvmti.get_class_loader(class).ok()?;
+        let known = loaders.get(jvmti, jni, loader);
+        let is_selected = hook.has_include()
+            || loaders.is_application_class(jvmti, jni, loader, known.number, &name);
+        if !loader.is_null() {
+            jni.delete_local_ref(loader);
+        }
+        Some(Candidate { name, loader: known, is_selected })
+    }
+}
+
+thread_local! {
+    /// This thread is in the hook: what it loads meanwhile is ours.
+    static IN_HOOK: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The bytes of a class with probes, or `None` if it stays as it is.
+pub(crate) fn rewrite(
+    running: &Running,
+    jvmti: &Jvmti,
+    jni: &JniEnv,
+    event: &ClassFileLoadHookEvent<'_>,
+) -> Option<Vec<u8>> {
+    if IN_HOOK.replace(true) {
+        return None;
+    }
+    let _left_at_the_end = LeaveHook;
+    let _gate = running.enter_gate()?;
+    rewrite_class(running, jvmti, jni, event)
+}
+
+/// Leaves the hook when dropped, after a panic too.
+struct LeaveHook;
+
+impl Drop for LeaveHook {
+    fn drop(&mut self) {
+        IN_HOOK.set(false);
+    }
+}
+
+fn rewrite_class(
+    running: &Running,
+    jvmti: &Jvmti,
+    jni: &JniEnv,
+    event: &ClassFileLoadHookEvent<'_>,
+) -> Option<Vec<u8>> {
+    let bytes = event.class_data();
+    let name = match event.name_str() {
+        Ok(Some(name)) => name,
+        // A loader may define a class without saying its name.
+        _ => rewriter::class_name(bytes).ok()?.to_str(),
+    };
+    if !running.hook.selects(&name) {
+        return None;
+    }
+    let loader = event.loader();
+    // SAFETY: the event's reference is good until the hook returns.
+    let known = unsafe { running.loaders.get(jvmti, jni, loader) };
+    // SAFETY: as above.
+    let is_application =
+        || unsafe { running.loaders.is_application_class(jvmti, jni, loader, known.number, &name) };
+    if !running.hook.has_include() && !is_application() {
+        return None;
+    }
+    running.hook.rewrite(known, &name, bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// Sizes of batches, where each costs `fixed` and `each` more a class.
+    fn sizes(fixed: Duration, each: Duration) -> Vec<usize> {
+        let (mut size, mut batch) = (BatchSize::default(), 1);
+        let mut next = || {
+            let now = batch;
+            batch = size.after(now, fixed + each * u32::try_from(now).unwrap());
+            now
+        };
+        (0..12).map(|_| next()).collect()
+    }
+
+    #[test]
+    fn batches_grow_until_they_take_what_they_may() {
+        let last = *sizes(2 * MS, MS / 2).last().unwrap();
+        assert!((80..=100).contains(&last), "{last}");
+        assert_eq!(sizes(MS, 100 * MS).last(), Some(&1));
+    }
+
+    /// Where a batch takes too long however small it is, smaller ones would take longer in all.
+    #[test]
+    fn what_every_batch_costs_does_not_make_them_smaller() {
+        let last = *sizes(200 * MS, MS / 10).last().unwrap();
+        assert!(last > 100, "{last}");
+    }
+
+    #[test]
+    fn a_first_batch_that_took_long_is_forgotten() {
+        let mut size = BatchSize::default();
+        assert_eq!(size.after(1, 500 * MS), 4);
+        let next = size.after(4, 6 * MS);
+        assert_eq!(next, 16);
+        assert!(size.after(16, 26 * MS) > 16);
+    }
+}
