@@ -35,8 +35,9 @@ pub(crate) struct ConstantPool<'a, 's> {
     offsets: &'s [u32],
     /// The first Utf8 constant `StackMapTable`.
     pub stack_map_table: Option<CpIndex>,
-    /// It names the probe class: the class has been rewritten before.
-    pub has_probes: bool,
+    /// It names the probe class: the class may have probes. One that had some once, and that the JVM
+    /// hands out after a retransformation, keeps their constants.
+    pub names_probes: bool,
 }
 
 pub(crate) const STACK_MAP_TABLE: &str = "StackMapTable";
@@ -54,7 +55,7 @@ impl<'a, 's> ConstantPool<'a, 's> {
         offsets.reserve(count);
         offsets.push(0);
         let mut stack_map_table = None;
-        let mut has_probes = false;
+        let mut names_probes = false;
         while offsets.len() < count {
             let start = cursor.offset();
             let tag = cursor.u1()?;
@@ -71,7 +72,7 @@ impl<'a, 's> ConstantPool<'a, 's> {
             if contents == STACK_MAP_TABLE.as_bytes() && tag == UTF8 && stack_map_table.is_none() {
                 stack_map_table = u16::try_from(offsets.len()).ok().map(CpIndex);
             }
-            has_probes |= contents == probe::CLASS.as_bytes() && tag == UTF8;
+            names_probes |= contents == probe::CLASS.as_bytes() && tag == UTF8;
             // A class file of over 4 GiB does not exist: the JVM's interface takes an int.
             offsets.push(u32::try_from(start).unwrap_or(u32::MAX));
             if matches!(tag, LONG | DOUBLE) {
@@ -79,7 +80,7 @@ impl<'a, 's> ConstantPool<'a, 's> {
             }
         }
         let bytes = class.get(..cursor.offset()).unwrap_or(class);
-        Ok(Self { bytes, offsets, stack_map_table, has_probes })
+        Ok(Self { bytes, offsets, stack_map_table, names_probes })
     }
 
     /// Number of entries, index 0 included.

@@ -7,10 +7,12 @@ use crate::constant_pool::{Appended, ConstantPool, CpIndex, PoolFull, STACK_MAP_
 use crate::constructor::{self, Found};
 use crate::emit::{self, Buffers, Method};
 use crate::error::{Error, ErrorKind, Skip};
-use crate::instruction::Pc;
+use crate::instruction::{Bytecode, Pc};
 use crate::layout::{self, OffsetMap};
 use crate::monitors;
 use crate::mutf8::Mutf8;
+use crate::opcode::INVOKESTATIC;
+use crate::probe;
 use crate::probe_constants::{Needs, ProbeConstants};
 use crate::reader::{Cursor, Result};
 use crate::selector::{ClassInfo, MethodInfo, Selector};
@@ -138,6 +140,7 @@ impl Rewriter {
         let mut work = ClassWork {
             info,
             has_super_class: super_class != 0,
+            has_probes: pool.names_probes && has_probes(methods.clone(), &pool, version),
             effects: EffectCache::new(slots),
             pool,
             calls,
@@ -167,6 +170,38 @@ impl Rewriter {
         let bytes = assemble(class, pool_end, appended, codes, patches);
         Ok(Outcome::Rewritten(Rewritten { bytes, methods }))
     }
+}
+
+/// Whether a method calls a probe. A class that cannot be read is taken to have some.
+fn has_probes<'a>(
+    mut methods: Cursor<'a>,
+    pool: &ConstantPool<'a, '_>,
+    version: (u16, u16),
+) -> bool {
+    let mut look = || -> Result<bool> {
+        for _ in 0..methods.u2()? {
+            if let Code::Attribute(code) = RawMethod::read(&mut methods, pool, version)?.code
+                && calls_probe(&code.bytecode, pool)?
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    };
+    look().unwrap_or(true)
+}
+
+fn calls_probe(code: &Bytecode<'_>, pool: &ConstantPool<'_, '_>) -> Result<bool> {
+    let mut next = Pc(0);
+    while let Some((instruction, after)) = code.instruction(next)? {
+        next = after;
+        if let [INVOKESTATIC, a, b] = *instruction.bytes
+            && pool.member_class(CpIndex(u16::from_be_bytes([a, b])))? == *probe::CLASS
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The class with its longer constant pool and its new Code attributes.
@@ -258,6 +293,7 @@ impl<'a> RawMethod<'a> {
 struct ClassWork<'a, 's> {
     info: ClassInfo<'a>,
     has_super_class: bool,
+    has_probes: bool,
     pool: ConstantPool<'a, 's>,
     effects: EffectCache<'s>,
     calls: &'s mut Vec<Pc>,
@@ -287,7 +323,7 @@ impl ClassWork<'_, '_> {
                 if !selector.selects(&self.info, &info) {
                     return Ok(false);
                 }
-                if self.pool.has_probes {
+                if self.has_probes {
                     Skip::HasProbes
                 } else {
                     match self.instrument(code, &info, selector)? {
