@@ -49,7 +49,7 @@ impl Agent for TProfiler {
         }
         let options = context.options_lossy().unwrap_or_default();
         let (error, strict) = match Options::parse(&options) {
-            Ok(options) => match prepare(&context, &options.logs) {
+            Ok(options) => match prepare(&context, &options.logs).map_err(|(_, error)| error) {
                 Ok(()) => {
                     *given = Some(options);
                     return jni::JNI_OK;
@@ -131,15 +131,20 @@ impl Agent for TProfiler {
     }
 }
 
+/// What `Agent_OnAttach` returns, and why.
+type Refusal = (jni::jint, String);
+
 /// Checks the log folder and asks the JVM for what is needed. The environment that it gives, and what
 /// that can do, are kept as long as the JVM lives.
-fn prepare(context: &AgentLoadContext<'_>, logs: &Path) -> Result<(), String> {
-    run_info::check_writable(logs)?;
+fn prepare(context: &AgentLoadContext<'_>, logs: &Path) -> Result<(), Refusal> {
+    run_info::check_writable(logs).map_err(|error| (presence::WRONG_OPTIONS, error))?;
     if java_threads::get_jvmti().is_some() {
         return Ok(());
     }
-    let of = |e: jvmti::jvmtiError| format!("JVMTI error {e:?}");
-    let jvmti = context.vm().jvmti().map_err(|e| format!("no JVMTI (error {e})"))?;
+    let of = |e: jvmti::jvmtiError| (presence::REFUSED, format!("JVMTI error {e:?}"));
+    // A JVM that has not come as far as to run anything has none for who comes by attach.
+    let none = |e| (presence::REFUSED, format!("the JVM is not ready: no JVMTI (error {e})"));
+    let jvmti = context.vm().jvmti().map_err(none)?;
     let mut capabilities = jvmti::jvmtiCapabilities::default();
     capabilities.set_can_generate_all_class_hook_events(true);
     capabilities.set_can_retransform_classes(true);
@@ -179,8 +184,6 @@ fn begin(options: Options, jvmti: &Jvmti, jni: &JniEnv) -> Result<Receiver<Stage
 /// How long it may take until the agent's thread runs.
 const THREAD_START: Duration = Duration::from_secs(10);
 
-type Refusal = (jni::jint, String);
-
 /// Begins a profile in a JVM that runs. Natives can be bound only when this has returned to the JVM,
 /// so that the agent's thread does the rest.
 fn attach(context: &AgentLoadContext<'_>, options: &str) -> Result<(), Refusal> {
@@ -193,7 +196,7 @@ fn attach(context: &AgentLoadContext<'_>, options: &str) -> Result<(), Refusal> 
         let error = "the agent is at work here already; nothing was attached".to_owned();
         return Err((presence::ATTACHED_ALREADY, error));
     }
-    prepare(context, &options.logs).map_err(|error| (presence::WRONG_OPTIONS, error))?;
+    prepare(context, &options.logs)?;
     let refused = |error: &str| (presence::REFUSED, error.to_owned());
     let jvmti = java_threads::get_jvmti().ok_or_else(|| refused("no JVMTI"))?;
     let jni = jni_of(context).ok_or_else(|| refused("no JNI"))?;

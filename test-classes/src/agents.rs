@@ -24,16 +24,24 @@ pub fn jacoco() -> PathBuf {
 /// A small native agent with a load hook: `runtime-agent/examples/second_agent.rs`.
 pub fn second_agent() -> &'static Path {
     static AGENT: OnceLock<PathBuf> = OnceLock::new();
-    AGENT.get_or_init(|| {
-        let status = Command::new(env!("CARGO"))
-            .args(["build", "--release", "--quiet", "-p", "runtime-agent"])
-            .args(["--example", "second_agent"])
-            .current_dir(project())
-            .status()
-            .expect("cargo runs");
-        assert!(status.success(), "the second agent's build fails");
-        target().join("release/examples/libsecond_agent.so")
-    })
+    AGENT.get_or_init(|| build("second_agent"))
+}
+
+/// A small native agent that writes down the bytecode of classes:
+/// `runtime-agent/examples/bytecode_agent.rs`.
+pub fn bytecode_agent() -> &'static Path {
+    static AGENT: OnceLock<PathBuf> = OnceLock::new();
+    AGENT.get_or_init(|| build("bytecode_agent"))
+}
+
+fn build(example: &str) -> PathBuf {
+    let status = Command::new(env!("CARGO"))
+        .args(["build", "--release", "--quiet", "-p", "runtime-agent", "--example", example])
+        .current_dir(project())
+        .status()
+        .expect("cargo runs");
+    assert!(status.success(), "the build of {example} fails");
+    target().join(format!("release/examples/lib{example}.so"))
 }
 
 /// Makes a jar that starts `agents.Agent` of `java/agents`, which is found on the class path.

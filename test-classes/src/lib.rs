@@ -12,7 +12,7 @@ mod libraries;
 mod profile;
 mod run;
 
-pub use agents::{jacoco, java_agent, second_agent};
+pub use agents::{bytecode_agent, jacoco, java_agent, second_agent};
 pub use artifacts::{Artifacts, artifacts, project};
 pub use check::{Check, Checked, Compared, Pair, check, compare};
 pub use classes::{changed_classes, classes, compile, ecj, newest_classes};

@@ -62,6 +62,10 @@ impl Jvm {
             }
             Err(error) => return Err(format!("{}: {error}", folder.join("maps").display())),
         };
+        // One that its parent has not asked about yet is still in the list.
+        if maps.is_empty() {
+            return Err("it has ended".to_owned());
+        }
         let jvm = Self { pid, folder, maps };
         if jvm.mapped("libjvm.so").is_none() {
             return Err("it is no JVM (libjvm.so is not in it)".to_owned());
@@ -169,8 +173,8 @@ impl Jvm {
 
     /// What the agent is at in it.
     pub(super) fn presence(&self) -> Presence {
-        let Ok(Self { maps, .. }) = Self::find(self.pid) else { return Presence::None };
-        if !(Self { maps, ..self.clone() }).agent_library().is_some() {
+        // It may have come since this was looked at first.
+        if !Self::find(self.pid).is_ok_and(|now| now.agent_library().is_some()) {
             return Presence::None;
         }
         let tasks = fs::read_dir(self.folder.join("task")).into_iter().flatten().flatten();
