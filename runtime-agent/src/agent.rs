@@ -91,6 +91,8 @@ impl Agent for TProfiler {
     fn vm_death(&self, _context: CallbackContext<'_>) {
         if let Some(running) = running::get()
             && let Err(error) = running.engine.ask(Request::Finish)
+            // It may have been detached meanwhile, with everything written.
+            && running::get().is_some()
         {
             message!("{error}; the last records may not be on disk");
         }

@@ -152,11 +152,13 @@ fn failure(
 struct BatchSize {
     /// What the shortest batch took: a batch costs that much however small it is.
     least: Duration,
+    /// What a class adds to that, in nanoseconds, as far as it is known.
+    each_ns: Option<u128>,
 }
 
 impl Default for BatchSize {
     fn default() -> Self {
-        Self { least: Duration::MAX }
+        Self { least: Duration::MAX, each_ns: None }
     }
 }
 
@@ -164,11 +166,16 @@ impl BatchSize {
     /// The size of the next batch, after one of `classes` that `took` so long.
     fn after(&mut self, classes: usize, took: Duration) -> usize {
         self.least = self.least.min(took);
-        let budget = BATCH.saturating_sub(self.least).max(BATCH / 4);
-        // Of one more class, rounded up so that it is not 0.
         let classes = classes.max(1);
-        let each = (took - self.least).as_nanos() / classes as u128 + 1;
-        let most = usize::try_from(budget.as_nanos() / each).unwrap_or(usize::MAX);
+        if classes > 1 {
+            self.each_ns = Some((took - self.least).as_nanos() / classes as u128);
+        } else if let Some(each) = &mut self.each_ns {
+            // A class by itself tells nothing but that it adds no more than this.
+            *each = took.as_nanos().min(*each);
+        }
+        let budget = BATCH.saturating_sub(self.least).max(BATCH / 4);
+        let fitting = |each: u128| usize::try_from(budget.as_nanos() / each.max(1));
+        let most = self.each_ns.map_or(usize::MAX, |each| fitting(each).unwrap_or(usize::MAX));
         most.clamp(1, 4 * classes)
     }
 }
