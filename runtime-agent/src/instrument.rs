@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use jvmti_bindings::env::{JniEnv, Jvmti};
@@ -80,11 +80,13 @@ fn retransform(
     let failed_before = counts.failed();
     let mut size = BatchSize::default();
     let mut batch = Vec::new();
+    // Of classes that this thread loaded itself.
+    LAST_HOOK.set(None);
     let mut send = |batch: &mut Vec<jni::jclass>| {
         let begun = Instant::now();
         // SAFETY: live references of this thread.
         let sent = unsafe { jvmti.retransform_classes(batch) };
-        let took = begun.elapsed();
+        let took = LAST_HOOK.take().unwrap_or(begun).elapsed();
         if sent.is_ok() {
             counts.add(batch.len(), took);
         } else if batch.len() == 1 {
@@ -94,8 +96,10 @@ fn retransform(
             for class in &*batch {
                 let begun = Instant::now();
                 // SAFETY: as above.
-                match unsafe { jvmti.retransform_classes(&[*class]) } {
-                    Ok(()) => counts.add(1, begun.elapsed()),
+                let sent = unsafe { jvmti.retransform_classes(&[*class]) };
+                let took = LAST_HOOK.take().unwrap_or(begun).elapsed();
+                match sent {
+                    Ok(()) => counts.add(1, took),
                     Err(error) => {
                         failure(counts, jvmti, &[*class], failed_before, consequence, Some(error));
                     }
@@ -148,35 +152,41 @@ fn failure(
     }
 }
 
-/// How many classes go into a batch.
+/// How many classes go into a batch: a line through the latest batches says what each costs however
+/// small it is, and what a class adds to that. Both depend on the code that the JVM has compiled.
+#[derive(Default)]
 struct BatchSize {
-    /// What the shortest batch took: a batch costs that much however small it is.
-    least: Duration,
-    /// What a class adds to that, in nanoseconds, as far as it is known.
-    each_ns: Option<u128>,
+    /// Classes and nanoseconds of the latest batches.
+    latest: VecDeque<(i128, i128)>,
+    /// What a class adds, in nanoseconds; 0 while it is not known.
+    each_ns: i128,
 }
 
-impl Default for BatchSize {
-    fn default() -> Self {
-        Self { least: Duration::MAX, each_ns: None }
-    }
-}
+/// How many batches are remembered.
+const LATEST: usize = 4;
 
 impl BatchSize {
     /// The size of the next batch, after one of `classes` that `took` so long.
     fn after(&mut self, classes: usize, took: Duration) -> usize {
-        self.least = self.least.min(took);
-        let classes = classes.max(1);
-        if classes > 1 {
-            self.each_ns = Some((took - self.least).as_nanos() / classes as u128);
-        } else if let Some(each) = &mut self.each_ns {
-            // A class by itself tells nothing but that it adds no more than this.
-            *each = took.as_nanos().min(*each);
+        let ns = |time: Duration| i128::try_from(time.as_nanos()).unwrap_or(i128::MAX >> 64);
+        self.latest.truncate(LATEST - 1);
+        self.latest.push_front((classes as i128, ns(took)));
+        let sum = |of: fn(i128, i128) -> i128| self.latest.iter().map(|(n, t)| of(*n, *t)).sum();
+        let (count, n, t): (_, i128, i128) =
+            (self.latest.len() as i128, sum(|n, _| n), sum(|_, t| t));
+        let (nn, nt): (i128, i128) = (sum(|n, _| n * n), sum(|n, t| n * t));
+        // Batches of one size say nothing of a class.
+        if count * nn != n * n {
+            self.each_ns = (count * nt - n * t) / (count * nn - n * n);
         }
-        let budget = BATCH.saturating_sub(self.least).max(BATCH / 4);
-        let fitting = |each: u128| usize::try_from(budget.as_nanos() / each.max(1));
-        let most = self.each_ns.map_or(usize::MAX, |each| fitting(each).unwrap_or(usize::MAX));
-        most.clamp(1, 4 * classes)
+        let most = 4 * classes.max(1);
+        if self.each_ns <= 0 {
+            return if took < BATCH { most } else { 2 * classes.max(1) };
+        }
+        let fixed = ((t - self.each_ns * n) / count).max(0);
+        // Where a batch takes too long however small it is, smaller ones take longer in all.
+        let budget = (ns(BATCH) - fixed).max(fixed / 2);
+        usize::try_from(budget / self.each_ns).unwrap_or(most).clamp(1, most)
     }
 }
 
@@ -221,6 +231,8 @@ unsafe fn candidate(
 thread_local! {
     /// This thread is in the hook: what it loads meanwhile is ours.
     static IN_HOOK: Cell<bool> = const { Cell::new(false) };
+    /// When this thread left it last. The JVM stops its threads after that, not before.
+    static LAST_HOOK: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
 /// The bytes of a class with probes, or `None` if it stays as it is.
@@ -244,6 +256,7 @@ struct LeaveHook;
 impl Drop for LeaveHook {
     fn drop(&mut self) {
         IN_HOOK.set(false);
+        LAST_HOOK.set(Some(Instant::now()));
     }
 }
 
@@ -281,36 +294,36 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     /// Sizes of batches, where each costs `fixed` and `each` more a class.
-    fn sizes(fixed: Duration, each: Duration) -> Vec<usize> {
-        let (mut size, mut batch) = (BatchSize::default(), 1);
+    fn sizes(size: &mut BatchSize, fixed: Duration, each: Duration) -> Vec<usize> {
+        let mut batch = 1;
         let mut next = || {
             let now = batch;
             batch = size.after(now, fixed + each * u32::try_from(now).unwrap());
             now
         };
-        (0..12).map(|_| next()).collect()
+        (0..20).map(|_| next()).collect()
     }
 
     #[test]
     fn batches_grow_until_they_take_what_they_may() {
-        let last = *sizes(2 * MS, MS / 2).last().unwrap();
-        assert!((80..=100).contains(&last), "{last}");
-        assert_eq!(sizes(MS, 100 * MS).last(), Some(&1));
+        let sizes = sizes(&mut BatchSize::default(), 2 * MS, MS / 2);
+        assert_eq!(sizes[..4], [1, 4, 16, 64]);
+        assert!(sizes[4..].iter().all(|size| *size == 96), "{sizes:?}");
+        let slow = sizes_of_slow_classes();
+        assert!(slow[4..].iter().all(|size| *size <= 4), "{slow:?}");
+    }
+
+    fn sizes_of_slow_classes() -> Vec<usize> {
+        sizes(&mut BatchSize::default(), MS, 100 * MS)
     }
 
     /// Where a batch takes too long however small it is, smaller ones would take longer in all.
     #[test]
     fn what_every_batch_costs_does_not_make_them_smaller() {
-        let last = *sizes(200 * MS, MS / 10).last().unwrap();
-        assert!(last > 100, "{last}");
-    }
-
-    #[test]
-    fn a_first_batch_that_took_long_is_forgotten() {
         let mut size = BatchSize::default();
-        assert_eq!(size.after(1, 500 * MS), 4);
-        let next = size.after(4, 6 * MS);
-        assert_eq!(next, 16);
-        assert!(size.after(16, 26 * MS) > 16);
+        let before = sizes(&mut size, 2 * MS, MS / 10);
+        let after = sizes(&mut size, 200 * MS, MS / 10);
+        assert!(before[8..].iter().all(|size| *size > 100), "{before:?}");
+        assert!(after[12..].iter().all(|size| *size > 100), "{after:?}");
     }
 }

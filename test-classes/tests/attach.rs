@@ -493,7 +493,10 @@ fn coming_and_going_among_virtual_threads_harms_nothing() {
                 }
             }
         }
-        expect_success(&program.wait(), jdk);
+        let mut finished = program.wait();
+        // The last detach may come when the agent has just written everything for the JVM's end.
+        finished.stderr = finished.stderr.replace("tprofiler: the profiler has ended\n", "");
+        expect_success(&finished, jdk);
         assert!(attached >= 2, "{jdk}: {attached}");
         let counts = fs::read_to_string(&counts).expect("counts");
         assert_eq!(counts, "30000 150000 30000", "{jdk}");
