@@ -475,30 +475,29 @@ fn coming_and_going_under_load_harms_nothing() {
 fn coming_and_going_among_virtual_threads_harms_nothing() {
     for jdk in jdks().iter().filter(|jdk| jdk.major >= 21) {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let (logs, counts) = (folder.path().join("logs"), folder.path().join("counts"));
-        let java = Java::new(jdk).main(classes(), "virtual.Main").arg(&counts);
-        let mut program = java.arg("30000").start();
+        let file = |name: &str| folder.path().join(name);
+        let java = Java::new(jdk).main(classes(), "virtual.Again").arg(file("counts"));
+        let program = java.arg("5000").arg(file("stop")).start();
         let pid = program.pid().to_string();
-        let options = format!("include=virtual,port=off,logs={}", logs.display());
-        let mut attached = 0;
         wait_until("virtual threads", || has_thread(program.pid(), "ForkJoinPool-1-"));
-        while program.is_running() {
-            if tprofiler(&["attach", &pid, &options]).status.success() {
-                attached += 1;
-                std::thread::sleep(Duration::from_millis(100));
-                let detached = tprofiler(&["detach", &pid]);
-                if !detached.status.success() {
-                    println!("{jdk}: {}", String::from_utf8_lossy(&detached.stderr));
-                    wait_until("the program's end", || !program.is_running());
-                }
-            }
+        let options = format!("include=virtual,port=off,logs={}", file("logs").display());
+        for _ in 0..8 {
+            succeeds(&["attach", &pid, &options]);
+            std::thread::sleep(Duration::from_millis(100));
+            succeeds(&["detach", &pid]);
         }
-        let mut finished = program.wait();
-        // The last detach may come when the agent has just written everything for the JVM's end.
-        finished.stderr = finished.stderr.replace("tprofiler: the profiler has ended\n", "");
+        fs::write(file("stop"), "").expect("a file");
+        let finished = program.wait();
         expect_success(&finished, jdk);
-        assert!(attached >= 2, "{jdk}: {attached}");
-        let counts = fs::read_to_string(&counts).expect("counts");
-        assert_eq!(counts, "30000 150000 30000", "{jdk}");
+        let rounds: u64 = finished.stdout.trim().parse().expect("a number");
+        let counts = fs::read_to_string(file("counts")).expect("counts");
+        assert_eq!(counts, format!("5000 {} {}", 25_000 * rounds, 5_000 * rounds), "{jdk}");
+        let profiles: Vec<Profile> =
+            Profile::runs(&file("logs")).iter().map(|run| Profile::read(run)).collect();
+        assert_eq!(profiles.len(), 8, "{jdk}");
+        let outer = "virtual.Main$Work outer (I)V";
+        let calls = |profile: &Profile| profile.counts.get(outer).map_or(0, |c| c.calls);
+        let all: u64 = profiles.iter().map(calls).sum();
+        assert!(all > 0 && all <= 25_000 * rounds, "{jdk}: {all} in {rounds} rounds");
     }
 }
