@@ -22,6 +22,9 @@ use ristretto_classfile::{
 
 fn main() -> Result<(), Box<dyn error::Error>> {
     println!("cargo::rerun-if-changed=build.rs");
+    // A JVM may close a library whose Agent_OnAttach did not do what was asked. Ours has callbacks and
+    // native methods: it stays.
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
     let mut pool = ConstantPool::default();
     let this_class = pool.add_class(probe::CLASS)?;
     let super_class = pool.add_class("java/lang/Object")?;

@@ -138,7 +138,7 @@ impl Finder<'_> {
 
     /// Makes a run known and returns its key.
     fn register(&mut self, folder: &Path) -> Option<PathBuf> {
-        match fs::canonicalize(folder) {
+        match canonical(folder) {
             Ok(key) => {
                 self.runs.entry(key.clone()).or_insert_with(|| Found {
                     folder: folder.to_owned(),
@@ -159,7 +159,7 @@ impl Finder<'_> {
         if !is_data(table) {
             return;
         }
-        let found = fs::canonicalize(path).and_then(|c| Ok((c, fs::metadata(path)?)));
+        let found = canonical(path).and_then(|c| Ok((c, fs::metadata(path)?)));
         let (canonical, metadata) = match found {
             Ok(found) => found,
             Err(error) => return self.problems.unread(path, error),
@@ -199,6 +199,15 @@ impl Finder<'_> {
         runs.sort_by(|a, b| (&a.label, &a.folder).cmp(&(&b.label, &b.folder)));
         runs
     }
+}
+
+/// The true name of a file. By way of `/proc/<pid>/root` files of a container can be read, but what
+/// their true names say lies elsewhere: there, the name that was given has to do.
+fn canonical(path: &Path) -> io::Result<PathBuf> {
+    fs::canonicalize(path).or_else(|error| match fs::metadata(path) {
+        Ok(_) => Ok(path.to_owned()),
+        Err(_) => Err(error),
+    })
 }
 
 /// Whether a table holds figures, not names.

@@ -27,7 +27,21 @@ fn rewrite(class: &[u8]) -> Result<Outcome, rewriter::Error> {
 
 /// A class with a switch, a handler, frames and line numbers.
 fn class() -> Vec<u8> {
+    class_with(ConstantPool::default())
+}
+
+/// The JVM hands out such a class when one with probes has lost them.
+#[test]
+fn a_class_that_has_only_the_probes_constants_is_rewritten_and_one_with_probes_is_not() {
     let mut pool = ConstantPool::default();
+    let probe = pool.add_class(rewriter::probe::CLASS).unwrap();
+    pool.add_method_ref(probe, rewriter::probe::START, rewriter::probe::DESCRIPTOR).unwrap();
+    let Ok(Outcome::Rewritten(with)) = rewrite(&class_with(pool)) else { panic!("no probes") };
+    assert_eq!(with.methods, 1);
+    assert_eq!(rewrite(&with.bytes), Ok(Outcome::Unchanged));
+}
+
+fn class_with(mut pool: ConstantPool) -> Vec<u8> {
     let this_class = pool.add_class("shop/Order").unwrap();
     let super_class = pool.add_class("java/lang/Object").unwrap();
     let callee = pool.add_method_ref(this_class, "other", "(I)I").unwrap();

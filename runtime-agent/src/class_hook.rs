@@ -117,9 +117,19 @@ impl ClassHook {
         None
     }
 
+    /// Whether a class may have been given probes, as its name goes.
+    pub(crate) fn may_select(&self, name: &str) -> bool {
+        matches!(self.filters.by_name(name, &self.defaults), ByName::Selected(_))
+    }
+
     /// A class that was selected is left out, for it is the JDK's.
     pub(crate) fn leave_out_jdk(&self, name: &str) {
         self.log(name, format_args!("left out, no class of the application"));
+    }
+
+    /// Whether a class of this loader and internal name has been given probes.
+    pub(crate) fn has_given(&self, loader: u64, name: &str) -> bool {
+        self.methods.has_class(loader, name)
     }
 
     /// The class with probes, or `None` if it stays as it is.

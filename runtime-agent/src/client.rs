@@ -1,4 +1,10 @@
-//! The `tprofiler` command: sends one request to an agent and prints its answer.
+//! The `tprofiler` command: sends one request to an agent and prints its answer, or brings an agent
+//! into a JVM that runs, and out of it.
+
+mod attach;
+mod hotspot;
+mod jvm;
+mod profile;
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -7,11 +13,15 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
+use self::attach::AttachArguments;
+use self::profile::ProfileArguments;
 use crate::options::DEFAULT_PORT;
 
 const CONNECT: Duration = Duration::from_secs(5);
 /// Longer than the agent takes at most.
 const ANSWER: Duration = Duration::from_secs(15);
+/// The same where classes are put back.
+const DETACHED: Duration = Duration::from_secs(130);
 /// More than any answer.
 const MAX_ANSWER: u64 = 1 << 20;
 
@@ -62,37 +72,54 @@ enum Command {
         /// A duration like 5ms, or one for some methods, like com.shop.dao.*:20ms
         value: Option<String>,
     },
-}
-
-impl Command {
-    /// The line that is sent.
-    fn line(&self) -> String {
-        match self {
-            Self::Status => "status".to_owned(),
-            Self::Start => "start".to_owned(),
-            Self::Stop => "stop".to_owned(),
-            Self::Flush => "flush".to_owned(),
-            Self::Threshold { value: None } => "threshold".to_owned(),
-            Self::Threshold { value: Some(value) } => {
-                // Not a second line, whatever it is.
-                format!("threshold {}", value.replace(char::is_control, "?"))
-            }
-        }
-    }
+    /// Bring the agent into a JVM that runs
+    Attach(AttachArguments),
+    /// Take the agent out of a JVM, which goes on as before; without PID, that at --addr
+    Detach {
+        /// Process id of the JVM
+        pid: Option<u32>,
+    },
+    /// Show the JVMs of this user, and whether the agent is in them
+    List,
+    /// Attach, record for a while, detach, and print the report
+    Profile(ProfileArguments),
 }
 
 /// Runs the command with the arguments of the process.
 #[must_use]
 pub fn main() -> ExitCode {
     let Arguments { command, addr } = Arguments::parse();
-    match ask(&addr, &command.line()) {
+    let with_pid = |pid: u32, answer: Result<String, String>| {
+        answer.map_err(|message| format!("{pid}: {message}"))
+    };
+    let ask = |line: &str| ask(&addr, line).map_err(|message| format!("{addr}: {message}"));
+    let answer = match &command {
+        Command::Status => ask("status"),
+        Command::Start => ask("start"),
+        Command::Stop => ask("stop"),
+        Command::Flush => ask("flush"),
+        // Not a second line, whatever it is.
+        Command::Threshold { value: Some(value) } => {
+            ask(&format!("threshold {}", value.replace(char::is_control, "?")))
+        }
+        Command::Threshold { value: None } => ask("threshold"),
+        Command::Attach(arguments) => with_pid(arguments.pid, attach::attach_and_tell(arguments)),
+        Command::Detach { pid: Some(pid) } => with_pid(*pid, attach::detach(*pid)),
+        Command::Detach { pid: None } => ask("detach"),
+        Command::List => Ok(attach::list()),
+        Command::Profile(arguments) => match profile::profile(arguments) {
+            Ok(code) => return code,
+            Err(message) => with_pid(arguments.pid(), Err(message)),
+        },
+    };
+    match answer {
         Ok(answer) => {
             // Whoever reads may have gone.
             let _ = io::stdout().write_all(answer.as_bytes());
             ExitCode::SUCCESS
         }
         Err(message) => {
-            eprintln!("tprofiler: {addr}: {message}");
+            eprintln!("tprofiler: {message}");
             ExitCode::FAILURE
         }
     }
@@ -104,6 +131,8 @@ pub fn main() -> ExitCode {
 /// One line: what the agent says, or why it says nothing.
 pub fn ask(address: &str, command: &str) -> Result<String, String> {
     let stream = connect(address)?;
+    let patience = if command == "detach" { DETACHED } else { ANSWER };
+    stream.set_read_timeout(Some(patience)).map_err(|e| e.to_string())?;
     (&stream).write_all(format!("{command}\n").as_bytes()).map_err(|e| e.to_string())?;
     let mut answer = String::new();
     let mut reader = BufReader::new(stream.take(MAX_ANSWER));
@@ -132,10 +161,7 @@ fn connect(address: &str) -> Result<TcpStream, String> {
     let mut last = "no such address".to_owned();
     for address in addresses {
         match TcpStream::connect_timeout(&address, CONNECT) {
-            Ok(stream) => {
-                stream.set_read_timeout(Some(ANSWER)).map_err(|e| e.to_string())?;
-                return Ok(stream);
-            }
+            Ok(stream) => return Ok(stream),
             Err(error) => last = error.to_string(),
         }
     }

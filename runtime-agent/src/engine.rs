@@ -15,6 +15,7 @@ use crate::message::message;
 use crate::probe;
 use crate::probe_class::ProbeClass;
 use crate::recorder::Recorder;
+use crate::running::Retransformed;
 use crate::schedule::Schedule;
 use crate::why_empty::WhyEmpty;
 
@@ -26,6 +27,8 @@ const CLOCK_ROUND: Duration = Duration::from_secs(1);
 const EMPTY_ROUND: Duration = Duration::from_secs(30);
 /// How long an answer may take: a flush waits for the disk.
 const ANSWER: Duration = Duration::from_secs(10);
+/// How long a detach may take: it puts thousands of classes back.
+const DETACH: Duration = Duration::from_secs(120);
 
 /// What can be asked of the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +45,8 @@ pub(crate) enum Request {
     Threshold(Option<Pattern>, u64),
     /// The JVM ends: write everything, and do no more.
     Finish,
+    /// Leave the JVM as it was, and end.
+    Detach,
 }
 
 /// What is going on.
@@ -72,9 +77,15 @@ pub(crate) struct Status {
     pub hour_budget: Option<u64>,
     pub cut_records: u64,
     pub deleted_hours: u64,
+    /// Loaded classes that were sent through the hook.
+    pub retransformed_classes: u64,
+    /// Those that the JVM refused.
+    pub not_retransformed: u64,
+    /// The longest batch of them, in nanoseconds.
+    pub longest_retransform_ns: u64,
 }
 
-type Answer = Result<Status, String>;
+pub(crate) type Answer = Result<Status, String>;
 
 /// Asks the engine.
 #[derive(Clone, Debug)]
@@ -98,10 +109,13 @@ impl Handle {
     pub(crate) fn ask(&self, request: Request) -> Answer {
         let (answer, answers) = mpsc::sync_channel(1);
         let gone = "the profiler has ended".to_owned();
+        let patience = if request == Request::Detach { DETACH } else { ANSWER };
         self.requests.send((request, answer)).map_err(|_| gone.clone())?;
-        match answers.recv_timeout(ANSWER) {
+        match answers.recv_timeout(patience) {
             Ok(answer) => answer,
-            Err(RecvTimeoutError::Timeout) => Err("no answer within 10 s".to_owned()),
+            Err(RecvTimeoutError::Timeout) => {
+                Err(format!("no answer within {} s", patience.as_secs()))
+            }
             Err(RecvTimeoutError::Disconnected) => Err(gone),
         }
     }
@@ -113,6 +127,7 @@ pub(crate) struct Engine<'j> {
     pub probe_class: ProbeClass,
     pub recorder: Recorder,
     pub class_counts: Arc<ClassCounts>,
+    pub retransformed: Arc<Retransformed>,
     pub since_ns: u64,
     /// The guard in front of the probes is open.
     pub is_open: bool,
@@ -121,24 +136,29 @@ pub(crate) struct Engine<'j> {
 }
 
 impl Engine<'_> {
-    /// Works until the JVM ends, or until nobody can ask any more.
-    pub(crate) fn run(&mut self, requests: &Requests) {
+    /// Works until the JVM ends, until nobody can ask any more, or until it is asked to detach: who
+    /// asked that is yet to be answered.
+    pub(crate) fn run(&mut self, requests: &Requests) -> Option<SyncSender<Answer>> {
         let began = Instant::now();
         let mut clock_renewed = began;
         let mut told_why_empty = false;
         loop {
             match requests.recv_timeout(ROUND) {
                 Ok((request, answer)) => {
-                    let is_last = request == Request::Finish;
+                    let (is_last, is_detach) =
+                        (request == Request::Finish, request == Request::Detach);
                     let status = self.carry_out(request);
+                    if is_detach {
+                        return Some(answer);
+                    }
                     // Whoever asked may have gone.
                     let _ = answer.send(status);
                     if is_last {
-                        return;
+                        return None;
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Disconnected) => return None,
             }
             if probe::gave_up() {
                 self.stop();
@@ -163,7 +183,7 @@ impl Engine<'_> {
             Request::Flush => self.recorder.flush()?,
             Request::Status => {}
             Request::Threshold(of, ns) => self.recorder.set_threshold(of, ns)?,
-            Request::Finish => {
+            Request::Finish | Request::Detach => {
                 self.stop();
                 self.tell_why_empty();
                 self.recorder.flush()?;
@@ -191,7 +211,7 @@ impl Engine<'_> {
     }
 
     /// Begins recording, if it is off.
-    fn start(&mut self) -> Result<(), String> {
+    pub(crate) fn start(&mut self) -> Result<(), String> {
         if probe::gave_up() {
             return Err("profiling is off for good, after an internal error".to_owned());
         }
@@ -224,7 +244,7 @@ impl Engine<'_> {
         message!("internal error; profiling is off, the service goes on");
     }
 
-    fn status(&mut self) -> Status {
+    pub(crate) fn status(&mut self) -> Status {
         let sums = self.recorder.sums();
         let (threshold_ns, own) = self.recorder.thresholds();
         Status {
@@ -247,6 +267,9 @@ impl Engine<'_> {
             hour_budget: self.recorder.budget().hour_bytes(),
             cut_records: sums.cut_records,
             deleted_hours: self.recorder.log().deleted_hours(),
+            retransformed_classes: self.retransformed.classes(),
+            not_retransformed: self.retransformed.failed(),
+            longest_retransform_ns: self.retransformed.longest_ns(),
         }
     }
 }

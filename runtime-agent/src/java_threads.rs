@@ -13,6 +13,7 @@ use dashmap::DashMap;
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::{jni, jvmti};
 
+use crate::probe::mounts;
 use crate::probe::thread::{ProbeThread, ThreadName};
 
 /// The agent's JVMTI environment. It lives as long as the JVM.
@@ -36,7 +37,7 @@ pub(crate) fn remember(env: *mut jni::JNIEnv, thread: &ProbeThread) {
     // SAFETY: `env` is the environment of this thread, handed to a native method by the JVM.
     let jni = unsafe { JniEnv::from_raw(env) };
     // It would be the virtual thread. Carriers say their names when they end.
-    if thread.runs() != 0 {
+    if thread.runs() != 0 || !thread.java_thread().is_null() {
         return;
     }
     let Some(current) = get_jvmti().and_then(|jvmti| jvmti.get_current_thread().ok()) else {
@@ -47,7 +48,15 @@ pub(crate) fn remember(env: *mut jni::JNIEnv, thread: &ProbeThread) {
     }
     // SAFETY: `current` is a live reference of this thread, used until it is deleted.
     unsafe {
-        thread.set_java_thread(jni.new_weak_global_ref(current));
+        // The agent was attached while the thread ran a virtual one, and has seen no event of it. A
+        // JVM that has no virtual threads does not know the question.
+        if jni.is_virtual_thread(current).unwrap_or(false) {
+            if let Some(number) = number(&jni, current) {
+                mounts::is_mounted(thread, number);
+            }
+        } else {
+            thread.set_java_thread(jni.new_weak_global_ref(current));
+        }
         jni.delete_local_ref(current);
     }
 }
@@ -142,11 +151,16 @@ pub(crate) fn take_virtual_name(number: u64) -> Option<String> {
     VIRTUAL_NAMES.remove(&number).map(|(_, name)| name)
 }
 
-/// Gives the weak reference of a thread that has ended back to the JVM.
+/// Forgets names that nobody has taken.
+pub(crate) fn forget_virtual_names() {
+    VIRTUAL_NAMES.clear();
+    VIRTUAL_NAMES.shrink_to_fit();
+}
+
+/// Gives the weak reference of a thread that is done with back to the JVM.
 pub(crate) fn forget(jni: &JniEnv, thread: &ProbeThread) {
-    let weak = thread.java_thread();
+    let weak = thread.take_java_thread();
     if !weak.is_null() {
-        thread.set_java_thread(ptr::null_mut());
         // SAFETY: made by `remember`, and not reachable any more.
         unsafe { jni.delete_weak_global_ref(weak.cast()) };
     }

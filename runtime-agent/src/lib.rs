@@ -2,6 +2,8 @@
 //!
 //! ```text
 //! agent          the JVM's callbacks
+//!   agent_thread the agent's own thread: begins a profile, and ends it when it is detached
+//!   instrument   sends classes through the hook, and back
 //!   class_hook   which classes get probes; the rewriter gives them
 //!   natives      the probe's entry from Java -> probe -> a thread's stack, totals and ring
 //!   engine       the agent's thread: start, stop, and the recorder, which drains and writes
@@ -12,6 +14,7 @@
 //! a thread's first call.
 
 mod agent;
+mod agent_thread;
 mod budget;
 mod call_paths;
 mod class_hook;
@@ -23,6 +26,7 @@ mod compress;
 mod control;
 mod engine;
 mod filters;
+mod instrument;
 mod java_threads;
 mod loaders;
 mod mapped;
@@ -31,12 +35,14 @@ mod methods;
 mod native_thread;
 mod natives;
 mod options;
+pub mod presence;
 mod probe;
 mod probe_class;
 mod recorder;
 mod retention;
 mod run_info;
 mod run_log;
+mod running;
 mod schedule;
 mod slice;
 mod table_file;

@@ -60,22 +60,29 @@ impl Mapped {
 
     /// Gives the memory from `offset` on back to the kernel; it reads as zero afterwards.
     pub(crate) fn release_from(&self, offset: usize) {
-        let page = 4096;
-        let offset = offset.next_multiple_of(page);
-        if offset >= self.length {
-            return;
-        }
-        // SAFETY: the range lies within the mapping, which this value owns. The caller holds no
-        // references into it: users of the memory go through raw pointers to atomics and `Cell`s,
-        // for which zero is a value.
-        unsafe {
-            libc::madvise(
-                self.start.as_ptr().add(offset).cast(),
-                self.length - offset,
-                libc::MADV_DONTNEED,
-            );
-        }
+        // SAFETY: the mapping is this value's. The caller holds no references into it: users of the
+        // memory go through raw pointers to atomics, `Cell`s and slots that are written before they
+        // are read, for which zero is a value.
+        unsafe { release(self.start, self.length, offset) };
     }
+}
+
+/// Gives the memory of a mapping from `offset` on, or from the next page, back to the kernel; it reads
+/// as zero afterwards.
+///
+/// # Safety
+/// `start` and `length` are those of a [`Mapped`] that is not unmapped meanwhile, and for whoever uses
+/// it zero is a value at any time.
+pub(crate) unsafe fn release(start: NonNull<u8>, length: usize, offset: usize) {
+    let page = 4096;
+    let offset = offset.next_multiple_of(page);
+    if offset >= length {
+        return;
+    }
+    // SAFETY: the range lies within the mapping; the rest is the caller's promise.
+    unsafe {
+        libc::madvise(start.as_ptr().add(offset).cast(), length - offset, libc::MADV_DONTNEED)
+    };
 }
 
 impl Drop for Mapped {

@@ -76,6 +76,11 @@ impl Methods {
         with(&mut KnownClass { registry: self, methods: &mut known })
     }
 
+    /// Whether a method of the class has an id.
+    pub(crate) fn has_class(&self, loader: u64, name: &str) -> bool {
+        self.classes.get(&(loader, name.to_owned())).is_some_and(|methods| !methods.is_empty())
+    }
+
     /// The method with an id.
     pub(crate) fn get(&self, id: u32) -> Option<Method> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
@@ -176,6 +181,9 @@ mod tests {
         assert_eq!(load(2, &["<init>", "a"]), [1, 2]);
         assert_eq!(load(2, &["a", "b", "<init>"]), [2, 3, 1]);
         assert_eq!(load(3, &["a"]), [4]);
+        assert!(load(4, &[]).is_empty());
+        assert!(registry.has_class(3, "A"));
+        assert!(!registry.has_class(4, "A") && !registry.has_class(3, "B"));
         assert_eq!(registry.get(3), Some(method(&class, "b")));
         assert_eq!(registry.get(0), None);
         assert_eq!(registry.get(5), None);

@@ -19,7 +19,7 @@ pub(crate) fn spawn(
     name: &str,
     priority: Priority,
     work: impl FnOnce() + Send + 'static,
-) -> io::Result<()> {
+) -> io::Result<thread::JoinHandle<()>> {
     let work = move || {
         block_signals();
         if priority == Priority::Lowest {
@@ -27,7 +27,7 @@ pub(crate) fn spawn(
         }
         work();
     };
-    thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
+    thread::Builder::new().name(name.to_owned()).spawn(work)
 }
 
 /// Keeps the service's signals away from this thread.

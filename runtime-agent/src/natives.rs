@@ -22,8 +22,7 @@ pub extern "system" fn Java_java_lang__00024TProfiler_start0(
 /// Throws what the method would have met a few frames later. Its constructor may have probes itself.
 #[cold]
 fn throw_stack_overflow(env: *mut jni::JNIEnv) {
-    let Some(thread) = probe::thread::current() else { return };
-    thread.overflow(|| {
+    probe::thread::overflow(|| {
         // SAFETY: `env` is the environment of this thread, handed to a native method by the JVM. A
         // message of null is none.
         unsafe {

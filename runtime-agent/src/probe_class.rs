@@ -1,6 +1,10 @@
 //! The Java side of the probe: the class that instrumented code calls, and its switch.
 #![allow(unsafe_code)]
 
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
+
 use jvmti_bindings::env::JniEnv;
 use jvmti_bindings::prelude::jni;
 
@@ -10,7 +14,15 @@ static BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/probe.class"));
 /// The native methods, in Java's view.
 const NATIVES: [&str; 5] = ["start0", "end0", "threw0", "caught0", "initialized0"];
 
+/// How long the JVM may take to know the library. It does once `Agent_OnAttach` has returned to it; no
+/// event says when.
+const LIBRARY: Duration = Duration::from_secs(10);
+
+/// The class, once it is defined: it is the JVM's for good.
+static DEFINED: OnceLock<ProbeClass> = OnceLock::new();
+
 /// The class, defined and bound.
+#[derive(Clone, Copy)]
 pub(crate) struct ProbeClass {
     /// A global reference that is never given back.
     class: jni::jclass,
@@ -19,38 +31,51 @@ pub(crate) struct ProbeClass {
 
 // SAFETY: a global reference and a field id are good on every thread.
 unsafe impl Send for ProbeClass {}
+// SAFETY: as above; all it does is call the JVM.
+unsafe impl Sync for ProbeClass {}
 
 impl ProbeClass {
-    /// Defines the class and binds its native methods by calling each once, before any class can
+    /// The class, which is defined if need be, with its native methods bound, before any class can
     /// call them. Recording must be off.
     ///
     /// # Errors
     /// One line: what the JVM refused.
-    pub(crate) fn define(jni: &JniEnv) -> Result<Self, String> {
-        let name = rewriter::probe::CLASS;
-        let pending = |what: &str| {
-            jni.exception_clear();
-            format!("the JVM refuses {what} of {name}")
-        };
-        // SAFETY: null is the boot loader; the bytes are a class.
-        let class = unsafe { jni.define_class(name, std::ptr::null_mut(), BYTES) };
-        let Some(class) = class else { return Err(pending("the definition")) };
-        // SAFETY: `class` is a live reference; the field is there and is static.
-        let Some(on) = (unsafe { jni.get_static_field_id(class, "on", "Z") }) else {
-            return Err(pending("the field"));
-        };
-        for native in NATIVES {
-            // SAFETY: as above; the methods take an int.
-            unsafe {
-                let Some(method) = jni.get_static_method_id(class, native, "(I)V") else {
-                    return Err(pending(native));
-                };
-                jni.call_static_void_method(class, method, &[jni::jvalue { i: 0 }]);
+    pub(crate) fn get(jni: &JniEnv) -> Result<Self, String> {
+        let class = match DEFINED.get() {
+            Some(class) => *class,
+            None => {
+                let class = Self::define(jni)?;
+                *DEFINED.get_or_init(|| class)
             }
-            if jni.exception_check() {
-                return Err(pending(native));
+        };
+        let deadline = Instant::now() + LIBRARY;
+        for native in NATIVES {
+            while let Err(error) = class.bind(jni, native) {
+                if Instant::now() > deadline {
+                    return Err(error);
+                }
+                thread::sleep(Duration::from_millis(1));
             }
         }
+        Ok(class)
+    }
+
+    fn define(jni: &JniEnv) -> Result<Self, String> {
+        let name = rewriter::probe::CLASS;
+        // SAFETY: null is the boot loader; the bytes are a class.
+        let class = unsafe { jni.define_class(name, std::ptr::null_mut(), BYTES) };
+        let Some(class) = class else {
+            jni.exception_clear();
+            return Err(format!(
+                "the JVM refuses {name}; if another copy of this library was in this JVM before, \
+                 only that one can be attached again"
+            ));
+        };
+        // SAFETY: `class` is a live reference; the field is there and is static.
+        let Some(on) = (unsafe { jni.get_static_field_id(class, "on", "Z") }) else {
+            jni.exception_clear();
+            return Err(format!("the JVM refuses the field of {name}"));
+        };
         // SAFETY: `class` is a live reference of this thread, and not used after this.
         let global = unsafe {
             let global = jni.new_global_ref(class);
@@ -58,9 +83,24 @@ impl ProbeClass {
             global
         };
         if global.is_null() {
-            return Err(pending("a reference"));
+            return Err(format!("the JVM refuses a reference to {name}"));
         }
         Ok(Self { class: global, on })
+    }
+
+    /// Binds a native method by calling it.
+    fn bind(self, jni: &JniEnv, native: &str) -> Result<(), String> {
+        // SAFETY: the global reference is good as long as the JVM; the method takes an int.
+        unsafe {
+            if let Some(method) = jni.get_static_method_id(self.class, native, "(I)V") {
+                jni.call_static_void_method(self.class, method, &[jni::jvalue { i: 0 }]);
+            }
+        }
+        if jni.exception_check() {
+            jni.exception_clear();
+            return Err(format!("the JVM refuses {native} of {}", rewriter::probe::CLASS));
+        }
+        Ok(())
     }
 
     /// Opens or closes the guard in front of the native methods. Every thread sees it at once.

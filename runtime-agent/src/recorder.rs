@@ -323,6 +323,13 @@ impl Recorder {
         self.log.failure().map_or(Ok(()), |failure| Err(failure.to_owned()))
     }
 
+    /// Writes what is left and closes the files. Nothing may come after this but its end.
+    pub(crate) fn close(&mut self) {
+        // What fails has been told.
+        let _ = self.flush();
+        self.log.close();
+    }
+
     /// Writes the calls that were open when a recording ended, `now_ticks`, and everything else.
     pub(crate) fn write_open_calls(&mut self, recording: u32, now_ticks: u64) {
         self.drain(recording);

@@ -235,6 +235,11 @@ impl RunLog {
         }
     }
 
+    /// Closes all files, whether everything is written or not.
+    pub(crate) fn close(&mut self) {
+        self.open.clear();
+    }
+
     fn write(&mut self, sync: bool) -> Result<(), String> {
         if !self.open.values().any(PartFiles::is_behind) && !sync {
             return Ok(());

@@ -16,13 +16,14 @@ use crate::probe::{self, mounts};
 /// A callback of HotSpot's: it has these parameters, though its type says that they vary.
 type Callback = unsafe extern "C" fn(*mut jvmti::jvmtiEnv, *mut jni::JNIEnv, jni::jthread);
 
-/// Asks for the events, in OnLoad, once the capability is there.
+const EVENTS: [(&str, Callback); 2] = [
+    ("com.sun.hotspot.events.VirtualThreadMount", mounted),
+    ("com.sun.hotspot.events.VirtualThreadUnmount", unmounted),
+];
+
+/// Asks for the events. The capability must be there.
 pub(crate) fn listen(jvmti: &Jvmti) {
-    let events = [
-        ("com.sun.hotspot.events.VirtualThreadMount", mounted as Callback),
-        ("com.sun.hotspot.events.VirtualThreadUnmount", unmounted),
-    ];
-    for (id, callback) in events {
+    for (id, callback) in EVENTS {
         if let Err(error) = listen_to(jvmti, id, callback) {
             message!("virtual threads are measured as their carriers: no {id} ({error})");
             return;
@@ -33,23 +34,47 @@ pub(crate) fn listen(jvmti: &Jvmti) {
     }
 }
 
+/// Takes leave of the events, where they are.
+pub(crate) fn stop_listening(jvmti: &Jvmti) {
+    for (id, _) in EVENTS {
+        // A JVM that has none has none to send.
+        if let Ok(index) = index_of(jvmti, id)
+            && let Err(error) = notify(jvmti, index, false)
+        {
+            message!("{id} is still listened to ({error})");
+        }
+    }
+    // Not there on older JVMs either.
+    let _ = jvmti.disable_events_global(&[jvmti::JVMTI_EVENT_VIRTUAL_THREAD_END]);
+}
+
+fn index_of(jvmti: &Jvmti, id: &str) -> Result<jni::jint, String> {
+    let events = jvmti.get_extension_events().map_err(|e| format!("JVMTI error {e:?}"))?;
+    let event = events.iter().find(|event| event.id.as_deref() == Some(id));
+    Ok(event.ok_or("the JVM has none")?.extension_event_index)
+}
+
 fn listen_to(jvmti: &Jvmti, id: &str, callback: Callback) -> Result<(), String> {
-    let of = |error: jvmti::jvmtiError| format!("JVMTI error {error:?}");
-    let events = jvmti.get_extension_events().map_err(of)?;
-    let event =
-        events.iter().find(|event| event.id.as_deref() == Some(id)).ok_or("the JVM has none")?;
-    let index = event.extension_event_index;
+    let index = index_of(jvmti, id)?;
     // SAFETY: HotSpot calls it with the environments and the thread; on the platforms that there are
     // a function is called alike whether its parameters vary or not.
     let callback = unsafe { std::mem::transmute::<Callback, jvmti::jvmtiExtensionEvent>(callback) };
-    jvmti.set_extension_event_callback(index, Some(callback)).map_err(of)?;
+    jvmti
+        .set_extension_event_callback(index, Some(callback))
+        .map_err(|e| format!("JVMTI error {e:?}"))?;
+    notify(jvmti, index, true)
+}
+
+/// Has an event sent from now on, or no more.
+fn notify(jvmti: &Jvmti, index: jni::jint, is_wanted: bool) -> Result<(), String> {
+    let mode = if is_wanted { jvmti::JVMTI_ENABLE } else { jvmti::JVMTI_DISABLE };
     // SAFETY: the table belongs to the environment; a null thread stands for all.
     let error = unsafe {
         let table = &*(*jvmti.raw()).functions;
         let set = table.SetEventNotificationMode.ok_or("no SetEventNotificationMode")?;
-        set(jvmti.raw(), jvmti::JVMTI_ENABLE, index.cast_unsigned(), std::ptr::null_mut())
+        set(jvmti.raw(), mode, index.cast_unsigned(), std::ptr::null_mut())
     };
-    if error == jvmti::jvmtiError::NONE { Ok(()) } else { Err(of(error)) }
+    if error == jvmti::jvmtiError::NONE { Ok(()) } else { Err(format!("JVMTI error {error:?}")) }
 }
 
 /// A virtual thread's number.

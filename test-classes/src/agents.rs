@@ -34,6 +34,13 @@ pub fn set_clock() -> &'static Path {
     LIBRARY.get_or_init(|| example("set_clock"))
 }
 
+/// A small native agent that writes down the bytecode of classes:
+/// `runtime-agent/examples/bytecode_agent.rs`.
+pub fn bytecode_agent() -> &'static Path {
+    static AGENT: OnceLock<PathBuf> = OnceLock::new();
+    AGENT.get_or_init(|| example("bytecode_agent"))
+}
+
 /// Builds a library in `runtime-agent/examples`.
 fn example(name: &str) -> PathBuf {
     let status = Command::new(env!("CARGO"))

@@ -12,11 +12,11 @@ mod libraries;
 mod profile;
 mod run;
 
-pub use agents::{jacoco, java_agent, second_agent, set_clock};
+pub use agents::{bytecode_agent, jacoco, java_agent, second_agent, set_clock};
 pub use artifacts::{Artifacts, artifacts, project};
 pub use check::{Check, Checked, Compared, Pair, check, compare};
 pub use classes::{changed_classes, classes, compile, ecj, newest_classes};
 pub use jdk::{Jdk, compiler, jdks};
 pub use libraries::{LibraryClass, classes_of, libraries, library};
 pub use profile::{Counts, MethodName, Profile, Record, truth};
-pub use run::{Finished, Java, Running, free_port, tprofiler, wait_until};
+pub use run::{Dialogue, Finished, Java, Running, free_port, tprofiler, wait_until};

@@ -1,11 +1,11 @@
 //! Starts Java programs, with the agent and without, and waits for them.
 
 use std::ffi::{OsStr, OsString};
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -110,18 +110,35 @@ impl Java {
     /// # Panics
     /// If it cannot be started.
     pub fn start(mut self) -> Running {
+        self.command.stdin(Stdio::null());
+        let mut running = self.spawn();
+        running.stdout = running.child.stdout.take().map(collect);
+        running
+    }
+
+    /// Starts a program that is told what to do on its stdin.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    pub fn talk(mut self) -> Dialogue {
+        self.command.stdin(Stdio::piped());
+        let mut program = self.spawn();
+        let stdin = program.child.stdin.take().expect("a pipe");
+        let stdout = BufReader::new(program.child.stdout.take().expect("a pipe"));
+        Dialogue { program, stdin, stdout }
+    }
+
+    fn spawn(mut self) -> Running {
         let arguments: Vec<OsString> = self.command.get_args().map(OsString::from).collect();
         let what = format!("{}: {arguments:?}", self.what);
         let mut child = self
             .command
-            .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap_or_else(|e| panic!("{what}: {e}"));
-        let stdout = child.stdout.take().map(collect);
         let stderr = child.stderr.take().map(collect);
-        Running { child, what, stdout, stderr }
+        Running { child, what, stdout: None, stderr }
     }
 }
 
@@ -228,5 +245,36 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     while !is_so() {
         assert!(Instant::now() < deadline, "waited in vain: {what}");
         thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A program that is told what to do on its stdin, and answers line by line.
+#[derive(Debug)]
+pub struct Dialogue {
+    /// The program.
+    pub program: Running,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Dialogue {
+    /// Tells the program a line, and returns the line that it answers.
+    ///
+    /// # Panics
+    /// If it does not answer.
+    pub fn ask(&mut self, line: &str) -> String {
+        self.stdin.write_all(format!("{line}\n").as_bytes()).expect("a program that listens");
+        let mut answer = String::new();
+        self.stdout.read_line(&mut answer).expect("an answer");
+        assert!(answer.ends_with('\n'), "{line}: {answer:?}");
+        answer.trim_end().to_owned()
+    }
+
+    /// Closes its stdin and waits for its end.
+    pub fn end(self) -> Finished {
+        let Self { mut program, stdin, stdout } = self;
+        drop(stdin);
+        program.stdout = Some(collect(stdout));
+        program.wait()
     }
 }

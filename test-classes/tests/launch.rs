@@ -1,9 +1,6 @@
 //! Unusual ways to start a JVM with the agent.
 
-use std::fs;
-use std::process::Command;
-
-use test_classes::{Java, Profile, artifacts, classes, jdks, wait_until};
+use test_classes::{Java, Profile, classes, jdks};
 
 const WORK: &str = "programs.Exits work ()V";
 
@@ -62,28 +59,5 @@ fn a_system_class_loader_of_the_applications_own_changes_nothing() {
             "{jdk}"
         );
         assert_eq!(Profile::only_run(folder.path()).counts[WORK].calls, 1, "{jdk}");
-    }
-}
-
-/// Until it can be attached, it says that it cannot, and the service goes on.
-#[test]
-fn attaching_is_refused() {
-    for jdk in jdks().iter().filter(|jdk| jdk.has_compiler()) {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let plain = Java::new(jdk).main(classes(), "programs.Exits").arg("wait");
-        let program = plain.folder(folder.path()).start();
-        let attach = || {
-            let mut jcmd = Command::new(jdk.command("jcmd"));
-            jcmd.arg(program.pid().to_string()).arg("JVMTI.agent_load").arg(&artifacts().agent);
-            jcmd.output().expect("jcmd runs")
-        };
-        wait_until("an answer of the JVM", || attach().status.success());
-        let answer = String::from_utf8_lossy(&attach().stdout).into_owned();
-        assert!(answer.contains("-1"), "{jdk}: {answer}");
-        program.signal("TERM");
-        let finished = program.wait();
-        assert!(finished.stderr.contains("it cannot be attached"), "{jdk}: {}", finished.stderr);
-        assert_eq!(finished.stdout, "worked\nhook\n", "{jdk}");
-        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0, "{jdk}");
     }
 }

@@ -7,10 +7,12 @@
 
 mod line;
 
+use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,7 +24,7 @@ use crate::engine::{Handle, Request, Status};
 use crate::message::message;
 use crate::native_thread::{self, Priority};
 use crate::options::parse_threshold;
-use crate::run_info;
+use crate::{presence, run_info};
 
 const MAX_CLIENTS: usize = 16;
 const IDLE: Duration = Duration::from_secs(30);
@@ -36,6 +38,7 @@ const HELP: &str = "\
 start: begin recording
 stop: end recording; calls still open are written as such
 flush: write everything so far to the disk
+detach: end recording, give classes their own bytes back, and close this port
 status: what is going on
 threshold [DURATION | PATTERN:DURATION]: show from which duration on calls are recorded, or set it
 help: this list
@@ -73,25 +76,69 @@ impl Control {
         self.port
     }
 
-    /// Serves clients on threads of its own, for as long as the process lives.
-    pub(crate) fn serve(self, engine: Handle) {
-        let clients = Clients::default();
-        let serve = move || {
-            loop {
-                match self.listener.accept() {
-                    Ok((stream, _)) => admit(stream, &engine, &clients),
-                    // Out of file descriptors, perhaps; there may be some again.
-                    Err(_) => thread::sleep(Duration::from_millis(100)),
+    /// Serves clients on threads of its own, until it is closed.
+    pub(crate) fn serve(self, engine: Handle) -> Option<Serving> {
+        let clients = Arc::new(Clients::default());
+        let listener = Arc::new(self.listener);
+        let (named, is_named) = mpsc::channel();
+        let serve = {
+            let (clients, listener) = (clients.clone(), listener.clone());
+            move || {
+                // Its name is seen from outside from now on. Whoever waits may have gone.
+                let _ = named.send(());
+                loop {
+                    let accepted = listener.accept();
+                    if clients.is_closed.load(Ordering::Acquire) {
+                        return;
+                    }
+                    match accepted {
+                        Ok((stream, _)) => admit(stream, &engine, &clients),
+                        // Out of file descriptors, perhaps; there may be some again.
+                        Err(_) => thread::sleep(Duration::from_millis(100)),
+                    }
                 }
             }
         };
-        if let Err(error) = native_thread::spawn("tprofiler-ctl", Priority::Normal, serve) {
-            message!("no thread for remote control: {error}");
+        let name = presence::control_thread(self.port);
+        match native_thread::spawn(&name, Priority::Normal, serve) {
+            Ok(thread) => {
+                // An error would say that it has ended.
+                let _ = is_named.recv();
+                Some(Serving { listener, clients, thread })
+            }
+            Err(error) => {
+                message!("no thread for remote control: {error}");
+                None
+            }
         }
     }
 }
 
-fn admit(stream: TcpStream, engine: &Handle, clients: &Clients) {
+/// A port that is listened on.
+pub(crate) struct Serving {
+    listener: Arc<TcpListener>,
+    clients: Arc<Clients>,
+    thread: thread::JoinHandle<()>,
+}
+
+impl Serving {
+    /// Closes the port and hangs up on all clients, once they have the answers that they wait for.
+    #[allow(unsafe_code)]
+    pub(crate) fn close(self) {
+        self.clients.is_closed.store(true, Ordering::Release);
+        // SAFETY: the descriptor is the listener's, which is open. It wakes the thread up.
+        unsafe { libc::shutdown(self.listener.as_raw_fd(), libc::SHUT_RDWR) };
+        drop(self.listener);
+        // It cannot have panicked.
+        let _ = self.thread.join();
+        for stream in self.clients.streams().values() {
+            // A client that has gone is no error.
+            let _ = stream.shutdown(Shutdown::Read);
+        }
+    }
+}
+
+fn admit(stream: TcpStream, engine: &Handle, clients: &Arc<Clients>) {
     let timeouts = stream
         .set_read_timeout(Some(IDLE))
         .and_then(|()| stream.set_write_timeout(Some(WRITE)))
@@ -108,13 +155,15 @@ fn admit(stream: TcpStream, engine: &Handle, clients: &Clients) {
         },
     };
     let engine = engine.clone();
+    let stream = Arc::new(stream);
+    let known = clients.add(stream.clone());
     let serve = move || {
-        let _place = place;
+        let (_place, _known) = (place, known);
         match refusal {
             // A client that goes away is no error.
             None => drop(converse(&stream, &engine)),
             Some(answer) => {
-                if (&stream).write_all(answer.as_bytes()).is_ok() {
+                if (&*stream).write_all(answer.as_bytes()).is_ok() {
                     hang_up(&stream);
                 }
             }
@@ -124,11 +173,40 @@ fn admit(stream: TcpStream, engine: &Handle, clients: &Clients) {
     let _ = thread::Builder::new().name("tprofiler-cli".to_owned()).spawn(serve);
 }
 
-/// How many clients there are now.
+/// Who the clients are.
 #[derive(Default)]
 struct Clients {
     served: Arc<AtomicUsize>,
     refused: Arc<AtomicUsize>,
+    is_closed: AtomicBool,
+    last: AtomicU64,
+    /// By number.
+    streams: Mutex<HashMap<u64, Arc<TcpStream>>>,
+}
+
+impl Clients {
+    fn streams(&self) -> MutexGuard<'_, HashMap<u64, Arc<TcpStream>>> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A client's connection, which can be closed from outside until what is returned is dropped.
+    fn add(self: &Arc<Self>, stream: Arc<TcpStream>) -> Known {
+        let number = self.last.fetch_add(1, Ordering::Relaxed);
+        self.streams().insert(number, stream);
+        Known { clients: self.clone(), number }
+    }
+}
+
+/// A client that can be hung up on.
+struct Known {
+    clients: Arc<Clients>,
+    number: u64,
+}
+
+impl Drop for Known {
+    fn drop(&mut self) {
+        self.clients.streams().remove(&self.number);
+    }
 }
 
 /// One of [`MAX_CLIENTS`] places, which is free again when dropped.
@@ -184,6 +262,7 @@ fn request(line: &str) -> Option<Request> {
         "stop" => Some(Request::Stop),
         "flush" => Some(Request::Flush),
         "status" => Some(Request::Status),
+        "detach" => Some(Request::Detach),
         _ => None,
     }
 }
@@ -208,6 +287,7 @@ fn answer(line: &str, engine: &Handle) -> (String, bool) {
     let details = match (line, &request) {
         ("status", _) => details,
         (_, Request::Status | Request::Threshold(..)) => thresholds,
+        (_, Request::Detach) => restored,
         _ => |_: &Status| String::new(),
     };
     match engine.ask(request) {
@@ -236,6 +316,20 @@ fn on_off(status: &Status) -> &'static str {
     if status.is_recording { "on" } else { "off" }
 }
 
+/// What `detach` says beyond the other answers.
+fn restored(status: &Status) -> String {
+    format!(
+        "classes restored: {}\nclasses not restored: {}\nlongest retransform pause: {}\n",
+        status.retransformed_classes,
+        status.not_retransformed,
+        micros(status.longest_retransform_ns),
+    )
+}
+
+fn micros(ns: u64) -> String {
+    format!("{} us", ns.div_ceil(1_000))
+}
+
 /// What `status` says beyond the other answers.
 fn details(status: &Status) -> String {
     [
@@ -243,6 +337,8 @@ fn details(status: &Status) -> String {
         ("classes instrumented", status.classes.to_string()),
         ("methods instrumented", status.methods.to_string()),
         ("methods skipped", status.skipped_methods.to_string()),
+        ("classes retransformed", status.retransformed_classes.to_string()),
+        ("longest retransform pause", micros(status.longest_retransform_ns)),
         ("calls seen", status.calls.to_string()),
         ("records written", status.records.to_string()),
         ("records dropped", status.dropped_records.to_string()),

@@ -19,6 +19,7 @@ use log_format::units::parse_duration;
 
 use self::log_limits::{BYTES_PER_MB, compression, compression_text, megabytes, megabytes_text};
 use crate::filters::{Annotation, Filters};
+use crate::message::message;
 use crate::schedule::{Plan, Window, parse_record};
 
 /// The port that is tried first, as TProfiler's was.
@@ -123,17 +124,30 @@ impl Options {
     /// # Errors
     /// The first thing that is wrong.
     pub fn read(text: &str) -> Result<Self, BadOptions> {
-        let environment = |name: &str| match std::env::var_os(name) {
-            Some(value) => Some(value.to_string_lossy().into_owned()),
-            None => match name {
-                // Java's names for them.
-                "user.home" => std::env::var("HOME").ok(),
-                "user.name" => std::env::var("USER").ok(),
-                "user.dir" => Some(std::env::current_dir().ok()?.display().to_string()),
-                _ => None,
-            },
-        };
         Self::read_with(text, &environment)
+    }
+
+    /// Reads an option string and the file that it names. Whoever attaches says all there is to say,
+    /// so `TPROFILER_OPTS` is not read.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn read_attached(text: &str) -> Result<Self, BadOptions> {
+        Self::read_with(text, &|name| if name == ENVIRONMENT { None } else { environment(name) })
+    }
+
+    /// The file that an option string names.
+    #[must_use]
+    pub fn config_of(text: &str) -> Option<PathBuf> {
+        let config = settings(text, "").into_iter().rfind(|setting| setting.key == "config")?;
+        Some(PathBuf::from(config.value)).filter(|path| !path.as_os_str().is_empty())
+    }
+
+    /// Says what deserves a word.
+    pub(crate) fn tell_warnings(&self) {
+        for warning in &self.warnings {
+            message!("{warning}");
+        }
     }
 
     fn read_with(
@@ -320,6 +334,17 @@ impl Options {
             }
         }
         map
+    }
+}
+
+/// A variable of the environment, or one of Java's.
+fn environment(name: &str) -> Option<String> {
+    match (std::env::var_os(name), name) {
+        (Some(value), _) => Some(value.to_string_lossy().into_owned()),
+        (None, "user.home") => std::env::var("HOME").ok(),
+        (None, "user.name") => std::env::var("USER").ok(),
+        (None, "user.dir") => Some(std::env::current_dir().ok()?.display().to_string()),
+        (None, _) => None,
     }
 }
 

@@ -33,8 +33,8 @@ use self::ring::{Kind, Record};
 use self::stack::MAX_DEPTH;
 use self::thread::ProbeThread;
 pub(crate) use self::thresholds::{
-    assign as assign_threshold, lowest_threshold_ns, raise_thresholds, renew_ticks,
-    set_numbered_ns, set_threshold_ns, threshold_ns_of,
+    assign as assign_threshold, forget_thresholds, lowest_threshold_ns, raise_thresholds,
+    renew_ticks, set_numbered_ns, set_threshold_ns, threshold_ns_of,
 };
 use self::totals::EndedCall;
 use crate::{clock, java_threads};
@@ -119,17 +119,13 @@ fn start_at(address: usize, method: u32, first_call: impl FnOnce(&ProbeThread)) 
         return Entry::Go;
     }
     let thread = match thread::current() {
-        Some(thread) => thread,
-        None => {
-            let thread = guarded(|| thread::begin_current().inspect(|thread| first_call(thread)));
-            let Some(thread) = thread.flatten() else { return Entry::Go };
-            thread
-        }
+        Some(thread) if thread.stack.recording() == recording => thread,
+        known => match begin_thread(known, recording, first_call) {
+            Some(thread) => thread,
+            None => return Entry::Go,
+        },
     };
     let stack = &thread.stack;
-    if stack.recording() != recording {
-        stack.restart(recording);
-    }
     if address < thread.least_address {
         return Entry::NoStack;
     }
@@ -143,6 +139,23 @@ fn start_at(address: usize, method: u32, first_call: impl FnOnce(&ProbeThread)) 
     let totals = thread.totals.of(method & !BEFORE_INIT).unwrap_or(&thread.lost);
     stack.push(method, address, totals, clock::ticks);
     Entry::Go
+}
+
+/// The calling thread's first call of a recording. `None` if there is no memory for it.
+#[cold]
+fn begin_thread(
+    known: Option<&'static ProbeThread>,
+    recording: u32,
+    first_call: impl FnOnce(&ProbeThread),
+) -> Option<&'static ProbeThread> {
+    let thread = match known.filter(|thread| !thread.is_retired()) {
+        Some(thread) => thread,
+        None => {
+            guarded(|| thread::begin_current().inspect(|thread| first_call(thread))).flatten()?
+        }
+    };
+    thread.stack.restart(recording);
+    Some(thread)
 }
 
 /// Most constructors that are called in one another's `super(...)` in one compiled frame. Compilers

@@ -29,20 +29,28 @@ static UNMOUNTED: LazyLock<DashMap<u64, SavedStack>> = LazyLock::new(DashMap::ne
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    /// The number of the virtual thread that this carrier runs, or 0.
-    static MOUNTED: Cell<u64> = const { Cell::new(0) };
+    /// The number of the virtual thread that this carrier runs, or 0, and the attachment in which
+    /// that was so.
+    static MOUNTED: Cell<(u32, u64)> = const { Cell::new((0, 0)) };
 }
 
 /// The number of the virtual thread that the calling thread runs, or 0.
 pub(super) fn mounted() -> u64 {
-    MOUNTED.get()
+    let (attachment, number) = MOUNTED.get();
+    if attachment == thread::attachment() { number } else { 0 }
+}
+
+/// The calling thread, which is `thread` and has just been met, runs virtual thread `number`.
+pub(crate) fn is_mounted(thread: &ProbeThread, number: u64) {
+    MOUNTED.set((thread::attachment(), number));
+    thread.set_runs(number);
 }
 
 /// The calling thread runs virtual thread `number` from now on.
 pub(crate) fn mount(number: u64) {
-    MOUNTED.set(number);
+    MOUNTED.set((thread::attachment(), number));
     let saved = take(number);
-    let thread = match (thread::current(), &saved) {
+    let thread = match (thread::current().filter(|thread| !thread.is_retired()), &saved) {
         (None, Some(_)) => guarded(thread::begin_current).flatten(),
         (current, _) => current,
     };
@@ -54,7 +62,7 @@ pub(crate) fn mount(number: u64) {
 
 /// The calling thread stops to run virtual thread `number`.
 pub(crate) fn unmount(number: u64) {
-    MOUNTED.set(0);
+    MOUNTED.set((0, 0));
     let Some(thread) = thread::current() else { return };
     // It may have been met for the first time while it ran this one.
     let own = thread.take_aside();
@@ -88,6 +96,15 @@ fn restore(thread: &ProbeThread, saved: Option<SavedStack>) {
     {
         thread.stack.restore(&saved, |method| thread.totals.of(method).unwrap_or(&thread.lost));
     }
+}
+
+/// Forgets all frames of threads that are not mounted.
+pub(crate) fn forget_all() {
+    let numbers: Vec<u64> = UNMOUNTED.iter().map(|entry| *entry.key()).collect();
+    for number in numbers {
+        drop(take(number));
+    }
+    UNMOUNTED.shrink_to_fit();
 }
 
 /// Calls `visit` with the frames of each virtual thread that is not mounted.

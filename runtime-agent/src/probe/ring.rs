@@ -103,6 +103,11 @@ impl Ring {
         self.dropped.load(Ordering::Relaxed)
     }
 
+    /// Gives all its pages back to the kernel. There is no reader any more.
+    pub(super) fn give_back(&self) {
+        self.slots.release_from(0);
+    }
+
     /// Takes all records that are there. Reader only.
     pub(crate) fn drain(&self, mut take: impl FnMut(Record)) {
         let written = self.written.load(Ordering::Acquire);

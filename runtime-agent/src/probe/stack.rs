@@ -281,6 +281,11 @@ impl ShadowStack {
         }
     }
 
+    /// Gives all its pages back to the kernel. Nobody may rely on its frames any more.
+    pub(super) fn give_back(&self) {
+        self.frames.release_from(0);
+    }
+
     /// Owner only: forgets the frames of an earlier recording.
     #[cold]
     pub(crate) fn restart(&self, recording: u32) {

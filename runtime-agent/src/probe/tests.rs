@@ -415,3 +415,48 @@ fn a_new_recording_begins_with_an_empty_stack() {
     });
     assert!(end_recording());
 }
+
+/// The agent may be detached while a thread is in a probe. What that finds then is zeros, and what it
+/// does with them is nobody's concern; after the next attach the thread begins anew.
+#[test]
+fn a_thread_outlives_the_detach_and_begins_anew() {
+    let _turn = turn();
+    record_on_thread(0, || {
+        for method in 1..1_000 {
+            start(method, no_java);
+            end(method);
+        }
+        start(1, no_java);
+        start(2, no_java);
+        let known = thread::current().expect("known");
+        assert!(end_recording());
+        for thread in thread::retire_all() {
+            thread.give_back();
+        }
+        assert!(known.is_retired());
+        assert!(thread::all().is_empty());
+
+        // As a probe does that began before the end of the recording.
+        finish(known, 1, Exit::Return, clock::ticks());
+        for method in 900..1_100 {
+            let totals = known.totals.of(method).expect("there is memory");
+            known.stack.push(method, 0, totals, clock::ticks);
+            finish(known, known.stack.depth() - 1, Exit::Throw, clock::ticks());
+        }
+        // And as those do that come later.
+        end(1);
+        threw(1);
+        caught(1);
+        initialized(1);
+        start(1, no_java);
+
+        assert!(begin_recording());
+        end(1);
+        let mut is_first = false;
+        start(7, |_| is_first = true);
+        end(7);
+        assert!(is_first);
+        assert_eq!((counts(7), counts(1)), ((1, 0), (0, 0)));
+        assert_eq!(thread::all().len(), 1);
+    });
+}

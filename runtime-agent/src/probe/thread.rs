@@ -1,9 +1,15 @@
 //! What the probe keeps of each thread, and the list of all of them for the drain thread.
+//!
+//! Where a thread is when the agent is detached, nobody can tell: in a probe, perhaps, or about to
+//! enter one. So what belongs to a thread is unmapped only by the thread itself: when it meets a probe
+//! again after the next attach, or when it ends. At the detach its pages are given back to the kernel
+//! where they read as zero from then on, which a probe that is still at work can bear: see
+//! [`ProbeThread::give_back`].
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::mounts::{self, SavedStack};
@@ -14,6 +20,8 @@ use super::totals::{MethodTotals, ThreadTotals};
 
 /// A thread that has called an instrumented method.
 pub(crate) struct ProbeThread {
+    /// The attachment that it belongs to.
+    attachment: u32,
     pub stack: ShadowStack,
     pub totals: ThreadTotals,
     /// Takes the place of totals for which there was no memory; its method id is 0.
@@ -21,8 +29,6 @@ pub(crate) struct ProbeThread {
     pub ring: Ring,
     /// Lowest address on the thread's own stack where a call may begin.
     pub least_address: usize,
-    /// A StackOverflowError is being made: calls that this takes are not refused.
-    is_overflowing: AtomicBool,
     /// Frames whose end was never seen. The owner writes it.
     unseen_ends: AtomicU64,
     /// The number of the virtual thread that it runs, or 0. The owner writes it.
@@ -60,12 +66,12 @@ impl ProbeThread {
         let os_id = unsafe { libc::gettid() };
         let runs = mounts::mounted();
         Some(Self {
+            attachment: attachment(),
             stack: ShadowStack::new()?,
             totals: ThreadTotals::new()?,
             lost: MethodTotals::new(0),
             ring: Ring::new()?,
             least_address: native_stack::least_address(),
-            is_overflowing: AtomicBool::new(false),
             unseen_ends: AtomicU64::new(0),
             runs: AtomicU64::new(runs),
             // What is not said is that it runs none.
@@ -109,12 +115,18 @@ impl ProbeThread {
         self.aside.take()
     }
 
-    /// Owner only: makes a StackOverflowError, unless that is what the thread is at.
-    pub(crate) fn overflow(&self, throw: impl FnOnce()) {
-        if !self.is_overflowing.swap(true, Ordering::Relaxed) {
-            throw();
-            self.is_overflowing.store(false, Ordering::Relaxed);
-        }
+    /// Whether it is of an earlier attachment: nobody reads it any more.
+    pub(crate) fn is_retired(&self) -> bool {
+        self.attachment != attachment()
+    }
+
+    /// Gives the pages back to the kernel of a thread that is retired. Its owner may be in a probe all
+    /// the while: it finds zeros, which are frames, entries and slots, and what it writes nobody
+    /// reads. What it could unmap itself meanwhile is left alone.
+    pub(crate) fn give_back(&self) {
+        self.stack.give_back();
+        self.ring.give_back();
+        self.totals.give_back();
     }
 
     /// Owner only.
@@ -128,6 +140,10 @@ impl ProbeThread {
 
     pub(crate) fn java_thread(&self) -> *mut std::ffi::c_void {
         self.java_thread.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn take_java_thread(&self) -> *mut std::ffi::c_void {
+        self.java_thread.swap(ptr::null_mut(), Ordering::AcqRel)
     }
 
     pub(crate) fn set_java_thread(&self, weak: *mut std::ffi::c_void) {
@@ -154,6 +170,25 @@ thread_local! {
     /// Null, or a thread of `THREADS` that has not ended. `const` and without a destructor, so
     /// that reading it is one load.
     static CURRENT: Cell<*const ProbeThread> = const { Cell::new(ptr::null()) };
+    /// A StackOverflowError is being made: calls that this takes are not refused.
+    static IS_OVERFLOWING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Makes a StackOverflowError for the calling thread, unless that is what it is at. That may run Java
+/// code, probes and all.
+pub(crate) fn overflow(throw: impl FnOnce()) {
+    if !IS_OVERFLOWING.replace(true) {
+        throw();
+        IS_OVERFLOWING.set(false);
+    }
+}
+
+/// Each detach adds one.
+static ATTACHMENT: AtomicU32 = AtomicU32::new(0);
+
+/// The number of the attachment that is under way or comes next.
+pub(crate) fn attachment() -> u32 {
+    ATTACHMENT.load(Ordering::Acquire)
 }
 
 static THREADS: Mutex<Vec<Arc<ProbeThread>>> = Mutex::new(Vec::new());
@@ -164,11 +199,11 @@ fn threads() -> MutexGuard<'static, Vec<Arc<ProbeThread>>> {
 
 /// The calling thread, if it has called an instrumented method before.
 ///
-/// The reference is good until the thread itself calls [`end_current`], which no probe does.
+/// The reference is good until the thread itself calls [`begin_current`] or [`end_current`].
 #[inline]
 pub(crate) fn current() -> Option<&'static ProbeThread> {
     // SAFETY: see CURRENT: it is set below, to a thread that `THREADS` keeps until it has ended,
-    // and set back to null before that.
+    // and replaced or set back to null before that.
     unsafe { CURRENT.get().as_ref() }
 }
 
@@ -187,7 +222,8 @@ thread_local! {
     static UNTIL_NEXT_TRY: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Makes the calling thread known. `None` if there is no memory for it.
+/// Makes the calling thread known. What there was of it in an earlier attachment goes. `None` if there
+/// is no memory for it.
 #[cold]
 pub(crate) fn begin_current() -> Option<&'static ProbeThread> {
     let wait = UNTIL_NEXT_TRY.get();
@@ -198,18 +234,38 @@ pub(crate) fn begin_current() -> Option<&'static ProbeThread> {
         return None;
     };
     let thread = Arc::new(new);
-    CURRENT.set(Arc::as_ptr(&thread));
-    threads().push(thread);
+    let old = CURRENT.replace(Arc::as_ptr(&thread));
+    let mut all = threads();
+    if let Some(index) = all.iter().position(|known| ptr::eq(Arc::as_ptr(known), old)) {
+        let old = all.swap_remove(index);
+        // It may have got this one when nobody was there to take it any more.
+        thread.set_java_thread(old.take_java_thread());
+    }
+    all.push(thread);
+    drop(all);
     current()
 }
 
 /// Takes leave of the calling thread, of which `name` is asked if it was ever known.
 pub(crate) fn end_current(name: impl FnOnce() -> Option<ThreadName>) {
-    if let Some(thread) = current() {
-        let name = name();
-        CURRENT.set(ptr::null());
-        thread.end(name);
+    let Some(thread) = current() else { return };
+    let name = if thread.is_retired() { None } else { name() };
+    CURRENT.set(ptr::null());
+    thread.end(name);
+    let mut all = threads();
+    // Retired by now, perhaps. Then there is no drain thread to forget it.
+    if thread.is_retired() {
+        all.retain(|other| !ptr::eq(Arc::as_ptr(other), thread));
     }
+}
+
+/// The attachment ends: whoever is known is retired. Returns those that have not ended.
+pub(crate) fn retire_all() -> Vec<Arc<ProbeThread>> {
+    let mut all = threads();
+    ATTACHMENT.fetch_add(1, Ordering::AcqRel);
+    LOST_CALLS.store(0, Ordering::Relaxed);
+    all.retain(|thread| !thread.has_ended());
+    all.clone()
 }
 
 /// Keeps everybody from the list of threads.
@@ -218,9 +274,9 @@ pub(crate) fn lock_all() -> MutexGuard<'static, Vec<Arc<ProbeThread>>> {
     threads()
 }
 
-/// All threads that are known.
+/// All threads that are known and not retired.
 pub(crate) fn all() -> Vec<Arc<ProbeThread>> {
-    threads().clone()
+    threads().iter().filter(|thread| !thread.is_retired()).cloned().collect()
 }
 
 /// Forgets a thread that has ended.

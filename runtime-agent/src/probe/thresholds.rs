@@ -98,6 +98,18 @@ pub(crate) fn assign(method: u32, number: u8) {
     }
 }
 
+/// No method has a threshold, as at the beginning.
+pub(crate) fn forget_thresholds() {
+    RAISED_TO_NS.store(0, Ordering::Relaxed);
+    for ns in &OWN_NS {
+        ns.store(u64::MAX, Ordering::Relaxed);
+    }
+    if let Some(Some(numbers)) = NUMBERS.get() {
+        numbers.release_from(0);
+    }
+    renew_ticks();
+}
+
 fn number_of(method: u32) -> usize {
     entry(method).map_or(0, |entry| usize::from(entry.load(Ordering::Relaxed)))
 }

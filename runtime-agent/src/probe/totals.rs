@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use log_format::histogram::bucket_of;
 use rewriter::probe::OFFLINE;
 
-use crate::mapped::Mapped;
+use crate::mapped::{self, Mapped};
 
 /// Buckets kept of a method: durations of 2^45 ns (ten hours) and more share the last one.
 pub(crate) const KEPT_BUCKETS: usize = 80;
@@ -352,6 +352,21 @@ impl ThreadTotals {
                 index = 0;
             }
         })
+    }
+}
+
+impl ThreadTotals {
+    /// Gives the entries' pages back to the kernel, but for each chunk's first, which has its head.
+    /// The owner may be adding meanwhile: a chunk is unmapped by nobody before `self` is dropped, and
+    /// an entry of zeros is one. The table, which the owner may replace, is left alone.
+    pub(super) fn give_back(&self) {
+        let mut chunk = self.first_chunk.load(Ordering::Acquire);
+        while let Some(start) = NonNull::new(chunk) {
+            // SAFETY: a chunk of ours, with a head that lies in its first page.
+            chunk = unsafe { start.as_ref() }.next.load(Ordering::Acquire);
+            // SAFETY: the chunk has this length; see above.
+            unsafe { mapped::release(start.cast(), CHUNK_BYTES, 1) };
+        }
     }
 }
 

@@ -1,0 +1,237 @@
+//! `tprofiler attach`, `detach` and `list`.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use std::{env, thread};
+
+use clap::Args;
+
+use super::ask;
+use super::hotspot;
+use super::jvm::{Jvm, Presence, fits_option};
+use crate::options::Options;
+use crate::presence;
+
+/// How long the agent may take to give thousands of classes probes, or their own bytes back.
+const CHANGE: Duration = Duration::from_secs(130);
+/// How long its thread may take to be gone when all is done.
+const GONE: Duration = Duration::from_secs(10);
+
+#[derive(Clone, Debug, Args)]
+pub(super) struct AttachArguments {
+    /// Process id of the JVM
+    pub pid: u32,
+    /// Options as behind -agentpath: include=com.shop,threshold=5ms
+    #[arg(default_value = "")]
+    pub options: String,
+    /// The agent's library, as the JVM sees it; else the one beside this command
+    #[arg(long, value_name = "PATH")]
+    pub agent: Option<PathBuf>,
+}
+
+/// An agent that has been attached.
+#[derive(Clone, Debug)]
+pub(super) struct Attached {
+    pub jvm: Jvm,
+    /// The log folder, as the JVM sees it.
+    pub logs: PathBuf,
+    pub port: Option<u16>,
+}
+
+/// Attaches, and says in a few lines what came of it.
+///
+/// # Errors
+/// One line: why not.
+pub(super) fn attach_and_tell(arguments: &AttachArguments) -> Result<String, String> {
+    let attached = attach(arguments)?;
+    let Attached { jvm, logs, port } = &attached;
+    let first = format!("attached to {} ({})\n", jvm.pid, jvm.program());
+    let address = control_address(jvm, *port);
+    match address.and_then(|address| ask(&address, "status").ok()) {
+        Some(status) => Ok(format!("{first}port: {}\n{status}", port.unwrap_or_default())),
+        None => Ok(format!("{first}logs: {}\n", logs.display())),
+    }
+}
+
+/// Attaches, and waits until classes have probes.
+///
+/// # Errors
+/// One line: why not. The agent is not in the JVM then, but for one that takes too long.
+pub(super) fn attach(arguments: &AttachArguments) -> Result<Attached, String> {
+    let AttachArguments { pid, options, agent } = arguments;
+    let jvm = Jvm::find(*pid)?;
+    let (options, logs) = complete(options, &jvm)?;
+    match jvm.presence() {
+        Presence::None | Presence::Idle => {}
+        Presence::Beginning => return Err("the agent is being attached to it already".to_owned()),
+        Presence::Attached { port } => {
+            let port = port.map_or_else(String::new, |port| format!(", with control port {port}"));
+            return Err(format!("the agent is in it already{port}"));
+        }
+    }
+    // A JVM that has had the library before knows it by that path.
+    let library = match (agent, jvm.agent_library()) {
+        (Some(agent), _) => agent.clone(),
+        (None, Some(library)) => library,
+        (None, None) => library_beside()?,
+    };
+    if !jvm.seen_from_here(&library).exists() {
+        return Err(format!(
+            "the JVM cannot see {}, in a container perhaps; copy it there, and give its path there \
+             as --agent",
+            library.display()
+        ));
+    }
+    explain(hotspot::load(&jvm, &library, &options)?)?;
+    let port = wait_until_begun(&jvm)?;
+    Ok(Attached { jvm, logs, port })
+}
+
+/// Checks options as the agent does, and makes the paths among them not depend on the JVM's folder.
+fn complete(options: &str, jvm: &Jvm) -> Result<(String, PathBuf), String> {
+    let mut options = options.to_owned();
+    // Of a key that repeats, the last counts.
+    let with = |options: &str, key: &str, path: &Path| {
+        if !fits_option(path) {
+            return Err(format!("{key}: {} cannot stand in an option", path.display()));
+        }
+        let comma = if options.is_empty() { "" } else { "," };
+        Ok(format!("{options}{comma}{key}={}", path.display()))
+    };
+    let absolute = |key: &str, path: &Path| {
+        if !jvm.shares("mnt") {
+            return Err(format!(
+                "the JVM has files of its own, in a container perhaps; give {key}= as a path from \
+                 its root"
+            ));
+        }
+        let folder = env::current_dir().map_err(|error| format!("no current folder: {error}"))?;
+        Ok(folder.join(path))
+    };
+    if let Some(config) = Options::config_of(&options) {
+        if !jvm.shares("mnt") {
+            return Err("the JVM has files of its own, in a container perhaps; give the options \
+                        themselves instead of config="
+                .to_owned());
+        }
+        if config.is_relative() {
+            options = with(&options, "config", &absolute("config", &config)?)?;
+        }
+    }
+    let parsed = Options::read_attached(&options).map_err(|bad| bad.message)?;
+    if parsed.logs.is_absolute() {
+        return Ok((options, parsed.logs));
+    }
+    let logs = absolute("logs", &parsed.logs)?;
+    Ok((with(&options, "logs", &logs)?, logs))
+}
+
+fn library_beside() -> Result<PathBuf, String> {
+    let own = env::current_exe().map_err(|error| format!("no path of this command: {error}"))?;
+    let library = own.with_file_name("libtprofiler.so");
+    if library.exists() {
+        Ok(library)
+    } else {
+        Err(format!("{} is not there; give the library's path as --agent", library.display()))
+    }
+}
+
+/// What `Agent_OnAttach` returned, in words.
+fn explain(code: i32) -> Result<(), String> {
+    let reason = match code {
+        presence::OK => return Ok(()),
+        presence::WRONG_OPTIONS => "an option is wrong, or the log folder cannot be used",
+        presence::ATTACHED_ALREADY => "the agent is in it already",
+        presence::NOT_ATTACHED => "the agent is not attached to it",
+        presence::REFUSED => "the JVM refuses what the agent needs",
+        presence::NOT_DETACHED => "the agent could not be detached",
+        _ => "the agent failed",
+    };
+    Err(format!("{reason} (code {code}); the agent's message is on the JVM's stderr"))
+}
+
+/// Waits until recording can begin, and returns the control port.
+fn wait_until_begun(jvm: &Jvm) -> Result<Option<u16>, String> {
+    let deadline = Instant::now() + CHANGE;
+    loop {
+        match jvm.presence() {
+            Presence::Attached { port } => return Ok(port),
+            Presence::Beginning if Instant::now() < deadline => {
+                thread::sleep(Duration::from_millis(10));
+            }
+            Presence::Beginning => {
+                return Err(format!("classes have no probes after {} s", CHANGE.as_secs()));
+            }
+            _ if jvm.is_alive() => {
+                return Err("the agent has ended; its message is on the JVM's stderr".to_owned());
+            }
+            _ => return Err("the JVM has ended".to_owned()),
+        }
+    }
+}
+
+/// Detaches the agent from a JVM, and waits until it has gone. Returns what it says of that.
+///
+/// # Errors
+/// One line: why not.
+pub(super) fn detach(pid: u32) -> Result<String, String> {
+    let jvm = Jvm::find(pid)?;
+    let port = match jvm.presence() {
+        Presence::Attached { port } => port,
+        Presence::Beginning => return Err("the agent is being attached; try again".to_owned()),
+        Presence::None | Presence::Idle => {
+            return Err("the agent is not attached to it".to_owned());
+        }
+    };
+    let address = control_address(&jvm, port).filter(|address| is_answered_by(address, &jvm));
+    let answer = match address {
+        Some(address) => ask(&address, "detach")?,
+        None => {
+            let library = jvm.agent_library().ok_or("the agent's library is not in it")?;
+            explain(hotspot::load(&jvm, &library, presence::DETACH)?)?;
+            String::new()
+        }
+    };
+    let deadline = Instant::now() + GONE;
+    while matches!(jvm.presence(), Presence::Attached { .. }) && Instant::now() < deadline {
+        thread::sleep(Duration::from_millis(10));
+    }
+    let restored = answer.lines().filter(|line| {
+        line.starts_with("classes ") || line.starts_with("longest retransform pause: ")
+    });
+    let restored: String = restored.map(|line| format!("{line}\n")).collect();
+    Ok(format!("detached from {} ({})\n{restored}", jvm.pid, jvm.program()))
+}
+
+/// Where a JVM's control port is, if this process can reach it.
+fn control_address(jvm: &Jvm, port: Option<u16>) -> Option<String> {
+    port.filter(|_| jvm.shares("net")).map(|port| format!("127.0.0.1:{port}"))
+}
+
+fn is_answered_by(address: &str, jvm: &Jvm) -> bool {
+    let pid = format!("pid: {}", jvm.own_pid());
+    ask(address, "status").is_ok_and(|status| status.lines().any(|line| line == pid))
+}
+
+/// The JVMs of this user, or of all for root: a line each.
+pub(super) fn list() -> String {
+    let mut rows = vec![["PID", "AGENT", "PORT", "PROGRAM"].map(str::to_owned)];
+    for jvm in Jvm::all() {
+        let (agent, port) = match jvm.presence() {
+            Presence::None => ("-", None),
+            Presence::Idle => ("detached", None),
+            Presence::Beginning => ("beginning", None),
+            Presence::Attached { port } => ("attached", port),
+        };
+        let port = port.map_or_else(|| "-".to_owned(), |port| port.to_string());
+        rows.push([jvm.pid.to_string(), agent.to_owned(), port, jvm.program()]);
+    }
+    rows.iter()
+        .map(|[pid, agent, port, program]| format!("{pid:>7}  {agent:<9}  {port:>5}  {program}\n"))
+        .collect()
+}
+
+/// Where a log folder of a JVM is, for this process.
+pub(super) fn logs_from_here(attached: &Attached) -> PathBuf {
+    attached.jvm.seen_from_here(Path::new(&attached.logs))
+}

@@ -1,0 +1,177 @@
+//! HotSpot's attach protocol, version 1, for the one command that is needed.
+//!
+//! A JVM that nobody has attached to yet begins to listen when it finds a file `.attach_pid<pid>` in
+//! its working folder, or in /tmp, on SIGQUIT. It listens on the socket `/tmp/.java_pid<pid>`. What
+//! it is asked is a list of strings, each ended by a NUL; what it answers is a line with a number
+//! and text behind it. In a container, the number in these names is that of the container.
+#![allow(unsafe_code)]
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::jvm::{Jvm, own_uid};
+
+/// How long a JVM may take until it listens.
+const LISTEN: Duration = Duration::from_secs(10);
+/// How long it may take for an answer: the agent may be putting classes back.
+const ANSWER: Duration = Duration::from_secs(130);
+/// More than any answer.
+const MAX_ANSWER: u64 = 1 << 16;
+
+const DISABLE_ATTACH: &str = "-XX:+DisableAttachMechanism";
+
+/// Has a JVM load a library, and returns what its `Agent_OnAttach` did.
+///
+/// # Errors
+/// One line: why the library was not loaded.
+pub(super) fn load(jvm: &Jvm, library: &Path, options: &str) -> Result<i32, String> {
+    let library = library.to_str().ok_or("the library's path is no UTF-8 text")?;
+    let mut stream = connect(jvm)?;
+    let failed = |error: std::io::Error| match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+            format!("the JVM gives no answer within {} s", ANSWER.as_secs())
+        }
+        _ => format!("the JVM hangs up: {error}"),
+    };
+    stream.set_read_timeout(Some(ANSWER)).map_err(failed)?;
+    let request = ["1", "load", library, "true", options].map(|text| format!("{text}\0")).concat();
+    stream.write_all(request.as_bytes()).map_err(failed)?;
+    let mut answer = Vec::new();
+    stream.take(MAX_ANSWER).read_to_end(&mut answer).map_err(failed)?;
+    result(&String::from_utf8_lossy(&answer))
+}
+
+/// The library's return code in an answer. Whether there is one says its text alone: the number in
+/// front is 0 for some refusals too.
+fn result(answer: &str) -> Result<i32, String> {
+    let (_, text) = answer.split_once('\n').unwrap_or(("", answer));
+    let code = text.lines().find_map(|line| line.trim().strip_prefix("return code:"));
+    match code.and_then(|code| code.trim().parse().ok()) {
+        Some(code) => Ok(code),
+        None => {
+            let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            let text = if text.is_empty() { "no reason given" } else { &text };
+            Err(format!("the JVM refuses the library: {text}"))
+        }
+    }
+}
+
+fn connect(jvm: &Jvm) -> Result<UnixStream, String> {
+    let socket = temporary_folder(jvm).join(format!(".java_pid{}", jvm.own_pid()));
+    if !socket.exists() {
+        start_listening(jvm, &socket)?;
+    }
+    let of = |error: std::io::Error| format!("{}: {error}", socket.display());
+    let owner = fs::metadata(&socket).map_err(of)?.uid();
+    if ![0, jvm.uid()].contains(&owner) {
+        return Err(format!("{} is of user {owner}, not of the JVM's", socket.display()));
+    }
+    UnixStream::connect(&socket).map_err(of)
+}
+
+/// The JVM's /tmp. HotSpot uses that, whatever TMPDIR says.
+fn temporary_folder(jvm: &Jvm) -> PathBuf {
+    let inside = jvm.inside(Path::new("/tmp"));
+    if inside.is_dir() { inside } else { PathBuf::from("/tmp") }
+}
+
+fn start_listening(jvm: &Jvm, socket: &Path) -> Result<(), String> {
+    // It would print a dump of its threads on the service's stdout instead.
+    if jvm.has_option(DISABLE_ATTACH) {
+        return Err(format!("the JVM runs with {DISABLE_ATTACH}: nothing can be attached"));
+    }
+    if !jvm.catches_sigquit() {
+        let reason = "it has only just begun, or runs with -Xrs";
+        return Err(format!("the JVM does not listen to SIGQUIT: {reason}"));
+    }
+    let _trigger = Trigger::make(jvm)?;
+    let pid = libc::pid_t::try_from(jvm.pid).map_err(|_| "no such process")?;
+    // SAFETY: a signal that the process catches, as was just seen.
+    if unsafe { libc::kill(pid, libc::SIGQUIT) } != 0 {
+        return Err(format!("SIGQUIT: {}", std::io::Error::last_os_error()));
+    }
+    let deadline = Instant::now() + LISTEN;
+    while !socket.exists() {
+        if !jvm.is_alive() {
+            return Err("the JVM has ended".to_owned());
+        }
+        if Instant::now() > deadline {
+            return Err(format!(
+                "the JVM does not listen within {} s; it is stopped, or runs with {DISABLE_ATTACH}",
+                LISTEN.as_secs()
+            ));
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
+
+/// The file that has a JVM listen. It goes when this is dropped.
+struct Trigger(PathBuf);
+
+impl Trigger {
+    fn make(jvm: &Jvm) -> Result<Self, String> {
+        let name = format!(".attach_pid{}", jvm.own_pid());
+        let mut reason = String::new();
+        for folder in [jvm.working_folder(), temporary_folder(jvm)] {
+            let path = folder.join(&name);
+            match create(&path) {
+                Ok(file) => {
+                    // The JVM wants to see it owned by its user or root.
+                    let is_known =
+                        file.metadata().is_ok_and(|m| [0, jvm.uid(), own_uid()].contains(&m.uid()));
+                    let trigger = Self(path);
+                    if is_known {
+                        return Ok(trigger);
+                    }
+                }
+                Err(error) => reason = format!("{}: {error}", path.display()),
+            }
+        }
+        Err(reason)
+    }
+}
+
+/// Makes the file, or takes one that somebody left.
+fn create(path: &Path) -> std::io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false).mode(0o600);
+    options.custom_flags(libc::O_NOFOLLOW).open(path)
+}
+
+impl Drop for Trigger {
+    fn drop(&mut self) {
+        // The JVM may have done it.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answers_text_says_whether_the_library_was_loaded() {
+        assert_eq!(result("0\nreturn code: 0\n"), Ok(0));
+        assert_eq!(result("0\nreturn code: 3\n"), Ok(3));
+        assert_eq!(result("0\nreturn code: -1"), Ok(-1));
+        let refused = "the JVM refuses the library: ";
+        for (answer, reason) in [
+            (
+                "0\nDynamic agent loading is not enabled.\nUse it.\n",
+                "Dynamic agent loading is not enabled. Use it.",
+            ),
+            ("100\nlib.so: cannot open\n", "lib.so: cannot open"),
+            ("101\n", "no reason given"),
+            ("", "no reason given"),
+            ("0\nreturn code: x\n", "return code: x"),
+        ] {
+            assert_eq!(result(answer), Err(format!("{refused}{reason}")));
+        }
+    }
+}

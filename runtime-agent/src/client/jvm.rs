@@ -1,0 +1,246 @@
+//! The JVMs of this machine, as `/proc` has them. Nothing here connects to one or disturbs it.
+#![allow(unsafe_code)]
+
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::presence;
+
+const LIBRARY: &str = "libtprofiler.so";
+
+/// A process that has a JVM in it.
+#[derive(Clone, Debug)]
+pub(super) struct Jvm {
+    pub pid: u32,
+    /// `/proc/<pid>`.
+    folder: PathBuf,
+    /// `/proc/<pid>/maps`, when it was looked at first.
+    maps: String,
+}
+
+/// What the agent is at in a JVM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Presence {
+    /// It was never there.
+    None,
+    /// Its library is there, and nothing is at work.
+    Idle,
+    /// It gets ready.
+    Beginning,
+    /// A profile is under way.
+    Attached {
+        /// The control port, if there is one.
+        port: Option<u16>,
+    },
+}
+
+/// This process's effective user.
+pub(super) fn own_uid() -> u32 {
+    // SAFETY: has no preconditions.
+    unsafe { libc::geteuid() }
+}
+
+impl Jvm {
+    /// The JVM with a process id.
+    ///
+    /// # Errors
+    /// One line: there is no such process, it is no JVM, or it is somebody else's.
+    pub(super) fn find(pid: u32) -> Result<Self, String> {
+        let folder = PathBuf::from(format!("/proc/{pid}"));
+        // A thread has a folder too.
+        if status_field(&folder, "Tgid:").as_deref() != Some(&*pid.to_string()) {
+            return Err("no such process".to_owned());
+        }
+        let uid = fs::metadata(&folder).map_or(0, |metadata| metadata.uid());
+        let maps = match fs::read_to_string(folder.join("maps")) {
+            Ok(maps) => maps,
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                return Err(format!("it is of user {uid}; only that user and root may do this"));
+            }
+            Err(error) => return Err(format!("{}: {error}", folder.join("maps").display())),
+        };
+        // One that its parent has not asked about yet is still in the list.
+        if maps.is_empty() {
+            return Err("it has ended".to_owned());
+        }
+        let jvm = Self { pid, folder, maps };
+        if jvm.mapped("libjvm.so").is_none() {
+            return Err("it is no JVM (libjvm.so is not in it)".to_owned());
+        }
+        if ![0, jvm.uid()].contains(&own_uid()) {
+            return Err(format!(
+                "it is of user {}; only that user and root may do this",
+                jvm.uid()
+            ));
+        }
+        Ok(jvm)
+    }
+
+    /// The JVMs that this user may look into, by process id.
+    pub(super) fn all() -> Vec<Self> {
+        let pid = |entry: fs::DirEntry| entry.file_name().to_str()?.parse().ok();
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let mut pids: Vec<u32> = entries.filter_map(pid).collect();
+        pids.sort_unstable();
+        pids.into_iter().filter_map(|pid| Self::find(pid).ok()).collect()
+    }
+
+    /// Whether the process is still there.
+    pub(super) fn is_alive(&self) -> bool {
+        // One that has ended and that its parent has not asked about has no memory.
+        fs::read(self.folder.join("maps")).is_ok_and(|maps| !maps.is_empty())
+    }
+
+    /// Its effective user.
+    pub(super) fn uid(&self) -> u32 {
+        let ids = self.status_field("Uid:").unwrap_or_default();
+        ids.split_whitespace().nth(1).and_then(|uid| uid.parse().ok()).unwrap_or(0)
+    }
+
+    /// Its process id as it knows it itself, in its own container.
+    pub(super) fn own_pid(&self) -> u32 {
+        let pids = self.status_field("NSpid:").unwrap_or_default();
+        pids.split_whitespace().last().and_then(|pid| pid.parse().ok()).unwrap_or(self.pid)
+    }
+
+    /// Whether it answers SIGQUIT. If it does not, the signal would end it.
+    pub(super) fn catches_sigquit(&self) -> bool {
+        let caught = self.status_field("SigCgt:").unwrap_or_default();
+        let caught = u64::from_str_radix(&caught, 16).unwrap_or(0);
+        caught >> (libc::SIGQUIT - 1) & 1 == 1
+    }
+
+    /// Whether an option is in its command line, or in a variable that adds to that.
+    pub(super) fn has_option(&self, option: &str) -> bool {
+        let option = option.as_bytes();
+        let has = |text: &[u8]| text.windows(option.len()).any(|window| window == option);
+        let variables = ["JAVA_TOOL_OPTIONS=", "JDK_JAVA_OPTIONS=", "_JAVA_OPTIONS="];
+        let environment = fs::read(self.folder.join("environ")).unwrap_or_default();
+        self.arguments().iter().any(|argument| argument == option)
+            || environment.split(|b| *b == 0).any(|variable| {
+                variables.iter().any(|name| variable.starts_with(name.as_bytes())) && has(variable)
+            })
+    }
+
+    fn arguments(&self) -> Vec<Vec<u8>> {
+        let line = fs::read(self.folder.join("cmdline")).unwrap_or_default();
+        line.split(|b| *b == 0).map(<[u8]>::to_vec).collect()
+    }
+
+    /// A path of its own, as this process can reach it.
+    pub(super) fn seen_from_here(&self, path: &Path) -> PathBuf {
+        if self.shares("mnt") { path.to_owned() } else { self.inside(path) }
+    }
+
+    /// A path of its own, by way of its root folder.
+    pub(super) fn inside(&self, path: &Path) -> PathBuf {
+        let mut inside = self.folder.join("root").into_os_string();
+        inside.push(path);
+        inside.into()
+    }
+
+    /// Its working folder.
+    pub(super) fn working_folder(&self) -> PathBuf {
+        self.folder.join("cwd")
+    }
+
+    /// Whether it has the same namespace as this process: `mnt` for files, `net` for ports.
+    pub(super) fn shares(&self, namespace: &str) -> bool {
+        let of = |folder: &Path| fs::read_link(folder.join("ns").join(namespace)).ok();
+        let root =
+            |folder: &Path| fs::metadata(folder.join("root")).ok().map(|m| (m.dev(), m.ino()));
+        let own = Path::new("/proc/self");
+        let same_root = namespace != "mnt" || root(&self.folder) == root(own);
+        of(&self.folder) == of(own) && same_root
+    }
+
+    /// The agent's library, by the path under which it was loaded.
+    pub(super) fn agent_library(&self) -> Option<PathBuf> {
+        self.mapped(LIBRARY).map(PathBuf::from)
+    }
+
+    /// A file of this name that is mapped.
+    fn mapped(&self, name: &str) -> Option<&str> {
+        self.maps.lines().find_map(|line| {
+            let path = line.get(line.find('/')?..)?;
+            let path = path.strip_suffix(" (deleted)").unwrap_or(path);
+            (path.rsplit('/').next() == Some(name)).then_some(path)
+        })
+    }
+
+    /// What the agent is at in it.
+    pub(super) fn presence(&self) -> Presence {
+        // It may have come since this was looked at first.
+        if !Self::find(self.pid).is_ok_and(|now| now.agent_library().is_some()) {
+            return Presence::None;
+        }
+        let tasks = fs::read_dir(self.folder.join("task")).into_iter().flatten().flatten();
+        let names = tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
+        let names: Vec<String> = names.map(|name| name.trim_end().to_owned()).collect();
+        if names.iter().any(|name| name == presence::ATTACHED) {
+            let port = names.iter().find_map(|name| presence::control_port(name));
+            return Presence::Attached { port };
+        }
+        if names.iter().any(|name| name == presence::BEGINNING) {
+            return Presence::Beginning;
+        }
+        Presence::Idle
+    }
+
+    /// Its main class, jar or module, as the command line has it; else the name of its executable.
+    pub(super) fn program(&self) -> String {
+        let arguments = self.arguments();
+        let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
+        let mut rest = arguments.iter().map(text);
+        let executable = rest.next().unwrap_or_default();
+        let executable = executable.rsplit('/').next().unwrap_or_default().to_owned();
+        if executable != "java" {
+            return executable;
+        }
+        while let Some(argument) = rest.next() {
+            match &*argument {
+                "-jar" | "-m" | "--module" => return rest.next().unwrap_or_default(),
+                "-cp"
+                | "-classpath"
+                | "--class-path"
+                | "-p"
+                | "--module-path"
+                | "--add-modules"
+                | "--upgrade-module-path"
+                | "--limit-modules"
+                | "--add-reads"
+                | "--add-exports"
+                | "--add-opens"
+                | "--patch-module"
+                | "--source"
+                | "--enable-native-access"
+                | "--describe-module"
+                | "-d" => {
+                    rest.next();
+                }
+                other if other.starts_with(['-', '@']) => {}
+                _ => return argument,
+            }
+        }
+        executable
+    }
+
+    fn status_field(&self, name: &str) -> Option<String> {
+        status_field(&self.folder, name)
+    }
+}
+
+/// A field of `/proc/<pid>/status`.
+fn status_field(folder: &Path, name: &str) -> Option<String> {
+    let status = fs::read(folder.join("status")).ok()?;
+    let status = String::from_utf8_lossy(&status);
+    Some(status.lines().find_map(|line| line.strip_prefix(name))?.trim().to_owned())
+}
+
+/// Whether a path can go into an option string.
+pub(super) fn fits_option(path: &Path) -> bool {
+    !path.as_os_str().as_bytes().contains(&b',') && path.to_str().is_some()
+}

@@ -1,0 +1,133 @@
+//! `tprofiler profile`: attaches, records for a while, detaches, and prints the report.
+#![allow(unsafe_code)]
+
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+use std::{env, fs, io, mem, ptr};
+
+use clap::Args;
+use log_format::run::Run;
+use log_format::units::parse_duration;
+
+use super::attach::{AttachArguments, Attached, attach, detach, logs_from_here};
+
+/// How often it is looked whether the JVM is still there.
+const LOOK: Duration = Duration::from_millis(200);
+
+#[derive(Clone, Debug, Args)]
+pub(super) struct ProfileArguments {
+    #[command(flatten)]
+    attach: AttachArguments,
+    /// How long to record: 30s, 5m
+    #[arg(short, long, value_name = "TIME", value_parser = duration)]
+    duration: Duration,
+}
+
+impl ProfileArguments {
+    /// Process id of the JVM.
+    pub(super) fn pid(&self) -> u32 {
+        self.attach.pid
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    match parse_duration(text) {
+        Ok(Duration::ZERO) => Err("nothing is recorded in no time".to_owned()),
+        Ok(duration) => Ok(duration),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Profiles a JVM for a while, and leaves it as it was; earlier on Ctrl-C.
+///
+/// # Errors
+/// One line: why not.
+pub(super) fn profile(arguments: &ProfileArguments) -> Result<ExitCode, String> {
+    let analyze = analyze()?;
+    let signals = Signals::block();
+    let attached = attach(&arguments.attach)?;
+    let run = find_run(&attached);
+    let (pid, program) = (attached.jvm.pid, attached.jvm.program());
+    eprintln!(
+        "tprofiler: recording {pid} ({program}) for {:?}; Ctrl-C ends it",
+        arguments.duration
+    );
+    wait(&attached, arguments.duration, &signals);
+    if let Err(error) = detach(pid) {
+        if attached.jvm.is_alive() {
+            return Err(error);
+        }
+        eprintln!("tprofiler: {pid}: the JVM has ended");
+    }
+    let run = run
+        .or_else(|| find_run(&attached))
+        .ok_or_else(|| format!("no run of it is in {}", logs_from_here(&attached).display()))?;
+    let status = Command::new(&analyze).arg(&run).status();
+    match status.map_err(|error| format!("{}: {error}", analyze.display()))?.code() {
+        Some(0) => Ok(ExitCode::SUCCESS),
+        _ => Ok(ExitCode::FAILURE),
+    }
+}
+
+fn analyze() -> Result<PathBuf, String> {
+    let own = env::current_exe().map_err(|error| format!("no path of this command: {error}"))?;
+    let analyze = own.with_file_name("analyze");
+    if analyze.exists() {
+        Ok(analyze)
+    } else {
+        Err(format!("{} is not there; without it there is no report", analyze.display()))
+    }
+}
+
+/// The newest run of a JVM in its log folder.
+fn find_run(attached: &Attached) -> Option<PathBuf> {
+    let entries = fs::read_dir(logs_from_here(attached)).ok()?;
+    let folders = entries.flatten().map(|entry| entry.path());
+    // Of another folder, or of a run that is being made, there is nothing to say.
+    let runs = folders.filter_map(|folder| Run::read(&folder).ok().map(|run| (run, folder)));
+    let own = runs.filter(|(run, _)| run.pid == attached.jvm.own_pid());
+    own.max_by_key(|(run, _)| run.start_ns).map(|(_, folder)| folder)
+}
+
+/// Waits for the time to pass, for a signal, or for the JVM's end.
+fn wait(attached: &Attached, duration: Duration, signals: &Signals) {
+    let deadline = Instant::now() + duration;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() || signals.came_within(left.min(LOOK)) || !attached.jvm.is_alive() {
+            return;
+        }
+    }
+}
+
+/// The signals that ask a process to end, which wait until they are asked for.
+struct Signals(libc::sigset_t);
+
+impl Signals {
+    /// Has them wait from now on, in this thread, of which the process has one.
+    fn block() -> Self {
+        // SAFETY: fills a set of this function's own and changes the mask of this thread.
+        unsafe {
+            let mut set = mem::zeroed();
+            libc::sigemptyset(&raw mut set);
+            for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+                libc::sigaddset(&raw mut set, signal);
+            }
+            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut());
+            Self(set)
+        }
+    }
+
+    /// Whether one of them comes within a time, or has come before.
+    fn came_within(&self, time: Duration) -> bool {
+        let timeout = libc::timespec {
+            tv_sec: libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX),
+            tv_nsec: time.subsec_nanos().into(),
+        };
+        // SAFETY: the set is one, and nobody asks which signal it was.
+        let signal =
+            unsafe { libc::sigtimedwait(&raw const self.0, ptr::null_mut(), &raw const timeout) };
+        signal > 0 || io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL)
+    }
+}

@@ -1,0 +1,56 @@
+//! How the agent shows from outside: the code that `Agent_OnAttach` returns, which is all that the JVM
+//! tells whoever attaches, and the names that the kernel has for its threads.
+//!
+//! Threads are there as long as the agent is at work, need no connection to be seen, and can be seen
+//! in containers too.
+
+/// What was asked for is done, or has begun.
+pub const OK: i32 = 0;
+/// An option is wrong, or the log folder cannot be used.
+pub const WRONG_OPTIONS: i32 = 1;
+/// The agent is at work here already.
+pub const ATTACHED_ALREADY: i32 = 2;
+/// There is nothing to detach.
+pub const NOT_ATTACHED: i32 = 3;
+/// The JVM refuses what the agent needs.
+pub const REFUSED: i32 = 4;
+/// The agent could not be detached.
+pub const NOT_DETACHED: i32 = 5;
+
+/// The option string that asks the agent to go.
+pub const DETACH: &str = "detach";
+
+/// The agent's thread while it gets ready, as the kernel names it.
+pub const BEGINNING: &str = "tprofiler-begin";
+/// The agent's thread while a profile is under way.
+pub const ATTACHED: &str = "tprofiler";
+/// The agent's thread when all is over.
+pub const ENDING: &str = "tprofiler-end";
+
+/// The name of the thread that listens on the control port. The kernel keeps 15 bytes of a name.
+#[must_use]
+pub fn control_thread(port: u16) -> String {
+    format!("tprofiler:{port}")
+}
+
+/// The port that is in the name of a thread.
+#[must_use]
+pub fn control_port(thread: &str) -> Option<u16> {
+    thread.strip_prefix("tprofiler:")?.parse().ok()
+}
+
+const _: () = assert!(BEGINNING.len() <= 15 && ATTACHED.len() <= 15 && ENDING.len() <= 15);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_the_control_thread_has_the_port() {
+        let name = control_thread(65_535);
+        assert!(name.len() <= 15);
+        assert_eq!(control_port(&name), Some(65_535));
+        assert_eq!(control_port("tprofiler"), None);
+        assert_eq!(control_port(BEGINNING), None);
+    }
+}
