@@ -11,6 +11,9 @@ final class Overflow {
     private static int catching;
     private static int caught;
     private static int runs;
+    private static int deepest;
+    private static long mixed;
+    private static long kept;
 
     private Overflow() {}
 
@@ -32,13 +35,16 @@ final class Overflow {
         if (caught != catching) {
             throw new AssertionError(catching + " calls, but the error was caught " + caught + " times");
         }
+        if (deepest > 60_000) {
+            throw new AssertionError(deepest + " calls deep, beyond what the agent follows");
+        }
         // For the next run.
-        selves = evens = odds = catching = caught = runs = 0;
+        selves = evens = odds = catching = caught = runs = deepest = 0;
     }
 
     /**
-     * Runs a thread with a stack too small for more calls than the agent follows: compiled into one
-     * another, they take five bytes each.
+     * Runs a thread with a stack too small for more calls than the agent follows. Each has a value to
+     * keep meanwhile: calls without one, compiled into one another, take four bytes.
      */
     private static void runThread(Runnable runnable) throws InterruptedException {
         Count.call("truth.Overflow runThread (Ljava/lang/Runnable;)V");
@@ -91,23 +97,37 @@ final class Overflow {
 
     private static int self(int n) {
         selves++;
-        return self(n + 1) + 1;
+        deepest = n > deepest ? n : deepest;
+        long own = mixed = mixed * 6364136223846793005L + 1442695040888963407L;
+        int result = self(n + 1) + 1;
+        kept ^= own;
+        return result;
     }
 
     private static void even(int n) {
         evens++;
+        deepest = n > deepest ? n : deepest;
+        long own = mixed = mixed * 6364136223846793005L + 1442695040888963407L;
         odd(n + 1);
+        kept ^= own;
     }
 
     private static void odd(int n) {
         odds++;
+        deepest = n > deepest ? n : deepest;
+        long own = mixed = mixed * 6364136223846793005L + 1442695040888963407L;
         even(n + 1);
+        kept ^= own;
     }
 
     private static int catching(int n) {
         catching++;
+        deepest = n > deepest ? n : deepest;
+        long own = mixed = mixed * 6364136223846793005L + 1442695040888963407L;
         try {
-            return catching(n + 1) + 1;
+            int result = catching(n + 1) + 1;
+            kept ^= own;
+            return result;
         } catch (StackOverflowError e) {
             caught++;
             throw e;
@@ -115,10 +135,16 @@ final class Overflow {
     }
 
     private static final class Deep implements Runnable {
+        private int n;
+
         @Override
         public void run() {
             runs++;
+            long own = mixed = mixed * 6364136223846793005L + 1442695040888963407L;
+            n++;
+            deepest = n > deepest ? n : deepest;
             run();
+            kept ^= own;
         }
     }
 }
