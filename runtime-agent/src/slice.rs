@@ -222,11 +222,11 @@ mod tests {
         let mut threshold = Threshold::new(MS);
         threshold.raise_to(8 * MS);
         let slices = |threshold: &mut Threshold, seen| {
-            let before = in_force_ns(&threshold);
+            let before = in_force_ns(threshold);
             (1..100)
                 .find(|_| {
                     threshold.slice_ended(seen, 100);
-                    in_force_ns(&threshold) < before
+                    in_force_ns(threshold) < before
                 })
                 .unwrap_or(0)
         };
