@@ -12,17 +12,18 @@
 
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::{
-    Agent, AgentLoadContext, CallbackContext, ClassFileLoadHookEvent, ThreadEvent, jni, jvmti,
+    Agent, AgentLoadContext, CallbackContext, ClassFileLoadHookEvent, ObjectFreeEvent, ThreadEvent,
+    jni, jvmti,
 };
 
 use crate::agent_thread::{self, Stage};
 use crate::engine::Request;
-use crate::loaders::Loaders;
+use crate::loaders;
 use crate::message::message;
 use crate::options::Options;
 use crate::probe::mounts;
@@ -35,10 +36,6 @@ pub struct TProfiler {
     /// Set in OnLoad, taken in VMInit; without it the agent stays off.
     options: Mutex<Option<Options>>,
 }
-
-/// The class loaders of this JVM. Their numbers are with the loaders themselves, so they go on from
-/// one profile to the next.
-static LOADERS: OnceLock<Loaders> = OnceLock::new();
 
 impl Agent for TProfiler {
     fn on_load(&self, context: AgentLoadContext<'_>) -> jni::jint {
@@ -115,6 +112,10 @@ impl Agent for TProfiler {
         }
     }
 
+    fn object_free(&self, _context: CallbackContext<'_>, event: ObjectFreeEvent) {
+        loaders::object_freed(event.tag());
+    }
+
     fn class_file_load_hook<'callback>(
         &self,
         context: CallbackContext<'callback>,
@@ -153,6 +154,7 @@ fn prepare(context: &AgentLoadContext<'_>, logs: &Path) -> Result<(), Refusal> {
     capabilities.set_can_retransform_classes(true);
     capabilities.set_can_retransform_any_class(true);
     capabilities.set_can_tag_objects(true);
+    capabilities.set_can_generate_object_free_events(true);
     // From JDK 21 on.
     let has_virtual_threads =
         jvmti.get_potential_capabilities().is_ok_and(|all| all.can_support_virtual_threads());
@@ -179,8 +181,7 @@ fn begin(options: Options, jvmti: &Jvmti, jni: &JniEnv) -> Result<Receiver<Stage
         virtual_threads::listen(jvmti);
     }
     let (stage, stages) = mpsc::channel();
-    let loaders = LOADERS.get_or_init(Loaders::new);
-    agent_thread::start(jvmti, jni, options, loaders, stage).inspect_err(|_| running::end())?;
+    agent_thread::start(jvmti, jni, options, stage).inspect_err(|_| running::end())?;
     Ok(stages)
 }
 

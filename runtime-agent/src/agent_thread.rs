@@ -49,10 +49,11 @@ pub(crate) enum Stage {
     Begun,
 }
 
+const OBJECT_FREE: [jvmti::jvmtiEvent; 1] = [jvmti::JVMTI_EVENT_OBJECT_FREE];
+
 /// What the thread is handed when it starts.
 struct ThreadStart {
     options: Options,
-    loaders: &'static Loaders,
     stage: Sender<Stage>,
 }
 
@@ -67,10 +68,9 @@ pub(crate) fn start(
     jvmti: &Jvmti,
     jni: &JniEnv,
     options: Options,
-    loaders: &'static Loaders,
     stage: Sender<Stage>,
 ) -> Result<(), String> {
-    let start = ThreadStart { options, loaders, stage };
+    let start = ThreadStart { options, stage };
     *THREAD_START.lock().unwrap_or_else(PoisonError::into_inner) = Some(start);
     let refused = || {
         jni.exception_clear();
@@ -110,8 +110,7 @@ unsafe extern "system" fn run(jvmti: *mut jvmti::jvmtiEnv, jni: *mut jni::JNIEnv
     // Whoever waits may have gone.
     show(presence::BEGINNING);
     let _ = start.stage.send(Stage::Runs);
-    let begun =
-        catch_unwind(AssertUnwindSafe(|| begin(start.options, start.loaders, &jvmti, &jni)));
+    let begun = catch_unwind(AssertUnwindSafe(|| begin(start.options, &jvmti, &jni)));
     let error = match begun {
         Ok(Ok(mut profile)) => {
             show(presence::ATTACHED);
@@ -147,12 +146,7 @@ struct Profile<'j> {
     control: Option<Serving>,
 }
 
-fn begin<'j>(
-    options: Options,
-    loaders: &'static Loaders,
-    jvmti: &Jvmti,
-    jni: &'j JniEnv,
-) -> Result<Profile<'j>, String> {
+fn begin<'j>(options: Options, jvmti: &Jvmti, jni: &'j JniEnv) -> Result<Profile<'j>, String> {
     clock::init();
     let probe_class = ProbeClass::get(jni)?;
     let limits = Limits { max_bytes: options.run_bytes, keep: options.keep };
@@ -191,8 +185,10 @@ fn begin<'j>(
         class_log,
     );
     let schedule = Schedule::new(options.plan);
-    let running = Arc::new(Running::new(hook, loaders, handle.clone()));
+    let running = Arc::new(Running::new(hook, Loaders::all(), handle.clone()));
     running::set(running.clone());
+    // Without it, ids of classes that were unloaded are not used again.
+    let _ = jvmti.enable_events_global(&OBJECT_FREE);
     instrument::instrument(&running, jvmti, jni);
     let mut engine = Engine {
         jni,
@@ -230,6 +226,7 @@ impl Profile<'_> {
     fn detach(&mut self, jvmti: &Jvmti, jni: &JniEnv) -> Status {
         let restored = Arc::new(Retransformed::default());
         instrument::restore(&self.running, jvmti, jni, &restored);
+        let _ = jvmti.disable_events_global(&OBJECT_FREE);
         virtual_threads::stop_listening(jvmti);
         if let Some(control) = self.control.take() {
             control.close();

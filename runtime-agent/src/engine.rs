@@ -172,6 +172,7 @@ impl Engine<'_> {
                 clock_renewed = Instant::now();
                 self.recorder.renew_clock();
             }
+            self.recorder.forget_loaders();
             self.recorder.round();
         }
     }

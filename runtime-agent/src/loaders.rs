@@ -1,7 +1,8 @@
 //! Class loaders: numbers and names for them, and which classes are the application's.
 #![allow(unsafe_code)]
 
-use std::sync::{Mutex, PoisonError};
+use std::collections::HashSet;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use dashmap::DashMap;
 use jvmti_bindings::env::{JniEnv, Jvmti};
@@ -44,9 +45,36 @@ pub(crate) struct Loaders {
     jdk_packages: DashMap<String, bool>,
 }
 
+/// The loaders of this JVM. Their numbers are with the loaders themselves, so they go on from one
+/// profile to the next.
+static LOADERS: OnceLock<Loaders> = OnceLock::new();
+
+/// Numbers of loaders that are no more, and of which nobody has taken notice. The JVM tells of them in
+/// the middle of a collection: nobody may hold the lock and wait for the JVM.
+static GONE: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+
+/// A tagged object is no more.
+pub(crate) fn object_freed(tag: jni::jlong) {
+    GONE.lock().unwrap_or_else(PoisonError::into_inner).push(tag.cast_unsigned());
+}
+
+/// Forgets the loaders that are no more, and tells their numbers.
+pub(crate) fn take_gone() -> HashSet<u64> {
+    let gone = std::mem::take(&mut *GONE.lock().unwrap_or_else(PoisonError::into_inner));
+    let gone: HashSet<u64> = gone.into_iter().collect();
+    for number in &gone {
+        Loaders::all().names.remove(number);
+    }
+    gone
+}
+
 impl Loaders {
-    pub(crate) fn new() -> Self {
-        Self { next: Mutex::new(FIRST_OTHER), names: DashMap::new(), jdk_packages: DashMap::new() }
+    pub(crate) fn all() -> &'static Self {
+        LOADERS.get_or_init(|| Self {
+            next: Mutex::new(FIRST_OTHER),
+            names: DashMap::new(),
+            jdk_packages: DashMap::new(),
+        })
     }
 
     /// The loader of a class; null is the boot loader.

@@ -1,10 +1,13 @@
 //! Method ids: who is who, for the whole run.
 //!
 //! A method keeps its id when its class is redefined, retransformed or loaded again by the same
-//! loader, and has another one in every other loader.
+//! loader, and has another one in every other loader. When a loader is no more, the ids of its classes
+//! wait for another loader of the same class that loads them again, so that an application that is
+//! deployed a thousand times has as many ids as one that is deployed once.
 //!
 //! With its id a method gets its threshold: that of the last pattern which names it.
 
+use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use dashmap::DashMap;
@@ -25,6 +28,14 @@ pub(crate) struct Class {
     pub source: String,
 }
 
+impl Class {
+    /// The loader's class, whichever of its objects it is, and the class's own name.
+    fn key(&self) -> (String, String) {
+        let loader = self.loader.split('#').next().unwrap_or_default();
+        (loader.to_owned(), self.name.clone())
+    }
+}
+
 /// An instrumented method.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Method {
@@ -43,6 +54,8 @@ type ClassMethods = Vec<(String, String, MethodId)>;
 pub(crate) struct Methods {
     /// By number of the loader and internal name of the class.
     classes: DashMap<(u64, String), ClassMethods>,
+    /// Methods of classes whose loader is no more, by the loader's class and name of the class.
+    left: DashMap<(String, String), ClassMethods>,
     known: RwLock<Known>,
 }
 
@@ -74,6 +87,34 @@ impl Methods {
     ) -> R {
         let mut known = self.classes.entry((loader, name.to_owned())).or_default();
         with(&mut KnownClass { registry: self, methods: &mut known })
+    }
+
+    /// Loaders, by number, are no more, and neither are their classes.
+    pub(crate) fn forget_loaders(&self, gone: &HashSet<u64>) {
+        self.classes.retain(|(loader, _), methods| {
+            if !gone.contains(loader) {
+                return true;
+            }
+            let first = methods.first().and_then(|(.., id)| self.get(id.get()));
+            if let Some(Method { class, .. }) = first {
+                self.left.entry(class.key()).or_default().append(methods);
+            }
+            false
+        });
+    }
+
+    /// An id that a method just like this one had in a loader that is no more.
+    fn take_left(&self, method: &Method) -> Option<MethodId> {
+        let mut left = self.left.get_mut(&method.class.key())?;
+        // From the end: methods of one class stand together.
+        let place = left.iter().rposition(|(name, descriptor, id)| {
+            *name == method.name
+                && *descriptor == method.descriptor
+                && self.get(id.get()).is_some_and(|other| {
+                    other.line == method.line && other.class.source == method.class.source
+                })
+        })?;
+        Some(left.swap_remove(place).2)
     }
 
     /// Whether a method of the class has an id.
@@ -151,7 +192,10 @@ impl KnownClass<'_> {
             return Some((*id, false));
         }
         let (name, descriptor) = (method.name.clone(), method.descriptor.clone());
-        let id = self.registry.add(method)?;
+        let id = match self.registry.take_left(&method) {
+            Some(id) => id,
+            None => self.registry.add(method)?,
+        };
         self.methods.push((name, descriptor, id));
         Some((id, true))
     }
@@ -187,6 +231,37 @@ mod tests {
         assert_eq!(registry.get(3), Some(method(&class, "b")));
         assert_eq!(registry.get(0), None);
         assert_eq!(registry.get(5), None);
+    }
+
+    #[test]
+    fn ids_of_a_loader_that_is_no_more_are_used_again() {
+        let registry = Methods::default();
+        let load = |loader: u64, label: &str, lines: &[(&str, u32)]| {
+            let class = Class { loader: label.into(), name: "a.B".into(), source: "B.java".into() };
+            let class = Arc::new(class);
+            registry.with_class(loader, "a/B", |known| {
+                let id = |(name, line): &(&str, u32)| {
+                    let method = Method { line: *line, ..method(&class, name) };
+                    known.id(method).unwrap().0.get()
+                };
+                lines.iter().map(id).collect::<Vec<_>>()
+            })
+        };
+        let both = [("a", 1), ("b", 2)];
+        assert_eq!(load(3, "x.Loader#3", &both), [1, 2]);
+        assert_eq!(load(4, "x.Loader#4", &both), [3, 4]);
+        registry.forget_loaders(&HashSet::from([3, 9]));
+        assert!(!registry.has_class(3, "a/B") && registry.has_class(4, "a/B"));
+        // Another version of the class, and a loader of another class, have ids of their own.
+        assert_eq!(load(5, "x.Loader#5", &[("b", 2), ("a", 7)]), [2, 5]);
+        assert_eq!(load(6, "y.Loader#6", &both), [6, 7]);
+        assert_eq!(load(7, "x.Loader#7", &both), [1, 8]);
+        // One loader more each time, and no id more.
+        for loader in 10..1_000 {
+            registry.forget_loaders(&HashSet::from([loader - 1]));
+            let ids = load(loader, "x.Loader#1", &both);
+            assert!(ids.iter().all(|id| *id <= 10), "{ids:?}");
+        }
     }
 
     #[test]

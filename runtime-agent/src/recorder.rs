@@ -18,6 +18,7 @@ use crate::call_paths::{self, CallPaths};
 use crate::class_hook::ClassCounts;
 use crate::clock::{self, Anchors};
 use crate::java_threads;
+use crate::loaders;
 use crate::methods::{Methods, OwnThreshold};
 use crate::probe::mounts;
 use crate::probe::ring::{Kind, Record};
@@ -217,6 +218,14 @@ impl Recorder {
         self.anchors.renew();
         // The length of a tick may have changed.
         probe::renew_ticks();
+    }
+
+    /// Lets the ids of classes that were unloaded be used again.
+    pub(crate) fn forget_loaders(&self) {
+        let gone = loaders::take_gone();
+        if !gone.is_empty() {
+            self.methods.forget_loaders(&gone);
+        }
     }
 
     /// Sets the threshold of the methods that a pattern names, or that of all others.

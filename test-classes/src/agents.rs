@@ -27,6 +27,12 @@ pub fn second_agent() -> &'static Path {
     AGENT.get_or_init(|| example("second_agent"))
 }
 
+/// Native methods of `programs.Faults`: `runtime-agent/examples/faults.rs`.
+pub fn faults() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| example("faults"))
+}
+
 /// A library that sets the clock of a process into which it is preloaded:
 /// `runtime-agent/examples/set_clock.rs`.
 pub fn set_clock() -> &'static Path {

@@ -11,8 +11,9 @@ mod jdk;
 mod libraries;
 mod profile;
 mod run;
+mod truth_run;
 
-pub use agents::{bytecode_agent, jacoco, java_agent, second_agent, set_clock};
+pub use agents::{bytecode_agent, faults, jacoco, java_agent, second_agent, set_clock};
 pub use artifacts::{Artifacts, artifacts, project};
 pub use check::{Check, Checked, Compared, Pair, check, compare};
 pub use classes::{changed_classes, classes, compile, ecj, newest_classes};
@@ -20,3 +21,4 @@ pub use jdk::{Jdk, compiler, jdks};
 pub use libraries::{LibraryClass, classes_of, libraries, library};
 pub use profile::{Counts, MethodName, Profile, Record, truth};
 pub use run::{Dialogue, Finished, Java, Running, free_port, tprofiler, wait_until};
+pub use truth_run::{TRUTH, jar_of, run_plain, run_truth};

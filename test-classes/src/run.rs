@@ -49,7 +49,7 @@ impl Java {
         // The JVM's own voice would mix with the program's.
         command.env_remove("JAVA_TOOL_OPTIONS").env_remove("JDK_JAVA_OPTIONS");
         command.env_remove("TPROFILER_OPTS");
-        command.args(["-Xverify:all", "-XX:-UsePerfData", "-Xshare:auto"]);
+        command.args(["-Xverify:all", "-XX:-UsePerfData"]);
         Self { command, what: jdk.to_string() }
     }
 

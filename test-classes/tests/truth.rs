@@ -2,35 +2,19 @@
 //! and exceptional exits of every method, on every JVM, compiled and interpreted.
 
 use log_format::rows::{Exit, counter};
-use test_classes::{Java, Jdk, Profile, classes, jdks, truth};
+use test_classes::{Java, Jdk, Profile, TRUTH, classes, jdks, run_truth};
 
-const ROUNDS: &str = "2000";
+const ROUNDS: u32 = 2_000;
 
 /// Runs the programs with the agent, and returns what is recorded after holding it to the truth.
 fn profile(jdk: &Jdk, jvm_options: &[&str], agent_options: &str) -> Profile {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let (logs, counts) = (folder.path().join("logs"), folder.path().join("counts"));
-    // Records of short calls are looked for in a burst of long ones.
-    let options = format!(
-        "include=truth,exclude=truth.Count,max_mb_per_hour=off,max_mb=off,logs={},port=off\
-         {agent_options}",
-        logs.display()
-    );
-    let finished = Java::new(jdk)
-        .args(jvm_options)
-        .agent(&options)
-        .main(classes(), "truth.Main")
-        .arg(&counts)
-        .arg(ROUNDS)
-        .run();
     let what = format!("{jdk} {jvm_options:?} {agent_options}");
+    let java = Java::new(jdk).args(jvm_options);
+    let launch = |java: Java| java.main(classes(), TRUTH);
+    let (profile, finished) = run_truth(java, &what, agent_options, ROUNDS, launch);
     finished.expect_quiet_success(&what);
     assert_eq!(finished.stdout, "done\n", "{what}");
-
-    let profile = Profile::only_run(&logs);
-    let truth = truth(&counts);
-    profile.expect_truth(&truth, &what);
-    assert!(truth.len() > 80 && truth.values().map(|c| c.throws).sum::<u64>() > 100_000);
+    assert!(profile.counts.values().map(|c| c.throws).sum::<u64>() > 100_000, "{what}");
     profile
 }
 
@@ -101,9 +85,9 @@ fn methods_with_synchronized_blocks_are_compiled() {
         let finished = Java::new(jdk)
             .args(["-Xlog:monitormismatch=info", "-XX:+PrintCompilation"])
             .agent(&options)
-            .main(classes(), "truth.Main")
+            .main(classes(), TRUTH)
             .arg(folder.path().join("counts"))
-            .arg(ROUNDS)
+            .arg(ROUNDS.to_string())
             .run();
         assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
         let said = |what: &str| finished.stdout.lines().any(|line| line.contains(what));

@@ -1,0 +1,131 @@
+//! What can happen to a JVM: the service's own output stays what it is without the agent, the log can be
+//! read, counts are exact, and what the agent keeps does not grow.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use log_format::rows::{Exit, counter};
+use test_classes::{Counts, Finished, Java, Jdk, Profile, classes, faults, jdks};
+
+/// Runs `programs.Faults` under the agent, which sees only that program.
+fn run(jdk: &Jdk, jvm_options: &[&str], arguments: &[&str]) -> (Profile, Finished) {
+    let logs = tempfile::tempdir().expect("a temporary folder");
+    run_in(logs.path(), jdk, jvm_options, arguments)
+}
+
+fn run_in(logs: &Path, jdk: &Jdk, jvm_options: &[&str], arguments: &[&str]) -> (Profile, Finished) {
+    // Shown if the test fails.
+    println!("{jdk} {arguments:?}");
+    let options = format!("include=programs,logs={},port=off", logs.display());
+    let mut java = Java::new(jdk).args(jvm_options);
+    if jdk.major >= 24 {
+        // Or else the JVM warns of the program's own library.
+        java = java.arg("--enable-native-access=ALL-UNNAMED");
+    }
+    let finished =
+        java.agent(&options).main(classes(), "programs.Faults").args(arguments).arg(faults()).run();
+    finished.expect_quiet_success(jdk);
+    assert!(finished.stdout.ends_with("ended\n"), "{jdk}: {}", finished.stdout);
+    (Profile::only_run(logs), finished)
+}
+
+/// What the program printed of methods of its own.
+fn truth(finished: &Finished) -> BTreeMap<String, Counts> {
+    let lines = finished.stdout.lines().filter_map(|line| {
+        let (rest, throws) = line.rsplit_once(' ')?;
+        let (name, calls) = rest.rsplit_once(' ')?;
+        let counts = Counts { calls: calls.parse().ok()?, throws: throws.parse().ok()? };
+        Some((name.to_owned(), counts))
+    });
+    lines.collect()
+}
+
+fn expect_exact(jdk: &Jdk, profile: &Profile, finished: &Finished, class: &str) {
+    let truth = truth(finished);
+    assert!(!truth.is_empty(), "{jdk}: {}", finished.stdout);
+    for (method, counts) in truth {
+        assert_eq!(profile.counts.get(&format!("{class} {method}")), Some(&counts), "{jdk}");
+    }
+    for lost in [counter::LOST_CALLS, counter::UNSEEN_ENDS, counter::DROPPED_RECORDS] {
+        assert_eq!(profile.counter(lost), 0, "{jdk}: {lost}");
+    }
+}
+
+#[test]
+fn twenty_thousand_threads_that_end_are_counted_and_forgotten() {
+    for jdk in jdks() {
+        let (profile, finished) = run(jdk, &[], &["threads", "20000"]);
+        expect_exact(jdk, &profile, &finished, "programs.Faults");
+        // Those without a record have no row.
+        assert!(profile.threads.len() < 2_000, "{jdk}: {}", profile.threads.len());
+    }
+}
+
+#[test]
+fn calls_that_end_for_lack_of_memory_are_counted() {
+    for jdk in jdks() {
+        let (profile, finished) = run(jdk, &["-Xmx24m"], &["memory", "30"]);
+        expect_exact(jdk, &profile, &finished, "programs.Faults");
+        let fill = &profile.counts["programs.Faults fill (Ljava/util/List;I)V"];
+        assert!(fill.throws >= 30 * 6, "{jdk}: {fill:?}");
+    }
+}
+
+/// The exception comes wherever the thread is: in a probe too, before the call has begun or after it has
+/// ended. So a call more or less is counted for each thread that was stopped.
+#[test]
+fn exceptions_from_elsewhere_end_calls() {
+    const STOPPED: u64 = 100;
+    for jdk in jdks() {
+        let (profile, finished) = run(jdk, &[], &["stop", &STOPPED.to_string()]);
+        let truth = truth(&finished)["step ()V"].calls;
+        let step = profile.counts["programs.Faults$Steps step ()V"];
+        assert!(step.calls.abs_diff(truth) <= STOPPED, "{jdk}: {step:?} of {truth}");
+        assert!(step.throws <= STOPPED, "{jdk}: {step:?}");
+        let run = profile.counts["programs.Faults$Steps run ()V"];
+        assert_eq!((run.calls, run.throws), (STOPPED, STOPPED), "{jdk}");
+        let open = profile.records.iter().filter(|record| record.exit == Exit::Open);
+        assert_eq!(open.map(|record| &*record.method).collect::<Vec<_>>(), [""; 0], "{jdk}");
+        assert_eq!(profile.counter(counter::LOST_CALLS), 0, "{jdk}");
+    }
+}
+
+/// An application that is deployed again and again.
+#[test]
+fn classes_that_are_unloaded_leave_nothing_behind() {
+    for jdk in jdks() {
+        let logs = tempfile::tempdir().expect("a temporary folder");
+        let options = ["-Xmx32m", "-XX:+UseSerialGC"];
+        let (profile, finished) = run_in(logs.path(), jdk, &options, &["classes", "3000"]);
+        expect_exact(jdk, &profile, &finished, "programs.Deployed");
+        let one = profile.counts["programs.Deployed one ()V"];
+        assert_eq!(one, Counts { calls: 30_000, throws: 0 }, "{jdk}");
+        // As many ids as there were loaders at once, not as there were loaders.
+        let methods = std::fs::read_dir(&profile.folder).expect("a run");
+        let methods = methods.map(|entry| entry.expect("a file").path());
+        let methods = methods.filter(|path| path.to_string_lossy().ends_with(".methods.csv"));
+        let ids: BTreeSet<String> = methods
+            .flat_map(|path| {
+                let text = std::fs::read_to_string(path).expect("a file");
+                let rows = text.lines().filter(|line| line.contains("programs.Deployed,"));
+                rows.filter_map(|row| Some(row.split_once(',')?.0.to_owned())).collect::<Vec<_>>()
+            })
+            .collect();
+        assert!(ids.len() < 3_000, "{jdk}: {} ids of 9,000 methods", ids.len());
+        let resident: Vec<u64> = finished
+            .stdout
+            .lines()
+            .filter_map(|line| line.strip_prefix("resident ")?.parse().ok())
+            .collect();
+        let (first, last) = (resident[0], resident[resident.len() - 1]);
+        assert!(last < first + 16_000, "{jdk}: kilobytes {resident:?}");
+    }
+}
+
+#[test]
+fn processes_that_are_started_or_forked_have_nothing_of_the_agent() {
+    for jdk in jdks() {
+        let (profile, finished) = run(jdk, &[], &["children", "20"]);
+        expect_exact(jdk, &profile, &finished, "programs.Faults");
+    }
+}
