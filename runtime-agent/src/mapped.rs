@@ -6,6 +6,9 @@
 
 use std::ptr::NonNull;
 
+/// A page of memory; where the kernel's are larger, it gives back whole ones only.
+pub(crate) const PAGE: usize = 4096;
+
 /// A private, anonymous mapping. It is unmapped when dropped.
 #[derive(Debug)]
 pub(crate) struct Mapped {
@@ -58,6 +61,13 @@ impl Mapped {
         Self { start, length }
     }
 
+    /// Gives some of its pages back to the kernel; they read as zero afterwards.
+    pub(crate) fn release(&self, bytes: std::ops::Range<usize>) {
+        // SAFETY: the part of the mapping that there is; nobody has references into it, as in
+        // `release_from`.
+        unsafe { release(self.start, bytes.end.min(self.length), bytes.start) };
+    }
+
     /// Gives the memory from `offset` on back to the kernel; it reads as zero afterwards.
     pub(crate) fn release_from(&self, offset: usize) {
         // SAFETY: the mapping is this value's. The caller holds no references into it: users of the
@@ -74,8 +84,7 @@ impl Mapped {
 /// `start` and `length` are those of a [`Mapped`] that is not unmapped meanwhile, and for whoever uses
 /// it zero is a value at any time.
 pub(crate) unsafe fn release(start: NonNull<u8>, length: usize, offset: usize) {
-    let page = 4096;
-    let offset = offset.next_multiple_of(page);
+    let offset = offset.next_multiple_of(PAGE);
     if offset >= length {
         return;
     }

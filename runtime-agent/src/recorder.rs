@@ -543,7 +543,7 @@ impl KnownThread {
                 *runs = record.start_ticks;
                 return;
             }
-            let depth = record.depth as usize;
+            let depth = usize::from(record.depth);
             if record.kind == Kind::Frame {
                 path.truncate(depth);
                 let parent = if depth == 0 { Some(0) } else { path.last().copied() };
@@ -554,7 +554,7 @@ impl KnownThread {
                 path.push(paths.id(parent, record.method));
                 return;
             }
-            let stack = path.get(depth).filter(|_| record.depth < MAX_PATH_DEPTH);
+            let stack = path.get(depth).filter(|_| u32::from(record.depth) < MAX_PATH_DEPTH);
             rows.push(call_row(
                 &record,
                 ids.of(*runs, *id),

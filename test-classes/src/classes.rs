@@ -15,7 +15,7 @@ pub fn classes() -> &'static Path {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let java = project().join("test-classes/java");
         let sources: Vec<PathBuf> =
-            ["truth", "virtual", "programs", "tools", "agents", "changing/before"]
+            ["truth", "virtual", "programs", "service", "tools", "agents", "changing/before"]
                 .iter()
                 .flat_map(|p| sources(&java.join(p)))
                 .collect();

@@ -264,10 +264,18 @@ impl Dialogue {
     /// If it does not answer.
     pub fn ask(&mut self, line: &str) -> String {
         self.stdin.write_all(format!("{line}\n").as_bytes()).expect("a program that listens");
-        let mut answer = String::new();
-        self.stdout.read_line(&mut answer).expect("an answer");
-        assert!(answer.ends_with('\n'), "{line}: {answer:?}");
-        answer.trim_end().to_owned()
+        self.hear()
+    }
+
+    /// Returns the next line that the program says.
+    ///
+    /// # Panics
+    /// If it says no more.
+    pub fn hear(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).expect("a line");
+        assert!(line.ends_with('\n'), "{}: {line:?}", self.program.what);
+        line.trim_end().to_owned()
     }
 
     /// Closes its stdin and waits for its end.

@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use rewriter::probe::BEFORE_INIT;
 
 use self::ring::{Kind, Record};
-use self::stack::MAX_DEPTH;
+use self::stack::{MAX_DEPTH, TRIM_DEPTH};
 use self::thread::ProbeThread;
 pub(crate) use self::thresholds::{
     assign as assign_threshold, forget_thresholds, lowest_threshold_ns, raise_thresholds,
@@ -347,9 +347,15 @@ fn finish(thread: &ProbeThread, index: u32, exit: Exit, now: u64) {
     stack.pop_to(index);
     if index > 0 {
         stack.frame(index - 1).add_callee_ticks(total_ticks);
-    } else {
+    }
+    if index == 0 || index == TRIM_DEPTH {
         stack.trim(now);
     }
+}
+
+/// A place on the stack, as a record has it: it is below [`MAX_DEPTH`].
+fn depth_of(index: u32) -> u16 {
+    u16::try_from(index).unwrap_or(u16::MAX)
 }
 
 /// Puts a call into the ring, behind the frames of its call path that the drain thread does not
@@ -389,7 +395,7 @@ fn record(thread: &ProbeThread, index: u32, exit: Exit, total_ticks: u64, self_t
         frame.set_told();
         thread.ring.push(Record {
             kind: Kind::Frame,
-            depth,
+            depth: depth_of(depth),
             method: frame.method(),
             start_ticks: 0,
             total_ticks: 0,
@@ -399,7 +405,7 @@ fn record(thread: &ProbeThread, index: u32, exit: Exit, total_ticks: u64, self_t
     let frame = stack.frame(index);
     thread.ring.push(Record {
         kind: if exit == Exit::Throw { Kind::Throw } else { Kind::Return },
-        depth: index,
+        depth: depth_of(index),
         method: frame.method(),
         start_ticks: frame.start_ticks(),
         total_ticks,

@@ -5,21 +5,25 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::mapped::Mapped;
+use super::stack::MAX_DEPTH;
+use crate::mapped::{Mapped, PAGE};
 
 /// What a ring carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub kind: Kind,
     /// Number of instrumented frames below this one.
-    pub depth: u32,
+    pub depth: u16,
     pub method: u32,
     pub start_ticks: u64,
     pub total_ticks: u64,
     pub self_ticks: u64,
 }
 
+const _: () = assert!(size_of::<Record>() == 32 && MAX_DEPTH <= 1 << 16);
+
 /// What a record says.
+#[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// The frame at this depth is of this method: told once a frame, before the first record of
@@ -38,6 +42,10 @@ pub(crate) enum Kind {
 /// thread looks 20 times a second.
 const SLOTS: usize = 4096;
 const CAPACITY: u64 = SLOTS as u64;
+/// Slots of a page of memory. The reader hands slots back by the page, and gives the page back to the
+/// kernel before: a thread that records no more has a page or two, however much it recorded.
+const PAGE_SLOTS: u64 = (PAGE / size_of::<Record>()) as u64;
+const _: () = assert!(CAPACITY.is_multiple_of(PAGE_SLOTS));
 
 /// The ring. All of its `unsafe` rests on this: slots from `read` up to `written` belong to the
 /// reader, all others to the writer, and each side alone moves its own end.
@@ -46,13 +54,15 @@ pub(crate) struct Ring {
     slots: Mapped,
     written: AtomicU64,
     read: AtomicU64,
+    /// How far the reader has come, up to a page further than it has handed back.
+    taken: Cell<u64>,
     /// The writer's last look at `read`.
     read_seen: Cell<u64>,
     dropped: AtomicU64,
 }
 
-// SAFETY: `read_seen` is used by the writer alone (`free_slots` and what calls it), everything else
-// is atomic or governed by the rule above.
+// SAFETY: `read_seen` is used by the writer alone (`has_room`) and `taken` by the reader (`drain`);
+// everything else is atomic or governed by the rule above.
 unsafe impl Sync for Ring {}
 
 impl Ring {
@@ -61,6 +71,7 @@ impl Ring {
             slots: Mapped::new(SLOTS * size_of::<Record>())?,
             written: AtomicU64::new(0),
             read: AtomicU64::new(0),
+            taken: Cell::new(0),
             read_seen: Cell::new(0),
             dropped: AtomicU64::new(0),
         })
@@ -111,13 +122,19 @@ impl Ring {
     /// Takes all records that are there. Reader only.
     pub(crate) fn drain(&self, mut take: impl FnMut(Record)) {
         let written = self.written.load(Ordering::Acquire);
-        let mut read = self.read.load(Ordering::Relaxed);
-        while read < written {
+        let mut taken = self.taken.get();
+        while taken < written {
             // SAFETY: the writer filled this slot before it released `written`, and leaves it alone
             // until `read` has passed it.
-            take(unsafe { self.slot(read).read() });
-            read += 1;
-            self.read.store(read, Ordering::Release);
+            take(unsafe { self.slot(taken).read() });
+            taken += 1;
+            self.taken.set(taken);
+            if taken.is_multiple_of(PAGE_SLOTS) {
+                #[allow(clippy::cast_possible_truncation)]
+                let page = ((taken - PAGE_SLOTS) & (CAPACITY - 1)) as usize * size_of::<Record>();
+                self.slots.release(page..page + PAGE);
+                self.read.store(taken, Ordering::Release);
+            }
         }
     }
 }

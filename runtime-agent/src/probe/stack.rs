@@ -20,8 +20,8 @@ use crate::mapped::Mapped;
 /// into one another.
 pub(crate) const MAX_DEPTH: u32 = 65_536;
 
-/// A stack that was deeper than this is given back to the kernel when it is empty again,
-const TRIM_DEPTH: u32 = 1_024;
+/// What a stack has above this, a page, is given back to the kernel when it is no deeper again,
+pub(super) const TRIM_DEPTH: u32 = 128;
 /// but at most once in so many ticks, about every second.
 const TRIM_TICKS: u64 = 2_000_000_000;
 
@@ -264,7 +264,7 @@ impl ShadowStack {
         self.set_beyond(saved.beyond);
     }
 
-    /// Owner only: gives memory back after a deep recursion. Called when the stack is empty.
+    /// Owner only: gives memory back after a deep recursion. There are [`TRIM_DEPTH`] frames at most.
     #[inline]
     pub(crate) fn trim(&self, now: u64) {
         if self.was_deep.get() {

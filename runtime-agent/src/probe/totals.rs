@@ -204,7 +204,11 @@ struct Slot {
     entry: *const MethodTotals,
 }
 
-const FIRST_SLOTS: usize = 4096 / size_of::<Slot>();
+/// Slots of the first table, which comes from the allocator: a thread that calls few methods has no page
+/// for it.
+const FIRST_SLOTS: usize = 32;
+/// Slots of the first table that is mapped.
+const MAPPED_SLOTS: usize = 4096 / size_of::<Slot>();
 
 /// Totals of all methods of one thread.
 pub(crate) struct ThreadTotals {
@@ -214,6 +218,7 @@ pub(crate) struct ThreadTotals {
     used: Cell<usize>,
     /// The owner's: the table's memory.
     table_mapping: Cell<Option<Mapped>>,
+    first_table: NonNull<[Slot; FIRST_SLOTS]>,
     last_chunk: Cell<*mut ChunkHead>,
     /// Where the reader begins.
     first_chunk: AtomicPtr<ChunkHead>,
@@ -227,12 +232,14 @@ unsafe impl Send for ThreadTotals {}
 
 impl ThreadTotals {
     pub(crate) fn new() -> Option<Self> {
-        let table = Mapped::new(FIRST_SLOTS * size_of::<Slot>())?;
+        let first_table = Box::new([Slot { method: 0, entry: ptr::null() }; FIRST_SLOTS]);
+        let first_table = NonNull::from(Box::leak(first_table));
         Some(Self {
-            table: Cell::new(table.start().cast().as_ptr()),
+            table: Cell::new(first_table.cast().as_ptr()),
             slots: Cell::new(FIRST_SLOTS),
             used: Cell::new(0),
-            table_mapping: Cell::new(Some(table)),
+            table_mapping: Cell::new(None),
+            first_table,
             last_chunk: Cell::new(ptr::null_mut()),
             first_chunk: AtomicPtr::new(ptr::null_mut()),
         })
@@ -288,7 +295,7 @@ impl ThreadTotals {
 
     fn grow_table(&self) -> Option<()> {
         let (old, old_slots) = (self.table.get(), self.slots.get());
-        let slots = 2 * old_slots;
+        let slots = (2 * old_slots).max(MAPPED_SLOTS);
         let mapping = Mapped::new(slots * size_of::<Slot>())?;
         let table: *mut Slot = mapping.start().cast().as_ptr();
         for index in 0..old_slots {
@@ -301,7 +308,7 @@ impl ThreadTotals {
         }
         self.table.set(table);
         self.slots.set(slots);
-        // Nobody uses the old table any more, and this unmaps it.
+        // Nobody uses the old table any more, and this unmaps it, if it is not the first.
         self.table_mapping.set(Some(mapping));
         Some(())
     }
@@ -372,6 +379,8 @@ impl ThreadTotals {
 
 impl Drop for ThreadTotals {
     fn drop(&mut self) {
+        // SAFETY: it was leaked when this was made, and nobody uses this any more.
+        drop(unsafe { Box::from_raw(self.first_table.as_ptr()) });
         let mut chunk = *self.first_chunk.get_mut();
         while let Some(start) = NonNull::new(chunk) {
             // SAFETY: a chunk of ours, with a head, that nobody looks at any more.

@@ -1,0 +1,75 @@
+package service;
+
+import com.sun.net.httpserver.HttpExchange;
+import com.sun.net.httpserver.HttpServer;
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.nio.charset.StandardCharsets;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.atomic.LongAdder;
+
+/**
+ * A service: an HTTP server with a database in memory. It prints its port; a line on its stdin is answered
+ * with what was called so far, and it ends when stdin does.
+ */
+public final class Main {
+    private final Orders orders = new Orders();
+    private final LongAdder requests = new LongAdder();
+
+    private Main() {}
+
+    public static void main(String[] args) throws IOException {
+        Main service = new Main();
+        HttpServer server =
+                HttpServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), 50);
+        ExecutorService threads = Executors.newFixedThreadPool(8);
+        server.setExecutor(threads);
+        server.createContext("/", service::handle);
+        server.start();
+        System.out.println("port " + server.getAddress().getPort());
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
+        while (in.readLine() != null) {
+            System.out.println(service.counts());
+        }
+        server.stop(0);
+        threads.shutdown();
+    }
+
+    private String counts() {
+        return "requests " + requests + " inserts " + orders.inserts + " finds " + orders.finds
+                + " missing " + orders.missing + " sums " + orders.sums;
+    }
+
+    private void handle(HttpExchange exchange) throws IOException {
+        requests.increment();
+        int status = 200;
+        String answer;
+        try {
+            answer = answer(exchange.getRequestURI().getPath().split("/"));
+        } catch (IllegalArgumentException e) {
+            status = 404;
+            answer = e.getMessage();
+        }
+        byte[] bytes = answer.getBytes(StandardCharsets.UTF_8);
+        exchange.sendResponseHeaders(status, bytes.length);
+        exchange.getResponseBody().write(bytes);
+        exchange.close();
+    }
+
+    private String answer(String[] path) {
+        switch (path[1]) {
+            case "order":
+                return "order " + orders.insert(path[2], Long.parseLong(path[3]));
+            case "find":
+                return orders.find(Long.parseLong(path[2])).text();
+            case "sum":
+                return orders.sum(path[2]);
+            default:
+                throw new IllegalArgumentException("no such page");
+        }
+    }
+}

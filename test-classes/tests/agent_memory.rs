@@ -1,0 +1,93 @@
+//! What the agent keeps in memory: with many threads and many methods, of threads that are idle, and after a
+//! deep recursion. It is what the process has more than when it did the same while recording was off.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use test_classes::{
+    Dialogue, Java, Profile, classes, compile, compiler, free_port, jdks, tprofiler,
+};
+
+const THREADS: u64 = 500;
+const CALLS: u64 = 300;
+const CLASSES: usize = 100;
+const METHODS: usize = 200;
+
+/// 20,000 methods in the package `many`.
+fn generate(folder: &Path) -> PathBuf {
+    let mut sources = Vec::new();
+    for class in 0..CLASSES {
+        let mut text = format!("package many;\npublic final class C{class} {{\n");
+        text.push_str("    public static void call(int n) {\n        switch (n) {\n");
+        for n in 0..METHODS {
+            let _ = writeln!(text, "            case {n}: m{n}(); break;");
+        }
+        text.push_str("            default: throw new AssertionError();\n        }\n    }\n");
+        for n in 0..METHODS {
+            let _ = writeln!(text, "    private static void m{n}() {{}}");
+        }
+        text.push_str("}\n");
+        let source = folder.join(format!("C{class}.java"));
+        fs::write(&source, text).expect("a file");
+        sources.push(source);
+    }
+    let output = folder.join("classes");
+    compile(compiler(), &["--release", "11"], &sources, &output);
+    output
+}
+
+/// Kilobytes of memory that are no file's.
+fn anonymous_kb(program: &Dialogue) -> u64 {
+    let path = format!("/proc/{}/status", program.program.pid());
+    let status = fs::read_to_string(path).expect("a process");
+    let line = status.lines().find(|line| line.starts_with("RssAnon:")).expect("its memory");
+    line.split_whitespace().nth(1).and_then(|kb| kb.parse().ok()).expect("a number")
+}
+
+/// Has all threads do something, and returns the memory some seconds later, in kilobytes: what idle
+/// threads do not need is given back by then.
+fn stage(program: &mut Dialogue, stage: &str) -> u64 {
+    assert_eq!(program.ask(stage), stage);
+    std::thread::sleep(Duration::from_secs(3));
+    anonymous_kb(program)
+}
+
+#[test]
+fn five_hundred_threads_and_twenty_thousand_methods() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let many = generate(folder.path());
+    let path = format!("{}:{}", classes().display(), many.display());
+    let numbers = [THREADS, CALLS, CLASSES as u64, METHODS as u64].map(|n| n.to_string());
+    for jdk in jdks() {
+        let (logs, port) = (folder.path().join("logs"), free_port());
+        let options =
+            format!("include=many,include=programs,start=off,logs={},port={port}", logs.display());
+        // The heap is all there from the start, and no compiler takes memory when it likes.
+        let heap = ["-Xms64m", "-Xmx64m", "-XX:+AlwaysPreTouch", "-XX:+UseSerialGC", "-Xint"];
+        let java = Java::new(jdk).args(heap).agent(&options);
+        let java = java.arg("-cp").arg(&path).arg("programs.Crowd").args(&numbers);
+        let mut program = java.talk();
+        // Everything once while recording is off: what the JVM needs for it is there then.
+        let stages = ["one", "call", "recurse"];
+        let before = stages.map(|name| stage(&mut program, name));
+        assert!(tprofiler("start", port).status.success(), "{jdk}");
+        let kb = stages.map(|name| stage(&mut program, name).saturating_sub(before[2]));
+        let [idle, called, recursed] = kb;
+        println!(
+            "{jdk}: {idle} kB for idle threads, {called} with calls, {recursed} after recursion"
+        );
+        program.end().expect_quiet_success(jdk);
+        assert!(idle < THREADS * 16, "{jdk}: {kb:?}");
+        assert!(called < 100_000, "{jdk}: {kb:?}");
+        assert!(recursed < called + 2_000, "{jdk}: {kb:?}");
+
+        let profile = Profile::only_run(&logs);
+        let in_classes = profile.counts.iter().filter(|(name, _)| name.starts_with("many.C"));
+        let calls: u64 = in_classes.map(|(_, counts)| counts.calls).sum();
+        assert_eq!(calls, 2 * THREADS * CALLS, "{jdk}: of `call` and of what it calls");
+        assert_eq!(profile.counts["programs.Crowd recurse (I)V"].calls, 20 * 10_001, "{jdk}");
+        fs::remove_dir_all(&logs).expect("the logs");
+    }
+}

@@ -1,0 +1,231 @@
+//! A service under load, to which the agent comes and from which it goes, and in which it is switched: its
+//! answers are those that it counts itself, counts are exact, and memory stays where it is.
+//!
+//! `scripts/soak.sh MINUTES` runs it for longer than the minute that it takes here.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use log_format::rows::counter;
+use test_classes::{Dialogue, Java, Jdk, Profile, artifacts, classes, free_port, jdks};
+
+/// Methods of the service that it counts, with the words that it prints.
+const METHODS: [(&str, &str); 4] = [
+    ("requests", "service.Main handle (Lcom/sun/net/httpserver/HttpExchange;)V"),
+    ("inserts", "service.Orders insert (Ljava/lang/String;J)J"),
+    ("finds", "service.Orders find (J)Lservice/Orders$Order;"),
+    ("sums", "service.Orders sum (Ljava/lang/String;)Ljava/lang/String;"),
+];
+
+/// The number behind a word.
+fn number(line: &str, word: &str) -> u64 {
+    let mut words = line.split(' ').skip_while(|w| *w != word);
+    let number = words.nth(1).and_then(|n| n.parse().ok());
+    number.unwrap_or_else(|| panic!("{word} in {line}"))
+}
+
+fn counts(line: &str) -> Vec<u64> {
+    METHODS.iter().map(|(word, _)| number(line, word)).chain([number(line, "missing")]).collect()
+}
+
+/// The service and what asks it.
+struct Service {
+    service: Dialogue,
+    load: Dialogue,
+}
+
+impl Service {
+    fn start(jdk: &Jdk) -> Self {
+        // All of the heap is there from the start, so that what grows is something else.
+        let heap = ["-Xms64m", "-Xmx64m", "-XX:+AlwaysPreTouch", "-XX:+UseSerialGC"];
+        let service = Java::new(jdk)
+            .args(heap)
+            .args(["-XX:+EnableDynamicAgentLoading"])
+            .main(classes(), "service.Main");
+        let mut service = service.talk();
+        let port = number(&service.hear(), "port").to_string();
+        let load = Java::new(jdk).args(["-Xmx128m", "-XX:+UseSerialGC"]);
+        let load = load.main(classes(), "service.Load").args([&*port, "2"]).talk();
+        Self { service, load }
+    }
+
+    /// Has it asked for a while; returns what came of that.
+    fn load(&mut self, seconds: f64) -> String {
+        self.load.ask(&seconds.to_string())
+    }
+
+    fn counts(&mut self) -> Vec<u64> {
+        counts(&self.service.ask("counts"))
+    }
+
+    fn pid(&self) -> String {
+        self.service.program.pid().to_string()
+    }
+
+    /// Kilobytes that the service has in memory.
+    fn resident_kb(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("a process");
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("its memory");
+        line.split_whitespace().nth(1).and_then(|kb| kb.parse().ok()).expect("a number")
+    }
+
+    fn end(self) {
+        for program in [self.load, self.service] {
+            let finished = program.end();
+            assert_eq!(finished.status, Some(0), "{}", finished.stderr);
+        }
+    }
+}
+
+/// Gives a command; returns how many milliseconds it took.
+fn tprofiler(arguments: &[&str]) -> u64 {
+    let began = Instant::now();
+    let output = Command::new(&artifacts().tprofiler).args(arguments).output();
+    let output = output.expect("tprofiler runs");
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    u64::try_from(began.elapsed().as_millis()).expect("not so long")
+}
+
+/// Gives commands to the agent while the service is under load.
+fn while_loaded(
+    service: &mut Service,
+    seconds: f64,
+    mut command: impl FnMut(u32) + Send,
+) -> String {
+    let end = Instant::now() + Duration::from_secs_f64(seconds * 0.8);
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for round in 0.. {
+                if Instant::now() > end {
+                    return;
+                }
+                command(round);
+            }
+        });
+        service.load(seconds)
+    })
+}
+
+/// The newest run has what the service counted since `before`, exactly.
+fn expect_exact(service: &mut Service, before: &[u64], logs: &Path) {
+    let after = service.counts();
+    let run = newest_run(logs);
+    for (index, (_, method)) in METHODS.iter().enumerate() {
+        let counts = run.counts.get(*method).copied().unwrap_or_default();
+        assert_eq!(counts.calls, after[index] - before[index], "{method}");
+        if method.contains(" find ") {
+            assert_eq!(counts.throws, after[4] - before[4], "{method}");
+        }
+    }
+    for lost in [counter::LOST_CALLS, counter::UNSEEN_ENDS, counter::SKIPPED, counter::IO_ERRORS] {
+        assert_eq!(run.counter(lost), 0, "{lost}");
+    }
+}
+
+fn newest_run(logs: &Path) -> Profile {
+    let runs = Profile::runs(logs);
+    let made = |run: &&std::path::PathBuf| {
+        fs::metadata(run.join("run.json")).and_then(|m| m.modified()).ok()
+    };
+    Profile::read(runs.iter().max_by_key(made).expect("a run"))
+}
+
+fn bytes_in(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let size = |path: &Path| match path.is_dir() {
+        true => bytes_in(path),
+        false => fs::metadata(path).map_or(0, |file| file.len()),
+    };
+    entries.map(|entry| size(&entry.path())).sum()
+}
+
+fn median(values: &mut [u64]) -> u64 {
+    values.sort_unstable();
+    values[values.len() / 2]
+}
+
+#[test]
+fn a_service_runs_on_while_the_agent_comes_and_goes() {
+    let seconds: f64 =
+        std::env::var("SOAK_SECONDS").map_or(60.0, |text| text.parse().expect("a number"));
+    let jdk = jdks().last().expect("a JDK");
+    let logs = tempfile::tempdir().expect("a temporary folder");
+    println!("{jdk}, {seconds} s");
+
+    let mut plain = Service::start(jdk);
+    plain.load(5.0);
+    let plain_rates: Vec<String> = (0..3).map(|_| plain.load(2.0)).collect();
+    let plain_kb = plain.resident_kb();
+    plain.end();
+
+    let mut service = Service::start(jdk);
+    service.load(5.0);
+    let (pid, began) = (service.pid(), Instant::now());
+    let (mut rates, mut resident, mut cycles) = (Vec::new(), Vec::new(), 0);
+    let (mut attach_ms, mut detach_ms) = (Vec::new(), Vec::new());
+    while began.elapsed().as_secs_f64() < seconds {
+        let port = free_port();
+        let address = format!("127.0.0.1:{port}");
+        let options = format!("include=service,logs={},port={port}", logs.path().display());
+        let attach = || tprofiler(&["attach", &pid, &options]);
+
+        // From attach to detach at quiet moments, counts are exact.
+        let before = service.counts();
+        attach();
+        rates.push(service.load(2.0));
+        tprofiler(&["detach", &pid]);
+        expect_exact(&mut service, &before, logs.path());
+
+        // Switched under load, and exact in the end: what is asked last is counted.
+        attach();
+        while_loaded(&mut service, 2.0, |round| {
+            tprofiler(&[if round % 2 == 0 { "stop" } else { "start" }, "--addr", &address]);
+        });
+        tprofiler(&["detach", &pid]);
+
+        // Coming and going under load.
+        while_loaded(&mut service, 2.0, |round| {
+            if round % 2 == 0 {
+                attach_ms.push(attach());
+            } else {
+                detach_ms.push(tprofiler(&["detach", &pid]));
+            }
+        });
+        if attach_ms.len() > detach_ms.len() {
+            detach_ms.push(tprofiler(&["detach", &pid]));
+        }
+        cycles += 1;
+        resident.push(service.resident_kb());
+    }
+    let bytes = bytes_in(logs.path());
+    let truth = service.counts();
+    service.end();
+
+    let of = |lines: &[String], word: &str| {
+        median(&mut lines.iter().map(|line| number(line, word)).collect::<Vec<_>>())
+    };
+    println!("cycles of attach, switch and detach: {cycles}; requests: {}", truth[0]);
+    println!(
+        "requests/s: plain {}, recording {}; p99 us: plain {}, recording {}",
+        of(&plain_rates, "rate"),
+        of(&rates, "rate"),
+        of(&plain_rates, "p99"),
+        of(&rates, "p99"),
+    );
+    println!("resident kB: plain {plain_kb}, with the agent after each cycle {resident:?}");
+    println!(
+        "under load {} times: attach {} ms, detach {} ms",
+        attach_ms.len(),
+        median(&mut attach_ms),
+        median(&mut detach_ms)
+    );
+    println!("log bytes: {bytes}");
+
+    // What the JVM keeps of its own code has come by half of the time.
+    let (first, second) = resident.split_at(resident.len() / 2);
+    if let (Some(first), Some(second)) = (first.iter().max(), second.iter().max()) {
+        assert!(*second < first + 24_000, "kilobytes: {resident:?}");
+    }
+}
