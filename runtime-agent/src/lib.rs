@@ -27,6 +27,7 @@ mod control;
 mod engine;
 mod filters;
 mod instrument;
+mod interval;
 mod java_threads;
 mod loaders;
 mod mapped;

@@ -4,12 +4,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use log_format::histogram::Histogram;
 use log_format::names::Hour;
 use log_format::pattern::Pattern;
-use log_format::rows::{
-    CallRow, CounterRow, Exit, MethodRow, StackRow, StatsRow, ThreadRow, counter,
-};
+use log_format::rows::{CallRow, CounterRow, Exit, MethodRow, StackRow, ThreadRow, counter};
 use log_format::writer::one_line;
 use rewriter::probe::OFFLINE;
 
@@ -17,6 +14,7 @@ use crate::budget::Budget;
 use crate::call_paths::{self, CallPaths};
 use crate::class_hook::ClassCounts;
 use crate::clock::{self, Anchors};
+use crate::interval::Interval;
 use crate::java_threads;
 use crate::loaders;
 use crate::methods::{Methods, OwnThreshold};
@@ -28,11 +26,6 @@ use crate::probe::totals::Reading;
 use crate::probe::{self, MAX_PATH_DEPTH};
 use crate::run_log::{Names, Now, RunLog};
 use crate::slice::{Slice, Threshold};
-
-/// The unit of intervals of totals. They end with the minutes of the clock, so that none lies in two
-/// hours.
-const MINUTE_NS: u64 = 60_000_000_000;
-const FIRST_INTERVAL_NS: u64 = 10_000_000_000;
 
 /// What the JVM knows of the threads.
 pub(crate) trait JavaThreads {
@@ -126,20 +119,6 @@ struct KnownThread {
     path: Vec<u32>,
     dropped_records: u64,
     unseen_ends: u64,
-}
-
-/// Totals since the interval began, by method.
-struct Interval {
-    start_ns: u64,
-    end_ns: u64,
-    minutes: u64,
-    methods: HashMap<u32, Totals>,
-}
-
-#[derive(Default)]
-struct Totals {
-    reading: Reading,
-    histogram: Histogram,
 }
 
 /// Sums since the run began.
@@ -262,8 +241,7 @@ impl Recorder {
         if self.slice.is_over(now.monotonic_ns) || self.budget.hour_bytes().is_none() {
             self.end_slice(now);
         }
-        // A clock that is set back must not make an interval last until it has caught up.
-        if now.unix_ns >= self.interval.end_ns || now.unix_ns < self.interval.start_ns {
+        if self.interval.is_over(now.unix_ns) {
             self.end_interval();
         }
         self.flush_log(now, false);
@@ -441,30 +419,17 @@ impl Recorder {
         let now_ns = clock::unix_ns();
         let minutes = self.interval.minutes;
         let interval = std::mem::replace(&mut self.interval, Interval::begin(now_ns, minutes));
-        let was_whole = now_ns >= interval.end_ns
-            && interval.end_ns - interval.start_ns > interval.minutes * MINUTE_NS / 10 * 9;
-        let mut rows: Vec<StatsRow> = interval
-            .methods
-            .into_iter()
-            .map(|(method, totals)| StatsRow {
-                start_ns: interval.start_ns,
-                method,
-                calls: totals.reading.calls,
-                throws: totals.reading.throws,
-                total_ns: clock::ticks_to_ns(totals.reading.total_ticks),
-                self_ns: clock::ticks_to_ns(totals.reading.self_ticks),
-                max_ns: clock::ticks_to_ns(totals.reading.max_ticks),
-                hist: totals.histogram,
-            })
-            .collect();
-        rows.sort_unstable_by_key(|row| row.method);
         let counters = self.counters(interval.start_ns);
         let Self { log, methods, paths, threads, ids, ended, java, .. } = self;
-        log.add_stats(&rows, &KnownNames { methods, paths, threads, ids, ended, java: &**java });
+        let names = KnownNames { methods, paths, threads, ids, ended, java: &**java };
+        for rows in interval.rows() {
+            log.add_stats(&rows, &names);
+        }
         log.add_counters(&counters);
         let bytes = log.take_added();
         self.budget.spend(bytes);
-        let minutes = self.budget.next_interval(interval.minutes, bytes, was_whole);
+        let minutes =
+            self.budget.next_interval(interval.minutes, bytes, interval.was_whole(now_ns));
         self.interval = Interval::begin(now_ns, minutes);
     }
 
@@ -499,20 +464,6 @@ impl Recorder {
             }
         }
         rows
-    }
-}
-
-impl Interval {
-    /// A short one, so that whoever tries the agent soon finds something.
-    fn first(now_ns: u64) -> Self {
-        let interval = Self::begin(now_ns, 1);
-        Self { end_ns: interval.end_ns.min(now_ns + FIRST_INTERVAL_NS), ..interval }
-    }
-
-    fn begin(now_ns: u64, minutes: u64) -> Self {
-        let length_ns = minutes * MINUTE_NS;
-        let end_ns = (now_ns / length_ns + 1) * length_ns;
-        Self { start_ns: now_ns, end_ns, minutes, methods: HashMap::new() }
     }
 }
 
@@ -592,22 +543,8 @@ impl KnownThread {
             let Some(before) = self.readings.get_mut(index) else { break };
             if let Some(since) = entry.take_since(before) {
                 sums.calls += since.calls;
-                interval.methods.entry(entry.method()).or_default().add(&since);
+                interval.add(entry.method(), &since);
             }
-        }
-    }
-}
-
-impl Totals {
-    fn add(&mut self, since: &Reading) {
-        let sum = &mut self.reading;
-        sum.calls += since.calls;
-        sum.throws += since.throws;
-        sum.total_ticks = sum.total_ticks.saturating_add(since.total_ticks);
-        sum.self_ticks = sum.self_ticks.saturating_add(since.self_ticks);
-        sum.max_ticks = sum.max_ticks.max(since.max_ticks);
-        for (bucket, count) in &since.histogram {
-            self.histogram.add(*bucket, u64::from(*count));
         }
     }
 }

@@ -8,6 +8,9 @@ use std::path::Path;
 use log_format::rows::Row;
 use log_format::writer::{write_header, write_rows};
 
+/// Room for rows that is kept.
+const KEPT_BYTES: usize = 64 << 10;
+
 /// A file that is appended to.
 #[derive(Debug)]
 pub(crate) struct TableFile {
@@ -85,6 +88,7 @@ impl TableFile {
             self.is_torn = *last != b'\n';
         }
         self.pending.drain(..written);
+        self.pending.shrink_to(KEPT_BYTES);
         let error = error.or_else(|| if sync { file.sync_data().err() } else { None });
         (written as u64, error)
     }

@@ -271,7 +271,7 @@ impl ThreadTotals {
             if found == method || found == 0 {
                 return slot;
             }
-            // The table is at most half full, so there is an empty slot.
+            // The table is at most three quarters full, so there is an empty slot.
             index = (index + 1) & (slots - 1);
         }
     }
@@ -281,7 +281,7 @@ impl ThreadTotals {
         if method >= OFFLINE {
             return None;
         }
-        if 2 * (self.used.get() + 1) > self.slots.get() {
+        if 4 * (self.used.get() + 1) > 3 * self.slots.get() {
             self.grow_table()?;
         }
         let entry = self.new_entry(method)?;
