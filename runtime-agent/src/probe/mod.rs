@@ -17,6 +17,8 @@
 
 pub(crate) mod mounts;
 pub(crate) mod mute;
+#[cfg(test)]
+mod mute_tests;
 mod native_stack;
 pub(crate) mod ring;
 pub(crate) mod stack;
