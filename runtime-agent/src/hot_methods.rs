@@ -133,7 +133,10 @@ mod tests {
     use super::*;
 
     fn at(seconds: u64) -> Now {
-        Now { unix_ns: 1_000_000_000 * (1_000_000 + seconds), monotonic_ns: 1_000_000_000 * seconds }
+        Now {
+            unix_ns: 1_000_000_000 * (1_000_000 + seconds),
+            monotonic_ns: 1_000_000_000 * seconds,
+        }
     }
 
     fn reading(calls: u64, self_ticks: u64) -> Reading {

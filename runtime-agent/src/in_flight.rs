@@ -134,9 +134,8 @@ pub(crate) fn look<'t>(
 
 /// The calls that both readings have: those that ran all the while in between.
 fn in_both(mut before: Vec<OpenFrame>, after: &[OpenFrame]) -> Vec<OpenFrame> {
-    let is_same = |(a, b): &(&OpenFrame, &OpenFrame)| {
-        (a.method, a.start_ticks) == (b.method, b.start_ticks)
-    };
+    let is_same =
+        |(a, b): &(&OpenFrame, &OpenFrame)| (a.method, a.start_ticks) == (b.method, b.start_ticks);
     let same = before.iter().zip(after).take_while(is_same).count();
     before.truncate(same);
     before

@@ -107,7 +107,8 @@ impl Muting {
         self.seen = (first - 1) + wanted.len();
         let is_muted = |id: u32| self.by_id.get(id as usize).is_some_and(|muted| *muted != 0);
         let changed = |to: bool| {
-            let changed = wanted.iter().filter(move |(id, wanted)| *wanted == to && is_muted(*id) != to);
+            let changed =
+                wanted.iter().filter(move |(id, wanted)| *wanted == to && is_muted(*id) != to);
             changed.map(|(id, _)| *id).collect::<Vec<u32>>()
         };
         let (mut to_mute, to_unmute) = (changed(true), changed(false));

@@ -170,13 +170,17 @@ mod tests {
             ("top hour", "top: 'hour' is neither a number from 1 to 1000 nor minute"),
             ("json top 1001", "top: '1001' is neither a number from 1 to 1000 nor minute"),
             ("inflight 1s", "inflight: '1s' is not a number of milliseconds"),
-            ("inflight 99999999999999", "inflight: '99999999999999' is not a number of milliseconds"),
+            (
+                "inflight 99999999999999",
+                "inflight: '99999999999999' is not a number of milliseconds",
+            ),
             ("unmute", "unmute: a pattern is needed"),
             ("mute a/b", "mute: 'a/b' is not a pattern; use dots: a.b"),
         ] {
             assert_eq!(parse(line), Err(Wrong::Value(message.to_owned())), "{line}");
         }
-        for line in ["", "stop now", "json", "json help", "json json status", "flushmethod", "TOP"] {
+        for line in ["", "stop now", "json", "json help", "json json status", "flushmethod", "TOP"]
+        {
             assert_eq!(parse(line), Err(Wrong::Command), "{line}");
         }
     }
