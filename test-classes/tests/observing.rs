@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::process::{Command, Output};
 
+use log_format::rows::counter;
 use serde_json::{Value, json};
-use test_classes::{Java, artifacts, classes, free_port, jdks, wait_until};
+use test_classes::{Counts, Java, Profile, artifacts, classes, free_port, jdks, wait_until};
 
 fn tprofiler(port: u16, arguments: &[&str]) -> Output {
     let mut command = Command::new(&artifacts().tprofiler);
@@ -170,17 +171,32 @@ fn inflight_shows_a_call_that_hangs_before_it_ends() {
         assert_eq!(keys, [method("run"), method("outer"), method("waits")], "{jdk}: {lines}");
         assert_eq!(json(port, &["inflight", "3600000"])["threads"], json!([]), "{jdk}");
 
-        // What is muted is passed over, and what is off runs unseen.
+        // What is muted is passed over, in a virtual thread that is on no carrier too.
         text(port, &["mute", "**.outer"]);
         let seen = json(port, &["inflight", "500"]);
         let all = seen["threads"].as_array().expect("threads");
-        let hangs = all.iter().find(|t| t["name"] == "hangs, \"here\"").expect("the thread");
-        assert_eq!(calls(hangs), [("run", true), ("waits", true)], "{jdk}: {hangs}");
-        text(port, &["stop"]);
-        assert_eq!(json(port, &["inflight", "0"])["threads"], json!([]), "{jdk}");
+        let hang = |t: &&Value| t["virtual"] == true || t["name"] == "hangs, \"here\"";
+        let hanging: Vec<&Value> = all.iter().filter(hang).collect();
+        assert_eq!(hanging.len(), threads - 2, "{jdk}: {seen}");
+        for thread in &hanging {
+            assert_eq!(calls(thread), [("run", true), ("waits", true)], "{jdk}: {thread}");
+        }
+        text(port, &["unmute", "**.outer"]);
         fails(port, &["mute", "a/b"], "mute: 'a/b' is not a pattern; use dots: a.b");
         fs::write(&stop, "").expect("a file");
         program.wait().expect_quiet_success(jdk);
+        let profile = Profile::only_run(&folder.path().join("logs"));
+        let once = Counts { calls: hanging.len() as u64, throws: 0 };
+        for (name, expected) in [("run", Some(once)), ("outer", None), ("waits", Some(once))] {
+            let found = profile.counts.get(&format!("programs.Stuck$Hangs {name} ()V"));
+            assert_eq!(found.copied(), expected, "{jdk}: {name}");
+        }
+        assert_eq!(profile.counter(counter::UNSEEN_ENDS), 0, "{jdk}");
+        assert_eq!(profile.counter(counter::MUTED_CALLS), once.calls, "{jdk}");
+        let waits = profile.records.iter().filter(|r| r.method.ends_with("Hangs waits ()V"));
+        for record in waits {
+            assert!(record.path.iter().all(|m| !m.contains(" outer ")), "{jdk}: {record:?}");
+        }
     }
 }
 
@@ -214,6 +230,8 @@ fn options_and_every_answer_are_there_for_programs() {
         assert_eq!((&answer["service"], &answer["pid"]), (&json!("programs.Phases"), &json!(pid)));
         assert!(answer["profiling"].is_boolean(), "{command}: {answer}");
     }
+    // Recording was stopped and started: `main` is not measured until it is entered again.
+    assert_eq!(json(port, &["inflight", "0"])["threads"], json!([]));
     let status = json(port, &["status"]);
     for key in ["since_ns", "calls_seen", "methods_muted", "threshold_ns", "hour_budget"] {
         assert!(status[key].is_u64(), "{key} in {status}");

@@ -181,45 +181,11 @@ fn renew_thread(
         }
     };
     if thread.stack.recording() == recording_of(state) {
-        drop_muted(thread, state);
+        mute::drop_frames(thread, state);
     } else {
         thread.stack.restart(state);
     }
     (!mute::is_muted(method & !BEFORE_INIT)).then_some(thread)
-}
-
-/// Takes the calls off the stack whose methods were muted or unmuted since they began, wherever they
-/// stand on it, and has the stack be that of `state`. Their own time is their caller's.
-#[cold]
-fn drop_muted(thread: &ProbeThread, state: u64) {
-    let stack = &thread.stack;
-    // Where calls have no frames, frames must stay where they are until those calls have ended.
-    if stack.beyond() > 0 {
-        return;
-    }
-    let mut kept = 0;
-    for index in 0..stack.depth() {
-        let frame = stack.frame(index);
-        if mute::concerns(frame.method(), frame.start_ticks()) {
-            drop_frame(thread, frame, kept);
-        } else {
-            if kept < index {
-                stack.move_frame(index, kept);
-            }
-            kept += 1;
-        }
-    }
-    stack.pop_to(kept);
-    stack.set_state(state);
-}
-
-/// Counts a frame as dropped. `depth` frames stay below it.
-fn drop_frame(thread: &ProbeThread, frame: &stack::Frame, depth: u32) {
-    mute::count_drop();
-    totals_of(thread, frame).leave();
-    if let Some(caller) = depth.checked_sub(1) {
-        thread.stack.frame(caller).add_callee_ticks(frame.callee_ticks());
-    }
 }
 
 /// Most constructors that are called in one another's `super(...)` in one compiled frame. Compilers
@@ -316,7 +282,7 @@ fn is_of_recording(thread: &ProbeThread) -> bool {
     let state = STATE.load(Ordering::Acquire);
     let is_same = thread.stack.recording() == recording_of(state);
     if is_same {
-        drop_muted(thread, state);
+        mute::drop_frames(thread, state);
     }
     is_same
 }
@@ -392,7 +358,7 @@ fn finish_left(thread: &ProbeThread, index: u32) {
 fn finish_unseen(thread: &ProbeThread, index: u32, now: u64) {
     let frame = thread.stack.frame(index);
     if mute::concerns(frame.method(), frame.start_ticks()) {
-        drop_frame(thread, frame, index);
+        mute::drop_frame(thread, frame, index);
         thread.stack.pop_to(index);
         return;
     }

@@ -14,7 +14,9 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{ONE_MUTING, STATE};
+use super::stack::Frame;
+use super::thread::ProbeThread;
+use super::{ONE_MUTING, STATE, totals_of};
 use crate::mapped::Mapped;
 
 /// Methods with an id below this can be muted. Address space, of which only what is used becomes
@@ -62,8 +64,38 @@ pub(crate) fn concerns(method: u32, start_ticks: u64) -> bool {
     change & MUTED != 0 || change != 0 && start_ticks <= change
 }
 
-pub(super) fn count_drop() {
+/// Takes the calls off the stack whose methods were muted or unmuted since they began, wherever they
+/// stand on it, and has the stack be that of `state`. Their own time is their caller's.
+#[cold]
+pub(super) fn drop_frames(thread: &ProbeThread, state: u64) {
+    let stack = &thread.stack;
+    // Where calls have no frames, frames must stay where they are until those calls have ended.
+    if stack.beyond() > 0 {
+        return;
+    }
+    let mut kept = 0;
+    for index in 0..stack.depth() {
+        let frame = stack.frame(index);
+        if concerns(frame.method(), frame.start_ticks()) {
+            drop_frame(thread, frame, kept);
+        } else {
+            if kept < index {
+                stack.move_frame(index, kept);
+            }
+            kept += 1;
+        }
+    }
+    stack.pop_to(kept);
+    stack.set_state(state);
+}
+
+/// Counts a frame as dropped. `depth` frames stay below it.
+pub(super) fn drop_frame(thread: &ProbeThread, frame: &Frame, depth: u32) {
     DROPPED.fetch_add(1, Ordering::Relaxed);
+    totals_of(thread, frame).leave();
+    if let Some(caller) = depth.checked_sub(1) {
+        thread.stack.frame(caller).add_callee_ticks(frame.callee_ticks());
+    }
 }
 
 /// Calls that were in progress when their method was muted or unmuted.
