@@ -153,7 +153,9 @@ fn a_compiled_loop_sees_a_switch_at_once() {
             control.ask("stop");
             let after = control.calls_seen();
             thread::sleep(Duration::from_millis(50));
-            assert_eq!(control.calls_seen(), after, "{jdk}: round {round}: calls after the stop");
+            // One may have been in its probe, and off the processor.
+            let later = control.calls_seen();
+            assert!(later <= after + 1, "{jdk}: round {round}: {after}, then {later}");
         }
         fs::write(&stop, "").expect("a file");
         program.wait().expect_quiet_success(jdk);
