@@ -3,12 +3,20 @@
 //! ```java
 //! public final class $TProfiler {               // package java.lang
 //!     private static volatile boolean on;
-//!     @Hidden public static void Start(int id) { if (on) start0(id); }  // and End, Threw, Caught, ...
+//!     private static volatile byte[] muted;    // by method id; the agent sets it before `on`
+//!     @Hidden public static void Start(int id) {                        // and End, Threw, Caught, ...
+//!         if (on) {
+//!             byte[] muted = $TProfiler.muted;
+//!             if (id >= muted.length || muted[id] == 0) start0(id);
+//!         }
+//!     }
 //!     @Hidden private static native void start0(int id);                // and end0, threw0, ...
 //! }
 //! ```
-//! The field is volatile, so that a loop that is running sees a change. `@Hidden` is the JDK's own: it
-//! keeps the methods out of the service's stack traces. Version 49 needs no frames.
+//! The fields are volatile, so that a loop that is running sees a change: an element of the array alone
+//! would be read once. The methods stay under 35 bytes of code, up to which HotSpot puts a method into
+//! its caller without much ado. `@Hidden` is the JDK's own: it keeps them out of the service's stack
+//! traces. Version 49 needs no frames.
 
 use std::path::Path;
 use std::{env, error, fs};
@@ -29,6 +37,7 @@ fn main() -> Result<(), Box<dyn error::Error>> {
     let this_class = pool.add_class(probe::CLASS)?;
     let super_class = pool.add_class("java/lang/Object")?;
     let on = pool.add_field_ref(this_class, "on", "Z")?;
+    let muted = pool.add_field_ref(this_class, "muted", "[B")?;
     let code_name = pool.add_utf8("Code")?;
     let mut annotation = |name: &str| -> Result<Annotation, Box<dyn error::Error>> {
         Ok(Annotation { type_index: pool.add_utf8(name)?, elements: vec![] })
@@ -41,15 +50,20 @@ fn main() -> Result<(), Box<dyn error::Error>> {
     let name_index = pool.add_utf8("RuntimeVisibleAnnotations")?;
     let hidden = Attribute::RuntimeVisibleAnnotations { name_index, annotations };
     let descriptor_index = pool.add_utf8(probe::DESCRIPTOR)?;
-    let field = Field {
-        access_flags: FieldAccessFlags::PRIVATE
-            | FieldAccessFlags::STATIC
-            | FieldAccessFlags::VOLATILE,
-        name_index: pool.add_utf8("on")?,
-        descriptor_index: pool.add_utf8("Z")?,
-        field_type: FieldType::Base(BaseType::Boolean),
-        attributes: vec![],
-    };
+    let boolean = FieldType::Base(BaseType::Boolean);
+    let bytes = FieldType::Array(Box::new(FieldType::Base(BaseType::Byte)));
+    let mut fields = Vec::new();
+    for (name, descriptor, field_type) in [("on", "Z", boolean), ("muted", "[B", bytes)] {
+        fields.push(Field {
+            access_flags: FieldAccessFlags::PRIVATE
+                | FieldAccessFlags::STATIC
+                | FieldAccessFlags::VOLATILE,
+            name_index: pool.add_utf8(name)?,
+            descriptor_index: pool.add_utf8(descriptor)?,
+            field_type,
+            attributes: vec![],
+        });
+    }
     let mut methods = Vec::new();
     for name in [probe::START, probe::END, probe::THREW, probe::CAUGHT, probe::INITIALIZED] {
         let native_name = format!("{}0", name.to_lowercase());
@@ -61,16 +75,9 @@ fn main() -> Result<(), Box<dyn error::Error>> {
             attributes: vec![
                 Attribute::Code {
                     name_index: code_name,
-                    max_stack: 1,
-                    max_locals: 1,
-                    code: vec![
-                        Instruction::Getstatic(on),
-                        // The index of the return below.
-                        Instruction::Ifeq(4),
-                        Instruction::Iload_0,
-                        Instruction::Invokestatic(native),
-                        Instruction::Return,
-                    ],
+                    max_stack: 2,
+                    max_locals: 2,
+                    code: guard(on, muted, native),
                     exception_table: vec![],
                     attributes: vec![],
                 },
@@ -95,7 +102,7 @@ fn main() -> Result<(), Box<dyn error::Error>> {
             | ClassAccessFlags::SYNTHETIC,
         this_class,
         super_class,
-        fields: vec![field],
+        fields,
         methods,
         ..ClassFile::default()
     };
@@ -103,4 +110,27 @@ fn main() -> Result<(), Box<dyn error::Error>> {
     class.to_bytes(&mut bytes)?;
     fs::write(Path::new(&env::var("OUT_DIR")?).join("probe.class"), bytes)?;
     Ok(())
+}
+
+/// The guard in front of a native method. Targets are indices of instructions.
+fn guard(on: u16, muted: u16, native: u16) -> Vec<Instruction> {
+    const CALL: u16 = 12;
+    const RETURN: u16 = 14;
+    vec![
+        Instruction::Getstatic(on),
+        Instruction::Ifeq(RETURN),
+        Instruction::Getstatic(muted),
+        Instruction::Astore_1,
+        Instruction::Iload_0,
+        Instruction::Aload_1,
+        Instruction::Arraylength,
+        Instruction::If_icmpge(CALL),
+        Instruction::Aload_1,
+        Instruction::Iload_0,
+        Instruction::Baload,
+        Instruction::Ifne(RETURN),
+        Instruction::Iload_0,
+        Instruction::Invokestatic(native),
+        Instruction::Return,
+    ]
 }

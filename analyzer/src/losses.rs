@@ -25,6 +25,10 @@ pub struct Losses {
     pub cut_records: u64,
     /// Hours that were deleted to keep to the limits of size and age.
     pub deleted_hours: u64,
+    /// The most methods that were muted at a time.
+    pub muted_methods: u64,
+    /// Calls that were in progress when their method was muted or unmuted.
+    pub muted_calls: u64,
 }
 
 impl Losses {
@@ -35,6 +39,10 @@ impl Losses {
             self.deleted_hours = self.deleted_hours.max(row.value);
             return;
         }
+        if row.name == counter::MUTED_METHODS && range.contains(row.start_ns) {
+            self.muted_methods = self.muted_methods.max(row.value);
+            return;
+        }
         let (sum, holds_for_run) = match row.name.as_str() {
             counter::DROPPED_RECORDS => (&mut self.dropped_records, false),
             counter::LOST_CALLS => (&mut self.lost_calls, false),
@@ -42,6 +50,7 @@ impl Losses {
             counter::IO_ERRORS => (&mut self.io_errors, false),
             counter::LOST_ROWS => (&mut self.lost_rows, false),
             counter::CUT_RECORDS => (&mut self.cut_records, false),
+            counter::MUTED_CALLS => (&mut self.muted_calls, false),
             // A method without probes lacks them from then on, whichever hours are looked at.
             counter::SKIPPED => (&mut self.methods_skipped, true),
             counter::UNREADABLE => (&mut self.classes_unreadable, true),
@@ -64,6 +73,8 @@ impl Losses {
             (&mut self.lost_rows, other.lost_rows),
             (&mut self.cut_records, other.cut_records),
             (&mut self.deleted_hours, other.deleted_hours),
+            (&mut self.muted_methods, other.muted_methods),
+            (&mut self.muted_calls, other.muted_calls),
         ];
         for (sum, more) in sums {
             *sum = sum.saturating_add(more);

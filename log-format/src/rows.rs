@@ -159,6 +159,12 @@ pub mod counter {
     pub const LOST_CALLS: &str = "lost_calls";
     /// Frames whose end was never seen; see docs/architecture.md.
     pub const UNSEEN_ENDS: &str = "unseen_ends";
+    /// Calls that were in progress when their method was muted or unmuted; nothing has them.
+    pub const MUTED_CALLS: &str = "muted_calls";
+    /// Not an increase: how many methods are muted.
+    pub const MUTED_METHODS: &str = "muted_methods";
+    /// Begins the name of a row for a pattern; not an increase: 1 if it mutes, 0 if it unmutes.
+    pub const MUTED: &str = "muted:";
     /// Classes that got probes.
     pub const CLASSES: &str = "classes_instrumented";
     /// Methods that got probes.

@@ -23,14 +23,15 @@ use log_format::units;
 use crate::class_hook::{ClassCounts, ClassHook};
 use crate::class_log::ClassLog;
 use crate::control::{Control, Serving};
-use crate::engine::{Engine, Handle, Requests, Status};
+use crate::engine::{Engine, Found, Handle, Reply, Requests, Status};
 use crate::instrument;
 use crate::loaders::Loaders;
 use crate::message::message;
 use crate::methods::Methods;
+use crate::muting::Muting;
 use crate::options::Options;
-use crate::probe::mounts;
 use crate::probe::thread::{self, ProbeThread, ThreadName};
+use crate::probe::{mounts, mute};
 use crate::probe_class::ProbeClass;
 use crate::recorder::{JavaThreads, Recorder};
 use crate::retention::Limits;
@@ -153,7 +154,7 @@ fn begin<'j>(options: Options, jvmti: &Jvmti, jni: &'j JniEnv) -> Result<Profile
     let run = run_info::describe(jvmti, &options);
     let mut log = RunLog::create(&options.logs, &run, options.compress, limits)?;
     let (handle, requests) = Handle::new();
-    let control = options.port.and_then(Control::bind);
+    let control = Control::bind(&options);
     log.set_port(control.as_ref().map(Control::port))?;
     let methods = Arc::new(Methods::default());
     let class_counts = Arc::new(ClassCounts::default());
@@ -164,6 +165,7 @@ fn begin<'j>(options: Options, jvmti: &Jvmti, jni: &'j JniEnv) -> Result<Profile
     let class_log = options.debug_classes.then(|| ClassLog::create(log.folder())).flatten();
     // An earlier profile of this JVM had others, and the same numbers of methods.
     probe::forget_thresholds();
+    mute::forget();
     for (pattern, threshold) in &options.thresholds {
         methods.set_threshold(pattern.clone(), units::as_ns(*threshold))?;
     }
@@ -179,7 +181,7 @@ fn begin<'j>(options: Options, jvmti: &Jvmti, jni: &'j JniEnv) -> Result<Profile
     let why_empty = Arc::new(WhyEmpty::new(&options.filters));
     let hook = ClassHook::new(
         options.filters,
-        methods,
+        methods.clone(),
         class_counts.clone(),
         why_empty.clone(),
         class_log,
@@ -194,6 +196,8 @@ fn begin<'j>(options: Options, jvmti: &Jvmti, jni: &'j JniEnv) -> Result<Profile
         jni,
         probe_class,
         recorder,
+        muting: Muting::new(methods.clone()),
+        methods,
         class_counts,
         retransformed: running.retransformed.clone(),
         since_ns: clock::unix_ns(),
@@ -218,7 +222,7 @@ impl Profile<'_> {
         if let Some(answer) = self.engine.run(&self.requests) {
             let status = self.detach(jvmti, jni);
             // Whoever asked may have gone.
-            let _ = answer.send(Ok(status));
+            let _ = answer.send(Ok(Reply { status, found: Found::Nothing }));
         }
     }
 
@@ -234,6 +238,7 @@ impl Profile<'_> {
         self.engine.retransformed = restored;
         let status = self.engine.status();
         self.engine.recorder.close();
+        self.engine.forget_muted();
         for thread in thread::retire_all() {
             java_threads::forget(jni, &thread);
             thread.give_back();

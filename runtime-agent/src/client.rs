@@ -8,13 +8,16 @@ mod profile;
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand};
+use clap::error::ErrorKind as ArgumentErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
 
 use self::attach::AttachArguments;
 use self::profile::ProfileArguments;
+use crate::control::token::Token;
 use crate::options::DEFAULT_PORT;
 
 const CONNECT: Duration = Duration::from_secs(5);
@@ -23,7 +26,7 @@ const ANSWER: Duration = Duration::from_secs(15);
 /// The same where classes are put back.
 const DETACHED: Duration = Duration::from_secs(130);
 /// More than any answer.
-const MAX_ANSWER: u64 = 1 << 20;
+const MAX_ANSWER: u64 = 16 << 20;
 
 /// Talk to the profiling agent in a running JVM.
 ///
@@ -37,6 +40,12 @@ struct Arguments {
     /// The agent's address; run.json in the log folder has its port
     #[arg(long, global = true, value_name = "HOST:PORT", default_value_t = default_address(), value_parser = address)]
     addr: String,
+    /// A file whose first line is the agent's token, and that only its owner may read
+    #[arg(long, global = true, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Print the answer as a line of JSON
+    #[arg(long, global = true)]
+    json: bool,
 }
 
 fn default_address() -> String {
@@ -72,6 +81,33 @@ enum Command {
         /// A duration like 5ms, or one for some methods, like com.shop.dao.*:20ms
         value: Option<String>,
     },
+    /// Show the methods with the most time of their own
+    Top {
+        /// How many methods, from 1 to 1000
+        #[arg(default_value_t = 10)]
+        count: u64,
+        /// Of the last minute, not since the run began
+        #[arg(long)]
+        minute: bool,
+    },
+    /// Show calls that run now and have for long, with what they were called by and what they call
+    Inflight {
+        /// Milliseconds that they have run at least
+        #[arg(default_value_t = 1000)]
+        ms: u64,
+    },
+    /// Stop measuring the methods that a pattern names, at once, or show what is muted
+    Mute {
+        /// A pattern like com.shop.util.*
+        pattern: Option<String>,
+    },
+    /// Measure the methods that a pattern names again
+    Unmute {
+        /// A pattern like com.shop.util.*
+        pattern: String,
+    },
+    /// Show the options in force
+    Options,
     /// Bring the agent into a JVM that runs
     Attach(AttachArguments),
     /// Take the agent out of a JVM, which goes on as before; without PID, that at --addr
@@ -85,57 +121,101 @@ enum Command {
     Profile(ProfileArguments),
 }
 
+impl Command {
+    /// The line that asks an agent; `None` for what is more than that.
+    fn line(&self) -> Option<String> {
+        // What is given is not a second line, whatever it is.
+        let with = |word: &str, value: &Option<String>| match value {
+            Some(value) => format!("{word} {}", value.replace(char::is_control, "?")),
+            None => word.to_owned(),
+        };
+        Some(match self {
+            Self::Status => "status".to_owned(),
+            Self::Start => "start".to_owned(),
+            Self::Stop => "stop".to_owned(),
+            Self::Flush => "flush".to_owned(),
+            Self::Threshold { value } => with("threshold", value),
+            Self::Top { count, minute } => {
+                format!("top {count}{}", if *minute { " minute" } else { "" })
+            }
+            Self::Inflight { ms } => format!("inflight {ms}"),
+            Self::Mute { pattern } => with("mute", pattern),
+            Self::Unmute { pattern } => with("unmute", &Some(pattern.clone())),
+            Self::Options => "options".to_owned(),
+            Self::Detach { pid: None } => "detach".to_owned(),
+            Self::Detach { pid: Some(_) } | Self::Attach(_) | Self::List | Self::Profile(_) => {
+                return None;
+            }
+        })
+    }
+}
+
 /// Runs the command with the arguments of the process.
 #[must_use]
 pub fn main() -> ExitCode {
-    let Arguments { command, addr } = Arguments::parse();
-    let with_pid = |pid: u32, answer: Result<String, String>| {
-        answer.map_err(|message| format!("{pid}: {message}"))
-    };
-    let ask = |line: &str| ask(&addr, line).map_err(|message| format!("{addr}: {message}"));
-    let answer = match &command {
-        Command::Status => ask("status"),
-        Command::Start => ask("start"),
-        Command::Stop => ask("stop"),
-        Command::Flush => ask("flush"),
-        // Not a second line, whatever it is.
-        Command::Threshold { value: Some(value) } => {
-            ask(&format!("threshold {}", value.replace(char::is_control, "?")))
-        }
-        Command::Threshold { value: None } => ask("threshold"),
-        Command::Attach(arguments) => with_pid(arguments.pid, attach::attach_and_tell(arguments)),
-        Command::Detach { pid: Some(pid) } => with_pid(*pid, attach::detach(*pid)),
-        Command::Detach { pid: None } => ask("detach"),
-        Command::List => Ok(attach::list()),
-        Command::Profile(arguments) => match profile::profile(arguments) {
-            Ok(code) => return code,
-            Err(message) => with_pid(arguments.pid(), Err(message)),
-        },
-    };
-    match answer {
-        Ok(answer) => {
-            // Whoever reads may have gone.
-            let _ = io::stdout().write_all(answer.as_bytes());
-            ExitCode::SUCCESS
-        }
-        Err(message) => {
-            eprintln!("tprofiler: {message}");
-            ExitCode::FAILURE
-        }
+    let Arguments { command, addr, token_file, json } = Arguments::parse();
+    let line = command.line();
+    if json && line.is_none() {
+        let message = "--json is for the commands that an agent answers";
+        Arguments::command().error(ArgumentErrorKind::ArgumentConflict, message).exit();
     }
+    let answer = read_token(token_file).and_then(|token| {
+        let token = token.as_ref();
+        let with_pid = |pid: u32, error: String| format!("{pid}: {error}");
+        let text = match &command {
+            Command::Attach(arguments) => attach::attach_and_tell(arguments, token)
+                .map_err(|error| with_pid(arguments.pid, error)),
+            Command::Detach { pid: Some(pid) } => {
+                attach::detach(*pid, token).map_err(|error| with_pid(*pid, error))
+            }
+            Command::List => Ok(attach::list()),
+            Command::Profile(arguments) => {
+                return profile::profile(arguments, token)
+                    .map_err(|error| with_pid(arguments.pid(), error));
+            }
+            _ => {
+                let line = line.unwrap_or_default();
+                let line = if json { format!("json {line}") } else { line };
+                ask(&addr, token, &line).map_err(|error| format!("{addr}: {error}"))
+            }
+        }?;
+        // Whoever reads may have gone.
+        let _ = io::stdout().write_all(text.as_bytes());
+        Ok(ExitCode::SUCCESS)
+    });
+    answer.unwrap_or_else(|message| {
+        eprintln!("tprofiler: {message}");
+        ExitCode::FAILURE
+    })
+}
+
+fn read_token(file: Option<PathBuf>) -> Result<Option<Token>, String> {
+    file.map(|file| Token::read(&file)).transpose()
 }
 
 /// Sends one command to the agent at `address` and reads its answer, without the `ok`.
 ///
 /// # Errors
 /// One line: what the agent says, or why it says nothing.
-pub fn ask(address: &str, command: &str) -> Result<String, String> {
+fn ask(address: &str, token: Option<&Token>, command: &str) -> Result<String, String> {
     let stream = connect(address)?;
-    let patience = if command == "detach" { DETACHED } else { ANSWER };
+    let is_detach = command == "detach" || command == "json detach";
+    let patience = if is_detach { DETACHED } else { ANSWER };
     stream.set_read_timeout(Some(patience)).map_err(|e| e.to_string())?;
-    (&stream).write_all(format!("{command}\n").as_bytes()).map_err(|e| e.to_string())?;
+    let mut reader = BufReader::new((&stream).take(MAX_ANSWER));
+    let send = |line: &str| (&stream).write_all(line.as_bytes()).map_err(|e| e.to_string());
+    // The command goes behind the token only when that was right: another program may listen there.
+    if let Some(token) = token {
+        send(&token.line())?;
+        read_answer(&mut reader)?;
+    }
+    send(&format!("{command}\n"))?;
+    read_answer(&mut reader)
+}
+
+/// Reads an answer, without the `ok`.
+fn read_answer(reader: &mut impl BufRead) -> Result<String, String> {
     let mut answer = String::new();
-    let mut reader = BufReader::new(stream.take(MAX_ANSWER));
     loop {
         let mut line = String::new();
         match reader.read_line(&mut line) {

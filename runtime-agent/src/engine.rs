@@ -11,8 +11,12 @@ use log_format::pattern::Pattern;
 
 use crate::class_hook::ClassCounts;
 use crate::clock;
+use crate::hot_methods::{Hottest, Period};
+use crate::in_flight::InFlight;
 use crate::message::message;
-use crate::probe;
+use crate::methods::{Method, Methods};
+use crate::muting::{Muting, Rule};
+use crate::probe::{self, mute};
 use crate::probe_class::ProbeClass;
 use crate::recorder::Recorder;
 use crate::running::Retransformed;
@@ -43,6 +47,12 @@ pub(crate) enum Request {
     Status,
     /// Set the threshold, in nanoseconds, of the methods that a pattern names or of all others.
     Threshold(Option<Pattern>, u64),
+    /// Say which methods have the most time of their own, at most so many.
+    Top(Period, usize),
+    /// Say which calls have run for so many nanoseconds and go on.
+    InFlight(u64),
+    /// Mute the methods that a pattern names, or unmute them.
+    Mute(Pattern, bool),
     /// The JVM ends: write everything, and do no more.
     Finish,
     /// Leave the JVM as it was, and end.
@@ -68,6 +78,11 @@ pub(crate) struct Status {
     pub dropped_records: u64,
     pub lost_calls: u64,
     pub unseen_ends: u64,
+    /// What was muted and unmuted, as far as it still means something.
+    pub mute_rules: Vec<Rule>,
+    pub muted_methods: u64,
+    /// Calls in progress that were dropped for it.
+    pub muted_calls: u64,
     pub skipped_methods: u64,
     pub io_errors: u64,
     /// The run's folder.
@@ -85,7 +100,23 @@ pub(crate) struct Status {
     pub longest_retransform_ns: u64,
 }
 
-pub(crate) type Answer = Result<Status, String>;
+/// What was found for whoever asked for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    Nothing,
+    /// With the methods' names, in the same order.
+    Top(Hottest, Vec<Method>),
+    InFlight(InFlight),
+}
+
+/// What the engine says when it has done what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reply {
+    pub status: Status,
+    pub found: Found,
+}
+
+pub(crate) type Answer = Result<Reply, String>;
 
 /// Asks the engine.
 #[derive(Clone, Debug)]
@@ -126,6 +157,8 @@ pub(crate) struct Engine<'j> {
     pub jni: &'j JniEnv,
     pub probe_class: ProbeClass,
     pub recorder: Recorder,
+    pub methods: Arc<Methods>,
+    pub muting: Muting,
     pub class_counts: Arc<ClassCounts>,
     pub retransformed: Arc<Retransformed>,
     pub since_ns: u64,
@@ -164,6 +197,7 @@ impl Engine<'_> {
                 self.stop();
             }
             self.keep_to_schedule();
+            self.mute_new_methods();
             if !told_why_empty && began.elapsed() >= EMPTY_ROUND {
                 told_why_empty = true;
                 self.tell_why_empty();
@@ -178,19 +212,45 @@ impl Engine<'_> {
     }
 
     fn carry_out(&mut self, request: Request) -> Answer {
+        let mut found = Found::Nothing;
         match request {
             Request::Start => self.start()?,
             Request::Stop => self.stop(),
             Request::Flush => self.recorder.flush()?,
             Request::Status => {}
             Request::Threshold(of, ns) => self.recorder.set_threshold(of, ns)?,
+            Request::Top(period, count) => found = self.top(period, count),
+            Request::InFlight(least_ns) => {
+                found = Found::InFlight(self.recorder.in_flight(least_ns));
+            }
+            Request::Mute(pattern, mutes) => {
+                self.muting.set(pattern, mutes, &self.probe_class, self.jni)?;
+                self.recorder.set_muted(self.muting.rules(), self.muting.count());
+            }
             Request::Finish | Request::Detach => {
                 self.stop();
                 self.tell_why_empty();
                 self.recorder.flush()?;
             }
         }
-        Ok(self.status())
+        Ok(Reply { status: self.status(), found })
+    }
+
+    fn top(&mut self, period: Period, count: usize) -> Found {
+        let mut top = self.recorder.top(period, count);
+        // Every method that was called has a name.
+        top.methods.retain(|(id, _)| self.methods.get(*id).is_some());
+        let names = top.methods.iter().filter_map(|(id, _)| self.methods.get(*id)).collect();
+        Found::Top(top, names)
+    }
+
+    /// Mutes methods that have got probes since they were named.
+    fn mute_new_methods(&mut self) {
+        match self.muting.follow(&self.probe_class, self.jni) {
+            Ok(true) => self.recorder.set_muted(self.muting.rules(), self.muting.count()),
+            Ok(false) => {}
+            Err(error) => message!("mute: {error}"),
+        }
     }
 
     /// Starts or stops when the schedule has come to an edge. What was commanded holds until then.
@@ -209,6 +269,13 @@ impl Engine<'_> {
                 message!("{message}");
             }
         }
+    }
+
+    /// Gives back what was needed for muting. Recording has ended.
+    pub(crate) fn forget_muted(&self) {
+        // It keeps an array that nobody reads any more if the JVM has no memory for an empty one.
+        let _ = self.probe_class.set_muted(self.jni, &[]);
+        mute::forget();
     }
 
     /// Begins recording, if it is off.
@@ -261,6 +328,9 @@ impl Engine<'_> {
             dropped_records: sums.dropped_records,
             lost_calls: sums.lost_calls,
             unseen_ends: sums.unseen_ends,
+            mute_rules: self.muting.rules().to_vec(),
+            muted_methods: self.muting.count(),
+            muted_calls: mute::dropped_calls(),
             skipped_methods: self.class_counts.skipped(),
             io_errors: self.recorder.log().io_errors,
             logs: self.recorder.log().folder().display().to_string(),

@@ -128,6 +128,22 @@ impl Methods {
         known.methods.get((id as usize).checked_sub(1)?).cloned()
     }
 
+    /// How many there are; their ids are 1 to this.
+    pub(crate) fn count(&self) -> usize {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).methods.len()
+    }
+
+    /// The ids from `first` on of methods, each with what `decide` says of its class and its name.
+    pub(crate) fn map_from<R>(
+        &self,
+        first: usize,
+        decide: impl Fn(&str, &str) -> R,
+    ) -> Vec<(u32, R)> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let all = (1..).zip(&known.methods).skip(first.saturating_sub(1));
+        all.map(|(id, method)| (id, decide(&method.class.name, &method.name))).collect()
+    }
+
     /// The thresholds of patterns, in the order in which they were given.
     pub(crate) fn thresholds(&self) -> Vec<OwnThreshold> {
         self.known.read().unwrap_or_else(PoisonError::into_inner).thresholds.clone()

@@ -1,7 +1,8 @@
-//! The Java side of the probe: the class that instrumented code calls, and its switch.
+//! The Java side of the probe: the class that instrumented code calls, and its switches.
 #![allow(unsafe_code)]
 
 use std::sync::OnceLock;
+use std::sync::atomic::{Ordering, fence};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -27,6 +28,7 @@ pub(crate) struct ProbeClass {
     /// A global reference that is never given back.
     class: jni::jclass,
     on: jni::jfieldID,
+    muted: jni::jfieldID,
 }
 
 // SAFETY: a global reference and a field id are good on every thread.
@@ -48,6 +50,8 @@ impl ProbeClass {
                 *DEFINED.get_or_init(|| class)
             }
         };
+        // The guard looks there as soon as it is open.
+        class.set_muted(jni, &[])?;
         let deadline = Instant::now() + LIBRARY;
         for native in NATIVES {
             while let Err(error) = class.bind(jni, native) {
@@ -71,10 +75,14 @@ impl ProbeClass {
                  only that one can be attached again"
             ));
         };
-        // SAFETY: `class` is a live reference; the field is there and is static.
-        let Some(on) = (unsafe { jni.get_static_field_id(class, "on", "Z") }) else {
+        // SAFETY: `class` is a live reference; the fields are there and are static.
+        let fields = unsafe {
+            let on = jni.get_static_field_id(class, "on", "Z");
+            on.zip(jni.get_static_field_id(class, "muted", "[B"))
+        };
+        let Some((on, muted)) = fields else {
             jni.exception_clear();
-            return Err(format!("the JVM refuses the field of {name}"));
+            return Err(format!("the JVM refuses the fields of {name}"));
         };
         // SAFETY: `class` is a live reference of this thread, and not used after this.
         let global = unsafe {
@@ -85,7 +93,7 @@ impl ProbeClass {
         if global.is_null() {
             return Err(format!("the JVM refuses a reference to {name}"));
         }
-        Ok(Self { class: global, on })
+        Ok(Self { class: global, on, muted })
     }
 
     /// Binds a native method by calling it.
@@ -107,5 +115,29 @@ impl ProbeClass {
     pub(crate) fn set_on(&self, jni: &JniEnv, on: bool) {
         // SAFETY: the global reference is good as long as the JVM, and the field is the class's own.
         unsafe { jni.set_static_boolean_field(self.class, self.on, on) };
+    }
+
+    /// Closes the guard for methods alone: those whose id is the index of something other than 0. Every
+    /// thread sees it at once.
+    ///
+    /// # Errors
+    /// One line: the JVM has no memory for it.
+    pub(crate) fn set_muted(&self, jni: &JniEnv, by_id: &[jni::jbyte]) -> Result<(), String> {
+        let refused = || {
+            jni.exception_clear();
+            "the JVM has no memory for the list of muted methods".to_owned()
+        };
+        let length = jni::jsize::try_from(by_id.len()).map_err(|_| refused())?;
+        let array = jni.new_byte_array(length).ok_or_else(refused)?;
+        // SAFETY: the array is a live reference of this thread and as long as the slice; the global
+        // reference is good as long as the JVM, and the field is the class's own.
+        unsafe {
+            jni.set_byte_array_region(array, 0, length, by_id);
+            // The elements are there before the array is.
+            fence(Ordering::Release);
+            jni.set_static_object_field(self.class, self.muted, array);
+            jni.delete_local_ref(array);
+        }
+        Ok(())
     }
 }

@@ -14,16 +14,19 @@ use crate::budget::Budget;
 use crate::call_paths::{self, CallPaths};
 use crate::class_hook::ClassCounts;
 use crate::clock::{self, Anchors};
+use crate::hot_methods::{HotMethods, Hottest, Period};
+use crate::in_flight::{self, InFlight};
 use crate::interval::Interval;
 use crate::java_threads;
 use crate::loaders;
 use crate::methods::{Methods, OwnThreshold};
+use crate::muting::Rule;
+use crate::open_calls::{self, OpenFrame};
 use crate::probe::mounts;
 use crate::probe::ring::{Kind, Record};
-use crate::probe::stack::SavedFrame;
 use crate::probe::thread::{self, ProbeThread, ThreadName};
 use crate::probe::totals::Reading;
-use crate::probe::{self, MAX_PATH_DEPTH};
+use crate::probe::{self, MAX_PATH_DEPTH, mute};
 use crate::run_log::{Names, Now, RunLog};
 use crate::slice::{Slice, Threshold};
 
@@ -56,6 +59,9 @@ pub(crate) struct Recorder {
     /// Names of threads that have ended and may have records in the slice, by id.
     ended: HashMap<u32, ThreadRow>,
     interval: Interval,
+    hot: HotMethods,
+    /// What is muted, as the log has it: by whom, and how many methods.
+    muted: (Vec<Rule>, u64),
     /// The log has the thresholds with which the interval began.
     are_thresholds_told: bool,
     /// Values of counters when they were written last.
@@ -160,6 +166,8 @@ impl Recorder {
             ids: ThreadIds::default(),
             ended: HashMap::new(),
             interval: Interval::first(clock::unix_ns()),
+            hot: HotMethods::new(Now::read()),
+            muted: (Vec::new(), 0),
             are_thresholds_told: false,
             counted: HashMap::new(),
             sums: Sums::default(),
@@ -226,6 +234,43 @@ impl Recorder {
         Ok(())
     }
 
+    /// The methods with the most time of their own, at most `count`.
+    pub(crate) fn top(&mut self, period: Period, count: usize) -> Hottest {
+        self.drain(probe::recording());
+        self.read_totals();
+        self.hot.hottest(period, count, Now::read())
+    }
+
+    /// Calls that run now, in threads where one has run for at least `least_ns`.
+    pub(crate) fn in_flight(&mut self, least_ns: u64) -> InFlight {
+        self.meet_threads();
+        let Self { threads, ids, methods, java, .. } = self;
+        let threads = threads.values().map(|known| &known.thread);
+        let name_of = |number: u64| {
+            let name = ids.virtual_ids.get(&number).and_then(|id| ids.virtual_names.get(id));
+            name.map_or_else(String::new, |name| name.name.clone())
+        };
+        in_flight::look(threads, methods, &**java, &name_of, least_ns)
+    }
+
+    /// What is muted from now on, for the log.
+    pub(crate) fn set_muted(&mut self, rules: &[Rule], methods: u64) {
+        let before = std::mem::replace(&mut self.muted, (rules.to_vec(), methods));
+        let start_ns = clock::unix_ns();
+        let is_gone = |rule: &&Rule| !rules.iter().any(|now| now.pattern == rule.pattern);
+        let gone = before.0.iter().filter(is_gone);
+        let gone = gone.map(|rule| muted_row(start_ns, &Rule { mutes: false, ..rule.clone() }));
+        let rows: Vec<CounterRow> = gone.chain(self.muted_rows(start_ns)).collect();
+        self.log.add_counters(&rows);
+    }
+
+    fn muted_rows(&self, start_ns: u64) -> Vec<CounterRow> {
+        let (rules, methods) = &self.muted;
+        let name = counter::MUTED_METHODS.to_owned();
+        let methods = CounterRow { start_ns, name, value: *methods };
+        rules.iter().map(|rule| muted_row(start_ns, rule)).chain([methods]).collect()
+    }
+
     /// The thresholds that were asked for: that of all methods, and those of patterns.
     pub(crate) fn thresholds(&self) -> (u64, Vec<OwnThreshold>) {
         (self.threshold_ns, self.methods.thresholds())
@@ -240,6 +285,10 @@ impl Recorder {
         self.tell_thresholds();
         if self.slice.is_over(now.monotonic_ns) || self.budget.hour_bytes().is_none() {
             self.end_slice(now);
+        }
+        if self.hot.is_slice_over(now) {
+            self.read_totals();
+            self.hot.next_slice(now);
         }
         if self.interval.is_over(now.unix_ns) {
             self.end_interval();
@@ -290,10 +339,13 @@ impl Recorder {
             .collect()
     }
 
-    /// Writes the thresholds with which the interval begins.
+    /// Writes the thresholds with which the interval begins, and what is muted.
     fn tell_thresholds(&mut self) {
         if !std::mem::replace(&mut self.are_thresholds_told, true) {
             self.log.add_counters(&self.threshold_rows(self.interval.start_ns));
+            if !self.muted.0.is_empty() {
+                self.log.add_counters(&self.muted_rows(self.interval.start_ns));
+            }
         }
     }
 
@@ -324,14 +376,14 @@ impl Recorder {
         let Self { threads, ids, anchors, paths, .. } = self;
         for known in threads.values() {
             let open = known.open_calls(recording, now_ticks, anchors, paths, ids);
-            rows.extend(open.into_iter().filter(is_over_threshold));
+            rows.extend(open.into_iter().filter(open_calls::is_over_threshold));
         }
         mounts::for_each(|number, saved| {
-            if saved.recording == recording {
+            if saved.recording() == recording {
                 let id = ids.of(number, 0);
-                let frames: Vec<OpenFrame> = saved.frames.iter().map(OpenFrame::of_saved).collect();
-                let open = open_rows(&frames, id, now_ticks, anchors, paths);
-                rows.extend(open.into_iter().filter(is_over_threshold));
+                let frames = open_calls::without_dropped(OpenFrame::all_of(saved));
+                let open = open_calls::rows(&frames, id, now_ticks, anchors, paths);
+                rows.extend(open.into_iter().filter(open_calls::is_over_threshold));
             }
         });
         self.add_to_slice(rows);
@@ -369,7 +421,7 @@ impl Recorder {
                 ended.push(*key);
                 // The thread that calls System.exit ends in the middle of its calls.
                 let open = known.open_calls(recording, clock::ticks(), anchors, paths, ids);
-                rows.extend(open.into_iter().filter(is_over_threshold));
+                rows.extend(open.into_iter().filter(open_calls::is_over_threshold));
             }
             let dropped = known.thread.ring.dropped();
             sums.dropped_records +=
@@ -380,7 +432,7 @@ impl Recorder {
         self.add_to_slice(rows);
         for key in ended {
             if let Some(known) = self.threads.get_mut(&key) {
-                known.read_totals(&mut self.interval, &mut self.sums);
+                known.read_totals(&mut self.interval, &mut self.hot, &mut self.sums);
                 self.ended.insert(known.id, known.row(&*self.java));
                 thread::forget(&known.thread);
                 self.java.forget(&known.thread);
@@ -407,7 +459,7 @@ impl Recorder {
 
     fn read_totals(&mut self) {
         for known in self.threads.values_mut() {
-            known.read_totals(&mut self.interval, &mut self.sums);
+            known.read_totals(&mut self.interval, &mut self.hot, &mut self.sums);
         }
     }
 
@@ -440,6 +492,7 @@ impl Recorder {
             (counter::DROPPED_RECORDS, self.sums.dropped_records),
             (counter::LOST_CALLS, self.lost_calls()),
             (counter::UNSEEN_ENDS, self.sums.unseen_ends),
+            (counter::MUTED_CALLS, mute::dropped_calls()),
             (counter::CLASSES, self.class_counts.classes()),
             (counter::METHODS, self.class_counts.methods()),
             (counter::SKIPPED, self.class_counts.skipped()),
@@ -524,15 +577,15 @@ impl KnownThread {
         paths: &mut CallPaths,
         ids: &mut ThreadIds,
     ) -> Vec<CallRow> {
-        let frames = open_frames(&self.thread, recording);
+        let frames = open_calls::frames_when_ended(&self.thread, recording);
         if frames.is_empty() {
             return Vec::new();
         }
         let id = ids.of(self.thread.runs(), self.id);
-        open_rows(&frames, id, now_ticks, anchors, paths)
+        open_calls::rows(&frames, id, now_ticks, anchors, paths)
     }
 
-    fn read_totals(&mut self, interval: &mut Interval, sums: &mut Sums) {
+    fn read_totals(&mut self, interval: &mut Interval, hot: &mut HotMethods, sums: &mut Sums) {
         if let Some(lost) = self.thread.lost.take_since(&mut self.lost) {
             sums.lost_calls += lost.calls;
         }
@@ -543,10 +596,16 @@ impl KnownThread {
             let Some(before) = self.readings.get_mut(index) else { break };
             if let Some(since) = entry.take_since(before) {
                 sums.calls += since.calls;
+                hot.add(entry.method(), &since);
                 interval.add(entry.method(), &since);
             }
         }
     }
+}
+
+fn muted_row(start_ns: u64, rule: &Rule) -> CounterRow {
+    let name = one_line(&format!("{}{}", counter::MUTED, rule.pattern));
+    CounterRow { start_ns, name, value: u64::from(rule.mutes) }
 }
 
 fn call_row(record: &Record, thread: u32, stack: u32, anchors: &Anchors) -> CallRow {
@@ -559,91 +618,6 @@ fn call_row(record: &Record, thread: u32, stack: u32, anchors: &Anchors) -> Call
         self_ns: clock::ticks_to_ns(record.self_ticks),
         exit: if record.kind == Kind::Throw { Exit::Throw } else { Exit::Return },
     }
-}
-
-/// Whether an open call has taken as long as calls of its method must.
-fn is_over_threshold(row: &CallRow) -> bool {
-    row.total_ns >= probe::threshold_ns_of(row.method)
-}
-
-/// The rows of calls that are open at `now_ticks`, callees before callers as calls end.
-fn open_rows(
-    frames: &[OpenFrame],
-    id: u32,
-    now_ticks: u64,
-    anchors: &Anchors,
-    paths: &mut CallPaths,
-) -> Vec<CallRow> {
-    let mut path = 0;
-    let mut rows = Vec::with_capacity(frames.len());
-    for (index, frame) in frames.iter().enumerate() {
-        path = if index < MAX_PATH_DEPTH as usize {
-            paths.id(path, frame.method)
-        } else {
-            call_paths::UNKNOWN
-        };
-        let open_since = |frame: &OpenFrame| now_ticks.saturating_sub(frame.start_ticks);
-        let total = open_since(frame);
-        let callees = frame.callee_ticks + frames.get(index + 1).map_or(0, open_since);
-        rows.push(CallRow {
-            start_ns: anchors.unix_ns(frame.start_ticks),
-            thread: id,
-            stack: path,
-            method: frame.method,
-            total_ns: clock::ticks_to_ns(total),
-            self_ns: clock::ticks_to_ns(total.saturating_sub(callees)),
-            exit: Exit::Open,
-        });
-    }
-    rows.reverse();
-    rows
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct OpenFrame {
-    method: u32,
-    start_ticks: u64,
-    callee_ticks: u64,
-}
-
-impl OpenFrame {
-    fn of_saved(frame: &SavedFrame) -> Self {
-        Self {
-            method: frame.method(),
-            start_ticks: frame.start_ticks,
-            callee_ticks: frame.callee_ticks,
-        }
-    }
-}
-
-/// The frames of a recording that has ended. A probe that began before its end may still be
-/// changing them; it takes less than a microsecond, but its thread may be off the processor.
-fn open_frames(thread: &ProbeThread, recording: u32) -> Vec<OpenFrame> {
-    let look = || {
-        let stack = &thread.stack;
-        if stack.recording() != recording {
-            return Vec::new();
-        }
-        let open = |index| {
-            let frame = stack.frame(index);
-            OpenFrame {
-                method: frame.method(),
-                start_ticks: frame.start_ticks(),
-                callee_ticks: frame.callee_ticks(),
-            }
-        };
-        (0..stack.depth()).map(open).collect::<Vec<_>>()
-    };
-    let mut last = look();
-    for _ in 0..if last.is_empty() || thread.has_ended() { 0 } else { 20 } {
-        std::thread::sleep(std::time::Duration::from_micros(200));
-        let again = look();
-        if again == last {
-            break;
-        }
-        last = again;
-    }
-    last
 }
 
 /// Names for the log, from where each is known.

@@ -40,6 +40,11 @@ pub(crate) struct Now {
 }
 
 impl Now {
+    /// Nanoseconds since an earlier moment, whatever happened to the clock.
+    pub(crate) fn since(self, earlier: Self) -> u64 {
+        self.monotonic_ns.saturating_sub(earlier.monotonic_ns)
+    }
+
     pub(crate) fn read() -> Self {
         Self { unix_ns: clock::unix_ns(), monotonic_ns: clock::monotonic_ns() }
     }

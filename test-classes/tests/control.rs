@@ -129,6 +129,23 @@ fn a_bare_carriage_return_speaks_tprofilers_dialect() {
         assert_eq!(service.say(b"start\r"), "running\r");
         assert_eq!(service.say(b"halt\r"), "error: unknown command\r");
         assert_eq!(service.say(b"status\r"), "running\r", "an unknown word changes nothing");
+        // Its client sends all but `status` without waiting for an answer.
+        let send = |word: &[u8]| {
+            let mut client = TcpStream::connect(("127.0.0.1", service.port)).expect("a connection");
+            client.write_all(word).expect("a connection");
+        };
+        send(b"stop\r");
+        wait_until("the stop", || service.say(b"status\r") == "stop\r");
+        assert_eq!(service.say(b"flushmethod\r"), "stop\r");
+        send(b"start\r");
+        wait_until("the start", || service.say(b"status\r") == "running\r");
+        let before = bytes(&service.logs());
+        assert_eq!(service.say(b"flushmethod\r"), "running\r");
+        assert!(bytes(&service.logs()) > before, "{jdk}: nothing was flushed");
+        let before = bytes(&service.logs());
+        send(b"flushmethod\r");
+        wait_until("totals on disk", || bytes(&service.logs()) > before);
+        assert_eq!(service.say(b"flushmethod\n"), "error: unknown command; try help\n");
         service.stop();
     }
 }
@@ -182,6 +199,24 @@ fn idle_clients_hold_up_nobody() {
         assert_eq!(service.say(b""), "error: too many clients\n");
         idle.clear();
         wait_until("room again", || service.say(b"status\n").ends_with("ok\n"));
+        service.stop();
+    }
+}
+
+#[test]
+fn clients_that_do_not_read_hold_up_nobody() {
+    for jdk in jdks() {
+        let service = Service::start(jdk);
+        let mut deaf = TcpStream::connect(("127.0.0.1", service.port)).expect("a connection");
+        deaf.set_write_timeout(Some(Duration::from_secs(1))).expect("a socket");
+        // Until nothing more goes through in either direction.
+        let many = b"help\n".repeat(10_000);
+        while deaf.write_all(&many).is_ok() {}
+        for _ in 0..5 {
+            let asked = Instant::now();
+            assert!(service.say(b"top\n").ends_with("ok\n"), "{jdk}");
+            assert!(asked.elapsed() < Duration::from_secs(2), "{jdk}: {:?}", asked.elapsed());
+        }
         service.stop();
     }
 }

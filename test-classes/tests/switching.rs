@@ -149,13 +149,13 @@ fn a_compiled_loop_sees_a_switch_at_once() {
         for round in 0..3 {
             let before = control.calls_seen();
             control.ask("start");
-            thread::sleep(Duration::from_millis(50));
-            let during = control.calls_seen();
-            assert!(during > before + 1000, "{jdk}: round {round}: {before}, then {during}");
+            wait_until("calls", || control.calls_seen() > before + 1000);
             control.ask("stop");
             let after = control.calls_seen();
             thread::sleep(Duration::from_millis(50));
-            assert_eq!(control.calls_seen(), after, "{jdk}: round {round}: calls after the stop");
+            // One may have been in its probe, and off the processor.
+            let later = control.calls_seen();
+            assert!(later <= after + 1, "{jdk}: round {round}: {after}, then {later}");
         }
         fs::write(&stop, "").expect("a file");
         program.wait().expect_quiet_success(jdk);

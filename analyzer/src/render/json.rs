@@ -115,6 +115,8 @@ struct JsonLeftOut<'r> {
     lost_rows: u64,
     cut_records: u64,
     deleted_hours: u64,
+    muted_methods: u64,
+    muted_calls: u64,
     raised_thresholds: Vec<RaisedThreshold<'r>>,
 }
 
@@ -150,6 +152,8 @@ impl<'r> JsonLeftOut<'r> {
             lost_rows: losses.lost_rows,
             cut_records: losses.cut_records,
             deleted_hours: losses.deleted_hours,
+            muted_methods: losses.muted_methods,
+            muted_calls: losses.muted_calls,
             raised_thresholds: raised.collect(),
         }
     }

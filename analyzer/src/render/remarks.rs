@@ -30,6 +30,16 @@ pub fn left_out(left_out: &LeftOut) -> Vec<String> {
             "calls are counted as ones that threw: no probe saw their end",
         ),
         (
+            losses.muted_methods,
+            "method was muted for some time, and its calls not counted meanwhile",
+            "methods were muted for some time, and their calls not counted meanwhile",
+        ),
+        (
+            losses.muted_calls,
+            "call not counted: it was in progress when its method was muted or unmuted",
+            "calls not counted: they were in progress when their method was muted or unmuted",
+        ),
+        (
             losses.methods_skipped,
             "selected method was not measured: it could not get probes",
             "selected methods were not measured: they could not get probes",

@@ -1,5 +1,6 @@
 //! `tprofiler attach`, `detach` and `list`.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{env, thread};
@@ -9,6 +10,7 @@ use clap::Args;
 use super::ask;
 use super::hotspot;
 use super::jvm::{Jvm, Presence, fits_option};
+use crate::control::token::Token;
 use crate::options::Options;
 use crate::presence;
 
@@ -36,18 +38,28 @@ pub(super) struct Attached {
     /// The log folder, as the JVM sees it.
     pub logs: PathBuf,
     pub port: Option<u16>,
+    /// The address that control listens on.
+    bind: IpAddr,
+    /// The file with the agent's token, as the JVM sees it.
+    token_file: Option<PathBuf>,
 }
 
 /// Attaches, and says in a few lines what came of it.
 ///
 /// # Errors
 /// One line: why not.
-pub(super) fn attach_and_tell(arguments: &AttachArguments) -> Result<String, String> {
+pub(super) fn attach_and_tell(
+    arguments: &AttachArguments,
+    token: Option<&Token>,
+) -> Result<String, String> {
     let attached = attach(arguments)?;
-    let Attached { jvm, logs, port } = &attached;
+    let Attached { jvm, logs, port, bind, token_file } = &attached;
     let first = format!("attached to {} ({})\n", jvm.pid, jvm.program());
-    let address = control_address(jvm, *port);
-    match address.and_then(|address| ask(&address, "status").ok()) {
+    // Whoever says where the token is can say it as well.
+    let own = token_file.as_ref().and_then(|file| Token::read(&jvm.seen_from_here(file)).ok());
+    let token = token.or(own.as_ref());
+    let address = control_address(jvm, *port, *bind);
+    match address.and_then(|address| ask(&address, token, "status").ok()) {
         Some(status) => Ok(format!("{first}port: {}\n{status}", port.unwrap_or_default())),
         None => Ok(format!("{first}logs: {}\n", logs.display())),
     }
@@ -60,7 +72,7 @@ pub(super) fn attach_and_tell(arguments: &AttachArguments) -> Result<String, Str
 pub(super) fn attach(arguments: &AttachArguments) -> Result<Attached, String> {
     let AttachArguments { pid, options, agent } = arguments;
     let jvm = Jvm::find(*pid)?;
-    let (options, logs) = complete(options, &jvm)?;
+    let (options, parsed) = complete(options, &jvm)?;
     match jvm.presence() {
         Presence::None | Presence::Idle => {}
         Presence::Beginning => return Err("the agent is being attached to it already".to_owned()),
@@ -84,11 +96,12 @@ pub(super) fn attach(arguments: &AttachArguments) -> Result<Attached, String> {
     }
     explain(hotspot::load(&jvm, &library, &options)?)?;
     let port = wait_until_begun(&jvm)?;
-    Ok(Attached { jvm, logs, port })
+    let Options { logs, bind, token_file, .. } = parsed;
+    Ok(Attached { jvm, logs, port, bind, token_file })
 }
 
 /// Checks options as the agent does, and makes the paths among them not depend on the JVM's folder.
-fn complete(options: &str, jvm: &Jvm) -> Result<(String, PathBuf), String> {
+fn complete(options: &str, jvm: &Jvm) -> Result<(String, Options), String> {
     let mut options = options.to_owned();
     // Of a key that repeats, the last counts.
     let with = |options: &str, key: &str, path: &Path| {
@@ -118,12 +131,17 @@ fn complete(options: &str, jvm: &Jvm) -> Result<(String, PathBuf), String> {
             options = with(&options, "config", &absolute("config", &config)?)?;
         }
     }
-    let parsed = Options::read_attached(&options).map_err(|bad| bad.message)?;
-    if parsed.logs.is_absolute() {
-        return Ok((options, parsed.logs));
+    let mut parsed = Options::read_attached(&options).map_err(|bad| bad.message)?;
+    if parsed.logs.is_relative() {
+        parsed.logs = absolute("logs", &parsed.logs)?;
+        options = with(&options, "logs", &parsed.logs)?;
     }
-    let logs = absolute("logs", &parsed.logs)?;
-    Ok((with(&options, "logs", &logs)?, logs))
+    if let Some(file) = parsed.token_file.take_if(|file| file.is_relative()) {
+        let file = absolute("token_file", &file)?;
+        options = with(&options, "token_file", &file)?;
+        parsed.token_file = Some(file);
+    }
+    Ok((options, parsed))
 }
 
 fn library_beside() -> Result<PathBuf, String> {
@@ -174,7 +192,7 @@ fn wait_until_begun(jvm: &Jvm) -> Result<Option<u16>, String> {
 ///
 /// # Errors
 /// One line: why not.
-pub(super) fn detach(pid: u32) -> Result<String, String> {
+pub(super) fn detach(pid: u32, token: Option<&Token>) -> Result<String, String> {
     let jvm = Jvm::find(pid)?;
     let port = match jvm.presence() {
         Presence::Attached { port } => port,
@@ -183,9 +201,11 @@ pub(super) fn detach(pid: u32) -> Result<String, String> {
             return Err("the agent is not attached to it".to_owned());
         }
     };
-    let address = control_address(&jvm, port).filter(|address| is_answered_by(address, &jvm));
+    // Where it listens, or what it wants to hear, nobody here knows for certain.
+    let address = control_address(&jvm, port, Ipv4Addr::LOCALHOST.into())
+        .filter(|address| is_answered_by(address, token, &jvm));
     let answer = match address {
-        Some(address) => ask(&address, "detach")?,
+        Some(address) => ask(&address, token, "detach")?,
         None => {
             let library = jvm.agent_library().ok_or("the agent's library is not in it")?;
             explain(hotspot::load(&jvm, &library, presence::DETACH)?)?;
@@ -204,13 +224,19 @@ pub(super) fn detach(pid: u32) -> Result<String, String> {
 }
 
 /// Where a JVM's control port is, if this process can reach it.
-fn control_address(jvm: &Jvm, port: Option<u16>) -> Option<String> {
-    port.filter(|_| jvm.shares("net")).map(|port| format!("127.0.0.1:{port}"))
+fn control_address(jvm: &Jvm, port: Option<u16>, bind: IpAddr) -> Option<String> {
+    let address = match bind {
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
+        address => address,
+    };
+    let port = port.filter(|_| jvm.shares("net"))?;
+    Some(SocketAddr::new(address, port).to_string())
 }
 
-fn is_answered_by(address: &str, jvm: &Jvm) -> bool {
+fn is_answered_by(address: &str, token: Option<&Token>, jvm: &Jvm) -> bool {
     let pid = format!("pid: {}", jvm.own_pid());
-    ask(address, "status").is_ok_and(|status| status.lines().any(|line| line == pid))
+    ask(address, token, "status").is_ok_and(|status| status.lines().any(|line| line == pid))
 }
 
 /// The JVMs of this user, or of all for root: a line each.

@@ -11,6 +11,7 @@ use log_format::run::Run;
 use log_format::units::parse_duration;
 
 use super::attach::{AttachArguments, Attached, attach, detach, logs_from_here};
+use crate::control::token::Token;
 
 /// How often it is looked whether the JVM is still there.
 const LOOK: Duration = Duration::from_millis(200);
@@ -43,7 +44,10 @@ fn duration(text: &str) -> Result<Duration, String> {
 ///
 /// # Errors
 /// One line: why not.
-pub(super) fn profile(arguments: &ProfileArguments) -> Result<ExitCode, String> {
+pub(super) fn profile(
+    arguments: &ProfileArguments,
+    token: Option<&Token>,
+) -> Result<ExitCode, String> {
     let analyze = analyze()?;
     let signals = Signals::block();
     let attached = attach(&arguments.attach)?;
@@ -54,7 +58,7 @@ pub(super) fn profile(arguments: &ProfileArguments) -> Result<ExitCode, String> 
         arguments.duration
     );
     wait(&attached, arguments.duration, &signals);
-    if let Err(error) = detach(pid) {
+    if let Err(error) = detach(pid, token) {
         if attached.jvm.is_alive() {
             return Err(error);
         }

@@ -10,12 +10,13 @@ mod toml;
 mod tprofiler;
 
 use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use log_format::compression::Compression;
 use log_format::pattern::Pattern;
-use log_format::units::parse_duration;
+use log_format::units::{self, parse_duration};
 
 use self::log_limits::{BYTES_PER_MB, compression, compression_text, megabytes, megabytes_text};
 use crate::filters::{Annotation, Filters};
@@ -32,8 +33,8 @@ pub const ENVIRONMENT: &str = "TPROFILER_OPTS";
 pub const MAX_THRESHOLDS: usize = 255;
 
 const KEYS: &str = "include, exclude, exclude_loader, accessors, min_code, threshold, logs, port, \
-                    start, window, record, pause, max_mb_per_hour, max_mb, keep, compress, debug, \
-                    strict, config";
+                    bind, token_file, start, window, record, pause, max_mb_per_hour, max_mb, keep, \
+                    compress, debug, strict, config";
 
 /// Options in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +49,10 @@ pub struct Options {
     pub logs: PathBuf,
     /// The first control port to try; `None` for no control.
     pub port: Option<u16>,
+    /// The address that control listens on.
+    pub bind: IpAddr,
+    /// The file with the token that clients must know.
+    pub token_file: Option<PathBuf>,
     /// Whether recording begins at once.
     pub start: bool,
     /// When recording is on.
@@ -78,6 +83,8 @@ impl Default for Options {
             thresholds: Vec::new(),
             logs: PathBuf::from("logs"),
             port: Some(DEFAULT_PORT),
+            bind: Ipv4Addr::LOCALHOST.into(),
+            token_file: None,
             start: true,
             plan: Plan::default(),
             hour_bytes: Some(100 * BYTES_PER_MB),
@@ -247,6 +254,15 @@ impl Options {
                     return Err(format!("port: '{value}' is not a port from 1 to 65535, or off"));
                 }
             },
+            "bind" => {
+                self.bind = value.parse().map_err(|_| {
+                    format!("bind: '{}' is not an address like 0.0.0.0 or ::1", one_line(value))
+                })?;
+            }
+            "token_file" if value.is_empty() => {
+                return Err("token_file: a file is needed".to_owned());
+            }
+            "token_file" => self.token_file = Some(PathBuf::from(value)),
             "start" => self.start = switch(key, value)?,
             "window" => {
                 let window = Window::parse(value).map_err(|e| format!("window: {e}"))?;
@@ -300,16 +316,18 @@ impl Options {
         };
         let switch = |on: bool| if on { "on" } else { "off" }.to_owned();
         let ns = |duration: Duration| format!("{}ns", duration.as_nanos());
-        let own = self.thresholds.iter().map(|(pattern, d)| format!(",{pattern}:{}", ns(*d)));
+        let own = self.thresholds.iter().map(|(pattern, d)| (pattern, units::as_ns(*d)));
+        let threshold = thresholds_text(units::as_ns(self.threshold), own);
         let mut map: BTreeMap<String, String> = [
             ("include", patterns(&filters.include, &filters.include_annotations)),
             ("exclude", patterns(&filters.exclude, &filters.exclude_annotations)),
             ("exclude_loader", patterns(&filters.exclude_loaders, &[])),
             ("accessors", switch(filters.accessors)),
             ("min_code", filters.min_code.to_string()),
-            ("threshold", ns(self.threshold) + &own.collect::<String>()),
+            ("threshold", threshold),
             ("logs", self.logs.display().to_string()),
             ("port", self.port.map_or_else(|| "off".to_owned(), |port| port.to_string())),
+            ("bind", self.bind.to_string()),
             ("start", switch(self.start)),
             ("max_mb_per_hour", megabytes_text(self.hour_bytes)),
             ("max_mb", megabytes_text(self.run_bytes)),
@@ -326,6 +344,7 @@ impl Options {
             ("window", self.plan.window.map(|window| window.to_string())),
             ("record", self.plan.record.map(ns)),
             ("pause", self.plan.pause.map(ns)),
+            ("token_file", self.token_file.as_ref().map(|path| path.display().to_string())),
             ("config", self.config.as_ref().map(|path| path.display().to_string())),
         ];
         for (key, value) in optional {
@@ -335,6 +354,16 @@ impl Options {
         }
         map
     }
+}
+
+/// Thresholds as they are written to `run.json`: that of all methods, then those of patterns, in
+/// nanoseconds.
+pub(crate) fn thresholds_text<'p>(
+    all_ns: u64,
+    own: impl Iterator<Item = (&'p Pattern, u64)>,
+) -> String {
+    let own = own.map(|(pattern, ns)| format!(",{pattern}:{ns}ns"));
+    format!("{all_ns}ns{}", own.collect::<String>())
 }
 
 /// A variable of the environment, or one of Java's.

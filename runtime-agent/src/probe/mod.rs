@@ -8,13 +8,17 @@
 //! by an exception, as that of a constructor's `super(...)`, which nothing can catch. They are counted
 //! as calls that threw. A constructor has another id until its `super(...)` has returned, so that what
 //! such a call left behind is never taken for a later call. If the method that ends has no frame at
-//! all, recording began while it ran: nothing happens.
+//! all, recording began while it ran: nothing happens. Calls whose method was muted or unmuted meanwhile
+//! are taken off the stack uncounted; see [`mute`].
 //!
 //! The end of a call must not fail for lack of stack, or frames of a recursion would be taken for one
 //! another: a call that begins where there might be too little later on is refused, with the
 //! StackOverflowError that it is about to meet anyway.
 
 pub(crate) mod mounts;
+pub(crate) mod mute;
+#[cfg(test)]
+mod mute_tests;
 mod native_stack;
 pub(crate) mod ring;
 pub(crate) mod stack;
@@ -25,7 +29,7 @@ mod thresholds;
 pub(crate) mod totals;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rewriter::probe::BEFORE_INIT;
 
@@ -39,9 +43,19 @@ pub(crate) use self::thresholds::{
 use self::totals::EndedCall;
 use crate::{clock, java_threads};
 
-/// Which recording is going on: odd while on, even while off. Each start and stop adds one, so that
-/// a thread notices that its frames are of an earlier recording.
-static RECORDING: AtomicU32 = AtomicU32::new(0);
+/// In the low half, which recording is going on: odd while on, even while off; each start and stop adds
+/// one. In the high half, how often methods were muted or unmuted. So with one comparison a thread
+/// notices that its frames are of an earlier recording, or that some are to be dropped.
+static STATE: AtomicU64 = AtomicU64::new(0);
+
+/// One more time that methods were muted or unmuted.
+const ONE_MUTING: u64 = 1 << 32;
+
+/// The recording in a [`STATE`].
+#[allow(clippy::cast_possible_truncation)]
+const fn recording_of(state: u64) -> u32 {
+    state as u32
+}
 
 /// Frames above this depth have no call path: their records say that it was too deep.
 pub(crate) const MAX_PATH_DEPTH: u32 = 1_024;
@@ -83,13 +97,17 @@ pub(crate) fn end_recording() -> bool {
 }
 
 fn change_recording(from_parity: u32) -> bool {
-    let next = |r: u32| (r & 1 == from_parity).then(|| r.wrapping_add(1));
-    RECORDING.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).is_ok()
+    let next = |state: u64| {
+        let recording = recording_of(state);
+        let mutings = state - u64::from(recording);
+        (recording & 1 == from_parity).then(|| mutings | u64::from(recording.wrapping_add(1)))
+    };
+    STATE.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).is_ok()
 }
 
 /// The number of the recording that is going on or went on last.
 pub(crate) fn recording() -> u32 {
-    RECORDING.load(Ordering::Acquire)
+    recording_of(STATE.load(Ordering::Acquire))
 }
 
 pub(crate) fn is_recording() -> bool {
@@ -114,18 +132,22 @@ pub(crate) fn start(method: u32, first_call: impl FnOnce(&ProbeThread)) -> Entry
 /// As [`start`], from an address on the thread's own stack.
 #[inline]
 fn start_at(address: usize, method: u32, first_call: impl FnOnce(&ProbeThread)) -> Entry {
-    let recording = RECORDING.load(Ordering::Relaxed);
-    if recording & 1 == 0 {
+    let state = STATE.load(Ordering::Relaxed);
+    if state & 1 == 0 {
         return Entry::Go;
     }
     let thread = match thread::current() {
-        Some(thread) if thread.stack.recording() == recording => thread,
-        known => match begin_thread(known, recording, first_call) {
+        Some(thread) if thread.stack.state() == state => thread,
+        known => match renew_thread(known, method, first_call) {
             Some(thread) => thread,
             None => return Entry::Go,
         },
     };
     let stack = &thread.stack;
+    // The guard in Java knows the constructor's other id alone.
+    if method & BEFORE_INIT != 0 && mute::is_muted(method & !BEFORE_INIT) {
+        return Entry::Go;
+    }
     if address < thread.least_address {
         return Entry::NoStack;
     }
@@ -141,21 +163,29 @@ fn start_at(address: usize, method: u32, first_call: impl FnOnce(&ProbeThread)) 
     Entry::Go
 }
 
-/// The calling thread's first call of a recording. `None` if there is no memory for it.
+/// The calling thread as it has to be now for a call of `method`: at its first call of a recording, and
+/// when methods were muted or unmuted since its last. `None` if the call is not to be counted: there is
+/// no memory for the thread, or the guard in Java was still open when it was asked.
 #[cold]
-fn begin_thread(
+fn renew_thread(
     known: Option<&'static ProbeThread>,
-    recording: u32,
+    method: u32,
     first_call: impl FnOnce(&ProbeThread),
 ) -> Option<&'static ProbeThread> {
+    // What was muted before is seen from here on.
+    let state = STATE.load(Ordering::Acquire);
     let thread = match known.filter(|thread| !thread.is_retired()) {
         Some(thread) => thread,
         None => {
             guarded(|| thread::begin_current().inspect(|thread| first_call(thread))).flatten()?
         }
     };
-    thread.stack.restart(recording);
-    Some(thread)
+    if thread.stack.recording() == recording_of(state) {
+        mute::drop_frames(thread, state);
+    } else {
+        thread.stack.restart(state);
+    }
+    (!mute::is_muted(method & !BEFORE_INIT)).then_some(thread)
 }
 
 /// Most constructors that are called in one another's `super(...)` in one compiled frame. Compilers
@@ -239,8 +269,22 @@ enum Exit {
 #[inline]
 fn thread_of_this_recording() -> Option<&'static ProbeThread> {
     let thread = thread::current()?;
+    let state = STATE.load(Ordering::Relaxed);
     // An even number is never a thread's.
-    (thread.stack.recording() == RECORDING.load(Ordering::Relaxed)).then_some(thread)
+    if thread.stack.state() == state || is_of_recording(thread) { Some(thread) } else { None }
+}
+
+/// Whether the thread's frames are of the recording that is going on; if so, those that are to be
+/// dropped are gone afterwards.
+#[cold]
+fn is_of_recording(thread: &ProbeThread) -> bool {
+    // What was muted before is seen from here on.
+    let state = STATE.load(Ordering::Acquire);
+    let is_same = thread.stack.recording() == recording_of(state);
+    if is_same {
+        mute::drop_frames(thread, state);
+    }
+    is_same
 }
 
 #[inline]
@@ -312,8 +356,14 @@ fn finish_left(thread: &ProbeThread, index: u32) {
 
 /// Ends the newest call, at `index`, whose end no probe saw.
 fn finish_unseen(thread: &ProbeThread, index: u32, now: u64) {
+    let frame = thread.stack.frame(index);
+    if mute::concerns(frame.method(), frame.start_ticks()) {
+        mute::drop_frame(thread, frame, index);
+        thread.stack.pop_to(index);
+        return;
+    }
     // A constructor's `super(...)` that throws is nothing to wonder at.
-    if !thread.stack.frame(index).is_before_init() {
+    if !frame.is_before_init() {
         thread.count_unseen_end();
     }
     finish(thread, index, Exit::Throw, now);

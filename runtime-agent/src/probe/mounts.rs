@@ -13,14 +13,22 @@ use dashmap::DashMap;
 
 use super::stack::SavedFrame;
 use super::thread::{self, ProbeThread};
-use super::{guarded, recording};
+use super::{guarded, recording, recording_of};
 
 /// The frames of a thread that does not run.
 #[derive(Debug, Default)]
 pub(crate) struct SavedStack {
-    pub recording: u32,
+    /// What the frames belong to; see `probe::STATE`.
+    pub(super) state: u64,
     pub frames: Vec<SavedFrame>,
     pub beyond: u64,
+}
+
+impl SavedStack {
+    /// The recording that the frames are of.
+    pub(crate) fn recording(&self) -> u32 {
+        recording_of(self.state)
+    }
 }
 
 /// Frames of virtual threads that are not mounted, by number of the thread.
@@ -67,7 +75,7 @@ pub(crate) fn unmount(number: u64) {
     // It may have been met for the first time while it ran this one.
     let own = thread.take_aside();
     if let Some(saved) = thread.stack.save()
-        && saved.recording == recording()
+        && saved.recording() == recording()
         && UNMOUNTED.insert(number, saved).is_none()
     {
         COUNT.fetch_add(1, Ordering::Relaxed);
@@ -92,7 +100,7 @@ fn take(number: u64) -> Option<SavedStack> {
 
 fn restore(thread: &ProbeThread, saved: Option<SavedStack>) {
     if let Some(saved) = saved
-        && saved.recording == recording()
+        && saved.recording() == recording()
     {
         thread.stack.restore(&saved, |method| thread.totals.of(method).unwrap_or(&thread.lost));
     }

@@ -143,8 +143,8 @@ impl SavedFrame {
 pub(crate) struct ShadowStack {
     frames: Mapped,
     depth: AtomicU32,
-    /// Which recording the frames belong to; see `probe::RECORDING`.
-    recording: AtomicU32,
+    /// What the frames belong to; see `probe::STATE`.
+    state: AtomicU64,
     /// Calls in progress beyond the last frame; the owner's, like all that follows.
     beyond: Cell<u64>,
     was_deep: Cell<bool>,
@@ -159,7 +159,7 @@ impl ShadowStack {
         Some(Self {
             frames: Mapped::new(MAX_DEPTH as usize * size_of::<Frame>())?,
             depth: AtomicU32::new(0),
-            recording: AtomicU32::new(0),
+            state: AtomicU64::new(0),
             beyond: Cell::new(0),
             was_deep: Cell::new(false),
             trimmed_ticks: Cell::new(0),
@@ -183,7 +183,18 @@ impl ShadowStack {
 
     #[inline]
     pub(crate) fn recording(&self) -> u32 {
-        self.recording.load(Ordering::Relaxed)
+        super::recording_of(self.state())
+    }
+
+    /// The state in which the frames are right.
+    #[inline]
+    pub(super) fn state(&self) -> u64 {
+        self.state.load(Ordering::Relaxed)
+    }
+
+    /// Owner only.
+    pub(super) fn set_state(&self, state: u64) {
+        self.state.store(state, Ordering::Relaxed);
     }
 
     /// Owner only: calls beyond the last frame.
@@ -226,6 +237,16 @@ impl ShadowStack {
         self.depth.store(depth, Ordering::Release);
     }
 
+    /// Owner only: copies the frame at `from` to `to`, below it. The drain thread does not know it there.
+    pub(super) fn move_frame(&self, from: u32, to: u32) {
+        let (from, to) = (self.frame(from), self.frame(to));
+        to.totals.store(from.totals().cast_mut(), Ordering::Relaxed);
+        to.method.store(from.probe_id(), Ordering::Relaxed);
+        to.callee_ticks.store(from.callee_ticks(), Ordering::Relaxed);
+        to.place_and_told.set(from.place_and_told.get() & !TOLD);
+        to.start_ticks.store(from.start_ticks(), Ordering::Relaxed);
+    }
+
     /// Owner only: takes all frames away. `None` if there are none.
     pub(crate) fn save(&self) -> Option<SavedStack> {
         let depth = self.depth.load(Ordering::Relaxed);
@@ -245,7 +266,7 @@ impl ShadowStack {
             }
         };
         let frames = (0..depth).map(save).collect();
-        let saved = SavedStack { recording: self.recording(), frames, beyond: self.beyond() };
+        let saved = SavedStack { state: self.state(), frames, beyond: self.beyond() };
         self.pop_to(0);
         self.set_beyond(0);
         Some(saved)
@@ -254,7 +275,7 @@ impl ShadowStack {
     /// Owner only: puts back what `save` took, here or in another thread. The stack is empty, and
     /// `totals` gives the totals of a method in this thread.
     pub(crate) fn restore<'t>(&self, saved: &SavedStack, totals: impl Fn(u32) -> &'t MethodTotals) {
-        self.recording.store(saved.recording, Ordering::Relaxed);
+        self.set_state(saved.state);
         // Where the calls stand now only the JVM knows: above all that are yet to come.
         let above_all = native_stack::address_here() + (1 << 30);
         for frame in &saved.frames {
@@ -288,7 +309,7 @@ impl ShadowStack {
 
     /// Owner only: forgets the frames of an earlier recording.
     #[cold]
-    pub(crate) fn restart(&self, recording: u32) {
+    pub(crate) fn restart(&self, state: u64) {
         for index in 0..self.depth.load(Ordering::Relaxed) {
             // SAFETY: a frame in use points to totals of this thread, which live as long as it.
             if let Some(totals) = unsafe { self.frame(index).totals().as_ref() } {
@@ -297,6 +318,6 @@ impl ShadowStack {
         }
         self.pop_to(0);
         self.beyond.set(0);
-        self.recording.store(recording, Ordering::Relaxed);
+        self.set_state(state);
     }
 }

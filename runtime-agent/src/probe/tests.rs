@@ -35,17 +35,17 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-fn turn() -> MutexGuard<'static, ()> {
+pub(super) fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     clock::init();
     turn
 }
 
-fn no_java(_: &ProbeThread) {}
+pub(super) fn no_java(_: &ProbeThread) {}
 
 /// Runs `body` on a thread of its own while recording, and returns what it left behind.
-fn record_on_thread<R: Send>(threshold_ns: u64, body: impl FnOnce() -> R + Send) -> R {
+pub(super) fn record_on_thread<R: Send>(threshold_ns: u64, body: impl FnOnce() -> R + Send) -> R {
     set_threshold_ns(threshold_ns);
     assert!(begin_recording());
     let result = std::thread::scope(|scope| scope.spawn(body).join());
@@ -53,18 +53,18 @@ fn record_on_thread<R: Send>(threshold_ns: u64, body: impl FnOnce() -> R + Send)
     result.expect("the body does not panic")
 }
 
-fn totals(method: u32) -> Reading {
+pub(super) fn totals(method: u32) -> Reading {
     let thread = thread::current().expect("the thread has called");
     let entry = thread.totals.entries().find(|e| e.method() == method);
     entry.and_then(|e: &MethodTotals| e.take_since(&mut Reading::default())).unwrap_or_default()
 }
 
-fn counts(method: u32) -> (u64, u64) {
+pub(super) fn counts(method: u32) -> (u64, u64) {
     let reading = totals(method);
     (reading.calls, reading.throws)
 }
 
-fn records() -> Vec<Record> {
+pub(super) fn records() -> Vec<Record> {
     let mut records = Vec::new();
     thread::current().expect("the thread has called").ring.drain(|r| records.push(r));
     records

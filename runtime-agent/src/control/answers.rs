@@ -1,0 +1,272 @@
+//! What the agent answers: lines of `key: value`, or the same as one line of JSON.
+//!
+//! Every entry is added once, with what either form shows of it. In JSON times are whole nanoseconds, in
+//! text they are rounded.
+
+use std::collections::BTreeMap;
+use std::fmt::{Display, Write};
+
+use log_format::names::utc_text;
+use log_format::units;
+use log_format::writer::one_line;
+use serde_json::{Map, Value, json};
+
+use super::commands::Shows;
+use crate::engine::{Found, Reply, Status};
+use crate::hot_methods::{Hottest, Sum};
+use crate::in_flight::{BusyThread, InFlight, OUTERMOST, RunningCall};
+use crate::methods::Method;
+use crate::options::thresholds_text;
+use crate::{clock, run_info};
+
+/// An answer in both forms.
+#[derive(Debug, Default)]
+pub(super) struct Answer {
+    text: String,
+    json: Map<String, Value>,
+}
+
+impl Answer {
+    /// Lines, the last of which is `ok`.
+    pub(super) fn text(self) -> String {
+        self.text + "ok\n"
+    }
+
+    /// A line of JSON, and the line `ok`.
+    pub(super) fn json(self) -> String {
+        format!("{}\nok\n", Value::Object(self.json))
+    }
+
+    fn line(&mut self, key: &str, text: impl Display) {
+        // Writing to a String cannot fail.
+        let _ = writeln!(self.text, "{key}: {text}");
+    }
+
+    fn value(&mut self, name: &str, value: impl Into<Value>) {
+        self.json.insert(name.to_owned(), value.into());
+    }
+
+    /// What is the same in both forms. In JSON, the key has no spaces.
+    fn add(&mut self, key: &str, value: impl Display + Into<Value>) {
+        self.line(key, &value);
+        self.value(&key.replace(' ', "_"), value);
+    }
+}
+
+/// The answer to a command that was carried out.
+pub(super) fn answer(reply: &Reply, shows: Shows, options: &BTreeMap<String, String>) -> Answer {
+    let Reply { status, found } = reply;
+    let mut answer = Answer::default();
+    // With several JVMs on a machine, a port alone does not say whose answer this is.
+    answer.add("service", run_info::service_name());
+    answer.add("pid", std::process::id());
+    answer.line("profiling", if status.is_recording { "on" } else { "off" });
+    answer.value("profiling", status.is_recording);
+    match shows {
+        Shows::Nothing => {}
+        Shows::Status => add_status(&mut answer, status),
+        Shows::Thresholds => add_thresholds(&mut answer, status),
+        Shows::Muted => add_muted(&mut answer, status),
+        Shows::Options => add_options(&mut answer, status, options),
+        Shows::Restored => add_restored(&mut answer, status),
+        Shows::Found => match found {
+            Found::Nothing => {}
+            Found::Top(top, names) => add_top(&mut answer, top, names),
+            Found::InFlight(in_flight) => add_in_flight(&mut answer, in_flight),
+        },
+    }
+    answer
+}
+
+fn add_status(answer: &mut Answer, status: &Status) {
+    add_moment(answer, "since", status.since_ns);
+    answer.add("classes instrumented", status.classes);
+    answer.add("methods instrumented", status.methods);
+    answer.add("methods skipped", status.skipped_methods);
+    answer.add("classes retransformed", status.retransformed_classes);
+    add_pause(answer, status);
+    answer.add("calls seen", status.calls);
+    answer.add("records written", status.records);
+    answer.add("records dropped", status.dropped_records);
+    answer.add("records cut", status.cut_records);
+    answer.add("calls lost", status.lost_calls);
+    answer.add("ends unseen", status.unseen_ends);
+    answer.add("methods muted", status.muted_methods);
+    answer.add("calls muted", status.muted_calls);
+    answer.add("write errors", status.io_errors);
+    answer.add("logs", &*status.logs);
+    answer.add("bytes this hour", status.bytes_this_hour);
+    answer.line("budget of the hour", budget(status));
+    answer.value("hour_budget", status.hour_budget);
+    answer.add("hours deleted", status.deleted_hours);
+    add_thresholds(answer, status);
+}
+
+fn add_moment(answer: &mut Answer, key: &str, unix_ns: u64) {
+    answer.line(key, utc_text(unix_ns));
+    answer.value(&format!("{key}_ns"), unix_ns);
+}
+
+fn add_pause(answer: &mut Answer, status: &Status) {
+    let ns = status.longest_retransform_ns;
+    answer.line("longest retransform pause", format!("{} us", ns.div_ceil(1_000)));
+    answer.value("longest_retransform_pause_ns", ns);
+}
+
+/// How much of the hour's budget is spent.
+fn budget(status: &Status) -> String {
+    status.hour_budget.map_or_else(
+        || "off".to_owned(),
+        |bytes| {
+            let percent = u128::from(status.bytes_this_hour) * 100 / u128::from(bytes.max(1));
+            format!("{percent}% of {bytes} bytes")
+        },
+    )
+}
+
+/// What `detach` says beyond the other answers.
+fn add_restored(answer: &mut Answer, status: &Status) {
+    answer.add("classes restored", status.retransformed_classes);
+    answer.add("classes not restored", status.not_retransformed);
+    add_pause(answer, status);
+}
+
+/// The thresholds in force.
+fn add_thresholds(answer: &mut Answer, status: &Status) {
+    answer.line("threshold", units::duration_text(status.threshold_ns));
+    answer.value("threshold_ns", status.threshold_ns);
+    let mut own = Vec::new();
+    for (pattern, ns) in &status.own_thresholds {
+        answer.line(&format!("threshold {pattern}"), units::duration_text(*ns));
+        own.push(json!({ "pattern": pattern.as_str(), "threshold_ns": ns }));
+    }
+    answer.value("own_thresholds", own);
+    if status.raised_to_ns > 0 {
+        answer.line("thresholds raised to", units::duration_text(status.raised_to_ns));
+    }
+    answer.value("raised_to_ns", status.raised_to_ns);
+}
+
+/// What is muted; of several patterns that name a method, the last counts.
+fn add_muted(answer: &mut Answer, status: &Status) {
+    answer.add("methods muted", status.muted_methods);
+    let mut rules = Vec::new();
+    for rule in &status.mute_rules {
+        answer.line(if rule.mutes { "muted" } else { "not muted" }, &rule.pattern);
+        rules.push(json!({ "pattern": rule.pattern.as_str(), "muted": rule.mutes }));
+    }
+    answer.value("muted", rules);
+}
+
+/// The options in force: as they were given, but for what can be changed.
+fn add_options(answer: &mut Answer, status: &Status, options: &BTreeMap<String, String>) {
+    let own = status.own_thresholds.iter().map(|(pattern, ns)| (pattern, *ns));
+    let mut options = options.clone();
+    options.insert("threshold".to_owned(), thresholds_text(status.threshold_ns, own));
+    for (key, value) in &options {
+        answer.line(key, one_line(value));
+    }
+    answer.value("options", json!(options));
+}
+
+/// A duration with the milliseconds that people think in.
+fn ms(ns: u64) -> String {
+    format!("{}.{:03} ms", ns / 1_000_000, ns / 1_000 % 1_000)
+}
+
+/// A method as text shows it.
+fn name(method: &Method) -> String {
+    one_line(&format!("{}.{}{}", method.class.name, method.name, method.descriptor))
+}
+
+fn name_value(method: &Method) -> Value {
+    json!({
+        "loader": method.class.loader,
+        "class": method.class.name,
+        "method": method.name,
+        "descriptor": method.descriptor,
+    })
+}
+
+/// Names and further values of a method in one object.
+fn with_name(method: &Method, values: Value) -> Value {
+    match (name_value(method), values) {
+        (Value::Object(mut all), Value::Object(values)) => {
+            all.extend(values);
+            Value::Object(all)
+        }
+        (name, _) => name,
+    }
+}
+
+fn add_top(answer: &mut Answer, top: &Hottest, names: &[Method]) {
+    add_moment(answer, "since", top.since_ns);
+    answer.add("methods called", top.called as u64);
+    let mut methods = Vec::new();
+    for (rank, ((_, sum), method)) in (1..).zip(top.methods.iter().zip(names)) {
+        let Sum { calls, throws, total_ticks, self_ticks, max_ticks } = *sum;
+        let [self_ns, total_ns, max_ns] =
+            [self_ticks, total_ticks, max_ticks].map(clock::ticks_to_ns);
+        let line = format!(
+            "self {}, total {}, longest {}, calls {calls}, throws {throws}, {}",
+            ms(self_ns),
+            ms(total_ns),
+            ms(max_ns),
+            name(method)
+        );
+        answer.line(&rank.to_string(), line);
+        methods.push(with_name(
+            method,
+            json!({
+                "calls": calls,
+                "throws": throws,
+                "self_ns": self_ns,
+                "total_ns": total_ns,
+                "max_ns": max_ns,
+            }),
+        ));
+    }
+    answer.value("methods", methods);
+}
+
+fn add_in_flight(answer: &mut Answer, in_flight: &InFlight) {
+    for thread in &in_flight.threads {
+        let kind = if thread.is_virtual { ", virtual" } else { "" };
+        let name = one_line(&thread.name);
+        answer.line(
+            "thread",
+            format!("{name} (java id {}, os id {}{kind})", thread.java_id, thread.os_id),
+        );
+        add_calls(answer, thread);
+    }
+    let threads: Vec<Value> = in_flight.threads.iter().map(thread_value).collect();
+    answer.value("threads", threads);
+    if in_flight.more_threads > 0 {
+        answer.line("more threads", in_flight.more_threads);
+    }
+    answer.value("more_threads", in_flight.more_threads as u64);
+}
+
+fn add_calls(answer: &mut Answer, thread: &BusyThread) {
+    for (at, call) in thread.calls.iter().enumerate() {
+        if thread.more_calls > 0 && at == OUTERMOST {
+            answer.line("left out", format!("{} calls", thread.more_calls));
+        }
+        let key = if call.is_long { "runs" } else { "below" };
+        answer.line(key, format!("{} {}", ms(call.ns), name(&call.method)));
+    }
+}
+
+fn thread_value(thread: &BusyThread) -> Value {
+    let call = |call: &RunningCall| {
+        with_name(&call.method, json!({ "running_ns": call.ns, "is_long": call.is_long }))
+    };
+    json!({
+        "name": thread.name,
+        "java_id": thread.java_id,
+        "os_id": thread.os_id,
+        "virtual": thread.is_virtual,
+        "calls": thread.calls.iter().map(call).collect::<Vec<_>>(),
+        "more_calls": thread.more_calls,
+    })
+}

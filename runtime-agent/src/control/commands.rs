@@ -1,0 +1,195 @@
+//! What clients can ask, as it stands on a line.
+
+use log_format::pattern::Pattern;
+use log_format::units;
+
+use crate::engine::Request;
+use crate::hot_methods::Period;
+use crate::options::parse_threshold;
+
+pub(super) const HELP: &str = "\
+start: begin recording
+stop: end recording; calls still open are written as such
+flush: write everything so far to the disk
+detach: end recording, give classes their own bytes back, and close this port
+status: what is going on
+top [N] [minute]: the methods with the most time of their own, since the run began or of the last minute
+inflight [MS]: calls that have run for so many milliseconds, and go on
+threshold [DURATION | PATTERN:DURATION]: show from which duration on calls are recorded, or set it
+mute [PATTERN]: show what is muted, or mute methods: their calls are not measured
+unmute PATTERN: measure them again
+options: the options in force
+json COMMAND: the same answer for programs, as a line of JSON
+help: this list
+";
+
+/// Methods that `top` shows, if it is not said, and at most.
+const TOP: usize = 10;
+const MAX_TOP: usize = 1_000;
+/// How long a call has run that `inflight` shows, if it is not said.
+const IN_FLIGHT_NS: u64 = 1_000_000_000;
+
+/// A command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Command {
+    /// What to ask the engine; `None` for help.
+    pub request: Option<Request>,
+    pub shows: Shows,
+    pub is_json: bool,
+}
+
+/// What an answer has beyond whose it is and whether profiling is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shows {
+    Nothing,
+    Status,
+    Thresholds,
+    Muted,
+    Options,
+    /// What came of a detach.
+    Restored,
+    /// What was found.
+    Found,
+}
+
+/// What is wrong with a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Wrong {
+    /// There is no such command.
+    Command,
+    /// There is, and what stands behind it cannot be; one line.
+    Value(String),
+}
+
+/// The command on a line.
+pub(super) fn parse(line: &str) -> Result<Command, Wrong> {
+    let (line, is_json) = match line.strip_prefix("json ") {
+        Some(rest) => (rest.trim_start(), true),
+        None => (line, false),
+    };
+    if line == "help" && !is_json {
+        return Ok(Command { request: None, shows: Shows::Nothing, is_json });
+    }
+    let (word, rest) = line.split_once(' ').map_or((line, ""), |(word, rest)| (word, rest.trim()));
+    let (request, shows) = match (word, rest) {
+        ("start", "") => (Request::Start, Shows::Nothing),
+        ("stop", "") => (Request::Stop, Shows::Nothing),
+        ("flush", "") => (Request::Flush, Shows::Nothing),
+        ("status", "") => (Request::Status, Shows::Status),
+        ("detach", "") => (Request::Detach, Shows::Restored),
+        ("options", "") => (Request::Status, Shows::Options),
+        ("threshold", "") => (Request::Status, Shows::Thresholds),
+        ("threshold", value) => {
+            let (of, threshold) = parse_threshold(value).map_err(Wrong::Value)?;
+            (Request::Threshold(of, units::as_ns(threshold)), Shows::Thresholds)
+        }
+        ("mute", "") => (Request::Status, Shows::Muted),
+        ("unmute", "") => return Err(Wrong::Value("unmute: a pattern is needed".to_owned())),
+        ("mute" | "unmute", pattern) => {
+            let of = |e| Wrong::Value(format!("{word}: {e}"));
+            let pattern = Pattern::parse(pattern).map_err(of)?;
+            (Request::Mute(pattern, word == "mute"), Shows::Muted)
+        }
+        ("top", rest) => (top(rest).map_err(Wrong::Value)?, Shows::Found),
+        ("inflight", rest) => (in_flight(rest).map_err(Wrong::Value)?, Shows::Found),
+        _ => return Err(Wrong::Command),
+    };
+    Ok(Command { request: Some(request), shows, is_json })
+}
+
+fn top(rest: &str) -> Result<Request, String> {
+    let (mut period, mut count) = (Period::Run, TOP);
+    for word in rest.split_whitespace() {
+        match word.parse::<usize>() {
+            _ if word == "minute" => period = Period::Minute,
+            Ok(number) if (1..=MAX_TOP).contains(&number) => count = number,
+            _ => {
+                return Err(format!(
+                    "top: '{}' is neither a number from 1 to {MAX_TOP} nor minute",
+                    word.replace(char::is_control, "?")
+                ));
+            }
+        }
+    }
+    Ok(Request::Top(period, count))
+}
+
+fn in_flight(rest: &str) -> Result<Request, String> {
+    let least_ns = match rest {
+        "" => Some(IN_FLIGHT_NS),
+        ms => ms.parse::<u64>().ok().and_then(|ms| ms.checked_mul(1_000_000)),
+    };
+    least_ns.map(Request::InFlight).ok_or_else(|| {
+        let rest = rest.replace(char::is_control, "?");
+        format!("inflight: '{rest}' is not a number of milliseconds")
+    })
+}
+
+/// The command that a word is in TProfiler's dialect. Methods are named in the log before the first row
+/// that is about them, so to flush them is to flush all.
+pub(super) fn of_tprofiler(word: &str) -> Option<Request> {
+    match word {
+        "start" => Some(Request::Start),
+        "stop" => Some(Request::Stop),
+        "status" => Some(Request::Status),
+        "flushmethod" => Some(Request::Flush),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(line: &str) -> Option<Request> {
+        parse(line).unwrap_or_else(|e| panic!("{line}: {e:?}")).request
+    }
+
+    #[test]
+    fn commands_with_their_values() {
+        assert_eq!(request("top"), Some(Request::Top(Period::Run, 10)));
+        assert_eq!(request("top 5"), Some(Request::Top(Period::Run, 5)));
+        assert_eq!(request("top minute"), Some(Request::Top(Period::Minute, 10)));
+        assert_eq!(request("top 1000  minute"), Some(Request::Top(Period::Minute, 1000)));
+        assert_eq!(request("inflight"), Some(Request::InFlight(1_000_000_000)));
+        assert_eq!(request("inflight 250"), Some(Request::InFlight(250_000_000)));
+        assert_eq!(request("inflight 0"), Some(Request::InFlight(0)));
+        let pattern = Pattern::parse("com.shop.*").unwrap();
+        assert_eq!(request("mute com.shop.*"), Some(Request::Mute(pattern.clone(), true)));
+        assert_eq!(request("unmute  com.shop.*"), Some(Request::Mute(pattern, false)));
+        assert_eq!(request("help"), None);
+        let json = parse("json top 3").unwrap();
+        assert_eq!((json.request, json.is_json), (request("top 3"), true));
+        assert!(!parse("status").unwrap().is_json);
+    }
+
+    #[test]
+    fn a_wrong_value_is_told_from_an_unknown_command() {
+        for (line, message) in [
+            ("top 0", "top: '0' is neither a number from 1 to 1000 nor minute"),
+            ("top hour", "top: 'hour' is neither a number from 1 to 1000 nor minute"),
+            ("json top 1001", "top: '1001' is neither a number from 1 to 1000 nor minute"),
+            ("inflight 1s", "inflight: '1s' is not a number of milliseconds"),
+            (
+                "inflight 99999999999999",
+                "inflight: '99999999999999' is not a number of milliseconds",
+            ),
+            ("unmute", "unmute: a pattern is needed"),
+            ("mute a/b", "mute: 'a/b' is not a pattern; use dots: a.b"),
+        ] {
+            assert_eq!(parse(line), Err(Wrong::Value(message.to_owned())), "{line}");
+        }
+        for line in ["", "stop now", "json", "json help", "json json status", "flushmethod", "TOP"]
+        {
+            assert_eq!(parse(line), Err(Wrong::Command), "{line}");
+        }
+    }
+
+    #[test]
+    fn tprofiler_has_four_words() {
+        assert_eq!(of_tprofiler("flushmethod"), Some(Request::Flush));
+        for word in ["flush", "detach", "top", "status ", ""] {
+            assert_eq!(of_tprofiler(word), None, "{word}");
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Mutes and unmutes methods by pattern, those that get probes later on included.
+//!
+//! Nothing is retransformed: the guard in Java is given a list of methods to turn away, and the probe is
+//! told which calls in progress that concerns (see `probe::mute`).
+
+use std::sync::Arc;
+
+use jvmti_bindings::env::JniEnv;
+use log_format::pattern::Pattern;
+
+use crate::clock;
+use crate::methods::Methods;
+use crate::probe::mute;
+use crate::probe_class::ProbeClass;
+
+/// Most patterns that are remembered.
+const MAX_RULES: usize = 255;
+
+/// What was asked for, and which methods it concerns.
+pub(crate) struct Muting {
+    methods: Arc<Methods>,
+    /// The last that names a method holds for it.
+    rules: Vec<Rule>,
+    /// By id, as the guard in Java has it; index 0 is no method's. Empty if nothing is muted.
+    by_id: Vec<i8>,
+    /// Methods whose ids are at most this have been held against the rules.
+    seen: usize,
+}
+
+/// A pattern, and whether the methods that it names are muted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Rule {
+    pub pattern: Pattern,
+    pub mutes: bool,
+}
+
+impl Muting {
+    pub(crate) fn new(methods: Arc<Methods>) -> Self {
+        Self { methods, rules: Vec::new(), by_id: Vec::new(), seen: 0 }
+    }
+
+    /// How many methods are muted.
+    pub(crate) fn count(&self) -> u64 {
+        self.by_id.iter().map(|muted| u64::from(*muted != 0)).sum()
+    }
+
+    /// What was asked for and still means something, in that order.
+    pub(crate) fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// Mutes or unmutes all methods that `pattern` names, now and later.
+    ///
+    /// # Errors
+    /// One line: there are too many patterns, or what the JVM refused.
+    pub(crate) fn set(
+        &mut self,
+        pattern: Pattern,
+        mutes: bool,
+        probe_class: &ProbeClass,
+        jni: &JniEnv,
+    ) -> Result<(), String> {
+        let before = self.rules.clone();
+        // All names: what was asked before does not matter any more.
+        let is_all = pattern.as_str() == "**";
+        self.rules.retain(|rule| rule.pattern != pattern && !is_all);
+        if self.rules.len() == MAX_RULES {
+            self.rules = before;
+            return Err(format!("mute: more than {MAX_RULES} patterns; unmute ** forgets them"));
+        }
+        self.rules.push(Rule { pattern, mutes });
+        if self.rules.iter().all(|rule| !rule.mutes) {
+            self.rules.clear();
+        }
+        self.apply(1, probe_class, jni).inspect_err(|_| self.rules = before)
+    }
+
+    /// Mutes methods that have got probes since and are named by a pattern. `true` if there are any.
+    ///
+    /// # Errors
+    /// One line: what the JVM refused. It is not tried again for these methods.
+    pub(crate) fn follow(
+        &mut self,
+        probe_class: &ProbeClass,
+        jni: &JniEnv,
+    ) -> Result<bool, String> {
+        if self.rules.is_empty() || self.seen == self.methods.count() {
+            return Ok(false);
+        }
+        let (first, before) = (self.seen + 1, self.count());
+        self.apply(first, probe_class, jni)?;
+        Ok(self.count() != before)
+    }
+
+    /// Applies the rules to the methods from id `first` on.
+    fn apply(
+        &mut self,
+        first: usize,
+        probe_class: &ProbeClass,
+        jni: &JniEnv,
+    ) -> Result<(), String> {
+        let rules = &self.rules;
+        let wanted = self.methods.map_from(first, |class, method| {
+            let names = |rule: &&Rule| rule.pattern.method(class, method);
+            rules.iter().rfind(names).is_some_and(|rule| rule.mutes)
+        });
+        self.seen = (first - 1) + wanted.len();
+        let is_muted = |id: u32| self.by_id.get(id as usize).is_some_and(|muted| *muted != 0);
+        let changed = |to: bool| {
+            let changed =
+                wanted.iter().filter(move |(id, wanted)| *wanted == to && is_muted(*id) != to);
+            changed.map(|(id, _)| *id).collect::<Vec<u32>>()
+        };
+        let (mut to_mute, to_unmute) = (changed(true), changed(false));
+        // What cannot be marked goes on as it is.
+        to_mute.retain(|id| mute::set(*id, true, clock::ticks()));
+        if to_mute.is_empty() && to_unmute.is_empty() {
+            return Ok(());
+        }
+        let mut by_id = self.by_id.clone();
+        by_id.resize(by_id.len().max(self.seen + 1), 0);
+        for (ids, value) in [(&to_mute, 1), (&to_unmute, 0)] {
+            for id in ids {
+                if let Some(entry) = by_id.get_mut(*id as usize) {
+                    *entry = value;
+                }
+            }
+        }
+        if !by_id.contains(&1) {
+            by_id.clear();
+        }
+        mute::tell();
+        let told = probe_class.set_muted(jni, &by_id);
+        // If the guard is as it was, so is everything.
+        let unmuted = if told.is_ok() { to_unmute } else { to_mute };
+        for id in unmuted {
+            mute::set(id, false, clock::ticks());
+        }
+        mute::tell();
+        if told.is_ok() {
+            self.by_id = by_id;
+        }
+        told
+    }
+}

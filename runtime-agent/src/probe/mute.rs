@@ -1,0 +1,112 @@
+//! Methods that are muted, as the probe sees them where the guard in Java is not enough.
+//!
+//! The guard keeps the calls of a muted method from the probe. What it cannot do is to end those that
+//! are in progress at that moment: they would stay on their thread's stack, and be taken for callers of
+//! what comes next, or for calls that an exception left. So each time that methods are muted or unmuted,
+//! every thread looks through its stack at its next probe, and drops the calls that this concerns:
+//! those of methods that are muted, and those that began before their method was muted or unmuted last.
+//!
+//! To mute, a method is first marked here, then the guard is closed; to unmute, the guard is opened
+//! first. Each step ends with [`tell`]. So a call whose end the guard hides is dropped whichever of the
+//! two its thread saw first.
+#![allow(unsafe_code)]
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::stack::Frame;
+use super::thread::ProbeThread;
+use super::{ONE_MUTING, STATE, totals_of};
+use crate::mapped::Mapped;
+
+/// Methods with an id below this can be muted. Address space, of which only what is used becomes
+/// memory, and none before a method is muted.
+const MAX_METHODS: u32 = 1 << 22;
+
+/// When each method was muted or unmuted last, in ticks, with [`MUTED`] in the last bit; 0 if it never
+/// was.
+static CHANGES: OnceLock<Option<Mapped>> = OnceLock::new();
+/// Calls that were dropped.
+static DROPPED: AtomicU64 = AtomicU64::new(0);
+
+const MUTED: u64 = 1;
+
+fn change(method: u32) -> Option<&'static AtomicU64> {
+    let changes = CHANGES.get()?.as_ref()?;
+    // SAFETY: the mapping is never dropped and has room for so many; they are aligned, only ever used
+    // as atomics, and zero is a value.
+    (method < MAX_METHODS)
+        .then(|| unsafe { &*changes.start().cast::<AtomicU64>().as_ptr().add(method as usize) })
+}
+
+/// Marks a method as muted or unmuted from `now` on, in ticks. `false` if that cannot be done: its id
+/// is too high, or there is no memory.
+pub(crate) fn set(method: u32, is_muted: bool, now: u64) -> bool {
+    CHANGES.get_or_init(|| Mapped::new(MAX_METHODS as usize * size_of::<AtomicU64>()));
+    let Some(change) = change(method) else { return false };
+    change.store(now & !MUTED | u64::from(is_muted), Ordering::Relaxed);
+    true
+}
+
+/// Has every thread look at its stack: what was marked, and what the guard in Java was told, is done.
+pub(crate) fn tell() {
+    STATE.fetch_add(ONE_MUTING, Ordering::SeqCst);
+}
+
+/// Whether the method is muted.
+pub(crate) fn is_muted(method: u32) -> bool {
+    change(method).is_some_and(|change| change.load(Ordering::Relaxed) & MUTED != 0)
+}
+
+/// Whether a call of this method that began at `start_ticks` is to be dropped.
+pub(crate) fn concerns(method: u32, start_ticks: u64) -> bool {
+    let change = change(method).map_or(0, |change| change.load(Ordering::Relaxed));
+    change & MUTED != 0 || change != 0 && start_ticks <= change
+}
+
+/// Takes the calls off the stack whose methods were muted or unmuted since they began, wherever they
+/// stand on it, and has the stack be that of `state`. Their own time is their caller's.
+#[cold]
+pub(super) fn drop_frames(thread: &ProbeThread, state: u64) {
+    let stack = &thread.stack;
+    // Where calls have no frames, frames must stay where they are until those calls have ended.
+    if stack.beyond() > 0 {
+        return;
+    }
+    let mut kept = 0;
+    for index in 0..stack.depth() {
+        let frame = stack.frame(index);
+        if concerns(frame.method(), frame.start_ticks()) {
+            drop_frame(thread, frame, kept);
+        } else {
+            if kept < index {
+                stack.move_frame(index, kept);
+            }
+            kept += 1;
+        }
+    }
+    stack.pop_to(kept);
+    stack.set_state(state);
+}
+
+/// Counts a frame as dropped. `depth` frames stay below it.
+pub(super) fn drop_frame(thread: &ProbeThread, frame: &Frame, depth: u32) {
+    DROPPED.fetch_add(1, Ordering::Relaxed);
+    totals_of(thread, frame).leave();
+    if let Some(caller) = depth.checked_sub(1) {
+        thread.stack.frame(caller).add_callee_ticks(frame.callee_ticks());
+    }
+}
+
+/// Calls that were in progress when their method was muted or unmuted.
+pub(crate) fn dropped_calls() -> u64 {
+    DROPPED.load(Ordering::Relaxed)
+}
+
+/// No method is muted, and none ever was. Recording must be off.
+pub(crate) fn forget() {
+    if let Some(Some(changes)) = CHANGES.get() {
+        changes.release_from(0);
+    }
+    DROPPED.store(0, Ordering::Relaxed);
+}

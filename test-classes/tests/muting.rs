@@ -1,0 +1,287 @@
+//! Methods are muted and unmuted while they run: at once in compiled loops too, and whatever is not
+//! muted stays exact.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::{Command, Output};
+use std::thread;
+use std::time::Duration;
+
+use log_format::rows::counter;
+use test_classes::{
+    Counts, Dialogue, Java, Jdk, Profile, artifacts, classes, free_port, jdks, wait_until,
+};
+
+fn tprofiler(port: u16, arguments: &[&str]) -> Output {
+    let mut command = Command::new(&artifacts().tprofiler);
+    command.args(arguments).args(["--addr", &format!("127.0.0.1:{port}")]);
+    command.output().expect("tprofiler runs")
+}
+
+fn json(port: u16, arguments: &[&str]) -> serde_json::Value {
+    let output = tprofiler(port, &[arguments, &["--json"]].concat());
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+fn calls_seen(port: u16) -> u64 {
+    json(port, &["status"])["calls_seen"].as_u64().expect("a number")
+}
+
+#[test]
+fn a_compiled_loop_sees_at_once_that_a_method_is_muted() {
+    for jdk in jdks() {
+        for jvm_options in [&[][..], &["-XX:TieredStopAtLevel=1"]] {
+            let what = format!("{jdk} {jvm_options:?}");
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            let (logs, stop) = (folder.path().join("logs"), folder.path().join("stop"));
+            let port = free_port();
+            let options = format!("include=programs.Loop,logs={},port={port}", logs.display());
+            let program = Java::new(jdk)
+                .args(jvm_options)
+                .agent(&options)
+                .main(classes(), "programs.Loop")
+                .arg(&stop)
+                .start();
+            wait_until("the control port", || tprofiler(port, &["status"]).status.success());
+            // Compiled by then, with its method measured.
+            wait_until("a million calls", || calls_seen(port) > 1_000_000);
+            let mut muted_seen = 0;
+            for round in 0..3 {
+                let answer = json(port, &["mute", "programs.Loop.work"]);
+                assert_eq!(answer["methods_muted"], 1, "{what}");
+                let muted = calls_seen(port);
+                thread::sleep(Duration::from_millis(100));
+                muted_seen = calls_seen(port);
+                // One may have been in its probe, and off the processor.
+                assert!(muted_seen <= muted + 1, "{what}: round {round}: calls while muted");
+                let answer = json(port, &["unmute", "programs.Loop.work"]);
+                assert_eq!(answer["methods_muted"], 0, "{what}");
+                wait_until("calls again", || calls_seen(port) > muted_seen + 1_000);
+            }
+            assert!(muted_seen > 0);
+            // A call in progress is dropped, with all that hangs on it.
+            assert_eq!(json(port, &["mute", "**.main"])["methods_muted"], 1, "{what}");
+            fs::write(&stop, "").expect("a file");
+            program.wait().expect_quiet_success(&what);
+            let profile = Profile::only_run(&logs);
+            assert!(profile.counts.keys().all(|name| name.contains(" work ")), "{what}");
+            assert!(profile.records.iter().all(|r| !r.method.contains(" main ")), "{what}");
+            let report = Command::new(&artifacts().analyze).arg(&logs).output().expect("it runs");
+            let report = String::from_utf8(report.stdout).expect("text");
+            let remark = "1 method was muted for some time, and its calls not counted meanwhile";
+            assert!(report.contains(remark), "{what}: {report}");
+            // That of `main`, and at most one of `work` each time.
+            let dropped = profile.counter(counter::MUTED_CALLS);
+            assert!((1..=7).contains(&dropped), "{what}: {dropped}");
+            assert_eq!(profile.counter(counter::UNSEEN_ENDS), 0, "{what}");
+            // When it was said, and at the start of each interval.
+            assert!(profile.counter("muted:**.main") > 0, "{what}: {:?}", profile.counters);
+            assert!(profile.counter("muted_methods") > 0, "{what}: {:?}", profile.counters);
+        }
+    }
+}
+
+/// What the program says: calls and throws of each method.
+fn told(line: &str) -> BTreeMap<String, Counts> {
+    let words: Vec<&str> = line.split(' ').collect();
+    let number = |text: &str| text.parse().expect("a number");
+    words
+        .chunks(3)
+        .map(|word| {
+            let counts = Counts { calls: number(word[1]), throws: number(word[2]) };
+            (word[0].to_owned(), counts)
+        })
+        .collect()
+}
+
+/// The program's name of a method.
+fn short(name: &str) -> String {
+    let (class, rest) = name.split_once(' ').expect("a class");
+    let method = rest.split(' ').next().expect("a method");
+    if method == "<init>" { class.rsplit('$').next().expect("a class") } else { method }.to_owned()
+}
+
+fn start(jdk: &Jdk, jvm_options: &[&str], options: &str) -> Dialogue {
+    let program = Java::new(jdk).args(jvm_options).agent(options);
+    let mut program = program.main(classes(), "programs.Muted").talk();
+    assert_eq!(program.ask("wait"), "ready");
+    program
+}
+
+#[test]
+fn what_is_not_muted_is_counted_exactly_with_exceptions_too() {
+    for jdk in jdks() {
+        for jvm_options in [&[][..], &["-Xint"]] {
+            let what = format!("{jdk} {jvm_options:?}");
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            let logs = folder.path().join("logs");
+            let port = free_port();
+            let options = format!("include=programs.Muted,logs={},port={port}", logs.display());
+            let mut program = start(jdk, jvm_options, &options);
+            // All classes are loaded.
+            let mut truth = told(&program.ask("calls 10"));
+            let patterns = [
+                ("programs.Muted$Work.catcher", &["catcher"][..]),
+                ("**.passer", &["passer"]),
+                ("**.thrower", &["thrower"]),
+                ("**.builder", &["builder"]),
+                ("programs.Muted$Base", &["Base"]),
+                ("**$Derived.<init>", &["Derived"]),
+                ("**.recursive", &["recursive"]),
+                ("**.*er", &["catcher", "passer", "thrower", "builder"]),
+                ("programs.Muted$Derived", &["Derived"]),
+                ("no.such.Class", &[]),
+            ];
+            for (pattern, muted) in patterns {
+                for is_muted in [true, false] {
+                    let word = if is_muted { "mute" } else { "unmute" };
+                    let answer = tprofiler(port, &[word, pattern]);
+                    assert!(answer.status.success(), "{what}: {answer:?}");
+                    for (name, counts) in told(&program.ask("calls 3000")) {
+                        if !is_muted || !muted.contains(&&*name) {
+                            let sum = truth.entry(name).or_default();
+                            sum.calls += counts.calls;
+                            sum.throws += counts.throws;
+                        }
+                    }
+                }
+            }
+            program.end().expect_quiet_success(&what);
+            let profile = Profile::only_run(&logs);
+            let mut counted: BTreeMap<String, Counts> = BTreeMap::new();
+            for (name, counts) in &profile.counts {
+                counted.insert(short(name), *counts);
+            }
+            for (name, counts) in &truth {
+                assert_eq!(counted.get(name), Some(counts), "{what}: {name}");
+            }
+            for lost in [counter::UNSEEN_ENDS, counter::LOST_CALLS, counter::MUTED_CALLS] {
+                assert_eq!(profile.counter(lost), 0, "{what}: {lost}");
+            }
+        }
+    }
+}
+
+/// A simple generator, so that a failure can be run again.
+fn random(state: &mut u64) -> u64 {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *state >> 33
+}
+
+#[test]
+fn muting_at_random_costs_the_others_nothing() {
+    for jdk in jdks() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (logs, stop) = (folder.path().join("logs"), folder.path().join("stop"));
+        let port = free_port();
+        let options =
+            format!("include=programs.Busy,threshold=50us,logs={},port={port}", logs.display());
+        let program = Java::new(jdk)
+            .agent(&options)
+            .main(classes(), "programs.Busy")
+            .arg("4")
+            .arg(&stop)
+            .start();
+        wait_until("the program's threads", || {
+            tprofiler(port, &["status"]).status.success() && calls_seen(port) > 100_000
+        });
+        let mut control = std::io::BufReader::new(
+            std::net::TcpStream::connect(("127.0.0.1", port)).expect("a connection"),
+        );
+        let mut state = 7;
+        for _ in 0..1_000 {
+            let word = if random(&mut state).is_multiple_of(2) { "mute" } else { "unmute" };
+            let methods = ["**.leaf", "**.middle", "**.run", "**.main"];
+            let pattern = methods[usize::try_from(random(&mut state) % 4).expect("small")];
+            ask(&mut control, &format!("{word} {pattern}"));
+            thread::sleep(Duration::from_micros(random(&mut state) % 1_000));
+        }
+        ask(&mut control, "unmute **");
+        fs::write(&stop, "").expect("a file");
+        let finished = program.wait();
+        finished.expect_quiet_success(jdk);
+        let truth: BTreeMap<&str, u64> = finished
+            .stdout
+            .lines()
+            .filter_map(|line| line.split_once(' '))
+            .map(|(name, count)| (name, count.parse().expect("a count")))
+            .collect();
+        let profile = Profile::only_run(&logs);
+        let counts = |name: &str| profile.counts[&format!("programs.Busy$Worker {name} (I)V")];
+        assert_eq!(counts("outer"), Counts { calls: truth["outer"], throws: 0 }, "{jdk}");
+        let (middle, leaf) = (counts("middle"), counts("leaf"));
+        assert!(middle.calls > 0 && middle.calls < truth["middle"], "{jdk}: {middle:?}");
+        assert!(middle.throws > 0 && middle.throws < truth["thrown"], "{jdk}: {middle:?}");
+        assert!(leaf.calls > 0 && leaf.calls < truth["leaf"], "{jdk}: {leaf:?}");
+        assert_eq!(leaf.throws, 0, "{jdk}");
+        assert_eq!(profile.counter(counter::UNSEEN_ENDS), 0, "{jdk}");
+        assert!(profile.counter(counter::MUTED_CALLS) > 0, "{jdk}: nothing was in progress");
+        for record in profile.records.iter().filter(|r| r.path.len() > 1) {
+            let caller = record.path[record.path.len() - 2].split(' ').nth(1);
+            let method = record.method.split(' ').nth(1).expect("a method");
+            // A muted caller is passed over, and nobody is anybody's caller by mistake.
+            let callers: &[&str] = match method {
+                "outer" => &["run"],
+                "middle" => &["outer"],
+                "leaf" => &["middle", "outer"],
+                _ => &["main", "run"],
+            };
+            assert!(callers.contains(&caller.expect("a method")), "{jdk}: {record:?}");
+        }
+    }
+}
+
+/// Asks on a connection that stays, and drops the answer.
+fn ask(control: &mut std::io::BufReader<std::net::TcpStream>, command: &str) {
+    use std::io::{BufRead, Write};
+    control.get_mut().write_all(format!("{command}\n").as_bytes()).expect("a connection");
+    let mut line = String::new();
+    while line != "ok\n" {
+        line.clear();
+        assert!(control.read_line(&mut line).expect("a connection") > 0, "{command}: hung up");
+        assert!(!line.starts_with("error"), "{command}: {line}");
+    }
+}
+
+#[test]
+fn methods_that_are_loaded_later_are_muted_too_and_a_new_profile_begins_without() {
+    for jdk in jdks() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (first, second) = (folder.path().join("first"), folder.path().join("second"));
+        let port = free_port();
+        let options = format!("include=programs.Phases,logs={},port={port}", first.display());
+        let mut program = Java::new(jdk).agent(&options).main(classes(), "programs.Phases").talk();
+        assert_eq!(program.ask("wait"), "ready");
+        let answer = tprofiler(port, &["mute", "programs.Phases$*"]);
+        let answer = String::from_utf8(answer.stdout).expect("text");
+        assert!(answer.ends_with("methods muted: 0\nmuted: programs.Phases$*\n"), "{answer}");
+        program.ask("calls 1");
+        wait_until("its methods", || json(port, &["mute"])["methods_muted"] == 4);
+        program.ask("calls 100");
+        let status = json(port, &["status"]);
+        assert_eq!(status["methods_muted"], 4, "{jdk}: {status}");
+        // In progress: it is no more in it, and is not written as open.
+        tprofiler(port, &["mute", "**.main"]);
+        assert!(tprofiler(port, &["detach"]).status.success(), "{jdk}");
+        let counts = Profile::only_run(&first);
+        let outer = counts.counts.get("programs.Phases$Work outer (I)V");
+        assert!(outer.is_none_or(|c| c.calls == 1), "{jdk}: {outer:?}");
+        assert_eq!(counts.counts["programs.Phases calls (I)Ljava/lang/String;"].calls, 2, "{jdk}");
+        assert!(counts.records.iter().all(|r| !r.method.contains(" main ")), "{jdk}: {counts:?}");
+
+        let pid = program.program.pid().to_string();
+        let options = format!("include=programs.Phases,logs={},port={port}", second.display());
+        let output = Command::new(&artifacts().tprofiler)
+            .args(["attach", &pid, &options])
+            .output()
+            .expect("tprofiler runs");
+        assert!(output.status.success(), "{jdk}: {output:?}");
+        assert_eq!(json(port, &["mute"])["muted"], serde_json::json!([]), "{jdk}");
+        program.ask("calls 10");
+        assert!(tprofiler(port, &["detach"]).status.success(), "{jdk}");
+        let counts = Profile::only_run(&second).counts;
+        assert_eq!(counts["programs.Phases$Work outer (I)V"].calls, 10, "{jdk}");
+        assert_eq!(program.end().status, Some(0), "{jdk}");
+    }
+}

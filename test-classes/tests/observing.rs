@@ -1,0 +1,248 @@
+//! What can be asked of a service that runs: `top`, `inflight` and `options`, as text and as JSON.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::{Command, Output};
+
+use log_format::rows::counter;
+use serde_json::{Value, json};
+use test_classes::{Counts, Java, Profile, artifacts, classes, free_port, jdks, wait_until};
+
+fn tprofiler(port: u16, arguments: &[&str]) -> Output {
+    let mut command = Command::new(&artifacts().tprofiler);
+    command.args(arguments).args(["--addr", &format!("127.0.0.1:{port}")]);
+    command.output().expect("tprofiler runs")
+}
+
+fn text(port: u16, arguments: &[&str]) -> String {
+    let output = tprofiler(port, arguments);
+    assert!(output.status.success() && output.stderr.is_empty(), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+fn json(port: u16, arguments: &[&str]) -> Value {
+    let text = text(port, &[arguments, &["--json"]].concat());
+    assert_eq!(text.lines().count(), 1, "{text}");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+fn fails(port: u16, arguments: &[&str], message: &str) {
+    let output = tprofiler(port, arguments);
+    let error = String::from_utf8(output.stderr).expect("text");
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {error}");
+    assert!(error.ends_with(&format!(": {message}\n")) && error.lines().count() == 1, "{error}");
+}
+
+/// Calls and throws of each method that `top` shows.
+fn shown(top: &Value) -> BTreeMap<String, (u64, u64)> {
+    let methods = top["methods"].as_array().expect("methods");
+    methods
+        .iter()
+        .map(|m| {
+            let number = |key: &str| m[key].as_u64().expect("a number");
+            assert!(number("self_ns") <= number("total_ns"), "{m}");
+            assert!(number("max_ns") <= number("total_ns"), "{m}");
+            (m["method"].as_str().expect("a name").to_owned(), (number("calls"), number("throws")))
+        })
+        .collect()
+}
+
+#[test]
+fn top_has_the_exact_counts_of_the_hottest_methods() {
+    for jdk in jdks() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let port = free_port();
+        let options =
+            format!("include=programs.Phases,logs={},port={port}", folder.path().display());
+        let mut program = Java::new(jdk).agent(&options).main(classes(), "programs.Phases").talk();
+        assert_eq!(program.ask("wait"), "ready");
+        assert_eq!(shown(&json(port, &["top"])), BTreeMap::new(), "{jdk}");
+        let told = program.ask("calls 1000");
+        assert_eq!(told, "outer 1000 middle 3000 thrown 600 leaf 3000", "{jdk}");
+        let expected: BTreeMap<String, (u64, u64)> = [
+            ("calls", (1, 0)),
+            ("<init>", (1, 0)),
+            ("outer", (1000, 0)),
+            ("middle", (3000, 600)),
+            ("leaf", (3000, 0)),
+        ]
+        .map(|(name, counts)| (name.to_owned(), counts))
+        .into();
+        let top = json(port, &["top"]);
+        assert_eq!(shown(&top), expected, "{jdk}");
+        assert_eq!(top["methods_called"], 5, "{jdk}");
+        assert_eq!(top["profiling"], true, "{jdk}");
+        // All of it in the last minute, whatever is written meanwhile.
+        text(port, &["flush"]);
+        assert_eq!(shown(&json(port, &["top", "--minute"])), expected, "{jdk}");
+        let since = |top: &Value| top["since_ns"].as_u64().expect("a time");
+        assert_eq!(since(&json(port, &["top"])), since(&top), "{jdk}");
+
+        program.ask("calls 1000");
+        let methods = json(port, &["top", "2"]);
+        let methods = methods["methods"].as_array().expect("methods");
+        assert_eq!(methods.len(), 2, "{jdk}");
+        let self_ns = |m: &Value| m["self_ns"].as_u64().expect("a time");
+        assert!(self_ns(&methods[0]) >= self_ns(&methods[1]), "{jdk}: {methods:?}");
+        for method in methods {
+            assert_eq!(method["loader"], "app", "{jdk}: {method}");
+        }
+        let lines = text(port, &["top", "3"]);
+        let lines: Vec<&str> = lines.lines().collect();
+        assert_eq!(lines.len(), 3 + 2 + 3, "{jdk}: {lines:?}");
+        assert!(lines[5].starts_with("1: self ") && lines[7].starts_with("3: self "), "{lines:?}");
+        let all = text(port, &["top", "1000"]);
+        let middle = "calls 6000, throws 1200, programs.Phases$Work.middle(I)V\n";
+        assert!(all.contains(middle), "{jdk}: {all}");
+        fails(port, &["top", "0"], "top: '0' is neither a number from 1 to 1000 nor minute");
+        assert_eq!(program.end().status, Some(0), "{jdk}");
+    }
+}
+
+/// The calls of a thread: method, and whether they have run for so long.
+fn calls(thread: &Value) -> Vec<(&str, bool)> {
+    let calls = thread["calls"].as_array().expect("calls").iter();
+    calls
+        .map(|c| {
+            (c["method"].as_str().expect("a name"), c["is_long"].as_bool().expect("true or false"))
+        })
+        .collect()
+}
+
+#[test]
+fn inflight_shows_a_call_that_hangs_before_it_ends() {
+    for jdk in jdks() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let stop = folder.path().join("stop");
+        let port = free_port();
+        let options = format!(
+            "include=programs.Stuck,exclude=**.sleep,logs={},port={port}",
+            folder.path().join("logs").display()
+        );
+        let program =
+            Java::new(jdk).agent(&options).main(classes(), "programs.Stuck").arg(&stop).start();
+        wait_until("the control port", || tprofiler(port, &["status"]).status.success());
+        let threads = if jdk.major >= 21 { 4 } else { 3 };
+        let mut seen = Value::Null;
+        wait_until("calls of half a second", || {
+            seen = json(port, &["inflight", "500"]);
+            seen["threads"].as_array().expect("threads").len() == threads
+        });
+        assert_eq!(seen["more_threads"], 0, "{jdk}");
+        let all = seen["threads"].as_array().expect("threads");
+        let named = |name: &str| {
+            let mut found = all.iter().filter(|t| t["name"] == name);
+            found.next().unwrap_or_else(|| panic!("{jdk}: {name} in {seen}"))
+        };
+        let hangs = named("hangs, \"here\"");
+        let expected = [("run", true), ("outer", true), ("waits", true)];
+        assert_eq!(calls(hangs), expected, "{jdk}: {hangs}");
+        assert!(hangs["java_id"].as_u64() > Some(0), "{jdk}: {hangs}");
+        assert!(hangs["os_id"].as_u64() > Some(0), "{jdk}: {hangs}");
+        assert_eq!(hangs["virtual"], false, "{jdk}: {hangs}");
+        for call in hangs["calls"].as_array().expect("calls") {
+            assert_eq!(call["class"], "programs.Stuck$Hangs", "{jdk}: {call}");
+            let ns = call["running_ns"].as_u64().expect("a time");
+            assert!((500_000_000..60_000_000_000).contains(&ns), "{jdk}: {call}");
+        }
+        assert_eq!(calls(named("main")), [("main", true)], "{jdk}");
+        // A short call in a long one, unless it is just between two.
+        wait_until("a step", || {
+            let seen = json(port, &["inflight", "500"]);
+            let loops = seen["threads"].as_array().expect("threads").iter();
+            let loops: Vec<&Value> = loops.filter(|t| t["name"] == "loops").collect();
+            loops.len() == 1 && calls(loops[0]) == [("run", true), ("slow", true), ("step", false)]
+        });
+        if jdk.major >= 21 {
+            let hangs = all.iter().find(|t| t["virtual"] == true).expect("a virtual thread");
+            assert_eq!(calls(hangs), expected, "{jdk}: {hangs}");
+        }
+
+        // As text, with the innermost long call of the longest first.
+        let lines = text(port, &["inflight", "500"]);
+        let at = lines.find("thread: hangs, \"here\" (java id ").expect("the thread");
+        let keys: Vec<&str> = lines[at..]
+            .lines()
+            .skip(1)
+            .take_while(|line| !line.starts_with("thread: "))
+            .map(|line| line.rsplit_once(" ms ").expect("a call").1)
+            .collect();
+        let method = |name: &str| format!("programs.Stuck$Hangs.{name}()V");
+        assert_eq!(keys, [method("run"), method("outer"), method("waits")], "{jdk}: {lines}");
+        assert_eq!(json(port, &["inflight", "3600000"])["threads"], json!([]), "{jdk}");
+
+        // What is muted is passed over, in a virtual thread that is on no carrier too.
+        text(port, &["mute", "**.outer"]);
+        let seen = json(port, &["inflight", "500"]);
+        let all = seen["threads"].as_array().expect("threads");
+        let hang = |t: &&Value| t["virtual"] == true || t["name"] == "hangs, \"here\"";
+        let hanging: Vec<&Value> = all.iter().filter(hang).collect();
+        assert_eq!(hanging.len(), threads - 2, "{jdk}: {seen}");
+        for thread in &hanging {
+            assert_eq!(calls(thread), [("run", true), ("waits", true)], "{jdk}: {thread}");
+        }
+        text(port, &["unmute", "**.outer"]);
+        fails(port, &["mute", "a/b"], "mute: 'a/b' is not a pattern; use dots: a.b");
+        fs::write(&stop, "").expect("a file");
+        program.wait().expect_quiet_success(jdk);
+        let profile = Profile::only_run(&folder.path().join("logs"));
+        let once = Counts { calls: hanging.len() as u64, throws: 0 };
+        for (name, expected) in [("run", Some(once)), ("outer", None), ("waits", Some(once))] {
+            let found = profile.counts.get(&format!("programs.Stuck$Hangs {name} ()V"));
+            assert_eq!(found.copied(), expected, "{jdk}: {name}");
+        }
+        assert_eq!(profile.counter(counter::UNSEEN_ENDS), 0, "{jdk}");
+        assert_eq!(profile.counter(counter::MUTED_CALLS), once.calls, "{jdk}");
+        let waits = profile.records.iter().filter(|r| r.method.ends_with("Hangs waits ()V"));
+        for record in waits {
+            assert!(record.path.iter().all(|m| !m.contains(" outer ")), "{jdk}: {record:?}");
+        }
+    }
+}
+
+#[test]
+fn options_and_every_answer_are_there_for_programs() {
+    let jdk = jdks().last().expect("a JDK");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let port = free_port();
+    let logs = folder.path().join("logs");
+    let options = format!("include=programs.Phases,logs={},port={port}", logs.display());
+    let mut program = Java::new(jdk).agent(&options).main(classes(), "programs.Phases").talk();
+    assert_eq!(program.ask("wait"), "ready");
+    text(port, &["threshold", "**.leaf:3ms"]);
+    let options = json(port, &["options"]);
+    for (key, value) in [
+        ("include", "programs.Phases"),
+        ("port", &*port.to_string()),
+        ("bind", "127.0.0.1"),
+        ("threshold", "1000000ns,**.leaf:3000000ns"),
+        ("logs", &*logs.display().to_string()),
+    ] {
+        assert_eq!(options["options"][key], value, "{key}");
+    }
+    let lines = text(port, &["options"]);
+    assert!(lines.contains("\ninclude: programs.Phases\n"), "{lines}");
+    assert!(lines.contains("\nthreshold: 1000000ns,**.leaf:3000000ns\n"), "{lines}");
+
+    let pid = program.program.pid();
+    for command in ["status", "start", "stop", "flush", "threshold", "mute", "top", "inflight"] {
+        let answer = json(port, &[command]);
+        assert_eq!((&answer["service"], &answer["pid"]), (&json!("programs.Phases"), &json!(pid)));
+        assert!(answer["profiling"].is_boolean(), "{command}: {answer}");
+    }
+    // Recording was stopped and started: `main` is not measured until it is entered again.
+    assert_eq!(json(port, &["inflight", "0"])["threads"], json!([]));
+    let status = json(port, &["status"]);
+    for key in ["since_ns", "calls_seen", "methods_muted", "threshold_ns", "hour_budget"] {
+        assert!(status[key].is_u64(), "{key} in {status}");
+    }
+    assert_eq!(
+        status["own_thresholds"],
+        json!([{"pattern": "**.leaf", "threshold_ns": 3_000_000}])
+    );
+    let muted = json(port, &["mute", "**.leaf"]);
+    assert_eq!(muted["muted"], json!([{"pattern": "**.leaf", "muted": true}]));
+    assert_eq!(tprofiler(port, &["list", "--json"]).status.code(), Some(2));
+    assert_eq!(json(port, &["detach"])["profiling"], false);
+    assert_eq!(program.end().status, Some(0));
+}
