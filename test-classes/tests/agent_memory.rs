@@ -47,11 +47,11 @@ fn anonymous_kb(program: &Dialogue) -> u64 {
     line.split_whitespace().nth(1).and_then(|kb| kb.parse().ok()).expect("a number")
 }
 
-/// Has all threads do something, and returns the memory some seconds later, in kilobytes: what idle
+/// Has all threads do something, and returns the memory a moment later, in kilobytes: what idle
 /// threads do not need is given back by then.
 fn stage(program: &mut Dialogue, stage: &str) -> u64 {
     assert_eq!(program.ask(stage), stage);
-    std::thread::sleep(Duration::from_secs(3));
+    std::thread::sleep(Duration::from_millis(1_500));
     anonymous_kb(program)
 }
 
