@@ -23,7 +23,7 @@ use log_format::units;
 use crate::class_hook::{ClassCounts, ClassHook};
 use crate::class_log::ClassLog;
 use crate::control::{Control, Serving};
-use crate::engine::{Engine, Found, Handle, Reply, Requests, Status};
+use crate::engine::{Engine, Found, Handle, Reply, Request, Requests, Status};
 use crate::instrument;
 use crate::loaders::Loaders;
 use crate::message::message;
@@ -222,7 +222,14 @@ impl Profile<'_> {
         if let Some(answer) = self.engine.run(&self.requests) {
             let status = self.detach(jvmti, jni);
             // Whoever asked may have gone.
-            let _ = answer.send(Ok(Reply { status, found: Found::Nothing }));
+            let _ = answer.send(Ok(Reply { status: status.clone(), found: Found::Nothing }));
+            // Somebody else may have asked for the same meanwhile.
+            while let Ok((request, answer)) = self.requests.try_recv() {
+                let is_done = request == Request::Detach;
+                let reply =
+                    is_done.then(|| Reply { status: status.clone(), found: Found::Nothing });
+                let _ = answer.send(reply.ok_or_else(|| "the profiler has ended".to_owned()));
+            }
         }
     }
 

@@ -243,12 +243,17 @@ impl Selector for Selection<'_, '_> {
                 source: class.source_file.map_or_else(String::new, |s| s.to_str().into_owned()),
             })
         });
-        let (id, is_new) = self.known.id(Method {
+        let (name, descriptor) = (method.name.to_str(), method.descriptor.to_str());
+        let id = self.known.id(Method {
             class: class.clone(),
-            name: method.name.to_str().into_owned(),
-            descriptor: method.descriptor.to_str().into_owned(),
+            name: name.clone().into_owned(),
+            descriptor: descriptor.clone().into_owned(),
             line: u32::from(method.line),
-        })?;
+        });
+        let Some((id, is_new)) = id else {
+            self.skipped.push(format!("{}.{name}{descriptor}:too many methods", class.name));
+            return None;
+        };
         self.new_methods += u64::from(is_new);
         Some(id)
     }

@@ -194,7 +194,7 @@ impl Engine<'_> {
                 Err(RecvTimeoutError::Disconnected) => return None,
             }
             if probe::gave_up() {
-                self.stop();
+                self.stop_and_flush();
             }
             self.keep_to_schedule();
             self.mute_new_methods();
@@ -215,7 +215,7 @@ impl Engine<'_> {
         let mut found = Found::Nothing;
         match request {
             Request::Start => self.start()?,
-            Request::Stop => self.stop(),
+            Request::Stop => self.stop_and_flush(),
             Request::Flush => self.recorder.flush()?,
             Request::Status => {}
             Request::Threshold(of, ns) => self.recorder.set_threshold(of, ns)?,
@@ -258,7 +258,9 @@ impl Engine<'_> {
         match self.schedule.edge() {
             // It cannot be refused but for good, which has been told.
             Some(true) => drop(self.start()),
-            Some(false) => self.stop(),
+            // Totals are written when their interval ends, pauses or not: a pause every few seconds would
+            // fill the disk with them.
+            Some(false) => drop(self.stop()),
             None => {}
         }
     }
@@ -291,9 +293,18 @@ impl Engine<'_> {
         Ok(())
     }
 
-    fn stop(&mut self) {
+    /// Ends recording, if it is on, and writes everything up to now.
+    fn stop_and_flush(&mut self) {
+        if self.stop() {
+            // What fails has been told; it is tried again.
+            let _ = self.recorder.flush();
+        }
+    }
+
+    /// Ends recording; `false` if it was off. The open calls wait with other records.
+    fn stop(&mut self) -> bool {
         if !self.is_open {
-            return;
+            return false;
         }
         self.is_open = false;
         // The guard first, so that no thread goes on calling for nothing.
@@ -302,7 +313,8 @@ impl Engine<'_> {
         // Each start and each stop adds one; frames are of the odd number before.
         let recording = probe::recording().wrapping_sub(1);
         self.since_ns = clock::unix_ns();
-        self.recorder.write_open_calls(recording, clock::ticks());
+        self.recorder.add_open_calls(recording, clock::ticks());
+        true
     }
 
     /// Stops probes after an error of ours, without touching the data.

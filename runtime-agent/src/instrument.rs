@@ -22,6 +22,9 @@ const MANY_REFERENCES: jni::jint = 65_536;
 /// How long a batch of classes may take, if it can be helped.
 const BATCH: Duration = Duration::from_millis(50);
 
+/// How long a class may take from the hook to where it can be found.
+const IN_FLIGHT: Duration = Duration::from_millis(50);
+
 /// Classes that could not be retransformed and are named; of the others only the number is told.
 const NAMED_FAILURES: u64 = 5;
 
@@ -49,8 +52,9 @@ pub(crate) fn restore(running: &Running, jvmti: &Jvmti, jni: &JniEnv, restored: 
         message!("the load hook stays open ({error:?}); it changes nothing any more");
     }
     let mut seen = HashSet::new();
-    // A class that was given probes before the hook was closed may have been on its way still: it
-    // is looked for until there is nothing new.
+    // A class that was given probes before the hook was closed may have been on its way still, and not
+    // be defined yet: it is looked for until there is nothing new, and once more a little later.
+    let mut is_last = false;
     loop {
         let before = seen.len();
         retransform(restored, jvmti, jni, "keeps its probes, which do nothing", |class| {
@@ -65,7 +69,10 @@ pub(crate) fn restore(running: &Running, jvmti: &Jvmti, jni: &JniEnv, restored: 
             running.hook.has_given(loader.number, &name) && seen.insert((loader.number, name))
         });
         if seen.len() == before {
-            return;
+            if std::mem::replace(&mut is_last, true) {
+                return;
+            }
+            std::thread::sleep(IN_FLIGHT);
         }
     }
 }

@@ -10,8 +10,8 @@
 //!   control      TCP clients, who ask the engine
 //! ```
 //! `docs/architecture.md` tells how they hang together. The probe is written so that it can run
-//! wherever Java code runs: it never allocates through the allocator, waits, or calls the JVM after
-//! a thread's first call.
+//! wherever Java code runs: after a thread's first call it never allocates through the allocator, waits,
+//! or calls the JVM, but for the name of a virtual thread that has a record.
 
 mod agent;
 mod agent_thread;
@@ -51,6 +51,7 @@ mod running;
 mod schedule;
 mod slice;
 mod table_file;
+mod thread_ids;
 mod virtual_threads;
 mod why_empty;
 

@@ -5,8 +5,9 @@
 #![allow(unsafe_code)]
 
 use std::ptr::NonNull;
+use std::sync::OnceLock;
 
-/// A page of memory; where the kernel's are larger, it gives back whole ones only.
+/// A page of memory, as it mostly is.
 pub(crate) const PAGE: usize = 4096;
 
 /// A private, anonymous mapping. It is unmapped when dropped.
@@ -38,6 +39,10 @@ impl Mapped {
         if start == libc::MAP_FAILED {
             return None;
         }
+        // Or else, where the machine makes huge pages of all memory that it can, a thread's first frame
+        // would take 2 MB.
+        // SAFETY: the mapping that was made above. A kernel without huge pages refuses, and may.
+        unsafe { libc::madvise(start, length, libc::MADV_NOHUGEPAGE) };
         NonNull::new(start.cast()).map(|start| Self { start, length })
     }
 
@@ -77,26 +82,70 @@ impl Mapped {
     }
 }
 
-/// Gives the memory of a mapping from `offset` on, or from the next page, back to the kernel; it reads
-/// as zero afterwards.
+/// The kernel's own size of a page, which on some machines is larger than [`PAGE`].
+pub(crate) fn page_size() -> usize {
+    static SIZE: OnceLock<usize> = OnceLock::new();
+    // SAFETY: it asks for a number.
+    let size = || unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    *SIZE.get_or_init(|| usize::try_from(size()).unwrap_or(PAGE).max(PAGE))
+}
+
+/// Gives the whole pages of a mapping from `offset` on, up to `length`, back to the kernel; they read as
+/// zero afterwards.
 ///
 /// # Safety
 /// `start` and `length` are those of a [`Mapped`] that is not unmapped meanwhile, and for whoever uses
 /// it zero is a value at any time.
 pub(crate) unsafe fn release(start: NonNull<u8>, length: usize, offset: usize) {
-    let offset = offset.next_multiple_of(PAGE);
-    if offset >= length {
+    let page = page_size();
+    let (offset, end) = (offset.next_multiple_of(page), length / page * page);
+    if offset >= end {
         return;
     }
     // SAFETY: the range lies within the mapping; the rest is the caller's promise.
-    unsafe {
-        libc::madvise(start.as_ptr().add(offset).cast(), length - offset, libc::MADV_DONTNEED)
-    };
+    unsafe { libc::madvise(start.as_ptr().add(offset).cast(), end - offset, libc::MADV_DONTNEED) };
 }
 
 impl Drop for Mapped {
     fn drop(&mut self) {
         // SAFETY: the mapping was made in `new` with this length, and is unmapped once.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The flags that the kernel shows of a mapping.
+    fn flags(start: usize) -> String {
+        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let mut lines = maps.lines().skip_while(|line| {
+            let range = line.split(' ').next().and_then(|range| range.split_once('-'));
+            let address = |text: &str| usize::from_str_radix(text, 16).ok();
+            !range.is_some_and(|(from, to)| {
+                address(from).is_some_and(|from| from <= start)
+                    && address(to).is_some_and(|to| start < to)
+            })
+        });
+        lines.find_map(|line| line.strip_prefix("VmFlags:")).unwrap().to_owned()
+    }
+
+    #[test]
+    fn no_huge_page_is_made_of_it_and_what_is_released_is_zero() {
+        let mapped = Mapped::new(4 << 20).unwrap();
+        let at = |offset: usize| mapped.start().as_ptr().wrapping_add(offset);
+        let flags = flags(mapped.start().as_ptr().addr());
+        assert!(flags.split(' ').any(|flag| flag == "nh"), "{flags}");
+        let page = page_size();
+        for offset in [0, page, 2 * page - 1, 2 * page] {
+            // SAFETY: within the mapping, which is this test's.
+            unsafe { at(offset).write(7) };
+        }
+        // Half a page at either end stays.
+        mapped.release(page / 2..2 * page + page / 2);
+        // SAFETY: as above.
+        let found = [0, page, 2 * page - 1, 2 * page].map(|offset| unsafe { at(offset).read() });
+        assert_eq!(found, [7, 0, 0, 7]);
     }
 }

@@ -46,6 +46,11 @@ pub(crate) struct Method {
     pub line: u32,
 }
 
+/// More methods than this get no ids, and so no probes: classes of ever new names, as script engines make,
+/// must not take all memory.
+const MAX_METHODS: u32 = 500_000;
+const _: () = assert!(MAX_METHODS < OFFLINE);
+
 /// The methods of one class in one loader, by name and descriptor.
 type ClassMethods = Vec<(String, String, MethodId)>;
 
@@ -175,7 +180,7 @@ impl Methods {
     fn add(&self, method: Method) -> Option<MethodId> {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let Known { methods, thresholds } = &mut *known;
-        let id = u32::try_from(methods.len() + 1).ok().filter(|id| *id < OFFLINE)?;
+        let id = u32::try_from(methods.len() + 1).ok().filter(|id| *id <= MAX_METHODS)?;
         let id = MethodId::new(id)?;
         let names = |own: &&OwnThreshold| own.pattern.method(&method.class.name, &method.name);
         if let Some(own) = thresholds.iter().rfind(names) {

@@ -17,7 +17,6 @@ use crate::clock::{self, Anchors};
 use crate::hot_methods::{HotMethods, Hottest, Period};
 use crate::in_flight::{self, InFlight};
 use crate::interval::Interval;
-use crate::java_threads;
 use crate::loaders;
 use crate::methods::{Methods, OwnThreshold};
 use crate::muting::Rule;
@@ -29,6 +28,10 @@ use crate::probe::totals::Reading;
 use crate::probe::{self, MAX_PATH_DEPTH, mute};
 use crate::run_log::{Names, Now, RunLog};
 use crate::slice::{Slice, Threshold};
+use crate::thread_ids::ThreadIds;
+
+/// Records of several threads that are gathered before the budget is asked.
+const ROWS: usize = 8_192;
 
 /// What the JVM knows of the threads.
 pub(crate) trait JavaThreads {
@@ -67,49 +70,6 @@ pub(crate) struct Recorder {
     /// Values of counters when they were written last.
     counted: HashMap<&'static str, u64>,
     sums: Sums,
-}
-
-/// Ids of threads in the log. Virtual threads get one when they have a record.
-#[derive(Default)]
-struct ThreadIds {
-    last: u32,
-    /// By number of the virtual thread.
-    virtual_ids: HashMap<u64, u32>,
-    /// Number and name, by id.
-    virtual_names: HashMap<u32, ThreadName>,
-}
-
-/// Virtual threads that are remembered. One that is forgotten gets another id.
-const MAX_VIRTUAL_THREADS: usize = 100_000;
-
-impl ThreadIds {
-    fn next(&mut self) -> u32 {
-        self.last += 1;
-        self.last
-    }
-
-    /// The id of virtual thread `number`, or of the thread that is no virtual one.
-    fn of(&mut self, number: u64, own: u32) -> u32 {
-        if number == 0 {
-            return own;
-        }
-        if let Some(id) = self.virtual_ids.get(&number) {
-            return *id;
-        }
-        let id = self.next();
-        let name = java_threads::take_virtual_name(number).unwrap_or_default();
-        self.virtual_ids.insert(number, id);
-        self.virtual_names.insert(id, ThreadName { name, java_id: number });
-        id
-    }
-
-    /// Forgets virtual threads when there are too many. All rows that have their ids are written.
-    fn limit(&mut self) {
-        if self.virtual_ids.len() > MAX_VIRTUAL_THREADS {
-            self.virtual_ids.clear();
-            self.virtual_names.clear();
-        }
-    }
 }
 
 /// What the drain thread keeps of a thread.
@@ -247,8 +207,7 @@ impl Recorder {
         let Self { threads, ids, methods, java, .. } = self;
         let threads = threads.values().map(|known| &known.thread);
         let name_of = |number: u64| {
-            let name = ids.virtual_ids.get(&number).and_then(|id| ids.virtual_names.get(id));
-            name.map_or_else(String::new, |name| name.name.clone())
+            ids.name_of(number).map_or_else(String::new, |thread| thread.name.clone())
         };
         in_flight::look(threads, methods, &**java, &name_of, least_ns)
     }
@@ -369,8 +328,8 @@ impl Recorder {
         self.log.close();
     }
 
-    /// Writes the calls that were open when a recording ended, `now_ticks`, and everything else.
-    pub(crate) fn write_open_calls(&mut self, recording: u32, now_ticks: u64) {
+    /// Adds the calls that were open when a recording ended, `now_ticks`.
+    pub(crate) fn add_open_calls(&mut self, recording: u32, now_ticks: u64) {
         self.drain(recording);
         let mut rows = Vec::new();
         let Self { threads, ids, anchors, paths, .. } = self;
@@ -387,8 +346,6 @@ impl Recorder {
             }
         });
         self.add_to_slice(rows);
-        // What fails has been told; it is tried again.
-        let _ = self.flush();
     }
 
     fn add_to_slice(&mut self, mut rows: Vec<CallRow>) {
@@ -412,8 +369,9 @@ impl Recorder {
         self.meet_threads();
         let mut rows = Vec::new();
         let mut ended = Vec::new();
-        let Self { threads, ids, anchors, paths, sums, .. } = self;
-        for (key, known) in threads.iter_mut() {
+        let mut threads = std::mem::take(&mut self.threads);
+        for (key, known) in &mut threads {
+            let Self { ids, anchors, paths, sums, .. } = self;
             // Asked first: what it recorded before is then all there.
             let has_ended = known.thread.has_ended();
             known.take_records(anchors, paths, ids, &mut rows);
@@ -428,7 +386,11 @@ impl Recorder {
                 dropped - std::mem::replace(&mut known.dropped_records, dropped);
             let dropped = known.thread.unseen_ends();
             sums.unseen_ends += dropped - std::mem::replace(&mut known.unseen_ends, dropped);
+            if rows.len() >= ROWS {
+                self.add_to_slice(std::mem::take(&mut rows));
+            }
         }
+        self.threads = threads;
         self.add_to_slice(rows);
         for key in ended {
             if let Some(known) = self.threads.get_mut(&key) {
@@ -545,6 +507,7 @@ impl KnownThread {
         thread.ring.drain(|record| {
             if record.kind == Kind::Runs {
                 *runs = record.start_ticks;
+                ids.runs(*runs);
                 return;
             }
             let depth = usize::from(record.depth);
@@ -645,7 +608,7 @@ impl Names for KnownNames<'_> {
     }
 
     fn thread(&self, id: u32) -> Option<ThreadRow> {
-        if let Some(ThreadName { name, java_id }) = self.ids.virtual_names.get(&id) {
+        if let Some(ThreadName { name, java_id }) = self.ids.virtual_thread(id) {
             let (java_id, name) = (*java_id, one_line(name));
             return Some(ThreadRow { id, java_id, os_id: 0, name, kind: "virtual".to_owned() });
         }

@@ -52,6 +52,12 @@ impl Retention {
         }
     }
 
+    /// Whether a part that is written to is to be closed, so that it can be deleted in time. It may be that
+    /// somebody flushes all the time, which no budget prevents.
+    pub(crate) fn is_too_large(&self, bytes: u64) -> bool {
+        self.limits.max_bytes.is_some_and(|max| bytes > max / 4)
+    }
+
     /// Parts deleted so far.
     pub(crate) fn deleted(&self) -> u64 {
         self.deleted

@@ -299,7 +299,7 @@ impl RunLog {
         }
     }
 
-    /// Closes the files of hours that are over.
+    /// Closes the files of hours that are over, and those that alone take much of what the run may.
     fn close_idle(&mut self, now: Now) {
         let current = Hour::of_unix_ns(now.unix_ns);
         let mut idle = Vec::new();
@@ -308,7 +308,8 @@ impl RunLog {
                 part.touched_ns = now.monotonic_ns;
             }
             let is_idle = now.monotonic_ns.saturating_sub(part.touched_ns) >= IDLE_NS;
-            if name.hour != current && is_idle && !part.is_behind() {
+            let is_over = name.hour != current && is_idle;
+            if (is_over || self.retention.is_too_large(part.bytes)) && !part.is_behind() {
                 idle.push(*name);
             }
         }

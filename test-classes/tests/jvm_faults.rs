@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use log_format::rows::{Exit, counter};
-use test_classes::{Counts, Finished, Java, Jdk, Profile, classes, faults, jdks};
+use test_classes::{Counts, Finished, Java, Jdk, Profile, Record, classes, faults, jdks};
 
 /// Runs `programs.Faults` under the agent, which sees only that program.
 fn run(jdk: &Jdk, jvm_options: &[&str], arguments: &[&str]) -> (Profile, Finished) {
@@ -127,5 +127,30 @@ fn processes_that_are_started_or_forked_have_nothing_of_the_agent() {
     for jdk in jdks() {
         let (profile, finished) = run(jdk, &[], &["children", "20"]);
         expect_exact(jdk, &profile, &finished, "programs.Faults");
+    }
+}
+
+#[test]
+fn a_busy_jvm_that_ends_itself_has_its_calls_on_disk() {
+    for jdk in jdks() {
+        for how in ["exit", "halt"] {
+            let logs = tempfile::tempdir().expect("a temporary folder");
+            let options = format!("include=programs,logs={},port=off", logs.path().display());
+            let java = Java::new(jdk).agent(&options).main(classes(), "programs.Faults");
+            let finished = java.args([how, "3"]).run();
+            assert_eq!((finished.status, &*finished.stderr), (Some(3), ""), "{jdk}: {how}");
+            let profile = Profile::only_run(logs.path());
+            let before = truth(&finished)["step ()V"].calls;
+            // The others go on until the JVM has ended; of each a call may have been in its probe.
+            let step = profile.counts["programs.Faults$Steps step ()V"];
+            assert!(step.calls + 4 > before && before > 100_000, "{jdk}: {how}: {step:?} {before}");
+            let open = |method: &str| {
+                let is_open = |r: &&Record| r.exit == Exit::Open && r.method.contains(method);
+                profile.records.iter().filter(is_open).count()
+            };
+            assert_eq!(open("Steps run ()V"), 4, "{jdk}: {how}");
+            assert_eq!(open("Faults main "), 1, "{jdk}: {how}");
+            assert_eq!(profile.counter(counter::LOST_CALLS), 0, "{jdk}: {how}");
+        }
     }
 }

@@ -6,10 +6,12 @@ use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::time::Duration;
 
 use log_format::rows::counter;
 use test_classes::{
-    Java, Profile, Record, artifacts, classes, free_port, jdks, set_clock, tprofiler, wait_until,
+    Java, Profile, Record, artifacts, classes, compiler, free_port, jdks, set_clock, tprofiler,
+    wait_until,
 };
 
 const SLOW: &str = "programs.Load slow ()V";
@@ -33,7 +35,8 @@ fn printed(stdout: &str, word: &str) -> u64 {
 
 fn bytes_in(folder: &Path) -> u64 {
     let files = fs::read_dir(folder).expect("a run").map(|e| e.expect("a file"));
-    files.map(|file| file.metadata().expect("a file").len()).sum()
+    // One may be deleted just now.
+    files.map(|file| file.metadata().map_or(0, |metadata| metadata.len())).sum()
 }
 
 #[test]
@@ -261,4 +264,38 @@ fn the_oldest_hours_of_the_own_run_are_deleted_and_nothing_else() {
     assert_eq!(report.status.code(), Some(0));
     let report = text(&report.stdout);
     assert!(report.contains("1 hour of the log was deleted, by the options keep and"), "{report}");
+}
+
+/// Each flush writes the totals of some thousand methods, whatever the budget of the hour says.
+#[test]
+fn a_run_stays_below_its_size_however_often_it_is_flushed() {
+    let jdk = compiler();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (logs, port) = (folder.path().join("logs"), free_port());
+    let source = folder.path().join("Hello.java");
+    fs::write(&source, "class Hello {}").expect("a file");
+    let options =
+        format!("include=com.sun.tools,max_mb=2,compress=off,logs={},port={port}", logs.display());
+    let program = Java::new(jdk)
+        .agent(&options)
+        .main(classes(), "programs.Compile")
+        .arg("8")
+        .args([folder.path(), &source])
+        .start();
+    wait_until("control", || tprofiler("status", port).status.success());
+    let (mut most, mut written) = (0, 0);
+    for _ in 0..20 {
+        assert!(tprofiler("flush", port).status.success());
+        std::thread::sleep(Duration::from_millis(100));
+        most = most.max(bytes_in(&Profile::runs(&logs)[0]));
+        let status = text(&tprofiler("status", port).stdout);
+        written += printed(&status.replace(": ", " "), "methods instrumented");
+    }
+    program.wait().expect_quiet_success(jdk);
+    assert!(written > 20_000, "{written} rows");
+    // The part that is written to is never deleted, and it may be the larger half.
+    assert!(most < 4_000_000, "{most} bytes");
+    let report = analyze(&[], &logs);
+    assert_eq!(report.status.code(), Some(0), "{}", text(&report.stderr));
+    assert!(text(&report.stdout).contains("of the log were deleted"), "{}", text(&report.stdout));
 }

@@ -4,7 +4,7 @@
 use std::fs;
 
 use log_format::rows::{Exit, counter};
-use test_classes::{Java, Jdk, Profile, classes, jdks};
+use test_classes::{Java, Jdk, Profile, classes, free_port, jdks, tprofiler, wait_until};
 
 fn with_virtual_threads() -> Vec<&'static Jdk> {
     let able: Vec<&Jdk> = jdks().iter().filter(|jdk| jdk.major >= 21).collect();
@@ -78,5 +78,30 @@ fn calls_of_virtual_threads_are_counted_and_timed_across_carriers() {
 fn a_hundred_thousand_virtual_threads_at_once_are_exact() {
     for jdk in with_virtual_threads() {
         profile(jdk, 100_000, ",threshold=10s");
+    }
+}
+
+/// A virtual thread is in the log as open before it has a record, and so before its name is asked.
+#[test]
+fn a_virtual_thread_has_its_name_after_a_stop_too() {
+    for jdk in with_virtual_threads() {
+        let (logs, port) = (tempfile::tempdir().expect("a temporary folder"), free_port());
+        let options = format!("include=virtual,logs={},port={port}", logs.path().display());
+        let program = Java::new(jdk).agent(&options).main(classes(), "virtual.Names");
+        let mut program = program.talk();
+        wait_until("control", || tprofiler("status", port).status.success());
+        for command in ["stop", "start"] {
+            // The loop has to be open for a threshold's time, and so has the pause.
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            assert!(tprofiler(command, port).status.success(), "{jdk}");
+        }
+        for line in ["one", "two", "three"] {
+            assert_eq!(program.ask(line), line, "{jdk}");
+        }
+        program.end().expect_quiet_success(jdk);
+        let profile = Profile::only_run(logs.path());
+        let pauses = profile.records.iter().filter(|r| r.method == "virtual.Names pause ()V");
+        let names: Vec<&str> = pauses.map(|r| &*r.thread).collect();
+        assert_eq!(names, ["payments"; 3], "{jdk}");
     }
 }

@@ -11,6 +11,7 @@ use log_format::run::Run;
 use log_format::units::parse_duration;
 
 use super::attach::{AttachArguments, Attached, attach, detach, logs_from_here};
+use super::jvm::Presence;
 use crate::control::token::Token;
 
 /// How often it is looked whether the JVM is still there.
@@ -59,10 +60,13 @@ pub(super) fn profile(
     );
     wait(&attached, arguments.duration, &signals);
     if let Err(error) = detach(pid, token) {
-        if attached.jvm.is_alive() {
-            return Err(error);
+        match attached.jvm.presence() {
+            Presence::Attached { .. } | Presence::Beginning => return Err(error),
+            _ if attached.jvm.is_alive() => {
+                eprintln!("tprofiler: {pid}: the agent was detached by somebody else");
+            }
+            _ => eprintln!("tprofiler: {pid}: the JVM has ended"),
         }
-        eprintln!("tprofiler: {pid}: the JVM has ended");
     }
     let run = run
         .or_else(|| find_run(&attached))

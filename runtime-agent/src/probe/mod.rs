@@ -2,7 +2,8 @@
 //!
 //! `start` pushes a frame on the thread's shadow stack; `end`, `threw` and `caught` pop. Every frame
 //! that is popped is counted in the thread's totals, and recorded if it took at least the threshold.
-//! After a thread's first call nothing here allocates through the allocator, waits, or calls the JVM.
+//! After a thread's first call nothing here allocates through the allocator, waits, or calls the JVM, but
+//! for the name of a virtual thread, which is asked once each time that it is mounted and has a record.
 //!
 //! Normally the newest frame is the one that ends. If it is not, the frames above it were left behind
 //! by an exception, as that of a constructor's `super(...)`, which nothing can catch. They are counted

@@ -7,8 +7,13 @@
 use std::mem::MaybeUninit;
 use std::ptr;
 
-/// The JVM's guard zone and the pages that it keeps free for native code, 4 and 20 pages of 4 KiB.
-const KEPT_BY_THE_JVM: usize = 24 * 4096;
+use crate::mapped::page_size;
+
+/// The JVM's guard zones and what it keeps free for native code: 1, 2, 1 and 20 pages of 4 KiB, each in
+/// whole pages of the kernel's.
+fn kept_by_the_jvm() -> usize {
+    [1, 2, 1, 20].map(|pages: usize| (pages * 4096).next_multiple_of(page_size())).iter().sum()
+}
 
 /// Stack that the end of a call may need more than its start: the JVM may turn a compiled frame into
 /// a larger, interpreted one, and a StackOverflowError has to be made.
@@ -23,7 +28,7 @@ pub(super) fn address_here() -> usize {
 
 /// The lowest address on the calling thread's stack where a call may begin; 0 if there is no telling.
 pub(super) fn least_address() -> usize {
-    lowest_address().map_or(0, |lowest| lowest + KEPT_BY_THE_JVM + FOR_THE_END)
+    lowest_address().map_or(0, |lowest| lowest + kept_by_the_jvm() + FOR_THE_END)
 }
 
 /// The end of the calling thread's stack.

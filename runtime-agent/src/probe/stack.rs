@@ -22,8 +22,8 @@ pub(crate) const MAX_DEPTH: u32 = 65_536;
 
 /// What a stack has above this, a page, is given back to the kernel when it is no deeper again,
 pub(super) const TRIM_DEPTH: u32 = 128;
-/// but at most once in so many ticks, about every second.
-const TRIM_TICKS: u64 = 2_000_000_000;
+/// but at most once in so many ticks, about a millisecond: it costs some microseconds.
+const TRIM_TICKS: u64 = 2_000_000;
 
 /// A call in progress. All zero is a frame.
 #[repr(C)]

@@ -251,11 +251,16 @@ pub(crate) fn end_current(name: impl FnOnce() -> Option<ThreadName>) {
     let Some(thread) = current() else { return };
     let name = if thread.is_retired() { None } else { name() };
     CURRENT.set(ptr::null());
-    thread.end(name);
     let mut all = threads();
+    let Some(place) = all.iter().position(|other| ptr::eq(Arc::as_ptr(other), thread)) else {
+        return;
+    };
     // Retired by now, perhaps. Then there is no drain thread to forget it.
     if thread.is_retired() {
-        all.retain(|other| !ptr::eq(Arc::as_ptr(other), thread));
+        all.swap_remove(place);
+    } else {
+        // The last that is done with it: whoever has seen it may forget it, and unmap it.
+        thread.end(name);
     }
 }
 

@@ -44,6 +44,8 @@ public final class Crowd {
                     } else if (stage.equals("call")) {
                         call(callers, methods, calls, new SplittableRandom(number));
                     } else if (number < RECURSING) {
+                        // Once more, so that what is given back is taken again.
+                        recurse(DEPTH);
                         recurse(DEPTH);
                     }
                     await(barrier);

@@ -11,7 +11,7 @@ import java.util.concurrent.atomic.AtomicLong;
  * What goes wrong in services, with the truth about it. What was called is printed at the end, a line a
  * method: its name, calls and throws.
  *
- * <p>Usage: {@code Faults threads|memory|stop|classes|children NUMBER [LIBRARY]}; the library has the native
+ * <p>Usage: {@code Faults threads|memory|stop|classes|children|exit|halt NUMBER [LIBRARY]}; the library has the native
  * methods
  */
 public final class Faults {
@@ -40,6 +40,10 @@ public final class Faults {
                 break;
             case "children":
                 children(number);
+                break;
+            case "exit":
+            case "halt":
+                end(args[0].equals("exit"), number);
                 break;
             default:
                 throw new IllegalArgumentException(args[0]);
@@ -123,7 +127,7 @@ public final class Faults {
         print("step ()V", steps, 0);
     }
 
-    private static final class Steps implements Runnable {
+    private static class Steps implements Runnable {
         volatile long steps;
 
         @Override
@@ -133,7 +137,7 @@ public final class Faults {
             }
         }
 
-        private void step() {
+        void step() {
             inner();
             steps++;
         }
@@ -141,6 +145,36 @@ public final class Faults {
         private void inner() {
             sink++;
         }
+    }
+
+    /** Ends the JVM from one of some busy threads; at that moment it prints how many calls there were. */
+    private static void end(boolean isExit, int number) throws InterruptedException {
+        Steps[] all = new Steps[number];
+        for (int i = 0; i < number; i++) {
+            all[i] = new Steps();
+            new Thread(all[i]).start();
+        }
+        Thread.sleep(300);
+        Steps last = new Steps() {
+            @Override
+            void step() {
+                super.step();
+                if (steps == 100_000) {
+                    long steps = 0;
+                    for (Steps one : all) {
+                        steps += one.steps;
+                    }
+                    print("step ()V", steps, 0);
+                    System.out.flush();
+                    if (isExit) {
+                        System.exit(3);
+                    } else {
+                        Runtime.getRuntime().halt(3);
+                    }
+                }
+            }
+        };
+        last.run();
     }
 
     /** The same class again and again, each time by a loader of its own, as when a service is deployed. */
