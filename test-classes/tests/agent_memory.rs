@@ -74,7 +74,12 @@ fn five_hundred_threads_and_twenty_thousand_methods() {
         let stages = ["one", "call", "recurse"];
         let before = stages.map(|name| stage(&mut program, name));
         assert!(tprofiler("start", port).status.success(), "{jdk}");
-        let kb = stages.map(|name| stage(&mut program, name).saturating_sub(before[2]));
+        let kb = stages.map(|name| {
+            assert_eq!(program.ask(name), name);
+            // What is kept of what each thread has written comes with the totals.
+            assert!(tprofiler("flush", port).status.success(), "{jdk}");
+            stage(&mut program, "nothing").saturating_sub(before[2])
+        });
         let [idle, called, recursed] = kb;
         println!(
             "{jdk}: {idle} kB for idle threads, {called} with calls, {recursed} after recursion"

@@ -64,8 +64,10 @@ impl Service {
         self.service.program.pid().to_string()
     }
 
-    /// Kilobytes that the service has in memory.
-    fn resident_kb(&self) -> u64 {
+    /// Kilobytes that the service has in memory after a collection, with which the JVM forgets the
+    /// versions of classes that it does not need any more.
+    fn resident_kb(&mut self) -> u64 {
+        self.service.ask("collect");
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("a process");
         let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("its memory");
         line.split_whitespace().nth(1).and_then(|kb| kb.parse().ok()).expect("a number")
@@ -216,16 +218,18 @@ fn a_service_runs_on_while_the_agent_comes_and_goes() {
     );
     println!("resident kB: plain {plain_kb}, with the agent after each cycle {resident:?}");
     println!(
-        "under load {} times: attach {} ms, detach {} ms",
+        "under load {} times: attach {} ms, {} at most; detach {} ms, {} at most",
         attach_ms.len(),
         median(&mut attach_ms),
-        median(&mut detach_ms)
+        attach_ms.iter().max().unwrap_or(&0),
+        median(&mut detach_ms),
+        detach_ms.iter().max().unwrap_or(&0)
     );
     println!("log bytes: {bytes}");
 
     // What the JVM keeps of its own code has come by half of the time.
     let (first, second) = resident.split_at(resident.len() / 2);
     if let (Some(first), Some(second)) = (first.iter().max(), second.iter().max()) {
-        assert!(*second < first + 24_000, "kilobytes: {resident:?}");
+        assert!(*second < first + 8_000, "kilobytes: {resident:?}");
     }
 }

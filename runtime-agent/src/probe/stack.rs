@@ -22,8 +22,11 @@ pub(crate) const MAX_DEPTH: u32 = 65_536;
 
 /// What a stack has above this, a page, is given back to the kernel when it is no deeper again,
 pub(super) const TRIM_DEPTH: u32 = 128;
-/// but at most once in so many ticks, about a millisecond: it costs some microseconds.
+/// but at most once in so many ticks, about a millisecond: it costs some microseconds,
 const TRIM_TICKS: u64 = 2_000_000;
+/// which is little beside so many calls. The depth is looked at each time it has grown by so many.
+const DEEP: u32 = 1_024;
+const _: () = assert!(DEEP.is_power_of_two() && TRIM_DEPTH < DEEP);
 
 /// A call in progress. All zero is a frame.
 #[repr(C)]
@@ -147,7 +150,8 @@ pub(crate) struct ShadowStack {
     state: AtomicU64,
     /// Calls in progress beyond the last frame; the owner's, like all that follows.
     beyond: Cell<u64>,
-    was_deep: Cell<bool>,
+    /// A depth that was reached since memory was given back last, or 0.
+    deepest: Cell<u32>,
     trimmed_ticks: Cell<u64>,
 }
 
@@ -161,7 +165,7 @@ impl ShadowStack {
             depth: AtomicU32::new(0),
             state: AtomicU64::new(0),
             beyond: Cell::new(0),
-            was_deep: Cell::new(false),
+            deepest: Cell::new(0),
             trimmed_ticks: Cell::new(0),
         })
     }
@@ -219,8 +223,8 @@ impl ShadowStack {
     ) {
         let depth = self.depth.load(Ordering::Relaxed);
         let frame = self.frame(depth);
-        if depth == TRIM_DEPTH {
-            self.was_deep.set(true);
+        if depth & (DEEP - 1) == TRIM_DEPTH {
+            self.deepest.set(self.deepest.get().max(depth));
         }
         totals.enter();
         frame.totals.store(ptr::from_ref(totals).cast_mut(), Ordering::Relaxed);
@@ -288,16 +292,17 @@ impl ShadowStack {
     /// Owner only: gives memory back after a deep recursion. There are [`TRIM_DEPTH`] frames at most.
     #[inline]
     pub(crate) fn trim(&self, now: u64) {
-        if self.was_deep.get() {
+        if self.deepest.get() > 0 {
             self.trim_now(now);
         }
     }
 
     #[cold]
     fn trim_now(&self, now: u64) {
-        if now.wrapping_sub(self.trimmed_ticks.get()) > TRIM_TICKS {
+        let since = now.wrapping_sub(self.trimmed_ticks.get());
+        if self.deepest.get() > DEEP || since > TRIM_TICKS {
             self.trimmed_ticks.set(now);
-            self.was_deep.set(false);
+            self.deepest.set(0);
             self.frames.release_from(TRIM_DEPTH as usize * size_of::<Frame>());
         }
     }

@@ -173,6 +173,8 @@ impl MethodTotals {
                 since.histogram.push((bucket, count.wrapping_sub(old)));
             }
             if count != 0 || old != 0 {
+                // There are thousands of these, most with one bucket.
+                now.histogram.reserve_exact(1);
                 now.histogram.push((bucket, count));
             }
         }

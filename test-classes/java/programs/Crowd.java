@@ -13,7 +13,7 @@ import java.util.concurrent.CyclicBarrier;
 /**
  * Many threads that call many methods, in stages. A line on stdin is the next stage, and is answered when all
  * threads have done it and wait: {@code one} (each calls one method), {@code call} (each calls its own choice of
- * methods, the same every time), {@code recurse} (some call themselves ten thousand times).
+ * methods, the same every time), {@code recurse} (some call themselves ten thousand times); any other is nothing.
  *
  * <p>Usage: {@code Crowd THREADS CALLS CLASSES METHODS}: so many generated classes {@code many.C0} and so on,
  * with so many methods each
@@ -43,7 +43,7 @@ public final class Crowd {
                         one();
                     } else if (stage.equals("call")) {
                         call(callers, methods, calls, new SplittableRandom(number));
-                    } else if (number < RECURSING) {
+                    } else if (stage.equals("recurse") && number < RECURSING) {
                         // Once more, so that what is given back is taken again.
                         recurse(DEPTH);
                         recurse(DEPTH);
