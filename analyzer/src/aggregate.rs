@@ -23,6 +23,10 @@ pub enum Group {
     Run(usize),
     /// A thread: its run's place in the list of runs, and its id there.
     Thread(usize, u32),
+    /// A minute, from the start of 1970.
+    Minute(u64),
+    /// A host, class or package: its place in the list of names.
+    Named(usize),
 }
 
 /// The sums of one method in one group.
@@ -124,10 +128,11 @@ impl<M: Eq + Hash> Totals<M> {
         self.figures.entry((group, method)).or_default()
     }
 
-    /// Adds all figures of `other`, whose methods are ours by way of `method`.
-    pub fn merge<N>(&mut self, other: Totals<N>, mut method: impl FnMut(N) -> M) {
+    /// Adds all figures of `other`, whose groups and methods are ours by way of `ours`.
+    pub fn merge<N>(&mut self, other: Totals<N>, mut ours: impl FnMut(Group, N) -> (Group, M)) {
         for ((group, key), figures) in other.figures {
-            self.of(group, method(key)).merge(&figures);
+            let (group, method) = ours(group, key);
+            self.of(group, method).merge(&figures);
         }
     }
 
@@ -193,7 +198,7 @@ mod tests {
         let whole = totals(&rows);
         for cut in 0..=rows.len() {
             let mut merged = totals(&rows[cut..]);
-            merged.merge(totals(&rows[..cut]), |method| method);
+            merged.merge(totals(&rows[..cut]), |group, method| (group, method));
             assert_eq!(merged.figures, whole.figures, "cut at {cut}");
         }
     }

@@ -10,17 +10,26 @@
 #![forbid(unsafe_code)]
 
 pub mod aggregate;
+pub mod call_tree;
+pub mod glob;
 pub mod input;
 pub mod losses;
 pub mod names;
 pub mod options;
+pub mod output;
 pub mod problems;
+mod records;
 pub mod render;
 pub mod report;
 pub mod run_data;
+pub mod slowest;
+pub mod stacks;
 mod table;
 pub mod time_range;
+pub mod trace;
 
+use glob::Glob;
+use input::RunInput;
 use options::Options;
 use problems::Problems;
 use report::{Collector, Report};
@@ -43,9 +52,37 @@ pub struct Analysis {
 /// `from` and `to`.
 pub fn analyze(options: &Options) -> Result<Analysis, Vec<String>> {
     let mut problems = Problems::default();
-    let runs = input::discover(&options.paths, &mut problems);
+    let (runs, selection) = select(options, &mut problems)?;
+    let mut collector = Collector::default();
+    for (place, run) in runs.iter().enumerate() {
+        let data = read_run(run, place, &selection, &mut problems);
+        collector.add(run, place, data, &selection);
+    }
+    let slowest = options.slowest.map(|count| {
+        // The first reading has told the problems.
+        slowest::find(&runs, &selection, count, &mut Problems::default())
+    });
+    let mut report = collector.finish(&runs, options, &selection, &problems);
+    report.slowest = slowest;
+    Ok(Analysis { report, problems })
+}
+
+/// The runs to read, and what of them is selected.
+fn select(
+    options: &Options,
+    problems: &mut Problems,
+) -> Result<(Vec<RunInput>, Selection), Vec<String>> {
+    let mut runs = input::discover(&options.paths, problems);
     if runs.is_empty() {
         return Err(problems.messages());
+    }
+    let found = runs.len();
+    let takes = |pattern: &Option<Glob>, name: &str| {
+        pattern.as_ref().is_none_or(|pattern| pattern.matches(name))
+    };
+    runs.retain(|run| takes(&options.host, &run.about.host) && takes(&options.run, &run.label));
+    if runs.is_empty() {
+        return Err(vec![format!("none of {found} runs is one that --host and --run name")]);
     }
     // Without any file there is no time of day to speak of, and nothing to select either.
     let newest = runs.iter().flat_map(|run| &run.files).map(|file| file.part.hour).max();
@@ -53,12 +90,5 @@ pub fn analyze(options: &Options) -> Result<Analysis, Vec<String>> {
         Some(hour) => TimeRange::new(options.from, options.to, hour).map_err(|e| vec![e])?,
         None => TimeRange::default(),
     };
-    let selection = Selection { range, method: options.method.clone(), by: options.by };
-    let mut collector = Collector::default();
-    for (place, run) in runs.iter().enumerate() {
-        let data = read_run(run, place, &selection, &mut problems);
-        collector.add(run, place, data, &selection.range);
-    }
-    let report = collector.finish(&runs, options, &selection, &problems);
-    Ok(Analysis { report, problems })
+    Ok((runs, Selection::new(options, range)))
 }

@@ -3,10 +3,17 @@
 
 mod cli;
 
-use std::io::{self, BufWriter, ErrorKind, Write};
+use std::fs;
+use std::io::{self, ErrorKind, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
-use analyzer::render::{remarks, render};
+use analyzer::options::{Format, Options};
+use analyzer::output::{to_file, to_stdout};
+use analyzer::problems::Problems;
+use analyzer::render::{constructors, remarks, render};
+use analyzer::report::Report;
+use analyzer::trace::{self, TraceError};
 use clap::Parser;
 use cli::Cli;
 
@@ -15,21 +22,67 @@ fn main() -> ExitCode {
         Ok(options) => options,
         Err(reason) => return no_report(&[reason]),
     };
+    if options.format == Format::ChromeTrace {
+        return chrome_trace(&options);
+    }
     let analysis = match analyzer::analyze(&options) {
         Ok(analysis) => analysis,
         Err(reasons) => return no_report(&reasons),
     };
     say(&analysis.problems.messages());
     say(&remarks(&analysis.report, options.format));
-    let mut out = BufWriter::new(io::stdout().lock());
-    let written = render(&analysis.report, options.format, &mut out).and_then(|()| out.flush());
+    let written = match &options.output {
+        None => to_stdout(|out| render(&analysis.report, &options, out)),
+        Some(folder) if options.format == Format::Tprofiler => {
+            both_files(&analysis.report, &options, folder)
+        }
+        Some(path) => to_file(path, |out| render(&analysis.report, &options, out)),
+    };
     match written {
-        // Whoever read us has seen enough.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
-        Err(error) => return no_report(&[format!("the report cannot be written: {error}")]),
-        Ok(()) => {}
+        Err(error) => not_written(&options, &error, &analysis.problems),
+        Ok(()) => read(&analysis.problems),
     }
-    if analysis.problems.all_unread().is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) }
+}
+
+/// TProfiler's two files.
+fn both_files(report: &Report, options: &Options, folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    to_file(&folder.join("topmethod.log"), |out| render(report, options, out))?;
+    to_file(&folder.join("topobject.log"), |out| constructors(report, out))
+}
+
+/// Records go to the output as they are read, so what went wrong is known after it.
+fn chrome_trace(options: &Options) -> ExitCode {
+    let mut problems = Problems::default();
+    let write = |out: &mut dyn Write| {
+        problems = trace::write(options, out)?;
+        Ok(())
+    };
+    let written = match &options.output {
+        None => to_stdout(write),
+        Some(path) => to_file(path, write),
+    };
+    match written {
+        Err(TraceError::NoReport(reasons)) => no_report(&reasons),
+        Err(TraceError::Output(error)) => not_written(options, &error, &problems),
+        Ok(()) => {
+            say(&problems.messages());
+            read(&problems)
+        }
+    }
+}
+
+fn not_written(options: &Options, error: &io::Error, problems: &Problems) -> ExitCode {
+    match &options.output {
+        // Whoever read us has seen enough.
+        None if error.kind() == ErrorKind::BrokenPipe => read(problems),
+        None => no_report(&[format!("the report cannot be written: {error}")]),
+        Some(path) => no_report(&[format!("{}: cannot be written: {error}", path.display())]),
+    }
+}
+
+fn read(problems: &Problems) -> ExitCode {
+    if problems.all_unread().is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) }
 }
 
 fn no_report(reasons: &[String]) -> ExitCode {

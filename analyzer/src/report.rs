@@ -5,14 +5,18 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use log_format::names::{Hour, utc_text};
+use log_format::units::duration_text;
 
 use crate::aggregate::{Figures, Group, Totals};
+use crate::call_tree::CallTree;
 use crate::input::RunInput;
 use crate::losses::{Losses, Raised};
-use crate::names::Method;
-use crate::options::{By, Options, SortKey};
+use crate::names::{Method, Source};
+use crate::options::{By, CallFilter, Options, SortKey, TreeOrder};
 use crate::problems::Problems;
 use crate::run_data::{Counts, OpenCall, RunData, Selection};
+use crate::slowest::SlowCall;
+use crate::stacks::{rooted_at, through};
 use crate::time_range::TimeRange;
 
 /// A report, ready to be rendered.
@@ -20,6 +24,8 @@ use crate::time_range::TimeRange;
 pub struct Report {
     /// What the figures are split by.
     pub by: By,
+    /// Whether the figures come from the records.
+    pub of_records: bool,
     /// What the methods are sorted by.
     pub sort: SortKey,
     /// The selected time.
@@ -40,12 +46,28 @@ pub struct Report {
     pub empty: Option<String>,
     /// What a reader of the figures has to know, a sentence each.
     pub notes: Vec<String>,
+    /// Methods shown in each group, and callees of a call tree; `None` shows all.
+    pub top: Option<usize>,
+    /// Sums by call path, for the forms that are made from them.
+    pub tree: CallTree,
+    /// Whether call trees are shown in place of the methods, and which way they stand.
+    pub tree_order: Option<TreeOrder>,
+    /// Whether open calls are in `tree`.
+    pub open_counted: bool,
+    /// The slowest calls, if they were asked for.
+    pub slowest: Option<Vec<SlowCall>>,
+    /// What the calls without a record are called, as far as the selection says it.
+    pub without_record: String,
+    /// Where the sources of methods are, for the forms that tell it.
+    pub sources: HashMap<Method, Source>,
+    /// The time from the first run's start on, in unix nanoseconds.
+    pub start_ns: u64,
 }
 
 /// The methods of a group.
 #[derive(Debug)]
 pub struct GroupReport {
-    /// The hour, thread or run; `None` without groups.
+    /// The hour, thread, run and so on; `None` without groups.
     pub label: Option<String>,
     /// Its methods, sorted, as many as were asked for.
     pub methods: Vec<MethodReport>,
@@ -120,18 +142,44 @@ pub struct Collector {
     counts: Counts,
     left_out: LeftOut,
     missing_files: Vec<String>,
+    tree: CallTree,
+    sources: HashMap<Method, Source>,
+    /// Names of hosts, classes and packages that are groups.
+    names: Vec<String>,
+    places: HashMap<String, usize>,
+    /// Every threshold that was in force.
+    thresholds_ns: BTreeSet<u64>,
 }
 
 impl Collector {
     /// Adds the next run, which stands at `place` in the list of runs.
-    pub fn add(&mut self, run: &RunInput, place: usize, data: RunData, range: &TimeRange) {
-        self.totals.merge(data.totals, |method| method);
+    pub fn add(&mut self, run: &RunInput, place: usize, data: RunData, selection: &Selection) {
+        let Self { totals, names, places, .. } = self;
+        let mut named = |name: &str| {
+            Group::Named(*places.entry(name.to_owned()).or_insert_with(|| {
+                names.push(name.to_owned());
+                names.len() - 1
+            }))
+        };
+        totals.merge(data.totals, |group, method| {
+            let class = method.parts().0;
+            let group = match selection.by {
+                By::Host => named(&run.about.host),
+                By::Class => named(class),
+                By::Package => named(class.rsplit_once('.').map_or("", |(package, _)| package)),
+                By::Nothing | By::Hour | By::Minute | By::Thread | By::Run => group,
+            };
+            (group, method)
+        });
+        self.tree.merge(&data.tree);
+        self.sources.extend(data.sources);
+        self.thresholds_ns.extend(data.thresholds.all_ns());
         self.open.extend(data.open);
         let threads = data.thread_names.into_iter();
         self.threads.extend(threads.map(|(id, name)| (Group::Thread(place, id), name)));
         self.counts.merge(&data.counts);
         self.left_out.losses.merge(&data.losses);
-        let times = data.thresholds.raised(range);
+        let times = data.thresholds.raised(&selection.range);
         if let (Some(base_ns), false) = (data.thresholds.lowest_ns(), times.is_empty()) {
             self.left_out.raised.push(RaisedInRun { run: run.label.clone(), base_ns, times });
         }
@@ -152,10 +200,22 @@ impl Collector {
     ) -> Report {
         self.left_out.unread = problems.all_unread().to_vec();
         let labels: Vec<String> = runs.iter().map(|run| run.label.clone()).collect();
-        let of_group = |group| label(group, &labels, &self.threads);
+        let of_group = |group| label(group, &labels, &self.threads, &self.names);
         let (groups, saturated) = groups(self.totals, options, of_group);
         let empty = groups.is_empty().then(|| why_empty(selection, &self.counts));
-        let notes = notes(options.by, &self.counts, saturated, selection.method.is_some());
+        let notes = notes(selection, &self.counts, saturated, selection.method.is_some());
+        let mut tree = self.tree;
+        for (pattern, part) in
+            [(&options.method, through as fn(&_, &_) -> _), (&options.root, rooted_at)]
+        {
+            if let Some(pattern) = pattern {
+                tree = part(&tree, pattern);
+            }
+        }
+        // The trees of the slowest calls have every call.
+        let every = CallFilter::default();
+        let calls = if options.slowest.is_some() { &every } else { &selection.calls };
+        let without_record = without_record(calls, &self.thresholds_ns, &self.left_out);
         let open_count = self.open.len();
         let shown = options.top.unwrap_or(usize::MAX);
         self.open.sort_by(|a, b| {
@@ -165,6 +225,7 @@ impl Collector {
         self.open.truncate(shown);
         Report {
             by: options.by,
+            of_records: selection.counts_records(),
             sort: options.sort,
             range: selection.range,
             pattern: selection.method.as_ref().map(ToString::to_string),
@@ -184,8 +245,41 @@ impl Collector {
             open: self.open,
             empty,
             notes,
+            top: options.top,
+            tree,
+            tree_order: options.tree,
+            open_counted: selection.stacks && selection.open,
+            slowest: None,
+            without_record,
+            sources: self.sources,
+            start_ns: runs.iter().map(|run| run.about.start_ns).min().unwrap_or(0),
         }
     }
+}
+
+/// What the frame of calls without a record is called.
+fn without_record(calls: &CallFilter, thresholds_ns: &BTreeSet<u64>, left_out: &LeftOut) -> String {
+    let losses = &left_out.losses;
+    let is_lossless = [losses.dropped_records, losses.cut_records, losses.lost_rows] == [0; 3]
+        && left_out.raised.is_empty();
+    let asked_ns = calls.above_ns.unwrap_or(0);
+    if calls.exit.is_some() {
+        return "(other calls)".to_owned();
+    }
+    match (thresholds_ns.first(), thresholds_ns.last()) {
+        (_, Some(highest_ns)) if *highest_ns <= asked_ns => below(asked_ns),
+        (Some(lowest_ns), Some(highest_ns)) if lowest_ns == highest_ns && is_lossless => {
+            below((*highest_ns).max(asked_ns))
+        }
+        _ => "(calls without a record)".to_owned(),
+    }
+}
+
+fn below(threshold_ns: u64) -> String {
+    let text = duration_text(threshold_ns);
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at_checked(digits).unwrap_or((&text, ""));
+    format!("(calls < {number} {unit})")
 }
 
 /// The start of an hour as `2026-11-20T14:00Z`.
@@ -203,11 +297,24 @@ fn named<'r>(runs: &'r [RunInput], name: impl Fn(&'r RunInput) -> &'r String) ->
     distinct(runs, name).into_iter().filter(|name| !name.is_empty()).cloned().collect()
 }
 
-fn label(group: Group, runs: &[String], threads: &HashMap<Group, String>) -> Option<String> {
+/// The start of a minute as `2026-11-20T14:00Z`.
+fn minute_text(minute: u64) -> String {
+    let text = utc_text(minute.saturating_mul(60_000_000_000));
+    text.strip_suffix(":00Z").map_or_else(|| text.clone(), |minutes| format!("{minutes}Z"))
+}
+
+fn label(
+    group: Group,
+    runs: &[String],
+    threads: &HashMap<Group, String>,
+    names: &[String],
+) -> Option<String> {
     let run_label = |place: usize| runs.get(place).cloned().unwrap_or_default();
     match group {
         Group::All => None,
         Group::Hour(hour) => Some(hour_text(hour)),
+        Group::Minute(minute) => Some(minute_text(minute)),
+        Group::Named(place) => Some(names.get(place).cloned().unwrap_or_default()),
         Group::Run(run) => Some(run_label(run)),
         Group::Thread(run, id) => {
             let name = threads.get(&group).cloned().unwrap_or_else(|| format!("thread #{id}"));
@@ -236,9 +343,13 @@ fn groups(
             group_report(label(group), methods, options)
         })
         .collect();
-    if options.by == By::Thread {
+    match options.by {
         // There may be thousands: the busiest first. Hours and runs stay in order.
-        groups.sort_by(|a, b| (b.self_ns, &a.label).cmp(&(a.self_ns, &b.label)));
+        By::Thread | By::Class | By::Package => {
+            groups.sort_by(|a, b| (b.self_ns, &a.label).cmp(&(a.self_ns, &b.label)));
+        }
+        By::Host => groups.sort_by(|a, b| a.label.cmp(&b.label)),
+        By::Nothing | By::Hour | By::Minute | By::Run => {}
     }
     (groups, saturated)
 }
@@ -283,11 +394,11 @@ fn compare(key: SortKey, a: &Figures, b: &Figures) -> Ordering {
 }
 
 fn why_empty(selection: &Selection, counts: &Counts) -> String {
-    let by_thread = selection.by == By::Thread;
-    let rows = if by_thread { counts.records } else { counts.stats_rows };
+    let of_records = selection.counts_records();
+    let rows = if of_records { counts.records } else { counts.stats_rows };
     if rows == 0 {
-        return match (by_thread, counts.records > 0 || counts.stats_rows > 0) {
-            (true, true) => "no calls: none has a record, and only records know their thread",
+        return match (of_records, counts.records > 0 || counts.stats_rows > 0) {
+            (true, true) => "no calls: none has a record, and totals know neither threads nor callers",
             (false, true) => {
                 "no totals in these files, only records: a JVM writes its totals every minute and at \
                  `tprofiler flush`; --by thread counts the records"
@@ -310,7 +421,12 @@ fn why_empty(selection: &Selection, counts: &Counts) -> String {
             _ => "no calls: none that has a record has ended".to_owned(),
         };
     }
-    let pattern = selection.method.as_ref().map(ToString::to_string).unwrap_or_default();
+    let Some(pattern) = selection.method.as_ref().map(ToString::to_string) else {
+        return format!("no calls that the filters take {range}");
+    };
+    if !selection.calls.is_everything() {
+        return format!("no calls that the filters take in methods named by {pattern} {range}");
+    }
     if range.is_everything() {
         format!("no calls in methods named by {pattern}")
     } else {
@@ -318,11 +434,22 @@ fn why_empty(selection: &Selection, counts: &Counts) -> String {
     }
 }
 
-fn notes(by: By, counts: &Counts, saturated: bool, has_pattern: bool) -> Vec<String> {
+fn notes(
+    selection: &Selection,
+    counts: &Counts,
+    saturated: bool,
+    has_pattern: bool,
+) -> Vec<String> {
     let mut notes = Vec::new();
-    if by == By::Thread {
+    if selection.by == By::Thread {
         notes.push(
             "By thread only calls at or over the threshold are counted: shorter ones have no record"
+                .to_owned(),
+        );
+    } else if !selection.calls.is_everything() {
+        notes.push(
+            "With --thread, --exit and --above only calls at or over the threshold are counted: \
+             shorter ones have no record"
                 .to_owned(),
         );
     }

@@ -167,6 +167,12 @@ struct Row<'r> {
     thread: Option<&'r str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     run: Option<&'r str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    minute: Option<&'r str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host: Option<&'r str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    package: Option<&'r str>,
     #[serde(flatten)]
     method: Name<'r>,
     calls: u64,
@@ -189,6 +195,9 @@ impl<'r> Row<'r> {
             hour: label(By::Hour),
             thread: label(By::Thread),
             run: label(By::Run),
+            minute: label(By::Minute),
+            host: label(By::Host),
+            package: label(By::Package),
             method: Name::new(&report.method),
             calls: figures.calls,
             throws: figures.throws,

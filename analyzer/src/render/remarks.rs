@@ -111,7 +111,7 @@ pub fn all(report: &Report) -> Vec<String> {
     lines.extend(left_out(&report.left_out).into_iter().map(|line| format!("left out: {line}")));
     lines.extend(report.notes.iter().cloned());
     let open = report.open.len().saturating_add(report.open_not_shown);
-    if open > 0 {
+    if open > 0 && !report.open_counted {
         let calls = if open == 1 { "call was" } else { "calls were" };
         lines.push(format!("{} {calls} still open and not counted", separated(open as u128)));
     }

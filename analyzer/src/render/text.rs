@@ -9,7 +9,7 @@ use log_format::writer::one_line;
 
 use super::human::{count, duration, plural, separated};
 use super::labels::{Labels, brief};
-use super::remarks;
+use super::{remarks, tree};
 use crate::options::By;
 use crate::report::{GroupReport, MethodReport, ReadSummary, Report, hour_text, percent};
 use crate::run_data::OpenCall;
@@ -35,6 +35,14 @@ const NAMES_SHOWN: usize = 5;
 
 pub fn render(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     summary(report, out)?;
+    if let Some(calls) = &report.slowest {
+        writeln!(out)?;
+        return tree::slowest(report, calls, out);
+    }
+    if let Some(order) = report.tree_order {
+        writeln!(out)?;
+        return tree::render(report, order, out);
+    }
     let table_methods = report.groups.iter().flat_map(|g| &g.methods).map(|m| &m.method);
     let labels = Labels::new(table_methods.chain(report.open.iter().map(|call| &call.method)));
     writeln!(out)?;
@@ -135,8 +143,12 @@ fn tables(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<(
         By::Hour => "Methods of each hour",
         By::Thread => "Methods of each thread",
         By::Run => "Methods of each run",
+        By::Minute => "Methods of each minute",
+        By::Host => "Methods of each host",
+        By::Class => "Methods of each class",
+        By::Package => "Methods of each package",
     };
-    let calls = if report.by == By::Thread { "recorded" } else { "all" };
+    let calls = if report.of_records { "recorded" } else { "all" };
     writeln!(
         out,
         "{what} by {}; p50, p95 and p99 of {calls} calls, within 25%",
@@ -268,7 +280,7 @@ fn path(call: &OpenCall) -> String {
 
 /// Writes `text` after `first`, on as many lines as it needs; `rest` begins the others. Lines break
 /// at spaces, and within a word only if it alone is too long.
-fn wrapped(out: &mut dyn Write, first: &str, rest: &str, text: &str) -> io::Result<()> {
+pub fn wrapped(out: &mut dyn Write, first: &str, rest: &str, text: &str) -> io::Result<()> {
     let mut line = first.to_owned();
     let mut width = line.chars().count();
     let mut is_fresh = true;
