@@ -22,6 +22,7 @@ mod records;
 pub mod render;
 pub mod report;
 pub mod run_data;
+mod sentences;
 pub mod slowest;
 pub mod stacks;
 mod table;

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::names::Method;
 use crate::options::By;
-use crate::report::{GroupReport, LeftOut, MethodReport, ReadSummary, Report, hour_text};
+use crate::report::{Filters, GroupReport, LeftOut, MethodReport, ReadSummary, Report, hour_text};
 use crate::run_data::OpenCall;
 
 const SCHEMA: u32 = 1;
@@ -45,6 +45,7 @@ impl<'r> Document<'r> {
                 from: report.range.from_ns.map(utc_text),
                 to: report.range.to_ns.map(utc_text),
                 method: report.pattern.as_deref(),
+                filters: &report.filters,
             },
             left_out: JsonLeftOut::new(&report.left_out),
             notes: report.empty.iter().chain(&report.notes).map(String::as_str).collect(),
@@ -101,6 +102,8 @@ struct Selected<'r> {
     from: Option<String>,
     to: Option<String>,
     method: Option<&'r str>,
+    #[serde(flatten)]
+    filters: &'r Filters,
 }
 
 #[derive(Serialize)]

@@ -114,7 +114,8 @@ fn profile(report: &Report, stacks: &Stacks) -> Profile {
                 Some(Method::Named(name)) => {
                     strings.place(&format!("{}.{}{}", name.class, name.method, name.descriptor))
                 }
-                _ => strings.place(&frame.label),
+                // Where both names are the same, pprof takes them for C++ and cuts what is in brackets.
+                _ => 0,
             },
             filename: source.map_or(0, |source| strings.place(&source.file)),
             start_line: line,

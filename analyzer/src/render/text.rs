@@ -5,6 +5,7 @@
 use std::io::{self, Write};
 
 use log_format::names::utc_text;
+use log_format::rows::Exit;
 use log_format::writer::one_line;
 
 use super::human::{count, duration, plural, separated};
@@ -64,6 +65,18 @@ fn summary(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         selected.push(report.range.to_string());
     }
     selected.extend(report.pattern.iter().map(|pattern| format!("methods {pattern}")));
+    let filters = &report.filters;
+    let exit = filters.exit.map(exit_text);
+    let named = [
+        ("hosts", &filters.host),
+        ("runs", &filters.run),
+        ("threads", &filters.thread),
+        ("callers", &filters.root),
+    ];
+    let named = named.into_iter().filter_map(|(what, name)| Some((what, name.as_ref()?)));
+    selected.extend(named.map(|(what, name)| one_line(&format!("{what} {name}"))));
+    selected.extend(exit.map(str::to_owned));
+    selected.extend(filters.above_ns.map(|ns| format!("calls of {} or more", duration(ns))));
     if !selected.is_empty() {
         lines.push(("selected", selected.join(", ")));
     }
@@ -73,6 +86,14 @@ fn summary(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         wrapped(out, &format!("{heading:<10}"), &" ".repeat(12), &line)?;
     }
     Ok(())
+}
+
+fn exit_text(exit: Exit) -> &'static str {
+    match exit {
+        Exit::Return => "calls that returned",
+        Exit::Throw => "calls that ended with an exception",
+        Exit::Open => "calls still open",
+    }
 }
 
 /// Lines of which only the first has the heading.

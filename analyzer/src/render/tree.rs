@@ -19,7 +19,7 @@ use crate::stacks::{StackNode, Stacks};
 const FOLDED_BELOW: f64 = 0.5;
 
 /// Deeper calls stand no further to the right, with their depth before them.
-const MAX_INDENT: usize = 24;
+const MAX_DEPTH: usize = 12;
 
 /// The width of the columns before a name.
 const COLUMNS: usize = 39;
@@ -110,7 +110,9 @@ fn tree(
             }
         };
         if let Some(node) = stacks.nodes().get(place).filter(|_| place != 0) {
-            let own = if order == TreeOrder::TopDown && node.total_ns > 0 {
+            // Without a record, how much of it is its own is not known.
+            let is_known = node.calls > 0 || node.self_ns > 0;
+            let own = if order == TreeOrder::TopDown && is_known {
                 duration(node.self_ns)
             } else {
                 String::new()
@@ -148,7 +150,7 @@ enum Item {
 }
 
 fn line(cells: &str, depth: usize, text: &str, out: &mut dyn Write) -> io::Result<()> {
-    let indent = " ".repeat(2 + depth.min(MAX_INDENT));
-    let text = if depth > MAX_INDENT { format!("[{depth}] {text}") } else { text.to_owned() };
+    let indent = " ".repeat(2 + 2 * depth.min(MAX_DEPTH));
+    let text = if depth > MAX_DEPTH { format!("[{depth}] {text}") } else { text.to_owned() };
     wrapped(out, &format!("{cells}{indent}"), &" ".repeat(COLUMNS + indent.len() + 2), &text)
 }
