@@ -251,7 +251,8 @@ impl Collector {
         // The trees of the slowest calls have every call.
         let every = CallFilter::default();
         let calls = if options.slowest.is_some() { &every } else { &selection.calls };
-        let without_record = without_record(calls, &self.thresholds_ns, &self.left_out);
+        let without_record =
+            without_record(calls, &self.counts, &self.thresholds_ns, &self.left_out);
         let open_count = self.open.len();
         let shown = options.top.unwrap_or(usize::MAX);
         self.open.sort_by(|a, b| {

@@ -12,6 +12,7 @@ use crate::run_data::{Counts, Selection};
 /// What the frame of calls without a record is called.
 pub fn without_record(
     calls: &CallFilter,
+    counts: &Counts,
     thresholds_ns: &BTreeSet<u64>,
     left_out: &LeftOut,
 ) -> String {
@@ -19,11 +20,11 @@ pub fn without_record(
     let is_lossless = [losses.dropped_records, losses.cut_records, losses.lost_rows] == [0; 3]
         && left_out.raised.is_empty();
     let asked_ns = calls.above_ns.unwrap_or(0);
-    if calls.exit.is_some() {
+    if calls.exit.is_some() || counts.records_without_path > 0 {
         return "(other calls)".to_owned();
     }
     match (thresholds_ns.first(), thresholds_ns.last()) {
-        (_, Some(highest_ns)) if *highest_ns <= asked_ns => below(asked_ns),
+        (_, Some(highest_ns)) if asked_ns > 0 && *highest_ns <= asked_ns => below(asked_ns),
         (Some(lowest_ns), Some(highest_ns)) if lowest_ns == highest_ns && is_lossless => {
             below((*highest_ns).max(asked_ns))
         }
@@ -101,8 +102,13 @@ pub fn notes(
         );
     }
     if counts.records_without_path > 0 {
+        let fate = if selection.stacks {
+            "have no place in call trees, and are time of their callers"
+        } else {
+            "count in full, recursive or not"
+        };
         notes.push(format!(
-            "Records whose call path was not kept count in full, recursive or not: {}",
+            "Records whose call path was not kept {fate}: {}",
             counts.records_without_path
         ));
     }

@@ -105,9 +105,9 @@ fn slowest_of_run(
     let mut depths: HashMap<u32, usize> = HashMap::new();
     let filter = RecordFilter::new(selection, names);
     read_records(run, &filter, problems, |row| {
-        let depth = *depths.entry(row.stack).or_insert_with(|| names.path(row.stack).count());
+        let depth = *depths.entry(row.stack).or_insert_with(|| depth(names, &row));
         let of_thread = waiting.entry(row.thread).or_default();
-        for (_, calls) in of_thread.split_off(&(depth + 1)) {
+        for (_, calls) in of_thread.split_off(&depth.saturating_add(1)) {
             alone.extend(calls.into_iter().filter(|call| call.start_ns < row.start_ns));
         }
         keep(&mut alone, count);
@@ -118,6 +118,12 @@ fn slowest_of_run(
     alone.extend(waiting.into_values().flat_map(BTreeMap::into_values).flatten());
     keep(&mut alone, count);
     alone
+}
+
+/// The length of a call's path. One that was not kept may be anywhere, so it says nothing of others.
+fn depth(names: &Names, row: &CallRow) -> usize {
+    let mut path = names.path(row.stack);
+    if path.next() == Some(row.method) { 1 + path.count() } else { usize::MAX }
 }
 
 fn keep(calls: &mut Vec<CallRow>, count: usize) {
@@ -143,8 +149,8 @@ fn with_trees(
     let filter = RecordFilter::everything(selection.open);
     read_records(run, &filter, &mut problems, |row| {
         for (call, tree) in rows.iter().zip(&mut trees) {
-            if let Some(path) = path_below(&names, call, &row) {
-                let frames = frames(path.into_iter(), row.method, named);
+            let path = path_below(&names, call, &row);
+            if let Some(frames) = path.and_then(|p| frames(p.into_iter(), row.method, named)) {
                 tree.add(frames.into_iter().rev(), &PathFigures::of(&row));
             }
         }
