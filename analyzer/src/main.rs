@@ -13,7 +13,7 @@ use analyzer::output::{to_file, to_stdout};
 use analyzer::problems::Problems;
 use analyzer::render::{constructors, remarks, render};
 use analyzer::report::Report;
-use analyzer::trace::{self, TraceError};
+use analyzer::trace::{self, Said, TraceError};
 use clap::Parser;
 use cli::Cli;
 
@@ -53,9 +53,9 @@ fn both_files(report: &Report, options: &Options, folder: &Path) -> io::Result<(
 
 /// Records go to the output as they are read, so what went wrong is known after it.
 fn chrome_trace(options: &Options) -> ExitCode {
-    let mut problems = Problems::default();
+    let mut said = Said::default();
     let write = |out: &mut dyn Write| {
-        problems = trace::write(options, out)?;
+        said = trace::write(options, out)?;
         Ok(())
     };
     let written = match &options.output {
@@ -64,10 +64,11 @@ fn chrome_trace(options: &Options) -> ExitCode {
     };
     match written {
         Err(TraceError::NoReport(reasons)) => no_report(&reasons),
-        Err(TraceError::Output(error)) => not_written(options, &error, &problems),
+        Err(TraceError::Output(error)) => not_written(options, &error, &said.problems),
         Ok(()) => {
-            say(&problems.messages());
-            read(&problems)
+            say(&said.problems.messages());
+            say(&said.remarks);
+            read(&said.problems)
         }
     }
 }

@@ -52,20 +52,20 @@ impl RecordFilter {
 }
 
 /// Hands each wanted record of a run to `each`, in the order of the files. Open calls, each once,
-/// come last.
+/// come last; if they are not wanted, their number is the result.
 pub fn read_records(
     run: &RunInput,
     filter: &RecordFilter,
     problems: &mut Problems,
     mut each: impl FnMut(CallRow),
-) {
+) -> usize {
     let mut open: HashMap<(u32, u64, u32), CallRow> = HashMap::new();
     for file in run.files.iter().filter(|file| file.table == Table::Calls) {
         read_rows(&file.path, file.len, problems, |row: CallRow| {
             let key = (row.thread, row.start_ns, row.method);
             if row.exit == Exit::Open {
                 // Written again each time that recording stops; the last time is the longest.
-                if filter.open && open.get(&key).is_none_or(|known| known.total_ns < row.total_ns) {
+                if open.get(&key).is_none_or(|known| known.total_ns < row.total_ns) {
                     open.insert(key, row);
                 }
                 return Ok(());
@@ -80,7 +80,11 @@ pub fn read_records(
         });
     }
     let mut open: Vec<CallRow> = open.into_values().filter(|row| filter.takes(row)).collect();
+    if !filter.open {
+        return open.len();
+    }
     // Callees before callers, as everywhere.
     open.sort_by_key(|row| (row.thread, std::cmp::Reverse(row.start_ns), row.stack));
     open.into_iter().for_each(each);
+    0
 }

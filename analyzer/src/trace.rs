@@ -10,7 +10,7 @@
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 
-use log_format::names::utc_text;
+use log_format::names::{Table, utc_text};
 use log_format::rows::{CallRow, Exit};
 use serde_json::{Value, json};
 
@@ -19,27 +19,50 @@ use crate::names::{Method, Names};
 use crate::options::Options;
 use crate::problems::Problems;
 use crate::records::{RecordFilter, read_records};
-use crate::run_data::Selection;
+use crate::render::remarks;
+use crate::report::Collector;
+use crate::run_data::{Selection, read_run};
+
+/// What is to be said of a trace.
+#[derive(Debug, Default)]
+pub struct Said {
+    /// What could not be read.
+    pub problems: Problems,
+    /// What the trace lacks, a line each.
+    pub remarks: Vec<String>,
+}
 
 /// Writes the trace.
 ///
 /// # Errors
 /// There is nothing to read (lines to be said), or the output cannot be written.
-pub fn write(options: &Options, out: &mut dyn Write) -> Result<Problems, TraceError> {
+pub fn write(options: &Options, out: &mut dyn Write) -> Result<Said, TraceError> {
     let mut problems = Problems::default();
     let (runs, selection) = crate::select(options, &mut problems).map_err(TraceError::NoReport)?;
     let start_ns = runs.iter().map(|run| run.about.start_ns).min().unwrap_or(0);
-    let mut trace = Trace { out, start_ns, has_events: false, failed: None };
+    let mut trace = Trace { out, start_ns, has_events: false, has_calls: false, failed: None };
+    let mut open = 0;
+    let mut collector = Collector::default();
     let head = format!(
         "{{\"displayTimeUnit\":\"ms\",\"otherData\":{},\"traceEvents\":[",
         json!({ "start": utc_text(start_ns), "start_unix_ns": start_ns.to_string() })
     );
     trace.raw(&head);
     for (place, run) in runs.iter().enumerate() {
-        trace.run(place, run, &selection, &mut problems);
+        open += trace.run(place, run, &selection, &mut problems);
+        // Of the rest, what was lost is wanted.
+        let mut counters = run.clone();
+        counters.files.retain(|file| file.table == Table::Counters);
+        let data = read_run(&counters, place, &selection, &mut problems);
+        collector.add(run, place, data, &selection);
     }
     trace.raw("\n]}\n");
-    trace.failed.map_or(Ok(problems), |error| Err(TraceError::Output(error)))
+    let mut report = collector.finish(&runs, options, &selection, &problems);
+    report.empty = (!trace.has_calls).then(|| "no recorded calls in the selection".to_owned());
+    report.notes.clear();
+    report.open_not_shown = open;
+    let remarks = remarks(&report, options.format);
+    trace.failed.map_or(Ok(Said { problems, remarks }), |error| Err(TraceError::Output(error)))
 }
 
 /// Why there is no trace.
@@ -61,24 +84,27 @@ struct Trace<'o> {
     out: &'o mut dyn Write,
     start_ns: u64,
     has_events: bool,
+    has_calls: bool,
     /// The first failure; nothing is written after it.
     failed: Option<io::Error>,
 }
 
 impl Trace<'_> {
+    /// Gives the number of open calls that are left out.
     fn run(
         &mut self,
         place: usize,
         run: &RunInput,
         selection: &Selection,
         problems: &mut Problems,
-    ) {
+    ) -> usize {
         let pid = place + 1;
         let about = &run.about;
         let name =
             format!("{} on {}, pid {}, run {}", about.service, about.host, about.pid, run.label);
         self.metadata("process_name", pid, 0, &json!({ "name": name }));
-        let names = Names::read(run, problems);
+        // What is wrong with them is told where the counters are read.
+        let names = Names::read(run, &mut Problems::default());
         let label = run.label.as_str().into();
         let mut threads = HashSet::new();
         let mut methods: HashMap<u32, (String, Method)> = HashMap::new();
@@ -98,7 +124,7 @@ impl Trace<'_> {
                 (format!("{simple}{dot}{name}"), method)
             });
             self.call(pid, &row, name, method);
-        });
+        })
     }
 
     fn metadata(&mut self, name: &str, pid: usize, tid: u32, args: &Value) {
@@ -128,6 +154,7 @@ impl Trace<'_> {
             micros(row.self_ns),
         );
         self.event_text(&text);
+        self.has_calls = true;
     }
 
     fn event(&mut self, event: &Value) {

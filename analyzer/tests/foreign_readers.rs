@@ -95,6 +95,25 @@ for thread in named:  # Calls of a thread lie within each other or apart.
 }
 
 #[test]
+fn python_reads_the_picture() {
+    if !is_there("python3", &["--version"], "the flame graph") {
+        return;
+    }
+    let logs = shop();
+    write(&logs, "flamegraph", "graph.svg", &[]);
+    let program = "import xml.etree.ElementTree as xml
+svg = '{http://www.w3.org/2000/svg}'
+graph = xml.parse('graph.svg').getroot()
+assert graph.tag == svg + 'svg', graph.tag
+widths = {}
+for group in graph.iter(svg + 'g'):
+    title, box = group.find(svg + 'title'), group.find(svg + 'rect')
+    if title is not None: widths[title.text.split(' (')[0]] = float(box.get('width').rstrip('%'))
+assert round(widths['all']) == 100 and round(widths['com.shop.Worker.run()']) == 40, widths";
+    run(&logs, "python3", &["-c", program], None);
+}
+
+#[test]
 fn go_tool_pprof_reads_the_profile() {
     if !is_there("go", &["version"], "pprof") {
         return;

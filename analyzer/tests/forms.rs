@@ -13,7 +13,7 @@ use std::io::Read;
 use common::shop::shop;
 use common::*;
 use flate2::read::GzDecoder;
-use log_format::rows::CallRow;
+use log_format::rows::{CallRow, StatsRow, counter as name};
 use serde_json::Value;
 
 fn form(format: &str, more: &[&str]) -> Outcome {
@@ -62,6 +62,29 @@ fn collapsed_stacks_add_up_to_the_totals() {
 }
 
 #[test]
+fn a_call_without_a_path_counts_within_its_callers_only() {
+    let logs = Logs::new();
+    let run = logs.run("run", "web", 1);
+    run.rows(T14, &[method(1, "C", "outer", "()V"), method(2, "C", "deep", "()V")]);
+    // 2 stands for every path that was not kept.
+    run.rows(T14, &[stack(1, 0, 1), stack(2, 0, 0)]);
+    let inner = call(T14 + MS, 1, 2, 2, 5 * MS);
+    let outer = CallRow { self_ns: MS, ..call(T14, 1, 1, 1, 10 * MS) };
+    run.rows(T14, &[inner, outer]);
+    run.rows(T14, &[counter(T14, name::DROPPED_RECORDS, 7)]);
+    run.rows::<StatsRow>(T14, &[]);
+    let outcome = logs.analyze(&["logs", "--format", "collapsed"]);
+    assert_eq!(outcome.stdout, "C.outer() 1000000\nC.outer();(other calls) 9000000\n");
+    let trace = logs.analyze(&["logs", "--format", "chrome-trace"]);
+    let dropped = "7 records dropped: their thread's ring was full; the totals have the calls";
+    for (said, of) in [(&outcome.stderr, "collapsed"), (&trace.stderr, "chrome-trace")] {
+        assert!(said.contains(dropped), "{of}: {said}");
+    }
+    let fate = "have no place in call trees, and are time of their callers: 1\n";
+    assert!(outcome.stderr.contains(fate), "{}", outcome.stderr);
+}
+
+#[test]
 fn speedscope_has_the_collapsed_stacks() {
     let text = golden("forms.speedscope.json", "speedscope", &[]);
     let json: Value = serde_json::from_str(&text).unwrap();
@@ -106,7 +129,11 @@ fn the_trace_has_every_call_in_time() {
     assert_eq!(json["otherData"]["start_unix_ns"], (T14 + 17).to_string());
     let pay = calls.iter().find(|event| event["args"]["exit"] == "throw").unwrap();
     assert_eq!((pay["ts"].as_f64(), pay["dur"].as_f64()), (Some(4_999_999.983), Some(50_000.0)));
-    let open = form("chrome-trace", &["--open"]).stdout;
+    let outcome = form("chrome-trace", &[]);
+    assert_eq!(outcome.stderr, "analyze: 1 call was still open and not counted\n");
+    let outcome = form("chrome-trace", &["--open"]);
+    assert_eq!(outcome.stderr, "");
+    let open = outcome.stdout;
     let json: Value = serde_json::from_str(&open).unwrap();
     let events = json["traceEvents"].as_array().unwrap();
     let open: Vec<_> = events.iter().filter(|event| event["args"]["exit"] == "open").collect();
@@ -377,4 +404,39 @@ fn logs_without_records_are_an_empty_form() {
     }
     let tree = logs.analyze(&["logs", "--tree", "bottom-up"]).quiet();
     assert!(tree.contains("no calls: none has a record"), "{tree}");
+}
+
+#[test]
+fn rubbish_in_a_log_is_no_harm() {
+    let logs = Logs::new();
+    let run = logs.run("run", "web", 1);
+    run.rows(T14, &[method(1, "a;b\\\"\u{e9}<&", "m", "(;"), method(2, "", "", "")]);
+    // Parents of each other, a parent that is not there, one that is its own.
+    run.rows(T14, &[stack(1, 2, 1), stack(2, 1, 2), stack(3, 77, 1), stack(4, 4, 2)]);
+    let rubbish = [
+        call(u64::MAX, 1, 1, 1, u64::MAX),
+        CallRow { self_ns: u64::MAX, ..call(0, 1, 3, 1, 5) },
+        CallRow { self_ns: u64::MAX, ..call(T14, 2, 4, 2, 0) },
+        call(T14, 9, 3, 1, u64::MAX),
+        call(T14, 9, 88, 99, 1),
+    ];
+    run.rows(T14, &rubbish);
+    let drawn = ["collapsed", "speedscope", "pprof", "chrome-trace", "prometheus", "tprofiler"];
+    for format in drawn {
+        let args = ["logs", "--format", format, "--above", "0"];
+        let output = logs.command(&args).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{format}: {output:?}");
+    }
+    for args in [&["--tree", "top-down"][..], &["--tree", "bottom-up"], &["--slowest", "9"]] {
+        let outcome = logs.analyze(&[&["logs"], args].concat());
+        assert_eq!(outcome.status, 0, "{args:?}: {outcome:?}");
+    }
+    let picture = logs.analyze(&["logs", "--format", "flamegraph", "-o", "graph.svg"]);
+    assert_eq!(picture.status, 2);
+    assert!(picture.stderr.contains("too large to be drawn"), "{picture:?}");
+    assert!(!logs.root().join("graph.svg").exists());
+    let collapsed = logs.analyze(&["logs", "--format", "collapsed"]).stdout;
+    assert!(collapsed.lines().all(|line| !line.contains("a;b")), "{collapsed}");
+    let trace = logs.analyze(&["logs", "--format", "chrome-trace"]).json();
+    assert_eq!(trace["traceEvents"].as_array().unwrap().len(), 1 + 3 + 5);
 }

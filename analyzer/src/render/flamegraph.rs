@@ -17,6 +17,10 @@ pub fn render(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     options.hash = true;
     // The end of a name tells more than its package.
     options.text_truncate_direction = TextTruncateDirection::Right;
+    // inferno adds them up as they are.
+    if stacks.total_ns() == u64::MAX {
+        return Err(io::Error::other("the times in these logs are too large to be drawn"));
+    }
     let lines = lines(&stacks);
     if lines.is_empty() {
         // Without stacks inferno reports an error after it has drawn a picture that says so.
