@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use analyzer::glob::Glob;
 use analyzer::options::{By, CallFilter, Format, Options, SortKey, TOP_IN_TEXT, TreeOrder};
 use analyzer::time_range::Moment;
+use analyzer::zone::Zone;
 use clap::{Parser, ValueEnum};
 use log_format::pattern::Pattern;
 use log_format::rows::Exit;
@@ -32,6 +33,9 @@ pub struct Cli {
     /// Only before this time
     #[arg(long, value_name = "TIME")]
     to: Option<String>,
+    /// Read and show times in the zone of this machine, not in UTC
+    #[arg(long)]
+    local: bool,
     /// Only methods named by this pattern: com.shop, com.shop.Order.pay, com.shop.*Dao
     #[arg(long, value_name = "PATTERN")]
     method: Option<String>,
@@ -70,7 +74,7 @@ pub struct Cli {
     output: Option<PathBuf>,
 }
 
-const AFTER_HELP: &str = "All times are UTC. Exit status: 0 all was read, 1 part of the logs could \
+const AFTER_HELP: &str = "Times are UTC, or with --local those of this machine. Exit status: 0 all was read, 1 part of the logs could \
 not be read, 2 no report.";
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -107,9 +111,11 @@ impl Cli {
     /// # Errors
     /// One line that says which argument is wrong, and why.
     pub fn into_options(self) -> Result<Options, String> {
-        let moment = |name: &str, text: Option<String>| {
+        let moment = |name: &str, text: Option<String>| -> Result<_, String> {
+            let is_utc = text.as_ref().is_some_and(|text| text.ends_with('Z'));
             let moment = text.map(|text| Moment::parse(&text)).transpose();
-            moment.map_err(|reason| format!("--{name}: {reason}"))
+            let moment = moment.map_err(|reason| format!("--{name}: {reason}"))?;
+            Ok(moment.map(|moment| if self.local && !is_utc { moment.in_zone() } else { moment }))
         };
         self.check()?;
         let pattern = |name: &str, text: Option<String>| {
@@ -138,6 +144,11 @@ impl Cli {
             },
             from: moment("from", self.from)?,
             to: moment("to", self.to)?,
+            zone: if self.local {
+                Zone::local().map_err(|reason| format!("--local: {reason}"))?
+            } else {
+                Zone::default()
+            },
             method: pattern("method", self.method)?,
             host: glob("host", self.host)?,
             run: glob("run", self.run)?,
@@ -185,6 +196,14 @@ impl Cli {
             (
                 self.by.is_some() && self.format == Format::Tprofiler,
                 "--by: TProfiler's files have no column for it",
+            ),
+            (
+                self.local
+                    && !is_text
+                    && !matches!(self.by, Some(GroupBy::Hour | GroupBy::Minute))
+                    && self.from.is_none()
+                    && self.to.is_none(),
+                "--local: this form has no times but those of --from, --to and --by hour or minute",
             ),
             (self.open && !has_places_for_open, "--open: this form has no place for open calls"),
         ];

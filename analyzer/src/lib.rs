@@ -28,6 +28,7 @@ pub mod stacks;
 mod table;
 pub mod time_range;
 pub mod trace;
+pub mod zone;
 
 use glob::Glob;
 use input::RunInput;
@@ -88,7 +89,8 @@ fn select(
     // Without any file there is no time of day to speak of, and nothing to select either.
     let newest = runs.iter().flat_map(|run| &run.files).map(|file| file.part.hour).max();
     let range = match newest {
-        Some(hour) => TimeRange::new(options.from, options.to, hour).map_err(|e| vec![e])?,
+        Some(hour) => TimeRange::in_zone(options.from, options.to, hour, &options.zone)
+            .map_err(|reason| vec![reason])?,
         None => TimeRange::default(),
     };
     Ok((runs, Selection::new(options, range)))

@@ -9,6 +9,7 @@ use log_format::rows::{CallRow, Exit};
 
 use crate::glob::Glob;
 use crate::time_range::Moment;
+use crate::zone::Zone;
 
 /// Rows of a text report where `--top` is not given.
 pub const TOP_IN_TEXT: usize = 20;
@@ -28,6 +29,8 @@ pub struct Options {
     pub from: Option<Moment>,
     /// Take only what lies before this moment.
     pub to: Option<Moment>,
+    /// The zone in which times are given and shown.
+    pub zone: Zone,
     /// Take only methods that this pattern names.
     pub method: Option<Pattern>,
     /// Take only runs of hosts that this pattern names.

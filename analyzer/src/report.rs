@@ -21,6 +21,7 @@ use crate::sentences::{notes, why_empty, without_record};
 use crate::slowest::SlowCall;
 use crate::stacks::{rooted_at, through};
 use crate::time_range::TimeRange;
+use crate::zone::Zone;
 
 /// A report, ready to be rendered.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ pub struct Report {
     pub of_records: bool,
     /// What the methods are sorted by.
     pub sort: SortKey,
+    /// The zone in which times are shown.
+    pub zone: Zone,
     /// The selected time.
     pub range: TimeRange,
     /// The selected methods.
@@ -236,7 +239,7 @@ impl Collector {
     ) -> Report {
         self.left_out.unread = problems.all_unread().to_vec();
         let labels: Vec<String> = runs.iter().map(|run| run.label.clone()).collect();
-        let of_group = |group| label(group, &labels, &self.threads, &self.names);
+        let of_group = |group| label(group, &labels, &self.threads, &self.names, &selection.zone);
         let (groups, saturated) = groups(self.totals, options, of_group);
         let empty = groups.is_empty().then(|| why_empty(selection, &self.counts));
         let notes = notes(selection, &self.counts, saturated, selection.method.is_some());
@@ -264,6 +267,7 @@ impl Collector {
             by: options.by,
             of_records: selection.counts_records(),
             sort: options.sort,
+            zone: selection.zone.clone(),
             range: selection.range,
             pattern: selection.method.as_ref().map(ToString::to_string),
             filters: Filters::new(options),
@@ -310,23 +314,18 @@ fn named<'r>(runs: &'r [RunInput], name: impl Fn(&'r RunInput) -> &'r String) ->
     distinct(runs, name).into_iter().filter(|name| !name.is_empty()).cloned().collect()
 }
 
-/// The start of a minute as `2026-11-20T14:00Z`.
-fn minute_text(minute: u64) -> String {
-    let text = utc_text(minute.saturating_mul(60_000_000_000));
-    text.strip_suffix(":00Z").map_or_else(|| text.clone(), |minutes| format!("{minutes}Z"))
-}
-
 fn label(
     group: Group,
     runs: &[String],
     threads: &HashMap<Group, String>,
     names: &[String],
+    zone: &Zone,
 ) -> Option<String> {
     let run_label = |place: usize| runs.get(place).cloned().unwrap_or_default();
     match group {
         Group::All => None,
         Group::Hour(hour) => Some(hour_text(hour)),
-        Group::Minute(minute) => Some(minute_text(minute)),
+        Group::Minute(minute) => Some(zone.text_minute(minute.saturating_mul(60_000_000_000))),
         Group::Named(place) => Some(names.get(place).cloned().unwrap_or_default()),
         Group::Run(run) => Some(run_label(run)),
         Group::Thread(run, id) => {

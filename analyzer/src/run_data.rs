@@ -17,6 +17,7 @@ use crate::options::{By, CallFilter, Format, Options};
 use crate::problems::Problems;
 use crate::table::read_rows;
 use crate::time_range::TimeRange;
+use crate::zone::Zone;
 
 /// Callers kept of an open call's path.
 const CALLERS_SHOWN: usize = 8;
@@ -40,6 +41,8 @@ pub struct Selection {
     pub open: bool,
     /// Whether sources are told.
     pub sources: bool,
+    /// The zone whose hours are groups.
+    pub zone: Zone,
 }
 
 impl Selection {
@@ -53,6 +56,7 @@ impl Selection {
             calls: options.calls.clone(),
             stacks: options.needs_stacks(),
             open: options.open,
+            zone: options.zone.clone(),
             sources: matches!(
                 options.format,
                 Format::Pprof | Format::Speedscope | Format::Tprofiler
@@ -280,6 +284,9 @@ impl RunReader<'_> {
     fn group(&self, at_ns: u64, thread: u32) -> Group {
         match self.selection.by {
             By::Nothing | By::Class | By::Package => Group::All,
+            By::Hour if !self.selection.zone.is_utc() => {
+                Group::Minute(self.selection.zone.hour_start_ns(at_ns) / NS_PER_MINUTE)
+            }
             By::Hour => Group::Hour(Hour::of_unix_ns(at_ns)),
             By::Minute => Group::Minute(at_ns / NS_PER_MINUTE),
             By::Run | By::Host => Group::Run(self.place),

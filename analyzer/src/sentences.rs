@@ -57,10 +57,11 @@ pub fn why_empty(selection: &Selection, counts: &Counts) -> String {
         }
         .to_owned();
     }
-    let range = &selection.range;
+    let range = selection.range.text(&selection.zone);
+    let is_everything = selection.range.is_everything();
     if counts.rows_in_range == 0 {
         return match (counts.hours.first(), counts.hours.last()) {
-            (Some(first), Some(last)) if !range.is_everything() => format!(
+            (Some(first), Some(last)) if !is_everything => format!(
                 "no calls {range}: these logs are of the hours {} to {}",
                 hour_text(*first),
                 hour_text(*last)
@@ -74,7 +75,7 @@ pub fn why_empty(selection: &Selection, counts: &Counts) -> String {
     if !selection.calls.is_everything() {
         return format!("no calls that the filters take in methods named by {pattern} {range}");
     }
-    if range.is_everything() {
+    if is_everything {
         format!("no calls in methods named by {pattern}")
     } else {
         format!("no calls in methods named by {pattern} {range}")

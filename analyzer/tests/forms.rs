@@ -440,3 +440,34 @@ fn rubbish_in_a_log_is_no_harm() {
     let trace = logs.analyze(&["logs", "--format", "chrome-trace"]).json();
     assert_eq!(trace["traceEvents"].as_array().unwrap().len(), 1 + 3 + 5);
 }
+
+#[test]
+fn local_times_are_those_of_the_machine() {
+    let logs = shop();
+    let run = |args: &[&str]| {
+        let args = [&["logs", "--local"], args].concat();
+        // India, half an hour beside the hours of UTC, by a zone that needs no file.
+        let output = logs.command(&args).env("TZ", "IST-5:30").output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let csv = run(&["--by", "hour", "--format", "csv"]).1;
+    let hours: Vec<&str> =
+        csv.lines().skip(1).map(|line| line.split(',').next().unwrap()).collect();
+    let first = "2026-11-20T19:00+05:30";
+    assert_eq!(hours, [first, first, first, "2026-11-20T20:00+05:30"]);
+    // 15:01 UTC is 20:31 there; what ends with Z is UTC all the same.
+    let calls = |from: &str| {
+        let csv = run(&["--format", "csv", "--from", from]).1;
+        csv.lines().skip(1).map(str::to_owned).collect::<Vec<_>>().len()
+    };
+    assert_eq!([calls("20:31"), calls("2026-11-20T20:32"), calls("2026-11-20T15:00Z")], [1, 0, 1]);
+    let text = run(&["--slowest", "1", "--from", "19:00"]).1;
+    assert!(text.contains("selected  from 2026-11-20T19:00:00+05:30\n"), "{text}");
+    assert!(text.contains("    at 2026-11-20T19:30:05.000+05:30 in thread"), "{text}");
+    let refused = logs.command(&["logs", "--local"]).env("TZ", "Nowhere/At all").output().unwrap();
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(said.starts_with("analyze: --local: TZ=Nowhere/At all: "), "{said}");
+    assert_eq!(refused.status.code(), Some(2));
+    assert_eq!(run(&["--format", "collapsed"]).0, Some(2));
+}

@@ -4,7 +4,6 @@
 
 use std::io::{self, Write};
 
-use log_format::names::utc_text;
 use log_format::rows::Exit;
 use log_format::writer::one_line;
 
@@ -62,7 +61,7 @@ fn summary(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     }
     let mut selected = Vec::new();
     if !report.range.is_everything() {
-        selected.push(report.range.to_string());
+        selected.push(report.range.text(&report.zone));
     }
     selected.extend(report.pattern.iter().map(|pattern| format!("methods {pattern}")));
     let filters = &report.filters;
@@ -80,7 +79,7 @@ fn summary(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     if !selected.is_empty() {
         lines.push(("selected", selected.join(", ")));
     }
-    lines.extend(headed("left out", remarks::left_out(&report.left_out)));
+    lines.extend(headed("left out", remarks::left_out(&report.left_out, &report.zone)));
     lines.extend(headed("note", report.notes.clone()));
     for (heading, line) in lines {
         wrapped(out, &format!("{heading:<10}"), &" ".repeat(12), &line)?;
@@ -279,7 +278,7 @@ fn open_stack(
 ) -> io::Result<()> {
     let run = report.read.runs.get(first.run).filter(|_| report.read.runs.len() > 1);
     let run = run.map(|run| format!(" in {run}")).unwrap_or_default();
-    let until = utc_text(first.start_ns.saturating_add(first.running_ns));
+    let until = report.zone.text(first.start_ns.saturating_add(first.running_ns));
     wrapped(out, "  ", "    ", &one_line(&format!("{}{run}, until {until}", first.thread)))?;
     if first.has_more_callers || !first.callers.is_empty() {
         wrapped(out, &" ".repeat(26), &" ".repeat(28), &format!("under {}", path(first)))?;

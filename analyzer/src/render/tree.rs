@@ -2,7 +2,6 @@
 
 use std::io::{self, Write};
 
-use log_format::names::utc_text;
 use log_format::rows::Exit;
 use log_format::writer::one_line;
 
@@ -65,7 +64,8 @@ pub fn slowest(report: &Report, calls: &[SlowCall], out: &mut dyn Write) -> io::
         wrapped(out, &format!("{rank:>3} "), &" ".repeat(6), &line)?;
         let run = report.read.runs.get(call.run).filter(|_| report.read.runs.len() > 1);
         let run = run.map(|run| format!(" in {run}")).unwrap_or_default();
-        let when = format!("at {} in thread {}{run}", moment_text(call.start_ns), call.thread);
+        let when =
+            format!("at {} in thread {}{run}", report.zone.text_ms(call.start_ns), call.thread);
         wrapped(out, "    ", &" ".repeat(6), &one_line(&when))?;
         if call.has_more_callers || !call.callers.is_empty() {
             let cut = call.has_more_callers.then(|| "...".to_owned());
@@ -78,13 +78,6 @@ pub fn slowest(report: &Report, calls: &[SlowCall], out: &mut dyn Write) -> io::
         tree(&stacks, TreeOrder::TopDown, report.top, out)?;
     }
     Ok(())
-}
-
-/// A moment to the millisecond.
-fn moment_text(unix_ns: u64) -> String {
-    let text = utc_text(unix_ns);
-    let ms = unix_ns / 1_000_000 % 1_000;
-    text.strip_suffix('Z').map_or_else(|| text.clone(), |seconds| format!("{seconds}.{ms:03}Z"))
 }
 
 fn tree(
