@@ -15,6 +15,7 @@ pub mod losses;
 pub mod names;
 pub mod options;
 pub mod problems;
+pub mod recorded_time;
 pub mod render;
 pub mod report;
 pub mod run_data;

@@ -14,6 +14,7 @@ use crate::losses::{Losses, Thresholds};
 use crate::names::{Method, Names, PathKind};
 use crate::options::By;
 use crate::problems::Problems;
+use crate::recorded_time::RecordedTime;
 use crate::table::read_rows;
 use crate::time_range::TimeRange;
 
@@ -44,6 +45,8 @@ pub struct RunData {
     pub losses: Losses,
     /// The run's thresholds.
     pub thresholds: Thresholds,
+    /// When the run recorded, whatever is selected.
+    pub recorded: RecordedTime,
     /// What was read.
     pub counts: Counts,
     /// Whether there are rows to name, and no names of methods at all.
@@ -165,6 +168,7 @@ impl RunReader<'_> {
             Table::Counters => read_rows(path, len, problems, |row: CounterRow| {
                 self.data.losses.add(&row, &self.selection.range);
                 self.data.thresholds.add(&row);
+                self.data.recorded.add_counter(&row);
                 Ok(())
             }),
             Table::Methods | Table::Threads | Table::Stacks => {}
@@ -172,6 +176,7 @@ impl RunReader<'_> {
     }
 
     fn add_stats(&mut self, row: &StatsRow) {
+        self.data.recorded.add_stats(row.start_ns);
         let counts = &mut self.data.counts;
         counts.stats_rows = counts.stats_rows.saturating_add(1);
         let group = match self.selection.by {
