@@ -4,13 +4,20 @@ use std::path::PathBuf;
 
 use analyzer::options::{By, Format, Options, SortKey, TOP_IN_TEXT};
 use analyzer::time_range::Moment;
-use clap::{Parser, ValueEnum};
+use clap::{Parser, Subcommand, ValueEnum};
 use log_format::pattern::Pattern;
+
+use crate::diff_cli::DiffArgs;
 
 /// Says which methods cost the time, from the profiler's logs
 #[derive(Parser)]
 #[command(name = "analyze", version, after_help = AFTER_HELP)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
+#[command(subcommand_negates_reqs = true)]
 pub struct Cli {
+    /// Another thing to do than a report
+    #[command(subcommand)]
+    pub command: Option<Command>,
     /// Folders of runs, runs' folders, or single files of a run
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
@@ -35,6 +42,13 @@ pub struct Cli {
     /// What to print
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
+}
+
+/// What else there is. A folder of the same name is given as `./diff`.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Compare two sets of logs: which methods cost more, and which less
+    Diff(DiffArgs),
 }
 
 const AFTER_HELP: &str = "All times are UTC. Exit status: 0 all was read, 1 part of the logs could \

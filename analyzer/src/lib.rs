@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod aggregate;
+pub mod diff;
 pub mod input;
 pub mod losses;
 pub mod names;

@@ -112,7 +112,8 @@ impl RecordedTime {
             })
             .collect();
         // What was begun when the run ended: nobody knows how long it was, and it has no figures.
-        intervals.pop_if(|last| !last.has_calls);
+        let is_end_told = |start_ns| self.told.is_some_and(|(_, last)| last > start_ns);
+        intervals.pop_if(|last| !last.has_calls && !is_end_told(last.start_ns));
         intervals
     }
 }
@@ -154,7 +155,6 @@ mod tests {
     use super::*;
 
     const S: u64 = 1_000_000_000;
-    const MIN: u64 = MINUTE_NS;
     /// 2026-11-20T14:00:00Z.
     const T14: u64 = 1_795_183_200 * S;
 
@@ -193,6 +193,14 @@ mod tests {
         assert_eq!(seconds(&[(20, true), (30, true), (60, false)], None, &[]), 40);
         // Written under way, or the counters are not there.
         assert_eq!(seconds(&[(20, true), (30, true)], None, &[]), 40);
+        // Idle to its end.
+        let idle = [(20, true), (30, false), (60, false)];
+        let mut time = RecordedTime::default();
+        for (at, has_calls) in idle {
+            time.add(T14 + at * S, has_calls);
+        }
+        time.add_counter(&counter_row(T14 + 75 * S, counter::THRESHOLD_NS));
+        assert_eq!(time.ns(&Run::default()), 55 * S);
         // A threshold that was changed under way is no end of anything.
         let mut time = RecordedTime::default();
         for at in [0, 60, 120] {

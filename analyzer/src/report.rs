@@ -81,6 +81,8 @@ pub struct ReadSummary {
     pub services: Vec<String>,
     /// Rows and hours.
     pub counts: Counts,
+    /// How long the runs recorded, one after the other; 0 if their logs do not tell.
+    pub recorded_ns: u64,
     /// Files that ended within a line.
     pub torn_lines: u64,
     /// Lines that were no rows.
@@ -118,6 +120,7 @@ pub struct Collector {
     open: Vec<OpenCall>,
     threads: HashMap<Group, String>,
     counts: Counts,
+    recorded_ns: u64,
     left_out: LeftOut,
     missing_files: Vec<String>,
 }
@@ -130,6 +133,7 @@ impl Collector {
         let threads = data.thread_names.into_iter();
         self.threads.extend(threads.map(|(id, name)| (Group::Thread(place, id), name)));
         self.counts.merge(&data.counts);
+        self.recorded_ns = self.recorded_ns.saturating_add(data.recorded.ns(&run.about));
         self.left_out.losses.merge(&data.losses);
         let times = data.thresholds.raised(range);
         if let (Some(base_ns), false) = (data.thresholds.lowest_ns(), times.is_empty()) {
@@ -174,6 +178,7 @@ impl Collector {
                 hosts: named(runs, |run| &run.about.host),
                 services: named(runs, |run| &run.about.service),
                 counts: self.counts,
+                recorded_ns: self.recorded_ns,
                 torn_lines: problems.torn_lines(),
                 bad_lines: problems.bad_lines(),
                 missing_files: self.missing_files,

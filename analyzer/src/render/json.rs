@@ -59,7 +59,7 @@ impl<'r> Document<'r> {
 }
 
 #[derive(Serialize)]
-struct Read<'r> {
+pub(super) struct Read<'r> {
     runs: usize,
     jvms: usize,
     hours: usize,
@@ -76,7 +76,7 @@ struct Read<'r> {
 }
 
 impl<'r> Read<'r> {
-    fn new(read: &'r ReadSummary) -> Self {
+    pub(super) fn new(read: &'r ReadSummary) -> Self {
         let hours = &read.counts.hours;
         Self {
             runs: read.runs.len(),
@@ -104,7 +104,7 @@ struct Selected<'r> {
 }
 
 #[derive(Serialize)]
-struct JsonLeftOut<'r> {
+pub(super) struct JsonLeftOut<'r> {
     unread: &'r [String],
     dropped_records: u64,
     lost_calls: u64,
@@ -130,7 +130,7 @@ struct RaisedThreshold<'r> {
 }
 
 impl<'r> JsonLeftOut<'r> {
-    fn new(left_out: &'r LeftOut) -> Self {
+    pub(super) fn new(left_out: &'r LeftOut) -> Self {
         let losses = &left_out.losses;
         let raised = left_out.raised.iter().flat_map(|run| {
             run.times.iter().map(move |time| RaisedThreshold {

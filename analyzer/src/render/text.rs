@@ -68,14 +68,14 @@ fn summary(report: &Report, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// Lines of which only the first has the heading.
-fn headed(
+pub(super) fn headed(
     heading: &'static str,
     lines: Vec<String>,
 ) -> impl Iterator<Item = (&'static str, String)> {
     std::iter::once(heading).chain(std::iter::repeat("")).zip(lines)
 }
 
-fn origin(read: &ReadSummary) -> String {
+pub(super) fn origin(read: &ReadSummary) -> String {
     let mut text = format!(
         "{} of {}",
         plural(number(read.runs.len()), "run", "runs"),
@@ -90,7 +90,7 @@ fn origin(read: &ReadSummary) -> String {
     text
 }
 
-fn hours(read: &ReadSummary) -> String {
+pub(super) fn hours(read: &ReadSummary) -> String {
     let hours = &read.counts.hours;
     match (hours.first(), hours.last()) {
         (Some(first), Some(last)) if first == last => format!("1 hour, {}", hour_text(*first)),
@@ -121,7 +121,7 @@ fn amount(read: &ReadSummary) -> String {
 }
 
 /// The first names, and the number of the rest.
-fn some_of(names: &[String]) -> String {
+pub(super) fn some_of(names: &[String]) -> String {
     let first: Vec<&str> = names.iter().take(NAMES_SHOWN).map(String::as_str).collect();
     let rest = names.len() - first.len();
     let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
@@ -191,7 +191,7 @@ fn table(group: &GroupReport, labels: &Labels, out: &mut dyn Write) -> io::Resul
 }
 
 /// A length as the numbers are that reports print.
-fn number(length: usize) -> u64 {
+pub(super) fn number(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
 }
 
@@ -268,7 +268,7 @@ fn path(call: &OpenCall) -> String {
 
 /// Writes `text` after `first`, on as many lines as it needs; `rest` begins the others. Lines break
 /// at spaces, and within a word only if it alone is too long.
-fn wrapped(out: &mut dyn Write, first: &str, rest: &str, text: &str) -> io::Result<()> {
+pub(super) fn wrapped(out: &mut dyn Write, first: &str, rest: &str, text: &str) -> io::Result<()> {
     let mut line = first.to_owned();
     let mut width = line.chars().count();
     let mut is_fresh = true;
