@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use analyzer::options::{By, Format, Options, SortKey, TOP_IN_TEXT};
 use analyzer::time_range::Moment;
+use analyzer::tprofiler_logs::Unit;
 use clap::{Parser, Subcommand, ValueEnum};
 use log_format::pattern::Pattern;
 
@@ -18,7 +19,7 @@ pub struct Cli {
     /// Another thing to do than a report
     #[command(subcommand)]
     pub command: Option<Command>,
-    /// Folders of runs, runs' folders, or single files of a run
+    /// Folders of runs, runs' folders, or single files of a run; or TProfiler's logs
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// Sort methods by this, largest first
@@ -39,6 +40,9 @@ pub struct Cli {
     /// Only methods named by this pattern: com.shop, com.shop.Order.pay, com.shop.*Dao
     #[arg(long, value_name = "PATTERN")]
     method: Option<String>,
+    /// What times in TProfiler's own logs (tprofiler.log) are in [default: by what is in them]
+    #[arg(long, value_enum, value_name = "UNIT")]
+    tprofiler_unit: Option<Unit>,
     /// What to print
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
@@ -89,6 +93,7 @@ impl Cli {
             from: moment("from", self.from)?,
             to: moment("to", self.to)?,
             method: pattern.map_err(|reason| format!("--method: {reason}"))?,
+            tprofiler_unit: self.tprofiler_unit,
             format: self.format,
         })
     }

@@ -25,6 +25,7 @@ use crate::names::{Method, MethodName};
 use crate::options::{By, Format, Options, SortKey};
 use crate::problems::Problems;
 use crate::report::Report;
+use crate::tprofiler_logs::Unit;
 
 const MINUTE_NS: u64 = 60_000_000_000;
 const HOUR_NS: u64 = 60 * MINUTE_NS;
@@ -42,6 +43,8 @@ pub struct DiffOptions {
     pub method: Option<Pattern>,
     /// Methods shown in each section of a text; `None` shows all.
     pub top: Option<usize>,
+    /// What times in TProfiler's own logs are in; `None` finds out.
+    pub tprofiler_unit: Option<Unit>,
     /// What is printed.
     pub format: Format,
     /// How much slower is too slow.
@@ -202,6 +205,7 @@ impl Side {
             from: None,
             to: None,
             method: options.method.clone(),
+            tprofiler_unit: options.tprofiler_unit,
             format: options.format,
         })?;
         let (report, problems) = (analysis.report, analysis.problems);
@@ -211,7 +215,9 @@ impl Side {
             lines.extend(report.empty.map(|reason| format!("{}: {reason}", names.join(", "))));
             return Err(lines);
         }
-        let recorded_ns = Some(report.read.recorded_ns).filter(|ns| *ns > 0);
+        // TProfiler's logs have no times.
+        let has_hours = report.read.counts.tprofiler.logs() == 0;
+        let recorded_ns = Some(report.read.recorded_ns).filter(|ns| has_hours && *ns > 0);
         if options.per == Per::Hour && recorded_ns.is_none() {
             return Err(vec![format!(
                 "{}: these logs do not tell how long they recorded; compare with --per call",

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use analyzer::diff::{DiffOptions, Limit, Per};
 use analyzer::options::{Format, TOP_IN_TEXT};
+use analyzer::tprofiler_logs::Unit;
 use clap::Args;
 use log_format::pattern::Pattern;
 use log_format::units::{as_ns, parse_duration};
@@ -27,6 +28,9 @@ pub struct DiffArgs {
     /// Only methods named by this pattern: com.shop, com.shop.Order.pay, com.shop.*Dao
     #[arg(long, value_name = "PATTERN")]
     method: Option<String>,
+    /// What times in TProfiler's own logs (tprofiler.log) are in [default: by what is in them]
+    #[arg(long, value_enum, value_name = "UNIT")]
+    tprofiler_unit: Option<Unit>,
     /// What to print
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
@@ -62,6 +66,7 @@ impl DiffArgs {
             per: self.per,
             method: pattern.map_err(|reason| format!("--method: {reason}"))?,
             top: Some(self.top).filter(|top| *top > 0),
+            tprofiler_unit: self.tprofiler_unit,
             format: self.format,
             limit: limit.transpose()?,
         })

@@ -21,7 +21,10 @@ pub mod render;
 pub mod report;
 pub mod run_data;
 mod table;
+mod text_lines;
 pub mod time_range;
+mod tprofiler_calls;
+pub mod tprofiler_logs;
 
 use options::Options;
 use problems::Problems;
@@ -45,7 +48,10 @@ pub struct Analysis {
 /// `from` and `to`.
 pub fn analyze(options: &Options) -> Result<Analysis, Vec<String>> {
     let mut problems = Problems::default();
-    let runs = input::discover(&options.paths, &mut problems);
+    let (old_logs, paths) = tprofiler_logs::discover(&options.paths, &mut problems);
+    let mut runs = input::discover(&paths, &mut problems);
+    let old_place = runs.len();
+    runs.extend(tprofiler_logs::as_runs(&old_logs));
     if runs.is_empty() {
         return Err(problems.messages());
     }
@@ -53,12 +59,23 @@ pub fn analyze(options: &Options) -> Result<Analysis, Vec<String>> {
     let newest = runs.iter().flat_map(|run| &run.files).map(|file| file.part.hour).max();
     let range = match newest {
         Some(hour) => TimeRange::new(options.from, options.to, hour).map_err(|e| vec![e])?,
+        None if !old_logs.is_empty() && (options.from.is_some() || options.to.is_some()) => {
+            let reason = "--from and --to: TProfiler's logs have no times, and there are no others";
+            return Err(vec![reason.to_owned()]);
+        }
         None => TimeRange::default(),
     };
     let selection = Selection { range, method: options.method.clone(), by: options.by };
     let mut collector = Collector::default();
     for (place, run) in runs.iter().enumerate() {
-        let data = read_run(run, place, &selection, &mut problems);
+        let old_log = place.checked_sub(old_place).and_then(|place| old_logs.get(place));
+        let data = match old_log {
+            None => read_run(run, place, &selection, &mut problems),
+            Some(log) => {
+                let unit = options.tprofiler_unit;
+                tprofiler_logs::read(log, place, &selection, unit, &mut problems)
+            }
+        };
         collector.add(run, place, data, &selection.range);
     }
     let report = collector.finish(&runs, options, &selection, &problems);

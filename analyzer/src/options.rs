@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use log_format::pattern::Pattern;
 
 use crate::time_range::Moment;
+use crate::tprofiler_logs::Unit;
 
 /// Rows of a text report where `--top` is not given.
 pub const TOP_IN_TEXT: usize = 20;
@@ -28,6 +29,8 @@ pub struct Options {
     pub to: Option<Moment>,
     /// Take only methods that this pattern names.
     pub method: Option<Pattern>,
+    /// What times in TProfiler's own logs are in; `None` finds out.
+    pub tprofiler_unit: Option<Unit>,
     /// What is printed.
     pub format: Format,
 }

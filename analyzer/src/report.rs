@@ -14,6 +14,7 @@ use crate::options::{By, Options, SortKey};
 use crate::problems::Problems;
 use crate::run_data::{Counts, OpenCall, RunData, Selection};
 use crate::time_range::TimeRange;
+use crate::tprofiler_logs::OldCounts;
 
 /// A report, ready to be rendered.
 #[derive(Debug)]
@@ -290,6 +291,7 @@ fn compare(key: SortKey, a: &Figures, b: &Figures) -> Ordering {
 fn why_empty(selection: &Selection, counts: &Counts) -> String {
     let by_thread = selection.by == By::Thread;
     let rows = if by_thread { counts.records } else { counts.stats_rows };
+    let rows = rows.saturating_add(counts.tprofiler.calls);
     if rows == 0 {
         return match (by_thread, counts.records > 0 || counts.stats_rows > 0) {
             (true, true) => "no calls: none has a record, and only records know their thread",
@@ -323,6 +325,26 @@ fn why_empty(selection: &Selection, counts: &Counts) -> String {
     }
 }
 
+fn tprofiler_notes(counts: &OldCounts) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (logs, unit) in [(counts.logs_in_ms, "milliseconds"), (counts.logs_in_ns, "nanoseconds")] {
+        if logs > 0 {
+            notes.push(format!(
+                "TProfiler's logs with times in {unit}, which have only calls over its threshold, and \
+                 of none whether it threw: {logs}"
+            ));
+        }
+    }
+    if counts.without_caller > 0 {
+        notes.push(format!(
+            "Calls in TProfiler's logs whose caller is not there, because an exception went through \
+             it or it had not ended: {}",
+            counts.without_caller
+        ));
+    }
+    notes
+}
+
 fn notes(by: By, counts: &Counts, saturated: bool, has_pattern: bool) -> Vec<String> {
     let mut notes = Vec::new();
     if by == By::Thread {
@@ -331,6 +353,7 @@ fn notes(by: By, counts: &Counts, saturated: bool, has_pattern: bool) -> Vec<Str
                 .to_owned(),
         );
     }
+    notes.extend(tprofiler_notes(&counts.tprofiler));
     if counts.records_without_path > 0 {
         notes.push(format!(
             "Records whose call path was not kept count in full, recursive or not: {}",

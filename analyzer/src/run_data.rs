@@ -17,6 +17,7 @@ use crate::problems::Problems;
 use crate::recorded_time::RecordedTime;
 use crate::table::read_rows;
 use crate::time_range::TimeRange;
+use crate::tprofiler_logs::OldCounts;
 
 /// Callers kept of an open call's path.
 const CALLERS_SHOWN: usize = 8;
@@ -68,6 +69,8 @@ pub struct Counts {
     pub unknown_methods: u64,
     /// The hours of the files read.
     pub hours: BTreeSet<Hour>,
+    /// What TProfiler's own logs have of it.
+    pub tprofiler: OldCounts,
 }
 
 impl Counts {
@@ -80,6 +83,7 @@ impl Counts {
             self.records_without_path.saturating_add(other.records_without_path);
         self.unknown_methods = self.unknown_methods.saturating_add(other.unknown_methods);
         self.hours.extend(&other.hours);
+        self.tprofiler.merge(&other.tprofiler);
     }
 }
 

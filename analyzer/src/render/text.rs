@@ -100,6 +100,9 @@ pub(super) fn hours(read: &ReadSummary) -> String {
             hour_text(*first),
             hour_text(*last)
         ),
+        _ if read.counts.tprofiler.logs() > 0 => {
+            "logs of TProfiler's, which tell no times of the day".to_owned()
+        }
         _ => "no files of calls, totals or counters".to_owned(),
     }
 }
@@ -136,7 +139,8 @@ fn tables(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<(
         By::Thread => "Methods of each thread",
         By::Run => "Methods of each run",
     };
-    let calls = if report.by == By::Thread { "recorded" } else { "all" };
+    let has_only_records = report.by == By::Thread || report.read.counts.tprofiler.logs() > 0;
+    let calls = if has_only_records { "recorded" } else { "all" };
     writeln!(
         out,
         "{what} by {}; p50, p95 and p99 of {calls} calls, within 25%",
