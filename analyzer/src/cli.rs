@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use analyzer::options::{By, Format, Options, SortKey, TOP_IN_TEXT};
 use analyzer::time_range::Moment;
-use analyzer::tprofiler_logs::Unit;
+use analyzer::tprofiler::Unit;
 use clap::{Parser, Subcommand, ValueEnum};
 use log_format::pattern::Pattern;
 

@@ -25,7 +25,7 @@ use crate::names::{Method, MethodName};
 use crate::options::{By, Format, Options, SortKey};
 use crate::problems::Problems;
 use crate::report::Report;
-use crate::tprofiler_logs::Unit;
+use crate::tprofiler::Unit;
 
 const MINUTE_NS: u64 = 60_000_000_000;
 const HOUR_NS: u64 = 60 * MINUTE_NS;

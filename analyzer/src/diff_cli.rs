@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use analyzer::diff::{DiffOptions, Limit, Per};
 use analyzer::options::{Format, TOP_IN_TEXT};
-use analyzer::tprofiler_logs::Unit;
+use analyzer::tprofiler::Unit;
 use clap::Args;
 use log_format::pattern::Pattern;
 use log_format::units::{as_ns, parse_duration};

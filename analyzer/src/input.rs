@@ -12,7 +12,7 @@ use log_format::names::{FileName, Hour, Part, RUN_JSON, Table, parse_file_name};
 use log_format::run::Run;
 
 use crate::problems::Problems;
-use crate::tprofiler_logs;
+use crate::tprofiler;
 
 /// A run to read.
 #[derive(Clone, Debug)]
@@ -102,7 +102,7 @@ impl Finder<'_> {
                 Err(error) => self.problems.unread(sub_folder, error),
             }
         }
-        if !has_run && tprofiler_logs::logs_in(folder).is_empty() {
+        if !has_run && tprofiler::logs_in(folder).is_empty() {
             self.problems.warn(folder, "there is no run in this folder");
         }
     }

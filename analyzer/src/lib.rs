@@ -23,8 +23,7 @@ pub mod run_data;
 mod table;
 mod text_lines;
 pub mod time_range;
-mod tprofiler_calls;
-pub mod tprofiler_logs;
+pub mod tprofiler;
 
 use options::Options;
 use problems::Problems;
@@ -48,10 +47,10 @@ pub struct Analysis {
 /// `from` and `to`.
 pub fn analyze(options: &Options) -> Result<Analysis, Vec<String>> {
     let mut problems = Problems::default();
-    let (old_logs, paths) = tprofiler_logs::discover(&options.paths, &mut problems);
+    let (old_logs, paths) = tprofiler::discover(&options.paths, &mut problems);
     let mut runs = input::discover(&paths, &mut problems);
     let old_place = runs.len();
-    runs.extend(tprofiler_logs::as_runs(&old_logs));
+    runs.extend(tprofiler::as_runs(&old_logs));
     if runs.is_empty() {
         return Err(problems.messages());
     }
@@ -73,7 +72,7 @@ pub fn analyze(options: &Options) -> Result<Analysis, Vec<String>> {
             None => read_run(run, place, &selection, &mut problems),
             Some(log) => {
                 let unit = options.tprofiler_unit;
-                tprofiler_logs::read(log, place, &selection, unit, &mut problems)
+                tprofiler::read(log, place, &selection, unit, &mut problems)
             }
         };
         collector.add(run, place, data, &selection.range);

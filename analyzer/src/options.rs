@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use log_format::pattern::Pattern;
 
 use crate::time_range::Moment;
-use crate::tprofiler_logs::Unit;
+use crate::tprofiler::Unit;
 
 /// Rows of a text report where `--top` is not given.
 pub const TOP_IN_TEXT: usize = 20;

@@ -14,7 +14,7 @@ use crate::options::{By, Options, SortKey};
 use crate::problems::Problems;
 use crate::run_data::{Counts, OpenCall, RunData, Selection};
 use crate::time_range::TimeRange;
-use crate::tprofiler_logs::OldCounts;
+use crate::tprofiler::OldCounts;
 
 /// A report, ready to be rendered.
 #[derive(Debug)]

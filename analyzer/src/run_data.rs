@@ -17,7 +17,7 @@ use crate::problems::Problems;
 use crate::recorded_time::RecordedTime;
 use crate::table::read_rows;
 use crate::time_range::TimeRange;
-use crate::tprofiler_logs::OldCounts;
+use crate::tprofiler::OldCounts;
 
 /// Callers kept of an open call's path.
 const CALLERS_SHOWN: usize = 8;

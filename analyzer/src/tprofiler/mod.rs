@@ -12,29 +12,26 @@
 //! more than one, or nanoseconds, more than 500,000: a time of 500,000 or less is in milliseconds for
 //! certain. Its own analysis also knows a line `##...:true` for nanoseconds, which no release writes.
 
+mod calls;
+mod files;
+mod names;
+
 use std::collections::{HashMap, HashSet};
-use std::fs;
-use std::io::{self, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::io;
 use std::sync::Arc;
 
 use clap::ValueEnum;
-use log_format::compression::{self, Compression};
+pub use files::{OldLog, as_runs, discover, logs_in};
 use log_format::reader::BadLine;
 use log_format::rows::{CallRow as Record, Exit};
-use log_format::run::Run;
 
+use self::calls::{Call, CallRow, Callers};
+use self::files::open;
 use crate::aggregate::{Group, Totals};
-use crate::input::{RunInput, entries};
 use crate::names::{Method, MethodName, PathKind};
 use crate::options::By;
 use crate::problems::Problems;
 use crate::run_data::{RunData, Selection};
-use crate::text_lines::TextLines;
-use crate::tprofiler_calls::{Call, CallRow, Callers};
-
-const LOG: &str = "tprofiler.log";
-const METHODS: &str = "tmethod.log";
 
 /// In nanoseconds, only calls that took longer have a row.
 const LEAST_NS: u64 = 500_000;
@@ -48,16 +45,6 @@ pub enum Unit {
     Ms,
     /// Nanoseconds, with needNanoTime=true
     Ns,
-}
-
-/// A `tprofiler.log` to read.
-#[derive(Clone, Debug)]
-pub struct OldLog {
-    path: PathBuf,
-    /// The file that names its methods, if there is one.
-    methods: Option<PathBuf>,
-    /// Its length when it was found.
-    len: u64,
 }
 
 /// What was read of TProfiler's logs.
@@ -89,94 +76,6 @@ impl OldCounts {
     }
 }
 
-/// Finds TProfiler's logs in `paths`: files, or folders with such files in them or in their folders.
-/// What is left of `paths` is to be searched for runs.
-pub fn discover(paths: &[PathBuf], problems: &mut Problems) -> (Vec<OldLog>, Vec<PathBuf>) {
-    let (mut logs, mut methods, mut rest) = (Vec::new(), Vec::new(), Vec::new());
-    for path in paths {
-        if path.is_dir() {
-            logs.extend(logs_in(path));
-            rest.push(path.clone());
-        } else if path.exists() && suffix(path, LOG).is_some() {
-            logs.push(path.clone());
-        } else if path.exists() && suffix(path, METHODS).is_some() {
-            methods.push(path.clone());
-        } else {
-            rest.push(path.clone());
-        }
-    }
-    let mut seen = HashSet::new();
-    logs.retain(|log| seen.insert(fs::canonicalize(log).unwrap_or_else(|_| log.clone())));
-    let mut found: Vec<OldLog> = Vec::new();
-    for path in logs {
-        match fs::metadata(&path) {
-            Ok(metadata) => {
-                let methods = methods_of(&path).or_else(|| methods.first().cloned());
-                found.push(OldLog { path, methods, len: metadata.len() });
-            }
-            Err(error) => problems.unread(&path, error),
-        }
-    }
-    if found.is_empty() {
-        for path in methods {
-            problems.warn(&path, "names methods, but there is no tprofiler.log, ignored");
-        }
-    }
-    (found, rest)
-}
-
-/// The logs in a folder and in its folders, sorted.
-#[must_use]
-pub fn logs_in(folder: &Path) -> Vec<PathBuf> {
-    // What cannot be read is told by the search for runs.
-    let inside = |folder: &Path| entries(folder).unwrap_or_default();
-    let is_log = |path: &PathBuf| suffix(path, LOG).is_some() && path.is_file();
-    let (folders, files): (Vec<PathBuf>, Vec<PathBuf>) =
-        inside(folder).into_iter().partition(|path| path.is_dir());
-    let below = folders.iter().flat_map(|folder| inside(folder));
-    files.into_iter().chain(below).filter(is_log).collect()
-}
-
-/// What follows a file's name: nothing, or the day that it is of, `.2012-01-31`.
-fn suffix(path: &Path, name: &str) -> Option<String> {
-    let (_, plain) = Compression::of_name(path.file_name()?.to_str()?);
-    let day = plain.strip_prefix(name)?;
-    let is_day = |day: &str| {
-        day.len() == 10 && day.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
-    };
-    (day.is_empty() || day.strip_prefix('.').is_some_and(is_day)).then(|| day.to_owned())
-}
-
-/// The file that names the methods of a log: that of its day, or else the one without a day.
-fn methods_of(log: &Path) -> Option<PathBuf> {
-    let folder = log.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    let day = suffix(log, LOG)?;
-    let files = entries(folder).ok()?;
-    let of_day = |day: &str| {
-        let found = files.iter().find(|path| suffix(path, METHODS).is_some_and(|d| d == day));
-        found.cloned()
-    };
-    of_day(&day).or_else(|| of_day(""))
-}
-
-/// The logs as runs without files, the first of which is numbered after `runs` others.
-#[must_use]
-pub fn as_runs(logs: &[OldLog]) -> Vec<RunInput> {
-    let run = |(number, log): (u32, &OldLog)| {
-        let folder = log.path.parent().map(Path::to_owned).unwrap_or_default();
-        RunInput {
-            label: log.path.display().to_string(),
-            missing: if log.methods.is_none() { vec![folder.join(METHODS)] } else { Vec::new() },
-            folder,
-            // Nothing in it tells the process: each is taken for one of its own.
-            about: Run { pid: number, ..Run::default() },
-            files: Vec::new(),
-        }
-    };
-    (1..).zip(logs).map(run).collect()
-}
-
 /// Reads a log, which stands at `place` in the list of runs.
 pub fn read(
     log: &OldLog,
@@ -199,7 +98,7 @@ pub fn read(
         return RunData::default();
     }
     let names = match &log.methods {
-        Some(path) => read_names(path, problems),
+        Some(path) => names::read(path, problems),
         None => {
             problems.warn(&log.path, "no tmethod.log beside it, its methods are shown by number");
             HashMap::new()
@@ -303,20 +202,16 @@ impl LogReader<'_> {
     }
 
     fn add(&mut self, thread: u32, row: CallRow) {
-        let mut ended = Vec::new();
-        self.callers.add(row, |call| ended.push(call));
-        for call in ended {
-            self.count(thread, call);
-        }
+        let mut callers = std::mem::take(&mut self.callers);
+        callers.add(row, |call| self.count(thread, call));
+        self.callers = callers;
     }
 
     /// No call of a thread goes on in another period.
     fn end_thread(&mut self, thread: Option<u32>) {
-        let mut ended = Vec::new();
-        self.callers.finish(|call| ended.push(call));
-        for call in ended {
-            self.count(thread.unwrap_or_default(), call);
-        }
+        let mut callers = std::mem::take(&mut self.callers);
+        callers.finish(|call| self.count(thread.unwrap_or_default(), call));
+        self.callers = callers;
     }
 
     fn count(&mut self, thread: u32, call: Call) {
@@ -361,15 +256,6 @@ impl LogReader<'_> {
         }
         self.data
     }
-}
-
-fn open(path: &Path, len: u64) -> io::Result<TextLines<BufReader<impl Read>>> {
-    if !fs::metadata(path)?.is_file() {
-        return Err(io::Error::other("not a file"));
-    }
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let len = if Compression::of_name(&name).0 == Compression::Off { len } else { u64::MAX };
-    Ok(TextLines::new(BufReader::with_capacity(1 << 16, compression::open(path)?.take(len))))
 }
 
 /// What the times of a log are in, going by what is in it.
@@ -425,102 +311,9 @@ fn parse_row(line: &str) -> Result<Line, &'static str> {
     parsed.ok_or("not thread, depth, method and time")
 }
 
-/// A method of `tmethod.log`: class, name, and the line that TProfiler saw last of it.
-type NameRow = (String, String, u64);
-
-/// Names by number. TProfiler writes no descriptors: where several methods of a class have one name,
-/// their lines tell them apart.
-fn read_names(path: &Path, problems: &mut Problems) -> HashMap<u32, Arc<MethodName>> {
-    let mut rows = HashMap::new();
-    if let Err(error) = read_name_rows(path, &mut rows, problems) {
-        problems.unread(path, error);
-    }
-    let mut first_lines: HashMap<(&str, &str), (u64, bool)> = HashMap::new();
-    for (class, name, line) in rows.values() {
-        let (first, are_several) = first_lines.entry((class, name)).or_insert((*line, false));
-        *are_several |= *first != *line;
-    }
-    let is_overloaded =
-        |class, name| first_lines.get(&(class, name)).is_some_and(|(_, are_several)| *are_several);
-    rows.iter()
-        .map(|(id, (class, name, line))| {
-            let descriptor =
-                if is_overloaded(class, name) { format!(":{line}") } else { String::new() };
-            let name = MethodName { class: class.clone(), method: name.clone(), descriptor };
-            (*id, Arc::new(name))
-        })
-        .collect()
-}
-
-fn read_name_rows(
-    path: &Path,
-    rows: &mut HashMap<u32, NameRow>,
-    problems: &mut Problems,
-) -> io::Result<()> {
-    let mut lines = open(path, u64::MAX)?;
-    while let Some(line) = lines.next_line()? {
-        let refused = match line.and_then(parse_name) {
-            Ok(None) => None,
-            Ok(Some((id, row))) => match rows.get_mut(&id) {
-                None => {
-                    rows.insert(id, row);
-                    None
-                }
-                Some(known) if (&known.0, &known.1) == (&row.0, &row.1) => {
-                    // It may have been written while its class was still being read.
-                    known.2 = row.2;
-                    None
-                }
-                Some(_) => Some(format!("method {id} was another one before")),
-            },
-            Err(reason) => Some(reason.to_owned()),
-        };
-        if let Some(reason) = refused {
-            problems.bad_line(path, &BadLine { line: lines.number(), reason });
-        }
-    }
-    if lines.is_torn() {
-        problems.torn_line();
-    }
-    Ok(())
-}
-
-/// A line of `tmethod.log`; `None` if it names nothing.
-fn parse_name(line: &str) -> Result<Option<(u32, NameRow)>, &'static str> {
-    if line.starts_with("instrumentclass:") {
-        return Ok(None);
-    }
-    let parsed = (|| {
-        let (id, rest) = line.split_once(' ')?;
-        let (class, rest) = rest.split_once(':')?;
-        let (name, line) = rest.rsplit_once(':')?;
-        let row = (class.replace('/', "."), name.to_owned(), line.parse().ok()?);
-        (!class.is_empty() && !name.is_empty()).then_some((id.parse().ok()?, row))
-    })();
-    let (id, row) = parsed.ok_or("not number, class, method and line")?;
-    // A number that was given away before its method was known.
-    let is_named = (row.0.as_str(), row.1.as_str()) != ("null", "null");
-    Ok(is_named.then_some((id, row)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn files_are_known_by_their_names() {
-        for (file, day) in [
-            ("tprofiler.log", Some("")),
-            ("a/tprofiler.log.2012-01-31", Some(".2012-01-31")),
-            ("tprofiler.log.2012-01-31.gz", Some(".2012-01-31")),
-            ("tprofiler.log.old", None),
-            ("tprofiler.logs", None),
-            ("mytprofiler.log", None),
-            ("tmethod.log", None),
-        ] {
-            assert_eq!(suffix(Path::new(file), LOG).as_deref(), day, "{file}");
-        }
-    }
 
     #[test]
     fn rows_are_four_numbers() {
@@ -531,17 +324,5 @@ mod tests {
         }
         assert!(matches!(parse_row("="), Ok(Line::End)));
         assert!(matches!(parse_row("##nano:true"), Ok(Line::Unit(Unit::Ns))));
-    }
-
-    #[test]
-    fn names_have_a_class_a_method_and_a_line() {
-        let row = |class: &str, name: &str, line| (class.to_owned(), name.to_owned(), line);
-        assert_eq!(parse_name("7 a/B:<init>:42"), Ok(Some((7, row("a.B", "<init>", 42)))));
-        assert_eq!(parse_name("7 a/B:is it:not:42"), Ok(Some((7, row("a.B", "is it:not", 42)))));
-        assert_eq!(parse_name("7 null:null:0"), Ok(None));
-        assert_eq!(parse_name("instrumentclass:3 instrumentmethod:9"), Ok(None));
-        for line in ["", "7", "7 a/B", "7 a/B:m", "7 a/B:m:x", "x a/B:m:1", "7 ::1"] {
-            assert!(parse_name(line).is_err(), "{line}");
-        }
     }
 }
