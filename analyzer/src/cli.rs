@@ -27,7 +27,7 @@ pub struct Cli {
     sort: SortKey,
     /// Show so many methods (of each group) and open calls; 0 shows all [default: 20 in text, else 0]
     #[arg(long, value_name = "N")]
-    top: Option<usize>,
+    top: Option<String>,
     /// Split the figures into groups
     #[arg(long, value_enum, value_name = "KEY")]
     by: Option<GroupBy>,
@@ -78,12 +78,13 @@ impl Cli {
             let moment = text.map(|text| Moment::parse(&text)).transpose();
             moment.map_err(|reason| format!("--{name}: {reason}"))
         };
+        let top = self.top.map(|text| parse_top(&text)).transpose()?;
         let pattern = self.method.map(|text| Pattern::parse(&text)).transpose();
         let default_top = if self.format == Format::Text { TOP_IN_TEXT } else { 0 };
         Ok(Options {
             paths: self.paths,
             sort: self.sort,
-            top: Some(self.top.unwrap_or(default_top)).filter(|top| *top > 0),
+            top: Some(top.unwrap_or(default_top)).filter(|top| *top > 0),
             by: match self.by {
                 None => By::Nothing,
                 Some(GroupBy::Hour) => By::Hour,
@@ -97,4 +98,13 @@ impl Cli {
             format: self.format,
         })
     }
+}
+
+/// The number of `--top`.
+///
+/// # Errors
+/// One line that says what is wrong with it.
+pub fn parse_top(text: &str) -> Result<usize, String> {
+    text.parse()
+        .map_err(|_| format!("--top: '{text}' is not a number of rows, like 20 or 0 for all"))
 }

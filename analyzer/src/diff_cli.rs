@@ -9,6 +9,8 @@ use clap::Args;
 use log_format::pattern::Pattern;
 use log_format::units::{as_ns, parse_duration};
 
+use crate::cli::parse_top;
+
 /// Compares two sets of logs: which methods cost more, and which less
 #[derive(Args)]
 #[command(after_help = AFTER_HELP)]
@@ -22,9 +24,9 @@ pub struct DiffArgs {
     /// What is compared
     #[arg(long, value_enum, default_value = "hour")]
     per: Per,
-    /// Show so many methods of each section of the text; 0 shows all
-    #[arg(long, value_name = "N", default_value_t = TOP_IN_TEXT)]
-    top: usize,
+    /// Show so many methods of each section of the text; 0 shows all [default: 20]
+    #[arg(long, value_name = "N")]
+    top: Option<String>,
     /// Only methods named by this pattern: com.shop, com.shop.Order.pay, com.shop.*Dao
     #[arg(long, value_name = "PATTERN")]
     method: Option<String>,
@@ -52,6 +54,7 @@ impl DiffArgs {
     /// # Errors
     /// One line that says which argument is wrong, and why.
     pub fn into_options(self) -> Result<DiffOptions, String> {
+        let top = self.top.map(|text| parse_top(&text)).transpose()?;
         let pattern = self.method.map(|text| Pattern::parse(&text)).transpose();
         let min_time =
             parse_duration(&self.min_time).map_err(|reason| format!("--min-time: {reason}"))?;
@@ -65,7 +68,7 @@ impl DiffArgs {
             after: vec![self.after],
             per: self.per,
             method: pattern.map_err(|reason| format!("--method: {reason}"))?,
-            top: Some(self.top).filter(|top| *top > 0),
+            top: Some(top.unwrap_or(TOP_IN_TEXT)).filter(|top| *top > 0),
             tprofiler_unit: self.tprofiler_unit,
             format: self.format,
             limit: limit.transpose()?,

@@ -309,6 +309,9 @@ fn why_empty(selection: &Selection, counts: &Counts) -> String {
     let range = &selection.range;
     if counts.rows_in_range == 0 {
         return match (counts.hours.first(), counts.hours.last()) {
+            (Some(first), Some(last)) if !range.is_everything() && first == last => {
+                format!("no calls {range}: these logs are of the hour {}", hour_text(*first))
+            }
             (Some(first), Some(last)) if !range.is_everything() => format!(
                 "no calls {range}: these logs are of the hours {} to {}",
                 hour_text(*first),

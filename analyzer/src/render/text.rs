@@ -149,13 +149,16 @@ fn tables(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<(
     for group in &report.groups {
         writeln!(out)?;
         if let Some(label) = &group.label {
-            let line = format!(
-                "{label}: {} {}, self {}, {:.1}% of all",
+            let mut line = format!(
+                "{label}: {} {}, self {}",
                 count(group.calls),
                 if group.calls == 1 { "call" } else { "calls" },
                 duration(u64::try_from(group.self_ns).unwrap_or(u64::MAX)),
-                percent(group.self_ns, all_self_ns)
             );
+            if let (Some(key), 2..) = (report.by.column(), report.groups.len()) {
+                let share = percent(group.self_ns, all_self_ns);
+                line += &format!(", {share:.1}% of all {key}s");
+            }
             wrapped(out, "", "  ", &one_line(&line))?;
         }
         table(group, labels, out)?;
