@@ -260,8 +260,8 @@ pub fn compare(options: &DiffOptions) -> Result<Comparison, Vec<String>> {
     let (mut old, mut new) = (before.methods(), after.methods());
     let names: BTreeSet<Arc<MethodName>> = old.keys().chain(new.keys()).cloned().collect();
     if names.is_empty() {
-        let pattern = options.method.as_ref().map(ToString::to_string).unwrap_or_default();
-        return Err(vec![format!("neither has calls in methods named by {pattern}")]);
+        let reason = after.report.empty.unwrap_or_else(|| "no methods with names".to_owned());
+        return Err(vec![format!("before and after: {reason}")]);
     }
     let mut all = (0_u128, 0_u128);
     let mut methods: Vec<MethodChange> = names

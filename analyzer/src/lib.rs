@@ -11,6 +11,7 @@
 
 pub mod aggregate;
 pub mod diff;
+pub mod hints;
 pub mod input;
 pub mod losses;
 pub mod names;

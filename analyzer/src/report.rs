@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use log_format::names::{Hour, utc_text};
 
 use crate::aggregate::{Figures, Group, Totals};
+use crate::hints::Nearest;
 use crate::input::RunInput;
 use crate::losses::{Losses, Raised};
 use crate::names::Method;
@@ -122,6 +123,10 @@ pub struct Collector {
     threads: HashMap<Group, String>,
     counts: Counts,
     recorded_ns: u64,
+    /// Whether the pattern names a method of any run, and what is near it otherwise.
+    is_named: bool,
+    nearest: Nearest,
+    awaiting_totals: u64,
     left_out: LeftOut,
     missing_files: Vec<String>,
 }
@@ -134,6 +139,9 @@ impl Collector {
         let threads = data.thread_names.into_iter();
         self.threads.extend(threads.map(|(id, name)| (Group::Thread(place, id), name)));
         self.counts.merge(&data.counts);
+        self.awaiting_totals += u64::from(run.awaits_totals);
+        self.is_named |= data.nearest.is_none();
+        self.nearest.merge(data.nearest.unwrap_or_default());
         self.recorded_ns = self.recorded_ns.saturating_add(data.recorded.ns(&run.about));
         self.left_out.losses.merge(&data.losses);
         let times = data.thresholds.raised(range);
@@ -159,8 +167,16 @@ impl Collector {
         let labels: Vec<String> = runs.iter().map(|run| run.label.clone()).collect();
         let of_group = |group| label(group, &labels, &self.threads);
         let (groups, saturated) = groups(self.totals, options, of_group);
-        let empty = groups.is_empty().then(|| why_empty(selection, &self.counts));
-        let notes = notes(options.by, &self.counts, saturated, selection.method.is_some());
+        let hint = (!self.is_named).then_some(self.nearest);
+        let empty = groups.is_empty().then(|| why_empty(selection, &self.counts, hint.as_ref()));
+        let mut notes = notes(options.by, &self.counts, saturated, selection.method.is_some());
+        if self.awaiting_totals > 0 && options.by != By::Thread && empty.is_none() {
+            notes.push(format!(
+                "Totals of the last hour are not written yet, a JVM writes them every minute; runs \
+                 without: {}",
+                self.awaiting_totals
+            ));
+        }
         let open_count = self.open.len();
         let shown = options.top.unwrap_or(usize::MAX);
         self.open.sort_by(|a, b| {
@@ -288,7 +304,7 @@ fn compare(key: SortKey, a: &Figures, b: &Figures) -> Ordering {
     }
 }
 
-fn why_empty(selection: &Selection, counts: &Counts) -> String {
+fn why_empty(selection: &Selection, counts: &Counts, hint: Option<&Nearest>) -> String {
     let by_thread = selection.by == By::Thread;
     let rows = if by_thread { counts.records } else { counts.stats_rows };
     let rows = rows.saturating_add(counts.tprofiler.calls);
@@ -296,8 +312,8 @@ fn why_empty(selection: &Selection, counts: &Counts) -> String {
         return match (by_thread, counts.records > 0 || counts.stats_rows > 0) {
             (true, true) => "no calls: none has a record, and only records know their thread",
             (false, true) => {
-                "no totals in these files, only records: a JVM writes its totals every minute and at \
-                 `tprofiler flush`; --by thread counts the records"
+                "no totals in these files, only records: a JVM writes the first after ten seconds, then \
+                 every minute, and at `tprofiler flush`; --by thread counts the records"
             }
             (_, false) => {
                 "no calls: either no class was measured (`tprofiler status` says how many), or no \
@@ -321,7 +337,9 @@ fn why_empty(selection: &Selection, counts: &Counts) -> String {
         };
     }
     let pattern = selection.method.as_ref().map(ToString::to_string).unwrap_or_default();
-    if range.is_everything() {
+    if let Some(hint) = hint {
+        format!("no calls in methods named by {pattern}: {}", hint.hint())
+    } else if range.is_everything() {
         format!("no calls in methods named by {pattern}")
     } else {
         format!("no calls in methods named by {pattern} {range}")

@@ -9,6 +9,7 @@ use log_format::pattern::Pattern;
 use log_format::rows::{CallRow, CounterRow, Exit, StatsRow};
 
 use crate::aggregate::{Group, Totals};
+use crate::hints::Nearest;
 use crate::input::{DataFile, RunInput};
 use crate::losses::{Losses, Thresholds};
 use crate::names::{Method, Names, PathKind};
@@ -46,6 +47,8 @@ pub struct RunData {
     pub losses: Losses,
     /// The run's thresholds.
     pub thresholds: Thresholds,
+    /// If the pattern names none of the run's methods: the names that are near it.
+    pub nearest: Option<Nearest>,
     /// When the run recorded, whatever is selected.
     pub recorded: RecordedTime,
     /// What was read.
@@ -122,6 +125,12 @@ pub fn read_run(
         problems.warn(&run.folder, "no methods.csv, its methods are shown by number");
     }
     let selected = selection.method.as_ref().map(|pattern| names.ids_named_by(pattern));
+    let nearest = match (&selection.method, &selected) {
+        (Some(pattern), Some(ids)) if ids.is_empty() => {
+            Some(Nearest::to(pattern.as_str(), names.methods()))
+        }
+        _ => None,
+    };
     let mut reader = RunReader {
         names,
         place,
@@ -131,7 +140,7 @@ pub fn read_run(
         open: HashMap::new(),
         path_kinds: HashMap::new(),
         unknown_methods: HashSet::new(),
-        data: RunData { lacks_methods_file, ..RunData::default() },
+        data: RunData { lacks_methods_file, nearest, ..RunData::default() },
     };
     for file in &run.files {
         reader.read_file(file, problems);

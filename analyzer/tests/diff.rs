@@ -221,7 +221,7 @@ fn what_cannot_be_compared_is_an_error_of_one_line() {
         (vec!["logs/empty", "logs/after"], "logs/empty: no calls: either no class was measured"),
         (
             vec!["logs/before", "logs/after", "--method", "com.other"],
-            "neither has calls in methods",
+            "before and after: no calls in methods named by com.other: no method has such a name. ",
         ),
         (
             vec!["logs/before", "logs/after", "--fail-above", "fast"],

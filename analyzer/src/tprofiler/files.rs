@@ -108,6 +108,7 @@ pub fn as_runs(logs: &[OldLog]) -> Vec<RunInput> {
             // Nothing in it tells the process: each is taken for one of its own.
             about: Run { pid: number, ..Run::default() },
             files: Vec::new(),
+            awaits_totals: false,
         }
     };
     (1..).zip(logs).map(run).collect()

@@ -28,6 +28,7 @@ use log_format::rows::{CallRow as Record, Exit};
 use self::calls::{Call, CallRow, Callers};
 use self::files::open;
 use crate::aggregate::{Group, Totals};
+use crate::hints::Nearest;
 use crate::names::{Method, MethodName, PathKind};
 use crate::options::By;
 use crate::problems::Problems;
@@ -243,6 +244,12 @@ impl LogReader<'_> {
     }
 
     fn finish(mut self) -> RunData {
+        let all_names = || self.names.values().map(Arc::as_ref);
+        self.data.nearest = self.selection.method.as_ref().and_then(|pattern| {
+            let is_named = |name: &MethodName| pattern.method(&name.class, &name.method);
+            let is_any_named = all_names().any(is_named);
+            (!is_any_named).then(|| Nearest::to(pattern.as_str(), all_names()))
+        });
         let (names, label) = (&self.names, &self.label);
         self.data.totals.merge(self.totals, |id| match names.get(&id) {
             Some(name) => Method::Named(Arc::clone(name)),
