@@ -11,6 +11,7 @@
 
 pub mod aggregate;
 pub mod diff;
+mod diff_change;
 pub mod hints;
 pub mod input;
 pub mod losses;
