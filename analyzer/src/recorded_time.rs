@@ -134,20 +134,30 @@ struct Interval {
     has_calls: bool,
 }
 
-/// The recorded part of periods of recording and pause. Where in an interval the pause was is not in
-/// the log; over many periods it takes its share of them.
+/// The recorded part of periods of recording and pause. Where in an interval a pause was is not in the
+/// log: what is known is that a stretch of periods begins with recording.
 fn periods_ns(intervals: &[Interval], record_ns: u64, pause_ns: u64) -> u64 {
-    let longest_gap = record_ns.saturating_add(pause_ns).saturating_add(MINUTE_NS);
-    let (mut sum_ns, mut last_end) = (0_u128, None);
+    let period_ns = record_ns.saturating_add(pause_ns);
+    let of_stretch = |length_ns: u64| {
+        let whole = length_ns.checked_div(period_ns).unwrap_or(0);
+        let rest = length_ns.checked_rem(period_ns).unwrap_or(0);
+        whole.saturating_mul(record_ns).saturating_add(rest.min(record_ns))
+    };
+    let (mut sum_ns, mut stretch) = (0_u64, None::<(u64, u64)>);
     for interval in intervals.iter().filter(|interval| interval.has_calls) {
-        let gap = last_end.map_or(0, |end| interval.start_ns.saturating_sub(end));
-        let gap = if gap <= longest_gap { gap } else { 0 };
-        sum_ns += u128::from(interval.end_ns - interval.start_ns) + u128::from(gap);
-        last_end = Some(interval.end_ns);
+        let gap_ns = |end_ns| interval.start_ns.saturating_sub(end_ns);
+        let is_next = |end_ns| gap_ns(end_ns) <= period_ns.saturating_add(MINUTE_NS);
+        stretch = match stretch {
+            Some((start_ns, end_ns)) if is_next(end_ns) => Some((start_ns, interval.end_ns)),
+            ended => {
+                let ended_ns = ended.map_or(0, |(start_ns, end_ns)| of_stretch(end_ns - start_ns));
+                sum_ns = sum_ns.saturating_add(ended_ns);
+                Some((interval.start_ns, interval.end_ns))
+            }
+        };
     }
-    let period_ns = u128::from(record_ns) + u128::from(pause_ns);
-    let recorded = (sum_ns * u128::from(record_ns)).checked_div(period_ns).unwrap_or(0);
-    u64::try_from(recorded).unwrap_or(u64::MAX)
+    let last_ns = stretch.map_or(0, |(start_ns, end_ns)| of_stretch(end_ns - start_ns));
+    sum_ns.saturating_add(last_ns)
 }
 
 #[cfg(test)]
@@ -250,6 +260,14 @@ mod tests {
         let minutes: Vec<(u64, bool)> = (0..20).map(|i| (i * 60, i % 2 == 0)).collect();
         // The last one is not counted: 19 minutes, of which a quarter was recorded.
         assert_eq!(seconds(&minutes, Some(1_200), &periods), 19 * 15);
+        // As a real run had it: 200 s, five times 10 s of which were recorded.
+        let periods = [("record", "10s"), ("pause", "30s")];
+        let starts = [(8, true), (18, true), (58, false), (60, true), (98, false), (120, true)];
+        let starts = [&starts[..], &[(138, true), (178, false), (180, false)]].concat();
+        assert_eq!(seconds(&starts, Some(208), &periods), 50);
+        // On two days: the night is no pause.
+        let days = [(0, true), (20, false), (7_200, true)];
+        assert_eq!(seconds(&days, Some(7_220), &periods), 20);
         let always = [("record", "5000000000ns"), ("pause", "0")];
         assert_eq!(seconds(&[(0, true), (60, true)], Some(120), &always), 120);
     }
