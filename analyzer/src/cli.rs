@@ -5,17 +5,25 @@ use std::path::PathBuf;
 use analyzer::glob::Glob;
 use analyzer::options::{By, CallFilter, Format, Options, SortKey, TOP_IN_TEXT, TreeOrder};
 use analyzer::time_range::Moment;
+use analyzer::tprofiler::Unit;
 use analyzer::zone::Zone;
-use clap::{Parser, ValueEnum};
+use clap::{Parser, Subcommand, ValueEnum};
 use log_format::pattern::Pattern;
 use log_format::rows::Exit;
 use log_format::units::{as_ns, parse_duration};
 
+use crate::diff_cli::DiffArgs;
+
 /// Says which methods cost the time, from the profiler's logs
 #[derive(Parser)]
 #[command(name = "analyze", version, after_help = AFTER_HELP)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
+#[command(subcommand_negates_reqs = true)]
 pub struct Cli {
-    /// Folders of runs, runs' folders, or single files of a run
+    /// Another thing to do than a report
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// Folders of runs, runs' folders, or single files of a run; or TProfiler's logs
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// Sort methods by this, largest first
@@ -23,7 +31,7 @@ pub struct Cli {
     sort: SortKey,
     /// Show so many methods (of each group) and open calls; 0 shows all [default: 20 in text, else 0]
     #[arg(long, value_name = "N")]
-    top: Option<usize>,
+    top: Option<String>,
     /// Split the figures into groups
     #[arg(long, value_enum, value_name = "KEY")]
     by: Option<GroupBy>,
@@ -66,12 +74,22 @@ pub struct Cli {
     /// Have calls that had not ended in forms that have no place of their own for them
     #[arg(long)]
     open: bool,
+    /// What times in TProfiler's own logs (tprofiler.log) are in [default: by what is in them]
+    #[arg(long, value_enum, value_name = "UNIT")]
+    tprofiler_unit: Option<Unit>,
     /// What to print
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
     /// Write to this file, whole or not at all
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+}
+
+/// What else there is. A folder of the same name is given as `./diff`.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Compare two sets of logs: which methods cost more, and which less
+    Diff(DiffArgs),
 }
 
 const AFTER_HELP: &str = "Times are UTC, or with --local those of this machine. Exit status: 0 all was read, 1 part of the logs could \
@@ -127,11 +145,12 @@ impl Cli {
             glob.map_err(|reason| format!("--{name}: {reason}"))
         };
         let above = self.above.map(|text| parse_duration(&text)).transpose();
+        let top = self.top.map(|text| parse_top(&text)).transpose()?;
         let default_top = if self.format == Format::Text { TOP_IN_TEXT } else { 0 };
         Ok(Options {
             paths: self.paths,
             sort: self.sort,
-            top: Some(self.top.unwrap_or(default_top)).filter(|top| *top > 0),
+            top: Some(top.unwrap_or(default_top)).filter(|top| *top > 0),
             by: match self.by {
                 None => By::Nothing,
                 Some(GroupBy::Hour) => By::Hour,
@@ -165,6 +184,7 @@ impl Cli {
             root: pattern("root", self.root)?,
             slowest: self.slowest.map(usize::from),
             open: self.open,
+            tprofiler_unit: self.tprofiler_unit,
             format: self.format,
             output: self.output,
         })
@@ -209,4 +229,13 @@ impl Cli {
         ];
         refused.into_iter().find(|(is_so, _)| *is_so).map_or(Ok(()), |(_, why)| Err(why.to_owned()))
     }
+}
+
+/// The number of `--top`.
+///
+/// # Errors
+/// One line that says what is wrong with it.
+pub fn parse_top(text: &str) -> Result<usize, String> {
+    text.parse()
+        .map_err(|_| format!("--top: '{text}' is not a number of rows, like 20 or 0 for all"))
 }

@@ -1,24 +1,35 @@
 //! `analyze`: says which methods cost the time, from the profiler's logs. Exit status: 0 all was
-//! read, 1 part of the logs could not be read, 2 no report.
+//! read, 1 part of the logs could not be read, 2 no report, 3 slower than `diff` was to allow.
 
 mod cli;
+mod diff_cli;
 
 use std::fs;
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
+use analyzer::diff;
 use analyzer::options::{Format, Options};
 use analyzer::output::{to_file, to_stdout};
 use analyzer::problems::Problems;
-use analyzer::render::{constructors, remarks, render};
+use analyzer::render::{constructors, diff_remarks, remarks, render, render_diff};
 use analyzer::report::Report;
 use analyzer::trace::{self, Said, TraceError};
 use clap::Parser;
-use cli::Cli;
+use cli::{Cli, Command};
+use diff_cli::DiffArgs;
 
 fn main() -> ExitCode {
-    let options = match Cli::parse().into_options() {
+    let mut cli = Cli::parse();
+    match cli.command.take() {
+        None => report(cli),
+        Some(Command::Diff(args)) => compare(args),
+    }
+}
+
+fn report(cli: Cli) -> ExitCode {
+    let options = match cli.into_options() {
         Ok(options) => options,
         Err(reason) => return no_report(&[reason]),
     };
@@ -84,6 +95,31 @@ fn not_written(options: &Options, error: &io::Error, problems: &Problems) -> Exi
 
 fn read(problems: &Problems) -> ExitCode {
     if problems.all_unread().is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) }
+}
+
+fn compare(args: DiffArgs) -> ExitCode {
+    let options = match args.into_options() {
+        Ok(options) => options,
+        Err(reason) => return no_report(&[reason]),
+    };
+    let comparison = match diff::compare(&options) {
+        Ok(comparison) => comparison,
+        Err(reasons) => return no_report(&reasons),
+    };
+    let sides = [&comparison.before.problems, &comparison.after.problems];
+    for problems in sides {
+        say(&problems.messages());
+    }
+    say(&diff_remarks(&comparison, options.format));
+    let write = |out: &mut dyn Write| render_diff(&comparison, options.format, options.top, out);
+    match to_stdout(write) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            no_report(&[format!("the report cannot be written: {error}")])
+        }
+        _ if comparison.fails() => ExitCode::from(3),
+        _ if sides.iter().all(|problems| problems.all_unread().is_empty()) => ExitCode::SUCCESS,
+        _ => ExitCode::from(1),
+    }
 }
 
 fn no_report(reasons: &[String]) -> ExitCode {

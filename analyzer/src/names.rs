@@ -159,6 +159,11 @@ impl Names {
         self.methods.get(&id)
     }
 
+    /// The names of all methods, in no order.
+    pub fn methods(&self) -> impl Iterator<Item = &MethodName> {
+        self.methods.values().map(Arc::as_ref)
+    }
+
     /// The ids of all methods that a pattern names.
     #[must_use]
     pub fn ids_named_by(&self, pattern: &Pattern) -> HashSet<u32> {

@@ -9,13 +9,14 @@ use log_format::rows::{CallRow, Exit};
 
 use crate::glob::Glob;
 use crate::time_range::Moment;
+use crate::tprofiler::Unit;
 use crate::zone::Zone;
 
 /// Rows of a text report where `--top` is not given.
 pub const TOP_IN_TEXT: usize = 20;
 
 /// All choices for one report.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Runs' folders, folders of runs, or single files.
     pub paths: Vec<PathBuf>,
@@ -47,6 +48,8 @@ pub struct Options {
     pub slowest: Option<usize>,
     /// Whether calls that had not ended are part of forms that have no place of their own for them.
     pub open: bool,
+    /// What times in TProfiler's own logs are in; `None` finds out.
+    pub tprofiler_unit: Option<Unit>,
     /// What is printed.
     pub format: Format,
     /// The file to write; `None` is standard output.
@@ -98,9 +101,10 @@ pub enum TreeOrder {
 }
 
 /// A column to sort by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum SortKey {
     /// Time in the method itself
+    #[default]
     #[value(name = "self")]
     SelfTime,
     /// Time in the method and its callees
@@ -131,9 +135,10 @@ impl SortKey {
 }
 
 /// What the figures are split by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
     /// One table for everything.
+    #[default]
     Nothing,
     /// A table for each hour of UTC.
     Hour,
@@ -169,9 +174,10 @@ impl By {
 }
 
 /// The form of a report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// Tables for people, 100 columns wide
+    #[default]
     Text,
     /// The methods' rows with full precision
     Csv,

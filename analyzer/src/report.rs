@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::aggregate::{Figures, Group, Totals};
 use crate::call_tree::CallTree;
 use crate::glob::Glob;
+use crate::hints::Nearest;
 use crate::input::RunInput;
 use crate::losses::{Losses, Raised};
 use crate::names::{Method, Source};
@@ -142,6 +143,8 @@ pub struct ReadSummary {
     pub services: Vec<String>,
     /// Rows and hours.
     pub counts: Counts,
+    /// How long the runs recorded, one after the other; 0 if their logs do not tell.
+    pub recorded_ns: u64,
     /// Files that ended within a line.
     pub torn_lines: u64,
     /// Lines that were no rows.
@@ -179,6 +182,11 @@ pub struct Collector {
     open: Vec<OpenCall>,
     threads: HashMap<Group, String>,
     counts: Counts,
+    recorded_ns: u64,
+    /// Whether the pattern names a method of any run, and what is near it otherwise.
+    is_named: bool,
+    nearest: Nearest,
+    awaiting_totals: u64,
     left_out: LeftOut,
     missing_files: Vec<String>,
     tree: CallTree,
@@ -217,6 +225,10 @@ impl Collector {
         let threads = data.thread_names.into_iter();
         self.threads.extend(threads.map(|(id, name)| (Group::Thread(place, id), name)));
         self.counts.merge(&data.counts);
+        self.awaiting_totals += u64::from(run.awaits_totals);
+        self.is_named |= data.nearest.is_none();
+        self.nearest.merge(data.nearest.unwrap_or_default());
+        self.recorded_ns = self.recorded_ns.saturating_add(data.recorded.ns(&run.about));
         self.left_out.losses.merge(&data.losses);
         let times = data.thresholds.raised(&selection.range);
         if let (Some(base_ns), false) = (data.thresholds.lowest_ns(), times.is_empty()) {
@@ -241,8 +253,16 @@ impl Collector {
         let labels: Vec<String> = runs.iter().map(|run| run.label.clone()).collect();
         let of_group = |group| label(group, &labels, &self.threads, &self.names, &selection.zone);
         let (groups, saturated) = groups(self.totals, options, of_group);
-        let empty = groups.is_empty().then(|| why_empty(selection, &self.counts));
-        let notes = notes(selection, &self.counts, saturated, selection.method.is_some());
+        let hint = (!self.is_named).then_some(self.nearest);
+        let empty = groups.is_empty().then(|| why_empty(selection, &self.counts, hint.as_ref()));
+        let mut notes = notes(selection, &self.counts, saturated, selection.method.is_some());
+        if self.awaiting_totals > 0 && !selection.counts_records() && empty.is_none() {
+            notes.push(format!(
+                "Totals of the last hour are not written yet, a JVM writes them every minute; runs \
+                 without: {}",
+                self.awaiting_totals
+            ));
+        }
         let mut tree = self.tree;
         for (pattern, part) in
             [(&options.method, through as fn(&_, &_) -> _), (&options.root, rooted_at)]
@@ -277,6 +297,7 @@ impl Collector {
                 hosts: named(runs, |run| &run.about.host),
                 services: named(runs, |run| &run.about.service),
                 counts: self.counts,
+                recorded_ns: self.recorded_ns,
                 torn_lines: problems.torn_lines(),
                 bad_lines: problems.bad_lines(),
                 missing_files: self.missing_files,

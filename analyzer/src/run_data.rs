@@ -10,13 +10,16 @@ use log_format::rows::{CallRow, CounterRow, Exit, StatsRow};
 
 use crate::aggregate::{Group, Totals};
 use crate::call_tree::{CallTree, PathSums};
+use crate::hints::Nearest;
 use crate::input::{DataFile, RunInput};
 use crate::losses::{Losses, Thresholds};
 use crate::names::{Method, Names, PathKind, Source};
 use crate::options::{By, CallFilter, Format, Options};
 use crate::problems::Problems;
+use crate::recorded_time::RecordedTime;
 use crate::table::read_rows;
 use crate::time_range::TimeRange;
+use crate::tprofiler::OldCounts;
 use crate::zone::Zone;
 
 /// Callers kept of an open call's path.
@@ -88,6 +91,10 @@ pub struct RunData {
     pub losses: Losses,
     /// The run's thresholds.
     pub thresholds: Thresholds,
+    /// If the pattern names none of the run's methods: the names that are near it.
+    pub nearest: Option<Nearest>,
+    /// When the run recorded, whatever is selected.
+    pub recorded: RecordedTime,
     /// What was read.
     pub counts: Counts,
     /// Whether there are rows to name, and no names of methods at all.
@@ -109,6 +116,8 @@ pub struct Counts {
     pub unknown_methods: u64,
     /// The hours of the files read.
     pub hours: BTreeSet<Hour>,
+    /// What TProfiler's own logs have of it.
+    pub tprofiler: OldCounts,
 }
 
 impl Counts {
@@ -121,6 +130,7 @@ impl Counts {
             self.records_without_path.saturating_add(other.records_without_path);
         self.unknown_methods = self.unknown_methods.saturating_add(other.unknown_methods);
         self.hours.extend(&other.hours);
+        self.tprofiler.merge(&other.tprofiler);
     }
 }
 
@@ -160,6 +170,12 @@ pub fn read_run(
     }
     let selected = selection.method.as_ref().map(|pattern| names.ids_named_by(pattern));
     let threads = selection.calls.thread.as_ref().map(|pattern| names.threads_named_by(pattern));
+    let nearest = match (&selection.method, &selected) {
+        (Some(pattern), Some(ids)) if ids.is_empty() => {
+            Some(Nearest::to(pattern.as_str(), names.methods()))
+        }
+        _ => None,
+    };
     let mut reader = RunReader {
         names,
         place,
@@ -171,7 +187,7 @@ pub fn read_run(
         open: HashMap::new(),
         path_kinds: HashMap::new(),
         unknown_methods: HashSet::new(),
-        data: RunData { lacks_methods_file, ..RunData::default() },
+        data: RunData { lacks_methods_file, nearest, ..RunData::default() },
     };
     for file in &run.files {
         reader.read_file(file, problems);
@@ -215,6 +231,7 @@ impl RunReader<'_> {
             Table::Counters => read_rows(path, len, problems, |row: CounterRow| {
                 self.data.losses.add(&row, &self.selection.range);
                 self.data.thresholds.add(&row);
+                self.data.recorded.add_counter(&row);
                 Ok(())
             }),
             Table::Methods | Table::Threads | Table::Stacks => {}
@@ -222,6 +239,7 @@ impl RunReader<'_> {
     }
 
     fn add_stats(&mut self, row: &StatsRow) {
+        self.data.recorded.add_stats(row.start_ns);
         let counts = &mut self.data.counts;
         counts.stats_rows = counts.stats_rows.saturating_add(1);
         if self.selection.counts_records() {

@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 
 use log_format::units::duration_text;
 
+use crate::hints::Nearest;
 use crate::options::{By, CallFilter};
 use crate::report::{LeftOut, hour_text};
 use crate::run_data::{Counts, Selection};
+use crate::tprofiler::OldCounts;
 
 /// What the frame of calls without a record is called.
 pub fn without_record(
@@ -40,15 +42,18 @@ fn below(threshold_ns: u64) -> String {
 }
 
 /// Why there are no methods.
-pub fn why_empty(selection: &Selection, counts: &Counts) -> String {
+pub fn why_empty(selection: &Selection, counts: &Counts, hint: Option<&Nearest>) -> String {
     let of_records = selection.counts_records();
     let rows = if of_records { counts.records } else { counts.stats_rows };
+    let rows = rows.saturating_add(counts.tprofiler.calls);
     if rows == 0 {
         return match (of_records, counts.records > 0 || counts.stats_rows > 0) {
-            (true, true) => "no calls: none has a record, and totals know neither threads nor callers",
+            (true, true) => {
+                "no calls: none has a record, and totals know neither threads nor callers"
+            }
             (false, true) => {
-                "no totals in these files, only records: a JVM writes its totals every minute and at \
-                 `tprofiler flush`; --by thread counts the records"
+                "no totals in these files, only records: a JVM writes the first after ten seconds, \
+                 then every minute, and at `tprofiler flush`; --by thread counts the records"
             }
             (_, false) => {
                 "no calls: either no class was measured (`tprofiler status` says how many), or no \
@@ -61,6 +66,9 @@ pub fn why_empty(selection: &Selection, counts: &Counts) -> String {
     let is_everything = selection.range.is_everything();
     if counts.rows_in_range == 0 {
         return match (counts.hours.first(), counts.hours.last()) {
+            (Some(first), Some(last)) if !is_everything && first == last => {
+                format!("no calls {range}: these logs are of the hour {}", hour_text(*first))
+            }
             (Some(first), Some(last)) if !is_everything => format!(
                 "no calls {range}: these logs are of the hours {} to {}",
                 hour_text(*first),
@@ -72,6 +80,9 @@ pub fn why_empty(selection: &Selection, counts: &Counts) -> String {
     let Some(pattern) = selection.method.as_ref().map(ToString::to_string) else {
         return format!("no calls that the filters take {range}");
     };
+    if let Some(hint) = hint {
+        return format!("no calls in methods named by {pattern}: {}", hint.hint());
+    }
     if !selection.calls.is_everything() {
         return format!("no calls that the filters take in methods named by {pattern} {range}");
     }
@@ -80,6 +91,26 @@ pub fn why_empty(selection: &Selection, counts: &Counts) -> String {
     } else {
         format!("no calls in methods named by {pattern} {range}")
     }
+}
+
+fn tprofiler_notes(counts: &OldCounts) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (logs, unit) in [(counts.logs_in_ms, "milliseconds"), (counts.logs_in_ns, "nanoseconds")] {
+        if logs > 0 {
+            notes.push(format!(
+                "TProfiler's logs with times in {unit}, which have only calls over its threshold, and \
+                 of none whether it threw: {logs}"
+            ));
+        }
+    }
+    if counts.without_caller > 0 {
+        notes.push(format!(
+            "Calls in TProfiler's logs whose caller is not there, because an exception went through \
+             it or it had not ended: {}",
+            counts.without_caller
+        ));
+    }
+    notes
 }
 
 /// What a reader of the figures has to know.
@@ -102,6 +133,7 @@ pub fn notes(
                 .to_owned(),
         );
     }
+    notes.extend(tprofiler_notes(&counts.tprofiler));
     if counts.records_without_path > 0 {
         let fate = if selection.stacks {
             "have no place in call trees, and are time of their callers"

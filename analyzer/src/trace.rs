@@ -22,6 +22,7 @@ use crate::records::{RecordFilter, read_records};
 use crate::render::remarks;
 use crate::report::Collector;
 use crate::run_data::{Selection, read_run};
+use crate::tprofiler;
 
 /// What is to be said of a trace.
 #[derive(Debug, Default)]
@@ -38,7 +39,8 @@ pub struct Said {
 /// There is nothing to read (lines to be said), or the output cannot be written.
 pub fn write(options: &Options, out: &mut dyn Write) -> Result<Said, TraceError> {
     let mut problems = Problems::default();
-    let (runs, selection) = crate::select(options, &mut problems).map_err(TraceError::NoReport)?;
+    let found = crate::select(options, &mut problems).map_err(TraceError::NoReport)?;
+    let crate::Selected { runs, old_logs, selection } = found;
     let start_ns = runs.iter().map(|run| run.about.start_ns).min().unwrap_or(0);
     let mut trace = Trace { out, start_ns, has_events: false, has_calls: false, failed: None };
     let mut open = 0;
@@ -48,7 +50,11 @@ pub fn write(options: &Options, out: &mut dyn Write) -> Result<Said, TraceError>
         json!({ "start": utc_text(start_ns), "start_unix_ns": start_ns.to_string() })
     );
     trace.raw(&head);
-    for (place, run) in runs.iter().enumerate() {
+    for (place, (run, old_log)) in runs.iter().zip(&old_logs).enumerate() {
+        if let Some(log) = old_log {
+            tprofiler::leave_out(log, "of a trace: they have no times", &mut problems);
+            continue;
+        }
         open += trace.run(place, run, &selection, &mut problems);
         // Of the rest, what was lost is wanted.
         let mut counters = run.clone();

@@ -23,11 +23,15 @@ const COLUMNS: [&str; 12] = [
 ];
 
 pub fn render(report: &Report, out: &mut dyn Write) -> io::Result<()> {
-    write(report, out).map_err(|error| match error.into_kind() {
-        // Taken out of its wrapping, so that a broken pipe is still known for one.
+    write(report, out).map_err(plain)
+}
+
+/// Takes an error of the output out of its wrapping, so that a broken pipe is still known for one.
+pub(super) fn plain(error: csv::Error) -> io::Error {
+    match error.into_kind() {
         ErrorKind::Io(error) => error,
         other => io::Error::other(format!("{other:?}")),
-    })
+    }
 }
 
 fn write(report: &Report, out: &mut dyn Write) -> csv::Result<()> {

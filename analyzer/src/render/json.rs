@@ -60,7 +60,7 @@ impl<'r> Document<'r> {
 }
 
 #[derive(Serialize)]
-struct Read<'r> {
+pub(super) struct Read<'r> {
     runs: usize,
     jvms: usize,
     hours: usize,
@@ -68,6 +68,7 @@ struct Read<'r> {
     last_hour: Option<String>,
     records: u64,
     stats_rows: u64,
+    tprofiler_logs: u64,
     torn_lines: u64,
     bad_lines: u64,
     missing_files: &'r [String],
@@ -77,7 +78,7 @@ struct Read<'r> {
 }
 
 impl<'r> Read<'r> {
-    fn new(read: &'r ReadSummary) -> Self {
+    pub(super) fn new(read: &'r ReadSummary) -> Self {
         let hours = &read.counts.hours;
         Self {
             runs: read.runs.len(),
@@ -87,6 +88,7 @@ impl<'r> Read<'r> {
             last_hour: hours.last().copied().map(hour_text),
             records: read.counts.records,
             stats_rows: read.counts.stats_rows,
+            tprofiler_logs: read.counts.tprofiler.logs(),
             torn_lines: read.torn_lines,
             bad_lines: read.bad_lines,
             missing_files: &read.missing_files,
@@ -107,7 +109,7 @@ struct Selected<'r> {
 }
 
 #[derive(Serialize)]
-struct JsonLeftOut<'r> {
+pub(super) struct JsonLeftOut<'r> {
     unread: &'r [String],
     dropped_records: u64,
     lost_calls: u64,
@@ -133,7 +135,7 @@ struct RaisedThreshold<'r> {
 }
 
 impl<'r> JsonLeftOut<'r> {
-    fn new(left_out: &'r LeftOut) -> Self {
+    pub(super) fn new(left_out: &'r LeftOut) -> Self {
         let losses = &left_out.losses;
         let raised = left_out.raised.iter().flat_map(|run| {
             run.times.iter().map(move |time| RaisedThreshold {

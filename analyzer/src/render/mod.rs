@@ -2,6 +2,9 @@
 
 mod collapsed;
 mod csv;
+mod diff_csv;
+mod diff_json;
+mod diff_text;
 mod flamegraph;
 mod human;
 mod json;
@@ -16,6 +19,7 @@ mod tree;
 
 use std::io::{self, Write};
 
+use crate::diff::Comparison;
 use crate::options::{Format, Options};
 use crate::report::Report;
 
@@ -44,6 +48,33 @@ pub fn render(report: &Report, options: &Options, out: &mut dyn Write) -> io::Re
 /// As [`render`].
 pub fn constructors(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     tprofiler::render(report, true, out)
+}
+
+/// Writes a comparison; a text has at most `top` methods in each section.
+///
+/// # Errors
+/// As [`render`].
+pub fn render_diff(
+    comparison: &Comparison,
+    format: Format,
+    top: Option<usize>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    match format {
+        Format::Text => diff_text::render(comparison, top, out),
+        Format::Csv => diff_csv::render(comparison, out),
+        Format::Json => diff_json::render(comparison, out),
+        other => Err(io::Error::other(format!("a comparison has no form {other:?}"))),
+    }
+}
+
+/// What a form of comparison has no place for and is to be said elsewhere, a line each.
+#[must_use]
+pub fn diff_remarks(comparison: &Comparison, format: Format) -> Vec<String> {
+    match format {
+        Format::Text | Format::Json => Vec::new(),
+        _ => diff_text::remarks(comparison),
+    }
 }
 
 /// What a form of report has no place for and is to be said elsewhere, a line each.

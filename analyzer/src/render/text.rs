@@ -96,14 +96,14 @@ fn exit_text(exit: Exit) -> &'static str {
 }
 
 /// Lines of which only the first has the heading.
-fn headed(
+pub(super) fn headed(
     heading: &'static str,
     lines: Vec<String>,
 ) -> impl Iterator<Item = (&'static str, String)> {
     std::iter::once(heading).chain(std::iter::repeat("")).zip(lines)
 }
 
-fn origin(read: &ReadSummary) -> String {
+pub(super) fn origin(read: &ReadSummary) -> String {
     let mut text = format!(
         "{} of {}",
         plural(number(read.runs.len()), "run", "runs"),
@@ -118,7 +118,7 @@ fn origin(read: &ReadSummary) -> String {
     text
 }
 
-fn hours(read: &ReadSummary) -> String {
+pub(super) fn hours(read: &ReadSummary) -> String {
     let hours = &read.counts.hours;
     match (hours.first(), hours.last()) {
         (Some(first), Some(last)) if first == last => format!("1 hour, {}", hour_text(*first)),
@@ -128,6 +128,9 @@ fn hours(read: &ReadSummary) -> String {
             hour_text(*first),
             hour_text(*last)
         ),
+        _ if read.counts.tprofiler.logs() > 0 => {
+            "logs of TProfiler's, which tell no times of the day".to_owned()
+        }
         _ => "no files of calls, totals or counters".to_owned(),
     }
 }
@@ -149,7 +152,7 @@ fn amount(read: &ReadSummary) -> String {
 }
 
 /// The first names, and the number of the rest.
-fn some_of(names: &[String]) -> String {
+pub(super) fn some_of(names: &[String]) -> String {
     let first: Vec<&str> = names.iter().take(NAMES_SHOWN).map(String::as_str).collect();
     let rest = names.len() - first.len();
     let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
@@ -168,7 +171,11 @@ fn tables(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<(
         By::Class => "Methods of each class",
         By::Package => "Methods of each package",
     };
-    let calls = if report.of_records { "recorded" } else { "all" };
+    let calls = if report.of_records || report.read.counts.tprofiler.logs() > 0 {
+        "recorded"
+    } else {
+        "all"
+    };
     writeln!(
         out,
         "{what} by {}; p50, p95 and p99 of {calls} calls, within 25%",
@@ -177,13 +184,17 @@ fn tables(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<(
     for group in &report.groups {
         writeln!(out)?;
         if let Some(label) = &group.label {
-            let line = format!(
-                "{label}: {} {}, self {}, {:.1}% of all",
+            let mut line = format!(
+                "{label}: {} {}, self {}",
                 count(group.calls),
                 if group.calls == 1 { "call" } else { "calls" },
                 duration(u64::try_from(group.self_ns).unwrap_or(u64::MAX)),
-                percent(group.self_ns, all_self_ns)
             );
+            if let (Some(key), 2..) = (report.by.column(), report.groups.len()) {
+                let share = percent(group.self_ns, all_self_ns);
+                let s = if key.ends_with('s') { "es" } else { "s" };
+                line += &format!(", {share:.1}% of all {key}{s}");
+            }
             wrapped(out, "", "  ", &one_line(&line))?;
         }
         table(group, labels, out)?;
@@ -223,7 +234,7 @@ fn table(group: &GroupReport, labels: &Labels, out: &mut dyn Write) -> io::Resul
 }
 
 /// A length as the numbers are that reports print.
-fn number(length: usize) -> u64 {
+pub(super) fn number(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
 }
 
@@ -300,7 +311,7 @@ fn path(call: &OpenCall) -> String {
 
 /// Writes `text` after `first`, on as many lines as it needs; `rest` begins the others. Lines break
 /// at spaces, and within a word only if it alone is too long.
-pub fn wrapped(out: &mut dyn Write, first: &str, rest: &str, text: &str) -> io::Result<()> {
+pub(super) fn wrapped(out: &mut dyn Write, first: &str, rest: &str, text: &str) -> io::Result<()> {
     let mut line = first.to_owned();
     let mut width = line.chars().count();
     let mut is_fresh = true;

@@ -23,7 +23,11 @@ pub fn render(report: &Report, constructors: bool, out: &mut dyn Write) -> io::R
         .collect();
     methods.sort_by_key(|method| Reverse(method.figures.self_ns));
     for method in methods {
-        let line = report.sources.get(&method.method).map_or(0, |source| source.line);
+        let line = match report.sources.get(&method.method) {
+            Some(source) => source.line.to_string(),
+            // TProfiler's own logs have no descriptors, but the line in their place.
+            None => method.method.parts().2.strip_prefix(':').unwrap_or("0").to_owned(),
+        };
         let name = match &method.method {
             Method::Named(name) => {
                 format!("{}:{}:{line}", name.class.replace('.', "/"), name.method)
