@@ -84,7 +84,9 @@ pub fn find(
             calls.extend(with_trees(run, place, &rows, selection));
         }
     }
-    calls.sort_by_key(|call| (Reverse(call.total_ns), call.start_ns, call.run));
+    calls.sort_by_cached_key(|call| {
+        (Reverse(call.total_ns), call.start_ns, call.run, call.thread.clone(), call.method.clone())
+    });
     calls
 }
 
@@ -145,17 +147,20 @@ fn with_trees(
     let names = Names::read(run, &mut problems);
     let label: Arc<str> = Arc::from(run.label.as_str());
     let named = |id| names.method_or_unknown(id, &label);
-    let mut trees: Vec<CallTree> = vec![CallTree::default(); rows.len()];
+    let mut trees: HashMap<u32, Vec<(&CallRow, CallTree)>> = HashMap::new();
+    for call in rows {
+        trees.entry(call.thread).or_default().push((call, CallTree::default()));
+    }
     let filter = RecordFilter::everything(selection.open);
     read_records(run, &filter, &mut problems, |row| {
-        for (call, tree) in rows.iter().zip(&mut trees) {
+        for (call, tree) in trees.get_mut(&row.thread).into_iter().flatten() {
             let path = path_below(&names, call, &row);
             if let Some(frames) = path.and_then(|p| frames(p.into_iter(), row.method, named)) {
                 tree.add(frames.into_iter().rev(), &PathFigures::of(&row));
             }
         }
     });
-    let with_tree = rows.iter().zip(trees).map(|(row, mut tree)| {
+    let with_tree = trees.into_values().flatten().map(|(row, mut tree)| {
         tree.add_unrecorded();
         let mut callers: Vec<u32> = names.path(row.stack).collect();
         let is_kept = callers.first() == Some(&row.method);
