@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use log_format::histogram::{Histogram, bucket_of};
+use log_format::histogram::{Histogram, bucket_of, lower_bound_ns};
 use log_format::names::Hour;
 use log_format::rows::{CallRow, Exit, StatsRow};
 
@@ -23,6 +23,10 @@ pub enum Group {
     Run(usize),
     /// A thread: its run's place in the list of runs, and its id there.
     Thread(usize, u32),
+    /// A minute, from the start of 1970.
+    Minute(u64),
+    /// A host, class or package: its place in the list of names.
+    Named(usize),
 }
 
 /// The sums of one method in one group.
@@ -98,11 +102,30 @@ impl Figures {
         self.total_ns.checked_div(self.calls)
     }
 
-    /// The duration that `percent` of the calls do not exceed, in nanoseconds; see
+    /// The duration that `percent` (50 or more) of the calls do not exceed, in nanoseconds; see
     /// [`Histogram::percentile_ns`] for its error.
     #[must_use]
     pub fn percentile_ns(&self, percent: f64) -> Option<u64> {
-        self.hist.percentile_ns(percent, self.max_ns)
+        self.of_one_bucket_ns().or_else(|| self.hist.percentile_ns(percent, self.max_ns))
+    }
+
+    /// What stands for all calls if they share a bucket: their average, for the bucket's middle may be
+    /// far from it on either side. Raised if the longest call is so far above it that a percentile could
+    /// be off by more than is promised. A percentile from the middle on cannot be so far below it.
+    fn of_one_bucket_ns(&self) -> Option<u64> {
+        let mut buckets = self.hist.buckets();
+        let (Some((bucket, count)), None) = (buckets.next(), buckets.next()) else { return None };
+        let avg_ns = self.avg_ns().filter(|_| count == self.calls)?;
+        let is_inside = |ns| bucket_of(ns) == bucket;
+        // Of a recursion the average is too low; it need not lie in the bucket then.
+        (is_inside(avg_ns) && is_inside(self.max_ns) && avg_ns <= self.max_ns).then(|| {
+            let least_ns = if lower_bound_ns(bucket) == 0 {
+                self.max_ns.saturating_sub(32)
+            } else {
+                self.max_ns - self.max_ns / 4
+            };
+            avg_ns.max(least_ns)
+        })
     }
 }
 
@@ -124,10 +147,11 @@ impl<M: Eq + Hash> Totals<M> {
         self.figures.entry((group, method)).or_default()
     }
 
-    /// Adds all figures of `other`, whose methods are ours by way of `method`.
-    pub fn merge<N>(&mut self, other: Totals<N>, mut method: impl FnMut(N) -> M) {
+    /// Adds all figures of `other`, whose groups and methods are ours by way of `ours`.
+    pub fn merge<N>(&mut self, other: Totals<N>, mut ours: impl FnMut(Group, N) -> (Group, M)) {
         for ((group, key), figures) in other.figures {
-            self.of(group, method(key)).merge(&figures);
+            let (group, method) = ours(group, key);
+            self.of(group, method).merge(&figures);
         }
     }
 
@@ -193,8 +217,48 @@ mod tests {
         let whole = totals(&rows);
         for cut in 0..=rows.len() {
             let mut merged = totals(&rows[cut..]);
-            merged.merge(totals(&rows[..cut]), |method| method);
+            merged.merge(totals(&rows[..cut]), |group, method| (group, method));
             assert_eq!(merged.figures, whole.figures, "cut at {cut}");
         }
+    }
+
+    #[test]
+    fn calls_of_one_bucket_are_told_by_their_average() {
+        let of = |durations: &[u64]| {
+            let mut figures = Figures::default();
+            for ns in durations {
+                let max_ns = figures.max_ns.max(*ns);
+                figures.add(1, 0, *ns, *ns, max_ns);
+                figures.hist.add(bucket_of(*ns), 1);
+            }
+            figures
+        };
+        assert_eq!(of(&[100_000]).percentile_ns(50.0), Some(100_000));
+        assert_eq!(of(&[100_000, 110_000]).percentile_ns(99.0), Some(105_000));
+        assert_eq!(of(&[]).percentile_ns(50.0), None);
+        // Within what is promised for every mixture of durations that a bucket can hold.
+        for bucket in [0, 1, 2, 21, 22] {
+            let (low, next) = (lower_bound_ns(bucket), lower_bound_ns(bucket + 1));
+            for high in [low, (low + next) / 2, next - 1] {
+                for highs in 0..=100 {
+                    let mut durations = vec![low; 100];
+                    durations[100 - highs..].fill(high);
+                    let figures = of(&durations);
+                    for (percent, rank) in [(50.0, 49), (95.0, 94), (99.0, 98)] {
+                        let (exact, told) =
+                            (durations[rank], figures.percentile_ns(percent).unwrap());
+                        let bound = (exact / 4 + 1).max(32);
+                        assert!(
+                            told.abs_diff(exact) <= bound,
+                            "{told} for {exact}, {highs} of {high}"
+                        );
+                    }
+                }
+            }
+        }
+        // Of a recursion the average is no duration: the bucket's middle, and not above the maximum.
+        let mut recursive = of(&[120_000, 120_000]);
+        recursive.total_ns = 120_000;
+        assert_eq!(recursive.percentile_ns(50.0), Some(114_688));
     }
 }

@@ -12,6 +12,7 @@ use log_format::names::{FileName, Hour, Part, RUN_JSON, Table, parse_file_name};
 use log_format::run::Run;
 
 use crate::problems::Problems;
+use crate::tprofiler;
 
 /// A run to read.
 #[derive(Clone, Debug)]
@@ -26,6 +27,8 @@ pub struct RunInput {
     pub files: Vec<DataFile>,
     /// Files of data that should be there and are not.
     pub missing: Vec<PathBuf>,
+    /// Whether its last hour has records and no totals, as when it has only begun.
+    pub awaits_totals: bool,
 }
 
 /// A file of calls, stats or counters.
@@ -101,7 +104,7 @@ impl Finder<'_> {
                 Err(error) => self.problems.unread(sub_folder, error),
             }
         }
-        if !has_run {
+        if !has_run && tprofiler::logs_in(folder).is_empty() {
             self.problems.warn(folder, "there is no run in this folder");
         }
     }
@@ -183,9 +186,14 @@ impl Finder<'_> {
             match Run::read(&found.folder) {
                 Ok(about) => {
                     found.files.sort();
+                    let last = found.files.last().map(|file| file.part.hour);
+                    let without = if found.whole { without_totals(&found) } else { Vec::new() };
+                    let is_missing = |hour: &&Hour| Some(**hour) != last;
+                    let totals_of = |hour: &Hour| found.folder.join(hour.file_name(Table::Stats));
                     runs.push(RunInput {
                         label: file_name(&canonical),
-                        missing: if found.whole { missing(&found) } else { Vec::new() },
+                        missing: without.iter().filter(is_missing).map(totals_of).collect(),
+                        awaits_totals: last.is_some_and(|last| without.contains(&last)),
                         folder: found.folder,
                         about,
                         files: found.files,
@@ -248,14 +256,13 @@ fn file_name(path: &Path) -> String {
     name.to_string_lossy().into_owned()
 }
 
-/// An hour with records has totals too, as soon as its first interval is over.
-fn missing(found: &Found) -> Vec<PathBuf> {
+/// The hours with records that have no totals. All have some as soon as their first interval is over.
+fn without_totals(found: &Found) -> Vec<Hour> {
     let hours_of = |table| -> BTreeSet<Hour> {
         found.files.iter().filter(|f| f.table == table).map(|f| f.part.hour).collect()
     };
     let with_totals = hours_of(Table::Stats);
-    let hours = hours_of(Table::Calls).into_iter().filter(|hour| !with_totals.contains(hour));
-    hours.map(|hour| found.folder.join(hour.file_name(Table::Stats))).collect()
+    hours_of(Table::Calls).difference(&with_totals).copied().collect()
 }
 
 /// Copies of one run cannot be told from hours of it that were shipped to several places, so both
@@ -380,10 +387,14 @@ mod tests {
     #[test]
     fn an_hour_of_records_without_totals_is_missing_them() {
         let logs = logs(&["a"]);
-        let stats = logs.path().join("a").join(format!("{HOUR}.stats.csv"));
+        let file = |name: &str| logs.path().join("a").join(name);
+        let stats = file(&format!("{HOUR}.stats.csv"));
         fs::remove_file(&stats).unwrap();
-        let runs = discover(&[logs.path().into()], &mut Problems::default());
-        assert_eq!(runs[0].missing, [stats]);
+        let find = || discover(&[logs.path().into()], &mut Problems::default());
+        // It may have begun a moment ago.
+        assert_eq!((find()[0].missing.len(), find()[0].awaits_totals), (0, true));
+        fs::write(file("20261120T15Z.counters.csv"), "x\n").unwrap();
+        assert_eq!((&*find()[0].missing, find()[0].awaits_totals), (&[stats][..], false));
     }
 
     #[test]

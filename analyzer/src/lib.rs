@@ -10,22 +10,40 @@
 #![forbid(unsafe_code)]
 
 pub mod aggregate;
+pub mod call_tree;
+pub mod diff;
+mod diff_change;
+pub mod glob;
+pub mod hints;
 pub mod input;
 pub mod losses;
 pub mod names;
 pub mod options;
+pub mod output;
 pub mod problems;
+pub mod recorded_time;
+mod records;
 pub mod render;
 pub mod report;
 pub mod run_data;
+mod sentences;
+pub mod slowest;
+pub mod stacks;
 mod table;
+mod text_lines;
 pub mod time_range;
+pub mod tprofiler;
+pub mod trace;
+pub mod zone;
 
+use glob::Glob;
+use input::RunInput;
 use options::Options;
 use problems::Problems;
 use report::{Collector, Report};
 use run_data::{Selection, read_run};
 use time_range::TimeRange;
+use tprofiler::OldLog;
 
 /// A report and what went wrong on the way to it.
 #[derive(Debug)]
@@ -43,22 +61,69 @@ pub struct Analysis {
 /// `from` and `to`.
 pub fn analyze(options: &Options) -> Result<Analysis, Vec<String>> {
     let mut problems = Problems::default();
-    let runs = input::discover(&options.paths, &mut problems);
-    if runs.is_empty() {
+    let Selected { runs, old_logs, selection } = select(options, &mut problems)?;
+    let mut collector = Collector::default();
+    for (place, (run, old_log)) in runs.iter().zip(&old_logs).enumerate() {
+        let data = match old_log {
+            None => read_run(run, place, &selection, &mut problems),
+            Some(log) if options.needs_stacks() || options.slowest.is_some() => {
+                tprofiler::leave_out(log, "of single calls and call paths", &mut problems)
+            }
+            Some(log) => {
+                let unit = options.tprofiler_unit;
+                tprofiler::read(log, place, &selection, unit, &mut problems)
+            }
+        };
+        collector.add(run, place, data, &selection);
+    }
+    let slowest = options.slowest.map(|count| {
+        // The first reading has told the problems.
+        slowest::find(&runs, &selection, count, &mut Problems::default())
+    });
+    let mut report = collector.finish(&runs, options, &selection, &problems);
+    report.slowest = slowest;
+    Ok(Analysis { report, problems })
+}
+
+/// The runs to read, and what of them is selected.
+struct Selected {
+    runs: Vec<RunInput>,
+    /// For each run, the log of TProfiler's that it is, if it is one.
+    old_logs: Vec<Option<OldLog>>,
+    selection: Selection,
+}
+
+fn select(options: &Options, problems: &mut Problems) -> Result<Selected, Vec<String>> {
+    let (logs, paths) = tprofiler::discover(&options.paths, problems);
+    let runs = input::discover(&paths, problems).into_iter().map(|run| (run, None));
+    let old_runs = tprofiler::as_runs(&logs);
+    let mut found: Vec<(RunInput, Option<OldLog>)> =
+        runs.chain(old_runs.into_iter().zip(logs.into_iter().map(Some))).collect();
+    if found.is_empty() {
         return Err(problems.messages());
     }
+    let count = found.len();
+    let takes = |pattern: &Option<Glob>, name: &str| {
+        pattern.as_ref().is_none_or(|pattern| pattern.matches(name))
+    };
+    found.retain(|(run, _)| {
+        takes(&options.host, &run.about.host) && takes(&options.run, &run.label)
+    });
+    if found.is_empty() {
+        return Err(vec![format!("none of {count} runs is one that --host and --run name")]);
+    }
+    let (runs, old_logs): (Vec<RunInput>, Vec<Option<OldLog>>) = found.into_iter().unzip();
     // Without any file there is no time of day to speak of, and nothing to select either.
     let newest = runs.iter().flat_map(|run| &run.files).map(|file| file.part.hour).max();
+    let has_times = options.from.is_some() || options.to.is_some();
     let range = match newest {
-        Some(hour) => TimeRange::new(options.from, options.to, hour).map_err(|e| vec![e])?,
+        Some(hour) => TimeRange::in_zone(options.from, options.to, hour, &options.zone)
+            .map_err(|reason| vec![reason])?,
+        None if has_times && old_logs.iter().any(Option::is_some) => {
+            let reason = "--from and --to: TProfiler's logs have no times, and there are no others";
+            return Err(vec![reason.to_owned()]);
+        }
         None => TimeRange::default(),
     };
-    let selection = Selection { range, method: options.method.clone(), by: options.by };
-    let mut collector = Collector::default();
-    for (place, run) in runs.iter().enumerate() {
-        let data = read_run(run, place, &selection, &mut problems);
-        collector.add(run, place, data, &selection.range);
-    }
-    let report = collector.finish(&runs, options, &selection, &problems);
-    Ok(Analysis { report, problems })
+    Ok(Selected { runs, old_logs, selection: Selection::new(options, range) })
 }

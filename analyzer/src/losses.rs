@@ -1,5 +1,7 @@
 //! What a run's counters say is not in its logs: losses, and records left out by a raised threshold.
 
+use std::collections::BTreeSet;
+
 use log_format::rows::{CounterRow, counter};
 
 use crate::time_range::TimeRange;
@@ -85,7 +87,8 @@ impl Losses {
 /// The thresholds of a run over time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Thresholds {
-    lowest_ns: Option<u64>,
+    /// Every one that was asked for.
+    asked_ns: BTreeSet<u64>,
     /// When thresholds were raised, and to what; both in nanoseconds. They are raised to 0 when they
     /// are what was asked for again.
     changes: Vec<(u64, u64)>,
@@ -107,7 +110,7 @@ impl Thresholds {
     pub fn add(&mut self, row: &CounterRow) {
         let of = row.name.strip_prefix(counter::THRESHOLD_NS);
         if of.is_some_and(|of| of.is_empty() || of.starts_with(':')) {
-            self.lowest_ns = Some(self.lowest_ns.map_or(row.value, |ns| ns.min(row.value)));
+            self.asked_ns.insert(row.value);
         }
         let is_change = self.changes.last().is_none_or(|(_, ns)| *ns != row.value);
         if row.name == counter::RAISED_TO_NS && is_change {
@@ -118,7 +121,12 @@ impl Thresholds {
     /// The lowest threshold that was asked for. `None` if the log has none.
     #[must_use]
     pub fn lowest_ns(&self) -> Option<u64> {
-        self.lowest_ns
+        self.asked_ns.first().copied()
+    }
+
+    /// Every threshold that was asked for, of any method and at any time.
+    pub fn all_ns(&self) -> impl Iterator<Item = u64> + '_ {
+        self.asked_ns.iter().copied()
     }
 
     /// The times in `range` in which thresholds were raised.

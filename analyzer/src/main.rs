@@ -1,35 +1,125 @@
 //! `analyze`: says which methods cost the time, from the profiler's logs. Exit status: 0 all was
-//! read, 1 part of the logs could not be read, 2 no report.
+//! read, 1 part of the logs could not be read, 2 no report, 3 slower than `diff` was to allow.
 
 mod cli;
+mod diff_cli;
 
-use std::io::{self, BufWriter, ErrorKind, Write};
+use std::fs;
+use std::io::{self, ErrorKind, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
-use analyzer::render::{remarks, render};
+use analyzer::diff;
+use analyzer::options::{Format, Options};
+use analyzer::output::{to_file, to_stdout};
+use analyzer::problems::Problems;
+use analyzer::render::{constructors, diff_remarks, remarks, render, render_diff};
+use analyzer::report::Report;
+use analyzer::trace::{self, Said, TraceError};
 use clap::Parser;
-use cli::Cli;
+use cli::{Cli, Command};
+use diff_cli::DiffArgs;
 
 fn main() -> ExitCode {
-    let options = match Cli::parse().into_options() {
+    let mut cli = Cli::parse();
+    match cli.command.take() {
+        None => report(cli),
+        Some(Command::Diff(args)) => compare(args),
+    }
+}
+
+fn report(cli: Cli) -> ExitCode {
+    let options = match cli.into_options() {
         Ok(options) => options,
         Err(reason) => return no_report(&[reason]),
     };
+    if options.format == Format::ChromeTrace {
+        return chrome_trace(&options);
+    }
     let analysis = match analyzer::analyze(&options) {
         Ok(analysis) => analysis,
         Err(reasons) => return no_report(&reasons),
     };
     say(&analysis.problems.messages());
     say(&remarks(&analysis.report, options.format));
-    let mut out = BufWriter::new(io::stdout().lock());
-    let written = render(&analysis.report, options.format, &mut out).and_then(|()| out.flush());
+    let written = match &options.output {
+        None => to_stdout(|out| render(&analysis.report, &options, out)),
+        Some(folder) if options.format == Format::Tprofiler => {
+            both_files(&analysis.report, &options, folder)
+        }
+        Some(path) => to_file(path, |out| render(&analysis.report, &options, out)),
+    };
     match written {
-        // Whoever read us has seen enough.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
-        Err(error) => return no_report(&[format!("the report cannot be written: {error}")]),
-        Ok(()) => {}
+        Err(error) => not_written(&options, &error, &analysis.problems),
+        Ok(()) => read(&analysis.problems),
     }
-    if analysis.problems.all_unread().is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) }
+}
+
+/// TProfiler's two files.
+fn both_files(report: &Report, options: &Options, folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    to_file(&folder.join("topmethod.log"), |out| render(report, options, out))?;
+    to_file(&folder.join("topobject.log"), |out| constructors(report, out))
+}
+
+/// Records go to the output as they are read, so what went wrong is known after it.
+fn chrome_trace(options: &Options) -> ExitCode {
+    let mut said = Said::default();
+    let write = |out: &mut dyn Write| {
+        said = trace::write(options, out)?;
+        Ok(())
+    };
+    let written = match &options.output {
+        None => to_stdout(write),
+        Some(path) => to_file(path, write),
+    };
+    match written {
+        Err(TraceError::NoReport(reasons)) => no_report(&reasons),
+        Err(TraceError::Output(error)) => not_written(options, &error, &said.problems),
+        Ok(()) => {
+            say(&said.problems.messages());
+            say(&said.remarks);
+            read(&said.problems)
+        }
+    }
+}
+
+fn not_written(options: &Options, error: &io::Error, problems: &Problems) -> ExitCode {
+    match &options.output {
+        // Whoever read us has seen enough.
+        None if error.kind() == ErrorKind::BrokenPipe => read(problems),
+        None => no_report(&[format!("the report cannot be written: {error}")]),
+        Some(path) => no_report(&[format!("{}: cannot be written: {error}", path.display())]),
+    }
+}
+
+fn read(problems: &Problems) -> ExitCode {
+    if problems.all_unread().is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) }
+}
+
+fn compare(args: DiffArgs) -> ExitCode {
+    let options = match args.into_options() {
+        Ok(options) => options,
+        Err(reason) => return no_report(&[reason]),
+    };
+    let comparison = match diff::compare(&options) {
+        Ok(comparison) => comparison,
+        Err(reasons) => return no_report(&reasons),
+    };
+    let sides = [&comparison.before.problems, &comparison.after.problems];
+    for problems in sides {
+        say(&problems.messages());
+    }
+    say(&diff_remarks(&comparison, options.format));
+    let write = |out: &mut dyn Write| render_diff(&comparison, options.format, options.top, out);
+    match to_stdout(write) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            no_report(&[format!("the report cannot be written: {error}")])
+        }
+        _ if comparison.fails() => ExitCode::from(3),
+        _ if sides.iter().all(|problems| problems.all_unread().is_empty()) => ExitCode::SUCCESS,
+        _ => ExitCode::from(1),
+    }
 }
 
 fn no_report(reasons: &[String]) -> ExitCode {

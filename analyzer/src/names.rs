@@ -14,6 +14,7 @@ use log_format::names::{FileName, Table};
 use log_format::pattern::Pattern;
 use log_format::rows::{MethodRow, StackRow, ThreadRow};
 
+use crate::glob::Glob;
 use crate::input::{RunInput, entries, table_of};
 use crate::problems::Problems;
 use crate::table::read_rows;
@@ -72,10 +73,20 @@ pub enum PathKind {
 #[derive(Debug, Default)]
 pub struct Names {
     methods: HashMap<u32, Arc<MethodName>>,
+    sources: HashMap<u32, Source>,
     threads: HashMap<u32, String>,
     stacks: HashMap<u32, Stack>,
     /// Whether there is any file of methods.
     pub has_methods_file: bool,
+}
+
+/// Where a method's source is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Source {
+    /// The file as the class file names it, or empty.
+    pub file: String,
+    /// The first line of the method's code, or 0.
+    pub line: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,7 +132,9 @@ impl Names {
         read_rows(path, u64::MAX, problems, |row: MethodRow| {
             let name =
                 MethodName { class: row.class, method: row.method, descriptor: row.descriptor };
-            insert(&mut self.methods, row.id, Arc::new(name), "method")
+            insert(&mut self.methods, row.id, Arc::new(name), "method")?;
+            self.sources.insert(row.id, Source { file: row.source, line: row.line });
+            Ok(())
         });
     }
 
@@ -146,6 +159,11 @@ impl Names {
         self.methods.get(&id)
     }
 
+    /// The names of all methods, in no order.
+    pub fn methods(&self) -> impl Iterator<Item = &MethodName> {
+        self.methods.values().map(Arc::as_ref)
+    }
+
     /// The ids of all methods that a pattern names.
     #[must_use]
     pub fn ids_named_by(&self, pattern: &Pattern) -> HashSet<u32> {
@@ -160,6 +178,17 @@ impl Names {
             Some(name) => Method::Named(Arc::clone(name)),
             None => Method::Unknown { run: Arc::clone(run), id },
         }
+    }
+
+    /// The methods with a name, and where their source is.
+    pub fn sources(&self) -> impl Iterator<Item = (&Arc<MethodName>, &Source)> {
+        self.sources.iter().filter_map(|(id, source)| Some((self.methods.get(id)?, source)))
+    }
+
+    /// The ids of all threads that a pattern names.
+    #[must_use]
+    pub fn threads_named_by(&self, pattern: &Glob) -> HashSet<u32> {
+        self.threads.iter().filter(|(_, name)| pattern.matches(name)).map(|(id, _)| *id).collect()
     }
 
     /// A thread's name and id, `main #1`; a thread without a name is `thread #1`.

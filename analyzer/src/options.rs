@@ -5,14 +5,18 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use log_format::pattern::Pattern;
+use log_format::rows::{CallRow, Exit};
 
+use crate::glob::Glob;
 use crate::time_range::Moment;
+use crate::tprofiler::Unit;
+use crate::zone::Zone;
 
 /// Rows of a text report where `--top` is not given.
 pub const TOP_IN_TEXT: usize = 20;
 
 /// All choices for one report.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Runs' folders, folders of runs, or single files.
     pub paths: Vec<PathBuf>,
@@ -26,16 +30,81 @@ pub struct Options {
     pub from: Option<Moment>,
     /// Take only what lies before this moment.
     pub to: Option<Moment>,
+    /// The zone in which times are given and shown.
+    pub zone: Zone,
     /// Take only methods that this pattern names.
     pub method: Option<Pattern>,
+    /// Take only runs of hosts that this pattern names.
+    pub host: Option<Glob>,
+    /// Take only runs that this pattern names.
+    pub run: Option<Glob>,
+    /// Take only some of the recorded calls.
+    pub calls: CallFilter,
+    /// Show call trees in place of the methods.
+    pub tree: Option<TreeOrder>,
+    /// Of call trees, show only what these methods called.
+    pub root: Option<Pattern>,
+    /// Show so many of the slowest calls in place of the methods.
+    pub slowest: Option<usize>,
+    /// Whether calls that had not ended are part of forms that have no place of their own for them.
+    pub open: bool,
+    /// What times in TProfiler's own logs are in; `None` finds out.
+    pub tprofiler_unit: Option<Unit>,
     /// What is printed.
     pub format: Format,
+    /// The file to write; `None` is standard output.
+    pub output: Option<PathBuf>,
+}
+
+impl Options {
+    /// Whether the report is made from call paths.
+    #[must_use]
+    pub fn needs_stacks(&self) -> bool {
+        self.tree.is_some() || self.format.is_of_stacks()
+    }
+}
+
+/// Which recorded calls count. Totals know nothing of single calls: with a filter, figures come from
+/// the records.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CallFilter {
+    /// Those of threads that this pattern names.
+    pub thread: Option<Glob>,
+    /// Those that ended in this way.
+    pub exit: Option<Exit>,
+    /// Those that took at least so long.
+    pub above_ns: Option<u64>,
+}
+
+impl CallFilter {
+    /// Whether every call counts.
+    #[must_use]
+    pub fn is_everything(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether a call counts, apart from its thread.
+    #[must_use]
+    pub fn takes(&self, row: &CallRow) -> bool {
+        self.exit.is_none_or(|exit| exit == row.exit)
+            && self.above_ns.is_none_or(|above_ns| row.total_ns >= above_ns)
+    }
+}
+
+/// Which way a call tree stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TreeOrder {
+    /// Callers first, what they called below them
+    TopDown,
+    /// Where the time was spent first, its callers below it
+    BottomUp,
 }
 
 /// A column to sort by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum SortKey {
     /// Time in the method itself
+    #[default]
     #[value(name = "self")]
     SelfTime,
     /// Time in the method and its callees
@@ -66,9 +135,10 @@ impl SortKey {
 }
 
 /// What the figures are split by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
     /// One table for everything.
+    #[default]
     Nothing,
     /// A table for each hour of UTC.
     Hour,
@@ -76,6 +146,14 @@ pub enum By {
     Thread,
     /// A table for each run.
     Run,
+    /// A table for each minute of UTC.
+    Minute,
+    /// A table for each host.
+    Host,
+    /// A table for each class.
+    Class,
+    /// A table for each package.
+    Package,
 }
 
 impl By {
@@ -87,17 +165,44 @@ impl By {
             Self::Hour => Some("hour"),
             Self::Thread => Some("thread"),
             Self::Run => Some("run"),
+            Self::Minute => Some("minute"),
+            Self::Host => Some("host"),
+            Self::Class => Some("class"),
+            Self::Package => Some("package"),
         }
     }
 }
 
 /// The form of a report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// Tables for people, 100 columns wide
+    #[default]
     Text,
     /// The methods' rows with full precision
     Csv,
     /// Everything that the text has, with full precision
     Json,
+    /// Call paths with their own time in nanoseconds, a line each: for flamegraph.pl and others
+    Collapsed,
+    /// A flame graph (SVG)
+    Flamegraph,
+    /// Call paths for speedscope.app
+    Speedscope,
+    /// Every recorded call on its thread's timeline: for Perfetto and chrome://tracing
+    ChromeTrace,
+    /// Call paths for `go tool pprof` (gzip)
+    Pprof,
+    /// The methods' figures in Prometheus' text format
+    Prometheus,
+    /// TProfiler's topmethod.log; with -o FOLDER also its topobject.log
+    Tprofiler,
+}
+
+impl Format {
+    /// Whether it is made from call paths.
+    #[must_use]
+    pub const fn is_of_stacks(self) -> bool {
+        matches!(self, Self::Collapsed | Self::Flamegraph | Self::Speedscope | Self::Pprof)
+    }
 }

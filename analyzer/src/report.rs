@@ -5,27 +5,42 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use log_format::names::{Hour, utc_text};
+use log_format::rows::Exit;
+use serde::Serialize;
 
 use crate::aggregate::{Figures, Group, Totals};
+use crate::call_tree::CallTree;
+use crate::glob::Glob;
+use crate::hints::Nearest;
 use crate::input::RunInput;
 use crate::losses::{Losses, Raised};
-use crate::names::Method;
-use crate::options::{By, Options, SortKey};
+use crate::names::{Method, Source};
+use crate::options::{By, CallFilter, Options, SortKey, TreeOrder};
 use crate::problems::Problems;
 use crate::run_data::{Counts, OpenCall, RunData, Selection};
+use crate::sentences::{notes, why_empty, without_record};
+use crate::slowest::SlowCall;
+use crate::stacks::{rooted_at, through};
 use crate::time_range::TimeRange;
+use crate::zone::Zone;
 
 /// A report, ready to be rendered.
 #[derive(Debug)]
 pub struct Report {
     /// What the figures are split by.
     pub by: By,
+    /// Whether the figures come from the records.
+    pub of_records: bool,
     /// What the methods are sorted by.
     pub sort: SortKey,
+    /// The zone in which times are shown.
+    pub zone: Zone,
     /// The selected time.
     pub range: TimeRange,
     /// The selected methods.
     pub pattern: Option<String>,
+    /// The other filters, each with its value.
+    pub filters: Filters,
     /// What was read.
     pub read: ReadSummary,
     /// What is not in the logs, or could not be read.
@@ -40,12 +55,59 @@ pub struct Report {
     pub empty: Option<String>,
     /// What a reader of the figures has to know, a sentence each.
     pub notes: Vec<String>,
+    /// Methods shown in each group, and callees of a call tree; `None` shows all.
+    pub top: Option<usize>,
+    /// Sums by call path, for the forms that are made from them.
+    pub tree: CallTree,
+    /// Whether call trees are shown in place of the methods, and which way they stand.
+    pub tree_order: Option<TreeOrder>,
+    /// Whether open calls are in `tree`.
+    pub open_counted: bool,
+    /// The slowest calls, if they were asked for.
+    pub slowest: Option<Vec<SlowCall>>,
+    /// What the calls without a record are called, as far as the selection says it.
+    pub without_record: String,
+    /// Where the sources of methods are, for the forms that tell it.
+    pub sources: HashMap<Method, Source>,
+    /// The time from the first run's start on, in unix nanoseconds.
+    pub start_ns: u64,
+}
+
+/// What else was selected, as it was given.
+#[derive(Debug, Default, Serialize)]
+pub struct Filters {
+    /// The hosts.
+    pub host: Option<String>,
+    /// The runs.
+    pub run: Option<String>,
+    /// The threads.
+    pub thread: Option<String>,
+    /// How calls ended.
+    pub exit: Option<Exit>,
+    /// How long calls took at least, in nanoseconds.
+    pub above_ns: Option<u64>,
+    /// The callers.
+    pub root: Option<String>,
+}
+
+impl Filters {
+    fn new(options: &Options) -> Self {
+        let text = |glob: &Option<Glob>| glob.as_ref().map(ToString::to_string);
+        Self {
+            host: text(&options.host),
+            run: text(&options.run),
+            thread: text(&options.calls.thread),
+            exit: options.calls.exit,
+            above_ns: options.calls.above_ns,
+            root: options.root.as_ref().map(ToString::to_string),
+        }
+    }
 }
 
 /// The methods of a group.
 #[derive(Debug)]
 pub struct GroupReport {
-    /// The hour, thread or run; `None` without groups.
+    /// The hour, thread, run and so on; `None` without groups.
     pub label: Option<String>,
     /// Its methods, sorted, as many as were asked for.
     pub methods: Vec<MethodReport>,
@@ -81,6 +143,8 @@ pub struct ReadSummary {
     pub services: Vec<String>,
     /// Rows and hours.
     pub counts: Counts,
+    /// How long the runs recorded, one after the other; 0 if their logs do not tell.
+    pub recorded_ns: u64,
     /// Files that ended within a line.
     pub torn_lines: u64,
     /// Lines that were no rows.
@@ -118,20 +182,55 @@ pub struct Collector {
     open: Vec<OpenCall>,
     threads: HashMap<Group, String>,
     counts: Counts,
+    recorded_ns: u64,
+    /// Whether the pattern names a method of any run, and what is near it otherwise.
+    is_named: bool,
+    nearest: Nearest,
+    awaiting_totals: u64,
     left_out: LeftOut,
     missing_files: Vec<String>,
+    tree: CallTree,
+    sources: HashMap<Method, Source>,
+    /// Names of hosts, classes and packages that are groups.
+    names: Vec<String>,
+    places: HashMap<String, usize>,
+    /// Every threshold that was in force.
+    thresholds_ns: BTreeSet<u64>,
 }
 
 impl Collector {
     /// Adds the next run, which stands at `place` in the list of runs.
-    pub fn add(&mut self, run: &RunInput, place: usize, data: RunData, range: &TimeRange) {
-        self.totals.merge(data.totals, |method| method);
+    pub fn add(&mut self, run: &RunInput, place: usize, data: RunData, selection: &Selection) {
+        let Self { totals, names, places, .. } = self;
+        let mut named = |name: &str| {
+            Group::Named(*places.entry(name.to_owned()).or_insert_with(|| {
+                names.push(name.to_owned());
+                names.len() - 1
+            }))
+        };
+        totals.merge(data.totals, |group, method| {
+            let class = method.parts().0;
+            let group = match selection.by {
+                By::Host => named(&run.about.host),
+                By::Class => named(class),
+                By::Package => named(class.rsplit_once('.').map_or("", |(package, _)| package)),
+                By::Nothing | By::Hour | By::Minute | By::Thread | By::Run => group,
+            };
+            (group, method)
+        });
+        self.tree.merge(&data.tree);
+        self.sources.extend(data.sources);
+        self.thresholds_ns.extend(data.thresholds.all_ns());
         self.open.extend(data.open);
         let threads = data.thread_names.into_iter();
         self.threads.extend(threads.map(|(id, name)| (Group::Thread(place, id), name)));
         self.counts.merge(&data.counts);
+        self.awaiting_totals += u64::from(run.awaits_totals);
+        self.is_named |= data.nearest.is_none();
+        self.nearest.merge(data.nearest.unwrap_or_default());
+        self.recorded_ns = self.recorded_ns.saturating_add(data.recorded.ns(&run.about));
         self.left_out.losses.merge(&data.losses);
-        let times = data.thresholds.raised(range);
+        let times = data.thresholds.raised(&selection.range);
         if let (Some(base_ns), false) = (data.thresholds.lowest_ns(), times.is_empty()) {
             self.left_out.raised.push(RaisedInRun { run: run.label.clone(), base_ns, times });
         }
@@ -152,10 +251,31 @@ impl Collector {
     ) -> Report {
         self.left_out.unread = problems.all_unread().to_vec();
         let labels: Vec<String> = runs.iter().map(|run| run.label.clone()).collect();
-        let of_group = |group| label(group, &labels, &self.threads);
+        let of_group = |group| label(group, &labels, &self.threads, &self.names, &selection.zone);
         let (groups, saturated) = groups(self.totals, options, of_group);
-        let empty = groups.is_empty().then(|| why_empty(selection, &self.counts));
-        let notes = notes(options.by, &self.counts, saturated, selection.method.is_some());
+        let hint = (!self.is_named).then_some(self.nearest);
+        let empty = groups.is_empty().then(|| why_empty(selection, &self.counts, hint.as_ref()));
+        let mut notes = notes(selection, &self.counts, saturated, selection.method.is_some());
+        if self.awaiting_totals > 0 && !selection.counts_records() && empty.is_none() {
+            notes.push(format!(
+                "Totals of the last hour are not written yet, a JVM writes them every minute; runs \
+                 without: {}",
+                self.awaiting_totals
+            ));
+        }
+        let mut tree = self.tree;
+        for (pattern, part) in
+            [(&options.method, through as fn(&_, &_) -> _), (&options.root, rooted_at)]
+        {
+            if let Some(pattern) = pattern {
+                tree = part(&tree, pattern);
+            }
+        }
+        // The trees of the slowest calls have every call.
+        let every = CallFilter::default();
+        let calls = if options.slowest.is_some() { &every } else { &selection.calls };
+        let without_record =
+            without_record(calls, &self.counts, &self.thresholds_ns, &self.left_out);
         let open_count = self.open.len();
         let shown = options.top.unwrap_or(usize::MAX);
         self.open.sort_by(|a, b| {
@@ -165,15 +285,19 @@ impl Collector {
         self.open.truncate(shown);
         Report {
             by: options.by,
+            of_records: selection.counts_records(),
             sort: options.sort,
+            zone: selection.zone.clone(),
             range: selection.range,
             pattern: selection.method.as_ref().map(ToString::to_string),
+            filters: Filters::new(options),
             read: ReadSummary {
                 runs: labels,
                 jvms: distinct(runs, |run| (&run.about.host, run.about.pid)).len(),
                 hosts: named(runs, |run| &run.about.host),
                 services: named(runs, |run| &run.about.service),
                 counts: self.counts,
+                recorded_ns: self.recorded_ns,
                 torn_lines: problems.torn_lines(),
                 bad_lines: problems.bad_lines(),
                 missing_files: self.missing_files,
@@ -184,6 +308,14 @@ impl Collector {
             open: self.open,
             empty,
             notes,
+            top: options.top,
+            tree,
+            tree_order: options.tree,
+            open_counted: selection.stacks && selection.open,
+            slowest: None,
+            without_record,
+            sources: self.sources,
+            start_ns: runs.iter().map(|run| run.about.start_ns).min().unwrap_or(0),
         }
     }
 }
@@ -203,11 +335,19 @@ fn named<'r>(runs: &'r [RunInput], name: impl Fn(&'r RunInput) -> &'r String) ->
     distinct(runs, name).into_iter().filter(|name| !name.is_empty()).cloned().collect()
 }
 
-fn label(group: Group, runs: &[String], threads: &HashMap<Group, String>) -> Option<String> {
+fn label(
+    group: Group,
+    runs: &[String],
+    threads: &HashMap<Group, String>,
+    names: &[String],
+    zone: &Zone,
+) -> Option<String> {
     let run_label = |place: usize| runs.get(place).cloned().unwrap_or_default();
     match group {
         Group::All => None,
         Group::Hour(hour) => Some(hour_text(hour)),
+        Group::Minute(minute) => Some(zone.text_minute(minute.saturating_mul(60_000_000_000))),
+        Group::Named(place) => Some(names.get(place).cloned().unwrap_or_default()),
         Group::Run(run) => Some(run_label(run)),
         Group::Thread(run, id) => {
             let name = threads.get(&group).cloned().unwrap_or_else(|| format!("thread #{id}"));
@@ -236,9 +376,13 @@ fn groups(
             group_report(label(group), methods, options)
         })
         .collect();
-    if options.by == By::Thread {
+    match options.by {
         // There may be thousands: the busiest first. Hours and runs stay in order.
-        groups.sort_by(|a, b| (b.self_ns, &a.label).cmp(&(a.self_ns, &b.label)));
+        By::Thread | By::Class | By::Package => {
+            groups.sort_by(|a, b| (b.self_ns, &a.label).cmp(&(a.self_ns, &b.label)));
+        }
+        By::Host => groups.sort_by(|a, b| a.label.cmp(&b.label)),
+        By::Nothing | By::Hour | By::Minute | By::Run => {}
     }
     (groups, saturated)
 }
@@ -280,67 +424,4 @@ fn compare(key: SortKey, a: &Figures, b: &Figures) -> Ordering {
         SortKey::Max => a.max_ns.cmp(&b.max_ns),
         SortKey::Throws => a.throws.cmp(&b.throws),
     }
-}
-
-fn why_empty(selection: &Selection, counts: &Counts) -> String {
-    let by_thread = selection.by == By::Thread;
-    let rows = if by_thread { counts.records } else { counts.stats_rows };
-    if rows == 0 {
-        return match (by_thread, counts.records > 0 || counts.stats_rows > 0) {
-            (true, true) => "no calls: none has a record, and only records know their thread",
-            (false, true) => {
-                "no totals in these files, only records: a JVM writes its totals every minute and at \
-                 `tprofiler flush`; --by thread counts the records"
-            }
-            (_, false) => {
-                "no calls: either no class was measured (`tprofiler status` says how many), or no \
-                 totals are written yet; a JVM writes them every minute and at `tprofiler flush`"
-            }
-        }
-        .to_owned();
-    }
-    let range = &selection.range;
-    if counts.rows_in_range == 0 {
-        return match (counts.hours.first(), counts.hours.last()) {
-            (Some(first), Some(last)) if !range.is_everything() => format!(
-                "no calls {range}: these logs are of the hours {} to {}",
-                hour_text(*first),
-                hour_text(*last)
-            ),
-            _ => "no calls: none that has a record has ended".to_owned(),
-        };
-    }
-    let pattern = selection.method.as_ref().map(ToString::to_string).unwrap_or_default();
-    if range.is_everything() {
-        format!("no calls in methods named by {pattern}")
-    } else {
-        format!("no calls in methods named by {pattern} {range}")
-    }
-}
-
-fn notes(by: By, counts: &Counts, saturated: bool, has_pattern: bool) -> Vec<String> {
-    let mut notes = Vec::new();
-    if by == By::Thread {
-        notes.push(
-            "By thread only calls at or over the threshold are counted: shorter ones have no record"
-                .to_owned(),
-        );
-    }
-    if counts.records_without_path > 0 {
-        notes.push(format!(
-            "Records whose call path was not kept count in full, recursive or not: {}",
-            counts.records_without_path
-        ));
-    }
-    if counts.unknown_methods > 0 {
-        let fate = if has_pattern { "and cannot be selected" } else { "and are shown by number" };
-        notes.push(format!(
-            "Methods that have no name in their run {fate}: {}",
-            counts.unknown_methods
-        ));
-    }
-    if saturated {
-        notes.push("A sum is larger than 64 bits hold and stands at the largest number".to_owned());
-    }
-    notes
 }

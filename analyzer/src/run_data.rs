@@ -9,16 +9,23 @@ use log_format::pattern::Pattern;
 use log_format::rows::{CallRow, CounterRow, Exit, StatsRow};
 
 use crate::aggregate::{Group, Totals};
+use crate::call_tree::{CallTree, PathSums};
+use crate::hints::Nearest;
 use crate::input::{DataFile, RunInput};
 use crate::losses::{Losses, Thresholds};
-use crate::names::{Method, Names, PathKind};
-use crate::options::By;
+use crate::names::{Method, Names, PathKind, Source};
+use crate::options::{By, CallFilter, Format, Options};
 use crate::problems::Problems;
+use crate::recorded_time::RecordedTime;
 use crate::table::read_rows;
 use crate::time_range::TimeRange;
+use crate::tprofiler::OldCounts;
+use crate::zone::Zone;
 
 /// Callers kept of an open call's path.
 const CALLERS_SHOWN: usize = 8;
+
+const NS_PER_MINUTE: u64 = 60_000_000_000;
 
 /// Which rows count, and how they are grouped.
 #[derive(Clone, Debug)]
@@ -29,6 +36,42 @@ pub struct Selection {
     pub method: Option<Pattern>,
     /// The groups.
     pub by: By,
+    /// Which recorded calls.
+    pub calls: CallFilter,
+    /// Whether call paths are summed up.
+    pub stacks: bool,
+    /// Whether open calls are among the records.
+    pub open: bool,
+    /// Whether sources are told.
+    pub sources: bool,
+    /// The zone whose hours are groups.
+    pub zone: Zone,
+}
+
+impl Selection {
+    /// What these options select, in the time `range`.
+    #[must_use]
+    pub fn new(options: &Options, range: TimeRange) -> Self {
+        Self {
+            range,
+            method: options.method.clone(),
+            by: options.by,
+            calls: options.calls.clone(),
+            stacks: options.needs_stacks(),
+            open: options.open,
+            zone: options.zone.clone(),
+            sources: matches!(
+                options.format,
+                Format::Pprof | Format::Speedscope | Format::Tprofiler
+            ),
+        }
+    }
+
+    /// Whether figures come from the records: totals know no threads and no single calls.
+    #[must_use]
+    pub fn counts_records(&self) -> bool {
+        self.by == By::Thread || !self.calls.is_everything() || self.stacks
+    }
 }
 
 /// What was read of one run.
@@ -38,12 +81,20 @@ pub struct RunData {
     pub totals: Totals<Method>,
     /// Selected calls that had not ended, each once.
     pub open: Vec<OpenCall>,
+    /// Sums of the selected calls by call path.
+    pub tree: CallTree,
+    /// Where the sources of the run's methods are.
+    pub sources: HashMap<Method, Source>,
     /// Names of the threads that are groups, by id.
     pub thread_names: HashMap<u32, String>,
     /// What the run lost.
     pub losses: Losses,
     /// The run's thresholds.
     pub thresholds: Thresholds,
+    /// If the pattern names none of the run's methods: the names that are near it.
+    pub nearest: Option<Nearest>,
+    /// When the run recorded, whatever is selected.
+    pub recorded: RecordedTime,
     /// What was read.
     pub counts: Counts,
     /// Whether there are rows to name, and no names of methods at all.
@@ -65,6 +116,8 @@ pub struct Counts {
     pub unknown_methods: u64,
     /// The hours of the files read.
     pub hours: BTreeSet<Hour>,
+    /// What TProfiler's own logs have of it.
+    pub tprofiler: OldCounts,
 }
 
 impl Counts {
@@ -77,6 +130,7 @@ impl Counts {
             self.records_without_path.saturating_add(other.records_without_path);
         self.unknown_methods = self.unknown_methods.saturating_add(other.unknown_methods);
         self.hours.extend(&other.hours);
+        self.tprofiler.merge(&other.tprofiler);
     }
 }
 
@@ -115,16 +169,25 @@ pub fn read_run(
         problems.warn(&run.folder, "no methods.csv, its methods are shown by number");
     }
     let selected = selection.method.as_ref().map(|pattern| names.ids_named_by(pattern));
+    let threads = selection.calls.thread.as_ref().map(|pattern| names.threads_named_by(pattern));
+    let nearest = match (&selection.method, &selected) {
+        (Some(pattern), Some(ids)) if ids.is_empty() => {
+            Some(Nearest::to(pattern.as_str(), names.methods()))
+        }
+        _ => None,
+    };
     let mut reader = RunReader {
         names,
         place,
         selection,
         selected,
+        threads,
         totals: Totals::default(),
+        paths: PathSums::default(),
         open: HashMap::new(),
         path_kinds: HashMap::new(),
         unknown_methods: HashSet::new(),
-        data: RunData { lacks_methods_file, ..RunData::default() },
+        data: RunData { lacks_methods_file, nearest, ..RunData::default() },
     };
     for file in &run.files {
         reader.read_file(file, problems);
@@ -141,7 +204,10 @@ struct RunReader<'s> {
     selection: &'s Selection,
     /// Ids of the selected methods; `None` selects all.
     selected: Option<HashSet<u32>>,
+    /// Ids of the selected threads; `None` selects all.
+    threads: Option<HashSet<u32>>,
     totals: Totals<u32>,
+    paths: PathSums,
     open: HashMap<OpenKey, CallRow>,
     /// By call path; what it says holds for the method that it ends in.
     path_kinds: HashMap<u32, (u32, PathKind)>,
@@ -165,6 +231,7 @@ impl RunReader<'_> {
             Table::Counters => read_rows(path, len, problems, |row: CounterRow| {
                 self.data.losses.add(&row, &self.selection.range);
                 self.data.thresholds.add(&row);
+                self.data.recorded.add_counter(&row);
                 Ok(())
             }),
             Table::Methods | Table::Threads | Table::Stacks => {}
@@ -172,17 +239,17 @@ impl RunReader<'_> {
     }
 
     fn add_stats(&mut self, row: &StatsRow) {
+        self.data.recorded.add_stats(row.start_ns);
         let counts = &mut self.data.counts;
         counts.stats_rows = counts.stats_rows.saturating_add(1);
-        let group = match self.selection.by {
-            By::Thread => return,
-            By::Nothing => Group::All,
-            By::Hour => Group::Hour(Hour::of_unix_ns(row.start_ns)),
-            By::Run => Group::Run(self.place),
-        };
+        if self.selection.counts_records() {
+            return;
+        }
+        let group = self.group(row.start_ns, 0);
         if !self.selection.range.contains(row.start_ns) {
             return;
         }
+        let counts = &mut self.data.counts;
         counts.rows_in_range = counts.rows_in_range.saturating_add(1);
         if self.selects(row.method) {
             self.totals.of(group, row.method).add_stats(row);
@@ -192,14 +259,8 @@ impl RunReader<'_> {
     fn add_record(&mut self, row: CallRow) {
         let counts = &mut self.data.counts;
         counts.records = counts.records.saturating_add(1);
-        if !self.selection.range.contains(row.start_ns.saturating_add(row.total_ns)) {
-            return;
-        }
-        let is_counted = self.selection.by == By::Thread && row.exit != Exit::Open;
-        if is_counted {
-            counts.rows_in_range = counts.rows_in_range.saturating_add(1);
-        }
-        if !self.selects(row.method) {
+        let end_ns = row.start_ns.saturating_add(row.total_ns);
+        if !self.selection.range.contains(end_ns) {
             return;
         }
         let key = (row.thread, row.start_ns, row.method);
@@ -215,15 +276,46 @@ impl RunReader<'_> {
         if !self.open.is_empty() {
             self.open.remove(&key);
         }
-        if is_counted {
-            let path = self.path_kind(row.stack, row.method);
-            if path == PathKind::Unknown {
-                let counts = &mut self.data.counts;
-                counts.records_without_path = counts.records_without_path.saturating_add(1);
-            }
-            let group = Group::Thread(self.place, row.thread);
-            self.totals.of(group, row.method).add_record(&row, path);
+        if !self.selection.counts_records() {
+            return;
         }
+        counts.rows_in_range = counts.rows_in_range.saturating_add(1);
+        if !self.takes(&row) {
+            return;
+        }
+        if self.selection.stacks {
+            self.paths.add(&row);
+        }
+        if !self.selects(row.method) {
+            return;
+        }
+        let path = self.path_kind(row.stack, row.method);
+        if path == PathKind::Unknown {
+            let counts = &mut self.data.counts;
+            counts.records_without_path = counts.records_without_path.saturating_add(1);
+        }
+        let group = self.group(end_ns, row.thread);
+        self.totals.of(group, row.method).add_record(&row, path);
+    }
+
+    /// The group of a call or of totals. Hosts and packages become groups when all runs are there.
+    fn group(&self, at_ns: u64, thread: u32) -> Group {
+        match self.selection.by {
+            By::Nothing | By::Class | By::Package => Group::All,
+            By::Hour if !self.selection.zone.is_utc() => {
+                Group::Minute(self.selection.zone.hour_start_ns(at_ns) / NS_PER_MINUTE)
+            }
+            By::Hour => Group::Hour(Hour::of_unix_ns(at_ns)),
+            By::Minute => Group::Minute(at_ns / NS_PER_MINUTE),
+            By::Run | By::Host => Group::Run(self.place),
+            By::Thread => Group::Thread(self.place, thread),
+        }
+    }
+
+    /// Whether the filter of calls takes this one.
+    fn takes(&self, row: &CallRow) -> bool {
+        self.selection.calls.takes(row)
+            && self.threads.as_ref().is_none_or(|ids| ids.contains(&row.thread))
     }
 
     fn selects(&mut self, method: u32) -> bool {
@@ -246,13 +338,23 @@ impl RunReader<'_> {
     }
 
     fn finish(mut self, label: &Arc<str>) -> RunData {
+        // Those that the selection leaves out were needed to see which of them ended.
+        let open: Vec<CallRow> = std::mem::take(&mut self.open).into_values().collect();
+        let mut open: Vec<CallRow> = open.into_iter().filter(|row| self.takes(row)).collect();
+        if self.selection.open {
+            open.iter().for_each(|row| self.paths.add(row));
+        }
+        open.retain(|row| self.selects(row.method));
         let named = |id| self.names.method_or_unknown(id, label);
-        self.data.totals.merge(self.totals, named);
-        self.data.open = self
-            .open
-            .into_values()
-            .map(|row| open_call(&row, self.place, &self.names, label))
-            .collect();
+        self.data.tree = self.paths.into_tree(|stack| self.names.path(stack), named);
+        if self.selection.sources {
+            let of_names = self.names.sources();
+            let of_methods = of_names.map(|(n, at)| (Method::Named(Arc::clone(n)), at.clone()));
+            self.data.sources = of_methods.collect();
+        }
+        self.data.totals.merge(self.totals, |group, id| (group, named(id)));
+        self.data.open =
+            open.iter().map(|row| open_call(row, self.place, &self.names, label)).collect();
         self.data.counts.unknown_methods =
             u64::try_from(self.unknown_methods.len()).unwrap_or(u64::MAX);
         self.data.thread_names = self

@@ -4,8 +4,10 @@
 use std::fmt;
 use std::ops::Range;
 
-use log_format::names::{Hour, utc_text};
+use log_format::names::Hour;
 use time::{Date, Month};
+
+use crate::zone::Zone;
 
 const NS_PER_S: u64 = 1_000_000_000;
 const NS_PER_DAY: u64 = 24 * 3_600 * NS_PER_S;
@@ -17,6 +19,10 @@ pub enum Moment {
     At(u64),
     /// Nanoseconds after midnight of the day that the newest data is from.
     OfDay(u64),
+    /// The same two as a clock of the chosen zone shows them.
+    ShownAt(u64),
+    /// See [`ShownAt`](Self::ShownAt).
+    ShownOfDay(u64),
 }
 
 impl Moment {
@@ -33,13 +39,30 @@ impl Moment {
 
     /// The moment in unix nanoseconds, where the newest data is of the hour `newest`.
     #[must_use]
-    pub fn unix_ns(self, newest: Hour) -> u64 {
+    pub fn unix_ns(self, newest: Hour, zone: &Zone) -> u64 {
         match self {
             Self::At(unix_ns) => unix_ns,
+            Self::ShownAt(shown_ns) => zone.moment_ns(shown_ns),
+            Self::ShownOfDay(ns) => {
+                let midnight_ns = zone.shown_midnight_ns(newest.start_unix_ns());
+                zone.moment_ns(midnight_ns.saturating_add(ns))
+            }
             Self::OfDay(ns) => {
                 let newest_ns = newest.start_unix_ns();
                 (newest_ns - newest_ns % NS_PER_DAY).saturating_add(ns)
             }
+        }
+    }
+}
+
+impl Moment {
+    /// The moment at which clocks of the chosen zone show what was given.
+    #[must_use]
+    pub fn in_zone(self) -> Self {
+        match self {
+            Self::At(ns) => Self::ShownAt(ns),
+            Self::OfDay(ns) => Self::ShownOfDay(ns),
+            shown => shown,
         }
     }
 }
@@ -103,13 +126,37 @@ impl TimeRange {
     /// # Errors
     /// A sentence if nothing can lie between them.
     pub fn new(from: Option<Moment>, to: Option<Moment>, newest: Hour) -> Result<Self, String> {
-        let range =
-            Self { from_ns: from.map(|m| m.unix_ns(newest)), to_ns: to.map(|m| m.unix_ns(newest)) };
+        Self::in_zone(from, to, newest, &Zone::default())
+    }
+
+    /// The same with moments of a zone.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn in_zone(
+        from: Option<Moment>,
+        to: Option<Moment>,
+        newest: Hour,
+        zone: &Zone,
+    ) -> Result<Self, String> {
+        let unix_ns = |moment: Option<Moment>| moment.map(|moment| moment.unix_ns(newest, zone));
+        let range = Self { from_ns: unix_ns(from), to_ns: unix_ns(to) };
         match (range.from_ns, range.to_ns) {
             (Some(from), Some(to)) if from >= to => {
-                Err(format!("--from {} is not before --to {}", utc_text(from), utc_text(to)))
+                Err(format!("--from {} is not before --to {}", zone.text(from), zone.text(to)))
             }
             _ => Ok(range),
+        }
+    }
+
+    /// The range in words, with times of a zone.
+    #[must_use]
+    pub fn text(&self, zone: &Zone) -> String {
+        match (self.from_ns, self.to_ns) {
+            (Some(from), Some(to)) => format!("from {} to {}", zone.text(from), zone.text(to)),
+            (Some(from), None) => format!("from {}", zone.text(from)),
+            (None, Some(to)) => format!("until {}", zone.text(to)),
+            (None, None) => "at any time".to_owned(),
         }
     }
 
@@ -140,12 +187,7 @@ impl TimeRange {
 
 impl fmt::Display for TimeRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.from_ns, self.to_ns) {
-            (Some(from), Some(to)) => write!(f, "from {} to {}", utc_text(from), utc_text(to)),
-            (Some(from), None) => write!(f, "from {}", utc_text(from)),
-            (None, Some(to)) => write!(f, "until {}", utc_text(to)),
-            (None, None) => f.write_str("at any time"),
-        }
+        f.write_str(&self.text(&Zone::default()))
     }
 }
 
@@ -169,8 +211,11 @@ mod tests {
         ] {
             assert_eq!(Moment::parse(text), Ok(moment), "{text}");
         }
-        assert_eq!(Moment::parse("14:00").unwrap().unix_ns(Hour::of_unix_ns(NS + 1)), NS);
-        assert_eq!(Moment::At(5).unix_ns(Hour::of_unix_ns(NS)), 5);
+        assert_eq!(
+            Moment::parse("14:00").unwrap().unix_ns(Hour::of_unix_ns(NS + 1), &Zone::default()),
+            NS
+        );
+        assert_eq!(Moment::At(5).unix_ns(Hour::of_unix_ns(NS), &Zone::default()), 5);
     }
 
     #[test]

@@ -374,3 +374,36 @@ fn compressed_hours_and_parts_of_hours_are_read_once() {
     assert_eq!((outcome.status, calls(&outcome)), (1, vec!["1".into()]));
     assert!(outcome.stderr.contains("stats.csv.zst: "), "{}", outcome.stderr);
 }
+
+#[test]
+fn a_run_that_has_only_begun_has_no_totals_yet() {
+    let logs = Logs::new();
+    let run = logs.run("run", "web", 1);
+    run.rows(T14, &[method(1, "C", "m", "()V")]).rows(T14, &[thread(1, "main"), thread(2, "t")]);
+    run.rows(T14, &[stack(1, 0, 1)]).rows(T14, &[call(T14, 1, 1, 1, MS)]);
+    let text = logs.analyze(&["logs"]).quiet();
+    assert!(
+        text.contains("\nno totals in these files, only records: a JVM writes the first"),
+        "{text}"
+    );
+    assert!(!text.contains("missing"), "{text}");
+    // A share of all threads says nothing where there is one.
+    let by_thread = logs.analyze(&["logs", "--by", "thread"]).quiet();
+    assert!(by_thread.contains("\nmain #1: 1 call, self 1.00 ms\n"), "{by_thread}");
+    // The next hour has only begun.
+    run.rows(T14, &[stats(T14, 1, 0, MS, &[MS])]);
+    run.rows(T15, &[call(T15, 1, 1, 1, MS)]);
+    let text = logs.analyze(&["logs"]).quiet();
+    assert!(text.contains("note      Totals of the last hour are not written yet"), "{text}");
+}
+
+#[test]
+fn a_number_that_is_none_is_an_error_of_one_line() {
+    let logs = Logs::new();
+    one_run(&logs, "run", 1);
+    for args in [vec!["logs", "--top", "x"], vec!["diff", "logs", "logs", "--top", "x"]] {
+        let outcome = logs.analyze(&args);
+        let line = "analyze: --top: 'x' is not a number of rows, like 20 or 0 for all\n";
+        assert_eq!((outcome.status, outcome.stderr.as_str()), (2, line));
+    }
+}

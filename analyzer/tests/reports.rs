@@ -284,7 +284,17 @@ fn an_empty_selection_says_why() {
             "no calls from 2026-11-21T00:00:00Z: these logs are of the hours 2026-11-20T14:00Z to \
              2026-11-20T15:00Z",
         ),
-        (&["--method", "org.nobody"][..], "no calls in methods named by org.nobody"),
+        (
+            &["--method", "org.nobody"][..],
+            "no calls in methods named by org.nobody: no method has such a name. A pattern is like \
+             com.shop, com.shop.Order.pay, com.shop.*Dao or **.pay, without parameters",
+        ),
+        (
+            &["--method", "OrderService.pay(int)"][..],
+            "no calls in methods named by OrderService.pay(int): no method has such a name; \
+             near it: com.shop.order.OrderService.pay. A pattern is like com.shop, \
+             com.shop.Order.pay, com.shop.*Dao or **.pay, without parameters",
+        ),
         (
             &["--method", "com.shop.stock", "--from", "14:01", "--to", "14:02"][..],
             "no calls in methods named by com.shop.stock from 2026-11-20T14:01:00Z to \
@@ -302,6 +312,11 @@ fn an_empty_selection_says_why() {
         assert_eq!((csv.status, csv.csv().len()), (0, 1));
         assert!(csv.stderr.starts_with(&format!("analyze: {reason}\n")), "{}", csv.stderr);
     }
+    let one_hour = Logs::new();
+    let run = one_hour.run("run", "web", 1);
+    run.rows(T14, &[method(1, "C", "m", "()V")]).rows(T14, &[stats(T14, 1, 0, MS, &[MS])]);
+    let text = one_hour.analyze(&["logs", "--from", "15:00"]).quiet();
+    assert!(text.contains("these logs are of the hour 2026-11-20T14:00Z\n"), "{text}");
     let nothing = Logs::new();
     nothing.run("run", "web", 1);
     let text = nothing.analyze(&["logs"]).quiet();

@@ -4,7 +4,8 @@ use std::io::{self, Write};
 
 use csv::{ErrorKind, WriterBuilder};
 
-use crate::report::{GroupReport, MethodReport, Report};
+use crate::options::By;
+use crate::report::{MethodReport, Report};
 
 const COLUMNS: [&str; 12] = [
     "class",
@@ -22,29 +23,36 @@ const COLUMNS: [&str; 12] = [
 ];
 
 pub fn render(report: &Report, out: &mut dyn Write) -> io::Result<()> {
-    write(report, out).map_err(|error| match error.into_kind() {
-        // Taken out of its wrapping, so that a broken pipe is still known for one.
+    write(report, out).map_err(plain)
+}
+
+/// Takes an error of the output out of its wrapping, so that a broken pipe is still known for one.
+pub(super) fn plain(error: csv::Error) -> io::Error {
+    match error.into_kind() {
         ErrorKind::Io(error) => error,
         other => io::Error::other(format!("{other:?}")),
-    })
+    }
 }
 
 fn write(report: &Report, out: &mut dyn Write) -> csv::Result<()> {
     let mut writer = WriterBuilder::new().from_writer(out);
-    writer.write_record(report.by.column().into_iter().chain(COLUMNS))?;
+    // A class is a column of its own already.
+    let key = report.by.column().filter(|_| report.by != By::Class);
+    writer.write_record(key.into_iter().chain(COLUMNS))?;
     for group in &report.groups {
+        let label = group.label.as_ref().filter(|_| key.is_some());
         for method in &group.methods {
-            writer.write_record(fields(group, method))?;
+            writer.write_record(fields(label, method))?;
         }
     }
     writer.flush()?;
     Ok(())
 }
 
-fn fields(group: &GroupReport, method: &MethodReport) -> Vec<String> {
+fn fields(label: Option<&String>, method: &MethodReport) -> Vec<String> {
     let (class, name, descriptor) = method.method.parts();
     let figures = &method.figures;
-    let mut fields: Vec<String> = group.label.iter().cloned().collect();
+    let mut fields: Vec<String> = label.into_iter().cloned().collect();
     fields.extend([class.to_owned(), name.into_owned(), descriptor.to_owned()]);
     let sums = [figures.calls, figures.throws, figures.total_ns, figures.self_ns];
     fields.extend(sums.map(|sum| sum.to_string()));

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::names::Method;
 use crate::options::By;
-use crate::report::{GroupReport, LeftOut, MethodReport, ReadSummary, Report, hour_text};
+use crate::report::{Filters, GroupReport, LeftOut, MethodReport, ReadSummary, Report, hour_text};
 use crate::run_data::OpenCall;
 
 const SCHEMA: u32 = 1;
@@ -45,6 +45,7 @@ impl<'r> Document<'r> {
                 from: report.range.from_ns.map(utc_text),
                 to: report.range.to_ns.map(utc_text),
                 method: report.pattern.as_deref(),
+                filters: &report.filters,
             },
             left_out: JsonLeftOut::new(&report.left_out),
             notes: report.empty.iter().chain(&report.notes).map(String::as_str).collect(),
@@ -59,7 +60,7 @@ impl<'r> Document<'r> {
 }
 
 #[derive(Serialize)]
-struct Read<'r> {
+pub(super) struct Read<'r> {
     runs: usize,
     jvms: usize,
     hours: usize,
@@ -67,6 +68,7 @@ struct Read<'r> {
     last_hour: Option<String>,
     records: u64,
     stats_rows: u64,
+    tprofiler_logs: u64,
     torn_lines: u64,
     bad_lines: u64,
     missing_files: &'r [String],
@@ -76,7 +78,7 @@ struct Read<'r> {
 }
 
 impl<'r> Read<'r> {
-    fn new(read: &'r ReadSummary) -> Self {
+    pub(super) fn new(read: &'r ReadSummary) -> Self {
         let hours = &read.counts.hours;
         Self {
             runs: read.runs.len(),
@@ -86,6 +88,7 @@ impl<'r> Read<'r> {
             last_hour: hours.last().copied().map(hour_text),
             records: read.counts.records,
             stats_rows: read.counts.stats_rows,
+            tprofiler_logs: read.counts.tprofiler.logs(),
             torn_lines: read.torn_lines,
             bad_lines: read.bad_lines,
             missing_files: &read.missing_files,
@@ -101,10 +104,12 @@ struct Selected<'r> {
     from: Option<String>,
     to: Option<String>,
     method: Option<&'r str>,
+    #[serde(flatten)]
+    filters: &'r Filters,
 }
 
 #[derive(Serialize)]
-struct JsonLeftOut<'r> {
+pub(super) struct JsonLeftOut<'r> {
     unread: &'r [String],
     dropped_records: u64,
     lost_calls: u64,
@@ -130,7 +135,7 @@ struct RaisedThreshold<'r> {
 }
 
 impl<'r> JsonLeftOut<'r> {
-    fn new(left_out: &'r LeftOut) -> Self {
+    pub(super) fn new(left_out: &'r LeftOut) -> Self {
         let losses = &left_out.losses;
         let raised = left_out.raised.iter().flat_map(|run| {
             run.times.iter().map(move |time| RaisedThreshold {
@@ -167,6 +172,12 @@ struct Row<'r> {
     thread: Option<&'r str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     run: Option<&'r str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    minute: Option<&'r str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host: Option<&'r str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    package: Option<&'r str>,
     #[serde(flatten)]
     method: Name<'r>,
     calls: u64,
@@ -189,6 +200,9 @@ impl<'r> Row<'r> {
             hour: label(By::Hour),
             thread: label(By::Thread),
             run: label(By::Run),
+            minute: label(By::Minute),
+            host: label(By::Host),
+            package: label(By::Package),
             method: Name::new(&report.method),
             calls: figures.calls,
             throws: figures.throws,

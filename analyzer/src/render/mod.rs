@@ -1,26 +1,79 @@
 //! The forms of a report. Each renders the same [`Report`]; none decides what is in it.
 
+mod collapsed;
 mod csv;
+mod diff_csv;
+mod diff_json;
+mod diff_text;
+mod flamegraph;
 mod human;
 mod json;
 mod labels;
+mod pprof;
+mod prometheus;
 mod remarks;
+mod speedscope;
 mod text;
+mod tprofiler;
+mod tree;
 
 use std::io::{self, Write};
 
-use crate::options::Format;
+use crate::diff::Comparison;
+use crate::options::{Format, Options};
 use crate::report::Report;
 
-/// Writes a report.
+/// Writes a report. [`Format::ChromeTrace`] is none: see [`crate::trace`].
 ///
 /// # Errors
 /// The output cannot be written; a reader that has gone away is [`io::ErrorKind::BrokenPipe`].
-pub fn render(report: &Report, format: Format, out: &mut dyn Write) -> io::Result<()> {
-    match format {
+pub fn render(report: &Report, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    match options.format {
         Format::Text => text::render(report, out),
         Format::Csv => csv::render(report, out),
         Format::Json => json::render(report, out),
+        Format::Collapsed => collapsed::render(report, out),
+        Format::Flamegraph => flamegraph::render(report, out),
+        Format::Speedscope => speedscope::render(report, out),
+        Format::Pprof => pprof::render(report, out),
+        Format::Prometheus => prometheus::render(report, options.open, out),
+        Format::Tprofiler => tprofiler::render(report, false, out),
+        Format::ChromeTrace => Ok(()),
+    }
+}
+
+/// Writes what TProfiler has in `topobject.log`: the constructors.
+///
+/// # Errors
+/// As [`render`].
+pub fn constructors(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    tprofiler::render(report, true, out)
+}
+
+/// Writes a comparison; a text has at most `top` methods in each section.
+///
+/// # Errors
+/// As [`render`].
+pub fn render_diff(
+    comparison: &Comparison,
+    format: Format,
+    top: Option<usize>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    match format {
+        Format::Text => diff_text::render(comparison, top, out),
+        Format::Csv => diff_csv::render(comparison, out),
+        Format::Json => diff_json::render(comparison, out),
+        other => Err(io::Error::other(format!("a comparison has no form {other:?}"))),
+    }
+}
+
+/// What a form of comparison has no place for and is to be said elsewhere, a line each.
+#[must_use]
+pub fn diff_remarks(comparison: &Comparison, format: Format) -> Vec<String> {
+    match format {
+        Format::Text | Format::Json => Vec::new(),
+        _ => diff_text::remarks(comparison),
     }
 }
 
@@ -29,6 +82,6 @@ pub fn render(report: &Report, format: Format, out: &mut dyn Write) -> io::Resul
 pub fn remarks(report: &Report, format: Format) -> Vec<String> {
     match format {
         Format::Text | Format::Json => Vec::new(),
-        Format::Csv => remarks::all(report),
+        _ => remarks::all(report),
     }
 }

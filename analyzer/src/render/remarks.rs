@@ -1,15 +1,14 @@
 //! Sentences about what a report lacks, for every form of it.
 
-use log_format::names::utc_text;
-
 use super::human::{duration, plural, separated};
 use crate::report::{LeftOut, RaisedInRun, Report};
+use crate::zone::Zone;
 
 /// Times of a raised threshold that are told of each run.
 const TIMES_SHOWN: usize = 3;
 
 /// What is not in the report; empty if nothing is.
-pub fn left_out(left_out: &LeftOut) -> Vec<String> {
+pub fn left_out(left_out: &LeftOut, zone: &Zone) -> Vec<String> {
     let losses = &left_out.losses;
     let unread = u64::try_from(left_out.unread.len()).unwrap_or(u64::MAX);
     let counted = [
@@ -77,19 +76,19 @@ pub fn left_out(left_out: &LeftOut) -> Vec<String> {
         .map(|(number, one, many)| plural(number, one, many))
         .collect();
     for run in &left_out.raised {
-        raised(run, &mut lines);
+        raised(run, zone, &mut lines);
     }
     lines
 }
 
-fn raised(run: &RaisedInRun, lines: &mut Vec<String>) {
+fn raised(run: &RaisedInRun, zone: &Zone, lines: &mut Vec<String>) {
     for time in run.times.iter().take(TIMES_SHOWN) {
-        let until = time.to_ns.map_or_else(|| "the end".to_owned(), utc_text);
+        let until = time.to_ns.map_or_else(|| "the end".to_owned(), |ns| zone.text(ns));
         lines.push(format!(
             "calls under {} have no record from {} to {until} in run {}: the threshold was raised \
              from {}; the totals have the calls",
             duration(time.highest_ns),
-            utc_text(time.from_ns),
+            zone.text(time.from_ns),
             run.run,
             duration(run.base_ns),
         ));
@@ -108,10 +107,14 @@ fn raised(run: &RaisedInRun, lines: &mut Vec<String>) {
 /// Everything that the rows of methods do not say.
 pub fn all(report: &Report) -> Vec<String> {
     let mut lines: Vec<String> = report.empty.iter().cloned().collect();
-    lines.extend(left_out(&report.left_out).into_iter().map(|line| format!("left out: {line}")));
+    lines.extend(
+        left_out(&report.left_out, &report.zone)
+            .into_iter()
+            .map(|line| format!("left out: {line}")),
+    );
     lines.extend(report.notes.iter().cloned());
     let open = report.open.len().saturating_add(report.open_not_shown);
-    if open > 0 {
+    if open > 0 && !report.open_counted {
         let calls = if open == 1 { "call was" } else { "calls were" };
         lines.push(format!("{} {calls} still open and not counted", separated(open as u128)));
     }
@@ -125,10 +128,10 @@ mod tests {
 
     #[test]
     fn only_what_was_lost_is_said() {
-        assert_eq!(left_out(&LeftOut::default()), Vec::<String>::new());
+        assert_eq!(left_out(&LeftOut::default(), &Zone::default()), Vec::<String>::new());
         let losses = Losses { dropped_records: 1_200, io_errors: 1, ..Losses::default() };
         assert_eq!(
-            left_out(&LeftOut { losses, ..LeftOut::default() }),
+            left_out(&LeftOut { losses, ..LeftOut::default() }, &Zone::default()),
             [
                 "1,200 records dropped: their thread's ring was full; the totals have the calls",
                 "1 write of the log failed, and was tried again",
@@ -141,7 +144,7 @@ mod tests {
         let time = |to_ns| Raised { from_ns: 60_000_000_000, to_ns, highest_ns: 4_000_000 };
         let times = vec![time(Some(120_000_000_000)), time(None), time(None), time(None)];
         let raised = vec![RaisedInRun { run: "r".into(), base_ns: 1_000_000, times }];
-        let lines = left_out(&LeftOut { raised, ..LeftOut::default() });
+        let lines = left_out(&LeftOut { raised, ..LeftOut::default() }, &Zone::default());
         assert_eq!(lines.len(), 4);
         assert_eq!(
             lines[0],

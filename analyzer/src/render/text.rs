@@ -4,12 +4,12 @@
 
 use std::io::{self, Write};
 
-use log_format::names::utc_text;
+use log_format::rows::Exit;
 use log_format::writer::one_line;
 
 use super::human::{count, duration, plural, separated};
 use super::labels::{Labels, brief};
-use super::remarks;
+use super::{remarks, tree};
 use crate::options::By;
 use crate::report::{GroupReport, MethodReport, ReadSummary, Report, hour_text, percent};
 use crate::run_data::OpenCall;
@@ -35,6 +35,14 @@ const NAMES_SHOWN: usize = 5;
 
 pub fn render(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     summary(report, out)?;
+    if let Some(calls) = &report.slowest {
+        writeln!(out)?;
+        return tree::slowest(report, calls, out);
+    }
+    if let Some(order) = report.tree_order {
+        writeln!(out)?;
+        return tree::render(report, order, out);
+    }
     let table_methods = report.groups.iter().flat_map(|g| &g.methods).map(|m| &m.method);
     let labels = Labels::new(table_methods.chain(report.open.iter().map(|call| &call.method)));
     writeln!(out)?;
@@ -53,13 +61,25 @@ fn summary(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     }
     let mut selected = Vec::new();
     if !report.range.is_everything() {
-        selected.push(report.range.to_string());
+        selected.push(report.range.text(&report.zone));
     }
     selected.extend(report.pattern.iter().map(|pattern| format!("methods {pattern}")));
+    let filters = &report.filters;
+    let exit = filters.exit.map(exit_text);
+    let named = [
+        ("hosts", &filters.host),
+        ("runs", &filters.run),
+        ("threads", &filters.thread),
+        ("callers", &filters.root),
+    ];
+    let named = named.into_iter().filter_map(|(what, name)| Some((what, name.as_ref()?)));
+    selected.extend(named.map(|(what, name)| one_line(&format!("{what} {name}"))));
+    selected.extend(exit.map(str::to_owned));
+    selected.extend(filters.above_ns.map(|ns| format!("calls of {} or more", duration(ns))));
     if !selected.is_empty() {
         lines.push(("selected", selected.join(", ")));
     }
-    lines.extend(headed("left out", remarks::left_out(&report.left_out)));
+    lines.extend(headed("left out", remarks::left_out(&report.left_out, &report.zone)));
     lines.extend(headed("note", report.notes.clone()));
     for (heading, line) in lines {
         wrapped(out, &format!("{heading:<10}"), &" ".repeat(12), &line)?;
@@ -67,15 +87,23 @@ fn summary(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
+fn exit_text(exit: Exit) -> &'static str {
+    match exit {
+        Exit::Return => "calls that returned",
+        Exit::Throw => "calls that ended with an exception",
+        Exit::Open => "calls still open",
+    }
+}
+
 /// Lines of which only the first has the heading.
-fn headed(
+pub(super) fn headed(
     heading: &'static str,
     lines: Vec<String>,
 ) -> impl Iterator<Item = (&'static str, String)> {
     std::iter::once(heading).chain(std::iter::repeat("")).zip(lines)
 }
 
-fn origin(read: &ReadSummary) -> String {
+pub(super) fn origin(read: &ReadSummary) -> String {
     let mut text = format!(
         "{} of {}",
         plural(number(read.runs.len()), "run", "runs"),
@@ -90,7 +118,7 @@ fn origin(read: &ReadSummary) -> String {
     text
 }
 
-fn hours(read: &ReadSummary) -> String {
+pub(super) fn hours(read: &ReadSummary) -> String {
     let hours = &read.counts.hours;
     match (hours.first(), hours.last()) {
         (Some(first), Some(last)) if first == last => format!("1 hour, {}", hour_text(*first)),
@@ -100,6 +128,9 @@ fn hours(read: &ReadSummary) -> String {
             hour_text(*first),
             hour_text(*last)
         ),
+        _ if read.counts.tprofiler.logs() > 0 => {
+            "logs of TProfiler's, which tell no times of the day".to_owned()
+        }
         _ => "no files of calls, totals or counters".to_owned(),
     }
 }
@@ -121,7 +152,7 @@ fn amount(read: &ReadSummary) -> String {
 }
 
 /// The first names, and the number of the rest.
-fn some_of(names: &[String]) -> String {
+pub(super) fn some_of(names: &[String]) -> String {
     let first: Vec<&str> = names.iter().take(NAMES_SHOWN).map(String::as_str).collect();
     let rest = names.len() - first.len();
     let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
@@ -135,8 +166,16 @@ fn tables(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<(
         By::Hour => "Methods of each hour",
         By::Thread => "Methods of each thread",
         By::Run => "Methods of each run",
+        By::Minute => "Methods of each minute",
+        By::Host => "Methods of each host",
+        By::Class => "Methods of each class",
+        By::Package => "Methods of each package",
     };
-    let calls = if report.by == By::Thread { "recorded" } else { "all" };
+    let calls = if report.of_records || report.read.counts.tprofiler.logs() > 0 {
+        "recorded"
+    } else {
+        "all"
+    };
     writeln!(
         out,
         "{what} by {}; p50, p95 and p99 of {calls} calls, within 25%",
@@ -145,13 +184,17 @@ fn tables(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<(
     for group in &report.groups {
         writeln!(out)?;
         if let Some(label) = &group.label {
-            let line = format!(
-                "{label}: {} {}, self {}, {:.1}% of all",
+            let mut line = format!(
+                "{label}: {} {}, self {}",
                 count(group.calls),
                 if group.calls == 1 { "call" } else { "calls" },
                 duration(u64::try_from(group.self_ns).unwrap_or(u64::MAX)),
-                percent(group.self_ns, all_self_ns)
             );
+            if let (Some(key), 2..) = (report.by.column(), report.groups.len()) {
+                let share = percent(group.self_ns, all_self_ns);
+                let s = if key.ends_with('s') { "es" } else { "s" };
+                line += &format!(", {share:.1}% of all {key}{s}");
+            }
             wrapped(out, "", "  ", &one_line(&line))?;
         }
         table(group, labels, out)?;
@@ -191,7 +234,7 @@ fn table(group: &GroupReport, labels: &Labels, out: &mut dyn Write) -> io::Resul
 }
 
 /// A length as the numbers are that reports print.
-fn number(length: usize) -> u64 {
+pub(super) fn number(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
 }
 
@@ -246,7 +289,7 @@ fn open_stack(
 ) -> io::Result<()> {
     let run = report.read.runs.get(first.run).filter(|_| report.read.runs.len() > 1);
     let run = run.map(|run| format!(" in {run}")).unwrap_or_default();
-    let until = utc_text(first.start_ns.saturating_add(first.running_ns));
+    let until = report.zone.text(first.start_ns.saturating_add(first.running_ns));
     wrapped(out, "  ", "    ", &one_line(&format!("{}{run}, until {until}", first.thread)))?;
     if first.has_more_callers || !first.callers.is_empty() {
         wrapped(out, &" ".repeat(26), &" ".repeat(28), &format!("under {}", path(first)))?;
@@ -268,7 +311,7 @@ fn path(call: &OpenCall) -> String {
 
 /// Writes `text` after `first`, on as many lines as it needs; `rest` begins the others. Lines break
 /// at spaces, and within a word only if it alone is too long.
-fn wrapped(out: &mut dyn Write, first: &str, rest: &str, text: &str) -> io::Result<()> {
+pub(super) fn wrapped(out: &mut dyn Write, first: &str, rest: &str, text: &str) -> io::Result<()> {
     let mut line = first.to_owned();
     let mut width = line.chars().count();
     let mut is_fresh = true;

@@ -1,0 +1,155 @@
+//! The whole comparison for programs, schema 1: see `docs/reports.md`. Fields may be added; one that is
+//! removed or changes its meaning raises the number.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use super::diff_csv::calls_per_hour;
+use super::json::{JsonLeftOut, Read};
+use crate::aggregate::Figures;
+use crate::diff::{Change, Comparison, MethodChange, Side};
+
+const SCHEMA: u32 = 1;
+
+pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+    let document = Document {
+        schema: SCHEMA,
+        per: comparison.per.name(),
+        selected: Selected { method: comparison.after.report.pattern.as_deref() },
+        before: JsonSide::new(&comparison.before),
+        after: JsonSide::new(&comparison.after),
+        fail_above_percent: comparison.limit.map(|limit| limit.percent),
+        min_time_ns: comparison.limit.map(|limit| limit.min_ns),
+        fails: comparison.fails(),
+        all: JsonChange::new(comparison.all, comparison.all_fails),
+        notes: &comparison.notes,
+        methods: comparison.methods.iter().map(|method| Row::new(comparison, method)).collect(),
+    };
+    serde_json::to_writer_pretty(&mut *out, &document)?;
+    writeln!(out)
+}
+
+#[derive(Serialize)]
+struct Document<'c> {
+    schema: u32,
+    per: &'static str,
+    selected: Selected<'c>,
+    before: JsonSide<'c>,
+    after: JsonSide<'c>,
+    fail_above_percent: Option<f64>,
+    min_time_ns: Option<u64>,
+    fails: bool,
+    all: JsonChange,
+    notes: &'c [String],
+    methods: Vec<Row<'c>>,
+}
+
+#[derive(Serialize)]
+struct Selected<'c> {
+    method: Option<&'c str>,
+}
+
+#[derive(Serialize)]
+struct JsonSide<'c> {
+    recorded_ns: Option<u64>,
+    read: Read<'c>,
+    left_out: JsonLeftOut<'c>,
+    notes: &'c [String],
+}
+
+impl<'c> JsonSide<'c> {
+    fn new(side: &'c Side) -> Self {
+        let report = &side.report;
+        Self {
+            recorded_ns: side.recorded_ns,
+            read: Read::new(&report.read),
+            left_out: JsonLeftOut::new(&report.left_out),
+            notes: &report.notes,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct JsonChange {
+    was_ns: u64,
+    is_ns: u64,
+    cost_ns: i64,
+    change_percent: Option<f64>,
+    fails: bool,
+}
+
+impl JsonChange {
+    fn new(change: Change, fails: bool) -> Self {
+        Self {
+            was_ns: change.was_ns,
+            is_ns: change.is_ns,
+            cost_ns: change.cost_ns(),
+            change_percent: change.percent(),
+            fails,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Row<'c> {
+    class: &'c str,
+    method: &'c str,
+    descriptor: &'c str,
+    status: &'static str,
+    cost_ns: Option<i64>,
+    change_percent: Option<f64>,
+    fails: bool,
+    before: Option<JsonFigures>,
+    after: Option<JsonFigures>,
+}
+
+impl<'c> Row<'c> {
+    fn new(comparison: &Comparison, method: &'c MethodChange) -> Self {
+        let figures = |side, figures: &Option<Figures>| {
+            figures.as_ref().map(|figures| JsonFigures::new(side, figures))
+        };
+        Self {
+            class: &method.name.class,
+            method: &method.name.method,
+            descriptor: &method.name.descriptor,
+            status: method.status.name(),
+            cost_ns: method.change.map(Change::cost_ns),
+            change_percent: method.change.and_then(Change::percent),
+            fails: method.fails,
+            before: figures(&comparison.before, &method.before),
+            after: figures(&comparison.after, &method.after),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct JsonFigures {
+    calls: u64,
+    throws: u64,
+    total_ns: u64,
+    self_ns: u64,
+    calls_per_hour: Option<f64>,
+    self_ns_per_hour: Option<u64>,
+    self_ns_per_call: Option<u64>,
+    avg_ns: Option<u64>,
+    max_ns: u64,
+    p95_ns: Option<u64>,
+}
+
+impl JsonFigures {
+    fn new(side: &Side, figures: &Figures) -> Self {
+        Self {
+            calls: figures.calls,
+            throws: figures.throws,
+            total_ns: figures.total_ns,
+            self_ns: figures.self_ns,
+            calls_per_hour: calls_per_hour(side, figures),
+            self_ns_per_hour: side.recorded_ns.map(|_| side.per_hour(figures.self_ns)),
+            self_ns_per_call: figures.self_ns.checked_div(figures.calls),
+            avg_ns: figures.avg_ns(),
+            max_ns: figures.max_ns,
+            p95_ns: figures.percentile_ns(95.0),
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! A comparison for people: what became slower first, each section by the time that it is about.
+
+use std::io::{self, Write};
+
+use log_format::writer::one_line;
+
+use super::diff_csv::calls_per_hour;
+use super::human::{count, duration, plural, separated};
+use super::labels::Labels;
+use super::remarks::left_out;
+use super::text::{headed, hours, number, origin, wrapped};
+use crate::aggregate::Figures;
+use crate::diff::{Change, Comparison, MethodChange, Per, Side, Status};
+use crate::names::Method;
+
+/// Widths of the columns: cost, change, then calls, self time and self time of a call, each before and
+/// after. Two columns of indent stand before them.
+const WIDTHS: [usize; 8] = [11, 10, 12, 12, 12, 12, 12, 12];
+
+/// Methods that are named as too slow at the top; all have a mark in their rows.
+const FAILS_NAMED: usize = 5;
+
+pub fn render(comparison: &Comparison, top: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
+    let named: Vec<Method> =
+        comparison.methods.iter().map(|m| Method::Named(m.name.clone())).collect();
+    let labels = Labels::new(named.iter());
+    let of_side = |heading, side| of_side(heading, side);
+    let mut lines = of_side("before", &comparison.before);
+    lines.extend(of_side("after", &comparison.after));
+    if let Some(pattern) = &comparison.after.report.pattern {
+        lines.push(("selected", format!("methods {pattern}")));
+    }
+    lines.extend(headed("note", comparison.notes.clone()));
+    lines.push(("compared", compared(comparison)));
+    lines.extend(headed("too slow", fails(comparison, |method| labels.of(method))));
+    for (heading, line) in lines {
+        wrapped(out, &format!("{heading:<10}"), &" ".repeat(12), &line)?;
+    }
+    let unit = unit(comparison);
+    for (status, heading) in [
+        (Status::Slower, format!("Slower, by what it costs {unit}")),
+        (Status::Faster, format!("Faster, by what it saves {unit}")),
+        (Status::New, "New: no calls before".to_owned()),
+        (Status::Vanished, "Vanished: no calls after".to_owned()),
+    ] {
+        let mut methods: Vec<&MethodChange> =
+            comparison.methods.iter().filter(|method| method.status == status).collect();
+        if methods.is_empty() {
+            continue;
+        }
+        if matches!(status, Status::Faster) || (status == Status::Vanished && is_costed(&methods)) {
+            methods.reverse();
+        }
+        writeln!(out, "\n{heading}")?;
+        table(comparison, &methods, top, &labels, out)?;
+    }
+    Ok(())
+}
+
+fn is_costed(methods: &[&MethodChange]) -> bool {
+    methods.iter().all(|method| method.change.is_some())
+}
+
+fn of_side(heading: &'static str, side: &Side) -> Vec<(&'static str, String)> {
+    let report = &side.report;
+    let read = &report.read;
+    let recorded = side.recorded_ns.map(|ns| format!(", {} recorded", duration(ns)));
+    let mut lines = vec![
+        (heading, format!("{}{}", origin(read), recorded.unwrap_or_default())),
+        ("", hours(read)),
+    ];
+    lines.extend(
+        left_out(&report.left_out, &report.zone)
+            .into_iter()
+            .map(|line| ("", format!("left out: {line}"))),
+    );
+    lines.extend(report.notes.iter().map(|note| ("", note.clone())));
+    lines
+}
+
+/// The time that costs are of.
+fn unit(comparison: &Comparison) -> &'static str {
+    if comparison.after.recorded_ns.is_some() { "in an hour" } else { "in all" }
+}
+
+fn compared(comparison: &Comparison) -> String {
+    let Comparison { all, per, .. } = comparison;
+    let of = |status| comparison.methods.iter().filter(|m| m.status == status).count();
+    let both = comparison.methods.len() - of(Status::New) - of(Status::Vanished);
+    let (was, is) = (duration(all.was_ns), duration(all.is_ns));
+    let sums = match per {
+        Per::Hour => format!(
+            "self time of all methods {is} in an hour of recording, {was} before: {}",
+            percent_text(*all)
+        ),
+        Per::Call => format!(
+            "self time of all calls {is} {}, at the speed of before it had been {was}: {}",
+            unit(comparison),
+            percent_text(*all)
+        ),
+    };
+    format!(
+        "{sums}; {} in both, {} of them the same, {} new, {} vanished",
+        plural(number(both), "method", "methods"),
+        separated(of(Status::Same) as u128),
+        separated(of(Status::New) as u128),
+        separated(of(Status::Vanished) as u128),
+    )
+}
+
+/// What is too slow, a line each; empty if nothing is, or nobody asked.
+fn fails(comparison: &Comparison, label: impl Fn(&Method) -> String) -> Vec<String> {
+    let unit = unit(comparison);
+    let line = |what: &str, change: Change| {
+        format!("{what}: {} and {} {unit}", percent_text(change), cost_text(change))
+    };
+    let mut lines = Vec::new();
+    if comparison.all_fails {
+        lines.push(line("all methods together", comparison.all));
+    }
+    let failing: Vec<&MethodChange> = comparison.methods.iter().filter(|m| m.fails).collect();
+    for method in failing.iter().take(FAILS_NAMED) {
+        let label = label(&Method::Named(method.name.clone()));
+        lines.extend(method.change.map(|change| line(&label, change)));
+    }
+    if let rest @ 1.. = failing.len().saturating_sub(FAILS_NAMED) {
+        lines.push(format!("and {}", plural(number(rest), "more method", "more methods")));
+    }
+    lines
+}
+
+/// What the rows of a CSV do not say.
+pub fn remarks(comparison: &Comparison) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (heading, side) in [("before", &comparison.before), ("after", &comparison.after)] {
+        lines.extend(
+            of_side(heading, side).into_iter().map(|(_, line)| format!("{heading}: {line}")),
+        );
+    }
+    lines.extend(comparison.notes.iter().cloned());
+    lines.push(compared(comparison));
+    let label = |method: &Method| {
+        let (class, name, descriptor) = method.parts();
+        one_line(&format!("{class}.{name}{descriptor}"))
+    };
+    lines.extend(fails(comparison, label).into_iter().map(|line| format!("too slow: {line}")));
+    lines
+}
+
+fn table(
+    comparison: &Comparison,
+    methods: &[&MethodChange],
+    top: Option<usize>,
+    labels: &Labels,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let has_hours =
+        comparison.before.recorded_ns.is_some() && comparison.after.recorded_ns.is_some();
+    let (calls, of_self) = if has_hours { ("calls/h", "self/h") } else { ("calls", "self") };
+    let head = |what: &str| format!("{what:>12}{:>12}", "");
+    writeln!(out, "  {:21}{}{}{}", "", head(calls), head(of_self), head("self/call").trim_end())?;
+    let names = ["cost", "change", "before", "after", "before", "after", "before", "after"];
+    row(out, names.map(str::to_owned))?;
+    let shown = methods.len().min(top.unwrap_or(usize::MAX));
+    for (rank, method) in (1..).zip(methods.iter().take(shown)) {
+        let label = labels.of(&Method::Named(method.name.clone()));
+        let mark = if method.fails { "too slow: " } else { "" };
+        wrapped(out, &format!("{rank:>3} "), &" ".repeat(6), &format!("{mark}{label}"))?;
+        row(out, cells(comparison, method, has_hours))?;
+    }
+    if methods.len() > shown {
+        let rest = plural(number(methods.len() - shown), "more method", "more methods");
+        writeln!(out, "    and {rest}")?;
+    }
+    Ok(())
+}
+
+fn row(out: &mut dyn Write, cells: [String; 8]) -> io::Result<()> {
+    let mut line = "  ".to_owned();
+    for (text, width) in cells.iter().zip(WIDTHS) {
+        line += &format!("{text:>width$}");
+    }
+    writeln!(out, "{line}")
+}
+
+fn cells(comparison: &Comparison, method: &MethodChange, has_hours: bool) -> [String; 8] {
+    let none = || "-".to_owned();
+    let sides =
+        [(&comparison.before, method.before.as_ref()), (&comparison.after, method.after.as_ref())];
+    let of_both = |text: &dyn Fn(&Side, &Figures) -> String| {
+        sides.map(|(side, figures)| figures.map_or_else(none, |figures| text(side, figures)))
+    };
+    let [calls_before, calls_after] =
+        of_both(&|side, figures| match calls_per_hour(side, figures) {
+            Some(calls) if has_hours => calls_text(calls),
+            _ => count(figures.calls.into()),
+        });
+    let [self_before, self_after] = of_both(&|side, figures| {
+        duration(if has_hours { side.per_hour(figures.self_ns) } else { figures.self_ns })
+    });
+    let [call_before, call_after] = of_both(&|_, figures| {
+        figures.self_ns.checked_div(figures.calls).map_or_else(none, duration)
+    });
+    [
+        method.change.map_or_else(none, cost_text),
+        method.change.map_or_else(none, percent_text),
+        calls_before,
+        calls_after,
+        self_before,
+        self_after,
+        call_before,
+        call_after,
+    ]
+}
+
+fn cost_text(change: Change) -> String {
+    let cost_ns = change.cost_ns();
+    let sign = match cost_ns {
+        0 => "",
+        1.. => "+",
+        _ => "-",
+    };
+    format!("{sign}{}", duration(cost_ns.unsigned_abs()))
+}
+
+fn percent_text(change: Change) -> String {
+    match change.percent() {
+        None => "-".to_owned(),
+        Some(percent) if percent >= 99_999.5 => ">99999%".to_owned(),
+        Some(percent) if percent.abs() < 0.05 => "0.0%".to_owned(),
+        Some(percent) => format!("{percent:+.1}%"),
+    }
+}
+
+fn calls_text(calls: f64) -> String {
+    if calls < 9.995 {
+        return format!("{calls:.2}");
+    }
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    count(calls.round() as u128)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_fits() {
+        assert!(WIDTHS.iter().sum::<usize>() + 2 <= 100);
+    }
+
+    #[test]
+    fn costs_and_changes_have_a_sign() {
+        let text = |was_ns, is_ns| {
+            let change = Change { was_ns, is_ns };
+            format!("{} {}", cost_text(change), percent_text(change))
+        };
+        assert_eq!(text(1_000_000, 1_500_000), "+500 us +50.0%");
+        assert_eq!(text(1_500_000, 1_000_000), "-500 us -33.3%");
+        assert_eq!(text(7, 7), "0 ns 0.0%");
+        assert_eq!(text(0, 7), "+7 ns -");
+        assert_eq!(text(1, u64::MAX), "+106752 d >99999%");
+        assert_eq!(calls_text(0.5), "0.50");
+        assert_eq!(calls_text(1_234.4), "1,234");
+    }
+}

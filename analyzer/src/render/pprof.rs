@@ -1,0 +1,158 @@
+//! Call paths for `go tool pprof`: its protobuf, compressed with gzip. A sample is a call path with
+//! two values: recorded calls, and their own time. See
+//! <https://github.com/google/pprof/blob/main/proto/profile.proto>, where the numbers of the fields
+//! are from.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use prost::Message;
+
+use super::collapsed::stacks;
+use super::remarks;
+use crate::names::Method;
+use crate::report::Report;
+use crate::stacks::Stacks;
+
+pub fn render(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    let profile = profile(report, &stacks(report));
+    let mut encoder = GzEncoder::new(out, Compression::default());
+    encoder.write_all(&profile.encode_to_vec())?;
+    encoder.finish()?;
+    Ok(())
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Profile {
+    #[prost(message, repeated, tag = "1")]
+    sample_type: Vec<ValueType>,
+    #[prost(message, repeated, tag = "2")]
+    sample: Vec<Sample>,
+    #[prost(message, repeated, tag = "4")]
+    location: Vec<Location>,
+    #[prost(message, repeated, tag = "5")]
+    function: Vec<Function>,
+    #[prost(string, repeated, tag = "6")]
+    string_table: Vec<String>,
+    #[prost(int64, tag = "9")]
+    time_nanos: i64,
+    #[prost(int64, repeated, tag = "13")]
+    comment: Vec<i64>,
+    #[prost(int64, tag = "14")]
+    default_sample_type: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ValueType {
+    #[prost(int64, tag = "1")]
+    kind: i64,
+    #[prost(int64, tag = "2")]
+    unit: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Sample {
+    /// The innermost first.
+    #[prost(uint64, repeated, tag = "1")]
+    location_id: Vec<u64>,
+    #[prost(int64, repeated, tag = "2")]
+    value: Vec<i64>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Location {
+    #[prost(uint64, tag = "1")]
+    id: u64,
+    #[prost(message, repeated, tag = "4")]
+    line: Vec<Line>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Line {
+    #[prost(uint64, tag = "1")]
+    function_id: u64,
+    #[prost(int64, tag = "2")]
+    line: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Function {
+    #[prost(uint64, tag = "1")]
+    id: u64,
+    #[prost(int64, tag = "2")]
+    name: i64,
+    #[prost(int64, tag = "3")]
+    system_name: i64,
+    #[prost(int64, tag = "4")]
+    filename: i64,
+    #[prost(int64, tag = "5")]
+    start_line: i64,
+}
+
+fn profile(report: &Report, stacks: &Stacks) -> Profile {
+    let mut strings = Strings::default();
+    strings.place("");
+    let sample_type = [("calls", "count"), ("time", "nanoseconds")]
+        .map(|(kind, unit)| ValueType { kind: strings.place(kind), unit: strings.place(unit) });
+    let mut profile = Profile {
+        sample_type: sample_type.into(),
+        time_nanos: signed(report.start_ns),
+        comment: remarks::all(report).iter().map(|line| strings.place(line)).collect(),
+        default_sample_type: strings.place("time"),
+        ..Profile::default()
+    };
+    // A frame is a function, and a location of the same number. The first is the root's, unused.
+    for (id, frame) in (0..).zip(stacks.frames()).skip(1) {
+        let source = frame.method.as_ref().and_then(|method| report.sources.get(method));
+        let line = source.map_or(0, |source| i64::from(source.line));
+        profile.function.push(Function {
+            id,
+            name: strings.place(&frame.label),
+            system_name: match &frame.method {
+                Some(Method::Named(name)) => {
+                    strings.place(&format!("{}.{}{}", name.class, name.method, name.descriptor))
+                }
+                // Where both names are the same, pprof takes them for C++ and cuts what is in brackets.
+                _ => 0,
+            },
+            filename: source.map_or(0, |source| strings.place(&source.file)),
+            start_line: line,
+        });
+        profile.location.push(Location { id, line: vec![Line { function_id: id, line }] });
+    }
+    for (place, node) in stacks.nodes().iter().enumerate().skip(1) {
+        if node.calls > 0 || node.self_ns > 0 {
+            let ids = stacks.path(place).map(|node| u64::try_from(node.frame).unwrap_or(0));
+            let value = vec![signed(node.calls), signed(node.self_ns)];
+            profile.sample.push(Sample { location_id: ids.collect(), value });
+        }
+    }
+    profile.string_table = strings.table;
+    profile
+}
+
+/// Only rubbish is larger: 292 years.
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// The table of strings, each once.
+#[derive(Default)]
+struct Strings {
+    table: Vec<String>,
+    places: HashMap<String, i64>,
+}
+
+impl Strings {
+    fn place(&mut self, text: &str) -> i64 {
+        if let Some(place) = self.places.get(text) {
+            return *place;
+        }
+        let place = i64::try_from(self.table.len()).unwrap_or(0);
+        self.table.push(text.to_owned());
+        self.places.insert(text.to_owned(), place);
+        place
+    }
+}

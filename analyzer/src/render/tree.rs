@@ -1,0 +1,149 @@
+//! Call trees as text, and the slowest calls with theirs.
+
+use std::io::{self, Write};
+
+use log_format::rows::Exit;
+use log_format::writer::one_line;
+
+use super::collapsed::stacks;
+use super::human::{count, duration, plural};
+use super::labels::{Labels, brief};
+use super::text::wrapped;
+use crate::options::TreeOrder;
+use crate::report::{Report, percent};
+use crate::slowest::SlowCall;
+use crate::stacks::{StackNode, Stacks};
+
+/// What has less of the whole is folded, in percent.
+const FOLDED_BELOW: f64 = 0.5;
+
+/// Deeper calls stand no further to the right, with their depth before them.
+const MAX_DEPTH: usize = 12;
+
+/// The width of the columns before a name.
+const COLUMNS: usize = 39;
+
+/// Writes the tree of all selected calls.
+pub fn render(report: &Report, order: TreeOrder, out: &mut dyn Write) -> io::Result<()> {
+    if report.tree.is_empty() {
+        return match &report.empty {
+            Some(reason) => wrapped(out, "", "", reason),
+            None => wrapped(out, "", "", "no call has a record"),
+        };
+    }
+    let stacks = stacks(report);
+    let all = duration(stacks.total_ns());
+    match order {
+        TreeOrder::TopDown => {
+            writeln!(out, "Call tree of the recorded calls, callers first; 100% is {all}\n")?;
+            tree(&stacks, TreeOrder::TopDown, report.top, out)
+        }
+        TreeOrder::BottomUp => {
+            let line = "Where the time of the recorded calls was spent, and the callers below it";
+            writeln!(out, "{line}; 100% is {all}\n")?;
+            tree(&stacks.bottom_up(), TreeOrder::BottomUp, report.top, out)
+        }
+    }
+}
+
+/// Writes the slowest calls.
+pub fn slowest(report: &Report, calls: &[SlowCall], out: &mut dyn Write) -> io::Result<()> {
+    if calls.is_empty() {
+        return wrapped(out, "", "", report.empty.as_deref().unwrap_or("no call has a record"));
+    }
+    writeln!(out, "The slowest calls, without those that one of them made")?;
+    for (rank, call) in (1..).zip(calls) {
+        writeln!(out)?;
+        let labels = Labels::new(call.methods());
+        let exit = match call.exit {
+            Exit::Return => "",
+            Exit::Throw => ", ended with an exception",
+            Exit::Open => ", still open",
+        };
+        let line = format!("{}  {}{exit}", duration(call.total_ns), labels.of(&call.method));
+        wrapped(out, &format!("{rank:>3} "), &" ".repeat(6), &line)?;
+        let run = report.read.runs.get(call.run).filter(|_| report.read.runs.len() > 1);
+        let run = run.map(|run| format!(" in {run}")).unwrap_or_default();
+        let when =
+            format!("at {} in thread {}{run}", report.zone.text_ms(call.start_ns), call.thread);
+        wrapped(out, "    ", &" ".repeat(6), &one_line(&when))?;
+        if call.has_more_callers || !call.callers.is_empty() {
+            let cut = call.has_more_callers.then(|| "...".to_owned());
+            let callers = call.callers.iter().rev().map(brief);
+            let path: Vec<String> = cut.into_iter().chain(callers).collect();
+            wrapped(out, "    under ", &" ".repeat(6), &path.join(" > "))?;
+        }
+        writeln!(out)?;
+        let stacks = Stacks::new(&call.tree, |method| labels.of(method), &report.without_record);
+        tree(&stacks, TreeOrder::TopDown, report.top, out)?;
+    }
+    Ok(())
+}
+
+fn tree(
+    stacks: &Stacks,
+    order: TreeOrder,
+    top: Option<usize>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let time = if order == TreeOrder::TopDown { "total" } else { "self" };
+    let own = if order == TreeOrder::TopDown { "self" } else { "" };
+    writeln!(out, "{time:>10}{:>8}{own:>10}{:>11}", "%", "calls")?;
+    let all_ns = u128::from(stacks.total_ns());
+    let children = stacks.children();
+    // What is still to be written: a node, or a sentence on those that are not shown.
+    let mut left = vec![(Item::Node(0), 0)];
+    while let Some((item, depth)) = left.pop() {
+        let place = match item {
+            Item::Node(place) => place,
+            Item::Folded { nodes, ns } => {
+                let rest = format!("and {}, {}", plural(nodes, "more", "more"), duration(ns));
+                line(&" ".repeat(COLUMNS), depth, &rest, out)?;
+                continue;
+            }
+        };
+        if let Some(node) = stacks.nodes().get(place).filter(|_| place != 0) {
+            // Without a record, how much of it is its own is not known.
+            let is_known = node.calls > 0 || node.self_ns > 0;
+            let own = if order == TreeOrder::TopDown && is_known {
+                duration(node.self_ns)
+            } else {
+                String::new()
+            };
+            let share = format!("{:.1}%", percent(node.total_ns.into(), all_ns));
+            let calls = if node.calls > 0 { count(node.calls.into()) } else { String::new() };
+            let cells = format!("{:>10}{share:>8}{own:>10}{calls:>11}", duration(node.total_ns));
+            line(&cells, depth, stacks.label(node), out)?;
+        }
+        let below = children.get(place).map(Vec::as_slice).unwrap_or_default();
+        let nodes: Vec<(usize, &StackNode)> =
+            below.iter().filter_map(|place| Some((*place, stacks.nodes().get(*place)?))).collect();
+        let is_shown = |rank: usize, node: &StackNode| {
+            top.is_none_or(|top| {
+                rank < top && percent(node.total_ns.into(), all_ns) >= FOLDED_BELOW
+            })
+        };
+        let shown =
+            nodes.iter().enumerate().take_while(|(rank, (_, node))| is_shown(*rank, node)).count();
+        let (shown, folded) = nodes.split_at_checked(shown).unwrap_or((&nodes, &[]));
+        let deeper = if place == 0 { 0 } else { depth + 1 };
+        if !folded.is_empty() {
+            let ns = folded.iter().fold(0, |sum: u64, (_, node)| sum.saturating_add(node.total_ns));
+            let nodes = u64::try_from(folded.len()).unwrap_or(u64::MAX);
+            left.push((Item::Folded { nodes, ns }, deeper));
+        }
+        left.extend(shown.iter().rev().map(|(place, _)| (Item::Node(*place), deeper)));
+    }
+    Ok(())
+}
+
+enum Item {
+    Node(usize),
+    Folded { nodes: u64, ns: u64 },
+}
+
+fn line(cells: &str, depth: usize, text: &str, out: &mut dyn Write) -> io::Result<()> {
+    let indent = " ".repeat(2 + 2 * depth.min(MAX_DEPTH));
+    let text = if depth > MAX_DEPTH { format!("[{depth}] {text}") } else { text.to_owned() };
+    wrapped(out, &format!("{cells}{indent}"), &" ".repeat(COLUMNS + indent.len() + 2), &text)
+}

@@ -1,0 +1,159 @@
+//! What a report says in words: why it is empty, what its figures leave out, and what the time of
+//! calls without a record is called.
+
+use std::collections::BTreeSet;
+
+use log_format::units::duration_text;
+
+use crate::hints::Nearest;
+use crate::options::{By, CallFilter};
+use crate::report::{LeftOut, hour_text};
+use crate::run_data::{Counts, Selection};
+use crate::tprofiler::OldCounts;
+
+/// What the frame of calls without a record is called.
+pub fn without_record(
+    calls: &CallFilter,
+    counts: &Counts,
+    thresholds_ns: &BTreeSet<u64>,
+    left_out: &LeftOut,
+) -> String {
+    let losses = &left_out.losses;
+    let is_lossless = [losses.dropped_records, losses.cut_records, losses.lost_rows] == [0; 3]
+        && left_out.raised.is_empty();
+    let asked_ns = calls.above_ns.unwrap_or(0);
+    if calls.exit.is_some() || counts.records_without_path > 0 {
+        return "(other calls)".to_owned();
+    }
+    match (thresholds_ns.first(), thresholds_ns.last()) {
+        (_, Some(highest_ns)) if asked_ns > 0 && *highest_ns <= asked_ns => below(asked_ns),
+        (Some(lowest_ns), Some(highest_ns)) if lowest_ns == highest_ns && is_lossless => {
+            below((*highest_ns).max(asked_ns))
+        }
+        _ => "(calls without a record)".to_owned(),
+    }
+}
+
+fn below(threshold_ns: u64) -> String {
+    let text = duration_text(threshold_ns);
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at_checked(digits).unwrap_or((&text, ""));
+    format!("(calls < {number} {unit})")
+}
+
+/// Why there are no methods.
+pub fn why_empty(selection: &Selection, counts: &Counts, hint: Option<&Nearest>) -> String {
+    let of_records = selection.counts_records();
+    let rows = if of_records { counts.records } else { counts.stats_rows };
+    let rows = rows.saturating_add(counts.tprofiler.calls);
+    if rows == 0 {
+        return match (of_records, counts.records > 0 || counts.stats_rows > 0) {
+            (true, true) => {
+                "no calls: none has a record, and totals know neither threads nor callers"
+            }
+            (false, true) => {
+                "no totals in these files, only records: a JVM writes the first after ten seconds, \
+                 then every minute, and at `tprofiler flush`; --by thread counts the records"
+            }
+            (_, false) => {
+                "no calls: either no class was measured (`tprofiler status` says how many), or no \
+                 totals are written yet; a JVM writes them every minute and at `tprofiler flush`"
+            }
+        }
+        .to_owned();
+    }
+    let range = selection.range.text(&selection.zone);
+    let is_everything = selection.range.is_everything();
+    if counts.rows_in_range == 0 {
+        return match (counts.hours.first(), counts.hours.last()) {
+            (Some(first), Some(last)) if !is_everything && first == last => {
+                format!("no calls {range}: these logs are of the hour {}", hour_text(*first))
+            }
+            (Some(first), Some(last)) if !is_everything => format!(
+                "no calls {range}: these logs are of the hours {} to {}",
+                hour_text(*first),
+                hour_text(*last)
+            ),
+            _ => "no calls: none that has a record has ended".to_owned(),
+        };
+    }
+    let Some(pattern) = selection.method.as_ref().map(ToString::to_string) else {
+        return format!("no calls that the filters take {range}");
+    };
+    if let Some(hint) = hint {
+        return format!("no calls in methods named by {pattern}: {}", hint.hint());
+    }
+    if !selection.calls.is_everything() {
+        return format!("no calls that the filters take in methods named by {pattern} {range}");
+    }
+    if is_everything {
+        format!("no calls in methods named by {pattern}")
+    } else {
+        format!("no calls in methods named by {pattern} {range}")
+    }
+}
+
+fn tprofiler_notes(counts: &OldCounts) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (logs, unit) in [(counts.logs_in_ms, "milliseconds"), (counts.logs_in_ns, "nanoseconds")] {
+        if logs > 0 {
+            notes.push(format!(
+                "TProfiler's logs with times in {unit}, which have only calls over its threshold, and \
+                 of none whether it threw: {logs}"
+            ));
+        }
+    }
+    if counts.without_caller > 0 {
+        notes.push(format!(
+            "Calls in TProfiler's logs whose caller is not there, because an exception went through \
+             it or it had not ended: {}",
+            counts.without_caller
+        ));
+    }
+    notes
+}
+
+/// What a reader of the figures has to know.
+pub fn notes(
+    selection: &Selection,
+    counts: &Counts,
+    saturated: bool,
+    has_pattern: bool,
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    if selection.by == By::Thread {
+        notes.push(
+            "By thread only calls at or over the threshold are counted: shorter ones have no record"
+                .to_owned(),
+        );
+    } else if !selection.calls.is_everything() {
+        notes.push(
+            "With --thread, --exit and --above only calls at or over the threshold are counted: \
+             shorter ones have no record"
+                .to_owned(),
+        );
+    }
+    notes.extend(tprofiler_notes(&counts.tprofiler));
+    if counts.records_without_path > 0 {
+        let fate = if selection.stacks {
+            "have no place in call trees, and are time of their callers"
+        } else {
+            "count in full, recursive or not"
+        };
+        notes.push(format!(
+            "Records whose call path was not kept {fate}: {}",
+            counts.records_without_path
+        ));
+    }
+    if counts.unknown_methods > 0 {
+        let fate = if has_pattern { "and cannot be selected" } else { "and are shown by number" };
+        notes.push(format!(
+            "Methods that have no name in their run {fate}: {}",
+            counts.unknown_methods
+        ));
+    }
+    if saturated {
+        notes.push("A sum is larger than 64 bits hold and stands at the largest number".to_owned());
+    }
+    notes
+}

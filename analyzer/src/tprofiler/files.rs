@@ -1,0 +1,146 @@
+//! Finds TProfiler's files, by their names: its options may give them others, but few do.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use log_format::compression::{self, Compression};
+use log_format::run::Run;
+
+use crate::input::{RunInput, entries};
+use crate::problems::Problems;
+use crate::text_lines::TextLines;
+
+const LOG: &str = "tprofiler.log";
+const METHODS: &str = "tmethod.log";
+
+/// A `tprofiler.log` to read.
+#[derive(Clone, Debug)]
+pub struct OldLog {
+    pub(super) path: PathBuf,
+    /// The file that names its methods, if there is one.
+    pub(super) methods: Option<PathBuf>,
+    /// Its length when it was found.
+    pub(super) len: u64,
+}
+
+/// Finds TProfiler's logs in `paths`: files, or folders with such files in them or in their folders.
+/// What is left of `paths` is to be searched for runs.
+pub fn discover(paths: &[PathBuf], problems: &mut Problems) -> (Vec<OldLog>, Vec<PathBuf>) {
+    let (mut logs, mut methods, mut rest) = (Vec::new(), Vec::new(), Vec::new());
+    for path in paths {
+        if path.is_dir() {
+            logs.extend(logs_in(path));
+            rest.push(path.clone());
+        } else if path.exists() && suffix(path, LOG).is_some() {
+            logs.push(path.clone());
+        } else if path.exists() && suffix(path, METHODS).is_some() {
+            methods.push(path.clone());
+        } else {
+            rest.push(path.clone());
+        }
+    }
+    let mut seen = HashSet::new();
+    logs.retain(|log| seen.insert(fs::canonicalize(log).unwrap_or_else(|_| log.clone())));
+    let mut found: Vec<OldLog> = Vec::new();
+    for path in logs {
+        match fs::metadata(&path) {
+            Ok(metadata) => {
+                let methods = methods_of(&path).or_else(|| methods.first().cloned());
+                found.push(OldLog { path, methods, len: metadata.len() });
+            }
+            Err(error) => problems.unread(&path, error),
+        }
+    }
+    if found.is_empty() {
+        for path in methods {
+            problems.warn(&path, "names methods, but there is no tprofiler.log, ignored");
+        }
+    }
+    (found, rest)
+}
+
+/// The logs in a folder and in its folders, sorted.
+#[must_use]
+pub fn logs_in(folder: &Path) -> Vec<PathBuf> {
+    // What cannot be read is told by the search for runs.
+    let inside = |folder: &Path| entries(folder).unwrap_or_default();
+    let is_log = |path: &PathBuf| suffix(path, LOG).is_some() && path.is_file();
+    let (folders, files): (Vec<PathBuf>, Vec<PathBuf>) =
+        inside(folder).into_iter().partition(|path| path.is_dir());
+    let below = folders.iter().flat_map(|folder| inside(folder));
+    files.into_iter().chain(below).filter(is_log).collect()
+}
+
+/// What follows a file's name: nothing, or the day that it is of, `.2012-01-31`.
+fn suffix(path: &Path, name: &str) -> Option<String> {
+    let (_, plain) = Compression::of_name(path.file_name()?.to_str()?);
+    let day = plain.strip_prefix(name)?;
+    let is_day = |day: &str| {
+        day.len() == 10 && day.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
+    };
+    (day.is_empty() || day.strip_prefix('.').is_some_and(is_day)).then(|| day.to_owned())
+}
+
+/// The file that names the methods of a log: that of its day, or else the one without a day.
+fn methods_of(log: &Path) -> Option<PathBuf> {
+    let folder = log.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let day = suffix(log, LOG)?;
+    let files = entries(folder).ok()?;
+    let of_day = |day: &str| {
+        let found = files.iter().find(|path| suffix(path, METHODS).is_some_and(|d| d == day));
+        found.cloned()
+    };
+    of_day(&day).or_else(|| of_day(""))
+}
+
+/// The logs as runs without files.
+#[must_use]
+pub fn as_runs(logs: &[OldLog]) -> Vec<RunInput> {
+    let run = |(number, log): (u32, &OldLog)| {
+        let folder = log.path.parent().map(Path::to_owned).unwrap_or_default();
+        RunInput {
+            label: log.path.display().to_string(),
+            missing: if log.methods.is_none() { vec![folder.join(METHODS)] } else { Vec::new() },
+            folder,
+            // Nothing in it tells the process: each is taken for one of its own.
+            about: Run { pid: number, ..Run::default() },
+            files: Vec::new(),
+            awaits_totals: false,
+        }
+    };
+    (1..).zip(logs).map(run).collect()
+}
+
+/// Opens a file and reads as far as it was long when it was found; a compressed one, which does not
+/// grow, to its end.
+pub(super) fn open(path: &Path, len: u64) -> io::Result<TextLines<BufReader<impl Read>>> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("not a file"));
+    }
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let len = if Compression::of_name(&name).0 == Compression::Off { len } else { u64::MAX };
+    Ok(TextLines::new(BufReader::with_capacity(1 << 16, compression::open(path)?.take(len))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_known_by_their_names() {
+        for (file, day) in [
+            ("tprofiler.log", Some("")),
+            ("a/tprofiler.log.2012-01-31", Some(".2012-01-31")),
+            ("tprofiler.log.2012-01-31.gz", Some(".2012-01-31")),
+            ("tprofiler.log.old", None),
+            ("tprofiler.logs", None),
+            ("mytprofiler.log", None),
+            ("tmethod.log", None),
+        ] {
+            assert_eq!(suffix(Path::new(file), LOG).as_deref(), day, "{file}");
+        }
+    }
+}

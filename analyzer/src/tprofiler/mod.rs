@@ -1,0 +1,349 @@
+//! Reads the logs that TProfiler itself has written: `tprofiler.log` and `tmethod.log`, also those of
+//! days before, `tprofiler.log.2012-01-31`.
+//!
+//! ```text
+//! tprofiler.log   <thread> TAB <depth> TAB <method> TAB <time>     a call over the threshold
+//!                 =                                                the end of a period of recording
+//! tmethod.log     <method> SPACE <class>:<name>:<line>             the class with slashes
+//!                 instrumentclass:<number> instrumentmethod:<number>
+//! ```
+//!
+//! Nothing in them is a moment, so they are in no report of a time or by hour. Times are milliseconds,
+//! more than one, or nanoseconds, more than 500,000: a time of 500,000 or less is in milliseconds for
+//! certain. Its own analysis also knows a line `##...:true` for nanoseconds, which no release writes.
+
+mod calls;
+mod files;
+mod names;
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::sync::Arc;
+
+use clap::ValueEnum;
+pub use files::{OldLog, as_runs, discover, logs_in};
+use log_format::reader::BadLine;
+use log_format::rows::{CallRow as Record, Exit};
+
+use self::calls::{Call, CallRow, Callers};
+use self::files::open;
+use crate::aggregate::{Group, Totals};
+use crate::hints::Nearest;
+use crate::names::{Method, MethodName, PathKind};
+use crate::options::By;
+use crate::problems::Problems;
+use crate::run_data::{RunData, Selection};
+
+/// In nanoseconds, only calls that took longer have a row.
+const LEAST_NS: u64 = 500_000;
+
+const NS_PER_MS: u64 = 1_000_000;
+
+/// What times in `tprofiler.log` are in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Unit {
+    /// Milliseconds, TProfiler's default
+    Ms,
+    /// Nanoseconds, with needNanoTime=true
+    Ns,
+}
+
+/// What was read of TProfiler's logs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OldCounts {
+    /// Logs with times in milliseconds.
+    pub logs_in_ms: u64,
+    /// Logs with times in nanoseconds.
+    pub logs_in_ns: u64,
+    /// Rows.
+    pub calls: u64,
+    /// Those whose caller has no row.
+    pub without_caller: u64,
+}
+
+impl OldCounts {
+    /// Adds the counts of other logs.
+    pub fn merge(&mut self, other: &Self) {
+        self.logs_in_ms = self.logs_in_ms.saturating_add(other.logs_in_ms);
+        self.logs_in_ns = self.logs_in_ns.saturating_add(other.logs_in_ns);
+        self.calls = self.calls.saturating_add(other.calls);
+        self.without_caller = self.without_caller.saturating_add(other.without_caller);
+    }
+
+    /// Number of logs.
+    #[must_use]
+    pub fn logs(&self) -> u64 {
+        self.logs_in_ms.saturating_add(self.logs_in_ns)
+    }
+}
+
+/// Leaves a log out of a report that it has nothing for.
+pub fn leave_out(log: &OldLog, of: &str, problems: &mut Problems) -> RunData {
+    problems.unread(&log.path, format!("TProfiler's logs are left out {of}"));
+    RunData::default()
+}
+
+/// Reads a log, which stands at `place` in the list of runs.
+pub fn read(
+    log: &OldLog,
+    place: usize,
+    selection: &Selection,
+    unit: Option<Unit>,
+    problems: &mut Problems,
+) -> RunData {
+    if selection.calls.thread.is_some() || selection.calls.exit.is_some() {
+        return leave_out(log, "of --thread and --exit: they do not tell", problems);
+    }
+    let group: Box<dyn Fn(u32) -> Group> = match selection.by {
+        By::Nothing | By::Class | By::Package => Box::new(|_| Group::All),
+        By::Run | By::Host => Box::new(move |_| Group::Run(place)),
+        By::Thread => Box::new(move |thread| Group::Thread(place, thread)),
+        By::Hour | By::Minute => {
+            let groups = if selection.by == By::Hour { "hours" } else { "minutes" };
+            let reason = format!("TProfiler's logs have no times, left out of {groups}");
+            problems.unread(&log.path, reason);
+            return RunData::default();
+        }
+    };
+    if !selection.range.is_everything() {
+        problems.unread(&log.path, "TProfiler's logs have no times, left out of --from and --to");
+        return RunData::default();
+    }
+    let names = match &log.methods {
+        Some(path) => names::read(path, problems),
+        None => {
+            problems.warn(&log.path, "no tmethod.log beside it, its methods are shown by number");
+            HashMap::new()
+        }
+    };
+    let mut reader = LogReader {
+        label: Arc::from(log.path.display().to_string()),
+        names,
+        selection,
+        group,
+        unit: Unit::Ms,
+        callers: Callers::default(),
+        totals: Totals::default(),
+        unknown: HashSet::new(),
+        too_short: 0,
+        data: RunData::default(),
+    };
+    if let Err(error) = reader.read(log, unit, problems) {
+        problems.unread(&log.path, error);
+    }
+    reader.finish()
+}
+
+struct LogReader<'s> {
+    label: Arc<str>,
+    names: HashMap<u32, Arc<MethodName>>,
+    selection: &'s Selection,
+    group: Box<dyn Fn(u32) -> Group>,
+    unit: Unit,
+    callers: Callers,
+    totals: Totals<u32>,
+    unknown: HashSet<u32>,
+    /// Times that cannot be what they are taken for.
+    too_short: u64,
+    data: RunData,
+}
+
+impl LogReader<'_> {
+    fn read(
+        &mut self,
+        log: &OldLog,
+        unit: Option<Unit>,
+        problems: &mut Problems,
+    ) -> io::Result<()> {
+        self.unit = match unit {
+            Some(unit) => unit,
+            None => find_unit(log, problems)?,
+        };
+        let mut thread = None;
+        let mut lines = open(&log.path, log.len)?;
+        while let Some(line) = lines.next_line()? {
+            let row = match line.and_then(parse_row) {
+                Ok(Line::Call(of_thread, row)) => self.in_ns(row).map(|row| Some((of_thread, row))),
+                Ok(Line::End | Line::Unit(_)) => Ok(None),
+                Err(reason) => Err(reason),
+            };
+            match row {
+                Ok(row) => {
+                    let of_thread = row.map(|(thread, _)| thread);
+                    if thread != of_thread {
+                        self.end_thread(thread);
+                        thread = of_thread;
+                    }
+                    if let Some((thread, row)) = row {
+                        self.add(thread, row);
+                    }
+                }
+                Err(reason) => {
+                    let reason = reason.to_owned();
+                    problems.bad_line(&log.path, &BadLine { line: lines.number(), reason });
+                }
+            }
+        }
+        self.end_thread(thread);
+        if lines.is_torn() {
+            problems.torn_line();
+        }
+        if self.too_short > 0 {
+            let times = self.too_short;
+            problems.warn(
+                &log.path,
+                format!(
+                    "taken for nanoseconds, but TProfiler writes none under 500001: {times} rows"
+                ),
+            );
+        }
+        Ok(())
+    }
+
+    fn in_ns(&mut self, row: CallRow) -> Result<CallRow, &'static str> {
+        match self.unit {
+            Unit::Ns => {
+                self.too_short += u64::from(row.total_ns <= LEAST_NS);
+                Ok(row)
+            }
+            Unit::Ms => {
+                let total_ns = row.total_ns.checked_mul(NS_PER_MS).ok_or("longer than any call")?;
+                Ok(CallRow { total_ns, ..row })
+            }
+        }
+    }
+
+    fn add(&mut self, thread: u32, row: CallRow) {
+        let mut callers = std::mem::take(&mut self.callers);
+        callers.add(row, |call| self.count(thread, call));
+        self.callers = callers;
+    }
+
+    /// No call of a thread goes on in another period.
+    fn end_thread(&mut self, thread: Option<u32>) {
+        let mut callers = std::mem::take(&mut self.callers);
+        callers.finish(|call| self.count(thread.unwrap_or_default(), call));
+        self.callers = callers;
+    }
+
+    fn count(&mut self, thread: u32, call: Call) {
+        let counts = &mut self.data.counts;
+        counts.records = counts.records.saturating_add(1);
+        counts.rows_in_range = counts.rows_in_range.saturating_add(1);
+        counts.tprofiler.calls = counts.tprofiler.calls.saturating_add(1);
+        let without = u64::from(call.lacks_caller);
+        counts.tprofiler.without_caller = counts.tprofiler.without_caller.saturating_add(without);
+        let name = self.names.get(&call.method);
+        if name.is_none() {
+            self.unknown.insert(call.method);
+        }
+        let pattern = self.selection.method.as_ref();
+        if !pattern.is_none_or(|p| name.is_some_and(|name| p.method(&name.class, &name.method))) {
+            return;
+        }
+        let path = if call.is_recursive { PathKind::Recursive } else { PathKind::Outermost };
+        let record = Record {
+            start_ns: 0,
+            thread,
+            stack: 0,
+            method: call.method,
+            total_ns: call.total_ns,
+            self_ns: call.self_ns,
+            exit: Exit::Return,
+        };
+        if !self.selection.calls.takes(&record) {
+            return;
+        }
+        self.totals.of((self.group)(thread), call.method).add_record(&record, path);
+    }
+
+    fn finish(mut self) -> RunData {
+        let all_names = || self.names.values().map(Arc::as_ref);
+        self.data.nearest = self.selection.method.as_ref().and_then(|pattern| {
+            let is_named = |name: &MethodName| pattern.method(&name.class, &name.method);
+            let is_any_named = all_names().any(is_named);
+            (!is_any_named).then(|| Nearest::to(pattern.as_str(), all_names()))
+        });
+        let (names, label) = (&self.names, &self.label);
+        self.data.totals.merge(self.totals, |group, id| match names.get(&id) {
+            Some(name) => (group, Method::Named(Arc::clone(name))),
+            None => (group, Method::Unknown { run: Arc::clone(label), id }),
+        });
+        let counts = &mut self.data.counts;
+        counts.unknown_methods = u64::try_from(self.unknown.len()).unwrap_or(u64::MAX);
+        match self.unit {
+            Unit::Ms => counts.tprofiler.logs_in_ms = 1,
+            Unit::Ns => counts.tprofiler.logs_in_ns = 1,
+        }
+        self.data
+    }
+}
+
+/// What the times of a log are in, going by what is in it.
+fn find_unit(log: &OldLog, problems: &mut Problems) -> io::Result<Unit> {
+    let mut lines = open(&log.path, log.len)?;
+    let mut has_calls = false;
+    while let Some(line) = lines.next_line()? {
+        match line.and_then(parse_row) {
+            Ok(Line::Unit(unit)) => return Ok(unit),
+            Ok(Line::Call(_, row)) if row.total_ns <= LEAST_NS => return Ok(Unit::Ms),
+            Ok(Line::Call(..)) => has_calls = true,
+            Ok(Line::End) | Err(_) => {}
+        }
+    }
+    if !has_calls {
+        return Ok(Unit::Ms);
+    }
+    problems.warn(
+        &log.path,
+        "all times are over 500000 and taken for nanoseconds; --tprofiler-unit says otherwise",
+    );
+    Ok(Unit::Ns)
+}
+
+/// What a line of `tprofiler.log` is.
+enum Line {
+    /// A call in a thread. Its time is in the log's unit.
+    Call(u32, CallRow),
+    /// The end of a period.
+    End,
+    /// What times are in.
+    Unit(Unit),
+}
+
+fn parse_row(line: &str) -> Result<Line, &'static str> {
+    if line == "=" {
+        return Ok(Line::End);
+    }
+    if let Some((_, is_ns)) = line.strip_prefix("##").and_then(|text| text.split_once(':')) {
+        return Ok(Line::Unit(if is_ns == "true" { Unit::Ns } else { Unit::Ms }));
+    }
+    let mut fields = line.split('\t');
+    let mut next = || fields.next().filter(|f| f.bytes().all(|b| b.is_ascii_digit()));
+    let (thread, depth, method, time) = (next(), next(), next(), next());
+    if fields.next().is_some() {
+        return Err("more than four fields");
+    }
+    let parsed = (|| {
+        let (thread, method) = (thread?.parse().ok()?, method?.parse().ok()?);
+        let row = CallRow { depth: depth?.parse().ok()?, method, total_ns: time?.parse().ok()? };
+        Some(Line::Call(thread, row))
+    })();
+    parsed.ok_or("not thread, depth, method and time")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_four_numbers() {
+        let is_call = |line| matches!(parse_row(line), Ok(Line::Call(..)));
+        assert!(is_call("12\t0\t7\t345"));
+        for line in ["", "12\t0\t7", "12\t0\t7\t", "12\t0\t7\t3\t4", "12\t-1\t7\t3", "a\tb\tc\td"] {
+            assert!(parse_row(line).is_err(), "{line}");
+        }
+        assert!(matches!(parse_row("="), Ok(Line::End)));
+        assert!(matches!(parse_row("##nano:true"), Ok(Line::Unit(Unit::Ns))));
+    }
+}

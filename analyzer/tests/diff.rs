@@ -1,0 +1,268 @@
+//! `analyze diff`: what costs more and what less, by which measure, and when that is too much.
+
+mod common;
+
+use std::fs;
+
+use common::*;
+use log_format::names::{RUN_JSON, Table};
+use log_format::rows::{StatsRow, counter as name};
+
+const ORDER: &str = "com.shop.order.OrderService";
+const PAY: &str = "(ILjava/lang/String;)Z";
+
+/// A run that recorded for so many minutes.
+fn run(logs: &Logs, folder: &str, pid: u32, minutes: u64) -> RunFolder {
+    let run = logs.run(folder, "web07", pid);
+    for minute in 0..minutes {
+        run.rows(
+            T14,
+            &[
+                counter(T14 + minute * MIN, name::THRESHOLD_NS, MS),
+                counter(T14 + minute * MIN, name::BYTES, 70),
+            ],
+        );
+    }
+    // The end of the run cuts an interval off.
+    run.rows(T14, &[counter(T14 + minutes * MIN, name::THRESHOLD_NS, MS)]);
+    run
+}
+
+/// Totals of so many calls of this duration.
+fn calls(start_ns: u64, method: u32, number: u64, ns: u64) -> StatsRow {
+    let durations: Vec<u64> = (0..number).map(|_| ns).collect();
+    stats(start_ns, method, 0, number * ns, &durations)
+}
+
+/// Before: one JVM for half an hour. After: two, for a quarter of an hour each, with other ids.
+///
+/// | | before | after |
+/// | --- | --- | --- |
+/// | `pay(int, String)` | 4 calls of 500 ms | 3 and 3 of 800 ms |
+/// | `pay()` | 1,000 of 1 ms | 500 and 0 of 1 ms |
+/// | `Stock.count` | 20 of 100 ms | 10 and 20 of 40 ms |
+/// | `Cart.old` | 2 of 300 ms | none |
+/// | `Cart.add` | none | 1 and 2 of 200 ms |
+/// | `Cart.same` | 2 of 10 ms | 1 and 1 of 10 ms |
+fn shop() -> Logs {
+    let logs = Logs::new();
+    let before = run(&logs, "before/20261119T140000Z-web07-1", 1, 30);
+    before.rows(
+        T14,
+        &[
+            method(1, ORDER, "pay", PAY),
+            method(2, ORDER, "pay", "()V"),
+            method(3, "com.shop.Stock", "count", "(I)J"),
+            method(4, "com.shop.Cart", "old", "()V"),
+            method(5, "com.shop.Cart", "same", "()V"),
+        ],
+    );
+    before.rows(
+        T14,
+        &[
+            stats(T14, 1, 1, 2 * S, &[500 * MS; 4]),
+            stats(T14, 2, 0, S, &[MS; 1_000]),
+            stats(T14 + 29 * MIN, 3, 0, 2 * S, &[100 * MS; 20]),
+            stats(T14 + 29 * MIN, 4, 0, 600 * MS, &[300 * MS; 2]),
+            stats(T14 + 29 * MIN, 5, 0, 20 * MS, &[10 * MS; 2]),
+        ],
+    );
+    for (pid, pay, pays, counts, adds) in [(2, 3, 500, 10, 1), (3, 3, 0, 20, 2)] {
+        let after = run(&logs, &format!("after/20261120T140000Z-web07-{pid}"), pid, 15);
+        // Of another loader: the same method all the same.
+        let mut of_other_loader = method(9, ORDER, "pay", PAY);
+        of_other_loader.loader = "org.shop.Loader@2".into();
+        after.rows(
+            T14,
+            &[
+                of_other_loader,
+                method(8, ORDER, "pay", "()V"),
+                method(7, "com.shop.Stock", "count", "(I)J"),
+                method(6, "com.shop.Cart", "add", "()V"),
+                method(5, "com.shop.Cart", "same", "()V"),
+            ],
+        );
+        after.rows(
+            T14,
+            &[
+                calls(T14, 9, pay, 800 * MS),
+                calls(T14 + 14 * MIN, 7, counts, 40 * MS),
+                calls(T14 + 14 * MIN, 6, adds, 200 * MS),
+                stats(T14 + 14 * MIN, 5, 0, 10 * MS, &[10 * MS]),
+            ],
+        );
+        if pays > 0 {
+            after.rows(T14, &[calls(T14, 8, pays, MS)]);
+        }
+    }
+    logs
+}
+
+fn diff(logs: &Logs, args: &[&str]) -> Outcome {
+    logs.analyze(&[&["diff", "logs/before", "logs/after"], args].concat())
+}
+
+#[test]
+fn the_text_per_hour_and_per_call() {
+    let logs = shop();
+    assert_golden("diff.txt", &diff(&logs, &[]).quiet());
+    assert_golden("diff_per_call.txt", &diff(&logs, &["--per", "call"]).quiet());
+}
+
+#[test]
+fn the_csv_and_the_json() {
+    let logs = shop();
+    let csv = diff(&logs, &["--format", "csv"]);
+    assert_eq!(csv.status, 0);
+    assert_golden("diff.csv", &csv.stdout);
+    assert_golden("diff.csv.stderr", &csv.stderr);
+    let json = diff(&logs, &["--format", "json", "--fail-above", "20%"]);
+    assert_eq!((json.status, json.stderr.as_str()), (3, ""));
+    assert_golden("diff.json", &json.stdout);
+    let json = json.json();
+    assert_eq!(json["schema"], 1);
+    assert_eq!(json["fails"], true);
+}
+
+#[test]
+fn costs_are_of_an_hour_that_a_jvm_recorded() {
+    let csv = diff(&shop(), &["--format", "csv"]);
+    let names: Vec<String> = csv.csv_column("method");
+    assert_eq!(names, ["pay", "add", "same", "pay", "old", "count"]);
+    // Both sides recorded for half an hour: twice what is in the logs.
+    let costs = ["5600000000", "1200000000", "0", "-1000000000", "-1200000000", "-1600000000"];
+    assert_eq!(csv.csv_column("cost_ns"), costs);
+    let changes = ["140.000", "", "0.000", "-50.000", "-100.000", "-40.000"];
+    assert_eq!(csv.csv_column("change_percent"), changes);
+    let statuses = ["slower", "new", "same", "faster", "vanished", "faster"];
+    assert_eq!(csv.csv_column("status"), statuses);
+    assert_eq!(csv.csv_column("after_calls_per_hour")[0], "12.000");
+}
+
+#[test]
+fn more_calls_at_the_same_speed_cost_more_by_the_hour_and_nothing_by_the_call() {
+    let logs = Logs::new();
+    for (side, pid, number, slow) in [("before", 1, 100, 2), ("after", 2, 200, 4)] {
+        let run = run(&logs, &format!("{side}/run"), pid, 60);
+        run.rows(T14, &[method(1, "C", "m", "()V"), method(2, "C", "slow", "()V")]);
+        run.rows(T14, &[calls(T14, 1, number, 20 * MS), calls(T14, 2, slow, 3 * S / slow)]);
+    }
+    let column = |args: &[&str], name: &str| {
+        let csv = diff(&logs, &[&["--format", "csv"], args].concat());
+        csv.csv_column("method").into_iter().zip(csv.csv_column(name)).collect::<Vec<_>>()
+    };
+    let row = |method: &str, cost: &str| (method.to_owned(), cost.to_owned());
+    assert_eq!(column(&[], "cost_ns"), [row("m", "2000000000"), row("slow", "0")]);
+    let by_call = column(&["--per", "call"], "cost_ns");
+    assert_eq!(by_call, [row("m", "0"), row("slow", "-3000000000")]);
+    for (args, status) in [
+        (vec!["--fail-above", "20%"], 3),
+        (vec!["--fail-above", "100%"], 0),
+        (vec!["--fail-above", "99.9"], 3),
+        (vec!["--fail-above", "20%", "--min-time", "3s"], 0),
+        (vec!["--fail-above", "20%", "--min-time", "2s"], 3),
+        (vec!["--fail-above", "20%", "--per", "call"], 0),
+        (vec!["--fail-above", "20%", "--method", "C.slow"], 0),
+    ] {
+        assert_eq!(diff(&logs, &args).status, status, "{args:?}");
+    }
+}
+
+#[test]
+fn what_is_too_slow_is_named_and_marked() {
+    let logs = shop();
+    let outcome = diff(&logs, &["--fail-above", "20%", "--top", "1"]);
+    assert_eq!((outcome.status, outcome.stderr.as_str()), (3, ""));
+    assert_golden("diff_too_slow.txt", &outcome.stdout);
+    // New methods are in the sum only.
+    let csv = diff(&logs, &["--fail-above", "20%", "--format", "csv"]);
+    assert_eq!(csv.status, 3);
+    let fails: Vec<String> = csv.csv_column("fails");
+    assert_eq!(fails, ["true", "false", "false", "false", "false", "false"]);
+    assert!(csv.stderr.contains("\nanalyze: too slow: all methods together: "), "{}", csv.stderr);
+    let new = ["--method", "com.shop.Cart", "--fail-above", "1%", "--min-time", "1ms"];
+    assert_eq!(diff(&logs, &new).status, 0);
+}
+
+#[test]
+fn time_in_which_nothing_was_recorded_is_no_time() {
+    // Both sides are 40 minutes from the first call to the last, with the same calls; after, recording
+    // was stopped for 20 of them.
+    let logs = Logs::new();
+    for (side, stopped) in [("before", false), ("after", true)] {
+        let run = logs.run(&format!("{side}/run"), "web07", 1);
+        run.rows(T14, &[method(1, "C", "m", "()V")]);
+        for minute in 0..40 {
+            let is_off = stopped && (10..30).contains(&minute);
+            // `stop` ends an interval at once.
+            let start = T14 + minute * MIN + if stopped && minute == 10 { 9 * S } else { 0 };
+            run.rows(T14, &[counter(start, name::BYTES, 70)]);
+            if !is_off {
+                run.rows(T14, &[stats(start, 1, 0, S, &[S])]);
+            }
+        }
+    }
+    let csv = diff(&logs, &["--format", "csv"]);
+    let per_hour = |side: &str| csv.csv_column(&format!("{side}_self_ns_per_hour")).concat();
+    // 60 calls of a second in an hour; the minute in which it was stopped counts to its stop.
+    assert_eq!(per_hour("before"), "60000000000");
+    assert_eq!(per_hour("after"), (20 * 3_600 * S / 1_209).to_string());
+}
+
+#[test]
+fn what_cannot_be_compared_is_an_error_of_one_line() {
+    let logs = shop();
+    let empty = logs.run("empty/run", "web07", 9);
+    empty.rows(T14, &[method(1, "C", "m", "()V")]);
+    fs::create_dir(logs.root().join("logs/none")).unwrap();
+    for (args, line) in [
+        (vec!["logs/before", "nowhere"], "nowhere: No such file"),
+        (vec!["logs/none", "logs/after"], "logs/none: there is no run in this folder"),
+        (vec!["logs/empty", "logs/after"], "logs/empty: no calls: either no class was measured"),
+        (
+            vec!["logs/before", "logs/after", "--method", "com.other"],
+            "before and after: no calls in methods named by com.other: no method has such a name. ",
+        ),
+        (
+            vec!["logs/before", "logs/after", "--fail-above", "fast"],
+            "--fail-above: 'fast' is not a",
+        ),
+        (
+            vec!["logs/before", "logs/after", "--fail-above", "1%", "--min-time", "1"],
+            "--min-time: '1' is not a duration",
+        ),
+        (vec!["logs/before", "logs/after", "--method", "a/b"], "--method: 'a/b' is not a pattern"),
+    ] {
+        let outcome = logs.analyze(&[&["diff"], args.as_slice()].concat());
+        assert_eq!((outcome.status, outcome.stdout.as_str()), (2, ""), "{args:?}");
+        assert!(outcome.stderr.starts_with(&format!("analyze: {line}")), "{}", outcome.stderr);
+        assert_eq!(outcome.stderr.lines().count(), 1, "{}", outcome.stderr);
+    }
+    // A folder of this name is no command if it is named as a path, or comes later.
+    fs::rename(logs.root().join("logs/after"), logs.root().join("diff")).unwrap();
+    for args in [vec!["./diff"], vec!["logs/before", "diff"]] {
+        assert_eq!(logs.analyze(&args).status, 0, "{args:?}");
+    }
+}
+
+#[test]
+fn parts_that_cannot_be_read_are_said_and_methods_without_names_left_out() {
+    let logs = shop();
+    let run = RunFolder(logs.root().join("logs/after/20261120T140000Z-web07-2"));
+    run.rows(T14, &[stats(T14, 77, 0, S, &[S])]);
+    let bad = logs.run("after/bad", "web07", 4);
+    fs::write(bad.0.join(RUN_JSON), "rubbish").unwrap();
+    run.raw(T14, Table::Stats, "rubbish\n");
+    let outcome = diff(&logs, &[]);
+    assert_eq!(outcome.status, 1);
+    let lines: Vec<&str> = outcome.stderr.lines().collect();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(lines[0].contains("after/bad/run.json: expected value"), "{lines:?}");
+    assert!(lines[1].contains("stats.csv:"), "{lines:?}");
+    let note = "have no name in their run cannot be compared and are left out: 1";
+    let joined = outcome.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(joined.contains(note), "{joined}");
+    assert!(joined.contains("left out: 1 part of the logs could not be read"), "{joined}");
+    // What is too slow goes first.
+    assert_eq!(diff(&logs, &["--fail-above", "20%"]).status, 3);
+}

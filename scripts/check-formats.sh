@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Gives every form of report that other tools read to such a tool: Python's csv and json,
+# `go tool pprof`, `promtool`. What is missing is installed (as root on Debian) or named.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/lib.sh
+
+ensure_rust
+ensure python3 python3
+ensure go golang-go
+ensure promtool prometheus
+REQUIRE_READERS=1 cargo test -p analyzer --test foreign_readers "$@"
+echo "All readers took all forms."
