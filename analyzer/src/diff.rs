@@ -299,8 +299,7 @@ fn notes(before: &Side, after: &Side) -> Vec<String> {
     let mut notes = Vec::new();
     let sides = [before, after].into_iter();
     if sides.filter_map(|side| side.recorded_ns).any(|recorded_ns| recorded_ns < MINUTE_NS) {
-        notes
-            .push("Less than a minute was recorded: an hour's figures are a bold guess".to_owned());
+        notes.push("Less than a minute was recorded: an hour's figures are uncertain".to_owned());
     }
     if unnamed > 0 {
         notes.push(format!(

@@ -56,6 +56,10 @@ impl Pattern {
     /// # Errors
     /// A sentence that says what is wrong with `text`.
     pub fn parse(text: &str) -> Result<Self, String> {
+        if let Some((name, _)) = text.split_once('(') {
+            let (text, name) = (printable(text), printable(name));
+            return Err(format!("'{text}' is not a pattern; leave the parameters out: {name}"));
+        }
         if text.contains('/') {
             // A line break in an option would make two lines of the message.
             let (text, dotted) = (printable(text), printable(&text.replace('/', ".")));
@@ -427,6 +431,10 @@ mod tests {
         assert!(error.starts_with("'com.shop?x' is not a pattern like "), "{error}");
         let error = Pattern::parse("com/shop/Order").unwrap_err();
         assert_eq!(error, "'com/shop/Order' is not a pattern; use dots: com.shop.Order");
+        let error = Pattern::parse("a.Order.pay(ILjava/lang/String;)Z").unwrap_err();
+        let expected = "'a.Order.pay(ILjava/lang/String;)Z' is not a pattern; leave the parameters out: \
+                        a.Order.pay";
+        assert_eq!(error, expected);
     }
 
     #[test]

@@ -242,6 +242,9 @@ fn connect(address: &str) -> Result<TcpStream, String> {
     for address in addresses {
         match TcpStream::connect_timeout(&address, CONNECT) {
             Ok(stream) => return Ok(stream),
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                last = "nobody listens there; tprofiler list shows JVMs and their ports".to_owned();
+            }
             Err(error) => last = error.to_string(),
         }
     }

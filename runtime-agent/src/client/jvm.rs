@@ -58,7 +58,10 @@ impl Jvm {
         let maps = match fs::read_to_string(folder.join("maps")) {
             Ok(maps) => maps,
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-                return Err(format!("it is of user {uid}; only that user and root may do this"));
+                return Err(match [0, uid].contains(&own_uid()) {
+                    true => "the kernel does not let this process look into it".to_owned(),
+                    false => format!("it is of user {uid}; only that user and root may do this"),
+                });
             }
             Err(error) => return Err(format!("{}: {error}", folder.join("maps").display())),
         };

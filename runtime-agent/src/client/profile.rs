@@ -13,6 +13,7 @@ use log_format::units::parse_duration;
 use super::attach::{AttachArguments, Attached, attach, detach, logs_from_here};
 use super::jvm::Presence;
 use crate::control::token::Token;
+use crate::options::Options;
 
 /// How often it is looked whether the JVM is still there.
 const LOOK: Duration = Duration::from_millis(200);
@@ -22,7 +23,7 @@ pub(super) struct ProfileArguments {
     #[command(flatten)]
     attach: AttachArguments,
     /// How long to record: 30s, 5m
-    #[arg(short, long, value_name = "TIME", value_parser = duration)]
+    #[arg(short, long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     duration: Duration,
 }
 
@@ -51,6 +52,10 @@ pub(super) fn profile(
 ) -> Result<ExitCode, String> {
     let analyze = analyze()?;
     let signals = Signals::block();
+    let options = Options::read_attached(&arguments.attach.options).map_err(|bad| bad.message)?;
+    if !options.start {
+        return Err("with start=off there is nothing to report".to_owned());
+    }
     let attached = attach(&arguments.attach)?;
     let run = find_run(&attached);
     let (pid, program) = (attached.jvm.pid, attached.jvm.program());
