@@ -48,7 +48,7 @@ pub(crate) struct Method {
 
 /// More methods than this get no ids, and so no probes: classes of ever new names, as script engines make,
 /// must not take all memory.
-const MAX_METHODS: u32 = 500_000;
+const MAX_METHODS: u32 = 1_000_000;
 const _: () = assert!(MAX_METHODS < OFFLINE);
 
 /// The methods of one class in one loader, by name and descriptor.
