@@ -7,6 +7,7 @@ mod agents;
 mod artifacts;
 mod check;
 mod classes;
+mod control;
 mod jdk;
 mod libraries;
 mod profile;
@@ -17,8 +18,9 @@ pub use agents::{bytecode_agent, faults, jacoco, java_agent, second_agent, set_c
 pub use artifacts::{Artifacts, artifacts, project};
 pub use check::{Check, Checked, Compared, Pair, check, compare};
 pub use classes::{changed_classes, classes, compile, ecj, newest_classes};
+pub use control::{Control, random, tprofiler};
 pub use jdk::{Jdk, compiler, jdks};
 pub use libraries::{LibraryClass, classes_of, libraries, library};
 pub use profile::{Counts, MethodName, Profile, Record, truth};
-pub use run::{Dialogue, Finished, Java, Running, free_port, tprofiler, wait_until};
+pub use run::{Dialogue, Finished, Java, Running, free_port, wait_until};
 pub use truth_run::{TRUTH, jar_of, run_plain, run_truth};

@@ -1,11 +1,12 @@
 //! Starts Java programs, with the agent and without, and waits for them.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -205,6 +206,15 @@ impl Drop for Running {
 }
 
 impl Finished {
+    /// The numbers that the program has printed, a line each with a word before it.
+    ///
+    /// # Panics
+    /// If there is anything else behind the word of a line.
+    pub fn numbers(&self) -> BTreeMap<&str, u64> {
+        let lines = self.stdout.lines().filter_map(|line| line.split_once(' '));
+        lines.map(|(word, number)| (word, number.parse().expect("a number"))).collect()
+    }
+
     /// Asserts that the program ended well and that nobody complained.
     pub fn expect_quiet_success(&self, what: impl std::fmt::Display) -> &Self {
         assert_eq!((self.status, &*self.stderr), (Some(0), ""), "{what}\n{}", self.stdout);
@@ -226,14 +236,6 @@ pub fn free_port() -> u16 {
             return port;
         }
     }
-}
-
-/// Gives a command to the agent that listens on a port.
-pub fn tprofiler(command: &str, port: u16) -> Output {
-    Command::new(&artifacts().tprofiler)
-        .args([command, "--addr", &format!("127.0.0.1:{port}")])
-        .output()
-        .expect("tprofiler runs")
 }
 
 /// Waits until something is so.

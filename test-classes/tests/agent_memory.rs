@@ -73,11 +73,11 @@ fn five_hundred_threads_and_twenty_thousand_methods() {
         // Everything once while recording is off: what the JVM needs for it is there then.
         let stages = ["one", "call", "recurse"];
         let before = stages.map(|name| stage(&mut program, name));
-        assert!(tprofiler("start", port).status.success(), "{jdk}");
+        assert!(tprofiler(port, &["start"]).status.success(), "{jdk}");
         let kb = stages.map(|name| {
             assert_eq!(program.ask(name), name);
             // What is kept of what each thread has written comes with the totals.
-            assert!(tprofiler("flush", port).status.success(), "{jdk}");
+            assert!(tprofiler(port, &["flush"]).status.success(), "{jdk}");
             stage(&mut program, "nothing").saturating_sub(before[2])
         });
         let [idle, called, recursed] = kb;

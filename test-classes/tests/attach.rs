@@ -446,12 +446,7 @@ fn coming_and_going_under_load_harms_nothing() {
         fs::write(&stop, "").expect("a file");
         let finished = program.wait();
         expect_success(&finished, jdk);
-        let truth: BTreeMap<&str, u64> = finished
-            .stdout
-            .lines()
-            .filter_map(|line| line.split_once(' '))
-            .map(|(name, count)| (name, count.parse().expect("a count")))
-            .collect();
+        let truth = finished.numbers();
         assert_eq!(truth["threads"], 4, "{jdk}: a thread was lost");
         let profiles: Vec<Profile> =
             Profile::runs(&logs).iter().map(|r| Profile::read(r)).collect();

@@ -65,7 +65,7 @@ fn the_slowest_calls_of_every_second_are_kept_and_totals_are_exact() {
         .map(|(.., port, _)| {
             let mut status = String::new();
             wait_until("a raised threshold", || {
-                status = text(&tprofiler("status", *port).stdout);
+                status = text(&tprofiler(*port, &["status"]).stdout);
                 status.lines().any(|l| l.starts_with("thresholds raised to: "))
             });
             status
@@ -181,7 +181,7 @@ fn hours_are_closed_compressed_and_never_lost_when_the_clock_is_set() {
     for (jdk, compress, folder, ahead, port, _) in &runs {
         let has = |end: &str| names(folder.path()).iter().any(|name| name.ends_with(end));
         wait_until(&format!("{jdk}: a record"), || has(".calls.csv"));
-        assert!(tprofiler("flush", *port).status.success());
+        assert!(tprofiler(*port, &["flush"]).status.success());
         // The next hour begins; the files of this one are closed and compressed.
         set_to(&folder.path().join("clock"), ahead + 3_600);
         wait_until(&format!("{jdk}: {compress}: a closed hour"), || has(end(compress)));
@@ -252,7 +252,7 @@ fn the_oldest_hours_of_the_own_run_are_deleted_and_nothing_else() {
     wait_until("the first hour", || calls.exists());
     set_to(&clock, ahead + 3_600);
     wait_until("the first hour's end", || !calls.exists());
-    let status = text(&tprofiler("status", port).stdout);
+    let status = text(&tprofiler(port, &["status"]).stdout);
     assert!(status.contains("\nhours deleted: 1\n"), "{status}");
     fs::write(folder.path().join("stop"), "").expect("a file");
     program.wait().expect_quiet_success(jdk);
@@ -282,13 +282,13 @@ fn a_run_stays_below_its_size_however_often_it_is_flushed() {
         .arg("8")
         .args([folder.path(), &source])
         .start();
-    wait_until("control", || tprofiler("status", port).status.success());
+    wait_until("control", || tprofiler(port, &["status"]).status.success());
     let (mut most, mut written) = (0, 0);
     for _ in 0..20 {
-        assert!(tprofiler("flush", port).status.success());
+        assert!(tprofiler(port, &["flush"]).status.success());
         std::thread::sleep(Duration::from_millis(100));
         most = most.max(bytes_in(&Profile::runs(&logs)[0]));
-        let status = text(&tprofiler("status", port).stdout);
+        let status = text(&tprofiler(port, &["status"]).stdout);
         written += printed(&status.replace(": ", " "), "methods instrumented");
     }
     program.wait().expect_quiet_success(jdk);

@@ -65,7 +65,7 @@ impl Service {
 
     /// What a command is answered, on stdout or stderr.
     fn ask(&self, command: &str) -> String {
-        let output = tprofiler(command, self.port);
+        let output = tprofiler(self.port, &[command]);
         String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
     }
 

@@ -3,20 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::process::{Command, Output};
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
 use log_format::rows::counter;
 use test_classes::{
-    Counts, Dialogue, Java, Jdk, Profile, artifacts, classes, free_port, jdks, wait_until,
+    Control, Counts, Dialogue, Java, Jdk, Profile, artifacts, classes, free_port, jdks, random,
+    tprofiler, wait_until,
 };
-
-fn tprofiler(port: u16, arguments: &[&str]) -> Output {
-    let mut command = Command::new(&artifacts().tprofiler);
-    command.args(arguments).args(["--addr", &format!("127.0.0.1:{port}")]);
-    command.output().expect("tprofiler runs")
-}
 
 fn json(port: u16, arguments: &[&str]) -> serde_json::Value {
     let output = tprofiler(port, &[arguments, &["--json"]].concat());
@@ -55,6 +50,12 @@ fn a_compiled_loop_sees_at_once_that_a_method_is_muted() {
                 muted_seen = calls_seen(port);
                 // One may have been in its probe, and off the processor.
                 assert!(muted_seen <= muted + 1, "{what}: round {round}: calls while muted");
+                thread::sleep(Duration::from_millis(50));
+                assert_eq!(
+                    calls_seen(port),
+                    muted_seen,
+                    "{what}: round {round}: calls while muted"
+                );
                 let answer = json(port, &["unmute", "programs.Loop.work"]);
                 assert_eq!(answer["methods_muted"], 0, "{what}");
                 wait_until("calls again", || calls_seen(port) > muted_seen + 1_000);
@@ -163,12 +164,6 @@ fn what_is_not_muted_is_counted_exactly_with_exceptions_too() {
     }
 }
 
-/// A simple generator, so that a failure can be run again.
-fn random(state: &mut u64) -> u64 {
-    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-    *state >> 33
-}
-
 #[test]
 fn muting_at_random_costs_the_others_nothing() {
     for jdk in jdks() {
@@ -186,27 +181,20 @@ fn muting_at_random_costs_the_others_nothing() {
         wait_until("the program's threads", || {
             tprofiler(port, &["status"]).status.success() && calls_seen(port) > 100_000
         });
-        let mut control = std::io::BufReader::new(
-            std::net::TcpStream::connect(("127.0.0.1", port)).expect("a connection"),
-        );
+        let mut control = Control::connect(port);
         let mut state = 7;
         for _ in 0..1_000 {
             let word = if random(&mut state).is_multiple_of(2) { "mute" } else { "unmute" };
             let methods = ["**.leaf", "**.middle", "**.run", "**.main"];
             let pattern = methods[usize::try_from(random(&mut state) % 4).expect("small")];
-            ask(&mut control, &format!("{word} {pattern}"));
+            control.ask(&format!("{word} {pattern}"));
             thread::sleep(Duration::from_micros(random(&mut state) % 1_000));
         }
-        ask(&mut control, "unmute **");
+        control.ask("unmute **");
         fs::write(&stop, "").expect("a file");
         let finished = program.wait();
         finished.expect_quiet_success(jdk);
-        let truth: BTreeMap<&str, u64> = finished
-            .stdout
-            .lines()
-            .filter_map(|line| line.split_once(' '))
-            .map(|(name, count)| (name, count.parse().expect("a count")))
-            .collect();
+        let truth = finished.numbers();
         let profile = Profile::only_run(&logs);
         let counts = |name: &str| profile.counts[&format!("programs.Busy$Worker {name} (I)V")];
         assert_eq!(counts("outer"), Counts { calls: truth["outer"], throws: 0 }, "{jdk}");
@@ -233,16 +221,6 @@ fn muting_at_random_costs_the_others_nothing() {
 }
 
 /// Asks on a connection that stays, and drops the answer.
-fn ask(control: &mut std::io::BufReader<std::net::TcpStream>, command: &str) {
-    use std::io::{BufRead, Write};
-    control.get_mut().write_all(format!("{command}\n").as_bytes()).expect("a connection");
-    let mut line = String::new();
-    while line != "ok\n" {
-        line.clear();
-        assert!(control.read_line(&mut line).expect("a connection") > 0, "{command}: hung up");
-        assert!(!line.starts_with("error"), "{command}: {line}");
-    }
-}
 
 #[test]
 fn methods_that_are_loaded_later_are_muted_too_and_a_new_profile_begins_without() {

@@ -2,17 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::process::{Command, Output};
 
 use log_format::rows::counter;
 use serde_json::{Value, json};
-use test_classes::{Counts, Java, Profile, artifacts, classes, free_port, jdks, wait_until};
-
-fn tprofiler(port: u16, arguments: &[&str]) -> Output {
-    let mut command = Command::new(&artifacts().tprofiler);
-    command.args(arguments).args(["--addr", &format!("127.0.0.1:{port}")]);
-    command.output().expect("tprofiler runs")
-}
+use test_classes::{Counts, Java, Profile, classes, free_port, jdks, tprofiler, wait_until};
 
 fn text(port: u16, arguments: &[&str]) -> String {
     let output = tprofiler(port, arguments);

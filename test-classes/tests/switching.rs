@@ -1,60 +1,12 @@
 //! Recording is switched on and off while threads call as fast as they can.
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpStream;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use log_format::rows::Exit;
-use test_classes::{Java, Profile, classes, free_port, jdks, wait_until};
-
-/// A connection to the agent.
-struct Control {
-    reader: BufReader<TcpStream>,
-}
-
-impl Control {
-    fn connect(port: u16) -> Self {
-        let mut stream = None;
-        wait_until("the control port", || {
-            stream = TcpStream::connect(("127.0.0.1", port)).ok();
-            stream.is_some()
-        });
-        Self { reader: BufReader::new(stream.expect("connected")) }
-    }
-
-    /// The lines of an answer, without the last, which must be `ok`.
-    fn ask(&mut self, command: &str) -> BTreeMap<String, String> {
-        self.reader.get_mut().write_all(format!("{command}\n").as_bytes()).expect("a connection");
-        let mut answer = BTreeMap::new();
-        loop {
-            let mut line = String::new();
-            assert!(
-                self.reader.read_line(&mut line).expect("a connection") > 0,
-                "{command}: hung up"
-            );
-            if line == "ok\n" {
-                return answer;
-            }
-            let (key, value) = line.trim_end().split_once(": ").unwrap_or_else(|| panic!("{line}"));
-            assert_ne!(key, "error", "{command}: {value}");
-            answer.insert(key.to_owned(), value.to_owned());
-        }
-    }
-
-    fn calls_seen(&mut self) -> u64 {
-        self.ask("status")["calls seen"].parse().expect("a number")
-    }
-}
-
-/// A simple generator, so that a failure can be run again.
-fn random(state: &mut u64) -> u64 {
-    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-    *state >> 33
-}
+use test_classes::{Control, Java, Profile, classes, free_port, jdks, random, wait_until};
 
 #[test]
 fn a_thousand_random_switches_lose_and_invent_nothing() {
@@ -86,12 +38,7 @@ fn a_thousand_random_switches_lose_and_invent_nothing() {
         let finished = program.wait();
         let run = begun.elapsed();
         finished.expect_quiet_success(jdk);
-        let truth: BTreeMap<&str, u64> = finished
-            .stdout
-            .lines()
-            .filter_map(|line| line.split_once(' '))
-            .map(|(name, count)| (name, count.parse().expect("a count")))
-            .collect();
+        let truth = finished.numbers();
         assert_eq!(truth["threads"], 4, "{jdk}: a thread was lost");
 
         let profile = Profile::only_run(&logs);
@@ -156,6 +103,8 @@ fn a_compiled_loop_sees_a_switch_at_once() {
             // One may have been in its probe, and off the processor.
             let later = control.calls_seen();
             assert!(later <= after + 1, "{jdk}: round {round}: {after}, then {later}");
+            thread::sleep(Duration::from_millis(50));
+            assert_eq!(control.calls_seen(), later, "{jdk}: round {round}: calls after the stop");
         }
         fs::write(&stop, "").expect("a file");
         program.wait().expect_quiet_success(jdk);

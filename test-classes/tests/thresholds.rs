@@ -2,16 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::process::{Command, Output};
 
 use log_format::rows::Exit;
-use test_classes::{Java, Profile, artifacts, classes, free_port, jdks, wait_until};
-
-fn tprofiler(port: u16, arguments: &[&str]) -> Output {
-    let mut command = Command::new(&artifacts().tprofiler);
-    command.args(arguments).args(["--addr", &format!("127.0.0.1:{port}")]);
-    command.output().expect("tprofiler runs")
-}
+use test_classes::{Java, Profile, classes, free_port, jdks, tprofiler, wait_until};
 
 /// The lines of an answer behind those that say whose it is.
 fn threshold(port: u16, value: &[&str]) -> String {

@@ -89,11 +89,11 @@ fn a_virtual_thread_has_its_name_after_a_stop_too() {
         let options = format!("include=virtual,logs={},port={port}", logs.path().display());
         let program = Java::new(jdk).agent(&options).main(classes(), "virtual.Names");
         let mut program = program.talk();
-        wait_until("control", || tprofiler("status", port).status.success());
+        wait_until("control", || tprofiler(port, &["status"]).status.success());
         for command in ["stop", "start"] {
             // The loop has to be open for a threshold's time, and so has the pause.
             std::thread::sleep(std::time::Duration::from_millis(20));
-            assert!(tprofiler(command, port).status.success(), "{jdk}");
+            assert!(tprofiler(port, &[command]).status.success(), "{jdk}");
         }
         for line in ["one", "two", "three"] {
             assert_eq!(program.ask(line), line, "{jdk}");
