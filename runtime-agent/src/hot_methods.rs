@@ -57,7 +57,17 @@ struct TimeSlice {
 }
 
 impl Sum {
-    fn add(&mut self, more: &Self) {
+    pub(crate) fn of(since: &Reading) -> Self {
+        Self {
+            calls: since.calls,
+            throws: since.throws,
+            total_ticks: since.total_ticks,
+            self_ticks: since.self_ticks,
+            max_ticks: since.max_ticks,
+        }
+    }
+
+    pub(crate) fn add(&mut self, more: &Self) {
         self.calls += more.calls;
         self.throws += more.throws;
         self.total_ticks = self.total_ticks.saturating_add(more.total_ticks);
@@ -74,13 +84,7 @@ impl HotMethods {
 
     /// Adds what a method did since it was asked last.
     pub(crate) fn add(&mut self, method: u32, since: &Reading) {
-        let sum = Sum {
-            calls: since.calls,
-            throws: since.throws,
-            total_ticks: since.total_ticks,
-            self_ticks: since.self_ticks,
-            max_ticks: since.max_ticks,
-        };
+        let sum = Sum::of(since);
         self.run.entry(method).or_default().add(&sum);
         if let Some(slice) = self.slices.back_mut() {
             slice.methods.entry(method).or_default().add(&sum);

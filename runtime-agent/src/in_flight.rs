@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::thread;
 
 use crate::clock;
+use crate::known_thread::JavaThreads;
 use crate::methods::{Method, Methods};
 use crate::open_calls::{self, BETWEEN_READINGS, OpenFrame};
 use crate::probe::thread::{ProbeThread, ThreadName};
 use crate::probe::{self, mounts};
-use crate::recorder::JavaThreads;
 
 /// Threads that are shown, those first whose innermost long call has run longest.
 const MAX_THREADS: usize = 100;

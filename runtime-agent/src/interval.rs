@@ -7,6 +7,7 @@ use log_format::histogram::Histogram;
 use log_format::rows::StatsRow;
 
 use crate::clock;
+use crate::hot_methods::Sum;
 use crate::probe::totals::Reading;
 
 const MINUTE_NS: u64 = 60_000_000_000;
@@ -25,11 +26,7 @@ pub(crate) struct Interval {
 
 #[derive(Default)]
 struct Totals {
-    calls: u64,
-    throws: u64,
-    total_ticks: u64,
-    self_ticks: u64,
-    max_ticks: u64,
+    sum: Sum,
     /// Buckets in use with their counts, in no order.
     histogram: Vec<(u8, u64)>,
 }
@@ -60,17 +57,13 @@ impl Interval {
 
     /// Adds what a thread has done.
     pub(crate) fn add(&mut self, method: u32, since: &Reading) {
-        let sum = self.methods.entry(method).or_default();
-        sum.calls += since.calls;
-        sum.throws += since.throws;
-        sum.total_ticks = sum.total_ticks.saturating_add(since.total_ticks);
-        sum.self_ticks = sum.self_ticks.saturating_add(since.self_ticks);
-        sum.max_ticks = sum.max_ticks.max(since.max_ticks);
+        let totals = self.methods.entry(method).or_default();
+        totals.sum.add(&Sum::of(since));
         for (bucket, count) in &since.histogram {
             let count = u64::from(*count);
-            match sum.histogram.iter_mut().find(|(known, _)| known == bucket) {
+            match totals.histogram.iter_mut().find(|(known, _)| known == bucket) {
                 Some((_, counted)) => *counted += count,
-                None => sum.histogram.push((*bucket, count)),
+                None => totals.histogram.push((*bucket, count)),
             }
         }
     }
@@ -88,19 +81,19 @@ impl Interval {
     }
 
     fn row(&self, method: u32) -> Option<StatsRow> {
-        let totals = self.methods.get(&method)?;
+        let Totals { sum, histogram } = self.methods.get(&method)?;
         let mut hist = Histogram::default();
-        for (bucket, count) in &totals.histogram {
+        for (bucket, count) in histogram {
             hist.add(*bucket, *count);
         }
         Some(StatsRow {
             start_ns: self.start_ns,
             method,
-            calls: totals.calls,
-            throws: totals.throws,
-            total_ns: clock::ticks_to_ns(totals.total_ticks),
-            self_ns: clock::ticks_to_ns(totals.self_ticks),
-            max_ns: clock::ticks_to_ns(totals.max_ticks),
+            calls: sum.calls,
+            throws: sum.throws,
+            total_ns: clock::ticks_to_ns(sum.total_ticks),
+            self_ns: clock::ticks_to_ns(sum.self_ticks),
+            max_ns: clock::ticks_to_ns(sum.max_ticks),
             hist,
         })
     }

@@ -31,6 +31,7 @@ mod in_flight;
 mod instrument;
 mod interval;
 mod java_threads;
+mod known_thread;
 mod loaders;
 mod mapped;
 mod message;

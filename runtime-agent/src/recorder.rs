@@ -6,40 +6,31 @@ use std::sync::Arc;
 
 use log_format::names::Hour;
 use log_format::pattern::Pattern;
-use log_format::rows::{CallRow, CounterRow, Exit, MethodRow, StackRow, ThreadRow, counter};
+use log_format::rows::{CallRow, CounterRow, MethodRow, StackRow, ThreadRow, counter};
 use log_format::writer::one_line;
 use rewriter::probe::OFFLINE;
 
 use crate::budget::Budget;
-use crate::call_paths::{self, CallPaths};
+use crate::call_paths::CallPaths;
 use crate::class_hook::ClassCounts;
 use crate::clock::{self, Anchors};
 use crate::hot_methods::{HotMethods, Hottest, Period};
 use crate::in_flight::{self, InFlight};
 use crate::interval::Interval;
+use crate::known_thread::{JavaThreads, KnownThread};
 use crate::loaders;
 use crate::methods::{Methods, OwnThreshold};
 use crate::muting::Rule;
 use crate::open_calls::{self, OpenFrame};
 use crate::probe::mounts;
-use crate::probe::ring::{Kind, Record};
-use crate::probe::thread::{self, ProbeThread, ThreadName};
-use crate::probe::totals::Reading;
-use crate::probe::{self, MAX_PATH_DEPTH, mute};
+use crate::probe::thread::{self, ThreadName};
+use crate::probe::{self, mute};
 use crate::run_log::{Names, Now, RunLog};
 use crate::slice::{Slice, Threshold};
 use crate::thread_ids::ThreadIds;
 
 /// Records of several threads that are gathered before the budget is asked.
 const ROWS: usize = 8_192;
-
-/// What the JVM knows of the threads.
-pub(crate) trait JavaThreads {
-    /// What a thread is called now; `None` if it has ended.
-    fn name(&self, thread: &ProbeThread) -> Option<ThreadName>;
-    /// A thread has ended, and nothing more will be asked of it.
-    fn forget(&self, thread: &ProbeThread);
-}
 
 /// What the drain thread knows.
 pub(crate) struct Recorder {
@@ -70,21 +61,6 @@ pub(crate) struct Recorder {
     /// Values of counters when they were written last.
     counted: HashMap<&'static str, u64>,
     sums: Sums,
-}
-
-/// What the drain thread keeps of a thread.
-struct KnownThread {
-    thread: Arc<ProbeThread>,
-    id: u32,
-    /// The virtual thread whose records come, or 0.
-    runs: u64,
-    /// Readings of its totals, in the order of its entries.
-    readings: Vec<Reading>,
-    lost: Reading,
-    /// Call paths of the frames that it told, from the outermost.
-    path: Vec<u32>,
-    dropped_records: u64,
-    unseen_ends: u64,
 }
 
 /// Sums since the run began.
@@ -381,11 +357,7 @@ impl Recorder {
                 let open = known.open_calls(recording, clock::ticks(), anchors, paths, ids);
                 rows.extend(open.into_iter().filter(open_calls::is_over_threshold));
             }
-            let dropped = known.thread.ring.dropped();
-            sums.dropped_records +=
-                dropped - std::mem::replace(&mut known.dropped_records, dropped);
-            let dropped = known.thread.unseen_ends();
-            sums.unseen_ends += dropped - std::mem::replace(&mut known.unseen_ends, dropped);
+            known.add_losses(sums);
             if rows.len() >= ROWS {
                 self.add_to_slice(std::mem::take(&mut rows));
             }
@@ -406,16 +378,7 @@ impl Recorder {
     fn meet_threads(&mut self) {
         for thread in thread::all() {
             let key = Arc::as_ptr(&thread).addr();
-            self.threads.entry(key).or_insert_with(|| KnownThread {
-                thread,
-                id: self.ids.next(),
-                runs: 0,
-                readings: Vec::new(),
-                lost: Reading::default(),
-                path: Vec::new(),
-                dropped_records: 0,
-                unseen_ends: 0,
-            });
+            self.threads.entry(key).or_insert_with(|| KnownThread::new(thread, self.ids.next()));
         }
     }
 
@@ -482,105 +445,9 @@ impl Recorder {
     }
 }
 
-impl KnownThread {
-    /// Names it for the log, as it is called now or was at its end.
-    fn row(&self, java: &dyn JavaThreads) -> ThreadRow {
-        let name = self.thread.last_name().or_else(|| java.name(&self.thread));
-        let ThreadName { name, java_id } = name.unwrap_or_default();
-        ThreadRow {
-            id: self.id,
-            java_id,
-            os_id: self.thread.os_id,
-            name: one_line(&name),
-            kind: "platform".to_owned(),
-        }
-    }
-
-    fn take_records(
-        &mut self,
-        anchors: &Anchors,
-        paths: &mut CallPaths,
-        ids: &mut ThreadIds,
-        rows: &mut Vec<CallRow>,
-    ) {
-        let Self { thread, id, runs, path, .. } = self;
-        thread.ring.drain(|record| {
-            if record.kind == Kind::Runs {
-                *runs = record.start_ticks;
-                ids.runs(*runs);
-                return;
-            }
-            let depth = usize::from(record.depth);
-            if record.kind == Kind::Frame {
-                path.truncate(depth);
-                let parent = if depth == 0 { Some(0) } else { path.last().copied() };
-                // A frame whose caller was never told cannot be; its path would be a guess.
-                let unknown = path.len() < depth;
-                let parent = parent.filter(|_| !unknown).unwrap_or(call_paths::UNKNOWN);
-                path.resize(depth, call_paths::UNKNOWN);
-                path.push(paths.id(parent, record.method));
-                return;
-            }
-            let stack = path.get(depth).filter(|_| u32::from(record.depth) < MAX_PATH_DEPTH);
-            rows.push(call_row(
-                &record,
-                ids.of(*runs, *id),
-                *stack.unwrap_or(&call_paths::UNKNOWN),
-                anchors,
-            ));
-        });
-    }
-
-    /// Its calls that are open at `now_ticks`, callees before callers as calls end.
-    fn open_calls(
-        &self,
-        recording: u32,
-        now_ticks: u64,
-        anchors: &Anchors,
-        paths: &mut CallPaths,
-        ids: &mut ThreadIds,
-    ) -> Vec<CallRow> {
-        let frames = open_calls::frames_when_ended(&self.thread, recording);
-        if frames.is_empty() {
-            return Vec::new();
-        }
-        let id = ids.of(self.thread.runs(), self.id);
-        open_calls::rows(&frames, id, now_ticks, anchors, paths)
-    }
-
-    fn read_totals(&mut self, interval: &mut Interval, hot: &mut HotMethods, sums: &mut Sums) {
-        if let Some(lost) = self.thread.lost.take_since(&mut self.lost) {
-            sums.lost_calls += lost.calls;
-        }
-        for (index, entry) in self.thread.totals.entries().enumerate() {
-            if self.readings.len() == index {
-                self.readings.push(Reading::default());
-            }
-            let Some(before) = self.readings.get_mut(index) else { break };
-            if let Some(since) = entry.take_since(before) {
-                sums.calls += since.calls;
-                hot.add(entry.method(), &since);
-                interval.add(entry.method(), &since);
-            }
-        }
-    }
-}
-
 fn muted_row(start_ns: u64, rule: &Rule) -> CounterRow {
     let name = one_line(&format!("{}{}", counter::MUTED, rule.pattern));
     CounterRow { start_ns, name, value: u64::from(rule.mutes) }
-}
-
-fn call_row(record: &Record, thread: u32, stack: u32, anchors: &Anchors) -> CallRow {
-    CallRow {
-        start_ns: anchors.unix_ns(record.start_ticks),
-        thread,
-        stack,
-        method: record.method,
-        total_ns: clock::ticks_to_ns(record.total_ticks),
-        self_ns: clock::ticks_to_ns(record.self_ticks),
-        exit: if record.kind == Kind::Throw { Exit::Throw } else { Exit::Return },
-    }
 }
 
 /// Names for the log, from where each is known.
