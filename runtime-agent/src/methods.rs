@@ -55,8 +55,10 @@ const _: () = assert!(MAX_METHODS < OFFLINE);
 type ClassMethods = Vec<(String, String, MethodId)>;
 
 /// All instrumented methods.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Methods {
+    /// How many may have ids.
+    most: u32,
     /// By number of the loader and internal name of the class.
     classes: DashMap<(u64, String), ClassMethods>,
     /// Methods of classes whose loader is no more, by the loader's class and name of the class.
@@ -79,6 +81,17 @@ pub(crate) struct OwnThreshold {
     pub ns: u64,
     /// Its number for the probe, from 1.
     number: u8,
+}
+
+impl Default for Methods {
+    fn default() -> Self {
+        Self {
+            most: MAX_METHODS,
+            classes: DashMap::new(),
+            left: DashMap::new(),
+            known: RwLock::default(),
+        }
+    }
 }
 
 impl Methods {
@@ -180,7 +193,7 @@ impl Methods {
     fn add(&self, method: Method) -> Option<MethodId> {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let Known { methods, thresholds } = &mut *known;
-        let id = u32::try_from(methods.len() + 1).ok().filter(|id| *id <= MAX_METHODS)?;
+        let id = u32::try_from(methods.len() + 1).ok().filter(|id| *id <= self.most)?;
         let id = MethodId::new(id)?;
         let names = |own: &&OwnThreshold| own.pattern.method(&method.class.name, &method.name);
         if let Some(own) = thresholds.iter().rfind(names) {
@@ -283,6 +296,19 @@ mod tests {
             let ids = load(loader, "x.Loader#1", &both);
             assert!(ids.iter().all(|id| *id <= 10), "{ids:?}");
         }
+    }
+
+    #[test]
+    fn beyond_the_most_there_are_no_ids_but_for_methods_that_are_known() {
+        let registry = Methods { most: 2, ..Methods::default() };
+        let class =
+            Arc::new(Class { loader: "app".into(), name: "A".into(), source: String::new() });
+        let id = |name| {
+            let id = registry.with_class(2, "A", |known| known.id(method(&class, name)));
+            id.map(|(id, is_new)| (id.get(), is_new))
+        };
+        let ids = ["a", "b", "c", "a", "c"].map(id);
+        assert_eq!(ids, [Some((1, true)), Some((2, true)), None, Some((1, false)), None]);
     }
 
     #[test]

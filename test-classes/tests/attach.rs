@@ -419,6 +419,25 @@ fn profile_of_a_jvm_that_ends_prints_what_there_is() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("the JVM has ended"));
 }
 
+#[test]
+fn profile_of_a_jvm_that_somebody_else_detaches_prints_what_there_is() {
+    let jdk = &jdks()[0];
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut program = phases(jdk, &[]);
+    let pid = program.program.pid().to_string();
+    let profiling = profile(&pid, folder.path(), "4s");
+    wait_until_attached(&pid);
+    make_calls(&mut program, 200);
+    succeeds(&["detach", &pid]);
+    let output = profiling.wait_with_output().expect("tprofiler runs");
+    expect_report(&output, folder.path(), jdk);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("the agent was detached by somebody else"), "{said}");
+    end(program, jdk);
+    let nothing = fails(&["profile", &pid, "start=off"]);
+    assert!(nothing.contains("with start=off there is nothing to report"), "{nothing}");
+}
+
 fn has_thread(pid: u32, name: &str) -> bool {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     tasks

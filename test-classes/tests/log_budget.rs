@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use log_format::rows::counter;
+use log_format::rows::{Exit, counter};
 use test_classes::{
     Java, Profile, Record, artifacts, classes, compiler, free_port, jdks, set_clock, tprofiler,
     wait_until,
@@ -298,4 +298,35 @@ fn a_run_stays_below_its_size_however_often_it_is_flushed() {
     let report = analyze(&[], &logs);
     assert_eq!(report.status.code(), Some(0), "{}", text(&report.stderr));
     assert!(text(&report.stdout).contains("of the log were deleted"), "{}", text(&report.stdout));
+}
+
+/// Recording that pauses all the time writes totals when their interval ends, not at each pause.
+#[test]
+fn pauses_do_not_write_totals() {
+    let jdk = compiler();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let logs = folder.path().join("logs");
+    let source = folder.path().join("Hello.java");
+    fs::write(&source, "class Hello {}").expect("a file");
+    let options = format!(
+        "include=com.sun.tools,record=100ms,pause=100ms,compress=off,logs={},port=off",
+        logs.display()
+    );
+    let java = Java::new(jdk).agent(&options).main(classes(), "programs.Compile");
+    java.arg("4").args([folder.path(), &source]).run().expect_quiet_success(jdk);
+    let profile = Profile::only_run(&logs);
+    let files = fs::read_dir(&profile.folder).expect("a run").map(|e| e.expect("a file").path());
+    let stats = files.filter(|path| path.to_string_lossy().ends_with(".stats.csv"));
+    let starts: BTreeSet<String> = stats
+        .flat_map(|path| {
+            let text = fs::read_to_string(path).expect("rows");
+            let rows =
+                text.lines().skip(1).filter_map(|row| Some(row.split_once(',')?.0.to_owned()));
+            rows.collect::<Vec<_>>()
+        })
+        .collect();
+    // Some twenty pauses; an interval may end with a minute, and one ends with the JVM.
+    assert!((1..=3).contains(&starts.len()), "{starts:?}");
+    let open = profile.records.iter().filter(|record| record.exit == Exit::Open);
+    assert!(open.count() > 20, "calls open at the pauses");
 }

@@ -323,7 +323,7 @@ fn without_file_descriptors_the_log_waits() {
         let limited = Command::new("prlimit").args(["--nofile=200:200", "--pid", &pid]).status();
         assert!(limited.is_ok_and(|status| status.success()), "prlimit of util-linux is needed");
         service.tell("exhaust");
-        wait_until("no descriptors", || {
+        wait_until("no descriptors are left", || {
             fs::read_dir(format!("/proc/{pid}/fd")).expect("a process").count() >= 200
         });
         // All files are gone, and the agent cannot make new ones.

@@ -10,8 +10,8 @@ import java.util.List;
 /**
  * Calls a method that takes two milliseconds, and says so after each call, with its number and the
  * time in milliseconds. A file in its folder tells it what to do: {@code exhaust} to take all file
- * descriptors there are, {@code release} to give them back, {@code stop} to print how often it has
- * called and to end.
+ * descriptors there are and will be, {@code release} to give them back, {@code stop} to print how
+ * often it has called and to end.
  *
  * <p>Usage: {@code Ticks FOLDER}
  */
@@ -30,13 +30,16 @@ public final class Ticks {
             tick();
             ticks++;
             System.out.println("tick " + ticks + " " + System.currentTimeMillis());
-            if (TAKEN.isEmpty() && Files.exists(folder.resolve("exhaust"))) {
-                exhaust(Integer.MAX_VALUE);
-                System.out.println("exhausted");
-            } else if (!TAKEN.isEmpty() && Files.exists(folder.resolve("release"))) {
+            if (!TAKEN.isEmpty() && Files.exists(folder.resolve("release"))) {
                 release();
                 System.out.println("released");
                 Files.delete(folder.resolve("exhaust"));
+            } else if (!TAKEN.isEmpty()) {
+                // Others in the process give some back: what they closed is taken as well.
+                exhaust(Integer.MAX_VALUE);
+            } else if (Files.exists(folder.resolve("exhaust"))) {
+                exhaust(Integer.MAX_VALUE);
+                System.out.println("exhausted");
             }
         }
         System.out.println("ticks " + ticks);
