@@ -201,7 +201,10 @@ impl Cli {
             && self.slowest.is_none();
         let has_places_for_open = has_stacks
             || self.slowest.is_some()
-            || matches!(self.format, Format::Text | Format::ChromeTrace | Format::Prometheus);
+            || matches!(
+                self.format,
+                Format::Text | Format::Html | Format::ChromeTrace | Format::Prometheus
+            );
         let refused = [
             (
                 self.tree.is_some() && !is_text,
@@ -212,6 +215,10 @@ impl Cli {
                 self.root.is_some() && !has_stacks,
                 "--root is for call paths: --tree, or a --format of them",
             ),
+            (
+                self.by.is_some() && self.format == Format::Html,
+                "--by: the page has everything in one, and charts by hour and minute",
+            ),
             (self.by.is_some() && !of_methods, "--by is for methods, not for call paths"),
             (
                 self.by.is_some() && self.format == Format::Tprofiler,
@@ -220,6 +227,7 @@ impl Cli {
             (
                 self.local
                     && !is_text
+                    && self.format != Format::Html
                     && !matches!(self.by, Some(GroupBy::Hour | GroupBy::Minute))
                     && self.from.is_none()
                     && self.to.is_none(),

@@ -19,6 +19,9 @@ use crate::input::{RunInput, entries, table_of};
 use crate::problems::Problems;
 use crate::table::read_rows;
 
+/// Callers kept of a call that is shown with them.
+const CALLERS_SHOWN: usize = 8;
+
 /// What identifies a method across runs. The class loader is not part of it: the same class of two
 /// loaders is one method of a report.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -87,6 +90,15 @@ pub struct Source {
     pub file: String,
     /// The first line of the method's code, or 0.
     pub line: u32,
+}
+
+/// The callers of a call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Callers {
+    /// From the nearest on, as far as they are kept.
+    pub methods: Vec<Method>,
+    /// Whether there are callers beyond those.
+    pub has_more: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -215,6 +227,23 @@ impl Names {
             last = caller;
         }
         if last == 0 { PathKind::Unknown } else { PathKind::Outermost }
+    }
+
+    /// The nearest callers of a call of `method` with the call path `stack`, in the run with this label.
+    #[must_use]
+    pub fn callers(&self, stack: u32, method: u32, run: &Arc<str>) -> Callers {
+        let mut path = self.path(stack);
+        // A path that was not kept does not end in the method; it has no callers to show.
+        if path.next() != Some(method) {
+            return Callers { methods: Vec::new(), has_more: true };
+        }
+        let mut ids: Vec<u32> = path.take(CALLERS_SHOWN + 1).collect();
+        let is_cut = ids.len() > CALLERS_SHOWN;
+        ids.truncate(CALLERS_SHOWN);
+        let is_broken = ids.last() == Some(&0);
+        ids.retain(|id| *id != 0);
+        let methods = ids.into_iter().map(|id| self.method_or_unknown(id, run)).collect();
+        Callers { methods, has_more: is_cut || is_broken }
     }
 
     /// The methods of a call path from the method itself outwards. A caller that the run does not

@@ -57,6 +57,14 @@ pub struct Options {
 }
 
 impl Options {
+    /// Whether the report tells what happened when, and which calls were the slowest.
+    #[must_use]
+    pub fn has_overview(&self) -> bool {
+        let is_of_methods = self.tree.is_none() && self.slowest.is_none();
+        self.format == Format::Html
+            || (self.format == Format::Text && self.by == By::Nothing && is_of_methods)
+    }
+
     /// Whether the report is made from call paths.
     #[must_use]
     pub fn needs_stacks(&self) -> bool {
@@ -179,6 +187,8 @@ pub enum Format {
     /// Tables for people, 100 columns wide
     #[default]
     Text,
+    /// One page for a browser, with everything in it: -o report.html
+    Html,
     /// The methods' rows with full precision
     Csv,
     /// Everything that the text has, with full precision

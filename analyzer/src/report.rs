@@ -14,11 +14,13 @@ use crate::glob::Glob;
 use crate::hints::Nearest;
 use crate::input::RunInput;
 use crate::losses::{Losses, Raised};
+use crate::minutes::{MinuteSums, Minutes};
 use crate::names::{Method, Source};
 use crate::options::{By, CallFilter, Options, SortKey, TreeOrder};
 use crate::problems::Problems;
 use crate::run_data::{Counts, OpenCall, RunData, Selection};
 use crate::sentences::{notes, why_empty, without_record};
+use crate::slow_calls::{RecordedCall, of_runs};
 use crate::slowest::SlowCall;
 use crate::stacks::{rooted_at, through};
 use crate::time_range::TimeRange;
@@ -63,6 +65,10 @@ pub struct Report {
     pub tree_order: Option<TreeOrder>,
     /// Whether open calls are in `tree`.
     pub open_counted: bool,
+    /// Sums of all methods by minute: when each began, in unix nanoseconds, and its sums.
+    pub minutes: Vec<(u64, MinuteSums)>,
+    /// The slowest calls of the threads that have the slowest, each thread's in order of their begin.
+    pub slow: Vec<Vec<RecordedCall>>,
     /// The slowest calls, if they were asked for.
     pub slowest: Option<Vec<SlowCall>>,
     /// What the calls without a record are called, as far as the selection says it.
@@ -190,6 +196,8 @@ pub struct Collector {
     left_out: LeftOut,
     missing_files: Vec<String>,
     tree: CallTree,
+    minutes: Minutes,
+    slow: Vec<Vec<RecordedCall>>,
     sources: HashMap<Method, Source>,
     /// Names of hosts, classes and packages that are groups.
     names: Vec<String>,
@@ -219,6 +227,9 @@ impl Collector {
             (group, method)
         });
         self.tree.merge(&data.tree);
+        self.minutes.merge(data.minutes);
+        self.slow.extend(data.slow);
+        self.slow = of_runs(std::mem::take(&mut self.slow));
         self.sources.extend(data.sources);
         self.thresholds_ns.extend(data.thresholds.all_ns());
         self.open.extend(data.open);
@@ -312,6 +323,8 @@ impl Collector {
             tree,
             tree_order: options.tree,
             open_counted: selection.stacks && selection.open,
+            minutes: self.minutes.finish(),
+            slow: self.slow,
             slowest: None,
             without_record,
             sources: self.sources,

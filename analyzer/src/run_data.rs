@@ -13,17 +13,16 @@ use crate::call_tree::{CallTree, PathSums};
 use crate::hints::Nearest;
 use crate::input::{DataFile, RunInput};
 use crate::losses::{Losses, Thresholds};
-use crate::names::{Method, Names, PathKind, Source};
+use crate::minutes::Minutes;
+use crate::names::{Callers, Method, Names, PathKind, Source};
 use crate::options::{By, CallFilter, Format, Options};
 use crate::problems::Problems;
 use crate::recorded_time::RecordedTime;
+use crate::slow_calls::{RecordedCall, SlowestByThread};
 use crate::table::read_rows;
 use crate::time_range::TimeRange;
 use crate::tprofiler::OldCounts;
 use crate::zone::Zone;
-
-/// Callers kept of an open call's path.
-const CALLERS_SHOWN: usize = 8;
 
 const NS_PER_MINUTE: u64 = 60_000_000_000;
 
@@ -40,6 +39,10 @@ pub struct Selection {
     pub calls: CallFilter,
     /// Whether call paths are summed up.
     pub stacks: bool,
+    /// Whether figures come from the records for the call paths' sake.
+    pub figures_of_stacks: bool,
+    /// Whether it is told what happened when, and which calls were the slowest.
+    pub overview: bool,
     /// Whether open calls are among the records.
     pub open: bool,
     /// Whether sources are told.
@@ -57,7 +60,9 @@ impl Selection {
             method: options.method.clone(),
             by: options.by,
             calls: options.calls.clone(),
-            stacks: options.needs_stacks(),
+            stacks: options.needs_stacks() || options.format == Format::Html,
+            figures_of_stacks: options.needs_stacks(),
+            overview: options.has_overview(),
             open: options.open,
             zone: options.zone.clone(),
             sources: matches!(
@@ -70,7 +75,7 @@ impl Selection {
     /// Whether figures come from the records: totals know no threads and no single calls.
     #[must_use]
     pub fn counts_records(&self) -> bool {
-        self.by == By::Thread || !self.calls.is_everything() || self.stacks
+        self.by == By::Thread || !self.calls.is_everything() || self.figures_of_stacks
     }
 }
 
@@ -83,6 +88,10 @@ pub struct RunData {
     pub open: Vec<OpenCall>,
     /// Sums of the selected calls by call path.
     pub tree: CallTree,
+    /// Sums of the selected calls by minute.
+    pub minutes: Minutes,
+    /// The slowest of the selected calls, by thread.
+    pub slow: Vec<Vec<RecordedCall>>,
     /// Where the sources of the run's methods are.
     pub sources: HashMap<Method, Source>,
     /// Names of the threads that are groups, by id.
@@ -149,10 +158,8 @@ pub struct OpenCall {
     pub running_ns: u64,
     /// Time in the method itself until then.
     pub self_ns: u64,
-    /// Its callers from the nearest on, as far as they are kept.
-    pub callers: Vec<Method>,
-    /// Whether there are callers beyond those.
-    pub has_more_callers: bool,
+    /// Its callers.
+    pub callers: Callers,
 }
 
 /// Reads a run, which stands at `place` in the list of runs.
@@ -184,6 +191,7 @@ pub fn read_run(
         threads,
         totals: Totals::default(),
         paths: PathSums::default(),
+        slowest: SlowestByThread::default(),
         open: HashMap::new(),
         path_kinds: HashMap::new(),
         unknown_methods: HashSet::new(),
@@ -208,6 +216,7 @@ struct RunReader<'s> {
     threads: Option<HashSet<u32>>,
     totals: Totals<u32>,
     paths: PathSums,
+    slowest: SlowestByThread,
     open: HashMap<OpenKey, CallRow>,
     /// By call path; what it says holds for the method that it ends in.
     path_kinds: HashMap<u32, (u32, PathKind)>,
@@ -253,6 +262,9 @@ impl RunReader<'_> {
         counts.rows_in_range = counts.rows_in_range.saturating_add(1);
         if self.selects(row.method) {
             self.totals.of(group, row.method).add_stats(row);
+            if self.selection.overview {
+                self.data.minutes.add_stats(row);
+            }
         }
     }
 
@@ -276,10 +288,11 @@ impl RunReader<'_> {
         if !self.open.is_empty() {
             self.open.remove(&key);
         }
-        if !self.selection.counts_records() {
+        let is_counted = self.selection.counts_records();
+        if !is_counted && !self.selection.overview {
             return;
         }
-        counts.rows_in_range = counts.rows_in_range.saturating_add(1);
+        counts.rows_in_range = counts.rows_in_range.saturating_add(u64::from(is_counted));
         if !self.takes(&row) {
             return;
         }
@@ -287,6 +300,13 @@ impl RunReader<'_> {
             self.paths.add(&row);
         }
         if !self.selects(row.method) {
+            return;
+        }
+        if self.selection.overview {
+            self.slowest.add(&row);
+            self.data.minutes.add_record(&row, is_counted);
+        }
+        if !is_counted {
             return;
         }
         let path = self.path_kind(row.stack, row.method);
@@ -353,6 +373,9 @@ impl RunReader<'_> {
             self.data.sources = of_methods.collect();
         }
         self.data.totals.merge(self.totals, |group, id| (group, named(id)));
+        let recorded = |call| recorded_call(call, self.place, &self.names, label);
+        let slow = self.slowest.finish();
+        self.data.slow = slow.iter().map(|calls| calls.iter().map(recorded).collect()).collect();
         self.data.open =
             open.iter().map(|row| open_call(row, self.place, &self.names, label)).collect();
         self.data.counts.unknown_methods =
@@ -370,15 +393,26 @@ impl RunReader<'_> {
     }
 }
 
+fn recorded_call(
+    (row, is_inner): &(CallRow, bool),
+    place: usize,
+    names: &Names,
+    label: &Arc<str>,
+) -> RecordedCall {
+    RecordedCall {
+        run: place,
+        thread: names.thread(row.thread),
+        method: names.method_or_unknown(row.method, label),
+        start_ns: row.start_ns,
+        total_ns: row.total_ns,
+        self_ns: row.self_ns,
+        exit: row.exit,
+        callers: names.callers(row.stack, row.method, label),
+        is_inner: *is_inner,
+    }
+}
+
 fn open_call(row: &CallRow, place: usize, names: &Names, label: &Arc<str>) -> OpenCall {
-    let mut path = names.path(row.stack);
-    // A path that was not kept does not end in the method; it has no callers to show.
-    let is_kept = path.next() == Some(row.method);
-    let mut ids: Vec<u32> = path.take(CALLERS_SHOWN + 1).filter(|_| is_kept).collect();
-    let is_cut = ids.len() > CALLERS_SHOWN;
-    ids.truncate(CALLERS_SHOWN);
-    let is_broken = ids.last() == Some(&0);
-    ids.retain(|id| *id != 0);
     OpenCall {
         run: place,
         thread: names.thread(row.thread),
@@ -386,7 +420,6 @@ fn open_call(row: &CallRow, place: usize, names: &Names, label: &Arc<str>) -> Op
         start_ns: row.start_ns,
         running_ns: row.total_ns,
         self_ns: row.self_ns,
-        callers: ids.into_iter().map(|id| names.method_or_unknown(id, label)).collect(),
-        has_more_callers: is_cut || is_broken || !is_kept,
+        callers: names.callers(row.stack, row.method, label),
     }
 }

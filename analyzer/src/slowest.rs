@@ -20,13 +20,10 @@ use log_format::rows::{CallRow, Exit};
 
 use crate::call_tree::{CallTree, Frame, PathFigures, frames};
 use crate::input::RunInput;
-use crate::names::{Method, Names};
+use crate::names::{Callers, Method, Names};
 use crate::problems::Problems;
 use crate::records::{RecordFilter, read_records};
 use crate::run_data::Selection;
-
-/// Callers kept of a call's path.
-const CALLERS_SHOWN: usize = 8;
 
 /// One of the slowest calls.
 #[derive(Debug)]
@@ -43,10 +40,8 @@ pub struct SlowCall {
     pub total_ns: u64,
     /// How it ended.
     pub exit: Exit,
-    /// Its callers from the nearest on, as far as they are kept.
-    pub callers: Vec<Method>,
-    /// Whether there are callers beyond those.
-    pub has_more_callers: bool,
+    /// Its callers.
+    pub callers: Callers,
     /// The recorded calls from this one on.
     pub tree: CallTree,
 }
@@ -162,12 +157,6 @@ fn with_trees(
     });
     let with_tree = trees.into_values().flatten().map(|(row, mut tree)| {
         tree.add_unrecorded();
-        let mut callers: Vec<u32> = names.path(row.stack).collect();
-        let is_kept = callers.first() == Some(&row.method);
-        callers = callers.into_iter().skip(1).filter(|_| is_kept).collect();
-        let is_cut = callers.len() > CALLERS_SHOWN || callers.last() == Some(&0);
-        callers.truncate(CALLERS_SHOWN);
-        callers.retain(|id| *id != 0);
         SlowCall {
             run: place,
             thread: names.thread(row.thread),
@@ -175,8 +164,7 @@ fn with_trees(
             start_ns: row.start_ns,
             total_ns: row.total_ns,
             exit: row.exit,
-            callers: callers.into_iter().map(named).collect(),
-            has_more_callers: is_cut || !is_kept,
+            callers: names.callers(row.stack, row.method, &label),
             tree,
         }
     });

@@ -38,7 +38,8 @@ impl Zone {
     }
 
     /// How far clocks here are ahead of UTC at a moment, in seconds.
-    fn offset_s(&self, unix_ns: u64) -> i64 {
+    #[must_use]
+    pub fn offset_s(&self, unix_ns: u64) -> i64 {
         let Some(zone) = &self.0 else { return 0 };
         let at = i64::try_from(unix_ns / NS_PER_S).unwrap_or(i64::MAX);
         zone.find_local_time_type(at).map_or(0, |kind| i64::from(kind.ut_offset()))

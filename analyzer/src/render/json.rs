@@ -257,8 +257,8 @@ impl<'r> Open<'r> {
             start_ns: call.start_ns,
             running_ns: call.running_ns,
             self_ns: call.self_ns,
-            callers: call.callers.iter().map(Name::new).collect(),
-            callers_cut: call.has_more_callers,
+            callers: call.callers.methods.iter().map(Name::new).collect(),
+            callers_cut: call.callers.has_more,
         }
     }
 }

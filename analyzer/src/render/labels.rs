@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use log_format::writer::one_line;
 
-use crate::names::{Method, MethodName};
+use crate::names::{Callers, Method, MethodName};
 
 /// Labels of the methods of a report.
 pub struct Labels {
@@ -46,6 +46,13 @@ pub fn brief(method: &Method) -> String {
         Method::Named(name) => one_line(&format!("{}.{}", simple(&name.class), name.method)),
         Method::Unknown { id, .. } => format!("method #{id}"),
     }
+}
+
+/// The way from the outermost caller that is known to the nearest; empty if there is none at all.
+pub fn path(callers: &Callers) -> String {
+    let cut = callers.has_more.then(|| "...".to_owned());
+    let names = callers.methods.iter().rev().map(brief);
+    cut.into_iter().chain(names).collect::<Vec<String>>().join(" > ")
 }
 
 fn short_label(name: &MethodName) -> String {

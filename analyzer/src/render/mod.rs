@@ -6,6 +6,7 @@ mod diff_csv;
 mod diff_json;
 mod diff_text;
 mod flamegraph;
+mod html;
 mod human;
 mod json;
 mod labels;
@@ -30,6 +31,7 @@ use crate::report::Report;
 pub fn render(report: &Report, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     match options.format {
         Format::Text => text::render(report, out),
+        Format::Html => html::render(report, out),
         Format::Csv => csv::render(report, out),
         Format::Json => json::render(report, out),
         Format::Collapsed => collapsed::render(report, out),
@@ -81,7 +83,7 @@ pub fn diff_remarks(comparison: &Comparison, format: Format) -> Vec<String> {
 #[must_use]
 pub fn remarks(report: &Report, format: Format) -> Vec<String> {
     match format {
-        Format::Text | Format::Json => Vec::new(),
+        Format::Text | Format::Html | Format::Json => Vec::new(),
         _ => remarks::all(report),
     }
 }

@@ -8,7 +8,7 @@ use log_format::rows::Exit;
 use log_format::writer::one_line;
 
 use super::human::{count, duration, plural, separated};
-use super::labels::{Labels, brief};
+use super::labels::{Labels, path};
 use super::{remarks, tree};
 use crate::options::By;
 use crate::report::{GroupReport, MethodReport, ReadSummary, Report, hour_text, percent};
@@ -54,6 +54,14 @@ pub fn render(report: &Report, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn summary(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    for (heading, line) in summary_lines(report) {
+        wrapped(out, &format!("{heading:<10}"), &" ".repeat(12), &line)?;
+    }
+    Ok(())
+}
+
+/// What was read, selected and left out; lines without a heading go on from the one before.
+pub(super) fn summary_lines(report: &Report) -> Vec<(&'static str, String)> {
     let read = &report.read;
     let mut lines = vec![("read", origin(read)), ("", hours(read)), ("", amount(read))];
     if !read.missing_files.is_empty() {
@@ -81,10 +89,7 @@ fn summary(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     }
     lines.extend(headed("left out", remarks::left_out(&report.left_out, &report.zone)));
     lines.extend(headed("note", report.notes.clone()));
-    for (heading, line) in lines {
-        wrapped(out, &format!("{heading:<10}"), &" ".repeat(12), &line)?;
-    }
-    Ok(())
+    lines
 }
 
 fn exit_text(exit: Exit) -> &'static str {
@@ -291,22 +296,15 @@ fn open_stack(
     let run = run.map(|run| format!(" in {run}")).unwrap_or_default();
     let until = report.zone.text(first.start_ns.saturating_add(first.running_ns));
     wrapped(out, "  ", "    ", &one_line(&format!("{}{run}, until {until}", first.thread)))?;
-    if first.has_more_callers || !first.callers.is_empty() {
-        wrapped(out, &" ".repeat(26), &" ".repeat(28), &format!("under {}", path(first)))?;
+    let callers = path(&first.callers);
+    if !callers.is_empty() {
+        wrapped(out, &" ".repeat(26), &" ".repeat(28), &format!("under {callers}"))?;
     }
     for call in calls {
         let times = format!("{:>12}{:>12}  ", duration(call.running_ns), duration(call.self_ns));
         wrapped(out, &times, &" ".repeat(28), &labels.of(&call.method))?;
     }
     Ok(())
-}
-
-/// The callers, from the outermost that is known.
-fn path(call: &OpenCall) -> String {
-    let cut = call.has_more_callers.then(|| "...".to_owned());
-    let callers = call.callers.iter().rev().map(brief);
-    let path: Vec<String> = cut.into_iter().chain(callers).collect();
-    path.join(" > ")
 }
 
 /// Writes `text` after `first`, on as many lines as it needs; `rest` begins the others. Lines break

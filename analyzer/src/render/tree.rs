@@ -7,7 +7,7 @@ use log_format::writer::one_line;
 
 use super::collapsed::stacks;
 use super::human::{count, duration, plural};
-use super::labels::{Labels, brief};
+use super::labels::{Labels, path};
 use super::text::wrapped;
 use crate::options::TreeOrder;
 use crate::report::{Report, percent};
@@ -67,11 +67,9 @@ pub fn slowest(report: &Report, calls: &[SlowCall], out: &mut dyn Write) -> io::
         let when =
             format!("at {} in thread {}{run}", report.zone.text_ms(call.start_ns), call.thread);
         wrapped(out, "    ", &" ".repeat(6), &one_line(&when))?;
-        if call.has_more_callers || !call.callers.is_empty() {
-            let cut = call.has_more_callers.then(|| "...".to_owned());
-            let callers = call.callers.iter().rev().map(brief);
-            let path: Vec<String> = cut.into_iter().chain(callers).collect();
-            wrapped(out, "    under ", &" ".repeat(6), &path.join(" > "))?;
+        let callers = path(&call.callers);
+        if !callers.is_empty() {
+            wrapped(out, "    under ", &" ".repeat(6), &callers)?;
         }
         writeln!(out)?;
         let stacks = Stacks::new(&call.tree, |method| labels.of(method), &report.without_record);

@@ -1,0 +1,361 @@
+//! What the page shows. Tables are columns, names stand once, and moments are nanoseconds after a
+//! base, or they would not fit the numbers of JavaScript.
+//!
+//! The page stays under 10 MB: methods are embedded until [`METHOD_BYTES`] are used, the busiest
+//! first, and their histograms until [`HISTOGRAM_BYTES`]; the others are summed up. Call paths are
+//! bounded in [`super::paths`], slow calls where they are collected.
+
+use std::collections::HashMap;
+
+use log_format::rows::Exit;
+use serde::Serialize;
+
+use super::paths::{Frame, Paths};
+use crate::minutes::MinuteSums;
+use crate::names::Method;
+use crate::render::labels::{Labels, path};
+use crate::render::text::{number, summary_lines};
+use crate::report::{MethodReport, Report};
+use crate::slow_calls::{OF_A_THREAD, RecordedCall};
+use crate::stacks::Stacks;
+use crate::zone::Zone;
+
+const METHOD_BYTES: usize = 5_000_000;
+const HISTOGRAM_BYTES: usize = 2_000_000;
+
+/// What the figures of a method take beside its name.
+const FIGURES_BYTES: usize = 80;
+
+/// What a bucket of a histogram takes.
+const BUCKET_BYTES: usize = 7;
+
+/// Minutes embedded one by one; of more there are the hours alone.
+const MINUTES: usize = 15_000;
+
+const OPEN_CALLS: usize = 500;
+
+const NS_PER_HOUR: u64 = 3_600_000_000_000;
+
+#[derive(Serialize)]
+pub struct Page<'r> {
+    version: &'static str,
+    title: String,
+    summary: Vec<(&'static str, String)>,
+    empty: Option<&'r str>,
+    /// Whether the figures are of recorded calls alone.
+    of_records: bool,
+    /// The moment that others are counted from, in unix milliseconds.
+    base_ms: u64,
+    /// How far clocks are ahead of UTC, in seconds, from a moment on, in unix milliseconds.
+    offsets: Vec<(u64, i64)>,
+    is_utc: bool,
+    classes: Vec<&'r str>,
+    methods: Methods,
+    not_shown: NotShown,
+    frames: Vec<Frame>,
+    paths: Paths,
+    hours: Times,
+    minutes: Times,
+    threads: Vec<Thread<'r>>,
+    /// The most calls that a thread has.
+    of_a_thread: usize,
+    open: Vec<Open<'r>>,
+    open_not_shown: usize,
+}
+
+/// A row for each method.
+#[derive(Default, Serialize)]
+struct Methods {
+    class: Vec<usize>,
+    name: Vec<String>,
+    calls: Vec<u64>,
+    throws: Vec<u64>,
+    total: Vec<u64>,
+    own: Vec<u64>,
+    max: Vec<u64>,
+    p50: Vec<Option<u64>>,
+    p95: Vec<Option<u64>>,
+    p99: Vec<Option<u64>>,
+    /// Buckets and their counts, one after the other; of the busiest methods.
+    hist: Vec<Vec<u64>>,
+}
+
+/// Methods that are not embedded.
+#[derive(Default, Serialize)]
+struct NotShown {
+    methods: u64,
+    calls: u64,
+    own: u64,
+}
+
+/// A row for each hour or minute that has calls.
+#[derive(Default, Serialize)]
+struct Times {
+    /// Milliseconds after the base.
+    at: Vec<i64>,
+    calls: Vec<u64>,
+    throws: Vec<u64>,
+    own: Vec<u64>,
+    recorded: Vec<u64>,
+    max: Vec<u64>,
+}
+
+/// The slowest calls of a thread, a row for each.
+#[derive(Serialize)]
+struct Thread<'r> {
+    name: &'r str,
+    run: &'r str,
+    method: Vec<usize>,
+    /// Nanoseconds after the base.
+    start: Vec<i64>,
+    total: Vec<u64>,
+    own: Vec<u64>,
+    exit: Vec<Exit>,
+    inner: Vec<bool>,
+    /// The callers of calls that no other one made.
+    under: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Open<'r> {
+    run: &'r str,
+    thread: &'r str,
+    method: usize,
+    start: i64,
+    running: u64,
+    own: u64,
+    under: String,
+}
+
+impl<'r> Page<'r> {
+    pub fn new(report: &'r Report) -> Self {
+        let rows = || report.groups.iter().flat_map(|group| &group.methods);
+        let slow = || report.slow.iter().flatten();
+        let tree = report.tree.nodes().iter().filter_map(|node| match &node.frame {
+            crate::call_tree::Frame::Method(method) => Some(method),
+            _ => None,
+        });
+        let named = rows().map(|row| &row.method).chain(slow().map(|call| &call.method));
+        let labels = Labels::new(named.chain(report.open.iter().map(|c| &c.method)).chain(tree));
+        let stacks = Stacks::new(&report.tree, |method| labels.of(method), &report.without_record);
+        let mut table = Table::new(&labels);
+        let mut not_shown = NotShown::default();
+        for group in &report.groups {
+            not_shown.methods += number(group.not_shown);
+        }
+        rows().for_each(|row| table.add(row, &mut not_shown));
+        let first = slow().map(|call| call.start_ns).chain(report.open.iter().map(|c| c.start_ns));
+        let times = report.minutes.iter().map(|(at, _)| *at);
+        let base_ms = times.chain(first).min().unwrap_or(report.start_ns) / 1_000_000;
+        let base = Base(base_ms);
+        let (frames, paths) = Paths::new(&stacks, |method| table.places.get(method).copied());
+        let run = |place: usize| report.read.runs.get(place).map_or("", String::as_str);
+        let threads = report.slow.iter().filter_map(|calls| {
+            let first = calls.first()?;
+            Some(Thread::new(calls, &first.thread, run(first.run), base, &mut table))
+        });
+        let threads = threads.collect();
+        let open = report.open.iter().take(OPEN_CALLS).map(|call| Open {
+            run: run(call.run),
+            thread: &call.thread,
+            method: table.place(&call.method),
+            start: base.ns(call.start_ns),
+            running: call.running_ns,
+            own: call.self_ns,
+            under: path(&call.callers),
+        });
+        let open: Vec<Open<'_>> = open.collect();
+        let names = [&report.read.services, &report.read.hosts];
+        let title = names.into_iter().flatten().take(3).cloned().collect::<Vec<_>>().join(", ");
+        Self {
+            version: env!("CARGO_PKG_VERSION"),
+            title,
+            summary: summary_lines(report),
+            empty: report.empty.as_deref(),
+            of_records: report.of_records,
+            base_ms,
+            offsets: offsets(&report.zone, &report.minutes),
+            is_utc: report.zone.is_utc(),
+            frames,
+            paths,
+            hours: Times::new(&hours(&report.minutes, &report.zone), base),
+            minutes: match report.minutes.len() {
+                ..=MINUTES => Times::new(&report.minutes, base),
+                _ => Times::default(),
+            },
+            threads,
+            of_a_thread: OF_A_THREAD,
+            open_not_shown: report.open_not_shown + (report.open.len() - open.len()),
+            open,
+            not_shown,
+            classes: table.classes,
+            methods: table.methods,
+        }
+    }
+}
+
+/// The methods that are embedded, and those that only have a name: what is open or slow may lie in
+/// none of the tables.
+struct Table<'r, 'l> {
+    labels: &'l Labels,
+    methods: Methods,
+    places: HashMap<&'r Method, usize>,
+    classes: Vec<&'r str>,
+    class_places: HashMap<&'r str, usize>,
+    bytes: usize,
+    histogram_bytes: usize,
+}
+
+impl<'r, 'l> Table<'r, 'l> {
+    fn new(labels: &'l Labels) -> Self {
+        Self {
+            labels,
+            methods: Methods::default(),
+            places: HashMap::new(),
+            classes: Vec::new(),
+            class_places: HashMap::new(),
+            bytes: 0,
+            histogram_bytes: 0,
+        }
+    }
+
+    fn add(&mut self, row: &'r MethodReport, not_shown: &mut NotShown) {
+        let figures = &row.figures;
+        if self.bytes > METHOD_BYTES {
+            not_shown.methods += 1;
+            not_shown.calls = not_shown.calls.saturating_add(figures.calls);
+            not_shown.own = not_shown.own.saturating_add(figures.self_ns);
+            return;
+        }
+        self.name(&row.method);
+        let methods = &mut self.methods;
+        methods.calls.push(figures.calls);
+        methods.throws.push(figures.throws);
+        methods.total.push(figures.total_ns);
+        methods.own.push(figures.self_ns);
+        methods.max.push(figures.max_ns);
+        methods.p50.push(figures.percentile_ns(50.0));
+        methods.p95.push(figures.percentile_ns(95.0));
+        methods.p99.push(figures.percentile_ns(99.0));
+        if self.histogram_bytes < HISTOGRAM_BYTES {
+            let buckets = figures.hist.buckets();
+            let buckets: Vec<u64> = buckets.flat_map(|(b, count)| [u64::from(b), count]).collect();
+            self.histogram_bytes += buckets.len() / 2 * BUCKET_BYTES;
+            methods.hist.push(buckets);
+        }
+    }
+
+    /// The place of a method's name, which is added if it is not there.
+    fn place(&mut self, method: &'r Method) -> usize {
+        match self.places.get(method) {
+            Some(place) => *place,
+            None => self.name(method),
+        }
+    }
+
+    fn name(&mut self, method: &'r Method) -> usize {
+        let class = method.parts().0;
+        let label = self.labels.of(method);
+        let name = label.strip_prefix(class).and_then(|rest| rest.strip_prefix('.'));
+        // A class with a name that had to be changed to be shown stands in the label alone.
+        let (class, name) = match name {
+            Some(name) => (class, name.to_owned()),
+            None => ("", label),
+        };
+        let next = self.classes.len();
+        let at = *self.class_places.entry(class).or_insert(next);
+        if at == next {
+            self.classes.push(class);
+            self.bytes += class.len();
+        }
+        self.bytes += name.len() + FIGURES_BYTES;
+        self.methods.class.push(at);
+        self.methods.name.push(name);
+        let place = self.methods.class.len() - 1;
+        self.places.insert(method, place);
+        place
+    }
+}
+
+impl<'r> Thread<'r> {
+    fn new(
+        calls: &'r [RecordedCall],
+        name: &'r str,
+        run: &'r str,
+        base: Base,
+        table: &mut Table<'r, '_>,
+    ) -> Self {
+        let of = |figure: fn(&RecordedCall) -> u64| calls.iter().map(figure).collect();
+        let outer = |call: &RecordedCall| match call.is_inner {
+            true => String::new(),
+            false => path(&call.callers),
+        };
+        Self {
+            name,
+            run,
+            method: calls.iter().map(|call| table.place(&call.method)).collect(),
+            start: calls.iter().map(|call| base.ns(call.start_ns)).collect(),
+            total: of(|call| call.total_ns),
+            own: of(|call| call.self_ns),
+            exit: calls.iter().map(|call| call.exit).collect(),
+            inner: calls.iter().map(|call| call.is_inner).collect(),
+            under: calls.iter().map(outer).collect(),
+        }
+    }
+}
+
+/// The moment that others are counted from, in unix milliseconds.
+#[derive(Clone, Copy)]
+struct Base(u64);
+
+impl Base {
+    fn ns(self, unix_ns: u64) -> i64 {
+        let base_ns = i128::from(self.0) * 1_000_000;
+        i64::try_from(i128::from(unix_ns) - base_ns).unwrap_or(i64::MAX)
+    }
+}
+
+impl Times {
+    fn new(times: &[(u64, MinuteSums)], base: Base) -> Self {
+        let of = |figure: fn(&MinuteSums) -> u64| times.iter().map(|(_, t)| figure(t)).collect();
+        Self {
+            at: times.iter().map(|(at, _)| base.ns(*at) / 1_000_000).collect(),
+            calls: of(|sums| sums.calls),
+            throws: of(|sums| sums.throws),
+            own: of(|sums| sums.self_ns),
+            recorded: of(|sums| sums.recorded),
+            max: of(|sums| sums.max_ns),
+        }
+    }
+}
+
+/// The sums of each hour as clocks of the zone show it.
+pub fn hours(minutes: &[(u64, MinuteSums)], zone: &Zone) -> Vec<(u64, MinuteSums)> {
+    let mut hours: Vec<(u64, MinuteSums)> = Vec::new();
+    for (at, sums) in minutes {
+        let hour = zone.hour_start_ns(*at);
+        match hours.last_mut().filter(|(known, _)| *known == hour) {
+            Some((_, known)) => known.add(sums),
+            None => hours.push((hour, *sums)),
+        }
+    }
+    hours
+}
+
+/// How far clocks of the zone are ahead of UTC, wherever in these times that changes.
+fn offsets(zone: &Zone, minutes: &[(u64, MinuteSums)]) -> Vec<(u64, i64)> {
+    let mut offsets: Vec<(u64, i64)> = Vec::new();
+    let mut hour = None;
+    for (at, _) in minutes {
+        // Clocks are set at full hours of UTC, or at half ones: minutes that have calls tell.
+        if hour == Some(at / (NS_PER_HOUR / 2)) {
+            continue;
+        }
+        hour = Some(at / (NS_PER_HOUR / 2));
+        let offset_s = zone.offset_s(*at);
+        if offsets.last().is_none_or(|(_, known)| *known != offset_s) {
+            offsets.push((at / 1_000_000, offset_s));
+        }
+    }
+    offsets
+}

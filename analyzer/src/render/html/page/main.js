@@ -1,0 +1,76 @@
+// The views and the way between them: the part of the address after # says what is seen.
+function summaryView() {
+  const facts = el("dl", { class: "facts" });
+  let last = null;
+  for (const [heading, line] of data.summary) {
+    if (heading !== "" || last === null) {
+      last = el("dd", {}, line);
+      facts.append(el("dt", {}, heading), last);
+    } else last.append(el("br"), line);
+  }
+  const parts = [el("div", { class: "panel" }, facts)];
+  if (data.empty !== null) parts.push(el("p", { class: "panel" }, data.empty));
+  const place = Array.from({ length: MEASURED }, (_, method) => method);
+  const most = (of, n) => [...place].sort((a, b) => of(b) - of(a)).filter((m) => of(m) > 0).slice(0, n);
+  if (MEASURED > 0) {
+    parts.push(el("div", { class: "cards" }, card(data.of_records ? "recorded calls" : "calls", count(sum(methods.calls) + data.not_shown.calls)),
+      card("threw", count(sum(methods.throws))), card("self time", duration(selfOfAll)),
+      card("methods", separated(MEASURED + data.not_shown.methods)), card("call paths", separated(Math.max(0, paths.frame.length - 1)))));
+    parts.push(el("h2", {}, "Hottest methods by self time"), shortTable(["method", "calls", "self", "self %", "avg", "p99", "max"],
+      most((m) => methods.own[m], 10).map((m) => [methodLink(m), count(methods.calls[m]), duration(methods.own[m]),
+        percent(methods.own[m], selfOfAll), duration(average(m)), duration(methods.p99[m]), duration(methods.max[m])])));
+  }
+  const slow = slowCalls(null, 10);
+  if (slow) parts.push(el("h2", {}, "Slowest calls, without those that one of them made"), slow);
+  const throwing = most((m) => methods.throws[m], 5);
+  if (throwing.length > 0) {
+    parts.push(el("h2", {}, "Methods that throw most"), shortTable(["method", "threw", "of its calls"], throwing.map((m) =>
+      [methodLink(m), count(methods.throws[m]), percent(methods.throws[m], methods.calls[m])])));
+  }
+  return el("div", {}, ...parts);
+}
+
+function openView() {
+  if (data.open.length === 0) return el("p", { class: "panel" }, "No call was open when recording ended.");
+  const rows = data.open.map((call) => [methodLink(call.method), duration(call.running), duration(call.own),
+    clock(call.start / 1e6, 19), el("span", { title: call.under ? "under " + call.under : null }, call.thread)]);
+  const rest = data.open_not_shown;
+  return el("div", {}, el("p", { class: "dim" }, "Calls that were open when recording ended; no other figure has them." +
+    (rest > 0 ? ` ${separated(rest)} more are not in this page.` : "")),
+  shortTable(["method", "running", "self", `began (${zone()})`, "thread"], rows));
+}
+
+const VIEWS = [
+  { id: "summary", name: "Summary", make: summaryView },
+  { id: "methods", name: "Methods", make: methodsView },
+  { id: "flame", name: "Flame graph", make: flameView },
+  { id: "time", name: "Over time", make: timesView },
+  { id: "timeline", name: "Slowest calls", make: timelineView },
+  { id: "open", name: "Open calls", make: openView },
+];
+
+const main = document.getElementById("main");
+const tabs = VIEWS.map((view) => el("button", {
+  type: "button", role: "tab", id: "tab-" + view.id, onclick: () => { location.hash = "#" + view.id; },
+}, view.name));
+document.getElementById("tabs").append(...tabs);
+document.getElementById("title").textContent = data.title;
+if (data.title !== "") document.title = "Method profile of " + data.title;
+
+function show() {
+  hideTip();
+  const [name, argument] = location.hash.slice(1).split("=");
+  const isMethod = name === "method";
+  const view = VIEWS.find((view) => view.id === name) || VIEWS[0];
+  tabs.forEach((tab, place) => tab.setAttribute("aria-selected", String(!isMethod && VIEWS[place] === view)));
+  const made = isMethod ? methodView(Number(argument)) : view.make();
+  main.replaceChildren(made);
+  main.scrollTop = 0;
+  made.shown?.();
+}
+
+const root = document.documentElement;
+root.classList.toggle("dark", matchMedia("(prefers-color-scheme: dark)").matches);
+document.getElementById("theme").addEventListener("click", () => { root.classList.toggle("dark"); show(); });
+addEventListener("hashchange", show);
+show();

@@ -1,0 +1,100 @@
+// The table of methods: sorted and searched as a whole, drawn only where it is seen.
+const ROW = 27;
+
+const selfOfAll = sum(methods.own) + data.not_shown.own;
+
+const COLUMNS = [
+  { name: "method", text: methodLabel, by: (m) => methodLabel(m).toLowerCase(), rising: true },
+  { name: "calls", text: (m) => count(methods.calls[m]), by: (m) => methods.calls[m] },
+  { name: "throws", text: (m) => count(methods.throws[m]), by: (m) => methods.throws[m] },
+  { name: "total", text: (m) => duration(methods.total[m]), by: (m) => methods.total[m] },
+  { name: "self", text: (m) => duration(methods.own[m]), by: (m) => methods.own[m] },
+  { name: "self %", text: (m) => percent(methods.own[m], selfOfAll), by: (m) => methods.own[m] },
+  { name: "avg", text: (m) => duration(average(m)), by: average },
+  { name: "max", text: (m) => duration(methods.max[m]), by: (m) => methods.max[m] },
+  { name: "p50", text: (m) => duration(methods.p50[m]), by: (m) => methods.p50[m] ?? -1 },
+  { name: "p95", text: (m) => duration(methods.p95[m]), by: (m) => methods.p95[m] ?? -1 },
+  { name: "p99", text: (m) => duration(methods.p99[m]), by: (m) => methods.p99[m] ?? -1 },
+];
+
+function average(method) {
+  return methods.calls[method] > 0 ? methods.total[method] / methods.calls[method] : 0;
+}
+
+// What the table looks like now; kept while other views are seen.
+const tableState = { column: 4, rising: false, search: "", top: 0 };
+let lowered = null;
+
+// The methods that the search names, in their order.
+function tableRows() {
+  const column = COLUMNS[tableState.column];
+  const keys = Array.from({ length: MEASURED }, (_, method) => column.by(method));
+  const words = tableState.search.toLowerCase().split(/\s+/).filter((word) => word !== "");
+  lowered ??= Array.from({ length: MEASURED }, (_, method) => methodLabel(method).toLowerCase());
+  const rows = [];
+  for (let m = 0; m < MEASURED; m++) if (words.every((word) => lowered[m].includes(word))) rows.push(m);
+  const way = tableState.rising ? 1 : -1;
+  rows.sort((a, b) => (keys[a] < keys[b] ? -way : keys[a] > keys[b] ? way : a - b));
+  return rows;
+}
+
+function methodsView() {
+  let rows = tableRows();
+  const body = el("tbody");
+  const heads = COLUMNS.map((column, place) =>
+    el("th", { scope: "col" }, el("button", { type: "button", onclick: () => sortBy(place) }, column.name)));
+  const scroll = el("div", { class: "scroll", tabindex: "0", onscroll: drawRows },
+    el("table", { id: "methods" }, el("thead", {}, el("tr", {}, ...heads)), body));
+  const found = el("span", { class: "dim", id: "found", "aria-live": "polite" });
+  const search = el("input", {
+    type: "search", id: "search", placeholder: "Search: words of a class or method", value: tableState.search,
+    "aria-label": "Search methods",
+    oninput: () => { tableState.search = search.value; refresh(); },
+  });
+
+  function sortBy(place) {
+    const isSame = tableState.column === place;
+    tableState.rising = isSame ? !tableState.rising : COLUMNS[place].rising === true;
+    tableState.column = place;
+    refresh();
+  }
+
+  function refresh() {
+    rows = tableRows();
+    scroll.scrollTop = 0;
+    drawRows();
+  }
+
+  function drawRows() {
+    tableState.top = scroll.scrollTop;
+    heads.forEach((head, place) => {
+      if (place === tableState.column) head.setAttribute("aria-sort", tableState.rising ? "ascending" : "descending");
+      else head.removeAttribute("aria-sort");
+    });
+    const first = Math.max(0, Math.floor(scroll.scrollTop / ROW) - 10);
+    const last = Math.min(rows.length, first + Math.ceil((scroll.clientHeight || 600) / ROW) + 20);
+    const gap = (count) => {
+      const cell = el("td", { colspan: COLUMNS.length });
+      cell.style.height = count * ROW + "px";
+      return el("tr", { class: "gap", "aria-hidden": "true" }, cell);
+    };
+    const shown = rows.slice(first, last).map((method) =>
+      el("tr", {}, ...COLUMNS.map((column, place) =>
+        el("td", {}, place === 0 ? methodLink(method) : column.text(method)))));
+    body.replaceChildren(gap(first), ...shown, gap(rows.length - last));
+    const rest = data.not_shown.methods;
+    found.textContent = `${separated(rows.length)} of ${separated(MEASURED)} methods` +
+      (rest > 0 ? `; ${separated(rest)} more, with ${percent(data.not_shown.own, selfOfAll)} of self time, are not in this page` : "");
+  }
+
+  const view = el("div", { class: "fill" }, el("div", { class: "tools" }, search, found), scroll);
+  view.shown = () => { scroll.scrollTop = tableState.top; drawRows(); };
+  return view;
+}
+
+// A small table of methods and some figures of each.
+function shortTable(heads, rows) {
+  return el("div", { class: "wrap" }, el("table", { class: "short" },
+    el("thead", {}, el("tr", {}, ...heads.map((head) => el("th", { scope: "col" }, head)))),
+    el("tbody", {}, ...rows.map((cells) => el("tr", {}, ...cells.map((cell) => el("td", {}, cell)))))));
+}
