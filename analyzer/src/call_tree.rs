@@ -69,6 +69,23 @@ impl PathFigures {
     }
 }
 
+/// How a method calls itself, by way of others or not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recursion {
+    /// Recorded calls that were made while the method was running in the thread already.
+    pub calls: u64,
+    /// Calls of the method that were running at once in a thread, at most.
+    pub depth: u64,
+}
+
+impl Recursion {
+    /// Adds other calls.
+    pub fn add(&mut self, other: &Self) {
+        self.calls = self.calls.saturating_add(other.calls);
+        self.depth = self.depth.max(other.depth);
+    }
+}
+
 /// A node: what was called, by which node, and the sums of the path's calls.
 #[derive(Clone, Debug)]
 pub struct Node {
@@ -181,6 +198,25 @@ impl PathSums {
         self.sums.entry((row.stack, row.method)).or_default().add(&PathFigures::of(row));
     }
 
+    /// The methods with recorded calls that were made while the method was running in the thread already.
+    pub fn recursion<P: Iterator<Item = u32>>(
+        &self,
+        path: impl Fn(u32) -> P,
+    ) -> HashMap<u32, Recursion> {
+        let mut found: HashMap<u32, Recursion> = HashMap::new();
+        for ((stack, method), figures) in &self.sums {
+            let mut frames = path(*stack).take(MAX_DEPTH);
+            if frames.next() != Some(*method) {
+                continue;
+            }
+            let depth = frames.fold(1, |depth, caller| depth + u64::from(caller == *method));
+            if depth > 1 {
+                found.entry(*method).or_default().add(&Recursion { calls: figures.calls, depth });
+            }
+        }
+        found
+    }
+
     /// The tree of these sums. `path` gives the methods of a call path from the innermost outwards,
     /// with 0 where they are not known any further.
     ///
@@ -273,6 +309,14 @@ mod tests {
             }
             sums.into_tree(path, method)
         };
+        let mut sums = PathSums::default();
+        for stack in [2, 4, 4] {
+            sums.add(&call(stack, 11, 5));
+        }
+        // 4: 11 > 10 > 11
+        let deeper = |stack| if stack == 4 { vec![11, 10, 11].into_iter() } else { path(stack) };
+        let expected = Recursion { calls: 2, depth: 2 };
+        assert_eq!(sums.recursion(deeper), HashMap::from([(11, expected)]));
         let mut both = tree();
         both.merge(&tree());
         assert_eq!(

@@ -1,5 +1,6 @@
 //! The command line: what can be given, and how it becomes [`Options`].
 
+use std::io;
 use std::path::PathBuf;
 
 use analyzer::glob::Glob;
@@ -7,6 +8,7 @@ use analyzer::options::{By, CallFilter, Format, Options, SortKey, TOP_IN_TEXT, T
 use analyzer::time_range::Moment;
 use analyzer::tprofiler::Unit;
 use analyzer::zone::Zone;
+use anstream::{AutoStream, ColorChoice};
 use clap::{Parser, Subcommand, ValueEnum};
 use log_format::pattern::Pattern;
 use log_format::rows::Exit;
@@ -186,6 +188,7 @@ impl Cli {
             open: self.open,
             tprofiler_unit: self.tprofiler_unit,
             format: self.format,
+            color: self.output.is_none() && AutoStream::choice(&io::stdout()) != ColorChoice::Never,
             output: self.output,
         })
     }

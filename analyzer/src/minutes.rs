@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use log_format::rows::{CallRow, Exit, StatsRow};
 
+use crate::zone::Zone;
+
 const NS_PER_MINUTE: u64 = 60_000_000_000;
 
 /// The sums of a minute or of several.
@@ -99,6 +101,20 @@ impl Minutes {
         let start = |minute: u64| minute.saturating_mul(NS_PER_MINUTE);
         self.sums.into_iter().map(|(minute, sums)| (start(minute), sums)).collect()
     }
+}
+
+/// The sums of each hour as clocks of the zone show it.
+#[must_use]
+pub fn hours(minutes: &[(u64, MinuteSums)], zone: &Zone) -> Vec<(u64, MinuteSums)> {
+    let mut hours: Vec<(u64, MinuteSums)> = Vec::new();
+    for (at, sums) in minutes {
+        let hour = zone.hour_start_ns(*at);
+        match hours.last_mut().filter(|(known, _)| *known == hour) {
+            Some((_, known)) => known.add(sums),
+            None => hours.push((hour, *sums)),
+        }
+    }
+    hours
 }
 
 #[cfg(test)]

@@ -52,6 +52,8 @@ pub struct Options {
     pub tprofiler_unit: Option<Unit>,
     /// What is printed.
     pub format: Format,
+    /// Whether a text has colours.
+    pub color: bool,
     /// The file to write; `None` is standard output.
     pub output: Option<PathBuf>,
 }

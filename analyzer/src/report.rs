@@ -9,7 +9,7 @@ use log_format::rows::Exit;
 use serde::Serialize;
 
 use crate::aggregate::{Figures, Group, Totals};
-use crate::call_tree::CallTree;
+use crate::call_tree::{CallTree, Recursion};
 use crate::glob::Glob;
 use crate::hints::Nearest;
 use crate::input::RunInput;
@@ -25,6 +25,9 @@ use crate::slowest::SlowCall;
 use crate::stacks::{rooted_at, through};
 use crate::time_range::TimeRange;
 use crate::zone::Zone;
+
+/// Methods that an overview begins with.
+const FIRST_METHODS: usize = 5;
 
 /// A report, ready to be rendered.
 #[derive(Debug)]
@@ -67,6 +70,8 @@ pub struct Report {
     pub open_counted: bool,
     /// Sums of all methods by minute: when each began, in unix nanoseconds, and its sums.
     pub minutes: Vec<(u64, MinuteSums)>,
+    /// The methods that call themselves, those with most such calls first.
+    pub recursion: Vec<(Method, Recursion)>,
     /// The slowest calls of the threads that have the slowest, each thread's in order of their begin.
     pub slow: Vec<Vec<RecordedCall>>,
     /// The slowest calls, if they were asked for.
@@ -123,10 +128,21 @@ pub struct GroupReport {
     pub calls: u128,
     /// Self time of all of its methods, in nanoseconds.
     pub self_ns: u128,
+    /// Its first methods in two respects, whatever it is sorted by; for reports with an overview.
+    pub first: FirstMethods,
+}
+
+/// The methods that an overview begins with.
+#[derive(Debug, Default)]
+pub struct FirstMethods {
+    /// By self time.
+    pub by_self: Vec<MethodReport>,
+    /// By exceptions; without those that have none.
+    pub by_throws: Vec<MethodReport>,
 }
 
 /// The figures of a method.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct MethodReport {
     /// The method.
     pub method: Method,
@@ -198,6 +214,7 @@ pub struct Collector {
     tree: CallTree,
     minutes: Minutes,
     slow: Vec<Vec<RecordedCall>>,
+    recursion: HashMap<Method, Recursion>,
     sources: HashMap<Method, Source>,
     /// Names of hosts, classes and packages that are groups.
     names: Vec<String>,
@@ -228,6 +245,9 @@ impl Collector {
         });
         self.tree.merge(&data.tree);
         self.minutes.merge(data.minutes);
+        for (method, found) in data.recursion {
+            self.recursion.entry(method).or_default().add(&found);
+        }
         self.slow.extend(data.slow);
         self.slow = of_runs(std::mem::take(&mut self.slow));
         self.sources.extend(data.sources);
@@ -287,6 +307,8 @@ impl Collector {
         let calls = if options.slowest.is_some() { &every } else { &selection.calls };
         let without_record =
             without_record(calls, &self.counts, &self.thresholds_ns, &self.left_out);
+        let mut recursion: Vec<(Method, Recursion)> = self.recursion.into_iter().collect();
+        recursion.sort_by(|a, b| (b.1.calls, &a.0).cmp(&(a.1.calls, &b.0)));
         let open_count = self.open.len();
         let shown = options.top.unwrap_or(usize::MAX);
         self.open.sort_by(|a, b| {
@@ -325,6 +347,7 @@ impl Collector {
             open_counted: selection.stacks && selection.open,
             minutes: self.minutes.finish(),
             slow: self.slow,
+            recursion,
             slowest: None,
             without_record,
             sources: self.sources,
@@ -409,16 +432,24 @@ fn group_report(
     let sum = |of: fn(&Figures) -> u64| methods.iter().map(|(_, f)| u128::from(of(f))).sum();
     let (calls, self_ns): (u128, u128) = (sum(|f| f.calls), sum(|f| f.self_ns));
     let count = methods.len();
+    let report = |(method, figures): (Method, Figures)| MethodReport {
+        method,
+        self_percent: percent(figures.self_ns.into(), self_ns),
+        figures,
+    };
+    let mut first = FirstMethods::default();
+    if options.has_overview() {
+        let by = |key| {
+            let mut methods: Vec<&(Method, Figures)> = methods.iter().collect();
+            methods.sort_by(|a, b| compare(key, &b.1, &a.1).then_with(|| a.0.cmp(&b.0)));
+            methods.into_iter().take(FIRST_METHODS).cloned().map(report).collect::<Vec<_>>()
+        };
+        first = FirstMethods { by_self: by(SortKey::SelfTime), by_throws: by(SortKey::Throws) };
+        first.by_throws.retain(|method| method.figures.throws > 0);
+    }
     methods.truncate(options.top.unwrap_or(usize::MAX));
-    let methods: Vec<MethodReport> = methods
-        .into_iter()
-        .map(|(method, figures)| MethodReport {
-            method,
-            self_percent: percent(figures.self_ns.into(), self_ns),
-            figures,
-        })
-        .collect();
-    GroupReport { label, not_shown: count - methods.len(), methods, calls, self_ns }
+    let methods: Vec<MethodReport> = methods.into_iter().map(report).collect();
+    GroupReport { label, not_shown: count - methods.len(), methods, calls, self_ns, first }
 }
 
 /// `part` of `whole` in percent; of nothing it is 0.

@@ -9,7 +9,7 @@ use log_format::pattern::Pattern;
 use log_format::rows::{CallRow, CounterRow, Exit, StatsRow};
 
 use crate::aggregate::{Group, Totals};
-use crate::call_tree::{CallTree, PathSums};
+use crate::call_tree::{CallTree, PathSums, Recursion};
 use crate::hints::Nearest;
 use crate::input::{DataFile, RunInput};
 use crate::losses::{Losses, Thresholds};
@@ -88,6 +88,8 @@ pub struct RunData {
     pub open: Vec<OpenCall>,
     /// Sums of the selected calls by call path.
     pub tree: CallTree,
+    /// The methods that call themselves.
+    pub recursion: HashMap<Method, Recursion>,
     /// Sums of the selected calls by minute.
     pub minutes: Minutes,
     /// The slowest of the selected calls, by thread.
@@ -296,7 +298,7 @@ impl RunReader<'_> {
         if !self.takes(&row) {
             return;
         }
-        if self.selection.stacks {
+        if self.selection.stacks || self.selection.overview {
             self.paths.add(&row);
         }
         if !self.selects(row.method) {
@@ -366,7 +368,15 @@ impl RunReader<'_> {
         }
         open.retain(|row| self.selects(row.method));
         let named = |id| self.names.method_or_unknown(id, label);
-        self.data.tree = self.paths.into_tree(|stack| self.names.path(stack), named);
+        if self.selection.overview {
+            let recursion = self.paths.recursion(|stack| self.names.path(stack)).into_iter();
+            let selects = |id: &u32| self.selected.as_ref().is_none_or(|ids| ids.contains(id));
+            let recursion = recursion.filter(|(id, _)| selects(id));
+            self.data.recursion = recursion.map(|(id, found)| (named(id), found)).collect();
+        }
+        if self.selection.stacks {
+            self.data.tree = self.paths.into_tree(|stack| self.names.path(stack), named);
+        }
         if self.selection.sources {
             let of_names = self.names.sources();
             let of_methods = of_names.map(|(n, at)| (Method::Named(Arc::clone(n)), at.clone()));

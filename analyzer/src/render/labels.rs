@@ -38,6 +38,17 @@ impl Labels {
         };
         one_line(&label)
     }
+
+    /// The label without the package: `Order.pay(int, String)`.
+    pub fn without_package(&self, method: &Method) -> String {
+        let label = self.of(method);
+        let class = method.parts().0;
+        let package = class.len() - simple(class).len();
+        match label.get(package..) {
+            Some(rest) if label.starts_with(class) => rest.to_owned(),
+            _ => label,
+        }
+    }
 }
 
 /// The simple name of the class and the method, `Order.pay`, for call paths.

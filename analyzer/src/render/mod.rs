@@ -10,6 +10,7 @@ mod html;
 mod human;
 mod json;
 mod labels;
+mod overview;
 mod pprof;
 mod prometheus;
 mod remarks;
@@ -19,6 +20,8 @@ mod tprofiler;
 mod tree;
 
 use std::io::{self, Write};
+
+use anstream::StripStream;
 
 use crate::diff::Comparison;
 use crate::options::{Format, Options};
@@ -30,7 +33,12 @@ use crate::report::Report;
 /// The output cannot be written; a reader that has gone away is [`io::ErrorKind::BrokenPipe`].
 pub fn render(report: &Report, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     match options.format {
-        Format::Text => text::render(report, out),
+        Format::Text if options.color => text::render(report, out),
+        Format::Text => {
+            let mut plain = StripStream::new(Vec::new());
+            text::render(report, &mut plain)?;
+            out.write_all(&plain.into_inner())
+        }
         Format::Html => html::render(report, out),
         Format::Csv => csv::render(report, out),
         Format::Json => json::render(report, out),

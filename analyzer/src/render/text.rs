@@ -4,17 +4,18 @@
 
 use std::io::{self, Write};
 
+use anstyle::{AnsiColor, Style};
 use log_format::rows::Exit;
 use log_format::writer::one_line;
 
 use super::human::{count, duration, plural, separated};
 use super::labels::{Labels, path};
-use super::{remarks, tree};
+use super::{overview, remarks, tree};
 use crate::options::By;
 use crate::report::{GroupReport, MethodReport, ReadSummary, Report, hour_text, percent};
 use crate::run_data::OpenCall;
 
-const WIDTH: usize = 100;
+pub(super) const WIDTH: usize = 100;
 
 /// Columns of a table and their widths; two more columns of indent stand before them.
 const COLUMNS: [(&str, usize); 10] = [
@@ -44,20 +45,40 @@ pub fn render(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         return tree::render(report, order, out);
     }
     let table_methods = report.groups.iter().flat_map(|g| &g.methods).map(|m| &m.method);
-    let labels = Labels::new(table_methods.chain(report.open.iter().map(|call| &call.method)));
+    let first = report.groups.iter().flat_map(|g| g.first.by_self.iter().chain(&g.first.by_throws));
+    let first = first.map(|m| &m.method).chain(report.slow.iter().flatten().map(|c| &c.method));
+    let open = report.open.iter().map(|call| &call.method);
+    let recursive = report.recursion.iter().map(|(method, _)| method);
+    let labels = Labels::new(table_methods.chain(first).chain(open).chain(recursive));
     writeln!(out)?;
     match &report.empty {
         Some(reason) => wrapped(out, "", "", reason)?,
-        None => tables(report, &labels, out)?,
+        None => {
+            overview::render(report, &labels, out)?;
+            tables(report, &labels, out)?;
+        }
     }
     open_calls(report, &labels, out)
 }
 
 fn summary(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    let warning = AnsiColor::Yellow.on_default().bold();
     for (heading, line) in summary_lines(report) {
-        wrapped(out, &format!("{heading:<10}"), &" ".repeat(12), &line)?;
+        let mut text = Vec::new();
+        wrapped(&mut text, &format!("{heading:<10}"), &" ".repeat(12), &line)?;
+        // Only now: a style takes no columns.
+        let rest = text.split_off(heading.len());
+        let style = if heading == "left out" { warning } else { Style::new() };
+        write!(out, "{style}{heading}{style:#}")?;
+        out.write_all(&rest)?;
     }
     Ok(())
+}
+
+/// Writes a line that stands out on a terminal.
+pub(super) fn heading(out: &mut dyn Write, line: &str) -> io::Result<()> {
+    let bold = Style::new().bold();
+    writeln!(out, "{bold}{line}{bold:#}")
 }
 
 /// What was read, selected and left out; lines without a heading go on from the one before.
@@ -181,11 +202,8 @@ fn tables(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<(
     } else {
         "all"
     };
-    writeln!(
-        out,
-        "{what} by {}; p50, p95 and p99 of {calls} calls, within 25%",
-        sort_text(report.sort.name())
-    )?;
+    let by = sort_text(report.sort.name());
+    heading(out, &format!("{what} by {by}; p50, p95 and p99 of {calls} calls, within 25%"))?;
     for group in &report.groups {
         writeln!(out)?;
         if let Some(label) = &group.label {
@@ -265,8 +283,9 @@ fn open_calls(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Resu
     if report.open.is_empty() && report.open_not_shown == 0 {
         return Ok(());
     }
-    writeln!(out, "\nCalls that were open when recording ended; no figure above has them\n")?;
-    writeln!(out, "     running        self")?;
+    writeln!(out)?;
+    heading(out, "Calls that were open when recording ended; no figure above has them")?;
+    writeln!(out, "\n     running        self")?;
     let mut left: Vec<&OpenCall> = report.open.iter().collect();
     while let Some(first) = left.first().copied() {
         let (together, rest) = left.into_iter().partition(|call| is_same_stack(first, call));

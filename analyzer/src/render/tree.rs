@@ -8,7 +8,7 @@ use log_format::writer::one_line;
 use super::collapsed::stacks;
 use super::human::{count, duration, plural};
 use super::labels::{Labels, path};
-use super::text::wrapped;
+use super::text::{heading, wrapped};
 use crate::options::TreeOrder;
 use crate::report::{Report, percent};
 use crate::slowest::SlowCall;
@@ -35,12 +35,17 @@ pub fn render(report: &Report, order: TreeOrder, out: &mut dyn Write) -> io::Res
     let all = duration(stacks.total_ns());
     match order {
         TreeOrder::TopDown => {
-            writeln!(out, "Call tree of the recorded calls, callers first; 100% is {all}\n")?;
+            heading(
+                out,
+                &format!("Call tree of the recorded calls, callers first; 100% is {all}"),
+            )?;
+            writeln!(out)?;
             tree(&stacks, TreeOrder::TopDown, report.top, out)
         }
         TreeOrder::BottomUp => {
             let line = "Where the time of the recorded calls was spent, and the callers below it";
-            writeln!(out, "{line}; 100% is {all}\n")?;
+            heading(out, &format!("{line}; 100% is {all}"))?;
+            writeln!(out)?;
             tree(&stacks.bottom_up(), TreeOrder::BottomUp, report.top, out)
         }
     }
@@ -51,7 +56,7 @@ pub fn slowest(report: &Report, calls: &[SlowCall], out: &mut dyn Write) -> io::
     if calls.is_empty() {
         return wrapped(out, "", "", report.empty.as_deref().unwrap_or("no call has a record"));
     }
-    writeln!(out, "The slowest calls, without those that one of them made")?;
+    heading(out, "The slowest calls, without those that one of them made")?;
     for (rank, call) in (1..).zip(calls) {
         writeln!(out)?;
         let labels = Labels::new(call.methods());

@@ -11,7 +11,7 @@ use log_format::rows::Exit;
 use serde::Serialize;
 
 use super::paths::{Frame, Paths};
-use crate::minutes::MinuteSums;
+use crate::minutes::{MinuteSums, hours};
 use crate::names::Method;
 use crate::render::labels::{Labels, path};
 use crate::render::text::{number, summary_lines};
@@ -327,19 +327,6 @@ impl Times {
             max: of(|sums| sums.max_ns),
         }
     }
-}
-
-/// The sums of each hour as clocks of the zone show it.
-pub fn hours(minutes: &[(u64, MinuteSums)], zone: &Zone) -> Vec<(u64, MinuteSums)> {
-    let mut hours: Vec<(u64, MinuteSums)> = Vec::new();
-    for (at, sums) in minutes {
-        let hour = zone.hour_start_ns(*at);
-        match hours.last_mut().filter(|(known, _)| *known == hour) {
-            Some((_, known)) => known.add(sums),
-            None => hours.push((hour, *sums)),
-        }
-    }
-    hours
 }
 
 /// How far clocks of the zone are ahead of UTC, wherever in these times that changes.

@@ -18,7 +18,7 @@ const COLUMNS = [
 ];
 
 function average(method) {
-  return methods.calls[method] > 0 ? methods.total[method] / methods.calls[method] : 0;
+  return methods.calls[method] > 0 ? Math.floor(methods.total[method] / methods.calls[method]) : 0;
 }
 
 // What the table looks like now; kept while other views are seen.

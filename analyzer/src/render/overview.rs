@@ -1,0 +1,148 @@
+//! The answer in the first screen of a text: the hottest methods, the slowest calls, hours compared,
+//! exceptions and recursion, a few of each. Methods have no package here: the table below has it.
+
+use std::cmp::Reverse;
+use std::io::{self, Write};
+
+use log_format::rows::Exit;
+use log_format::writer::one_line;
+
+use super::human::{count, duration, plural};
+use super::labels::{Labels, path};
+use super::text::{heading, number, wrapped};
+use crate::minutes::{MinuteSums, hours};
+use crate::report::{MethodReport, Report, percent};
+use crate::slow_calls::RecordedCall;
+
+/// Calls and hours and so on of each part.
+const SHOWN: usize = 5;
+
+/// Hours are compared if there are more than this; of many there are the busiest.
+const HOURS_SHOWN: usize = 6;
+
+/// Writes what the report has of it.
+pub fn render(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
+    // With groups there is no whole to speak of.
+    let ([group], None) = (&report.groups[..], report.by.column()) else { return Ok(()) };
+    hottest(&group.first.by_self, labels, out)?;
+    slowest(report, labels, out)?;
+    by_hour(report, out)?;
+    throwing(&group.first.by_throws, labels, out)?;
+    recursion(report, labels, out)
+}
+
+fn hottest(methods: &[MethodReport], labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
+    heading(out, "Hottest methods: most time of their own")?;
+    writeln!(
+        out,
+        "\n{:>12}{:>8}{:>11}{:>10}{:>10}  method",
+        "self", "self %", "calls", "avg", "p99"
+    )?;
+    for MethodReport { method, figures, self_percent } in methods {
+        let cells = format!(
+            "{:>12}{:>8}{:>11}{:>10}{:>10}  ",
+            duration(figures.self_ns),
+            format!("{self_percent:.1}%"),
+            count(figures.calls.into()),
+            figures.avg_ns().map_or("-".into(), duration),
+            figures.percentile_ns(99.0).map_or("-".into(), duration),
+        );
+        wrapped(out, &cells, &" ".repeat(55), &labels.without_package(method))?;
+    }
+    writeln!(out)
+}
+
+fn slowest(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
+    let mut calls: Vec<&RecordedCall> =
+        report.slow.iter().flatten().filter(|call| !call.is_inner).collect();
+    if calls.is_empty() {
+        return Ok(());
+    }
+    calls.sort_by_key(|call| (Reverse(call.total_ns), call.start_ns, call.run));
+    heading(
+        out,
+        "Slowest calls, without those that one of them made; --slowest 5 has what they did",
+    )?;
+    writeln!(out)?;
+    for call in calls.into_iter().take(SHOWN) {
+        let exit = if call.exit == Exit::Throw { ", threw" } else { "" };
+        let run = report.read.runs.get(call.run).filter(|_| report.read.runs.len() > 1);
+        let run = run.map(|run| format!(" in {run}")).unwrap_or_default();
+        let callers = path(&call.callers);
+        let under = if callers.is_empty() { callers } else { format!(", under {callers}") };
+        let line = one_line(&format!(
+            "{}{exit}  at {} in thread {}{run}{under}",
+            labels.without_package(&call.method),
+            report.zone.text_ms(call.start_ns),
+            call.thread,
+        ));
+        wrapped(out, &format!("{:>12}  ", duration(call.total_ns)), &" ".repeat(16), &line)?;
+    }
+    writeln!(out)
+}
+
+fn by_hour(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    let mut hours = hours(&report.minutes, &report.zone);
+    if hours.len() < 2 {
+        return Ok(());
+    }
+    let more = hours.len().saturating_sub(HOURS_SHOWN);
+    let which = if more > 0 { ", those with most time" } else { "" };
+    hours.sort_by_key(|(at, sums)| (Reverse(sums.self_ns), *at));
+    hours.truncate(HOURS_SHOWN);
+    hours.sort_by_key(|(at, _)| *at);
+    heading(out, &format!("Hours compared{which}; --by hour has their methods"))?;
+    writeln!(out)?;
+    let heads = ["calls", "throws", "self", "self/call", "recorded", "longest"];
+    hour_line("hour", heads.map(str::to_owned), out)?;
+    for (at, sums) in &hours {
+        let MinuteSums { calls, throws, self_ns, recorded, max_ns } = *sums;
+        let each = self_ns.checked_div(calls).map_or("-".to_owned(), duration);
+        let cells = [
+            count(calls.into()),
+            count(throws.into()),
+            duration(self_ns),
+            each,
+            count(recorded.into()),
+            duration(max_ns),
+        ];
+        hour_line(&report.zone.text_minute(*at), cells, out)?;
+    }
+    if more > 0 {
+        writeln!(out, "{:>12}and {}", "", plural(number(more), "more hour", "more hours"))?;
+    }
+    writeln!(out)
+}
+
+fn hour_line(at: &str, cells: [String; 6], out: &mut dyn Write) -> io::Result<()> {
+    let cells: String = cells.iter().map(|cell| format!("{cell:>11}")).collect();
+    writeln!(out, "  {at:<25}{cells}")
+}
+
+fn throwing(methods: &[MethodReport], labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
+    if methods.is_empty() {
+        return Ok(());
+    }
+    heading(out, "Methods that throw most")?;
+    writeln!(out)?;
+    for MethodReport { method, figures, .. } in methods {
+        let share = percent(figures.throws.into(), figures.calls.into());
+        let calls = plural(figures.calls, "call", "calls");
+        let line = format!("{}  {share:.1}% of {calls}", labels.without_package(method));
+        wrapped(out, &format!("{:>12}  ", count(figures.throws.into())), &" ".repeat(16), &line)?;
+    }
+    writeln!(out)
+}
+
+fn recursion(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
+    if report.recursion.is_empty() {
+        return Ok(());
+    }
+    heading(out, "Methods that call themselves, from the recorded calls")?;
+    writeln!(out)?;
+    for (method, found) in report.recursion.iter().take(SHOWN) {
+        let line = format!("{}  up to {} deep", labels.without_package(method), found.depth);
+        wrapped(out, &format!("{:>12}  ", count(found.calls.into())), &" ".repeat(16), &line)?;
+    }
+    writeln!(out)
+}
