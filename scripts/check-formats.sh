@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Gives every form of report that other tools read to such a tool: Python's csv and json,
-# `go tool pprof`, `promtool`. What is missing is installed (as root on Debian) or named.
+# `go tool pprof`, `promtool`, speedscope and Perfetto in Chromium, where the HTML report is opened too.
+# What is missing is installed (as root on Debian) or named.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -9,5 +10,6 @@ ensure_rust
 ensure python3 python3
 ensure go golang-go
 ensure promtool prometheus
-REQUIRE_READERS=1 cargo test -p analyzer --test foreign_readers "$@"
+scripts/browser.sh
+REQUIRE_READERS=1 cargo test -p analyzer --test foreign_readers --test html "$@"
 echo "All readers took all forms."

@@ -9,6 +9,7 @@ ensure_rust
 ensure_jdk
 scripts/jdks.sh
 scripts/libraries.sh
+scripts/browser.sh || echo "WARNING: there is no browser, so the report's pages are not tried in one."
 
 echo "Java runtimes:"
 homes=$(java_homes)

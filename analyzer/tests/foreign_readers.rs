@@ -1,4 +1,5 @@
-//! Forms for other tools, read by those tools: Python's csv and json, `go tool pprof`, `promtool`.
+//! Forms for other tools, read by those tools: Python's csv and json, `go tool pprof`, `promtool`, and
+//! in a browser speedscope's page and Perfetto's.
 //!
 //! A tool that is missing is named on stderr; with `REQUIRE_READERS=1` that is a failure.
 //! `scripts/check-formats.sh` installs them.
@@ -12,8 +13,8 @@ use std::fs::File;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use common::Logs;
 use common::shop::shop;
+use common::{Logs, browser};
 
 /// Whether a tool is there; if not, that is said, whether the test's output is shown or not.
 fn is_there(tool: &str, args: &[&str], needed_for: &str) -> bool {
@@ -148,4 +149,61 @@ fn promtool_finds_nothing_to_complain_of() {
         let said = run(&logs, "promtool", &["check", "metrics"], Some(file));
         assert_eq!(said, "", "{file}");
     }
+}
+
+#[test]
+fn speedscope_shows_the_call_paths() {
+    let logs = shop();
+    write(&logs, "speedscope", "shop.speedscope.json", &[]);
+    let profile = logs.root().join("shop.speedscope.json");
+    let Some(table) = browser::run("speedscope.mjs", &["node_modules/speedscope"], &[&profile])
+    else {
+        return;
+    };
+    let mut rows: Vec<&str> = table.lines().skip(1).collect();
+    rows.sort_unstable();
+    assert_eq!(
+        rows,
+        [
+            "100.00ms (100%)\t62.00ms (62%)\tcom.shop.order.OrderService.pay(int, String)",
+            "30.00ms (30%)\t30.00ms (30%)\tcom.shop.stock.Stock.count(int)",
+            "40.00ms (40%)\t0.00ns (<0.01%)\tcom.shop.Worker.run()",
+            "5.00ms (5.0%)\t2.00ms (2.0%)\tcom.shop.order.Order.<init>()",
+            "6.00ms (6.0%)\t6.00ms (6.0%)\t(calls < 1 ms)",
+        ]
+    );
+}
+
+#[test]
+fn perfetto_shows_every_call() {
+    let logs = shop();
+    write(&logs, "chrome-trace", "trace.json", &[]);
+    let trace = logs.root().join("trace.json");
+    let perfetto = browser::tool("perfetto");
+    let Some(slices) = browser::run("perfetto.mjs", &["perfetto"], &[&perfetto, &trace]) else {
+        return;
+    };
+    let slices: Vec<Vec<&str>> = slices.lines().map(|line| line.split('\t').collect()).collect();
+    let first: u64 = slices[0][3].parse().unwrap();
+    // Thread, name, how it ended, microseconds after the first, nanoseconds, depth.
+    let told: Vec<String> = slices
+        .iter()
+        .filter(|row| row.len() > 2)
+        .map(|row| {
+            let after: u64 = row[3].parse::<u64>().unwrap() - first;
+            format!("{} {} {} {} {} {}", row[0], row[1], row[2], after / 1_000, row[4], row[5])
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "exec-1 #1 OrderService.pay throw 0 50000000 0",
+            "exec-1 #1 Stock.count return 10000 30000000 1",
+            "exec-1 #1 Stock.count return 15000 20000000 2",
+            "exec-1 #1 Order.<init> return 41000 5000000 1",
+            "worker #2 OrderService.pay return 5000000 40000000 0",
+            "exec-1 #1 OrderService.pay return 3596000000 10000000 0",
+        ]
+    );
+    assert_eq!(slices.last().unwrap()[..], ["errors", "0"]);
 }

@@ -61,9 +61,15 @@ pub fn brief(method: &Method) -> String {
 
 /// The way from the outermost caller that is known to the nearest; empty if there is none at all.
 pub fn path(callers: &Callers) -> String {
-    let cut = callers.has_more.then(|| "...".to_owned());
-    let names = callers.methods.iter().rev().map(brief);
-    cut.into_iter().chain(names).collect::<Vec<String>>().join(" > ")
+    nearest(callers, usize::MAX)
+}
+
+/// The end of that way, with at most `most` callers.
+pub fn nearest(callers: &Callers, most: usize) -> String {
+    let is_cut = callers.has_more || callers.methods.len() > most;
+    let cut = is_cut.then(|| "...".to_owned());
+    let names: Vec<String> = callers.methods.iter().take(most).map(brief).collect();
+    cut.into_iter().chain(names.into_iter().rev()).collect::<Vec<String>>().join(" > ")
 }
 
 fn short_label(name: &MethodName) -> String {
@@ -191,6 +197,17 @@ mod tests {
                 "com.shop.Order.pay(int)",
             ]
         );
+    }
+
+    #[test]
+    fn a_way_ends_with_the_nearest_callers() {
+        let methods = (1..=3).map(|id| Method::Unknown { run: "r".into(), id }).collect();
+        let mut callers = Callers { methods, has_more: false };
+        assert_eq!(path(&callers), "method #3 > method #2 > method #1");
+        assert_eq!(nearest(&callers, 2), "... > method #2 > method #1");
+        callers.has_more = true;
+        assert_eq!(nearest(&callers, 3), "... > method #3 > method #2 > method #1");
+        assert_eq!(path(&Callers::default()), "");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use log_format::rows::Exit;
 use log_format::writer::one_line;
 
 use super::human::{count, duration, plural};
-use super::labels::{Labels, path};
+use super::labels::{Labels, nearest};
 use super::text::{heading, number, wrapped};
 use crate::minutes::{MinuteSums, hours};
 use crate::report::{MethodReport, Report, percent};
@@ -16,6 +16,9 @@ use crate::slow_calls::RecordedCall;
 
 /// Calls and hours and so on of each part.
 const SHOWN: usize = 5;
+
+/// Callers of a slow call.
+const CALLERS_SHOWN: usize = 3;
 
 /// Hours are compared if there are more than this; of many there are the busiest.
 const HOURS_SHOWN: usize = 6;
@@ -68,7 +71,7 @@ fn slowest(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<
         let exit = if call.exit == Exit::Throw { ", threw" } else { "" };
         let run = report.read.runs.get(call.run).filter(|_| report.read.runs.len() > 1);
         let run = run.map(|run| format!(" in {run}")).unwrap_or_default();
-        let callers = path(&call.callers);
+        let callers = nearest(&call.callers, CALLERS_SHOWN);
         let under = if callers.is_empty() { callers } else { format!(", under {callers}") };
         let line = one_line(&format!(
             "{}{exit}  at {} in thread {}{run}{under}",

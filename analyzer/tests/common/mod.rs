@@ -6,6 +6,7 @@
 #![allow(dead_code)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+pub mod browser;
 pub mod shop;
 
 use std::fs::{self, OpenOptions};

@@ -72,7 +72,7 @@ function chart(id, times, step, measure, options) {
   return bars({
     id, at, step, values: chosen.map((place) => times[measure.of][place]), text: measure.text,
     // A few bars are not blown up to fill the width.
-    from: options.from ?? at[0], to: options.to ?? Math.max(at[at.length - 1] + step, at[0] + 12 * step),
+    from: options.from ?? at[0], to: options.to ?? Math.max(at[at.length - 1] + step, at[0] + 6 * step),
     label: options.label, click: options.click,
   });
 }

@@ -1,8 +1,17 @@
 // The report's data, and how its figures are written: as `analyze` writes them.
-const data = JSON.parse(document.getElementById("data").textContent);
+const data = await unpacked(document.getElementById("data").textContent);
 const methods = data.methods;
 const paths = data.paths;
 const MEASURED = methods.calls.length;
+
+async function unpacked(base64) {
+  const bytes = Uint8Array.from(atob(base64), (char) => char.charCodeAt(0));
+  if (typeof DecompressionStream === "undefined") {
+    document.getElementById("main").textContent = "This page needs a browser of the year 2023 or newer.";
+  }
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return JSON.parse(await new Response(stream).text());
+}
 
 function methodLabel(method) {
   const name = data.classes[methods.class[method]];

@@ -1,0 +1,36 @@
+//! Headless Chromium, and what is opened in it: `scripts/browser.sh` gets them all.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A folder or file of what `scripts/browser.sh` gets.
+pub fn tool(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/browser").join(name)
+}
+
+/// Runs a script of `tests/browser`, with the folder of modules as its first argument; what it prints.
+/// `None` if there is no browser, or `needed` is not there, which is said whether the test's output is
+/// shown or not, and is a failure with `REQUIRE_READERS=1`.
+pub fn run(script: &str, needed: &[&str], arguments: &[&Path]) -> Option<String> {
+    let modules = tool("node_modules");
+    let missing = [PathBuf::from("/usr/bin/chromium"), modules.join("playwright-core")]
+        .into_iter()
+        .chain(needed.iter().map(|name| tool(name)))
+        .find(|path| !path.exists());
+    if let Some(missing) = missing {
+        let missing = missing.display();
+        let line = format!(
+            "\nWARNING: {missing} is missing: {script} is NOT run; scripts/browser.sh gets it\n"
+        );
+        std::io::stderr().write_all(line.as_bytes()).unwrap();
+        let is_required = std::env::var_os("REQUIRE_READERS").is_some_and(|value| value == "1");
+        assert!(!is_required, "{missing} is missing");
+        return None;
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser").join(script);
+    let output = Command::new("node").arg(path).arg(modules).args(arguments).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{script}: {said}");
+    Some(String::from_utf8(output.stdout).unwrap())
+}

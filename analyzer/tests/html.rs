@@ -1,0 +1,207 @@
+//! The report as a page: what it embeds is what the logs have, and a real browser shows it.
+//!
+//! Without a browser that is said on stderr; with `REQUIRE_READERS=1` it is a failure.
+//! `scripts/browser.sh` gets it.
+
+// What goes wrong here is the test's failure.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+#![allow(clippy::cast_possible_truncation)]
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use common::shop::shop;
+use common::*;
+use flate2::read::GzDecoder;
+use log_format::rows::{CallRow, Exit, counter as name};
+use serde_json::Value;
+
+/// Most bytes of a page, whatever the logs are.
+const MOST_BYTES: u64 = 10_000_000;
+
+fn page(logs: &Logs, more: &[&str]) -> (PathBuf, Value) {
+    let outcome =
+        logs.analyze(&[&["logs", "--format", "html", "-o", "report.html"], more].concat());
+    assert_eq!((outcome.status, outcome.stderr.as_str()), (0, ""), "{outcome:?}");
+    let path = logs.root().join("report.html");
+    let text = fs::read_to_string(&path).unwrap();
+    let data = text.split_once("type=\"application/octet-stream\">").unwrap().1;
+    let packed = STANDARD.decode(data.split_once("</script>").unwrap().0).unwrap();
+    (path, serde_json::from_reader(GzDecoder::new(&packed[..])).unwrap())
+}
+
+/// Opens the page in a browser, if there is one.
+fn check(page: &Path) {
+    // Whoever wants to look: a folder for pictures.
+    let pictures = std::env::var_os("PICTURES").map(PathBuf::from);
+    let arguments: Vec<&Path> = [Some(page), pictures.as_deref()].into_iter().flatten().collect();
+    if let Some(said) = browser::run("check.mjs", &[], &arguments) {
+        assert_eq!(said, "the page holds\n");
+    }
+}
+
+fn numbers(column: &Value) -> Vec<u64> {
+    column.as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect()
+}
+
+#[test]
+fn the_page_has_the_figures_of_the_other_reports() {
+    let logs = shop();
+    let (path, data) = page(&logs, &[]);
+    let methods = &data["methods"];
+    let csv = logs.analyze(&["logs", "--format", "csv"]);
+    for (column, of_csv) in
+        [("calls", "calls"), ("throws", "throws"), ("total", "total_ns"), ("own", "self_ns")]
+    {
+        let expected: Vec<u64> =
+            csv.csv_column(of_csv).iter().map(|text| text.parse().unwrap()).collect();
+        assert_eq!(numbers(&methods[column]), expected, "{column}");
+    }
+    let classes = csv.csv_column("class");
+    let of: Vec<&Value> =
+        numbers(&methods["class"]).iter().map(|at| &data["classes"][*at as usize]).collect();
+    assert!(of.len() >= classes.len() && classes.iter().zip(&of).all(|(a, b)| *b == a));
+    // The call paths are those of the collapsed stacks.
+    let collapsed = logs.analyze(&["logs", "--format", "collapsed"]).stdout;
+    let sum = |line: &str| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap();
+    let all_ns: u64 = collapsed.lines().map(sum).sum();
+    assert_eq!(numbers(&data["paths"]["total"])[0], all_ns);
+    assert_eq!(numbers(&data["paths"]["own"]).iter().sum::<u64>(), all_ns);
+    assert!(data["frames"].as_array().unwrap().contains(&"(calls < 1 ms)".into()));
+    // What happened when: calls from the totals, and every recorded call once.
+    let hours = &data["hours"];
+    let calls: u64 = csv.csv_column("calls").iter().map(|text| text.parse::<u64>().unwrap()).sum();
+    assert_eq!(numbers(&hours["calls"]).iter().sum::<u64>(), calls);
+    assert_eq!(numbers(&hours["recorded"]).iter().sum::<u64>(), 6);
+    assert_eq!(numbers(&data["minutes"]["calls"]).iter().sum::<u64>(), calls);
+    // The slowest calls, each in its thread, and which of them another one made.
+    let slow: Vec<usize> = data["threads"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|t| t["start"].as_array().unwrap().len())
+        .collect();
+    assert_eq!(slow.iter().sum::<usize>(), 6);
+    assert_eq!(data["open"][0]["running"], 20 * S);
+    check(&path);
+}
+
+#[test]
+fn nothing_in_a_log_is_more_than_text() {
+    let logs = Logs::new();
+    let run = logs.run("run", "<script>alert(1)</script>", 1);
+    let evil = "</script><script>document.title='x'</script>";
+    run.rows(T14, &[method(1, &format!("a.{evil}"), "<img src=x onerror=alert(1)>", "()V")]);
+    run.rows(T14, &[thread(1, "<b>\u{2028}\"'&amp;")]).rows(T14, &[stack(1, 0, 1)]);
+    run.rows(T14, &[stats(T14, 1, 1, MS, &[5 * MS])]).rows(T14, &[call(T14, 1, 1, 1, 5 * MS)]);
+    let (path, data) = page(&logs, &[]);
+    let text = fs::read_to_string(&path).unwrap();
+    assert_eq!(text.matches("</script>").count(), 2, "the page's own");
+    assert!(!text.contains("<img") && !text.contains("<b>"));
+    assert!(data["methods"]["name"][0].as_str().unwrap().contains("<img src=x"));
+    check(&path);
+}
+
+#[test]
+fn a_log_with_nothing_in_it_is_a_page_that_says_so() {
+    let logs = Logs::new();
+    logs.run("run", "web", 1).rows(T14, &[counter(T14, name::RECORDS, 0)]);
+    let (path, data) = page(&logs, &[]);
+    assert!(data["empty"].as_str().unwrap().starts_with("no calls"), "{}", data["empty"]);
+    assert!(fs::metadata(path).unwrap().len() < 100_000);
+}
+
+#[test]
+fn options_that_a_page_has_no_use_for_are_refused() {
+    let logs = shop();
+    for (options, why) in [
+        (&["--by", "hour"][..], "--by: the page has everything in one"),
+        (&["--tree", "top-down"], "--tree is a text"),
+        (&["--slowest", "3"], "--slowest is a text"),
+        (&["--root", "com.shop"], "--root is for call paths"),
+    ] {
+        let outcome = logs.analyze(&[&["logs", "--format", "html"], options].concat());
+        assert_eq!(outcome.status, 2);
+        assert!(outcome.stderr.contains(why), "{}", outcome.stderr);
+    }
+    let (_, data) = page(&logs, &["--thread", "exec-1", "--from", "14:00", "--to", "15:00"]);
+    assert_eq!(data["of_records"], true);
+    assert_eq!(numbers(&data["hours"]["calls"]), [4]);
+}
+
+/// 50,000 methods in 200 threads with 30,000 call paths and more.
+#[test]
+fn a_large_log_is_a_page_under_10_mb() {
+    const METHODS: u32 = 50_000;
+    let logs = Logs::new();
+    let run = logs.run("run", "web", 1);
+    let class = |id: u32| {
+        format!(
+            "com.shop.{}.Service{}Implementation",
+            ["order", "stock", "customer"][id as usize % 3],
+            id / 10
+        )
+    };
+    let methods: Vec<_> = (1..=METHODS)
+        .map(|id| {
+            method(
+                id,
+                &class(id),
+                &format!("handleRequestNumber{}", id % 10),
+                "(Lcom/shop/Request;ILjava/lang/String;)V",
+            )
+        })
+        .collect();
+    run.rows(T14, &methods);
+    let threads: Vec<_> = (1..=200).map(|id| thread(id, &format!("http-exec-{id}"))).collect();
+    run.rows(T14, &threads);
+    // A tree of all methods, each the caller of some of the next.
+    let stacks: Vec<_> = (1..=METHODS).map(|id| stack(id, id / 4, id)).collect();
+    run.rows(T14, &stacks);
+    for hour in 0..3 {
+        let at = T14 + hour * HOUR;
+        let totals: Vec<_> = (1..=METHODS)
+            .map(|id| {
+                let durations: Vec<u64> = (0..12).map(|i| US << (i + id % 8)).collect();
+                stats(
+                    at + u64::from(id % 60) * MIN,
+                    id,
+                    u64::from(id % 7 == 0),
+                    u64::from(id) * 977,
+                    &durations,
+                )
+            })
+            .collect();
+        run.rows(at, &totals);
+        let records: Vec<_> = (1..=METHODS)
+            .map(|id| {
+                let start = at + u64::from(id) * 70 * MS;
+                let exit = if id % 9 == 0 { Exit::Throw } else { Exit::Return };
+                CallRow {
+                    exit,
+                    self_ns: MS,
+                    ..call(start, 1 + id % 200, id, id, (1 + u64::from(id) * 7_919 % 3_000) * MS)
+                }
+            })
+            .collect();
+        run.rows(at, &records);
+    }
+    let (path, data) = page(&logs, &[]);
+    // For who wants to measure it.
+    if let Some(keep) = std::env::var_os("KEEP_PAGE") {
+        fs::copy(&path, keep).unwrap();
+    }
+    let bytes = fs::metadata(&path).unwrap().len();
+    assert!(bytes < MOST_BYTES, "{bytes}");
+    let embedded = data["methods"]["calls"].as_array().unwrap().len() as u64;
+    let rest = data["not_shown"]["methods"].as_u64().unwrap();
+    assert_eq!(embedded + rest, u64::from(METHODS));
+    let calls: u64 = numbers(&data["methods"]["calls"]).iter().sum();
+    assert_eq!(calls + data["not_shown"]["calls"].as_u64().unwrap(), 36 * u64::from(METHODS));
+    println!("{bytes} bytes, {embedded} methods, {rest} more");
+    check(&path);
+}

