@@ -28,9 +28,9 @@ pub struct Cli {
     /// Folders of runs, runs' folders, or single files of a run; or TProfiler's logs
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Sort methods by this, largest first
-    #[arg(long, value_enum, default_value = "self")]
-    sort: SortKey,
+    /// Sort methods by this, largest first [default: self]
+    #[arg(long, value_enum)]
+    sort: Option<SortKey>,
     /// Show so many methods (of each group) and open calls; 0 shows all [default: 20 in text, else 0]
     #[arg(long, value_name = "N")]
     top: Option<String>,
@@ -151,7 +151,7 @@ impl Cli {
         let default_top = if self.format == Format::Text { TOP_IN_TEXT } else { 0 };
         Ok(Options {
             paths: self.paths,
-            sort: self.sort,
+            sort: self.sort.unwrap_or_default(),
             top: Some(top.unwrap_or(default_top)).filter(|top| *top > 0),
             by: match self.by {
                 None => By::Nothing,
@@ -208,6 +208,7 @@ impl Cli {
                 self.format,
                 Format::Text | Format::Html | Format::ChromeTrace | Format::Prometheus
             );
+        let is_trace = self.format == Format::ChromeTrace;
         let refused = [
             (
                 self.tree.is_some() && !is_text,
@@ -235,6 +236,14 @@ impl Cli {
                     && self.from.is_none()
                     && self.to.is_none(),
                 "--local: this form has no times but those of --from, --to and --by hour or minute",
+            ),
+            (
+                self.sort.is_some() && !of_methods && self.format != Format::Html,
+                "--sort is for methods, not for single calls and call paths",
+            ),
+            (
+                self.top.is_some() && (self.format.is_of_stacks() || is_trace),
+                "--top: this form has everything",
             ),
             (self.open && !has_places_for_open, "--open: this form has no place for open calls"),
         ];

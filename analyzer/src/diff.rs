@@ -156,7 +156,8 @@ impl Side {
             paths: paths.to_vec(),
             method: options.method.clone(),
             tprofiler_unit: options.tprofiler_unit,
-            format: options.format,
+            // The figures of all methods, and no more.
+            format: Format::Csv,
             ..Options::default()
         })?;
         let (report, problems) = (analysis.report, analysis.problems);

@@ -3,10 +3,15 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
+use strsim::damerau_levenshtein;
+
 use crate::names::MethodName;
 
 /// Names that are told.
 const SHOWN: usize = 3;
+
+/// Letters that may be wrong, missing, too many or in the wrong order.
+const SLIPS: usize = 2;
 
 /// A word shorter than this is in too many names to say anything.
 const LEAST_WORD: usize = 3;
@@ -22,9 +27,16 @@ impl Nearest {
         let text = pattern.split('(').next().unwrap_or_default().to_lowercase();
         let mut words = text.rsplit('.').map(|word| word.trim_matches(['*', '~', ' ']));
         let (last, before) = (words.next().unwrap_or_default(), words.next());
+        let depth = text.split('.').count();
         let mut nearest = Self::default();
+        let mut known = BTreeSet::new();
         for name in names {
             nearest.add(near(last, before, name));
+            // A slip of the pen in a package or class.
+            let begin = beginning(&name.class, depth);
+            if known.insert(begin) && damerau_levenshtein(&begin.to_lowercase(), &text) <= SLIPS {
+                nearest.add(Some((Reverse(2), begin.to_owned())));
+            }
         }
         nearest
     }
@@ -56,6 +68,12 @@ impl Nearest {
              com.shop.*Dao or **.pay, without parameters"
         )
     }
+}
+
+/// The first `depth` words of a name.
+fn beginning(class: &str, depth: usize) -> &str {
+    let end = class.match_indices('.').nth(depth.saturating_sub(1));
+    end.map_or(class, |(end, _)| class.get(..end).unwrap_or(class))
 }
 
 /// How near a name is, and what of it to tell: the class, or the method too.
@@ -104,7 +122,9 @@ mod tests {
         assert_eq!(near("pay"), ["com.shop.Cart.pay", "com.shop.Order.pay", "x.Pay"]);
         assert_eq!(near("REPAY"), ["com.shop.Order.repay"]);
         assert_eq!(near("org.Cart"), ["com.shop.Cart"]);
-        assert_eq!(near("com.other"), Vec::<String>::new());
+        assert_eq!(near("com.shpo"), ["com.shop"]);
+        assert_eq!(near("com.shop.Oder"), ["com.shop.Order"]);
+        assert_eq!(near("com.others"), Vec::<String>::new());
         assert!(Nearest::default().hint().starts_with("no method has such a name. A pattern"));
     }
 }

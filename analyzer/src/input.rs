@@ -105,7 +105,10 @@ impl Finder<'_> {
             }
         }
         if !has_run && tprofiler::logs_in(folder).is_empty() {
-            self.problems.warn(folder, "there is no run in this folder");
+            let deeper = inside.iter().find(|sub| has_runs(sub));
+            let hint = deeper.map(|sub| format!("; there is one in {}", sub.display()));
+            let hint = hint.unwrap_or_default();
+            self.problems.warn(folder, format!("there is no run in this folder{hint}"));
         }
     }
 
@@ -243,6 +246,12 @@ fn looks_like_run(entries: &[PathBuf]) -> bool {
     })
 }
 
+/// Whether a folder has folders of runs in it.
+fn has_runs(folder: &Path) -> bool {
+    let inside = if folder.is_dir() { entries(folder).unwrap_or_default() } else { Vec::new() };
+    inside.iter().any(|sub| entries(sub).is_ok_and(|inside| looks_like_run(&inside)))
+}
+
 /// The folder of a file; of a bare file name it is `.`.
 fn folder_of(file: &Path) -> PathBuf {
     match file.parent() {
@@ -331,6 +340,15 @@ mod tests {
         assert_eq!(find(&[file]).0, [("a".to_owned(), 1)]);
         let names = run.join(format!("{HOUR}.methods.csv"));
         assert_eq!(find(&[names]).0, [("a".to_owned(), 0)]);
+    }
+
+    #[test]
+    fn runs_that_lie_deeper_are_pointed_to() {
+        let logs = logs(&["service/logs/a"]);
+        let (found, problems) = find(&[logs.path().join("service")]);
+        let hint = format!("; there is one in {}", logs.path().join("service/logs").display());
+        assert!(found.is_empty() && problems.messages()[0].ends_with(&hint), "{problems:?}");
+        assert_eq!(find(&[logs.path().join("service/logs")]).0, [("a".to_owned(), 2)]);
     }
 
     #[test]

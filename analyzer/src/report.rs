@@ -5,11 +5,12 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use log_format::names::{Hour, utc_text};
+use log_format::pattern::Pattern;
 use log_format::rows::Exit;
 use serde::Serialize;
 
 use crate::aggregate::{Figures, Group, Totals};
-use crate::call_tree::{CallTree, Recursion};
+use crate::call_tree::{CallTree, Frame, Recursion};
 use crate::glob::Glob;
 use crate::hints::Nearest;
 use crate::input::RunInput;
@@ -165,6 +166,8 @@ pub struct ReadSummary {
     pub services: Vec<String>,
     /// Rows and hours.
     pub counts: Counts,
+    /// Thresholds that were in force, in nanoseconds: the lowest and the highest.
+    pub thresholds_ns: Option<(u64, u64)>,
     /// How long the runs recorded, one after the other; 0 if their logs do not tell.
     pub recorded_ns: u64,
     /// Files that ended within a line.
@@ -285,7 +288,8 @@ impl Collector {
         let of_group = |group| label(group, &labels, &self.threads, &self.names, &selection.zone);
         let (groups, saturated) = groups(self.totals, options, of_group);
         let hint = (!self.is_named).then_some(self.nearest);
-        let empty = groups.is_empty().then(|| why_empty(selection, &self.counts, hint.as_ref()));
+        let mut empty =
+            groups.is_empty().then(|| why_empty(selection, &self.counts, hint.as_ref()));
         let mut notes = notes(selection, &self.counts, saturated, selection.method.is_some());
         if self.awaiting_totals > 0 && !selection.counts_records() && empty.is_none() {
             notes.push(format!(
@@ -299,7 +303,11 @@ impl Collector {
             [(&options.method, through as fn(&_, &_) -> _), (&options.root, rooted_at)]
         {
             if let Some(pattern) = pattern {
-                tree = part(&tree, pattern);
+                let whole = tree;
+                tree = part(&whole, pattern);
+                if tree.is_empty() && !whole.is_empty() && empty.is_none() {
+                    empty = Some(no_such_path(&whole, pattern));
+                }
             }
         }
         // The trees of the slowest calls have every call.
@@ -330,6 +338,11 @@ impl Collector {
                 hosts: named(runs, |run| &run.about.host),
                 services: named(runs, |run| &run.about.service),
                 counts: self.counts,
+                thresholds_ns: self
+                    .thresholds_ns
+                    .first()
+                    .copied()
+                    .zip(self.thresholds_ns.last().copied()),
                 recorded_ns: self.recorded_ns,
                 torn_lines: problems.torn_lines(),
                 bad_lines: problems.bad_lines(),
@@ -361,6 +374,16 @@ impl Collector {
 pub fn hour_text(hour: Hour) -> String {
     let text = utc_text(hour.start_unix_ns());
     text.strip_suffix(":00Z").map_or_else(|| text.clone(), |minutes| format!("{minutes}Z"))
+}
+
+/// Why nothing is left of a tree.
+fn no_such_path(tree: &CallTree, pattern: &Pattern) -> String {
+    let methods = tree.nodes().iter().filter_map(|node| match &node.frame {
+        Frame::Method(Method::Named(name)) => Some(name.as_ref()),
+        _ => None,
+    });
+    let hint = Nearest::to(pattern.as_str(), methods).hint();
+    format!("no recorded call was made by methods named by {pattern}: {hint}")
 }
 
 fn distinct<'r, K: Ord>(runs: &'r [RunInput], key: impl Fn(&'r RunInput) -> K) -> BTreeSet<K> {

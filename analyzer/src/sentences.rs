@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use log_format::rows::Exit;
 use log_format::units::duration_text;
 
 use crate::hints::Nearest;
@@ -10,6 +11,9 @@ use crate::options::{By, CallFilter};
 use crate::report::{LeftOut, hour_text};
 use crate::run_data::{Counts, Selection};
 use crate::tprofiler::OldCounts;
+
+const OPEN_IN_NO_FIGURE: &str =
+    "calls still open are in no figure; they are listed below, if there are any";
 
 /// What the frame of calls without a record is called.
 pub fn without_record(
@@ -74,11 +78,22 @@ pub fn why_empty(selection: &Selection, counts: &Counts, hint: Option<&Nearest>)
                 hour_text(*first),
                 hour_text(*last)
             ),
+            _ if selection.calls.exit == Some(Exit::Open) => OPEN_IN_NO_FIGURE.to_owned(),
             _ => "no calls: none that has a record has ended".to_owned(),
         };
     }
     let Some(pattern) = selection.method.as_ref().map(ToString::to_string) else {
-        return format!("no calls that the filters take {range}");
+        return match (&selection.calls.thread, selection.calls.exit) {
+            (_, Some(Exit::Open)) => OPEN_IN_NO_FIGURE.to_owned(),
+            (None, Some(Exit::Throw)) => format!(
+                "no call with a record ended with an exception {range}; shorter ones that did are \
+                 in the totals alone: a report without --exit has them in the column throws"
+            ),
+            (Some(_), _) => format!(
+                "no calls that the filters take {range}; --by thread has the threads' names"
+            ),
+            _ => format!("no calls that the filters take {range}"),
+        };
     };
     if let Some(hint) = hint {
         return format!("no calls in methods named by {pattern}: {}", hint.hint());

@@ -164,7 +164,11 @@ fn more_calls_at_the_same_speed_cost_more_by_the_hour_and_nothing_by_the_call() 
         (vec!["--fail-above", "20%", "--per", "call"], 0),
         (vec!["--fail-above", "20%", "--method", "C.slow"], 0),
     ] {
-        assert_eq!(diff(&logs, &args).status, status, "{args:?}");
+        let outcome = diff(&logs, &args);
+        assert_eq!(outcome.status, status, "{args:?}");
+        let has_passed = args.contains(&"--fail-above") && status == 0;
+        let said = outcome.stdout.contains("passed    nothing is slower than --fail-above ");
+        assert_eq!(said, has_passed, "{args:?} {}", outcome.stdout);
     }
 }
 

@@ -303,7 +303,25 @@ fn a_pattern_selects_methods() {
 #[test]
 fn an_empty_selection_says_why() {
     let logs = shop();
+    let root = logs.analyze(&["logs", "--tree", "top-down", "--root", "com.shpo"]).quiet();
+    let unwrapped = root.split_whitespace().collect::<Vec<_>>().join(" ");
+    let reason = "no recorded call was made by methods named by com.shpo: no method has such a name; \
+                  near it: com.shop. A pattern";
+    assert!(unwrapped.contains(reason), "{root}");
     for (args, reason) in [
+        (
+            &["--exit", "throw", "--thread", "worker"][..],
+            "no calls that the filters take at any time; --by thread has the threads' names",
+        ),
+        (
+            &["--exit", "throw", "--from", "15:00"][..],
+            "no call with a record ended with an exception from 2026-11-20T15:00:00Z; shorter ones \
+             that did are in the totals alone: a report without --exit has them in the column throws",
+        ),
+        (
+            &["--exit", "open"][..],
+            "calls still open are in no figure; they are listed below, if there are any",
+        ),
         (
             &["--from", "2026-11-21"][..],
             "no calls from 2026-11-21T00:00:00Z: these logs are of the hours 2026-11-20T14:00Z to \

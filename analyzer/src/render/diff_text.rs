@@ -10,7 +10,7 @@ use super::labels::Labels;
 use super::remarks::left_out;
 use super::text::{headed, hours, number, origin, wrapped};
 use crate::aggregate::Figures;
-use crate::diff::{Change, Comparison, MethodChange, Per, Side, Status};
+use crate::diff::{Change, Comparison, Limit, MethodChange, Per, Side, Status};
 use crate::names::Method;
 
 /// Widths of the columns: cost, change, then calls, self time and self time of a call, each before and
@@ -33,6 +33,7 @@ pub fn render(comparison: &Comparison, top: Option<usize>, out: &mut dyn Write) 
     lines.extend(headed("note", comparison.notes.clone()));
     lines.push(("compared", compared(comparison)));
     lines.extend(headed("too slow", fails(comparison, |method| labels.of(method))));
+    lines.extend(passed(comparison).map(|line| ("passed", line)));
     for (heading, line) in lines {
         wrapped(out, &format!("{heading:<10}"), &" ".repeat(12), &line)?;
     }
@@ -129,6 +130,27 @@ fn fails(comparison: &Comparison, label: impl Fn(&Method) -> String) -> Vec<Stri
     lines
 }
 
+/// That nothing is too slow, and what nearly is: only the time that it costs is too short.
+fn passed(comparison: &Comparison) -> Option<String> {
+    let limit = comparison.limit.as_ref().filter(|_| !comparison.fails())?;
+    let percent = limit.percent;
+    let any_time = Limit { percent, min_ns: 0 };
+    let is_short = |method: &&MethodChange| {
+        let change = method.change.filter(|_| method.before.is_some());
+        change.is_some_and(|change| change.is_over(&any_time, comparison.after.recorded_ns))
+    };
+    let short = number(comparison.methods.iter().filter(is_short).count());
+    let but = match short {
+        0 => String::new(),
+        _ => format!(
+            "; {} over {percent}% more, but less than --min-time, {}",
+            plural(short, "method costs", "methods cost"),
+            duration(limit.min_ns)
+        ),
+    };
+    Some(format!("nothing is slower than --fail-above {percent}% allows{but}"))
+}
+
 /// What the rows of a CSV do not say.
 pub fn remarks(comparison: &Comparison) -> Vec<String> {
     let mut lines = Vec::new();
@@ -144,6 +166,7 @@ pub fn remarks(comparison: &Comparison) -> Vec<String> {
         one_line(&format!("{class}.{name}{descriptor}"))
     };
     lines.extend(fails(comparison, label).into_iter().map(|line| format!("too slow: {line}")));
+    lines.extend(passed(comparison).map(|line| format!("passed: {line}")));
     lines
 }
 

@@ -163,8 +163,15 @@ pub(super) fn hours(read: &ReadSummary) -> String {
 
 fn amount(read: &ReadSummary) -> String {
     let counts = &read.counts;
+    let of = match read.thresholds_ns {
+        Some((0, 0)) | None => String::new(),
+        Some((low, high)) if low == high => format!(" (calls of {} or more)", duration(low)),
+        Some((low, high)) => {
+            format!(" (calls over thresholds from {} to {})", duration(low), duration(high))
+        }
+    };
     let mut text = format!(
-        "{}, {} of totals",
+        "{}{of}, {} of totals",
         plural(counts.records, "record", "records"),
         plural(counts.stats_rows, "row", "rows")
     );
