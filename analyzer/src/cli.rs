@@ -1,6 +1,6 @@
 //! The command line: what can be given, and how it becomes [`Options`].
 
-use std::io;
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use analyzer::glob::Glob;
@@ -9,7 +9,9 @@ use analyzer::time_range::Moment;
 use analyzer::tprofiler::Unit;
 use analyzer::zone::Zone;
 use anstream::{AutoStream, ColorChoice};
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use clap_mangen::Man;
 use log_format::pattern::Pattern;
 use log_format::rows::Exit;
 use log_format::units::{as_ns, parse_duration};
@@ -26,7 +28,7 @@ pub struct Cli {
     #[command(subcommand)]
     pub command: Option<Command>,
     /// Folders of runs, runs' folders, or single files of a run; or TProfiler's logs
-    #[arg(required = true, value_name = "PATH")]
+    #[arg(required_unless_present = "generate", value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// Sort methods by this, largest first [default: self]
     #[arg(long, value_enum)]
@@ -82,6 +84,9 @@ pub struct Cli {
     /// What to print
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
+    /// Print the manual page or the completions of a shell: analyze --generate man > analyze.1
+    #[arg(long, value_enum, value_name = "WHAT", exclusive = true)]
+    pub generate: Option<Generate>,
     /// Write to this file, whole or not at all
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -94,8 +99,52 @@ pub enum Command {
     Diff(DiffArgs),
 }
 
-const AFTER_HELP: &str = "Times are UTC, or with --local those of this machine. Exit status: 0 all was read, 1 part of the logs could \
+const AFTER_HELP: &str = "\
+Examples:
+  analyze logs/                                            what to look at first, and the hottest methods
+  analyze logs/ --format html -o report.html               everything in one page, for a browser
+  analyze logs/ --from 14:00 --to 15:00 --by minute        what was different in that hour
+  analyze logs/ --slowest 5 --thread 'http-*'              the slowest requests, with all that they called
+  analyze logs/ --tree top-down --root com.shop.Handler    where the time of these calls went
+  analyze logs/ --method com.shop.dao --sort calls         who asks the database so often
+  analyze logs/ --exit throw --by thread                   which calls ended with an exception, and where
+  analyze diff before/ after/ --fail-above 20%             what became slower, for a CI job
+
+Times are UTC, or with --local those of this machine. Exit status: 0 all was read, 1 part of the logs could \
 not be read, 2 no report.";
+
+/// What can be made of the command line itself.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Generate {
+    /// The manual page
+    Man,
+    /// Completions
+    Bash,
+    /// Completions
+    Zsh,
+    /// Completions
+    Fish,
+}
+
+impl Generate {
+    /// Writes it.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write(self, out: &mut dyn Write) -> io::Result<()> {
+        let mut command = Cli::command();
+        let shell = match self {
+            Self::Man => return Man::new(command).render(out),
+            Self::Bash => Shell::Bash,
+            Self::Zsh => Shell::Zsh,
+            Self::Fish => Shell::Fish,
+        };
+        // It cannot fail to write to memory, and would panic.
+        let mut text = Vec::new();
+        clap_complete::generate(shell, &mut command, "analyze", &mut text);
+        out.write_all(&text)
+    }
+}
 
 #[derive(Clone, Copy, ValueEnum)]
 enum GroupBy {

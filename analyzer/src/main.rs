@@ -22,6 +22,11 @@ use diff_cli::DiffArgs;
 
 fn main() -> ExitCode {
     let mut cli = Cli::parse();
+    if let Some(what) = cli.generate {
+        let written = to_stdout(|out| what.write(out));
+        return written
+            .map_or_else(|error| no_report(&[error.to_string()]), |()| ExitCode::SUCCESS);
+    }
     match cli.command.take() {
         None => report(cli),
         Some(Command::Diff(args)) => compare(args),

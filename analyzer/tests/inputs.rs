@@ -407,3 +407,30 @@ fn a_number_that_is_none_is_an_error_of_one_line() {
         assert_eq!((outcome.status, outcome.stderr.as_str()), (2, line));
     }
 }
+
+#[test]
+fn the_manual_page_and_the_completions_know_every_option() {
+    let logs = Logs::new();
+    let help = logs.analyze(&["--help"]).quiet();
+    let options: Vec<&str> = help
+        .split_whitespace()
+        .filter(|word| word.starts_with("--") && word.len() > 2)
+        .map(|word| word.trim_end_matches([',', ')', ':']))
+        .collect();
+    assert!(options.len() > 15, "{options:?}");
+    for what in ["man", "bash", "zsh", "fish"] {
+        let text = logs.analyze(&["--generate", what]).quiet().replace("\\-", "-");
+        for option in &options {
+            let word = if what == "fish" { &option[2..] } else { option };
+            assert!(text.contains(word), "{what}: {option}");
+        }
+        if what == "bash" {
+            fs::write(logs.root().join("completions"), &text).unwrap();
+            let mut bash = std::process::Command::new("bash");
+            let bash = bash.args(["-n", "completions"]).current_dir(logs.root()).status();
+            assert!(bash.unwrap().success());
+        }
+    }
+    let both = logs.analyze(&["--generate", "man", "logs"]);
+    assert_eq!(both.status, 2, "{both:?}");
+}
