@@ -92,9 +92,9 @@ enum Command {
     },
     /// Show calls that run now and have for long, with what they were called by and what they call
     Inflight {
-        /// Milliseconds that they have run at least
-        #[arg(default_value_t = 1000)]
-        ms: u64,
+        /// How long they have run at least: a duration like 2s, or a number of milliseconds
+        #[arg(default_value = "1000", value_name = "TIME")]
+        time: String,
     },
     /// Stop measuring the methods that a pattern names, at once, or show what is muted
     Mute {
@@ -138,7 +138,7 @@ impl Command {
             Self::Top { count, minute } => {
                 format!("top {count}{}", if *minute { " minute" } else { "" })
             }
-            Self::Inflight { ms } => format!("inflight {ms}"),
+            Self::Inflight { time } => with("inflight", &Some(time.clone())),
             Self::Mute { pattern } => with("mute", pattern),
             Self::Unmute { pattern } => with("unmute", &Some(pattern.clone())),
             Self::Options => "options".to_owned(),

@@ -98,6 +98,8 @@ pub(crate) struct Status {
     pub not_retransformed: u64,
     /// The longest batch of them, in nanoseconds.
     pub longest_retransform_ns: u64,
+    /// What may not be as whoever asks thinks that it is, a line each.
+    pub hints: Vec<String>,
 }
 
 /// What was found for whoever asked for it.
@@ -213,17 +215,22 @@ impl Engine<'_> {
 
     fn carry_out(&mut self, request: Request) -> Answer {
         let mut found = Found::Nothing;
+        let mut hints = Vec::new();
         match request {
             Request::Start => self.start()?,
             Request::Stop => self.stop_and_flush(),
             Request::Flush => self.recorder.flush()?,
             Request::Status => {}
-            Request::Threshold(of, ns) => self.recorder.set_threshold(of, ns)?,
+            Request::Threshold(of, ns) => {
+                hints.extend(of.as_ref().and_then(|pattern| self.names_nothing(pattern)));
+                self.recorder.set_threshold(of, ns)?;
+            }
             Request::Top(period, count) => found = self.top(period, count),
             Request::InFlight(least_ns) => {
                 found = Found::InFlight(self.recorder.in_flight(least_ns));
             }
             Request::Mute(pattern, mutes) => {
+                hints.extend(self.names_nothing(&pattern));
                 self.muting.set(pattern, mutes, &self.probe_class, self.jni)?;
                 self.recorder.set_muted(self.muting.rules(), self.muting.count());
             }
@@ -233,7 +240,18 @@ impl Engine<'_> {
                 self.recorder.flush()?;
             }
         }
-        Ok(Reply { status: self.status(), found })
+        let mut status = self.status();
+        status.hints.extend(hints);
+        Ok(Reply { status, found })
+    }
+
+    /// What to say of a pattern that names no method so far.
+    fn names_nothing(&self, pattern: &Pattern) -> Option<String> {
+        let named = self.methods.map_from(1, |class, method| pattern.method(class, method));
+        let is_named = named.iter().any(|(_, is_named)| *is_named);
+        (!is_named).then(|| {
+            format!("{pattern} names no method that is measured; it holds for classes loaded later")
+        })
     }
 
     fn top(&mut self, period: Period, count: usize) -> Found {
@@ -327,7 +345,9 @@ impl Engine<'_> {
     pub(crate) fn status(&mut self) -> Status {
         let sums = self.recorder.sums();
         let (threshold_ns, own) = self.recorder.thresholds();
+        let is_empty = self.class_counts.classes() == 0;
         Status {
+            hints: if is_empty { self.why_empty.messages() } else { Vec::new() },
             is_recording: probe::is_recording(),
             threshold_ns,
             own_thresholds: own.into_iter().map(|own| (own.pattern, own.ns)).collect(),

@@ -420,6 +420,26 @@ fn profile_of_a_jvm_that_ends_prints_what_there_is() {
 }
 
 #[test]
+fn profile_of_nothing_says_why() {
+    let jdk = &jdks()[0];
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let program = phases(jdk, &[]);
+    let pid = program.program.pid().to_string();
+    let options = format!("include=programs.Phasen,port={}", free_port());
+    let mut profile = command(&["profile", &pid, "-d", "1s", &options]);
+    let output = profile.current_dir(folder.path()).output().expect("tprofiler runs");
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let hint =
+        "tprofiler: include=programs.Phasen has met no class so far; nearest: programs.Phases";
+    assert!(said.contains(hint), "{said}");
+    // The service's own stderr has it too.
+    let finished = program.end();
+    assert_eq!(finished.status, Some(0), "{}", finished.stderr);
+    assert!(finished.stderr.contains(hint), "{}", finished.stderr);
+}
+
+#[test]
 fn profile_of_a_jvm_that_somebody_else_detaches_prints_what_there_is() {
     let jdk = &jdks()[0];
     let folder = tempfile::tempdir().expect("a temporary folder");

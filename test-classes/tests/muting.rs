@@ -61,6 +61,15 @@ fn a_compiled_loop_sees_at_once_that_a_method_is_muted() {
                 wait_until("calls again", || calls_seen(port) > muted_seen + 1_000);
             }
             assert!(muted_seen > 0);
+            for command in [&["mute", "com.nobody.X"], &["threshold", "com.nobody.X:1s"]] {
+                let hint = "com.nobody.X names no method that is measured; it holds for classes loaded later";
+                assert_eq!(json(port, command)["hints"][0], hint, "{what}");
+            }
+            assert_eq!(json(port, &["unmute", "com.nobody.X"])["methods_muted"], 0, "{what}");
+            assert_eq!(
+                json(port, &["threshold", "programs.Loop.work:1s"])["hints"][0],
+                serde_json::Value::Null
+            );
             // A call in progress is dropped, with all that hangs on it.
             assert_eq!(json(port, &["mute", "**.main"])["methods_muted"], 1, "{what}");
             fs::write(&stop, "").expect("a file");

@@ -217,7 +217,9 @@ pub(super) fn detach(pid: u32, token: Option<&Token>) -> Result<String, String> 
         thread::sleep(Duration::from_millis(10));
     }
     let restored = answer.lines().filter(|line| {
-        line.starts_with("classes ") || line.starts_with("longest retransform pause: ")
+        ["classes ", "longest retransform pause: ", "hint: "]
+            .iter()
+            .any(|key| line.starts_with(key))
     });
     let restored: String = restored.map(|line| format!("{line}\n")).collect();
     Ok(format!("detached from {} ({})\n{restored}", jvm.pid, jvm.program()))

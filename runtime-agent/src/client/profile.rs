@@ -64,7 +64,13 @@ pub(super) fn profile(
         arguments.duration
     );
     wait(&attached, arguments.duration, &signals);
-    if let Err(error) = detach(pid, token) {
+    let detached = detach(pid, token);
+    // Why there may be nothing in the report.
+    let said = detached.as_deref().unwrap_or_default();
+    for hint in said.lines().filter_map(|line| line.strip_prefix("hint: ")) {
+        eprintln!("tprofiler: {hint}");
+    }
+    if let Err(error) = detached {
         match attached.jvm.presence() {
             Presence::Attached { .. } | Presence::Beginning => return Err(error),
             _ if attached.jvm.is_alive() => {

@@ -75,7 +75,18 @@ pub(super) fn answer(reply: &Reply, shows: Shows, options: &BTreeMap<String, Str
             Found::InFlight(in_flight) => add_in_flight(&mut answer, in_flight),
         },
     }
+    add_hints(&mut answer, status, shows);
     answer
+}
+
+/// What may not be as whoever asks thinks, where there is place for it: options are keys of their own.
+fn add_hints(answer: &mut Answer, status: &Status, shows: Shows) {
+    if matches!(shows, Shows::Status | Shows::Thresholds | Shows::Muted | Shows::Restored) {
+        for hint in &status.hints {
+            answer.line("hint", one_line(hint));
+        }
+        answer.value("hints", json!(status.hints));
+    }
 }
 
 fn add_status(answer: &mut Answer, status: &Status) {

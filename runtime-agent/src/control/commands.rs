@@ -14,7 +14,7 @@ flush: write everything so far to the disk
 detach: end recording, give classes their own bytes back, and close this port
 status: what is going on
 top [N] [minute]: the methods with the most time of their own, since the run began or of the last minute
-inflight [MS]: calls that have run for so many milliseconds, and go on
+inflight [MS | DURATION]: calls that have run for so many milliseconds, or so long, and go on
 threshold [DURATION | PATTERN:DURATION]: show from which duration on calls are recorded, or set it
 mute [PATTERN]: show what is muted, or mute methods: their calls are not measured
 unmute PATTERN: measure them again
@@ -117,11 +117,14 @@ fn top(rest: &str) -> Result<Request, String> {
 fn in_flight(rest: &str) -> Result<Request, String> {
     let least_ns = match rest {
         "" => Some(IN_FLIGHT_NS),
-        ms => ms.parse::<u64>().ok().and_then(|ms| ms.checked_mul(1_000_000)),
+        text => match text.parse::<u64>() {
+            Ok(ms) => ms.checked_mul(1_000_000),
+            Err(_) => units::parse_duration(text).ok().map(units::as_ns),
+        },
     };
     least_ns.map(Request::InFlight).ok_or_else(|| {
         let rest = rest.replace(char::is_control, "?");
-        format!("inflight: '{rest}' is not a number of milliseconds")
+        format!("inflight: '{rest}' is neither milliseconds nor a duration like 2s")
     })
 }
 
@@ -153,6 +156,7 @@ mod tests {
         assert_eq!(request("top 1000  minute"), Some(Request::Top(Period::Minute, 1000)));
         assert_eq!(request("inflight"), Some(Request::InFlight(1_000_000_000)));
         assert_eq!(request("inflight 250"), Some(Request::InFlight(250_000_000)));
+        assert_eq!(request("inflight 2s"), Some(Request::InFlight(2_000_000_000)));
         assert_eq!(request("inflight 0"), Some(Request::InFlight(0)));
         let pattern = Pattern::parse("com.shop.*").unwrap();
         assert_eq!(request("mute com.shop.*"), Some(Request::Mute(pattern.clone(), true)));
@@ -169,10 +173,10 @@ mod tests {
             ("top 0", "top: '0' is neither a number from 1 to 1000 nor minute"),
             ("top hour", "top: 'hour' is neither a number from 1 to 1000 nor minute"),
             ("json top 1001", "top: '1001' is neither a number from 1 to 1000 nor minute"),
-            ("inflight 1s", "inflight: '1s' is not a number of milliseconds"),
+            ("inflight 1d", "inflight: '1d' is neither milliseconds nor a duration like 2s"),
             (
                 "inflight 99999999999999",
-                "inflight: '99999999999999' is not a number of milliseconds",
+                "inflight: '99999999999999' is neither milliseconds nor a duration like 2s",
             ),
             ("unmute", "unmute: a pattern is needed"),
             ("mute a/b", "mute: 'a/b' is not a pattern; use dots: a.b"),
