@@ -20,7 +20,7 @@ pub(crate) struct Annotated<'a> {
 }
 
 /// Attributes that have not been looked at, their count in front.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Attributes<'a> {
     bytes: &'a [u8],
 }
@@ -35,6 +35,19 @@ impl<'a> Attributes<'a> {
 impl<'a> Annotated<'a> {
     pub(crate) fn new(pool: &'a ConstantPool<'a, 'a>, attributes: Attributes<'a>) -> Self {
         Self { pool, attributes }
+    }
+
+    /// The contents of the first attribute of this name.
+    pub(crate) fn attribute(self, name: &str) -> Option<Cursor<'a>> {
+        let mut attributes = Cursor::new(self.attributes.bytes, 0);
+        for _ in 0..attributes.u2().ok()? {
+            let found = self.pool.utf8(CpIndex(attributes.u2().ok()?)).ok()?;
+            let contents = attributes.attribute().ok()?;
+            if found == *name {
+                return Some(contents);
+            }
+        }
+        None
     }
 
     pub(crate) fn annotations(self) -> Annotations<'a> {

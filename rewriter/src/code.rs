@@ -1,5 +1,6 @@
 //! The Code attribute (JVMS 4.7.3), read in place.
 
+use crate::annotations::Attributes;
 use crate::error::ErrorKind;
 use crate::instruction::{Bytecode, Pc};
 use crate::reader::{Cursor, Result, to_usize};
@@ -22,6 +23,8 @@ pub(crate) struct CodeAttribute<'a> {
     pub attribute_count: u16,
     /// The attributes, without their count.
     pub attributes: Cursor<'a>,
+    /// The same, for whoever asks later.
+    pub counted_attributes: Attributes<'a>,
 }
 
 /// An entry of the exception table.
@@ -50,6 +53,7 @@ impl<'a> CodeAttribute<'a> {
         let bytes = body.bytes(to_usize(code_length))?;
         let entries = usize::from(body.u2()?);
         let exception_table = body.bytes(8 * entries)?.as_chunks::<8>().0;
+        let counted_attributes = Attributes::at(&body);
         let attribute_count = body.u2()?;
         Ok(Self {
             start,
@@ -61,6 +65,7 @@ impl<'a> CodeAttribute<'a> {
             exception_table,
             attribute_count,
             attributes: body,
+            counted_attributes,
         })
     }
 

@@ -1,6 +1,6 @@
 //! The constant pool: found in place, read by index, appended to.
 
-use crate::error::ErrorKind;
+use crate::error::{Error, ErrorKind};
 use crate::mutf8::Mutf8;
 use crate::probe;
 use crate::reader::{Cursor, Result};
@@ -56,29 +56,31 @@ impl<'a, 's> ConstantPool<'a, 's> {
         offsets.push(0);
         let mut stack_map_table = None;
         let mut names_probes = false;
+        let mut rest = cursor.rest();
+        let mut offset = cursor.offset();
         while offsets.len() < count {
-            let start = cursor.offset();
-            let tag = cursor.u1()?;
-            let length = match tag {
-                UTF8 => usize::from(cursor.u2()?),
-                INTEGER | FLOAT | FIELDREF | METHODREF | INTERFACE_METHODREF | NAME_AND_TYPE
-                | DYNAMIC | INVOKE_DYNAMIC => 4,
-                LONG | DOUBLE => 8,
-                CLASS | STRING | METHOD_TYPE | MODULE | PACKAGE => 2,
-                METHOD_HANDLE => 3,
-                _ => return Cursor::new(&[], start).error(ErrorKind::UnknownConstant),
+            let Some((tag, length)) = tag_and_length(rest) else {
+                return Err(error_of_constant(rest, offset));
             };
-            let contents = cursor.bytes(length)?;
-            if contents == STACK_MAP_TABLE.as_bytes() && tag == UTF8 && stack_map_table.is_none() {
-                stack_map_table = u16::try_from(offsets.len()).ok().map(CpIndex);
+            let Some((constant, after)) = rest.split_at_checked(length) else {
+                return Err(error_of_constant(rest, offset));
+            };
+            if tag == UTF8 {
+                let text = constant.get(3..).unwrap_or_default();
+                if text == STACK_MAP_TABLE.as_bytes() && stack_map_table.is_none() {
+                    stack_map_table = u16::try_from(offsets.len()).ok().map(CpIndex);
+                }
+                names_probes |= text == probe::CLASS.as_bytes();
             }
-            names_probes |= contents == probe::CLASS.as_bytes() && tag == UTF8;
             // A class file of over 4 GiB does not exist: the JVM's interface takes an int.
-            offsets.push(u32::try_from(start).unwrap_or(u32::MAX));
+            offsets.push(u32::try_from(offset).unwrap_or(u32::MAX));
             if matches!(tag, LONG | DOUBLE) {
                 offsets.push(0);
             }
+            rest = after;
+            offset += length;
         }
+        *cursor = Cursor::new(rest, offset);
         let bytes = class.get(..cursor.offset()).unwrap_or(class);
         Ok(Self { bytes, offsets, stack_map_table, names_probes })
     }
@@ -128,6 +130,62 @@ impl<'a, 's> ConstantPool<'a, 's> {
         let descriptor = self.utf8(CpIndex(name_and_type.u2()?))?;
         Ok((name, descriptor))
     }
+}
+
+/// By tag: the bytes of a constant, its tag included. 0 for tags that there are not, and for Utf8.
+const LENGTHS: [u8; 21] = {
+    let mut lengths = [0; 21];
+    let of = [
+        (INTEGER, 5),
+        (FLOAT, 5),
+        (LONG, 9),
+        (DOUBLE, 9),
+        (CLASS, 3),
+        (STRING, 3),
+        (FIELDREF, 5),
+        (METHODREF, 5),
+        (INTERFACE_METHODREF, 5),
+        (NAME_AND_TYPE, 5),
+        (METHOD_HANDLE, 4),
+        (METHOD_TYPE, 3),
+        (DYNAMIC, 5),
+        (INVOKE_DYNAMIC, 5),
+        (MODULE, 3),
+        (PACKAGE, 3),
+    ];
+    let mut i = 0;
+    while i < of.len() {
+        // The compiler checks the index.
+        #[allow(clippy::indexing_slicing)]
+        let (tag, length) = of[i];
+        #[allow(clippy::indexing_slicing)]
+        {
+            lengths[tag as usize] = length;
+        }
+        i += 1;
+    }
+    lengths
+};
+
+/// The tag of the constant that comes first, and how many bytes it has. `None` if there is none.
+#[inline]
+fn tag_and_length(rest: &[u8]) -> Option<(u8, usize)> {
+    // None has fewer bytes than three.
+    let [tag, a, b] = *rest.first_chunk::<3>()?;
+    if tag == UTF8 {
+        return Some((tag, 3 + usize::from(u16::from_be_bytes([a, b]))));
+    }
+    let length = LENGTHS.get(usize::from(tag)).copied().filter(|length| *length > 0)?;
+    Some((tag, usize::from(length)))
+}
+
+/// What is wrong with a constant that cannot be read.
+#[cold]
+fn error_of_constant(rest: &[u8], offset: usize) -> Error {
+    let tag = rest.first().copied().unwrap_or(UTF8);
+    let is_known = tag == UTF8 || LENGTHS.get(usize::from(tag)).is_some_and(|length| *length > 0);
+    let kind = if is_known { ErrorKind::Truncated } else { ErrorKind::UnknownConstant };
+    Error::new(kind, offset)
 }
 
 /// Constants to be appended to a pool. They are only ever added: one that turns out not to be

@@ -17,9 +17,8 @@ use crate::probe;
 use crate::probe_constants::{Needs, ProbeConstants};
 use crate::reader::{Cursor, Result};
 use crate::selector::{ClassInfo, MethodInfo, Selector};
-use crate::stack_effect::{EffectCache, Slots, parameter_count};
+use crate::stack_effect::{EffectCache, KnownSlots, parameter_count};
 use crate::stack_map;
-use crate::tables;
 
 const MAGIC: u32 = 0xcafe_babe;
 /// The first version whose verifier wants a StackMapTable.
@@ -47,7 +46,7 @@ pub struct Rewritten {
 #[derive(Debug, Default)]
 pub struct Rewriter {
     offsets: Vec<u32>,
-    slots: Vec<Option<Slots>>,
+    slots: KnownSlots,
     calls: Vec<Pc>,
     map: OffsetMap,
     buffers: Buffers,
@@ -317,14 +316,13 @@ impl ClassWork<'_, '_> {
             Code::Old => Skip::OldCodeFormat,
             Code::Attribute(_) if method.name == *"<clinit>" => Skip::ClassInitializer,
             Code::Attribute(code) => {
-                let line = first_line(code, self.pool)?;
                 let info = MethodInfo::new(
                     method.name,
                     method.descriptor,
                     method.access_flags,
-                    line,
                     code,
-                    Annotated::new(self.pool, method.attributes),
+                    self.pool,
+                    method.attributes,
                 );
                 if !selector.selects(&self.info, &info) {
                     return Ok(false);
@@ -410,13 +408,6 @@ impl ClassWork<'_, '_> {
             self.map.set_handler(handler);
             Ok(())
         })
-    }
-}
-
-fn first_line(code: &CodeAttribute<'_>, pool: &ConstantPool<'_, '_>) -> Result<u16> {
-    match code_attribute(code, pool, "LineNumberTable")? {
-        Some(table) => tables::first_line(table),
-        None => Ok(0),
     }
 }
 

@@ -1,13 +1,15 @@
 //! What the rewriter tells about a class and its methods, and what it asks.
 
-use crate::annotations::{Annotated, Annotations};
+use crate::annotations::{Annotated, Annotations, Attributes};
 use crate::code::CodeAttribute;
+use crate::constant_pool::ConstantPool;
 use crate::error::Skip;
 use crate::mutf8::Mutf8;
 use crate::opcode::{
     ALOAD_0, GETFIELD, GETSTATIC, Operand, PUTFIELD, PUTSTATIC, RETURN as RETURNS, lookup,
 };
 use crate::probe::BEFORE_INIT;
+use crate::tables;
 
 /// Identifies a method to the probes: from 1 to 2^30 - 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,9 +61,8 @@ pub struct MethodInfo<'a> {
     pub descriptor: Mutf8<'a>,
     /// Access flags (JVMS 4.6).
     pub access_flags: u16,
-    /// First line of its code, or 0 if the class has no line numbers.
-    pub line: u16,
     code: &'a [u8],
+    code_attributes: Annotated<'a>,
     annotated: Annotated<'a>,
 }
 
@@ -70,12 +71,22 @@ impl<'a> MethodInfo<'a> {
         name: Mutf8<'a>,
         descriptor: Mutf8<'a>,
         access_flags: u16,
-        line: u16,
         attribute: &CodeAttribute<'a>,
-        annotated: Annotated<'a>,
+        pool: &'a ConstantPool<'a, 'a>,
+        attributes: Attributes<'a>,
     ) -> Self {
         let code = attribute.bytecode.bytes;
-        Self { name, descriptor, access_flags, line, code, annotated }
+        let code_attributes = Annotated::new(pool, attribute.counted_attributes);
+        let annotated = Annotated::new(pool, attributes);
+        Self { name, descriptor, access_flags, code, code_attributes, annotated }
+    }
+
+    /// First line of its code, or 0 if the class has no line numbers.
+    #[must_use]
+    pub fn line(&self) -> u16 {
+        let table = self.code_attributes.attribute("LineNumberTable");
+        // A table that cannot be read is found when the method is rewritten.
+        table.map_or(0, |table| tables::first_line(table).unwrap_or(0))
     }
 
     /// As [`ClassInfo::annotations`].

@@ -11,7 +11,7 @@ use crate::opcode::{
 use crate::reader::{Cursor, Result};
 
 /// Slots of a member's descriptor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Slots {
     /// Of all parameters, `this` not counted; 0 for a field.
     pub parameters: u16,
@@ -87,27 +87,42 @@ fn type_slots(text: &[u8]) -> Result<(u16, &[u8])> {
 
 /// Slots of the members of one class's constant pool, each read once.
 pub(crate) struct EffectCache<'s> {
-    /// Empty until the first is read.
-    known: &'s mut Vec<Option<Slots>>,
+    known: &'s mut KnownSlots,
+}
+
+/// What is known of the members of a pool, by index. It is not emptied for the next pool, which for most
+/// is longer than what is read of it: entries of pools before have another number.
+#[derive(Debug, Default)]
+pub(crate) struct KnownSlots {
+    pool: u32,
+    by_index: Vec<(u32, Slots)>,
 }
 
 impl<'s> EffectCache<'s> {
     /// Starts anew for another pool.
-    pub(crate) fn new(known: &'s mut Vec<Option<Slots>>) -> Self {
-        known.clear();
+    pub(crate) fn new(known: &'s mut KnownSlots) -> Self {
+        known.pool = known.pool.wrapping_add(1);
+        if known.pool == 0 {
+            known.by_index.clear();
+            known.pool = 1;
+        }
         Self { known }
     }
 
     fn member(&mut self, pool: &ConstantPool<'_, '_>, index: CpIndex) -> Result<Slots> {
-        if let Some(Some(slots)) = self.known.get(usize::from(index.0)) {
+        let KnownSlots { pool: number, by_index } = &mut *self.known;
+        let place = usize::from(index.0);
+        if let Some((of, slots)) = by_index.get(place)
+            && of == number
+        {
             return Ok(*slots);
         }
         let slots = descriptor_slots(pool.member(index)?.1)?;
-        if self.known.is_empty() {
-            self.known.resize(pool.count(), None);
+        if by_index.len() <= place {
+            by_index.resize(pool.count(), (0, Slots::default()));
         }
-        if let Some(known) = self.known.get_mut(usize::from(index.0)) {
-            *known = Some(slots);
+        if let Some(known) = by_index.get_mut(place) {
+            *known = (*number, slots);
         }
         Ok(slots)
     }

@@ -248,7 +248,7 @@ impl Selector for Selection<'_, '_> {
             class: class.clone(),
             name: name.clone().into_owned(),
             descriptor: descriptor.clone().into_owned(),
-            line: u32::from(method.line),
+            line: u32::from(method.line()),
         });
         let Some((id, is_new)) = id else {
             self.skipped.push(format!("{}.{name}{descriptor}:too many methods", class.name));
