@@ -5,16 +5,22 @@ import com.sun.net.httpserver.HttpServer;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
+import java.lang.management.ManagementFactory;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.nio.charset.StandardCharsets;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.atomic.LongAdder;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import javax.management.JMException;
+import javax.management.ObjectName;
 
 /**
  * A service: an HTTP server with a database in memory. It prints its port; a line on its stdin is answered
- * with what was called so far, and it ends when stdin does.
+ * with what was called so far, {@code collect} after a collection, with the kilobytes that the JVM counts
+ * as its own; and it ends when stdin does.
  */
 public final class Main {
     private final Orders orders = new Orders();
@@ -33,14 +39,32 @@ public final class Main {
         System.out.println("port " + server.getAddress().getPort());
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
         for (String line = in.readLine(); line != null; line = in.readLine()) {
+            String own = "";
             if (line.equals("collect")) {
                 // Old versions of classes that were changed go only with a full collection.
                 System.gc();
+                own = " jvm " + ownKilobytes();
             }
-            System.out.println(service.counts());
+            System.out.println(service.counts() + own);
         }
         server.stop(0);
         threads.shutdown();
+    }
+
+    /** What native memory tracking says is committed, heap and classes included. */
+    private static String ownKilobytes() {
+        try {
+            ObjectName commands = new ObjectName("com.sun.management:type=DiagnosticCommand");
+            Object told = ManagementFactory.getPlatformMBeanServer().invoke(
+                    commands,
+                    "vmNativeMemory",
+                    new Object[] {new String[] {"summary"}},
+                    new String[] {String[].class.getName()});
+            Matcher total = Pattern.compile("Total:.* committed=(\\d+)KB").matcher((String) told);
+            return total.find() ? total.group(1) : "unknown";
+        } catch (JMException e) {
+            return "unknown";
+        }
     }
 
     private String counts() {
