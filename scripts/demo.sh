@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds everything, profiles the JDK's compiler while it compiles the sources of test-classes for
 # ten seconds, switches the agent off and on meanwhile, and prints the report. The logs stay in
-# target/demo/logs.
+# target/demo/logs, and the report as a page in target/demo/report.html.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -48,3 +48,5 @@ trap - EXIT
 
 say "analyze $demo/logs"
 "$release/analyze" "$demo/logs" --top 15
+"$release/analyze" "$demo/logs" --format html -o "$demo/report.html"
+say "the same and more, as a page for a browser: $demo/report.html"
