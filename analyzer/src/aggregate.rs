@@ -4,12 +4,14 @@
 //! parallel. They take memory for each method of each group, never for a row.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::Hash;
 
 use log_format::histogram::{Histogram, bucket_of, lower_bound_ns};
 use log_format::names::Hour;
 use log_format::rows::{CallRow, Exit, StatsRow};
 
+use crate::id_map::IdMap;
 use crate::names::PathKind;
 
 /// What a sum belongs to, besides its method.
@@ -132,41 +134,58 @@ impl Figures {
 /// Figures by group and method. `M` is a method's id within a run, or a method of a report.
 #[derive(Clone, Debug)]
 pub struct Totals<M> {
-    figures: HashMap<(Group, M), Figures>,
+    groups: IdMap<Group, IdMap<M, Figures>>,
 }
 
 impl<M> Default for Totals<M> {
     fn default() -> Self {
-        Self { figures: HashMap::new() }
+        Self { groups: IdMap::default() }
     }
 }
 
 impl<M: Eq + Hash> Totals<M> {
     /// The figures of a method in a group, to be added to.
+    #[inline]
     pub fn of(&mut self, group: Group, method: M) -> &mut Figures {
-        self.figures.entry((group, method)).or_default()
+        self.groups.entry(group).or_default().entry(method).or_default()
     }
 
-    /// Adds all figures of `other`, whose groups and methods are ours by way of `ours`.
+    /// How many figures there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.groups.values().map(HashMap::len).sum()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Adds all figures of `other`, whose groups and methods are ours by way of `ours`. Memory of the
+    /// other's goes group by group.
     pub fn merge<N>(&mut self, other: Totals<N>, mut ours: impl FnMut(Group, N) -> (Group, M)) {
-        for ((group, key), figures) in other.figures {
-            let (group, method) = ours(group, key);
-            self.of(group, method).merge(&figures);
+        for (group, methods) in other.groups {
+            for (key, figures) in methods {
+                let (group, method) = ours(group, key);
+                match self.groups.entry(group).or_default().entry(method) {
+                    Entry::Vacant(entry) => {
+                        entry.insert(figures);
+                    }
+                    Entry::Occupied(entry) => entry.into_mut().merge(&figures),
+                }
+            }
         }
     }
 
-    /// The groups that have figures, each as often as it has methods.
+    /// The groups that have figures.
     pub fn groups(&self) -> impl Iterator<Item = Group> + '_ {
-        self.figures.keys().map(|(group, _)| *group)
+        self.groups.keys().copied()
     }
-}
 
-impl<M> IntoIterator for Totals<M> {
-    type Item = ((Group, M), Figures);
-    type IntoIter = std::collections::hash_map::IntoIter<(Group, M), Figures>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.figures.into_iter()
+    /// The groups with their methods, in no order.
+    pub fn into_groups(self) -> impl Iterator<Item = (Group, IdMap<M, Figures>)> {
+        self.groups.into_iter()
     }
 }
 
@@ -218,7 +237,7 @@ mod tests {
         for cut in 0..=rows.len() {
             let mut merged = totals(&rows[cut..]);
             merged.merge(totals(&rows[..cut]), |group, method| (group, method));
-            assert_eq!(merged.figures, whole.figures, "cut at {cut}");
+            assert_eq!(merged.groups, whole.groups, "cut at {cut}");
         }
     }
 

@@ -10,16 +10,20 @@
 #![forbid(unsafe_code)]
 
 pub mod aggregate;
+mod blocks;
 pub mod call_tree;
 pub mod diff;
 mod diff_change;
 pub mod glob;
 pub mod hints;
+pub mod id_map;
 pub mod input;
 pub mod losses;
 pub mod names;
+mod open_calls;
 pub mod options;
 pub mod output;
+mod parallel;
 pub mod problems;
 pub mod recorded_time;
 mod records;
@@ -27,6 +31,7 @@ pub mod render;
 pub mod report;
 pub mod run_data;
 mod sentences;
+mod row_sums;
 pub mod slowest;
 pub mod stacks;
 mod table;

@@ -217,6 +217,18 @@ impl Names {
         if last == 0 { PathKind::Unknown } else { PathKind::Outermost }
     }
 
+    /// The largest id of a method.
+    #[must_use]
+    pub fn last_method(&self) -> u32 {
+        self.methods.keys().max().copied().unwrap_or(0)
+    }
+
+    /// The largest id of a call path.
+    #[must_use]
+    pub fn last_stack(&self) -> u32 {
+        self.stacks.keys().max().copied().unwrap_or(0)
+    }
+
     /// The methods of a call path from the method itself outwards. A caller that the run does not
     /// know ends the path with 0, which is no method's id.
     pub fn path(&self, stack: u32) -> impl Iterator<Item = u32> + '_ {

@@ -2,7 +2,7 @@
 //! and what is not in it. The forms of output render a [`Report`] and decide nothing about it.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 use log_format::names::{Hour, utc_text};
 use log_format::rows::Exit;
@@ -364,14 +364,13 @@ fn groups(
     options: &Options,
     label: impl Fn(Group) -> Option<String>,
 ) -> (Vec<GroupReport>, bool) {
-    let mut by_group: BTreeMap<Group, Vec<(Method, Figures)>> = BTreeMap::new();
-    for ((group, method), figures) in totals {
-        by_group.entry(group).or_default().push((method, figures));
-    }
+    let mut by_group: Vec<_> = totals.into_groups().collect();
+    by_group.sort_unstable_by_key(|(group, _)| *group);
     let mut saturated = false;
     let mut groups: Vec<GroupReport> = by_group
         .into_iter()
         .map(|(group, methods)| {
+            let methods: Vec<(Method, Figures)> = methods.into_iter().collect();
             saturated |= methods.iter().any(|(_, figures)| figures.is_saturated());
             group_report(label(group), methods, options)
         })

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::fs;
-use std::io::{self, BufReader, ErrorKind, Read};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use log_format::compression::{self, Compression};
@@ -10,6 +10,9 @@ use log_format::reader::{BadLine, Line, TableReader};
 use log_format::rows::Row;
 
 use crate::problems::Problems;
+
+/// Bytes that are read at a time.
+pub const BUFFER: usize = 1 << 16;
 
 /// Reads the first `len` bytes of a file and hands each row to `each`; a compressed file, which does
 /// not grow, is read whole. A row that `each` refuses is a bad line, with the reason that `each` gives.
@@ -30,19 +33,7 @@ fn read<R: Row>(
     problems: &mut Problems,
     mut each: impl FnMut(R) -> Result<(), String>,
 ) -> io::Result<()> {
-    let found = now_at(path)?;
-    // A pipe would be waited for, for ever.
-    if !fs::metadata(&found)?.is_file() {
-        problems.unread(path, "not a file");
-        return Ok(());
-    }
-    let len = if compression_of(path) == Compression::Off { len } else { u64::MAX };
-    let input = BufReader::with_capacity(1 << 16, compression::open(&found)?.take(len));
-    let mut reader = TableReader::<R, _>::new(input)?;
-    if let Some(reason) = reader.header_problem() {
-        problems.unread(path, reason);
-        return Ok(());
-    }
+    let Some((mut reader, _)) = open::<R>(path, len, problems)? else { return Ok(()) };
     // The header is line 1.
     let mut number = 1;
     while let Some(line) = reader.next_line()? {
@@ -59,6 +50,31 @@ fn read<R: Row>(
         problems.torn_line();
     }
     Ok(())
+}
+
+/// Opens the first `len` bytes of a plain file, or all of a compressed one, and reads the header. The
+/// result says too whether it is plain. There is none for a file that can have no rows; `problems` say
+/// why.
+pub fn open<R: Row>(
+    path: &Path,
+    len: u64,
+    problems: &mut Problems,
+) -> io::Result<Option<(TableReader<R, impl BufRead + Send + use<R>>, bool)>> {
+    let found = now_at(path)?;
+    // A pipe would be waited for, for ever.
+    if !fs::metadata(&found)?.is_file() {
+        problems.unread(path, "not a file");
+        return Ok(None);
+    }
+    let is_plain = compression_of(&found) == Compression::Off;
+    let len = if compression_of(path) == Compression::Off { len } else { u64::MAX };
+    let input = BufReader::with_capacity(BUFFER, compression::open(&found)?.take(len));
+    let reader = TableReader::<R, _>::new(input)?;
+    if let Some(reason) = reader.header_problem() {
+        problems.unread(path, reason);
+        return Ok(None);
+    }
+    Ok(Some((reader, is_plain)))
 }
 
 /// Where a file is now: it may have been compressed since it was found.
