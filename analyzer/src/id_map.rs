@@ -90,12 +90,15 @@ mod tests {
     fn neighbours_and_texts_have_hashes_of_their_own() {
         let state = IdState::default();
         // What a map uses: the low bits for the place, the highest seven to compare.
-        let places: HashSet<u64> = (0..100_000_u32).map(|id| state.hash_one(id) % (1 << 20)).collect();
+        let places: HashSet<u64> =
+            (0..100_000_u32).map(|id| state.hash_one(id) % (1 << 20)).collect();
         assert!(places.len() > 90_000, "{}", places.len());
         let tops: HashSet<u64> = (0..10_000_u32).map(|id| state.hash_one(id) >> 57).collect();
         assert_eq!(tops.len(), 128);
-        let pairs: HashSet<u64> =
-            (0..300_u32).flat_map(|a| (0..300_u32).map(move |b| (a, b))).map(|p| state.hash_one(p)).collect();
+        let pairs: HashSet<u64> = (0..300_u32)
+            .flat_map(|a| (0..300_u32).map(move |b| (a, b)))
+            .map(|p| state.hash_one(p))
+            .collect();
         assert_eq!(pairs.len(), 90_000);
         let texts: HashSet<u64> = (0..1_000).map(|i| state.hash_one("x".repeat(i))).collect();
         assert_eq!(texts.len(), 1_000);

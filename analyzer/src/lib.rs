@@ -29,9 +29,11 @@ pub mod recorded_time;
 mod records;
 pub mod render;
 pub mod report;
-pub mod run_data;
-mod sentences;
 mod row_sums;
+pub mod run_data;
+#[cfg(test)]
+mod run_data_tests;
+mod sentences;
 pub mod slowest;
 pub mod stacks;
 mod table;

@@ -199,7 +199,10 @@ mod tests {
             for number_of in ["1234567890123456789", "9999999999999999999", "0000000000000000001"] {
                 let text = format!("{}:,-------", &number_of[..digits]);
                 let (value, rest) = number(text.as_bytes()).unwrap();
-                assert_eq!((value, rest), (number_of[..digits].parse().unwrap(), &b":,-------"[..]));
+                assert_eq!(
+                    (value, rest),
+                    (number_of[..digits].parse().unwrap(), &b":,-------"[..])
+                );
             }
         }
         for none in ["-1,-------", ",--------", "18446744073709551615,-------", "1,-----", ""] {
@@ -271,7 +274,9 @@ mod tests {
         }
         let more = format!("{CALLS},weather,wind");
         assert!(agree::<CallRow>(&more, b"1,1,1,1,5,5,open,rainy,,".strip_suffix(b",").unwrap()));
-        for line in ["1,1,1,1,5,5,open,\"rainy\",", "1,1,1,1,5,5,open,ra\tiny,", "1,1,1,1,5,5,open,"] {
+        for line in
+            ["1,1,1,1,5,5,open,\"rainy\",", "1,1,1,1,5,5,open,ra\tiny,", "1,1,1,1,5,5,open,"]
+        {
             assert!(!agree::<CallRow>(&more, line.as_bytes()), "{line}");
         }
         let other = "thread,start_ns,stack,method,total_ns,self_ns,exit";
