@@ -1,6 +1,7 @@
 //! The command line: what can be given, and how it becomes [`Options`].
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use analyzer::glob::Glob;
 use analyzer::options::{By, CallFilter, Format, Options, SortKey, TOP_IN_TEXT, TreeOrder};
@@ -187,6 +188,7 @@ impl Cli {
             tprofiler_unit: self.tprofiler_unit,
             format: self.format,
             output: self.output,
+            progress: Arc::default(),
         })
     }
 

@@ -25,6 +25,7 @@ pub mod options;
 pub mod output;
 mod parallel;
 pub mod problems;
+pub mod progress;
 pub mod recorded_time;
 mod records;
 pub mod render;
@@ -45,6 +46,7 @@ pub mod zone;
 
 use glob::Glob;
 use input::RunInput;
+use log_format::names::Table;
 use options::Options;
 use problems::Problems;
 use report::{Collector, Report};
@@ -69,6 +71,7 @@ pub struct Analysis {
 pub fn analyze(options: &Options) -> Result<Analysis, Vec<String>> {
     let mut problems = Problems::default();
     let Selected { runs, old_logs, selection } = select(options, &mut problems)?;
+    options.progress.expect(&runs, &[Table::Calls, Table::Stats]);
     let mut collector = Collector::default();
     for (place, (run, old_log)) in runs.iter().zip(&old_logs).enumerate() {
         let data = match old_log {

@@ -24,7 +24,7 @@ use memchr::memchr;
 
 use crate::blocks::{Block, Blocks};
 use crate::problems::{BAD_LINES_SHOWN, Problems};
-use crate::table;
+use crate::table::{self, TablePart};
 
 /// More threads than that only wait for the file.
 const MAX_WORKERS: usize = 16;
@@ -91,11 +91,10 @@ impl<R> RowOrder<R> for Unordered {
     fn end_file(&mut self) {}
 }
 
-/// Reads the first `len` bytes of a file as [`read_rows`](table::read_rows) does, with as many threads
+/// Reads a part of a file as [`read_rows`](table::read_part) does, with as many threads
 /// as there are workers, or fewer where the file is small.
 pub fn read_blocks<R, O, W>(
-    path: &Path,
-    len: u64,
+    part: TablePart,
     block_bytes: usize,
     workers: &mut [W],
     order: &mut O,
@@ -105,17 +104,16 @@ pub fn read_blocks<R, O, W>(
     O: RowOrder<R>,
     W: RowWorker<R, O::Ahead>,
 {
-    match read(path, len, block_bytes, workers, order, problems) {
+    match read(part, block_bytes, workers, order, problems) {
         Ok(true) => problems.torn_line(),
         Ok(false) => {}
-        Err(error) => problems.unread(path, error),
+        Err(error) => problems.unread(part.path, error),
     }
 }
 
 /// Whether the file ends within a line.
 fn read<R, O, W>(
-    path: &Path,
-    len: u64,
+    part: TablePart,
     block_bytes: usize,
     workers: &mut [W],
     order: &mut O,
@@ -126,7 +124,7 @@ where
     O: RowOrder<R>,
     W: RowWorker<R, O::Ahead>,
 {
-    let Some((reader, is_plain)) = table::open::<R>(path, len, problems)? else {
+    let Some((reader, is_plain)) = table::open::<R>(part, problems)? else {
         return Ok(false);
     };
     if reader.is_torn() {
@@ -136,7 +134,7 @@ where
     // As much of a damaged file is read as a reader with a buffer of that size would.
     let read_size = if is_plain { usize::MAX } else { table::BUFFER };
     let work = Mutex::new(Work {
-        path,
+        path: part.path,
         blocks: Blocks::new(input, block_bytes, read_size),
         order,
         taken: 0,
@@ -146,7 +144,7 @@ where
         lines: 1,
         problems,
     });
-    let blocks = usize::try_from(len).unwrap_or(usize::MAX) / block_bytes.max(1);
+    let blocks = usize::try_from(part.len).unwrap_or(usize::MAX) / block_bytes.max(1);
     let mut workers = workers.iter_mut().take(blocks.saturating_add(1));
     let first = workers.next();
     thread::scope(|scope| {

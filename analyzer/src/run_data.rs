@@ -18,9 +18,10 @@ use crate::open_calls::OpenCalls;
 use crate::options::{By, CallFilter, Format, Options};
 use crate::parallel::{Pace, Unordered, read_blocks};
 use crate::problems::Problems;
+use crate::progress::Progress;
 use crate::recorded_time::RecordedTime;
 use crate::row_sums::{RowSums, Scope, Worker};
-use crate::table::read_rows;
+use crate::table::{TablePart, read_rows};
 use crate::time_range::TimeRange;
 use crate::tprofiler::OldCounts;
 use crate::zone::Zone;
@@ -47,6 +48,8 @@ pub struct Selection {
     pub sources: bool,
     /// The zone whose hours are groups.
     pub zone: Zone,
+    /// Where the reading says how far it is.
+    pub progress: Arc<Progress>,
 }
 
 impl Selection {
@@ -61,6 +64,7 @@ impl Selection {
             stacks: options.needs_stacks(),
             open: options.open,
             zone: options.zone.clone(),
+            progress: Arc::clone(&options.progress),
             sources: matches!(
                 options.format,
                 Format::Pprof | Format::Speedscope | Format::Tprofiler
@@ -215,17 +219,19 @@ struct RunReader<'r> {
 impl RunReader<'_> {
     fn read_file(&mut self, file: &DataFile, problems: &mut Problems) {
         self.data.counts.hours.insert(file.part.hour);
-        let (path, len, block) = (&file.path, file.len, self.pace.block_bytes);
-        let (crew, range) = (self.crew.as_mut_slice(), &self.scope.selection.range);
+        let (selection, block_bytes) = (self.scope.selection, self.pace.block_bytes);
+        let part =
+            TablePart { path: &file.path, len: file.len, progress: Some(&selection.progress) };
+        let crew = self.crew.as_mut_slice();
         match file.table {
             Table::Calls => {
-                read_blocks::<CallRow, _, _>(path, len, block, crew, &mut self.open, problems);
+                read_blocks::<CallRow, _, _>(part, block_bytes, crew, &mut self.open, problems);
             }
             Table::Stats => {
-                read_blocks::<StatsRow, _, _>(path, len, block, crew, &mut Unordered, problems);
+                read_blocks::<StatsRow, _, _>(part, block_bytes, crew, &mut Unordered, problems);
             }
-            Table::Counters => read_rows(path, len, problems, |row: CounterRow| {
-                self.data.losses.add(&row, range);
+            Table::Counters => read_rows(&file.path, file.len, problems, |row: CounterRow| {
+                self.data.losses.add(&row, &selection.range);
                 self.data.thresholds.add(&row);
                 self.data.recorded.add_counter(&row);
                 Ok(())

@@ -1,15 +1,17 @@
 //! Reads one table of a run row by row, and turns whatever is not a row into a problem.
 
 use std::borrow::Cow;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use log_format::compression::{self, Compression};
+use log_format::compression::Compression;
 use log_format::reader::{BadLine, Line, TableReader};
 use log_format::rows::Row;
 
 use crate::problems::Problems;
+use crate::progress::{Counted, Progress};
 
 /// Bytes that are read at a time.
 pub const BUFFER: usize = 1 << 16;
@@ -22,18 +24,37 @@ pub fn read_rows<R: Row>(
     problems: &mut Problems,
     each: impl FnMut(R) -> Result<(), String>,
 ) {
-    if let Err(error) = read(path, len, problems, each) {
-        problems.unread(path, error);
+    read_part(TablePart { path, len, progress: None }, problems, each);
+}
+
+/// The same, and says how far it is.
+pub fn read_part<R: Row>(
+    part: TablePart,
+    problems: &mut Problems,
+    each: impl FnMut(R) -> Result<(), String>,
+) {
+    if let Err(error) = read(part, problems, each) {
+        problems.unread(part.path, error);
     }
 }
 
+/// What is to be read of a file.
+#[derive(Clone, Copy, Debug)]
+pub struct TablePart<'f> {
+    /// The file.
+    pub path: &'f Path,
+    /// The bytes that count of a plain one.
+    pub len: u64,
+    /// Who is to be told how far it is.
+    pub progress: Option<&'f Arc<Progress>>,
+}
+
 fn read<R: Row>(
-    path: &Path,
-    len: u64,
+    part: TablePart,
     problems: &mut Problems,
     mut each: impl FnMut(R) -> Result<(), String>,
 ) -> io::Result<()> {
-    let Some((mut reader, _)) = open::<R>(path, len, problems)? else { return Ok(()) };
+    let Some((mut reader, _)) = open::<R>(part, problems)? else { return Ok(()) };
     // The header is line 1.
     let mut number = 1;
     while let Some(line) = reader.next_line()? {
@@ -43,7 +64,7 @@ fn read<R: Row>(
             Line::Bad(bad) => Some(bad),
         };
         if let Some(bad) = refused {
-            problems.bad_line(path, &bad);
+            problems.bad_line(part.path, &bad);
         }
     }
     if reader.is_torn() {
@@ -56,25 +77,30 @@ fn read<R: Row>(
 /// result says too whether it is plain. There is none for a file that can have no rows; `problems` say
 /// why.
 pub fn open<R: Row>(
-    path: &Path,
-    len: u64,
+    part: TablePart,
     problems: &mut Problems,
 ) -> io::Result<Option<(TableReader<R, impl BufRead + Send + use<R>>, bool)>> {
+    let TablePart { path, len, progress } = part;
     let found = now_at(path)?;
     // A pipe would be waited for, for ever.
     if !fs::metadata(&found)?.is_file() {
         problems.unread(path, "not a file");
         return Ok(None);
     }
-    let is_plain = compression_of(&found) == Compression::Off;
     let len = if compression_of(path) == Compression::Off { len } else { u64::MAX };
-    let input = BufReader::with_capacity(BUFFER, compression::open(&found)?.take(len));
+    let file = File::open(&found)?;
+    let compression = compression_of(&found);
+    let input = match progress {
+        Some(progress) => compression.decode(Counted::new(file, progress)),
+        None => compression.decode(file),
+    };
+    let input = BufReader::with_capacity(BUFFER, input.take(len));
     let reader = TableReader::<R, _>::new(input)?;
     if let Some(reason) = reader.header_problem() {
         problems.unread(path, reason);
         return Ok(None);
     }
-    Ok(Some((reader, is_plain)))
+    Ok(Some((reader, compression == Compression::Off)))
 }
 
 /// Where a file is now: it may have been compressed since it was found.
@@ -135,10 +161,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let text = "id,parent,method\n1,0,1\n2,1,1\n";
         let gz = folder.path().join("t.csv.gz");
-        let mut encoder = flate2::write::GzEncoder::new(
-            fs::File::create(&gz).unwrap(),
-            flate2::Compression::fast(),
-        );
+        let mut encoder =
+            flate2::write::GzEncoder::new(File::create(&gz).unwrap(), flate2::Compression::fast());
         encoder.write_all(text.as_bytes()).unwrap();
         encoder.finish().unwrap();
         let read = |path: &Path, len| {
