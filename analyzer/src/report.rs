@@ -208,16 +208,14 @@ impl Collector {
                 names.len() - 1
             }))
         };
-        totals.merge(data.totals, |group, method| {
-            let class = method.parts().0;
-            let group = match selection.by {
-                By::Host => named(&run.about.host),
-                By::Class => named(class),
-                By::Package => named(class.rsplit_once('.').map_or("", |(package, _)| package)),
-                By::Nothing | By::Hour | By::Minute | By::Thread | By::Run => group,
-            };
-            (group, method)
-        });
+        match selection.by {
+            By::Host => totals.merge_by(data.totals, |_, _| named(&run.about.host)),
+            By::Class => totals.merge_by(data.totals, |_, method| named(method.parts().0)),
+            By::Package => totals.merge_by(data.totals, |_, method| {
+                named(method.parts().0.rsplit_once('.').map_or("", |(package, _)| package))
+            }),
+            By::Nothing | By::Hour | By::Minute | By::Thread | By::Run => totals.merge(data.totals),
+        }
         self.tree.merge(&data.tree);
         self.sources.extend(data.sources);
         self.thresholds_ns.extend(data.thresholds.all_ns());
@@ -364,13 +362,10 @@ fn groups(
     options: &Options,
     label: impl Fn(Group) -> Option<String>,
 ) -> (Vec<GroupReport>, bool) {
-    let mut by_group: Vec<_> = totals.into_groups().collect();
-    by_group.sort_unstable_by_key(|(group, _)| *group);
     let mut saturated = false;
-    let mut groups: Vec<GroupReport> = by_group
-        .into_iter()
+    let mut groups: Vec<GroupReport> = totals
+        .into_groups()
         .map(|(group, methods)| {
-            let methods: Vec<(Method, Figures)> = methods.into_iter().collect();
             saturated |= methods.iter().any(|(_, figures)| figures.is_saturated());
             group_report(label(group), methods, options)
         })

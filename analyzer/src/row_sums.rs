@@ -3,13 +3,13 @@
 //! [`Scope`].
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use log_format::names::Hour;
 use log_format::rows::{CallRow, Exit, StatsRow};
 
-use crate::aggregate::{Group, Totals};
+use crate::aggregate::{Figures, Group, Totals};
 use crate::call_tree::PathSums;
 use crate::names::{Names, PathKind};
 use crate::open_calls::KnownKeys;
@@ -42,7 +42,7 @@ pub struct Scope<'s> {
     methods: Vec<MethodScope>,
     /// By call path, of a call of the method that it ends in: [`PathKind`] as a number from 1 on, and
     /// the method above. 0 where nobody has asked yet.
-    path_kinds: Vec<AtomicU64>,
+    path_kinds: Vec<AtomicU32>,
 }
 
 /// What is to be known of a method.
@@ -69,7 +69,7 @@ impl<'s> Scope<'s> {
         scope.methods = methods.map(|id| scope.look_up(id)).collect();
         if selection.counts_records() {
             let stacks = 0..=names.last_stack().min(MAX_DENSE_ID);
-            scope.path_kinds.resize_with(stacks.count(), AtomicU64::default);
+            scope.path_kinds.resize_with(stacks.count(), AtomicU32::default);
         }
         scope
     }
@@ -101,9 +101,11 @@ impl<'s> Scope<'s> {
     #[inline]
     fn path_kind(&self, stack: u32, method: u32) -> PathKind {
         let slot = usize::try_from(stack).ok().and_then(|stack| self.path_kinds.get(stack));
-        let Some(slot) = slot else { return self.names.path_kind(stack, method) };
+        let Some(slot) = slot.filter(|_| method <= MAX_DENSE_ID) else {
+            return self.names.path_kind(stack, method);
+        };
         let known = slot.load(Ordering::Relaxed);
-        if known >> 2 == u64::from(method) {
+        if known >> 2 == method {
             match known & 3 {
                 1 => return PathKind::Outermost,
                 2 => return PathKind::Recursive,
@@ -117,7 +119,7 @@ impl<'s> Scope<'s> {
             PathKind::Recursive => 2,
             PathKind::Unknown => 3,
         };
-        slot.store(u64::from(method) << 2 | number, Ordering::Relaxed);
+        slot.store(method << 2 | number, Ordering::Relaxed);
         kind
     }
 
@@ -143,6 +145,7 @@ impl<'s> Scope<'s> {
 pub struct RowSums {
     /// Sums of the selected calls.
     pub totals: Totals<u32>,
+    current: CurrentGroup,
     /// Sums of the selected calls by call path.
     pub paths: PathSums,
     /// Methods that have no name.
@@ -163,7 +166,7 @@ impl RowSums {
         }
         self.counts.rows_in_range = self.counts.rows_in_range.saturating_add(1);
         if self.selects(row.method, scope) {
-            self.totals.of(scope.group(row.start_ns, 0), row.method).add_stats(row);
+            self.of(scope.group(row.start_ns, 0), row.method).add_stats(row);
         }
     }
 
@@ -197,7 +200,38 @@ impl RowSums {
         if path == PathKind::Unknown {
             self.counts.records_without_path = self.counts.records_without_path.saturating_add(1);
         }
-        self.totals.of(scope.group(end_ns, row.thread), row.method).add_record(row, path);
+        self.of(scope.group(end_ns, row.thread), row.method).add_record(row, path);
+    }
+
+    /// The figures of a method in a group.
+    #[inline]
+    fn of(&mut self, group: Group, method: u32) -> &mut Figures {
+        // Threads take turns row by row, all other groups stay for long.
+        if method > MAX_DENSE_ID || matches!(group, Group::Thread(..)) {
+            return self.totals.of(group, &method);
+        }
+        if self.current.group != Some(group) {
+            self.settle();
+            self.current.group = Some(group);
+        }
+        match self.current.of(method) {
+            Some(figures) => figures,
+            None => self.totals.of(group, &method),
+        }
+    }
+
+    /// Gives the figures of the current group to the others.
+    fn settle(&mut self) {
+        if let Some(group) = self.current.group.take() {
+            for (method, figures) in self.current.drain() {
+                self.totals.add(group, &method, figures);
+            }
+        }
+    }
+
+    /// How much memory they take, in figures.
+    fn len(&self) -> usize {
+        self.totals.len() + self.current.figures.len() + self.paths.len()
     }
 
     /// Whether a method is selected. One without a name is counted.
@@ -211,12 +245,49 @@ impl RowSums {
     }
 
     /// Adds all rows of `other`.
-    pub fn merge(&mut self, other: Self) {
-        self.totals.merge(other.totals, |group, method| (group, method));
+    pub fn merge(&mut self, mut other: Self) {
+        other.settle();
+        self.totals.merge(other.totals);
         self.paths.merge(other.paths);
         self.unknown_methods.extend(other.unknown_methods);
         self.counts.merge(&other.counts);
         self.recorded.merge(&other.recorded);
+    }
+}
+
+/// The figures of one group, where the next row is likely to be of that group too.
+#[derive(Default)]
+struct CurrentGroup {
+    group: Option<Group>,
+    /// By method id, the place in `figures`, from 1 on.
+    places: Vec<u32>,
+    figures: Vec<(u32, Figures)>,
+}
+
+impl CurrentGroup {
+    #[inline]
+    fn of(&mut self, method: u32) -> Option<&mut Figures> {
+        let index = usize::try_from(method).ok()?;
+        if self.places.len() <= index {
+            self.places.resize(index + 1, 0);
+        }
+        let place = self.places.get_mut(index)?;
+        if *place == 0 {
+            self.figures.push((method, Figures::default()));
+            *place = u32::try_from(self.figures.len()).ok()?;
+        }
+        let (_, figures) = self.figures.get_mut(usize::try_from(*place - 1).ok()?)?;
+        Some(figures)
+    }
+
+    fn drain(&mut self) -> impl Iterator<Item = (u32, Figures)> {
+        for (method, _) in &self.figures {
+            let place = usize::try_from(*method).ok().and_then(|index| self.places.get_mut(index));
+            if let Some(place) = place {
+                *place = 0;
+            }
+        }
+        self.figures.drain(..)
     }
 }
 
@@ -244,7 +315,7 @@ impl<'r> Worker<'r> {
     }
 
     fn relieve(&mut self) {
-        if self.sums.totals.len() + self.sums.paths.len() > self.max_figures {
+        if self.sums.len() > self.max_figures {
             self.end_file();
         }
     }

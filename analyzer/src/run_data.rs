@@ -265,7 +265,7 @@ fn finish(
         let of_methods = of_names.map(|(n, at)| (Method::Named(Arc::clone(n)), at.clone()));
         data.sources = of_methods.collect();
     }
-    data.totals.merge(sums.totals, |group, id| (group, named(id)));
+    data.totals = sums.totals.named(|id| named(*id));
     data.open = open.iter().map(|row| open_call(row, scope.place, names, label)).collect();
     data.recorded.merge(&sums.recorded);
     data.counts.merge(&sums.counts);

@@ -228,7 +228,7 @@ fn reference(run: &RunInput, selection: &Selection) -> (RunData, Problems) {
                             let path = names.path_kind(row.stack, row.method);
                             counts.records_without_path += u64::from(path == PathKind::Unknown);
                             let figures: &mut Figures =
-                                totals.of(group(end_ns, row.thread), row.method);
+                                totals.of(group(end_ns, row.thread), &row.method);
                             figures.add_record(&row, path);
                         }
                     }
@@ -244,7 +244,7 @@ fn reference(run: &RunInput, selection: &Selection) -> (RunData, Problems) {
                         unknown.insert(row.method);
                     }
                     if takes_method(row.method) {
-                        totals.of(group(row.start_ns, 0), row.method).add_stats(&row);
+                        totals.of(group(row.start_ns, 0), &row.method).add_stats(&row);
                     }
                 }
                 Ok(())
@@ -292,7 +292,7 @@ fn reference(run: &RunInput, selection: &Selection) -> (RunData, Problems) {
         })
         .collect();
     data.tree = paths.into_tree(|stack| names.path(stack), named);
-    data.totals.merge(totals, |group, id| (group, named(id)));
+    data.totals = totals.named(|id| named(*id));
     data.counts = counts;
     (data, problems)
 }

@@ -116,7 +116,7 @@ impl PlainRow for StatsRow {
 }
 
 /// A number and its comma.
-#[inline]
+#[inline(always)]
 fn column(text: &[u8]) -> Option<(u64, &[u8])> {
     let (value, rest) = number(text)?;
     Some((value, rest.strip_prefix(b",")?))
@@ -126,7 +126,7 @@ const POWERS_OF_TEN: [u64; 8] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 
 
 /// The number that `text` begins with, of 1 to 19 digits. Eight bytes have to follow where a word of
 /// digits could stand.
-#[inline]
+#[inline(always)]
 fn number(text: &[u8]) -> Option<(u64, &[u8])> {
     let (mut value, mut text) = (0_u64, text);
     // 19 digits always fit: two words and three digits.
