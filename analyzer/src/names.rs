@@ -17,7 +17,7 @@ use log_format::rows::{MethodRow, StackRow, ThreadRow};
 use crate::glob::Glob;
 use crate::input::{RunInput, entries, table_of};
 use crate::problems::Problems;
-use crate::table::read_rows;
+use crate::table::{TablePart, read_plain, read_rows};
 
 /// What identifies a method across runs. The class loader is not part of it: the same class of two
 /// loaders is one method of a report.
@@ -147,7 +147,8 @@ impl Names {
     }
 
     fn read_stacks(&mut self, path: &Path, problems: &mut Problems) {
-        read_rows(path, u64::MAX, problems, |row: StackRow| {
+        let part = TablePart { path, len: u64::MAX, progress: None };
+        read_plain(part, problems, |row: StackRow| {
             let stack = Stack { parent: row.parent, method: row.method };
             insert(&mut self.stacks, row.id, stack, "call path")
         });

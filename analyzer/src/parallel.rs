@@ -20,17 +20,13 @@ use std::thread;
 
 use log_format::plain::{PlainLines, PlainRow};
 use log_format::reader::{BadLine, LineParser};
-use memchr::memchr;
 
 use crate::blocks::{Block, Blocks};
 use crate::problems::{BAD_LINES_SHOWN, Problems};
-use crate::table::{self, TablePart};
+use crate::table::{BLOCK_BYTES, TablePart, each_line, open, read_size};
 
 /// More threads than that only wait for the file.
 const MAX_WORKERS: usize = 16;
-
-/// A block stays in a processor's own cache, and is long enough for the lock not to matter.
-const BLOCK_BYTES: usize = 1 << 18;
 
 /// How many threads read, and what each takes at once.
 #[derive(Clone, Copy, Debug)]
@@ -91,7 +87,7 @@ impl<R> RowOrder<R> for Unordered {
     fn end_file(&mut self) {}
 }
 
-/// Reads a part of a file as [`read_rows`](table::read_part) does, with as many threads
+/// Reads a part of a file as [`read_rows`](crate::table::read_rows) does, with as many threads
 /// as there are workers, or fewer where the file is small.
 pub fn read_blocks<R, O, W>(
     part: TablePart,
@@ -124,18 +120,16 @@ where
     O: RowOrder<R>,
     W: RowWorker<R, O::Ahead>,
 {
-    let Some((reader, is_plain)) = table::open::<R>(part, problems)? else {
+    let Some((reader, is_plain)) = open::<R>(part, problems)? else {
         return Ok(false);
     };
     if reader.is_torn() {
         return Ok(true);
     }
     let (lines, input) = reader.into_parts();
-    // As much of a damaged file is read as a reader with a buffer of that size would.
-    let read_size = if is_plain { usize::MAX } else { table::BUFFER };
     let work = Mutex::new(Work {
         path: part.path,
-        blocks: Blocks::new(input, block_bytes, read_size),
+        blocks: Blocks::new(input, block_bytes, read_size(is_plain)),
         order,
         taken: 0,
         applied: 0,
@@ -242,33 +236,22 @@ where
 }
 
 fn read_block<R: PlainRow, A, W: RowWorker<R, A>>(
-    mut text: &[u8],
+    text: &[u8],
     plain: PlainLines,
     lines: &mut LineParser<R>,
     worker: &mut W,
     ahead: &A,
 ) -> Done<R> {
     let mut done = Done { lines: 0, bad: Vec::new(), more_bad: 0, rows: Vec::new() };
-    while !text.is_empty() {
-        done.lines += 1;
-        let (row, len) = match plain.next(text) {
-            Some((row, len)) => (Ok(row), len),
-            None => {
-                let len = memchr(b'\n', text).unwrap_or(text.len());
-                (lines.parse(text.get(..len).unwrap_or_default()), len + 1)
+    done.lines = each_line(text, plain, lines, |line, row| match row {
+        Ok(row) => {
+            if worker.add(&row, ahead) {
+                done.rows.push(row);
             }
-        };
-        text = text.get(len..).unwrap_or_default();
-        match row {
-            Ok(row) => {
-                if worker.add(&row, ahead) {
-                    done.rows.push(row);
-                }
-            }
-            Err(_) if done.bad.len() == BAD_LINES_SHOWN => done.more_bad += 1,
-            Err(reason) => done.bad.push(BadLine { line: done.lines, reason }),
         }
-    }
+        Err(_) if done.bad.len() == BAD_LINES_SHOWN => done.more_bad += 1,
+        Err(reason) => done.bad.push(BadLine { line, reason }),
+    });
     done
 }
 

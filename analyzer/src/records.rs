@@ -12,7 +12,7 @@ use crate::options::CallFilter;
 use crate::problems::Problems;
 use crate::progress::Progress;
 use crate::run_data::Selection;
-use crate::table::{TablePart, read_part};
+use crate::table::{TablePart, read_plain};
 use crate::time_range::TimeRange;
 
 /// Which records of a run are wanted.
@@ -68,7 +68,7 @@ pub fn read_records(
     for file in run.files.iter().filter(|file| file.table == Table::Calls) {
         let progress = Some(&filter.progress);
         let part = TablePart { path: &file.path, len: file.len, progress };
-        read_part(part, problems, |row: CallRow| {
+        read_plain(part, problems, |row: CallRow| {
             let key = (row.thread, row.start_ns, row.method);
             if row.exit == Exit::Open {
                 // Written again each time that recording stops; the last time is the longest.

@@ -15,7 +15,7 @@
 
 use crate::histogram::Histogram;
 use crate::reader::{LineParser, MAX_LINE};
-use crate::rows::{CallRow, Exit, Row, StatsRow};
+use crate::rows::{CallRow, Exit, Row, StackRow, StatsRow};
 
 /// A row whose table has plain lines.
 pub trait PlainRow: Row {
@@ -112,6 +112,17 @@ impl PlainRow for StatsRow {
         }
         let method = u32::try_from(method).ok()?;
         Some((Self { start_ns, method, calls, throws, total_ns, self_ns, max_ns, hist }, text))
+    }
+}
+
+impl PlainRow for StackRow {
+    #[inline]
+    fn split_plain(text: &[u8]) -> Option<(Self, &[u8])> {
+        let (id, text) = column(text)?;
+        let (parent, text) = column(text)?;
+        let (method, text) = number(text)?;
+        let (id, parent) = (u32::try_from(id).ok()?, u32::try_from(parent).ok()?);
+        Some((Self { id, parent, method: u32::try_from(method).ok()? }, text))
     }
 }
 
@@ -278,6 +289,10 @@ mod tests {
             ["1,1,1,1,5,5,open,\"rainy\",", "1,1,1,1,5,5,open,ra\tiny,", "1,1,1,1,5,5,open,"]
         {
             assert!(!agree::<CallRow>(&more, line.as_bytes()), "{line}");
+        }
+        assert!(agree::<StackRow>("id,parent,method", b"200000,0,4294967295"));
+        for line in ["1,2,4294967296", "1,2,3\r", "1,2,", "1,2,3,4", "1,\"2\",3"] {
+            assert!(!agree::<StackRow>("id,parent,method", line.as_bytes()), "{line}");
         }
         let other = "thread,start_ns,stack,method,total_ns,self_ns,exit";
         assert!(!agree::<CallRow>(other, b"1,1,1,1,5,5,return"));
