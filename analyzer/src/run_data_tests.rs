@@ -343,3 +343,68 @@ fn threads_and_blocks_make_no_difference() {
     // There was something to be wrong about.
     assert!(open > 200 && bad > 1_000, "{open} open calls, {bad} bad lines");
 }
+
+/// Changes bytes, cuts the file, repeats a part of it or puts in what is no text.
+fn damage(random: &mut Random, bytes: &mut Vec<u8>) {
+    let place = |random: &mut Random, bytes: &[u8]| {
+        usize::try_from(random.below(bytes.len() as u64 + 1)).unwrap()
+    };
+    for _ in 0..1 + random.below(6) {
+        let at = place(random, bytes);
+        let other = place(random, bytes);
+        let (from, to) = (at.min(other), at.max(other));
+        match random.below(5) {
+            0 => bytes.truncate(at),
+            1 => bytes.extend_from_within(from..to),
+            2 => drop(bytes.drain(from..to.min(from + 40))),
+            3 => {
+                let end = to.min(from + 9);
+                bytes[from..end].fill_with(|| u8::try_from(random.below(256)).unwrap());
+            }
+            _ => {
+                let rubbish = [&b"\0\xff\""[..], b"\n\n\r,", b"18446744073709551615", b"open"];
+                let rubbish = rubbish[usize::try_from(random.below(4)).unwrap()];
+                bytes.splice(at..at, rubbish.iter().copied());
+            }
+        }
+    }
+}
+
+#[test]
+fn damaged_files_are_read_alike_and_harm_nothing() {
+    let selections = selections();
+    let (mut bad, mut rows) = (0, 0);
+    for seed in 0..60 {
+        let folder = tempfile::tempdir().unwrap();
+        write_run(folder.path(), seed);
+        let mut random = Random(seed);
+        for entry in fs::read_dir(folder.path()).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|end| end != "json") && random.below(3) > 0 {
+                let mut bytes = fs::read(&path).unwrap();
+                damage(&mut random, &mut bytes);
+                fs::write(&path, bytes).unwrap();
+            }
+        }
+        let runs = discover(&[folder.path().to_owned()], &mut Problems::default());
+        let selection = &selections[usize::try_from(seed).unwrap() % selections.len()];
+        let mut told_first = None;
+        for (workers, block_bytes) in [(1, 1 << 18), (3, 50), (2, 2_000)] {
+            let mut problems = Problems::default();
+            let data =
+                read_run_at(Pace { workers, block_bytes }, &runs[0], 0, selection, &mut problems);
+            bad += problems.bad_lines();
+            rows += data.counts.records;
+            let told = told(&data, &problems);
+            assert_eq!(*told_first.get_or_insert_with(|| told.clone()), told, "seed {seed}");
+        }
+        let options = Options {
+            paths: vec![folder.path().to_owned()],
+            slowest: (seed % 2 == 0).then_some(3),
+            ..Options::default()
+        };
+        // A report, or a reason why there is none.
+        let _ = crate::analyze(&options);
+    }
+    assert!(bad > 1_000 && rows > 10_000, "{bad} bad lines, {rows} rows");
+}
