@@ -129,7 +129,8 @@ impl Names {
 
     fn read_methods(&mut self, path: &Path, problems: &mut Problems) {
         self.has_methods_file = true;
-        read_rows(path, u64::MAX, problems, |row: MethodRow| {
+        let part = TablePart { path, len: u64::MAX, progress: None };
+        read_plain(part, problems, |row: MethodRow| {
             let name =
                 MethodName { class: row.class, method: row.method, descriptor: row.descriptor };
             insert(&mut self.methods, row.id, Arc::new(name), "method")?;

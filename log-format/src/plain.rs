@@ -15,7 +15,7 @@
 
 use crate::histogram::Histogram;
 use crate::reader::{LineParser, MAX_LINE};
-use crate::rows::{CallRow, Exit, Row, StackRow, StatsRow};
+use crate::rows::{CallRow, Exit, MethodRow, Row, StackRow, StatsRow};
 
 /// A row whose table has plain lines.
 pub trait PlainRow: Row {
@@ -49,13 +49,7 @@ impl PlainLines {
         let more_columns = self.more_columns?;
         let (row, mut rest) = R::split_plain(text)?;
         for _ in 0..more_columns {
-            rest = rest.strip_prefix(b",")?;
-            let len = rest.iter().position(|byte| matches!(byte, b',' | b'\n'))?;
-            let (column, after) = rest.split_at_checked(len)?;
-            if !column.iter().all(|byte| matches!(byte, b' '..=b'~') && *byte != b'"') {
-                return None;
-            }
-            rest = after;
+            (_, rest) = text_of(rest.strip_prefix(b",")?)?;
         }
         let rest = rest.strip_prefix(b"\n")?;
         let len = text.len() - rest.len();
@@ -115,6 +109,20 @@ impl PlainRow for StatsRow {
     }
 }
 
+impl PlainRow for MethodRow {
+    fn split_plain(text: &[u8]) -> Option<(Self, &[u8])> {
+        let (id, text) = column(text)?;
+        let (loader, text) = text_column(text)?;
+        let (class, text) = text_column(text)?;
+        let (method, text) = text_column(text)?;
+        let (descriptor, text) = text_column(text)?;
+        let (source, text) = text_column(text)?;
+        let (line, text) = number(text)?;
+        let (id, line) = (u32::try_from(id).ok()?, u32::try_from(line).ok()?);
+        Some((Self { id, loader, class, method, descriptor, source, line }, text))
+    }
+}
+
 impl PlainRow for StackRow {
     #[inline]
     fn split_plain(text: &[u8]) -> Option<(Self, &[u8])> {
@@ -124,6 +132,19 @@ impl PlainRow for StackRow {
         let (id, parent) = (u32::try_from(id).ok()?, u32::try_from(parent).ok()?);
         Some((Self { id, parent, method: u32::try_from(method).ok()? }, text))
     }
+}
+
+/// A text of printable ASCII without quotes, up to the next comma or the end of the line.
+fn text_of(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let is_end = |byte: &u8| !matches!(byte, b' '..=b'~') || matches!(byte, b',' | b'"');
+    let (column, rest) = text.split_at_checked(text.iter().position(is_end)?)?;
+    matches!(rest.first()?, b',' | b'\n').then_some((column, rest))
+}
+
+/// The same and its comma.
+fn text_column(text: &[u8]) -> Option<(String, &[u8])> {
+    let (column, rest) = text_of(text)?;
+    Some((String::from_utf8(column.to_vec()).ok()?, rest.strip_prefix(b",")?))
 }
 
 /// A number and its comma.
@@ -293,6 +314,19 @@ mod tests {
         assert!(agree::<StackRow>("id,parent,method", b"200000,0,4294967295"));
         for line in ["1,2,4294967296", "1,2,3\r", "1,2,", "1,2,3,4", "1,\"2\",3"] {
             assert!(!agree::<StackRow>("id,parent,method", line.as_bytes()), "{line}");
+        }
+        let methods = "id,loader,class,method,descriptor,source,line";
+        assert!(agree::<MethodRow>(methods, b"7,app,com.shop.Order,<init>,(I[J)V,Order.java,12"));
+        assert!(agree::<MethodRow>(methods, b"7,,,,,,0"));
+        for line in [
+            "7,app,\"a,b\",m,()V,,0",
+            "7,app,Gr\u{f6}\u{df}e,m,()V,,0",
+            "7,app,a,m,()V,,-1",
+            "7,app,a\t,m,()V,,1",
+            "7,app,a,m,()V,,1,",
+            "7,app,a,m,()V,1",
+        ] {
+            assert!(!agree::<MethodRow>(methods, line.as_bytes()), "{line}");
         }
         let other = "thread,start_ns,stack,method,total_ns,self_ns,exit";
         assert!(!agree::<CallRow>(other, b"1,1,1,1,5,5,return"));
