@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use log_format::names::Table;
@@ -92,7 +92,7 @@ pub fn show(progress: &Arc<Progress>) -> Shown {
 }
 
 fn show_on(target: ProgressDrawTarget, wait: Duration, progress: &Arc<Progress>) -> Shown {
-    let bar = ProgressBar::with_draw_target(Some(0), target);
+    let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::hidden());
     let template =
         "analyze: {decimal_bytes} of {decimal_total_bytes}, {decimal_bytes_per_sec}, {eta} left";
     // Without the template it is indicatif's own bar.
@@ -102,10 +102,23 @@ fn show_on(target: ProgressDrawTarget, wait: Duration, progress: &Arc<Progress>)
     let (end, ended) = channel::<()>();
     let progress = Arc::clone(progress);
     let draw = move || {
-        let mut wait = wait;
-        while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+        let (begin, mut target, mut has_rate) = (Instant::now(), Some(target), false);
+        while ended.recv_timeout(BETWEEN) == Err(RecvTimeoutError::Timeout) {
+            // Names come first, and are not counted: what has to be waited for begins after them.
+            if progress.read.load(Ordering::Relaxed) == 0 {
+                continue;
+            }
+            if has_rate
+                && begin.elapsed() >= wait
+                && let Some(target) = target.take()
+            {
+                bar.set_draw_target(target);
+            }
             progress.update(&bar);
-            wait = BETWEEN;
+            if !has_rate {
+                bar.reset_eta();
+                has_rate = true;
+            }
         }
         bar.finish_and_clear();
     };
