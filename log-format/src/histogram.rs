@@ -69,8 +69,8 @@ const STEP: u8 = 4;
 /// lowest in use to the highest, and a word more for each that has 65,536 and more.
 #[derive(Clone, Default)]
 pub struct Histogram {
-    /// What `low` begins with, a multiple of [`STEP`].
-    first: u8,
+    /// The number of the first bucket, a multiple of [`STEP`], and counts of the buckets from it on.
+    /// Without buckets there is nothing.
     low: Box<[u16]>,
     /// What the `low` of a bucket could not hold is here in its place: the count is the sum of both.
     high: Option<Box<High>>,
@@ -93,10 +93,21 @@ impl Histogram {
         true
     }
 
+    /// The first bucket, and the counts from it on.
+    #[inline]
+    fn low(&self) -> (u16, &[u16]) {
+        self.low.split_first().map_or((0, &[]), |(first, counts)| (*first, counts))
+    }
+
+    #[inline]
+    fn slot(&mut self, bucket: u8) -> Option<&mut u16> {
+        let (first, counts) = self.low.split_first_mut()?;
+        counts.get_mut(usize::from(u16::from(bucket).checked_sub(*first)?))
+    }
+
     #[inline]
     fn add_low(&mut self, bucket: u8, count: u64) -> bool {
-        let place = bucket.checked_sub(self.first).map(usize::from);
-        let Some(slot) = place.and_then(|place| self.low.get_mut(place)) else { return false };
+        let Some(slot) = self.slot(bucket) else { return false };
         let sum = u16::try_from(count).ok().and_then(|count| slot.checked_add(count));
         if let Some(sum) = sum {
             *slot = sum;
@@ -110,8 +121,7 @@ impl Histogram {
         if self.add_low(bucket, count) {
             return;
         }
-        let place = usize::from(bucket.saturating_sub(self.first));
-        let low = self.low.get_mut(place).map_or(0, std::mem::take);
+        let low = self.slot(bucket).map_or(0, std::mem::take);
         let more = count.saturating_add(low.into());
         let High(high) = self.high.get_or_insert_default().as_mut();
         match high.iter_mut().find(|(of, _)| *of == bucket) {
@@ -122,20 +132,24 @@ impl Histogram {
 
     /// Makes room for a bucket.
     fn reach(&mut self, bucket: u8) {
-        let step = bucket - bucket % STEP;
-        let len = self.low.len();
-        let end = usize::from(self.first) + len;
-        let first = if len == 0 { step } else { step.min(self.first) };
-        let new_end = if len == 0 { 0 } else { end }.max(usize::from(step) + usize::from(STEP));
-        if first == self.first && new_end == end {
+        let step = u16::from(bucket - bucket % STEP);
+        let (known_first, counts) = self.low();
+        let len = counts.len();
+        let (mut first, mut buckets) = (step, usize::from(STEP));
+        if len > 0 {
+            first = step.min(known_first);
+            let end = (usize::from(known_first) + len).max(usize::from(step) + buckets);
+            buckets = end - usize::from(first);
+        }
+        if buckets == len {
             return;
         }
-        let mut low = vec![0; new_end - usize::from(first)];
-        let begin = if len == 0 { 0 } else { usize::from(self.first - first) };
-        if let Some(known) = low.get_mut(begin..begin + len) {
-            known.copy_from_slice(&self.low);
-        }
-        (self.first, self.low) = (first, low.into());
+        let mut low = Vec::with_capacity(1 + buckets);
+        low.push(first);
+        low.resize(1 + usize::from(known_first.saturating_sub(first)), 0);
+        low.extend_from_slice(counts);
+        low.resize(1 + buckets, 0);
+        self.low = low.into();
     }
 
     /// Adds all counts of `other`.
@@ -154,8 +168,9 @@ impl Histogram {
     /// The buckets in use with their counts, in rising order.
     pub fn buckets(&self) -> impl Iterator<Item = (u8, u64)> + '_ {
         let high = self.high.as_deref();
-        let counts = (self.first..).zip(&self.low);
-        let counts = counts.map(move |(bucket, low)| {
+        let (first, counts) = self.low();
+        let numbers = u8::try_from(first).unwrap_or(u8::MAX)..;
+        let counts = numbers.zip(counts).map(move |(bucket, low)| {
             let of_bucket = |high: &High| high.0.iter().find(|(of, _)| *of == bucket).copied();
             let (_, more) = high.and_then(of_bucket).unwrap_or((bucket, 0));
             (bucket, more.saturating_add(u64::from(*low)))
