@@ -24,7 +24,7 @@ const NS_PER_MINUTE: u64 = 60_000_000_000;
 const MAX_DENSE_ID: u32 = 1 << 20;
 
 /// Figures that all threads together keep before they give them to the sums of all.
-const FIGURES_KEPT: usize = 1 << 18;
+const FIGURES_KEPT: usize = 1 << 19;
 
 /// Whether a row counts, and where.
 pub struct Scope<'s> {
