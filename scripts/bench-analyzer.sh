@@ -2,7 +2,7 @@
 # Measures how fast `analyze` sums up records, next to DuckDB, polars and a straightforward program, all
 # on the same files and with the same result, in alternating runs. The logs are made from a seed
 # (analyzer/examples/make_logs.rs). What is compared is `--above 0ns --format csv`: it takes all of its
-# figures from calls.csv, as the others do.
+# figures from calls.csv, as the others do. At the end once with `--by hour`, for its memory.
 #
 #   scripts/bench-analyzer.sh [MEGABYTES] [ROUNDS]      default 1000, 5
 #   METHODS=2000 THREADS=200 HOURS=4 SEED=1             of the logs, in the environment
@@ -44,12 +44,14 @@ for _ in $(seq "$rounds"); do
 done
 "$python" scripts/bench_analyzer.py compare "$bench/analyze.csv" \
     "$bench"/{duckdb-approx,duckdb-exact,polars,csv_and_map}.csv
+# There are figures for each method of each hour.
+echo "analyze-by-hour $("$python" scripts/bench_analyzer.py analyze-by-hour "$run" "$bench/by-hour.csv")" >>"$bench/results"
 column() { grep "^$1 " "$bench/results" | cut -d' ' -f"$2" | sort -n; }
-printf '%-14s %8s %18s %8s %8s\n' "" seconds range GB/s MB
-for way in $ways; do
-    median=$(column "$way" 2 | sed -n "$(((rounds + 1) / 2))p")
+printf '%-15s %8s %18s %8s %8s\n' "" seconds range GB/s MB
+for way in $ways analyze-by-hour; do
+    median=$(column "$way" 2 | sed -n "$((($(column "$way" 2 | wc -l) + 1) / 2))p")
     range=$(column "$way" 2 | sed -n '1p;$p' | paste -sd' ' | sed 's/ / to /')
     awk -v way="$way" -v median="$median" -v range="$range" -v bytes="$bytes" \
         -v memory="$(column "$way" 3 | tail -1)" \
-        'BEGIN { printf "%-14s %8s %18s %8.2f %8d\n", way, median, range, bytes / median / 1e9, memory }'
+        'BEGIN { printf "%-15s %8s %18s %8.2f %8d\n", way, median, range, bytes / median / 1e9, memory }'
 done

@@ -1,6 +1,7 @@
 """Sums up the records of a run in one of several ways, and prints `SECONDS MEGABYTES_OF_MEMORY`.
 
-    bench_analyzer.py WAY RUN RESULT        analyze, csv_and_map, duckdb-approx, duckdb-exact, polars
+    bench_analyzer.py WAY RUN RESULT        analyze, analyze-by-hour, csv_and_map, duckdb-approx,
+                                            duckdb-exact, polars
     bench_analyzer.py compare RESULT RESULT...
 
 Of a library the time is that of its query, without starting Python; of a program it is all of it. The
@@ -118,8 +119,10 @@ def main():
         return compare(arguments[0], arguments[1:])
     run, result = arguments
     release = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "target/release")
-    if way == "analyze":
+    if way.startswith("analyze"):
         analyze = [f"{release}/analyze", run, "--above", "0ns", "--format", "csv"]
+        if way == "analyze-by-hour":
+            analyze += ["--by", "hour"]
         seconds, who = program(analyze, result), resource.RUSAGE_CHILDREN
     elif way == "csv_and_map":
         seconds = program([f"{release}/examples/csv_and_map", run], result)

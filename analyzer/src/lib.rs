@@ -4,9 +4,9 @@
 //! paths --input--> runs --run_data--> sums of a run --report--> report --render--> text, CSV, JSON
 //! ```
 //!
-//! A run is read row by row, so memory goes with the methods, threads and call paths of the logs and
-//! not with their rows. Nothing in a log makes the analyzer fail: what cannot be read is left out
-//! and is said in [`Problems`].
+//! A run is streamed, its files in blocks by several threads, so memory goes with the methods, threads
+//! and call paths of the logs and not with their rows. Nothing in a log makes the analyzer fail: what
+//! cannot be read is left out and is said in [`Problems`].
 #![forbid(unsafe_code)]
 
 pub mod aggregate;
