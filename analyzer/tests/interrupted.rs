@@ -32,20 +32,27 @@ fn what_is_interrupted_leaves_the_report_of_before() {
             .unwrap();
         // The report is a file of the folder that has no name yet, and something is written to it.
         let files = format!("/proc/{}/fd", child.id());
-        let is_under_way = || {
-            fs::read_dir(&files).unwrap().any(|file| {
+        let under_way = || {
+            fs::read_dir(&files).unwrap().find_map(|file| {
                 let file = file.unwrap().path();
-                let is_ours = fs::read_link(&file).is_ok_and(|to| to.starts_with(&folder));
-                is_ours && fs::metadata(&file).is_ok_and(|found| found.len() > 0)
+                let to = fs::read_link(&file).ok().filter(|to| to.starts_with(&folder))?;
+                fs::metadata(&file).ok().filter(|found| found.len() > 0).map(|_| to)
             })
         };
-        while !is_under_way() {
+        let new_file = loop {
             assert!(child.try_wait().unwrap().is_none(), "it has ended");
-        }
+            if let Some(new_file) = under_way() {
+                break new_file;
+            }
+        };
         let mut kill = Command::new("kill");
         kill.arg(format!("-{signal}")).arg(child.id().to_string());
         assert!(kill.status().unwrap().success());
         assert_eq!(child.wait().unwrap().signal(), Some(number));
+        // Where the file system knows no files without names, this one had another.
+        if fs::remove_file(&new_file).is_ok() {
+            eprintln!("{} had a name", new_file.display());
+        }
         let names: Vec<_> =
             fs::read_dir(&folder).unwrap().map(|file| file.unwrap().file_name()).collect();
         if is_there {
