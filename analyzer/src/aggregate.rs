@@ -4,12 +4,14 @@
 //! parallel. They take memory for each method of each group, never for a row.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::Hash;
 
 use log_format::histogram::{Histogram, bucket_of, lower_bound_ns};
 use log_format::names::Hour;
 use log_format::rows::{CallRow, Exit, StatsRow};
 
+use crate::id_map::IdMap;
 use crate::names::PathKind;
 
 /// What a sum belongs to, besides its method.
@@ -130,43 +132,122 @@ impl Figures {
 }
 
 /// Figures by group and method. `M` is a method's id within a run, or a method of a report.
+///
+/// Methods have numbers of our own here, so that the figures, which are most of the memory, stay where
+/// they are when ids become names.
 #[derive(Clone, Debug)]
 pub struct Totals<M> {
-    figures: HashMap<(Group, M), Figures>,
+    methods: Vec<M>,
+    numbers: IdMap<M, u32>,
+    groups: IdMap<Group, IdMap<u32, Figures>>,
 }
 
 impl<M> Default for Totals<M> {
     fn default() -> Self {
-        Self { figures: HashMap::new() }
+        Self { methods: Vec::new(), numbers: IdMap::default(), groups: IdMap::default() }
     }
 }
 
-impl<M: Eq + Hash> Totals<M> {
+impl<M: Clone + Eq + Hash> Totals<M> {
     /// The figures of a method in a group, to be added to.
-    pub fn of(&mut self, group: Group, method: M) -> &mut Figures {
-        self.figures.entry((group, method)).or_default()
+    pub fn of(&mut self, group: Group, method: &M) -> &mut Figures {
+        let number = self.number(method);
+        self.groups.entry(group).or_default().entry(number).or_default()
     }
 
-    /// Adds all figures of `other`, whose groups and methods are ours by way of `ours`.
-    pub fn merge<N>(&mut self, other: Totals<N>, mut ours: impl FnMut(Group, N) -> (Group, M)) {
-        for ((group, key), figures) in other.figures {
-            let (group, method) = ours(group, key);
-            self.of(group, method).merge(&figures);
+    fn number(&mut self, method: &M) -> u32 {
+        if let Some(number) = self.numbers.get(method) {
+            return *number;
+        }
+        // There are no more methods than ids, and those are as long.
+        let number = u32::try_from(self.methods.len()).unwrap_or(u32::MAX);
+        self.methods.push(method.clone());
+        self.numbers.insert(method.clone(), number);
+        number
+    }
+
+    /// Adds figures of a method in a group.
+    pub fn add(&mut self, group: Group, method: &M, figures: Figures) {
+        let number = self.number(method);
+        add(self.groups.entry(group).or_default(), number, figures);
+    }
+
+    /// How many figures there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.groups.values().map(HashMap::len).sum()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Adds all figures of `other`. Memory of the other's goes group by group.
+    pub fn merge(&mut self, other: Self) {
+        if self.methods.is_empty() {
+            *self = other;
+        } else {
+            self.merge_by(other, |group, _| group);
         }
     }
 
-    /// The groups that have figures, each as often as it has methods.
+    /// The same of groups that are ours by way of `ours`.
+    pub fn merge_by(&mut self, other: Self, mut ours: impl FnMut(Group, &M) -> Group) {
+        for (group, figures) in other.groups {
+            for (number, figures) in figures {
+                let place = usize::try_from(number).ok();
+                if let Some(method) = place.and_then(|place| other.methods.get(place)) {
+                    self.add(ours(group, method), method, figures);
+                }
+            }
+        }
+    }
+
+    /// The same figures of methods that have other names. Those of two methods that have one name now
+    /// are added up.
+    #[must_use]
+    pub fn named<N: Clone + Eq + Hash>(self, name: impl Fn(&M) -> N) -> Totals<N> {
+        let mut named = Totals::default();
+        let numbers: Vec<u32> =
+            self.methods.iter().map(|method| named.number(&name(method))).collect();
+        named.groups = self.groups;
+        if named.methods.len() < numbers.len() {
+            for group in named.groups.values_mut() {
+                for (number, figures) in std::mem::take(group) {
+                    let place = usize::try_from(number).unwrap_or(usize::MAX);
+                    add(group, numbers.get(place).copied().unwrap_or(number), figures);
+                }
+            }
+        }
+        named
+    }
+
+    /// The groups that have figures.
     pub fn groups(&self) -> impl Iterator<Item = Group> + '_ {
-        self.figures.keys().map(|(group, _)| *group)
+        self.groups.keys().copied()
+    }
+
+    /// The groups, sorted, each with its methods in no order. Memory goes group by group.
+    pub fn into_groups(self) -> impl Iterator<Item = (Group, Vec<(M, Figures)>)> {
+        let mut groups: Vec<_> = self.groups.into_iter().collect();
+        groups.sort_unstable_by_key(|(group, _)| *group);
+        let methods = self.methods;
+        groups.into_iter().map(move |(group, figures)| {
+            let method = |number| methods.get(usize::try_from(number).ok()?).cloned();
+            let named = figures.into_iter().filter_map(|(n, figures)| Some((method(n)?, figures)));
+            (group, named.collect())
+        })
     }
 }
 
-impl<M> IntoIterator for Totals<M> {
-    type Item = ((Group, M), Figures);
-    type IntoIter = std::collections::hash_map::IntoIter<(Group, M), Figures>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.figures.into_iter()
+fn add(sums: &mut IdMap<u32, Figures>, number: u32, figures: Figures) {
+    match sums.entry(number) {
+        Entry::Vacant(entry) => {
+            entry.insert(figures);
+        }
+        Entry::Occupied(entry) => entry.into_mut().merge(&figures),
     }
 }
 
@@ -203,22 +284,56 @@ mod tests {
         assert!(other.is_saturated());
     }
 
+    fn sorted<M: Clone + Eq + Hash + Ord>(totals: Totals<M>) -> Vec<(Group, Vec<(M, Figures)>)> {
+        let mut groups: Vec<_> = totals.into_groups().collect();
+        groups.iter_mut().for_each(|(_, methods)| methods.sort_by(|a, b| a.0.cmp(&b.0)));
+        groups
+    }
+
+    #[test]
+    fn methods_that_have_one_name_are_one() {
+        let mut totals = Totals::default();
+        for (group, id, ns) in [(1, 1, 5), (2, 1, 6), (1, 2, 7), (1, 3, 8), (2, 3, 9)] {
+            let figures: &mut Figures = totals.of(Group::Minute(group), &id);
+            figures.add_record(&call(ns, Exit::Return), PathKind::Outermost);
+        }
+        let told = |totals: Totals<&'static str>| -> Vec<(Group, &str, u64)> {
+            let groups = sorted(totals).into_iter();
+            let of_group = |(group, methods): (Group, Vec<(&'static str, Figures)>)| {
+                methods.into_iter().map(move |(method, f)| (group, method, f.total_ns))
+            };
+            groups.flat_map(of_group).collect()
+        };
+        let (one, two) = (Group::Minute(1), Group::Minute(2));
+        let names = ["", "a", "b", "c"];
+        assert_eq!(
+            told(totals.clone().named(|id| names[*id as usize])),
+            [(one, "a", 5), (one, "b", 7), (one, "c", 8), (two, "a", 6), (two, "c", 9)]
+        );
+        let names = ["", "a", "b", "a"];
+        assert_eq!(
+            told(totals.named(|id| names[*id as usize])),
+            [(one, "a", 13), (one, "b", 7), (two, "a", 15)]
+        );
+    }
+
     #[test]
     fn merging_parts_is_reading_the_whole() {
         let rows = [(1, 500), (2, 70), (1, 90), (1, 10), (2, 10_000)];
         let totals = |rows: &[(u32, u64)]| {
             let mut totals = Totals::default();
             for (method, ns) in rows {
-                let figures: &mut Figures = totals.of(Group::All, *method);
-                figures.add_record(&call(*ns, Exit::Return), PathKind::Outermost);
+                totals
+                    .of(Group::All, method)
+                    .add_record(&call(*ns, Exit::Return), PathKind::Outermost);
             }
             totals
         };
         let whole = totals(&rows);
         for cut in 0..=rows.len() {
             let mut merged = totals(&rows[cut..]);
-            merged.merge(totals(&rows[..cut]), |group, method| (group, method));
-            assert_eq!(merged.figures, whole.figures, "cut at {cut}");
+            merged.merge(totals(&rows[..cut]));
+            assert_eq!(sorted(merged), sorted(whole.clone()), "cut at {cut}");
         }
     }
 

@@ -17,6 +17,7 @@ use std::hash::Hash;
 
 use log_format::rows::{CallRow, Exit};
 
+use crate::id_map::IdMap;
 use crate::names::Method;
 
 /// Callers of a path that are kept: more than the agent writes, and a bound for rubbish.
@@ -189,7 +190,7 @@ impl CallTree {
 /// Sums by call path and method, as ids of a run: what a run's records become while they are read.
 #[derive(Debug, Default)]
 pub struct PathSums {
-    sums: HashMap<(u32, u32), PathFigures>,
+    sums: IdMap<(u32, u32), PathFigures>,
 }
 
 impl PathSums {
@@ -215,6 +216,25 @@ impl PathSums {
             }
         }
         found
+    }
+
+    /// How many paths there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.sums.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.sums.is_empty()
+    }
+
+    /// Adds all calls of `other`.
+    pub fn merge(&mut self, other: Self) {
+        for (key, figures) in other.sums {
+            self.sums.entry(key).or_default().add(&figures);
+        }
     }
 
     /// The tree of these sums. `path` gives the methods of a call path from the innermost outwards,

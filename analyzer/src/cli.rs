@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use analyzer::glob::Glob;
 use analyzer::options::{By, CallFilter, Format, Options, SortKey, TOP_IN_TEXT, TreeOrder};
@@ -239,6 +240,7 @@ impl Cli {
             format: self.format,
             color: self.output.is_none() && AutoStream::choice(&io::stdout()) != ColorChoice::Never,
             output: self.output,
+            progress: Arc::default(),
         })
     }
 

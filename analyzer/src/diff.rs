@@ -26,6 +26,7 @@ use crate::diff_change::{HOUR_NS, scaled};
 use crate::names::{Method, MethodName};
 use crate::options::{Format, Options};
 use crate::problems::Problems;
+use crate::progress::Progress;
 use crate::report::Report;
 use crate::tprofiler::Unit;
 
@@ -50,6 +51,8 @@ pub struct DiffOptions {
     pub format: Format,
     /// How much slower is too slow.
     pub limit: Option<Limit>,
+    /// Where the reading says how far it is.
+    pub progress: Arc<Progress>,
 }
 
 /// What a comparison is made by.
@@ -158,6 +161,7 @@ impl Side {
             tprofiler_unit: options.tprofiler_unit,
             // The figures of all methods, and no more.
             format: Format::Csv,
+            progress: Arc::clone(&options.progress),
             ..Options::default()
         })?;
         let (report, problems) = (analysis.report, analysis.problems);

@@ -1,6 +1,7 @@
 //! The command line of `analyze diff`: what can be given, and how it becomes [`DiffOptions`].
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use analyzer::diff::{DiffOptions, Limit, Per};
 use analyzer::options::{Format, TOP_IN_TEXT};
@@ -75,6 +76,7 @@ impl DiffArgs {
             tprofiler_unit: self.tprofiler_unit,
             format: self.format,
             limit: limit.transpose()?,
+            progress: Arc::default(),
         })
     }
 }

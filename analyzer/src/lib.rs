@@ -4,29 +4,37 @@
 //! paths --input--> runs --run_data--> sums of a run --report--> report --render--> text, CSV, JSON
 //! ```
 //!
-//! A run is read row by row, so memory goes with the methods, threads and call paths of the logs and
-//! not with their rows. Nothing in a log makes the analyzer fail: what cannot be read is left out
-//! and is said in [`Problems`].
+//! A run is streamed, its files in blocks by several threads, so memory goes with the methods, threads
+//! and call paths of the logs and not with their rows. Nothing in a log makes the analyzer fail: what
+//! cannot be read is left out and is said in [`Problems`].
 #![forbid(unsafe_code)]
 
 pub mod aggregate;
+mod blocks;
 pub mod call_tree;
 pub mod diff;
 mod diff_change;
 pub mod glob;
 pub mod hints;
+pub mod id_map;
 pub mod input;
 pub mod losses;
 pub mod minutes;
 pub mod names;
+mod open_calls;
 pub mod options;
 pub mod output;
+mod parallel;
 pub mod problems;
+pub mod progress;
 pub mod recorded_time;
 mod records;
 pub mod render;
 pub mod report;
+mod row_sums;
 pub mod run_data;
+#[cfg(test)]
+mod run_data_tests;
 mod sentences;
 pub mod slow_calls;
 pub mod slowest;
@@ -40,6 +48,7 @@ pub mod zone;
 
 use glob::Glob;
 use input::RunInput;
+use log_format::names::Table;
 use options::Options;
 use problems::Problems;
 use report::{Collector, Report};
@@ -64,6 +73,7 @@ pub struct Analysis {
 pub fn analyze(options: &Options) -> Result<Analysis, Vec<String>> {
     let mut problems = Problems::default();
     let Selected { runs, old_logs, selection } = select(options, &mut problems)?;
+    options.progress.expect(&runs, &[Table::Calls, Table::Stats]);
     let mut collector = Collector::default();
     for (place, (run, old_log)) in runs.iter().zip(&old_logs).enumerate() {
         let data = match old_log {

@@ -5,7 +5,7 @@ mod cli;
 mod diff_cli;
 
 use std::fs;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -13,6 +13,7 @@ use analyzer::diff;
 use analyzer::options::{Format, Options};
 use analyzer::output::{to_file, to_stdout};
 use analyzer::problems::Problems;
+use analyzer::progress;
 use analyzer::render::{constructors, diff_remarks, remarks, render, render_diff};
 use analyzer::report::Report;
 use analyzer::trace::{self, Said, TraceError};
@@ -41,7 +42,10 @@ fn report(cli: Cli) -> ExitCode {
     if options.format == Format::ChromeTrace {
         return chrome_trace(&options);
     }
-    let analysis = match analyzer::analyze(&options) {
+    let shown = progress::show(&options.progress);
+    let analysis = analyzer::analyze(&options);
+    drop(shown);
+    let analysis = match analysis {
         Ok(analysis) => analysis,
         Err(reasons) => return no_report(&reasons),
     };
@@ -70,6 +74,9 @@ fn both_files(report: &Report, options: &Options, folder: &Path) -> io::Result<(
 /// Records go to the output as they are read, so what went wrong is known after it.
 fn chrome_trace(options: &Options) -> ExitCode {
     let mut said = Said::default();
+    // A bar and the trace would be in each other's way.
+    let has_room = options.output.is_some() || !io::stdout().is_terminal();
+    let shown = has_room.then(|| progress::show(&options.progress));
     let write = |out: &mut dyn Write| {
         said = trace::write(options, out)?;
         Ok(())
@@ -78,6 +85,7 @@ fn chrome_trace(options: &Options) -> ExitCode {
         None => to_stdout(write),
         Some(path) => to_file(path, write),
     };
+    drop(shown);
     match written {
         Err(TraceError::NoReport(reasons)) => no_report(&reasons),
         Err(TraceError::Output(error)) => not_written(options, &error, &said.problems),
@@ -107,7 +115,10 @@ fn compare(args: DiffArgs) -> ExitCode {
         Ok(options) => options,
         Err(reason) => return no_report(&[reason]),
     };
-    let comparison = match diff::compare(&options) {
+    let shown = progress::show(&options.progress);
+    let comparison = diff::compare(&options);
+    drop(shown);
+    let comparison = match comparison {
         Ok(comparison) => comparison,
         Err(reasons) => return no_report(&reasons),
     };

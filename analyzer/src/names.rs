@@ -17,7 +17,7 @@ use log_format::rows::{MethodRow, StackRow, ThreadRow};
 use crate::glob::Glob;
 use crate::input::{RunInput, entries, table_of};
 use crate::problems::Problems;
-use crate::table::read_rows;
+use crate::table::{TablePart, read_plain, read_rows};
 
 /// Callers kept of a call that is shown with them.
 const CALLERS_SHOWN: usize = 8;
@@ -141,7 +141,8 @@ impl Names {
 
     fn read_methods(&mut self, path: &Path, problems: &mut Problems) {
         self.has_methods_file = true;
-        read_rows(path, u64::MAX, problems, |row: MethodRow| {
+        let part = TablePart { path, len: u64::MAX, progress: None };
+        read_plain(part, problems, |row: MethodRow| {
             let name =
                 MethodName { class: row.class, method: row.method, descriptor: row.descriptor };
             insert(&mut self.methods, row.id, Arc::new(name), "method")?;
@@ -159,7 +160,8 @@ impl Names {
     }
 
     fn read_stacks(&mut self, path: &Path, problems: &mut Problems) {
-        read_rows(path, u64::MAX, problems, |row: StackRow| {
+        let part = TablePart { path, len: u64::MAX, progress: None };
+        read_plain(part, problems, |row: StackRow| {
             let stack = Stack { parent: row.parent, method: row.method };
             insert(&mut self.stacks, row.id, stack, "call path")
         });
@@ -244,6 +246,18 @@ impl Names {
         ids.retain(|id| *id != 0);
         let methods = ids.into_iter().map(|id| self.method_or_unknown(id, run)).collect();
         Callers { methods, has_more: is_cut || is_broken }
+    }
+
+    /// The largest id of a method.
+    #[must_use]
+    pub fn last_method(&self) -> u32 {
+        self.methods.keys().max().copied().unwrap_or(0)
+    }
+
+    /// The largest id of a call path.
+    #[must_use]
+    pub fn last_stack(&self) -> u32 {
+        self.stacks.keys().max().copied().unwrap_or(0)
     }
 
     /// The methods of a call path from the method itself outwards. A caller that the run does not

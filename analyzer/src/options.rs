@@ -2,12 +2,14 @@
 //! (`main.rs`); everything behind it knows only these types.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::ValueEnum;
 use log_format::pattern::Pattern;
 use log_format::rows::{CallRow, Exit};
 
 use crate::glob::Glob;
+use crate::progress::Progress;
 use crate::time_range::Moment;
 use crate::tprofiler::Unit;
 use crate::zone::Zone;
@@ -56,6 +58,8 @@ pub struct Options {
     pub color: bool,
     /// The file to write; `None` is standard output.
     pub output: Option<PathBuf>,
+    /// Where the reading says how far it is.
+    pub progress: Arc<Progress>,
 }
 
 impl Options {

@@ -1,11 +1,19 @@
 //! Where a report goes: to standard output, or to a file that is written whole or not at all.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, BufWriter, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use tempfile::Builder;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use tempfile::{Builder, NamedTempFile};
+
+/// What a file may be used for that is not there before, unless the umask forbids it.
+const NEW_FILE_MODE: u32 = 0o666;
+
+/// Our files by their numbers: by this name one without a name can get one.
+const OWN_FILES: &str = "/proc/self/fd";
 
 /// Writes to standard output.
 ///
@@ -19,8 +27,9 @@ pub fn to_stdout<E: From<io::Error>>(
     Ok(out.flush()?)
 }
 
-/// Writes a file under another name beside it, and gives it its name when it is whole. What is no
-/// file (a pipe, a terminal) is written to directly.
+/// Writes a file that has no name, and gives it its name when it is whole: whoever ends us before that,
+/// by Ctrl-C or in any other way, finds `path` as it was, and nothing else. What is no file (a pipe, a
+/// terminal) is written to directly.
 ///
 /// # Errors
 /// It cannot be written; then `path` is as it was.
@@ -37,24 +46,95 @@ pub fn to_file<E: From<io::Error>>(
     // A link keeps pointing to the file.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    // Whoever may read new files may read this one: the umask takes its part.
-    let permissions = match fs::metadata(&path) {
-        Ok(found) => found.permissions(),
-        Err(_) => Permissions::from_mode(0o666),
-    };
-    let mut builder = Builder::new();
-    builder.prefix(".analyze-").suffix(".new").permissions(permissions);
-    let mut out = BufWriter::new(builder.tempfile_in(folder.unwrap_or(Path::new(".")))?);
+    let folder = folder.unwrap_or(Path::new("."));
+    let mut out = BufWriter::new(NewFile::in_folder(folder, fs::metadata(&path).ok().as_ref())?);
     write(&mut out)?;
     out.flush()?;
     let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
-    file.persist(&path).map_err(|error| error.error)?;
-    Ok(())
+    Ok(file.persist(folder, &path)?)
+}
+
+/// A file that is not there yet.
+enum NewFile {
+    Nameless(File),
+    /// Where the file system knows none without names: it is deleted unless we are killed.
+    Named(NamedTempFile),
+}
+
+impl NewFile {
+    /// Whoever may read the file before may read the new one; or new files, and the umask takes its part.
+    fn in_folder(folder: &Path, before: Option<&Metadata>) -> io::Result<Self> {
+        let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+        if Path::new(OWN_FILES).exists()
+            && let Ok(file) = rustix::fs::open(folder, flags, Mode::from_raw_mode(NEW_FILE_MODE))
+        {
+            let file = File::from(file);
+            if let Some(before) = before {
+                file.set_permissions(before.permissions())?;
+            }
+            return Ok(Self::Nameless(file));
+        }
+        let new_file = || Permissions::from_mode(NEW_FILE_MODE);
+        let mut builder = temporary();
+        builder.permissions(before.map_or_else(new_file, Metadata::permissions));
+        Ok(Self::Named(builder.tempfile_in(folder)?))
+    }
+
+    fn persist(self, folder: &Path, path: &Path) -> io::Result<()> {
+        match self {
+            Self::Named(file) => file.persist(path).map_err(|error| error.error).map(drop),
+            Self::Nameless(file) => {
+                let own = format!("{OWN_FILES}/{}", file.as_raw_fd());
+                // A link takes no other's name, a rename does.
+                let name = temporary().make_in(folder, |name| {
+                    let follow = AtFlags::SYMLINK_FOLLOW;
+                    Ok(rustix::fs::linkat(CWD, own.as_str(), CWD, name, follow)?)
+                })?;
+                name.into_temp_path().persist(path).map_err(|error| error.error)
+            }
+        }
+    }
+}
+
+impl Write for NewFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Nameless(file) => file.write(bytes),
+            Self::Named(file) => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Nameless(file) => file.flush(),
+            Self::Named(file) => file.flush(),
+        }
+    }
+}
+
+fn temporary() -> Builder<'static, 'static> {
+    let mut builder = Builder::new();
+    builder.prefix(".analyze-").suffix(".new");
+    builder
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn where_every_file_has_a_name_it_is_another_one_at_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("report");
+        let file = temporary().tempfile_in(folder.path()).unwrap();
+        let mut new = NewFile::Named(file);
+        new.write_all(b"one").unwrap();
+        assert!(!path.exists());
+        new.persist(folder.path(), &path).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"one");
+        drop(NewFile::Named(temporary().tempfile_in(folder.path()).unwrap()));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
 
     #[test]
     fn a_file_is_written_whole_or_stays_as_it_was() {
@@ -67,10 +147,16 @@ mod tests {
         });
         assert_eq!(failed.unwrap_err().to_string(), "no");
         assert_eq!(fs::read(&path).unwrap(), b"one");
+        let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        let new_file = folder.path().join("new");
+        File::create(&new_file).unwrap();
+        assert_eq!(mode(), fs::metadata(&new_file).unwrap().permissions().mode() & 0o777);
+        fs::remove_file(&new_file).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o604)).unwrap();
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
         to_file(&link, |out| out.write_all(b"three")).unwrap();
-        assert_eq!(fs::read(&path).unwrap(), b"three");
+        assert_eq!((fs::read(&path).unwrap(), mode()), (b"three".to_vec(), 0o604));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
         assert!(to_file(&folder.path().join("no/report"), |out| out.write_all(b"")).is_err());
         assert!(to_file(folder.path(), |out| out.write_all(b"")).is_err());

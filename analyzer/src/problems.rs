@@ -8,7 +8,7 @@ use log_format::reader::BadLine;
 use log_format::writer::one_line;
 
 /// Bad lines that are shown; the rest is only counted.
-const BAD_LINES_SHOWN: usize = 5;
+pub const BAD_LINES_SHOWN: usize = 5;
 
 /// A reason longer than this is cut: it may quote a line of rubbish.
 const MAX_MESSAGE_CHARS: usize = 400;
@@ -45,6 +45,11 @@ impl Problems {
         if self.bad_lines_shown.len() < BAD_LINES_SHOWN {
             self.bad_lines_shown.push(message(&format!("{}:{line}", path.display())));
         }
+    }
+
+    /// Lines that are no rows and are not shown, for they come after as many as can be.
+    pub fn bad_lines_not_shown(&mut self, count: u64) {
+        self.bad_lines = self.bad_lines.saturating_add(count);
     }
 
     /// A last line without its end.

@@ -56,6 +56,17 @@ impl RecordedTime {
         }
     }
 
+    /// Adds what was seen in other rows of the same run.
+    pub fn merge(&mut self, other: &Self) {
+        for (start_ns, has_calls) in &other.intervals {
+            *self.intervals.entry(*start_ns).or_default() |= has_calls;
+        }
+        if let Some((first, last)) = other.told {
+            let (our_first, our_last) = self.told.unwrap_or((first, last));
+            self.told = Some((our_first.min(first), our_last.max(last)));
+        }
+    }
+
     fn add(&mut self, start_ns: u64, has_calls: bool) {
         if self.latest == Some((start_ns, has_calls)) {
             return;

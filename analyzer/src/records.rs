@@ -1,6 +1,7 @@
 //! Streams the records of a run, for what has to see each call.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use log_format::names::Table;
 use log_format::rows::{CallRow, Exit};
@@ -9,8 +10,9 @@ use crate::input::RunInput;
 use crate::names::Names;
 use crate::options::CallFilter;
 use crate::problems::Problems;
+use crate::progress::Progress;
 use crate::run_data::Selection;
-use crate::table::read_rows;
+use crate::table::{TablePart, read_plain};
 use crate::time_range::TimeRange;
 
 /// Which records of a run are wanted.
@@ -20,6 +22,7 @@ pub struct RecordFilter {
     methods: Option<HashSet<u32>>,
     threads: Option<HashSet<u32>>,
     open: bool,
+    progress: Arc<Progress>,
 }
 
 impl RecordFilter {
@@ -32,13 +35,15 @@ impl RecordFilter {
             methods: selection.method.as_ref().map(|pattern| names.ids_named_by(pattern)),
             threads: threads.map(|pattern| names.threads_named_by(pattern)),
             open: selection.open,
+            progress: Arc::clone(&selection.progress),
         }
     }
 
     /// Every record that has ended, and with `open` the others too.
-    pub fn everything(open: bool) -> Self {
+    pub fn everything(open: bool, progress: &Arc<Progress>) -> Self {
+        let progress = Arc::clone(progress);
         let (range, calls) = (TimeRange::default(), CallFilter::default());
-        Self { range, calls, methods: None, threads: None, open }
+        Self { range, calls, methods: None, threads: None, open, progress }
     }
 
     fn takes(&self, row: &CallRow) -> bool {
@@ -61,7 +66,9 @@ pub fn read_records(
 ) -> usize {
     let mut open: HashMap<(u32, u64, u32), CallRow> = HashMap::new();
     for file in run.files.iter().filter(|file| file.table == Table::Calls) {
-        read_rows(&file.path, file.len, problems, |row: CallRow| {
+        let progress = Some(&filter.progress);
+        let part = TablePart { path: &file.path, len: file.len, progress };
+        read_plain(part, problems, |row: CallRow| {
             let key = (row.thread, row.start_ns, row.method);
             if row.exit == Exit::Open {
                 // Written again each time that recording stops; the last time is the longest.

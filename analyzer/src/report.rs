@@ -2,7 +2,7 @@
 //! and what is not in it. The forms of output render a [`Report`] and decide nothing about it.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 use log_format::names::{Hour, utc_text};
 use log_format::pattern::Pattern;
@@ -236,16 +236,14 @@ impl Collector {
                 names.len() - 1
             }))
         };
-        totals.merge(data.totals, |group, method| {
-            let class = method.parts().0;
-            let group = match selection.by {
-                By::Host => named(&run.about.host),
-                By::Class => named(class),
-                By::Package => named(class.rsplit_once('.').map_or("", |(package, _)| package)),
-                By::Nothing | By::Hour | By::Minute | By::Thread | By::Run => group,
-            };
-            (group, method)
-        });
+        match selection.by {
+            By::Host => totals.merge_by(data.totals, |_, _| named(&run.about.host)),
+            By::Class => totals.merge_by(data.totals, |_, method| named(method.parts().0)),
+            By::Package => totals.merge_by(data.totals, |_, method| {
+                named(method.parts().0.rsplit_once('.').map_or("", |(package, _)| package))
+            }),
+            By::Nothing | By::Hour | By::Minute | By::Thread | By::Run => totals.merge(data.totals),
+        }
         self.tree.merge(&data.tree);
         self.minutes.merge(data.minutes);
         for (method, found) in data.recursion {
@@ -423,13 +421,9 @@ fn groups(
     options: &Options,
     label: impl Fn(Group) -> Option<String>,
 ) -> (Vec<GroupReport>, bool) {
-    let mut by_group: BTreeMap<Group, Vec<(Method, Figures)>> = BTreeMap::new();
-    for ((group, method), figures) in totals {
-        by_group.entry(group).or_default().push((method, figures));
-    }
     let mut saturated = false;
-    let mut groups: Vec<GroupReport> = by_group
-        .into_iter()
+    let mut groups: Vec<GroupReport> = totals
+        .into_groups()
         .map(|(group, methods)| {
             saturated |= methods.iter().any(|(_, figures)| figures.is_saturated());
             group_report(label(group), methods, options)

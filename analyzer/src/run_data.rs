@@ -1,30 +1,32 @@
-//! Reads one run: streams its files and keeps sums, the calls still open, and counts of what was
-//! read. The result of a run stands on its own, so runs can be read in any order or in parallel.
+//! Reads one run: streams its files, each with several threads, and keeps sums, the calls still open,
+//! and counts of what was read. The result of a run stands on its own, so runs can be read in any order or in parallel.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::Arc;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use log_format::names::{Hour, Table};
 use log_format::pattern::Pattern;
-use log_format::rows::{CallRow, CounterRow, Exit, StatsRow};
+use log_format::rows::{CallRow, CounterRow, StatsRow};
 
 use crate::aggregate::{Group, Totals};
-use crate::call_tree::{CallTree, PathSums, Recursion};
+use crate::call_tree::{CallTree, Recursion};
 use crate::hints::Nearest;
 use crate::input::{DataFile, RunInput};
 use crate::losses::{Losses, Thresholds};
 use crate::minutes::Minutes;
-use crate::names::{Callers, Method, Names, PathKind, Source};
+use crate::names::{Callers, Method, Names, Source};
+use crate::open_calls::OpenCalls;
 use crate::options::{By, CallFilter, Format, Options};
+use crate::parallel::{Pace, Unordered, read_blocks};
 use crate::problems::Problems;
+use crate::progress::Progress;
 use crate::recorded_time::RecordedTime;
-use crate::slow_calls::{RecordedCall, SlowestByThread};
-use crate::table::read_rows;
+use crate::row_sums::{RowSums, Scope, Worker};
+use crate::slow_calls::RecordedCall;
+use crate::table::{TablePart, read_rows};
 use crate::time_range::TimeRange;
 use crate::tprofiler::OldCounts;
 use crate::zone::Zone;
-
-const NS_PER_MINUTE: u64 = 60_000_000_000;
 
 /// Which rows count, and how they are grouped.
 #[derive(Clone, Debug)]
@@ -49,6 +51,8 @@ pub struct Selection {
     pub sources: bool,
     /// The zone whose hours are groups.
     pub zone: Zone,
+    /// Where the reading says how far it is.
+    pub progress: Arc<Progress>,
 }
 
 impl Selection {
@@ -65,6 +69,7 @@ impl Selection {
             overview: options.has_overview(),
             open: options.open,
             zone: options.zone.clone(),
+            progress: Arc::clone(&options.progress),
             sources: matches!(
                 options.format,
                 Format::Pprof | Format::Speedscope | Format::Tprofiler
@@ -171,239 +176,130 @@ pub fn read_run(
     selection: &Selection,
     problems: &mut Problems,
 ) -> RunData {
+    read_run_at(Pace::default(), run, place, selection, problems)
+}
+
+/// The same with as many threads and as long blocks as that, which make no difference.
+pub(crate) fn read_run_at(
+    pace: Pace,
+    run: &RunInput,
+    place: usize,
+    selection: &Selection,
+    problems: &mut Problems,
+) -> RunData {
     let names = Names::read(run, problems);
     let is_needed = run.files.iter().any(|file| file.table != Table::Counters);
     let lacks_methods_file = is_needed && !names.has_methods_file;
     if lacks_methods_file {
         problems.warn(&run.folder, "no methods.csv, its methods are shown by number");
     }
-    let selected = selection.method.as_ref().map(|pattern| names.ids_named_by(pattern));
-    let threads = selection.calls.thread.as_ref().map(|pattern| names.threads_named_by(pattern));
-    let nearest = match (&selection.method, &selected) {
-        (Some(pattern), Some(ids)) if ids.is_empty() => {
+    let scope = Scope::new(&names, place, selection);
+    let nearest = match &selection.method {
+        Some(pattern) if scope.selects_none() => {
             Some(Nearest::to(pattern.as_str(), names.methods()))
         }
         _ => None,
     };
+    let sums = Mutex::new(RowSums::default());
+    let workers = pace.workers.max(1);
     let mut reader = RunReader {
-        names,
-        place,
-        selection,
-        selected,
-        threads,
-        totals: Totals::default(),
-        paths: PathSums::default(),
-        slowest: SlowestByThread::default(),
-        open: HashMap::new(),
-        path_kinds: HashMap::new(),
-        unknown_methods: HashSet::new(),
+        pace,
+        scope: &scope,
+        crew: (0..workers).map(|_| Worker::new(&scope, &sums, workers)).collect(),
+        open: OpenCalls::default(),
         data: RunData { lacks_methods_file, nearest, ..RunData::default() },
     };
     for file in &run.files {
         reader.read_file(file, problems);
     }
-    reader.finish(&Arc::from(run.label.as_str()))
+    let RunReader { open, data, .. } = reader;
+    let sums = sums.into_inner().unwrap_or_else(PoisonError::into_inner);
+    finish(data, sums, open, &scope, &Arc::from(run.label.as_str()))
 }
 
-/// A thread's call of a method that began at a moment: what makes two open records the same call.
-type OpenKey = (u32, u64, u32);
-
-struct RunReader<'s> {
-    names: Names,
-    place: usize,
-    selection: &'s Selection,
-    /// Ids of the selected methods; `None` selects all.
-    selected: Option<HashSet<u32>>,
-    /// Ids of the selected threads; `None` selects all.
-    threads: Option<HashSet<u32>>,
-    totals: Totals<u32>,
-    paths: PathSums,
-    slowest: SlowestByThread,
-    open: HashMap<OpenKey, CallRow>,
-    /// By call path; what it says holds for the method that it ends in.
-    path_kinds: HashMap<u32, (u32, PathKind)>,
-    unknown_methods: HashSet<u32>,
+struct RunReader<'r> {
+    pace: Pace,
+    scope: &'r Scope<'r>,
+    crew: Vec<Worker<'r>>,
+    open: OpenCalls,
     data: RunData,
 }
 
 impl RunReader<'_> {
     fn read_file(&mut self, file: &DataFile, problems: &mut Problems) {
         self.data.counts.hours.insert(file.part.hour);
-        let (path, len) = (&file.path, file.len);
+        let (selection, block_bytes) = (self.scope.selection, self.pace.block_bytes);
+        let part =
+            TablePart { path: &file.path, len: file.len, progress: Some(&selection.progress) };
+        let crew = self.crew.as_mut_slice();
         match file.table {
-            Table::Calls => read_rows(path, len, problems, |row| {
-                self.add_record(row);
-                Ok(())
-            }),
-            Table::Stats => read_rows(path, len, problems, |row| {
-                self.add_stats(&row);
-                Ok(())
-            }),
-            Table::Counters => read_rows(path, len, problems, |row: CounterRow| {
-                self.data.losses.add(&row, &self.selection.range);
+            Table::Calls => {
+                read_blocks::<CallRow, _, _>(part, block_bytes, crew, &mut self.open, problems);
+            }
+            Table::Stats => {
+                read_blocks::<StatsRow, _, _>(part, block_bytes, crew, &mut Unordered, problems);
+            }
+            Table::Counters => read_rows(&file.path, file.len, problems, |row: CounterRow| {
+                self.data.losses.add(&row, &selection.range);
                 self.data.thresholds.add(&row);
                 self.data.recorded.add_counter(&row);
                 Ok(())
             }),
             Table::Methods | Table::Threads | Table::Stacks => {}
         }
-    }
-
-    fn add_stats(&mut self, row: &StatsRow) {
-        self.data.recorded.add_stats(row.start_ns);
-        let counts = &mut self.data.counts;
-        counts.stats_rows = counts.stats_rows.saturating_add(1);
-        if self.selection.counts_records() {
-            return;
+        for worker in &mut self.crew {
+            worker.end_file();
         }
-        let group = self.group(row.start_ns, 0);
-        if !self.selection.range.contains(row.start_ns) {
-            return;
-        }
-        let counts = &mut self.data.counts;
-        counts.rows_in_range = counts.rows_in_range.saturating_add(1);
-        if self.selects(row.method) {
-            self.totals.of(group, row.method).add_stats(row);
-            if self.selection.overview {
-                self.data.minutes.add_stats(row);
-            }
-        }
-    }
-
-    fn add_record(&mut self, row: CallRow) {
-        let counts = &mut self.data.counts;
-        counts.records = counts.records.saturating_add(1);
-        let end_ns = row.start_ns.saturating_add(row.total_ns);
-        if !self.selection.range.contains(end_ns) {
-            return;
-        }
-        let key = (row.thread, row.start_ns, row.method);
-        if row.exit == Exit::Open {
-            // It is written again each time that recording stops; the last time is the longest.
-            let known = self.open.entry(key).or_insert_with(|| row.clone());
-            if known.total_ns < row.total_ns {
-                *known = row;
-            }
-            return;
-        }
-        // A call that was open when recording stopped may still be seen to end.
-        if !self.open.is_empty() {
-            self.open.remove(&key);
-        }
-        let is_counted = self.selection.counts_records();
-        if !is_counted && !self.selection.overview {
-            return;
-        }
-        counts.rows_in_range = counts.rows_in_range.saturating_add(u64::from(is_counted));
-        if !self.takes(&row) {
-            return;
-        }
-        if self.selection.stacks || self.selection.overview {
-            self.paths.add(&row);
-        }
-        if !self.selects(row.method) {
-            return;
-        }
-        if self.selection.overview {
-            self.slowest.add(&row);
-            self.data.minutes.add_record(&row, is_counted);
-        }
-        if !is_counted {
-            return;
-        }
-        let path = self.path_kind(row.stack, row.method);
-        if path == PathKind::Unknown {
-            let counts = &mut self.data.counts;
-            counts.records_without_path = counts.records_without_path.saturating_add(1);
-        }
-        let group = self.group(end_ns, row.thread);
-        self.totals.of(group, row.method).add_record(&row, path);
-    }
-
-    /// The group of a call or of totals. Hosts and packages become groups when all runs are there.
-    fn group(&self, at_ns: u64, thread: u32) -> Group {
-        match self.selection.by {
-            By::Nothing | By::Class | By::Package => Group::All,
-            By::Hour if !self.selection.zone.is_utc() => {
-                Group::Minute(self.selection.zone.hour_start_ns(at_ns) / NS_PER_MINUTE)
-            }
-            By::Hour => Group::Hour(Hour::of_unix_ns(at_ns)),
-            By::Minute => Group::Minute(at_ns / NS_PER_MINUTE),
-            By::Run | By::Host => Group::Run(self.place),
-            By::Thread => Group::Thread(self.place, thread),
-        }
-    }
-
-    /// Whether the filter of calls takes this one.
-    fn takes(&self, row: &CallRow) -> bool {
-        self.selection.calls.takes(row)
-            && self.threads.as_ref().is_none_or(|ids| ids.contains(&row.thread))
-    }
-
-    fn selects(&mut self, method: u32) -> bool {
-        let is_selected = self.selected.as_ref().is_none_or(|ids| ids.contains(&method));
-        if self.names.method(method).is_none() {
-            self.unknown_methods.insert(method);
-        }
-        is_selected
-    }
-
-    fn path_kind(&mut self, stack: u32, method: u32) -> PathKind {
-        match self.path_kinds.get(&stack) {
-            Some((of_method, kind)) if *of_method == method => *kind,
-            _ => {
-                let kind = self.names.path_kind(stack, method);
-                self.path_kinds.insert(stack, (method, kind));
-                kind
-            }
-        }
-    }
-
-    fn finish(mut self, label: &Arc<str>) -> RunData {
-        // Those that the selection leaves out were needed to see which of them ended.
-        let open: Vec<CallRow> = std::mem::take(&mut self.open).into_values().collect();
-        let mut open: Vec<CallRow> = open.into_iter().filter(|row| self.takes(row)).collect();
-        if self.selection.open {
-            open.iter().for_each(|row| self.paths.add(row));
-        }
-        open.retain(|row| self.selects(row.method));
-        let named = |id| self.names.method_or_unknown(id, label);
-        if self.selection.overview {
-            let recursion = self.paths.recursion(|stack| self.names.path(stack)).into_iter();
-            let selects = |id: &u32| self.selected.as_ref().is_none_or(|ids| ids.contains(id));
-            let recursion = recursion.filter(|(id, _)| selects(id));
-            self.data.recursion = recursion.map(|(id, found)| (named(id), found)).collect();
-        }
-        if self.selection.stacks {
-            self.data.tree = self.paths.into_tree(|stack| self.names.path(stack), named);
-        }
-        if self.selection.sources {
-            let of_names = self.names.sources();
-            let of_methods = of_names.map(|(n, at)| (Method::Named(Arc::clone(n)), at.clone()));
-            self.data.sources = of_methods.collect();
-        }
-        self.data.totals.merge(self.totals, |group, id| (group, named(id)));
-        let recorded = |call| recorded_call(call, self.place, &self.names, label);
-        let slow = self.slowest.finish();
-        self.data.slow = slow.iter().map(|calls| calls.iter().map(recorded).collect()).collect();
-        self.data.open =
-            open.iter().map(|row| open_call(row, self.place, &self.names, label)).collect();
-        self.data.counts.unknown_methods =
-            u64::try_from(self.unknown_methods.len()).unwrap_or(u64::MAX);
-        self.data.thread_names = self
-            .data
-            .totals
-            .groups()
-            .filter_map(|group| match group {
-                Group::Thread(_, id) => Some((id, self.names.thread(id))),
-                _ => None,
-            })
-            .collect();
-        self.data
     }
 }
 
-fn recorded_call(
+fn finish(
+    mut data: RunData,
+    mut sums: RowSums,
+    open: OpenCalls,
+    scope: &Scope,
+    label: &Arc<str>,
+) -> RunData {
+    let (names, selection) = (scope.names, scope.selection);
+    // Those that the selection leaves out were needed to see which of them ended.
+    let mut open: Vec<CallRow> = open.into_rows().filter(|row| scope.takes(row)).collect();
+    if selection.open {
+        open.iter().for_each(|row| sums.paths.add(row));
+    }
+    open.retain(|row| sums.selects(row.method, scope));
+    let named = |id| names.method_or_unknown(id, label);
+    if selection.overview {
+        let recursion = sums.paths.recursion(|stack| names.path(stack)).into_iter();
+        let recursion = recursion.filter(|(id, _)| scope.is_selected(*id));
+        data.recursion = recursion.map(|(id, found)| (named(id), found)).collect();
+    }
+    if selection.stacks {
+        data.tree = sums.paths.into_tree(|stack| names.path(stack), named);
+    }
+    let recorded = |call| recorded_call(call, scope.place, names, label);
+    let slow = sums.slowest.finish();
+    data.slow = slow.iter().map(|calls| calls.iter().map(recorded).collect()).collect();
+    data.minutes = sums.minutes;
+    if selection.sources {
+        let of_names = names.sources();
+        let of_methods = of_names.map(|(n, at)| (Method::Named(Arc::clone(n)), at.clone()));
+        data.sources = of_methods.collect();
+    }
+    data.totals = sums.totals.named(|id| named(*id));
+    data.open = open.iter().map(|row| open_call(row, scope.place, names, label)).collect();
+    data.recorded.merge(&sums.recorded);
+    data.counts.merge(&sums.counts);
+    data.counts.unknown_methods = u64::try_from(sums.unknown_methods.len()).unwrap_or(u64::MAX);
+    let groups = data.totals.groups();
+    let threads = groups.filter_map(|group| match group {
+        Group::Thread(_, id) => Some((id, names.thread(id))),
+        _ => None,
+    });
+    data.thread_names = threads.collect();
+    data
+}
+
+pub(crate) fn recorded_call(
     (row, is_inner): &(CallRow, bool),
     place: usize,
     names: &Names,

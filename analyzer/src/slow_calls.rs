@@ -5,14 +5,17 @@
 //! them stand within others can be seen from these alone.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
 
 use log_format::rows::{CallRow, Exit};
 
+use crate::id_map::IdMap;
 use crate::names::{Callers, Method};
 
 /// Calls kept of each thread.
 pub const OF_A_THREAD: usize = 200;
+
+/// Calls kept of all threads: 20 MB of them.
+const MOST: usize = 500_000;
 
 /// Threads that a report has.
 const THREADS: usize = 60;
@@ -47,9 +50,14 @@ fn order(row: &CallRow) -> (Reverse<u64>, u64, Reverse<u64>) {
 }
 
 /// The slowest calls of one run, by thread id.
+///
+/// Where thousands of threads have calls, those go whose slowest call is shorter than that of half of the
+/// others; of one that comes back later, what it had before is missing.
 #[derive(Debug, Default)]
 pub struct SlowestByThread {
-    threads: HashMap<u32, Slowest>,
+    threads: IdMap<u32, Slowest>,
+    /// Calls of all threads.
+    len: usize,
 }
 
 #[derive(Debug, Default)]
@@ -67,17 +75,42 @@ impl SlowestByThread {
             return;
         }
         slowest.rows.push(row.clone());
+        self.len += 1;
         if slowest.rows.len() >= 2 * OF_A_THREAD {
-            slowest.cut();
+            self.len -= slowest.cut();
         }
+        if self.len > MOST {
+            self.leave_out();
+        }
+    }
+
+    /// How many calls are kept.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    fn leave_out(&mut self) {
+        let longest = |slowest: &Slowest| slowest.rows.iter().map(|row| row.total_ns).max();
+        let mut all: Vec<(Option<u64>, u32)> =
+            self.threads.iter().map(|(thread, slowest)| (longest(slowest), *thread)).collect();
+        all.sort_unstable_by(|a, b| b.cmp(a));
+        let keep = (all.len() / 2).max(THREADS);
+        for (_, thread) in all.into_iter().skip(keep) {
+            self.threads.remove(&thread);
+        }
+        self.len = self.threads.values().map(|slowest| slowest.rows.len()).sum();
     }
 
     /// Adds the calls of `other`.
     pub fn merge(&mut self, other: Self) {
         for (thread, more) in other.threads {
             let slowest = self.threads.entry(thread).or_default();
+            self.len += more.rows.len();
             slowest.rows.extend(more.rows);
-            slowest.cut();
+            self.len -= slowest.cut();
+        }
+        if self.len > MOST {
+            self.leave_out();
         }
     }
 
@@ -99,13 +132,15 @@ impl SlowestByThread {
 }
 
 impl Slowest {
-    /// The rows are the slowest ones afterwards, in their order.
-    fn cut(&mut self) {
+    /// The rows are the slowest ones afterwards, in their order. Returns how many went.
+    fn cut(&mut self) -> usize {
+        let before = self.rows.len();
         self.rows.sort_by_key(|row| (order(row), row.stack, row.method));
         self.rows.truncate(OF_A_THREAD);
         if let (OF_A_THREAD, Some(last)) = (self.rows.len(), self.rows.last()) {
             self.least_ns = last.total_ns;
         }
+        before - self.rows.len()
     }
 }
 

@@ -16,6 +16,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use log_format::names::Table;
 use log_format::rows::{CallRow, Exit};
 
 use crate::call_tree::{CallTree, Frame, PathFigures, frames};
@@ -64,6 +65,7 @@ pub fn find(
     problems: &mut Problems,
 ) -> Vec<SlowCall> {
     let mut slowest: Vec<(usize, CallRow)> = Vec::new();
+    selection.progress.expect(runs, &[Table::Calls]);
     for (place, run) in runs.iter().enumerate() {
         let names = Names::read(run, problems);
         let of_run = slowest_of_run(run, &names, selection, count, problems);
@@ -76,6 +78,7 @@ pub fn find(
         let of_run = slowest.iter().filter(|(run, _)| *run == place);
         let rows: Vec<&CallRow> = of_run.map(|(_, row)| row).collect();
         if !rows.is_empty() {
+            selection.progress.expect([run], &[Table::Calls]);
             calls.extend(with_trees(run, place, &rows, selection));
         }
     }
@@ -146,7 +149,7 @@ fn with_trees(
     for call in rows {
         trees.entry(call.thread).or_default().push((call, CallTree::default()));
     }
-    let filter = RecordFilter::everything(selection.open);
+    let filter = RecordFilter::everything(selection.open, &selection.progress);
     read_records(run, &filter, &mut problems, |row| {
         for (call, tree) in trees.get_mut(&row.thread).into_iter().flatten() {
             let path = path_below(&names, call, &row);

@@ -44,6 +44,7 @@ pub fn write(options: &Options, out: &mut dyn Write) -> Result<Said, TraceError>
     let start_ns = runs.iter().map(|run| run.about.start_ns).min().unwrap_or(0);
     let mut trace = Trace { out, start_ns, has_events: false, has_calls: false, failed: None };
     let mut open = 0;
+    options.progress.expect(&runs, &[Table::Calls]);
     let mut collector = Collector::default();
     let head = format!(
         "{{\"displayTimeUnit\":\"ms\",\"otherData\":{},\"traceEvents\":[",

@@ -48,7 +48,7 @@ impl Compression {
 
     /// The contents of an input that is compressed so.
     #[must_use]
-    pub fn decode(self, input: impl Read + 'static) -> Box<dyn Read> {
+    pub fn decode(self, input: impl Read + Send + 'static) -> Box<dyn Read + Send> {
         let input = BufReader::with_capacity(1 << 16, input);
         match self {
             Self::Off => Box::new(input),
@@ -62,7 +62,7 @@ impl Compression {
 ///
 /// # Errors
 /// The file cannot be opened.
-pub fn open(path: &Path) -> io::Result<Box<dyn Read>> {
+pub fn open(path: &Path) -> io::Result<Box<dyn Read + Send>> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     Ok(Compression::of_name(&name).0.decode(File::open(path)?))
 }

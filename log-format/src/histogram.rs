@@ -10,7 +10,7 @@
 //! A percentile is reported as the middle of its bucket and so lies within 25% of the true value
 //! (within 32 ns below 64 ns); it is never above the largest duration known.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -59,28 +59,97 @@ pub const fn middle_ns(bucket: u8) -> u64 {
     low + (lower_bound_ns(bucket.saturating_add(1)) - low) / 2
 }
 
+/// Buckets that come into being together, so that a histogram does not grow with each of them.
+const STEP: u8 = 4;
+
 /// Counts by bucket. In CSV and JSON it is the text `bucket:count;bucket:count`, empty buckets left
 /// out, in rising order.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+///
+/// It is kept small, for reports hold one for each method of each hour: two bytes a bucket from the
+/// lowest in use to the highest, and a word more for each that has 65,536 and more.
+#[derive(Clone, Default)]
 pub struct Histogram {
-    /// Only as long as the highest bucket in use.
-    counts: Vec<u64>,
+    /// The number of the first bucket, a multiple of [`STEP`], and counts of the buckets from it on.
+    /// Without buckets there is nothing.
+    low: Box<[u16]>,
+    /// What the `low` of a bucket could not hold is here in its place: the count is the sum of both.
+    high: Option<Box<High>>,
 }
+
+/// Large counts by bucket, in no order.
+#[derive(Clone, Default)]
+struct High(Vec<(u8, u64)>);
 
 impl Histogram {
     /// Adds `count` durations to `bucket`. A bucket that does not exist is refused with `false`.
+    #[inline]
     pub fn add(&mut self, bucket: u8, count: u64) -> bool {
-        let index = usize::from(bucket);
-        if index >= BUCKETS {
+        if usize::from(bucket) >= BUCKETS {
             return false;
         }
-        if self.counts.len() <= index {
-            self.counts.resize(index + 1, 0);
-        }
-        if let Some(slot) = self.counts.get_mut(index) {
-            *slot = slot.saturating_add(count);
+        if !self.add_low(bucket, count) {
+            self.add_rest(bucket, count);
         }
         true
+    }
+
+    /// The first bucket, and the counts from it on.
+    #[inline]
+    fn low(&self) -> (u16, &[u16]) {
+        self.low.split_first().map_or((0, &[]), |(first, counts)| (*first, counts))
+    }
+
+    #[inline]
+    fn slot(&mut self, bucket: u8) -> Option<&mut u16> {
+        let (first, counts) = self.low.split_first_mut()?;
+        counts.get_mut(usize::from(u16::from(bucket).checked_sub(*first)?))
+    }
+
+    #[inline]
+    fn add_low(&mut self, bucket: u8, count: u64) -> bool {
+        let Some(slot) = self.slot(bucket) else { return false };
+        let sum = u16::try_from(count).ok().and_then(|count| slot.checked_add(count));
+        if let Some(sum) = sum {
+            *slot = sum;
+        }
+        sum.is_some()
+    }
+
+    #[cold]
+    fn add_rest(&mut self, bucket: u8, count: u64) {
+        self.reach(bucket);
+        if self.add_low(bucket, count) {
+            return;
+        }
+        let low = self.slot(bucket).map_or(0, std::mem::take);
+        let more = count.saturating_add(low.into());
+        let High(high) = self.high.get_or_insert_default().as_mut();
+        match high.iter_mut().find(|(of, _)| *of == bucket) {
+            Some((_, sum)) => *sum = sum.saturating_add(more),
+            None => high.push((bucket, more)),
+        }
+    }
+
+    /// Makes room for a bucket.
+    fn reach(&mut self, bucket: u8) {
+        let step = u16::from(bucket - bucket % STEP);
+        let (known_first, counts) = self.low();
+        let len = counts.len();
+        let (mut first, mut buckets) = (step, usize::from(STEP));
+        if len > 0 {
+            first = step.min(known_first);
+            let end = (usize::from(known_first) + len).max(usize::from(step) + buckets);
+            buckets = end - usize::from(first);
+        }
+        if buckets == len {
+            return;
+        }
+        let mut low = Vec::with_capacity(1 + buckets);
+        low.push(first);
+        low.resize(1 + usize::from(known_first.saturating_sub(first)), 0);
+        low.extend_from_slice(counts);
+        low.resize(1 + buckets, 0);
+        self.low = low.into();
     }
 
     /// Adds all counts of `other`.
@@ -93,12 +162,20 @@ impl Histogram {
     /// Number of durations in all buckets.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.counts.iter().fold(0, |sum, n| sum.saturating_add(*n))
+        self.buckets().fold(0, |sum, (_, n)| sum.saturating_add(n))
     }
 
     /// The buckets in use with their counts, in rising order.
     pub fn buckets(&self) -> impl Iterator<Item = (u8, u64)> + '_ {
-        (0u8..).zip(&self.counts).filter(|(_, n)| **n > 0).map(|(bucket, n)| (bucket, *n))
+        let high = self.high.as_deref();
+        let (first, counts) = self.low();
+        let numbers = u8::try_from(first).unwrap_or(u8::MAX)..;
+        let counts = numbers.zip(counts).map(move |(bucket, low)| {
+            let of_bucket = |high: &High| high.0.iter().find(|(of, _)| *of == bucket).copied();
+            let (_, more) = high.and_then(of_bucket).unwrap_or((bucket, 0));
+            (bucket, more.saturating_add(u64::from(*low)))
+        });
+        counts.filter(|(_, count)| *count > 0)
     }
 
     /// The duration below or at which `percent` of all durations lie, in nanoseconds: the middle of
@@ -159,6 +236,20 @@ impl Histogram {
     }
 }
 
+impl PartialEq for Histogram {
+    fn eq(&self, other: &Self) -> bool {
+        self.buckets().eq(other.buckets())
+    }
+}
+
+impl Eq for Histogram {}
+
+impl fmt::Debug for Histogram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Histogram({})", self.encode())
+    }
+}
+
 impl Serialize for Histogram {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.encode())
@@ -216,6 +307,36 @@ mod tests {
         for bad in ["x", "1", "1:", ":1", "1:2;", "117:1", "300:1", "1:-1"] {
             assert_eq!(Histogram::decode(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn counts_of_every_size_and_order_are_kept() {
+        let mut counts = [0u64; BUCKETS];
+        let mut histogram = Histogram::default();
+        let mut random = 1u64;
+        for step in 0..20_000u64 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(step | 1);
+            let bucket = 40 + (random >> 33) % 30 * (random >> 60) / 9;
+            let bucket = (bucket as usize).min(BUCKETS - 1);
+            let count = (random >> 20) % [1, 2, 60_000, 1 << 40][(random >> 50) as usize % 4];
+            counts[bucket] += count;
+            assert!(histogram.add(bucket as u8, count));
+        }
+        let expected: Vec<(u8, u64)> =
+            (0u8..).zip(counts).filter(|(_, count)| *count > 0).collect();
+        assert_eq!(histogram.buckets().collect::<Vec<_>>(), expected);
+        let mut doubled = Histogram::default();
+        for (bucket, count) in expected.iter().rev() {
+            doubled.add(*bucket, *count);
+        }
+        assert_eq!(doubled, histogram);
+        doubled.merge(&histogram);
+        assert_ne!(doubled, histogram);
+        assert_eq!(doubled.count(), 2 * histogram.count());
+        doubled.add(3, u64::MAX);
+        doubled.add(3, 1);
+        assert_eq!(doubled.buckets().next(), Some((3, u64::MAX)));
+        assert!(!doubled.add(BUCKETS as u8, 1));
     }
 
     #[test]

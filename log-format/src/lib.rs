@@ -15,6 +15,7 @@ pub mod compression;
 pub mod histogram;
 pub mod names;
 pub mod pattern;
+pub mod plain;
 pub mod reader;
 pub mod rows;
 pub mod run;

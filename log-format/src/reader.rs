@@ -3,6 +3,9 @@
 //! Columns are found by name; columns that nobody knows are passed over. A line that is no row is an
 //! [`BadLine`] with its number, and reading goes on with the next line. A last line without its end is
 //! torn (the agent is still writing, or was killed): it is not read, only counted.
+//!
+//! What a line means is [`LineParser`]'s business alone; [`PlainRow`](crate::plain::PlainRow) is a
+//! short cut for lines that need none of its care.
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
@@ -16,7 +19,11 @@ use crate::rows::Row;
 
 /// A line longer than this is rubbish: the longest that the agent writes is a method whose names
 /// are as long as a class file allows (three of 65,535 bytes, quoted).
-const MAX_LINE: u64 = 1 << 20;
+pub const MAX_LINE: usize = 1 << 20;
+
+const MAX_LINE_READ: u64 = MAX_LINE as u64;
+
+const TOO_LONG: &str = "longer than any row";
 
 /// A line that holds no row of its table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,19 +51,61 @@ pub enum Line<R> {
     Bad(BadLine),
 }
 
+/// Turns lines of a table into rows.
+pub struct LineParser<R> {
+    header: StringRecord,
+    fields: Fields,
+    row: PhantomData<fn() -> R>,
+}
+
+impl<R> Clone for LineParser<R> {
+    fn clone(&self) -> Self {
+        // A copy of csv-core 0.1's reader knows no delimiters: it leaves a part of its table behind.
+        Self { header: self.header.clone(), fields: Fields::new(), row: PhantomData }
+    }
+}
+
+impl<R: Row> LineParser<R> {
+    fn new(header: StringRecord) -> Self {
+        Self { header, fields: Fields::new(), row: PhantomData }
+    }
+
+    /// The names of the file's columns, in order.
+    pub fn columns(&self) -> impl Iterator<Item = &str> {
+        self.header.iter()
+    }
+
+    /// The row of a line, which is given without its end.
+    ///
+    /// # Errors
+    /// It is no row, for this reason.
+    pub fn parse(&mut self, line: &[u8]) -> Result<R, String> {
+        if line.len() >= MAX_LINE {
+            return Err(TOO_LONG.to_owned());
+        }
+        let record = self.fields.split(line)?;
+        if record.len() != self.header.len() {
+            return Err(format!(
+                "{} fields where the header has {}",
+                record.len(),
+                self.header.len()
+            ));
+        }
+        record.deserialize(Some(&self.header)).map_err(|error| plain(&error))
+    }
+}
+
 /// Reads the rows of one file.
 pub struct TableReader<R, I> {
     input: I,
-    header: StringRecord,
+    lines: LineParser<R>,
     line: Vec<u8>,
-    fields: Fields,
     number: u64,
     has_header: bool,
     torn: bool,
-    row: PhantomData<R>,
 }
 
-impl<R: Row> TableReader<R, BufReader<Box<dyn Read>>> {
+impl<R: Row> TableReader<R, BufReader<Box<dyn Read + Send>>> {
     /// Opens a file, plain or compressed, and reads its header.
     ///
     /// # Errors
@@ -75,18 +124,17 @@ impl<R: Row, I: BufRead> TableReader<R, I> {
     pub fn new(input: I) -> io::Result<Self> {
         let mut reader = Self {
             input,
-            header: StringRecord::new(),
+            lines: LineParser::new(StringRecord::new()),
             line: Vec::new(),
-            fields: Fields::new(),
             number: 0,
             has_header: false,
             torn: false,
-            row: PhantomData,
         };
         match reader.read_line()? {
             LineEnd::Whole => {
                 reader.has_header = true;
-                reader.header = reader.fields.split(&reader.line).unwrap_or_default();
+                let lines = &mut reader.lines;
+                lines.header = lines.fields.split(&reader.line).unwrap_or_default();
             }
             LineEnd::TooLong => reader.has_header = true,
             LineEnd::EndOfFile => {}
@@ -94,10 +142,18 @@ impl<R: Row, I: BufRead> TableReader<R, I> {
         Ok(reader)
     }
 
+    /// What reads lines as this reader does, and the rest of the input, which begins with a line if
+    /// none was read yet.
+    #[must_use]
+    pub fn into_parts(self) -> (LineParser<R>, I) {
+        (self.lines, self.input)
+    }
+
     /// The columns of [`Row::COLUMNS`] that the file's header does not have.
     #[must_use]
     pub fn missing_columns(&self) -> Vec<&'static str> {
-        R::COLUMNS.iter().copied().filter(|c| !self.header.iter().any(|h| h == *c)).collect()
+        let header = &self.lines.header;
+        R::COLUMNS.iter().copied().filter(|c| !header.iter().any(|h| h == *c)).collect()
     }
 
     /// Why no line of this file can be a row: its header misses a column or has one twice. `None` if
@@ -111,7 +167,7 @@ impl<R: Row, I: BufRead> TableReader<R, I> {
         if !missing.is_empty() {
             return Some(format!("no column {}", missing.join(", ")));
         }
-        let times = |column: &str| self.header.iter().filter(|h| *h == column).count();
+        let times = |column: &str| self.lines.columns().filter(|h| *h == column).count();
         let twice = R::COLUMNS.iter().find(|c| times(c) > 1)?;
         Some(format!("column {twice} stands there twice"))
     }
@@ -127,46 +183,33 @@ impl<R: Row, I: BufRead> TableReader<R, I> {
     /// # Errors
     /// The input cannot be read.
     pub fn next_line(&mut self) -> io::Result<Option<Line<R>>> {
-        match self.read_line()? {
+        let parsed = match self.read_line()? {
             LineEnd::EndOfFile => return Ok(None),
-            LineEnd::TooLong => return Ok(Some(Line::Bad(self.bad("longer than any row")))),
-            LineEnd::Whole => {}
-        }
-        let record = match self.fields.split(&self.line) {
-            Ok(record) => record,
-            Err(reason) => return Ok(Some(Line::Bad(self.bad(reason)))),
+            LineEnd::TooLong => Err(TOO_LONG.to_owned()),
+            LineEnd::Whole => self.lines.parse(&self.line),
         };
-        if record.len() != self.header.len() {
-            let reason =
-                format!("{} fields where the header has {}", record.len(), self.header.len());
-            return Ok(Some(Line::Bad(self.bad(&reason))));
-        }
-        Ok(Some(match record.deserialize(Some(&self.header)) {
+        Ok(Some(match parsed {
             Ok(row) => Line::Row(row),
-            Err(error) => Line::Bad(self.bad(&plain(&error))),
+            Err(reason) => Line::Bad(BadLine { line: self.number, reason }),
         }))
-    }
-
-    fn bad(&self, reason: &str) -> BadLine {
-        BadLine { line: self.number, reason: reason.to_owned() }
     }
 
     fn read_line(&mut self) -> io::Result<LineEnd> {
         self.line.clear();
         self.number += 1;
-        let read = self.input.by_ref().take(MAX_LINE).read_until(b'\n', &mut self.line)?;
+        let read = self.input.by_ref().take(MAX_LINE_READ).read_until(b'\n', &mut self.line)?;
         if self.line.last() == Some(&b'\n') {
             self.line.pop();
             return Ok(LineEnd::Whole);
         }
-        if u64::try_from(read).unwrap_or(u64::MAX) < MAX_LINE {
+        if read < MAX_LINE {
             self.torn |= read > 0;
             return Ok(LineEnd::EndOfFile);
         }
         // Pass over the rest of it.
         loop {
             self.line.clear();
-            let read = self.input.by_ref().take(MAX_LINE).read_until(b'\n', &mut self.line)?;
+            let read = self.input.by_ref().take(MAX_LINE_READ).read_until(b'\n', &mut self.line)?;
             if read == 0 {
                 self.torn = true;
                 return Ok(LineEnd::EndOfFile);
@@ -283,6 +326,17 @@ mod tests {
         assert_eq!(problem(b"\xff\n").unwrap(), "no column id, parent, method");
         assert_eq!(problem(&vec![b'x'; 2 << 20]), None);
         assert_eq!(problem(b"id,parent,method,id\n").unwrap(), "column id stands there twice");
+    }
+
+    #[test]
+    fn a_copy_of_a_parser_reads_as_it_does() {
+        let text = &b"id,parent,method\n"[..];
+        let (mut lines, _) = TableReader::<StackRow, _>::new(text).unwrap().into_parts();
+        let row = StackRow { id: 1, parent: 2, method: 3 };
+        for line in [&b"1,2,3"[..], b"\"1\",2,3\r"] {
+            assert_eq!(lines.clone().parse(line), Ok(row.clone()));
+            assert_eq!(lines.parse(line), Ok(row.clone()));
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 
 use log_format::names::utc_text;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::names::Method;
 use crate::options::By;
@@ -27,7 +27,7 @@ struct Document<'r> {
     notes: Vec<&'r str>,
     by: Option<&'static str>,
     sort: &'static str,
-    methods: Vec<Row<'r>>,
+    methods: Rows<'r>,
     methods_not_shown: usize,
     open: Vec<Open<'r>>,
     open_not_shown: usize,
@@ -35,9 +35,6 @@ struct Document<'r> {
 
 impl<'r> Document<'r> {
     fn new(report: &'r Report) -> Self {
-        let rows = report.groups.iter().flat_map(|group| {
-            group.methods.iter().map(move |method| Row::new(report.by, group, method))
-        });
         Self {
             schema: SCHEMA,
             read: Read::new(&report.read),
@@ -51,11 +48,22 @@ impl<'r> Document<'r> {
             notes: report.empty.iter().chain(&report.notes).map(String::as_str).collect(),
             by: report.by.column(),
             sort: report.sort.name(),
-            methods: rows.collect(),
+            methods: Rows(report),
             methods_not_shown: report.groups.iter().map(|group| group.not_shown).sum(),
             open: report.open.iter().map(|call| Open::new(call, &report.read)).collect(),
             open_not_shown: report.open_not_shown,
         }
+    }
+}
+
+/// The rows, each made when it is written: there may be a million.
+struct Rows<'r>(&'r Report);
+
+impl Serialize for Rows<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.groups.iter().flat_map(|group| {
+            group.methods.iter().map(move |method| Row::new(self.0.by, group, method))
+        }))
     }
 }
 

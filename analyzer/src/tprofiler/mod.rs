@@ -254,7 +254,7 @@ impl LogReader<'_> {
         if !self.selection.calls.takes(&record) {
             return;
         }
-        self.totals.of((self.group)(thread), call.method).add_record(&record, path);
+        self.totals.of((self.group)(thread), &call.method).add_record(&record, path);
     }
 
     fn finish(mut self) -> RunData {
@@ -265,9 +265,9 @@ impl LogReader<'_> {
             (!is_any_named).then(|| Nearest::to(pattern.as_str(), all_names()))
         });
         let (names, label) = (&self.names, &self.label);
-        self.data.totals.merge(self.totals, |group, id| match names.get(&id) {
-            Some(name) => (group, Method::Named(Arc::clone(name))),
-            None => (group, Method::Unknown { run: Arc::clone(label), id }),
+        self.data.totals = self.totals.named(|id| match names.get(id) {
+            Some(name) => Method::Named(Arc::clone(name)),
+            None => Method::Unknown { run: Arc::clone(label), id: *id },
         });
         let counts = &mut self.data.counts;
         counts.unknown_methods = u64::try_from(self.unknown.len()).unwrap_or(u64::MAX);
