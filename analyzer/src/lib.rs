@@ -15,6 +15,7 @@ pub mod call_tree;
 pub mod diff;
 mod diff_change;
 pub mod glob;
+pub mod groups;
 pub mod hints;
 pub mod id_map;
 pub mod input;

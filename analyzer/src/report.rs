@@ -1,7 +1,7 @@
 //! Turns what was read into a report: methods selected and sorted, calls still open, what was read
 //! and what is not in it. The forms of output render a [`Report`] and decide nothing about it.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 
 use log_format::names::{Hour, utc_text};
@@ -9,9 +9,10 @@ use log_format::pattern::Pattern;
 use log_format::rows::Exit;
 use serde::Serialize;
 
-use crate::aggregate::{Figures, Group, Totals};
+use crate::aggregate::{Group, Totals};
 use crate::call_tree::{CallTree, Frame, Recursion};
 use crate::glob::Glob;
+use crate::groups::{GroupReport, groups, label};
 use crate::hints::Nearest;
 use crate::input::RunInput;
 use crate::losses::{Losses, Raised};
@@ -26,9 +27,6 @@ use crate::slowest::SlowCall;
 use crate::stacks::{rooted_at, through};
 use crate::time_range::TimeRange;
 use crate::zone::Zone;
-
-/// Methods that an overview begins with.
-const FIRST_METHODS: usize = 5;
 
 /// A report, ready to be rendered.
 #[derive(Debug)]
@@ -114,43 +112,6 @@ impl Filters {
             root: options.root.as_ref().map(ToString::to_string),
         }
     }
-}
-
-/// The methods of a group.
-#[derive(Debug)]
-pub struct GroupReport {
-    /// The hour, thread, run and so on; `None` without groups.
-    pub label: Option<String>,
-    /// Its methods, sorted, as many as were asked for.
-    pub methods: Vec<MethodReport>,
-    /// Its methods beyond those.
-    pub not_shown: usize,
-    /// Calls of all of its methods.
-    pub calls: u128,
-    /// Self time of all of its methods, in nanoseconds.
-    pub self_ns: u128,
-    /// Its first methods in two respects, whatever it is sorted by; for reports with an overview.
-    pub first: FirstMethods,
-}
-
-/// The methods that an overview begins with.
-#[derive(Debug, Default)]
-pub struct FirstMethods {
-    /// By self time.
-    pub by_self: Vec<MethodReport>,
-    /// By exceptions; without those that have none.
-    pub by_throws: Vec<MethodReport>,
-}
-
-/// The figures of a method.
-#[derive(Clone, Debug)]
-pub struct MethodReport {
-    /// The method.
-    pub method: Method,
-    /// Its sums.
-    pub figures: Figures,
-    /// Its share of the self time of all methods of its group.
-    pub self_percent: f64,
 }
 
 /// What was read.
@@ -390,99 +351,4 @@ fn distinct<'r, K: Ord>(runs: &'r [RunInput], key: impl Fn(&'r RunInput) -> K) -
 
 fn named<'r>(runs: &'r [RunInput], name: impl Fn(&'r RunInput) -> &'r String) -> Vec<String> {
     distinct(runs, name).into_iter().filter(|name| !name.is_empty()).cloned().collect()
-}
-
-fn label(
-    group: Group,
-    runs: &[String],
-    threads: &HashMap<Group, String>,
-    names: &[String],
-    zone: &Zone,
-) -> Option<String> {
-    let run_label = |place: usize| runs.get(place).cloned().unwrap_or_default();
-    match group {
-        Group::All => None,
-        Group::Hour(hour) => Some(hour_text(hour)),
-        Group::Minute(minute) => Some(zone.text_minute(minute.saturating_mul(60_000_000_000))),
-        Group::Named(place) => Some(names.get(place).cloned().unwrap_or_default()),
-        Group::Run(run) => Some(run_label(run)),
-        Group::Thread(run, id) => {
-            let name = threads.get(&group).cloned().unwrap_or_else(|| format!("thread #{id}"));
-            // Thread ids hold for a run only.
-            let is_unique = runs.len() < 2;
-            Some(if is_unique { name } else { format!("{name} in {}", run_label(run)) })
-        }
-    }
-}
-
-/// The groups with their methods, sorted and cut, and whether a sum was too large to be held.
-fn groups(
-    totals: Totals<Method>,
-    options: &Options,
-    label: impl Fn(Group) -> Option<String>,
-) -> (Vec<GroupReport>, bool) {
-    let mut saturated = false;
-    let mut groups: Vec<GroupReport> = totals
-        .into_groups()
-        .map(|(group, methods)| {
-            saturated |= methods.iter().any(|(_, figures)| figures.is_saturated());
-            group_report(label(group), methods, options)
-        })
-        .collect();
-    match options.by {
-        // There may be thousands: the busiest first. Hours and runs stay in order.
-        By::Thread | By::Class | By::Package => {
-            groups.sort_by(|a, b| (b.self_ns, &a.label).cmp(&(a.self_ns, &b.label)));
-        }
-        By::Host => groups.sort_by(|a, b| a.label.cmp(&b.label)),
-        By::Nothing | By::Hour | By::Minute | By::Run => {}
-    }
-    (groups, saturated)
-}
-
-fn group_report(
-    label: Option<String>,
-    mut methods: Vec<(Method, Figures)>,
-    options: &Options,
-) -> GroupReport {
-    methods.sort_by(|a, b| compare(options.sort, &b.1, &a.1).then_with(|| a.0.cmp(&b.0)));
-    let sum = |of: fn(&Figures) -> u64| methods.iter().map(|(_, f)| u128::from(of(f))).sum();
-    let (calls, self_ns): (u128, u128) = (sum(|f| f.calls), sum(|f| f.self_ns));
-    let count = methods.len();
-    let report = |(method, figures): (Method, Figures)| MethodReport {
-        method,
-        self_percent: percent(figures.self_ns.into(), self_ns),
-        figures,
-    };
-    let mut first = FirstMethods::default();
-    if options.has_overview() {
-        let by = |key| {
-            let mut methods: Vec<&(Method, Figures)> = methods.iter().collect();
-            methods.sort_by(|a, b| compare(key, &b.1, &a.1).then_with(|| a.0.cmp(&b.0)));
-            methods.into_iter().take(FIRST_METHODS).cloned().map(report).collect::<Vec<_>>()
-        };
-        first = FirstMethods { by_self: by(SortKey::SelfTime), by_throws: by(SortKey::Throws) };
-        first.by_throws.retain(|method| method.figures.throws > 0);
-    }
-    methods.truncate(options.top.unwrap_or(usize::MAX));
-    let methods: Vec<MethodReport> = methods.into_iter().map(report).collect();
-    GroupReport { label, not_shown: count - methods.len(), methods, calls, self_ns, first }
-}
-
-/// `part` of `whole` in percent; of nothing it is 0.
-#[must_use]
-pub fn percent(part: u128, whole: u128) -> f64 {
-    // Far more digits than anybody looks at survive the conversion.
-    if whole == 0 { 0.0 } else { part as f64 / whole as f64 * 100.0 }
-}
-
-fn compare(key: SortKey, a: &Figures, b: &Figures) -> Ordering {
-    match key {
-        SortKey::SelfTime => a.self_ns.cmp(&b.self_ns),
-        SortKey::Total => a.total_ns.cmp(&b.total_ns),
-        SortKey::Calls => a.calls.cmp(&b.calls),
-        SortKey::Avg => a.avg_ns().cmp(&b.avg_ns()),
-        SortKey::Max => a.max_ns.cmp(&b.max_ns),
-        SortKey::Throws => a.throws.cmp(&b.throws),
-    }
 }

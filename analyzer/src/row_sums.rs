@@ -256,7 +256,7 @@ impl RowSums {
 
     /// How much memory they take, in figures.
     fn len(&self) -> usize {
-        self.totals.len() + self.current.figures.len() + self.paths.len() + self.slowest.len()
+        self.totals.len() + self.current.figures.len() + self.paths.len() + self.slowest.count()
     }
 
     /// Whether a method is selected. One without a name is counted.

@@ -57,7 +57,7 @@ fn order(row: &CallRow) -> (Reverse<u64>, u64, Reverse<u64>) {
 pub struct SlowestByThread {
     threads: IdMap<u32, Slowest>,
     /// Calls of all threads.
-    len: usize,
+    count: usize,
 }
 
 #[derive(Debug, Default)]
@@ -75,18 +75,18 @@ impl SlowestByThread {
             return;
         }
         slowest.rows.push(row.clone());
-        self.len += 1;
+        self.count += 1;
         if slowest.rows.len() >= 2 * OF_A_THREAD {
-            self.len -= slowest.cut();
+            self.count -= slowest.cut();
         }
-        if self.len > MOST {
+        if self.count > MOST {
             self.leave_out();
         }
     }
 
     /// How many calls are kept.
-    pub fn len(&self) -> usize {
-        self.len
+    pub fn count(&self) -> usize {
+        self.count
     }
 
     fn leave_out(&mut self) {
@@ -98,18 +98,18 @@ impl SlowestByThread {
         for (_, thread) in all.into_iter().skip(keep) {
             self.threads.remove(&thread);
         }
-        self.len = self.threads.values().map(|slowest| slowest.rows.len()).sum();
+        self.count = self.threads.values().map(|slowest| slowest.rows.len()).sum();
     }
 
     /// Adds the calls of `other`.
     pub fn merge(&mut self, other: Self) {
         for (thread, more) in other.threads {
             let slowest = self.threads.entry(thread).or_default();
-            self.len += more.rows.len();
+            self.count += more.rows.len();
             slowest.rows.extend(more.rows);
-            self.len -= slowest.cut();
+            self.count -= slowest.cut();
         }
-        if self.len > MOST {
+        if self.count > MOST {
             self.leave_out();
         }
     }

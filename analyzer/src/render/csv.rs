@@ -4,8 +4,9 @@ use std::io::{self, Write};
 
 use csv::{ErrorKind, WriterBuilder};
 
+use crate::groups::MethodReport;
 use crate::options::By;
-use crate::report::{MethodReport, Report};
+use crate::report::Report;
 
 const COLUMNS: [&str; 12] = [
     "class",

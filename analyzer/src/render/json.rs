@@ -6,9 +6,10 @@ use std::io::{self, Write};
 use log_format::names::utc_text;
 use serde::{Serialize, Serializer};
 
+use crate::groups::{GroupReport, MethodReport};
 use crate::names::Method;
 use crate::options::By;
-use crate::report::{Filters, GroupReport, LeftOut, MethodReport, ReadSummary, Report, hour_text};
+use crate::report::{Filters, LeftOut, ReadSummary, Report, hour_text};
 use crate::run_data::OpenCall;
 
 const SCHEMA: u32 = 1;

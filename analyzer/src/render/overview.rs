@@ -10,8 +10,9 @@ use log_format::writer::one_line;
 use super::human::{count, duration, plural};
 use super::labels::{Labels, nearest};
 use super::text::{heading, number, wrapped};
+use crate::groups::{MethodReport, percent};
 use crate::minutes::{MinuteSums, hours};
-use crate::report::{MethodReport, Report, percent};
+use crate::report::Report;
 use crate::slow_calls::RecordedCall;
 
 /// Calls and hours and so on of each part.

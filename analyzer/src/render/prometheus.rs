@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use crate::aggregate::Figures;
+use crate::groups::MethodReport;
 use crate::names::Method;
-use crate::report::{MethodReport, Report};
+use crate::report::Report;
 
 /// A metric of every method.
 struct Metric {

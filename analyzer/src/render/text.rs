@@ -11,8 +11,9 @@ use log_format::writer::one_line;
 use super::human::{count, duration, plural, separated};
 use super::labels::{Labels, path};
 use super::{overview, remarks, tree};
+use crate::groups::{GroupReport, MethodReport, percent};
 use crate::options::By;
-use crate::report::{GroupReport, MethodReport, ReadSummary, Report, hour_text, percent};
+use crate::report::{ReadSummary, Report, hour_text};
 use crate::run_data::OpenCall;
 
 pub(super) const WIDTH: usize = 100;

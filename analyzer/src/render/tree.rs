@@ -9,8 +9,9 @@ use super::collapsed::stacks;
 use super::human::{count, duration, plural};
 use super::labels::{Labels, path};
 use super::text::{heading, wrapped};
+use crate::groups::percent;
 use crate::options::TreeOrder;
-use crate::report::{Report, percent};
+use crate::report::Report;
 use crate::slowest::SlowCall;
 use crate::stacks::{StackNode, Stacks};
 

@@ -12,11 +12,12 @@ use log_format::rows::Exit;
 use serde::Serialize;
 
 use super::paths::{Frame, Paths};
+use crate::groups::MethodReport;
 use crate::minutes::{MinuteSums, hours};
 use crate::names::Method;
 use crate::render::labels::{Labels, path};
 use crate::render::text::{number, summary_lines};
-use crate::report::{MethodReport, Report};
+use crate::report::Report;
 use crate::slow_calls::{OF_A_THREAD, RecordedCall};
 use crate::stacks::Stacks;
 use crate::zone::Zone;
