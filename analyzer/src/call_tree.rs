@@ -9,8 +9,9 @@
 //!
 //! The log's self time leaves out all measured callees, recorded or not, so what is left of the
 //! total is the time of callees without a record, and gets a node of its own. A caller that has no
-//! record itself (it is still open, say) has no figures; what is known of it is its callees. Callers stand before their callees in [`CallTree::nodes`], so sums go up the
-//! tree in one walk from the end, however deep a path is.
+//! record itself (it is still open, say) has no figures; what is known of it is its callees.
+//! Callers stand before their callees in [`CallTree::nodes`], so sums go up the tree in one walk
+//! from the end, however deep a path is.
 
 use std::collections::HashMap;
 use std::hash::Hash;

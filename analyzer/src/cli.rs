@@ -289,7 +289,11 @@ impl Cli {
                 "--local: this form has no times but those of --from, --to and --by hour or minute",
             ),
             (
-                self.sort.is_some() && !of_methods && self.format != Format::Html,
+                self.format == Format::Html && (self.sort.is_some() || self.top.is_some()),
+                "--sort and --top: the page has every method, and sorts by any column",
+            ),
+            (
+                self.sort.is_some() && !of_methods,
                 "--sort is for methods, not for single calls and call paths",
             ),
             (

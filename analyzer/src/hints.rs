@@ -28,13 +28,15 @@ impl Nearest {
         let mut words = text.rsplit('.').map(|word| word.trim_matches(['*', '~', ' ']));
         let (last, before) = (words.next().unwrap_or_default(), words.next());
         let depth = text.split('.').count();
+        // A short name is near to everything.
+        let slips = SLIPS.min(text.len() / 4);
         let mut nearest = Self::default();
         let mut known = BTreeSet::new();
         for name in names {
             nearest.add(near(last, before, name));
             // A slip of the pen in a package or class.
             let begin = beginning(&name.class, depth);
-            if known.insert(begin) && damerau_levenshtein(&begin.to_lowercase(), &text) <= SLIPS {
+            if known.insert(begin) && damerau_levenshtein(&begin.to_lowercase(), &text) <= slips {
                 nearest.add(Some((Reverse(2), begin.to_owned())));
             }
         }

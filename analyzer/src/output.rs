@@ -75,6 +75,8 @@ impl NewFile {
             return Ok(Self::Nameless(file));
         }
         let new_file = || Permissions::from_mode(NEW_FILE_MODE);
+        // Its error would name a file that nobody knows.
+        fs::metadata(folder)?;
         let mut builder = temporary();
         builder.permissions(before.map_or_else(new_file, Metadata::permissions));
         Ok(Self::Named(builder.tempfile_in(folder)?))

@@ -9,8 +9,8 @@
 //!
 //! A thread takes the next block under the lock and reads its lines without. Sums go anywhere, in any
 //! order. What needs the order of the lines (their numbers, and rows for which the worker says so) is
-//! kept with the block and taken when all blocks before it are done. The bound is a block for each
-//! thread; there is no queue.
+//! kept with the block and taken when all blocks before it are done. Text is held of a block for each
+//! thread; rows whose order counts wait for the slowest of them, and few rows are of that kind.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};

@@ -1,5 +1,6 @@
-//! Reads one run: streams its files, each with several threads, and keeps sums, the calls still open,
-//! and counts of what was read. The result of a run stands on its own, so runs can be read in any order or in parallel.
+//! Reads one run: streams its files, each with several threads, and keeps sums, the calls still
+//! open, and counts of what was read. The result of a run stands on its own, so runs can be read in
+//! any order or in parallel.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};

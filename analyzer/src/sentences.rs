@@ -57,7 +57,7 @@ pub fn why_empty(selection: &Selection, counts: &Counts, hint: Option<&Nearest>)
             }
             (false, true) => {
                 "no totals in these files, only records: a JVM writes the first after ten seconds, \
-                 then every minute, and at `tprofiler flush`; --by thread counts the records"
+                 then every minute, and at `tprofiler flush`; --above 0ns counts the records"
             }
             (_, false) => {
                 "no calls: either no class was measured (`tprofiler status` says how many), or no \

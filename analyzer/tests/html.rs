@@ -123,6 +123,8 @@ fn options_that_a_page_has_no_use_for_are_refused() {
         (&["--by", "hour"][..], "--by: the page has everything in one"),
         (&["--tree", "top-down"], "--tree is a text"),
         (&["--slowest", "3"], "--slowest is a text"),
+        (&["--sort", "calls"], "--sort and --top: the page has every method"),
+        (&["--top", "3"], "--sort and --top: the page has every method"),
         (&["--root", "com.shop"], "--root is for call paths"),
     ] {
         let outcome = logs.analyze(&[&["logs", "--format", "html"], options].concat());
@@ -134,7 +136,16 @@ fn options_that_a_page_has_no_use_for_are_refused() {
     assert_eq!(numbers(&data["hours"]["calls"]), [4]);
 }
 
-/// 50,000 methods in 200 threads with 30,000 call paths and more.
+/// A number that looks like any other (splitmix64).
+fn random(of: u64) -> u64 {
+    let mut x = of.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+/// 50,000 methods in 200 threads with as many call paths, with long names and figures that cannot be
+/// packed well.
 #[test]
 fn a_large_log_is_a_page_under_10_mb() {
     const METHODS: u32 = 50_000;
@@ -152,7 +163,9 @@ fn a_large_log_is_a_page_under_10_mb() {
             method(
                 id,
                 &class(id),
-                &format!("handleRequestNumber{}", id % 10),
+                &(0..12)
+                    .map(|i| format!("{:016x}", random(u64::from(id) * 12 + i)))
+                    .collect::<String>(),
                 "(Lcom/shop/Request;ILjava/lang/String;)V",
             )
         })
@@ -172,7 +185,7 @@ fn a_large_log_is_a_page_under_10_mb() {
                     at + u64::from(id % 60) * MIN,
                     id,
                     u64::from(id % 7 == 0),
-                    u64::from(id) * 977,
+                    random(id.into()) >> 24,
                     &durations,
                 )
             })
@@ -184,7 +197,7 @@ fn a_large_log_is_a_page_under_10_mb() {
                 let exit = if id % 9 == 0 { Exit::Throw } else { Exit::Return };
                 CallRow {
                     exit,
-                    self_ns: MS,
+                    self_ns: random(start) % MS,
                     ..call(start, 1 + id % 200, id, id, (1 + u64::from(id) * 7_919 % 3_000) * MS)
                 }
             })
@@ -201,6 +214,7 @@ fn a_large_log_is_a_page_under_10_mb() {
     let embedded = data["methods"]["calls"].as_array().unwrap().len() as u64;
     let rest = data["not_shown"]["methods"].as_u64().unwrap();
     assert_eq!(embedded + rest, u64::from(METHODS));
+    assert!(embedded > 5_000 && rest > 0, "{embedded}");
     let calls: u64 = numbers(&data["methods"]["calls"]).iter().sum();
     assert_eq!(calls + data["not_shown"]["calls"].as_u64().unwrap(), 36 * u64::from(METHODS));
     println!("{bytes} bytes, {embedded} methods, {rest} more");

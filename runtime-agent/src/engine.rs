@@ -215,14 +215,16 @@ impl Engine<'_> {
 
     fn carry_out(&mut self, request: Request) -> Answer {
         let mut found = Found::Nothing;
-        let mut hints = Vec::new();
+        // What a pattern names is told in place of what holds for all.
+        let mut hints = None;
         match request {
             Request::Start => self.start()?,
             Request::Stop => self.stop_and_flush(),
             Request::Flush => self.recorder.flush()?,
             Request::Status => {}
             Request::Threshold(of, ns) => {
-                hints.extend(of.as_ref().and_then(|pattern| self.names_nothing(pattern)));
+                let named = of.as_ref().and_then(|pattern| self.names_nothing(pattern));
+                hints = Some(named.into_iter().collect());
                 self.recorder.set_threshold(of, ns)?;
             }
             Request::Top(period, count) => found = self.top(period, count),
@@ -230,7 +232,7 @@ impl Engine<'_> {
                 found = Found::InFlight(self.recorder.in_flight(least_ns));
             }
             Request::Mute(pattern, mutes) => {
-                hints.extend(self.names_nothing(&pattern));
+                hints = Some(self.names_nothing(&pattern).into_iter().collect());
                 self.muting.set(pattern, mutes, &self.probe_class, self.jni)?;
                 self.recorder.set_muted(self.muting.rules(), self.muting.count());
             }
@@ -241,7 +243,7 @@ impl Engine<'_> {
             }
         }
         let mut status = self.status();
-        status.hints.extend(hints);
+        status.hints = hints.unwrap_or(status.hints);
         Ok(Reply { status, found })
     }
 

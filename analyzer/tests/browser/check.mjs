@@ -45,7 +45,7 @@ await withPage(modules, { colorScheme: "light", offline: true }, async (tab) => 
     assert.deepEqual(wrong, []);
     return;
   }
-  const bySelf = all.toSorted((a, b) => methods.own[b] - methods.own[a]);
+  const bySelf = [...all].sort((a, b) => methods.own[b] - methods.own[a]);
   assert.equal(await tab.textContent("main table tbody a"), label(bySelf[0]));
   if (pictures) await tab.screenshot({ path: `${pictures}/summary.png` });
 
@@ -59,12 +59,12 @@ await withPage(modules, { colorScheme: "light", offline: true }, async (tab) => 
       // Figures fall at first, and rise at the next click.
       assert.equal(await header.getAttribute("aria-sort"), way, name);
       const sign = way === "descending" ? -1 : 1;
-      const expected = all.toSorted((a, b) => sign * (values[a] - values[b]) || a - b).slice(0, 10).map(label);
+      const expected = [...all].sort((a, b) => sign * (values[a] - values[b]) || a - b).slice(0, 10).map(label);
       assert.deepEqual((await names()).slice(0, 10), expected, `${name} ${way}`);
     }
   }
   await tab.locator("#methods th", { hasText: /^method$/ }).getByRole("button").click();
-  const lower = all.map((method) => label(method).toLowerCase()).toSorted((a, b) => (a < b ? -1 : a > b ? 1 : 0));
+  const lower = all.map((method) => label(method).toLowerCase()).sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
   assert.deepEqual((await names()).slice(0, 10).map((name) => name.toLowerCase()), lower.slice(0, 10));
 
   // Only what is seen is drawn, and all of it can be seen.
@@ -89,7 +89,7 @@ await withPage(modules, { colorScheme: "light", offline: true }, async (tab) => 
     assert.ok((await colours("#flame")) > 3);
     const height = await tab.$eval("#flame", (canvas) => canvas.clientHeight);
     const widest = paths.total.map((_, path) => path).filter((path) => path !== 0 && paths.parent[path] === 0)
-      .toSorted((a, b) => paths.total[b] - paths.total[a] || a - b)[0];
+      .sort((a, b) => paths.total[b] - paths.total[a] || a - b)[0];
     await tab.click("#flame", { position: { x: 5, y: 19 + 9 } });
     const frame = data.frames[paths.frame[widest]];
     assert.equal(await tab.textContent("#flame-method"), typeof frame === "number" ? label(frame) : "");

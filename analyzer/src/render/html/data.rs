@@ -1,10 +1,10 @@
 //! What the page shows. Tables are columns, names stand once, and moments are nanoseconds after a
 //! base, or they would not fit the numbers of JavaScript.
 //!
-//! The page stays under 10 MB: methods are embedded until [`METHOD_BYTES`] are used, the busiest
-//! first, and their histograms until [`HISTOGRAM_BYTES`]; the others are summed up. Call paths are
-//! bounded in [`super::paths`], slow calls where they are collected. That is 17 MB of JSON at most,
-//! and even digits without any order are packed into 55% of their size.
+//! What is embedded is bounded, whatever the logs are: methods until [`METHOD_BYTES`] are used, the
+//! busiest first, their histograms until [`HISTOGRAM_BYTES`], [`PATHS`] call paths, and calls of
+//! threads as they were collected. What is left out is summed up. If all that is still too much when it
+//! is packed (names of random letters are not packed well), the page is made again with less.
 
 use std::collections::HashMap;
 
@@ -16,9 +16,9 @@ use crate::groups::MethodReport;
 use crate::minutes::{MinuteSums, hours};
 use crate::names::Method;
 use crate::render::labels::{Labels, path};
-use crate::render::text::{number, summary_lines};
+use crate::render::text::summary_lines;
 use crate::report::Report;
-use crate::slow_calls::{OF_A_THREAD, RecordedCall};
+use crate::slow_calls::{OF_A_THREAD, RecordedCall, THREADS};
 use crate::stacks::Stacks;
 use crate::zone::Zone;
 
@@ -33,6 +33,14 @@ const BUCKET_BYTES: usize = 7;
 
 /// Minutes embedded one by one; of more there are the hours alone.
 const MINUTES: usize = 15_000;
+
+/// Hours embedded: a year's. Of more there are none.
+const HOURS: usize = 9_000;
+
+const PATHS: usize = 30_000;
+
+/// Methods of a short list.
+const FIRST: usize = 5;
 
 const OPEN_CALLS: usize = 500;
 
@@ -54,6 +62,12 @@ pub struct Page<'r> {
     /// How far clocks are ahead of UTC, in seconds, from a moment on, in unix milliseconds.
     offsets: Vec<(u64, i64)>,
     is_utc: bool,
+    /// Whether threads are told with their runs.
+    many_runs: bool,
+    /// Whether there are call paths that are not embedded.
+    paths_cut: bool,
+    /// Methods that call themselves: recorded calls within another one, and calls at once at most.
+    recursion: Vec<(usize, u64, u64)>,
     classes: Vec<&'r str>,
     methods: Methods,
     not_shown: NotShown,
@@ -90,6 +104,7 @@ struct Methods {
 struct NotShown {
     methods: u64,
     calls: u64,
+    throws: u64,
     own: u64,
 }
 
@@ -133,7 +148,8 @@ struct Open<'r> {
 }
 
 impl<'r> Page<'r> {
-    pub fn new(report: &'r Report) -> Self {
+    /// The page of a report, with budgets divided by `scale`.
+    pub fn new(report: &'r Report, scale: usize) -> Self {
         let rows = || report.groups.iter().flat_map(|group| &group.methods);
         let slow = || report.slow.iter().flatten();
         let tree = report.tree.nodes().iter().filter_map(|node| match &node.frame {
@@ -143,23 +159,20 @@ impl<'r> Page<'r> {
         let named = rows().map(|row| &row.method).chain(slow().map(|call| &call.method));
         let labels = Labels::new(named.chain(report.open.iter().map(|c| &c.method)).chain(tree));
         let stacks = Stacks::new(&report.tree, |method| labels.of(method), &report.without_record);
-        let mut table = Table::new(&labels);
+        let mut table = Table::new(&labels, scale);
         let mut not_shown = NotShown::default();
-        for group in &report.groups {
-            not_shown.methods += number(group.not_shown);
-        }
         rows().for_each(|row| table.add(row, &mut not_shown));
-        let first = slow().map(|call| call.start_ns).chain(report.open.iter().map(|c| c.start_ns));
-        let times = report.minutes.iter().map(|(at, _)| *at);
-        let base_ms = times.chain(first).min().unwrap_or(report.start_ns) / 1_000_000;
+        let begun = slow().map(|call| call.start_ns).chain(report.open.iter().map(|c| c.start_ns));
+        let mut moments: Vec<u64> = report.minutes.iter().map(|(at, _)| *at).chain(begun).collect();
+        moments.sort_unstable();
+        let base_ms = moments.first().copied().unwrap_or(report.start_ns) / 1_000_000;
         let base = Base(base_ms);
-        let (frames, paths) = Paths::new(&stacks, |method| table.places.get(method).copied());
         let run = |place: usize| report.read.runs.get(place).map_or("", String::as_str);
         let mut outer: Vec<u64> =
             slow().filter(|call| !call.is_inner).map(|call| call.total_ns).collect();
         outer.sort_unstable_by(|a, b| b.cmp(a));
         let least_ns = outer.get(WITH_CALLERS).copied().unwrap_or(0);
-        let threads = report.slow.iter().filter_map(|calls| {
+        let threads = report.slow.iter().take(THREADS / scale).filter_map(|calls| {
             let first = calls.first()?;
             Some(Thread::new(calls, run(first.run), base, least_ns, &mut table))
         });
@@ -174,6 +187,13 @@ impl<'r> Page<'r> {
             under: path(&call.callers),
         });
         let open: Vec<Open<'_>> = open.collect();
+        let recursion = report.recursion.iter().take(FIRST);
+        let recursion =
+            recursion.map(|(method, found)| (table.place(method), found.calls, found.depth));
+        let recursion = recursion.collect();
+        let most_paths = PATHS / scale;
+        let place = |method: &Method| table.places.get(method).copied();
+        let (frames, paths) = Paths::new(&stacks, place, most_paths);
         let names = [&report.read.services, &report.read.hosts];
         let title = names.into_iter().flatten().take(3).cloned().collect::<Vec<_>>().join(", ");
         Self {
@@ -183,15 +203,15 @@ impl<'r> Page<'r> {
             empty: report.empty.as_deref(),
             of_records: report.of_records,
             base_ms,
-            offsets: offsets(&report.zone, &report.minutes),
+            offsets: offsets(&report.zone, moments),
+            many_runs: report.read.runs.len() > 1,
+            paths_cut: stacks.nodes().len() > most_paths,
+            recursion,
             is_utc: report.zone.is_utc(),
             frames,
             paths,
-            hours: Times::new(&hours(&report.minutes, &report.zone), base),
-            minutes: match report.minutes.len() {
-                ..=MINUTES => Times::new(&report.minutes, base),
-                _ => Times::default(),
-            },
+            hours: Times::new(&hours(&report.minutes, &report.zone), HOURS / scale, base),
+            minutes: Times::new(&report.minutes, MINUTES / scale, base),
             threads,
             of_a_thread: OF_A_THREAD,
             open_not_shown: report.open_not_shown + (report.open.len() - open.len()),
@@ -213,10 +233,12 @@ struct Table<'r, 'l> {
     class_places: HashMap<&'r str, usize>,
     bytes: usize,
     histogram_bytes: usize,
+    /// What the budgets are divided by.
+    scale: usize,
 }
 
 impl<'r, 'l> Table<'r, 'l> {
-    fn new(labels: &'l Labels) -> Self {
+    fn new(labels: &'l Labels, scale: usize) -> Self {
         Self {
             labels,
             methods: Methods::default(),
@@ -225,14 +247,16 @@ impl<'r, 'l> Table<'r, 'l> {
             class_places: HashMap::new(),
             bytes: 0,
             histogram_bytes: 0,
+            scale,
         }
     }
 
     fn add(&mut self, row: &'r MethodReport, not_shown: &mut NotShown) {
         let figures = &row.figures;
-        if self.bytes > METHOD_BYTES {
+        if self.bytes > METHOD_BYTES / self.scale {
             not_shown.methods += 1;
             not_shown.calls = not_shown.calls.saturating_add(figures.calls);
+            not_shown.throws = not_shown.throws.saturating_add(figures.throws);
             not_shown.own = not_shown.own.saturating_add(figures.self_ns);
             return;
         }
@@ -246,7 +270,7 @@ impl<'r, 'l> Table<'r, 'l> {
         methods.p50.push(figures.percentile_ns(50.0));
         methods.p95.push(figures.percentile_ns(95.0));
         methods.p99.push(figures.percentile_ns(99.0));
-        if self.histogram_bytes < HISTOGRAM_BYTES {
+        if self.histogram_bytes < HISTOGRAM_BYTES / self.scale {
             let buckets = figures.hist.buckets();
             let buckets: Vec<u64> = buckets.flat_map(|(b, count)| [u64::from(b), count]).collect();
             self.histogram_bytes += buckets.len() / 2 * BUCKET_BYTES;
@@ -325,7 +349,9 @@ impl Base {
 }
 
 impl Times {
-    fn new(times: &[(u64, MinuteSums)], base: Base) -> Self {
+    /// Nothing if there are more than `most`.
+    fn new(times: &[(u64, MinuteSums)], most: usize, base: Base) -> Self {
+        let times = if times.len() > most { &[] } else { times };
         let of = |figure: fn(&MinuteSums) -> u64| times.iter().map(|(_, t)| figure(t)).collect();
         Self {
             at: times.iter().map(|(at, _)| base.ns(*at) / 1_000_000).collect(),
@@ -338,17 +364,17 @@ impl Times {
     }
 }
 
-/// How far clocks of the zone are ahead of UTC, wherever in these times that changes.
-fn offsets(zone: &Zone, minutes: &[(u64, MinuteSums)]) -> Vec<(u64, i64)> {
+/// How far clocks of the zone are ahead of UTC, wherever in these moments that changes.
+fn offsets(zone: &Zone, moments: Vec<u64>) -> Vec<(u64, i64)> {
     let mut offsets: Vec<(u64, i64)> = Vec::new();
     let mut hour = None;
-    for (at, _) in minutes {
+    for at in moments {
         // Clocks are set at full hours of UTC, or at half ones: minutes that have calls tell.
         if hour == Some(at / (NS_PER_HOUR / 2)) {
             continue;
         }
         hour = Some(at / (NS_PER_HOUR / 2));
-        let offset_s = zone.offset_s(*at);
+        let offset_s = zone.offset_s(at);
         if offsets.last().is_none_or(|(_, known)| *known != offset_s) {
             offsets.push((at / 1_000_000, offset_s));
         }

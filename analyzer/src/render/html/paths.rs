@@ -9,9 +9,6 @@ use serde::Serialize;
 use crate::names::Method;
 use crate::stacks::Stacks;
 
-/// Paths that are embedded.
-const MOST: usize = 30_000;
-
 const SMALLER: &str = "(smaller paths)";
 
 /// A method's place, or what else a frame is.
@@ -35,12 +32,9 @@ pub struct Paths {
 }
 
 impl Paths {
-    /// The paths of these stacks, and their frames. `place` knows the methods of the table.
-    pub fn new(stacks: &Stacks, place: impl Fn(&Method) -> Option<usize>) -> (Vec<Frame>, Self) {
-        Self::cut(stacks, place, MOST)
-    }
-
-    fn cut(
+    /// The `most` paths of these stacks with most time, and their frames. `place` knows the methods
+    /// of the table.
+    pub fn new(
         stacks: &Stacks,
         place: impl Fn(&Method) -> Option<usize>,
         most: usize,
@@ -127,7 +121,7 @@ mod tests {
             Method::Unknown { id: 2, .. } => Some(77),
             _ => None,
         };
-        let (frames, paths) = Paths::cut(&stacks, place, 3);
+        let (frames, paths) = Paths::new(&stacks, place, 3);
         let label = |frame: &usize| match &frames[*frame] {
             Frame::Method(place) => place.to_string(),
             Frame::Label(label) => label.split(" (").next().unwrap().to_owned(),
@@ -137,7 +131,7 @@ mod tests {
         assert_eq!(paths.parent, [0, 0, 1, 0, 1]);
         assert_eq!(paths.total, [163, 162, 50, 1, 12]);
         assert_eq!(paths.own, [0, 100, 50, 1, 12]);
-        let whole = Paths::new(&stacks, place).1;
+        let whole = Paths::new(&stacks, place, 100).1;
         assert_eq!(whole.total, [163, 162, 50, 7, 5, 1]);
     }
 }

@@ -14,7 +14,7 @@ const chartState = { measure: 0, hour: null };
 
 // Bars for `values` at the moments `at`, each `step` milliseconds wide, from `from` to `to`.
 function bars({ id, at, values, step, from, to, text, label, click }) {
-  const most = Math.max(1, ...values);
+  const most = values.reduce((most, value) => Math.max(most, value), 1);
   const left = 66;
   const bottom = 22;
   const x = (ms, width) => left + ((ms - from) / (to - from)) * (width - left - 6);
@@ -78,9 +78,9 @@ function chart(id, times, step, measure, options) {
 }
 
 function timesView() {
-  if (data.hours.at.length === 0) return el("p", { class: "panel" }, "These logs do not tell what happened when.");
+  if (data.hours.at.length === 0) return el("p", { class: "panel" }, "These logs do not tell what happened when, or of too many hours.");
   const view = el("div", {});
-  const busiest = data.hours.at[data.hours.own.indexOf(Math.max(...data.hours.own))];
+  const busiest = data.hours.at[data.hours.own.indexOf(data.hours.own.reduce((most, own) => Math.max(most, own), 0))];
   chartState.hour ??= busiest;
 
   function fill() {
@@ -116,6 +116,6 @@ function hoursTable() {
   const { at, calls, throws, own, recorded, max } = data.hours;
   const heads = ["hour", "calls", "throws", "self", "self / call", "recorded", "longest"];
   const rows = at.map((ms, hour) => [clock(ms, 16), count(calls[hour]), count(throws[hour]), duration(own[hour]),
-    calls[hour] > 0 ? duration(own[hour] / calls[hour]) : "-", count(recorded[hour]), duration(max[hour])]);
+    calls[hour] > 0 ? duration(Math.floor(own[hour] / calls[hour])) : "-", count(recorded[hour]), duration(max[hour])]);
   return shortTable(heads, rows);
 }

@@ -71,6 +71,11 @@ function offset(unixMs) {
   return found * 1000;
 }
 
+// A thread, and where there are several runs its run: names and ids of threads hold for one.
+function threadName(of) {
+  return (of.name ?? of.thread) + (data.many_runs ? ` in ${of.run}` : "");
+}
+
 // A moment, given in milliseconds after the base, as a clock shows it; `digits` of its text.
 function clock(ms, digits) {
   const at = data.base_ms + ms;

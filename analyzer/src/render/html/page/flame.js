@@ -11,6 +11,9 @@ const below = (() => {
   return below;
 })();
 
+// Paths that calls were recorded with; the other rows are callers and time without records.
+const recordedPaths = paths.calls.filter((calls) => calls > 0).length;
+
 const flameState = { root: 0, search: "" };
 
 function frameColor(frame) {
@@ -26,7 +29,7 @@ function frameColor(frame) {
 
 function flameView() {
   if (paths.frame.length < 2) {
-    return el("p", { class: "panel" }, "No call has a record: none took as long as the threshold, so there are no call paths to draw.");
+    return el("p", { class: "panel" }, "No recorded call is selected, so there are no call paths to draw.");
   }
   let rows = [];
   const about = el("span", { class: "dim", id: "flame-about" });
@@ -91,7 +94,7 @@ function flameView() {
       }
     });
     const marked = words.length > 0 ? markedTime(isMarked) : null;
-    about.textContent = `${duration(paths.total[flameState.root])} in ${separated(paths.frame.length - 1)} call paths` +
+    about.textContent = `${duration(paths.total[flameState.root])} in ${separated(recordedPaths)} call paths` +
       (marked === null ? "" : `; marked: ${duration(marked)}, ${percent(marked, paths.total[0])} of all`);
   }
 
@@ -147,7 +150,8 @@ function flameView() {
   });
   const view = el("div", {}, el("div", { class: "tools" }, search, back, about), el("p", {}, open),
     el("div", { class: "flame" }, picture), deeper,
-    el("p", { class: "dim" }, "Recorded calls only, callers on top. Click a frame to see it as the whole."));
+    el("p", { class: "dim" }, "Recorded calls only, callers on top. Click a frame to see it as the whole." +
+      (data.paths_cut ? " Only the call paths with most time are here; (smaller paths) is the time of the others." : "")));
   view.shown = () => zoom(flameState.root);
   return view;
 }

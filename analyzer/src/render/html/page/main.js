@@ -14,8 +14,8 @@ function summaryView() {
   const most = (of, n) => [...place].sort((a, b) => of(b) - of(a)).filter((m) => of(m) > 0).slice(0, n);
   if (MEASURED > 0) {
     parts.push(el("div", { class: "cards" }, card(data.of_records ? "recorded calls" : "calls", count(sum(methods.calls) + data.not_shown.calls)),
-      card("threw", count(sum(methods.throws))), card("self time", duration(selfOfAll)),
-      card("methods", separated(MEASURED + data.not_shown.methods)), card("call paths", separated(Math.max(0, paths.frame.length - 1)))));
+      card("threw", count(sum(methods.throws) + data.not_shown.throws)), card("self time", duration(selfOfAll)),
+      card("methods", separated(MEASURED + data.not_shown.methods)), card("call paths", separated(recordedPaths))));
     parts.push(el("h2", {}, "Hottest methods by self time"), shortTable(["method", "calls", "self", "self %", "avg", "p99", "max"],
       most((m) => methods.own[m], 10).map((m) => [methodLink(m), count(methods.calls[m]), duration(methods.own[m]),
         percent(methods.own[m], selfOfAll), duration(average(m)), duration(methods.p99[m]), duration(methods.max[m])])));
@@ -27,13 +27,17 @@ function summaryView() {
     parts.push(el("h2", {}, "Methods that throw most"), shortTable(["method", "threw", "of its calls"], throwing.map((m) =>
       [methodLink(m), count(methods.throws[m]), percent(methods.throws[m], methods.calls[m])])));
   }
+  if (data.recursion.length > 0) {
+    parts.push(el("h2", {}, "Methods that call themselves"), shortTable(["method", "recorded calls within another", "at once, at most"],
+      data.recursion.map(([method, calls, depth]) => [methodLink(method), count(calls), separated(depth)])));
+  }
   return el("div", {}, ...parts);
 }
 
 function openView() {
   if (data.open.length === 0) return el("p", { class: "panel" }, "No call was open when recording ended.");
   const rows = data.open.map((call) => [methodLink(call.method), duration(call.running), duration(call.own),
-    clock(call.start / 1e6, 19), el("span", { title: call.under ? "under " + call.under : null }, call.thread)]);
+    clock(call.start / 1e6, 19), el("span", { title: call.under ? "under " + call.under : null }, threadName(call))]);
   const rest = data.open_not_shown;
   return el("div", {}, el("p", { class: "dim" }, "Calls that were open when recording ended; no other figure has them." +
     (rest > 0 ? ` ${separated(rest)} more are not in this page.` : "")),

@@ -36,15 +36,19 @@ function neighbours(method) {
     if (frameOf(path) === method) add(callers, parent === 0 ? null : frameOf(parent), path);
     if (parent !== 0 && frameOf(parent) === method) add(callees, frameOf(path), path);
   }
-  const sorted = (map) => [...map.values()].sort((a, b) => b.total - a.total).slice(0, 40);
+  const sorted = (map) => [...map.values()].sort((a, b) => b.total - a.total);
   return { callers: sorted(callers), callees: sorted(callees) };
 }
 
+const NEIGHBOURS = 40;
+
 function neighbourTable(rows, empty) {
-  if (rows.length === 0) return el("p", { class: "dim" }, empty);
-  return shortTable(["method", "recorded calls", "time"], rows.map(({ frame, calls, total }) => [
+  if (rows.length === 0) return el("p", { class: "dim" }, data.paths_cut ? "None in the call paths of this page." : empty);
+  const rest = rows.length - NEIGHBOURS;
+  const table = shortTable(["method", "recorded calls", "time"], rows.slice(0, NEIGHBOURS).map(({ frame, calls, total }) => [
     typeof frame === "number" ? methodLink(frame) : el("span", { class: "dim" }, frame ?? "(called by no measured method)"),
     calls > 0 ? count(calls) : "", duration(total)]));
+  return rest > 0 ? el("div", {}, table, el("p", { class: "dim" }, `and ${separated(rest)} more`)) : table;
 }
 
 // The slowest calls, of this method or of all, that no other one in the list made.
@@ -56,10 +60,10 @@ function slowCalls(method, most) {
   }));
   found.sort((a, b) => b.total - a.total);
   const rows = found.slice(0, most).map(({ thread, place, total }) => [
-    method === null ? methodLink(thread.method[place]) : thread.name,
+    method === null ? methodLink(thread.method[place]) : threadName(thread),
     el("span", { class: thread.exit[place] === "throw" ? "bad" : null }, duration(total) + (thread.exit[place] === "throw" ? ", threw" : "")),
     duration(thread.own[place]), clock(thread.start[place] / 1e6, 23),
-    ...(method === null ? [el("span", { title: thread.under[place] ? "under " + thread.under[place] : null }, thread.name)] : [])]);
+    ...(method === null ? [el("span", { title: thread.under[place] ? "under " + thread.under[place] : null }, threadName(thread))] : [])]);
   if (rows.length === 0) return null;
   const heads = method === null ? ["method", "took", "self", `began (${zone()})`, "thread"] : ["thread", "took", "self", `began (${zone()})`];
   return shortTable(heads, rows);
@@ -80,12 +84,13 @@ function methodView(method) {
       card("longest", duration(methods.max[method])), card("p50", duration(methods.p50[method])),
       card("p95", duration(methods.p95[method])), card("p99", duration(methods.p99[method]))),
     el("h2", {}, data.of_records ? "Durations of the recorded calls" : "Durations of all calls"), histogram(method));
-  } else parts.push(el("p", { class: "panel" }, "Its totals are not in this report: no call of it has ended, or none was selected."));
+  } else parts.push(el("p", { class: "panel" }, "Its totals are not in this report."));
   const { callers, callees } = neighbours(method);
   parts.push(el("div", { class: "two" },
     el("div", {}, el("h2", {}, "Callers"), neighbourTable(callers, "No recorded call of it.")),
     el("div", {}, el("h2", {}, "Callees"), neighbourTable(callees, "No recorded calls that it made."))),
-  el("p", { class: "dim" }, "Callers and callees are those of recorded calls: shorter ones are in the totals alone."));
+  el("p", { class: "dim" }, "Callers and callees are those of recorded calls: shorter ones are in the totals alone. Times of calls within each other overlap." +
+    (data.paths_cut ? " Only the call paths with most time are in this page." : "")));
   const slow = slowCalls(method, 20);
   if (slow) parts.push(el("h2", {}, "Its slowest calls"), slow);
   return el("div", {}, ...parts);

@@ -21,12 +21,12 @@ const threadLanes = data.threads.map(lanes);
 function callText(thread, place) {
   const exit = { throw: ", ended with an exception", open: ", still open" }[thread.exit[place]] || "";
   return `${methodLabel(thread.method[place])}\n${duration(thread.total[place])}${exit}, ${duration(thread.own[place])} its own\n` +
-    `from ${clock(thread.start[place] / 1e6, 23)} ${zone()}\nthread ${thread.name}` +
+    `from ${clock(thread.start[place] / 1e6, 23)} ${zone()}\nthread ${threadName(thread)}` +
     (thread.under[place] ? `\nunder ${thread.under[place]}` : "");
 }
 
 function timelineView() {
-  if (data.threads.length === 0) return el("p", { class: "panel" }, "No call has a record: none took as long as the threshold.");
+  if (data.threads.length === 0) return el("p", { class: "panel" }, "No recorded call is selected.");
   const first = Math.min(...threadLanes.map((calls) => calls[0].start));
   const last = Math.max(...threadLanes.map((calls) => Math.max(...calls.map((call) => call.end))));
   const all = { from: first, to: Math.max(last, first + 1000) };
@@ -63,7 +63,7 @@ function timelineView() {
       context.strokeStyle = color("--line");
       context.strokeRect(0, 0.5, width, 0);
       context.fillStyle = color("--dim");
-      context.fillText(thread.name + (thread.run !== "" && manyRuns ? ` in ${thread.run}` : ""), 2, HEADING / 2);
+      context.fillText(threadName(thread), 2, HEADING / 2);
       for (const { place, start, end, row } of calls) {
         if (end < from || start > to) continue;
         const x = ((start - from) / (to - from)) * width;
@@ -118,7 +118,6 @@ function timelineView() {
     return picture;
   }
 
-  const manyRuns = new Set(data.threads.map((thread) => thread.run)).size > 1;
   data.threads.forEach((thread, place) => pictures.push(lane(thread, threadLanes[place])));
   const button = (text, title, click) => el("button", { type: "button", class: "plain", title, onclick: click }, text);
   view.append(
