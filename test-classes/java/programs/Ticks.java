@@ -10,8 +10,8 @@ import java.util.List;
 /**
  * Calls a method that takes two milliseconds, and says so after each call, with its number and the
  * time in milliseconds. A file in its folder tells it what to do: {@code exhaust} to take all file
- * descriptors there are and will be, {@code release} to give them back, {@code stop} to print how
- * often it has called and to end.
+ * descriptors there are and will be, whereupon it deletes that file, {@code release} to give them
+ * back, {@code stop} to print how often it has called and to end.
  *
  * <p>Usage: {@code Ticks FOLDER}
  */
@@ -33,13 +33,14 @@ public final class Ticks {
             if (!TAKEN.isEmpty() && Files.exists(folder.resolve("release"))) {
                 release();
                 System.out.println("released");
-                Files.delete(folder.resolve("exhaust"));
+                Files.delete(folder.resolve("release"));
             } else if (!TAKEN.isEmpty()) {
                 // Others in the process give some back: what they closed is taken as well.
                 exhaust(Integer.MAX_VALUE);
             } else if (Files.exists(folder.resolve("exhaust"))) {
                 exhaust(Integer.MAX_VALUE);
                 System.out.println("exhausted");
+                Files.delete(folder.resolve("exhaust"));
             }
         }
         System.out.println("ticks " + ticks);
