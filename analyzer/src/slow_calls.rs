@@ -142,7 +142,11 @@ impl Slowest {
     /// The rows are the slowest ones afterwards, in their order. Returns how many went.
     fn cut(&mut self) -> usize {
         let before = self.rows.len();
-        self.rows.sort_by_key(|row| (order(row), row.stack, row.method));
+        // By everything that a row has: rows that were read twice may differ in anything.
+        let key = |row: &CallRow| {
+            (order(row), row.stack, row.method, row.self_ns, row.exit == Exit::Throw)
+        };
+        self.rows.sort_by_key(key);
         self.rows.truncate(OF_A_THREAD);
         if let (OF_A_THREAD, Some(last)) = (self.rows.len(), self.rows.last()) {
             self.least_ns = last.total_ns;
