@@ -25,8 +25,12 @@ fn what_is_interrupted_leaves_the_report_of_before() {
         if is_there {
             fs::write(&report, "before").unwrap();
         }
-        let mut child = logs
-            .command(&["logs", "--format", "chrome-trace", "-o", "reports/trace.json"])
+        let args = ["logs", "--format", "chrome-trace", "-o", "reports/trace.json"];
+        // Who runs this in the background may have it ignore SIGINT.
+        let mut child = Command::new("env")
+            .args(["--default-signal=INT", env!("CARGO_BIN_EXE_analyze")])
+            .args(args)
+            .current_dir(logs.root())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
