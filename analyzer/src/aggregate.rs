@@ -7,12 +7,13 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::Hash;
 
-use log_format::histogram::{Histogram, bucket_of, lower_bound_ns};
+use log_format::histogram::{Histogram, bucket_of, lower_bound_ns, nearest_rank};
 use log_format::names::Hour;
 use log_format::rows::{CallRow, Exit, StatsRow};
 
 use crate::id_map::IdMap;
 use crate::names::PathKind;
+use crate::sketch::{Sketch, is_shorter};
 
 /// What a sum belongs to, besides its method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,6 +51,16 @@ pub struct Figures {
     /// Durations of the calls.
     pub hist: Histogram,
     saturated: bool,
+    /// Those of them that are recorded, more closely, in reports that have it.
+    recorded: Option<Box<Recorded>>,
+}
+
+/// Durations of recorded calls.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Recorded {
+    durations: Sketch,
+    /// Calls that took at least so long all have records, as far as the logs tell.
+    complete_from_ns: Option<u64>,
 }
 
 impl Figures {
@@ -68,10 +79,27 @@ impl Figures {
         self.hist.add(bucket_of(row.total_ns), 1);
     }
 
+    /// Adds how long a recorded call took, for [`percentile_ns`](Self::percentile_ns): the call itself
+    /// is in the other figures, or will be.
+    #[inline]
+    pub fn add_duration(&mut self, ns: u64) {
+        self.recorded.get_or_insert_default().durations.add(ns);
+    }
+
+    /// That all calls which took at least so long have records, as far as the logs tell.
+    pub fn complete_from(&mut self, ns: u64) {
+        if let Some(recorded) = &mut self.recorded {
+            recorded.complete_from_ns = Some(ns);
+        }
+    }
+
     /// Adds all calls of `other`.
     pub fn merge(&mut self, other: &Self) {
         self.add(other.calls, other.throws, other.total_ns, other.self_ns, other.max_ns);
         self.hist.merge(&other.hist);
+        if let Some(recorded) = &other.recorded {
+            self.recorded.get_or_insert_default().durations.merge(&recorded.durations);
+        }
         self.saturated |= other.saturated;
     }
 
@@ -104,11 +132,35 @@ impl Figures {
         self.total_ns.checked_div(self.calls)
     }
 
-    /// The duration that `percent` (50 or more) of the calls do not exceed, in nanoseconds; see
+    /// The duration that `percent` (50 or more) of the calls do not exceed, in nanoseconds: within 2%
+    /// if all calls that took so long are known to have records, else see
     /// [`Histogram::percentile_ns`] for its error.
     #[must_use]
     pub fn percentile_ns(&self, percent: f64) -> Option<u64> {
-        self.of_one_bucket_ns().or_else(|| self.hist.percentile_ns(percent, self.max_ns))
+        let count = self.hist.count();
+        let longer = count.checked_sub(nearest_rank(percent, count))?;
+        if longer == 0 {
+            return Some(self.max_ns);
+        }
+        self.of_records_ns(longer)
+            .or_else(|| self.of_one_bucket_ns())
+            .or_else(|| self.hist.percentile_ns(percent, self.max_ns))
+    }
+
+    /// How long the call took that so many are longer than, by the records: counted from the longest
+    /// on, it is the same call there if no longer one lacks its record. That the histogram has as many
+    /// proves it. Below the threshold it has more; for the bucket that the threshold lies in, the logs'
+    /// word is needed.
+    fn of_records_ns(&self, rank_from_top: u64) -> Option<u64> {
+        let recorded = self.recorded.as_deref()?;
+        let ns = recorded.durations.ns_below(rank_from_top)?;
+        let bucket = bucket_of(ns);
+        let (inside, longer) = recorded.durations.counts_from(bucket);
+        let (all_inside, all_longer) = self.hist.counts_from(bucket);
+        let is_complete = inside == all_inside
+            || (inside < all_inside
+                && recorded.complete_from_ns.is_some_and(|from_ns| !is_shorter(ns, from_ns)));
+        (is_complete && longer == all_longer).then_some(ns.min(self.max_ns))
     }
 
     /// What stands for all calls if they share a bucket: their average, for the bucket's middle may be
@@ -170,6 +222,15 @@ impl<M: Clone + Eq + Hash> Totals<M> {
     pub fn add(&mut self, group: Group, method: &M, figures: Figures) {
         let number = self.number(method);
         add(self.groups.entry(group).or_default(), number, figures);
+    }
+
+    /// Leaves out methods that have no calls: all that is known of them are durations of records, whose
+    /// totals are not there.
+    pub fn drop_uncalled(&mut self) {
+        for figures in self.groups.values_mut() {
+            figures.retain(|_, figures| figures.calls > 0);
+        }
+        self.groups.retain(|_, figures| !figures.is_empty());
     }
 
     /// How many figures there are.
@@ -349,7 +410,8 @@ mod tests {
             figures
         };
         assert_eq!(of(&[100_000]).percentile_ns(50.0), Some(100_000));
-        assert_eq!(of(&[100_000, 110_000]).percentile_ns(99.0), Some(105_000));
+        assert_eq!(of(&[100_000, 110_000]).percentile_ns(50.0), Some(105_000));
+        assert_eq!(of(&[100_000, 110_000]).percentile_ns(99.0), Some(110_000));
         assert_eq!(of(&[]).percentile_ns(50.0), None);
         // Within what is promised for every mixture of durations that a bucket can hold.
         for bucket in [0, 1, 2, 21, 22] {

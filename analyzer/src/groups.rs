@@ -75,12 +75,16 @@ pub(crate) fn label(
 pub(crate) fn groups(
     totals: Totals<Method>,
     options: &Options,
+    complete_from_ns: Option<u64>,
     label: impl Fn(Group) -> Option<String>,
 ) -> (Vec<GroupReport>, bool) {
     let mut saturated = false;
     let mut groups: Vec<GroupReport> = totals
         .into_groups()
-        .map(|(group, methods)| {
+        .map(|(group, mut methods)| {
+            if let Some(ns) = complete_from_ns {
+                methods.iter_mut().for_each(|(_, figures)| figures.complete_from(ns));
+            }
             saturated |= methods.iter().any(|(_, figures)| figures.is_saturated());
             group_report(label(group), methods, options)
         })

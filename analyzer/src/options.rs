@@ -71,6 +71,14 @@ impl Options {
             || (self.format == Format::Text && self.by == By::Nothing && is_of_methods)
     }
 
+    /// Whether the report tells percentiles.
+    #[must_use]
+    pub fn has_percentiles(&self) -> bool {
+        matches!(self.format, Format::Text | Format::Html | Format::Csv | Format::Json)
+            && self.tree.is_none()
+            && self.slowest.is_none()
+    }
+
     /// Whether the report is made from call paths.
     #[must_use]
     pub fn needs_stacks(&self) -> bool {

@@ -35,6 +35,8 @@ pub struct Report {
     pub by: By,
     /// Whether the figures come from the records.
     pub of_records: bool,
+    /// Whether percentiles are closer where calls are recorded.
+    pub has_sketches: bool,
     /// What the methods are sorted by.
     pub sort: SortKey,
     /// The zone in which times are shown.
@@ -185,6 +187,8 @@ pub struct Collector {
     places: HashMap<String, usize>,
     /// Every threshold that was in force.
     thresholds_ns: BTreeSet<u64>,
+    /// Whether a run's log does not tell its threshold.
+    lacks_threshold: bool,
 }
 
 impl Collector {
@@ -214,6 +218,7 @@ impl Collector {
         self.slow = of_runs(std::mem::take(&mut self.slow));
         self.sources.extend(data.sources);
         self.thresholds_ns.extend(data.thresholds.all_ns());
+        self.lacks_threshold |= data.thresholds.lowest_ns().is_none();
         self.open.extend(data.open);
         let threads = data.thread_names.into_iter();
         self.threads.extend(threads.map(|(id, name)| (Group::Thread(place, id), name)));
@@ -233,6 +238,21 @@ impl Collector {
         }
     }
 
+    /// How long a call took at least that has a record for certain, whichever method, run and time it
+    /// is of. `None` if there is no such duration.
+    fn complete_from_ns(&self, problems: &Problems) -> Option<u64> {
+        let losses = &self.left_out.losses;
+        let lost = [losses.dropped_records, losses.cut_records, losses.lost_rows];
+        let unread = [problems.torn_lines(), problems.bad_lines(), self.awaiting_totals];
+        let is_whole = lost.iter().chain(&unread).all(|count| *count == 0)
+            && self.missing_files.is_empty()
+            && problems.all_unread().is_empty();
+        let raised = self.left_out.raised.iter().flat_map(|run| &run.times);
+        let asked_ns =
+            self.thresholds_ns.last().copied().filter(|_| is_whole && !self.lacks_threshold)?;
+        Some(raised.map(|time| time.highest_ns).fold(asked_ns, u64::max))
+    }
+
     /// Makes the report.
     #[must_use]
     pub fn finish(
@@ -245,7 +265,8 @@ impl Collector {
         self.left_out.unread = problems.all_unread().to_vec();
         let labels: Vec<String> = runs.iter().map(|run| run.label.clone()).collect();
         let of_group = |group| label(group, &labels, &self.threads, &self.names, &selection.zone);
-        let (groups, saturated) = groups(self.totals, options, of_group);
+        let complete_from_ns = self.complete_from_ns(problems);
+        let (groups, saturated) = groups(self.totals, options, complete_from_ns, of_group);
         let hint = (!self.is_named).then_some(self.nearest);
         let mut empty =
             groups.is_empty().then(|| why_empty(selection, &self.counts, hint.as_ref()));
@@ -286,6 +307,7 @@ impl Collector {
         Report {
             by: options.by,
             of_records: selection.counts_records(),
+            has_sketches: selection.sketches,
             sort: options.sort,
             zone: selection.zone.clone(),
             range: selection.range,

@@ -28,6 +28,9 @@ const MAX_DENSE_ID: u32 = 1 << 20;
 /// Figures that all threads together keep before they give them to the sums of all.
 const FIGURES_KEPT: usize = 1 << 19;
 
+/// How many figures take as much memory as one that has a sketch.
+const FIGURES_OF_SKETCH: usize = 4;
+
 /// Whether a row counts, and where.
 pub struct Scope<'s> {
     /// The run's names.
@@ -194,38 +197,47 @@ impl RowSums {
             return false;
         }
         let selection = scope.selection;
-        if row.exit != Exit::Open && (selection.counts_records() || selection.overview) {
+        let is_used = selection.counts_records() || selection.overview || selection.sketches;
+        if row.exit != Exit::Open && is_used {
             self.add_ended(row, end_ns, scope);
         }
         open.is_ordered(row)
     }
 
     fn add_ended(&mut self, row: &CallRow, end_ns: u64, scope: &Scope) {
-        let is_counted = scope.selection.counts_records();
+        let selection = scope.selection;
+        let is_counted = selection.counts_records();
         if is_counted {
             self.counts.rows_in_range = self.counts.rows_in_range.saturating_add(1);
         }
         if !scope.takes(row) {
             return;
         }
-        if scope.selection.stacks || scope.selection.overview {
+        if selection.stacks || selection.overview {
             self.paths.add(row);
         }
         if !self.selects(row.method, scope) {
             return;
         }
-        if scope.selection.overview {
+        if selection.overview {
             self.slowest.add(row);
             self.minutes.add_record(row, is_counted);
         }
         if !is_counted {
+            if selection.sketches {
+                self.of(Group::All, row.method).add_duration(row.total_ns);
+            }
             return;
         }
         let path = scope.path_kind(row.stack, row.method);
         if path == PathKind::Unknown {
             self.counts.records_without_path = self.counts.records_without_path.saturating_add(1);
         }
-        self.of(scope.group(end_ns, row.thread), row.method).add_record(row, path);
+        let figures = self.of(scope.group(end_ns, row.thread), row.method);
+        figures.add_record(row, path);
+        if selection.sketches {
+            figures.add_duration(row.total_ns);
+        }
     }
 
     /// The figures of a method in a group.
@@ -331,7 +343,8 @@ pub struct Worker<'r> {
 impl<'r> Worker<'r> {
     /// One of so many workers.
     pub fn new(scope: &'r Scope<'r>, all: &'r Mutex<RowSums>, workers: usize) -> Self {
-        let max_figures = FIGURES_KEPT / workers.max(1);
+        let size = if scope.selection.sketches { FIGURES_OF_SKETCH } else { 1 };
+        let max_figures = FIGURES_KEPT / size / workers.max(1);
         Self { scope, sums: RowSums::default(), all, max_figures }
     }
 

@@ -46,6 +46,8 @@ pub struct Selection {
     pub figures_of_stacks: bool,
     /// Whether it is told what happened when, and which calls were the slowest.
     pub overview: bool,
+    /// Whether durations of records are kept more closely than the histograms of totals have them.
+    pub sketches: bool,
     /// Whether open calls are among the records.
     pub open: bool,
     /// Whether sources are told.
@@ -60,8 +62,9 @@ impl Selection {
     /// What these options select, in the time `range`.
     #[must_use]
     pub fn new(options: &Options, range: TimeRange) -> Self {
-        Self {
+        let mut selection = Self {
             range,
+            sketches: false,
             method: options.method.clone(),
             by: options.by,
             calls: options.calls.clone(),
@@ -75,7 +78,13 @@ impl Selection {
                 options.format,
                 Format::Pprof | Format::Speedscope | Format::Tprofiler
             ),
-        }
+        };
+        // A sketch takes the memory of several figures: one a method, not one a method and hour.
+        let is_small = matches!(options.by, By::Nothing | By::Class | By::Package);
+        // Totals lie in a time by their interval, records by their end: those are other calls.
+        let is_same_calls = range.is_everything() || selection.counts_records();
+        selection.sketches = options.has_percentiles() && is_small && is_same_calls;
+        selection
     }
 
     /// Whether figures come from the records: totals know no threads and no single calls.
@@ -285,6 +294,9 @@ fn finish(
         let of_names = names.sources();
         let of_methods = of_names.map(|(n, at)| (Method::Named(Arc::clone(n)), at.clone()));
         data.sources = of_methods.collect();
+    }
+    if selection.sketches {
+        sums.totals.drop_uncalled();
     }
     data.totals = sums.totals.named(|id| named(*id));
     data.open = open.iter().map(|row| open_call(row, scope.place, names, label)).collect();

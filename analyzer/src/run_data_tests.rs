@@ -18,7 +18,7 @@ use crate::call_tree::PathSums;
 use crate::input::{RunInput, discover};
 use crate::minutes::Minutes;
 use crate::names::{Callers, Names, PathKind};
-use crate::options::{By, CallFilter, Options};
+use crate::options::{By, CallFilter, Format, Options};
 use crate::parallel::Pace;
 use crate::problems::Problems;
 use crate::recorded_time::RecordedTime;
@@ -220,7 +220,7 @@ fn reference(run: &RunInput, selection: &Selection) -> (RunData, Problems) {
                 } else {
                     open.remove(&key);
                     let is_counted = selection.counts_records();
-                    if is_counted || selection.overview {
+                    if is_counted || selection.overview || selection.sketches {
                         counts.rows_in_range += u64::from(is_counted);
                         if !selection.calls.takes(&row) {
                             return Ok(());
@@ -241,6 +241,11 @@ fn reference(run: &RunInput, selection: &Selection) -> (RunData, Problems) {
                             let figures: &mut Figures =
                                 totals.of(group(end_ns, row.thread), &row.method);
                             figures.add_record(&row, path);
+                        }
+                        if takes_method(row.method) && selection.sketches {
+                            let figures: &mut Figures =
+                                totals.of(group(end_ns, row.thread), &row.method);
+                            figures.add_duration(row.total_ns);
                         }
                     }
                 }
@@ -321,6 +326,9 @@ fn reference(run: &RunInput, selection: &Selection) -> (RunData, Problems) {
         calls.iter().map(call).collect()
     };
     data.slow = slowest.finish().into_iter().map(calls).collect();
+    if selection.sketches {
+        totals.drop_uncalled();
+    }
     data.totals = totals.named(|id| named(*id));
     data.counts = counts;
     (data, problems)
@@ -332,6 +340,7 @@ fn selections() -> Vec<Selection> {
     let part = TimeRange { from_ns: Some(T14 + 60 * S), to_ns: Some(T14 + 3_700 * S) };
     let above = |ns| CallFilter { above_ns: Some(ns), ..CallFilter::default() };
     let method = Some(Pattern::parse("com.shop.C1").unwrap());
+    let csv = Options { format: Format::Csv, ..Options::default() };
     let mut of_paths = of(Options { open: true, ..Options::default() }, all);
     (of_paths.stacks, of_paths.figures_of_stacks) = (true, true);
     vec![
@@ -341,6 +350,7 @@ fn selections() -> Vec<Selection> {
         of(Options { by: By::Minute, calls: above(0), ..Options::default() }, part),
         of(Options { calls: above(1_000), method, ..Options::default() }, all),
         of_paths,
+        of(csv, all),
     ]
 }
 

@@ -10,6 +10,7 @@
 //! A percentile is reported as the middle of its bucket and so lies within 25% of the true value
 //! (within 32 ns below 64 ns); it is never above the largest duration known.
 
+use std::cmp::Ordering;
 use std::fmt::{self, Write as _};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -178,6 +179,18 @@ impl Histogram {
         counts.filter(|(_, count)| *count > 0)
     }
 
+    /// How many durations there are in a bucket, and how many in higher ones.
+    #[must_use]
+    pub fn counts_from(&self, bucket: u8) -> (u64, u64) {
+        self.buckets().fold((0, 0), |(inside, above): (u64, u64), (of, count)| {
+            match of.cmp(&bucket) {
+                Ordering::Less => (inside, above),
+                Ordering::Equal => (inside.saturating_add(count), above),
+                Ordering::Greater => (inside, above.saturating_add(count)),
+            }
+        })
+    }
+
     /// The duration below or at which `percent` of all durations lie, in nanoseconds: the middle of
     /// its bucket, or `max_ns` if that is less. `None` without durations.
     #[must_use]
@@ -186,14 +199,7 @@ impl Histogram {
         if total == 0 {
             return None;
         }
-        // The nearest rank: the smallest rank with at least `percent` of all at or below it.
-        let fraction = (percent / 100.0).clamp(0.0, 1.0);
-        #[allow(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            clippy::cast_precision_loss
-        )]
-        let rank = ((fraction * total as f64).ceil() as u64).clamp(1, total);
+        let rank = nearest_rank(percent, total);
         let mut seen = 0u64;
         for (bucket, count) in self.buckets() {
             seen = seen.saturating_add(count);
@@ -234,6 +240,15 @@ impl Histogram {
         }
         Some(histogram)
     }
+}
+
+/// The smallest rank, from 1 on, with at least `percent` of `count` at or below it.
+#[must_use]
+pub fn nearest_rank(percent: f64, count: u64) -> u64 {
+    let fraction = (percent / 100.0).clamp(0.0, 1.0);
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+    let rank = (fraction * count as f64).ceil() as u64;
+    rank.clamp(1, count.max(1))
 }
 
 impl PartialEq for Histogram {

@@ -205,13 +205,16 @@ fn tables(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<(
         By::Class => "Methods of each class",
         By::Package => "Methods of each package",
     };
-    let calls = if report.of_records || report.read.counts.tprofiler.logs() > 0 {
-        "recorded"
-    } else {
-        "all"
+    let counts = &report.read.counts;
+    let has_old_logs = counts.tprofiler.logs() > 0;
+    let calls = if report.of_records || has_old_logs { "recorded" } else { "all" };
+    let error = match report.has_sketches {
+        true if report.of_records || (has_old_logs && counts.stats_rows == 0) => "within 2%",
+        true => "within 2% if recorded, else 25%",
+        false => "within 25%",
     };
     let by = sort_text(report.sort.name());
-    heading(out, &format!("{what} by {by}; p50, p95 and p99 of {calls} calls, within 25%"))?;
+    heading(out, &format!("{what} by {by}; p50, p95, p99 of {calls} calls, {error}"))?;
     for group in &report.groups {
         writeln!(out)?;
         if let Some(label) = &group.label {

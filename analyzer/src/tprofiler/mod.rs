@@ -254,7 +254,11 @@ impl LogReader<'_> {
         if !self.selection.calls.takes(&record) {
             return;
         }
-        self.totals.of((self.group)(thread), &call.method).add_record(&record, path);
+        let figures = self.totals.of((self.group)(thread), &call.method);
+        figures.add_record(&record, path);
+        if self.selection.sketches {
+            figures.add_duration(record.total_ns);
+        }
     }
 
     fn finish(mut self) -> RunData {

@@ -1,0 +1,222 @@
+//! Durations of recorded calls, close enough for percentiles within 2%.
+//!
+//! A [`Sketch`] counts by bucket, as the histogram of the logs does, with 32 buckets an octave where
+//! that has two, and 64 of a nanosecond each at the bottom. A bucket's middle is within 1.6% of
+//! everything in it. Each lies in one bucket of the histogram, so the two can be held against each
+//! other: that is how it is known whether all calls of a length have records.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use log_format::histogram::bucket_of;
+
+/// Durations below this have a bucket each; above, an octave has half as many.
+const EXACT_NS: u64 = 64;
+
+/// Buckets an octave, as a power of two.
+const OCTAVE_BITS: u32 = 5;
+
+/// Buckets that come into being together, so that a sketch does not grow with each of them: as many
+/// as one of the histogram has.
+const STEP: usize = 16;
+
+/// Counts of durations. Sketches can be merged in any order with the same result.
+///
+/// A count that passes 32 bits stays at the largest number, and so will not agree with the totals.
+#[derive(Clone, Default)]
+pub struct Sketch {
+    /// The number of the first count's bucket, a multiple of [`STEP`].
+    first: usize,
+    counts: Vec<u32>,
+}
+
+impl Sketch {
+    /// Adds a duration.
+    #[inline]
+    pub fn add(&mut self, ns: u64) {
+        self.add_to(place_of(ns), 1);
+    }
+
+    #[inline]
+    fn add_to(&mut self, place: usize, count: u32) {
+        let known = place.checked_sub(self.first).and_then(|at| self.counts.get_mut(at));
+        match known {
+            Some(sum) => *sum = sum.saturating_add(count),
+            None => self.add_to_new(place, count),
+        }
+    }
+
+    #[cold]
+    fn add_to_new(&mut self, place: usize, count: u32) {
+        let step = place - place % STEP;
+        if self.counts.is_empty() {
+            self.first = step;
+        }
+        let first = self.first.min(step);
+        let end = (self.first + self.counts.len()).max(step + STEP);
+        let mut counts = Vec::with_capacity(end - first);
+        counts.resize(self.first - first, 0);
+        counts.append(&mut self.counts);
+        counts.resize(end - first, 0);
+        (self.first, self.counts) = (first, counts);
+        if let Some(sum) = self.counts.get_mut(place - first) {
+            *sum = count;
+        }
+    }
+
+    /// Adds all durations of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        for (place, count) in other.places() {
+            self.add_to(place, count);
+        }
+    }
+
+    /// The buckets in use with their counts, in rising order.
+    fn places(&self) -> impl DoubleEndedIterator<Item = (usize, u32)> + '_ {
+        let counts = self.counts.iter().enumerate();
+        counts.filter(|(_, count)| **count > 0).map(|(at, count)| (self.first + at, *count))
+    }
+
+    /// The duration that `longer` others are longer than, or as long; `None` if there are no more than
+    /// those.
+    #[must_use]
+    pub fn ns_below(&self, longer: u64) -> Option<u64> {
+        let mut seen = 0u64;
+        let mut longest_first = self.places().rev();
+        let found = longest_first.find(|(_, count)| {
+            seen += u64::from(*count);
+            seen > longer
+        });
+        found.map(|(place, _)| middle_ns(place))
+    }
+
+    /// How many durations there are in this bucket of the histogram, and how many in higher ones.
+    #[must_use]
+    pub fn counts_from(&self, bucket: u8) -> (u64, u64) {
+        let (mut inside, mut above) = (0, 0);
+        for (place, count) in self.places().rev() {
+            match bucket_of(lowest_ns(place)).cmp(&bucket) {
+                Ordering::Greater => above += u64::from(count),
+                Ordering::Equal => inside += u64::from(count),
+                Ordering::Less => break,
+            }
+        }
+        (inside, above)
+    }
+}
+
+impl PartialEq for Sketch {
+    fn eq(&self, other: &Self) -> bool {
+        self.places().eq(other.places())
+    }
+}
+
+impl Eq for Sketch {}
+
+impl fmt::Debug for Sketch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.places().map(|(place, n)| (middle_ns(place), n))).finish()
+    }
+}
+
+/// The bucket of a duration.
+#[inline]
+#[allow(clippy::cast_possible_truncation)] // There are fewer than 2,000.
+fn place_of(ns: u64) -> usize {
+    if ns < EXACT_NS {
+        return ns as usize;
+    }
+    let octave = ns.ilog2();
+    let within = (ns >> (octave - OCTAVE_BITS)) & ((1 << OCTAVE_BITS) - 1);
+    EXACT_NS as usize + (((octave - EXACT_NS.ilog2()) as usize) << OCTAVE_BITS) + within as usize
+}
+
+/// Whether a duration lies in a lower bucket than another.
+#[must_use]
+pub fn is_shorter(ns: u64, other_ns: u64) -> bool {
+    place_of(ns) < place_of(other_ns)
+}
+
+/// The shortest duration of a bucket, and how many nanoseconds it spans.
+fn span_ns(place: usize) -> (u64, u64) {
+    let place = place as u64;
+    if place < EXACT_NS {
+        return (place, 1);
+    }
+    let above = place - EXACT_NS;
+    let step_bits =
+        EXACT_NS.ilog2() - OCTAVE_BITS + u32::try_from(above >> OCTAVE_BITS).unwrap_or(0);
+    let within = (above & ((1 << OCTAVE_BITS) - 1)) + (1 << OCTAVE_BITS);
+    (within << step_bits, 1 << step_bits)
+}
+
+fn lowest_ns(place: usize) -> u64 {
+    span_ns(place).0
+}
+
+fn middle_ns(place: usize) -> u64 {
+    let (lowest, span) = span_ns(place);
+    lowest + span / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_middle_is_near_everything_in_its_bucket() {
+        let edges = (0..64).flat_map(|bit| {
+            (0..100u64).map(move |part| (1u64 << bit).saturating_add(((1 << bit) / 100) * part))
+        });
+        let mut last = 0;
+        for ns in (0..5000).chain(edges).chain([u64::MAX]) {
+            let place = place_of(ns);
+            let (lowest, span) = span_ns(place);
+            assert!(lowest <= ns && ns - lowest < span, "{ns}: {lowest} and {span}");
+            assert!(middle_ns(place).abs_diff(ns) as f64 <= ns as f64 / 64.0, "{ns}");
+            // Nested in the histogram's buckets.
+            assert_eq!(bucket_of(lowest), bucket_of(ns));
+            assert_eq!(bucket_of(lowest + (span - 1)), bucket_of(ns));
+            last = last.max(place);
+        }
+        assert_eq!(last, 64 + 58 * 32 - 1);
+    }
+
+    #[test]
+    fn the_order_makes_no_difference() {
+        let durations: Vec<u64> = (0..2000u64).map(|i| i * i * i % 70_000_019).collect();
+        let sketch = |durations: &mut dyn Iterator<Item = &u64>| {
+            let mut sketch = Sketch::default();
+            durations.for_each(|ns| sketch.add(*ns));
+            sketch
+        };
+        let whole = sketch(&mut durations.iter());
+        assert_eq!(sketch(&mut durations.iter().rev()), whole);
+        for cut in [0, 1, 777, 2000] {
+            let mut merged = sketch(&mut durations[cut..].iter());
+            merged.merge(&sketch(&mut durations[..cut].iter()));
+            assert_eq!(merged, whole);
+        }
+        let mut sorted = durations.clone();
+        sorted.sort_unstable_by(|a, b| b.cmp(a));
+        for longer in [0, 1, 1000, 1999] {
+            let (told, exact) = (whole.ns_below(longer as u64).unwrap(), sorted[longer]);
+            assert!(told.abs_diff(exact) as f64 <= exact as f64 / 64.0, "{told} for {exact}");
+        }
+        assert_eq!(whole.ns_below(2000), None);
+        for bucket in 0..50 {
+            let count = |is: fn(&u8, &u8) -> bool| {
+                durations.iter().filter(|ns| is(&bucket_of(**ns), &bucket)).count() as u64
+            };
+            assert_eq!(whole.counts_from(bucket), (count(u8::eq), count(u8::gt)));
+        }
+    }
+
+    #[test]
+    fn counts_stop_at_the_largest_number() {
+        let mut sketch = Sketch::default();
+        sketch.add_to(7, u32::MAX);
+        sketch.add(7);
+        assert_eq!(sketch.counts_from(0), (u32::MAX.into(), 0));
+    }
+}

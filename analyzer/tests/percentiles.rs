@@ -1,0 +1,166 @@
+//! Percentiles against exact ones, of the same calls sorted: within 2% where all calls that took so
+//! long have records, and within 25% everywhere.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod common;
+
+use common::{Logs, MIN, MS, T14, call, counter, method, stack, stats, thread};
+use log_format::rows::counter as name;
+
+/// Durations that spread over five octaves from `least_ns` on; the same ones for the same seed.
+fn durations(seed: u64, count: u64, least_ns: u64) -> Vec<u64> {
+    let mut random = seed;
+    let mut next = || {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
+        (random >> 33) as f64 / f64::from(1u32 << 31)
+    };
+    (0..count).map(|_| (least_ns as f64 * (next() * next() * 3.5).exp()) as u64).collect()
+}
+
+/// A run with the totals of all of these calls of each method, and records of those that take the
+/// threshold or more.
+fn write_run(logs: &Logs, pid: u32, threshold_ns: u64, methods: &[&[u64]]) {
+    let run = logs.run(&format!("run{pid}"), "web", pid);
+    run.rows(T14, &[thread(1, "main")]);
+    run.rows(T14, &[counter(T14, name::THRESHOLD_NS, threshold_ns)]);
+    for (id, durations) in (1u32..).zip(methods) {
+        run.rows(T14, &[method(id, "com.shop.Order", &format!("m{id}"), "()V")]);
+        run.rows(T14, &[stack(id, 0, id)]);
+        run.rows(T14, &[stats(T14, id, 0, durations.iter().sum(), durations)]);
+        let slow = durations.iter().filter(|ns| **ns >= threshold_ns);
+        let rows: Vec<_> =
+            (0..).zip(slow).map(|(at, ns)| call(T14 + at * 1_000, 1, id, id, *ns)).collect();
+        run.rows(T14, &rows);
+    }
+}
+
+/// The nearest rank, as everybody defines it.
+fn exact_ns(durations: &[u64], percent: u64) -> u64 {
+    let mut sorted = durations.to_vec();
+    sorted.sort_unstable();
+    let rank = (percent * sorted.len() as u64).div_ceil(100).max(1);
+    sorted[usize::try_from(rank - 1).unwrap()]
+}
+
+/// How far the report's percentiles of a method are off, each with the exact one.
+fn errors(logs: &Logs, args: &[&str], method: &str, durations: &[u64]) -> Vec<(u64, f64)> {
+    let outcome = logs.analyze(&[&["logs", "--format", "csv"], args].concat());
+    let at = outcome.csv_column("method").iter().position(|name| name == method).unwrap();
+    assert_eq!(outcome.csv_column("calls")[at], durations.len().to_string());
+    let error = |(percent, column)| {
+        let told: u64 = outcome.csv_column(column)[at].parse().unwrap();
+        let exact = exact_ns(durations, percent);
+        (exact, told.abs_diff(exact) as f64 / exact as f64)
+    };
+    [(50, "p50_ns"), (95, "p95_ns"), (99, "p99_ns")].map(error).to_vec()
+}
+
+fn assert_within(errors: &[(u64, f64)], bound: f64) {
+    let worst = errors.iter().map(|(_, error)| *error).fold(0.0, f64::max);
+    assert!(worst <= bound, "{worst} of {errors:?}");
+}
+
+#[test]
+fn where_all_calls_so_long_have_records_they_are_within_2_percent() {
+    let logs = Logs::new();
+    // The thresholds lie in the midst of buckets of the totals' histogram, and so do percentiles.
+    for (pid, threshold_ns) in [(1, MS), (2, 10 * MS), (3, 700_000), (4, 0)] {
+        let of = |seed, count, least_ns| durations(seed + u64::from(pid), count, least_ns);
+        let methods = [
+            of(1, 40_000, MS / 8),
+            of(2, 7_000, MS),
+            of(3, 101, 2 * MS),
+            of(4, 3_000, 9 * MS),
+            of(5, 3_000, 300),
+        ];
+        let logs = Logs::new();
+        write_run(&logs, pid, threshold_ns, &methods.each_ref().map(Vec::as_slice));
+        let (mut close, mut far) = (0, 0);
+        for (id, durations) in (1..).zip(&methods) {
+            for (exact, error) in errors(&logs, &[], &format!("m{id}"), durations) {
+                let is_recorded = exact >= threshold_ns;
+                let bound = if is_recorded { 0.02 } else { 0.25 };
+                assert!(error <= bound, "threshold {threshold_ns}, m{id}, {exact}: off by {error}");
+                if is_recorded { close += 1 } else { far += 1 }
+            }
+        }
+        assert!(close >= 3 && (far > 0 || threshold_ns == 0), "{close} and {far}");
+        // Figures from the records alone.
+        let slow: Vec<u64> = methods[0].iter().copied().filter(|ns| *ns >= 2 * MS).collect();
+        if threshold_ns <= 2 * MS {
+            assert_within(&errors(&logs, &["--above", "2ms"], "m1", &slow), 0.02);
+        }
+    }
+    // Of several runs, whose thresholds differ.
+    let parts = [(11, MS), (12, 3 * MS)].map(|(pid, threshold_ns)| {
+        let durations = durations(pid.into(), 9_000, 3 * MS + 1);
+        write_run(&logs, pid, threshold_ns, &[&durations]);
+        durations
+    });
+    assert_within(&errors(&logs, &[], "m1", &parts.concat()), 0.02);
+}
+
+#[test]
+fn records_that_are_not_there_do_not_make_them_wrong() {
+    let all = durations(1, 20_000, MS / 2);
+    let run = |spoil: &dyn Fn(&Logs)| {
+        let logs = Logs::new();
+        write_run(&logs, 1, MS, &[&all]);
+        spoil(&logs);
+        errors(&logs, &[], "m1", &all)
+    };
+    assert_within(&run(&|_| ())[1..], 0.02);
+    // The log of a run of which nobody knows the thresholds is held against its totals.
+    let counters = "logs/run1/20261120T14Z.counters.csv";
+    assert_within(
+        &run(&|logs| std::fs::remove_file(logs.root().join(counters)).unwrap())[1..],
+        0.02,
+    );
+    // Every other record is gone, or every one over 3 ms, or those next to the threshold, or all.
+    let calls = "logs/run1/20261120T14Z.calls.csv";
+    let keep = |keep: &dyn Fn(usize, u64) -> bool| {
+        run(&|logs: &Logs| {
+            let path = logs.root().join(calls);
+            let text = std::fs::read_to_string(&path).unwrap();
+            let total = |line: &str| line.split(',').nth(4).unwrap().parse().unwrap_or(0);
+            let lines = text.lines().enumerate();
+            let kept = lines.filter(|(at, line)| *at == 0 || keep(*at, total(line)));
+            let kept: Vec<&str> = kept.map(|(_, line)| line).collect();
+            std::fs::write(&path, kept.join("\n") + "\n").unwrap();
+            let run = logs.root().join("logs/run1");
+            let dropped = counter(T14, name::DROPPED_RECORDS, 1);
+            common::RunFolder(run).rows(T14, &[dropped]);
+        })
+    };
+    assert_within(&keep(&|at, _| at % 2 == 0), 0.25);
+    assert_within(&keep(&|_, total| total < 3 * MS), 0.25);
+    assert_within(&keep(&|_, total| !(MS..MS + MS / 40).contains(&total)), 0.25);
+    assert_within(&keep(&|_, _| false), 0.25);
+    // Records whose totals the JVM did not live to write.
+    let more = durations(9, 5_000, 2 * MS);
+    let rows: Vec<_> = more.iter().map(|ns| call(T14 + MIN, 1, 1, 1, *ns)).collect();
+    let add = |logs: &Logs| {
+        common::RunFolder(logs.root().join("logs/run1")).rows(T14, &rows);
+    };
+    assert_within(&run(&add), 0.25);
+    // A method of which there is nothing but such records has no row.
+    let logs = Logs::new();
+    write_run(&logs, 1, MS, &[&all, &[]]);
+    let only = call(T14, 1, 2, 2, 5 * MS);
+    common::RunFolder(logs.root().join("logs/run1")).rows(T14, &[only]);
+    let outcome = logs.analyze(&["logs", "--format", "csv", "--method", "com.shop.Order.m2"]);
+    assert_eq!(outcome.csv().len(), 1, "{}", outcome.stdout);
+}
+
+#[test]
+fn groups_of_hours_and_a_part_of_the_time_are_within_25_percent() {
+    let logs = Logs::new();
+    let all = durations(1, 20_000, MS);
+    write_run(&logs, 1, MS, &[&all]);
+    for args in [&["--by", "hour"][..], &["--by", "minute"], &["--from", "14:00", "--to", "15:00"]]
+    {
+        let outcome = logs.analyze(&[&["logs"], args].concat());
+        assert!(outcome.stdout.contains("of all calls, within 25%\n"), "{}", outcome.stdout);
+        assert_within(&errors(&logs, args, "m1", &all), 0.25);
+    }
+}
