@@ -30,6 +30,8 @@ pub mod problems;
 pub mod progress;
 pub mod recorded_time;
 mod records;
+#[cfg(any(test, fuzzing))]
+pub mod reference;
 pub mod render;
 pub mod report;
 mod row_sums;

@@ -1,31 +1,18 @@
 //! However many threads read a run, in blocks of whatever size: the result is that of reading it line
-//! by line, as it is written down here once more in the simplest way. The logs are made from seeds and
-//! have everything in them that a log should not have.
+//! by line ([`crate::reference`]). The logs are made from seeds and have everything in them that a log
+//! should not have.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
-use std::sync::Arc;
 
-use log_format::names::Table;
-use log_format::pattern::Pattern;
-use log_format::rows::{CallRow, CounterRow, Exit, StatsRow};
-
-use crate::aggregate::{Figures, Group, Totals};
-use crate::call_tree::PathSums;
-use crate::input::{RunInput, discover};
-use crate::minutes::Minutes;
-use crate::names::{Callers, Names, PathKind};
-use crate::options::{By, CallFilter, Format, Options};
+use crate::input::discover;
+use crate::options::Options;
 use crate::parallel::Pace;
 use crate::problems::Problems;
-use crate::recorded_time::RecordedTime;
-use crate::run_data::{Counts, OpenCall, RunData, Selection, read_run_at, recorded_call};
-use crate::slow_calls::{RecordedCall, SlowestByThread};
-use crate::table::read_rows;
-use crate::time_range::TimeRange;
+use crate::reference::{check, reference, selections, told};
+use crate::run_data::read_run_at;
 
 const S: u64 = 1_000_000_000;
 /// 2026-11-20T14:00:00Z.
@@ -160,200 +147,6 @@ fn write_run(folder: &Path, seed: u64) {
     }
 }
 
-/// Everything that can be told of a run's data, in an order of its own.
-fn told(data: &RunData, problems: &Problems) -> String {
-    let mut totals: Vec<String> = Vec::new();
-    for (group, methods) in data.totals.clone().into_groups() {
-        let of_group = methods.into_iter().map(|(method, f)| format!("{group:?} {method:?} {f:?}"));
-        totals.extend(of_group);
-    }
-    totals.sort();
-    let mut open: Vec<String> = data.open.iter().map(|call| format!("{call:?}")).collect();
-    open.sort();
-    let threads: BTreeMap<_, _> = data.thread_names.iter().collect();
-    let recursion: BTreeMap<_, _> = data.recursion.iter().collect();
-    format!(
-        "{totals:#?}\n{open:#?}\n{threads:?}\n{:?}\n{recursion:?}\n{:?}\n{:#?}\n{}\n{:#?}",
-        data.tree.nodes(),
-        data.minutes.clone().finish(),
-        data.slow,
-        told_counts(&data.counts, data.recorded.ns(&log_format::run::Run::default())),
-        (problems.messages(), problems.torn_lines(), problems.bad_lines(), problems.all_unread()),
-    )
-}
-
-fn told_counts(counts: &Counts, recorded_ns: u64) -> String {
-    format!("{counts:?} {recorded_ns}")
-}
-
-/// The same by reading line by line.
-fn reference(run: &RunInput, selection: &Selection) -> (RunData, Problems) {
-    let mut problems = Problems::default();
-    let names = Names::read(run, &mut problems);
-    let selected = selection.method.as_ref().map(|pattern| names.ids_named_by(pattern));
-    let (mut totals, mut paths) = (Totals::<u32>::default(), PathSums::default());
-    let mut counts = Counts::default();
-    let mut recorded = RecordedTime::default();
-    let mut unknown = HashSet::new();
-    let (mut minutes, mut slowest) = (Minutes::default(), SlowestByThread::default());
-    let mut open: HashMap<(u32, u64, u32), CallRow> = HashMap::new();
-    let takes_method = |id| selected.as_ref().is_none_or(|ids| ids.contains(&id));
-    let group = |at_ns: u64, thread| match selection.by {
-        By::Hour => Group::Hour(log_format::names::Hour::of_unix_ns(at_ns)),
-        By::Minute => Group::Minute(at_ns / (60 * S)),
-        By::Thread => Group::Thread(0, thread),
-        _ => Group::All,
-    };
-    for file in &run.files {
-        counts.hours.insert(file.part.hour);
-        match file.table {
-            Table::Calls => read_rows(&file.path, file.len, &mut problems, |row: CallRow| {
-                counts.records += 1;
-                let end_ns = row.start_ns.saturating_add(row.total_ns);
-                let key = (row.thread, row.start_ns, row.method);
-                if !selection.range.contains(end_ns) {
-                } else if row.exit == Exit::Open {
-                    let known = open.entry(key).or_insert_with(|| row.clone());
-                    if known.total_ns < row.total_ns {
-                        *known = row;
-                    }
-                } else {
-                    open.remove(&key);
-                    let is_counted = selection.counts_records();
-                    if is_counted || selection.overview || selection.sketches {
-                        counts.rows_in_range += u64::from(is_counted);
-                        if !selection.calls.takes(&row) {
-                            return Ok(());
-                        }
-                        if selection.stacks || selection.overview {
-                            paths.add(&row);
-                        }
-                        if names.method(row.method).is_none() {
-                            unknown.insert(row.method);
-                        }
-                        if takes_method(row.method) && selection.overview {
-                            minutes.add_record(&row, is_counted);
-                            slowest.add(&row);
-                        }
-                        if takes_method(row.method) && is_counted {
-                            let path = names.path_kind(row.stack, row.method);
-                            counts.records_without_path += u64::from(path == PathKind::Unknown);
-                            let figures: &mut Figures =
-                                totals.of(group(end_ns, row.thread), &row.method);
-                            figures.add_record(&row, path);
-                        }
-                        if takes_method(row.method) && selection.sketches {
-                            let figures: &mut Figures =
-                                totals.of(group(end_ns, row.thread), &row.method);
-                            figures.add_duration(row.total_ns);
-                        }
-                    }
-                }
-                Ok(())
-            }),
-            Table::Stats => read_rows(&file.path, file.len, &mut problems, |row: StatsRow| {
-                recorded.add_stats(row.start_ns);
-                counts.stats_rows += 1;
-                if !selection.counts_records() && selection.range.contains(row.start_ns) {
-                    counts.rows_in_range += 1;
-                    if names.method(row.method).is_none() {
-                        unknown.insert(row.method);
-                    }
-                    if takes_method(row.method) {
-                        totals.of(group(row.start_ns, 0), &row.method).add_stats(&row);
-                        if selection.overview {
-                            minutes.add_stats(&row);
-                        }
-                    }
-                }
-                Ok(())
-            }),
-            Table::Counters => read_rows(&file.path, file.len, &mut problems, |row: CounterRow| {
-                recorded.add_counter(&row);
-                Ok(())
-            }),
-            _ => {}
-        }
-    }
-    let label: Arc<str> = Arc::from(run.label.as_str());
-    let named = |id| names.method_or_unknown(id, &label);
-    let mut data = RunData { recorded, ..RunData::default() };
-    for row in open.into_values().filter(|row| selection.calls.takes(row)) {
-        if selection.open {
-            paths.add(&row);
-        }
-        if names.method(row.method).is_none() {
-            unknown.insert(row.method);
-        }
-        if !takes_method(row.method) {
-            continue;
-        }
-        let mut path = names.path(row.stack);
-        let is_kept = path.next() == Some(row.method);
-        let callers: Vec<u32> = path.filter(|_| is_kept).collect();
-        data.open.push(OpenCall {
-            run: 0,
-            thread: names.thread(row.thread),
-            method: named(row.method),
-            start_ns: row.start_ns,
-            running_ns: row.total_ns,
-            self_ns: row.self_ns,
-            callers: Callers {
-                has_more: !is_kept || callers.last() == Some(&0) || callers.len() > 8,
-                methods: callers.into_iter().take(8).filter(|id| *id != 0).map(named).collect(),
-            },
-        });
-    }
-    counts.unknown_methods = unknown.len() as u64;
-    data.thread_names = totals
-        .groups()
-        .filter_map(|group| match group {
-            Group::Thread(_, id) => Some((id, names.thread(id))),
-            _ => None,
-        })
-        .collect();
-    if selection.overview {
-        let recursion = paths.recursion(|stack| names.path(stack)).into_iter();
-        let recursion = recursion.filter(|(id, _)| takes_method(*id));
-        data.recursion = recursion.map(|(id, found)| (named(id), found)).collect();
-    }
-    if selection.stacks {
-        data.tree = paths.into_tree(|stack| names.path(stack), named);
-    }
-    data.minutes = minutes;
-    let calls = |calls: Vec<(CallRow, bool)>| -> Vec<RecordedCall> {
-        let call = |call: &(CallRow, bool)| recorded_call(call, 0, &names, &label);
-        calls.iter().map(call).collect()
-    };
-    data.slow = slowest.finish().into_iter().map(calls).collect();
-    if selection.sketches {
-        totals.drop_uncalled();
-    }
-    data.totals = totals.named(|id| named(*id));
-    data.counts = counts;
-    (data, problems)
-}
-
-fn selections() -> Vec<Selection> {
-    let of = |options: Options, range| Selection::new(&options, range);
-    let all = TimeRange::default();
-    let part = TimeRange { from_ns: Some(T14 + 60 * S), to_ns: Some(T14 + 3_700 * S) };
-    let above = |ns| CallFilter { above_ns: Some(ns), ..CallFilter::default() };
-    let method = Some(Pattern::parse("com.shop.C1").unwrap());
-    let csv = Options { format: Format::Csv, ..Options::default() };
-    let mut of_paths = of(Options { open: true, ..Options::default() }, all);
-    (of_paths.stacks, of_paths.figures_of_stacks) = (true, true);
-    vec![
-        of(Options::default(), all),
-        of(Options { by: By::Hour, ..Options::default() }, part),
-        of(Options { by: By::Thread, ..Options::default() }, all),
-        of(Options { by: By::Minute, calls: above(0), ..Options::default() }, part),
-        of(Options { calls: above(1_000), method, ..Options::default() }, all),
-        of_paths,
-        of(csv, all),
-    ]
-}
-
 #[test]
 fn threads_and_blocks_make_no_difference() {
     let selections = selections();
@@ -446,4 +239,37 @@ fn damaged_files_are_read_alike_and_harm_nothing() {
         let _ = crate::analyze(&options);
     }
     assert!(bad > 1_000 && rows > 10_000, "{bad} bad lines, {rows} rows");
+}
+
+/// The fuzzer's corpus once more, with the toolchain that the project is built with. `UPDATE_SEEDS=1`
+/// adds logs of this file to it.
+#[test]
+fn the_fuzzer_s_corpus_is_as_it_should_be() {
+    let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds");
+    if std::env::var_os("UPDATE_SEEDS").is_some_and(|value| value == "1") {
+        fs::create_dir_all(&seeds).unwrap();
+        for seed in 0..40u8 {
+            let folder = tempfile::tempdir().unwrap();
+            write_run(folder.path(), seed.into());
+            let mut packed = vec![seed * 5];
+            for entry in fs::read_dir(folder.path()).unwrap() {
+                let (path, name) = (entry.as_ref().unwrap().path(), entry.unwrap().file_name());
+                let content = fs::read(path).unwrap();
+                if !name.to_str().unwrap().ends_with("csv") {
+                    continue;
+                }
+                packed.extend(format!("@{}\n", name.to_str().unwrap()).bytes());
+                packed.extend(&content[..content.len().min(1_500)]);
+                packed.push(b'\n');
+            }
+            fs::write(seeds.join(format!("run-{seed}")), packed).unwrap();
+        }
+    }
+    let (mut seen, mut rows) = (0, 0);
+    for seed in fs::read_dir(seeds).unwrap() {
+        seen += 1;
+        rows += check(&fs::read(seed.unwrap().path()).unwrap());
+    }
+    println!("{seen} seeds, {rows} rows");
+    assert!(seen >= 40 && rows > 1_000, "{seen} seeds, {rows} rows");
 }

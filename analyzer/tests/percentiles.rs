@@ -1,6 +1,7 @@
 //! Percentiles against exact ones, of the same calls sorted: within 2% where all calls that took so
 //! long have records, and within 25% everywhere.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+#![allow(clippy::cast_possible_truncation)]
 
 mod common;
 
