@@ -39,7 +39,7 @@ pub mod run_data;
 #[cfg(test)]
 mod run_data_tests;
 mod sentences;
-mod sketch;
+pub mod sketch;
 pub mod slow_calls;
 pub mod slowest;
 pub mod stacks;

@@ -62,6 +62,10 @@ fn told_counts(counts: &Counts, recorded_ns: u64) -> String {
 pub(crate) fn reference(run: &RunInput, selection: &Selection) -> (RunData, Problems) {
     let mut problems = Problems::default();
     let names = Names::read(run, &mut problems);
+    let has_rows = run.files.iter().any(|file| file.table != Table::Counters);
+    if has_rows && !names.has_methods_file {
+        problems.warn(&run.folder, "no methods.csv, its methods are shown by number");
+    }
     let selected = selection.method.as_ref().map(|pattern| names.ids_named_by(pattern));
     let (mut totals, mut paths) = (Totals::<u32>::default(), PathSums::default());
     let mut counts = Counts::default();
