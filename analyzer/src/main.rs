@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use analyzer::diff;
 use analyzer::options::{Format, Options};
-use analyzer::output::{to_file, to_stdout};
+use analyzer::output::{check_place, to_file, to_stdout};
 use analyzer::problems::Problems;
 use analyzer::progress;
 use analyzer::render::{constructors, diff_remarks, remarks, render, render_diff};
@@ -41,6 +41,11 @@ fn report(cli: Cli) -> ExitCode {
     };
     if options.format == Format::ChromeTrace {
         return chrome_trace(&options);
+    }
+    if let (Some(path), true) = (&options.output, options.format != Format::Tprofiler)
+        && let Err(error) = check_place(path)
+    {
+        return not_written(&options, &error, &Problems::default());
     }
     let shown = progress::show(&options.progress);
     let analysis = analyzer::analyze(&options);

@@ -4,7 +4,7 @@ use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, BufWriter, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use tempfile::{Builder, NamedTempFile};
@@ -37,21 +37,44 @@ pub fn to_file<E: From<io::Error>>(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> Result<(), E>,
 ) -> Result<(), E> {
-    let is_file = fs::metadata(path).map_or(true, |found| found.is_file());
-    if !is_file {
+    if !is_file(path) {
         let mut out = BufWriter::new(fs::OpenOptions::new().write(true).open(path)?);
         write(&mut out)?;
         return Ok(out.flush()?);
     }
-    // A link keeps pointing to the file.
-    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    let mut out = BufWriter::new(NewFile::in_folder(folder, fs::metadata(&path).ok().as_ref())?);
+    let (path, folder) = place_of(path);
+    let mut out = BufWriter::new(NewFile::in_folder(&folder, fs::metadata(&path).ok().as_ref())?);
     write(&mut out)?;
     out.flush()?;
     let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
-    Ok(file.persist(folder, &path)?)
+    Ok(file.persist(&folder, &path)?)
+}
+
+/// Whether [`to_file`] could begin to write, so that nobody waits for a report that has no place. It
+/// leaves nothing behind.
+///
+/// # Errors
+/// The file could not be made.
+pub fn check_place(path: &Path) -> io::Result<()> {
+    if is_file(path) {
+        let (_, folder) = place_of(path);
+        NewFile::in_folder(&folder, None)?;
+    }
+    Ok(())
+}
+
+/// Whether it is a file, or will be one.
+fn is_file(path: &Path) -> bool {
+    fs::metadata(path).map_or(true, |found| found.is_file())
+}
+
+/// The file, and the folder that it is in.
+fn place_of(path: &Path) -> (PathBuf, PathBuf) {
+    // A link keeps pointing to the file.
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new(".")).to_owned();
+    (path, folder)
 }
 
 /// A file that is not there yet.
