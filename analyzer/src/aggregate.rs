@@ -71,12 +71,26 @@ impl Figures {
     }
 
     /// Adds one recorded call that has ended.
+    #[inline]
     pub fn add_record(&mut self, row: &CallRow, path: PathKind) {
+        self.add_sums(row, path);
+        self.hist.add(bucket_of(row.total_ns), 1);
+    }
+
+    /// The same with its duration as [`add_duration`](Self::add_duration) has it. The histogram comes
+    /// from those when all are there: [`Totals::fill_histograms`].
+    #[inline]
+    pub fn add_record_closely(&mut self, row: &CallRow, path: PathKind) {
+        self.add_sums(row, path);
+        self.add_duration(row.total_ns);
+    }
+
+    #[inline]
+    fn add_sums(&mut self, row: &CallRow, path: PathKind) {
         // Its time is part of the outermost call's already.
         let total_ns = if path == PathKind::Recursive { 0 } else { row.total_ns };
         let throws = u64::from(row.exit == Exit::Throw);
         self.add(1, throws, total_ns, row.self_ns, row.total_ns);
-        self.hist.add(bucket_of(row.total_ns), 1);
     }
 
     /// Adds how long a recorded call took, for [`percentile_ns`](Self::percentile_ns): the call itself
@@ -231,6 +245,16 @@ impl<M: Clone + Eq + Hash> Totals<M> {
             figures.retain(|_, figures| figures.calls > 0);
         }
         self.groups.retain(|_, figures| !figures.is_empty());
+    }
+
+    /// Gives all figures the histograms of their durations, where only those were added.
+    pub fn fill_histograms(&mut self) {
+        for figures in self.groups.values_mut().flat_map(HashMap::values_mut) {
+            let Figures { hist, recorded: Some(recorded), .. } = figures else { continue };
+            for (bucket, count) in recorded.durations.buckets() {
+                hist.add(bucket, count);
+            }
+        }
     }
 
     /// How many figures there are.

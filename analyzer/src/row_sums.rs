@@ -234,9 +234,10 @@ impl RowSums {
             self.counts.records_without_path = self.counts.records_without_path.saturating_add(1);
         }
         let figures = self.of(scope.group(end_ns, row.thread), row.method);
-        figures.add_record(row, path);
         if selection.sketches {
-            figures.add_duration(row.total_ns);
+            figures.add_record_closely(row, path);
+        } else {
+            figures.add_record(row, path);
         }
     }
 

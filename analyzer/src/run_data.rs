@@ -295,7 +295,9 @@ fn finish(
         let of_methods = of_names.map(|(n, at)| (Method::Named(Arc::clone(n)), at.clone()));
         data.sources = of_methods.collect();
     }
-    if selection.sketches {
+    if selection.sketches && selection.counts_records() {
+        sums.totals.fill_histograms();
+    } else if selection.sketches {
         sums.totals.drop_uncalled();
     }
     data.totals = sums.totals.named(|id| named(*id));

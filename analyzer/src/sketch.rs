@@ -77,6 +77,11 @@ impl Sketch {
         counts.filter(|(_, count)| **count > 0).map(|(at, count)| (self.first + at, *count))
     }
 
+    /// The counts by the buckets of the histogram; one may come more than once.
+    pub fn buckets(&self) -> impl Iterator<Item = (u8, u64)> + '_ {
+        self.places().map(|(place, count)| (bucket_of(lowest_ns(place)), count.into()))
+    }
+
     /// The duration that `longer` others are longer than, or as long; `None` if there are no more than
     /// those.
     #[must_use]

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Measures what profilers cost: workloads of test-classes under the plain JVM, this agent and its peers,
+# in alternating runs, and what each has recorded of the truth. Prints a table, and writes it with all
+# figures to target/bench/peers.
+#
+#   scripts/bench.sh [ROUNDS]      default 5
+#   WORKLOADS="leaf service" PEERS="plain recording" scripts/bench.sh 9
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/lib.sh
+
+ensure_rust
+ensure_jdk
+ensure python3 python3 || exit 1
+ensure unzip unzip || exit 1
+# The newest JDK has the most peers.
+for home in $(java_homes); do
+    if [ -x "$home/bin/javac" ] && [ "$(java_major "$home")" -gt "$(java_major "$JDK")" ]; then
+        JDK=$home
+    fi
+done
+bench=target/bench/peers
+mkdir -p "$bench/classes" target/jars
+# A peer that is not to be had is left out by name.
+fetch() {
+    [ -f "target/jars/${1#*:}.jar" ] && return
+    ensure mvn maven && mvn --quiet --batch-mode -Dstyle.color=never dependency:copy "-Dartifact=$1:$2" \
+        -DoutputDirectory=target/jars -Dmdep.stripVersion=true || say "$1 could not be fetched from Maven Central"
+}
+fetch tools.profiler:async-profiler 4.6
+fetch io.opentelemetry.javaagent:opentelemetry-javaagent 2.33.1
+if [ -f target/jars/async-profiler.jar ] && [ ! -f "$bench/libasyncProfiler.so" ]; then
+    case $(uname -m) in aarch64) machine=linux-arm64 ;; *) machine=linux-x64 ;; esac
+    unzip -q -o -j target/jars/async-profiler.jar "$machine/libasyncProfiler.so" -d "$bench"
+fi
+scripts/libraries.sh
+cargo build --release --quiet -p runtime-agent -p analyzer
+cargo build --release --quiet -p runtime-agent --example floor
+libraries=$(ls target/libraries/h2-*.jar target/libraries/lucene-*.jar | paste -sd:)
+"$JDK/bin/javac" --release 17 -nowarn -cp "$libraries" -d "$bench/classes" test-classes/java/workloads/*.java
+if [ "$(java_major "$JDK")" -ge 21 ]; then
+    "$JDK/bin/javac" --release 21 -nowarn -cp "$bench/classes" -d "$bench/classes" \
+        test-classes/java/workloads21/workloads/*.java
+fi
+python3 scripts/bench_peers.py "$JDK" "$bench" "${1:-5}"
