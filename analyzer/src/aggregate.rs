@@ -77,25 +77,23 @@ impl Figures {
         self.hist.add(bucket_of(row.total_ns), 1);
     }
 
-    /// The same with its duration as [`add_duration`](Self::add_duration) has it. The histogram comes
-    /// from those when all are there: [`Totals::fill_histograms`].
+    /// The same without its duration, which is among those that are [added](Self::add_durations). The
+    /// histogram comes from them when all are there: [`Totals::fill_histograms`].
     #[inline]
-    pub fn add_record_closely(&mut self, row: &CallRow, path: PathKind) {
-        self.add_sums(row, path);
-        self.add_duration(row.total_ns);
-    }
-
-    #[inline]
-    fn add_sums(&mut self, row: &CallRow, path: PathKind) {
+    pub fn add_sums(&mut self, row: &CallRow, path: PathKind) {
         // Its time is part of the outermost call's already.
         let total_ns = if path == PathKind::Recursive { 0 } else { row.total_ns };
         let throws = u64::from(row.exit == Exit::Throw);
         self.add(1, throws, total_ns, row.self_ns, row.total_ns);
     }
 
-    /// Adds how long a recorded call took, for [`percentile_ns`](Self::percentile_ns): the call itself
-    /// is in the other figures, or will be.
-    #[inline]
+    /// Adds how long recorded calls took, for [`percentile_ns`](Self::percentile_ns): the calls
+    /// themselves are in the other figures, or will be.
+    pub fn add_durations(&mut self, durations: Sketch) {
+        self.recorded.get_or_insert_default().durations.merge(durations);
+    }
+
+    /// The same of one call.
     pub fn add_duration(&mut self, ns: u64) {
         self.recorded.get_or_insert_default().durations.add(ns);
     }
@@ -112,7 +110,7 @@ impl Figures {
         self.add(other.calls, other.throws, other.total_ns, other.self_ns, other.max_ns);
         self.hist.merge(&other.hist);
         if let Some(recorded) = &other.recorded {
-            self.recorded.get_or_insert_default().durations.merge(&recorded.durations);
+            self.add_durations(recorded.durations.clone());
         }
         self.saturated |= other.saturated;
     }

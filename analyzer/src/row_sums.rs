@@ -18,6 +18,7 @@ use crate::options::By;
 use crate::parallel::RowWorker;
 use crate::recorded_time::RecordedTime;
 use crate::run_data::{Counts, Selection};
+use crate::sketch::Sketch;
 use crate::slow_calls::SlowestByThread;
 
 const NS_PER_MINUTE: u64 = 60_000_000_000;
@@ -225,7 +226,8 @@ impl RowSums {
         }
         if !is_counted {
             if selection.sketches {
-                self.of(Group::All, row.method).add_duration(row.total_ns);
+                self.of(Group::All, row.method);
+                self.add_duration(row);
             }
             return;
         }
@@ -235,7 +237,8 @@ impl RowSums {
         }
         let figures = self.of(scope.group(end_ns, row.thread), row.method);
         if selection.sketches {
-            figures.add_record_closely(row, path);
+            figures.add_sums(row, path);
+            self.add_duration(row);
         } else {
             figures.add_record(row, path);
         }
@@ -255,6 +258,15 @@ impl RowSums {
         match self.current.of(method) {
             Some(figures) => figures,
             None => self.totals.of(group, &method),
+        }
+    }
+
+    /// Adds how long a call took of a method that has figures in the one group.
+    #[inline]
+    fn add_duration(&mut self, row: &CallRow) {
+        match self.current.sketch(row.method) {
+            Some(sketch) => sketch.add(row.total_ns),
+            None => self.totals.of(Group::All, &row.method).add_duration(row.total_ns),
         }
     }
 
@@ -302,6 +314,9 @@ struct CurrentGroup {
     /// By method id, the place in `figures`, from 1 on.
     places: Vec<u32>,
     figures: Vec<(u32, Figures)>,
+    /// Where there are any, those of as many of the figures from the first on: they are used row by row,
+    /// and to look for each by way of its figures takes as long as the rest of it.
+    sketches: Vec<Sketch>,
 }
 
 impl CurrentGroup {
@@ -320,7 +335,22 @@ impl CurrentGroup {
         Some(figures)
     }
 
+    #[inline]
+    fn sketch(&mut self, method: u32) -> Option<&mut Sketch> {
+        let place = self.places.get(usize::try_from(method).ok()?)?;
+        let index = usize::try_from(place.checked_sub(1)?).ok()?;
+        if self.sketches.len() <= index {
+            self.sketches.resize_with(index + 1, Sketch::default);
+        }
+        self.sketches.get_mut(index)
+    }
+
     fn drain(&mut self) -> impl Iterator<Item = (u32, Figures)> {
+        for ((_, figures), sketch) in self.figures.iter_mut().zip(self.sketches.drain(..)) {
+            if !sketch.is_empty() {
+                figures.add_durations(sketch);
+            }
+        }
         for (method, _) in &self.figures {
             let place = usize::try_from(*method).ok().and_then(|index| self.places.get_mut(index));
             if let Some(place) = place {

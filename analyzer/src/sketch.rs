@@ -8,6 +8,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 
+use log_format::counts::Counts;
 use log_format::histogram::bucket_of;
 
 /// Durations below this have a bucket each; above, an octave has half as many.
@@ -16,70 +17,37 @@ const EXACT_NS: u64 = 64;
 /// Buckets an octave, as a power of two.
 const OCTAVE_BITS: u32 = 5;
 
-/// Buckets that come into being together, so that a sketch does not grow with each of them: as many
-/// as one of the histogram has.
-const STEP: usize = 16;
-
 /// Counts of durations. Sketches can be merged in any order with the same result.
-///
-/// A count that passes 32 bits stays at the largest number, and so will not agree with the totals.
 #[derive(Clone, Default)]
-pub struct Sketch {
-    /// The number of the first count's bucket, a multiple of [`STEP`].
-    first: usize,
-    counts: Vec<u32>,
-}
+pub struct Sketch(Counts<16>);
 
 impl Sketch {
     /// Adds a duration.
     #[inline]
     pub fn add(&mut self, ns: u64) {
-        self.add_to(place_of(ns), 1);
-    }
-
-    #[inline]
-    fn add_to(&mut self, place: usize, count: u32) {
-        let known = place.checked_sub(self.first).and_then(|at| self.counts.get_mut(at));
-        match known {
-            Some(sum) => *sum = sum.saturating_add(count),
-            None => self.add_to_new(place, count),
-        }
-    }
-
-    #[cold]
-    fn add_to_new(&mut self, place: usize, count: u32) {
-        let step = place - place % STEP;
-        if self.counts.is_empty() {
-            self.first = step;
-        }
-        let first = self.first.min(step);
-        let end = (self.first + self.counts.len()).max(step + STEP);
-        let mut counts = Vec::with_capacity(end - first);
-        counts.resize(self.first - first, 0);
-        counts.append(&mut self.counts);
-        counts.resize(end - first, 0);
-        (self.first, self.counts) = (first, counts);
-        if let Some(sum) = self.counts.get_mut(place - first) {
-            *sum = count;
-        }
+        self.0.add(place_of(ns), 1);
     }
 
     /// Adds all durations of `other`.
-    pub fn merge(&mut self, other: &Self) {
-        for (place, count) in other.places() {
-            self.add_to(place, count);
+    pub fn merge(&mut self, other: Self) {
+        if self.is_empty() {
+            *self = other;
+            return;
+        }
+        for (place, count) in other.0.buckets() {
+            self.0.add(place, count);
         }
     }
 
-    /// The buckets in use with their counts, in rising order.
-    fn places(&self) -> impl DoubleEndedIterator<Item = (usize, u32)> + '_ {
-        let counts = self.counts.iter().enumerate();
-        counts.filter(|(_, count)| **count > 0).map(|(at, count)| (self.first + at, *count))
+    /// Whether there are no durations.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.buckets().next().is_none()
     }
 
     /// The counts by the buckets of the histogram; one may come more than once.
     pub fn buckets(&self) -> impl Iterator<Item = (u8, u64)> + '_ {
-        self.places().map(|(place, count)| (bucket_of(lowest_ns(place)), count.into()))
+        self.0.buckets().map(|(place, count)| (bucket_of(lowest_ns(place)), count))
     }
 
     /// The duration that `longer` others are longer than, or as long; `None` if there are no more than
@@ -87,9 +55,9 @@ impl Sketch {
     #[must_use]
     pub fn ns_below(&self, longer: u64) -> Option<u64> {
         let mut seen = 0u64;
-        let mut longest_first = self.places().rev();
+        let mut longest_first = self.0.buckets().rev();
         let found = longest_first.find(|(_, count)| {
-            seen += u64::from(*count);
+            seen = seen.saturating_add(*count);
             seen > longer
         });
         found.map(|(place, _)| middle_ns(place))
@@ -98,11 +66,11 @@ impl Sketch {
     /// How many durations there are in this bucket of the histogram, and how many in higher ones.
     #[must_use]
     pub fn counts_from(&self, bucket: u8) -> (u64, u64) {
-        let (mut inside, mut above) = (0, 0);
-        for (place, count) in self.places().rev() {
+        let (mut inside, mut above) = (0u64, 0u64);
+        for (place, count) in self.0.buckets().rev() {
             match bucket_of(lowest_ns(place)).cmp(&bucket) {
-                Ordering::Greater => above += u64::from(count),
-                Ordering::Equal => inside += u64::from(count),
+                Ordering::Greater => above = above.saturating_add(count),
+                Ordering::Equal => inside = inside.saturating_add(count),
                 Ordering::Less => break,
             }
         }
@@ -112,7 +80,7 @@ impl Sketch {
 
 impl PartialEq for Sketch {
     fn eq(&self, other: &Self) -> bool {
-        self.places().eq(other.places())
+        self.0.buckets().eq(other.0.buckets())
     }
 }
 
@@ -120,20 +88,20 @@ impl Eq for Sketch {}
 
 impl fmt::Debug for Sketch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.places().map(|(place, n)| (middle_ns(place), n))).finish()
+        f.debug_map().entries(self.0.buckets().map(|(place, n)| (middle_ns(place), n))).finish()
     }
 }
 
 /// The bucket of a duration.
 #[inline]
 #[allow(clippy::cast_possible_truncation)] // There are fewer than 2,000.
-fn place_of(ns: u64) -> usize {
+fn place_of(ns: u64) -> u16 {
     if ns < EXACT_NS {
-        return ns as usize;
+        return ns as u16;
     }
     let octave = ns.ilog2();
     let within = (ns >> (octave - OCTAVE_BITS)) & ((1 << OCTAVE_BITS) - 1);
-    EXACT_NS as usize + (((octave - EXACT_NS.ilog2()) as usize) << OCTAVE_BITS) + within as usize
+    EXACT_NS as u16 + (((octave - EXACT_NS.ilog2()) << OCTAVE_BITS) + within as u32) as u16
 }
 
 /// Whether a duration lies in a lower bucket than another.
@@ -143,8 +111,8 @@ pub fn is_shorter(ns: u64, other_ns: u64) -> bool {
 }
 
 /// The shortest duration of a bucket, and how many nanoseconds it spans.
-fn span_ns(place: usize) -> (u64, u64) {
-    let place = place as u64;
+fn span_ns(place: u16) -> (u64, u64) {
+    let place = u64::from(place);
     if place < EXACT_NS {
         return (place, 1);
     }
@@ -155,11 +123,11 @@ fn span_ns(place: usize) -> (u64, u64) {
     (within << step_bits, 1 << step_bits)
 }
 
-fn lowest_ns(place: usize) -> u64 {
+fn lowest_ns(place: u16) -> u64 {
     span_ns(place).0
 }
 
-fn middle_ns(place: usize) -> u64 {
+fn middle_ns(place: u16) -> u64 {
     let (lowest, span) = span_ns(place);
     lowest + span / 2
 }
@@ -199,7 +167,7 @@ mod tests {
         assert_eq!(sketch(&mut durations.iter().rev()), whole);
         for cut in [0, 1, 777, 2000] {
             let mut merged = sketch(&mut durations[cut..].iter());
-            merged.merge(&sketch(&mut durations[..cut].iter()));
+            merged.merge(sketch(&mut durations[..cut].iter()));
             assert_eq!(merged, whole);
         }
         let mut sorted = durations.clone();
@@ -215,13 +183,5 @@ mod tests {
             };
             assert_eq!(whole.counts_from(bucket), (count(u8::eq), count(u8::gt)));
         }
-    }
-
-    #[test]
-    fn counts_stop_at_the_largest_number() {
-        let mut sketch = Sketch::default();
-        sketch.add_to(7, u32::MAX);
-        sketch.add(7);
-        assert_eq!(sketch.counts_from(0), (u32::MAX.into(), 0));
     }
 }

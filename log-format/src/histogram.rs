@@ -13,6 +13,7 @@
 use std::cmp::Ordering;
 use std::fmt::{self, Write as _};
 
+use crate::counts::Counts;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// Smallest power of two that has buckets of its own: everything under 2^6 = 64 ns is bucket 0.
@@ -60,97 +61,20 @@ pub const fn middle_ns(bucket: u8) -> u64 {
     low + (lower_bound_ns(bucket.saturating_add(1)) - low) / 2
 }
 
-/// Buckets that come into being together, so that a histogram does not grow with each of them.
-const STEP: u8 = 4;
-
 /// Counts by bucket. In CSV and JSON it is the text `bucket:count;bucket:count`, empty buckets left
 /// out, in rising order.
-///
-/// It is kept small, for reports hold one for each method of each hour: two bytes a bucket from the
-/// lowest in use to the highest, and a word more for each that has 65,536 and more.
 #[derive(Clone, Default)]
-pub struct Histogram {
-    /// The number of the first bucket, a multiple of [`STEP`], and counts of the buckets from it on.
-    /// Without buckets there is nothing.
-    low: Box<[u16]>,
-    /// What the `low` of a bucket could not hold is here in its place: the count is the sum of both.
-    high: Option<Box<High>>,
-}
-
-/// Large counts by bucket, in no order.
-#[derive(Clone, Default)]
-struct High(Vec<(u8, u64)>);
+pub struct Histogram(Counts<4>);
 
 impl Histogram {
     /// Adds `count` durations to `bucket`. A bucket that does not exist is refused with `false`.
     #[inline]
     pub fn add(&mut self, bucket: u8, count: u64) -> bool {
-        if usize::from(bucket) >= BUCKETS {
-            return false;
+        let exists = usize::from(bucket) < BUCKETS;
+        if exists {
+            self.0.add(bucket.into(), count);
         }
-        if !self.add_low(bucket, count) {
-            self.add_rest(bucket, count);
-        }
-        true
-    }
-
-    /// The first bucket, and the counts from it on.
-    #[inline]
-    fn low(&self) -> (u16, &[u16]) {
-        self.low.split_first().map_or((0, &[]), |(first, counts)| (*first, counts))
-    }
-
-    #[inline]
-    fn slot(&mut self, bucket: u8) -> Option<&mut u16> {
-        let (first, counts) = self.low.split_first_mut()?;
-        counts.get_mut(usize::from(u16::from(bucket).checked_sub(*first)?))
-    }
-
-    #[inline]
-    fn add_low(&mut self, bucket: u8, count: u64) -> bool {
-        let Some(slot) = self.slot(bucket) else { return false };
-        let sum = u16::try_from(count).ok().and_then(|count| slot.checked_add(count));
-        if let Some(sum) = sum {
-            *slot = sum;
-        }
-        sum.is_some()
-    }
-
-    #[cold]
-    fn add_rest(&mut self, bucket: u8, count: u64) {
-        self.reach(bucket);
-        if self.add_low(bucket, count) {
-            return;
-        }
-        let low = self.slot(bucket).map_or(0, std::mem::take);
-        let more = count.saturating_add(low.into());
-        let High(high) = self.high.get_or_insert_default().as_mut();
-        match high.iter_mut().find(|(of, _)| *of == bucket) {
-            Some((_, sum)) => *sum = sum.saturating_add(more),
-            None => high.push((bucket, more)),
-        }
-    }
-
-    /// Makes room for a bucket.
-    fn reach(&mut self, bucket: u8) {
-        let step = u16::from(bucket - bucket % STEP);
-        let (known_first, counts) = self.low();
-        let len = counts.len();
-        let (mut first, mut buckets) = (step, usize::from(STEP));
-        if len > 0 {
-            first = step.min(known_first);
-            let end = (usize::from(known_first) + len).max(usize::from(step) + buckets);
-            buckets = end - usize::from(first);
-        }
-        if buckets == len {
-            return;
-        }
-        let mut low = Vec::with_capacity(1 + buckets);
-        low.push(first);
-        low.resize(1 + usize::from(known_first.saturating_sub(first)), 0);
-        low.extend_from_slice(counts);
-        low.resize(1 + buckets, 0);
-        self.low = low.into();
+        exists
     }
 
     /// Adds all counts of `other`.
@@ -168,15 +92,7 @@ impl Histogram {
 
     /// The buckets in use with their counts, in rising order.
     pub fn buckets(&self) -> impl Iterator<Item = (u8, u64)> + '_ {
-        let high = self.high.as_deref();
-        let (first, counts) = self.low();
-        let numbers = u8::try_from(first).unwrap_or(u8::MAX)..;
-        let counts = numbers.zip(counts).map(move |(bucket, low)| {
-            let of_bucket = |high: &High| high.0.iter().find(|(of, _)| *of == bucket).copied();
-            let (_, more) = high.and_then(of_bucket).unwrap_or((bucket, 0));
-            (bucket, more.saturating_add(u64::from(*low)))
-        });
-        counts.filter(|(_, count)| *count > 0)
+        self.0.buckets().map(|(bucket, count)| (u8::try_from(bucket).unwrap_or(u8::MAX), count))
     }
 
     /// How many durations there are in a bucket, and how many in higher ones.

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod compression;
+pub mod counts;
 pub mod histogram;
 pub mod names;
 pub mod pattern;
