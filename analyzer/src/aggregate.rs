@@ -77,8 +77,7 @@ impl Figures {
         self.hist.add(bucket_of(row.total_ns), 1);
     }
 
-    /// The same without its duration, which is among those that are [added](Self::add_durations). The
-    /// histogram comes from them when all are there: [`Totals::fill_histograms`].
+    /// The same without its duration: all of them come in the end, by [`Totals::add_durations_of`].
     #[inline]
     pub fn add_sums(&mut self, row: &CallRow, path: PathKind) {
         // Its time is part of the outermost call's already.
@@ -88,14 +87,9 @@ impl Figures {
     }
 
     /// Adds how long recorded calls took, for [`percentile_ns`](Self::percentile_ns): the calls
-    /// themselves are in the other figures, or will be.
-    pub fn add_durations(&mut self, durations: Sketch) {
+    /// themselves are in the other figures.
+    fn add_durations(&mut self, durations: Sketch) {
         self.recorded.get_or_insert_default().durations.merge(durations);
-    }
-
-    /// The same of one call.
-    pub fn add_duration(&mut self, ns: u64) {
-        self.recorded.get_or_insert_default().durations.add(ns);
     }
 
     /// That all calls which took at least so long have records, as far as the logs tell.
@@ -236,23 +230,19 @@ impl<M: Clone + Eq + Hash> Totals<M> {
         add(self.groups.entry(group).or_default(), number, figures);
     }
 
-    /// Leaves out methods that have no calls: all that is known of them are durations of records, whose
-    /// totals are not there.
-    pub fn drop_uncalled(&mut self) {
-        for figures in self.groups.values_mut() {
-            figures.retain(|_, figures| figures.calls > 0);
-        }
-        self.groups.retain(|_, figures| !figures.is_empty());
-    }
-
-    /// Gives all figures the histograms of their durations, where only those were added.
-    pub fn fill_histograms(&mut self) {
-        for figures in self.groups.values_mut().flat_map(HashMap::values_mut) {
-            let Figures { hist, recorded: Some(recorded), .. } = figures else { continue };
-            for (bucket, count) in recorded.durations.buckets() {
-                hist.add(bucket, count);
+    /// Adds how long the recorded calls of a method took, in the one group, for percentiles. If `are_all`,
+    /// no other calls are counted there, and its histogram comes from them. A method that has no figures,
+    /// because its totals are not there, gets none.
+    pub fn add_durations_of(&mut self, method: &M, durations: Sketch, are_all: bool) {
+        let number = self.numbers.get(method);
+        let of_all = self.groups.get_mut(&Group::All).zip(number);
+        let Some(figures) = of_all.and_then(|(all, number)| all.get_mut(number)) else { return };
+        if are_all {
+            for (bucket, count) in durations.buckets() {
+                figures.hist.add(bucket, count);
             }
         }
+        figures.add_durations(durations);
     }
 
     /// How many figures there are.

@@ -8,6 +8,9 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::OnceLock;
 
+/// Ids up to this one have a place in an array; the agent gives them out from 1 on.
+pub const MAX_DENSE_ID: u32 = 1 << 20;
+
 /// A map whose keys are hashed with [`IdHasher`].
 pub type IdMap<K, V> = HashMap<K, V, IdState>;
 

@@ -22,6 +22,7 @@ use crate::problems::Problems;
 use crate::recorded_time::RecordedTime;
 use crate::render::{constructors, remarks, render};
 use crate::run_data::{Counts, OpenCall, RunData, Selection, read_run_at, recorded_call};
+use crate::sketch::Sketch;
 use crate::slow_calls::{RecordedCall, SlowestByThread};
 use crate::table::read_rows;
 use crate::time_range::TimeRange;
@@ -68,6 +69,7 @@ pub(crate) fn reference(run: &RunInput, selection: &Selection) -> (RunData, Prob
     }
     let selected = selection.method.as_ref().map(|pattern| names.ids_named_by(pattern));
     let (mut totals, mut paths) = (Totals::<u32>::default(), PathSums::default());
+    let mut sketches: HashMap<u32, Sketch> = HashMap::new();
     let mut counts = Counts::default();
     let mut recorded = RecordedTime::default();
     let mut unknown = HashSet::new();
@@ -119,9 +121,7 @@ pub(crate) fn reference(run: &RunInput, selection: &Selection) -> (RunData, Prob
                             figures.add_record(&row, path);
                         }
                         if takes_method(row.method) && selection.sketches {
-                            let figures: &mut Figures =
-                                totals.of(group(end_ns, row.thread), &row.method);
-                            figures.add_duration(row.total_ns);
+                            sketches.entry(row.method).or_default().add(row.total_ns);
                         }
                     }
                 }
@@ -202,8 +202,8 @@ pub(crate) fn reference(run: &RunInput, selection: &Selection) -> (RunData, Prob
         calls.iter().map(call).collect()
     };
     data.slow = slowest.finish().into_iter().map(calls).collect();
-    if selection.sketches {
-        totals.drop_uncalled();
+    for (id, durations) in sketches {
+        totals.add_durations_of(&id, durations, false);
     }
     data.totals = totals.named(|id| named(*id));
     data.counts = counts;

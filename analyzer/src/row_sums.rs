@@ -11,6 +11,7 @@ use log_format::rows::{CallRow, Exit, StatsRow};
 
 use crate::aggregate::{Figures, Group, Totals};
 use crate::call_tree::PathSums;
+use crate::id_map::MAX_DENSE_ID;
 use crate::minutes::Minutes;
 use crate::names::{Names, PathKind};
 use crate::open_calls::KnownKeys;
@@ -18,18 +19,15 @@ use crate::options::By;
 use crate::parallel::RowWorker;
 use crate::recorded_time::RecordedTime;
 use crate::run_data::{Counts, Selection};
-use crate::sketch::Sketch;
+use crate::sketch::Sketches;
 use crate::slow_calls::SlowestByThread;
 
 const NS_PER_MINUTE: u64 = 60_000_000_000;
 
-/// Ids up to this one have a place in an array; the agent gives them out from 1 on.
-const MAX_DENSE_ID: u32 = 1 << 20;
-
 /// Figures that all threads together keep before they give them to the sums of all.
 const FIGURES_KEPT: usize = 1 << 19;
 
-/// How many figures take as much memory as one that has a sketch.
+/// How many figures take as much memory as a sketch.
 const FIGURES_OF_SKETCH: usize = 4;
 
 /// Whether a row counts, and where.
@@ -157,6 +155,8 @@ pub struct RowSums {
     /// Sums of the selected calls.
     pub totals: Totals<u32>,
     current: CurrentGroup,
+    /// Durations of the selected calls, in reports that have them.
+    pub sketches: Sketches,
     /// Sums of the selected calls by call path.
     pub paths: PathSums,
     /// Sums of the selected calls by minute.
@@ -226,8 +226,7 @@ impl RowSums {
         }
         if !is_counted {
             if selection.sketches {
-                self.of(Group::All, row.method);
-                self.add_duration(row);
+                self.sketches.add(row.method, row.total_ns);
             }
             return;
         }
@@ -235,10 +234,10 @@ impl RowSums {
         if path == PathKind::Unknown {
             self.counts.records_without_path = self.counts.records_without_path.saturating_add(1);
         }
+        let is_sketched = selection.sketches && self.sketches.add(row.method, row.total_ns);
         let figures = self.of(scope.group(end_ns, row.thread), row.method);
-        if selection.sketches {
+        if is_sketched {
             figures.add_sums(row, path);
-            self.add_duration(row);
         } else {
             figures.add_record(row, path);
         }
@@ -261,15 +260,6 @@ impl RowSums {
         }
     }
 
-    /// Adds how long a call took of a method that has figures in the one group.
-    #[inline]
-    fn add_duration(&mut self, row: &CallRow) {
-        match self.current.sketch(row.method) {
-            Some(sketch) => sketch.add(row.total_ns),
-            None => self.totals.of(Group::All, &row.method).add_duration(row.total_ns),
-        }
-    }
-
     /// Gives the figures of the current group to the others.
     fn settle(&mut self) {
         if let Some(group) = self.current.group.take() {
@@ -281,7 +271,9 @@ impl RowSums {
 
     /// How much memory they take, in figures.
     fn len(&self) -> usize {
-        self.totals.len() + self.current.figures.len() + self.paths.len() + self.slowest.count()
+        let figures = self.totals.len() + self.current.figures.len();
+        let sketches = self.sketches.len() * FIGURES_OF_SKETCH;
+        figures + sketches + self.paths.len() + self.slowest.count()
     }
 
     /// Whether a method is selected. One without a name is counted.
@@ -298,6 +290,7 @@ impl RowSums {
     pub fn merge(&mut self, mut other: Self) {
         other.settle();
         self.totals.merge(other.totals);
+        self.sketches.merge(other.sketches);
         self.paths.merge(other.paths);
         self.minutes.merge(other.minutes);
         self.slowest.merge(other.slowest);
@@ -314,9 +307,6 @@ struct CurrentGroup {
     /// By method id, the place in `figures`, from 1 on.
     places: Vec<u32>,
     figures: Vec<(u32, Figures)>,
-    /// Where there are any, those of as many of the figures from the first on: they are used row by row,
-    /// and to look for each by way of its figures takes as long as the rest of it.
-    sketches: Vec<Sketch>,
 }
 
 impl CurrentGroup {
@@ -335,22 +325,7 @@ impl CurrentGroup {
         Some(figures)
     }
 
-    #[inline]
-    fn sketch(&mut self, method: u32) -> Option<&mut Sketch> {
-        let place = self.places.get(usize::try_from(method).ok()?)?;
-        let index = usize::try_from(place.checked_sub(1)?).ok()?;
-        if self.sketches.len() <= index {
-            self.sketches.resize_with(index + 1, Sketch::default);
-        }
-        self.sketches.get_mut(index)
-    }
-
     fn drain(&mut self) -> impl Iterator<Item = (u32, Figures)> {
-        for ((_, figures), sketch) in self.figures.iter_mut().zip(self.sketches.drain(..)) {
-            if !sketch.is_empty() {
-                figures.add_durations(sketch);
-            }
-        }
         for (method, _) in &self.figures {
             let place = usize::try_from(*method).ok().and_then(|index| self.places.get_mut(index));
             if let Some(place) = place {
@@ -374,8 +349,7 @@ pub struct Worker<'r> {
 impl<'r> Worker<'r> {
     /// One of so many workers.
     pub fn new(scope: &'r Scope<'r>, all: &'r Mutex<RowSums>, workers: usize) -> Self {
-        let size = if scope.selection.sketches { FIGURES_OF_SKETCH } else { 1 };
-        let max_figures = FIGURES_KEPT / size / workers.max(1);
+        let max_figures = FIGURES_KEPT / workers.max(1);
         Self { scope, sums: RowSums::default(), all, max_figures }
     }
 

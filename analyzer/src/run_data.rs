@@ -295,10 +295,8 @@ fn finish(
         let of_methods = of_names.map(|(n, at)| (Method::Named(Arc::clone(n)), at.clone()));
         data.sources = of_methods.collect();
     }
-    if selection.sketches && selection.counts_records() {
-        sums.totals.fill_histograms();
-    } else if selection.sketches {
-        sums.totals.drop_uncalled();
+    for (id, durations) in std::mem::take(&mut sums.sketches).into_methods() {
+        sums.totals.add_durations_of(&id, durations, selection.counts_records());
     }
     data.totals = sums.totals.named(|id| named(*id));
     data.open = open.iter().map(|row| open_call(row, scope.place, names, label)).collect();

@@ -11,6 +11,8 @@ use std::fmt;
 use log_format::counts::Counts;
 use log_format::histogram::bucket_of;
 
+use crate::id_map::MAX_DENSE_ID;
+
 /// Durations below this have a bucket each; above, an octave has half as many.
 const EXACT_NS: u64 = 64;
 
@@ -42,7 +44,7 @@ impl Sketch {
     /// Whether there are no durations.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.buckets().next().is_none()
+        self.0.is_empty()
     }
 
     /// The counts by the buckets of the histogram; one may come more than once.
@@ -75,6 +77,59 @@ impl Sketch {
             }
         }
         (inside, above)
+    }
+}
+
+/// Sketches by method id. Row by row they are looked for, so they stand by themselves in an array.
+#[derive(Default)]
+pub struct Sketches {
+    by_method: Vec<Sketch>,
+    used: usize,
+}
+
+impl Sketches {
+    /// Adds a duration. An id that is too large for an array is refused with `false`.
+    #[inline]
+    pub fn add(&mut self, method: u32, ns: u64) -> bool {
+        let Some(index) = usize::try_from(method).ok().filter(|_| method <= MAX_DENSE_ID) else {
+            return false;
+        };
+        if self.by_method.len() <= index {
+            self.by_method.resize_with(index + 1, Sketch::default);
+        }
+        if let Some(sketch) = self.by_method.get_mut(index) {
+            self.used += usize::from(sketch.is_empty());
+            sketch.add(ns);
+        }
+        true
+    }
+
+    /// How many methods have one.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.used
+    }
+
+    /// Whether no method has one.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.used == 0
+    }
+
+    /// Adds all durations of `other`.
+    pub fn merge(&mut self, other: Self) {
+        if self.by_method.len() < other.by_method.len() {
+            self.by_method.resize_with(other.by_method.len(), Sketch::default);
+        }
+        for (ours, theirs) in self.by_method.iter_mut().zip(other.by_method) {
+            self.used += usize::from(ours.is_empty() && !theirs.is_empty());
+            ours.merge(theirs);
+        }
+    }
+
+    /// The methods that have one.
+    pub fn into_methods(self) -> impl Iterator<Item = (u32, Sketch)> {
+        (0..).zip(self.by_method).filter(|(_, sketch)| !sketch.is_empty())
     }
 }
 

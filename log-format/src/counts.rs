@@ -25,6 +25,13 @@ impl<const STEP: u16> Counts<STEP> {
         }
     }
 
+    /// Whether nothing was ever added.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.low.is_empty()
+    }
+
     /// The first bucket, and the counts from it on.
     #[inline]
     fn low(&self) -> (u16, &[u16]) {

@@ -33,6 +33,7 @@ use crate::names::{Method, MethodName, PathKind};
 use crate::options::By;
 use crate::problems::Problems;
 use crate::run_data::{RunData, Selection};
+use crate::sketch::Sketches;
 
 /// In nanoseconds, only calls that took longer have a row.
 const LEAST_NS: u64 = 500_000;
@@ -124,6 +125,7 @@ pub fn read(
         unit: Unit::Ms,
         callers: Callers::default(),
         totals: Totals::default(),
+        sketches: Sketches::default(),
         unknown: HashSet::new(),
         too_short: 0,
         data: RunData::default(),
@@ -142,6 +144,7 @@ struct LogReader<'s> {
     unit: Unit,
     callers: Callers,
     totals: Totals<u32>,
+    sketches: Sketches,
     unknown: HashSet<u32>,
     /// Times that cannot be what they are taken for.
     too_short: u64,
@@ -254,10 +257,9 @@ impl LogReader<'_> {
         if !self.selection.calls.takes(&record) {
             return;
         }
-        let figures = self.totals.of((self.group)(thread), &call.method);
-        figures.add_record(&record, path);
+        self.totals.of((self.group)(thread), &call.method).add_record(&record, path);
         if self.selection.sketches {
-            figures.add_duration(record.total_ns);
+            self.sketches.add(call.method, record.total_ns);
         }
     }
 
@@ -268,6 +270,9 @@ impl LogReader<'_> {
             let is_any_named = all_names().any(is_named);
             (!is_any_named).then(|| Nearest::to(pattern.as_str(), all_names()))
         });
+        for (id, durations) in self.sketches.into_methods() {
+            self.totals.add_durations_of(&id, durations, false);
+        }
         let (names, label) = (&self.names, &self.label);
         self.data.totals = self.totals.named(|id| match names.get(id) {
             Some(name) => Method::Named(Arc::clone(name)),
