@@ -27,7 +27,9 @@ fn write_run(logs: &Logs, pid: u32, threshold_ns: u64, methods: &[&[u64]]) {
     for (id, durations) in (1u32..).zip(methods) {
         run.rows(T14, &[method(id, "com.shop.Order", &format!("m{id}"), "()V")]);
         run.rows(T14, &[stack(id, 0, id)]);
-        run.rows(T14, &[stats(T14, id, 0, durations.iter().sum(), durations)]);
+        if !durations.is_empty() {
+            run.rows(T14, &[stats(T14, id, 0, durations.iter().sum(), durations)]);
+        }
         let slow = durations.iter().filter(|ns| **ns >= threshold_ns);
         let rows: Vec<_> =
             (0..).zip(slow).map(|(at, ns)| call(T14 + at * 1_000, 1, id, id, *ns)).collect();
