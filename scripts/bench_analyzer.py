@@ -99,8 +99,8 @@ def compare(first, others):
     ours = rows(first)
     for other in others:
         theirs = rows(other)
-        # The program with the map has the histogram of the logs, polars the call of the nearest rank, as
-        # we have. DuckDB interpolates, or approximates.
+        # The program with the map has the histogram of the logs, polars the call of the nearest rank or
+        # the next one. DuckDB interpolates, or approximates.
         bound = 0.26 if "csv_and_map" in other else 0.02 if "polars" in other else 0.1
         if ours.keys() != theirs.keys():
             sys.exit(f"{other}: {len(theirs)} methods, {first}: {len(ours)}")

@@ -13,6 +13,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 from dataclasses import dataclass, field
 
 PROJECT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -321,6 +322,9 @@ def run(peer, workload, scratch):
     figures, truth = {}, {}
     with open(os.path.join(scratch, "stderr"), "w+") as errors:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=scratch)
+        # One that hangs ends, and its figures are not there.
+        clock = threading.Timer(TIMEOUT, process.kill)
+        clock.start()
         for line in process.stdout:
             words = line.split()
             if words[:1] == ["figure"]:
@@ -331,7 +335,8 @@ def run(peer, workload, scratch):
                 peer.ready(workload)
                 process.stdin.write("\n")
                 process.stdin.flush()
-        status = process.wait(timeout=TIMEOUT)
+        status = process.wait()
+        clock.cancel()
         if status != 0 or workload.figure not in figures:
             errors.seek(0)
             raise RuntimeError(f"status {status}: {errors.read()[-400:].strip()}")

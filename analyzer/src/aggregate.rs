@@ -13,7 +13,7 @@ use log_format::rows::{CallRow, Exit, StatsRow};
 
 use crate::id_map::IdMap;
 use crate::names::PathKind;
-use crate::sketch::{Sketch, is_shorter};
+use crate::sketch::Sketch;
 
 /// What a sum belongs to, besides its method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -153,20 +153,21 @@ impl Figures {
             .or_else(|| self.hist.percentile_ns(percent, self.max_ns))
     }
 
-    /// How long the call took that so many are longer than, by the records: counted from the longest
-    /// on, it is the same call there if no longer one lacks its record. That the histogram has as many
-    /// proves it. Below the threshold it has more; for the bucket that the threshold lies in, the logs'
-    /// word is needed.
-    fn of_records_ns(&self, rank_from_top: u64) -> Option<u64> {
+    /// How long the call took that so many are longer than, by the records. The histogram says in which
+    /// bucket it lies and where among the calls there, and all of those have records. There may be more
+    /// records than calls, of a JVM that had not written its last totals: then it is one of the calls
+    /// from that place on, and they have to be of one length.
+    fn of_records_ns(&self, longer: u64) -> Option<u64> {
         let recorded = self.recorded.as_deref()?;
-        let ns = recorded.durations.ns_below(rank_from_top)?;
-        let bucket = bucket_of(ns);
-        let (inside, longer) = recorded.durations.counts_from(bucket);
-        let (all_inside, all_longer) = self.hist.counts_from(bucket);
-        let is_complete = inside == all_inside
-            || (inside < all_inside
-                && recorded.complete_from_ns.is_some_and(|from_ns| !is_shorter(ns, from_ns)));
-        (is_complete && longer == all_longer).then_some(ns.min(self.max_ns))
+        let complete_from_ns = recorded.complete_from_ns?;
+        let bucket = self.hist.bucket_below(longer)?;
+        let (calls, longer_calls) = self.hist.counts_from(bucket);
+        let (records, longer_records) = recorded.durations.counts_from(bucket);
+        let more = records.checked_sub(calls)?;
+        let place = longer_records.saturating_add(longer.checked_sub(longer_calls)?);
+        let ns = recorded.durations.ns_below(place)?;
+        let is_sure = more == 0 || recorded.durations.ns_below(place.saturating_add(more))? == ns;
+        (is_sure && lower_bound_ns(bucket) >= complete_from_ns).then_some(ns.min(self.max_ns))
     }
 
     /// What stands for all calls if they share a bucket: their average, for the bucket's middle may be

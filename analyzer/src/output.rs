@@ -59,6 +59,8 @@ pub fn check_place(path: &Path) -> io::Result<()> {
     if is_file(path) {
         let (_, folder) = place_of(path);
         NewFile::in_folder(&folder, None)?;
+    } else if path.is_dir() {
+        return Err(rustix::io::Errno::ISDIR.into());
     }
     Ok(())
 }

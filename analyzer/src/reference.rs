@@ -13,6 +13,7 @@ use log_format::rows::{CallRow, CounterRow, Exit, StatsRow};
 
 use crate::aggregate::{Figures, Group, Totals};
 use crate::call_tree::PathSums;
+use crate::id_map::MAX_DENSE_ID;
 use crate::input::{RunInput, discover};
 use crate::minutes::Minutes;
 use crate::names::{Callers, Names, PathKind};
@@ -120,7 +121,8 @@ pub(crate) fn reference(run: &RunInput, selection: &Selection) -> (RunData, Prob
                                 totals.of(group(end_ns, row.thread), &row.method);
                             figures.add_record(&row, path);
                         }
-                        if takes_method(row.method) && selection.sketches {
+                        let has_sketch = selection.sketches && row.method <= MAX_DENSE_ID;
+                        if takes_method(row.method) && has_sketch {
                             sketches.entry(row.method).or_default().add(row.total_ns);
                         }
                     }

@@ -218,7 +218,9 @@ impl Collector {
         self.slow = of_runs(std::mem::take(&mut self.slow));
         self.sources.extend(data.sources);
         self.thresholds_ns.extend(data.thresholds.all_ns());
-        self.lacks_threshold |= data.thresholds.lowest_ns().is_none();
+        // TProfiler's logs have nothing but records.
+        let is_old = data.counts.tprofiler.logs() > 0;
+        self.lacks_threshold |= !is_old && data.thresholds.lowest_ns().is_none();
         self.open.extend(data.open);
         let threads = data.thread_names.into_iter();
         self.threads.extend(threads.map(|(id, name)| (Group::Thread(place, id), name)));
@@ -240,7 +242,11 @@ impl Collector {
 
     /// How long a call took at least that has a record for certain, whichever method, run and time it
     /// is of. `None` if there is no such duration.
-    fn complete_from_ns(&self, problems: &Problems) -> Option<u64> {
+    fn complete_from_ns(&self, selection: &Selection, problems: &Problems) -> Option<u64> {
+        // Other calls do not count.
+        if selection.counts_records() {
+            return Some(0);
+        }
         let losses = &self.left_out.losses;
         let lost = [losses.dropped_records, losses.cut_records, losses.lost_rows];
         let unread = [problems.torn_lines(), problems.bad_lines(), self.awaiting_totals];
@@ -248,9 +254,9 @@ impl Collector {
             && self.missing_files.is_empty()
             && problems.all_unread().is_empty();
         let raised = self.left_out.raised.iter().flat_map(|run| &run.times);
-        let asked_ns =
-            self.thresholds_ns.last().copied().filter(|_| is_whole && !self.lacks_threshold)?;
-        Some(raised.map(|time| time.highest_ns).fold(asked_ns, u64::max))
+        let asked_ns = self.thresholds_ns.last().copied().unwrap_or(0);
+        let highest_ns = raised.map(|time| time.highest_ns).fold(asked_ns, u64::max);
+        (is_whole && !self.lacks_threshold).then_some(highest_ns)
     }
 
     /// Makes the report.
@@ -265,7 +271,7 @@ impl Collector {
         self.left_out.unread = problems.all_unread().to_vec();
         let labels: Vec<String> = runs.iter().map(|run| run.label.clone()).collect();
         let of_group = |group| label(group, &labels, &self.threads, &self.names, &selection.zone);
-        let complete_from_ns = self.complete_from_ns(problems);
+        let complete_from_ns = self.complete_from_ns(selection, problems);
         let (groups, saturated) = groups(self.totals, options, complete_from_ns, of_group);
         let hint = (!self.is_named).then_some(self.nearest);
         let mut empty =

@@ -2,8 +2,8 @@
 //!
 //! A [`Sketch`] counts by bucket, as the histogram of the logs does, with 32 buckets an octave where
 //! that has two, and 64 of a nanosecond each at the bottom. A bucket's middle is within 1.6% of
-//! everything in it. Each lies in one bucket of the histogram, so the two can be held against each
-//! other: that is how it is known whether all calls of a length have records.
+//! everything in it. Each lies in one bucket of the histogram, so a place among the calls of one
+//! is a place among the records of the other, if all of those calls have records.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -157,12 +157,6 @@ fn place_of(ns: u64) -> u16 {
     let octave = ns.ilog2();
     let within = (ns >> (octave - OCTAVE_BITS)) & ((1 << OCTAVE_BITS) - 1);
     EXACT_NS as u16 + (((octave - EXACT_NS.ilog2()) << OCTAVE_BITS) + within as u32) as u16
-}
-
-/// Whether a duration lies in a lower bucket than another.
-#[must_use]
-pub fn is_shorter(ns: u64, other_ns: u64) -> bool {
-    place_of(ns) < place_of(other_ns)
 }
 
 /// The shortest duration of a bucket, and how many nanoseconds it spans.

@@ -370,6 +370,9 @@ fn a_report_goes_to_a_file_whole_or_not_at_all() {
     assert_eq!(no_folder.status, 2);
     let reason = "analyze: no/report: cannot be written: No such file or directory (os error 2)\n";
     assert_eq!(no_folder.stderr, reason);
+    let folder = logs.analyze(&["nowhere", "-o", "logs"]);
+    let reason = "analyze: logs: cannot be written: Is a directory (os error 21)\n";
+    assert_eq!((folder.status, &*folder.stderr), (2, reason));
     assert_eq!(fs::read_dir(logs.root()).unwrap().count(), 2);
 }
 

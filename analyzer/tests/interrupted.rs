@@ -26,7 +26,7 @@ fn what_is_interrupted_leaves_the_report_of_before() {
             fs::write(&report, "before").unwrap();
         }
         let args = ["logs", "--format", "chrome-trace", "-o", "reports/trace.json"];
-        // Who runs this in the background may have it ignore SIGINT.
+        // Who runs this in the background may have it ignore SIGINT. Takes coreutils 8.31 or newer.
         let mut child = Command::new("env")
             .args(["--default-signal=INT", env!("CARGO_BIN_EXE_analyze")])
             .args(args)

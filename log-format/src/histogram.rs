@@ -95,6 +95,19 @@ impl Histogram {
         self.0.buckets().map(|(bucket, count)| (u8::try_from(bucket).unwrap_or(u8::MAX), count))
     }
 
+    /// The bucket of the duration that `longer` others are longer than, or as long; `None` if there are
+    /// no more than those.
+    #[must_use]
+    pub fn bucket_below(&self, longer: u64) -> Option<u8> {
+        let mut seen = 0u64;
+        let mut longest_first = self.0.buckets().rev();
+        let found = longest_first.find(|(_, count)| {
+            seen = seen.saturating_add(*count);
+            seen > longer
+        });
+        found.and_then(|(bucket, _)| u8::try_from(bucket).ok())
+    }
+
     /// How many durations there are in a bucket, and how many in higher ones.
     #[must_use]
     pub fn counts_from(&self, bucket: u8) -> (u64, u64) {
