@@ -159,6 +159,9 @@ class Off(Ours):
 class Muted(Ours):
     waits = True
 
+    def refuses(self, workload):
+        return "there is no time to mute anything" if workload.main in ("Javac", "ClassLoad") else None
+
     def ready(self, workload):
         command = [f"{RELEASE}/tprofiler", "mute", workload.measured, "--addr", f"127.0.0.1:{self.port}"]
         subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
