@@ -56,13 +56,7 @@ impl Sketch {
     /// those.
     #[must_use]
     pub fn ns_below(&self, longer: u64) -> Option<u64> {
-        let mut seen = 0u64;
-        let mut longest_first = self.0.buckets().rev();
-        let found = longest_first.find(|(_, count)| {
-            seen = seen.saturating_add(*count);
-            seen > longer
-        });
-        found.map(|(place, _)| middle_ns(place))
+        self.0.bucket_below(longer).map(middle_ns)
     }
 
     /// How many durations there are in this bucket of the histogram, and how many in higher ones.

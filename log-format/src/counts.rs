@@ -91,6 +91,19 @@ impl<const STEP: u16> Counts<STEP> {
         self.low = low.into();
     }
 
+    /// The bucket that holds what `more` others stand above, or beside; `None` if there are no more than
+    /// those.
+    #[must_use]
+    pub fn bucket_below(&self, more: u64) -> Option<u16> {
+        let mut seen = 0u64;
+        let mut highest_first = self.buckets().rev();
+        let found = highest_first.find(|(_, count)| {
+            seen = seen.saturating_add(*count);
+            seen > more
+        });
+        found.map(|(bucket, _)| bucket)
+    }
+
     /// The buckets in use with their counts, in rising order.
     pub fn buckets(&self) -> impl DoubleEndedIterator<Item = (u16, u64)> + '_ {
         let high = self.high.as_deref();

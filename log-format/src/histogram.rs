@@ -99,13 +99,7 @@ impl Histogram {
     /// no more than those.
     #[must_use]
     pub fn bucket_below(&self, longer: u64) -> Option<u8> {
-        let mut seen = 0u64;
-        let mut longest_first = self.0.buckets().rev();
-        let found = longest_first.find(|(_, count)| {
-            seen = seen.saturating_add(*count);
-            seen > longer
-        });
-        found.and_then(|(bucket, _)| u8::try_from(bucket).ok())
+        self.0.bucket_below(longer).and_then(|bucket| u8::try_from(bucket).ok())
     }
 
     /// How many durations there are in a bucket, and how many in higher ones.
