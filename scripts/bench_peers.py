@@ -328,18 +328,22 @@ def run(peer, workload, scratch):
         # One that hangs ends, and its figures are not there.
         clock = threading.Timer(TIMEOUT, process.kill)
         clock.start()
-        for line in process.stdout:
-            words = line.split()
-            if words[:1] == ["figure"]:
-                figures[words[1]] = float(words[2])
-            elif words[:1] == ["truth"]:
-                truth[words[1]] = tuple(int(word) for word in words[2:])
-            elif words == ["ready"]:
-                peer.ready(workload)
-                process.stdin.write("\n")
-                process.stdin.flush()
-        status = process.wait()
-        clock.cancel()
+        try:
+            for line in process.stdout:
+                words = line.split()
+                if words[:1] == ["figure"]:
+                    figures[words[1]] = float(words[2])
+                elif words[:1] == ["truth"]:
+                    truth[words[1]] = tuple(int(word) for word in words[2:])
+                elif words == ["ready"]:
+                    peer.ready(workload)
+                    process.stdin.write("\n")
+                    process.stdin.flush()
+            status = process.wait()
+        finally:
+            clock.cancel()
+            process.kill()
+            process.wait()
         if status != 0 or workload.figure not in figures:
             errors.seek(0)
             raise RuntimeError(f"status {status}: {errors.read()[-400:].strip()}")
