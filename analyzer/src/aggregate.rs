@@ -138,6 +138,15 @@ impl Figures {
         self.total_ns.checked_div(self.calls)
     }
 
+    /// The durations that 50, 95 and 99% of the calls do not exceed, in rising order.
+    #[must_use]
+    pub fn percentiles_ns(&self) -> [Option<u64>; 3] {
+        let [p50, p95, p99] = [50.0, 95.0, 99.0].map(|percent| self.percentile_ns(percent));
+        // One may be closer than the next: what is too high is no closer for being above it.
+        let p95 = p95.min(p99);
+        [p50.min(p95), p95, p99]
+    }
+
     /// The duration that `percent` (50 or more) of the calls do not exceed, in nanoseconds: within 2%
     /// if all calls that took so long are known to have records, else see
     /// [`Histogram::percentile_ns`] for its error.
@@ -231,13 +240,14 @@ impl<M: Clone + Eq + Hash> Totals<M> {
         add(self.groups.entry(group).or_default(), number, figures);
     }
 
-    /// Adds how long the recorded calls of a method took, in the one group, for percentiles. If `are_all`,
+    /// Adds how long the recorded calls of a method took, in the only group, for percentiles. If `are_all`,
     /// no other calls are counted there, and its histogram comes from them. A method that has no figures,
     /// because its totals are not there, gets none.
     pub fn add_durations_of(&mut self, method: &M, durations: Sketch, are_all: bool) {
+        debug_assert!(self.groups.len() < 2, "durations know no groups");
         let number = self.numbers.get(method);
-        let of_all = self.groups.get_mut(&Group::All).zip(number);
-        let Some(figures) = of_all.and_then(|(all, number)| all.get_mut(number)) else { return };
+        let of_group = self.groups.values_mut().next().zip(number);
+        let Some(figures) = of_group.and_then(|(all, number)| all.get_mut(number)) else { return };
         if are_all {
             for (bucket, count) in durations.buckets() {
                 figures.hist.add(bucket, count);

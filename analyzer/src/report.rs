@@ -85,6 +85,21 @@ pub struct Report {
     pub start_ns: u64,
 }
 
+impl Report {
+    /// How close percentiles are.
+    #[must_use]
+    pub fn percentiles_are(&self) -> &'static str {
+        let counts = &self.read.counts;
+        let is_of_records =
+            self.of_records || (counts.tprofiler.logs() > 0 && counts.stats_rows == 0);
+        match (self.has_sketches, is_of_records) {
+            (true, true) => "within 2%",
+            (true, false) => "within 2% if recorded, else 25%",
+            (false, _) => "within 25%",
+        }
+    }
+}
+
 /// What else was selected, as it was given.
 #[derive(Debug, Default, Serialize)]
 pub struct Filters {

@@ -79,8 +79,9 @@ impl Selection {
                 Format::Pprof | Format::Speedscope | Format::Tprofiler
             ),
         };
-        // A sketch takes the memory of several figures: one a method, not one a method and hour.
-        let is_small = matches!(options.by, By::Nothing | By::Class | By::Package);
+        // A sketch takes the memory of several figures: one for a method of a run, not for each of its
+        // hours and threads.
+        let is_small = !matches!(options.by, By::Hour | By::Minute | By::Thread);
         // Totals lie in a time by their interval, records by their end: those are other calls.
         let is_same_calls = range.is_everything() || selection.counts_records();
         selection.sketches = options.has_percentiles() && is_small && is_same_calls;

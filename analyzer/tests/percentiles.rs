@@ -105,6 +105,43 @@ fn where_all_calls_so_long_have_records_they_are_within_2_percent() {
         durations
     });
     assert_within(&errors(&logs, &[], "m1", &parts.concat()), 0.02);
+    assert_within(&errors(&logs, &["--by", "host"], "m1", &parts.concat()), 0.02);
+    for ((pid, durations), by) in (11..).zip(&parts).flat_map(|one| [(one, "run"), (one, "host")]) {
+        let run = format!("*run{pid}*");
+        assert_within(&errors(&logs, &["--by", by, "--run", &run], "m1", durations), 0.02);
+    }
+    // Of an hour, the slow calls.
+    let hour = ["--from", "14:00", "--to", "15:00", "--above", "4ms"];
+    let slow: Vec<u64> = parts.concat().into_iter().filter(|ns| *ns >= 4 * MS).collect();
+    assert_within(&errors(&logs, &hour, "m1", &slow), 0.02);
+}
+
+#[test]
+fn a_closer_percentile_is_not_below_the_one_before() {
+    let logs = Logs::new();
+    // In the histogram's bucket from 8.4 to 12.6 ms; of the ten records too many, nobody knows which.
+    let all = [times(505, 8_500 * US), times(430, 8_700 * US), times(65, 9 * MS)].concat();
+    let all = [all, times(1, 20 * MS)].concat();
+    write_run(&logs, 1, MS, &[&all]);
+    let more = vec![call(T14 + MIN, 1, 1, 1, 9 * MS); 10];
+    RunFolder(logs.root().join("logs/run1")).rows(T14, &more);
+    let outcome = logs.analyze(&["logs", "--format", "csv"]);
+    let of = |column| outcome.csv_column(column)[0].parse::<u64>().unwrap();
+    let [p50, p95, p99] = ["p50_ns", "p95_ns", "p99_ns"].map(of);
+    assert!(p50 <= p95 && p95 <= p99, "{p50} {p95} {p99}");
+    assert_within(&errors(&logs, &[], "m1", &all), 0.25);
+    // And says how close it is, but in CSV.
+    let closer = "within 2% if recorded, else 25%";
+    for (format, by, said) in [
+        ("text", None, closer),
+        ("json", None, closer),
+        ("text", Some("hour"), "within 25%"),
+        ("json", Some("hour"), "within 25%"),
+    ] {
+        let by: Vec<&str> = by.into_iter().flat_map(|by| ["--by", by]).collect();
+        let outcome = logs.analyze(&[&["logs", "--format", format][..], &by].concat());
+        assert!(outcome.stdout.contains(said), "{format}: {}", outcome.stdout);
+    }
 }
 
 #[test]

@@ -57,13 +57,8 @@ fn fields(label: Option<&String>, method: &MethodReport) -> Vec<String> {
     fields.extend([class.to_owned(), name.into_owned(), descriptor.to_owned()]);
     let sums = [figures.calls, figures.throws, figures.total_ns, figures.self_ns];
     fields.extend(sums.map(|sum| sum.to_string()));
-    let of_calls = [
-        figures.avg_ns(),
-        Some(figures.max_ns),
-        figures.percentile_ns(50.0),
-        figures.percentile_ns(95.0),
-        figures.percentile_ns(99.0),
-    ];
+    let [p50, p95, p99] = figures.percentiles_ns();
+    let of_calls = [figures.avg_ns(), Some(figures.max_ns), p50, p95, p99];
     fields.extend(of_calls.map(|ns| ns.map(|ns| ns.to_string()).unwrap_or_default()));
     fields
 }

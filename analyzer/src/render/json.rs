@@ -28,6 +28,7 @@ struct Document<'r> {
     notes: Vec<&'r str>,
     by: Option<&'static str>,
     sort: &'static str,
+    percentiles: &'static str,
     methods: Rows<'r>,
     methods_not_shown: usize,
     open: Vec<Open<'r>>,
@@ -49,6 +50,7 @@ impl<'r> Document<'r> {
             notes: report.empty.iter().chain(&report.notes).map(String::as_str).collect(),
             by: report.by.column(),
             sort: report.sort.name(),
+            percentiles: report.percentiles_are(),
             methods: Rows(report),
             methods_not_shown: report.groups.iter().map(|group| group.not_shown).sum(),
             open: report.open.iter().map(|call| Open::new(call, &report.read)).collect(),
@@ -205,6 +207,7 @@ impl<'r> Row<'r> {
     fn new(by: By, group: &'r GroupReport, report: &'r MethodReport) -> Self {
         let label = |key| group.label.as_deref().filter(|_| by == key);
         let figures = &report.figures;
+        let [p50_ns, p95_ns, p99_ns] = figures.percentiles_ns();
         Self {
             hour: label(By::Hour),
             thread: label(By::Thread),
@@ -220,9 +223,9 @@ impl<'r> Row<'r> {
             self_percent: report.self_percent,
             avg_ns: figures.avg_ns(),
             max_ns: figures.max_ns,
-            p50_ns: figures.percentile_ns(50.0),
-            p95_ns: figures.percentile_ns(95.0),
-            p99_ns: figures.percentile_ns(99.0),
+            p50_ns,
+            p95_ns,
+            p99_ns,
         }
     }
 }

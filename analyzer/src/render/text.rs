@@ -205,14 +205,9 @@ fn tables(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<(
         By::Class => "Methods of each class",
         By::Package => "Methods of each package",
     };
-    let counts = &report.read.counts;
-    let has_old_logs = counts.tprofiler.logs() > 0;
+    let has_old_logs = report.read.counts.tprofiler.logs() > 0;
     let calls = if report.of_records || has_old_logs { "recorded" } else { "all" };
-    let error = match report.has_sketches {
-        true if report.of_records || (has_old_logs && counts.stats_rows == 0) => "within 2%",
-        true => "within 2% if recorded, else 25%",
-        false => "within 25%",
-    };
+    let error = report.percentiles_are();
     let by = sort_text(report.sort.name());
     heading(out, &format!("{what} by {by}; p50, p95, p99 of {calls} calls, {error}"))?;
     for group in &report.groups {
@@ -274,7 +269,8 @@ pub(super) fn number(length: usize) -> u64 {
 
 fn cells(method: &MethodReport) -> [String; 10] {
     let figures = &method.figures;
-    let percentile = |percent| figures.percentile_ns(percent).map_or("-".into(), duration);
+    let [p50, p95, p99] =
+        figures.percentiles_ns().map(|percentile| percentile.map_or("-".into(), duration));
     [
         count(figures.calls.into()),
         count(figures.throws.into()),
@@ -283,9 +279,9 @@ fn cells(method: &MethodReport) -> [String; 10] {
         format!("{:.1}%", method.self_percent),
         figures.avg_ns().map_or("-".into(), duration),
         duration(figures.max_ns),
-        percentile(50.0),
-        percentile(95.0),
-        percentile(99.0),
+        p50,
+        p95,
+        p99,
     ]
 }
 

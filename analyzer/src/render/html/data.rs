@@ -57,6 +57,7 @@ pub struct Page<'r> {
     empty: Option<&'r str>,
     /// Whether the figures are of recorded calls alone.
     of_records: bool,
+    percentiles: &'static str,
     /// The moment that others are counted from, in unix milliseconds.
     base_ms: u64,
     /// How far clocks are ahead of UTC, in seconds, from a moment on, in unix milliseconds.
@@ -202,6 +203,7 @@ impl<'r> Page<'r> {
             summary: summary_lines(report),
             empty: report.empty.as_deref(),
             of_records: report.of_records,
+            percentiles: report.percentiles_are(),
             base_ms,
             offsets: offsets(&report.zone, moments),
             many_runs: report.read.runs.len() > 1,
@@ -267,9 +269,10 @@ impl<'r, 'l> Table<'r, 'l> {
         methods.total.push(figures.total_ns);
         methods.own.push(figures.self_ns);
         methods.max.push(figures.max_ns);
-        methods.p50.push(figures.percentile_ns(50.0));
-        methods.p95.push(figures.percentile_ns(95.0));
-        methods.p99.push(figures.percentile_ns(99.0));
+        let [p50, p95, p99] = figures.percentiles_ns();
+        methods.p50.push(p50);
+        methods.p95.push(p95);
+        methods.p99.push(p99);
         if self.histogram_bytes < HISTOGRAM_BYTES / self.scale {
             let buckets = figures.hist.buckets();
             let buckets: Vec<u64> = buckets.flat_map(|(b, count)| [u64::from(b), count]).collect();

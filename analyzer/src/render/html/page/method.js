@@ -83,6 +83,7 @@ function methodView(method) {
       card("of all self time", percent(methods.own[method], selfOfAll)), card("average", duration(average(method))),
       card("longest", duration(methods.max[method])), card("p50", duration(methods.p50[method])),
       card("p95", duration(methods.p95[method])), card("p99", duration(methods.p99[method]))),
+    el("p", { class: "dim" }, "Percentiles are " + data.percentiles + "."),
     el("h2", {}, data.of_records ? "Durations of the recorded calls" : "Durations of all calls"), histogram(method));
   } else parts.push(el("p", { class: "panel" }, "Its totals are not in this report."));
   const { callers, callees } = neighbours(method);
