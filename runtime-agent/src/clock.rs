@@ -6,7 +6,7 @@
 //! length of a tick come from the anchors.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 static CLOCK: OnceLock<Clock> = OnceLock::new();
@@ -15,6 +15,9 @@ struct Clock {
     counter: quanta::Clock,
     source: &'static str,
 }
+
+/// `quanta` reads the time-stamp counter: then it is read here, which is one instruction.
+static IS_TSC: AtomicBool = AtomicBool::new(false);
 
 /// Nanoseconds of 2^32 ticks, for the probe's threshold and histogram.
 static NS_PER_2_32_TICKS: AtomicU64 = AtomicU64::new(1 << 32);
@@ -30,14 +33,36 @@ pub fn init() {
         NS_PER_2_32_TICKS.store(ns.max(1), Ordering::Relaxed);
         // Only the monotonic clock has ticks of exactly one nanosecond.
         let source = if ns == 1 << 32 { "monotonic" } else { "tsc" };
+        IS_TSC.store(ns != 1 << 32, Ordering::Relaxed);
         Clock { counter, source }
     });
+}
+
+/// Whether [`counter`] is the clock.
+#[inline]
+pub(crate) fn is_counter() -> bool {
+    cfg!(target_arch = "x86_64") && IS_TSC.load(Ordering::Relaxed)
+}
+
+/// The processor's counter; to be asked only if it is the clock.
+#[inline]
+#[allow(unsafe_code)]
+pub(crate) fn counter() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 processor has the instruction.
+    return unsafe { std::arch::x86_64::_rdtsc() };
+    #[cfg(not(target_arch = "x86_64"))]
+    ticks_by_quanta()
 }
 
 /// Ticks now; 0 before [`init`].
 #[inline]
 #[must_use]
 pub fn ticks() -> u64 {
+    if is_counter() { counter() } else { ticks_by_quanta() }
+}
+
+fn ticks_by_quanta() -> u64 {
     match CLOCK.get() {
         Some(clock) => clock.counter.raw(),
         None => 0,

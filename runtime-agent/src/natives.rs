@@ -10,9 +10,18 @@ use crate::probe::{self, Entry};
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_java_lang__00024TProfiler_start0(
     env: *mut jni::JNIEnv,
-    _class: jni::jclass,
+    class: jni::jclass,
     method: jni::jint,
 ) {
+    if !probe::start_plain(method.cast_unsigned()) {
+        start_other(env, class, method);
+    }
+}
+
+/// A call that is not like most: it has the same parameters, so that getting here costs a jump.
+#[cold]
+#[inline(never)]
+extern "system" fn start_other(env: *mut jni::JNIEnv, _class: jni::jclass, method: jni::jint) {
     let entry = probe::start(method.cast_unsigned(), |thread| java_threads::remember(env, thread));
     if entry == Entry::NoStack {
         throw_stack_overflow(env);

@@ -26,6 +26,7 @@ pub(crate) mod stack;
 #[cfg(test)]
 mod tests;
 pub(crate) mod thread;
+mod thread_word;
 mod thresholds;
 pub(crate) mod totals;
 
@@ -35,7 +36,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rewriter::probe::BEFORE_INIT;
 
 use self::ring::{Kind, Record};
-use self::stack::{MAX_DEPTH, TRIM_DEPTH};
+use self::stack::{MAX_DEPTH, ShadowStack};
 use self::thread::ProbeThread;
 pub(crate) use self::thresholds::{
     assign as assign_threshold, forget_thresholds, lowest_threshold_ns, raise_thresholds,
@@ -122,6 +123,27 @@ pub(crate) enum Entry {
     Go,
     /// There is too little stack left: it has to throw a StackOverflowError, and is not counted.
     NoStack,
+}
+
+/// A method is entered, if that is as simple as it is most of the time: the thread has called it before
+/// in this recording, and there is room. Otherwise nothing has happened, and [`start`] is to be called.
+#[inline]
+pub(crate) fn start_plain(method: u32) -> bool {
+    let Some(thread) = thread::current() else { return false };
+    let address = native_stack::address_here();
+    let stack = &thread.stack;
+    // An even number is never a thread's.
+    if !clock::is_counter()
+        || stack.state() != STATE.load(Ordering::Relaxed)
+        || method & BEFORE_INIT != 0
+        || address < thread.least_address
+    {
+        return false;
+    }
+    let Some(depth) = stack.plain_depth() else { return false };
+    let Some(totals) = thread.totals.known(method) else { return false };
+    stack.push_at(depth, method, address, totals, clock::counter);
+    true
 }
 
 /// A method is entered. `first_call` runs when the thread is met for the first time.
@@ -288,8 +310,28 @@ fn is_of_recording(thread: &ProbeThread) -> bool {
     is_same
 }
 
-#[inline]
+#[inline(always)]
 fn leave(method: u32, exit: Exit) {
+    if !clock::is_counter() {
+        return leave_other(method, exit);
+    }
+    let now = clock::counter();
+    let Some(thread) = thread::current() else { return };
+    let stack = &thread.stack;
+    // An even number is never a thread's.
+    if stack.state() != STATE.load(Ordering::Relaxed) || stack.beyond() > 0 {
+        return leave_other(method, exit);
+    }
+    match stack.depth().checked_sub(1) {
+        Some(top) if stack.frame(top).probe_id() == method => finish(thread, top, exit, now),
+        _ => leave_other(method, exit),
+    }
+}
+
+/// The same of a call that is not like most.
+#[cold]
+#[inline(never)]
+fn leave_other(method: u32, exit: Exit) {
     let now = clock::ticks();
     let Some(thread) = thread_of_this_recording() else { return };
     let stack = &thread.stack;
@@ -378,7 +420,7 @@ fn totals_of<'t>(thread: &'t ProbeThread, frame: &stack::Frame) -> &'t totals::M
 }
 
 /// Counts the newest frame, at `index`, as a call that ended `now`, and pops it.
-#[inline]
+#[inline(always)]
 fn finish(thread: &ProbeThread, index: u32, exit: Exit, now: u64) {
     let stack = &thread.stack;
     let frame = stack.frame(index);
@@ -392,15 +434,37 @@ fn finish(thread: &ProbeThread, index: u32, exit: Exit, now: u64) {
         threw: exit == Exit::Throw,
         is_outermost: totals.leave(),
     });
-    if total_ticks >= thresholds::lowest_ticks() {
-        guarded(|| record(thread, index, exit, total_ticks, self_ticks));
+    if total_ticks >= thresholds::lowest_ticks() || stack.is_trimmed_at(index) {
+        return pop_other(thread, index, exit, total_ticks, self_ticks, now);
     }
+    pop(stack, index, total_ticks);
+}
+
+#[inline(always)]
+fn pop(stack: &ShadowStack, index: u32, total_ticks: u64) {
     stack.pop_to(index);
     if index > 0 {
         stack.frame(index - 1).add_callee_ticks(total_ticks);
     }
-    if index == 0 || index == TRIM_DEPTH {
-        stack.trim(now);
+}
+
+/// Pops the frame of a call that may have a record, or after which memory is given back.
+#[cold]
+#[inline(never)]
+fn pop_other(
+    thread: &ProbeThread,
+    index: u32,
+    exit: Exit,
+    total_ticks: u64,
+    self_ticks: u64,
+    now: u64,
+) {
+    if total_ticks >= thresholds::lowest_ticks() {
+        guarded(|| record(thread, index, exit, total_ticks, self_ticks));
+    }
+    pop(&thread.stack, index, total_ticks);
+    if thread.stack.is_trimmed_at(index) {
+        thread.stack.trim(now);
     }
 }
 

@@ -212,6 +212,14 @@ impl ShadowStack {
         self.beyond.set(calls);
     }
 
+    /// Owner only: the depth, if there is room for a frame, and pushing it needs no look at the memory in
+    /// use.
+    #[inline]
+    pub(super) fn plain_depth(&self) -> Option<u32> {
+        let depth = self.depth.load(Ordering::Relaxed);
+        (depth < MAX_DEPTH && depth & (DEEP - 1) != TRIM_DEPTH).then_some(depth)
+    }
+
     /// Owner only: pushes a frame; there must be room. The clock is read last.
     #[inline]
     pub(crate) fn push(
@@ -222,10 +230,23 @@ impl ShadowStack {
         clock: impl FnOnce() -> u64,
     ) {
         let depth = self.depth.load(Ordering::Relaxed);
-        let frame = self.frame(depth);
         if depth & (DEEP - 1) == TRIM_DEPTH {
             self.deepest.set(self.deepest.get().max(depth));
         }
+        self.push_at(depth, probe_id, address, totals, clock);
+    }
+
+    /// The same at this depth, which is the stack's.
+    #[inline]
+    pub(super) fn push_at(
+        &self,
+        depth: u32,
+        probe_id: u32,
+        address: usize,
+        totals: &MethodTotals,
+        clock: impl FnOnce() -> u64,
+    ) {
+        let frame = self.frame(depth);
         totals.enter();
         frame.totals.store(ptr::from_ref(totals).cast_mut(), Ordering::Relaxed);
         frame.method.store(probe_id, Ordering::Relaxed);
@@ -289,16 +310,15 @@ impl ShadowStack {
         self.set_beyond(saved.beyond);
     }
 
-    /// Owner only: gives memory back after a deep recursion. There are [`TRIM_DEPTH`] frames at most.
+    /// Owner only: whether there may be memory to give back when so many frames are left.
     #[inline]
-    pub(crate) fn trim(&self, now: u64) {
-        if self.deepest.get() > 0 {
-            self.trim_now(now);
-        }
+    pub(super) fn is_trimmed_at(&self, depth: u32) -> bool {
+        self.deepest.get() > 0 && (depth == 0 || depth == TRIM_DEPTH)
     }
 
+    /// Owner only: gives memory back after a deep recursion. There are [`TRIM_DEPTH`] frames at most.
     #[cold]
-    fn trim_now(&self, now: u64) {
+    pub(super) fn trim(&self, now: u64) {
         let since = now.wrapping_sub(self.trimmed_ticks.get());
         if self.deepest.get() > DEEP || since > TRIM_TICKS {
             self.trimmed_ticks.set(now);

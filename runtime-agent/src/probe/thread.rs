@@ -16,6 +16,7 @@ use super::mounts::{self, SavedStack};
 use super::native_stack;
 use super::ring::Ring;
 use super::stack::ShadowStack;
+use super::thread_word;
 use super::totals::{MethodTotals, ThreadTotals};
 
 /// A thread that has called an instrumented method.
@@ -167,9 +168,6 @@ impl ProbeThread {
 }
 
 thread_local! {
-    /// Null, or a thread of `THREADS` that has not ended. `const` and without a destructor, so
-    /// that reading it is one load.
-    static CURRENT: Cell<*const ProbeThread> = const { Cell::new(ptr::null()) };
     /// A StackOverflowError is being made: calls that this takes are not refused.
     static IS_OVERFLOWING: Cell<bool> = const { Cell::new(false) };
 }
@@ -202,9 +200,9 @@ fn threads() -> MutexGuard<'static, Vec<Arc<ProbeThread>>> {
 /// The reference is good until the thread itself calls [`begin_current`] or [`end_current`].
 #[inline]
 pub(crate) fn current() -> Option<&'static ProbeThread> {
-    // SAFETY: see CURRENT: it is set below, to a thread that `THREADS` keeps until it has ended,
-    // and replaced or set back to null before that.
-    unsafe { CURRENT.get().as_ref() }
+    // SAFETY: the word is null, or was set below, to a thread that `THREADS` keeps until it has ended,
+    // and is replaced or set back to null before that.
+    unsafe { ptr::with_exposed_provenance::<ProbeThread>(thread_word::get()).as_ref() }
 }
 
 /// Calls of threads for which there was no memory.
@@ -234,9 +232,10 @@ pub(crate) fn begin_current() -> Option<&'static ProbeThread> {
         return None;
     };
     let thread = Arc::new(new);
-    let old = CURRENT.replace(Arc::as_ptr(&thread));
+    let old = thread_word::get();
+    thread_word::set(Arc::as_ptr(&thread).expose_provenance());
     let mut all = threads();
-    if let Some(index) = all.iter().position(|known| ptr::eq(Arc::as_ptr(known), old)) {
+    if let Some(index) = all.iter().position(|known| Arc::as_ptr(known).addr() == old) {
         let old = all.swap_remove(index);
         // It may have got this one when nobody was there to take it any more.
         thread.set_java_thread(old.take_java_thread());
@@ -250,7 +249,7 @@ pub(crate) fn begin_current() -> Option<&'static ProbeThread> {
 pub(crate) fn end_current(name: impl FnOnce() -> Option<ThreadName>) {
     let Some(thread) = current() else { return };
     let name = if thread.is_retired() { None } else { name() };
-    CURRENT.set(ptr::null());
+    thread_word::set(0);
     let mut all = threads();
     let Some(place) = all.iter().position(|other| ptr::eq(Arc::as_ptr(other), thread)) else {
         return;

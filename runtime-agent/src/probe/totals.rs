@@ -247,6 +247,16 @@ impl ThreadTotals {
         })
     }
 
+    /// Owner only: the totals of a method, if it has some and they are found at once.
+    #[inline]
+    pub(super) fn known(&self, method: u32) -> Option<&MethodTotals> {
+        let index = method as usize & (self.slots.get() - 1);
+        // SAFETY: the index is below the table's number of slots, which are plain numbers.
+        let slot = unsafe { self.table.get().add(index).read() };
+        // SAFETY: a used slot's entry lies in a chunk that lives as long as `self`.
+        (slot.method == method).then(|| unsafe { &*slot.entry })
+    }
+
     /// Owner only: the totals of a method; made if need be. `None` if there is no memory for
     /// them, or the method is not one that the agent has given probes.
     #[inline]
