@@ -149,7 +149,7 @@ struct Profile<'j> {
 }
 
 fn begin<'j>(options: Options, jvmti: &Jvmti, jni: &'j JniEnv) -> Result<Profile<'j>, String> {
-    clock::init();
+    probe::init();
     let probe_class = ProbeClass::get(jni)?;
     let limits = Limits { max_bytes: options.run_bytes, keep: options.keep };
     let run = run_info::describe(jvmti, &options);

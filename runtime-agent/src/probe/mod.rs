@@ -116,6 +116,12 @@ pub(crate) fn is_recording() -> bool {
     recording() & 1 == 1
 }
 
+/// Finds out which clock there is, and how near a thread's own word. Takes some milliseconds, once.
+pub(crate) fn init() {
+    clock::init();
+    thread_word::init();
+}
+
 /// Whether a method may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
@@ -129,7 +135,7 @@ pub(crate) enum Entry {
 /// in this recording, and there is room. Otherwise nothing has happened, and [`start`] is to be called.
 #[inline]
 pub(crate) fn start_plain(method: u32) -> bool {
-    let Some(thread) = thread::current() else { return false };
+    let Some(thread) = thread::current_if_near() else { return false };
     let address = native_stack::address_here();
     let stack = &thread.stack;
     // An even number is never a thread's.
@@ -284,6 +290,7 @@ fn caught_below(thread: &ProbeThread, method: u32, now: u64) {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
 enum Exit {
     Return,
     Throw,
@@ -316,7 +323,7 @@ fn leave(method: u32, exit: Exit) {
         return leave_other(method, exit);
     }
     let now = clock::counter();
-    let Some(thread) = thread::current() else { return };
+    let Some(thread) = thread::current_if_near() else { return leave_other(method, exit) };
     let stack = &thread.stack;
     // An even number is never a thread's.
     if stack.state() != STATE.load(Ordering::Relaxed) || stack.beyond() > 0 {
@@ -328,10 +335,10 @@ fn leave(method: u32, exit: Exit) {
     }
 }
 
-/// The same of a call that is not like most.
+/// The same of a call that is not like most. As a function that no panic leaves, it is a jump away.
 #[cold]
 #[inline(never)]
-fn leave_other(method: u32, exit: Exit) {
+extern "C" fn leave_other(method: u32, exit: Exit) {
     let now = clock::ticks();
     let Some(thread) = thread_of_this_recording() else { return };
     let stack = &thread.stack;
@@ -451,7 +458,8 @@ fn pop(stack: &ShadowStack, index: u32, total_ticks: u64) {
 /// Pops the frame of a call that may have a record, or after which memory is given back.
 #[cold]
 #[inline(never)]
-fn pop_other(
+#[allow(improper_ctypes_definitions)]
+extern "C" fn pop_other(
     thread: &ProbeThread,
     index: u32,
     exit: Exit,

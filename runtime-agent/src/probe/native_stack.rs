@@ -22,8 +22,21 @@ const FOR_THE_END: usize = 16 << 10;
 /// An address in the frame of the function that this is inlined into.
 #[inline(always)]
 pub(super) fn address_here() -> usize {
-    let local = MaybeUninit::<u64>::uninit();
-    local.as_ptr().addr()
+    #[cfg(target_arch = "x86_64")]
+    {
+        let address;
+        // SAFETY: copies a register. The address of a variable would need a frame to have it in.
+        unsafe {
+            std::arch::asm!("mov {}, rsp", out(reg) address,
+                options(nomem, nostack, preserves_flags));
+        }
+        address
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let local = MaybeUninit::<u64>::uninit();
+        local.as_ptr().addr()
+    }
 }
 
 /// The lowest address on the calling thread's stack where a call may begin; 0 if there is no telling.

@@ -38,7 +38,7 @@ unsafe impl GlobalAlloc for Counting {
 pub(super) fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    clock::init();
+    init();
     turn
 }
 

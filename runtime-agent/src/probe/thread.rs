@@ -198,11 +198,17 @@ fn threads() -> MutexGuard<'static, Vec<Arc<ProbeThread>>> {
 /// The calling thread, if it has called an instrumented method before.
 ///
 /// The reference is good until the thread itself calls [`begin_current`] or [`end_current`].
-#[inline]
 pub(crate) fn current() -> Option<&'static ProbeThread> {
     // SAFETY: the word is null, or was set below, to a thread that `THREADS` keeps until it has ended,
     // and is replaced or set back to null before that.
     unsafe { ptr::with_exposed_provenance::<ProbeThread>(thread_word::get()).as_ref() }
+}
+
+/// The same, if it costs next to nothing to find out. Nobody is found before [`thread_word::init`].
+#[inline(always)]
+pub(super) fn current_if_near() -> Option<&'static ProbeThread> {
+    // SAFETY: as above.
+    unsafe { ptr::with_exposed_provenance::<ProbeThread>(thread_word::near()).as_ref() }
 }
 
 /// Calls of threads for which there was no memory.

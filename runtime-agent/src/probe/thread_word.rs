@@ -2,14 +2,19 @@
 //!
 //! What `thread_local!` compiles to in a shared library is a call of `__tls_get_addr`, by the C
 //! convention, for each use: next to the clock the dearest part of a probe. The other way that the ABI
-//! has, a TLS descriptor, is a call that keeps all registers and returns at once where the C library had
-//! room for the word in each thread's static block, and is as good as the first where it had not.
-//! aarch64 has no other, and there `thread_local!` is it.
+//! has, a TLS descriptor, is a function of its own and an argument, put there by the C library. Where that
+//! had room for the word in every thread's static block, the function returns the argument, which is how far
+//! the word is from the thread's pointer. [`init`] looks whether it is that function, and then
+//! [`near`] need not call it.
+//!
+//! aarch64 has no other way than the descriptor, and there `thread_local!` is it.
 #![allow(unsafe_code)]
 
 #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
 mod word {
     use std::arch::{asm, global_asm};
+    use std::sync::atomic::{AtomicIsize, Ordering};
+    use std::ptr;
 
     // In the section of thread-local variables that are zero at first.
     global_asm!(
@@ -24,13 +29,16 @@ mod word {
         ".popsection",
     );
 
-    /// How far the word is from the thread's pointer.
-    #[inline(always)]
-    fn offset() -> usize {
+    /// How far the word is from the thread's pointer, if that is the same in all threads. Otherwise, and
+    /// before [`init`], it is 0, where the thread's pointer itself is.
+    static OFFSET: AtomicIsize = AtomicIsize::new(0);
+
+    /// How far the word is from the calling thread's pointer.
+    fn offset() -> isize {
         let offset;
-        // SAFETY: the sequence that the ABI prescribes, which the linker may replace by a shorter one. It
-        // changes nothing but its result; for the vector registers see glibc's bug 31372: before 2.39
-        // the way without a static block did not keep them.
+        // SAFETY: the sequence that the ABI prescribes, which the linker of a program may replace by a
+        // shorter one. It changes nothing but its result; for the vector registers see glibc's bug 31372:
+        // before 2.39 the way without a static block did not keep them.
         unsafe {
             asm!(
                 "lea rax, [rip + tprofiler_thread_word@TLSDESC]",
@@ -45,12 +53,61 @@ mod word {
         offset
     }
 
+    /// What that function is in glibc: `mov rax, [rax + 8]`, where `rax` is the descriptor's address, and
+    /// `ret`; perhaps with an `endbr64` before.
+    const RETURNS_ARGUMENT: [&[u8]; 2] = [
+        &[0x48, 0x8b, 0x40, 0x08, 0xc3],
+        &[0xf3, 0x0f, 0x1e, 0xfa, 0x48, 0x8b, 0x40, 0x08, 0xc3],
+    ];
+
+    /// Finds out whether the word is near.
+    pub(crate) fn init() {
+        let found: usize;
+        // SAFETY: the first half of the sequence, which changes nothing but its result.
+        unsafe {
+            asm!(
+                "lea rax, [rip + tprofiler_thread_word@TLSDESC]",
+                out("rax") found,
+                options(nomem, nostack, preserves_flags),
+            );
+        }
+        // In a program the linker has replaced it by the offset, which is below the thread's pointer.
+        let near = if found.cast_signed() < 0 { found.cast_signed() } else { argument(found) };
+        OFFSET.store(near, Ordering::Relaxed);
+    }
+
+    /// The argument of the descriptor at this address, if its function does nothing but to return it, or
+    /// 0.
+    fn argument(descriptor: usize) -> isize {
+        // SAFETY: a descriptor is two words: the address of a function, and its argument.
+        let [function, argument] =
+            unsafe { ptr::with_exposed_provenance::<[usize; 2]>(descriptor).read() };
+        let code = ptr::with_exposed_provenance::<u8>(function);
+        let is = |expected: &&[u8]| {
+            // SAFETY: as long as all bytes were those, the function goes on.
+            expected.iter().enumerate().all(|(n, byte)| unsafe { code.add(n).read() } == *byte)
+        };
+        if RETURNS_ARGUMENT.iter().any(is) { argument.cast_signed() } else { 0 }
+    }
+
+    /// The calling thread's word, if it is near.
     #[inline(always)]
+    pub(crate) fn near() -> usize {
+        let offset = OFFSET.load(Ordering::Relaxed);
+        if offset == 0 { 0 } else { read(offset) }
+    }
+
+    /// The calling thread's word.
     pub(crate) fn get() -> usize {
+        read(offset())
+    }
+
+    #[inline(always)]
+    fn read(offset: isize) -> usize {
         let word;
         // SAFETY: the calling thread's own word, which is there as long as the thread.
         unsafe {
-            asm!("mov {}, fs:[{}]", out(reg) word, in(reg) offset(),
+            asm!("mov {}, fs:[{}]", out(reg) word, in(reg) offset,
                 options(nostack, readonly, preserves_flags));
         }
         word
@@ -63,6 +120,11 @@ mod word {
                 options(nostack, preserves_flags));
         }
     }
+
+    #[cfg(test)]
+    pub(super) fn is_near() -> bool {
+        OFFSET.load(Ordering::Relaxed) == offset()
+    }
 }
 
 #[cfg(not(all(target_arch = "x86_64", target_env = "gnu")))]
@@ -74,7 +136,13 @@ mod word {
         static WORD: Cell<usize> = const { Cell::new(0) };
     }
 
+    pub(crate) const fn init() {}
+
     #[inline(always)]
+    pub(crate) fn near() -> usize {
+        WORD.get()
+    }
+
     pub(crate) fn get() -> usize {
         WORD.get()
     }
@@ -82,9 +150,14 @@ mod word {
     pub(crate) fn set(word: usize) {
         WORD.set(word);
     }
+
+    #[cfg(test)]
+    pub(super) const fn is_near() -> bool {
+        true
+    }
 }
 
-pub(super) use self::word::{get, set};
+pub(super) use self::word::{get, init, near, set};
 
 #[cfg(test)]
 mod tests {
@@ -92,19 +165,21 @@ mod tests {
 
     #[test]
     fn each_thread_has_its_own() {
+        init();
+        assert!(word::is_near());
         let threads: Vec<_> = (1..=50usize)
             .map(|own| {
                 std::thread::spawn(move || {
-                    let first = get();
+                    let first = (get(), near());
                     set(own);
                     std::thread::yield_now();
-                    (first, get(), own)
+                    (first, (get(), near()), own)
                 })
             })
             .collect();
         for thread in threads {
             let (first, then, own) = thread.join().unwrap();
-            assert_eq!((first, then), (0, own));
+            assert_eq!((first, then), ((0, 0), (own, own)));
         }
     }
 }
