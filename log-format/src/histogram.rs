@@ -33,10 +33,11 @@ pub const fn bucket_of(ns: u64) -> u8 {
         return 0;
     }
     let octave = 63 - ns.leading_zeros();
-    let upper_half = (ns >> (octave - 1)) & 1;
+    // 2 in the octave's lower half, 3 in the upper.
+    let first_bits = ns >> (octave - 1);
     // At most 2 * 57 + 2 = 116.
     #[allow(clippy::cast_possible_truncation)]
-    let bucket = (2 * (octave - FIRST_OCTAVE) + 1 + upper_half as u32) as u8;
+    let bucket = (2 * (octave - FIRST_OCTAVE) + first_bits as u32 - 1) as u8;
     bucket
 }
 

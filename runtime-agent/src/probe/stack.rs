@@ -36,14 +36,17 @@ pub(crate) struct Frame {
     start_ticks: AtomicU64,
     /// Time in instrumented callees that have ended.
     callee_ticks: AtomicU64,
-    /// The id that the probes of the call have now.
-    method: AtomicU32,
-    /// The owner's: where the call stands on the thread's own stack, as [`place`] has it, and in
-    /// the last bit whether the drain thread knows of this frame; see `ring::Kind::Frame`.
-    place_and_told: Cell<u32>,
+    /// In the low half the id that the probes of the call have now. In the high half, which is the owner's,
+    /// where the call stands on the thread's own stack, as [`place`] has it, and in its last bit whether
+    /// the drain thread knows of this frame; see `ring::Kind::Frame`.
+    id_and_place: AtomicU64,
 }
 
 const TOLD: u32 = 1;
+
+const fn id_and_place(probe_id: u32, place: u32) -> u64 {
+    (place as u64) << 32 | probe_id as u64
+}
 
 /// An address in units of eight bytes. The last bit is free, as stacks are aligned to sixteen.
 #[allow(clippy::cast_possible_truncation)]
@@ -57,8 +60,13 @@ impl Frame {
     /// The id that the probes of the call have now: of a constructor before its `super(...)` has
     /// returned, with [`BEFORE_INIT`] set.
     #[inline]
+    #[allow(clippy::cast_possible_truncation)] // Its low half.
     pub(crate) fn probe_id(&self) -> u32 {
-        self.method.load(Ordering::Relaxed)
+        self.id_and_place.load(Ordering::Relaxed) as u32
+    }
+
+    fn place_and_told(&self) -> u32 {
+        (self.id_and_place.load(Ordering::Relaxed) >> 32) as u32
     }
 
     /// The method's id.
@@ -75,7 +83,8 @@ impl Frame {
     /// Owner only: the constructor's `super(...)` has returned.
     #[inline]
     pub(crate) fn set_initialized(&self) {
-        self.method.store(self.method(), Ordering::Relaxed);
+        self.id_and_place
+            .store(id_and_place(self.method(), self.place_and_told()), Ordering::Relaxed);
     }
 
     /// Owner only: whether `address` is clearly above where this call stands on the thread's stack:
@@ -91,7 +100,7 @@ impl Frame {
 
     /// Stacks are smaller than 16 GiB, so that 32 bits tell.
     fn distance_below(&self, address: usize) -> i32 {
-        place(address).wrapping_sub(self.place_and_told.get() & !TOLD).cast_signed()
+        place(address).wrapping_sub(self.place_and_told() & !TOLD).cast_signed()
     }
 
     #[inline]
@@ -118,12 +127,13 @@ impl Frame {
 
     /// Owner only.
     pub(crate) fn is_told(&self) -> bool {
-        self.place_and_told.get() & TOLD != 0
+        self.place_and_told() & TOLD != 0
     }
 
     /// Owner only.
     pub(crate) fn set_told(&self) {
-        self.place_and_told.set(self.place_and_told.get() | TOLD);
+        let told = id_and_place(self.probe_id(), self.place_and_told() | TOLD);
+        self.id_and_place.store(told, Ordering::Relaxed);
     }
 }
 
@@ -249,9 +259,8 @@ impl ShadowStack {
         let frame = self.frame(depth);
         totals.enter();
         frame.totals.store(ptr::from_ref(totals).cast_mut(), Ordering::Relaxed);
-        frame.method.store(probe_id, Ordering::Relaxed);
+        frame.id_and_place.store(id_and_place(probe_id, place(address)), Ordering::Relaxed);
         frame.callee_ticks.store(0, Ordering::Relaxed);
-        frame.place_and_told.set(place(address));
         frame.start_ticks.store(clock(), Ordering::Relaxed);
         self.depth.store(depth + 1, Ordering::Release);
     }
@@ -266,9 +275,9 @@ impl ShadowStack {
     pub(super) fn move_frame(&self, from: u32, to: u32) {
         let (from, to) = (self.frame(from), self.frame(to));
         to.totals.store(from.totals().cast_mut(), Ordering::Relaxed);
-        to.method.store(from.probe_id(), Ordering::Relaxed);
+        let untold = id_and_place(from.probe_id(), from.place_and_told() & !TOLD);
+        to.id_and_place.store(untold, Ordering::Relaxed);
         to.callee_ticks.store(from.callee_ticks(), Ordering::Relaxed);
-        to.place_and_told.set(from.place_and_told.get() & !TOLD);
         to.start_ticks.store(from.start_ticks(), Ordering::Relaxed);
     }
 
