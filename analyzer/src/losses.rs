@@ -17,6 +17,8 @@ pub struct Losses {
     pub unseen_ends: u64,
     /// Selected methods without probes.
     pub methods_skipped: u64,
+    /// Methods without probes because no time can go by in them.
+    pub leaves: u64,
     /// Selected classes without probes.
     pub classes_unreadable: u64,
     /// Writes of the log that failed.
@@ -55,6 +57,7 @@ impl Losses {
             counter::MUTED_CALLS => (&mut self.muted_calls, false),
             // A method without probes lacks them from then on, whichever hours are looked at.
             counter::SKIPPED => (&mut self.methods_skipped, true),
+            counter::LEAVES => (&mut self.leaves, true),
             counter::UNREADABLE => (&mut self.classes_unreadable, true),
             _ => return,
         };
@@ -70,6 +73,7 @@ impl Losses {
             (&mut self.lost_calls, other.lost_calls),
             (&mut self.unseen_ends, other.unseen_ends),
             (&mut self.methods_skipped, other.methods_skipped),
+            (&mut self.leaves, other.leaves),
             (&mut self.classes_unreadable, other.classes_unreadable),
             (&mut self.io_errors, other.io_errors),
             (&mut self.lost_rows, other.lost_rows),

@@ -173,6 +173,8 @@ pub mod counter {
     pub const SKIPPED: &str = "methods_skipped";
     /// Begins the name of a row for one of them: `skipped:CLASS.METHODDESCRIPTOR:REASON`.
     pub const SKIPPED_METHOD: &str = "skipped:";
+    /// Methods that were left out because no time can go by in them.
+    pub const LEAVES: &str = "methods_leaves";
     /// Classes that were selected and could not be read.
     pub const UNREADABLE: &str = "classes_unreadable";
     /// Rows written to calls.csv.

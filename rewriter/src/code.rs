@@ -19,7 +19,7 @@ pub(crate) struct CodeAttribute<'a> {
     pub max_stack: u16,
     pub max_locals: u16,
     pub bytecode: Bytecode<'a>,
-    exception_table: &'a [[u8; 8]],
+    pub exception_table: ExceptionTable<'a>,
     pub attribute_count: u16,
     /// The attributes, without their count.
     pub attributes: Cursor<'a>,
@@ -52,7 +52,7 @@ impl<'a> CodeAttribute<'a> {
         let offset = body.offset();
         let bytes = body.bytes(to_usize(code_length))?;
         let entries = usize::from(body.u2()?);
-        let exception_table = body.bytes(8 * entries)?.as_chunks::<8>().0;
+        let exception_table = ExceptionTable(body.bytes(8 * entries)?.as_chunks::<8>().0);
         let counted_attributes = Attributes::at(&body);
         let attribute_count = body.u2()?;
         Ok(Self {
@@ -71,7 +71,18 @@ impl<'a> CodeAttribute<'a> {
 
     /// The exception table's entries, in order.
     pub(crate) fn exceptions(&self) -> impl ExactSizeIterator<Item = ExceptionEntry> + use<'a> {
-        self.exception_table.iter().map(|[a, b, c, d, e, f, g, h]| ExceptionEntry {
+        self.exception_table.entries()
+    }
+}
+
+/// An exception table, read in place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ExceptionTable<'a>(&'a [[u8; 8]]);
+
+impl<'a> ExceptionTable<'a> {
+    /// Its entries, in order.
+    pub(crate) fn entries(self) -> impl ExactSizeIterator<Item = ExceptionEntry> + use<'a> {
+        self.0.iter().map(|[a, b, c, d, e, f, g, h]| ExceptionEntry {
             start: Pc(u32::from(u16::from_be_bytes([*a, *b]))),
             end: Pc(u32::from(u16::from_be_bytes([*c, *d]))),
             handler: Pc(u32::from(u16::from_be_bytes([*e, *f]))),

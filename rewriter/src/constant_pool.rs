@@ -28,6 +28,7 @@ const MODULE: u8 = 19;
 const PACKAGE: u8 = 20;
 
 /// The constant pool of a class that is being read.
+#[derive(Debug)]
 pub(crate) struct ConstantPool<'a, 's> {
     /// The class file up to the end of the pool.
     bytes: &'a [u8],
@@ -107,6 +108,11 @@ impl<'a, 's> ConstantPool<'a, 's> {
         let mut cursor = self.entry(index, &[UTF8])?;
         let length = usize::from(cursor.u2()?);
         Ok(Mutf8(cursor.bytes(length)?))
+    }
+
+    /// Whether a constant is computed by a method when it is used first.
+    pub(crate) fn is_dynamic(&self, index: CpIndex) -> bool {
+        self.entry(index, &[DYNAMIC]).is_ok()
     }
 
     pub(crate) fn class_name(&self, index: CpIndex) -> Result<Mutf8<'a>> {

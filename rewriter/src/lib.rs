@@ -51,6 +51,7 @@ mod rewrite;
 mod selector;
 mod stack_effect;
 mod stack_map;
+mod straight_line;
 mod tables;
 
 pub use annotations::Annotations;

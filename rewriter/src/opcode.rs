@@ -186,7 +186,9 @@ pub(crate) fn lookup(opcode: u8) -> Option<&'static Op> {
 
 // Opcodes that the crate names.
 pub(crate) const SIPUSH: u8 = 0x11;
+pub(crate) const LDC: u8 = 0x12;
 pub(crate) const LDC_W: u8 = 0x13;
+pub(crate) const LDC2_W: u8 = 0x14;
 pub(crate) const ALOAD: u8 = 0x19;
 pub(crate) const ALOAD_0: u8 = 0x2a;
 pub(crate) const ALOAD_3: u8 = 0x2d;
@@ -208,9 +210,12 @@ pub(crate) const GETSTATIC: u8 = 0xb2;
 pub(crate) const PUTSTATIC: u8 = 0xb3;
 pub(crate) const GETFIELD: u8 = 0xb4;
 pub(crate) const PUTFIELD: u8 = 0xb5;
+pub(crate) const INVOKEVIRTUAL: u8 = 0xb6;
 pub(crate) const INVOKESPECIAL: u8 = 0xb7;
 pub(crate) const INVOKESTATIC: u8 = 0xb8;
 pub(crate) const INVOKEDYNAMIC: u8 = 0xba;
+pub(crate) const NEW: u8 = 0xbb;
+pub(crate) const ANEWARRAY: u8 = 0xbd;
 pub(crate) const ATHROW: u8 = 0xbf;
 pub(crate) const MONITORENTER: u8 = 0xc2;
 pub(crate) const MONITOREXIT: u8 = 0xc3;
@@ -439,7 +444,9 @@ mod tests {
     fn named_opcodes_are_what_they_are_called() {
         for (opcode, name) in [
             (SIPUSH, "sipush"),
+            (LDC, "ldc"),
             (LDC_W, "ldc_w"),
+            (LDC2_W, "ldc2_w"),
             (ALOAD, "aload"),
             (ALOAD_0, "aload_0"),
             (ALOAD_3, "aload_3"),
@@ -456,14 +463,20 @@ mod tests {
             (DUP2_X2, "dup2_x2"),
             (SWAP, "swap"),
             (JSR, "jsr"),
+            (RET, "ret"),
             (GETSTATIC, "getstatic"),
             (PUTSTATIC, "putstatic"),
             (GETFIELD, "getfield"),
             (PUTFIELD, "putfield"),
+            (INVOKEVIRTUAL, "invokevirtual"),
             (INVOKESPECIAL, "invokespecial"),
             (INVOKESTATIC, "invokestatic"),
             (INVOKEDYNAMIC, "invokedynamic"),
+            (NEW, "new"),
+            (ANEWARRAY, "anewarray"),
             (ATHROW, "athrow"),
+            (MONITORENTER, "monitorenter"),
+            (MONITOREXIT, "monitorexit"),
             (MULTIANEWARRAY, "multianewarray"),
             (JSR_W, "jsr_w"),
         ] {

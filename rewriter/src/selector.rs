@@ -1,14 +1,16 @@
 //! What the rewriter tells about a class and its methods, and what it asks.
 
 use crate::annotations::{Annotated, Annotations, Attributes};
-use crate::code::CodeAttribute;
+use crate::code::{CodeAttribute, ExceptionTable};
 use crate::constant_pool::ConstantPool;
 use crate::error::Skip;
+use crate::instruction::Bytecode;
 use crate::mutf8::Mutf8;
 use crate::opcode::{
     ALOAD_0, GETFIELD, GETSTATIC, Operand, PUTFIELD, PUTSTATIC, RETURN as RETURNS, lookup,
 };
 use crate::probe::BEFORE_INIT;
+use crate::straight_line::is_straight_line;
 use crate::tables;
 
 /// Identifies a method to the probes: from 1 to 2^30 - 1.
@@ -61,7 +63,9 @@ pub struct MethodInfo<'a> {
     pub descriptor: Mutf8<'a>,
     /// Access flags (JVMS 4.6).
     pub access_flags: u16,
-    code: &'a [u8],
+    code: Bytecode<'a>,
+    exception_table: ExceptionTable<'a>,
+    pool: &'a ConstantPool<'a, 'a>,
     code_attributes: Annotated<'a>,
     annotated: Annotated<'a>,
 }
@@ -75,10 +79,19 @@ impl<'a> MethodInfo<'a> {
         pool: &'a ConstantPool<'a, 'a>,
         attributes: Attributes<'a>,
     ) -> Self {
-        let code = attribute.bytecode.bytes;
+        let (code, exception_table) = (attribute.bytecode, attribute.exception_table);
         let code_attributes = Annotated::new(pool, attribute.counted_attributes);
         let annotated = Annotated::new(pool, attributes);
-        Self { name, descriptor, access_flags, code, code_attributes, annotated }
+        Self {
+            name,
+            descriptor,
+            access_flags,
+            code,
+            exception_table,
+            pool,
+            code_attributes,
+            annotated,
+        }
     }
 
     /// First line of its code, or 0 if the class has no line numbers.
@@ -98,13 +111,22 @@ impl<'a> MethodInfo<'a> {
     /// Length of its code in bytes.
     #[must_use]
     pub const fn code_length(&self) -> usize {
-        self.code.len()
+        self.code.bytes.len()
+    }
+
+    /// Whether it has nothing in which time could go by: no call, no loop, no allocation, no monitor and
+    /// no dynamic constant. The first use of a class, which loads and initialises it, is passed over.
+    #[must_use]
+    pub fn is_straight_line(&self) -> bool {
+        const SYNCHRONIZED: u16 = 0x0020;
+        self.access_flags & SYNCHRONIZED == 0
+            && is_straight_line(self.code, self.exception_table.entries(), self.pool)
     }
 
     /// Whether all it does is read one field or write one from its parameter.
     #[must_use]
     pub fn is_trivial_accessor(&self) -> bool {
-        let code = match self.code {
+        let code = match self.code.bytes {
             [ALOAD_0, rest @ ..] => rest,
             other => other,
         };
@@ -116,7 +138,7 @@ impl<'a> MethodInfo<'a> {
                 is_load(&[*load, *local]) && ends(last)
             }
             // The second load of a static setter's own parameter.
-            [PUTSTATIC, _, _, last] => self.code.len() == 5 && ends(last),
+            [PUTSTATIC, _, _, last] => self.code.bytes.len() == 5 && ends(last),
             _ => false,
         }
     }

@@ -18,6 +18,7 @@ pub(crate) struct ClassCounts {
     methods: AtomicU64,
     skipped: AtomicU64,
     unreadable: AtomicU64,
+    leaves: AtomicU64,
     /// Those of the skipped that have not been written, each with its reason.
     named: Mutex<Named>,
 }
@@ -64,6 +65,11 @@ impl ClassCounts {
 
     fn named(&self) -> std::sync::MutexGuard<'_, Named> {
         self.named.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Methods that were left out because no time can go by in them.
+    pub(crate) fn leaves(&self) -> u64 {
+        self.leaves.load(Ordering::Relaxed)
     }
 
     pub(crate) fn unreadable(&self) -> u64 {
@@ -158,13 +164,15 @@ impl ClassHook {
                 class: None,
                 skipped: Vec::new(),
                 new_methods: 0,
-                left_out: [0; 4],
+                left_out: [0; 5],
             };
             let outcome = rewriter.rewrite(bytes, &mut selection);
             let Selection { skipped, new_methods, left_out, .. } = selection;
             // A class that was instrumented before is not counted again.
             if !was_known {
                 self.counts.skip(skipped);
+                let [.., leaves] = left_out;
+                self.counts.leaves.fetch_add(u64::from(leaves), Ordering::Relaxed);
             }
             if let Ok(Outcome::Rewritten(_)) = outcome {
                 self.counts.methods.fetch_add(new_methods, Ordering::Relaxed);
@@ -173,10 +181,10 @@ impl ClassHook {
             (outcome, left_out)
         });
         self.pool().push(rewriter);
-        let [not_included, excluded, accessors, short] = left_out;
+        let [not_included, excluded, accessors, short, leaves] = left_out;
         let others = format_args!(
             "left out {not_included} not included, {excluded} excluded, {accessors} accessors, \
-             {short} short"
+             {short} short, {leaves} leaves"
         );
         match outcome {
             Ok(Outcome::Rewritten(rewritten)) => {
@@ -219,7 +227,7 @@ struct Selection<'s, 'r> {
     skipped: Vec<String>,
     new_methods: u64,
     /// Methods that were left out, by [`LeftOut`].
-    left_out: [u32; 4],
+    left_out: [u32; 5],
 }
 
 impl Selector for Selection<'_, '_> {

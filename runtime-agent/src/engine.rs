@@ -84,6 +84,8 @@ pub(crate) struct Status {
     /// Calls in progress that were dropped for it.
     pub muted_calls: u64,
     pub skipped_methods: u64,
+    /// Methods that were left out because no time can go by in them.
+    pub leaves: u64,
     pub io_errors: u64,
     /// The run's folder.
     pub logs: String,
@@ -366,6 +368,7 @@ impl Engine<'_> {
             muted_methods: self.muting.count(),
             muted_calls: mute::dropped_calls(),
             skipped_methods: self.class_counts.skipped(),
+            leaves: self.class_counts.leaves(),
             io_errors: self.recorder.log().io_errors,
             logs: self.recorder.log().folder().display().to_string(),
             bytes_this_hour: self.recorder.budget().spent(),

@@ -98,6 +98,8 @@ pub struct Filters {
     pub exclude_loaders: Vec<Pattern>,
     /// Whether methods that only read or write a field are measured.
     pub accessors: bool,
+    /// Whether methods are measured in which no time can go by; see [`MethodInfo::is_straight_line`].
+    pub leaves: bool,
     /// Methods with less code, in bytes, are left out.
     pub min_code: u32,
 }
@@ -111,6 +113,7 @@ impl Default for Filters {
             exclude_annotations: Vec::new(),
             exclude_loaders: Vec::new(),
             accessors: true,
+            leaves: false,
             min_code: 0,
         }
     }
@@ -146,6 +149,7 @@ pub(crate) enum LeftOut {
     Excluded,
     Accessor,
     Short,
+    Leaf,
 }
 
 impl Filters {
@@ -260,7 +264,17 @@ impl<'f> ClassDecision<'f> {
         if !self.filters.accessors && method.is_trivial_accessor() {
             return Some(LeftOut::Accessor);
         }
-        (method.code_length() < self.filters.min_code as usize).then_some(LeftOut::Short)
+        if method.code_length() < self.filters.min_code as usize {
+            return Some(LeftOut::Short);
+        }
+        let is_leaf = !self.filters.leaves && method.is_straight_line();
+        (is_leaf && !self.is_asked_for(class, method)).then_some(LeftOut::Leaf)
+    }
+
+    /// Whether an include is this one method's name.
+    fn is_asked_for(&self, class: &ClassInfo<'_>, method: &MethodInfo<'_>) -> bool {
+        let name = format!("{}.{}", class.name.to_str().replace('/', "."), method.name.to_str());
+        self.filters.include.iter().any(|pattern| pattern.as_str() == name)
     }
 
     fn class_annotated(&mut self, class: &ClassInfo<'_>) -> (bool, bool) {

@@ -421,6 +421,7 @@ impl Recorder {
             (counter::CLASSES, self.class_counts.classes()),
             (counter::METHODS, self.class_counts.methods()),
             (counter::SKIPPED, self.class_counts.skipped()),
+            (counter::LEAVES, self.class_counts.leaves()),
             (counter::UNREADABLE, self.class_counts.unreadable()),
             (counter::RECORDS, self.sums.records),
             (counter::CUT_RECORDS, self.sums.cut_records),

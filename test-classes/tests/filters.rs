@@ -5,6 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use log_format::rows::counter;
 use test_classes::{Finished, Java, Jdk, Profile, classes, jdks};
 
 /// What a run under the agent said, and the run.
@@ -83,6 +84,40 @@ fn accessors_and_short_methods_can_be_left_out() {
 }
 
 #[test]
+fn methods_in_which_no_time_can_go_by_are_left_out_and_counted() {
+    for jdk in jdks() {
+        let run = |leaves: &str| {
+            let logs = tempfile::tempdir().expect("a temporary folder");
+            let options = format!(
+                "include=programs.Leaves,leaves={leaves},logs={},port=off",
+                logs.path().display()
+            );
+            let finished = Java::new(jdk).agent(&options).main(classes(), "programs.Leaves").run();
+            finished.expect_quiet_success(&options);
+            let profile = Profile::only_run(logs.path());
+            let names = profile.counts.keys().filter_map(|name| name.split(' ').nth(1));
+            let names: BTreeSet<String> = names.map(str::to_owned).collect();
+            (names, profile.counter(counter::LEAVES), finished.stdout)
+        };
+        let ((all, none, out), (without, left_out, same)) = (run("keep"), run("skip"));
+        assert_eq!((none, &out), (0, &same), "{jdk}");
+        let missing: BTreeSet<String> = all.difference(&without).cloned().collect();
+        let (leaves, others): (Vec<_>, Vec<_>) =
+            missing.iter().cloned().partition(|name| name.starts_with("leaf"));
+        // The lambda's body: javac's, and a leaf.
+        assert_eq!(others, ["lambda$otherLambda$0"], "{jdk}");
+        assert_eq!(leaves.len(), 10, "{jdk}: {leaves:?}");
+        assert!(!without.iter().any(|name| name.starts_with("leaf")), "{jdk}: {without:?}");
+        assert_eq!(without.iter().filter(|name| name.starts_with("other")).count(), 8, "{jdk}");
+        assert_eq!(left_out, 11, "{jdk}");
+    }
+    // Who names a method gets it.
+    let jdk = jdks().first().expect("a JDK");
+    let named = "include=programs.Filtered$Whole.first,include=programs.Filtered.get*,leaves=skip";
+    assert_eq!(called(jdk, named), set(&["F$Whole first"]));
+}
+
+#[test]
 fn classes_of_a_loader_can_be_left_out() {
     for jdk in jdks() {
         let all = called(jdk, "include=programs.Filtered");
@@ -128,7 +163,7 @@ fn each_decision_is_logged() {
             "java.lang.String: left out, no include names it",
             "programs.Filtered$Whole: left out, exclude=programs.Filtered$Whole",
             "programs.Filtered: app, 5 methods measured; left out 0 not included, 0 excluded, \
-             2 accessors, 0 short",
+             2 accessors, 0 short, 0 leaves",
             "programs.Filtered$Order$$EnhancerByTest$$1: left out by default, **$$EnhancerBy**",
         ] {
             assert!(log.lines().any(|l| l == line), "{jdk}: {line}\n{log}");

@@ -52,6 +52,14 @@ fn threads_have_their_names(profile: &Profile, jdk: &Jdk) {
     }
 }
 
+/// As users have it, who say nothing: none of these methods is one in which no time can go by.
+#[test]
+fn counts_are_the_truth_with_the_defaults() {
+    for jdk in jdks() {
+        profile(jdk, &[], ",leaves=skip");
+    }
+}
+
 #[test]
 fn counts_are_the_truth_interpreted_and_compiled_at_once() {
     for jdk in jdks() {

@@ -44,6 +44,13 @@ pub fn left_out(left_out: &LeftOut, zone: &Zone) -> Vec<String> {
             "selected methods were not measured: they could not get probes",
         ),
         (
+            losses.leaves,
+            "method without calls and loops was not measured (leaves=skip); its time is its \
+             callers' own",
+            "methods without calls and loops were not measured (leaves=skip); their time is their \
+             callers' own",
+        ),
+        (
             losses.classes_unreadable,
             "selected class was not measured: it could not be read",
             "selected classes were not measured: they could not be read",

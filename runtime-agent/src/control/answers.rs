@@ -94,6 +94,7 @@ fn add_status(answer: &mut Answer, status: &Status) {
     answer.add("classes instrumented", status.classes);
     answer.add("methods instrumented", status.methods);
     answer.add("methods skipped", status.skipped_methods);
+    answer.add("leaves left out", status.leaves);
     answer.add("classes retransformed", status.retransformed_classes);
     add_pause(answer, status);
     answer.add("calls seen", status.calls);

@@ -32,9 +32,9 @@ pub const ENVIRONMENT: &str = "TPROFILER_OPTS";
 /// Most patterns that can have thresholds of their own.
 pub const MAX_THRESHOLDS: usize = 255;
 
-const KEYS: &str = "include, exclude, exclude_loader, accessors, min_code, threshold, logs, port, \
-                    bind, token_file, start, window, record, pause, max_mb_per_hour, max_mb, keep, \
-                    compress, debug, strict, config";
+const KEYS: &str = "include, exclude, exclude_loader, accessors, leaves, min_code, threshold, logs, \
+                    port, bind, token_file, start, window, record, pause, max_mb_per_hour, max_mb, \
+                    keep, compress, debug, strict, config";
 
 /// Options in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -232,6 +232,18 @@ impl Options {
                 self.filters.exclude_loaders.push(pattern);
             }
             "accessors" => self.filters.accessors = switch(key, value)?,
+            "leaves" => {
+                self.filters.leaves = match value.as_str() {
+                    "keep" => true,
+                    "skip" => false,
+                    _ => {
+                        return Err(format!(
+                            "leaves: '{}' is neither keep nor skip",
+                            one_line(value)
+                        ));
+                    }
+                };
+            }
             "min_code" => {
                 self.filters.min_code = value.parse().map_err(|_| {
                     format!("min_code: '{}' is not a number of bytes", one_line(value))
@@ -323,6 +335,7 @@ impl Options {
             ("exclude", patterns(&filters.exclude, &filters.exclude_annotations)),
             ("exclude_loader", patterns(&filters.exclude_loaders, &[])),
             ("accessors", switch(filters.accessors)),
+            ("leaves", if filters.leaves { "keep" } else { "skip" }.to_owned()),
             ("min_code", filters.min_code.to_string()),
             ("threshold", threshold),
             ("logs", self.logs.display().to_string()),

@@ -37,7 +37,7 @@ fn options_with_repeated_keys_and_defaults() {
 fn filters_thresholds_and_times() {
     let options = parse(
         "include=com.shop,include=@com.shop.Timed,exclude=@com.shop.Quiet,exclude=**.toString,\
-         exclude_loader=com.shop.*Loader,accessors=off,min_code=20,threshold=2ms,\
+         exclude_loader=com.shop.*Loader,accessors=off,leaves=keep,min_code=20,threshold=2ms,\
          threshold=com.shop.dao.*:20ms,threshold=com.shop:5ms,threshold=com.shop.dao.*:30ms,\
          window=9:00-11:00,record=5s,pause=50s,debug=classes",
     )
@@ -46,7 +46,7 @@ fn filters_thresholds_and_times() {
     assert_eq!(options.filters.include_annotations.len(), 1);
     assert_eq!(options.filters.exclude_annotations.len(), 1);
     assert_eq!(patterns(&options.filters.exclude_loaders), ["com.shop.*Loader"]);
-    assert!(!options.filters.accessors && options.debug_classes);
+    assert!(!options.filters.accessors && options.filters.leaves && options.debug_classes);
     assert_eq!(options.filters.min_code, 20);
     let map = options.to_map();
     assert_eq!(map["include"], "com.shop,@com.shop.Timed");
@@ -90,6 +90,7 @@ fn what_is_wrong_is_named_in_one_line() {
         ("include=@", "'@' is not an annotation"),
         ("exclude_loader=a..b", "exclude_loader: 'a..b' is not a pattern"),
         ("accessors=no", "accessors: 'no' is neither on nor off"),
+        ("leaves=off", "leaves: 'off' is neither keep nor skip"),
         ("min_code=-1", "min_code: '-1' is not a number of bytes"),
         ("threshold=fast", "threshold: 'fast' is not a duration"),
         ("threshold=1", "threshold: '1' is not a duration"),

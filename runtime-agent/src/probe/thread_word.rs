@@ -13,8 +13,8 @@
 #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
 mod word {
     use std::arch::{asm, global_asm};
-    use std::sync::atomic::{AtomicIsize, Ordering};
     use std::ptr;
+    use std::sync::atomic::{AtomicIsize, Ordering};
 
     // In the section of thread-local variables that are zero at first.
     global_asm!(
@@ -55,10 +55,8 @@ mod word {
 
     /// What that function is in glibc: `mov rax, [rax + 8]`, where `rax` is the descriptor's address, and
     /// `ret`; perhaps with an `endbr64` before.
-    const RETURNS_ARGUMENT: [&[u8]; 2] = [
-        &[0x48, 0x8b, 0x40, 0x08, 0xc3],
-        &[0xf3, 0x0f, 0x1e, 0xfa, 0x48, 0x8b, 0x40, 0x08, 0xc3],
-    ];
+    const RETURNS_ARGUMENT: [&[u8]; 2] =
+        [&[0x48, 0x8b, 0x40, 0x08, 0xc3], &[0xf3, 0x0f, 0x1e, 0xfa, 0x48, 0x8b, 0x40, 0x08, 0xc3]];
 
     /// Finds out whether the word is near.
     pub(crate) fn init() {
