@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from dataclasses import dataclass, field
 
 PROJECT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -165,6 +166,8 @@ class Muted(Ours):
     def ready(self, workload):
         command = [f"{RELEASE}/tprofiler", "mute", workload.measured, "--addr", f"127.0.0.1:{self.port}"]
         subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+        # By then the probes are taken out, and what had them is compiled anew.
+        time.sleep(6)
 
     def recorded(self, scratch):
         return None

@@ -148,7 +148,7 @@ struct Profile<'j> {
     control: Option<Serving>,
 }
 
-fn begin<'j>(options: Options, jvmti: &Jvmti, jni: &'j JniEnv) -> Result<Profile<'j>, String> {
+fn begin<'j>(options: Options, jvmti: &'j Jvmti, jni: &'j JniEnv) -> Result<Profile<'j>, String> {
     probe::init();
     let probe_class = ProbeClass::get(jni)?;
     let limits = Limits { max_bytes: options.run_bytes, keep: options.keep };
@@ -194,10 +194,13 @@ fn begin<'j>(options: Options, jvmti: &Jvmti, jni: &'j JniEnv) -> Result<Profile
     let _ = jvmti.enable_events_global(&OBJECT_FREE);
     instrument::instrument(&running, jvmti, jni);
     let mut engine = Engine {
+        jvmti,
         jni,
+        running: running.clone(),
         probe_class,
         recorder,
         muting: Muting::new(methods.clone()),
+        withdraw: None,
         methods,
         class_counts,
         retransformed: running.retransformed.clone(),

@@ -1,5 +1,6 @@
 //! Decides which classes get probes, and gives them.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -138,6 +139,11 @@ impl ClassHook {
         self.methods.has_class(loader, name)
     }
 
+    /// Whether a class of this loader and internal name has one of these methods.
+    pub(crate) fn has_any(&self, loader: u64, name: &str, ids: &HashSet<u32>) -> bool {
+        self.methods.has_any(loader, name, ids)
+    }
+
     /// The class with probes, or `None` if it stays as it is.
     pub(crate) fn rewrite(
         &self,
@@ -263,7 +269,7 @@ impl Selector for Selection<'_, '_> {
             return None;
         };
         self.new_methods += u64::from(is_new);
-        Some(id)
+        (!self.known.is_withheld(id)).then_some(id)
     }
 
     fn skipped(

@@ -6,20 +6,21 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::time::{Duration, Instant};
 
-use jvmti_bindings::env::JniEnv;
+use jvmti_bindings::env::{JniEnv, Jvmti};
 use log_format::pattern::Pattern;
 
 use crate::class_hook::ClassCounts;
 use crate::clock;
 use crate::hot_methods::{Hottest, Period};
 use crate::in_flight::InFlight;
+use crate::instrument;
 use crate::message::message;
 use crate::methods::{Method, Methods};
 use crate::muting::{Muting, Rule};
 use crate::probe::{self, mute};
 use crate::probe_class::ProbeClass;
 use crate::recorder::Recorder;
-use crate::running::Retransformed;
+use crate::running::{Retransformed, Running};
 use crate::schedule::Schedule;
 use crate::why_empty::WhyEmpty;
 
@@ -29,6 +30,12 @@ const ROUND: Duration = Duration::from_millis(50);
 const CLOCK_ROUND: Duration = Duration::from_secs(1);
 /// When classes should have been met.
 const EMPTY_ROUND: Duration = Duration::from_secs(30);
+/// How long methods have been muted before their probes are taken out: for a moment it is not worth it.
+const UNTIL_WITHDRAWN: Duration = Duration::from_secs(1);
+/// Methods whose probes are taken out at a time, for records wait meanwhile.
+const WITHDRAWN: usize = 256;
+/// A method that was called less often is not compiled with the calls of its probes.
+const COMPILED_CALLS: u64 = 10_000;
 /// How long an answer may take: a flush waits for the disk.
 const ANSWER: Duration = Duration::from_secs(10);
 /// How long a detach may take: it puts thousands of classes back.
@@ -158,11 +165,15 @@ impl Handle {
 
 /// The engine; it stays on its thread.
 pub(crate) struct Engine<'j> {
+    pub jvmti: &'j Jvmti,
     pub jni: &'j JniEnv,
+    pub running: Arc<Running>,
     pub probe_class: ProbeClass,
     pub recorder: Recorder,
     pub methods: Arc<Methods>,
     pub muting: Muting,
+    /// When probes of muted methods are to be taken out, if there may be any.
+    pub withdraw: Option<Instant>,
     pub class_counts: Arc<ClassCounts>,
     pub retransformed: Arc<Retransformed>,
     pub since_ns: u64,
@@ -202,6 +213,7 @@ impl Engine<'_> {
             }
             self.keep_to_schedule();
             self.mute_new_methods();
+            self.withdraw_muted();
             if !told_why_empty && began.elapsed() >= EMPTY_ROUND {
                 told_why_empty = true;
                 self.tell_why_empty();
@@ -236,6 +248,8 @@ impl Engine<'_> {
             Request::Mute(pattern, mutes) => {
                 hints = Some(self.names_nothing(&pattern).into_iter().collect());
                 self.muting.set(pattern, mutes, &self.probe_class, self.jni)?;
+                self.give_probes_back();
+                self.withdraw = Some(Instant::now() + UNTIL_WITHDRAWN);
                 self.recorder.set_muted(self.muting.rules(), self.muting.count());
             }
             Request::Finish | Request::Detach => {
@@ -272,6 +286,30 @@ impl Engine<'_> {
             Ok(true) => self.recorder.set_muted(self.muting.rules(), self.muting.count()),
             Ok(false) => {}
             Err(error) => message!("mute: {error}"),
+        }
+    }
+
+    /// Takes the probes of muted methods out, so that they cost nothing at all: what HotSpot compiled while
+    /// they were called has the calls in it for good, though the guard turns them away.
+    fn withdraw_muted(&mut self) {
+        if self.withdraw.is_none_or(|at| Instant::now() < at) {
+            return;
+        }
+        let muted = self.muting.muted().filter(|id| !self.methods.is_withheld(*id));
+        let withdrawn = self.recorder.called(muted, COMPILED_CALLS, WITHDRAWN);
+        if withdrawn.is_empty() {
+            self.withdraw = None;
+            return;
+        }
+        self.methods.withhold(&withdrawn);
+        instrument::renew(&self.running, self.jvmti, self.jni, &withdrawn);
+    }
+
+    /// Gives methods that are no longer muted the probes that were taken out.
+    fn give_probes_back(&self) {
+        let given = self.methods.take_withheld(|id| !self.muting.is_muted(id));
+        if !given.is_empty() {
+            instrument::renew(&self.running, self.jvmti, self.jni, &given);
         }
     }
 

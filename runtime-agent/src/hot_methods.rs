@@ -91,6 +91,11 @@ impl HotMethods {
         }
     }
 
+    /// How often a method was called since the run began.
+    pub(crate) fn calls(&self, method: u32) -> u64 {
+        self.run.get(&method).map_or(0, |sum| sum.calls)
+    }
+
     /// Whether the slice that goes on is over. Then everything up to now is to be added, and
     /// [`next_slice`](Self::next_slice) to be called.
     pub(crate) fn is_slice_over(&self, now: Now) -> bool {

@@ -45,6 +45,17 @@ pub(crate) fn instrument(running: &Running, jvmti: &Jvmti, jni: &JniEnv) {
     });
 }
 
+/// Sends the loaded classes with one of these methods through the hook again.
+pub(crate) fn renew(running: &Running, jvmti: &Jvmti, jni: &JniEnv, ids: &HashSet<u32>) {
+    retransform(&running.retransformed, jvmti, jni, "keeps the probes that it has", |class| {
+        let Some(name) = internal_name(jvmti, class) else { return false };
+        // SAFETY: a live reference of this thread.
+        running.hook.may_select(&name)
+            && unsafe { loader(running, jvmti, jni, class) }
+                .is_some_and(|loader| running.hook.has_any(loader.number, &name, ids))
+    });
+}
+
 /// Closes the load hook and gives every class its own bytes back. What came of it is in `restored`.
 pub(crate) fn restore(running: &Running, jvmti: &Jvmti, jni: &JniEnv, restored: &Retransformed) {
     running.close_gate();

@@ -64,6 +64,8 @@ pub(crate) struct Methods {
     /// Methods of classes whose loader is no more, by the loader's class and name of the class.
     left: DashMap<(String, String), ClassMethods>,
     known: RwLock<Known>,
+    /// Those that are to have no probes for now.
+    withheld: RwLock<HashSet<u32>>,
 }
 
 #[derive(Debug, Default)]
@@ -90,6 +92,7 @@ impl Default for Methods {
             classes: DashMap::new(),
             left: DashMap::new(),
             known: RwLock::default(),
+            withheld: RwLock::default(),
         }
     }
 }
@@ -138,6 +141,29 @@ impl Methods {
     /// Whether a method of the class has an id.
     pub(crate) fn has_class(&self, loader: u64, name: &str) -> bool {
         self.classes.get(&(loader, name.to_owned())).is_some_and(|methods| !methods.is_empty())
+    }
+
+    /// Whether a method of the class has one of these ids.
+    pub(crate) fn has_any(&self, loader: u64, name: &str, ids: &HashSet<u32>) -> bool {
+        let is_one =
+            |methods: &ClassMethods| methods.iter().any(|(.., id)| ids.contains(&id.get()));
+        self.classes.get(&(loader, name.to_owned())).is_some_and(|methods| is_one(&methods))
+    }
+
+    /// From now on these methods get no probes when their class is transformed.
+    pub(crate) fn withhold(&self, ids: &HashSet<u32>) {
+        self.withheld.write().unwrap_or_else(PoisonError::into_inner).extend(ids);
+    }
+
+    /// Takes those methods back that `wanted` names, of those that get no probes.
+    pub(crate) fn take_withheld(&self, wanted: impl Fn(u32) -> bool) -> HashSet<u32> {
+        let mut withheld = self.withheld.write().unwrap_or_else(PoisonError::into_inner);
+        withheld.extract_if(|id| wanted(*id)).collect()
+    }
+
+    /// Whether a method is to have no probes for now.
+    pub(crate) fn is_withheld(&self, id: u32) -> bool {
+        self.withheld.read().unwrap_or_else(PoisonError::into_inner).contains(&id)
     }
 
     /// The method with an id.
@@ -214,6 +240,11 @@ impl KnownClass<'_> {
     /// Whether a method of the class has had probes before.
     pub(crate) fn has_methods(&self) -> bool {
         !self.methods.is_empty()
+    }
+
+    /// Whether a method is to have no probes for now.
+    pub(crate) fn is_withheld(&self, id: MethodId) -> bool {
+        self.registry.is_withheld(id.get())
     }
 
     /// The id of a method, and whether it is new.

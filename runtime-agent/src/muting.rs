@@ -44,6 +44,16 @@ impl Muting {
         self.by_id.iter().map(|muted| u64::from(*muted != 0)).sum()
     }
 
+    /// Whether a method is muted.
+    pub(crate) fn is_muted(&self, id: u32) -> bool {
+        self.by_id.get(id as usize).is_some_and(|muted| *muted != 0)
+    }
+
+    /// The methods that are muted.
+    pub(crate) fn muted(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..).zip(&self.by_id).filter(|(_, muted)| **muted != 0).map(|(id, _)| id)
+    }
+
     /// What was asked for and still means something, in that order.
     pub(crate) fn rules(&self) -> &[Rule] {
         &self.rules
@@ -105,10 +115,9 @@ impl Muting {
             rules.iter().rfind(names).is_some_and(|rule| rule.mutes)
         });
         self.seen = (first - 1) + wanted.len();
-        let is_muted = |id: u32| self.by_id.get(id as usize).is_some_and(|muted| *muted != 0);
         let changed = |to: bool| {
             let changed =
-                wanted.iter().filter(move |(id, wanted)| *wanted == to && is_muted(*id) != to);
+                wanted.iter().filter(|(id, wanted)| *wanted == to && self.is_muted(*id) != to);
             changed.map(|(id, _)| *id).collect::<Vec<u32>>()
         };
         let (mut to_mute, to_unmute) = (changed(true), changed(false));

@@ -1,7 +1,7 @@
 //! The drain thread's work: takes records and totals from the threads and writes them, and carries
 //! out what control asks for. All of it happens on one thread, so nothing here is shared.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use log_format::names::Hour;
@@ -175,6 +175,17 @@ impl Recorder {
         self.drain(probe::recording());
         self.read_totals();
         self.hot.hottest(period, count, Now::read())
+    }
+
+    /// Those of the methods that were called so often at least, at most `count` of them.
+    pub(crate) fn called(
+        &mut self,
+        methods: impl Iterator<Item = u32>,
+        least_calls: u64,
+        count: usize,
+    ) -> HashSet<u32> {
+        self.read_totals();
+        methods.filter(|id| self.hot.calls(*id) >= least_calls).take(count).collect()
     }
 
     /// Calls that run now, in threads where one has run for at least `least_ns`.

@@ -173,6 +173,123 @@ fn what_is_not_muted_is_counted_exactly_with_exceptions_too() {
     }
 }
 
+/// After a second the probes of a muted method are taken out of its class, and unmuting puts them back
+/// before it says so: every call from then on is counted, with exceptions and in recursions too.
+#[test]
+fn a_muted_method_has_no_probes_and_has_them_back_when_it_is_unmuted() {
+    for jdk in jdks() {
+        for jvm_options in [&[][..], &["-Xint"]] {
+            let what = format!("{jdk} {jvm_options:?}");
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            let logs = folder.path().join("logs");
+            let port = free_port();
+            let options =
+                format!("include=programs.Muted,debug=classes,logs={},port={port}", logs.display());
+            let mut program = start(jdk, jvm_options, &options);
+            // How many methods got probes when the class was transformed last.
+            let measured = || {
+                let run =
+                    fs::read_dir(&logs).expect("a run").next().expect("a run").expect("a run");
+                let log = fs::read_to_string(run.path().join("classes.log")).expect("classes.log");
+                let of_work = log.lines().rfind(|line| line.starts_with("programs.Muted$Work: "));
+                of_work.expect("a decision").split(',').nth(1).expect("a count").to_owned()
+            };
+            let mut truth = told(&program.ask("calls 20000"));
+            for (pattern, muted, classes) in [
+                ("**.passer", &["passer"][..], 1),
+                ("programs.Muted$Base", &["Base"], 1),
+                ("**.recursive", &["recursive"], 1),
+                // Not those of the class that was loaded and is called twice.
+                (
+                    "**",
+                    &["catcher", "passer", "thrower", "builder", "Base", "Derived", "recursive"],
+                    3,
+                ),
+            ] {
+                let retransformed =
+                    || json(port, &["status"])["classes_retransformed"].as_u64().expect("a number");
+                let before = retransformed();
+                tprofiler(port, &["mute", pattern]);
+                let mut add = |told: BTreeMap<String, Counts>, is_muted: bool| {
+                    for (name, counts) in told {
+                        if !is_muted || !muted.contains(&&*name) {
+                            let sum = truth.entry(name).or_default();
+                            sum.calls += counts.calls;
+                            sum.throws += counts.throws;
+                        }
+                    }
+                };
+                add(told(&program.ask("calls 500")), true);
+                wait_until("probes taken out", || retransformed() == before + classes);
+                add(told(&program.ask("calls 500")), true);
+                assert_eq!(retransformed(), before + classes, "{what}: {pattern}");
+                let left = match pattern {
+                    // Its constructor was hardly called.
+                    "**" => " 1 methods measured; left out 0 not included",
+                    "programs.Muted$Base" => " 6 methods measured; left out 0 not included",
+                    _ => " 5 methods measured; left out 0 not included",
+                };
+                assert_eq!(measured(), left, "{what}: {pattern}");
+                tprofiler(port, &["unmute", pattern]);
+                add(told(&program.ask("calls 500")), false);
+                assert_eq!(retransformed(), before + 2 * classes, "{what}: {pattern}");
+                assert!(measured().starts_with(" 6 methods"), "{what}: {pattern}");
+            }
+            program.end().expect_quiet_success(&what);
+            let profile = Profile::only_run(&logs);
+            let counted: BTreeMap<String, Counts> =
+                profile.counts.iter().map(|(name, counts)| (short(name), *counts)).collect();
+            for (name, counts) in &truth {
+                assert_eq!(counted.get(name), Some(counts), "{what}: {name}");
+            }
+            assert_eq!(profile.counter(counter::UNSEEN_ENDS), 0, "{what}");
+        }
+    }
+}
+
+/// The same while four threads are at it, so that methods are in progress whose class is changed.
+#[test]
+fn probes_are_taken_out_and_put_back_under_load() {
+    for jdk in jdks() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (logs, stop) = (folder.path().join("logs"), folder.path().join("stop"));
+        let port = free_port();
+        let options = format!("include=programs.Busy,logs={},port={port}", logs.display());
+        let program = Java::new(jdk)
+            .agent(&options)
+            .main(classes(), "programs.Busy")
+            .arg("4")
+            .arg(&stop)
+            .start();
+        wait_until("the program's threads", || {
+            tprofiler(port, &["status"]).status.success() && calls_seen(port) > 100_000
+        });
+        let retransformed =
+            || json(port, &["status"])["classes_retransformed"].as_u64().expect("a number");
+        for method in ["**.leaf", "**.middle", "**.leaf", "**.middle"] {
+            let before = retransformed();
+            json(port, &["mute", method]);
+            wait_until("probes taken out", || retransformed() > before);
+            thread::sleep(Duration::from_millis(50));
+            json(port, &["unmute", method]);
+            let calls = calls_seen(port);
+            wait_until("calls", || calls_seen(port) > calls + 10_000);
+        }
+        fs::write(&stop, "").expect("a file");
+        let finished = program.wait();
+        finished.expect_quiet_success(jdk);
+        let truth = finished.numbers();
+        let profile = Profile::only_run(&logs);
+        let counts = |name: &str| profile.counts[&format!("programs.Busy$Worker {name} (I)V")];
+        assert_eq!(counts("outer"), Counts { calls: truth["outer"], throws: 0 }, "{jdk}");
+        let (middle, leaf) = (counts("middle"), counts("leaf"));
+        assert!(middle.calls > 0 && middle.calls < truth["middle"], "{jdk}: {middle:?}");
+        assert!(middle.throws > 0 && middle.throws < truth["thrown"], "{jdk}: {middle:?}");
+        assert!(leaf.calls > 0 && leaf.calls < truth["leaf"], "{jdk}: {leaf:?}");
+        assert_eq!(profile.counter(counter::UNSEEN_ENDS), 0, "{jdk}");
+    }
+}
+
 #[test]
 fn muting_at_random_costs_the_others_nothing() {
     for jdk in jdks() {
