@@ -150,6 +150,10 @@ class Ours(Peer):
         return list(csv.DictReader(done.stdout.splitlines()))
 
 
+class Keep(Ours):
+    more = ",leaves=keep"
+
+
 class Off(Ours):
     more = ",start=off"
 
@@ -271,6 +275,7 @@ PEERS = {
     "plain": Peer,
     "floor": Floor,
     "recording": Ours,
+    "keep": Keep,
     "off": Off,
     "muted": Muted,
     "async-profiler": AsyncProfiler,
@@ -282,6 +287,7 @@ LONG_NAMES = {
     "plain": "plain JVM",
     "floor": "floor: 2 native calls that read the clock",
     "recording": "this agent",
+    "keep": "this agent, leaves=keep",
     "off": "this agent, off",
     "muted": "this agent, all muted",
     "async-profiler": "async-profiler, trace",
