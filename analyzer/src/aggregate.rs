@@ -141,10 +141,13 @@ impl Figures {
     /// The durations that 50, 95 and 99% of the calls do not exceed, in rising order.
     #[must_use]
     pub fn percentiles_ns(&self) -> [Option<u64>; 3] {
-        let [p50, p95, p99] = [50.0, 95.0, 99.0].map(|percent| self.percentile_ns(percent));
-        // One may be closer than the next: what is too high is no closer for being above it.
-        let p95 = p95.min(p99);
-        [p50.min(p95), p95, p99]
+        let [mut p50, mut p95, mut p99] =
+            [50.0, 95.0, 99.0].map(|percent| self.percentile(percent));
+        // One may be closer than the other: the other gives way.
+        in_order(&mut p95, &mut p99);
+        in_order(&mut p50, &mut p95);
+        in_order(&mut p95, &mut p99);
+        [p50, p95, p99].map(|percentile| percentile.map(|percentile| percentile.ns))
     }
 
     /// The duration that `percent` (50 or more) of the calls do not exceed, in nanoseconds: within 2%
@@ -152,14 +155,21 @@ impl Figures {
     /// [`Histogram::percentile_ns`] for its error.
     #[must_use]
     pub fn percentile_ns(&self, percent: f64) -> Option<u64> {
+        self.percentile(percent).map(|percentile| percentile.ns)
+    }
+
+    fn percentile(&self, percent: f64) -> Option<Percentile> {
         let count = self.hist.count();
         let longer = count.checked_sub(nearest_rank(percent, count))?;
         if longer == 0 {
-            return Some(self.max_ns);
+            return Some(Percentile { ns: self.max_ns, is_close: true });
         }
-        self.of_records_ns(longer)
-            .or_else(|| self.of_one_bucket_ns())
-            .or_else(|| self.hist.percentile_ns(percent, self.max_ns))
+        if let Some(ns) = self.of_records_ns(longer) {
+            return Some(Percentile { ns, is_close: true });
+        }
+        let of_all =
+            self.of_one_bucket_ns().or_else(|| self.hist.percentile_ns(percent, self.max_ns));
+        of_all.map(|ns| Percentile { ns, is_close: false })
     }
 
     /// How long the call took that so many are longer than, by the records. The histogram says in which
@@ -196,6 +206,25 @@ impl Figures {
             };
             avg_ns.max(least_ns)
         })
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Percentile {
+    ns: u64,
+    /// Within 2%.
+    is_close: bool,
+}
+
+/// Has a percentile not be above a higher one: of two that are not equally close the closer counts.
+fn in_order(lower: &mut Option<Percentile>, higher: &mut Option<Percentile>) {
+    let (Some(lower), Some(higher)) = (lower, higher) else { return };
+    if lower.ns > higher.ns {
+        if lower.is_close && !higher.is_close {
+            higher.ns = lower.ns;
+        } else {
+            lower.ns = higher.ns;
+        }
     }
 }
 
@@ -418,6 +447,27 @@ mod tests {
             let mut merged = totals(&rows[cut..]);
             merged.merge(totals(&rows[..cut]));
             assert_eq!(sorted(merged), sorted(whole.clone()), "cut at {cut}");
+        }
+    }
+
+    /// Of a JVM that was killed before its last totals: more records than calls.
+    #[test]
+    fn a_close_percentile_stays_as_it_is() {
+        let mut figures = Figures::default();
+        let mut durations = Sketch::default();
+        for (calls, records, ns) in [(1, 1, 70), (99, 104, 90_000), (0, 5, 98_000)] {
+            for _ in 0..calls {
+                figures.add(1, 0, ns, ns, 98_000);
+                figures.hist.add(bucket_of(ns), 1);
+            }
+            (0..records).for_each(|_| durations.add(ns));
+        }
+        figures.add_durations(durations);
+        figures.complete_from(0);
+        let [p50, p95, p99] = figures.percentiles_ns().map(|ns| ns.unwrap());
+        assert!(p50 <= p95 && p95 <= p99, "{p50} {p95} {p99}");
+        for ns in [p50, p95] {
+            assert!(ns.abs_diff(90_000) < 1_800, "{p50} {p95} {p99}");
         }
     }
 

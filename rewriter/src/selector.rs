@@ -114,8 +114,8 @@ impl<'a> MethodInfo<'a> {
         self.code.bytes.len()
     }
 
-    /// Whether it has nothing in which time could go by: no call, no loop, no allocation, no monitor and
-    /// no dynamic constant. The first use of a class, which loads and initialises it, is passed over.
+    /// Whether it has nothing in which time could go by: at most 100 bytes of code, no call, no loop, no
+    /// allocation, no monitor and no dynamic constant. The first use of a class, which loads and initialises it, is passed over.
     #[must_use]
     pub fn is_straight_line(&self) -> bool {
         const SYNCHRONIZED: u16 = 0x0020;

@@ -1,9 +1,10 @@
 //! Methods in which no time can hide.
 //!
-//! Code without a call, a loop, an allocation, a monitor and a dynamic constant runs each of its
-//! instructions once at most, and none of them waits or runs other code, but for the first use of a class:
-//! that is loaded and initialised then, once. Loops are found as jumps that do not lead onward, those
-//! to a handler of exceptions included.
+//! Short code without a call, a loop, an allocation, a monitor and a dynamic constant runs each of its few
+//! instructions once at most, and none of them waits or runs other code, with two exceptions: at the first
+//! use of a class that is loaded and initialised, once, and where the JVM throws (a null pointer, an index),
+//! it makes the exception. Loops are found as jumps that do not lead onward, those to a handler of
+//! exceptions included. Long code of this kind, as arithmetic on many limbs is, can be where the time goes.
 
 use crate::code::ExceptionEntry;
 use crate::constant_pool::{ConstantPool, CpIndex};
@@ -13,13 +14,16 @@ use crate::opcode::{
     MONITOREXIT, MULTIANEWARRAY, NEW, RET,
 };
 
-/// Whether the code of a method that is not synchronized runs straight on.
+/// Longest code, in bytes, of which that is said: some thirty or forty instructions.
+const MAX_LENGTH: usize = 100;
+
+/// Whether the code of a method that is not synchronized is short and runs straight on.
 pub(crate) fn is_straight_line(
     code: Bytecode<'_>,
     mut exceptions: impl Iterator<Item = ExceptionEntry>,
     pool: &ConstantPool<'_, '_>,
 ) -> bool {
-    if exceptions.any(|entry| entry.handler < entry.end) {
+    if code.bytes.len() > MAX_LENGTH || exceptions.any(|entry| entry.handler < entry.end) {
         return false;
     }
     let mut next = Pc(0);

@@ -160,7 +160,7 @@ impl ClassHook {
         let loader_number = loader.number;
         let loader_name = if self.log.is_some() { loader.name.clone() } else { String::new() };
         let (outcome, left_out) = self.methods.with_class(loader_number, name, |known| {
-            let was_known = known.has_methods();
+            let (was_known, is_new) = (known.has_methods(), known.is_new());
             let mut selection = Selection {
                 decision: ClassDecision::new(&self.filters, selected),
                 why_empty: &self.why_empty,
@@ -177,6 +177,8 @@ impl ClassHook {
             // A class that was instrumented before is not counted again.
             if !was_known {
                 self.counts.skip(skipped);
+            }
+            if is_new {
                 let [.., leaves] = left_out;
                 self.counts.leaves.fetch_add(u64::from(leaves), Ordering::Relaxed);
             }

@@ -2,6 +2,7 @@
 //!
 //! Everybody else asks it through [`Handle`], so that nothing that waits is ever near a probe.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::time::{Duration, Instant};
@@ -35,10 +36,10 @@ const UNTIL_WITHDRAWN: Duration = Duration::from_secs(1);
 /// Methods whose probes are taken out at a time, for records wait meanwhile.
 const WITHDRAWN: usize = 256;
 /// A method that was called less often is not compiled with the calls of its probes.
-const COMPILED_CALLS: u64 = 10_000;
+const COMPILED_CALLS: u64 = 1_000;
 /// How long an answer may take: a flush waits for the disk.
 const ANSWER: Duration = Duration::from_secs(10);
-/// How long a detach may take: it puts thousands of classes back.
+/// How long it may take to put thousands of classes back.
 const DETACH: Duration = Duration::from_secs(120);
 
 /// What can be asked of the engine.
@@ -151,7 +152,8 @@ impl Handle {
     pub(crate) fn ask(&self, request: Request) -> Answer {
         let (answer, answers) = mpsc::sync_channel(1);
         let gone = "the profiler has ended".to_owned();
-        let patience = if request == Request::Detach { DETACH } else { ANSWER };
+        let changes_classes = matches!(request, Request::Detach | Request::Mute(..));
+        let patience = if changes_classes { DETACH } else { ANSWER };
         self.requests.send((request, answer)).map_err(|_| gone.clone())?;
         match answers.recv_timeout(patience) {
             Ok(answer) => answer,
@@ -283,7 +285,10 @@ impl Engine<'_> {
     /// Mutes methods that have got probes since they were named.
     fn mute_new_methods(&mut self) {
         match self.muting.follow(&self.probe_class, self.jni) {
-            Ok(true) => self.recorder.set_muted(self.muting.rules(), self.muting.count()),
+            Ok(true) => {
+                self.withdraw = Some(Instant::now() + UNTIL_WITHDRAWN);
+                self.recorder.set_muted(self.muting.rules(), self.muting.count());
+            }
             Ok(false) => {}
             Err(error) => message!("mute: {error}"),
         }
@@ -302,15 +307,22 @@ impl Engine<'_> {
             return;
         }
         self.methods.withhold(&withdrawn);
-        instrument::renew(&self.running, self.jvmti, self.jni, &withdrawn);
+        self.renew(&withdrawn, "keeps its probes, which do nothing");
     }
 
     /// Gives methods that are no longer muted the probes that were taken out.
-    fn give_probes_back(&self) {
+    fn give_probes_back(&mut self) {
         let given = self.methods.take_withheld(|id| !self.muting.is_muted(id));
         if !given.is_empty() {
-            instrument::renew(&self.running, self.jvmti, self.jni, &given);
+            self.renew(&given, "stays without probes of methods that were muted");
         }
+    }
+
+    /// Sends the classes of these methods through the hook again. What threads record meanwhile is written
+    /// between batches: it may take seconds.
+    fn renew(&mut self, ids: &HashSet<u32>, consequence: &str) {
+        let Self { running, jvmti, jni, recorder, .. } = self;
+        instrument::renew(running, jvmti, jni, ids, consequence, || recorder.round());
     }
 
     /// Starts or stops when the schedule has come to an edge. What was commanded holds until then.

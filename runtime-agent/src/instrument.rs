@@ -36,24 +36,34 @@ pub(crate) fn instrument(running: &Running, jvmti: &Jvmti, jni: &JniEnv) {
         message!("no load hook ({error:?}); no class gets probes");
         return;
     }
-    retransform(&running.retransformed, jvmti, jni, "stays without probes", |class| {
+    let wanted = |class| {
         // SAFETY: a live reference of this thread.
         unsafe {
             is_selected(running, jvmti, jni, class)
                 && jvmti.is_modifiable_class(class).unwrap_or(false)
         }
-    });
+    };
+    retransform(&running.retransformed, jvmti, jni, "stays without probes", wanted, || {});
 }
 
-/// Sends the loaded classes with one of these methods through the hook again.
-pub(crate) fn renew(running: &Running, jvmti: &Jvmti, jni: &JniEnv, ids: &HashSet<u32>) {
-    retransform(&running.retransformed, jvmti, jni, "keeps the probes that it has", |class| {
+/// Sends the loaded classes with one of these methods through the hook again. `meanwhile` is called after
+/// each batch of them; `consequence` says what is of a class that the JVM refuses.
+pub(crate) fn renew(
+    running: &Running,
+    jvmti: &Jvmti,
+    jni: &JniEnv,
+    ids: &HashSet<u32>,
+    consequence: &str,
+    meanwhile: impl FnMut(),
+) {
+    let wanted = |class| {
         let Some(name) = internal_name(jvmti, class) else { return false };
         // SAFETY: a live reference of this thread.
         running.hook.may_select(&name)
             && unsafe { loader(running, jvmti, jni, class) }
                 .is_some_and(|loader| running.hook.has_any(loader.number, &name, ids))
-    });
+    };
+    retransform(&running.retransformed, jvmti, jni, consequence, wanted, meanwhile);
 }
 
 /// Closes the load hook and gives every class its own bytes back. What came of it is in `restored`.
@@ -68,7 +78,7 @@ pub(crate) fn restore(running: &Running, jvmti: &Jvmti, jni: &JniEnv, restored: 
     let mut is_last = false;
     loop {
         let before = seen.len();
-        retransform(restored, jvmti, jni, "keeps its probes, which do nothing", |class| {
+        let wanted = |class| {
             let Some(name) = internal_name(jvmti, class) else { return false };
             if !running.hook.may_select(&name) {
                 return false;
@@ -78,7 +88,8 @@ pub(crate) fn restore(running: &Running, jvmti: &Jvmti, jni: &JniEnv, restored: 
                 return false;
             };
             running.hook.has_given(loader.number, &name) && seen.insert((loader.number, name))
-        });
+        };
+        retransform(restored, jvmti, jni, "keeps its probes, which do nothing", wanted, || {});
         if seen.len() == before {
             if std::mem::replace(&mut is_last, true) {
                 return;
@@ -88,17 +99,27 @@ pub(crate) fn restore(running: &Running, jvmti: &Jvmti, jni: &JniEnv, restored: 
     }
 }
 
-/// Has the JVM make those of the loaded classes anew that are `wanted`, which is asked once of each.
+/// Has the JVM make those of the loaded classes anew that are `wanted`, which is asked once of each, and
+/// calls `meanwhile` between batches.
 fn retransform(
     counts: &Retransformed,
     jvmti: &Jvmti,
     jni: &JniEnv,
     consequence: &str,
     mut wanted: impl FnMut(jni::jclass) -> bool,
+    mut meanwhile: impl FnMut(),
 ) {
     // Thousands of local references at once.
     let _frame = jni.push_local_frame(MANY_REFERENCES);
-    let Ok(classes) = jvmti.get_loaded_classes() else { return };
+    let classes = match jvmti.get_loaded_classes() {
+        Ok(classes) => classes,
+        Err(error) => {
+            message!(
+                "the JVM does not say which classes are loaded ({error:?}); each {consequence}"
+            );
+            return;
+        }
+    };
     let failed_before = counts.failed();
     let mut size = BatchSize::default();
     let mut batch = Vec::new();
@@ -141,6 +162,7 @@ fn retransform(
             batch.push(class);
             if batch.len() >= full {
                 full = send(&mut batch);
+                meanwhile();
             }
         } else {
             // SAFETY: a reference of this thread, not used after this.

@@ -10,7 +10,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use dashmap::DashMap;
+use dashmap::{DashMap, Entry};
 use log_format::pattern::Pattern;
 use rewriter::MethodId;
 use rewriter::probe::OFFLINE;
@@ -106,8 +106,9 @@ impl Methods {
         name: &str,
         with: impl FnOnce(&mut KnownClass<'_>) -> R,
     ) -> R {
-        let mut known = self.classes.entry((loader, name.to_owned())).or_default();
-        with(&mut KnownClass { registry: self, methods: &mut known })
+        let entry = self.classes.entry((loader, name.to_owned()));
+        let is_new = matches!(entry, Entry::Vacant(_));
+        with(&mut KnownClass { registry: self, is_new, methods: &mut entry.or_default() })
     }
 
     /// Loaders, by number, are no more, and neither are their classes.
@@ -233,10 +234,16 @@ impl Methods {
 /// A class whose methods are getting ids.
 pub(crate) struct KnownClass<'r> {
     registry: &'r Methods,
+    is_new: bool,
     methods: &'r mut ClassMethods,
 }
 
 impl KnownClass<'_> {
+    /// Whether the class is met for the first time.
+    pub(crate) fn is_new(&self) -> bool {
+        self.is_new
+    }
+
     /// Whether a method of the class has had probes before.
     pub(crate) fn has_methods(&self) -> bool {
         !self.methods.is_empty()

@@ -203,6 +203,9 @@ fn renew_thread(
 ) -> Option<&'static ProbeThread> {
     // What was muted before is seen from here on.
     let state = STATE.load(Ordering::Acquire);
+    if state & 1 == 0 {
+        return None;
+    }
     let thread = match known.filter(|thread| !thread.is_retired()) {
         Some(thread) => thread,
         None => {
