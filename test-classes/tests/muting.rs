@@ -247,89 +247,71 @@ fn a_muted_method_has_no_probes_and_has_them_back_when_it_is_unmuted() {
     }
 }
 
-/// The same while four threads are at it, so that methods are in progress whose class is changed.
+/// What is recorded of four threads that are at it while methods of theirs are muted and unmuted by
+/// `during`, which is given the control port. The method that is never muted is exact.
+fn muted_under_load(jdk: &Jdk, during: impl FnOnce(u16)) -> Profile {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (logs, stop) = (folder.path().join("logs"), folder.path().join("stop"));
+    let port = free_port();
+    let options =
+        format!("include=programs.Busy,threshold=50us,logs={},port={port}", logs.display());
+    let program =
+        Java::new(jdk).agent(&options).main(classes(), "programs.Busy").arg("4").arg(&stop).start();
+    wait_until("the program's threads", || {
+        tprofiler(port, &["status"]).status.success() && calls_seen(port) > 100_000
+    });
+    during(port);
+    fs::write(&stop, "").expect("a file");
+    let finished = program.wait();
+    finished.expect_quiet_success(jdk);
+    let truth = finished.numbers();
+    let profile = Profile::only_run(&logs);
+    let counts = |name: &str| profile.counts[&format!("programs.Busy$Worker {name} (I)V")];
+    assert_eq!(counts("outer"), Counts { calls: truth["outer"], throws: 0 }, "{jdk}");
+    let (middle, leaf) = (counts("middle"), counts("leaf"));
+    assert!(middle.calls > 0 && middle.calls < truth["middle"], "{jdk}: {middle:?}");
+    assert!(middle.throws > 0 && middle.throws < truth["thrown"], "{jdk}: {middle:?}");
+    assert!(leaf.calls > 0 && leaf.calls < truth["leaf"], "{jdk}: {leaf:?}");
+    assert_eq!(leaf.throws, 0, "{jdk}");
+    assert_eq!(profile.counter(counter::UNSEEN_ENDS), 0, "{jdk}");
+    profile
+}
+
+/// Methods are in progress whose class is changed.
 #[test]
 fn probes_are_taken_out_and_put_back_under_load() {
     for jdk in jdks() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let (logs, stop) = (folder.path().join("logs"), folder.path().join("stop"));
-        let port = free_port();
-        let options = format!("include=programs.Busy,logs={},port={port}", logs.display());
-        let program = Java::new(jdk)
-            .agent(&options)
-            .main(classes(), "programs.Busy")
-            .arg("4")
-            .arg(&stop)
-            .start();
-        wait_until("the program's threads", || {
-            tprofiler(port, &["status"]).status.success() && calls_seen(port) > 100_000
+        muted_under_load(jdk, |port| {
+            let retransformed =
+                || json(port, &["status"])["classes_retransformed"].as_u64().expect("a number");
+            for method in ["**.leaf", "**.middle", "**.leaf", "**.middle"] {
+                let before = retransformed();
+                json(port, &["mute", method]);
+                wait_until("probes taken out", || retransformed() > before);
+                thread::sleep(Duration::from_millis(50));
+                json(port, &["unmute", method]);
+                let calls = calls_seen(port);
+                wait_until("calls", || calls_seen(port) > calls + 10_000);
+            }
         });
-        let retransformed =
-            || json(port, &["status"])["classes_retransformed"].as_u64().expect("a number");
-        for method in ["**.leaf", "**.middle", "**.leaf", "**.middle"] {
-            let before = retransformed();
-            json(port, &["mute", method]);
-            wait_until("probes taken out", || retransformed() > before);
-            thread::sleep(Duration::from_millis(50));
-            json(port, &["unmute", method]);
-            let calls = calls_seen(port);
-            wait_until("calls", || calls_seen(port) > calls + 10_000);
-        }
-        fs::write(&stop, "").expect("a file");
-        let finished = program.wait();
-        finished.expect_quiet_success(jdk);
-        let truth = finished.numbers();
-        let profile = Profile::only_run(&logs);
-        let counts = |name: &str| profile.counts[&format!("programs.Busy$Worker {name} (I)V")];
-        assert_eq!(counts("outer"), Counts { calls: truth["outer"], throws: 0 }, "{jdk}");
-        let (middle, leaf) = (counts("middle"), counts("leaf"));
-        assert!(middle.calls > 0 && middle.calls < truth["middle"], "{jdk}: {middle:?}");
-        assert!(middle.throws > 0 && middle.throws < truth["thrown"], "{jdk}: {middle:?}");
-        assert!(leaf.calls > 0 && leaf.calls < truth["leaf"], "{jdk}: {leaf:?}");
-        assert_eq!(profile.counter(counter::UNSEEN_ENDS), 0, "{jdk}");
     }
 }
 
 #[test]
 fn muting_at_random_costs_the_others_nothing() {
     for jdk in jdks() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let (logs, stop) = (folder.path().join("logs"), folder.path().join("stop"));
-        let port = free_port();
-        let options =
-            format!("include=programs.Busy,threshold=50us,logs={},port={port}", logs.display());
-        let program = Java::new(jdk)
-            .agent(&options)
-            .main(classes(), "programs.Busy")
-            .arg("4")
-            .arg(&stop)
-            .start();
-        wait_until("the program's threads", || {
-            tprofiler(port, &["status"]).status.success() && calls_seen(port) > 100_000
+        let profile = muted_under_load(jdk, |port| {
+            let mut control = Control::connect(port);
+            let mut state = 7;
+            for _ in 0..1_000 {
+                let word = if random(&mut state).is_multiple_of(2) { "mute" } else { "unmute" };
+                let methods = ["**.leaf", "**.middle", "**.run", "**.main"];
+                let pattern = methods[usize::try_from(random(&mut state) % 4).expect("small")];
+                control.ask(&format!("{word} {pattern}"));
+                thread::sleep(Duration::from_micros(random(&mut state) % 1_000));
+            }
+            control.ask("unmute **");
         });
-        let mut control = Control::connect(port);
-        let mut state = 7;
-        for _ in 0..1_000 {
-            let word = if random(&mut state).is_multiple_of(2) { "mute" } else { "unmute" };
-            let methods = ["**.leaf", "**.middle", "**.run", "**.main"];
-            let pattern = methods[usize::try_from(random(&mut state) % 4).expect("small")];
-            control.ask(&format!("{word} {pattern}"));
-            thread::sleep(Duration::from_micros(random(&mut state) % 1_000));
-        }
-        control.ask("unmute **");
-        fs::write(&stop, "").expect("a file");
-        let finished = program.wait();
-        finished.expect_quiet_success(jdk);
-        let truth = finished.numbers();
-        let profile = Profile::only_run(&logs);
-        let counts = |name: &str| profile.counts[&format!("programs.Busy$Worker {name} (I)V")];
-        assert_eq!(counts("outer"), Counts { calls: truth["outer"], throws: 0 }, "{jdk}");
-        let (middle, leaf) = (counts("middle"), counts("leaf"));
-        assert!(middle.calls > 0 && middle.calls < truth["middle"], "{jdk}: {middle:?}");
-        assert!(middle.throws > 0 && middle.throws < truth["thrown"], "{jdk}: {middle:?}");
-        assert!(leaf.calls > 0 && leaf.calls < truth["leaf"], "{jdk}: {leaf:?}");
-        assert_eq!(leaf.throws, 0, "{jdk}");
-        assert_eq!(profile.counter(counter::UNSEEN_ENDS), 0, "{jdk}");
         assert!(profile.counter(counter::MUTED_CALLS) > 0, "{jdk}: nothing was in progress");
         for record in profile.records.iter().filter(|r| r.path.len() > 1) {
             let caller = record.path[record.path.len() - 2].split(' ').nth(1);
