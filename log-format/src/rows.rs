@@ -165,6 +165,16 @@ pub mod counter {
     pub const MUTED_METHODS: &str = "muted_methods";
     /// Begins the name of a row for a pattern; not an increase: 1 if it mutes, 0 if it unmutes.
     pub const MUTED: &str = "muted:";
+    /// Begins the name of a row for a method, `costly:CLASS.METHODDESCRIPTOR`; not an increase: how
+    /// many calls a second it had when it was left out for its cost, 0 if it is measured again.
+    pub const COSTLY: &str = "costly:";
+    /// Begins the name of a row before that, of the same moment: the mean duration of those calls, in
+    /// nanoseconds.
+    pub const COSTLY_MEAN_NS: &str = "costly_mean_ns:";
+    /// Time that was spent in probes, in nanoseconds: an estimate.
+    pub const PROBE_NS: &str = "probe_ns";
+    /// CPU time of the process, in nanoseconds.
+    pub const CPU_NS: &str = "cpu_ns";
     /// Classes that got probes.
     pub const CLASSES: &str = "classes_instrumented";
     /// Methods that got probes.
