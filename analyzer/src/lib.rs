@@ -12,6 +12,7 @@
 pub mod aggregate;
 mod blocks;
 pub mod call_tree;
+pub mod costly;
 pub mod diff;
 mod diff_change;
 pub mod glob;

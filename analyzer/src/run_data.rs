@@ -11,6 +11,7 @@ use log_format::rows::{CallRow, CounterRow, StatsRow};
 
 use crate::aggregate::{Group, Totals};
 use crate::call_tree::{CallTree, Recursion};
+use crate::costly::Costly;
 use crate::hints::Nearest;
 use crate::input::{DataFile, RunInput};
 use crate::losses::{Losses, Thresholds};
@@ -118,6 +119,8 @@ pub struct RunData {
     pub losses: Losses,
     /// The run's thresholds.
     pub thresholds: Thresholds,
+    /// The methods that the run left out for their cost.
+    pub costly: Costly,
     /// If the pattern names none of the run's methods: the names that are near it.
     pub nearest: Option<Nearest>,
     /// When the run recorded, whatever is selected.
@@ -253,6 +256,7 @@ impl RunReader<'_> {
             Table::Counters => read_rows(&file.path, file.len, problems, |row: CounterRow| {
                 self.data.losses.add(&row, &selection.range);
                 self.data.thresholds.add(&row);
+                self.data.costly.add(&row);
                 self.data.recorded.add_counter(&row);
                 Ok(())
             }),
