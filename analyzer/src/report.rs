@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::aggregate::{Group, Totals};
 use crate::call_tree::{CallTree, Frame, Recursion};
+use crate::costly::{CostlyInRun, sort_by_missed};
 use crate::glob::Glob;
 use crate::groups::{GroupReport, groups, label};
 use crate::hints::Nearest;
@@ -21,7 +22,7 @@ use crate::names::{Method, Source};
 use crate::options::{By, CallFilter, Options, SortKey, TreeOrder};
 use crate::problems::Problems;
 use crate::run_data::{Counts, OpenCall, RunData, Selection};
-use crate::sentences::{notes, why_empty, without_record};
+use crate::sentences::{notes, probe_share, why_empty, without_record};
 use crate::slow_calls::{RecordedCall, of_runs};
 use crate::slowest::SlowCall;
 use crate::stacks::{rooted_at, through};
@@ -165,6 +166,8 @@ pub struct LeftOut {
     pub losses: Losses,
     /// When the threshold was raised, run by run.
     pub raised: Vec<RaisedInRun>,
+    /// Methods that were left out for their cost, those with most time missed first.
+    pub costly: Vec<CostlyInRun>,
 }
 
 /// The times in which a run recorded fewer calls than it was asked to.
@@ -249,6 +252,9 @@ impl Collector {
         if let (Some(base_ns), false) = (data.thresholds.lowest_ns(), times.is_empty()) {
             self.left_out.raised.push(RaisedInRun { run: run.label.clone(), base_ns, times });
         }
+        let costly = data.costly.in_range(&selection.range);
+        let costly = costly.map(|method| CostlyInRun { run: run.label.clone(), method });
+        self.left_out.costly.extend(costly);
         self.missing_files.extend(run.missing.iter().map(|path| path.display().to_string()));
         if data.lacks_methods_file {
             self.missing_files.push(run.folder.join("*.methods.csv").display().to_string());
@@ -284,6 +290,7 @@ impl Collector {
         problems: &Problems,
     ) -> Report {
         self.left_out.unread = problems.all_unread().to_vec();
+        sort_by_missed(&mut self.left_out.costly);
         let labels: Vec<String> = runs.iter().map(|run| run.label.clone()).collect();
         let of_group = |group| label(group, &labels, &self.threads, &self.names, &selection.zone);
         let complete_from_ns = self.complete_from_ns(selection, problems);
@@ -299,6 +306,8 @@ impl Collector {
                 self.awaiting_totals
             ));
         }
+        let jvms = distinct(runs, |run| (&run.about.host, run.about.pid)).len();
+        notes.extend(probe_share(&self.left_out.losses, jvms));
         let mut tree = self.tree;
         for (pattern, part) in
             [(&options.method, through as fn(&_, &_) -> _), (&options.root, rooted_at)]
@@ -336,7 +345,7 @@ impl Collector {
             filters: Filters::new(options),
             read: ReadSummary {
                 runs: labels,
-                jvms: distinct(runs, |run| (&run.about.host, run.about.pid)).len(),
+                jvms,
                 hosts: named(runs, |run| &run.about.host),
                 services: named(runs, |run| &run.about.service),
                 counts: self.counts,

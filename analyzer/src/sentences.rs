@@ -7,6 +7,7 @@ use log_format::rows::Exit;
 use log_format::units::duration_text;
 
 use crate::hints::Nearest;
+use crate::losses::Losses;
 use crate::options::{By, CallFilter};
 use crate::report::{LeftOut, hour_text};
 use crate::run_data::{Counts, Selection};
@@ -171,4 +172,39 @@ pub fn notes(
         notes.push("A sum is larger than 64 bits hold and stands at the largest number".to_owned());
     }
     notes
+}
+
+/// What part of the CPU time went into probes, if the logs of these processes tell.
+pub fn probe_share(losses: &Losses, jvms: usize) -> Option<String> {
+    if losses.cpu_ns == 0 {
+        return None;
+    }
+    let percent = losses.probe_ns as f64 * 100.0 / losses.cpu_ns as f64;
+    let share =
+        if percent < 0.1 { "less than 0.1%".to_owned() } else { format!("about {percent:.1}%") };
+    let of = if jvms == 1 { "process's" } else { "processes'" };
+    Some(format!("Probes took {share} of the {of} CPU time (an estimate)"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_share_of_probes_is_told_where_it_is_known() {
+        let share = |probe_ns, cpu_ns, jvms| {
+            probe_share(&Losses { probe_ns, cpu_ns, ..Losses::default() }, jvms)
+        };
+        assert_eq!(share(18, 0, 1), None);
+        for (probe_ns, text) in [
+            (0, "Probes took less than 0.1% of the process's CPU time (an estimate)"),
+            (99, "Probes took less than 0.1% of the process's CPU time (an estimate)"),
+            (100, "Probes took about 0.1% of the process's CPU time (an estimate)"),
+            (1_800, "Probes took about 1.8% of the process's CPU time (an estimate)"),
+        ] {
+            assert_eq!(share(probe_ns, 100_000, 1).as_deref(), Some(text));
+        }
+        let of_two = "Probes took about 50.0% of the processes' CPU time (an estimate)";
+        assert_eq!(share(1, 2, 2).as_deref(), Some(of_two));
+    }
 }

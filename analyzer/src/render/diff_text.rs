@@ -7,7 +7,7 @@ use log_format::writer::one_line;
 use super::diff_csv::calls_per_hour;
 use super::human::{count, duration, plural, separated};
 use super::labels::Labels;
-use super::remarks::left_out;
+use super::remarks::left_out_in_short;
 use super::text::{headed, hours, number, origin, wrapped};
 use crate::aggregate::Figures;
 use crate::diff::{Change, Comparison, Limit, MethodChange, Per, Side, Status};
@@ -71,9 +71,7 @@ fn of_side(heading: &'static str, side: &Side) -> Vec<(&'static str, String)> {
         ("", hours(read)),
     ];
     lines.extend(
-        left_out(&report.left_out, &report.zone)
-            .into_iter()
-            .map(|line| ("", format!("left out: {line}"))),
+        left_out_in_short(report).into_iter().map(|line| ("", format!("left out: {line}"))),
     );
     lines.extend(report.notes.iter().map(|note| ("", note.clone())));
     lines

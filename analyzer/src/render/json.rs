@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use log_format::names::utc_text;
 use serde::{Serialize, Serializer};
 
+use crate::costly::CostlyInRun;
 use crate::groups::{GroupReport, MethodReport};
 use crate::names::Method;
 use crate::options::By;
@@ -134,7 +135,14 @@ pub(super) struct JsonLeftOut<'r> {
     deleted_hours: u64,
     muted_methods: u64,
     muted_calls: u64,
+    /// These three are not there where the logs know nothing of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    probe_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu_ns: Option<u64>,
     raised_thresholds: Vec<RaisedThreshold<'r>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    costly: Vec<JsonCostly<'r>>,
 }
 
 #[derive(Serialize)]
@@ -144,6 +152,33 @@ struct RaisedThreshold<'r> {
     to: Option<String>,
     threshold_ns: u64,
     base_threshold_ns: u64,
+}
+
+#[derive(Serialize)]
+struct JsonCostly<'r> {
+    run: &'r str,
+    method: &'r str,
+    from_ns: u64,
+    to_ns: Option<u64>,
+    times: u64,
+    out_ns: u64,
+    calls_per_s: u64,
+    mean_ns: Option<u64>,
+}
+
+impl<'r> JsonCostly<'r> {
+    fn new(CostlyInRun { run, method }: &'r CostlyInRun) -> Self {
+        Self {
+            run,
+            method: &method.name,
+            from_ns: method.from_ns,
+            to_ns: method.to_ns,
+            times: method.times,
+            out_ns: method.out_ns,
+            calls_per_s: method.calls_per_s,
+            mean_ns: method.mean_ns,
+        }
+    }
 }
 
 impl<'r> JsonLeftOut<'r> {
@@ -172,7 +207,10 @@ impl<'r> JsonLeftOut<'r> {
             deleted_hours: losses.deleted_hours,
             muted_methods: losses.muted_methods,
             muted_calls: losses.muted_calls,
+            probe_ns: Some(losses.probe_ns).filter(|ns| *ns > 0 || losses.cpu_ns > 0),
+            cpu_ns: Some(losses.cpu_ns).filter(|cpu_ns| *cpu_ns > 0),
             raised_thresholds: raised.collect(),
+            costly: left_out.costly.iter().map(JsonCostly::new).collect(),
         }
     }
 }

@@ -1,14 +1,35 @@
 //! Sentences about what a report lacks, for every form of it.
 
+use std::collections::BTreeMap;
+
+use log_format::writer::one_line;
+
 use super::human::{duration, plural, separated};
+use crate::costly::CostlyInRun;
 use crate::report::{LeftOut, RaisedInRun, Report};
 use crate::zone::Zone;
 
 /// Times of a raised threshold that are told of each run.
 const TIMES_SHOWN: usize = 3;
 
+/// Methods left out for their cost that are named.
+const COSTLY_SHOWN: usize = 10;
+
 /// What is not in the report; empty if nothing is.
-pub fn left_out(left_out: &LeftOut, zone: &Zone) -> Vec<String> {
+pub fn left_out(report: &Report) -> Vec<String> {
+    let mut lines = lost(&report.left_out, &report.zone);
+    lines.extend(costly(&report.left_out.costly, report.read.runs.len(), &report.zone));
+    lines
+}
+
+/// The same where there is no room for the names of methods.
+pub fn left_out_in_short(report: &Report) -> Vec<String> {
+    let mut lines = lost(&report.left_out, &report.zone);
+    lines.extend(costly_count(&report.left_out.costly));
+    lines
+}
+
+fn lost(left_out: &LeftOut, zone: &Zone) -> Vec<String> {
     let losses = &left_out.losses;
     let unread = u64::try_from(left_out.unread.len()).unwrap_or(u64::MAX);
     let counted = [
@@ -111,14 +132,84 @@ fn raised(run: &RaisedInRun, zone: &Zone, lines: &mut Vec<String>) {
     }
 }
 
+/// The methods left out for their cost, a line each: those first of which most was missed, in all runs
+/// together.
+fn costly(found: &[CostlyInRun], runs: usize, zone: &Zone) -> Vec<String> {
+    let mut methods: Vec<(f64, Vec<&CostlyInRun>)> = by_method(found)
+        .into_values()
+        .map(|runs| (runs.iter().map(|run| run.method.missed_ns()).sum(), runs))
+        .collect();
+    methods.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let rest = methods.len().saturating_sub(COSTLY_SHOWN);
+    methods.truncate(COSTLY_SHOWN);
+    let mut lines: Vec<String> =
+        methods.iter().filter_map(|(_, of)| costly_line(of, runs, zone)).collect();
+    if rest > 0 {
+        lines.push(plural(
+            u64::try_from(rest).unwrap_or(u64::MAX),
+            "method more was left out for its cost",
+            "methods more were left out for their cost",
+        ));
+    }
+    lines
+}
+
+fn by_method(found: &[CostlyInRun]) -> BTreeMap<&str, Vec<&CostlyInRun>> {
+    let mut methods: BTreeMap<&str, Vec<&CostlyInRun>> = BTreeMap::new();
+    for run in found {
+        methods.entry(&run.method.name).or_default().push(run);
+    }
+    methods
+}
+
+/// What became of one method, in the runs that left it out.
+fn costly_line(of: &[&CostlyInRun], runs: usize, zone: &Zone) -> Option<String> {
+    let busiest = of.iter().max_by_key(|run| run.method.calls_per_s)?;
+    let from = zone.text(of.iter().map(|run| run.method.from_ns).min()?);
+    let is_open = of.iter().any(|run| run.method.to_ns.is_none());
+    let to_ns = of.iter().filter_map(|run| run.method.to_ns).max();
+    let to = to_ns.filter(|_| !is_open).map(|ns| zone.text(ns));
+    let times: u64 = of.iter().map(|run| run.method.times).sum();
+    let when = match (times, to) {
+        (1, None) => format!("since {from}"),
+        (1, Some(to)) => format!("from {from} to {to}"),
+        (_, to) => {
+            let to = to.unwrap_or_else(|| "the end".to_owned());
+            format!("{} times from {from} to {to}", separated(times.into()))
+        }
+    };
+    let (place, up_to) = match of.len() {
+        _ if runs == 1 => (String::new(), ""),
+        1 => (format!(" in run {}", busiest.run), ""),
+        several => (format!(" in {} runs", separated(several as u128)), "up to "),
+    };
+    let calls = plural(busiest.method.calls_per_s, "call/s", "calls/s");
+    let mean = busiest.method.mean_ns.map(|ns| format!(" of {}", duration(ns)));
+    Some(format!(
+        "{} was left out for its cost {when}{place} ({up_to}{calls}{}); its time is in its callers' \
+         self time",
+        one_line(&busiest.method.name),
+        mean.unwrap_or_default(),
+    ))
+}
+
+fn costly_count(found: &[CostlyInRun]) -> Option<String> {
+    let methods = by_method(found).len();
+    (methods > 0).then(|| {
+        plural(
+            u64::try_from(methods).unwrap_or(u64::MAX),
+            "method was left out for its cost, for some time or all; its time is in its callers' \
+             self time meanwhile",
+            "methods were left out for their cost, for some time or all; their time is in their \
+             callers' self time meanwhile",
+        )
+    })
+}
+
 /// Everything that the rows of methods do not say.
 pub fn all(report: &Report) -> Vec<String> {
     let mut lines: Vec<String> = report.empty.iter().cloned().collect();
-    lines.extend(
-        left_out(&report.left_out, &report.zone)
-            .into_iter()
-            .map(|line| format!("left out: {line}")),
-    );
+    lines.extend(left_out(report).into_iter().map(|line| format!("left out: {line}")));
     lines.extend(report.notes.iter().cloned());
     let open = report.open.len().saturating_add(report.open_not_shown);
     if open > 0 && !report.open_counted {
@@ -131,14 +222,15 @@ pub fn all(report: &Report) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::costly::CostlyMethod;
     use crate::losses::{Losses, Raised};
 
     #[test]
     fn only_what_was_lost_is_said() {
-        assert_eq!(left_out(&LeftOut::default(), &Zone::default()), Vec::<String>::new());
+        assert_eq!(lost(&LeftOut::default(), &Zone::default()), Vec::<String>::new());
         let losses = Losses { dropped_records: 1_200, io_errors: 1, ..Losses::default() };
         assert_eq!(
-            left_out(&LeftOut { losses, ..LeftOut::default() }, &Zone::default()),
+            lost(&LeftOut { losses, ..LeftOut::default() }, &Zone::default()),
             [
                 "1,200 records dropped: their thread's ring was full; the totals have the calls",
                 "1 write of the log failed, and was tried again",
@@ -151,7 +243,7 @@ mod tests {
         let time = |to_ns| Raised { from_ns: 60_000_000_000, to_ns, highest_ns: 4_000_000 };
         let times = vec![time(Some(120_000_000_000)), time(None), time(None), time(None)];
         let raised = vec![RaisedInRun { run: "r".into(), base_ns: 1_000_000, times }];
-        let lines = left_out(&LeftOut { raised, ..LeftOut::default() }, &Zone::default());
+        let lines = lost(&LeftOut { raised, ..LeftOut::default() }, &Zone::default());
         assert_eq!(lines.len(), 4);
         assert_eq!(
             lines[0],
@@ -160,5 +252,70 @@ mod tests {
         );
         assert!(lines[1].contains(" to the end in run r: "), "{}", lines[1]);
         assert_eq!(lines[3], "the threshold was raised 1 more time in run r");
+    }
+
+    const S: u64 = 1_000_000_000;
+
+    /// A method that was left out from 0:01 on, for an hour.
+    fn out(run: &str, name: &str, calls_per_s: u64) -> CostlyInRun {
+        let method = CostlyMethod {
+            name: name.into(),
+            from_ns: 60 * S,
+            to_ns: None,
+            times: 1,
+            out_ns: 3_600 * S,
+            calls_per_s,
+            mean_ns: Some(45),
+        };
+        CostlyInRun { run: run.into(), method }
+    }
+
+    #[test]
+    fn a_method_left_out_for_its_cost_is_named_with_its_times() {
+        let zone = Zone::default();
+        let of_time = |to_s: Option<u64>, times| {
+            let mut one = out("r", "com.shop.Util.hash(Ljava/lang/String;)I", 2_100_000);
+            (one.method.to_ns, one.method.times) = (to_s.map(|s| s * S), times);
+            one
+        };
+        let line = |when: &str| {
+            format!(
+                "com.shop.Util.hash(Ljava/lang/String;)I was left out for its cost {when} \
+                 (2,100,000 calls/s of 45 ns); its time is in its callers' self time"
+            )
+        };
+        for (to_s, times, when) in [
+            (None, 1, "since 1970-01-01T00:01:00Z"),
+            (Some(120), 1, "from 1970-01-01T00:01:00Z to 1970-01-01T00:02:00Z"),
+            (Some(120), 3, "3 times from 1970-01-01T00:01:00Z to 1970-01-01T00:02:00Z"),
+            (None, 3, "3 times from 1970-01-01T00:01:00Z to the end"),
+        ] {
+            assert_eq!(costly(&[of_time(to_s, times)], 1, &zone), [line(when)]);
+            assert_eq!(
+                costly(&[of_time(to_s, times)], 2, &zone),
+                [line(&format!("{when} in run r"))]
+            );
+        }
+        let mut bare = out("r", "a.B.c()V", 1);
+        bare.method.mean_ns = None;
+        let told = costly(&[bare], 1, &zone).concat();
+        assert!(told.contains("since 1970-01-01T00:01:00Z (1 call/s); its time"), "{told}");
+        assert_eq!(costly(&[], 1, &zone), [""; 0]);
+    }
+
+    #[test]
+    fn of_methods_left_out_for_their_cost_those_are_named_that_had_most_time() {
+        let mut found: Vec<_> = (1..=12).map(|i| out("r", &format!("C.m{i}()V"), i)).collect();
+        // Little in each run, much in all.
+        found.extend((0..40).map(|i| out(&format!("r{i}"), "C.many()V", 2)));
+        let lines = costly(&found, 41, &Zone::default());
+        assert_eq!(lines.len(), 11);
+        assert!(lines[0].starts_with("C.many()V was left out for its cost 40 times from "));
+        assert!(lines[0].contains(" to the end in 40 runs (up to 2 calls/s of 45 ns); "));
+        assert!(lines[1].starts_with("C.m12()V ") && lines[9].starts_with("C.m4()V "));
+        assert_eq!(lines[10], "3 methods more were left out for their cost");
+        let count = costly_count(&found).unwrap();
+        assert!(count.starts_with("13 methods were left out for their cost, "), "{count}");
+        assert_eq!(costly_count(&[]), None);
     }
 }

@@ -109,7 +109,7 @@ pub(super) fn summary_lines(report: &Report) -> Vec<(&'static str, String)> {
     if !selected.is_empty() {
         lines.push(("selected", selected.join(", ")));
     }
-    lines.extend(headed("left out", remarks::left_out(&report.left_out, &report.zone)));
+    lines.extend(headed("left out", remarks::left_out(report)));
     lines.extend(headed("note", report.notes.clone()));
     lines
 }

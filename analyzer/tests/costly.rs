@@ -1,0 +1,155 @@
+//! Methods that the agent left out for what their probes cost, and the share of the probes, from files.
+
+mod common;
+
+use common::*;
+use log_format::rows::{CounterRow, counter as name};
+
+const HASH: &str = "com.shop.Util.hash(Ljava/lang/String;)I";
+const NEXT: &str = "com.shop.Dice.next()I";
+const RUN_A: &str = "20261120T140000Z-web07-4242";
+const RUN_B: &str = "20261120T150000Z-web08-17";
+
+fn out(at_ns: u64, method: &str, calls_per_s: u64, mean_ns: u64) -> [CounterRow; 2] {
+    [
+        counter(at_ns, &format!("{}{method}", name::COSTLY_MEAN_NS), mean_ns),
+        counter(at_ns, &format!("{}{method}", name::COSTLY), calls_per_s),
+    ]
+}
+
+fn back(at_ns: u64, method: &str) -> CounterRow {
+    counter(at_ns, &format!("{}{method}", name::COSTLY), 0)
+}
+
+/// Two hours, in which `hash` is left out at 14:03:07 and `next` from 14:10 to 14:20 and from 14:30 to
+/// 15:05.
+fn shop() -> Logs {
+    let logs = Logs::new();
+    let run = logs.run(RUN_A, "web07", 4242);
+    let methods = [method(1, "com.shop.Util", "hash", "(Ljava/lang/String;)I")];
+    run.rows(T14, &methods).rows(T15, &methods);
+    for (hour, probe_ns) in [(T14, 27 * MS), (T15, 9 * MS)] {
+        for minute in 0..60 {
+            let at = hour + minute * MIN;
+            run.rows(at, &[stats(at, 1, 0, MS, &[MS])]);
+            run.rows(
+                at,
+                &[
+                    counter(at, name::THRESHOLD_NS, MS),
+                    counter(at, name::PROBE_NS, probe_ns),
+                    counter(at, name::CPU_NS, S),
+                ],
+            );
+        }
+    }
+    run.rows(T14, &out(T14 + 187 * S, HASH, 2_100_000, 45));
+    run.rows(T14, &out(T14 + 10 * MIN, NEXT, 900_000, 60));
+    run.rows(T14, &[back(T14 + 20 * MIN, NEXT)]);
+    run.rows(T14, &out(T14 + 30 * MIN, NEXT, 1_000, 50));
+    run.rows(T15, &out(T15, HASH, 2_100_000, 45)).rows(T15, &out(T15, NEXT, 1_000, 50));
+    run.rows(T15, &[back(T15 + 5 * MIN, NEXT)]);
+    logs
+}
+
+/// A text in which nothing is broken over lines.
+fn unwrapped(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_text_names_the_methods_and_the_share_of_probes() {
+    let text = shop().analyze(&["logs"]).quiet();
+    assert_golden("costly.txt", &format!("{}\n", text.split("\n\n").next().unwrap()));
+    for more in [["--from", "14:25"], ["--method", "com.shop"]] {
+        let text = shop().analyze(&[&["logs"][..], &more[..]].concat()).quiet();
+        let hash =
+            "hash(Ljava/lang/String;)I was left out for its cost since 2026-11-20T14:03:07Z (";
+        assert!(unwrapped(&text).contains(hash), "{text}");
+    }
+    let early = unwrapped(&shop().analyze(&["logs", "--to", "14:25"]).quiet());
+    let next = format!(
+        "{NEXT} was left out for its cost from 2026-11-20T14:10:00Z to 2026-11-20T14:20:00Z \
+         (900,000 calls/s of 60 ns); its time is in its callers' self time"
+    );
+    assert!(early.contains(&next), "{early}");
+    let late = unwrapped(&shop().analyze(&["logs", "--from", "15:05"]).quiet());
+    assert!(!late.contains("Dice") && late.contains("Probes took about 0.9% of the"), "{late}");
+    let earliest = unwrapped(&shop().analyze(&["logs", "--to", "14:03"]).quiet());
+    assert!(!earliest.contains("left out for") && earliest.contains("about 2.7%"), "{earliest}");
+}
+
+#[test]
+fn an_hour_stands_alone() {
+    let logs = shop();
+    for entry in std::fs::read_dir(logs.root().join("logs").join(RUN_A)).unwrap() {
+        let path = entry.unwrap().path();
+        if path.to_string_lossy().contains("20261120T14Z") {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+    let text = unwrapped(&logs.analyze(&["logs"]).quiet());
+    let hash = "was left out for its cost since 2026-11-20T15:00:00Z (2,100,000 calls/s of 45 ns)";
+    assert!(text.contains(&format!("{HASH} {hash}")), "{text}");
+    assert!(
+        text.contains("cost from 2026-11-20T15:00:00Z to 2026-11-20T15:05:00Z (1,000"),
+        "{text}"
+    );
+}
+
+#[test]
+fn forms_without_a_place_for_it_say_it_on_stderr_and_tables_stay_as_they_are() {
+    let csv = shop().analyze(&["logs", "--format", "csv"]);
+    assert_eq!((csv.status, csv.csv_column("method")), (0, vec!["hash".to_owned()]));
+    let line = format!("analyze: left out: {HASH} was left out for its cost since ");
+    assert!(csv.stderr.contains(&line), "{}", csv.stderr);
+    assert!(csv.stderr.contains("analyze: Probes took about 1.8% of the "), "{}", csv.stderr);
+    let html = shop().analyze(&["logs", "--format", "html"]);
+    assert_eq!((html.status, html.stderr.as_str()), (0, ""));
+}
+
+#[test]
+fn json_has_all_of_them_with_their_runs() {
+    let logs = shop();
+    let run = logs.run(RUN_B, "web08", 17);
+    run.rows(T15, &[method(1, "C", "m", "()V")]).rows(T15, &[stats(T15, 1, 0, MS, &[MS])]);
+    for i in 0..20 {
+        run.rows(T15, &out(T15 + S, &format!("C.m{i}()V"), 10 + i, 20));
+    }
+    run.rows(T15, &[counter(T15 + 11 * S, name::BYTES, 1)]);
+    let left_out = logs.analyze(&["logs", "--format", "json"]).json()["left_out"].clone();
+    assert_eq!(left_out["probe_ns"], 60 * 36 * MS);
+    assert_eq!(left_out["cpu_ns"], 120 * S);
+    assert_eq!(left_out["costly"].as_array().unwrap().len(), 22);
+    assert_eq!(
+        left_out["costly"][0],
+        serde_json::json!({
+            "run": RUN_A, "method": HASH, "from_ns": T14 + 187 * S, "to_ns": null, "times": 1,
+            "out_ns": T15 + 59 * MIN - T14 - 187 * S, "calls_per_s": 2_100_000, "mean_ns": 45,
+        })
+    );
+    let next = &left_out["costly"][1];
+    assert_eq!((&next["times"], &next["to_ns"]), (&2.into(), &(T15 + 5 * MIN).into()));
+    assert_eq!(left_out["costly"][2]["method"], "C.m19()V");
+    let text = unwrapped(&logs.analyze(&["logs"]).quiet());
+    let hash = format!("since 2026-11-20T14:03:07Z in run {RUN_A} (2,100,000 calls/s of 45 ns)");
+    assert!(text.contains(&hash), "{text}");
+    assert!(text.contains(" 12 methods more were left out for their cost "), "{text}");
+    // What the log does not know is not there.
+    let old = logs.analyze(&["logs", "--run", RUN_B, "--format", "json"]).json();
+    assert!(old["left_out"].get("cpu_ns").is_none() && old["left_out"].get("probe_ns").is_none());
+}
+
+#[test]
+fn a_comparison_says_how_many_there_are_and_counts_the_whole_time() {
+    let logs = shop();
+    let side = logs.root().join("logs").join(RUN_A);
+    let side = side.to_str().unwrap();
+    let text = logs.analyze(&["diff", side, side]).quiet();
+    let count = "left out: 2 methods were left out for their cost, for some time or all; their time \
+                 is in their callers' self time meanwhile";
+    assert_eq!(unwrapped(&text).matches(count).count(), 2, "{text}");
+    let json = logs.analyze(&["diff", side, side, "--format", "json"]).json();
+    assert_eq!(json["after"]["left_out"]["costly"].as_array().unwrap().len(), 2);
+    // A row under way is no end of an interval.
+    assert_eq!(json["after"]["recorded_ns"], 2 * HOUR);
+}
