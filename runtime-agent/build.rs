@@ -11,6 +11,9 @@
 //!         }
 //!     }
 //!     @Hidden private static native void start0(int id);                // and end0, threw0, ...
+//!     private static void calibrate(int calls, int id) {                 // what a call costs here
+//!         for (; calls > 0; calls--) { Start(id); End(id); }
+//!     }
 //! }
 //! ```
 //! The fields are volatile, so that a loop that is running sees a change: an element of the array alone
@@ -93,6 +96,22 @@ fn main() -> Result<(), Box<dyn error::Error>> {
             attributes: vec![hidden.clone()],
         });
     }
+    let pair = [probe::START, probe::END]
+        .map(|name| pool.add_method_ref(this_class, name, probe::DESCRIPTOR));
+    let [start, end] = pair;
+    methods.push(Method {
+        access_flags: MethodAccessFlags::PRIVATE | MethodAccessFlags::STATIC,
+        name_index: pool.add_utf8("calibrate")?,
+        descriptor_index: pool.add_utf8("(II)V")?,
+        attributes: vec![Attribute::Code {
+            name_index: code_name,
+            max_stack: 1,
+            max_locals: 2,
+            code: calibration(start?, end?),
+            exception_table: vec![],
+            attributes: vec![],
+        }],
+    });
     let class = ClassFile {
         version: JAVA_5,
         constant_pool: pool,
@@ -131,6 +150,23 @@ fn guard(on: u16, muted: u16, native: u16) -> Vec<Instruction> {
         Instruction::Ifne(RETURN),
         Instruction::Iload_0,
         Instruction::Invokestatic(native),
+        Instruction::Return,
+    ]
+}
+
+/// Calls a method that does nothing but begin and end, as often as the first parameter says.
+fn calibration(start: u16, end: u16) -> Vec<Instruction> {
+    const LOOP: u16 = 0;
+    const RETURN: u16 = 8;
+    vec![
+        Instruction::Iload_0,
+        Instruction::Ifle(RETURN),
+        Instruction::Iload_1,
+        Instruction::Invokestatic(start),
+        Instruction::Iload_1,
+        Instruction::Invokestatic(end),
+        Instruction::Iinc(0, -1),
+        Instruction::Goto(LOOP),
         Instruction::Return,
     ]
 }

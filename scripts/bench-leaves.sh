@@ -23,7 +23,7 @@ share() {
     local name=$1 packages=$2 classes=$3
     shift 4
     "$JDK/bin/java" -Xmx1g \
-        "-agentpath:$PWD/target/release/libtprofiler.so=include=$packages,leaves=keep,port=off,logs=$out/$name" \
+        "-agentpath:$PWD/target/release/libtprofiler.so=include=$packages,leaves=keep,overhead=off,port=off,logs=$out/$name" \
         -cp "$out/classes:$libraries" "$@" >/dev/null
     target/release/analyze --format csv "$out/$name" >"$out/$name.csv"
     # shellcheck disable=SC2086 # They are several.

@@ -51,7 +51,7 @@ def run(jdk, folder, sweep, value, agent):
         command = [f"{jdk}/bin/java", "-XX:+UseParallelGC", "-Xms256m", "-Xmx256m", "-XX:ReservedCodeCacheSize=480m"]
         if agent:
             command.append(
-                f"-agentpath:{AGENT}=include={MEASURED[sweep]},leaves=keep,threshold={SWEEPS[sweep][0]},"
+                f"-agentpath:{AGENT}=include={MEASURED[sweep]},leaves=keep,overhead=off,threshold={SWEEPS[sweep][0]},"
                 f"max_mb_per_hour=off,port=off,logs={scratch}/logs"
             )
         command += ["-cp", os.path.join(folder, "classes"), "workloads.Growth", sweep, str(value)]

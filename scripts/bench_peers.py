@@ -120,7 +120,7 @@ class Floor(Peer):
 
 
 class Ours(Peer):
-    more = ""
+    more = ",overhead=off"
 
     def options(self, workload, scratch):
         self.port = free_port()
@@ -150,8 +150,14 @@ class Ours(Peer):
         return list(csv.DictReader(done.stdout.splitlines()))
 
 
+class Budget(Ours):
+    """As it comes: what costs too much is left out."""
+
+    more = ""
+
+
 class Keep(Ours):
-    more = ",leaves=keep"
+    more = ",leaves=keep,overhead=off"
 
 
 class Off(Ours):
@@ -275,6 +281,7 @@ PEERS = {
     "plain": Peer,
     "floor": Floor,
     "recording": Ours,
+    "budget": Budget,
     "keep": Keep,
     "off": Off,
     "muted": Muted,
@@ -286,8 +293,9 @@ PEERS = {
 LONG_NAMES = {
     "plain": "plain JVM",
     "floor": "floor: 2 native calls that read the clock",
-    "recording": "this agent",
-    "keep": "this agent, leaves=keep",
+    "recording": "this agent, overhead=off",
+    "budget": "this agent, overhead=2%",
+    "keep": "this agent, overhead=off, leaves=keep",
     "off": "this agent, off",
     "muted": "this agent, all muted",
     "async-profiler": "async-profiler, trace",

@@ -23,6 +23,7 @@ use log_format::units;
 use crate::class_hook::{ClassCounts, ClassHook};
 use crate::class_log::ClassLog;
 use crate::control::{Control, Serving};
+use crate::cost_control::CostControl;
 use crate::engine::{Engine, Found, Handle, Reply, Request, Requests, Status};
 use crate::instrument;
 use crate::known_thread::JavaThreads;
@@ -201,6 +202,7 @@ fn begin<'j>(options: Options, jvmti: &'j Jvmti, jni: &'j JniEnv) -> Result<Prof
         recorder,
         muting: Muting::new(methods.clone()),
         withdraw: None,
+        cost: CostControl::new(options.overhead),
         methods,
         class_counts,
         retransformed: running.retransformed.clone(),

@@ -106,6 +106,11 @@ enum Command {
         /// A pattern like com.shop.util.*
         pattern: String,
     },
+    /// Show which methods are left out for their cost, or set the overhead budget
+    Overhead {
+        /// A share of the process's CPU time, like 2%, or off
+        value: Option<String>,
+    },
     /// Show the options in force
     Options,
     /// Bring the agent into a JVM that runs
@@ -141,6 +146,7 @@ impl Command {
             Self::Inflight { time } => with("inflight", &Some(time.clone())),
             Self::Mute { pattern } => with("mute", pattern),
             Self::Unmute { pattern } => with("unmute", &Some(pattern.clone())),
+            Self::Overhead { value } => with("overhead", value),
             Self::Options => "options".to_owned(),
             Self::Detach { pid: None } => "detach".to_owned(),
             Self::Detach { pid: Some(_) } | Self::Attach(_) | Self::List | Self::Profile(_) => {

@@ -2,6 +2,7 @@
 //!
 //! Everybody else asks it through [`Handle`], so that nothing that waits is ever near a probe.
 
+use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
@@ -12,12 +13,14 @@ use log_format::pattern::Pattern;
 
 use crate::class_hook::ClassCounts;
 use crate::clock;
+use crate::cost_control::CostControl;
 use crate::hot_methods::{Hottest, Period};
 use crate::in_flight::InFlight;
 use crate::instrument;
 use crate::message::message;
 use crate::methods::{Method, Methods};
 use crate::muting::{Muting, Rule};
+use crate::overhead::{LeftOut, Millionths};
 use crate::probe::{self, mute};
 use crate::probe_class::ProbeClass;
 use crate::recorder::Recorder;
@@ -61,6 +64,10 @@ pub(crate) enum Request {
     InFlight(u64),
     /// Mute the methods that a pattern names, or unmute them.
     Mute(Pattern, bool),
+    /// Set the overhead budget, or do without one.
+    Overhead(Option<Millionths>),
+    /// Say which methods are left out for their cost.
+    LeftOut,
     /// The JVM ends: write everything, and do no more.
     Finish,
     /// Leave the JVM as it was, and end.
@@ -68,7 +75,7 @@ pub(crate) enum Request {
 }
 
 /// What is going on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Status {
     pub is_recording: bool,
     /// Of all methods but those that `own_thresholds` name, in nanoseconds.
@@ -91,6 +98,12 @@ pub(crate) struct Status {
     pub muted_methods: u64,
     /// Calls in progress that were dropped for it.
     pub muted_calls: u64,
+    /// The overhead budget.
+    pub overhead: Option<Millionths>,
+    /// What probes cost now, as a share of the CPU time; 0 without a budget.
+    pub overhead_share: f64,
+    /// Methods that are left out for their cost.
+    pub costly_methods: u64,
     pub skipped_methods: u64,
     /// Methods that were left out because no time can go by in them.
     pub leaves: u64,
@@ -113,16 +126,18 @@ pub(crate) struct Status {
 }
 
 /// What was found for whoever asked for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Found {
     Nothing,
     /// With the methods' names, in the same order.
     Top(Hottest, Vec<Method>),
     InFlight(InFlight),
+    /// Those with the most calls first.
+    LeftOut(Vec<(Method, LeftOut)>),
 }
 
 /// What the engine says when it has done what it was asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Reply {
     pub status: Status,
     pub found: Found,
@@ -152,7 +167,8 @@ impl Handle {
     pub(crate) fn ask(&self, request: Request) -> Answer {
         let (answer, answers) = mpsc::sync_channel(1);
         let gone = "the profiler has ended".to_owned();
-        let changes_classes = matches!(request, Request::Detach | Request::Mute(..));
+        let changes_classes =
+            matches!(request, Request::Detach | Request::Mute(..) | Request::Overhead(_));
         let patience = if changes_classes { DETACH } else { ANSWER };
         self.requests.send((request, answer)).map_err(|_| gone.clone())?;
         match answers.recv_timeout(patience) {
@@ -176,6 +192,7 @@ pub(crate) struct Engine<'j> {
     pub muting: Muting,
     /// When probes of muted methods are to be taken out, if there may be any.
     pub withdraw: Option<Instant>,
+    pub cost: CostControl,
     pub class_counts: Arc<ClassCounts>,
     pub retransformed: Arc<Retransformed>,
     pub since_ns: u64,
@@ -215,6 +232,7 @@ impl Engine<'_> {
             }
             self.keep_to_schedule();
             self.mute_new_methods();
+            self.keep_to_overhead();
             self.withdraw_muted();
             if !told_why_empty && began.elapsed() >= EMPTY_ROUND {
                 told_why_empty = true;
@@ -254,6 +272,12 @@ impl Engine<'_> {
                 self.withdraw = Some(Instant::now() + UNTIL_WITHDRAWN);
                 self.recorder.set_muted(self.muting.rules(), self.muting.count());
             }
+            Request::Overhead(budget) => {
+                let again = self.cost.overhead.set_budget(budget);
+                self.measure_again(&again);
+                found = self.left_out();
+            }
+            Request::LeftOut => found = self.left_out(),
             Request::Finish | Request::Detach => {
                 self.stop();
                 self.tell_why_empty();
@@ -282,6 +306,16 @@ impl Engine<'_> {
         Found::Top(top, names)
     }
 
+    fn left_out(&self) -> Found {
+        let left_out = self.cost.overhead.left_out().iter();
+        let mut left_out: Vec<(Method, LeftOut)> =
+            left_out.filter_map(|(id, left)| Some((self.methods.get(*id)?, *left))).collect();
+        left_out.sort_by_cached_key(|(method, left)| {
+            (Reverse(left.calls_per_s), method.class.name.clone(), method.name.clone())
+        });
+        Found::LeftOut(left_out)
+    }
+
     /// Mutes methods that have got probes since they were named.
     fn mute_new_methods(&mut self) {
         match self.muting.follow(&self.probe_class, self.jni) {
@@ -300,7 +334,9 @@ impl Engine<'_> {
         if self.withdraw.is_none_or(|at| Instant::now() < at) {
             return;
         }
-        let muted = self.muting.muted().filter(|id| !self.methods.is_withheld(*id));
+        self.cost.find_hot();
+        let is_in = |id: &u32| !self.methods.is_withheld(*id) && self.cost.overhead.takes_out(*id);
+        let muted = self.muting.muted().filter(is_in);
         let withdrawn = self.recorder.called(muted, COMPILED_CALLS, WITHDRAWN);
         if withdrawn.is_empty() {
             self.withdraw = None;
@@ -308,10 +344,11 @@ impl Engine<'_> {
         }
         self.methods.withhold(&withdrawn);
         self.renew(&withdrawn, "keeps its probes, which do nothing");
+        self.cost.withdrew();
     }
 
     /// Gives methods that are no longer muted the probes that were taken out.
-    fn give_probes_back(&mut self) {
+    pub(crate) fn give_probes_back(&mut self) {
         let given = self.methods.take_withheld(|id| !self.muting.is_muted(id));
         if !given.is_empty() {
             self.renew(&given, "stays without probes of methods that were muted");
@@ -417,6 +454,9 @@ impl Engine<'_> {
             mute_rules: self.muting.rules().to_vec(),
             muted_methods: self.muting.count(),
             muted_calls: mute::dropped_calls(),
+            overhead: self.cost.overhead.budget(),
+            overhead_share: self.cost.overhead.share(),
+            costly_methods: self.cost.overhead.left_out().len() as u64,
             skipped_methods: self.class_counts.skipped(),
             leaves: self.class_counts.leaves(),
             io_errors: self.recorder.log().io_errors,

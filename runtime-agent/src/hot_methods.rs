@@ -1,4 +1,5 @@
-//! Totals of all methods since the run began, and of the last minute: what `top` shows.
+//! Totals of all methods since the run began, and of the last minute: what `top` shows; and since they
+//! were taken last: what the overhead budget is judged by.
 //!
 //! The log's intervals are no help there: they end with the minute, or later, or whenever somebody asks
 //! for a flush. So time is cut into slices of its own, of which as many are kept as make a minute.
@@ -41,10 +42,23 @@ pub(crate) struct Hottest {
     pub methods: Vec<(u32, Sum)>,
 }
 
+/// What a method did since that was taken last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Recent {
+    pub calls: u64,
+    pub total_ticks: u64,
+    pub self_ticks: u64,
+    /// Time of the calls that were slow enough to be recorded.
+    pub slow_ns: u64,
+    /// The same, of those that took so long without their measured callees.
+    pub slow_self_ns: u64,
+}
+
 /// Totals by method, as they come.
 #[derive(Debug)]
 pub(crate) struct HotMethods {
     began_unix_ns: u64,
+    recent: HashMap<u32, Recent>,
     run: HashMap<u32, Sum>,
     /// The last is the one that goes on; never empty.
     slices: VecDeque<TimeSlice>,
@@ -79,7 +93,7 @@ impl Sum {
 impl HotMethods {
     pub(crate) fn new(now: Now) -> Self {
         let slices = VecDeque::from([TimeSlice { began: now, methods: HashMap::new() }]);
-        Self { began_unix_ns: now.unix_ns, run: HashMap::new(), slices }
+        Self { began_unix_ns: now.unix_ns, recent: HashMap::new(), run: HashMap::new(), slices }
     }
 
     /// Adds what a method did since it was asked last.
@@ -89,6 +103,23 @@ impl HotMethods {
         if let Some(slice) = self.slices.back_mut() {
             slice.methods.entry(method).or_default().add(&sum);
         }
+        let recent = self.recent.entry(method).or_default();
+        recent.calls += sum.calls;
+        recent.total_ticks = recent.total_ticks.saturating_add(sum.total_ticks);
+        recent.self_ticks = recent.self_ticks.saturating_add(sum.self_ticks);
+    }
+
+    /// Adds a call that was slow enough to be recorded, and how long of it was slow by itself.
+    pub(crate) fn add_slow(&mut self, method: u32, total_ns: u64, slow_self_ns: u64) {
+        let recent = self.recent.entry(method).or_default();
+        recent.slow_ns = recent.slow_ns.saturating_add(total_ns);
+        recent.slow_self_ns = recent.slow_self_ns.saturating_add(slow_self_ns);
+    }
+
+    /// What methods did since this was asked last.
+    pub(crate) fn take_recent(&mut self) -> HashMap<u32, Recent> {
+        let room = self.recent.len();
+        std::mem::replace(&mut self.recent, HashMap::with_capacity(room))
     }
 
     /// How often a method was called since the run began.

@@ -50,6 +50,8 @@ pub(crate) struct Method {
 /// must not take all memory.
 const MAX_METHODS: u32 = 1_000_000;
 const _: () = assert!(MAX_METHODS < OFFLINE);
+/// The id that no method has, of the calls that the agent makes itself to see what a call costs.
+pub(crate) const CALIBRATION: i32 = MAX_METHODS.cast_signed() + 1;
 
 /// The methods of one class in one loader, by name and descriptor.
 type ClassMethods = Vec<(String, String, MethodId)>;
@@ -142,6 +144,19 @@ impl Methods {
     /// Whether a method of the class has an id.
     pub(crate) fn has_class(&self, loader: u64, name: &str) -> bool {
         self.classes.get(&(loader, name.to_owned())).is_some_and(|methods| !methods.is_empty())
+    }
+
+    /// The id of a method.
+    pub(crate) fn find(
+        &self,
+        loader: u64,
+        class: &str,
+        name: &str,
+        descriptor: &str,
+    ) -> Option<u32> {
+        let methods = self.classes.get(&(loader, class.to_owned()))?;
+        let found = methods.iter().find(|(n, d, _)| n == name && d == descriptor);
+        found.map(|(.., id)| id.get())
     }
 
     /// Whether a method of the class has one of these ids.

@@ -1,8 +1,10 @@
-//! Mutes and unmutes methods by pattern, those that get probes later on included.
+//! Mutes and unmutes methods: by pattern, those that get probes later on included, and those that are
+//! left out for their cost.
 //!
-//! Nothing is retransformed: the guard in Java is given a list of methods to turn away, and the probe is
-//! told which calls in progress that concerns (see `probe::mute`).
+//! Nothing is retransformed here: the guard in Java is given a list of methods to turn away, and the probe
+//! is told which calls in progress that concerns (see `probe::mute`).
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use jvmti_bindings::env::JniEnv;
@@ -21,6 +23,10 @@ pub(crate) struct Muting {
     methods: Arc<Methods>,
     /// The last that names a method holds for it.
     rules: Vec<Rule>,
+    /// The methods that they mute.
+    named: HashSet<u32>,
+    /// Methods that are left out for their cost.
+    costly: HashSet<u32>,
     /// By id, as the guard in Java has it; index 0 is no method's. Empty if nothing is muted.
     by_id: Vec<i8>,
     /// Methods whose ids are at most this have been held against the rules.
@@ -36,20 +42,27 @@ pub(crate) struct Rule {
 
 impl Muting {
     pub(crate) fn new(methods: Arc<Methods>) -> Self {
-        Self { methods, rules: Vec::new(), by_id: Vec::new(), seen: 0 }
+        Self {
+            methods,
+            rules: Vec::new(),
+            named: HashSet::new(),
+            costly: HashSet::new(),
+            by_id: Vec::new(),
+            seen: 0,
+        }
     }
 
-    /// How many methods are muted.
+    /// How many methods are muted by patterns.
     pub(crate) fn count(&self) -> u64 {
-        self.by_id.iter().map(|muted| u64::from(*muted != 0)).sum()
+        self.named.len() as u64
     }
 
-    /// Whether a method is muted.
+    /// Whether a method is muted, for either reason.
     pub(crate) fn is_muted(&self, id: u32) -> bool {
         self.by_id.get(id as usize).is_some_and(|muted| *muted != 0)
     }
 
-    /// The methods that are muted.
+    /// The methods that are muted, for either reason.
     pub(crate) fn muted(&self) -> impl Iterator<Item = u32> + '_ {
         (0..).zip(&self.by_id).filter(|(_, muted)| **muted != 0).map(|(id, _)| id)
     }
@@ -85,6 +98,28 @@ impl Muting {
         self.apply(1, probe_class, jni).inspect_err(|_| self.rules = before)
     }
 
+    /// Leaves methods out for their cost, or measures them again.
+    ///
+    /// # Errors
+    /// One line: what the JVM refused.
+    pub(crate) fn leave_out(
+        &mut self,
+        ids: &[u32],
+        leave: bool,
+        probe_class: &ProbeClass,
+        jni: &JniEnv,
+    ) -> Result<(), String> {
+        let before = self.costly.clone();
+        for id in ids {
+            if leave {
+                self.costly.insert(*id);
+            } else {
+                self.costly.remove(id);
+            }
+        }
+        self.apply(1, probe_class, jni).inspect_err(|_| self.costly = before)
+    }
+
     /// Mutes methods that have got probes since and are named by a pattern. `true` if there are any.
     ///
     /// # Errors
@@ -110,11 +145,20 @@ impl Muting {
         jni: &JniEnv,
     ) -> Result<(), String> {
         let rules = &self.rules;
-        let wanted = self.methods.map_from(first, |class, method| {
+        let mut wanted = self.methods.map_from(first, |class, method| {
             let names = |rule: &&Rule| rule.pattern.method(class, method);
             rules.iter().rfind(names).is_some_and(|rule| rule.mutes)
         });
         self.seen = (first - 1) + wanted.len();
+        let mut named = self.named.clone();
+        for (id, is_wanted) in &mut wanted {
+            if *is_wanted {
+                named.insert(*id);
+            } else {
+                named.remove(id);
+                *is_wanted = self.costly.contains(id);
+            }
+        }
         let changed = |to: bool| {
             let changed =
                 wanted.iter().filter(|(id, wanted)| *wanted == to && self.is_muted(*id) != to);
@@ -124,6 +168,7 @@ impl Muting {
         // What cannot be marked goes on as it is.
         to_mute.retain(|id| mute::set(*id, true, clock::ticks()));
         if to_mute.is_empty() && to_unmute.is_empty() {
+            self.named = named;
             return Ok(());
         }
         let mut by_id = self.by_id.clone();
@@ -148,6 +193,7 @@ impl Muting {
         mute::tell();
         if told.is_ok() {
             self.by_id = by_id;
+            self.named = named;
         }
         told
     }

@@ -29,6 +29,7 @@ pub(crate) struct ProbeClass {
     class: jni::jclass,
     on: jni::jfieldID,
     muted: jni::jfieldID,
+    calibrate: jni::jmethodID,
 }
 
 // SAFETY: a global reference and a field id are good on every thread.
@@ -84,6 +85,12 @@ impl ProbeClass {
             jni.exception_clear();
             return Err(format!("the JVM refuses the fields of {name}"));
         };
+        // SAFETY: as above; the method is there and is static.
+        let calibrate = unsafe { jni.get_static_method_id(class, "calibrate", "(II)V") };
+        let Some(calibrate) = calibrate else {
+            jni.exception_clear();
+            return Err(format!("the JVM refuses the methods of {name}"));
+        };
         // SAFETY: `class` is a live reference of this thread, and not used after this.
         let global = unsafe {
             let global = jni.new_global_ref(class);
@@ -93,7 +100,7 @@ impl ProbeClass {
         if global.is_null() {
             return Err(format!("the JVM refuses a reference to {name}"));
         }
-        Ok(Self { class: global, on, muted })
+        Ok(Self { class: global, on, muted, calibrate })
     }
 
     /// Binds a native method by calling it.
@@ -109,6 +116,16 @@ impl ProbeClass {
             return Err(format!("the JVM refuses {native} of {}", rewriter::probe::CLASS));
         }
         Ok(())
+    }
+
+    /// Has the calling thread pass the probes of a method with this id so many times.
+    pub(crate) fn calibrate(&self, jni: &JniEnv, calls: jni::jint, id: jni::jint) {
+        let arguments = [jni::jvalue { i: calls }, jni::jvalue { i: id }];
+        // SAFETY: the global reference is good as long as the JVM; the method takes two ints.
+        unsafe { jni.call_static_void_method(self.class, self.calibrate, &arguments) };
+        if jni.exception_check() {
+            jni.exception_clear();
+        }
     }
 
     /// Opens or closes the guard in front of the native methods. Every thread sees it at once.

@@ -1,7 +1,7 @@
 //! The drain thread's work: takes records and totals from the threads and writes them, and carries
 //! out what control asks for. All of it happens on one thread, so nothing here is shared.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use log_format::names::Hour;
@@ -14,7 +14,7 @@ use crate::budget::Budget;
 use crate::call_paths::CallPaths;
 use crate::class_hook::ClassCounts;
 use crate::clock::{self, Anchors};
-use crate::hot_methods::{HotMethods, Hottest, Period};
+use crate::hot_methods::{HotMethods, Hottest, Period, Recent};
 use crate::in_flight::{self, InFlight};
 use crate::interval::Interval;
 use crate::known_thread::{JavaThreads, KnownThread};
@@ -22,6 +22,7 @@ use crate::loaders;
 use crate::methods::{Methods, OwnThreshold};
 use crate::muting::Rule;
 use crate::open_calls::{self, OpenFrame};
+use crate::overhead::LeftOut;
 use crate::probe::mounts;
 use crate::probe::thread::{self, ThreadName};
 use crate::probe::{self, mute};
@@ -56,6 +57,11 @@ pub(crate) struct Recorder {
     hot: HotMethods,
     /// What is muted, as the log has it: by whom, and how many methods.
     muted: (Vec<Rule>, u64),
+    /// Methods that are left out for their cost, and of which hour the log has that last.
+    left_out: BTreeMap<u32, LeftOut>,
+    left_out_told: Option<Hour>,
+    /// The kernel's number of the thread that this belongs to.
+    own_os_id: u32,
     /// The log has the thresholds with which the interval began.
     are_thresholds_told: bool,
     /// Values of counters when they were written last.
@@ -75,6 +81,9 @@ pub(crate) struct Sums {
     pub cut_records: u64,
     pub unseen_ends: u64,
     pub lost_calls: u64,
+    /// Time that probes are reckoned to have cost, and the process's CPU time, while there was a budget.
+    pub probe_ns: u64,
+    pub cpu_ns: u64,
 }
 
 impl Recorder {
@@ -104,6 +113,9 @@ impl Recorder {
             interval: Interval::first(clock::unix_ns()),
             hot: HotMethods::new(Now::read()),
             muted: (Vec::new(), 0),
+            left_out: BTreeMap::new(),
+            left_out_told: None,
+            own_os_id: thread::os_id(),
             are_thresholds_told: false,
             counted: HashMap::new(),
             sums: Sums::default(),
@@ -186,6 +198,64 @@ impl Recorder {
     ) -> HashSet<u32> {
         self.read_totals();
         methods.filter(|id| self.hot.calls(*id) >= least_calls).take(count).collect()
+    }
+
+    /// What methods did since this was asked last.
+    pub(crate) fn take_recent(&mut self) -> HashMap<u32, Recent> {
+        self.read_totals();
+        self.hot.take_recent()
+    }
+
+    /// Adds what probes cost while methods did so much.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+    pub(crate) fn add_cost(&mut self, did: &HashMap<u32, Recent>, call_ns: f64, cpu_ns: u64) {
+        let calls: u64 = did.values().map(|recent| recent.calls).sum();
+        self.sums.probe_ns += (calls as f64 * call_ns) as u64;
+        self.sums.cpu_ns += cpu_ns;
+    }
+
+    /// Methods are left out for their cost from now on.
+    pub(crate) fn leave_out(&mut self, methods: &[(u32, LeftOut)]) {
+        self.left_out.extend(methods.iter().copied());
+        let rows = self.costly_rows(methods.iter().map(|(id, left)| (*id, *left)), None);
+        self.log.add_counters(&rows);
+    }
+
+    /// Methods are measured again that were left out for their cost.
+    pub(crate) fn measure_again(&mut self, ids: &[u32]) {
+        let start_ns = clock::unix_ns();
+        let again = ids.iter().filter_map(|id| {
+            self.left_out.remove(id)?;
+            let name = format!("{}{}", counter::COSTLY, self.name_of(*id)?);
+            Some(CounterRow { start_ns, name, value: 0 })
+        });
+        let rows: Vec<CounterRow> = again.collect();
+        self.log.add_counters(&rows);
+    }
+
+    /// A method in counters.csv.
+    fn name_of(&self, id: u32) -> Option<String> {
+        let method = self.methods.get(id)?;
+        Some(one_line(&format!("{}.{}{}", method.class.name, method.name, method.descriptor)))
+    }
+
+    /// Rows that say why methods are left out: since they are, or as of a moment.
+    fn costly_rows(
+        &self,
+        methods: impl Iterator<Item = (u32, LeftOut)>,
+        as_of_ns: Option<u64>,
+    ) -> Vec<CounterRow> {
+        let mut rows = Vec::new();
+        for (id, left) in methods {
+            let Some(name) = self.name_of(id) else { continue };
+            let start_ns = as_of_ns.unwrap_or(left.since_unix_ns);
+            for (key, value) in
+                [(counter::COSTLY_MEAN_NS, left.mean_ns), (counter::COSTLY, left.calls_per_s)]
+            {
+                rows.push(CounterRow { start_ns, name: format!("{key}{name}"), value });
+            }
+        }
+        rows
     }
 
     /// Calls that run now, in threads where one has run for at least `least_ns`.
@@ -288,9 +358,17 @@ impl Recorder {
     /// Writes the thresholds with which the interval begins, and what is muted.
     fn tell_thresholds(&mut self) {
         if !std::mem::replace(&mut self.are_thresholds_told, true) {
-            self.log.add_counters(&self.threshold_rows(self.interval.start_ns));
+            let start_ns = self.interval.start_ns;
+            self.log.add_counters(&self.threshold_rows(start_ns));
             if !self.muted.0.is_empty() {
-                self.log.add_counters(&self.muted_rows(self.interval.start_ns));
+                self.log.add_counters(&self.muted_rows(start_ns));
+            }
+            // There may be hundreds: once an hour, whose files have to do without those of others.
+            let hour = Some(Hour::of_unix_ns(start_ns));
+            if std::mem::replace(&mut self.left_out_told, hour) != hour {
+                let left_out = self.left_out.iter().map(|(id, left)| (*id, *left));
+                let rows = self.costly_rows(left_out, Some(start_ns));
+                self.log.add_counters(&rows);
             }
         }
     }
@@ -338,6 +416,10 @@ impl Recorder {
     fn add_to_slice(&mut self, mut rows: Vec<CallRow>) {
         // Those of classes that another rewriting has given probes have no names.
         rows.retain(|row| row.method < OFFLINE);
+        for row in &rows {
+            let slow_self_ns = if row.self_ns >= self.threshold_ns { row.self_ns } else { 0 };
+            self.hot.add_slow(row.method, row.total_ns, slow_self_ns);
+        }
         let before = self.raised_to_ns();
         let allowance = self.budget.allowance(clock::monotonic_ns());
         self.sums.cut_records += self.slice.add(rows, allowance, &mut self.lowest);
@@ -387,7 +469,8 @@ impl Recorder {
     }
 
     fn meet_threads(&mut self) {
-        for thread in thread::all() {
+        // This thread's own calls are there to see what a call costs.
+        for thread in thread::all().into_iter().filter(|thread| thread.os_id != self.own_os_id) {
             let key = Arc::as_ptr(&thread).addr();
             self.threads.entry(key).or_insert_with(|| KnownThread::new(thread, self.ids.next()));
         }
@@ -439,6 +522,8 @@ impl Recorder {
             (counter::BYTES, self.log.bytes),
             (counter::IO_ERRORS, self.log.io_errors),
             (counter::LOST_ROWS, self.log.lost_rows),
+            (counter::PROBE_NS, self.sums.probe_ns),
+            (counter::CPU_NS, self.sums.cpu_ns),
         ];
         let mut rows = Vec::new();
         if self.log.deleted_hours() > 0 {

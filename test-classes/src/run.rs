@@ -54,13 +54,16 @@ impl Java {
         Self { command, what: jdk.to_string() }
     }
 
-    /// Loads the agent with these options, and every method measured unless they say otherwise: programs
-    /// count their calls.
+    /// Loads the agent with these options, and every method measured, whatever it costs, unless they say
+    /// otherwise: programs count their calls.
     pub fn agent(self, options: &str) -> Self {
         let agent = artifacts().agent.display().to_string();
-        let says = ["leaves=", "config="].iter().any(|key| options.contains(key));
-        let more = if says || options.is_empty() { "" } else { ",leaves=keep" };
-        let options = format!("{options}{more}");
+        let mut all = options.to_owned();
+        for (key, more) in [("leaves=", ",leaves=keep"), ("overhead=", ",overhead=off")] {
+            let says = [key, "config="].iter().any(|key| options.contains(key));
+            all += if says || options.is_empty() { "" } else { more };
+        }
+        let options = all;
         self.arg(format!("-agentpath:{agent}={options}"))
     }
 

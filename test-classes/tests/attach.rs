@@ -110,7 +110,7 @@ fn counts_are_exact_from_attach_to_detach_and_again() {
         make_calls(&mut program, 500);
         for (run, rounds) in [(1, 1_000), (2, 70), (3, 5)] {
             let port = free_port();
-            let options = format!("include=programs.Phases,leaves=keep,port={port}");
+            let options = format!("include=programs.Phases,leaves=keep,overhead=off,port={port}");
             // The log folder is this command's.
             let attached = command(&["attach", &pid, &options]).current_dir(folder.path()).output();
             let attached = attached.expect("tprofiler runs");
@@ -168,8 +168,10 @@ fn a_detach_gives_classes_their_own_bytes() {
             end(program, jdk);
             fs::read_to_string(path).expect("the agent's file")
         };
-        let options =
-            format!("include=programs,leaves=keep,port=off,logs={}", file("logs").display());
+        let options = format!(
+            "include=programs,leaves=keep,overhead=off,port=off,logs={}",
+            file("logs").display()
+        );
         let attach = |pid: &str, program: &mut Dialogue| {
             succeeds(&["attach", pid, &options]);
             program.ask("load");
@@ -193,7 +195,10 @@ fn an_agent_that_came_with_the_jvm_goes_and_comes_too() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let options = |name: &str| {
             let logs = folder.path().join(name);
-            format!("include=programs.Phases,leaves=keep,port=off,logs={}", logs.display())
+            format!(
+                "include=programs.Phases,leaves=keep,overhead=off,port=off,logs={}",
+                logs.display()
+            )
         };
         let java = Java::new(jdk).agent(&options("first"));
         let mut program = java.main(classes(), "programs.Phases").talk();
@@ -250,7 +255,7 @@ fn a_jvm_that_leaves_signals_alone_is_attached_to_without_one() {
         let mut program = phases(jdk, &["-Xrs"]);
         let pid = program.program.pid().to_string();
         let options = format!(
-            "include=programs.Phases,leaves=keep,port=off,logs={}",
+            "include=programs.Phases,leaves=keep,overhead=off,port=off,logs={}",
             folder.path().display()
         );
         succeeds(&["attach", &pid, &options]);
@@ -346,7 +351,7 @@ fn a_list_shows_jvms_with_the_agent_and_without() {
 /// `tprofiler profile` under way, and the thread that has the program make calls meanwhile.
 fn profile(pid: &str, folder: &Path, duration: &str) -> Child {
     let port = free_port();
-    let options = format!("include=programs.Phases,leaves=keep,port={port}");
+    let options = format!("include=programs.Phases,leaves=keep,overhead=off,port={port}");
     command(&["profile", pid, "-d", duration, &options])
         .current_dir(folder)
         .stdout(Stdio::piped())
@@ -479,7 +484,7 @@ fn coming_and_going_under_load_harms_nothing() {
         let pid = program.pid().to_string();
         wait_until("the program's threads", || has_thread(program.pid(), "worker-3"));
         let options = format!(
-            "include=programs.Busy,leaves=keep,threshold=50us,port=off,logs={}",
+            "include=programs.Busy,leaves=keep,overhead=off,threshold=50us,port=off,logs={}",
             logs.display()
         );
         succeeds(&["attach", &pid, &options]);
@@ -520,8 +525,10 @@ fn coming_and_going_among_virtual_threads_harms_nothing() {
         let program = java.arg("5000").arg(file("stop")).start();
         let pid = program.pid().to_string();
         wait_until("virtual threads", || has_thread(program.pid(), "ForkJoinPool-1-"));
-        let options =
-            format!("include=virtual,leaves=keep,port=off,logs={}", file("logs").display());
+        let options = format!(
+            "include=virtual,leaves=keep,overhead=off,port=off,logs={}",
+            file("logs").display()
+        );
         for _ in 0..8 {
             succeeds(&["attach", &pid, &options]);
             std::thread::sleep(Duration::from_millis(100));

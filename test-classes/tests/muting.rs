@@ -357,8 +357,10 @@ fn methods_that_are_loaded_later_are_muted_too_and_a_new_profile_begins_without(
         assert!(counts.records.iter().all(|r| !r.method.contains(" main ")), "{jdk}: {counts:?}");
 
         let pid = program.program.pid().to_string();
-        let options =
-            format!("include=programs.Phases,leaves=keep,logs={},port={port}", second.display());
+        let options = format!(
+            "include=programs.Phases,leaves=keep,overhead=off,logs={},port={port}",
+            second.display()
+        );
         let output = Command::new(&artifacts().tprofiler)
             .args(["attach", &pid, &options])
             .output()

@@ -16,7 +16,8 @@ use crate::engine::{Found, Reply, Status};
 use crate::hot_methods::{Hottest, Sum};
 use crate::in_flight::{BusyThread, InFlight, OUTERMOST, RunningCall};
 use crate::methods::Method;
-use crate::options::thresholds_text;
+use crate::options::{overhead_text, thresholds_text};
+use crate::overhead::LeftOut;
 use crate::{clock, run_info};
 
 /// An answer in both forms.
@@ -67,10 +68,16 @@ pub(super) fn answer(reply: &Reply, shows: Shows, options: &BTreeMap<String, Str
         Shows::Status => add_status(&mut answer, status),
         Shows::Thresholds => add_thresholds(&mut answer, status),
         Shows::Muted => add_muted(&mut answer, status),
+        Shows::Overhead => {
+            add_overhead(&mut answer, status);
+            if let Found::LeftOut(left_out) = found {
+                add_left_out(&mut answer, left_out);
+            }
+        }
         Shows::Options => add_options(&mut answer, status, options),
         Shows::Restored => add_restored(&mut answer, status),
         Shows::Found => match found {
-            Found::Nothing => {}
+            Found::Nothing | Found::LeftOut(_) => {}
             Found::Top(top, names) => add_top(&mut answer, top, names),
             Found::InFlight(in_flight) => add_in_flight(&mut answer, in_flight),
         },
@@ -105,6 +112,7 @@ fn add_status(answer: &mut Answer, status: &Status) {
     answer.add("ends unseen", status.unseen_ends);
     answer.add("methods muted", status.muted_methods);
     answer.add("calls muted", status.muted_calls);
+    add_overhead(answer, status);
     answer.add("write errors", status.io_errors);
     answer.add("logs", &*status.logs);
     answer.add("bytes this hour", status.bytes_this_hour);
@@ -112,6 +120,39 @@ fn add_status(answer: &mut Answer, status: &Status) {
     answer.value("hour_budget", status.hour_budget);
     answer.add("hours deleted", status.deleted_hours);
     add_thresholds(answer, status);
+}
+
+/// The budget, what of it is used, and how many methods are left out for it.
+fn add_overhead(answer: &mut Answer, status: &Status) {
+    answer.line("overhead budget", overhead_text(status.overhead));
+    answer.value("overhead_budget", status.overhead.map(|millionths| f64::from(millionths) / 1e6));
+    if status.overhead.is_some() {
+        answer.line("overhead estimated", format!("{:.2}%", status.overhead_share * 100.0));
+        answer.value("overhead_estimated", status.overhead_share);
+    }
+    answer.add("methods left out for cost", status.costly_methods);
+}
+
+/// Methods that are shown in text; in JSON all are.
+const LEFT_OUT: usize = 50;
+
+fn add_left_out(answer: &mut Answer, left_out: &[(Method, LeftOut)]) {
+    for (method, left) in left_out.iter().take(LEFT_OUT) {
+        let LeftOut { since_unix_ns, calls_per_s, mean_ns, .. } = left;
+        let since = utc_text(*since_unix_ns);
+        let why = format!("since {since}, {calls_per_s} calls/s of {mean_ns} ns, {}", name(method));
+        answer.line("left out", why);
+    }
+    if left_out.len() > LEFT_OUT {
+        answer.line("more left out", left_out.len() - LEFT_OUT);
+    }
+    let all = left_out.iter().map(|(method, left)| {
+        let LeftOut { since_unix_ns, calls_per_s, mean_ns, .. } = left;
+        let why =
+            json!({ "since_ns": since_unix_ns, "calls_per_s": calls_per_s, "mean_ns": mean_ns });
+        with_name(method, why)
+    });
+    answer.value("left_out", all.collect::<Vec<Value>>());
 }
 
 fn add_moment(answer: &mut Answer, key: &str, unix_ns: u64) {

@@ -5,7 +5,7 @@ use log_format::units;
 
 use crate::engine::Request;
 use crate::hot_methods::Period;
-use crate::options::parse_threshold;
+use crate::options::{parse_overhead, parse_threshold};
 
 pub(super) const HELP: &str = "\
 start: begin recording
@@ -18,6 +18,7 @@ inflight [MS | DURATION]: calls that have run for so many milliseconds, or so lo
 threshold [DURATION | PATTERN:DURATION]: show from which duration on calls are recorded, or set it
 mute [PATTERN]: show what is muted, or mute methods: their calls are not measured
 unmute PATTERN: measure them again
+overhead [SHARE | off]: show which methods are left out for their cost, or set the budget, as 2%
 options: the options in force
 json COMMAND: the same answer for programs, as a line of JSON
 help: this list
@@ -45,6 +46,8 @@ pub(super) enum Shows {
     Status,
     Thresholds,
     Muted,
+    /// The overhead budget, and what is left out for it.
+    Overhead,
     Options,
     /// What came of a detach.
     Restored,
@@ -77,6 +80,10 @@ pub(super) fn parse(line: &str) -> Result<Command, Wrong> {
         ("flush", "") => (Request::Flush, Shows::Nothing),
         ("status", "") => (Request::Status, Shows::Status),
         ("detach", "") => (Request::Detach, Shows::Restored),
+        ("overhead", "") => (Request::LeftOut, Shows::Overhead),
+        ("overhead", value) => {
+            (Request::Overhead(parse_overhead(value).map_err(Wrong::Value)?), Shows::Overhead)
+        }
         ("options", "") => (Request::Status, Shows::Options),
         ("threshold", "") => (Request::Status, Shows::Thresholds),
         ("threshold", value) => {
@@ -161,6 +168,9 @@ mod tests {
         let pattern = Pattern::parse("com.shop.*").unwrap();
         assert_eq!(request("mute com.shop.*"), Some(Request::Mute(pattern.clone(), true)));
         assert_eq!(request("unmute  com.shop.*"), Some(Request::Mute(pattern, false)));
+        assert_eq!(request("overhead"), Some(Request::LeftOut));
+        assert_eq!(request("overhead 0.5%"), Some(Request::Overhead(Some(5_000))));
+        assert_eq!(request("overhead off"), Some(Request::Overhead(None)));
         assert_eq!(request("help"), None);
         let json = parse("json top 3").unwrap();
         assert_eq!((json.request, json.is_json), (request("top 3"), true));

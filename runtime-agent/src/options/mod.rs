@@ -5,6 +5,7 @@
 //! knows the keys.
 
 mod log_limits;
+mod overhead;
 mod properties;
 mod toml;
 mod tprofiler;
@@ -19,6 +20,7 @@ use log_format::pattern::Pattern;
 use log_format::units::{self, parse_duration};
 
 use self::log_limits::{BYTES_PER_MB, compression, compression_text, megabytes, megabytes_text};
+pub(crate) use self::overhead::{overhead_text, parse_overhead};
 use crate::filters::{Annotation, Filters};
 use crate::message::message;
 use crate::schedule::{Plan, Window, parse_record};
@@ -32,8 +34,8 @@ pub const ENVIRONMENT: &str = "TPROFILER_OPTS";
 /// Most patterns that can have thresholds of their own.
 pub const MAX_THRESHOLDS: usize = 255;
 
-const KEYS: &str = "include, exclude, exclude_loader, accessors, leaves, min_code, threshold, logs, \
-                    port, bind, token_file, start, window, record, pause, max_mb_per_hour, max_mb, \
+const KEYS: &str = "include, exclude, exclude_loader, accessors, leaves, min_code, threshold, \
+                    overhead, logs, port, bind, token_file, start, window, record, pause, max_mb_per_hour, max_mb, \
                     keep, compress, debug, strict, config";
 
 /// Options in force.
@@ -45,6 +47,8 @@ pub struct Options {
     pub threshold: Duration,
     /// Methods with a threshold of their own; of several patterns that name one, the last counts.
     pub thresholds: Vec<(Pattern, Duration)>,
+    /// The share of the process's CPU time that probes may take, in millionths; `None` for any.
+    pub overhead: Option<u32>,
     /// The folder that gets a folder for this run.
     pub logs: PathBuf,
     /// The first control port to try; `None` for no control.
@@ -81,6 +85,7 @@ impl Default for Options {
             filters: Filters::default(),
             threshold: Duration::from_millis(1),
             thresholds: Vec::new(),
+            overhead: Some(overhead::DEFAULT),
             logs: PathBuf::from("logs"),
             port: Some(DEFAULT_PORT),
             bind: Ipv4Addr::LOCALHOST.into(),
@@ -256,6 +261,7 @@ impl Options {
                     self.thresholds.push((pattern, threshold));
                 }
             },
+            "overhead" => self.overhead = parse_overhead(value)?,
             "logs" if value.is_empty() => return Err("logs: a folder is needed".to_owned()),
             "logs" => self.logs = PathBuf::from(value),
             "port" if value == "off" => self.port = None,
@@ -338,6 +344,7 @@ impl Options {
             ("leaves", if filters.leaves { "keep" } else { "skip" }.to_owned()),
             ("min_code", filters.min_code.to_string()),
             ("threshold", threshold),
+            ("overhead", overhead_text(self.overhead)),
             ("logs", self.logs.display().to_string()),
             ("port", self.port.map_or_else(|| "off".to_owned(), |port| port.to_string())),
             ("bind", self.bind.to_string()),

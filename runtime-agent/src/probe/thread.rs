@@ -61,10 +61,14 @@ pub(crate) struct ThreadName {
     pub java_id: u64,
 }
 
+/// The kernel's id of the calling thread.
+pub(crate) fn os_id() -> u32 {
+    // SAFETY: has no preconditions.
+    unsafe { libc::gettid() }.unsigned_abs()
+}
+
 impl ProbeThread {
     fn new() -> Option<Self> {
-        // SAFETY: has no preconditions.
-        let os_id = unsafe { libc::gettid() };
         let runs = mounts::mounted();
         Some(Self {
             attachment: attachment(),
@@ -78,7 +82,7 @@ impl ProbeThread {
             // What is not said is that it runs none.
             is_runs_told: Cell::new(runs == 0),
             aside: Cell::new(None),
-            os_id: os_id.unsigned_abs(),
+            os_id: os_id(),
             java_thread: AtomicPtr::new(ptr::null_mut()),
             last_name: Mutex::new(None),
             ended: AtomicBool::new(false),

@@ -1,0 +1,228 @@
+//! Keeps the profiler within its overhead budget: measures what a call costs here, has each second judged,
+//! takes probes out and gives them back. What is decided is decided in `overhead`.
+#![allow(unsafe_code)]
+
+use std::time::{Duration, Instant};
+
+use jvmti_bindings::env::JniEnv;
+
+use crate::engine::Engine;
+use crate::message::message;
+use crate::methods::CALIBRATION;
+use crate::overhead::{LeftOut, Millionths, Overhead, Period};
+use crate::probe_class::ProbeClass;
+use crate::run_log::Now;
+use crate::stack_samples::StackSamples;
+
+/// How long a period is, and when there is something to be done soon.
+const PERIOD_NS: u64 = 1_000_000_000;
+const SHORT_PERIOD_NS: u64 = 200_000_000;
+/// How many times as long as it takes to read all totals, which grows with threads and methods.
+const TIMES_READING: u64 = 200;
+/// How many times as long as the threads stand still for it stacks are not looked at, and while there is
+/// a question.
+const TIMES_STANDING: u64 = 500;
+const TIMES_CURIOUS: u64 = 50;
+const LONGEST_STANDING_NS: u64 = 5_000_000;
+/// Stacks are looked at so often, when methods are left out.
+const SAMPLE_NS: u64 = 1_000_000_000;
+/// How long to wait after the JVM began, or classes were retransformed, until it is done again: twice as long
+/// each time.
+const FIRST_WAIT: Duration = Duration::from_secs(2);
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// What a call is taken to cost until that is known, in nanoseconds.
+const FIRST_GUESS_NS: f64 = 40.0;
+
+/// What the engine keeps for its overhead budget.
+pub(crate) struct CostControl {
+    pub overhead: Overhead,
+    calibration: Calibration,
+    samples: StackSamples,
+    /// When the period began, and the process's CPU time then; `None` while nothing is recorded.
+    began: Option<(Now, u64)>,
+    length_ns: u64,
+    next_sample_ns: u64,
+    /// When classes were retransformed last for methods that were left out, and how long to wait then.
+    last_withdrawal: Instant,
+    wait: Duration,
+}
+
+impl CostControl {
+    pub(crate) fn new(budget: Option<Millionths>) -> Self {
+        Self {
+            overhead: Overhead::new(budget, FIRST_GUESS_NS),
+            calibration: Calibration::default(),
+            samples: StackSamples::default(),
+            began: None,
+            length_ns: PERIOD_NS,
+            next_sample_ns: 0,
+            last_withdrawal: Instant::now(),
+            wait: FIRST_WAIT,
+        }
+    }
+
+    /// When the probes of methods that are left out now are to be taken out of their classes, of those that are
+    /// hot enough. What was compiled is thrown away then, and the program is slower than before for some
+    /// time, so it is done ever less often while the program begins, and calls ever more methods ever faster.
+    /// Methods that were looked at again are few.
+    fn when_to_withdraw(&self, left_out: &[(u32, LeftOut)]) -> Instant {
+        match left_out.iter().all(|(_, left)| left.is_hot && left.was_left_out()) {
+            true => Instant::now(),
+            false => self.last_withdrawal + self.wait,
+        }
+    }
+
+    /// To be called before probes are taken out.
+    pub(crate) fn find_hot(&mut self) {
+        self.overhead.find_hot(Now::read().monotonic_ns);
+    }
+
+    /// Probes were taken out until now.
+    pub(crate) fn withdrew(&mut self) {
+        self.last_withdrawal = Instant::now();
+        self.wait = (self.wait * 2).min(LONGEST_WAIT);
+        self.overhead.retransformed(Now::read().monotonic_ns);
+    }
+}
+
+/// Finds out what a call costs: the JVM compiles the loop that makes calls, so the first batches say little.
+#[derive(Debug, Default)]
+struct Calibration {
+    best: Option<Duration>,
+    batches: u32,
+    /// Batches in a row that were no better.
+    no_better: u32,
+}
+
+impl Calibration {
+    /// A millisecond or two.
+    const CALLS: i32 = 20_000;
+    const MOST: u32 = 60;
+    const ENOUGH: u32 = 10;
+
+    /// Makes a batch of calls, if more have to be. What a call costs in nanoseconds, when that is new.
+    fn go_on(&mut self, probe_class: &ProbeClass, jni: &JniEnv) -> Option<f64> {
+        if self.batches >= Self::MOST || self.no_better >= Self::ENOUGH {
+            return None;
+        }
+        self.batches += 1;
+        let began = Instant::now();
+        probe_class.calibrate(jni, Self::CALLS, CALIBRATION);
+        let took = began.elapsed();
+        // As it is run to run.
+        let is_better = self.best.is_none_or(|best| took < best - best / 32);
+        self.no_better = if is_better { 0 } else { self.no_better + 1 };
+        if !is_better {
+            return None;
+        }
+        self.best = Some(took);
+        Some(took.as_secs_f64() * 1e9 / f64::from(Self::CALLS))
+    }
+}
+
+impl Engine<'_> {
+    /// To be called in each round.
+    pub(crate) fn keep_to_overhead(&mut self) {
+        if self.cost.overhead.budget().is_none() {
+            return;
+        }
+        if !self.is_open {
+            self.cost.began = None;
+            return;
+        }
+        if let Some(ns) = self.cost.calibration.go_on(&self.probe_class, self.jni) {
+            self.cost.overhead.set_pair_ns(ns);
+        }
+        let now = Now::read();
+        let Some((began, cpu_ns)) = self.cost.began else {
+            self.recorder.take_recent();
+            self.cost.began = Some((now, process_cpu_ns()));
+            return;
+        };
+        self.see_stacks(now);
+        if now.since(began) >= self.cost.length_ns {
+            self.judge(now, now.since(began), process_cpu_ns().saturating_sub(cpu_ns));
+        }
+        let again = self.cost.overhead.look_again(now.monotonic_ns);
+        if !again.is_empty() {
+            self.measure_again(&again);
+        }
+    }
+
+    fn judge(&mut self, now: Now, length_ns: u64, cpu_ns: u64) {
+        let reading = Instant::now();
+        let methods = self.recorder.take_recent();
+        let reading_ns = u64::try_from(reading.elapsed().as_nanos()).unwrap_or(PERIOD_NS);
+        let Now { unix_ns, monotonic_ns } = now;
+        let period = Period { now_ns: monotonic_ns, unix_ns, length_ns, cpu_ns, methods: &methods };
+        let overhead = &mut self.cost.overhead;
+        let leave = overhead.judge(period);
+        self.recorder.add_cost(&methods, overhead.call_ns(), cpu_ns);
+        let length_ns = if overhead.is_looking() { SHORT_PERIOD_NS } else { PERIOD_NS };
+        self.cost.length_ns = length_ns.max(TIMES_READING * reading_ns);
+        self.cost.began = Some((now, process_cpu_ns()));
+        if leave.is_empty() {
+            return;
+        }
+        if let Err(error) = self.muting.leave_out(&leave, true, &self.probe_class, self.jni) {
+            message!("overhead: {error}");
+            return;
+        }
+        let left_out: Vec<(u32, LeftOut)> = leave
+            .iter()
+            .filter_map(|id| Some((*id, *self.cost.overhead.left_out().get(id)?)))
+            .collect();
+        self.recorder.leave_out(&left_out);
+        let at = self.cost.when_to_withdraw(&left_out);
+        self.withdraw = Some(self.withdraw.map_or(at, |known| known.min(at)));
+    }
+
+    /// Looks at what threads run, for signs that a method that is left out has become slow.
+    fn see_stacks(&mut self, now: Now) {
+        let CostControl { overhead, samples, next_sample_ns, .. } = &mut self.cost;
+        if overhead.left_out().is_empty() || now.monotonic_ns < *next_sample_ns {
+            return;
+        }
+        let began = Instant::now();
+        samples.take(self.jvmti, self.jni, &self.methods, |stack| {
+            overhead.see(stack, now.monotonic_ns);
+        });
+        let took_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(PERIOD_NS);
+        // Where all processors are taken, most of it is waiting.
+        let took_ns = took_ns.min(LONGEST_STANDING_NS);
+        let pause_ns = match overhead.is_curious(now.monotonic_ns) {
+            true => TIMES_CURIOUS * took_ns,
+            false => SAMPLE_NS.max(TIMES_STANDING * took_ns),
+        };
+        *next_sample_ns = now.monotonic_ns + pause_ns;
+    }
+
+    /// Has methods measured again that were left out.
+    pub(crate) fn measure_again(&mut self, ids: &[u32]) {
+        if let Err(error) = self.muting.leave_out(ids, false, &self.probe_class, self.jni) {
+            message!("overhead: {error}");
+            return;
+        }
+        self.give_probes_back();
+        let now = Now::read();
+        self.cost.overhead.retransformed(now.monotonic_ns);
+        self.cost.overhead.measured_again(ids, now.monotonic_ns);
+        self.recorder.measure_again(ids);
+        // A period of its own, without the time that retransforming took.
+        self.recorder.take_recent();
+        self.cost.began = Some((now, process_cpu_ns()));
+        self.cost.length_ns = SHORT_PERIOD_NS;
+    }
+}
+
+/// What all threads of the process have used.
+fn process_cpu_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call writes to the variable.
+    let done = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
+    if done != 0 {
+        return 0;
+    }
+    let (s, ns) = (time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs());
+    s * 1_000_000_000 + ns
+}

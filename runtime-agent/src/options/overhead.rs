@@ -1,0 +1,65 @@
+//! The overhead budget, as a share of the process's CPU time: `2%`, `0.5%` or `off`.
+
+/// Of a percent, in millionths.
+const PERCENT: f64 = 10_000.0;
+
+/// The budget if none is given.
+pub(super) const DEFAULT: u32 = 20_000;
+
+/// Reads a budget, in millionths; `None` is none.
+///
+/// # Errors
+/// A sentence that says what is wrong with `value`.
+pub(crate) fn parse_overhead(value: &str) -> Result<Option<u32>, String> {
+    if value == "off" {
+        return Ok(None);
+    }
+    let is_plain = |text: &&str| text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let percent =
+        value.strip_suffix('%').filter(is_plain).and_then(|text| text.parse::<f64>().ok());
+    match percent {
+        // In this range nothing is cut off.
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        Some(percent) if (0.1..=100.0).contains(&percent) => {
+            Ok(Some((percent * PERCENT).round() as u32))
+        }
+        _ => Err(format!(
+            "overhead: '{}' is neither a share of the CPU time from 0.1% to 100%, as 2%, nor off",
+            super::one_line(value)
+        )),
+    }
+}
+
+/// Writes a budget as [`parse_overhead`] reads it.
+pub(crate) fn overhead_text(budget: Option<u32>) -> String {
+    budget.map_or_else(
+        || "off".to_owned(),
+        |millionths| format!("{}%", f64::from(millionths) / PERCENT),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_of_the_cpu_time() {
+        for (text, millionths) in [
+            ("2%", 20_000),
+            ("0.5%", 5_000),
+            ("0.1%", 1_000),
+            ("100%", 1_000_000),
+            ("12.25%", 122_500),
+        ] {
+            assert_eq!(parse_overhead(text), Ok(Some(millionths)), "{text}");
+            assert_eq!(overhead_text(Some(millionths)), text);
+        }
+        assert_eq!((parse_overhead("off"), overhead_text(None)), (Ok(None), "off".to_owned()));
+        for text in
+            ["", "2", "0%", "0.09%", "101%", "-2%", "+2%", "1e1%", "2 %", "on", "%", "nan%", ".%"]
+        {
+            let error = parse_overhead(text).unwrap_err();
+            assert!(error.starts_with(&format!("overhead: '{text}' is neither")), "{error}");
+        }
+    }
+}

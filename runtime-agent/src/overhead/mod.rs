@@ -1,0 +1,441 @@
+//! Which methods are left out, so that probes cost no more of the process's CPU time than they may.
+//!
+//! What a call of a method costs is known, so its calls of the last second say what it costs. Over the
+//! budget, methods are left out that cost most for the least time that was measured of them: many calls,
+//! each worth a few probes. Whatever has slow calls that are worth its probes is needed, and stays.
+//!
+//! A method that is left out may turn slow later, and nothing is measured of it then: see [`signs`].
+//!
+//! Here is what is decided, without a clock or a JVM; `cost_control` does it.
+
+mod signs;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+
+use self::signs::Signs;
+use crate::clock;
+use crate::hot_methods::Recent;
+
+const SECOND_NS: u64 = 1_000_000_000;
+/// What a call costs in a program, in terms of what it costs in a loop of its own: what cannot be inlined
+/// any more, and caches. H2 and Lucene with all methods measured: 75 to 95 ns where the loop says 25.
+const IN_PROGRAM: f64 = 3.0;
+/// What is left when the budget is overrun: were it all of it, it would be overrun again at once.
+const TARGET: f64 = 0.5;
+/// When recording begins, the program is about to get faster, and calls everything so many times as often
+/// soon. To take probes out ever again would keep it from that, so as much is left out at once as will have
+/// to be then, and what was too much comes back afterwards.
+const EARLY_NS: u64 = 10 * SECOND_NS;
+const FASTER: f64 = 20.0;
+const SETTLED_NS: u64 = 18 * SECOND_NS;
+/// A process with less CPU time than this share of a processor is as good as idle.
+const LEAST_CPU: f64 = 0.05;
+/// Fewer calls a second are not worth leaving their method out.
+const LEAST_CALLS: f64 = 200.0;
+/// Slow calls that take so many times as long as a method's probes make it worth them. One of a millisecond in
+/// a thousand calls does; what a pause of the JVM happens to hit does not.
+const NEEDED: f64 = 10.0;
+/// How long it takes until a third is left of what is known of a method: what was slow when the program began
+/// says nothing of later.
+const MEMORY_S: f64 = 10.0;
+/// How long a method is measured, when it is looked at again, before it may be left out; less if it costs
+/// more than a share of the CPU time.
+const LOOK_NS: u64 = SECOND_NS;
+const SHORT_LOOK_NS: u64 = SECOND_NS / 5;
+const DEAR: f64 = 0.05;
+/// How long after that a method comes back if there is room in the budget; twice as long each time.
+const FIRST_WAIT_NS: u64 = 60 * SECOND_NS;
+const LONGEST_WAIT_NS: u64 = 3_600 * SECOND_NS;
+/// How often methods do, and of those whose probes were taken out, one at a time.
+const ROOM_NS: u64 = 30 * SECOND_NS;
+const ROOM_FOR_HOT_NS: u64 = 300 * SECOND_NS;
+/// What a call costs that the guard turns away, in terms of what it costs otherwise: H2 with all methods
+/// muted.
+const GUARD: f64 = 0.05;
+/// When that is more than this share of the CPU time in all, the probes of the hottest methods are taken out,
+/// until it is less than the last. The guard is closed and opened for nothing; but what was compiled of a
+/// class is thrown away with its probes, and a program may take seconds to be as fast as before. When it
+/// begins, that matters little.
+const TAKE_OUT_EARLY: f64 = 0.005;
+const TAKE_OUT: f64 = 0.02;
+const LEAVE_IN: f64 = 0.002;
+/// A method that nobody would show is looked at again and again: its probes stay as long as the guard costs
+/// no more than this.
+const LEAVE_IN_OUTER: f64 = 0.01;
+/// A share of the CPU time, in millionths.
+pub(crate) type Millionths = u32;
+
+/// Since when and why a method is left out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct LeftOut {
+    pub since_unix_ns: u64,
+    pub calls_per_s: u64,
+    pub mean_ns: u64,
+    /// How often it was left out.
+    times: u32,
+    /// When it may come back if there is room.
+    again_ns: u64,
+    /// Calls a second, had the program done what it did when methods were left out first.
+    base_calls_per_s: f64,
+    /// Its probes are to be taken out of its class.
+    pub is_hot: bool,
+}
+
+impl LeftOut {
+    /// Whether it had been left out before.
+    pub(crate) fn was_left_out(&self) -> bool {
+        self.times > 1
+    }
+}
+
+/// Some time, and what was done in it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Period<'p> {
+    /// Its end, by the monotonic clock and by the calendar.
+    pub now_ns: u64,
+    pub unix_ns: u64,
+    pub length_ns: u64,
+    /// The process's CPU time.
+    pub cpu_ns: u64,
+    pub methods: &'p HashMap<u32, Recent>,
+}
+
+/// What a measured method did in a period, and what its probes cost, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+struct Cost {
+    id: u32,
+    did: Recent,
+    ns: f64,
+}
+
+impl Cost {
+    /// What is left out first: what costs most for the least time that was measured.
+    fn score(&self) -> f64 {
+        self.ns * self.ns / as_f64(self.did.self_ticks.max(1))
+    }
+}
+
+/// Time of a method's slow calls, and what its probes cost meanwhile, in nanoseconds; either fades.
+#[derive(Clone, Copy, Debug, Default)]
+struct Worth {
+    slow_ns: f64,
+    cost_ns: f64,
+}
+
+impl Worth {
+    /// Whether its slow calls are worth its probes.
+    fn is_needed(self) -> bool {
+        self.slow_ns >= NEEDED * self.cost_ns
+    }
+}
+
+/// The budget, and who is left out for it.
+#[derive(Debug)]
+pub(crate) struct Overhead {
+    budget: Option<Millionths>,
+    /// What a call costs in a loop of its own, in nanoseconds.
+    pair_ns: f64,
+    left_out: HashMap<u32, LeftOut>,
+    /// How often methods that are measured again were left out, and whether their probes were taken out.
+    before: HashMap<u32, (u32, bool)>,
+    /// Measured methods that had slow calls.
+    worth: HashMap<u32, Worth>,
+    /// Methods that are looked at again, and since when.
+    looks: HashMap<u32, u64>,
+    signs: Signs,
+    next_room_ns: u64,
+    next_hot_ns: u64,
+    /// When recording began.
+    began_ns: Option<u64>,
+    /// Calls a second of measured methods when methods were left out first, and how many times as often they
+    /// are called now.
+    base: HashMap<u32, f64>,
+    growth: f64,
+    /// CPU time of the last period, in nanoseconds a second.
+    cpu_rate: f64,
+    share: f64,
+}
+
+impl Overhead {
+    pub(crate) fn new(budget: Option<Millionths>, pair_ns: f64) -> Self {
+        Self {
+            budget,
+            pair_ns,
+            left_out: HashMap::new(),
+            before: HashMap::new(),
+            worth: HashMap::new(),
+            looks: HashMap::new(),
+            signs: Signs::default(),
+            next_room_ns: 0,
+            next_hot_ns: 0,
+            began_ns: None,
+            base: HashMap::new(),
+            growth: 1.0,
+            cpu_rate: 0.0,
+            share: 0.0,
+        }
+    }
+
+    pub(crate) fn budget(&self) -> Option<Millionths> {
+        self.budget
+    }
+
+    /// Sets the budget, and tells which methods are no longer left out if there is none.
+    pub(crate) fn set_budget(&mut self, budget: Option<Millionths>) -> Vec<u32> {
+        self.budget = budget;
+        if budget.is_some() {
+            return Vec::new();
+        }
+        let all = self.left_out.keys().copied().collect();
+        *self = Self::new(None, self.pair_ns);
+        all
+    }
+
+    /// A call was measured to cost this in a loop of its own.
+    pub(crate) fn set_pair_ns(&mut self, ns: f64) {
+        self.pair_ns = ns;
+    }
+
+    /// What a call is reckoned to cost, in nanoseconds.
+    pub(crate) fn call_ns(&self) -> f64 {
+        self.pair_ns * IN_PROGRAM
+    }
+
+    /// What probes cost in the last period, as a share of the CPU time.
+    pub(crate) fn share(&self) -> f64 {
+        self.share
+    }
+
+    pub(crate) fn left_out(&self) -> &HashMap<u32, LeftOut> {
+        &self.left_out
+    }
+
+    /// Whether a muted method may have its probes taken out, as far as it is left out here.
+    pub(crate) fn takes_out(&self, id: u32) -> bool {
+        self.left_out.get(&id).is_none_or(|left| left.is_hot)
+    }
+
+    /// Whether the next period should be a short one.
+    pub(crate) fn is_looking(&self) -> bool {
+        !self.looks.is_empty()
+    }
+
+    /// Whether stacks should be looked at often: there is a suspicion, or it is to be known soon which methods
+    /// are outermost.
+    pub(crate) fn is_curious(&self, now_ns: u64) -> bool {
+        self.signs.is_suspicious()
+            || self.began_ns.is_some_and(|began_ns| now_ns < began_ns + EARLY_NS)
+    }
+
+    /// Judges a period: the methods that are to be left out from now on.
+    pub(crate) fn judge(&mut self, period: Period<'_>) -> Vec<u32> {
+        let Some(budget) = self.budget else { return Vec::new() };
+        let budget = f64::from(budget) / 1e6;
+        let seconds = as_f64(period.length_ns.max(1)) / 1e9;
+        let cpu_ns = as_f64(period.cpu_ns).max(LEAST_CPU * as_f64(period.length_ns));
+        let measured = period.methods.iter().filter(|(id, _)| !self.left_out.contains_key(*id));
+        let call_ns = self.call_ns();
+        let mut costs: Vec<Cost> = measured
+            .map(|(id, did)| Cost { id: *id, did: *did, ns: as_f64(did.calls) * call_ns })
+            .collect();
+        self.share = costs.iter().map(|cost| cost.ns).sum::<f64>() / cpu_ns;
+        self.cpu_rate = cpu_ns / seconds;
+        let began_ns = *self.began_ns.get_or_insert(period.now_ns - period.length_ns);
+        let is_early = period.now_ns < began_ns + EARLY_NS;
+        let target = if is_early { TARGET * budget / FASTER } else { TARGET * budget };
+        self.grow(&costs, seconds);
+        self.weigh(&costs, seconds);
+        self.signs.take(&costs, seconds, period.now_ns, !self.left_out.is_empty());
+        let looked_at = std::mem::take(&mut self.looks);
+        let is_protected = |id: u32, cost: f64| {
+            let length = if cost > DEAR * cpu_ns { SHORT_LOOK_NS } else { LOOK_NS };
+            looked_at.get(&id).is_some_and(|since_ns| period.now_ns < since_ns + length)
+        };
+        let mut leave = Vec::new();
+        // What is needed is beyond the budget: all else would be left out for it, to no avail.
+        let may_go = |Cost { id, ns, .. }: &Cost| {
+            !self.worth.get(id).is_some_and(|worth| worth.is_needed()) && !is_protected(*id, *ns)
+        };
+        let mut cost: f64 = costs.iter().filter(|cost| may_go(cost)).map(|cost| cost.ns).sum();
+        if cost > budget * cpu_ns {
+            if self.base.is_empty() {
+                let rates = costs.iter().map(|cost| (cost.id, as_f64(cost.did.calls) / seconds));
+                self.base.extend(rates);
+            }
+            costs.retain(|cost| may_go(cost) && as_f64(cost.did.calls) >= LEAST_CALLS * seconds);
+            costs.sort_by(|one, other| {
+                other.score().total_cmp(&one.score()).then(one.id.cmp(&other.id))
+            });
+            let mut gone = 0.0;
+            for Cost { id, did, ns } in costs {
+                // With what they cost gone, the rest is a larger share of the process, or called more often.
+                if cost <= target * (cpu_ns - gone).max(LEAST_CPU * cpu_ns) {
+                    break;
+                }
+                cost -= ns;
+                gone += ns;
+                let (times, is_hot) = self.before.get(&id).copied().unwrap_or_default();
+                let times = times + 1;
+                let wait_ns = FIRST_WAIT_NS << (times - 1).min(16);
+                let again_ns = match is_early {
+                    true => began_ns + SETTLED_NS,
+                    false => period.now_ns + wait_ns.min(LONGEST_WAIT_NS),
+                };
+                let calls_per_s = as_f64(did.calls) / seconds;
+                let left_out = LeftOut {
+                    since_unix_ns: period.unix_ns,
+                    calls_per_s: as_u64(calls_per_s).max(1),
+                    mean_ns: clock::ticks_to_ns(did.total_ticks) / did.calls.max(1),
+                    times,
+                    again_ns,
+                    base_calls_per_s: calls_per_s / self.growth,
+                    is_hot,
+                };
+                self.left_out.insert(id, left_out);
+                leave.push(id);
+            }
+        }
+        self.looks = looked_at;
+        self.looks.retain(|id, since_ns| {
+            period.now_ns < *since_ns + LOOK_NS && !self.left_out.contains_key(id)
+        });
+        leave
+    }
+
+    /// Finds the methods whose probes are to be taken out now.
+    pub(crate) fn find_hot(&mut self, now_ns: u64) {
+        let is_early = self.began_ns.is_some_and(|began_ns| now_ns < began_ns + EARLY_NS);
+        let (faster, most) = if is_early { (FASTER, TAKE_OUT_EARLY) } else { (1.0, TAKE_OUT) };
+        let of_one = GUARD * self.call_ns() * self.growth * faster / self.cpu_rate;
+        let cost = |left: &LeftOut| left.base_calls_per_s * of_one;
+        let signs = &self.signs;
+        let mut guarded: Vec<&mut LeftOut> = self
+            .left_out
+            .iter_mut()
+            .filter(|(id, left)| {
+                !(left.is_hot || signs.is_outer(**id) && cost(left) < LEAVE_IN_OUTER)
+            })
+            .map(|(_, left)| left)
+            .collect();
+        let mut share: f64 = guarded.iter().map(|left| cost(left)).sum();
+        if share < most {
+            return;
+        }
+        guarded.sort_by(|one, other| other.base_calls_per_s.total_cmp(&one.base_calls_per_s));
+        for left in guarded {
+            if share < LEAVE_IN {
+                break;
+            }
+            share -= cost(left);
+            left.is_hot = true;
+        }
+    }
+
+    /// Finds out how many times as often methods are called as when methods were left out first.
+    fn grow(&mut self, costs: &[Cost], seconds: f64) {
+        let (mut then, mut now) = (0.0, 0.0);
+        for Cost { id, did, .. } in costs {
+            if let Some(calls_per_s) = self.base.get(id) {
+                then += calls_per_s;
+                now += as_f64(did.calls) / seconds;
+            }
+        }
+        if then > 0.0 && now > 0.0 {
+            self.growth = now / then;
+        }
+    }
+
+    /// Adds what methods cost, and what slow calls it was for.
+    fn weigh(&mut self, costs: &[Cost], seconds: f64) {
+        let remains = (-seconds / MEMORY_S).exp();
+        self.worth.retain(|_, worth| {
+            worth.slow_ns *= remains;
+            worth.cost_ns *= remains;
+            worth.slow_ns > 1.0
+        });
+        for Cost { id, did, ns } in costs {
+            if let Some(worth) = self.worth.get_mut(id) {
+                worth.slow_ns += as_f64(did.slow_ns);
+                worth.cost_ns += ns;
+            } else if did.slow_ns > 0 {
+                let worth = Worth { slow_ns: as_f64(did.slow_ns), cost_ns: *ns };
+                self.worth.insert(*id, worth);
+            }
+        }
+    }
+
+    /// Looks at a stack: its methods with ids, the innermost first.
+    pub(crate) fn see(&mut self, stack: &[u32], now_ns: u64) {
+        self.signs.see(stack, &self.left_out, now_ns);
+    }
+
+    /// The methods that are to be looked at again, of which there is a sign. They are measured from now on.
+    pub(crate) fn look_again(&mut self, now_ns: u64) -> Vec<u32> {
+        if self.left_out.is_empty() {
+            return Vec::new();
+        }
+        let mut found = self.signs.look_again(&self.left_out, now_ns);
+        if now_ns >= self.next_room_ns {
+            let fitting = self.fitting(false, now_ns);
+            self.next_room_ns = now_ns + if fitting.is_empty() { SECOND_NS } else { ROOM_NS };
+            found.extend(fitting);
+        }
+        if now_ns >= self.next_hot_ns {
+            // Not in the beginning.
+            if std::mem::replace(&mut self.next_hot_ns, now_ns + ROOM_FOR_HOT_NS) > 0 {
+                found.extend(self.fitting(true, now_ns));
+            }
+        }
+        found.sort_unstable();
+        found.dedup();
+        found.retain(|id| {
+            let Some(left_out) = self.left_out.remove(id) else { return false };
+            self.before.insert(*id, (left_out.times, left_out.is_hot));
+            true
+        });
+        found
+    }
+
+    /// The methods for which there is room, as far as can be told: those alone that the guard turns away, or the
+    /// one whose probes were taken out that costs least.
+    fn fitting(&self, hot: bool, now_ns: u64) -> Vec<u32> {
+        let budget = self.budget.map_or(0.0, |budget| f64::from(budget) / 1e6);
+        let mut room = (TARGET * budget - self.share) * self.cpu_rate;
+        let is_waiting = |left: &LeftOut| left.is_hot == hot && left.again_ns <= now_ns;
+        let waiting = self.left_out.iter().filter(|(_, left)| is_waiting(left));
+        let cost = |left: &LeftOut| left.base_calls_per_s * self.growth * self.call_ns();
+        let mut waiting: Vec<(u32, f64)> = waiting.map(|(id, left)| (*id, cost(left))).collect();
+        waiting.sort_by(|one, other| one.1.total_cmp(&other.1).then(one.0.cmp(&other.0)));
+        let fits = |(_, cost): &(u32, f64)| {
+            room -= cost;
+            room >= 0.0
+        };
+        let most = if hot { 1 } else { usize::MAX };
+        waiting.into_iter().take(most).take_while(fits).map(|(id, _)| id).collect()
+    }
+
+    /// Classes were retransformed until now.
+    pub(crate) fn retransformed(&mut self, now_ns: u64) {
+        self.signs.retransformed(now_ns);
+    }
+
+    /// These methods have their probes back, from now on.
+    pub(crate) fn measured_again(&mut self, ids: &[u32], now_ns: u64) {
+        // What it was before says nothing now.
+        self.worth.retain(|id, _| !ids.contains(id));
+        self.looks.extend(ids.iter().map(|id| (*id, now_ns)));
+    }
+}
+
+/// Times of a period: far below the 52 bits that are exact.
+#[allow(clippy::cast_precision_loss)]
+fn as_f64(number: u64) -> f64 {
+    number as f64
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn as_u64(number: f64) -> u64 {
+    number as u64
+}

@@ -1,0 +1,206 @@
+//! Hours of a program's life, decided in a moment.
+
+use super::*;
+
+const S: u64 = SECOND_NS;
+const NONE: [u32; 0] = [];
+
+/// A program whose methods are called so often, as long as they are measured.
+struct Program {
+    overhead: Overhead,
+    now_ns: u64,
+    /// Calls a second, ticks of own time of each, and slow time in nanoseconds a second.
+    methods: HashMap<u32, (u64, u64, u64)>,
+    /// Slow time that method 1 has of its own.
+    slow_self_ns: u64,
+}
+
+impl Program {
+    fn new(methods: &[(u32, u64, u64)]) -> Self {
+        let methods = methods.iter().map(|(id, calls, ticks)| (*id, (*calls, *ticks, 0))).collect();
+        let overhead = Overhead::new(Some(20_000), 25.0);
+        Self { overhead, now_ns: 100 * S, methods, slow_self_ns: 0 }
+    }
+
+    /// Lets a second go by.
+    fn second(&mut self) -> Vec<u32> {
+        self.now_ns += S;
+        let mut methods = HashMap::new();
+        for (id, (calls, ticks, slow_ns)) in &self.methods {
+            if !self.overhead.left_out().contains_key(id) {
+                let mut did = Recent { calls: *calls, slow_ns: *slow_ns, ..Recent::default() };
+                did.self_ticks = calls * ticks;
+                did.total_ticks = did.self_ticks;
+                did.slow_self_ns = if *id == 1 { self.slow_self_ns } else { 0 };
+                methods.insert(*id, did);
+            }
+        }
+        let (now_ns, unix_ns) = (self.now_ns, self.now_ns);
+        let period = Period { now_ns, unix_ns, length_ns: S, cpu_ns: S, methods: &methods };
+        self.overhead.judge(period)
+    }
+
+    /// Lets seconds go by, with these stacks in each, and tells what is looked at again.
+    fn seconds(&mut self, seconds: u64, stacks: &[&[u32]]) -> Vec<u32> {
+        let mut again = Vec::new();
+        for _ in 0..seconds {
+            self.second();
+            for stack in stacks {
+                self.overhead.see(stack, self.now_ns);
+            }
+            let now = self.overhead.look_again(self.now_ns);
+            self.overhead.measured_again(&now, self.now_ns);
+            again.extend(now);
+        }
+        again
+    }
+
+    fn left_out(&self) -> Vec<u32> {
+        let mut ids: Vec<u32> = self.overhead.left_out().keys().copied().collect();
+        ids.sort_unstable();
+        ids
+    }
+}
+
+/// One that answers requests, and ones that it calls often; calls cost 75 ns.
+fn service() -> Program {
+    // 0.0075%, 0.15%, 1.5%, 7.5% and 7.5% of the time, the last of which takes its time itself.
+    Program::new(&[
+        (1, 1_000, 9_000),
+        (2, 20_000, 50),
+        (3, 200_000, 50),
+        (4, 1_000_000, 10),
+        (5, 1_000_000, 1_000),
+    ])
+}
+
+#[test]
+fn nothing_is_left_out_within_the_budget() {
+    let mut program = Program::new(&[(1, 200_000, 10), (2, 60_000, 10)]);
+    for _ in 0..100 {
+        assert_eq!(program.second(), NONE);
+    }
+    assert!((program.overhead.share() - 0.0195).abs() < 1e-9, "{}", program.overhead.share());
+    program.methods.insert(3, (7_000, 1_000, 0));
+    assert_eq!(program.second(), [1]);
+}
+
+#[test]
+fn what_costs_most_for_the_least_time_is_left_out_first() {
+    let mut program = service();
+    // Nothing in the beginning, so that the program is not about to become faster.
+    let methods = std::mem::take(&mut program.methods);
+    program.seconds(20, &[]);
+    program.methods = methods;
+    assert_eq!(program.second(), [4, 3, 5]);
+    let left = program.overhead.left_out()[&4];
+    assert_eq!((left.calls_per_s, left.since_unix_ns), (1_000_000, 121 * S));
+    // What is left is 0.16%.
+    assert_eq!(program.second(), NONE);
+    assert!(program.overhead.share() < 0.02);
+}
+
+/// A program that begins gets faster, so more is left out, and comes back when it turns out to fit.
+#[test]
+fn what_was_left_out_in_the_beginning_comes_back_if_it_fits() {
+    let mut program = service();
+    assert_eq!(program.second(), [4, 3, 5, 2]);
+    assert_eq!(program.seconds(16, &[]), NONE);
+    assert_eq!(program.seconds(3, &[]), [2]);
+    assert_eq!(program.left_out(), [3, 4, 5]);
+}
+
+#[test]
+fn a_method_whose_slow_calls_are_worth_it_stays() {
+    let mut program = service();
+    // Of three threads.
+    program.methods.insert(4, (1_000_000, 10, 3_000_000_000));
+    program.seconds(5, &[]);
+    assert_eq!(program.left_out(), [2, 3, 5]);
+    // Then it has no more of them.
+    program.methods.insert(4, (1_000_000, 10, 0));
+    program.seconds(5, &[]);
+    assert!(!program.left_out().contains(&4));
+    program.seconds(30, &[]);
+    assert!(program.left_out().contains(&4));
+}
+
+#[test]
+fn without_a_budget_nothing_is_left_out_and_all_comes_back() {
+    let mut program = service();
+    program.second();
+    let mut all = program.overhead.set_budget(None);
+    all.sort_unstable();
+    assert_eq!(all, [2, 3, 4, 5]);
+    assert_eq!((program.second(), program.left_out()), (vec![], vec![]));
+    assert_eq!(program.overhead.set_budget(Some(20_000)), NONE);
+    assert_ne!(program.second(), NONE);
+}
+
+/// Method 4 is called by 1, which ends; something in it begins to take long.
+#[test]
+fn what_a_measured_method_calls_is_looked_at_again_when_that_has_slow_calls() {
+    let mut program = service();
+    let stacks: [&[u32]; 1] = [&[4, 4, 1]];
+    assert_eq!(program.seconds(30, &stacks), [2]);
+    program.slow_self_ns = 100_000_000;
+    assert_eq!(program.seconds(6, &stacks), [4]);
+    // It was not that: it is left out again after its look, and nobody asks any more.
+    assert_eq!(program.seconds(60, &stacks), NONE);
+    assert!(program.left_out().contains(&4));
+    // This time it is.
+    program.slow_self_ns = 300_000_000;
+    program.methods.insert(4, (1_000_000, 10, 900_000_000));
+    assert_eq!(program.seconds(6, &stacks), [4]);
+    program.slow_self_ns = 0;
+    assert_eq!(program.seconds(60, &stacks), NONE);
+    assert!(!program.left_out().contains(&4));
+}
+
+/// A pause of the JVM makes one period slow; what is slow after classes were retransformed says nothing.
+#[test]
+fn a_pause_is_no_sign() {
+    let mut program = service();
+    let stacks: [&[u32]; 1] = [&[4, 1]];
+    program.seconds(30, &stacks);
+    program.slow_self_ns = 500_000_000;
+    assert_eq!(program.seconds(1, &stacks), NONE);
+    program.slow_self_ns = 0;
+    assert_eq!(program.seconds(10, &stacks), NONE);
+    program.overhead.retransformed(program.now_ns);
+    program.slow_self_ns = 900_000_000;
+    assert_eq!(program.seconds(4, &stacks), NONE);
+}
+
+/// Method 5 calls 4 in a loop that never ends.
+#[test]
+fn what_nobody_would_show_is_looked_at_within_a_minute() {
+    for is_hot in [false, true] {
+        let mut program = service();
+        let stacks: [&[u32]; 1] = [&[4, 5]];
+        program.seconds(2, &stacks);
+        if let Some(left) = program.overhead.left_out.get_mut(&5) {
+            left.is_hot = is_hot;
+        }
+        let mut looks = 0;
+        for _ in 0..10 {
+            let again = program.seconds(60, &stacks);
+            looks += again.iter().filter(|id| **id == 5).count();
+            assert!(again.contains(&5) && !again.contains(&4), "{again:?}");
+        }
+        assert!(looks <= if is_hot { 14 } else { 30 }, "{looks}");
+        // It is never so hot that it would be worth taking the probes out.
+        program.overhead.find_hot(program.now_ns);
+        assert!(is_hot || !program.overhead.takes_out(5));
+    }
+}
+
+/// The guard suffices for methods that are not called very often.
+#[test]
+fn probes_are_taken_out_of_the_hottest() {
+    let mut program = Program::new(&[(1, 200_000, 10), (2, 30_000_000, 10), (3, 1_000, 10)]);
+    program.seconds(20, &[]);
+    assert_eq!(program.left_out(), [1, 2]);
+    program.overhead.find_hot(program.now_ns);
+    assert_eq!([1, 2, 3].map(|id| program.overhead.takes_out(id)), [false, true, true]);
+}

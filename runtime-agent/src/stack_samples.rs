@@ -1,0 +1,86 @@
+//! What threads run now, in terms of the methods that have ids.
+#![allow(unsafe_code)]
+
+use std::collections::HashMap;
+
+use jvmti_bindings::env::{JniEnv, Jvmti};
+use jvmti_bindings::prelude::jni;
+
+use crate::loaders::Loaders;
+use crate::methods::Methods;
+
+/// Frames that are looked at, from the innermost on.
+const FRAMES: jni::jint = 512;
+/// How many methods of the JVM are remembered. They are forgotten then, as those of classes that were
+/// unloaded have to be.
+const REMEMBERED: usize = 20_000;
+
+/// Knows which of the JVM's methods have ids.
+#[derive(Debug, Default)]
+pub(crate) struct StackSamples {
+    ids: HashMap<usize, Option<u32>>,
+}
+
+impl StackSamples {
+    /// Calls `see` with the stack of each thread that runs a method with an id: the ids, the innermost
+    /// first. All threads stand still for a moment. Virtual threads are left out, as JVMTI has it.
+    pub(crate) fn take(
+        &mut self,
+        jvmti: &Jvmti,
+        jni: &JniEnv,
+        methods: &Methods,
+        mut see: impl FnMut(&[u32]),
+    ) {
+        let Ok(stacks) = jvmti.get_all_stack_traces(FRAMES) else { return };
+        if self.ids.len() > REMEMBERED {
+            self.ids.clear();
+        }
+        let mut ids = Vec::new();
+        for stack in stacks {
+            // SAFETY: a local reference that JVMTI made for this thread.
+            unsafe { jni.delete_local_ref(stack.thread) };
+            ids.clear();
+            ids.extend(stack.frames.iter().filter_map(|frame| {
+                *self
+                    .ids
+                    .entry(frame.method.addr())
+                    // SAFETY: the method runs, or did a moment ago; of one whose class is gone the JVM says so.
+                    .or_insert_with(|| unsafe { id(jvmti, jni, methods, frame.method) })
+            }));
+            if !ids.is_empty() {
+                see(&ids);
+            }
+        }
+    }
+}
+
+/// The id of one of the JVM's methods.
+///
+/// # Safety
+/// `method` is one of the JVM's.
+unsafe fn id(
+    jvmti: &Jvmti,
+    jni: &JniEnv,
+    methods: &Methods,
+    method: jni::jmethodID,
+) -> Option<u32> {
+    // SAFETY: the caller's promise; the references that come back are this thread's, and given back.
+    unsafe {
+        let class = jvmti.get_method_declaring_class(method).ok()?;
+        let signature = jvmti.get_class_signature(class);
+        let loader = jvmti.get_class_loader(class);
+        jni.delete_local_ref(class);
+        let loader = loader.ok()?;
+        let number = Loaders::all().get(jvmti, jni, loader).number;
+        if !loader.is_null() {
+            jni.delete_local_ref(loader);
+        }
+        let (signature, _) = signature.ok()?;
+        let class = signature.strip_prefix('L')?.strip_suffix(';')?;
+        if !methods.has_class(number, class) {
+            return None;
+        }
+        let (name, descriptor, _) = jvmti.get_method_name(method).ok()?;
+        methods.find(number, class, &name, &descriptor)
+    }
+}
