@@ -5,6 +5,8 @@
 #
 #   scripts/bench.sh [ROUNDS]      default 5
 #   WORKLOADS="leaf service" PEERS="plain recording" scripts/bench.sh 9
+#
+# The workloads service-long, tree-long, h2-long and lucene-long are about the overhead budget.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh

@@ -13,7 +13,7 @@ use super::{Cost, LeftOut, SECOND_NS, as_f64};
 /// How often orphans are looked at, and those whose probes were taken out; how many at a time, and on how many
 /// stacks they have to have been.
 const ORPHANS_NS: u64 = 20 * SECOND_NS;
-const HOT_ORPHANS_NS: u64 = 45 * SECOND_NS;
+const HOT_ORPHANS_NS: u64 = 40 * SECOND_NS;
 const ORPHANS: usize = 3;
 const LEAST_ORPHANED: u32 = 3;
 /// A measured method that has ended no call for so long shows nothing.

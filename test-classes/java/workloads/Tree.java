@@ -1,6 +1,10 @@
 package workloads;
 
-/** A recursion 18 deep whose calls do nothing but call: nanoseconds a call. */
+/**
+ * A recursion 18 deep whose calls do nothing but call: nanoseconds a call.
+ *
+ * <p>Usage: {@code Tree [BATCHES]}: of half a million calls, before they are timed and then.
+ */
 public final class Tree {
     private static final int DEPTH = 18;
     private static final long CALLS = (2L << DEPTH) - 1;
@@ -14,15 +18,17 @@ public final class Tree {
     }
 
     public static void main(String[] args) throws Exception {
-        long leaves = run(new long[WARM_UPS]);
+        int warmUps = args.length > 0 ? Integer.parseInt(args[0]) : WARM_UPS;
+        int batches = args.length > 0 ? warmUps : BATCHES;
+        long leaves = run(new long[warmUps]);
         Figures.ready();
-        long[] times = new long[BATCHES];
+        long[] times = new long[batches];
         leaves += run(times);
         Figures.printMedian("ns_per_call", times, CALLS);
-        if (leaves != (long) (WARM_UPS + BATCHES) << DEPTH) {
+        if (leaves != (long) (warmUps + batches) << DEPTH) {
             throw new IllegalStateException("leaves " + leaves);
         }
-        Figures.truth("workloads.Tree.tree", CALLS * (WARM_UPS + BATCHES), 0, 0);
+        Figures.truth("workloads.Tree.tree", CALLS * (warmUps + batches), 0, 0);
     }
 
     private static long run(long[] times) {
