@@ -23,7 +23,11 @@ const TIMES_READING: u64 = 200;
 /// a question.
 const TIMES_STANDING: u64 = 500;
 const TIMES_CURIOUS: u64 = 50;
+/// Most of what takes longer is waiting for a processor: to read totals, and to look at stacks, with so much
+/// more for each of them.
+const LONGEST_READING_NS: u64 = 25_000_000;
 const LONGEST_STANDING_NS: u64 = 5_000_000;
+const LONGEST_STANDING_EACH_NS: u64 = 20_000;
 /// Stacks are looked at so often, when methods are left out.
 const SAMPLE_NS: u64 = 1_000_000_000;
 /// How long to wait after the JVM began, or classes were retransformed, until it is done again: twice as long
@@ -88,6 +92,9 @@ impl CostControl {
 /// Finds out what a call costs: the JVM compiles the loop that makes calls, so the first batches say little.
 #[derive(Debug, Default)]
 struct Calibration {
+    began: Option<Instant>,
+    /// How often it was begun anew.
+    again: usize,
     best: Option<Duration>,
     batches: u32,
     /// Batches in a row that were no better.
@@ -99,9 +106,15 @@ impl Calibration {
     const CALLS: i32 = 20_000;
     const MOST: u32 = 60;
     const ENOUGH: u32 = 10;
+    /// When it is begun anew: at first the JVM may have had no time for the loop.
+    const AGAIN: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(60)];
 
     /// Makes a batch of calls, if more have to be. What a call costs in nanoseconds, when that is new.
     fn go_on(&mut self, probe_class: &ProbeClass, jni: &JniEnv) -> Option<f64> {
+        let since = self.began.get_or_insert_with(Instant::now).elapsed();
+        if Self::AGAIN.get(self.again).is_some_and(|at| since >= *at) {
+            (self.again, self.batches, self.no_better) = (self.again + 1, 0, 0);
+        }
         if self.batches >= Self::MOST || self.no_better >= Self::ENOUGH {
             return None;
         }
@@ -112,11 +125,13 @@ impl Calibration {
         // As it is run to run.
         let is_better = self.best.is_none_or(|best| took < best - best / 32);
         self.no_better = if is_better { 0 } else { self.no_better + 1 };
-        if !is_better {
-            return None;
+        if is_better {
+            self.best = Some(took);
         }
-        self.best = Some(took);
-        Some(took.as_secs_f64() * 1e9 / f64::from(Self::CALLS))
+        let ns = self.best?.as_secs_f64() * 1e9 / f64::from(Self::CALLS);
+        // Until it is known that it gets no better, it is not taken to be as bad as it is interpreted.
+        let is_known = self.no_better >= Self::ENOUGH || self.batches >= Self::MOST;
+        Some(if is_known { ns } else { ns.min(FIRST_GUESS_NS) })
     }
 }
 
@@ -144,8 +159,10 @@ impl Engine<'_> {
             self.judge(now, now.since(began), process_cpu_ns().saturating_sub(cpu_ns));
         }
         let again = self.cost.overhead.look_again(now.monotonic_ns);
-        if !again.is_empty() {
-            self.measure_again(&again);
+        if !again.is_empty()
+            && let Err(error) = self.measure_again(&again)
+        {
+            message!("overhead: {error}");
         }
     }
 
@@ -153,11 +170,14 @@ impl Engine<'_> {
         let reading = Instant::now();
         let methods = self.recorder.take_recent();
         let reading_ns = u64::try_from(reading.elapsed().as_nanos()).unwrap_or(PERIOD_NS);
+        // Most of a very long one was waiting for a processor.
+        let reading_ns = reading_ns.min(LONGEST_READING_NS);
         let Now { unix_ns, monotonic_ns } = now;
         let period = Period { now_ns: monotonic_ns, unix_ns, length_ns, cpu_ns, methods: &methods };
         let overhead = &mut self.cost.overhead;
         let leave = overhead.judge(period);
-        self.recorder.add_cost(&methods, overhead.call_ns(), cpu_ns);
+        let cost_ns = methods.values().map(|did| overhead.cost_ns(did)).sum();
+        self.recorder.add_cost(cost_ns, cpu_ns);
         let length_ns = if overhead.is_looking() { SHORT_PERIOD_NS } else { PERIOD_NS };
         self.cost.length_ns = length_ns.max(TIMES_READING * reading_ns);
         self.cost.began = Some((now, process_cpu_ns()));
@@ -166,8 +186,11 @@ impl Engine<'_> {
         }
         if let Err(error) = self.muting.leave_out(&leave, true, &self.probe_class, self.jni) {
             message!("overhead: {error}");
-            return;
         }
+        // Those that could not be marked are measured as before.
+        let (leave, not): (Vec<u32>, Vec<u32>) =
+            leave.into_iter().partition(|id| self.muting.is_muted(*id));
+        self.cost.overhead.forget(&not);
         let left_out: Vec<(u32, LeftOut)> = leave
             .iter()
             .filter_map(|id| Some((*id, *self.cost.overhead.left_out().get(id)?)))
@@ -184,12 +207,12 @@ impl Engine<'_> {
             return;
         }
         let began = Instant::now();
-        samples.take(self.jvmti, self.jni, &self.methods, |stack| {
+        let stacks = samples.take(self.jvmti, self.jni, &self.methods, |stack| {
             overhead.see(stack, now.monotonic_ns);
         });
         let took_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(PERIOD_NS);
-        // Where all processors are taken, most of it is waiting.
-        let took_ns = took_ns.min(LONGEST_STANDING_NS);
+        let longest_ns = LONGEST_STANDING_NS + LONGEST_STANDING_EACH_NS * stacks as u64;
+        let took_ns = took_ns.min(longest_ns);
         let pause_ns = match overhead.is_curious(now.monotonic_ns) {
             true => TIMES_CURIOUS * took_ns,
             false => SAMPLE_NS.max(TIMES_STANDING * took_ns),
@@ -198,20 +221,36 @@ impl Engine<'_> {
     }
 
     /// Has methods measured again that were left out.
-    pub(crate) fn measure_again(&mut self, ids: &[u32]) {
-        if let Err(error) = self.muting.leave_out(ids, false, &self.probe_class, self.jni) {
-            message!("overhead: {error}");
-            return;
-        }
-        self.give_probes_back();
+    ///
+    /// # Errors
+    /// One line: what the JVM refused. They stay as they are.
+    fn measure_again(&mut self, ids: &[u32]) -> Result<(), String> {
+        self.muting.leave_out(ids, false, &self.probe_class, self.jni)?;
+        let is_retransformed = self.give_probes_back();
         let now = Now::read();
-        self.cost.overhead.retransformed(now.monotonic_ns);
+        if is_retransformed {
+            self.cost.overhead.retransformed(now.monotonic_ns);
+        }
         self.cost.overhead.measured_again(ids, now.monotonic_ns);
         self.recorder.measure_again(ids);
         // A period of its own, without the time that retransforming took.
         self.recorder.take_recent();
         self.cost.began = Some((now, process_cpu_ns()));
         self.cost.length_ns = SHORT_PERIOD_NS;
+        Ok(())
+    }
+
+    /// Sets the budget. Without one, all methods are measured again.
+    ///
+    /// # Errors
+    /// One line: what the JVM refused. The budget stays as it is.
+    pub(crate) fn set_overhead(&mut self, budget: Option<Millionths>) -> Result<(), String> {
+        if budget.is_none() {
+            let all: Vec<u32> = self.cost.overhead.left_out().keys().copied().collect();
+            self.measure_again(&all)?;
+        }
+        self.cost.overhead.set_budget(budget);
+        Ok(())
     }
 }
 

@@ -273,8 +273,7 @@ impl Engine<'_> {
                 self.recorder.set_muted(self.muting.rules(), self.muting.count());
             }
             Request::Overhead(budget) => {
-                let again = self.cost.overhead.set_budget(budget);
-                self.measure_again(&again);
+                self.set_overhead(budget)?;
                 found = self.left_out();
             }
             Request::LeftOut => found = self.left_out(),
@@ -347,12 +346,13 @@ impl Engine<'_> {
         self.cost.withdrew();
     }
 
-    /// Gives methods that are no longer muted the probes that were taken out.
-    pub(crate) fn give_probes_back(&mut self) {
+    /// Gives methods that are no longer muted the probes that were taken out; `false` if there are none.
+    pub(crate) fn give_probes_back(&mut self) -> bool {
         let given = self.methods.take_withheld(|id| !self.muting.is_muted(id));
         if !given.is_empty() {
             self.renew(&given, "stays without probes of methods that were muted");
         }
+        !given.is_empty()
     }
 
     /// Sends the classes of these methods through the hook again. What threads record meanwhile is written

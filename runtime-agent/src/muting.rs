@@ -117,7 +117,9 @@ impl Muting {
                 self.costly.remove(id);
             }
         }
-        self.apply(1, probe_class, jni).inspect_err(|_| self.costly = before)
+        let wanted = |id: &u32| (*id, leave || self.named.contains(id));
+        let wanted: Vec<(u32, bool)> = ids.iter().map(wanted).collect();
+        self.change(&wanted, probe_class, jni).inspect_err(|_| self.costly = before)
     }
 
     /// Mutes methods that have got probes since and are named by a pattern. `true` if there are any.
@@ -159,6 +161,18 @@ impl Muting {
                 *is_wanted = self.costly.contains(id);
             }
         }
+        self.change(&wanted, probe_class, jni)?;
+        self.named = named;
+        Ok(())
+    }
+
+    /// Mutes methods, or unmutes them, as is wanted of each.
+    fn change(
+        &mut self,
+        wanted: &[(u32, bool)],
+        probe_class: &ProbeClass,
+        jni: &JniEnv,
+    ) -> Result<(), String> {
         let changed = |to: bool| {
             let changed =
                 wanted.iter().filter(|(id, wanted)| *wanted == to && self.is_muted(*id) != to);
@@ -168,11 +182,11 @@ impl Muting {
         // What cannot be marked goes on as it is.
         to_mute.retain(|id| mute::set(*id, true, clock::ticks()));
         if to_mute.is_empty() && to_unmute.is_empty() {
-            self.named = named;
             return Ok(());
         }
         let mut by_id = self.by_id.clone();
-        by_id.resize(by_id.len().max(self.seen + 1), 0);
+        let last = wanted.iter().map(|(id, _)| *id as usize).max().unwrap_or(0);
+        by_id.resize(by_id.len().max(last + 1), 0);
         for (ids, value) in [(&to_mute, 1), (&to_unmute, 0)] {
             for id in ids {
                 if let Some(entry) = by_id.get_mut(*id as usize) {
@@ -193,7 +207,6 @@ impl Muting {
         mute::tell();
         if told.is_ok() {
             self.by_id = by_id;
-            self.named = named;
         }
         told
     }

@@ -57,9 +57,9 @@ pub(crate) struct Recorder {
     hot: HotMethods,
     /// What is muted, as the log has it: by whom, and how many methods.
     muted: (Vec<Rule>, u64),
-    /// Methods that are left out for their cost, and of which hour the log has that last.
+    /// Methods that are left out for their cost, and of which files the log has that last.
     left_out: BTreeMap<u32, LeftOut>,
-    left_out_told: Option<Hour>,
+    left_out_told: u64,
     /// The kernel's number of the thread that this belongs to.
     own_os_id: u32,
     /// The log has the thresholds with which the interval began.
@@ -114,7 +114,7 @@ impl Recorder {
             hot: HotMethods::new(Now::read()),
             muted: (Vec::new(), 0),
             left_out: BTreeMap::new(),
-            left_out_told: None,
+            left_out_told: 0,
             own_os_id: thread::os_id(),
             are_thresholds_told: false,
             counted: HashMap::new(),
@@ -206,11 +206,10 @@ impl Recorder {
         self.hot.take_recent()
     }
 
-    /// Adds what probes cost while methods did so much.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
-    pub(crate) fn add_cost(&mut self, did: &HashMap<u32, Recent>, call_ns: f64, cpu_ns: u64) {
-        let calls: u64 = did.values().map(|recent| recent.calls).sum();
-        self.sums.probe_ns += (calls as f64 * call_ns) as u64;
+    /// Adds what probes are reckoned to have cost, and the process's CPU time meanwhile.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    pub(crate) fn add_cost(&mut self, probe_ns: f64, cpu_ns: u64) {
+        self.sums.probe_ns += probe_ns as u64;
         self.sums.cpu_ns += cpu_ns;
     }
 
@@ -224,10 +223,15 @@ impl Recorder {
     /// Methods are measured again that were left out for their cost.
     pub(crate) fn measure_again(&mut self, ids: &[u32]) {
         let start_ns = clock::unix_ns();
-        let again = ids.iter().filter_map(|id| {
-            self.left_out.remove(id)?;
-            let name = format!("{}{}", counter::COSTLY, self.name_of(*id)?);
-            Some(CounterRow { start_ns, name, value: 0 })
+        self.left_out.retain(|id, _| !ids.contains(id));
+        let names = ids.iter().filter_map(|id| self.name_of(*id));
+        let names: HashSet<String> = names.collect();
+        // The same method of another class loader may be left out still.
+        let still = self.left_out.keys().filter_map(|id| self.name_of(*id));
+        let still: HashSet<String> = still.collect();
+        let again = names.difference(&still).map(|name| {
+            let name = format!("{}{name}", counter::COSTLY);
+            CounterRow { start_ns, name, value: 0 }
         });
         let rows: Vec<CounterRow> = again.collect();
         self.log.add_counters(&rows);
@@ -313,6 +317,7 @@ impl Recorder {
     }
 
     fn flush_log(&mut self, now: Now, sync: bool) {
+        self.tell_left_out();
         self.budget.spend(self.log.take_added());
         self.log.flush(now, sync);
     }
@@ -363,13 +368,17 @@ impl Recorder {
             if !self.muted.0.is_empty() {
                 self.log.add_counters(&self.muted_rows(start_ns));
             }
-            // There may be hundreds: once an hour, whose files have to do without those of others.
-            let hour = Some(Hour::of_unix_ns(start_ns));
-            if std::mem::replace(&mut self.left_out_told, hour) != hour {
-                let left_out = self.left_out.iter().map(|(id, left)| (*id, *left));
-                let rows = self.costly_rows(left_out, Some(start_ns));
-                self.log.add_counters(&rows);
-            }
+        }
+    }
+
+    /// Says again what is left out where files were begun that do not have it: an hour's have to do without those
+    /// of others.
+    fn tell_left_out(&mut self) {
+        let begun = self.log.begun();
+        if std::mem::replace(&mut self.left_out_told, begun) != begun && !self.left_out.is_empty() {
+            let left_out = self.left_out.iter().map(|(id, left)| (*id, *left));
+            let rows = self.costly_rows(left_out, Some(clock::unix_ns()));
+            self.log.add_counters(&rows);
         }
     }
 

@@ -67,6 +67,8 @@ pub(crate) struct RunLog {
     run: Run,
     /// The parts of hours that are written to.
     open: BTreeMap<Part, PartFiles>,
+    /// Rises whenever files are begun, or rows were given up.
+    begun: u64,
     /// How many parts of an hour are closed.
     closed: HashMap<Hour, u32>,
     retention: Retention,
@@ -116,6 +118,7 @@ impl RunLog {
             match fs::create_dir(&folder) {
                 Ok(()) => {
                     return Ok(Self {
+                        begun: 0,
                         folder,
                         run: run.clone(),
                         open: BTreeMap::new(),
@@ -156,10 +159,19 @@ impl RunLog {
         fs::rename(&new, self.folder.join(RUN_JSON))
     }
 
+    /// Rises whenever files are begun that have nothing of what was said in earlier ones.
+    pub(crate) fn begun(&self) -> u64 {
+        self.begun
+    }
+
     /// The part of an hour that is written to.
     fn part(&mut self, hour: Hour) -> &mut PartFiles {
         let number = 1 + self.closed.get(&hour).copied().unwrap_or(0);
-        self.open.entry(Part { hour, number }).or_default()
+        let begun = &mut self.begun;
+        self.open.entry(Part { hour, number }).or_insert_with(|| {
+            *begun += 1;
+            PartFiles::default()
+        })
     }
 
     /// Adds calls, each to the hour in which it ended.
@@ -259,11 +271,13 @@ impl RunLog {
             message!("{} was deleted; it is made anew", self.folder.display());
             // It may have been moved, and its files with it.
             self.open.values_mut().for_each(PartFiles::forget_files);
+            self.begun += 1;
         }
         let mut failure = None;
         for (name, part) in &mut self.open {
             if part.tables.values().any(TableFile::was_deleted) {
                 part.forget_files();
+                self.begun += 1;
             }
             for table in Table::ALL {
                 let Some(file) = part.tables.get_mut(&table) else { continue };
@@ -296,6 +310,7 @@ impl RunLog {
         for part in self.open.values_mut() {
             self.lost_rows += part.tables.values_mut().map(TableFile::give_up).sum::<u64>();
             part.forget_names();
+            self.begun += 1;
         }
     }
 

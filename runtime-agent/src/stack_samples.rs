@@ -10,7 +10,7 @@ use crate::loaders::Loaders;
 use crate::methods::Methods;
 
 /// Frames that are looked at, from the innermost on.
-const FRAMES: jni::jint = 512;
+const FRAMES: jni::jint = 256;
 /// How many methods of the JVM are remembered. They are forgotten then, as those of classes that were
 /// unloaded have to be.
 const REMEMBERED: usize = 20_000;
@@ -23,15 +23,17 @@ pub(crate) struct StackSamples {
 
 impl StackSamples {
     /// Calls `see` with the stack of each thread that runs a method with an id: the ids, the innermost
-    /// first. All threads stand still for a moment. Virtual threads are left out, as JVMTI has it.
+    /// first. All threads stand still for a moment. Virtual threads are left out, as JVMTI has it. Tells how
+    /// many threads there are.
     pub(crate) fn take(
         &mut self,
         jvmti: &Jvmti,
         jni: &JniEnv,
         methods: &Methods,
         mut see: impl FnMut(&[u32]),
-    ) {
-        let Ok(stacks) = jvmti.get_all_stack_traces(FRAMES) else { return };
+    ) -> usize {
+        let Ok(stacks) = jvmti.get_all_stack_traces(FRAMES) else { return 0 };
+        let count = stacks.len();
         if self.ids.len() > REMEMBERED {
             self.ids.clear();
         }
@@ -51,6 +53,7 @@ impl StackSamples {
                 see(&ids);
             }
         }
+        count
     }
 }
 

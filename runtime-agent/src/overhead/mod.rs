@@ -22,8 +22,13 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// What a call costs in a program, in terms of what it costs in a loop of its own: what cannot be inlined
 /// any more, and caches. H2 and Lucene with all methods measured: 75 to 95 ns where the loop says 25.
 const IN_PROGRAM: f64 = 3.0;
+/// The same for methods that take so many times as long themselves: they would not have been inlined.
+const IN_PROGRAM_LONG: f64 = 1.5;
+const LONG: f64 = 40.0;
 /// What is left when the budget is overrun: were it all of it, it would be overrun again at once.
 const TARGET: f64 = 0.5;
+/// What comes back may fill so much of it: methods that are worth it, which will not be left out again.
+const WORTH_IT: f64 = 0.8;
 /// When recording begins, the program is about to get faster, and calls everything so many times as often
 /// soon. To take probes out ever again would keep it from that, so as much is left out at once as will have
 /// to be then, and what was too much comes back afterwards.
@@ -79,6 +84,9 @@ pub(crate) struct LeftOut {
     again_ns: u64,
     /// Calls a second, had the program done what it did when methods were left out first.
     base_calls_per_s: f64,
+    /// What its probes cost a call, and for the time that was measured.
+    call_ns: f64,
+    ratio: f64,
     /// Its probes are to be taken out of its class.
     pub is_hot: bool,
 }
@@ -111,9 +119,14 @@ struct Cost {
 }
 
 impl Cost {
+    /// What its probes cost for the time that was measured.
+    fn ratio(&self) -> f64 {
+        self.ns / as_f64(clock::ticks_to_ns(self.did.self_ticks)).max(1.0)
+    }
+
     /// What is left out first: what costs most for the least time that was measured.
     fn score(&self) -> f64 {
-        self.ns * self.ns / as_f64(self.did.self_ticks.max(1))
+        self.ns * self.ratio()
     }
 }
 
@@ -182,15 +195,17 @@ impl Overhead {
         self.budget
     }
 
-    /// Sets the budget, and tells which methods are no longer left out if there is none.
-    pub(crate) fn set_budget(&mut self, budget: Option<Millionths>) -> Vec<u32> {
+    /// Sets the budget. Without one nothing may be left out.
+    pub(crate) fn set_budget(&mut self, budget: Option<Millionths>) {
         self.budget = budget;
-        if budget.is_some() {
-            return Vec::new();
+        if budget.is_none() {
+            *self = Self::new(None, self.pair_ns);
         }
-        let all = self.left_out.keys().copied().collect();
-        *self = Self::new(None, self.pair_ns);
-        all
+    }
+
+    /// These methods could not be left out.
+    pub(crate) fn forget(&mut self, ids: &[u32]) {
+        self.left_out.retain(|id, _| !ids.contains(id));
     }
 
     /// A call was measured to cost this in a loop of its own.
@@ -198,9 +213,11 @@ impl Overhead {
         self.pair_ns = ns;
     }
 
-    /// What a call is reckoned to cost, in nanoseconds.
-    pub(crate) fn call_ns(&self) -> f64 {
-        self.pair_ns * IN_PROGRAM
+    /// What a method's probes are reckoned to have cost, in nanoseconds.
+    pub(crate) fn cost_ns(&self, did: &Recent) -> f64 {
+        let calls = as_f64(did.calls);
+        let is_long = as_f64(clock::ticks_to_ns(did.self_ticks)) >= calls * self.pair_ns * LONG;
+        calls * self.pair_ns * if is_long { IN_PROGRAM_LONG } else { IN_PROGRAM }
     }
 
     /// What probes cost in the last period, as a share of the CPU time.
@@ -236,10 +253,8 @@ impl Overhead {
         let seconds = as_f64(period.length_ns.max(1)) / 1e9;
         let cpu_ns = as_f64(period.cpu_ns).max(LEAST_CPU * as_f64(period.length_ns));
         let measured = period.methods.iter().filter(|(id, _)| !self.left_out.contains_key(*id));
-        let call_ns = self.call_ns();
-        let mut costs: Vec<Cost> = measured
-            .map(|(id, did)| Cost { id: *id, did: *did, ns: as_f64(did.calls) * call_ns })
-            .collect();
+        let mut costs: Vec<Cost> =
+            measured.map(|(id, did)| Cost { id: *id, did: *did, ns: self.cost_ns(did) }).collect();
         self.share = costs.iter().map(|cost| cost.ns).sum::<f64>() / cpu_ns;
         self.cpu_rate = cpu_ns / seconds;
         let began_ns = *self.began_ns.get_or_insert(period.now_ns - period.length_ns);
@@ -255,8 +270,14 @@ impl Overhead {
         };
         let mut leave = Vec::new();
         // What is needed is beyond the budget: all else would be left out for it, to no avail.
-        let may_go = |Cost { id, ns, .. }: &Cost| {
-            !self.worth.get(id).is_some_and(|worth| worth.is_needed()) && !is_protected(*id, *ns)
+        // As long as methods are interpreted, they take several times as long themselves.
+        let worth_it = if is_early { budget / 5.0 } else { budget };
+        let may_go = |cost: &Cost| {
+            let Cost { id, ns, .. } = cost;
+            !self.worth.get(id).is_some_and(|worth| worth.is_needed())
+                && !is_protected(*id, *ns)
+                // If all were like that, they would be within the budget.
+                && cost.ratio() > worth_it
         };
         let mut cost: f64 = costs.iter().filter(|cost| may_go(cost)).map(|cost| cost.ns).sum();
         if cost > budget * cpu_ns {
@@ -269,7 +290,8 @@ impl Overhead {
                 other.score().total_cmp(&one.score()).then(one.id.cmp(&other.id))
             });
             let mut gone = 0.0;
-            for Cost { id, did, ns } in costs {
+            for cost_of_one in costs {
+                let Cost { id, did, ns } = cost_of_one;
                 // With what they cost gone, the rest is a larger share of the process, or called more often.
                 if cost <= target * (cpu_ns - gone).max(LEAST_CPU * cpu_ns) {
                     break;
@@ -280,6 +302,7 @@ impl Overhead {
                 let times = times + 1;
                 let wait_ns = FIRST_WAIT_NS << (times - 1).min(16);
                 let again_ns = match is_early {
+                    true if cost_of_one.ratio() <= budget => began_ns + EARLY_NS,
                     true => began_ns + SETTLED_NS,
                     false => period.now_ns + wait_ns.min(LONGEST_WAIT_NS),
                 };
@@ -291,6 +314,8 @@ impl Overhead {
                     times,
                     again_ns,
                     base_calls_per_s: calls_per_s / self.growth,
+                    call_ns: ns / as_f64(did.calls.max(1)),
+                    ratio: cost_of_one.ratio(),
                     is_hot,
                 };
                 self.left_out.insert(id, left_out);
@@ -308,14 +333,18 @@ impl Overhead {
     pub(crate) fn find_hot(&mut self, now_ns: u64) {
         let is_early = self.began_ns.is_some_and(|began_ns| now_ns < began_ns + EARLY_NS);
         let (faster, most) = if is_early { (FASTER, TAKE_OUT_EARLY) } else { (1.0, TAKE_OUT) };
-        let of_one = GUARD * self.call_ns() * self.growth * faster / self.cpu_rate;
+        let of_one = GUARD * self.pair_ns * IN_PROGRAM * self.growth * faster / self.cpu_rate;
         let cost = |left: &LeftOut| left.base_calls_per_s * of_one;
         let signs = &self.signs;
+        // Of a method that takes so long itself nobody notices the guard.
+        let budget = self.budget.map_or(0.0, |budget| f64::from(budget) / 1e6);
         let mut guarded: Vec<&mut LeftOut> = self
             .left_out
             .iter_mut()
             .filter(|(id, left)| {
-                !(left.is_hot || signs.is_outer(**id) && cost(left) < LEAVE_IN_OUTER)
+                !(left.is_hot
+                    || left.ratio <= budget
+                    || signs.is_outer(**id) && cost(left) < LEAVE_IN_OUTER)
             })
             .map(|(_, left)| left)
             .collect();
@@ -371,7 +400,7 @@ impl Overhead {
         self.signs.see(stack, &self.left_out, now_ns);
     }
 
-    /// The methods that are to be looked at again, of which there is a sign. They are measured from now on.
+    /// The methods that are to be measured again: there is a sign, or room.
     pub(crate) fn look_again(&mut self, now_ns: u64) -> Vec<u32> {
         if self.left_out.is_empty() {
             return Vec::new();
@@ -390,11 +419,7 @@ impl Overhead {
         }
         found.sort_unstable();
         found.dedup();
-        found.retain(|id| {
-            let Some(left_out) = self.left_out.remove(id) else { return false };
-            self.before.insert(*id, (left_out.times, left_out.is_hot));
-            true
-        });
+        found.retain(|id| self.left_out.contains_key(id));
         found
     }
 
@@ -402,18 +427,21 @@ impl Overhead {
     /// one whose probes were taken out that costs least.
     fn fitting(&self, hot: bool, now_ns: u64) -> Vec<u32> {
         let budget = self.budget.map_or(0.0, |budget| f64::from(budget) / 1e6);
-        let mut room = (TARGET * budget - self.share) * self.cpu_rate;
+        let mut used = self.share * self.cpu_rate;
         let is_waiting = |left: &LeftOut| left.is_hot == hot && left.again_ns <= now_ns;
         let waiting = self.left_out.iter().filter(|(_, left)| is_waiting(left));
-        let cost = |left: &LeftOut| left.base_calls_per_s * self.growth * self.call_ns();
-        let mut waiting: Vec<(u32, f64)> = waiting.map(|(id, left)| (*id, cost(left))).collect();
-        waiting.sort_by(|one, other| one.1.total_cmp(&other.1).then(one.0.cmp(&other.0)));
-        let fits = |(_, cost): &(u32, f64)| {
-            room -= cost;
-            room >= 0.0
+        let mut waiting: Vec<(&u32, &LeftOut)> = waiting.collect();
+        waiting
+            .sort_by(|one, other| one.1.ratio.total_cmp(&other.1.ratio).then(one.0.cmp(other.0)));
+        let mut fits = |(_, left): &(&u32, &LeftOut)| {
+            let cost = left.base_calls_per_s * self.growth * left.call_ns;
+            let target = if left.ratio <= budget { WORTH_IT } else { TARGET };
+            let does = used + cost <= target * budget * self.cpu_rate;
+            used += if does { cost } else { 0.0 };
+            does
         };
         let most = if hot { 1 } else { usize::MAX };
-        waiting.into_iter().take(most).take_while(fits).map(|(id, _)| id).collect()
+        waiting.into_iter().filter(|of| fits(of)).take(most).map(|(id, _)| *id).collect()
     }
 
     /// Classes were retransformed until now.
@@ -423,6 +451,11 @@ impl Overhead {
 
     /// These methods have their probes back, from now on.
     pub(crate) fn measured_again(&mut self, ids: &[u32], now_ns: u64) {
+        for id in ids {
+            if let Some(left_out) = self.left_out.remove(id) {
+                self.before.insert(*id, (left_out.times, left_out.is_hot));
+            }
+        }
         // What it was before says nothing now.
         self.worth.retain(|id, _| !ids.contains(id));
         self.looks.extend(ids.iter().map(|id| (*id, now_ns)));

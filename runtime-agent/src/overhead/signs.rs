@@ -14,7 +14,7 @@ use super::{Cost, LeftOut, SECOND_NS, as_f64};
 /// stacks they have to have been.
 const ORPHANS_NS: u64 = 20 * SECOND_NS;
 const HOT_ORPHANS_NS: u64 = 40 * SECOND_NS;
-const ORPHANS: usize = 3;
+const ORPHANS: usize = 5;
 const LEAST_ORPHANED: u32 = 3;
 /// A measured method that has ended no call for so long shows nothing.
 const SHOWS_NS: u64 = 15 * SECOND_NS;
@@ -61,6 +61,8 @@ pub(super) struct Signs {
     /// Orphans, and on how many stacks they were; those of all time.
     orphans: HashMap<u32, u32>,
     outer: HashSet<u32>,
+    /// When orphans were looked at last.
+    looked_ns: HashMap<u32, u64>,
     next_orphans_ns: u64,
     next_hot_orphans_ns: u64,
 }
@@ -92,7 +94,7 @@ impl Signs {
             slow.explained *= remains;
             slow.more > 0 || slow.explained > UNEXPLAINED_NS / 10.0
         });
-        let is_calm = now_ns >= self.calm_ns && any_left_out;
+        let is_calm = now_ns >= self.calm_ns;
         for Cost { id, did, .. } in costs {
             let rate = as_f64(did.slow_self_ns) / seconds;
             if rate < UNEXPLAINED_NS && !self.own_slow.contains_key(id) {
@@ -100,12 +102,13 @@ impl Signs {
             }
             let slow = self.own_slow.entry(*id).or_default();
             let is_more = rate > MORE * slow.explained + UNEXPLAINED_NS;
-            slow.more = if is_more && is_calm { slow.more + 1 } else { 0 };
+            slow.more = if is_more && is_calm && any_left_out { slow.more + 1 } else { 0 };
             if slow.more >= UNEXPLAINED_PERIODS {
                 slow.more = 0;
                 self.suspicions.entry(*id).or_default().until_ns = now_ns + SUSPICION_NS;
             }
-            if slow.more == 0 {
+            // What is new may have begun while nothing meant anything.
+            if slow.more == 0 && (is_calm || !any_left_out) {
                 slow.explained = slow.explained.max(rate);
             }
         }
@@ -140,7 +143,7 @@ impl Signs {
         self.suspicions.retain(|_, suspicion| {
             let is_over = now_ns >= suspicion.until_ns;
             if is_over {
-                found.extend(most(&suspicion.above, SUSPECTS, 1));
+                found.extend(most(&suspicion.above, SUSPECTS));
             }
             !is_over
         });
@@ -152,7 +155,15 @@ impl Signs {
         orphans.retain(|id, _| left_out.get(id).is_some_and(|left| is_hot_time || !left.is_hot));
         // Not in the beginning.
         if self.next_orphans_ns > 0 {
-            found.extend(most(&orphans, ORPHANS, LEAST_ORPHANED));
+            orphans.retain(|_, stacks| *stacks >= LEAST_ORPHANED);
+            // Each in its turn, the busiest first.
+            let mut orphans: Vec<(u32, u32)> = orphans.into_iter().collect();
+            orphans.sort_unstable_by_key(|(id, stacks)| {
+                (self.looked_ns.get(id).copied().unwrap_or(0), Reverse(*stacks), *id)
+            });
+            let turn: Vec<u32> = orphans.iter().take(ORPHANS).map(|(id, _)| *id).collect();
+            self.looked_ns.extend(turn.iter().map(|id| (*id, now_ns)));
+            found.extend(turn);
         }
         self.next_orphans_ns = now_ns + ORPHANS_NS;
         if is_hot_time {
@@ -162,10 +173,9 @@ impl Signs {
     }
 }
 
-/// The ids that were seen most, at most `count`, and so often at least.
-fn most(seen: &HashMap<u32, u32>, count: usize, least: u32) -> Vec<u32> {
+/// The ids that were seen most, at most `count`.
+fn most(seen: &HashMap<u32, u32>, count: usize) -> Vec<u32> {
     let mut seen: Vec<(u32, u32)> = seen.iter().map(|(id, times)| (*id, *times)).collect();
-    seen.retain(|(_, times)| *times >= least);
     seen.sort_unstable_by_key(|(id, times)| (Reverse(*times), *id));
     seen.into_iter().take(count).map(|(id, _)| id).collect()
 }
