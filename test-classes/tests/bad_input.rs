@@ -22,7 +22,7 @@ fn a_wrong_option_leaves_the_service_alone() {
         for (options, message) in [
             (
                 "colour=red",
-                "unknown option 'colour'; options are include, exclude, exclude_loader, accessors, leaves, min_code, threshold, logs, port, bind, token_file, start, window, record, pause, max_mb_per_hour, max_mb, keep, compress, debug, strict, config",
+                "unknown option 'colour'; options are include, exclude, exclude_loader, accessors, leaves, min_code, threshold, overhead, logs, port, bind, token_file, start, window, record, pause, max_mb_per_hour, max_mb, keep, compress, debug, strict, config",
             ),
             (
                 "include=com.shop,threshold=soon",
