@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::{ClassFileLoadHookEvent, jni, jvmti};
 
-use crate::loaders::Loader;
 use crate::message::message;
 use crate::running::{Retransformed, Running};
 
@@ -60,7 +59,7 @@ pub(crate) fn renew(
         let Some(name) = internal_name(jvmti, class) else { return false };
         // SAFETY: a live reference of this thread.
         running.hook.may_select(&name)
-            && unsafe { loader(running, jvmti, jni, class) }
+            && unsafe { running.loaders.of_class(jvmti, jni, class) }
                 .is_some_and(|loader| running.hook.has_any(loader.number, &name, ids))
     };
     retransform(&running.retransformed, jvmti, jni, consequence, wanted, meanwhile);
@@ -84,7 +83,7 @@ pub(crate) fn restore(running: &Running, jvmti: &Jvmti, jni: &JniEnv, restored: 
                 return false;
             }
             // SAFETY: a live reference of this thread.
-            let Some(loader) = (unsafe { loader(running, jvmti, jni, class) }) else {
+            let Some(loader) = (unsafe { running.loaders.of_class(jvmti, jni, class) }) else {
                 return false;
             };
             running.hook.has_given(loader.number, &name) && seen.insert((loader.number, name))
@@ -235,31 +234,10 @@ impl BatchSize {
 }
 
 /// The internal name of a loaded class; `None` for arrays and primitive types.
-fn internal_name(jvmti: &Jvmti, class: jni::jclass) -> Option<String> {
+pub(crate) fn internal_name(jvmti: &Jvmti, class: jni::jclass) -> Option<String> {
     // SAFETY: a live reference of the calling thread.
     let (signature, _) = unsafe { jvmti.get_class_signature(class) }.ok()?;
     Some(signature.strip_prefix('L')?.strip_suffix(';')?.to_owned())
-}
-
-/// The loader of a loaded class.
-///
-/// # Safety
-/// `class` is a live reference of this thread.
-unsafe fn loader(
-    running: &Running,
-    jvmti: &Jvmti,
-    jni: &JniEnv,
-    class: jni::jclass,
-) -> Option<Loader> {
-    // SAFETY: the caller's promise; the loader is given back.
-    unsafe {
-        let loader = jvmti.get_class_loader(class).ok()?;
-        let known = running.loaders.get(jvmti, jni, loader);
-        if !loader.is_null() {
-            jni.delete_local_ref(loader);
-        }
-        Some(known)
-    }
 }
 
 /// Whether a loaded class is to be sent through the hook.

@@ -93,6 +93,27 @@ impl Loaders {
         Loader { number, name }
     }
 
+    /// The loader of a loaded class.
+    ///
+    /// # Safety
+    /// `class` is a live reference of this thread.
+    pub(crate) unsafe fn of_class(
+        &self,
+        jvmti: &Jvmti,
+        jni: &JniEnv,
+        class: jni::jclass,
+    ) -> Option<Loader> {
+        // SAFETY: the caller's promise; the loader is given back.
+        unsafe {
+            let loader = jvmti.get_class_loader(class).ok()?;
+            let known = self.get(jvmti, jni, loader);
+            if !loader.is_null() {
+                jni.delete_local_ref(loader);
+            }
+            Some(known)
+        }
+    }
+
     unsafe fn number(&self, jvmti: &Jvmti, jni: &JniEnv, loader: jni::jobject) -> u64 {
         if loader.is_null() {
             return BOOT;

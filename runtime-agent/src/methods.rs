@@ -12,6 +12,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use dashmap::{DashMap, Entry};
 use log_format::pattern::Pattern;
+use log_format::writer::one_line;
 use rewriter::MethodId;
 use rewriter::probe::OFFLINE;
 
@@ -44,6 +45,13 @@ pub(crate) struct Method {
     pub descriptor: String,
     /// First line, or 0.
     pub line: u32,
+}
+
+impl Method {
+    /// Its whole name, on one line.
+    pub(crate) fn line_name(&self) -> String {
+        one_line(&format!("{}.{}{}", self.class.name, self.name, self.descriptor))
+    }
 }
 
 /// More methods than this get no ids, and so no probes: classes of ever new names, as script engines make,

@@ -239,8 +239,7 @@ impl Recorder {
 
     /// A method in counters.csv.
     fn name_of(&self, id: u32) -> Option<String> {
-        let method = self.methods.get(id)?;
-        Some(one_line(&format!("{}.{}{}", method.class.name, method.name, method.descriptor)))
+        self.methods.get(id).map(|method| method.line_name())
     }
 
     /// Rows that say why methods are left out: since they are, or as of a moment.

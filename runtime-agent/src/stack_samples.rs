@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::jni;
 
+use crate::instrument::internal_name;
 use crate::loaders::Loaders;
 use crate::methods::Methods;
 
@@ -70,20 +71,14 @@ unsafe fn id(
     // SAFETY: the caller's promise; the references that come back are this thread's, and given back.
     unsafe {
         let class = jvmti.get_method_declaring_class(method).ok()?;
-        let signature = jvmti.get_class_signature(class);
-        let loader = jvmti.get_class_loader(class);
+        let (internal_name, loader) =
+            (internal_name(jvmti, class), Loaders::all().of_class(jvmti, jni, class));
         jni.delete_local_ref(class);
-        let loader = loader.ok()?;
-        let number = Loaders::all().get(jvmti, jni, loader).number;
-        if !loader.is_null() {
-            jni.delete_local_ref(loader);
-        }
-        let (signature, _) = signature.ok()?;
-        let class = signature.strip_prefix('L')?.strip_suffix(';')?;
-        if !methods.has_class(number, class) {
+        let (class, loader) = (internal_name?, loader?.number);
+        if !methods.has_class(loader, &class) {
             return None;
         }
         let (name, descriptor, _) = jvmti.get_method_name(method).ok()?;
-        methods.find(number, class, &name, &descriptor)
+        methods.find(loader, &class, &name, &descriptor)
     }
 }

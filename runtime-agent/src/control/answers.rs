@@ -140,7 +140,8 @@ fn add_left_out(answer: &mut Answer, left_out: &[(Method, LeftOut)]) {
     for (method, left) in left_out.iter().take(LEFT_OUT) {
         let LeftOut { since_unix_ns, calls_per_s, mean_ns, .. } = left;
         let since = utc_text(*since_unix_ns);
-        let why = format!("since {since}, {calls_per_s} calls/s of {mean_ns} ns, {}", name(method));
+        let why =
+            format!("since {since}, {calls_per_s} calls/s of {mean_ns} ns, {}", method.line_name());
         answer.line("left out", why);
     }
     if left_out.len() > LEFT_OUT {
@@ -228,10 +229,6 @@ fn ms(ns: u64) -> String {
 }
 
 /// A method as text shows it.
-fn name(method: &Method) -> String {
-    one_line(&format!("{}.{}{}", method.class.name, method.name, method.descriptor))
-}
-
 fn name_value(method: &Method) -> Value {
     json!({
         "loader": method.class.loader,
@@ -265,7 +262,7 @@ fn add_top(answer: &mut Answer, top: &Hottest, names: &[Method]) {
             ms(self_ns),
             ms(total_ns),
             ms(max_ns),
-            name(method)
+            method.line_name()
         );
         answer.line(&rank.to_string(), line);
         methods.push(with_name(
@@ -306,7 +303,7 @@ fn add_calls(answer: &mut Answer, thread: &BusyThread) {
             answer.line("left out", format!("{} calls", thread.more_calls));
         }
         let key = if call.is_long { "runs" } else { "below" };
-        answer.line(key, format!("{} {}", ms(call.ns), name(&call.method)));
+        answer.line(key, format!("{} {}", ms(call.ns), call.method.line_name()));
     }
 }
 
