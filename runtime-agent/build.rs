@@ -96,9 +96,8 @@ fn main() -> Result<(), Box<dyn error::Error>> {
             attributes: vec![hidden.clone()],
         });
     }
-    let pair = [probe::START, probe::END]
-        .map(|name| pool.add_method_ref(this_class, name, probe::DESCRIPTOR));
-    let [start, end] = pair;
+    let start = pool.add_method_ref(this_class, probe::START, probe::DESCRIPTOR)?;
+    let end = pool.add_method_ref(this_class, probe::END, probe::DESCRIPTOR)?;
     methods.push(Method {
         access_flags: MethodAccessFlags::PRIVATE | MethodAccessFlags::STATIC,
         name_index: pool.add_utf8("calibrate")?,
@@ -107,7 +106,7 @@ fn main() -> Result<(), Box<dyn error::Error>> {
             name_index: code_name,
             max_stack: 1,
             max_locals: 2,
-            code: calibration(start?, end?),
+            code: calibration(start, end),
             exception_table: vec![],
             attributes: vec![],
         }],

@@ -138,10 +138,7 @@ impl Calibration {
 impl Engine<'_> {
     /// To be called in each round.
     pub(crate) fn keep_to_overhead(&mut self) {
-        if self.cost.overhead.budget().is_none() {
-            return;
-        }
-        if !self.is_open {
+        if self.cost.overhead.budget().is_none() || !self.is_open {
             self.cost.began = None;
             return;
         }

@@ -100,7 +100,7 @@ pub(crate) struct Status {
     pub muted_calls: u64,
     /// The overhead budget.
     pub overhead: Option<Millionths>,
-    /// What probes cost now, as a share of the CPU time; 0 without a budget.
+    /// What probes cost now, as a share of the CPU time; 0 without a budget, and while recording is off.
     pub overhead_share: f64,
     /// Methods that are left out for their cost.
     pub costly_methods: u64,
@@ -455,7 +455,7 @@ impl Engine<'_> {
             muted_methods: self.muting.count(),
             muted_calls: mute::dropped_calls(),
             overhead: self.cost.overhead.budget(),
-            overhead_share: self.cost.overhead.share(),
+            overhead_share: if self.is_open { self.cost.overhead.share() } else { 0.0 },
             costly_methods: self.cost.overhead.left_out().len() as u64,
             skipped_methods: self.class_counts.skipped(),
             leaves: self.class_counts.leaves(),

@@ -58,7 +58,8 @@ pub(crate) struct Recent {
 #[derive(Debug)]
 pub(crate) struct HotMethods {
     began_unix_ns: u64,
-    recent: HashMap<u32, Recent>,
+    /// Nothing is kept until somebody asks for it.
+    recent: Option<HashMap<u32, Recent>>,
     run: HashMap<u32, Sum>,
     /// The last is the one that goes on; never empty.
     slices: VecDeque<TimeSlice>,
@@ -93,7 +94,7 @@ impl Sum {
 impl HotMethods {
     pub(crate) fn new(now: Now) -> Self {
         let slices = VecDeque::from([TimeSlice { began: now, methods: HashMap::new() }]);
-        Self { began_unix_ns: now.unix_ns, recent: HashMap::new(), run: HashMap::new(), slices }
+        Self { began_unix_ns: now.unix_ns, recent: None, run: HashMap::new(), slices }
     }
 
     /// Adds what a method did since it was asked last.
@@ -103,23 +104,27 @@ impl HotMethods {
         if let Some(slice) = self.slices.back_mut() {
             slice.methods.entry(method).or_default().add(&sum);
         }
-        let recent = self.recent.entry(method).or_default();
-        recent.calls += sum.calls;
-        recent.total_ticks = recent.total_ticks.saturating_add(sum.total_ticks);
-        recent.self_ticks = recent.self_ticks.saturating_add(sum.self_ticks);
+        if let Some(recent) = &mut self.recent {
+            let recent = recent.entry(method).or_default();
+            recent.calls += sum.calls;
+            recent.total_ticks = recent.total_ticks.saturating_add(sum.total_ticks);
+            recent.self_ticks = recent.self_ticks.saturating_add(sum.self_ticks);
+        }
     }
 
     /// Adds a call that was slow enough to be recorded, and how long of it was slow by itself.
     pub(crate) fn add_slow(&mut self, method: u32, total_ns: u64, slow_self_ns: u64) {
-        let recent = self.recent.entry(method).or_default();
-        recent.slow_ns = recent.slow_ns.saturating_add(total_ns);
-        recent.slow_self_ns = recent.slow_self_ns.saturating_add(slow_self_ns);
+        if let Some(recent) = &mut self.recent {
+            let recent = recent.entry(method).or_default();
+            recent.slow_ns = recent.slow_ns.saturating_add(total_ns);
+            recent.slow_self_ns = recent.slow_self_ns.saturating_add(slow_self_ns);
+        }
     }
 
-    /// What methods did since this was asked last.
+    /// What methods did since this was asked last; nothing the first time.
     pub(crate) fn take_recent(&mut self) -> HashMap<u32, Recent> {
-        let room = self.recent.len();
-        std::mem::replace(&mut self.recent, HashMap::with_capacity(room))
+        let room = self.recent.as_ref().map_or(0, HashMap::len);
+        self.recent.replace(HashMap::with_capacity(room)).unwrap_or_default()
     }
 
     /// How often a method was called since the run began.

@@ -5,6 +5,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::process::{Command, Output};
 
+use serde_json::Value;
+
 use crate::artifacts::artifacts;
 use crate::run::wait_until;
 
@@ -13,6 +15,16 @@ pub fn tprofiler(port: u16, arguments: &[&str]) -> Output {
     let mut command = Command::new(&artifacts().tprofiler);
     command.args(arguments).args(["--addr", &format!("127.0.0.1:{port}")]);
     command.output().expect("tprofiler runs")
+}
+
+/// What the agent answers to `tprofiler`, as JSON.
+///
+/// # Panics
+/// If it refuses.
+pub fn tprofiler_json(port: u16, arguments: &[&str]) -> Value {
+    let output = tprofiler(port, &[arguments, &["--json"]].concat());
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
 /// A connection to the agent.

@@ -18,7 +18,7 @@ pub use agents::{bytecode_agent, faults, jacoco, java_agent, second_agent, set_c
 pub use artifacts::{Artifacts, artifacts, project};
 pub use check::{Check, Checked, Compared, Pair, check, compare};
 pub use classes::{changed_classes, classes, compile, ecj, newest_classes};
-pub use control::{Control, random, tprofiler};
+pub use control::{Control, random, tprofiler, tprofiler_json};
 pub use jdk::{Jdk, compiler, jdks};
 pub use libraries::{LibraryClass, classes_of, libraries, library};
 pub use profile::{Counts, MethodName, Profile, Record, truth};

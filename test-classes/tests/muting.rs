@@ -10,14 +10,8 @@ use std::time::Duration;
 use log_format::rows::counter;
 use test_classes::{
     Control, Counts, Dialogue, Java, Jdk, Profile, artifacts, classes, free_port, jdks, random,
-    tprofiler, wait_until,
+    tprofiler, tprofiler_json as json, wait_until,
 };
-
-fn json(port: u16, arguments: &[&str]) -> serde_json::Value {
-    let output = tprofiler(port, &[arguments, &["--json"]].concat());
-    assert!(output.status.success(), "{output:?}");
-    serde_json::from_slice(&output.stdout).expect("JSON")
-}
 
 fn calls_seen(port: u16) -> u64 {
     json(port, &["status"])["calls_seen"].as_u64().expect("a number")

@@ -69,6 +69,7 @@ const LEAVE_IN: f64 = 0.002;
 /// A method that nobody would show is looked at again and again: its probes stay as long as the guard costs
 /// no more than this.
 const LEAVE_IN_OUTER: f64 = 0.01;
+
 /// A share of the CPU time, in millionths.
 pub(crate) type Millionths = u32;
 
@@ -269,7 +270,6 @@ impl Overhead {
             looked_at.get(&id).is_some_and(|since_ns| period.now_ns < since_ns + length)
         };
         let mut leave = Vec::new();
-        // What is needed is beyond the budget: all else would be left out for it, to no avail.
         // As long as methods are interpreted, they take several times as long themselves.
         let worth_it = if is_early { budget / 5.0 } else { budget };
         let may_go = |cost: &Cost| {
@@ -279,6 +279,7 @@ impl Overhead {
                 // If all were like that, they would be within the budget.
                 && cost.ratio() > worth_it
         };
+        // What stays is beyond the budget: all else would be left out for it, to no avail.
         let mut cost: f64 = costs.iter().filter(|cost| may_go(cost)).map(|cost| cost.ns).sum();
         if cost > budget * cpu_ns {
             if self.base.is_empty() {
