@@ -2,13 +2,15 @@
 //!
 //! ```java
 //! public final class $TProfiler {               // package java.lang
+//!     @Stable private static byte[] sealed;    // by method id; never another array
 //!     private static volatile boolean on;
-//!     private static volatile byte[] muted;    // by method id; the agent sets it before `on`
-//!     @Hidden public static void Start(int id) {                        // and End, Threw, Caught, ...
-//!         if (on) {
-//!             byte[] muted = $TProfiler.muted;
-//!             if (id >= muted.length || muted[id] == 0) start0(id);
-//!         }
+//!     private static byte[] muted;             // by method id; the agent sets it before `on`
+//!     @Hidden @ForceInline public static void Start(int id) {           // and End, Threw, Caught, ...
+//!         int method = id << 2 >>> 2;                                   // without BEFORE_INIT
+//!         if (method < sealed.length && sealed[method] != 0) return;
+//!         if (!on) return;
+//!         byte[] muted = $TProfiler.muted;
+//!         if (method >= muted.length || muted[method] == 0) start0(id);
 //!     }
 //!     @Hidden private static native void start0(int id);                // and end0, threw0, ...
 //!     private static void calibrate(int calls, int id) {                 // what a call costs here
@@ -16,15 +18,20 @@
 //!     }
 //! }
 //! ```
-//! The fields are volatile, so that a loop that is running sees a change: an element of the array alone
-//! would be read once. The methods stay under 35 bytes of code, up to which HotSpot puts a method into
-//! its caller without much ado. `@Hidden` is the JDK's own: it keeps them out of the service's stack
-//! traces. Version 49 needs no frames.
+//! `on` is volatile, so that a loop that is running sees a change, of what is read after it too: an element
+//! of an array alone would be read once. An element of `sealed` is read once, on purpose: what is compiled
+//! while it is not 0 takes it for a constant, so that nothing is left of the probes, not even what keeps a
+//! compiler from moving code across them (`on` alone makes a library whose methods are tiny half as fast).
+//! To take a seal off again, what was compiled has to be thrown away, by retransforming the class.
+//!
+//! The annotations are the JDK's own: `@Hidden` keeps the methods out of the service's stack traces, and
+//! `@ForceInline` keeps their size from counting when HotSpot decides what it puts into a caller. Version
+//! 49 needs no frames.
 
 use std::path::Path;
 use std::{env, error, fs};
 
-use rewriter::probe;
+use rewriter::probe::{self, BEFORE_INIT};
 use ristretto_classfile::attributes::{Annotation, Attribute, Instruction};
 use ristretto_classfile::{
     BaseType, ClassAccessFlags, ClassFile, ConstantPool, Field, FieldAccessFlags, FieldType,
@@ -41,30 +48,38 @@ fn main() -> Result<(), Box<dyn error::Error>> {
     let super_class = pool.add_class("java/lang/Object")?;
     let on = pool.add_field_ref(this_class, "on", "Z")?;
     let muted = pool.add_field_ref(this_class, "muted", "[B")?;
+    let sealed = pool.add_field_ref(this_class, "sealed", "[B")?;
     let code_name = pool.add_utf8("Code")?;
     let mut annotation = |name: &str| -> Result<Annotation, Box<dyn error::Error>> {
         Ok(Annotation { type_index: pool.add_utf8(name)?, elements: vec![] })
     };
     // The JDK moved it after 11.
-    let annotations = vec![
+    let hidden = vec![
         annotation("Ljdk/internal/vm/annotation/Hidden;")?,
         annotation("Ljava/lang/invoke/LambdaForm$Hidden;")?,
     ];
+    let inlined =
+        [&hidden[..], &[annotation("Ljdk/internal/vm/annotation/ForceInline;")?]].concat();
+    let stable = vec![annotation("Ljdk/internal/vm/annotation/Stable;")?];
     let name_index = pool.add_utf8("RuntimeVisibleAnnotations")?;
-    let hidden = Attribute::RuntimeVisibleAnnotations { name_index, annotations };
+    let annotated = |annotations| Attribute::RuntimeVisibleAnnotations { name_index, annotations };
+    let (hidden, inlined, stable) = (annotated(hidden), annotated(inlined), annotated(stable));
     let descriptor_index = pool.add_utf8(probe::DESCRIPTOR)?;
     let boolean = FieldType::Base(BaseType::Boolean);
     let bytes = FieldType::Array(Box::new(FieldType::Base(BaseType::Byte)));
+    let static_field = FieldAccessFlags::PRIVATE | FieldAccessFlags::STATIC;
     let mut fields = Vec::new();
-    for (name, descriptor, field_type) in [("on", "Z", boolean), ("muted", "[B", bytes)] {
+    for (name, descriptor, field_type, more, attributes) in [
+        ("on", "Z", boolean, FieldAccessFlags::VOLATILE, vec![]),
+        ("muted", "[B", bytes.clone(), FieldAccessFlags::empty(), vec![]),
+        ("sealed", "[B", bytes, FieldAccessFlags::empty(), vec![stable]),
+    ] {
         fields.push(Field {
-            access_flags: FieldAccessFlags::PRIVATE
-                | FieldAccessFlags::STATIC
-                | FieldAccessFlags::VOLATILE,
+            access_flags: static_field | more,
             name_index: pool.add_utf8(name)?,
             descriptor_index: pool.add_utf8(descriptor)?,
             field_type,
-            attributes: vec![],
+            attributes,
         });
     }
     let mut methods = Vec::new();
@@ -79,12 +94,12 @@ fn main() -> Result<(), Box<dyn error::Error>> {
                 Attribute::Code {
                     name_index: code_name,
                     max_stack: 2,
-                    max_locals: 2,
-                    code: guard(on, muted, native),
+                    max_locals: 3,
+                    code: guard(sealed, on, muted, native),
                     exception_table: vec![],
                     attributes: vec![],
                 },
-                hidden.clone(),
+                inlined.clone(),
             ],
         });
         methods.push(Method {
@@ -130,21 +145,39 @@ fn main() -> Result<(), Box<dyn error::Error>> {
     Ok(())
 }
 
+// Two bits go: the sign, and what tells a constructor that is not initialized.
+const _: () = assert!(BEFORE_INIT == 1 << 30);
+
 /// The guard in front of a native method. Targets are indices of instructions.
-fn guard(on: u16, muted: u16, native: u16) -> Vec<Instruction> {
-    const CALL: u16 = 12;
-    const RETURN: u16 = 14;
+fn guard(sealed: u16, on: u16, muted: u16, native: u16) -> Vec<Instruction> {
+    const OPEN: u16 = 14;
+    const CALL: u16 = 26;
+    const RETURN: u16 = 28;
     vec![
+        Instruction::Iload_0,
+        Instruction::Iconst_2,
+        Instruction::Ishl,
+        Instruction::Iconst_2,
+        Instruction::Iushr,
+        Instruction::Istore_1,
+        Instruction::Iload_1,
+        Instruction::Getstatic(sealed),
+        Instruction::Arraylength,
+        Instruction::If_icmpge(OPEN),
+        Instruction::Getstatic(sealed),
+        Instruction::Iload_1,
+        Instruction::Baload,
+        Instruction::Ifne(RETURN),
         Instruction::Getstatic(on),
         Instruction::Ifeq(RETURN),
         Instruction::Getstatic(muted),
-        Instruction::Astore_1,
-        Instruction::Iload_0,
-        Instruction::Aload_1,
+        Instruction::Astore_2,
+        Instruction::Iload_1,
+        Instruction::Aload_2,
         Instruction::Arraylength,
         Instruction::If_icmpge(CALL),
-        Instruction::Aload_1,
-        Instruction::Iload_0,
+        Instruction::Aload_2,
+        Instruction::Iload_1,
         Instruction::Baload,
         Instruction::Ifne(RETURN),
         Instruction::Iload_0,

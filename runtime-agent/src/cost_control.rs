@@ -30,10 +30,10 @@ const LONGEST_STANDING_NS: u64 = 5_000_000;
 const LONGEST_STANDING_EACH_NS: u64 = 20_000;
 /// Stacks are looked at so often, when methods are left out.
 const SAMPLE_NS: u64 = 1_000_000_000;
-/// How long to wait after the JVM began, or classes were retransformed, until it is done again: twice as long
-/// each time.
-const FIRST_WAIT: Duration = Duration::from_secs(2);
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// How long to wait after the JVM began, or probes were taken out of classes, until it is done again: twice as
+/// long each time. What was compiled is thrown away then, and the program is slower than before for a while.
+const FIRST_WAIT: Duration = Duration::from_secs(60);
+const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
 /// What a call is taken to cost until that is known, in nanoseconds.
 const FIRST_GUESS_NS: f64 = 40.0;
 
@@ -46,8 +46,8 @@ pub(crate) struct CostControl {
     began: Option<(Now, u64)>,
     length_ns: u64,
     next_sample_ns: u64,
-    /// When classes were retransformed last for methods that were left out, and how long to wait then.
-    last_withdrawal: Instant,
+    /// When probes may be taken out of classes again, and how long to wait then.
+    next_withdrawal: Instant,
     wait: Duration,
 }
 
@@ -58,33 +58,25 @@ impl CostControl {
             calibration: Calibration::default(),
             samples: StackSamples::default(),
             began: None,
-            length_ns: PERIOD_NS,
+            length_ns: SHORT_PERIOD_NS,
             next_sample_ns: 0,
-            last_withdrawal: Instant::now(),
+            next_withdrawal: Instant::now() + FIRST_WAIT,
             wait: FIRST_WAIT,
         }
     }
 
-    /// When the probes of methods that are left out now are to be taken out of their classes, of those that are
-    /// hot enough. What was compiled is thrown away then, and the program is slower than before for some
-    /// time, so it is done ever less often while the program begins, and calls ever more methods ever faster.
-    /// Methods that were looked at again are few.
-    fn when_to_withdraw(&self, left_out: &[(u32, LeftOut)]) -> Instant {
-        match left_out.iter().all(|(_, left)| left.is_hot && left.was_left_out()) {
-            true => Instant::now(),
-            false => self.last_withdrawal + self.wait,
+    /// Whether there are probes that are to be taken out now.
+    fn is_to_withdraw(&mut self) -> bool {
+        let is_due = Instant::now() >= self.next_withdrawal && self.overhead.take_out();
+        if is_due {
+            self.wait = (self.wait * 2).min(LONGEST_WAIT);
+            self.next_withdrawal = Instant::now() + self.wait;
         }
-    }
-
-    /// To be called before probes are taken out.
-    pub(crate) fn find_hot(&mut self) {
-        self.overhead.find_hot(Now::read().monotonic_ns);
+        is_due
     }
 
     /// Probes were taken out until now.
     pub(crate) fn withdrew(&mut self) {
-        self.last_withdrawal = Instant::now();
-        self.wait = (self.wait * 2).min(LONGEST_WAIT);
         self.overhead.retransformed(Now::read().monotonic_ns);
     }
 }
@@ -175,12 +167,22 @@ impl Engine<'_> {
         let leave = overhead.judge(period);
         let cost_ns = methods.values().map(|did| overhead.cost_ns(did)).sum();
         self.recorder.add_cost(cost_ns, cpu_ns);
-        let length_ns = if overhead.is_looking() { SHORT_PERIOD_NS } else { PERIOD_NS };
+        let is_busy = overhead.is_busy(monotonic_ns);
+        let length_ns = if is_busy { SHORT_PERIOD_NS } else { PERIOD_NS };
         self.cost.length_ns = length_ns.max(TIMES_READING * reading_ns);
         self.cost.began = Some((now, process_cpu_ns()));
-        if leave.is_empty() {
-            return;
+        if !leave.is_empty() {
+            self.leave_out(leave);
         }
+        let sealed = self.cost.overhead.seal(monotonic_ns);
+        self.probe_class.seal(self.jni, sealed.into_iter(), true);
+        if self.cost.is_to_withdraw() {
+            self.withdraw = Some(Instant::now());
+        }
+    }
+
+    /// Leaves methods out from now on.
+    fn leave_out(&mut self, leave: Vec<u32>) {
         if let Err(error) = self.muting.leave_out(&leave, true, &self.probe_class, self.jni) {
             message!("overhead: {error}");
         }
@@ -193,8 +195,6 @@ impl Engine<'_> {
             .filter_map(|id| Some((*id, *self.cost.overhead.left_out().get(id)?)))
             .collect();
         self.recorder.leave_out(&left_out);
-        let at = self.cost.when_to_withdraw(&left_out);
-        self.withdraw = Some(self.withdraw.map_or(at, |known| known.min(at)));
     }
 
     /// Looks at what threads run, for signs that a method that is left out has become slow.
@@ -222,10 +222,26 @@ impl Engine<'_> {
     /// # Errors
     /// One line: what the JVM refused. They stay as they are.
     fn measure_again(&mut self, ids: &[u32]) -> Result<(), String> {
-        self.muting.leave_out(ids, false, &self.probe_class, self.jni)?;
-        let is_retransformed = self.give_probes_back();
+        // As long as its class is not retransformed, a method would have some of its calls counted, and the
+        // calls of what is compiled not: the guard opens afterwards.
+        let sealed = self.cost.overhead.sealed(ids);
+        let mut closed =
+            self.methods.take_withheld(|id| ids.contains(&id) && !self.muting.is_named(id));
+        let withheld = closed.clone();
+        closed.extend(&sealed);
+        self.probe_class.seal(self.jni, sealed.iter().copied(), false);
+        let is_renewed = closed.is_empty() || self.renew(&closed, "is left out as before");
+        let opened = match is_renewed {
+            true => self.muting.leave_out(ids, false, &self.probe_class, self.jni),
+            false => Err("classes could not be retransformed".to_owned()),
+        };
+        if opened.is_err() {
+            self.probe_class.seal(self.jni, sealed.into_iter(), true);
+            self.methods.withhold(&withheld);
+            return opened;
+        }
         let now = Now::read();
-        if is_retransformed {
+        if !closed.is_empty() {
             self.cost.overhead.retransformed(now.monotonic_ns);
         }
         self.cost.overhead.measured_again(ids, now.monotonic_ns);

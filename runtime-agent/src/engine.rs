@@ -333,7 +333,6 @@ impl Engine<'_> {
         if self.withdraw.is_none_or(|at| Instant::now() < at) {
             return;
         }
-        self.cost.find_hot();
         let is_in = |id: &u32| !self.methods.is_withheld(*id) && self.cost.overhead.takes_out(*id);
         let muted = self.muting.muted().filter(is_in);
         let withdrawn = self.recorder.called(muted, COMPILED_CALLS, WITHDRAWN);
@@ -346,20 +345,21 @@ impl Engine<'_> {
         self.cost.withdrew();
     }
 
-    /// Gives methods that are no longer muted the probes that were taken out; `false` if there are none.
-    pub(crate) fn give_probes_back(&mut self) -> bool {
+    /// Gives methods that are no longer muted the probes that were taken out.
+    fn give_probes_back(&mut self) {
         let given = self.methods.take_withheld(|id| !self.muting.is_muted(id));
         if !given.is_empty() {
             self.renew(&given, "stays without probes of methods that were muted");
         }
-        !given.is_empty()
     }
 
     /// Sends the classes of these methods through the hook again. What threads record meanwhile is written
-    /// between batches: it may take seconds.
-    fn renew(&mut self, ids: &HashSet<u32>, consequence: &str) {
+    /// between batches: it may take seconds. `false` if the JVM refuses one of them.
+    pub(crate) fn renew(&mut self, ids: &HashSet<u32>, consequence: &str) -> bool {
         let Self { running, jvmti, jni, recorder, .. } = self;
+        let failed = running.retransformed.failed();
         instrument::renew(running, jvmti, jni, ids, consequence, || recorder.round());
+        running.retransformed.failed() == failed
     }
 
     /// Starts or stops when the schedule has come to an edge. What was commanded holds until then.

@@ -57,6 +57,11 @@ impl Muting {
         self.named.len() as u64
     }
 
+    /// Whether a method is muted by a pattern.
+    pub(crate) fn is_named(&self, id: u32) -> bool {
+        self.named.contains(&id)
+    }
+
     /// Whether a method is muted, for either reason.
     pub(crate) fn is_muted(&self, id: u32) -> bool {
         self.by_id.get(id as usize).is_some_and(|muted| *muted != 0)

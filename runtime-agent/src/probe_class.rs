@@ -19,6 +19,9 @@ const NATIVES: [&str; 5] = ["start0", "end0", "threw0", "caught0", "initialized0
 /// event says when.
 const LIBRARY: Duration = Duration::from_secs(10);
 
+/// Methods with an id below this can be sealed. Bytes of Java's heap.
+const SEALABLE: jni::jsize = 1 << 17;
+
 /// The class, once it is defined: it is the JVM's for good.
 static DEFINED: OnceLock<ProbeClass> = OnceLock::new();
 
@@ -29,6 +32,7 @@ pub(crate) struct ProbeClass {
     class: jni::jclass,
     on: jni::jfieldID,
     muted: jni::jfieldID,
+    sealed: jni::jfieldID,
     calibrate: jni::jmethodID,
 }
 
@@ -51,7 +55,8 @@ impl ProbeClass {
                 *DEFINED.get_or_init(|| class)
             }
         };
-        // The guard looks there as soon as it is open.
+        // The guard looks there.
+        class.unseal_all(jni)?;
         class.set_muted(jni, &[])?;
         let deadline = Instant::now() + LIBRARY;
         for native in NATIVES {
@@ -79,9 +84,10 @@ impl ProbeClass {
         // SAFETY: `class` is a live reference; the fields are there and are static.
         let fields = unsafe {
             let on = jni.get_static_field_id(class, "on", "Z");
-            on.zip(jni.get_static_field_id(class, "muted", "[B"))
+            let muted = jni.get_static_field_id(class, "muted", "[B");
+            on.zip(muted).zip(jni.get_static_field_id(class, "sealed", "[B"))
         };
-        let Some((on, muted)) = fields else {
+        let Some(((on, muted), sealed)) = fields else {
             jni.exception_clear();
             return Err(format!("the JVM refuses the fields of {name}"));
         };
@@ -100,7 +106,7 @@ impl ProbeClass {
         if global.is_null() {
             return Err(format!("the JVM refuses a reference to {name}"));
         }
-        Ok(Self { class: global, on, muted, calibrate })
+        Ok(Self { class: global, on, muted, sealed, calibrate })
     }
 
     /// Binds a native method by calling it.
@@ -154,6 +160,44 @@ impl ProbeClass {
             fence(Ordering::Release);
             jni.set_static_object_field(self.class, self.muted, array);
             jni.delete_local_ref(array);
+        }
+        Ok(())
+    }
+
+    /// Closes the guard for methods for good: in what is compiled from now on, nothing is left of it. Or takes
+    /// that back, which holds for what is compiled from now on too.
+    pub(crate) fn seal(&self, jni: &JniEnv, ids: impl Iterator<Item = u32>, is_sealed: bool) {
+        // SAFETY: the global reference is good as long as the JVM, and the field is the class's own. It holds
+        // an array with so many elements, whose reference is this thread's, and is not used after this.
+        unsafe {
+            let array = jni.get_static_object_field(self.class, self.sealed);
+            for id in ids.filter_map(|id| jni::jsize::try_from(id).ok()) {
+                // Of others the guard is closed, and that is all.
+                if id < SEALABLE {
+                    jni.set_byte_array_region(array, id, 1, &[jni::jbyte::from(is_sealed)]);
+                }
+            }
+            jni.delete_local_ref(array);
+        }
+    }
+
+    /// No method is sealed. What was compiled has to be gone.
+    fn unseal_all(&self, jni: &JniEnv) -> Result<(), String> {
+        let refused = || {
+            jni.exception_clear();
+            "the JVM has no memory for the list of sealed methods".to_owned()
+        };
+        // SAFETY: as above. The array is set once: compiled code takes it for a constant.
+        unsafe {
+            let array = jni.get_static_object_field(self.class, self.sealed);
+            if array.is_null() {
+                let array = jni.new_byte_array(SEALABLE).ok_or_else(refused)?;
+                jni.set_static_object_field(self.class, self.sealed, array);
+                jni.delete_local_ref(array);
+            } else {
+                jni.set_byte_array_region(array, 0, SEALABLE, &vec![0; 1 << 17]);
+                jni.delete_local_ref(array);
+            }
         }
         Ok(())
     }

@@ -53,22 +53,25 @@ const DEAR: f64 = 0.05;
 /// How long after that a method comes back if there is room in the budget; twice as long each time.
 const FIRST_WAIT_NS: u64 = 60 * SECOND_NS;
 const LONGEST_WAIT_NS: u64 = 3_600 * SECOND_NS;
-/// How often methods do, and of those whose probes were taken out, one at a time.
+/// How often methods do, and of those that are closed, one at a time: their classes have to be retransformed,
+/// after which a large program may take ten seconds to be as fast as before.
 const ROOM_NS: u64 = 30 * SECOND_NS;
-const ROOM_FOR_HOT_NS: u64 = 300 * SECOND_NS;
+const ROOM_FOR_CLOSED_NS: u64 = 1_800 * SECOND_NS;
+/// As long as no more are closed, it takes no time worth speaking of, and all that fit come back when the
+/// program has settled.
+const FEW: usize = 64;
+/// Methods that have been called fewer times are not compiled yet, or soon will be anew.
+const COMPILED_CALLS: u64 = 10_000;
 /// What a call costs that the guard turns away, in terms of what it costs otherwise: H2 with all methods
 /// muted.
 const GUARD: f64 = 0.05;
 /// When that is more than this share of the CPU time in all, the probes of the hottest methods are taken out,
-/// until it is less than the last. The guard is closed and opened for nothing; but what was compiled of a
-/// class is thrown away with its probes, and a program may take seconds to be as fast as before. When it
-/// begins, that matters little.
-const TAKE_OUT_EARLY: f64 = 0.005;
+/// until it is less than the last.
 const TAKE_OUT: f64 = 0.02;
 const LEAVE_IN: f64 = 0.002;
-/// A method that nobody would show is looked at again and again: its probes stay as long as the guard costs
-/// no more than this.
-const LEAVE_IN_OUTER: f64 = 0.01;
+/// A method that nobody would show is looked at again and again: it is not closed as long as the guard costs no
+/// more than this.
+const LEAVE_OPEN_OUTER: f64 = 0.01;
 
 /// A share of the CPU time, in millionths.
 pub(crate) type Millionths = u32;
@@ -88,14 +91,18 @@ pub(crate) struct LeftOut {
     /// What its probes cost a call, and for the time that was measured.
     call_ns: f64,
     ratio: f64,
+    /// It had hardly been called, so nothing that is compiled has its probes in it.
+    is_fresh: bool,
+    /// The guard is closed for good, and nothing will be left of it in what is compiled from then on.
+    pub is_sealed: bool,
     /// Its probes are to be taken out of its class.
-    pub is_hot: bool,
+    is_out: bool,
 }
 
 impl LeftOut {
-    /// Whether it had been left out before.
-    pub(crate) fn was_left_out(&self) -> bool {
-        self.times > 1
+    /// Whether it can be measured again by nothing less than retransforming its class.
+    fn is_closed(&self) -> bool {
+        self.is_sealed || self.is_out
     }
 }
 
@@ -152,15 +159,17 @@ pub(crate) struct Overhead {
     /// What a call costs in a loop of its own, in nanoseconds.
     pair_ns: f64,
     left_out: HashMap<u32, LeftOut>,
-    /// How often methods that are measured again were left out, and whether their probes were taken out.
-    before: HashMap<u32, (u32, bool)>,
+    /// How often methods that are measured again were left out.
+    before: HashMap<u32, u32>,
+    /// Calls of methods until the last period, as far as they were measured.
+    called: HashMap<u32, u64>,
     /// Measured methods that had slow calls.
     worth: HashMap<u32, Worth>,
     /// Methods that are looked at again, and since when.
     looks: HashMap<u32, u64>,
     signs: Signs,
     next_room_ns: u64,
-    next_hot_ns: u64,
+    next_closed_ns: u64,
     /// When recording began.
     began_ns: Option<u64>,
     /// Calls a second of measured methods when methods were left out first, and how many times as often they
@@ -179,11 +188,12 @@ impl Overhead {
             pair_ns,
             left_out: HashMap::new(),
             before: HashMap::new(),
+            called: HashMap::new(),
             worth: HashMap::new(),
             looks: HashMap::new(),
             signs: Signs::default(),
             next_room_ns: 0,
-            next_hot_ns: 0,
+            next_closed_ns: 0,
             began_ns: None,
             base: HashMap::new(),
             growth: 1.0,
@@ -232,19 +242,23 @@ impl Overhead {
 
     /// Whether a muted method may have its probes taken out, as far as it is left out here.
     pub(crate) fn takes_out(&self, id: u32) -> bool {
-        self.left_out.get(&id).is_none_or(|left| left.is_hot)
+        self.left_out.get(&id).is_none_or(|left| left.is_out)
     }
 
-    /// Whether the next period should be a short one.
-    pub(crate) fn is_looking(&self) -> bool {
-        !self.looks.is_empty()
+    /// Whether the next period should be a short one: methods are looked at, or the program begins, and what
+    /// is not left out before it is compiled costs more.
+    pub(crate) fn is_busy(&self, now_ns: u64) -> bool {
+        !self.looks.is_empty() || self.is_early(now_ns)
+    }
+
+    fn is_early(&self, now_ns: u64) -> bool {
+        self.began_ns.is_some_and(|began_ns| now_ns < began_ns + EARLY_NS)
     }
 
     /// Whether stacks should be looked at often: there is a suspicion, or it is to be known soon which methods
     /// are outermost.
     pub(crate) fn is_curious(&self, now_ns: u64) -> bool {
-        self.signs.is_suspicious()
-            || self.began_ns.is_some_and(|began_ns| now_ns < began_ns + EARLY_NS)
+        self.signs.is_suspicious() || self.is_early(now_ns)
     }
 
     /// Judges a period: the methods that are to be left out from now on.
@@ -263,7 +277,9 @@ impl Overhead {
         let target = if is_early { TARGET * budget / FASTER } else { TARGET * budget };
         self.grow(&costs, seconds);
         self.weigh(&costs, seconds);
-        self.signs.take(&costs, seconds, period.now_ns, !self.left_out.is_empty());
+        // In the beginning, what gets slower says nothing.
+        let is_sign = !self.left_out.is_empty() && !is_early;
+        self.signs.take(&costs, seconds, period.now_ns, is_sign);
         let looked_at = std::mem::take(&mut self.looks);
         let is_protected = |id: u32, cost: f64| {
             let length = if cost > DEAR * cpu_ns { SHORT_LOOK_NS } else { LOOK_NS };
@@ -299,8 +315,8 @@ impl Overhead {
                 }
                 cost -= ns;
                 gone += ns;
-                let (times, is_hot) = self.before.get(&id).copied().unwrap_or_default();
-                let times = times + 1;
+                let times = self.before.get(&id).copied().unwrap_or_default() + 1;
+                let called = self.called.get(&id).copied().unwrap_or_default();
                 let wait_ns = FIRST_WAIT_NS << (times - 1).min(16);
                 let again_ns = match is_early {
                     true if cost_of_one.ratio() <= budget => began_ns + EARLY_NS,
@@ -317,11 +333,16 @@ impl Overhead {
                     base_calls_per_s: calls_per_s / self.growth,
                     call_ns: ns / as_f64(did.calls.max(1)),
                     ratio: cost_of_one.ratio(),
-                    is_hot,
+                    is_fresh: is_early || called < COMPILED_CALLS,
+                    is_sealed: false,
+                    is_out: false,
                 };
                 self.left_out.insert(id, left_out);
                 leave.push(id);
             }
+        }
+        for (id, did) in period.methods {
+            *self.called.entry(*id).or_default() += did.calls;
         }
         self.looks = looked_at;
         self.looks.retain(|id, since_ns| {
@@ -330,37 +351,56 @@ impl Overhead {
         leave
     }
 
-    /// Finds the methods whose probes are to be taken out now.
-    pub(crate) fn find_hot(&mut self, now_ns: u64) {
-        let is_early = self.began_ns.is_some_and(|began_ns| now_ns < began_ns + EARLY_NS);
-        let (faster, most) = if is_early { (FASTER, TAKE_OUT_EARLY) } else { (1.0, TAKE_OUT) };
-        let of_one = GUARD * self.pair_ns * IN_PROGRAM * self.growth * faster / self.cpu_rate;
-        let cost = |left: &LeftOut| left.base_calls_per_s * of_one;
-        let signs = &self.signs;
-        // Of a method that takes so long itself nobody notices the guard.
-        let budget = self.budget.map_or(0.0, |budget| f64::from(budget) / 1e6);
-        let mut guarded: Vec<&mut LeftOut> = self
-            .left_out
-            .iter_mut()
-            .filter(|(id, left)| {
-                !(left.is_hot
-                    || left.ratio <= budget
-                    || signs.is_outer(**id) && cost(left) < LEAVE_IN_OUTER)
-            })
-            .map(|(_, left)| left)
-            .collect();
-        let mut share: f64 = guarded.iter().map(|left| cost(left)).sum();
-        if share < most {
-            return;
+    /// Finds the methods that are to be sealed: they will not be worth their probes, and nothing is compiled
+    /// yet that has them in it.
+    pub(crate) fn seal(&mut self, now_ns: u64) -> Vec<u32> {
+        let faster = if self.is_early(now_ns) { FASTER } else { 1.0 };
+        let mut sealed = Vec::new();
+        for (id, left) in self.open(faster) {
+            if left.is_fresh {
+                left.is_sealed = true;
+                sealed.push(id);
+            }
+        }
+        sealed
+    }
+
+    /// Finds the methods whose probes are to be taken out of their classes now, if there are any: the guard
+    /// turns so many calls away that it costs too much. What was compiled of a class is thrown away with its
+    /// probes, and a program may take ten seconds to be as fast as before.
+    pub(crate) fn take_out(&mut self) -> bool {
+        let of_one = self.guard_share(1.0);
+        let mut guarded: Vec<&mut LeftOut> = self.open(1.0).map(|(_, left)| left).collect();
+        let mut share: f64 = guarded.iter().map(|left| left.base_calls_per_s * of_one).sum();
+        if share < TAKE_OUT {
+            return false;
         }
         guarded.sort_by(|one, other| other.base_calls_per_s.total_cmp(&one.base_calls_per_s));
         for left in guarded {
             if share < LEAVE_IN {
                 break;
             }
-            share -= cost(left);
-            left.is_hot = true;
+            share -= left.base_calls_per_s * of_one;
+            left.is_out = true;
         }
+        true
+    }
+
+    /// What the guard costs a method that was called once a second, as a share of the CPU time.
+    fn guard_share(&self, faster: f64) -> f64 {
+        GUARD * self.pair_ns * IN_PROGRAM * self.growth * faster / self.cpu_rate
+    }
+
+    /// Methods that are left out and may be closed.
+    fn open(&mut self, faster: f64) -> impl Iterator<Item = (u32, &mut LeftOut)> {
+        let of_one = self.guard_share(faster);
+        // Of a method that takes so long itself nobody notices the guard.
+        let budget = self.budget.map_or(0.0, |budget| f64::from(budget) / 1e6);
+        let Self { signs, left_out, .. } = self;
+        left_out.iter_mut().map(|(id, left)| (*id, left)).filter(move |(id, left)| {
+            let is_outer = signs.is_outer(*id) && left.base_calls_per_s * of_one < LEAVE_OPEN_OUTER;
+            !(left.is_closed() || left.ratio <= budget || is_outer)
+        })
     }
 
     /// Finds out how many times as often methods are called as when methods were left out first.
@@ -412,10 +452,14 @@ impl Overhead {
             self.next_room_ns = now_ns + if fitting.is_empty() { SECOND_NS } else { ROOM_NS };
             found.extend(fitting);
         }
-        if now_ns >= self.next_hot_ns {
-            // Not in the beginning.
-            if std::mem::replace(&mut self.next_hot_ns, now_ns + ROOM_FOR_HOT_NS) > 0 {
-                found.extend(self.fitting(true, now_ns));
+        if now_ns >= self.next_closed_ns {
+            // First when the program has settled.
+            match self.began_ns.map(|began_ns| began_ns + SETTLED_NS) {
+                Some(settled_ns) if now_ns < settled_ns => self.next_closed_ns = settled_ns,
+                _ => {
+                    self.next_closed_ns = now_ns + ROOM_FOR_CLOSED_NS;
+                    found.extend(self.fitting(true, now_ns));
+                }
             }
         }
         found.sort_unstable();
@@ -424,12 +468,11 @@ impl Overhead {
         found
     }
 
-    /// The methods for which there is room, as far as can be told: those alone that the guard turns away, or the
-    /// one whose probes were taken out that costs least.
-    fn fitting(&self, hot: bool, now_ns: u64) -> Vec<u32> {
+    /// The methods for which there is room, as far as can be told: of those that are closed or not.
+    fn fitting(&self, closed: bool, now_ns: u64) -> Vec<u32> {
         let budget = self.budget.map_or(0.0, |budget| f64::from(budget) / 1e6);
         let mut used = self.share * self.cpu_rate;
-        let is_waiting = |left: &LeftOut| left.is_hot == hot && left.again_ns <= now_ns;
+        let is_waiting = |left: &LeftOut| left.is_closed() == closed && left.again_ns <= now_ns;
         let waiting = self.left_out.iter().filter(|(_, left)| is_waiting(left));
         let mut waiting: Vec<(&u32, &LeftOut)> = waiting.collect();
         waiting
@@ -441,7 +484,8 @@ impl Overhead {
             used += if does { cost } else { 0.0 };
             does
         };
-        let most = if hot { 1 } else { usize::MAX };
+        let closed_now = self.left_out.values().filter(|left| left.is_closed()).count();
+        let most = if closed && closed_now > FEW { 1 } else { usize::MAX };
         waiting.into_iter().filter(|of| fits(of)).take(most).map(|(id, _)| *id).collect()
     }
 
@@ -450,11 +494,17 @@ impl Overhead {
         self.signs.retransformed(now_ns);
     }
 
+    /// Which of these methods are sealed.
+    pub(crate) fn sealed(&self, ids: &[u32]) -> Vec<u32> {
+        let is_sealed = |id: &u32| self.left_out.get(id).is_some_and(|left| left.is_sealed);
+        ids.iter().copied().filter(is_sealed).collect()
+    }
+
     /// These methods have their probes back, from now on.
     pub(crate) fn measured_again(&mut self, ids: &[u32], now_ns: u64) {
         for id in ids {
             if let Some(left_out) = self.left_out.remove(id) {
-                self.before.insert(*id, (left_out.times, left_out.is_hot));
+                self.before.insert(*id, left_out.times);
             }
         }
         // What it was before says nothing now.

@@ -10,10 +10,10 @@ use std::collections::{HashMap, HashSet};
 
 use super::{Cost, LeftOut, SECOND_NS, as_f64};
 
-/// How often orphans are looked at, and those whose probes were taken out; how many at a time, and on how many
+/// How often orphans are looked at, and those that are closed; how many at a time, and on how many
 /// stacks they have to have been.
 const ORPHANS_NS: u64 = 20 * SECOND_NS;
-const HOT_ORPHANS_NS: u64 = 40 * SECOND_NS;
+const CLOSED_ORPHANS_NS: u64 = 40 * SECOND_NS;
 const ORPHANS: usize = 5;
 const LEAST_ORPHANED: u32 = 3;
 /// A measured method that has ended no call for so long shows nothing.
@@ -26,15 +26,21 @@ const UNEXPLAINED_PERIODS: u32 = 2;
 const MORE: f64 = 1.25;
 /// How long after classes were retransformed slow time of methods' own means nothing.
 const CALM_NS: u64 = 5 * SECOND_NS;
-/// What remains each second of the slow time that nobody asks about.
+/// What remains each second of the slow time that nobody asks about; before anything is a sign, what was slow
+/// is forgotten soon.
 const EXPLAINED_REMAINS: f64 = 0.997;
+const EARLY_REMAINS: f64 = 0.5;
 /// How long stacks are looked at for what is above such a method, and how many methods are looked at again.
+/// Of those that are closed it takes more stacks, and longer if need be.
 const SUSPICION_NS: u64 = 3 * SECOND_NS;
+const LONGEST_SUSPICION_NS: u64 = 10 * SECOND_NS;
 const SUSPECTS: usize = 4;
+const LEAST_CLOSED: u32 = 3;
 
 /// A measured method with slow calls that nobody accounts for.
 #[derive(Debug, Default)]
 struct Suspicion {
+    since_ns: u64,
     until_ns: u64,
     /// Methods that were above it on stacks, and on how many.
     above: HashMap<u32, u32>,
@@ -64,7 +70,7 @@ pub(super) struct Signs {
     /// When orphans were looked at last.
     looked_ns: HashMap<u32, u64>,
     next_orphans_ns: u64,
-    next_hot_orphans_ns: u64,
+    next_closed_orphans_ns: u64,
 }
 
 impl Signs {
@@ -85,11 +91,12 @@ impl Signs {
         }
     }
 
-    /// Takes what measured methods did in a period, while others were left out or not.
-    pub(super) fn take(&mut self, costs: &[Cost], seconds: f64, now_ns: u64, any_left_out: bool) {
+    /// Takes what measured methods did in a period. It may be a sign if others were left out meanwhile.
+    pub(super) fn take(&mut self, costs: &[Cost], seconds: f64, now_ns: u64, may_be_sign: bool) {
         let ended = costs.iter().filter(|cost| cost.did.calls > 0);
         self.ended.extend(ended.map(|cost| (cost.id, now_ns)));
-        let remains = EXPLAINED_REMAINS.powf(seconds);
+        let remains = if may_be_sign { EXPLAINED_REMAINS } else { EARLY_REMAINS };
+        let remains = remains.powf(seconds);
         self.own_slow.retain(|_, slow| {
             slow.explained *= remains;
             slow.more > 0 || slow.explained > UNEXPLAINED_NS / 10.0
@@ -102,13 +109,14 @@ impl Signs {
             }
             let slow = self.own_slow.entry(*id).or_default();
             let is_more = rate > MORE * slow.explained + UNEXPLAINED_NS;
-            slow.more = if is_more && is_calm && any_left_out { slow.more + 1 } else { 0 };
+            slow.more = if is_more && is_calm && may_be_sign { slow.more + 1 } else { 0 };
             if slow.more >= UNEXPLAINED_PERIODS {
                 slow.more = 0;
-                self.suspicions.entry(*id).or_default().until_ns = now_ns + SUSPICION_NS;
+                let new = || Suspicion { since_ns: now_ns, ..Suspicion::default() };
+                self.suspicions.entry(*id).or_insert_with(new).until_ns = now_ns + SUSPICION_NS;
             }
             // What is new may have begun while nothing meant anything.
-            if slow.more == 0 && (is_calm || !any_left_out) {
+            if slow.more == 0 && (is_calm || !may_be_sign) {
                 slow.explained = slow.explained.max(rate);
             }
         }
@@ -141,18 +149,27 @@ impl Signs {
     pub(super) fn look_again(&mut self, left_out: &HashMap<u32, LeftOut>, now_ns: u64) -> Vec<u32> {
         let mut found = Vec::new();
         self.suspicions.retain(|_, suspicion| {
-            let is_over = now_ns >= suspicion.until_ns;
-            if is_over {
-                found.extend(most(&suspicion.above, SUSPECTS));
+            if now_ns < suspicion.until_ns {
+                return true;
             }
-            !is_over
+            let is_found = |id: &u32, stacks: u32| {
+                stacks >= LEAST_CLOSED || left_out.get(id).is_some_and(|left| !left.is_closed())
+            };
+            let above = suspicion.above.iter().filter(|(id, stacks)| is_found(id, **stacks));
+            let above: HashMap<u32, u32> = above.map(|(id, stacks)| (*id, *stacks)).collect();
+            found.extend(most(&above, SUSPECTS));
+            above.is_empty()
+                && !suspicion.above.is_empty()
+                && now_ns < suspicion.since_ns + LONGEST_SUSPICION_NS
         });
         if now_ns < self.next_orphans_ns {
             return found;
         }
-        let is_hot_time = now_ns >= self.next_hot_orphans_ns;
+        let is_time_for_closed = now_ns >= self.next_closed_orphans_ns;
         let mut orphans = std::mem::take(&mut self.orphans);
-        orphans.retain(|id, _| left_out.get(id).is_some_and(|left| is_hot_time || !left.is_hot));
+        orphans.retain(|id, _| {
+            left_out.get(id).is_some_and(|left| is_time_for_closed || !left.is_closed())
+        });
         // Not in the beginning.
         if self.next_orphans_ns > 0 {
             orphans.retain(|_, stacks| *stacks >= LEAST_ORPHANED);
@@ -166,8 +183,8 @@ impl Signs {
             found.extend(turn);
         }
         self.next_orphans_ns = now_ns + ORPHANS_NS;
-        if is_hot_time {
-            self.next_hot_orphans_ns = now_ns + HOT_ORPHANS_NS;
+        if is_time_for_closed {
+            self.next_closed_orphans_ns = now_ns + CLOSED_ORPHANS_NS;
         }
         found
     }

@@ -173,7 +173,7 @@ fn start_at(address: usize, method: u32, first_call: impl FnOnce(&ProbeThread)) 
         },
     };
     let stack = &thread.stack;
-    // The guard in Java knows the constructor's other id alone.
+    // It was muted after the guard was asked.
     if method & BEFORE_INIT != 0 && mute::is_muted(method & !BEFORE_INIT) {
         return Entry::Go;
     }

@@ -108,7 +108,7 @@ fn a_constructor_is_muted_before_its_super_call_too() {
         let id = 84 | BEFORE_INIT;
         set(84, true);
         start(1, no_java);
-        // These the guard lets through.
+        // As if the guard had been asked before.
         start(id, no_java);
         initialized(id);
         start(id, no_java);
