@@ -2,6 +2,7 @@
 //! takes probes out and gives them back. What is decided is decided in `overhead`.
 #![allow(unsafe_code)]
 
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use jvmti_bindings::env::JniEnv;
@@ -10,7 +11,7 @@ use crate::engine::Engine;
 use crate::message::message;
 use crate::methods::CALIBRATION;
 use crate::overhead::{LeftOut, Millionths, Overhead, Period};
-use crate::probe_class::ProbeClass;
+use crate::probe_class::{ProbeClass, SEALABLE};
 use crate::run_log::Now;
 use crate::stack_samples::StackSamples;
 
@@ -174,7 +175,7 @@ impl Engine<'_> {
         if !leave.is_empty() {
             self.leave_out(leave);
         }
-        let sealed = self.cost.overhead.seal(monotonic_ns);
+        let sealed = self.cost.overhead.seal(monotonic_ns, SEALABLE);
         self.probe_class.seal(self.jni, sealed.into_iter(), true);
         if self.cost.is_to_withdraw() {
             self.withdraw = Some(Instant::now());
@@ -217,7 +218,8 @@ impl Engine<'_> {
         *next_sample_ns = now.monotonic_ns + pause_ns;
     }
 
-    /// Has methods measured again that were left out.
+    /// Has methods measured again that were left out, but for those of classes that the JVM refuses to
+    /// retransform.
     ///
     /// # Errors
     /// One line: what the JVM refused. They stay as they are.
@@ -225,32 +227,46 @@ impl Engine<'_> {
         // As long as its class is not retransformed, a method would have some of its calls counted, and the
         // calls of what is compiled not: the guard opens afterwards.
         let sealed = self.cost.overhead.sealed(ids);
-        let mut closed =
+        let withheld =
             self.methods.take_withheld(|id| ids.contains(&id) && !self.muting.is_named(id));
-        let withheld = closed.clone();
-        closed.extend(&sealed);
+        let closed: HashSet<u32> = sealed.union(&withheld).copied().collect();
         self.probe_class.seal(self.jni, sealed.iter().copied(), false);
-        let is_renewed = closed.is_empty() || self.renew(&closed, "is left out as before");
-        let opened = match is_renewed {
-            true => self.muting.leave_out(ids, false, &self.probe_class, self.jni),
-            false => Err("classes could not be retransformed".to_owned()),
-        };
+        let mut refused = self.renew_each(&closed);
+        let again: Vec<u32> = ids.iter().copied().filter(|id| !refused.contains(id)).collect();
+        let opened = self.muting.leave_out(&again, false, &self.probe_class, self.jni);
         if opened.is_err() {
-            self.probe_class.seal(self.jni, sealed.into_iter(), true);
-            self.methods.withhold(&withheld);
-            return opened;
+            refused = closed.clone();
         }
+        self.probe_class.seal(self.jni, sealed.intersection(&refused).copied(), true);
+        self.methods.withhold(&withheld.intersection(&refused).copied().collect());
+        opened?;
         let now = Now::read();
         if !closed.is_empty() {
             self.cost.overhead.retransformed(now.monotonic_ns);
         }
-        self.cost.overhead.measured_again(ids, now.monotonic_ns);
-        self.recorder.measure_again(ids);
+        self.cost.overhead.measured_again(&again, now.monotonic_ns);
+        self.recorder.measure_again(&again);
         // A period of its own, without the time that retransforming took.
         self.recorder.take_recent();
         self.cost.began = Some((now, process_cpu_ns()));
         self.cost.length_ns = SHORT_PERIOD_NS;
         Ok(())
+    }
+
+    /// Retransforms the classes of these methods; those of classes that the JVM refuses.
+    fn renew_each(&mut self, ids: &HashSet<u32>) -> HashSet<u32> {
+        const CONSEQUENCE: &str = "has methods that stay left out";
+        if ids.is_empty() || self.renew(ids, CONSEQUENCE) {
+            return HashSet::new();
+        }
+        let mut classes: HashMap<(String, String), HashSet<u32>> = HashMap::new();
+        for id in ids {
+            if let Some(method) = self.methods.get(*id) {
+                let class = (method.class.loader.clone(), method.class.name.clone());
+                classes.entry(class).or_default().insert(*id);
+            }
+        }
+        classes.into_values().filter(|ids| !self.renew(ids, CONSEQUENCE)).flatten().collect()
     }
 
     /// Sets the budget. Without one, all methods are measured again.

@@ -333,7 +333,8 @@ impl Engine<'_> {
         if self.withdraw.is_none_or(|at| Instant::now() < at) {
             return;
         }
-        let is_in = |id: &u32| !self.methods.is_withheld(*id) && self.cost.overhead.takes_out(*id);
+        let takes_out = |id: u32| self.muting.is_named(id) || self.cost.overhead.takes_out(id);
+        let is_in = |id: &u32| !self.methods.is_withheld(*id) && takes_out(*id);
         let muted = self.muting.muted().filter(is_in);
         let withdrawn = self.recorder.called(muted, COMPILED_CALLS, WITHDRAWN);
         if withdrawn.is_empty() {

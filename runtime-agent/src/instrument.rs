@@ -116,6 +116,7 @@ fn retransform(
             message!(
                 "the JVM does not say which classes are loaded ({error:?}); each {consequence}"
             );
+            counts.add_failed();
             return;
         }
     };

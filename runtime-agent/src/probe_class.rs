@@ -20,7 +20,7 @@ const NATIVES: [&str; 5] = ["start0", "end0", "threw0", "caught0", "initialized0
 const LIBRARY: Duration = Duration::from_secs(10);
 
 /// Methods with an id below this can be sealed. Bytes of Java's heap.
-const SEALABLE: jni::jsize = 1 << 17;
+pub(crate) const SEALABLE: u32 = 1 << 17;
 
 /// The class, once it is defined: it is the JVM's for good.
 static DEFINED: OnceLock<ProbeClass> = OnceLock::new();
@@ -171,11 +171,9 @@ impl ProbeClass {
         // an array with so many elements, whose reference is this thread's, and is not used after this.
         unsafe {
             let array = jni.get_static_object_field(self.class, self.sealed);
-            for id in ids.filter_map(|id| jni::jsize::try_from(id).ok()) {
-                // Of others the guard is closed, and that is all.
-                if id < SEALABLE {
-                    jni.set_byte_array_region(array, id, 1, &[jni::jbyte::from(is_sealed)]);
-                }
+            for id in ids.filter(|id| *id < SEALABLE) {
+                let Ok(id) = jni::jsize::try_from(id) else { continue };
+                jni.set_byte_array_region(array, id, 1, &[jni::jbyte::from(is_sealed)]);
             }
             jni.delete_local_ref(array);
         }
@@ -187,15 +185,16 @@ impl ProbeClass {
             jni.exception_clear();
             "the JVM has no memory for the list of sealed methods".to_owned()
         };
+        let length = jni::jsize::try_from(SEALABLE).map_err(|_| refused())?;
         // SAFETY: as above. The array is set once: compiled code takes it for a constant.
         unsafe {
             let array = jni.get_static_object_field(self.class, self.sealed);
             if array.is_null() {
-                let array = jni.new_byte_array(SEALABLE).ok_or_else(refused)?;
+                let array = jni.new_byte_array(length).ok_or_else(refused)?;
                 jni.set_static_object_field(self.class, self.sealed, array);
                 jni.delete_local_ref(array);
             } else {
-                jni.set_byte_array_region(array, 0, SEALABLE, &vec![0; 1 << 17]);
+                jni.set_byte_array_region(array, 0, length, &vec![0; SEALABLE as usize]);
                 jni.delete_local_ref(array);
             }
         }

@@ -12,7 +12,7 @@ mod signs;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use self::signs::Signs;
 use crate::clock;
@@ -60,7 +60,7 @@ const ROOM_FOR_CLOSED_NS: u64 = 1_800 * SECOND_NS;
 /// As long as no more are closed, it takes no time worth speaking of, and all that fit come back when the
 /// program has settled.
 const FEW: usize = 64;
-/// Methods that have been called fewer times are not compiled yet, or soon will be anew.
+/// Methods that have been called fewer times are not compiled yet by the compiler that matters.
 const COMPILED_CALLS: u64 = 10_000;
 /// What a call costs that the guard turns away, in terms of what it costs otherwise: H2 with all methods
 /// muted.
@@ -69,6 +69,10 @@ const GUARD: f64 = 0.05;
 /// until it is less than the last.
 const TAKE_OUT: f64 = 0.02;
 const LEAVE_IN: f64 = 0.002;
+/// A process that uses less than this share of the CPU time that it used at its busiest is idle now; what remains
+/// of that each second, so that half of it does after ten minutes.
+const USUAL: f64 = 0.5;
+const USUAL_REMAINS: f64 = 0.999;
 /// A method that nobody would show is looked at again and again: it is not closed as long as the guard costs no
 /// more than this.
 const LEAVE_OPEN_OUTER: f64 = 0.01;
@@ -91,8 +95,10 @@ pub(crate) struct LeftOut {
     /// What its probes cost a call, and for the time that was measured.
     call_ns: f64,
     ratio: f64,
-    /// It had hardly been called, so nothing that is compiled has its probes in it.
+    /// It was left out just now, and little or nothing that is compiled has its probes in it.
     is_fresh: bool,
+    /// It had been called so often that something compiled has them.
+    is_compiled: bool,
     /// The guard is closed for good, and nothing will be left of it in what is compiled from then on.
     pub is_sealed: bool,
     /// Its probes are to be taken out of its class.
@@ -100,7 +106,7 @@ pub(crate) struct LeftOut {
 }
 
 impl LeftOut {
-    /// Whether it can be measured again by nothing less than retransforming its class.
+    /// Whether its class may have to be retransformed before it can be measured again.
     fn is_closed(&self) -> bool {
         self.is_sealed || self.is_out
     }
@@ -176,8 +182,9 @@ pub(crate) struct Overhead {
     /// are called now.
     base: HashMap<u32, f64>,
     growth: f64,
-    /// CPU time of the last period, in nanoseconds a second.
+    /// CPU time of the last period, in nanoseconds a second, and what is usual since the beginning.
     cpu_rate: f64,
+    usual_cpu_rate: f64,
     share: f64,
 }
 
@@ -198,6 +205,7 @@ impl Overhead {
             base: HashMap::new(),
             growth: 1.0,
             cpu_rate: 0.0,
+            usual_cpu_rate: 0.0,
             share: 0.0,
         }
     }
@@ -206,11 +214,13 @@ impl Overhead {
         self.budget
     }
 
-    /// Sets the budget. Without one nothing may be left out.
+    /// Sets the budget. Without one nothing is left out any more; what is left out still could not be measured
+    /// again.
     pub(crate) fn set_budget(&mut self, budget: Option<Millionths>) {
         self.budget = budget;
         if budget.is_none() {
-            *self = Self::new(None, self.pair_ns);
+            let left_out = std::mem::take(&mut self.left_out);
+            *self = Self { left_out, ..Self::new(None, self.pair_ns) };
         }
     }
 
@@ -274,6 +284,10 @@ impl Overhead {
         self.cpu_rate = cpu_ns / seconds;
         let began_ns = *self.began_ns.get_or_insert(period.now_ns - period.length_ns);
         let is_early = period.now_ns < began_ns + EARLY_NS;
+        if !is_early {
+            let before = self.usual_cpu_rate * USUAL_REMAINS.powf(seconds);
+            self.usual_cpu_rate = before.max(self.cpu_rate);
+        }
         let target = if is_early { TARGET * budget / FASTER } else { TARGET * budget };
         self.grow(&costs, seconds);
         self.weigh(&costs, seconds);
@@ -317,6 +331,7 @@ impl Overhead {
                 gone += ns;
                 let times = self.before.get(&id).copied().unwrap_or_default() + 1;
                 let called = self.called.get(&id).copied().unwrap_or_default();
+                let is_compiled = called + did.calls >= COMPILED_CALLS;
                 let wait_ns = FIRST_WAIT_NS << (times - 1).min(16);
                 let again_ns = match is_early {
                     true if cost_of_one.ratio() <= budget => began_ns + EARLY_NS,
@@ -333,7 +348,8 @@ impl Overhead {
                     base_calls_per_s: calls_per_s / self.growth,
                     call_ns: ns / as_f64(did.calls.max(1)),
                     ratio: cost_of_one.ratio(),
-                    is_fresh: is_early || called < COMPILED_CALLS,
+                    is_fresh: is_early || !is_compiled,
+                    is_compiled,
                     is_sealed: false,
                     is_out: false,
                 };
@@ -351,17 +367,19 @@ impl Overhead {
         leave
     }
 
-    /// Finds the methods that are to be sealed: they will not be worth their probes, and nothing is compiled
-    /// yet that has them in it.
-    pub(crate) fn seal(&mut self, now_ns: u64) -> Vec<u32> {
+    /// Finds the methods that are to be sealed, of those that were left out just now and have ids below `end`:
+    /// they will not be worth their probes. In the beginning that is done even if they may be compiled, for
+    /// most of it will be compiled again.
+    pub(crate) fn seal(&mut self, now_ns: u64, end: u32) -> Vec<u32> {
         let faster = if self.is_early(now_ns) { FASTER } else { 1.0 };
         let mut sealed = Vec::new();
-        for (id, left) in self.open(faster) {
-            if left.is_fresh {
+        for (id, left) in self.dear(faster) {
+            if left.is_fresh && id < end {
                 left.is_sealed = true;
                 sealed.push(id);
             }
         }
+        self.left_out.values_mut().for_each(|left| left.is_fresh = false);
         sealed
     }
 
@@ -369,8 +387,14 @@ impl Overhead {
     /// turns so many calls away that it costs too much. What was compiled of a class is thrown away with its
     /// probes, and a program may take ten seconds to be as fast as before.
     pub(crate) fn take_out(&mut self) -> bool {
+        // Of a process that is idle it would be a large share.
+        if self.cpu_rate < USUAL * self.usual_cpu_rate {
+            return false;
+        }
         let of_one = self.guard_share(1.0);
-        let mut guarded: Vec<&mut LeftOut> = self.open(1.0).map(|(_, left)| left).collect();
+        let guarded = self.dear(1.0).map(|(_, left)| left);
+        let mut guarded: Vec<&mut LeftOut> =
+            guarded.filter(|left| !left.is_out && (!left.is_sealed || left.is_compiled)).collect();
         let mut share: f64 = guarded.iter().map(|left| left.base_calls_per_s * of_one).sum();
         if share < TAKE_OUT {
             return false;
@@ -391,15 +415,15 @@ impl Overhead {
         GUARD * self.pair_ns * IN_PROGRAM * self.growth * faster / self.cpu_rate
     }
 
-    /// Methods that are left out and may be closed.
-    fn open(&mut self, faster: f64) -> impl Iterator<Item = (u32, &mut LeftOut)> {
+    /// Methods that are left out and for which the guard may be too dear.
+    fn dear(&mut self, faster: f64) -> impl Iterator<Item = (u32, &mut LeftOut)> {
         let of_one = self.guard_share(faster);
         // Of a method that takes so long itself nobody notices the guard.
         let budget = self.budget.map_or(0.0, |budget| f64::from(budget) / 1e6);
         let Self { signs, left_out, .. } = self;
         left_out.iter_mut().map(|(id, left)| (*id, left)).filter(move |(id, left)| {
             let is_outer = signs.is_outer(*id) && left.base_calls_per_s * of_one < LEAVE_OPEN_OUTER;
-            !(left.is_closed() || left.ratio <= budget || is_outer)
+            left.ratio > budget && !is_outer
         })
     }
 
@@ -447,20 +471,25 @@ impl Overhead {
             return Vec::new();
         }
         let mut found = self.signs.look_again(&self.left_out, now_ns);
+        let mut used = self.share * self.cpu_rate;
         if now_ns >= self.next_room_ns {
-            let fitting = self.fitting(false, now_ns);
+            let fitting = self.fitting(false, now_ns, &mut used);
             self.next_room_ns = now_ns + if fitting.is_empty() { SECOND_NS } else { ROOM_NS };
             found.extend(fitting);
         }
-        if now_ns >= self.next_closed_ns {
-            // First when the program has settled.
-            match self.began_ns.map(|began_ns| began_ns + SETTLED_NS) {
-                Some(settled_ns) if now_ns < settled_ns => self.next_closed_ns = settled_ns,
-                _ => {
-                    self.next_closed_ns = now_ns + ROOM_FOR_CLOSED_NS;
-                    found.extend(self.fitting(true, now_ns));
-                }
+        let closed = self.left_out.values().filter(|left| left.is_closed()).count();
+        let (first_ns, room_ns) = match closed <= FEW {
+            true => (SETTLED_NS, ROOM_NS),
+            false => (ROOM_FOR_CLOSED_NS, ROOM_FOR_CLOSED_NS),
+        };
+        let is_settled = self.began_ns.is_some_and(|began_ns| now_ns >= began_ns + first_ns);
+        if is_settled && now_ns >= self.next_closed_ns {
+            let mut fitting = self.fitting(true, now_ns, &mut used);
+            if closed > FEW {
+                fitting.truncate(1);
             }
+            self.next_closed_ns = now_ns + if fitting.is_empty() { SECOND_NS } else { room_ns };
+            found.extend(fitting);
         }
         found.sort_unstable();
         found.dedup();
@@ -469,9 +498,9 @@ impl Overhead {
     }
 
     /// The methods for which there is room, as far as can be told: of those that are closed or not.
-    fn fitting(&self, closed: bool, now_ns: u64) -> Vec<u32> {
+    /// `used` is the CPU time that probes take, in nanoseconds a second, theirs included.
+    fn fitting(&self, closed: bool, now_ns: u64, used: &mut f64) -> Vec<u32> {
         let budget = self.budget.map_or(0.0, |budget| f64::from(budget) / 1e6);
-        let mut used = self.share * self.cpu_rate;
         let is_waiting = |left: &LeftOut| left.is_closed() == closed && left.again_ns <= now_ns;
         let waiting = self.left_out.iter().filter(|(_, left)| is_waiting(left));
         let mut waiting: Vec<(&u32, &LeftOut)> = waiting.collect();
@@ -480,13 +509,11 @@ impl Overhead {
         let mut fits = |(_, left): &(&u32, &LeftOut)| {
             let cost = left.base_calls_per_s * self.growth * left.call_ns;
             let target = if left.ratio <= budget { WORTH_IT } else { TARGET };
-            let does = used + cost <= target * budget * self.cpu_rate;
-            used += if does { cost } else { 0.0 };
+            let does = *used + cost <= target * budget * self.cpu_rate;
+            *used += if does { cost } else { 0.0 };
             does
         };
-        let closed_now = self.left_out.values().filter(|left| left.is_closed()).count();
-        let most = if closed && closed_now > FEW { 1 } else { usize::MAX };
-        waiting.into_iter().filter(|of| fits(of)).take(most).map(|(id, _)| *id).collect()
+        waiting.into_iter().filter(|of| fits(of)).map(|(id, _)| *id).collect()
     }
 
     /// Classes were retransformed until now.
@@ -495,7 +522,7 @@ impl Overhead {
     }
 
     /// Which of these methods are sealed.
-    pub(crate) fn sealed(&self, ids: &[u32]) -> Vec<u32> {
+    pub(crate) fn sealed(&self, ids: &[u32]) -> HashSet<u32> {
         let is_sealed = |id: &u32| self.left_out.get(id).is_some_and(|left| left.is_sealed);
         ids.iter().copied().filter(is_sealed).collect()
     }
