@@ -279,20 +279,23 @@ fn a_run_stays_below_its_size_however_often_it_is_flushed() {
     let program = Java::new(jdk)
         .agent(&options)
         .main(classes(), "programs.Compile")
-        .arg("8")
+        .arg("15")
         .args([folder.path(), &source])
         .start();
     wait_until("control", || tprofiler(port, &["status"]).status.success());
-    let (mut most, mut written) = (0, 0);
-    for _ in 0..20 {
+    let (mut most, mut written, mut deleted) = (0, 0, 0);
+    // How much a flush writes depends on how fast the compiler gets on.
+    while written <= 20_000 || deleted < 2 {
         assert!(tprofiler(port, &["flush"]).status.success());
         std::thread::sleep(Duration::from_millis(100));
         most = most.max(bytes_in(&Profile::runs(&logs)[0]));
         let status = text(&tprofiler(port, &["status"]).stdout);
-        written += printed(&status.replace(": ", " "), "methods instrumented");
+        let status = status.replace(": ", " ");
+        written += printed(&status, "methods instrumented");
+        deleted =
+            if status.contains("hours deleted") { printed(&status, "hours deleted") } else { 0 };
     }
     program.wait().expect_quiet_success(jdk);
-    assert!(written > 20_000, "{written} rows");
     // The part that is written to is never deleted, and it may be the larger half.
     assert!(most < 4_000_000, "{most} bytes");
     let report = analyze(&[], &logs);
