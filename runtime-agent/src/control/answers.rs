@@ -228,7 +228,7 @@ fn ms(ns: u64) -> String {
     format!("{}.{:03} ms", ns / 1_000_000, ns / 1_000 % 1_000)
 }
 
-/// A method as text shows it.
+/// A method as JSON shows it.
 fn name_value(method: &Method) -> Value {
     json!({
         "loader": method.class.loader,
