@@ -173,17 +173,15 @@ impl Engine<'_> {
         self.cost.length_ns = length_ns.max(TIMES_READING * reading_ns);
         self.cost.began = Some((now, process_cpu_ns()));
         if !leave.is_empty() {
-            self.leave_out(leave);
+            self.leave_out(leave, monotonic_ns);
         }
-        let sealed = self.cost.overhead.seal(monotonic_ns, SEALABLE);
-        self.probe_class.seal(self.jni, sealed.into_iter(), true);
         if self.cost.is_to_withdraw() {
             self.withdraw = Some(Instant::now());
         }
     }
 
     /// Leaves methods out from now on.
-    fn leave_out(&mut self, leave: Vec<u32>) {
+    fn leave_out(&mut self, leave: Vec<u32>, now_ns: u64) {
         if let Err(error) = self.muting.leave_out(&leave, true, &self.probe_class, self.jni) {
             message!("overhead: {error}");
         }
@@ -196,6 +194,8 @@ impl Engine<'_> {
             .filter_map(|id| Some((*id, *self.cost.overhead.left_out().get(id)?)))
             .collect();
         self.recorder.leave_out(&left_out);
+        let sealed = self.cost.overhead.seal(now_ns, SEALABLE);
+        self.probe_class.seal(self.jni, sealed.into_iter(), true);
     }
 
     /// Looks at what threads run, for signs that a method that is left out has become slow.
