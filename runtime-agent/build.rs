@@ -24,6 +24,9 @@
 //! compiler from moving code across them (`on` alone makes a library whose methods are tiny half as fast).
 //! To take a seal off again, what was compiled has to be thrown away, by retransforming the class.
 //!
+//! For the same reason there is a second class, `off.class`, in which the public methods do nothing: the
+//! class is redefined as that while recording is off for long.
+//!
 //! The annotations are the JDK's own: `@Hidden` keeps the methods out of the service's stack traces, and
 //! `@ForceInline` keeps their size from counting when HotSpot decides what it puts into a caller. Version
 //! 49 needs no frames.
@@ -43,6 +46,14 @@ fn main() -> Result<(), Box<dyn error::Error>> {
     // A JVM may close a library whose Agent_OnAttach did not do what was asked. Ours has callbacks and
     // native methods: it stays.
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
+    let out = env::var("OUT_DIR")?;
+    fs::write(Path::new(&out).join("probe.class"), probe_class(true)?)?;
+    fs::write(Path::new(&out).join("off.class"), probe_class(false)?)?;
+    Ok(())
+}
+
+/// The class, with the guard or without what it leads to.
+fn probe_class(has_guard: bool) -> Result<Vec<u8>, Box<dyn error::Error>> {
     let mut pool = ConstantPool::default();
     let this_class = pool.add_class(probe::CLASS)?;
     let super_class = pool.add_class("java/lang/Object")?;
@@ -95,7 +106,10 @@ fn main() -> Result<(), Box<dyn error::Error>> {
                     name_index: code_name,
                     max_stack: 2,
                     max_locals: 3,
-                    code: guard(sealed, on, muted, native),
+                    code: match has_guard {
+                        true => guard(sealed, on, muted, native),
+                        false => vec![Instruction::Return],
+                    },
                     exception_table: vec![],
                     attributes: vec![],
                 },
@@ -141,8 +155,7 @@ fn main() -> Result<(), Box<dyn error::Error>> {
     };
     let mut bytes = Vec::new();
     class.to_bytes(&mut bytes)?;
-    fs::write(Path::new(&env::var("OUT_DIR")?).join("probe.class"), bytes)?;
-    Ok(())
+    Ok(bytes)
 }
 
 // Two bits go: the sign, and what tells a constructor that is not initialized.

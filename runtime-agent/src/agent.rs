@@ -153,6 +153,7 @@ fn prepare(context: &AgentLoadContext<'_>, logs: &Path) -> Result<(), Refusal> {
     capabilities.set_can_generate_all_class_hook_events(true);
     capabilities.set_can_retransform_classes(true);
     capabilities.set_can_retransform_any_class(true);
+    capabilities.set_can_redefine_classes(true);
     capabilities.set_can_tag_objects(true);
     capabilities.set_can_generate_object_free_events(true);
     // From JDK 21 on.

@@ -15,6 +15,7 @@ use std::ffi::{CString, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::{jni, jvmti};
@@ -202,6 +203,7 @@ fn begin<'j>(options: Options, jvmti: &'j Jvmti, jni: &'j JniEnv) -> Result<Prof
         recorder,
         muting: Muting::new(methods.clone()),
         withdraw: None,
+        guard_out: None,
         cost: CostControl::new(options.overhead),
         methods,
         class_counts,
@@ -217,6 +219,7 @@ fn begin<'j>(options: Options, jvmti: &'j Jvmti, jni: &'j JniEnv) -> Result<Prof
     {
         message!("{error}; profiling is off");
     }
+    engine.guard_out = (!engine.is_open).then(Instant::now);
     // Whoever connected meanwhile is answered when there is something to say.
     let control = control.and_then(|control| control.serve(handle));
     Ok(Profile { engine, requests, running, control })

@@ -36,6 +36,8 @@ const CLOCK_ROUND: Duration = Duration::from_secs(1);
 const EMPTY_ROUND: Duration = Duration::from_secs(30);
 /// How long methods have been muted before their probes are taken out: for a moment it is not worth it.
 const UNTIL_WITHDRAWN: Duration = Duration::from_secs(1);
+/// How long a pause of the schedule is before the guard is taken out, which throws compiled code away.
+const LONG_PAUSE: Duration = Duration::from_secs(60);
 /// Methods whose probes are taken out at a time, for records wait meanwhile.
 const WITHDRAWN: usize = 256;
 /// A method that was called less often is not compiled with the calls of its probes.
@@ -198,6 +200,8 @@ pub(crate) struct Engine<'j> {
     pub since_ns: u64,
     /// The guard in front of the probes is open.
     pub is_open: bool,
+    /// When it is to be taken out altogether, if it stays closed.
+    pub guard_out: Option<Instant>,
     pub schedule: Schedule,
     pub why_empty: Arc<WhyEmpty>,
 }
@@ -234,6 +238,7 @@ impl Engine<'_> {
             self.mute_new_methods();
             self.keep_to_overhead();
             self.withdraw_muted();
+            self.take_guard_out();
             if !told_why_empty && began.elapsed() >= EMPTY_ROUND {
                 told_why_empty = true;
                 self.tell_why_empty();
@@ -395,6 +400,8 @@ impl Engine<'_> {
         if probe::gave_up() {
             return Err("profiling is off for good, after an internal error".to_owned());
         }
+        self.guard_out = None;
+        self.probe_class.set_off(self.jvmti, false)?;
         if probe::begin_recording() {
             self.probe_class.set_on(self.jni, true);
             self.is_open = true;
@@ -406,6 +413,8 @@ impl Engine<'_> {
     /// Ends recording, if it is on, and writes everything up to now.
     fn stop_and_flush(&mut self) {
         if self.stop() {
+            // Nobody knows for how long.
+            self.guard_out = Some(Instant::now());
             // What fails has been told; it is tried again.
             let _ = self.recorder.flush();
         }
@@ -417,6 +426,7 @@ impl Engine<'_> {
             return false;
         }
         self.is_open = false;
+        self.guard_out = Some(Instant::now() + LONG_PAUSE);
         // The guard first, so that no thread goes on calling for nothing.
         self.probe_class.set_on(self.jni, false);
         probe::end_recording();
@@ -427,10 +437,23 @@ impl Engine<'_> {
         true
     }
 
+    /// Takes the guard out of the probe class if recording has been off for long enough: in a program whose
+    /// methods are tiny, a closed guard costs as much as the program itself.
+    fn take_guard_out(&mut self) {
+        if self.guard_out.is_none_or(|at| Instant::now() < at) {
+            return;
+        }
+        self.guard_out = None;
+        if let Err(error) = self.probe_class.set_off(self.jvmti, true) {
+            message!("{error}; what probes remain do nothing");
+        }
+    }
+
     /// Stops probes after an error of ours, without touching the data.
     pub(crate) fn give_up(&self) {
         self.probe_class.set_on(self.jni, false);
         probe::give_up();
+        let _ = self.probe_class.set_off(self.jvmti, true);
         message!("internal error; profiling is off, the service goes on");
     }
 
