@@ -95,7 +95,7 @@ pub(crate) struct LeftOut {
     /// What its probes cost a call, and for the time that was measured.
     call_ns: f64,
     ratio: f64,
-    /// It was left out just now, and little or nothing that is compiled has its probes in it.
+    /// It was left out just now.
     is_fresh: bool,
     /// It had been called so often that something compiled has them.
     is_compiled: bool,
@@ -288,7 +288,6 @@ impl Overhead {
             let before = self.usual_cpu_rate * USUAL_REMAINS.powf(seconds);
             self.usual_cpu_rate = before.max(self.cpu_rate);
         }
-        let target = if is_early { TARGET * budget / FASTER } else { TARGET * budget };
         self.grow(&costs, seconds);
         self.weigh(&costs, seconds);
         // In the beginning, what gets slower says nothing.
@@ -302,16 +301,21 @@ impl Overhead {
         let mut leave = Vec::new();
         // As long as methods are interpreted, they take several times as long themselves.
         let worth_it = if is_early { budget / 5.0 } else { budget };
-        let may_go = |cost: &Cost| {
+        let is_free = |cost: &Cost| {
             let Cost { id, ns, .. } = cost;
-            !self.worth.get(id).is_some_and(|worth| worth.is_needed())
-                && !is_protected(*id, *ns)
-                // If all were like that, they would be within the budget.
-                && cost.ratio() > worth_it
+            !self.worth.get(id).is_some_and(|worth| worth.is_needed()) && !is_protected(*id, *ns)
         };
-        // What stays is beyond the budget: all else would be left out for it, to no avail.
-        let mut cost: f64 = costs.iter().filter(|cost| may_go(cost)).map(|cost| cost.ns).sum();
-        if cost > budget * cpu_ns {
+        // If all methods were worth it, they would be within the budget.
+        let may_go = |cost: &Cost| is_free(cost) && cost.ratio() > worth_it;
+        let sum = |costs: &[Cost], of: &dyn Fn(&Cost) -> bool| -> f64 {
+            costs.iter().filter(|cost| of(cost)).map(|cost| cost.ns).sum()
+        };
+        // What is needed is beyond the budget: all else would be left out for it, to no avail. What is worth
+        // it is within, and leaves less room for others; in the beginning, all of it has far less.
+        let mut cost = sum(&costs, &may_go);
+        let worth_it_ns = sum(&costs, &|cost| is_free(cost) && !may_go(cost));
+        let room = if is_early { budget } else { (budget - worth_it_ns / cpu_ns).max(0.0) };
+        if cost > room * cpu_ns {
             if self.base.is_empty() {
                 let rates = costs.iter().map(|cost| (cost.id, as_f64(cost.did.calls) / seconds));
                 self.base.extend(rates);
@@ -320,6 +324,7 @@ impl Overhead {
             costs.sort_by(|one, other| {
                 other.score().total_cmp(&one.score()).then(one.id.cmp(&other.id))
             });
+            let target = if is_early { TARGET * budget / FASTER } else { TARGET * room };
             let mut gone = 0.0;
             for cost_of_one in costs {
                 let Cost { id, did, ns } = cost_of_one;
@@ -348,7 +353,7 @@ impl Overhead {
                     base_calls_per_s: calls_per_s / self.growth,
                     call_ns: ns / as_f64(did.calls.max(1)),
                     ratio: cost_of_one.ratio(),
-                    is_fresh: is_early || !is_compiled,
+                    is_fresh: true,
                     is_compiled,
                     is_sealed: false,
                     is_out: false,
@@ -368,8 +373,8 @@ impl Overhead {
     }
 
     /// Finds the methods that are to be sealed, of those that were left out just now and have ids below `end`:
-    /// they will not be worth their probes. In the beginning that is done even if they may be compiled, for
-    /// most of it will be compiled again.
+    /// they will not be worth their probes. That is done even if they are compiled, for much of it will be
+    /// compiled again.
     pub(crate) fn seal(&mut self, now_ns: u64, end: u32) -> Vec<u32> {
         let faster = if self.is_early(now_ns) { FASTER } else { 1.0 };
         let mut sealed = Vec::new();
