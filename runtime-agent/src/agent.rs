@@ -153,13 +153,12 @@ fn prepare(context: &AgentLoadContext<'_>, logs: &Path) -> Result<(), Refusal> {
     capabilities.set_can_generate_all_class_hook_events(true);
     capabilities.set_can_retransform_classes(true);
     capabilities.set_can_retransform_any_class(true);
-    capabilities.set_can_redefine_classes(true);
     capabilities.set_can_tag_objects(true);
     capabilities.set_can_generate_object_free_events(true);
+    let all = jvmti.get_potential_capabilities().unwrap_or_default();
+    capabilities.set_can_redefine_classes(all.can_redefine_classes());
     // From JDK 21 on.
-    let has_virtual_threads =
-        jvmti.get_potential_capabilities().is_ok_and(|all| all.can_support_virtual_threads());
-    capabilities.set_can_support_virtual_threads(has_virtual_threads);
+    capabilities.set_can_support_virtual_threads(all.can_support_virtual_threads());
     jvmti.add_capabilities(&capabilities).map_err(of)?;
     jvmti.set_default_agent_callbacks().map_err(of)?;
     jvmti

@@ -15,7 +15,6 @@ use std::ffi::{CString, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
 
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::{jni, jvmti};
@@ -194,6 +193,10 @@ fn begin<'j>(options: Options, jvmti: &'j Jvmti, jni: &'j JniEnv) -> Result<Prof
     running::set(running.clone());
     // Without it, ids of classes that were unloaded are not used again.
     let _ = jvmti.enable_events_global(&OBJECT_FREE);
+    // Before there are classes with probes, whose compiled code would be thrown away.
+    if let Err(error) = probe_class.set_off(jvmti, !(options.start && schedule.wanted())) {
+        message!("{error}; probes that are off are slower than they could be");
+    }
     instrument::instrument(&running, jvmti, jni);
     let mut engine = Engine {
         jvmti,
@@ -219,7 +222,6 @@ fn begin<'j>(options: Options, jvmti: &'j Jvmti, jni: &'j JniEnv) -> Result<Prof
     {
         message!("{error}; profiling is off");
     }
-    engine.guard_out = (!engine.is_open).then(Instant::now);
     // Whoever connected meanwhile is answered when there is something to say.
     let control = control.and_then(|control| control.serve(handle));
     Ok(Profile { engine, requests, running, control })

@@ -24,6 +24,7 @@ use crate::overhead::{LeftOut, Millionths};
 use crate::probe::{self, mute};
 use crate::probe_class::ProbeClass;
 use crate::recorder::Recorder;
+use crate::run_log::Now;
 use crate::running::{Retransformed, Running};
 use crate::schedule::Schedule;
 use crate::why_empty::WhyEmpty;
@@ -36,8 +37,10 @@ const CLOCK_ROUND: Duration = Duration::from_secs(1);
 const EMPTY_ROUND: Duration = Duration::from_secs(30);
 /// How long methods have been muted before their probes are taken out: for a moment it is not worth it.
 const UNTIL_WITHDRAWN: Duration = Duration::from_secs(1);
-/// How long a pause of the schedule is before the guard is taken out, which throws compiled code away.
-const LONG_PAUSE: Duration = Duration::from_secs(60);
+/// How long recording has been off before the guard is taken out, which throws compiled code away: after a
+/// command, and in a pause of the schedule.
+const AFTER_STOP: Duration = Duration::from_secs(10);
+const LONG_PAUSE: Duration = Duration::from_secs(600);
 /// Methods whose probes are taken out at a time, for records wait meanwhile.
 const WITHDRAWN: usize = 256;
 /// A method that was called less often is not compiled with the calls of its probes.
@@ -371,8 +374,13 @@ impl Engine<'_> {
     /// Starts or stops when the schedule has come to an edge. What was commanded holds until then.
     fn keep_to_schedule(&mut self) {
         match self.schedule.edge() {
-            // It cannot be refused but for good, which has been told.
-            Some(true) => drop(self.start()),
+            Some(true) => {
+                if let Err(error) = self.start()
+                    && !probe::gave_up()
+                {
+                    message!("{error}; profiling stays off until the next start");
+                }
+            }
             // Totals are written when their interval ends, pauses or not: a pause every few seconds would
             // fill the disk with them.
             Some(false) => drop(self.stop()),
@@ -401,7 +409,9 @@ impl Engine<'_> {
             return Err("profiling is off for good, after an internal error".to_owned());
         }
         self.guard_out = None;
-        self.probe_class.set_off(self.jvmti, false)?;
+        if self.probe_class.set_off(self.jvmti, false)? {
+            self.cost.overhead.begin_again(Now::read().monotonic_ns);
+        }
         if probe::begin_recording() {
             self.probe_class.set_on(self.jni, true);
             self.is_open = true;
@@ -412,9 +422,9 @@ impl Engine<'_> {
 
     /// Ends recording, if it is on, and writes everything up to now.
     fn stop_and_flush(&mut self) {
-        if self.stop() {
-            // Nobody knows for how long.
-            self.guard_out = Some(Instant::now());
+        let was_on = self.stop();
+        self.guard_out = Some(Instant::now() + AFTER_STOP);
+        if was_on {
             // What fails has been told; it is tried again.
             let _ = self.recorder.flush();
         }
@@ -445,7 +455,7 @@ impl Engine<'_> {
         }
         self.guard_out = None;
         if let Err(error) = self.probe_class.set_off(self.jvmti, true) {
-            message!("{error}; what probes remain do nothing");
+            message!("{error}; probes that are off are slower than they could be");
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::fmt::Debug;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,8 +14,12 @@ use jvmti_bindings::prelude::{jni, jvmti};
 static BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/probe.class"));
 static OFF_BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/off.class"));
 
-/// Whether the class is what it is while recording is off for long.
-static IS_OFF: AtomicBool = AtomicBool::new(false);
+/// How often the class was made the one of the two that it was not: an odd number while it has no guard.
+static TIMES_CHANGED: AtomicU32 = AtomicU32::new(0);
+
+/// How often it may be. HotSpot compiles a method no more by its best compiler when what it had compiled of it
+/// was thrown away 400 times (`PerMethodRecompilationCutoff`).
+const MOST_CHANGES: u32 = 100;
 
 /// The native methods, in Java's view.
 const NATIVES: [&str; 5] = ["start0", "end0", "threw0", "caught0", "initialized0"];
@@ -146,13 +150,15 @@ impl ProbeClass {
     }
 
     /// Takes the guard out of the class, or puts it back, so that what is compiled afterwards has nothing of the
-    /// probes in it. What was compiled with them is thrown away: this is for long times.
+    /// probes in it. What was compiled with them is thrown away: this is for long times, and is done so often
+    /// only. `true` if the class was changed.
     ///
     /// # Errors
     /// One line: what the JVM refused. The class is as it was.
-    pub(crate) fn set_off(&self, jvmti: &Jvmti, is_off: bool) -> Result<(), String> {
-        if IS_OFF.load(Ordering::Relaxed) == is_off {
-            return Ok(());
+    pub(crate) fn set_off(&self, jvmti: &Jvmti, is_off: bool) -> Result<bool, String> {
+        let times = TIMES_CHANGED.load(Ordering::Relaxed);
+        if (times % 2 == 1) == is_off || is_off && times >= MOST_CHANGES {
+            return Ok(false);
         }
         let bytes = if is_off { OFF_BYTES } else { BYTES };
         let refused = |why: &dyn Debug| {
@@ -166,8 +172,8 @@ impl ProbeClass {
         // SAFETY: the global reference is good as long as the JVM, the bytes are a class with the same fields
         // and methods, and are static.
         unsafe { jvmti.redefine_classes(&[definition]) }.map_err(|error| refused(&error))?;
-        IS_OFF.store(is_off, Ordering::Relaxed);
-        Ok(())
+        TIMES_CHANGED.store(times + 1, Ordering::Relaxed);
+        Ok(true)
     }
 
     /// Closes the guard for methods alone: those whose id is the index of something other than 0. Every

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use log_format::rows::Exit;
-use test_classes::{Control, Java, Profile, classes, free_port, jdks, random, wait_until};
+use test_classes::{Control, Java, Jdk, Profile, classes, free_port, jdks, random, wait_until};
 
 #[test]
 fn a_thousand_random_switches_lose_and_invent_nothing() {
@@ -110,6 +110,58 @@ fn a_compiled_loop_sees_a_switch_at_once() {
         program.wait().expect_quiet_success(jdk);
         assert_has_no_calls_of_main(&logs);
     }
+}
+
+/// While recording is off for long, the JVM compiles methods as if their probes did nothing: the class that they
+/// call is another one then.
+#[test]
+fn a_long_stop_takes_the_guard_out_and_a_start_puts_it_back() {
+    thread::scope(|scope| {
+        for jdk in jdks() {
+            scope.spawn(move || stop_for_long(jdk));
+        }
+    });
+}
+
+fn stop_for_long(jdk: &Jdk) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let in_folder = |name: &str| folder.path().join(name);
+    let (logs, stop, jvm_log) = (in_folder("logs"), in_folder("stop"), in_folder("jvm.log"));
+    let port = free_port();
+    let options = format!("include=programs.Busy,logs={},port={port},start=off", logs.display());
+    let program = Java::new(jdk)
+        .agent(&options)
+        .arg(format!("-Xlog:redefine*=info:file={}", jvm_log.display()))
+        .main(classes(), "programs.Busy")
+        .arg("2")
+        .arg(&stop)
+        .start();
+    let changes = || {
+        let log = fs::read_to_string(&jvm_log).unwrap_or_default();
+        log.matches("redefined name=java.lang.$TProfiler").count()
+    };
+    let mut control = Control::connect(port);
+    assert_eq!(control.ask("status")["profiling"], "off", "{jdk}");
+    let mut seen = 0;
+    for round in 0..2 {
+        // At the start at once, then after ten seconds.
+        wait_until("a class without the guard", || changes() == 2 * round + 1);
+        thread::sleep(Duration::from_millis(500));
+        assert_eq!(control.calls_seen(), seen, "{jdk}: calls while it is off");
+        control.ask("start");
+        assert_eq!(changes(), 2 * round + 2, "{jdk}");
+        wait_until("calls", || control.calls_seen() > seen + 1000);
+        control.ask("stop");
+        // One may have been in its probe, and off the processor.
+        thread::sleep(Duration::from_millis(500));
+        seen = control.calls_seen();
+    }
+    fs::write(&stop, "").expect("a file");
+    let finished = program.wait();
+    finished.expect_quiet_success(jdk);
+    let counts = Profile::only_run(&logs).counts;
+    assert_eq!(counts.values().map(|of| of.calls).sum::<u64>(), seen, "{jdk}: {counts:?}");
+    assert_eq!(finished.numbers()["threads"], 2, "{jdk}: a thread was lost");
 }
 
 /// `main` was entered before any recording: it must not appear, neither counted nor open.

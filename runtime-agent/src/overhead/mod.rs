@@ -42,6 +42,9 @@ const LEAST_CALLS: f64 = 200.0;
 /// Slow calls that take so many times as long as a method's probes make it worth them. One of a millisecond in
 /// a thousand calls does; what a pause of the JVM happens to hit does not.
 const NEEDED: f64 = 10.0;
+/// So much of the budget is for methods that are neither needed nor worth it, whatever those take that are: time
+/// that threads wait for a processor makes many look as if they were worth it.
+const LEAST_ROOM: f64 = 0.25;
 /// How long it takes until a third is left of what is known of a method: what was slow when the program began
 /// says nothing of later.
 const MEMORY_S: f64 = 10.0;
@@ -95,7 +98,7 @@ pub(crate) struct LeftOut {
     /// What its probes cost a call, and for the time that was measured.
     call_ns: f64,
     ratio: f64,
-    /// It was left out just now.
+    /// It was left out just now, and little or nothing that is compiled has its probes in it.
     is_fresh: bool,
     /// It had been called so often that something compiled has them.
     is_compiled: bool,
@@ -306,21 +309,23 @@ impl Overhead {
             !self.worth.get(id).is_some_and(|worth| worth.is_needed()) && !is_protected(*id, *ns)
         };
         // If all methods were worth it, they would be within the budget.
-        let may_go = |cost: &Cost| is_free(cost) && cost.ratio() > worth_it;
+        let is_rare = |cost: &Cost| as_f64(cost.did.calls) < LEAST_CALLS * seconds;
+        let may_go = |cost: &Cost| is_free(cost) && cost.ratio() > worth_it && !is_rare(cost);
         let sum = |costs: &[Cost], of: &dyn Fn(&Cost) -> bool| -> f64 {
             costs.iter().filter(|cost| of(cost)).map(|cost| cost.ns).sum()
         };
         // What is needed is beyond the budget: all else would be left out for it, to no avail. What is worth
-        // it is within, and leaves less room for others; in the beginning, all of it has far less.
+        // it or rare is within, and leaves less room for others; in the beginning, all of it has far less.
         let mut cost = sum(&costs, &may_go);
-        let worth_it_ns = sum(&costs, &|cost| is_free(cost) && !may_go(cost));
-        let room = if is_early { budget } else { (budget - worth_it_ns / cpu_ns).max(0.0) };
+        let stays_ns = sum(&costs, &|cost| is_free(cost) && !may_go(cost));
+        let room = if is_early { budget } else { budget - stays_ns / cpu_ns };
+        let room = room.max(LEAST_ROOM * budget);
         if cost > room * cpu_ns {
             if self.base.is_empty() {
                 let rates = costs.iter().map(|cost| (cost.id, as_f64(cost.did.calls) / seconds));
                 self.base.extend(rates);
             }
-            costs.retain(|cost| may_go(cost) && as_f64(cost.did.calls) >= LEAST_CALLS * seconds);
+            costs.retain(may_go);
             costs.sort_by(|one, other| {
                 other.score().total_cmp(&one.score()).then(one.id.cmp(&other.id))
             });
@@ -353,7 +358,7 @@ impl Overhead {
                     base_calls_per_s: calls_per_s / self.growth,
                     call_ns: ns / as_f64(did.calls.max(1)),
                     ratio: cost_of_one.ratio(),
-                    is_fresh: true,
+                    is_fresh: is_early || !is_compiled,
                     is_compiled,
                     is_sealed: false,
                     is_out: false,
@@ -373,8 +378,9 @@ impl Overhead {
     }
 
     /// Finds the methods that are to be sealed, of those that were left out just now and have ids below `end`:
-    /// they will not be worth their probes. That is done even if they are compiled, for much of it will be
-    /// compiled again.
+    /// they will not be worth their probes. In the beginning that is done even if they may be compiled, for
+    /// most of it will be compiled again. Later on it is not: to measure them again would have a price, each
+    /// time that one comes back.
     pub(crate) fn seal(&mut self, now_ns: u64, end: u32) -> Vec<u32> {
         let faster = if self.is_early(now_ns) { FASTER } else { 1.0 };
         let mut sealed = Vec::new();
@@ -524,6 +530,15 @@ impl Overhead {
     /// Classes were retransformed until now.
     pub(crate) fn retransformed(&mut self, now_ns: u64) {
         self.signs.retransformed(now_ns);
+    }
+
+    /// Recording begins again, with nothing left of what was compiled with probes in it.
+    pub(crate) fn begin_again(&mut self, now_ns: u64) {
+        self.began_ns = None;
+        self.signs.retransformed(now_ns);
+        for left in self.left_out.values_mut().filter(|left| left.is_sealed) {
+            left.is_compiled = false;
+        }
     }
 
     /// Which of these methods are sealed.

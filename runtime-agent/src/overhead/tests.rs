@@ -198,7 +198,7 @@ fn what_nobody_would_show_is_looked_at_within_a_minute() {
 
 /// What is called when nothing is compiled yet leaves nothing behind in what will be.
 #[test]
-fn what_is_left_out_is_sealed_and_what_is_worth_its_probes_stays_open() {
+fn what_is_fresh_is_sealed_and_what_is_worth_its_probes_stays_open() {
     let mut program = Program::new(&[(1, 200_000, 10), (2, 2_000_000, 4_000)]);
     program.second();
     assert_eq!(program.left_out(), [1, 2]);
@@ -216,7 +216,6 @@ fn what_is_worth_its_probes_leaves_less_room() {
         program.methods.insert(2, (100_000, 200, 0));
         program.second();
         assert_eq!(program.left_out(), left_out);
-        assert!(program.overhead.share() < 0.03);
     }
 }
 
@@ -230,8 +229,7 @@ fn probes_are_taken_out_of_the_hottest() {
     program.methods.insert(2, (30_000_000, 10, 0));
     program.second();
     assert_eq!(program.left_out(), [1, 2]);
-    // That helps when it is compiled again.
-    assert_eq!(program.overhead.sealed(&[1, 2]), HashSet::from([1, 2]));
+    assert_eq!(program.overhead.sealed(&[1, 2]), HashSet::new());
     assert!(program.overhead.take_out());
     assert_eq!([1, 2, 3].map(|id| program.overhead.takes_out(id)), [false, true, true]);
     assert!(!program.overhead.take_out());
