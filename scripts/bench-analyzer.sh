@@ -14,17 +14,9 @@ megabytes=${1:-1000}
 rounds=${2:-5}
 methods=${METHODS:-2000} threads=${THREADS:-200} hours=${HOURS:-4} seed=${SEED:-1}
 ensure_rust
-ensure python3 python3
 bench=target/bench
-python=$bench/python/bin/python
 mkdir -p "$bench"
-if ! "$python" -c 'import duckdb, polars' 2>/dev/null; then
-    rm -rf "$bench/python"
-    python3 -c 'import ensurepip' 2>/dev/null || install_package python3-venv || true
-    python3 -m venv "$bench/python" || fail "no venv: install the Debian package python3-venv"
-    "$bench/python/bin/pip" install --quiet --disable-pip-version-check duckdb polars ||
-        fail "duckdb and polars could not be fetched from PyPI"
-fi
+ensure_python "$bench/python" duckdb polars
 cargo build --release --quiet -p analyzer --bins --examples
 run=$bench/logs-$megabytes-$methods-$threads-$hours-$seed
 if [ ! -f "$run/made" ]; then

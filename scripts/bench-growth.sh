@@ -9,17 +9,9 @@ cd "$(dirname "$0")/.."
 
 ensure_rust
 ensure_jdk
-ensure python3 python3 || exit 1
 bench=target/bench/growth
 mkdir -p "$bench"
-python=$bench/python/bin/python
-if ! "$python" -c 'import matplotlib' 2>/dev/null; then
-    rm -rf "$bench/python"
-    python3 -c 'import ensurepip' 2>/dev/null || install_package python3-venv || true
-    python3 -m venv "$bench/python" || fail "no venv: install the Debian package python3-venv"
-    "$bench/python/bin/pip" install --quiet --disable-pip-version-check matplotlib ||
-        fail "matplotlib could not be fetched from PyPI"
-fi
+ensure_python "$bench/python" matplotlib
 cargo build --release --quiet -p runtime-agent
 "$python" scripts/bench_growth.py classes "$bench/many" 100000
 if [ ! -f "$bench/classes/many/C199.class" ]; then

@@ -12,12 +12,7 @@ ensure_rust
 ensure_jdk
 bench=target/bench
 mkdir -p "$bench/classes"
-if [ ! -f target/jars/asm.jar ]; then
-    ensure mvn maven
-    mvn --quiet --batch-mode -Dstyle.color=never dependency:copy -Dartifact=org.ow2.asm:asm:9.11.1 \
-        -DoutputDirectory=target/jars -Dmdep.stripVersion=true ||
-        fail "ASM could not be fetched from Maven Central"
-fi
+fetch_jar org.ow2.asm:asm 9.11.1 || exit 1
 cargo build --release --quiet -p rewriter --example rewrite_image
 "$JDK/bin/javac" -nowarn -cp target/jars/asm.jar -d "$bench/classes" \
     test-classes/java/tools/DumpClasses.java test-classes/java/bench/AsmRewrite.java

@@ -24,13 +24,8 @@ done
 bench=target/bench/peers
 mkdir -p "$bench/classes" target/jars
 # A peer that is not to be had is left out by name.
-fetch() {
-    [ -f "target/jars/${1#*:}.jar" ] && return
-    ensure mvn maven && mvn --quiet --batch-mode -Dstyle.color=never dependency:copy "-Dartifact=$1:$2" \
-        -DoutputDirectory=target/jars -Dmdep.stripVersion=true || say "$1 could not be fetched from Maven Central"
-}
-fetch tools.profiler:async-profiler 4.6
-fetch io.opentelemetry.javaagent:opentelemetry-javaagent 2.33.1
+fetch_jar tools.profiler:async-profiler 4.6 || true
+fetch_jar io.opentelemetry.javaagent:opentelemetry-javaagent 2.33.1 || true
 if [ -f target/jars/async-profiler.jar ] && [ ! -f "$bench/libasyncProfiler.so" ]; then
     case $(uname -m) in aarch64) machine=linux-arm64 ;; *) machine=linux-x64 ;; esac
     unzip -q -o -j target/jars/async-profiler.jar "$machine/libasyncProfiler.so" -d "$bench"

@@ -468,12 +468,13 @@ def main():
             median = statistics.median(r["figure"] for r in plain) if isinstance(plain, list) else None
             report.append(table(name, workload, results, median))
             print(report[-1], flush=True)
-        with open(os.path.join(folder, "report.md"), "w") as file:
-            file.write("\n".join(report))
-        with open(os.path.join(folder, "figures.csv"), "w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(["workload", "way", "round", "figure", "value"])
-            writer.writerows(rows)
+            # All so far: it takes an hour, and may be interrupted.
+            with open(os.path.join(folder, "report.md"), "w") as file:
+                file.write("\n".join(report))
+            with open(os.path.join(folder, "figures.csv"), "w", newline="") as file:
+                writer = csv.writer(file)
+                writer.writerow(["workload", "way", "round", "figure", "value"])
+                writer.writerows(rows)
     finally:
         shutil.rmtree(scratch)
 

@@ -61,3 +61,26 @@ java_homes() {
         printf '%s\n' "$home"
     done | sort -u
 }
+
+# ensure_python FOLDER PACKAGE...: sets `python` to one that has these packages of PyPI, kept in FOLDER.
+ensure_python() {
+    local folder=$1
+    shift
+    python=$folder/bin/python
+    "$python" -c "import $(IFS=,; echo "$*")" 2>/dev/null && return
+    ensure python3 python3 || exit 1
+    rm -rf "$folder"
+    python3 -c 'import ensurepip' 2>/dev/null || install_package python3-venv || true
+    python3 -m venv "$folder" || fail "no venv: install the Debian package python3-venv"
+    "$folder/bin/pip" install --quiet --disable-pip-version-check "$@" || fail "$* could not be fetched from PyPI"
+}
+
+# fetch_jar GROUP:ARTIFACT VERSION: the artifact of Maven Central is target/jars/ARTIFACT.jar.
+fetch_jar() {
+    [ -f "target/jars/${1#*:}.jar" ] && return
+    ensure mvn maven && mvn --quiet --batch-mode -Dstyle.color=never dependency:copy "-Dartifact=$1:$2" \
+        -DoutputDirectory=target/jars -Dmdep.stripVersion=true || {
+        say "$1 could not be fetched from Maven Central"
+        return 1
+    }
+}
