@@ -337,7 +337,8 @@ def classes_of(source, jdk, known={}):
                 if line.strip().startswith("Package:"):
                     package = line.split(":")[1].strip().replace(".", "/")
                 elif line.strip().endswith(".class") and "-" not in line:
-                    names.append(f"{package}/{line.strip()}")
+                    # JDK 25 names no packages, but whole paths.
+                    names.append("/".join(filter(None, (package, line.strip()))))
         known[source] = sorted(name[: -len(".class")].replace("/", ".") for name in names)
     return known[source]
 
@@ -379,6 +380,8 @@ def run(peer, workload, scratch):
 
 def compared(truth, recorded):
     """What was recorded of the truth, as shares of calls, exceptions and slow calls."""
+    if recorded is not None and not recorded:
+        return "recorded nothing", "", ""
     if recorded is None or not truth:
         return "", "", ""
     shares = []
