@@ -423,7 +423,9 @@ impl Engine<'_> {
     /// Ends recording, if it is on, and writes everything up to now.
     fn stop_and_flush(&mut self) {
         let was_on = self.stop();
-        self.guard_out = Some(Instant::now() + AFTER_STOP);
+        // Whoever asks again does not put it off.
+        let at = Instant::now() + AFTER_STOP;
+        self.guard_out = Some(self.guard_out.map_or(at, |before| before.min(at)));
         if was_on {
             // What fails has been told; it is tried again.
             let _ = self.recorder.flush();
