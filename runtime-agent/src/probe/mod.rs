@@ -42,7 +42,7 @@ pub(crate) use self::thresholds::{
     assign as assign_threshold, forget_thresholds, lowest_threshold_ns, raise_thresholds,
     renew_ticks, set_numbered_ns, set_threshold_ns, threshold_ns_of,
 };
-use self::totals::EndedCall;
+use self::totals::{EndedCall, MethodTotals};
 use crate::{clock, java_threads};
 
 /// In the low half, which recording is going on: odd while on, even while off; each start and stop adds
@@ -119,7 +119,10 @@ pub(crate) fn is_recording() -> bool {
 /// Finds out which clock there is, and how near a thread's own word. Takes some milliseconds, once.
 pub(crate) fn init() {
     clock::init();
-    thread_word::init();
+    // So that a probe which finds its thread near may read the counter without a further question.
+    if clock::is_counter() {
+        thread_word::init();
+    }
 }
 
 /// Whether a method may run.
@@ -139,16 +142,13 @@ pub(crate) fn start_plain(method: u32) -> bool {
     let address = native_stack::address_here();
     let stack = &thread.stack;
     // An even number is never a thread's.
-    if !clock::is_counter()
-        || stack.state() != STATE.load(Ordering::Relaxed)
-        || method & BEFORE_INIT != 0
-        || address < thread.least_address
-    {
+    if stack.state() != STATE.load(Ordering::Relaxed) || address < thread.least_address {
         return false;
     }
-    let Some(depth) = stack.plain_depth() else { return false };
+    // With `BEFORE_INIT` it is no method that has totals.
+    let Some(place) = stack.plain_place() else { return false };
     let Some(totals) = thread.totals.known(method) else { return false };
-    stack.push_at(depth, method, address, totals, clock::counter);
+    stack.push_at(place, method, address, totals, clock::counter);
     true
 }
 
@@ -322,20 +322,30 @@ fn is_of_recording(thread: &ProbeThread) -> bool {
 
 #[inline(always)]
 fn leave(method: u32, exit: Exit) {
-    if !clock::is_counter() {
-        return leave_other(method, exit);
+    if !leave_plain(method, exit) {
+        leave_other(method, exit);
     }
+}
+
+/// Ends a call, if that is as simple as it is most of the time: it is the newest of this recording.
+/// Otherwise nothing has happened.
+#[inline(always)]
+fn leave_plain(method: u32, exit: Exit) -> bool {
+    let Some(thread) = thread::current_if_near() else { return false };
     let now = clock::counter();
-    let Some(thread) = thread::current_if_near() else { return leave_other(method, exit) };
     let stack = &thread.stack;
     // An even number is never a thread's.
-    if stack.state() != STATE.load(Ordering::Relaxed) || stack.beyond() > 0 {
-        return leave_other(method, exit);
+    if stack.state() != STATE.load(Ordering::Relaxed) {
+        return false;
     }
-    match stack.depth().checked_sub(1) {
-        Some(top) if stack.frame(top).probe_id() == method => finish(thread, top, exit, now),
-        _ => leave_other(method, exit),
+    let Some(top) = stack.plain_top() else { return false };
+    let frame = stack.frame(top);
+    if frame.probe_id() != method {
+        return false;
     }
+    let Some(totals) = totals_in(thread, frame) else { return false };
+    finish_in(thread, top, totals, exit, now);
+    true
 }
 
 /// The same of a call that is not like most. As a function that no panic leaves, it is a jump away.
@@ -422,30 +432,40 @@ fn finish_unseen(thread: &ProbeThread, index: u32, now: u64) {
     finish(thread, index, Exit::Throw, now);
 }
 
+/// The totals of a frame's method; `None` if the frame was given back to the kernel just now.
 #[inline]
 #[allow(unsafe_code)]
-fn totals_of<'t>(thread: &'t ProbeThread, frame: &stack::Frame) -> &'t totals::MethodTotals {
-    // SAFETY: a frame in use points to totals of its thread, which live as long as the thread.
-    unsafe { frame.totals().as_ref() }.unwrap_or(&thread.lost)
+fn totals_in<'t>(_of: &'t ProbeThread, frame: &stack::Frame) -> Option<&'t MethodTotals> {
+    // SAFETY: a frame in use points to totals of its thread, which live as long as the thread; the
+    // kernel's pages are zero.
+    unsafe { frame.totals().as_ref() }
+}
+
+fn totals_of<'t>(thread: &'t ProbeThread, frame: &stack::Frame) -> &'t MethodTotals {
+    totals_in(thread, frame).unwrap_or(&thread.lost)
 }
 
 /// Counts the newest frame, at `index`, as a call that ended `now`, and pops it.
-#[inline(always)]
 fn finish(thread: &ProbeThread, index: u32, exit: Exit, now: u64) {
+    let totals = totals_of(thread, thread.stack.frame(index));
+    finish_in(thread, index, totals, exit, now);
+}
+
+#[inline(always)]
+fn finish_in(thread: &ProbeThread, index: u32, totals: &MethodTotals, exit: Exit, now: u64) {
     let stack = &thread.stack;
     let frame = stack.frame(index);
     let total_ticks = now.saturating_sub(frame.start_ticks());
     let self_ticks = total_ticks.saturating_sub(frame.callee_ticks());
-    let totals = totals_of(thread, frame);
     totals.count(&EndedCall {
         total_ticks,
         self_ticks,
-        ns: clock::ticks_to_ns(total_ticks),
+        ns: clock::ticks_to_float_ns(total_ticks),
         threw: exit == Exit::Throw,
         is_outermost: totals.leave(),
     });
     if total_ticks >= thresholds::lowest_ticks() || stack.is_trimmed_at(index) {
-        return pop_other(thread, index, exit, total_ticks, self_ticks, now);
+        return pop_other(thread, index, exit, total_ticks, self_ticks);
     }
     pop(stack, index, total_ticks);
 }
@@ -468,14 +488,13 @@ extern "C" fn pop_other(
     exit: Exit,
     total_ticks: u64,
     self_ticks: u64,
-    now: u64,
 ) {
     if total_ticks >= thresholds::lowest_ticks() {
         guarded(|| record(thread, index, exit, total_ticks, self_ticks));
     }
     pop(&thread.stack, index, total_ticks);
     if thread.stack.is_trimmed_at(index) {
-        thread.stack.trim(now);
+        thread.stack.trim(clock::ticks());
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) const TRIM_DEPTH: u32 = 128;
 const TRIM_TICKS: u64 = 2_000_000;
 /// which is little beside so many calls. The depth is looked at each time it has grown by so many.
 const DEEP: u32 = 1_024;
-const _: () = assert!(DEEP.is_power_of_two() && TRIM_DEPTH < DEEP);
+const _: () = assert!(TRIM_DEPTH < DEEP && DEEP < MAX_DEPTH);
 
 /// A call in progress. All zero is a frame.
 #[repr(C)]
@@ -152,16 +152,20 @@ impl SavedFrame {
 }
 
 /// The shadow stack of a thread.
+#[repr(C)] // What every call needs comes first.
 #[derive(Debug)]
 pub(crate) struct ShadowStack {
     frames: Mapped,
-    depth: AtomicU32,
     /// What the frames belong to; see `probe::STATE`.
     state: AtomicU64,
-    /// Calls in progress beyond the last frame; the owner's, like all that follows.
-    beyond: Cell<u64>,
+    depth: AtomicU32,
+    /// The next depth that `deepest` is to know of, or where there is no room left; the owner's, like all
+    /// that follows.
+    limit: Cell<u32>,
     /// A depth that was reached since memory was given back last, or 0.
     deepest: Cell<u32>,
+    /// Calls in progress beyond the last frame.
+    beyond: Cell<u64>,
     trimmed_ticks: Cell<u64>,
 }
 
@@ -176,6 +180,7 @@ impl ShadowStack {
             state: AtomicU64::new(0),
             beyond: Cell::new(0),
             deepest: Cell::new(0),
+            limit: Cell::new(TRIM_DEPTH),
             trimmed_ticks: Cell::new(0),
         })
     }
@@ -185,9 +190,17 @@ impl ShadowStack {
     pub(crate) fn frame(&self, index: u32) -> &Frame {
         debug_assert!(index < MAX_DEPTH);
         // An index out of range would be a fault of ours; it must not become one of the service.
-        let index = index.min(MAX_DEPTH - 1) as usize;
+        let index = index.min(MAX_DEPTH - 1);
+        // SAFETY: the index is below MAX_DEPTH.
+        unsafe { self.frame_at(index) }
+    }
+
+    /// # Safety
+    /// The index is below [`MAX_DEPTH`].
+    #[inline]
+    unsafe fn frame_at(&self, index: u32) -> &Frame {
         // SAFETY: there is memory for MAX_DEPTH frames, aligned, and zero is a frame.
-        unsafe { &*self.frames.start().cast::<Frame>().as_ptr().add(index) }
+        unsafe { &*self.frames.start().cast::<Frame>().as_ptr().add(index as usize) }
     }
 
     #[inline]
@@ -222,12 +235,21 @@ impl ShadowStack {
         self.beyond.set(calls);
     }
 
-    /// Owner only: the depth, if there is room for a frame, and pushing it needs no look at the memory in
-    /// use.
+    /// Owner only: the depth, and the next frame, if there is room for it, and pushing it needs no look at
+    /// the memory in use.
     #[inline]
-    pub(super) fn plain_depth(&self) -> Option<u32> {
+    pub(super) fn plain_place(&self) -> Option<(u32, &Frame)> {
         let depth = self.depth.load(Ordering::Relaxed);
-        (depth < MAX_DEPTH && depth & (DEEP - 1) != TRIM_DEPTH).then_some(depth)
+        // SAFETY: the limit is never above MAX_DEPTH.
+        (depth < self.limit.get()).then(|| (depth, unsafe { self.frame_at(depth) }))
+    }
+
+    /// Owner only: the newest frame's index, if there is one, and no call can stand beyond it.
+    #[inline]
+    pub(super) fn plain_top(&self) -> Option<u32> {
+        // Of no frames it is the largest number there is.
+        let top = self.depth.load(Ordering::Relaxed).wrapping_sub(1);
+        (top < MAX_DEPTH - 1).then_some(top)
     }
 
     /// Owner only: pushes a frame; there must be room. The clock is read last.
@@ -240,28 +262,30 @@ impl ShadowStack {
         clock: impl FnOnce() -> u64,
     ) {
         let depth = self.depth.load(Ordering::Relaxed);
-        if depth & (DEEP - 1) == TRIM_DEPTH {
-            self.deepest.set(self.deepest.get().max(depth));
+        if depth >= self.limit.get() {
+            self.deepest.set(depth);
+            self.limit.set((self.limit.get() + DEEP).min(MAX_DEPTH));
         }
-        self.push_at(depth, probe_id, address, totals, clock);
+        self.push_at((depth, self.frame(depth)), probe_id, address, totals, clock);
     }
 
-    /// The same at this depth, which is the stack's.
+    /// The same at this depth, which is the stack's, with the frame that is there.
     #[inline]
     pub(super) fn push_at(
         &self,
-        depth: u32,
+        (depth, frame): (u32, &Frame),
         probe_id: u32,
         address: usize,
         totals: &MethodTotals,
         clock: impl FnOnce() -> u64,
     ) {
-        let frame = self.frame(depth);
+        // Processors read their counter only when they know where all that was stored before went.
+        let now = clock();
         totals.enter();
         frame.totals.store(ptr::from_ref(totals).cast_mut(), Ordering::Relaxed);
         frame.id_and_place.store(id_and_place(probe_id, place(address)), Ordering::Relaxed);
         frame.callee_ticks.store(0, Ordering::Relaxed);
-        frame.start_ticks.store(clock(), Ordering::Relaxed);
+        frame.start_ticks.store(now, Ordering::Relaxed);
         self.depth.store(depth + 1, Ordering::Release);
     }
 
@@ -332,6 +356,7 @@ impl ShadowStack {
         if self.deepest.get() > DEEP || since > TRIM_TICKS {
             self.trimmed_ticks.set(now);
             self.deepest.set(0);
+            self.limit.set(TRIM_DEPTH);
             self.frames.release_from(TRIM_DEPTH as usize * size_of::<Frame>());
         }
     }

@@ -19,17 +19,18 @@ use super::stack::ShadowStack;
 use super::thread_word;
 use super::totals::{MethodTotals, ThreadTotals};
 
-/// A thread that has called an instrumented method.
+/// A thread that has called an instrumented method. What every call needs is in two cache lines.
+#[repr(C, align(64))]
 pub(crate) struct ProbeThread {
+    pub stack: ShadowStack,
+    /// Lowest address on the thread's own stack where a call may begin.
+    pub least_address: usize,
+    pub totals: ThreadTotals,
     /// The attachment that it belongs to.
     attachment: u32,
-    pub stack: ShadowStack,
-    pub totals: ThreadTotals,
     /// Takes the place of totals for which there was no memory; its method id is 0.
     pub lost: MethodTotals,
     pub ring: Ring,
-    /// Lowest address on the thread's own stack where a call may begin.
-    pub least_address: usize,
     /// Frames whose end was never seen. The owner writes it.
     unseen_ends: AtomicU64,
     /// The number of the virtual thread that it runs, or 0. The owner writes it.
