@@ -297,8 +297,8 @@ impl ThreadTotals {
         // SAFETY: `find` returns a slot of the table.
         let found = unsafe { slot.read() };
         if found.method == method {
-            // SAFETY: an entry that is not null lies in a chunk that lives as long as `self`. It is null if
-            // the slot was given back to the kernel just now.
+            // SAFETY: an entry that is not null lies in a chunk that lives as long as `self`. It is null in
+            // an empty slot, whose number is no method's.
             return unsafe { found.entry.as_ref() };
         }
         self.insert(method)

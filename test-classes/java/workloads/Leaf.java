@@ -9,8 +9,9 @@ import java.util.concurrent.CountDownLatch;
  * native code takes: an empty native method with a reading of the clock, before and after.
  */
 public final class Leaf {
-    private static final int CALLS = 500_000;
-    private static final int BATCHES = 25;
+    private static final int CALLS = 20_000;
+    private static final int BATCHES = 625;
+    private static final int WARM_UPS = 250;
 
     private Leaf() {}
 
@@ -46,11 +47,11 @@ public final class Leaf {
         if (isFloor) {
             System.load(args[1]);
         }
-        run(1, 10, isFloor);
+        run(1, WARM_UPS, isFloor);
         Figures.ready();
         long[] times = run(threads, BATCHES, isFloor);
         Figures.printMedian("ns_per_call", times, CALLS);
-        Figures.truth("workloads.Leaf.leaf", (10L + (long) threads * BATCHES) * CALLS, 0, 0);
+        Figures.truth("workloads.Leaf.leaf", (WARM_UPS + (long) threads * BATCHES) * CALLS, 0, 0);
     }
 
     /** The times of all batches of all threads. */

@@ -2,9 +2,9 @@ package workloads;
 
 /** An exception, made beforehand, through five frames: nanoseconds for all of it. */
 public final class Throw {
-    private static final int CALLS = 200_000;
-    private static final int BATCHES = 25;
-    private static final int WARM_UPS = 10;
+    private static final int CALLS = 5_000;
+    private static final int BATCHES = 1_000;
+    private static final int WARM_UPS = 400;
     private static final RuntimeException EXCEPTION = new RuntimeException("made beforehand");
 
     private Throw() {}
