@@ -27,7 +27,7 @@ static NS_PER_TICK: AtomicU64 = AtomicU64::new(1f64.to_bits());
 
 fn set_ns_per_2_32_ticks(ns: u64) {
     NS_PER_2_32_TICKS.store(ns, Ordering::Relaxed);
-    // It has 53 bits, and nobody's tick is as long as a thousandth of a second.
+    // A float has 53 bits, and nobody's tick is as long as a thousandth of a second.
     #[allow(clippy::cast_precision_loss)]
     let per_tick = ns as f64 / (1u64 << 32) as f64;
     NS_PER_TICK.store(per_tick.to_bits(), Ordering::Relaxed);

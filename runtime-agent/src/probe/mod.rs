@@ -119,10 +119,7 @@ pub(crate) fn is_recording() -> bool {
 /// Finds out which clock there is, and how near a thread's own word. Takes some milliseconds, once.
 pub(crate) fn init() {
     clock::init();
-    // So that a probe which finds its thread near may read the counter without a further question.
-    if clock::is_counter() {
-        thread_word::init();
-    }
+    thread_word::init();
 }
 
 /// Whether a method may run.
@@ -145,8 +142,8 @@ pub(crate) fn start_plain(method: u32) -> bool {
     if stack.state() != STATE.load(Ordering::Relaxed) || address < thread.least_address {
         return false;
     }
-    // With `BEFORE_INIT` it is no method that has totals.
     let Some(place) = stack.plain_place() else { return false };
+    // A constructor's id before its `super(...)` is no method's.
     let Some(totals) = thread.totals.known(method) else { return false };
     stack.push_at(place, method, address, totals, clock::counter);
     true
@@ -239,6 +236,8 @@ fn clear_uninitialized(thread: &ProbeThread, address: usize) {
         while let Some(top) = stack.depth().checked_sub(1).filter(ended) {
             finish_left(thread, top);
         }
+        // Those beyond the last frame were called by these.
+        stack.set_beyond(0);
     }
 }
 
@@ -432,10 +431,11 @@ fn finish_unseen(thread: &ProbeThread, index: u32, now: u64) {
     finish(thread, index, Exit::Throw, now);
 }
 
-/// The totals of a frame's method; `None` if the frame was given back to the kernel just now.
+/// The totals of a frame's method; `None` if the frame was given back to the kernel just now. They live
+/// as long as the thread.
 #[inline]
 #[allow(unsafe_code)]
-fn totals_in<'t>(_of: &'t ProbeThread, frame: &stack::Frame) -> Option<&'t MethodTotals> {
+fn totals_in<'t>(_: &'t ProbeThread, frame: &stack::Frame) -> Option<&'t MethodTotals> {
     // SAFETY: a frame in use points to totals of its thread, which live as long as the thread; the
     // kernel's pages are zero.
     unsafe { frame.totals().as_ref() }

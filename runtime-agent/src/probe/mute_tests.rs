@@ -2,7 +2,7 @@
 //! here.
 
 use super::ring::Kind;
-use super::tests::{counts, no_java, record_on_thread, records, totals, turn};
+use super::tests::{counts, no_java, record_on_thread, records, start, totals, turn};
 use super::*;
 
 /// Mutes or unmutes a method, as `Muting` does.

@@ -252,7 +252,7 @@ impl ShadowStack {
         (top < MAX_DEPTH - 1).then_some(top)
     }
 
-    /// Owner only: pushes a frame; there must be room. The clock is read last.
+    /// Owner only: pushes a frame; there must be room.
     #[inline]
     pub(crate) fn push(
         &self,
@@ -279,7 +279,8 @@ impl ShadowStack {
         totals: &MethodTotals,
         clock: impl FnOnce() -> u64,
     ) {
-        // Processors read their counter only when they know where all that was stored before went.
+        // The clock first: processors read their counter only when they know where all that was stored
+        // before went. What the kernel takes for a page that the stack grows by is the call's, therefore.
         let now = clock();
         totals.enter();
         frame.totals.store(ptr::from_ref(totals).cast_mut(), Ordering::Relaxed);

@@ -44,6 +44,11 @@ pub(super) fn turn() -> MutexGuard<'static, ()> {
 
 pub(super) fn no_java(_: &ProbeThread) {}
 
+/// As the native method does it.
+pub(super) fn start(method: u32, first_call: impl FnOnce(&ProbeThread)) -> Entry {
+    if start_plain(method) { Entry::Go } else { super::start(method, first_call) }
+}
+
 /// Runs `body` on a thread of its own while recording, and returns what it left behind.
 pub(super) fn record_on_thread<R: Send>(threshold_ns: u64, body: impl FnOnce() -> R + Send) -> R {
     set_threshold_ns(threshold_ns);
@@ -334,6 +339,29 @@ fn a_call_without_stack_for_its_end_is_refused() {
         threw(2);
         end(1);
         assert_eq!((counts(1), counts(2), counts(3)), ((1, 0), (1, 1), (0, 0)));
+    });
+}
+
+/// Only so is the memory of a deep recursion given back each time.
+#[test]
+fn a_deep_recursion_is_noticed_each_time() {
+    let _turn = turn();
+    record_on_thread(u64::MAX, || {
+        for round in 1..=2 {
+            for _ in 0..stack::TRIM_DEPTH {
+                start(1, no_java);
+            }
+            let stack = &thread::current().expect("the thread has called").stack;
+            assert!(stack.plain_place().is_none(), "round {round}");
+            for _ in stack::TRIM_DEPTH..1_200 {
+                start(1, no_java);
+                assert_eq!(stack.plain_place().is_none(), stack.depth() == 1_152);
+            }
+            for _ in 0..1_200 {
+                end(1);
+            }
+            assert_eq!((stack.depth(), counts(1)), (0, (round * 1_200, 0)));
+        }
     });
 }
 

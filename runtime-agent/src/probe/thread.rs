@@ -209,7 +209,8 @@ pub(crate) fn current() -> Option<&'static ProbeThread> {
     unsafe { ptr::with_exposed_provenance::<ProbeThread>(thread_word::get()).as_ref() }
 }
 
-/// The same, if it costs next to nothing to find out. Nobody is found before [`thread_word::init`].
+/// The same, if it costs next to nothing to find out. Nobody is found before [`thread_word::init`],
+/// nor where the counter is not the clock.
 #[inline(always)]
 pub(super) fn current_if_near() -> Option<&'static ProbeThread> {
     // SAFETY: as above.

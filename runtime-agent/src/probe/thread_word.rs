@@ -58,8 +58,12 @@ mod word {
     const RETURNS_ARGUMENT: [&[u8]; 2] =
         [&[0x48, 0x8b, 0x40, 0x08, 0xc3], &[0xf3, 0x0f, 0x1e, 0xfa, 0x48, 0x8b, 0x40, 0x08, 0xc3]];
 
-    /// Finds out whether the word is near.
+    /// Finds out whether the word is near. It is near for nobody if the counter is not the clock, for
+    /// whoever asks is going to read it.
     pub(crate) fn init() {
+        if !crate::clock::is_counter() {
+            return;
+        }
         let found: usize;
         // SAFETY: the first half of the sequence, which changes nothing but its result.
         unsafe {
@@ -136,7 +140,7 @@ mod word {
 
     pub(crate) const fn init() {}
 
-    /// The calling thread's word, if the counter is the clock, for that is what it is asked for.
+    /// The calling thread's word, if the counter is the clock, for whoever asks is going to read it.
     #[inline(always)]
     pub(crate) fn near() -> usize {
         if crate::clock::is_counter() { WORD.get() } else { 0 }
@@ -151,8 +155,8 @@ mod word {
     }
 
     #[cfg(test)]
-    pub(super) fn is_near() -> bool {
-        crate::clock::is_counter()
+    pub(super) const fn is_near() -> bool {
+        true
     }
 }
 
@@ -166,6 +170,9 @@ mod tests {
     fn each_thread_has_its_own() {
         crate::clock::init();
         init();
+        if !crate::clock::is_counter() {
+            return assert_eq!(near(), 0);
+        }
         assert!(word::is_near());
         let threads: Vec<_> = (1..=50usize)
             .map(|own| {

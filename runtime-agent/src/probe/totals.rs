@@ -42,7 +42,7 @@ pub(crate) struct MethodTotals {
 
 const _: () = assert!(size_of::<MethodTotals>() == 384);
 
-// SAFETY: `active` is used by the owning thread alone; everything else is atomic.
+// SAFETY: cells are used by the owning thread alone; everything else is atomic.
 unsafe impl Sync for MethodTotals {}
 
 /// The same number, which the compiler does not know to be the same.
@@ -105,7 +105,7 @@ impl MethodTotals {
         if call.total_ticks > self.max_ticks.load(Ordering::Relaxed) {
             self.max_ticks.store(call.total_ticks, Ordering::Relaxed);
         }
-        self.count_in(bucket_of_float(call.ns, LAST_BUCKET));
+        self.count_duration(call.ns);
         self.count_call();
     }
 
@@ -114,7 +114,8 @@ impl MethodTotals {
     /// next probe would wait for all that is reckoned here. So it is the last call's bucket: most often
     /// the processor is right to guess that it is this call's too.
     #[inline]
-    fn count_in(&self, bucket: u32) {
+    fn count_duration(&self, ns: f64) {
+        let bucket = bucket_of_float::<LAST_BUCKET>(ns);
         let last = self.last_bucket.get();
         let place = if bucket as usize == hidden(last as usize) {
             last
@@ -123,7 +124,7 @@ impl MethodTotals {
             bucket
         };
         debug_assert!((place as usize) < KEPT_BUCKETS);
-        // SAFETY: no bucket is above the last that is kept.
+        // SAFETY: `bucket` is not above the last that is kept, and `last` was a `bucket` once, or is 0.
         let count = unsafe { self.histogram.get_unchecked(place as usize) };
         count.store(count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
