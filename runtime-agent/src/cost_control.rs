@@ -24,9 +24,7 @@ const TIMES_READING: u64 = 200;
 /// a question.
 const TIMES_STANDING: u64 = 500;
 const TIMES_CURIOUS: u64 = 50;
-/// Most of what takes longer is waiting for a processor: to read totals, and to look at stacks, with so much
-/// more for each of them.
-const LONGEST_READING_NS: u64 = 25_000_000;
+/// Most of what takes longer is waiting for a processor, with so much more for each stack.
 const LONGEST_STANDING_NS: u64 = 5_000_000;
 const LONGEST_STANDING_EACH_NS: u64 = 20_000;
 /// Stacks are looked at so often, when methods are left out.
@@ -157,11 +155,10 @@ impl Engine<'_> {
     }
 
     fn judge(&mut self, now: Now, length_ns: u64, cpu_ns: u64) {
-        let reading = Instant::now();
+        // Not what it waits for a processor, of which a program that begins has none to spare.
+        let reading_ns = cpu_ns_of(libc::CLOCK_THREAD_CPUTIME_ID);
         let methods = self.recorder.take_recent();
-        let reading_ns = u64::try_from(reading.elapsed().as_nanos()).unwrap_or(PERIOD_NS);
-        // Most of a very long one was waiting for a processor.
-        let reading_ns = reading_ns.min(LONGEST_READING_NS);
+        let reading_ns = cpu_ns_of(libc::CLOCK_THREAD_CPUTIME_ID).saturating_sub(reading_ns);
         let Now { unix_ns, monotonic_ns } = now;
         let period = Period { now_ns: monotonic_ns, unix_ns, length_ns, cpu_ns, methods: &methods };
         let overhead = &mut self.cost.overhead;
@@ -285,9 +282,14 @@ impl Engine<'_> {
 
 /// What all threads of the process have used.
 fn process_cpu_ns() -> u64 {
+    cpu_ns_of(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// What a clock of CPU time shows.
+fn cpu_ns_of(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the call writes to the variable.
-    let done = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
+    let done = unsafe { libc::clock_gettime(clock, &raw mut time) };
     if done != 0 {
         return 0;
     }

@@ -318,8 +318,12 @@ impl Overhead {
         // it or rare is within, and leaves less room for others; in the beginning, all of it has far less.
         let mut cost = sum(&costs, &may_go);
         let stays_ns = sum(&costs, &|cost| is_free(cost) && !may_go(cost));
-        let room = if is_early { budget } else { budget - stays_ns / cpu_ns };
-        let room = room.max(LEAST_ROOM * budget);
+        let room = match is_early {
+            // What the compiler gets to before it is left out stays slow.
+            true if !self.base.is_empty() => budget / FASTER,
+            true => budget,
+            false => (budget - stays_ns / cpu_ns).max(LEAST_ROOM * budget),
+        };
         if cost > room * cpu_ns {
             if self.base.is_empty() {
                 let rates = costs.iter().map(|cost| (cost.id, as_f64(cost.did.calls) / seconds));

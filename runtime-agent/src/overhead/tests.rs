@@ -112,6 +112,22 @@ fn what_was_left_out_in_the_beginning_comes_back_if_it_fits() {
     assert_eq!(program.left_out(), [3, 4, 5]);
 }
 
+/// What the compiler gets to first stays slow, so nothing waits until the budget is used up again.
+#[test]
+fn in_the_beginning_what_is_new_is_left_out_at_once() {
+    let mut program = service();
+    assert_eq!(program.second(), [4, 3, 5, 2]);
+    // 0.09% and 0.15%.
+    program.methods.insert(6, (12_000, 20, 0));
+    assert_eq!(program.second(), NONE);
+    program.methods.insert(7, (20_000, 20, 0));
+    assert_eq!(program.second(), [7, 6]);
+    // Not once it has settled.
+    program.seconds(30, &[]);
+    program.methods.insert(8, (20_000, 20, 0));
+    assert_eq!(program.second(), NONE);
+}
+
 #[test]
 fn a_method_whose_slow_calls_are_worth_it_stays() {
     let mut program = service();
