@@ -18,8 +18,9 @@ use crate::stack_samples::StackSamples;
 /// How long a period is, and when there is something to be done soon.
 const PERIOD_NS: u64 = 1_000_000_000;
 const SHORT_PERIOD_NS: u64 = 200_000_000;
-/// How many times as long as it takes to read all totals, which grows with threads and methods.
+/// How many times as long as it takes to read all totals, which grows with threads and methods, and the longest.
 const TIMES_READING: u64 = 200;
+const LONGEST_PERIOD_NS: u64 = 5 * PERIOD_NS;
 /// How many times as long as the threads stand still for it stacks are not looked at, and while there is
 /// a question.
 const TIMES_STANDING: u64 = 500;
@@ -155,7 +156,7 @@ impl Engine<'_> {
     }
 
     fn judge(&mut self, now: Now, length_ns: u64, cpu_ns: u64) {
-        // Not what it waits for a processor, of which a program that begins has none to spare.
+        // Of CPU time: a program that begins has no processor to spare, and waiting for one costs nothing.
         let reading_ns = cpu_ns_of(libc::CLOCK_THREAD_CPUTIME_ID);
         let methods = self.recorder.take_recent();
         let reading_ns = cpu_ns_of(libc::CLOCK_THREAD_CPUTIME_ID).saturating_sub(reading_ns);
@@ -167,7 +168,7 @@ impl Engine<'_> {
         self.recorder.add_cost(cost_ns, cpu_ns);
         let is_busy = overhead.is_busy(monotonic_ns);
         let length_ns = if is_busy { SHORT_PERIOD_NS } else { PERIOD_NS };
-        self.cost.length_ns = length_ns.max(TIMES_READING * reading_ns);
+        self.cost.length_ns = length_ns.max(TIMES_READING * reading_ns).min(LONGEST_PERIOD_NS);
         self.cost.began = Some((now, process_cpu_ns()));
         if !leave.is_empty() {
             self.leave_out(leave, monotonic_ns);

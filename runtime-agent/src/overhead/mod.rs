@@ -35,6 +35,9 @@ const WORTH_IT: f64 = 0.8;
 const EARLY_NS: u64 = 10 * SECOND_NS;
 const FASTER: f64 = 20.0;
 const SETTLED_NS: u64 = 18 * SECOND_NS;
+/// When the budget was overrun so often in the beginning, methods are left out as soon as the rest would be over
+/// it, were it called so many times as often. What the compiler gets to before stays slow.
+const TIGHT: u32 = 2;
 /// A process with less CPU time than this share of a processor is as good as idle.
 const LEAST_CPU: f64 = 0.05;
 /// Fewer calls a second are not worth leaving their method out.
@@ -179,8 +182,9 @@ pub(crate) struct Overhead {
     signs: Signs,
     next_room_ns: u64,
     next_closed_ns: u64,
-    /// When recording began.
+    /// When recording began, and in how many periods the budget was overrun in the seconds after that.
     began_ns: Option<u64>,
+    early_overruns: u32,
     /// Calls a second of measured methods when methods were left out first, and how many times as often they
     /// are called now.
     base: HashMap<u32, f64>,
@@ -205,6 +209,7 @@ impl Overhead {
             next_room_ns: 0,
             next_closed_ns: 0,
             began_ns: None,
+            early_overruns: 0,
             base: HashMap::new(),
             growth: 1.0,
             cpu_rate: 0.0,
@@ -318,13 +323,18 @@ impl Overhead {
         // it or rare is within, and leaves less room for others; in the beginning, all of it has far less.
         let mut cost = sum(&costs, &may_go);
         let stays_ns = sum(&costs, &|cost| is_free(cost) && !may_go(cost));
-        let room = match is_early {
-            // What the compiler gets to before it is left out stays slow.
-            true if !self.base.is_empty() => budget / FASTER,
-            true => budget,
-            false => (budget - stays_ns / cpu_ns).max(LEAST_ROOM * budget),
+        let room_ns = match is_early {
+            // Of a processor, for a program that has nothing to do yet uses little of one.
+            true if self.early_overruns >= TIGHT => {
+                budget / FASTER * cpu_ns.max(as_f64(period.length_ns))
+            }
+            true => budget * cpu_ns,
+            false => (budget * cpu_ns - stays_ns).max(LEAST_ROOM * budget * cpu_ns),
         };
-        if cost > room * cpu_ns {
+        if cost > room_ns {
+            if is_early && cost > budget * cpu_ns {
+                self.early_overruns += 1;
+            }
             if self.base.is_empty() {
                 let rates = costs.iter().map(|cost| (cost.id, as_f64(cost.did.calls) / seconds));
                 self.base.extend(rates);
@@ -333,7 +343,7 @@ impl Overhead {
             costs.sort_by(|one, other| {
                 other.score().total_cmp(&one.score()).then(one.id.cmp(&other.id))
             });
-            let target = if is_early { TARGET * budget / FASTER } else { TARGET * room };
+            let target = TARGET * if is_early { budget / FASTER } else { room_ns / cpu_ns };
             let mut gone = 0.0;
             for cost_of_one in costs {
                 let Cost { id, did, ns } = cost_of_one;
@@ -538,7 +548,7 @@ impl Overhead {
 
     /// Recording begins again, with nothing left of what was compiled with probes in it.
     pub(crate) fn begin_again(&mut self, now_ns: u64) {
-        self.began_ns = None;
+        (self.began_ns, self.early_overruns) = (None, 0);
         self.signs.retransformed(now_ns);
         for left in self.left_out.values_mut().filter(|left| left.is_sealed) {
             left.is_compiled = false;

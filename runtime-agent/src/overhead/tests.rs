@@ -13,13 +13,15 @@ struct Program {
     methods: HashMap<u32, (u64, u64, u64)>,
     /// Slow time that method 1 has of its own.
     slow_self_ns: u64,
+    /// CPU time a second.
+    cpu_ns: u64,
 }
 
 impl Program {
     fn new(methods: &[(u32, u64, u64)]) -> Self {
         let methods = methods.iter().map(|(id, calls, ns)| (*id, (*calls, *ns, 0))).collect();
         let overhead = Overhead::new(Some(20_000), 25.0);
-        Self { overhead, now_ns: 100 * S, methods, slow_self_ns: 0 }
+        Self { overhead, now_ns: 100 * S, methods, slow_self_ns: 0, cpu_ns: S }
     }
 
     /// Lets a second go by.
@@ -35,8 +37,8 @@ impl Program {
                 methods.insert(*id, did);
             }
         }
-        let (now_ns, unix_ns) = (self.now_ns, self.now_ns);
-        let period = Period { now_ns, unix_ns, length_ns: S, cpu_ns: S, methods: &methods };
+        let (now_ns, unix_ns, cpu_ns) = (self.now_ns, self.now_ns, self.cpu_ns);
+        let period = Period { now_ns, unix_ns, length_ns: S, cpu_ns, methods: &methods };
         let leave = self.overhead.judge(period);
         self.overhead.seal(self.now_ns, 100);
         leave
@@ -112,20 +114,41 @@ fn what_was_left_out_in_the_beginning_comes_back_if_it_fits() {
     assert_eq!(program.left_out(), [3, 4, 5]);
 }
 
-/// What the compiler gets to first stays slow, so nothing waits until the budget is used up again.
+/// What the compiler gets to first stays slow, so nothing waits until the budget is used up a third time.
 #[test]
 fn in_the_beginning_what_is_new_is_left_out_at_once() {
     let mut program = service();
     assert_eq!(program.second(), [4, 3, 5, 2]);
-    // 0.09% and 0.15%.
-    program.methods.insert(6, (12_000, 20, 0));
+    // 1.5%, 7.5% and 0.15%.
+    program.methods.insert(6, (200_000, 20, 0));
     assert_eq!(program.second(), NONE);
-    program.methods.insert(7, (20_000, 20, 0));
+    program.methods.insert(7, (1_000_000, 20, 0));
     assert_eq!(program.second(), [7, 6]);
-    // Not once it has settled.
-    program.seconds(30, &[]);
     program.methods.insert(8, (20_000, 20, 0));
+    assert_eq!(program.second(), [8]);
+    // It comes back, and stays when nothing is new any more.
+    program.seconds(30, &[]);
+    assert_eq!(program.left_out(), [3, 4, 5, 6, 7]);
+    program.methods.insert(9, (20_000, 20, 0));
     assert_eq!(program.second(), NONE);
+    // It begins again, and was over the budget never since.
+    program.overhead.begin_again(program.now_ns);
+    program.methods.insert(10, (20_000, 20, 0));
+    assert_eq!(program.second(), NONE);
+}
+
+/// A program that has nothing to do uses so little CPU time that any call is a large share of it.
+#[test]
+fn what_an_idle_program_calls_stays() {
+    let mut program = service();
+    program.methods.insert(6, (20_000, 20, 0));
+    program.second();
+    program.methods.insert(7, (1_000_000, 20, 0));
+    program.second();
+    program.methods = HashMap::from([(8, (1_000, 20, 0)), (9, (1_000, 20, 0))]);
+    program.cpu_ns = S / 100;
+    assert_eq!(program.seconds(5, &[]), NONE);
+    assert!([8, 9].iter().all(|id| !program.left_out().contains(id)));
 }
 
 #[test]
