@@ -42,6 +42,10 @@ class Workload:
     # With the overhead budget, which takes seconds to do its work: only this is compared then.
     is_long: bool = False
 
+    def has_budget(self):
+        """Whether it is run with the budget too: short ones say nothing of it, but start-up is what users see first."""
+        return self.is_long or self.main in ("Javac", "ClassLoad")
+
 
 def jar(name):
     for file in sorted(os.listdir(LIBRARIES)):
@@ -449,7 +453,7 @@ def main():
             workload = known[name]
             results = {}
             for peer_name, peer in peers.items():
-                if workload.is_long and peer_name not in LONG or peer_name == "budget" and not workload.is_long:
+                if workload.is_long and peer_name not in LONG or peer_name == "budget" and not workload.has_budget():
                     continue
                 reason = peer.missing() or peer.refuses(workload)
                 if workload.needs > major(jdk):
