@@ -173,6 +173,14 @@ impl Engine<'_> {
         if !leave.is_empty() {
             self.leave_out(leave, monotonic_ns);
         }
+        if self.cost.overhead.is_to_renew(monotonic_ns) {
+            match self.probe_class.renew_compiled(self.jvmti) {
+                Ok(()) => self.cost.overhead.renewed(Now::read().monotonic_ns),
+                Err(error) => {
+                    message!("{error}; methods that are left out are slower than they could be")
+                }
+            }
+        }
         if self.cost.is_to_withdraw() {
             self.withdraw = Some(Instant::now());
         }

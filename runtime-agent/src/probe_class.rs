@@ -160,7 +160,21 @@ impl ProbeClass {
         if (times % 2 == 1) == is_off || is_off && times >= MOST_CHANGES {
             return Ok(false);
         }
-        let bytes = if is_off { OFF_BYTES } else { BYTES };
+        self.redefine(jvmti, if is_off { OFF_BYTES } else { BYTES })?;
+        TIMES_CHANGED.store(times + 1, Ordering::Relaxed);
+        Ok(true)
+    }
+
+    /// Throws away what was compiled with probes, so that it is compiled anew, by what is sealed now. Recording has
+    /// to be on.
+    ///
+    /// # Errors
+    /// One line: what the JVM refused.
+    pub(crate) fn renew_compiled(&self, jvmti: &Jvmti) -> Result<(), String> {
+        self.redefine(jvmti, BYTES)
+    }
+
+    fn redefine(&self, jvmti: &Jvmti, bytes: &'static [u8]) -> Result<(), String> {
         let refused = |why: &dyn Debug| {
             format!("the JVM refuses to redefine {} ({why:?})", rewriter::probe::CLASS)
         };
@@ -171,9 +185,7 @@ impl ProbeClass {
         };
         // SAFETY: the global reference is good as long as the JVM, the bytes are a class with the same fields
         // and methods, and are static.
-        unsafe { jvmti.redefine_classes(&[definition]) }.map_err(|error| refused(&error))?;
-        TIMES_CHANGED.store(times + 1, Ordering::Relaxed);
-        Ok(true)
+        unsafe { jvmti.redefine_classes(&[definition]) }.map_err(|error| refused(&error))
     }
 
     /// Closes the guard for methods alone: those whose id is the index of something other than 0. Every

@@ -38,6 +38,9 @@ const SETTLED_NS: u64 = 18 * SECOND_NS;
 /// When the budget was overrun so often in the beginning, methods are left out as soon as the rest would be over
 /// it, were it called so many times as often. What the compiler gets to before stays slow.
 const TIGHT: u32 = 2;
+/// What was compiled before methods were sealed is thrown away once, when most that will be are: a program that has
+/// just begun compiles much anew as it is.
+const RENEW_NS: u64 = 4 * SECOND_NS;
 /// A process with less CPU time than this share of a processor is as good as idle.
 const LEAST_CPU: f64 = 0.05;
 /// Fewer calls a second are not worth leaving their method out.
@@ -185,6 +188,8 @@ pub(crate) struct Overhead {
     /// When recording began, and in how many periods the budget was overrun in the seconds after that.
     began_ns: Option<u64>,
     early_overruns: u32,
+    /// Whether it was decided since then if what is compiled is thrown away.
+    is_renewed: bool,
     /// Calls a second of measured methods when methods were left out first, and how many times as often they
     /// are called now.
     base: HashMap<u32, f64>,
@@ -210,6 +215,7 @@ impl Overhead {
             next_closed_ns: 0,
             began_ns: None,
             early_overruns: 0,
+            is_renewed: false,
             base: HashMap::new(),
             growth: 1.0,
             cpu_rate: 0.0,
@@ -408,6 +414,26 @@ impl Overhead {
         sealed
     }
 
+    /// Whether all that is compiled with probes is to be thrown away now: much of it is slow for sealed methods. That
+    /// is asked once, a few seconds after the beginning.
+    pub(crate) fn is_to_renew(&mut self, now_ns: u64) -> bool {
+        if self.is_renewed || self.began_ns.is_none_or(|began_ns| now_ns < began_ns + RENEW_NS) {
+            return false;
+        }
+        self.is_renewed = true;
+        let compiled = self.left_out.values().filter(|left| left.is_sealed && left.is_compiled);
+        let calls_per_s: f64 = compiled.map(|left| left.base_calls_per_s).sum();
+        calls_per_s * self.guard_share(FASTER) >= TAKE_OUT
+    }
+
+    /// It was thrown away.
+    pub(crate) fn renewed(&mut self, now_ns: u64) {
+        self.signs.retransformed(now_ns);
+        for left in self.left_out.values_mut().filter(|left| left.is_sealed) {
+            left.is_compiled = false;
+        }
+    }
+
     /// Finds the methods whose probes are to be taken out of their classes now, if there are any: the guard
     /// turns so many calls away that it costs too much. What was compiled of a class is thrown away with its
     /// probes, and a program may take ten seconds to be as fast as before.
@@ -548,11 +574,8 @@ impl Overhead {
 
     /// Recording begins again, with nothing left of what was compiled with probes in it.
     pub(crate) fn begin_again(&mut self, now_ns: u64) {
-        (self.began_ns, self.early_overruns) = (None, 0);
-        self.signs.retransformed(now_ns);
-        for left in self.left_out.values_mut().filter(|left| left.is_sealed) {
-            left.is_compiled = false;
-        }
+        (self.began_ns, self.early_overruns, self.is_renewed) = (None, 0, false);
+        self.renewed(now_ns);
     }
 
     /// Which of these methods are sealed.

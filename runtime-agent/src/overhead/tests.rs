@@ -259,6 +259,24 @@ fn what_is_worth_its_probes_leaves_less_room() {
 }
 
 /// The guard suffices for methods that are not called very often.
+/// What was compiled with a guard that costs too much is compiled anew, once.
+#[test]
+fn what_was_compiled_too_early_is_renewed_once() {
+    // The second is not sealed: it is worth its probes.
+    for (self_ns, is_dear) in [(4, true), (4_000, false)] {
+        let mut program = Program::new(&[(1, 1_000_000, self_ns)]);
+        assert_eq!(program.second(), [1]);
+        assert_eq!(program.seconds(3, &[]), NONE);
+        assert!(!program.overhead.is_to_renew(program.now_ns - S));
+        assert_eq!(program.overhead.is_to_renew(program.now_ns), is_dear);
+        assert!(!program.overhead.is_to_renew(program.now_ns));
+        program.overhead.renewed(program.now_ns);
+        // Nothing is left that would have to be taken out of classes.
+        program.seconds(100, &[]);
+        assert!(!program.overhead.take_out());
+    }
+}
+
 #[test]
 fn probes_are_taken_out_of_the_hottest() {
     let mut program = Program::new(&[(1, 9_000, 10), (2, 9_000, 10), (3, 1_000, 10)]);
