@@ -33,8 +33,9 @@ fn set_ns_per_2_32_ticks(ns: u64) {
     NS_PER_TICK.store(per_tick.to_bits(), Ordering::Relaxed);
 }
 
-/// Anchors closer than this say less about the length of a tick than the calibration at start.
-const MIN_SPAN_NS: u64 = 1_000_000_000;
+/// Anchors closer than this say less about the length of a tick than the calibration at start, which is of some
+/// milliseconds: each may be wrong by a tenth of a microsecond.
+const MIN_SPAN_NS: u64 = 50_000_000;
 
 /// Finds out which clock to use and calibrates it. Takes some milliseconds, once.
 pub fn init() {

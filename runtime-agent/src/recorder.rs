@@ -386,6 +386,8 @@ impl Recorder {
     /// # Errors
     /// One line: the disk does not take it now.
     pub(crate) fn flush(&mut self) -> Result<(), String> {
+        // A run may be over before the clock is corrected.
+        self.renew_clock();
         let now = Now::read();
         self.drain(probe::recording());
         self.end_slice(now);
