@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
 
-use crate::probe::totals::Reading;
+use crate::probe::totals::Added;
 use crate::run_log::Now;
 
 const SLICE_NS: u64 = 15_000_000_000;
@@ -72,7 +72,7 @@ struct TimeSlice {
 }
 
 impl Sum {
-    pub(crate) fn of(since: &Reading) -> Self {
+    pub(crate) fn of(since: &Added) -> Self {
         Self {
             calls: since.calls,
             throws: since.throws,
@@ -98,7 +98,7 @@ impl HotMethods {
     }
 
     /// Adds what a method did since it was asked last.
-    pub(crate) fn add(&mut self, method: u32, since: &Reading) {
+    pub(crate) fn add(&mut self, method: u32, since: &Added) {
         let sum = Sum::of(since);
         self.run.entry(method).or_default().add(&sum);
         if let Some(slice) = self.slices.back_mut() {
@@ -184,9 +184,9 @@ mod tests {
         }
     }
 
-    fn reading(calls: u64, self_ticks: u64) -> Reading {
+    fn reading(calls: u64, self_ticks: u64) -> Added {
         let (total_ticks, max_ticks) = (2 * self_ticks, self_ticks);
-        Reading { calls, self_ticks, total_ticks, max_ticks, ..Reading::default() }
+        Added { calls, self_ticks, total_ticks, max_ticks, ..Added::default() }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use log_format::rows::StatsRow;
 
 use crate::clock;
 use crate::hot_methods::Sum;
-use crate::probe::totals::Reading;
+use crate::probe::totals::Added;
 
 const MINUTE_NS: u64 = 60_000_000_000;
 const FIRST_INTERVAL_NS: u64 = 10_000_000_000;
@@ -56,7 +56,7 @@ impl Interval {
     }
 
     /// Adds what a thread has done.
-    pub(crate) fn add(&mut self, method: u32, since: &Reading) {
+    pub(crate) fn add(&mut self, method: u32, since: &Added) {
         let totals = self.methods.entry(method).or_default();
         totals.sum.add(&Sum::of(since));
         for (bucket, count) in &since.histogram {
@@ -106,12 +106,12 @@ mod tests {
     #[test]
     fn rows_of_many_methods_come_in_order_and_whole() {
         let mut interval = Interval::begin(90_000_000_000, 1);
-        let reading = |bucket: u8| Reading {
+        let reading = |bucket: u8| Added {
             calls: 1,
             throws: 1,
             max_ticks: u64::from(bucket),
             histogram: vec![(bucket, 1)],
-            ..Reading::default()
+            ..Added::default()
         };
         for method in (1..=3_000).rev() {
             for bucket in [40, 3, 40] {

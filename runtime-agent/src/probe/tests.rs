@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
 use super::ring::{Kind, Record};
-use super::totals::{MethodTotals, Reading};
+use super::totals::{Added, MethodTotals, Reading};
 use super::*;
 
 /// Counts what a thread takes from the allocator.
@@ -58,7 +58,7 @@ pub(super) fn record_on_thread<R: Send>(threshold_ns: u64, body: impl FnOnce() -
     result.expect("the body does not panic")
 }
 
-pub(super) fn totals(method: u32) -> Reading {
+pub(super) fn totals(method: u32) -> Added {
     let thread = thread::current().expect("the thread has called");
     let entry = thread.totals.entries().find(|e| e.method() == method);
     entry.and_then(|e: &MethodTotals| e.take_since(&mut Reading::default())).unwrap_or_default()

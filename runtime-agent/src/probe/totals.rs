@@ -2,15 +2,16 @@
 //!
 //! The owning thread adds, the drain thread reads at any time and takes differences; nobody resets
 //! anything but `max`, and nobody waits. The owner counts a call when all else of it is written: what
-//! a reading has of a call that it does not count yet is in no later one, and nothing is lost. Memory
-//! goes with the methods that the thread really called: a growing hash table finds them, pages of
-//! entries hold them.
+//! a reading has of a call that it does not count yet is in no later one, and nothing is lost. A reading
+//! has as many calls as its histogram: both are of one number, so that the last reading is right, too, when
+//! a JVM has ended a thread in the middle of its probe. Memory goes with the methods that the thread really
+//! called: a growing hash table finds them, pages of entries hold them.
 #![allow(unsafe_code)]
 
 use std::arch::asm;
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
 use log_format::histogram::bucket_of_float;
 use rewriter::probe::OFFLINE;
@@ -30,7 +31,8 @@ pub(crate) struct MethodTotals {
     method: u32,
     /// Activations on the owner's stack; the owner alone uses it.
     active: Cell<u32>,
-    calls: AtomicU64,
+    /// Says that there is more to read.
+    ended: AtomicU64,
     throws: AtomicU64,
     total_ticks: AtomicU64,
     self_ticks: AtomicU64,
@@ -38,6 +40,8 @@ pub(crate) struct MethodTotals {
     /// The bucket of the call that was counted last; the owner alone uses it.
     last_bucket: Cell<u32>,
     histogram: [AtomicU32; KEPT_BUCKETS],
+    /// Calls that are in no bucket.
+    without_times: AtomicU32,
 }
 
 const _: () = assert!(size_of::<MethodTotals>() == 384);
@@ -58,18 +62,25 @@ fn add(counter: &AtomicU64, value: u64) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(value), Ordering::Relaxed);
 }
 
+/// Counts a call, whose times whoever reads the count finds written.
+#[inline]
+fn count_one(count: &AtomicU32) {
+    count.store(count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
+}
+
 impl MethodTotals {
     pub(crate) const fn new(method: u32) -> Self {
         Self {
             method,
             active: Cell::new(0),
-            calls: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
             throws: AtomicU64::new(0),
             total_ticks: AtomicU64::new(0),
             self_ticks: AtomicU64::new(0),
             max_ticks: AtomicU64::new(0),
             last_bucket: Cell::new(0),
             histogram: [const { AtomicU32::new(0) }; KEPT_BUCKETS],
+            without_times: AtomicU32::new(0),
         }
     }
 
@@ -106,7 +117,7 @@ impl MethodTotals {
             self.max_ticks.store(call.total_ticks, Ordering::Relaxed);
         }
         self.count_duration(call.ns);
-        self.count_call();
+        self.tell();
     }
 
     /// Counts a call in the histogram. Processors read their counter only when they know where all that
@@ -126,12 +137,12 @@ impl MethodTotals {
         debug_assert!((place as usize) < KEPT_BUCKETS);
         // SAFETY: `bucket` is not above the last that is kept, and `last` was a `bucket` once, or is 0.
         let count = unsafe { self.histogram.get_unchecked(place as usize) };
-        count.store(count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        count_one(count);
     }
 
     /// Last of all: the reader looks for more when this has changed, and then finds the rest.
-    fn count_call(&self) {
-        self.calls.store(self.calls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
+    fn tell(&self) {
+        self.ended.store(self.ended.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
     }
 
     /// Owner only: counts a call whose times are not known.
@@ -139,7 +150,8 @@ impl MethodTotals {
         if threw {
             add(&self.throws, 1);
         }
-        self.count_call();
+        count_one(&self.without_times);
+        self.tell();
     }
 }
 
@@ -154,64 +166,76 @@ pub(crate) struct EndedCall {
     pub is_outermost: bool,
 }
 
-/// A reading of one method's totals, or the difference of two.
+/// What was added to one method's totals between two readings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Reading {
+pub(crate) struct Added {
     pub calls: u64,
     pub throws: u64,
     pub total_ticks: u64,
     pub self_ticks: u64,
-    /// The longest call since the reading before.
+    /// The longest call.
     pub max_ticks: u64,
-    /// Buckets in use and their counts, which wrap around.
+    /// Buckets and how many calls each has more.
     pub histogram: Vec<(u8, u32)>,
+}
+
+/// What a reader found last. All numbers wrap around.
+#[derive(Debug, Default)]
+pub(crate) struct Reading {
+    ended: u64,
+    throws: u64,
+    total_ticks: u64,
+    self_ticks: u64,
+    without_times: u32,
+    /// Buckets in use.
+    histogram: Vec<(u8, u32)>,
 }
 
 impl MethodTotals {
     /// Reader only: what was added since `before`, which becomes the present reading. `None` if
     /// nothing was.
-    pub(crate) fn take_since(&self, before: &mut Reading) -> Option<Reading> {
-        let calls = self.calls.load(Ordering::Acquire);
-        if calls == before.calls {
+    pub(crate) fn take_since(&self, before: &mut Reading) -> Option<Added> {
+        let ended = self.ended.load(Ordering::Acquire);
+        if ended == before.ended {
             return None;
         }
-        let self_ticks = self.self_ticks.load(Ordering::Relaxed);
-        let total_ticks = self.total_ticks.load(Ordering::Relaxed);
-        let throws = self.throws.load(Ordering::Relaxed);
-        // An exchange, so that a longer call stored meanwhile is not lost.
-        let max_ticks = self.max_ticks.swap(0, Ordering::Relaxed);
-        let mut now = Reading {
-            calls,
-            throws,
-            total_ticks,
-            self_ticks,
-            max_ticks,
-            histogram: Vec::with_capacity(before.histogram.len()),
-        };
-        let mut since = Reading {
-            calls: calls.wrapping_sub(before.calls),
-            throws: throws.wrapping_sub(before.throws),
-            total_ticks: total_ticks.wrapping_sub(before.total_ticks),
-            self_ticks: self_ticks.wrapping_sub(before.self_ticks),
-            max_ticks,
-            histogram: Vec::new(),
-        };
+        let mut histogram = Vec::with_capacity(before.histogram.len());
+        let mut added = Added::default();
         let mut old = before.histogram.iter().peekable();
         for (bucket, count) in (0u8..).zip(&self.histogram) {
             let count = count.load(Ordering::Relaxed);
             let old = old.next_if(|(b, _)| *b == bucket).map_or(0, |(_, count)| *count);
             // A count that wraps around to 0 between two readings is kept as 0.
             if count != old {
-                since.histogram.push((bucket, count.wrapping_sub(old)));
+                let more = count.wrapping_sub(old);
+                added.calls += u64::from(more);
+                added.histogram.push((bucket, more));
             }
             if count != 0 || old != 0 {
                 // There are thousands of these, most with one bucket.
-                now.histogram.reserve_exact(1);
-                now.histogram.push((bucket, count));
+                histogram.reserve_exact(1);
+                histogram.push((bucket, count));
             }
         }
-        *before = now;
-        Some(since)
+        let without_times = self.without_times.load(Ordering::Relaxed);
+        added.calls += u64::from(without_times.wrapping_sub(before.without_times));
+        if added.calls == 0 {
+            // The reading before had it all.
+            before.ended = ended;
+            return None;
+        }
+        // Each call that was found above has the rest of it in what is read below.
+        fence(Ordering::Acquire);
+        let throws = self.throws.load(Ordering::Relaxed);
+        let total_ticks = self.total_ticks.load(Ordering::Relaxed);
+        let self_ticks = self.self_ticks.load(Ordering::Relaxed);
+        added.throws = throws.wrapping_sub(before.throws);
+        added.total_ticks = total_ticks.wrapping_sub(before.total_ticks);
+        added.self_ticks = self_ticks.wrapping_sub(before.self_ticks);
+        // An exchange, so that a longer call stored meanwhile is not lost.
+        added.max_ticks = self.max_ticks.swap(0, Ordering::Relaxed);
+        *before = Reading { ended, throws, total_ticks, self_ticks, without_times, histogram };
+        Some(added)
     }
 }
 
@@ -492,8 +516,7 @@ mod tests {
     fn a_reader_loses_nothing_of_the_last_call() {
         for _ in 0..2_000 {
             let entry = MethodTotals::new(7);
-            let mut sum = Reading::default();
-            let mut buckets = 0u64;
+            let mut sum = Added::default();
             std::thread::scope(|scope| {
                 let writer = scope.spawn(|| {
                     for n in 1..=200 {
@@ -504,20 +527,40 @@ mod tests {
                 loop {
                     let is_last = writer.is_finished();
                     if let Some(since) = entry.take_since(&mut before) {
+                        let in_buckets: u64 =
+                            since.histogram.iter().map(|(_, n)| u64::from(*n)).sum();
+                        assert_eq!(since.calls, in_buckets);
                         sum.calls += since.calls;
                         sum.throws += since.throws;
                         sum.total_ticks += since.total_ticks;
                         sum.max_ticks = sum.max_ticks.max(since.max_ticks);
-                        buckets += since.histogram.iter().map(|(_, n)| u64::from(*n)).sum::<u64>();
                     }
                     if is_last {
                         break;
                     }
                 }
             });
-            assert_eq!((sum.calls, sum.throws, buckets, sum.max_ticks), (200, 200, 200, 200));
+            assert_eq!((sum.calls, sum.throws, sum.max_ticks), (200, 200, 200));
             assert_eq!(sum.total_ticks, 200 * 201 / 2);
         }
+    }
+
+    /// As a thread leaves it that the JVM's end meets in the middle of its probe.
+    #[test]
+    fn a_reading_has_the_calls_of_its_histogram() {
+        let entry = MethodTotals::new(7);
+        let mut before = Reading::default();
+        entry.count_duration(100.0);
+        assert_eq!(entry.take_since(&mut before), None);
+        entry.count(&call(100, false, true));
+        entry.count_duration(100.0);
+        let both = entry.take_since(&mut before).unwrap();
+        assert_eq!((both.calls, both.histogram), (3, vec![(bucket_of(100), 3)]));
+        entry.tell();
+        assert_eq!(entry.take_since(&mut before), None);
+        entry.count_without_times(true);
+        let last = entry.take_since(&mut before).unwrap();
+        assert_eq!((last.calls, last.throws, last.histogram), (1, 1, vec![]));
     }
 
     #[test]
