@@ -261,19 +261,39 @@ impl RunLog {
         if !self.open.values().any(PartFiles::is_behind) && !sync {
             return Ok(());
         }
-        // Without this file nobody could read the others.
-        if !self.folder.join(RUN_JSON).exists() {
-            let made = fs::create_dir_all(&self.folder).and_then(|()| self.write_run());
-            if let Err(error) = made {
-                self.io_errors += 1;
-                return Err(format!("{}: {error}", self.folder.display()));
-            }
-            message!("{} was deleted; it is made anew", self.folder.display());
-            // It may have been moved, and its files with it.
-            self.open.values_mut().for_each(PartFiles::forget_files);
-            self.begun += 1;
+        self.make_deleted_folder()?;
+        let mut failures = self.write_tables(sync);
+        // Whoever deletes the folder may do so while files are begun in it.
+        if failures.iter().any(|(_, error)| error.kind() == io::ErrorKind::NotFound) {
+            self.make_deleted_folder()?;
+            failures = self.write_tables(sync);
         }
-        let mut failure = None;
+        self.io_errors += failures.len() as u64;
+        let last = failures.pop().map(|(path, error)| format!("{}: {error}", path.display()));
+        last.map_or(Ok(()), Err)
+    }
+
+    /// Makes the folder anew if somebody has deleted it.
+    fn make_deleted_folder(&mut self) -> Result<(), String> {
+        // Without this file nobody could read the others.
+        if self.folder.join(RUN_JSON).exists() {
+            return Ok(());
+        }
+        let made = fs::create_dir_all(&self.folder).and_then(|()| self.write_run());
+        if let Err(error) = made {
+            self.io_errors += 1;
+            return Err(format!("{}: {error}", self.folder.display()));
+        }
+        message!("{} was deleted; it is made anew", self.folder.display());
+        // It may have been moved, and its files with it.
+        self.open.values_mut().for_each(PartFiles::forget_files);
+        self.begun += 1;
+        Ok(())
+    }
+
+    /// Writes what waits; tells what could not be written.
+    fn write_tables(&mut self, sync: bool) -> Vec<(PathBuf, io::Error)> {
+        let mut failures = Vec::new();
         for (name, part) in &mut self.open {
             if part.tables.values().any(TableFile::was_deleted) {
                 part.forget_files();
@@ -285,13 +305,10 @@ impl RunLog {
                 let (written, error) = file.write(&path, sync);
                 part.bytes += written;
                 self.bytes += written;
-                if let Some(error) = error {
-                    self.io_errors += 1;
-                    failure = Some(format!("{}: {error}", path.display()));
-                }
+                failures.extend(error.map(|error| (path, error)));
             }
         }
-        failure.map_or(Ok(()), Err)
+        failures
     }
 
     /// Gives up rows when too much waits for the disk: records first, whose calls the totals have.
