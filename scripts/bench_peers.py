@@ -62,10 +62,10 @@ def workloads(scratch):
     sources = os.path.join(PROJECT, "test-classes/java/programs")
     guava = jar("guava")
     short = {
-        "leaf": Workload("Leaf", "ns_per_call", "ns a call", "workloads.Leaf.leaf", args=["1"], methods="leaf"),
-        "leaf2": Workload("Leaf", "ns_per_call", "ns a call, 2 threads", "workloads.Leaf.leaf", args=["2"], methods="leaf"),
-        "tree": Workload("Tree", "ns_per_call", "ns a call", "workloads.Tree.tree", methods="tree"),
-        "throw": Workload("Throw", "ns_per_exception", "ns for 5 frames", "workloads.Throw",
+        "leaf": Workload("Leaf", "ns_per_call", "ns a call", "workloads.Leaf.leaf", args=["1", "2"], methods="leaf"),
+        "leaf2": Workload("Leaf", "ns_per_call", "ns a call, 2 threads", "workloads.Leaf.leaf", args=["2", "2"], methods="leaf"),
+        "tree": Workload("Tree", "ns_per_call", "ns a call", "workloads.Tree.tree", args=["1", "2"], methods="tree"),
+        "throw": Workload("Throw", "ns_per_exception", "ns for 5 frames", "workloads.Throw", args=["2"],
                           methods="first,second,third,fourth,fifth"),
         "service": Workload("Service", "requests_per_second", "requests/s", "workloads.Shop", True, args=["6"], methods=SHOP),
         "virtual": Workload("Virtual", "ms", "ms", "workloads.Virtual", needs=21, methods="request,step,work,rest"),
@@ -78,9 +78,9 @@ def workloads(scratch):
                            jars=LUCENE, classes=jar("lucene-core")),
     }
     # What is measured begins 10 s or more after the JVM.
-    long = {"service": "20", "tree": "15000", "h2": "15", "lucene": "15"}
-    for name, argument in long.items():
-        short[f"{name}-long"] = replace(short[name], args=[argument], is_long=True)
+    long = {"service": ["20"], "tree": ["15", "15"], "h2": ["15"], "lucene": ["15"]}
+    for name, arguments in long.items():
+        short[f"{name}-long"] = replace(short[name], args=arguments, is_long=True)
     return short
 
 
@@ -187,7 +187,7 @@ class Muted(Ours):
     def ready(self, workload):
         command = [f"{RELEASE}/tprofiler", "mute", workload.measured, "--addr", f"127.0.0.1:{self.port}"]
         subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
-        # By then the probes are taken out, and what had them is compiled anew.
+        # By then the probes are taken out; what had them is compiled anew in the warm-up that follows.
         time.sleep(6)
 
     def recorded(self, scratch):

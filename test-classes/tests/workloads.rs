@@ -22,9 +22,9 @@ fn workloads_say_what_is_recorded_of_them() {
     let options = ["--release", "17", "-nowarn", "-cp", &path.join(":")];
     compile(compiler(), &options, &sources("test-classes/java/workloads"), &classes);
     for (arguments, measured) in [
-        (&["Leaf", "2"][..], "workloads.Leaf.leaf"),
-        (&["Tree"], "workloads.Tree.tree"),
-        (&["Throw"], "workloads.Throw"),
+        (&["Leaf", "2", "0.5"][..], "workloads.Leaf.leaf"),
+        (&["Tree", "0.2", "0.5"], "workloads.Tree.tree"),
+        (&["Throw", "0.5"], "workloads.Throw"),
         (&["Service", "1"], "workloads.Shop"),
         (&["Growth", "depth", "100"], "workloads.Growth.deeper"),
     ] {

@@ -31,12 +31,17 @@ final class Figures {
         System.out.println("truth " + method + " " + calls + " " + exceptions + " " + slow);
     }
 
-    /** Says that the warm-up is over, and waits for a line on stdin if it is to. */
-    static void ready() throws java.io.IOException {
-        if (Boolean.getBoolean("workloads.wait")) {
-            System.out.println("ready");
-            System.out.flush();
-            System.in.read();
+    /**
+     * Says that the warm-up is over, and waits for a line on stdin if it is to. {@code true} if it was, for
+     * what was changed meanwhile: then there has to be a warm-up again.
+     */
+    static boolean ready() throws java.io.IOException {
+        if (!Boolean.getBoolean("workloads.wait")) {
+            return false;
         }
+        System.out.println("ready");
+        System.out.flush();
+        System.in.read();
+        return true;
     }
 }

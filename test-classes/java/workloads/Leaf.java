@@ -5,13 +5,11 @@ import java.util.concurrent.CountDownLatch;
 /**
  * Calls of a method that takes one or two nanoseconds, in a loop that is compiled: nanoseconds a call.
  *
- * <p>Usage: {@code Leaf THREADS [FLOOR]}, where the library {@code FLOOR} has the least that exact timing in
+ * <p>Usage: {@code Leaf THREADS SECONDS [FLOOR]}, where the library {@code FLOOR} has the least that exact timing in
  * native code takes: an empty native method with a reading of the clock, before and after.
  */
 public final class Leaf {
     private static final int CALLS = 20_000;
-    private static final int BATCHES = 625;
-    private static final int WARM_UPS = 250;
 
     private Leaf() {}
 
@@ -43,20 +41,23 @@ public final class Leaf {
 
     public static void main(String[] args) throws Exception {
         int threads = Integer.parseInt(args[0]);
-        boolean isFloor = args.length > 1;
+        double seconds = Double.parseDouble(args[1]);
+        boolean isFloor = args.length > 2;
         if (isFloor) {
-            System.load(args[1]);
+            System.load(args[2]);
         }
-        run(1, WARM_UPS, isFloor);
-        Figures.ready();
-        long[] times = run(threads, BATCHES, isFloor);
-        Figures.printMedian("ns_per_call", times, CALLS);
-        Figures.truth("workloads.Leaf.leaf", (WARM_UPS + (long) threads * BATCHES) * CALLS, 0, 0);
+        long batches = run(1, seconds / 2, isFloor).count();
+        if (Figures.ready()) {
+            batches += run(1, seconds / 2, isFloor).count();
+        }
+        Times times = run(threads, seconds, isFloor);
+        Figures.printMedian("ns_per_call", times.all(), CALLS);
+        Figures.truth("workloads.Leaf.leaf", (batches + times.count()) * CALLS, 0, 0);
     }
 
     /** The times of all batches of all threads. */
-    private static long[] run(int threads, int batches, boolean isFloor) throws InterruptedException {
-        long[] times = new long[threads * batches];
+    private static Times run(int threads, double seconds, boolean isFloor) throws InterruptedException {
+        Times[] times = new Times[threads];
         CountDownLatch started = new CountDownLatch(threads);
         Thread[] all = new Thread[threads];
         for (int t = 0; t < threads; t++) {
@@ -68,20 +69,27 @@ public final class Leaf {
                 } catch (InterruptedException e) {
                     throw new IllegalStateException(e);
                 }
-                int x = 1 + thread;
-                for (int batch = 0; batch < batches; batch++) {
-                    long begin = System.nanoTime();
-                    x = isFloor ? floorLoop(x) : loop(x);
-                    times[thread * batches + batch] = System.nanoTime() - begin;
-                }
-                if (x == 0) {
-                    throw new IllegalStateException("never");
-                }
+                times[thread] = batches(1 + thread, new Times(seconds), isFloor);
             });
             all[t].start();
         }
         for (Thread thread : all) {
             thread.join();
+        }
+        for (int t = 1; t < threads; t++) {
+            times[0].addAll(times[t]);
+        }
+        return times[0];
+    }
+
+    private static Times batches(int x, Times times, boolean isFloor) {
+        while (times.goOn()) {
+            long begin = System.nanoTime();
+            x = isFloor ? floorLoop(x) : loop(x);
+            times.add(System.nanoTime() - begin);
+        }
+        if (x == 0) {
+            throw new IllegalStateException("never");
         }
         return times;
     }

@@ -1,10 +1,12 @@
 package workloads;
 
-/** An exception, made beforehand, through five frames: nanoseconds for all of it. */
+/**
+ * An exception, made beforehand, through five frames: nanoseconds for all of it.
+ *
+ * <p>Usage: {@code Throw SECONDS}
+ */
 public final class Throw {
     private static final int CALLS = 5_000;
-    private static final int BATCHES = 1_000;
-    private static final int WARM_UPS = 400;
     private static final RuntimeException EXCEPTION = new RuntimeException("made beforehand");
 
     private Throw() {}
@@ -33,28 +35,40 @@ public final class Throw {
     }
 
     public static void main(String[] args) throws Exception {
-        int caught = run(new long[WARM_UPS]);
-        Figures.ready();
-        long[] times = new long[BATCHES];
-        caught += run(times);
-        Figures.printMedian("ns_per_exception", times, CALLS);
+        double seconds = Double.parseDouble(args[0]);
+        long batches = run(seconds / 2).count();
+        if (Figures.ready()) {
+            batches += run(seconds / 2).count();
+        }
+        Times times = run(seconds);
+        Figures.printMedian("ns_per_exception", times.all(), CALLS);
+        long caught = (batches + times.count()) * CALLS;
         for (String method : new String[] {"first", "second", "third", "fourth", "fifth"}) {
             Figures.truth("workloads.Throw." + method, caught, caught, 0);
         }
     }
 
-    private static int run(long[] times) {
-        int caught = 0;
-        for (int batch = 0; batch < times.length; batch++) {
+    private static Times run(double seconds) {
+        Times times = new Times(seconds);
+        while (times.goOn()) {
             long begin = System.nanoTime();
-            for (int i = 0; i < CALLS; i++) {
-                try {
-                    first(i);
-                } catch (RuntimeException e) {
-                    caught++;
-                }
+            int caught = exceptions();
+            times.add(System.nanoTime() - begin);
+            if (caught != CALLS) {
+                throw new IllegalStateException("caught " + caught);
             }
-            times[batch] = System.nanoTime() - begin;
+        }
+        return times;
+    }
+
+    private static int exceptions() {
+        int caught = 0;
+        for (int i = 0; i < CALLS; i++) {
+            try {
+                first(i);
+            } catch (RuntimeException e) {
+                caught++;
+            }
         }
         return caught;
     }

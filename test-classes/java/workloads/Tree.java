@@ -3,13 +3,11 @@ package workloads;
 /**
  * A recursion 18 deep whose calls do nothing but call: nanoseconds a call.
  *
- * <p>Usage: {@code Tree [BATCHES]}: of half a million calls, before they are timed and then.
+ * <p>Usage: {@code Tree WARM_UP SECONDS}: for how long in seconds before calls are timed, and then.
  */
 public final class Tree {
     private static final int DEPTH = 18;
     private static final long CALLS = (2L << DEPTH) - 1;
-    private static final int BATCHES = 25;
-    private static final int WARM_UPS = 10;
 
     private Tree() {}
 
@@ -18,26 +16,26 @@ public final class Tree {
     }
 
     public static void main(String[] args) throws Exception {
-        int warmUps = args.length > 0 ? Integer.parseInt(args[0]) : WARM_UPS;
-        int batches = args.length > 0 ? warmUps : BATCHES;
-        long leaves = run(new long[warmUps]);
-        Figures.ready();
-        long[] times = new long[batches];
-        leaves += run(times);
-        Figures.printMedian("ns_per_call", times, CALLS);
-        if (leaves != (long) (warmUps + batches) << DEPTH) {
-            throw new IllegalStateException("leaves " + leaves);
+        double warmUp = Double.parseDouble(args[0]);
+        long batches = run(warmUp).count();
+        if (Figures.ready()) {
+            batches += run(warmUp).count();
         }
-        Figures.truth("workloads.Tree.tree", CALLS * (warmUps + batches), 0, 0);
+        Times times = run(Double.parseDouble(args[1]));
+        Figures.printMedian("ns_per_call", times.all(), CALLS);
+        Figures.truth("workloads.Tree.tree", CALLS * (batches + times.count()), 0, 0);
     }
 
-    private static long run(long[] times) {
-        long leaves = 0;
-        for (int batch = 0; batch < times.length; batch++) {
+    private static Times run(double seconds) {
+        Times times = new Times(seconds);
+        while (times.goOn()) {
             long begin = System.nanoTime();
-            leaves += tree(DEPTH);
-            times[batch] = System.nanoTime() - begin;
+            int leaves = tree(DEPTH);
+            times.add(System.nanoTime() - begin);
+            if (leaves != 1 << DEPTH) {
+                throw new IllegalStateException("leaves " + leaves);
+            }
         }
-        return leaves;
+        return times;
     }
 }
