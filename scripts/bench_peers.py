@@ -22,6 +22,7 @@ RELEASE = os.path.join(PROJECT, "target/release")
 LIBRARIES = os.path.join(PROJECT, "target/libraries")
 SLOW = "1ms"
 TIMEOUT = 600
+NO_FLOOR = "has no floor"
 
 
 @dataclass
@@ -124,7 +125,7 @@ class Floor(Peer):
     library = os.path.join(RELEASE, "examples/libfloor.so")
 
     def refuses(self, workload):
-        return None if workload.main == "Leaf" else "of leaf alone"
+        return None if workload.main in ("Leaf", "Tree") else NO_FLOOR
 
     def program_arguments(self):
         return [self.library]
@@ -412,11 +413,13 @@ def share(value):
 
 def table(name, workload, results, plain):
     lines = [f"### {name}: {workload.unit}", ""]
-    lines.append("| | median | range | of plain | quickest | calls | exceptions | slow calls |")
-    lines.append("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    others = sorted({key for rows in results.values() if isinstance(rows, list) for row in rows for key in row["others"]})
+    columns = ["", "median", "range", "of plain", *others, "calls", "exceptions", "slow calls"]
+    lines.append(f"| {' | '.join(columns)} |".replace("|  |", "| |"))
+    lines.append(f"| {' | '.join('---' for _ in columns)} |")
     for peer, rows in results.items():
         if isinstance(rows, str):
-            lines.append(f"| {LONG_NAMES[peer]} | {rows} | | | | | | |")
+            lines.append(f"| {LONG_NAMES[peer]} | {rows} |{' |' * (len(columns) - 2)}")
             continue
         values = [row["figure"] for row in rows]
         median = statistics.median(values)
@@ -424,11 +427,12 @@ def table(name, workload, results, plain):
         shares = [share(value) for value in rows[-1]["recorded"]]
         digits = 2 if median < 100 else 0
         spread = f"{min(values):.{digits}f} to {max(values):.{digits}f}"
-        # Of each run the quickest of many short parts, if it has some: while nobody else used the core.
-        quickest = [row["quickest"] for row in rows if row["quickest"] is not None]
-        quick = f"{statistics.median(quickest):.{digits}f}" if quickest else ""
-        figures = f"{median:.{digits}f} | {spread} | {ratio} | {quick}"
-        lines.append(f"| {LONG_NAMES[peer]} | {figures} | {' | '.join(shares)} |")
+        figures = [f"{median:.{digits}f}", spread, ratio]
+        for key in others:
+            # "quickest" is of each run's many short parts: while nobody else used the core.
+            found = [row["others"][key] for row in rows if key in row["others"]]
+            figures.append(f"{statistics.median(found):.{digits}f}" if found else "")
+        lines.append(f"| {' | '.join([LONG_NAMES[peer], *figures, *shares])} |")
     return "\n".join(lines) + "\n"
 
 
@@ -458,7 +462,7 @@ def main():
                 reason = peer.missing() or peer.refuses(workload)
                 if workload.needs > major(jdk):
                     reason = f"needs JDK {workload.needs}"
-                if reason != "of leaf alone":
+                if reason != NO_FLOOR:
                     results[peer_name] = f"left out: {reason}" if reason else []
             for number in range(rounds):
                 for peer_name, peer in peers.items():
@@ -470,9 +474,9 @@ def main():
                         figures, truth = run(peer, workload, part)
                         is_last = number == rounds - 1
                         found = compared(truth, peer.recorded(part)) if is_last else ("", "", "")
-                        quickest = figures.get(f"{workload.figure}_quickest")
-                        figure = figures[workload.figure]
-                        results[peer_name].append({"figure": figure, "quickest": quickest, "recorded": found})
+                        rest = {key.removeprefix(f"{workload.figure}_"): value for key, value in figures.items()}
+                        figure = rest.pop(workload.figure)
+                        results[peer_name].append({"figure": figure, "others": rest, "recorded": found})
                         rows += [(name, peer_name, number, key, value) for key, value in figures.items()]
                     except (RuntimeError, subprocess.SubprocessError) as error:
                         results[peer_name] = f"failed: {' '.join(str(error).split())}"

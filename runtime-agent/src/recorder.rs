@@ -318,7 +318,8 @@ impl Recorder {
     fn flush_log(&mut self, now: Now, sync: bool) {
         self.tell_left_out();
         self.budget.spend(self.log.take_added());
-        self.log.flush(now, sync);
+        let Self { log, methods, paths, threads, ids, ended, java, .. } = self;
+        log.flush(now, sync, &KnownNames { methods, paths, threads, ids, ended, java: &**java });
     }
 
     /// Writes the records of a slice, as far as the budget goes.

@@ -223,11 +223,11 @@ impl RunLog {
     /// Hands everything that was added to the kernel; with `sync`, to the disk. Says in a message
     /// when writing begins to fail, and when it works again. Closes the files of hours that are over,
     /// and deletes the oldest if the run is too large or they are too old.
-    pub(crate) fn flush(&mut self, now: Now, sync: bool) {
+    pub(crate) fn flush(&mut self, now: Now, sync: bool, names: &dyn Names) {
         let is_waiting = now.monotonic_ns < self.retry_ns;
         if !is_waiting || sync {
             let before = self.failure.take();
-            self.failure = self.write(sync).err();
+            self.failure = self.write(sync, names).err();
             match (&before, &self.failure) {
                 (None, Some(error)) => message!("{error}; it is tried again"),
                 (Some(_), None) => {
@@ -257,16 +257,16 @@ impl RunLog {
         self.open.clear();
     }
 
-    fn write(&mut self, sync: bool) -> Result<(), String> {
+    fn write(&mut self, sync: bool, names: &dyn Names) -> Result<(), String> {
         if !self.open.values().any(PartFiles::is_behind) && !sync {
             return Ok(());
         }
-        self.make_deleted_folder()?;
-        let mut failures = self.write_tables(sync);
+        self.make_deleted_folder(names)?;
+        let mut failures = self.write_tables(sync, names);
         // Whoever deletes the folder may do so while files are begun in it.
         if failures.iter().any(|(_, error)| error.kind() == io::ErrorKind::NotFound) {
-            self.make_deleted_folder()?;
-            failures = self.write_tables(sync);
+            self.make_deleted_folder(names)?;
+            failures = self.write_tables(sync, names);
         }
         self.io_errors += failures.len() as u64;
         let last = failures.pop().map(|(path, error)| format!("{}: {error}", path.display()));
@@ -274,29 +274,30 @@ impl RunLog {
     }
 
     /// Makes the folder anew if somebody has deleted it.
-    fn make_deleted_folder(&mut self) -> Result<(), String> {
+    fn make_deleted_folder(&mut self, names: &dyn Names) -> Result<(), String> {
         // Without this file nobody could read the others.
         if self.folder.join(RUN_JSON).exists() {
             return Ok(());
         }
-        let made = fs::create_dir_all(&self.folder).and_then(|()| self.write_run());
-        if let Err(error) = made {
+        let make = || fs::create_dir_all(&self.folder).and_then(|()| self.write_run());
+        // Whoever deletes it may not be done yet.
+        if let Err(error) = make().or_else(|_| make()) {
             self.io_errors += 1;
             return Err(format!("{}: {error}", self.folder.display()));
         }
         message!("{} was deleted; it is made anew", self.folder.display());
         // It may have been moved, and its files with it.
-        self.open.values_mut().for_each(PartFiles::forget_files);
+        self.open.values_mut().for_each(|part| part.forget_files(names));
         self.begun += 1;
         Ok(())
     }
 
     /// Writes what waits; tells what could not be written.
-    fn write_tables(&mut self, sync: bool) -> Vec<(PathBuf, io::Error)> {
+    fn write_tables(&mut self, sync: bool, names: &dyn Names) -> Vec<(PathBuf, io::Error)> {
         let mut failures = Vec::new();
         for (name, part) in &mut self.open {
             if part.tables.values().any(TableFile::was_deleted) {
-                part.forget_files();
+                part.forget_files(names);
                 self.begun += 1;
             }
             for table in Table::ALL {
@@ -377,12 +378,20 @@ impl PartFiles {
         self.stacks.clear();
     }
 
-    /// Begins new files: the old ones are gone.
-    fn forget_files(&mut self) {
-        self.forget_names();
+    /// Begins new files: the old ones are gone. The names in them come again, for rows that wait need them.
+    fn forget_files(&mut self, names: &dyn Names) {
         self.bytes = 0;
         for file in self.tables.values_mut() {
             file.forget();
+        }
+        for id in std::mem::take(&mut self.methods) {
+            self.name_method(id, names);
+        }
+        for id in std::mem::take(&mut self.threads) {
+            self.name_thread(id, names);
+        }
+        for id in std::mem::take(&mut self.stacks) {
+            self.name_stack(id, names);
         }
     }
 
@@ -419,5 +428,61 @@ impl PartFiles {
         if !chain.is_empty() {
             self.add(&chain);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use log_format::FORMAT_VERSION;
+    use log_format::rows::Exit;
+
+    use super::*;
+
+    struct NumbersAsNames;
+
+    impl Names for NumbersAsNames {
+        fn method(&self, id: u32) -> Option<MethodRow> {
+            let (loader, source) = (String::new(), String::new());
+            let (class, method, descriptor) = ("a.B".into(), format!("m{id}"), "()V".into());
+            Some(MethodRow { id, loader, class, method, descriptor, source, line: 0 })
+        }
+
+        fn thread(&self, id: u32) -> Option<ThreadRow> {
+            let (name, kind) = ("main".into(), "platform".into());
+            Some(ThreadRow { id, java_id: 1, os_id: 0, name, kind })
+        }
+
+        fn stack(&self, id: u32) -> Option<StackRow> {
+            Some(StackRow { id, parent: id - 1, method: id })
+        }
+    }
+
+    /// Rows that wait when a deletion is noticed need names that only the deleted files had.
+    #[test]
+    fn files_made_anew_have_the_names_of_rows_that_waited() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = Run { format_version: FORMAT_VERSION, ..Run::default() };
+        let limits = Limits { max_bytes: None, keep: None };
+        let mut log = RunLog::create(folder.path(), &run, Compression::Off, limits).unwrap();
+        log.set_port(None).unwrap();
+        let (start_ns, total_ns, self_ns, exit) = (0, 9, 9, Exit::Return);
+        let calls = [CallRow { start_ns, thread: 5, stack: 2, method: 2, total_ns, self_ns, exit }];
+        log.add_calls(&calls, &NumbersAsNames);
+        log.flush(Now::read(), false, &NumbersAsNames);
+        log.add_calls(&calls, &NumbersAsNames);
+        fs::remove_dir_all(log.folder()).unwrap();
+        log.flush(Now::read(), false, &NumbersAsNames);
+        assert_eq!((log.failure(), log.io_errors), (None, 0));
+        let lines = |table| {
+            let part = Part { hour: Hour::of_unix_ns(0), number: 1 };
+            let text = fs::read_to_string(log.folder().join(part.file_name(table))).unwrap();
+            let mut lines: Vec<String> = text.lines().skip(1).map(str::to_owned).collect();
+            lines.sort();
+            lines
+        };
+        assert_eq!(lines(Table::Calls).len(), 1);
+        assert_eq!(lines(Table::Stacks), ["1,0,1", "2,1,2"]);
+        assert_eq!(lines(Table::Methods), ["1,,a.B,m1,()V,,0", "2,,a.B,m2,()V,,0"]);
+        assert_eq!(lines(Table::Threads), ["5,1,0,main,platform"]);
     }
 }

@@ -16,6 +16,8 @@ const KEPT_BYTES: usize = 64 << 10;
 pub(crate) struct TableFile {
     header: Vec<u8>,
     file: Option<File>,
+    /// Bytes of the header that the file does not have yet.
+    header_left: usize,
     /// Whole lines, but for what has been written of the first.
     pending: Vec<u8>,
     /// The file ends in the middle of a line.
@@ -26,7 +28,7 @@ impl TableFile {
     pub(crate) fn new<R: Row>() -> Self {
         let mut header = Vec::new();
         write_header::<R>(&mut header);
-        Self { header, file: None, pending: Vec::new(), is_torn: false }
+        Self { header, file: None, header_left: 0, pending: Vec::new(), is_torn: false }
     }
 
     /// Adds rows, and tells how many bytes they take.
@@ -69,28 +71,28 @@ impl TableFile {
         }
         let file = match &mut self.file {
             Some(file) => file,
-            none => match open(path, &mut self.pending, &self.header) {
-                Ok(file) => none.insert(file),
+            none => match open(path) {
+                Ok((file, is_new)) => {
+                    self.header_left = if is_new { self.header.len() } else { 0 };
+                    none.insert(file)
+                }
                 Err(error) => return (0, Some(error)),
             },
         };
+        let header = self.header.len() - self.header_left;
+        let (of_header, mut error) = append(file, self.header.get(header..).unwrap_or_default());
+        self.header_left -= of_header;
         let mut written = 0;
-        let error = loop {
-            match file.write(self.pending.get(written..).unwrap_or_default()) {
-                _ if written == self.pending.len() => break None,
-                Ok(0) => break Some(ErrorKind::WriteZero.into()),
-                Ok(count) => written += count,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => break Some(error),
-            }
-        };
+        if error.is_none() {
+            (written, error) = append(file, &self.pending);
+        }
         if let Some(last) = written.checked_sub(1).and_then(|last| self.pending.get(last)) {
             self.is_torn = *last != b'\n';
         }
         self.pending.drain(..written);
         self.pending.shrink_to(KEPT_BYTES);
         let error = error.or_else(|| if sync { file.sync_data().err() } else { None });
-        (written as u64, error)
+        ((of_header + written) as u64, error)
     }
 
     /// Gives up what the disk has not taken for too long, and tells how many rows that were.
@@ -104,13 +106,25 @@ impl TableFile {
     }
 }
 
-/// Opens a file to append to. A new one begins with the header; one that somebody has put back has it.
-fn open(path: &Path, pending: &mut Vec<u8>, header: &[u8]) -> io::Result<File> {
+/// Opens a file to append to; `true` if there is nothing in it. One that somebody has put back has a header.
+fn open(path: &Path) -> io::Result<(File, bool)> {
     let file = OpenOptions::new().append(true).create(true).open(path)?;
-    if file.metadata()?.len() == 0 {
-        pending.splice(0..0, header.iter().copied());
+    let is_new = file.metadata()?.len() == 0;
+    Ok((file, is_new))
+}
+
+/// Writes as much as goes, and tells how many bytes that was.
+fn append(file: &mut File, bytes: &[u8]) -> (usize, Option<io::Error>) {
+    let mut written = 0;
+    while let Some(rest) = bytes.get(written..).filter(|rest| !rest.is_empty()) {
+        match file.write(rest) {
+            Ok(0) => return (written, Some(ErrorKind::WriteZero.into())),
+            Ok(count) => written += count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return (written, Some(error)),
+        }
     }
-    Ok(file)
+    (written, None)
 }
 
 #[cfg(test)]
@@ -172,5 +186,19 @@ mod tests {
         file.add(&[row(2)]);
         assert!(file.write(&path, false).1.is_none());
         assert_eq!(fs::read_to_string(&path).unwrap(), "id,parent,method\n2,0,7\n");
+    }
+
+    #[test]
+    fn a_file_that_takes_the_place_of_one_on_a_full_disk_has_one_header() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("stacks.csv");
+        let mut file = file_with(1..3);
+        let (bytes, error) = file.write(Path::new("/dev/full"), false);
+        assert!(error.is_some() && bytes == 0);
+        assert_eq!(file.give_up(), 2);
+        file.forget();
+        file.add(&[row(9)]);
+        assert!(file.write(&path, false).1.is_none());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "id,parent,method\n9,0,7\n");
     }
 }

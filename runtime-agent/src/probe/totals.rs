@@ -2,10 +2,11 @@
 //!
 //! The owning thread adds, the drain thread reads at any time and takes differences; nobody resets
 //! anything but `max`, and nobody waits. The owner counts a call when all else of it is written: what
-//! a reading has of a call that it does not count yet is in no later one, and nothing is lost. A reading
-//! has as many calls as its histogram: both are of one number, so that the last reading is right, too, when
-//! a JVM has ended a thread in the middle of its probe. Memory goes with the methods that the thread really
-//! called: a growing hash table finds them, pages of entries hold them.
+//! a reading has of a call that it does not count yet is in no later one, and nothing is lost. A reading's
+//! calls are those of its histogram and those without times, and it has no more throws than calls: that
+//! holds for the last reading, too, when a JVM has ended a thread in the middle of its probe. (The times may
+//! have that call already.) Memory goes with the methods that the thread really called: a growing hash table
+//! finds them, pages of entries hold them.
 #![allow(unsafe_code)]
 
 use std::arch::asm;
@@ -229,7 +230,9 @@ impl MethodTotals {
         let throws = self.throws.load(Ordering::Relaxed);
         let total_ticks = self.total_ticks.load(Ordering::Relaxed);
         let self_ticks = self.self_ticks.load(Ordering::Relaxed);
-        added.throws = throws.wrapping_sub(before.throws);
+        // One of a call that is not counted yet comes with it.
+        added.throws = throws.wrapping_sub(before.throws).min(added.calls);
+        let throws = before.throws.wrapping_add(added.throws);
         added.total_ticks = total_ticks.wrapping_sub(before.total_ticks);
         added.self_ticks = self_ticks.wrapping_sub(before.self_ticks);
         // An exchange, so that a longer call stored meanwhile is not lost.

@@ -32,16 +32,14 @@ final class Figures {
     }
 
     /**
-     * Says that the warm-up is over, and waits for a line on stdin if it is to. {@code true} if it was, for
-     * what was changed meanwhile: then there has to be a warm-up again.
+     * Says that the first warm-up is over, and waits for a line on stdin if it is to. The second one follows:
+     * what was changed meanwhile is compiled anew in it.
      */
-    static boolean ready() throws java.io.IOException {
-        if (!Boolean.getBoolean("workloads.wait")) {
-            return false;
+    static void ready() throws java.io.IOException {
+        if (Boolean.getBoolean("workloads.wait")) {
+            System.out.println("ready");
+            System.out.flush();
+            System.in.read();
         }
-        System.out.println("ready");
-        System.out.flush();
-        System.in.read();
-        return true;
     }
 }

@@ -1,5 +1,6 @@
 package workloads;
 
+import java.util.Arrays;
 import java.util.concurrent.CountDownLatch;
 
 /**
@@ -17,6 +18,11 @@ public final class Leaf {
         x ^= x << 13;
         x ^= x >>> 17;
         return x ^ x << 5;
+    }
+
+    /** Loads the library of the floor, whose methods are of this class. */
+    static void load(String library) {
+        System.load(library);
     }
 
     static native void enter(int method);
@@ -44,19 +50,19 @@ public final class Leaf {
         double seconds = Double.parseDouble(args[1]);
         boolean isFloor = args.length > 2;
         if (isFloor) {
-            System.load(args[2]);
+            load(args[2]);
         }
-        long batches = run(1, seconds / 2, isFloor).count();
-        if (Figures.ready()) {
-            batches += run(1, seconds / 2, isFloor).count();
-        }
-        Times times = run(threads, seconds, isFloor);
-        Figures.printMedian("ns_per_call", times.all(), CALLS);
-        Figures.truth("workloads.Leaf.leaf", (batches + times.count()) * CALLS, 0, 0);
+        Times first = run(1, seconds / 2, isFloor)[0];
+        Figures.ready();
+        Times second = run(1, seconds / 2, isFloor)[0];
+        Times[] measured = run(threads, seconds, isFloor);
+        Figures.printMedian("ns_per_call", Times.together(measured), CALLS);
+        long batches = first.count() + second.count() + Arrays.stream(measured).mapToLong(Times::count).sum();
+        Figures.truth("workloads.Leaf.leaf", batches * CALLS, 0, 0);
     }
 
-    /** The times of all batches of all threads. */
-    private static Times run(int threads, double seconds, boolean isFloor) throws InterruptedException {
+    /** The times of all batches, by thread. */
+    private static Times[] run(int threads, double seconds, boolean isFloor) throws InterruptedException {
         Times[] times = new Times[threads];
         CountDownLatch started = new CountDownLatch(threads);
         Thread[] all = new Thread[threads];
@@ -76,10 +82,7 @@ public final class Leaf {
         for (Thread thread : all) {
             thread.join();
         }
-        for (int t = 1; t < threads; t++) {
-            times[0].addAll(times[t]);
-        }
-        return times[0];
+        return times;
     }
 
     private static Times batches(int x, Times times, boolean isFloor) {

@@ -2,14 +2,14 @@ package workloads;
 
 import java.util.Arrays;
 
-/** How long each part of a run took, which goes on for some seconds. */
+/** How long each part of a run took, which goes on for some seconds. Of very many parts the last ones are kept. */
 final class Times {
     /** Parts there are at least, however long they take. */
     private static final int LEAST = 25;
 
     private final long end;
-    private long[] times = new long[1024];
-    private int count;
+    private final long[] times = new long[1 << 17];
+    private long count;
 
     Times(double seconds) {
         end = System.nanoTime() + (long) (seconds * 1e9);
@@ -21,23 +21,31 @@ final class Times {
     }
 
     void add(long ns) {
-        if (count == times.length) {
-            times = Arrays.copyOf(times, 2 * count);
-        }
-        times[count++] = ns;
+        times[(int) (count++ % times.length)] = ns;
     }
 
-    void addAll(Times others) {
-        for (long ns : others.all()) {
-            add(ns);
-        }
-    }
-
-    int count() {
+    /** Parts in all. */
+    long count() {
         return count;
     }
 
-    long[] all() {
-        return Arrays.copyOf(times, count);
+    /** Those that are kept. */
+    int kept() {
+        return (int) Math.min(count, times.length);
+    }
+
+    /** The last of those that are kept, in no order. */
+    long[] last(int number) {
+        long[] last = new long[number];
+        for (int i = 0; i < number; i++) {
+            last[i] = times[(int) ((count - 1 - i) % times.length)];
+        }
+        return last;
+    }
+
+    /** As many parts of each run, that one which was quicker counts no more than others. */
+    static long[] together(Times[] runs) {
+        int each = Arrays.stream(runs).mapToInt(Times::kept).min().getAsInt();
+        return Arrays.stream(runs).flatMapToLong(run -> Arrays.stream(run.last(each))).toArray();
     }
 }

@@ -4,7 +4,7 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.atomic.LongAdder;
 
-/** 10,000 virtual threads, each of which works and sleeps ten times: milliseconds, of the second time. */
+/** 10,000 virtual threads, each of which works and sleeps ten times: milliseconds, of the third time. */
 public final class Virtual {
     private static final int THREADS = 10_000;
     private static final int STEPS = 10;
@@ -45,15 +45,12 @@ public final class Virtual {
 
     public static void main(String[] args) throws Exception {
         run();
-        int warmUps = 1;
-        if (Figures.ready()) {
-            run();
-            warmUps++;
-        }
+        Figures.ready();
+        run();
         long begin = System.nanoTime();
         run();
         Figures.print("ms", (System.nanoTime() - begin) / 1e6);
-        long requests = (warmUps + 1L) * THREADS;
+        long requests = 3L * THREADS;
         Figures.truth("workloads.Virtual.request", requests, 0, requests);
         Figures.truth("workloads.Virtual.work", requests * STEPS * 50, 0, -1);
         Figures.truth("workloads.Virtual.rest", requests * STEPS, 0, requests * STEPS);
