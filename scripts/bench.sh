@@ -5,6 +5,7 @@
 #
 #   scripts/bench.sh [ROUNDS]      default 5
 #   WORKLOADS="leaf service" PEERS="plain recording" scripts/bench.sh 9
+#   scripts/bench.sh hottest       which methods are hottest without the overhead budget, and with it
 #
 # The workloads service-long, tree-long, h2-long and lucene-long are about the overhead budget.
 set -euo pipefail
@@ -39,4 +40,8 @@ if [ "$(java_major "$JDK")" -ge 21 ]; then
     "$JDK/bin/javac" --release 21 -nowarn -cp "$bench/classes" -d "$bench/classes" \
         test-classes/java/workloads21/workloads/*.java
 fi
-python3 scripts/bench_peers.py "$JDK" "$bench" "${1:-5}"
+if [ "${1:-}" = hottest ]; then
+    python3 scripts/bench_hottest.py "$JDK" "$bench"
+else
+    python3 scripts/bench_peers.py "$JDK" "$bench" "${1:-5}"
+fi

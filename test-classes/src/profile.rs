@@ -46,7 +46,7 @@ pub struct Profile {
     pub counts: BTreeMap<MethodName, Counts>,
     /// Total and self time of each, in nanoseconds.
     pub times: BTreeMap<MethodName, (u64, u64)>,
-    /// Calls in the histogram of each. While a program runs, a call may be counted and not in it yet.
+    /// Calls in the histogram of each: all but those deeper than stacks are.
     pub in_histograms: BTreeMap<MethodName, u64>,
     /// Recorded calls, in the order of the file.
     pub records: Vec<Record>,

@@ -228,3 +228,46 @@ fn nothing_is_printed_where_the_jvm_tells_all() {
     let profiled = version(Java::new(jdk).agent(&options));
     assert_eq!((profiled.stdout, profiled.stderr), (plain.stdout, plain.stderr));
 }
+
+/// Many calls of one method, each of a method that does next to nothing.
+fn calls_of_many(folder: &Path) {
+    let methods: String =
+        (0..400).map(|m| format!("static int m{m}(int x) {{ return (x ^ {m}) * 31; }}\n")).collect();
+    let calls: String = (0..400).map(|m| format!("x = m{m}(x);\n")).collect();
+    let source = format!(
+        "package many;
+        public final class Many {{
+            {methods}
+            static int all(int x) {{ {calls} return x; }}
+            public static void main(String[] args) throws Exception {{
+                long begin = System.nanoTime();
+                int x = 1;
+                while (System.in.available() == 0 && System.nanoTime() - begin < 60_000_000_000L) {{
+                    for (int i = 0; i < 1_000; i++) x = all(x);
+                }}
+                System.out.println(x);
+            }}
+        }}"
+    );
+    let file = folder.join("Many.java");
+    fs::write(&file, source).expect("a source file");
+    compile(compiler(), &["--release", "11"], &[file], folder);
+}
+
+/// Compilers put the probes of a method that is called into its caller. What they do with them must not take
+/// much longer for many calls than for few: C1 once took minutes for a method as this, and the program that
+/// called it went on without.
+#[test]
+fn a_method_that_calls_hundreds_of_measured_ones_is_compiled() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    calls_of_many(folder.path());
+    for jdk in jdks() {
+        let options = format!("include=many,logs={},port=off", folder.path().join("logs").display());
+        let java = Java::new(jdk).arg("-XX:+PrintCompilation").agent(&options);
+        let mut program = java.main(folder.path(), "many.Many").talk();
+        // By its best compiler, which comes after the other one.
+        while !program.hear().contains(" 4       many.Many::all ") {}
+        program.ask("enough");
+        assert_eq!(program.end().status, Some(0), "{jdk}");
+    }
+}
