@@ -5,7 +5,7 @@
 //!     @Stable private static byte[] sealed;    // by method id; never another array
 //!     private static volatile boolean on;
 //!     private static byte[] muted;             // by method id; the agent sets it before `on`
-//!     @Hidden @ForceInline public static void Start(int id) {           // and End, Threw, Caught, ...
+//!     @Hidden public static void Start(int id) {                        // and End, Threw, Caught, ...
 //!         int method = id << 2 >>> 2;                                   // without BEFORE_INIT
 //!         if (method < sealed.length && sealed[method] != 0) return;
 //!         if (!on) return;
@@ -27,9 +27,10 @@
 //! For the same reason there is a second class, `off.class`, in which the public methods do nothing: the
 //! class is redefined as that while recording is off for long.
 //!
-//! The annotations are the JDK's own: `@Hidden` keeps the methods out of the service's stack traces, and
-//! `@ForceInline` keeps their size from counting when HotSpot decides what it puts into a caller. Version
-//! 49 needs no frames.
+//! The annotations are the JDK's own: `@Hidden` keeps the methods out of the service's stack traces. There is
+//! no `@ForceInline` among them: C1, which compiles first and everything, would put three probes into each
+//! method and take twice the time for that, while C2 puts those that are called often into their callers
+//! anyway. Version 49 needs no frames.
 
 use std::path::Path;
 use std::{env, error, fs};
@@ -69,12 +70,10 @@ fn probe_class(has_guard: bool) -> Result<Vec<u8>, Box<dyn error::Error>> {
         annotation("Ljdk/internal/vm/annotation/Hidden;")?,
         annotation("Ljava/lang/invoke/LambdaForm$Hidden;")?,
     ];
-    let inlined =
-        [&hidden[..], &[annotation("Ljdk/internal/vm/annotation/ForceInline;")?]].concat();
     let stable = vec![annotation("Ljdk/internal/vm/annotation/Stable;")?];
     let name_index = pool.add_utf8("RuntimeVisibleAnnotations")?;
     let annotated = |annotations| Attribute::RuntimeVisibleAnnotations { name_index, annotations };
-    let (hidden, inlined, stable) = (annotated(hidden), annotated(inlined), annotated(stable));
+    let (hidden, stable) = (annotated(hidden), annotated(stable));
     let descriptor_index = pool.add_utf8(probe::DESCRIPTOR)?;
     let boolean = FieldType::Base(BaseType::Boolean);
     let bytes = FieldType::Array(Box::new(FieldType::Base(BaseType::Byte)));
@@ -113,7 +112,7 @@ fn probe_class(has_guard: bool) -> Result<Vec<u8>, Box<dyn error::Error>> {
                     exception_table: vec![],
                     attributes: vec![],
                 },
-                inlined.clone(),
+                hidden.clone(),
             ],
         });
         methods.push(Method {
@@ -163,11 +162,11 @@ const _: () = assert!(BEFORE_INIT == 1 << 30);
 
 /// The guard in front of a native method. Targets are indices of instructions.
 ///
-/// What turns a call away is the fall-through of each branch, on purpose: HotSpot's C1 follows it first when it
-/// looks for null checks that are not needed, so that what comes behind the probe is first seen with what all
-/// ways into it have in common. The other way round, with `muted` known not to be null, it was looked at again
-/// for each probe before it: two seconds for a method that calls a hundred measured ones, minutes for five
-/// hundred.
+/// What turns a call away is the fall-through of each branch, on purpose: where HotSpot's C1 puts a probe into
+/// its caller, it follows that first when it looks for null checks that are not needed, so that what comes
+/// behind the probe is first seen with what all ways into it have in common. The other way round, with `muted`
+/// known not to be null, it was looked at again for each probe before it: a second for a method that calls a
+/// hundred measured ones, minutes for five hundred.
 fn guard(sealed: u16, on: u16, muted: u16, native: u16) -> Vec<Instruction> {
     const UNSEALED: u16 = 15;
     const ON: u16 = 18;

@@ -231,8 +231,9 @@ fn nothing_is_printed_where_the_jvm_tells_all() {
 
 /// Many calls of one method, each of a method that does next to nothing.
 fn calls_of_many(folder: &Path) {
-    let methods: String =
-        (0..400).map(|m| format!("static int m{m}(int x) {{ return (x ^ {m}) * 31; }}\n")).collect();
+    let methods: String = (0..400)
+        .map(|m| format!("static int m{m}(int x) {{ return (x ^ {m}) * 31; }}\n"))
+        .collect();
     let calls: String = (0..400).map(|m| format!("x = m{m}(x);\n")).collect();
     let source = format!(
         "package many;
@@ -262,7 +263,8 @@ fn a_method_that_calls_hundreds_of_measured_ones_is_compiled() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     calls_of_many(folder.path());
     for jdk in jdks() {
-        let options = format!("include=many,logs={},port=off", folder.path().join("logs").display());
+        let options =
+            format!("include=many,logs={},port=off", folder.path().join("logs").display());
         let java = Java::new(jdk).arg("-XX:+PrintCompilation").agent(&options);
         let mut program = java.main(folder.path(), "many.Many").talk();
         // By its best compiler, which comes after the other one.
