@@ -1,34 +1,35 @@
 //! The drain thread's work: takes records and totals from the threads and writes them, and carries
 //! out what control asks for. All of it happens on one thread, so nothing here is shared.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use log_format::names::Hour;
 use log_format::pattern::Pattern;
-use log_format::rows::{CallRow, CounterRow, MethodRow, StackRow, ThreadRow, counter};
+use log_format::rows::{CallRow, CounterRow, counter};
 use log_format::writer::one_line;
 use rewriter::probe::OFFLINE;
 
 use crate::budget::Budget;
-use crate::call_paths::CallPaths;
 use crate::class_hook::ClassCounts;
 use crate::clock::{self, Anchors};
 use crate::hot_methods::{HotMethods, Hottest, Period, Recent};
 use crate::in_flight::{self, InFlight};
 use crate::interval::Interval;
+use crate::known::Known;
 use crate::known_thread::{JavaThreads, KnownThread};
+use crate::left_out_rows::LeftOutRows;
 use crate::loaders;
 use crate::methods::{Methods, OwnThreshold};
+use crate::muted_rows::MutedRows;
 use crate::muting::Rule;
 use crate::open_calls::{self, OpenFrame};
 use crate::overhead::LeftOut;
 use crate::probe::mounts;
-use crate::probe::thread::{self, ThreadName};
+use crate::probe::thread;
 use crate::probe::{self, mute};
-use crate::run_log::{Names, Now, RunLog};
+use crate::run_log::{Now, RunLog};
 use crate::slice::{Slice, Threshold};
-use crate::thread_ids::ThreadIds;
 
 /// Records of several threads that are gathered before the budget is asked.
 const ROWS: usize = 8_192;
@@ -37,9 +38,8 @@ const ROWS: usize = 8_192;
 pub(crate) struct Recorder {
     log: RunLog,
     anchors: Anchors,
-    methods: Arc<Methods>,
     class_counts: Arc<ClassCounts>,
-    java: Box<dyn JavaThreads>,
+    known: Known,
     /// Of all methods without one of their own.
     threshold_ns: u64,
     /// The lowest of all thresholds, raised when the budget runs short.
@@ -47,19 +47,12 @@ pub(crate) struct Recorder {
     budget: Budget,
     /// Records that wait for the end of their slice.
     slice: Slice,
-    paths: CallPaths,
-    /// By address of the thread; an address is used again only after `forget`.
-    threads: HashMap<usize, KnownThread>,
-    ids: ThreadIds,
-    /// Names of threads that have ended and may have records in the slice, by id.
-    ended: HashMap<u32, ThreadRow>,
     interval: Interval,
     hot: HotMethods,
-    /// What is muted, as the log has it: by whom, and how many methods.
-    muted: (Vec<Rule>, u64),
-    /// Methods that are left out for their cost, and of which files the log has that last.
-    left_out: BTreeMap<u32, LeftOut>,
-    left_out_told: u64,
+    /// What was muted with `mute`.
+    muted: MutedRows,
+    /// Methods that are left out for their cost.
+    left_out: LeftOutRows,
     /// The kernel's number of the thread that this belongs to.
     own_os_id: u32,
     /// The log has the thresholds with which the interval began.
@@ -99,22 +92,16 @@ impl Recorder {
         Self {
             log,
             anchors: Anchors::new(),
-            methods,
             class_counts,
-            java,
+            known: Known::new(methods, java),
             threshold_ns,
             lowest: Threshold::new(probe::lowest_threshold_ns()),
             budget: Budget::new(hour_bytes),
             slice: Slice::default(),
-            paths: CallPaths::new(),
-            threads: HashMap::new(),
-            ids: ThreadIds::default(),
-            ended: HashMap::new(),
             interval: Interval::first(clock::unix_ns()),
             hot: HotMethods::new(Now::read()),
-            muted: (Vec::new(), 0),
-            left_out: BTreeMap::new(),
-            left_out_told: 0,
+            muted: MutedRows::default(),
+            left_out: LeftOutRows::default(),
             own_os_id: thread::os_id(),
             are_thresholds_told: false,
             counted: HashMap::new(),
@@ -159,7 +146,7 @@ impl Recorder {
     pub(crate) fn forget_loaders(&self) {
         let gone = loaders::take_gone();
         if !gone.is_empty() {
-            self.methods.forget_loaders(&gone);
+            self.known.methods.forget_loaders(&gone);
         }
     }
 
@@ -169,7 +156,7 @@ impl Recorder {
     /// One line: there are too many patterns.
     pub(crate) fn set_threshold(&mut self, of: Option<Pattern>, ns: u64) -> Result<(), String> {
         match of {
-            Some(pattern) => self.methods.set_threshold(pattern, ns)?,
+            Some(pattern) => self.known.methods.set_threshold(pattern, ns)?,
             None => {
                 self.threshold_ns = ns;
                 probe::set_threshold_ns(ns);
@@ -215,56 +202,20 @@ impl Recorder {
 
     /// Methods are left out for their cost from now on.
     pub(crate) fn leave_out(&mut self, methods: &[(u32, LeftOut)]) {
-        self.left_out.extend(methods.iter().copied());
-        let rows = self.costly_rows(methods.iter().map(|(id, left)| (*id, *left)), None);
+        let rows = self.left_out.add(methods, &self.known.methods);
         self.log.add_counters(&rows);
     }
 
     /// Methods are measured again that were left out for their cost.
     pub(crate) fn measure_again(&mut self, ids: &[u32]) {
-        let start_ns = clock::unix_ns();
-        self.left_out.retain(|id, _| !ids.contains(id));
-        let names = ids.iter().filter_map(|id| self.name_of(*id));
-        let names: HashSet<String> = names.collect();
-        // The same method of another class loader may be left out still.
-        let still = self.left_out.keys().filter_map(|id| self.name_of(*id));
-        let still: HashSet<String> = still.collect();
-        let again = names.difference(&still).map(|name| {
-            let name = format!("{}{name}", counter::COSTLY);
-            CounterRow { start_ns, name, value: 0 }
-        });
-        let rows: Vec<CounterRow> = again.collect();
+        let rows = self.left_out.remove(ids, &self.known.methods);
         self.log.add_counters(&rows);
-    }
-
-    /// A method in counters.csv.
-    fn name_of(&self, id: u32) -> Option<String> {
-        self.methods.get(id).map(|method| method.line_name())
-    }
-
-    /// Rows that say why methods are left out: since they are, or as of a moment.
-    fn costly_rows(
-        &self,
-        methods: impl Iterator<Item = (u32, LeftOut)>,
-        as_of_ns: Option<u64>,
-    ) -> Vec<CounterRow> {
-        let mut rows = Vec::new();
-        for (id, left) in methods {
-            let Some(name) = self.name_of(id) else { continue };
-            let start_ns = as_of_ns.unwrap_or(left.since_unix_ns);
-            for (key, value) in
-                [(counter::COSTLY_MEAN_NS, left.mean_ns), (counter::COSTLY, left.calls_per_s)]
-            {
-                rows.push(CounterRow { start_ns, name: format!("{key}{name}"), value });
-            }
-        }
-        rows
     }
 
     /// Calls that run now, in threads where one has run for at least `least_ns`.
     pub(crate) fn in_flight(&mut self, least_ns: u64) -> InFlight {
         self.meet_threads();
-        let Self { threads, ids, methods, java, .. } = self;
+        let Known { threads, ids, methods, java, .. } = &self.known;
         let threads = threads.values().map(|known| &known.thread);
         let name_of = |number: u64| {
             ids.name_of(number).map_or_else(String::new, |thread| thread.name.clone())
@@ -274,25 +225,12 @@ impl Recorder {
 
     /// What is muted from now on, for the log.
     pub(crate) fn set_muted(&mut self, rules: &[Rule], methods: u64) {
-        let before = std::mem::replace(&mut self.muted, (rules.to_vec(), methods));
-        let start_ns = clock::unix_ns();
-        let is_gone = |rule: &&Rule| !rules.iter().any(|now| now.pattern == rule.pattern);
-        let gone = before.0.iter().filter(is_gone);
-        let gone = gone.map(|rule| muted_row(start_ns, &Rule { mutes: false, ..rule.clone() }));
-        let rows: Vec<CounterRow> = gone.chain(self.muted_rows(start_ns)).collect();
-        self.log.add_counters(&rows);
-    }
-
-    fn muted_rows(&self, start_ns: u64) -> Vec<CounterRow> {
-        let (rules, methods) = &self.muted;
-        let name = counter::MUTED_METHODS.to_owned();
-        let methods = CounterRow { start_ns, name, value: *methods };
-        rules.iter().map(|rule| muted_row(start_ns, rule)).chain([methods]).collect()
+        self.log.add_counters(&self.muted.set(rules, methods));
     }
 
     /// The thresholds that were asked for: that of all methods, and those of patterns.
     pub(crate) fn thresholds(&self) -> (u64, Vec<OwnThreshold>) {
-        (self.threshold_ns, self.methods.thresholds())
+        (self.threshold_ns, self.known.methods.thresholds())
     }
 
     /// One round: takes what the threads have recorded, writes it, and ends the interval if its
@@ -316,10 +254,10 @@ impl Recorder {
     }
 
     fn flush_log(&mut self, now: Now, sync: bool) {
-        self.tell_left_out();
+        let rows = self.left_out.in_files(self.log.begun(), &self.known.methods);
+        self.log.add_counters(&rows);
         self.budget.spend(self.log.take_added());
-        let Self { log, methods, paths, threads, ids, ended, java, .. } = self;
-        log.flush(now, sync, &KnownNames { methods, paths, threads, ids, ended, java: &**java });
+        self.log.flush(now, sync, &self.known);
     }
 
     /// Writes the records of a slice, as far as the budget goes.
@@ -329,8 +267,8 @@ impl Recorder {
         let (rows, cut) = self.slice.end(allowance, &mut self.lowest, now.monotonic_ns);
         self.sums.cut_records += cut;
         self.write_calls(&rows);
-        self.ids.limit();
-        self.ended.clear();
+        self.known.ids.limit();
+        self.known.ended.clear();
         self.raised_since(before);
     }
 
@@ -365,20 +303,7 @@ impl Recorder {
         if !std::mem::replace(&mut self.are_thresholds_told, true) {
             let start_ns = self.interval.start_ns;
             self.log.add_counters(&self.threshold_rows(start_ns));
-            if !self.muted.0.is_empty() {
-                self.log.add_counters(&self.muted_rows(start_ns));
-            }
-        }
-    }
-
-    /// Says again what is left out where files were begun that do not have it: an hour's have to do without those
-    /// of others.
-    fn tell_left_out(&mut self) {
-        let begun = self.log.begun();
-        if std::mem::replace(&mut self.left_out_told, begun) != begun && !self.left_out.is_empty() {
-            let left_out = self.left_out.iter().map(|(id, left)| (*id, *left));
-            let rows = self.costly_rows(left_out, Some(clock::unix_ns()));
-            self.log.add_counters(&rows);
+            self.log.add_counters(&self.muted.in_interval(start_ns));
         }
     }
 
@@ -408,7 +333,7 @@ impl Recorder {
     pub(crate) fn add_open_calls(&mut self, recording: u32, now_ticks: u64) {
         self.drain(recording);
         let mut rows = Vec::new();
-        let Self { threads, ids, anchors, paths, .. } = self;
+        let Self { known: Known { threads, ids, paths, .. }, anchors, .. } = self;
         for known in threads.values() {
             let open = known.open_calls(recording, now_ticks, anchors, paths, ids);
             rows.extend(open.into_iter().filter(open_calls::is_over_threshold));
@@ -439,8 +364,7 @@ impl Recorder {
 
     fn write_calls(&mut self, rows: &[CallRow]) {
         self.sums.records += rows.len() as u64;
-        let Self { log, methods, paths, threads, ids, ended, java, .. } = self;
-        log.add_calls(rows, &KnownNames { methods, paths, threads, ids, ended, java: &**java });
+        self.log.add_calls(rows, &self.known);
     }
 
     /// Takes the records of all threads, and all there is of those that have ended, their open calls
@@ -449,9 +373,9 @@ impl Recorder {
         self.meet_threads();
         let mut rows = Vec::new();
         let mut ended = Vec::new();
-        let mut threads = std::mem::take(&mut self.threads);
+        let mut threads = std::mem::take(&mut self.known.threads);
         for (key, known) in &mut threads {
-            let Self { ids, anchors, paths, sums, .. } = self;
+            let Self { known: Known { ids, paths, .. }, anchors, sums, .. } = self;
             // Asked first: what it recorded before is then all there.
             let has_ended = known.thread.has_ended();
             known.take_records(anchors, paths, ids, &mut rows);
@@ -466,15 +390,15 @@ impl Recorder {
                 self.add_to_slice(std::mem::take(&mut rows));
             }
         }
-        self.threads = threads;
+        self.known.threads = threads;
         self.add_to_slice(rows);
         for key in ended {
-            if let Some(known) = self.threads.get_mut(&key) {
+            if let Some(known) = self.known.threads.get_mut(&key) {
                 known.read_totals(&mut self.interval, &mut self.hot, &mut self.sums);
-                self.ended.insert(known.id, known.row(&*self.java));
+                self.known.ended.insert(known.id, known.row(&*self.known.java));
                 thread::forget(&known.thread);
-                self.java.forget(&known.thread);
-                self.threads.remove(&key);
+                self.known.java.forget(&known.thread);
+                self.known.threads.remove(&key);
             }
         }
     }
@@ -483,12 +407,15 @@ impl Recorder {
         // This thread's own calls are there to see what a call costs.
         for thread in thread::all().into_iter().filter(|thread| thread.os_id != self.own_os_id) {
             let key = Arc::as_ptr(&thread).addr();
-            self.threads.entry(key).or_insert_with(|| KnownThread::new(thread, self.ids.next()));
+            self.known
+                .threads
+                .entry(key)
+                .or_insert_with(|| KnownThread::new(thread, self.known.ids.next()));
         }
     }
 
     fn read_totals(&mut self) {
-        for known in self.threads.values_mut() {
+        for known in self.known.threads.values_mut() {
             known.read_totals(&mut self.interval, &mut self.hot, &mut self.sums);
         }
     }
@@ -502,13 +429,11 @@ impl Recorder {
         let minutes = self.interval.minutes;
         let interval = std::mem::replace(&mut self.interval, Interval::begin(now_ns, minutes));
         let counters = self.counters(interval.start_ns);
-        let Self { log, methods, paths, threads, ids, ended, java, .. } = self;
-        let names = KnownNames { methods, paths, threads, ids, ended, java: &**java };
         for rows in interval.rows() {
-            log.add_stats(&rows, &names);
+            self.log.add_stats(&rows, &self.known);
         }
-        log.add_counters(&counters);
-        let bytes = log.take_added();
+        self.log.add_counters(&counters);
+        let bytes = self.log.take_added();
         self.budget.spend(bytes);
         let minutes =
             self.budget.next_interval(interval.minutes, bytes, interval.was_whole(now_ns));
@@ -550,52 +475,5 @@ impl Recorder {
             }
         }
         rows
-    }
-}
-
-fn muted_row(start_ns: u64, rule: &Rule) -> CounterRow {
-    let name = one_line(&format!("{}{}", counter::MUTED, rule.pattern));
-    CounterRow { start_ns, name, value: u64::from(rule.mutes) }
-}
-
-/// Names for the log, from where each is known.
-struct KnownNames<'r> {
-    methods: &'r Methods,
-    paths: &'r CallPaths,
-    threads: &'r HashMap<usize, KnownThread>,
-    ids: &'r ThreadIds,
-    ended: &'r HashMap<u32, ThreadRow>,
-    java: &'r dyn JavaThreads,
-}
-
-impl Names for KnownNames<'_> {
-    fn method(&self, id: u32) -> Option<MethodRow> {
-        let method = self.methods.get(id)?;
-        Some(MethodRow {
-            id,
-            loader: one_line(&method.class.loader),
-            class: one_line(&method.class.name),
-            method: one_line(&method.name),
-            descriptor: one_line(&method.descriptor),
-            source: one_line(&method.class.source),
-            line: method.line,
-        })
-    }
-
-    fn thread(&self, id: u32) -> Option<ThreadRow> {
-        if let Some(ThreadName { name, java_id }) = self.ids.virtual_thread(id) {
-            let (java_id, name) = (*java_id, one_line(name));
-            return Some(ThreadRow { id, java_id, os_id: 0, name, kind: "virtual".to_owned() });
-        }
-        if let Some(row) = self.ended.get(&id) {
-            return Some(row.clone());
-        }
-        let known = self.threads.values().find(|known| known.id == id)?;
-        Some(known.row(self.java))
-    }
-
-    fn stack(&self, id: u32) -> Option<StackRow> {
-        let (parent, method) = self.paths.get(id)?;
-        Some(StackRow { id, parent, method })
     }
 }

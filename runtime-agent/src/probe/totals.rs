@@ -567,6 +567,21 @@ mod tests {
     }
 
     #[test]
+    fn a_throw_comes_with_its_call() {
+        let entry = MethodTotals::new(7);
+        let mut before = Reading::default();
+        entry.count(&call(100, true, true));
+        // The next call is in the middle of its probe.
+        add(&entry.throws, 1);
+        let first = entry.take_since(&mut before).unwrap();
+        assert_eq!((first.calls, first.throws), (1, 1));
+        entry.count_duration(100.0);
+        entry.tell();
+        let second = entry.take_since(&mut before).unwrap();
+        assert_eq!((second.calls, second.throws), (1, 1));
+    }
+
+    #[test]
     fn only_the_outermost_activation_is_outermost() {
         let entry = MethodTotals::new(7);
         entry.enter();

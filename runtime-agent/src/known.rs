@@ -1,0 +1,72 @@
+//! What the drain thread knows of what records speak of: methods, call paths and threads, and what the log
+//! calls them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use log_format::rows::{MethodRow, StackRow, ThreadRow};
+use log_format::writer::one_line;
+
+use crate::call_paths::CallPaths;
+use crate::known_thread::{JavaThreads, KnownThread};
+use crate::methods::Methods;
+use crate::probe::thread::ThreadName;
+use crate::run_log::Names;
+use crate::thread_ids::ThreadIds;
+
+/// All that has an id in the log.
+pub(crate) struct Known {
+    pub methods: Arc<Methods>,
+    pub paths: CallPaths,
+    /// By address of the thread; an address is used again only after `forget`.
+    pub threads: HashMap<usize, KnownThread>,
+    pub ids: ThreadIds,
+    /// Names of threads that have ended and may have records in the slice, by id.
+    pub ended: HashMap<u32, ThreadRow>,
+    pub java: Box<dyn JavaThreads>,
+}
+
+impl Known {
+    pub(crate) fn new(methods: Arc<Methods>, java: Box<dyn JavaThreads>) -> Self {
+        Self {
+            methods,
+            paths: CallPaths::new(),
+            threads: HashMap::new(),
+            ids: ThreadIds::default(),
+            ended: HashMap::new(),
+            java,
+        }
+    }
+}
+
+impl Names for Known {
+    fn method(&self, id: u32) -> Option<MethodRow> {
+        let method = self.methods.get(id)?;
+        Some(MethodRow {
+            id,
+            loader: one_line(&method.class.loader),
+            class: one_line(&method.class.name),
+            method: one_line(&method.name),
+            descriptor: one_line(&method.descriptor),
+            source: one_line(&method.class.source),
+            line: method.line,
+        })
+    }
+
+    fn thread(&self, id: u32) -> Option<ThreadRow> {
+        if let Some(ThreadName { name, java_id }) = self.ids.virtual_thread(id) {
+            let (java_id, name) = (*java_id, one_line(name));
+            return Some(ThreadRow { id, java_id, os_id: 0, name, kind: "virtual".to_owned() });
+        }
+        if let Some(row) = self.ended.get(&id) {
+            return Some(row.clone());
+        }
+        let known = self.threads.values().find(|known| known.id == id)?;
+        Some(known.row(&*self.java))
+    }
+
+    fn stack(&self, id: u32) -> Option<StackRow> {
+        let (parent, method) = self.paths.get(id)?;
+        Some(StackRow { id, parent, method })
+    }
+}
