@@ -41,27 +41,6 @@ pub const fn bucket_of(ns: u64) -> u8 {
     bucket
 }
 
-/// The same of a duration with a fraction, in fewer instructions: a float's highest bits are its octave
-/// and the half of it. Durations past the bucket `LAST` count in it; NaN is no time at all.
-#[inline]
-#[must_use]
-#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)] // Few bits are set.
-pub const fn bucket_of_float<const LAST: u8>(ns: f64) -> u32 {
-    const HALF: u32 = f64::MANTISSA_DIGITS - 2;
-    // Half an octave before the first bucket that has an octave.
-    const LEAST_NS: f64 = (3u64 << (FIRST_OCTAVE - 2)) as f64;
-    const { assert!(0 < LAST && (LAST as usize) < BUCKETS) };
-    let most_ns = lower_bound_ns(LAST) as f64;
-    let ns = if ns > LEAST_NS { ns } else { LEAST_NS };
-    let ns = if ns < most_ns { ns } else { most_ns };
-    ((ns.to_bits() >> HALF) - (LEAST_NS.to_bits() >> HALF)) as u32
-}
-
-const _: () = assert!(bucket_of_float::<116>(0.0) == 0 && bucket_of_float::<116>(63.9) == 0);
-const _: () = assert!(bucket_of_float::<116>(64.0) == 1 && bucket_of_float::<116>(96.0) == 2);
-const _: () = assert!(bucket_of_float::<116>(f64::MAX) == 116);
-const _: () = assert!(bucket_of_float::<116>(f64::NAN) == 0);
-
 /// Smallest duration of a bucket, in nanoseconds. Buckets past the last one saturate.
 #[must_use]
 pub const fn lower_bound_ns(bucket: u8) -> u64 {
@@ -234,12 +213,6 @@ mod tests {
             let low = lower_bound_ns(bucket);
             assert_eq!(bucket_of(low), bucket, "lower bound of {bucket}");
             assert_eq!(bucket_of(low - 1), bucket - 1, "just under {bucket}");
-            #[allow(clippy::cast_precision_loss)] // Two bits are set at most.
-            let float = low as f64;
-            let of = bucket_of_float::<{ BUCKETS as u8 - 1 }>;
-            assert_eq!(of(float), u32::from(bucket), "lower bound of {bucket}");
-            assert_eq!(of(float.next_down()), u32::from(bucket - 1), "just under {bucket}");
-            assert_eq!(bucket_of_float::<79>(float), u32::from(bucket.min(79)));
         }
     }
 

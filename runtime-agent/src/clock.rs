@@ -22,17 +22,6 @@ static IS_TSC: AtomicBool = AtomicBool::new(false);
 /// Nanoseconds of 2^32 ticks.
 static NS_PER_2_32_TICKS: AtomicU64 = AtomicU64::new(1 << 32);
 
-/// Nanoseconds of one tick, as the bits of a float: for the probe's histogram.
-static NS_PER_TICK: AtomicU64 = AtomicU64::new(1f64.to_bits());
-
-fn set_ns_per_2_32_ticks(ns: u64) {
-    NS_PER_2_32_TICKS.store(ns, Ordering::Relaxed);
-    // A float has 53 bits, and nobody's tick is as long as a thousandth of a second.
-    #[allow(clippy::cast_precision_loss)]
-    let per_tick = ns as f64 / (1u64 << 32) as f64;
-    NS_PER_TICK.store(per_tick.to_bits(), Ordering::Relaxed);
-}
-
 /// Anchors closer than this say less about the length of a tick than the calibration at start, which is of some
 /// milliseconds: each may be wrong by a tenth of a microsecond.
 const MIN_SPAN_NS: u64 = 50_000_000;
@@ -42,7 +31,7 @@ pub fn init() {
     CLOCK.get_or_init(|| {
         let counter = quanta::Clock::new();
         let ns = counter.delta_as_nanos(0, 1 << 32);
-        set_ns_per_2_32_ticks(ns.max(1));
+        NS_PER_2_32_TICKS.store(ns.max(1), Ordering::Relaxed);
         // Only the monotonic clock has ticks of exactly one nanosecond.
         let source = if ns == 1 << 32 { "monotonic" } else { "tsc" };
         IS_TSC.store(ns != 1 << 32, Ordering::Relaxed);
@@ -86,14 +75,6 @@ fn ticks_by_quanta() -> u64 {
 #[must_use]
 pub fn ticks_to_ns(ticks: u64) -> u64 {
     scale(ticks, NS_PER_2_32_TICKS.load(Ordering::Relaxed))
-}
-
-/// The same with a fraction, in fewer instructions.
-#[inline]
-// Of ticks, 53 bits are a month; and fewer than 2^63 are one instruction less.
-#[allow(clippy::cast_precision_loss)]
-pub(crate) fn ticks_to_float_ns(ticks: u64) -> f64 {
-    ticks.cast_signed() as f64 * f64::from_bits(NS_PER_TICK.load(Ordering::Relaxed))
 }
 
 /// Ticks of a number of nanoseconds, rounded up, so that `ticks_to_ns` gives at least as many.
@@ -159,7 +140,7 @@ impl Anchors {
     pub fn renew(&mut self) {
         self.last = Anchor::take();
         if let Some(ns) = self.ns_per_2_32_ticks() {
-            set_ns_per_2_32_ticks(ns);
+            NS_PER_2_32_TICKS.store(ns, Ordering::Relaxed);
         }
     }
 

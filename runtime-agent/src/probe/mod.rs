@@ -16,6 +16,7 @@
 //! another: a call that begins where there might be too little later on is refused, with the
 //! StackOverflowError that it is about to meet anyway.
 
+mod buckets;
 pub(crate) mod mounts;
 pub(crate) mod mute;
 #[cfg(test)]
@@ -40,7 +41,7 @@ use self::stack::{MAX_DEPTH, ShadowStack};
 use self::thread::ProbeThread;
 pub(crate) use self::thresholds::{
     assign as assign_threshold, forget_thresholds, lowest_threshold_ns, raise_thresholds,
-    renew_ticks, set_numbered_ns, set_threshold_ns, threshold_ns_of,
+    set_numbered_ns, set_threshold_ns, threshold_ns_of,
 };
 use self::totals::{EndedCall, MethodTotals};
 use crate::{clock, java_threads};
@@ -120,6 +121,13 @@ pub(crate) fn is_recording() -> bool {
 pub(crate) fn init() {
     clock::init();
     thread_word::init();
+    renew_ticks();
+}
+
+/// Computes anew what the probe compares durations with; the length of a tick may have changed.
+pub(crate) fn renew_ticks() {
+    buckets::renew();
+    thresholds::renew_ticks();
 }
 
 /// Whether a method may run.
@@ -456,17 +464,12 @@ fn finish_in(thread: &ProbeThread, index: u32, totals: &MethodTotals, exit: Exit
     let stack = &thread.stack;
     let frame = stack.frame(index);
     let total_ticks = now.saturating_sub(frame.start_ticks());
-    let self_ticks = total_ticks.saturating_sub(frame.callee_ticks());
-    totals.count(&EndedCall {
-        total_ticks,
-        self_ticks,
-        ns: clock::ticks_to_float_ns(total_ticks),
-        threw: exit == Exit::Throw,
-        is_outermost: totals.leave(),
-    });
-    if total_ticks >= thresholds::lowest_ticks() || stack.is_trimmed_at(index) {
-        return pop_other(thread, index, exit, total_ticks, self_ticks);
+    let self_ticks = self_ticks(frame, total_ticks);
+    let ended = totals.add(&EndedCall { total_ticks, self_ticks, threw: exit == Exit::Throw });
+    if total_ticks >= thresholds::short_ticks() || stack.is_trimmed_at(index) {
+        return finish_longer(thread, index, totals, total_ticks, exit, ended);
     }
+    totals.count(buckets::SHORTEST, ended);
     pop(stack, index, total_ticks);
 }
 
@@ -478,24 +481,42 @@ fn pop(stack: &ShadowStack, index: u32, total_ticks: u64) {
     }
 }
 
+/// The rest for a call that is not one of the shortest. As a function with no more parameters than registers, it
+/// is a jump away, and so is what may come after it.
+#[inline(never)]
+#[allow(improper_ctypes_definitions)]
+extern "C" fn finish_longer(
+    thread: &ProbeThread,
+    index: u32,
+    totals: &MethodTotals,
+    total_ticks: u64,
+    exit: Exit,
+    ended: u64,
+) {
+    totals.count(buckets::of_ticks(total_ticks), ended);
+    if total_ticks >= thresholds::lowest_ticks() || thread.stack.is_trimmed_at(index) {
+        return pop_other(thread, index, total_ticks, exit);
+    }
+    pop(&thread.stack, index, total_ticks);
+}
+
 /// Pops the frame of a call that may have a record, or after which memory is given back.
 #[cold]
 #[inline(never)]
 #[allow(improper_ctypes_definitions)]
-extern "C" fn pop_other(
-    thread: &ProbeThread,
-    index: u32,
-    exit: Exit,
-    total_ticks: u64,
-    self_ticks: u64,
-) {
+extern "C" fn pop_other(thread: &ProbeThread, index: u32, total_ticks: u64, exit: Exit) {
     if total_ticks >= thresholds::lowest_ticks() {
-        guarded(|| record(thread, index, exit, total_ticks, self_ticks));
+        guarded(|| record(thread, index, exit, total_ticks));
     }
     pop(&thread.stack, index, total_ticks);
     if thread.stack.is_trimmed_at(index) {
         thread.stack.trim(clock::ticks());
     }
+}
+
+/// The time of a call without that of its callees.
+fn self_ticks(frame: &stack::Frame, total_ticks: u64) -> u64 {
+    total_ticks.saturating_sub(frame.callee_ticks())
 }
 
 /// A place on the stack, as a record has it: it is below [`MAX_DEPTH`].
@@ -506,7 +527,7 @@ fn depth_of(index: u32) -> u16 {
 /// Puts a call into the ring, behind the frames of its call path that the drain thread does not
 /// know yet, if it took as long as calls of its method must.
 #[cold]
-fn record(thread: &ProbeThread, index: u32, exit: Exit, total_ticks: u64, self_ticks: u64) {
+fn record(thread: &ProbeThread, index: u32, exit: Exit, total_ticks: u64) {
     let stack = &thread.stack;
     if total_ticks < thresholds::ticks_of(stack.frame(index).method()) {
         return;
@@ -554,6 +575,6 @@ fn record(thread: &ProbeThread, index: u32, exit: Exit, total_ticks: u64, self_t
         method: frame.method(),
         start_ticks: frame.start_ticks(),
         total_ticks,
-        self_ticks,
+        self_ticks: self_ticks(frame, total_ticks),
     });
 }

@@ -8,6 +8,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
+use super::buckets;
 use crate::clock;
 use crate::mapped::Mapped;
 
@@ -30,6 +31,9 @@ static RAISED_TO_NS: AtomicU64 = AtomicU64::new(0);
 /// The lowest of them, in ticks.
 static LOWEST_TICKS: AtomicU64 = AtomicU64::new(u64::MAX);
 
+/// The same or where the bucket of the shortest calls ends, whichever is lower.
+static SHORT_TICKS: AtomicU64 = AtomicU64::new(0);
+
 /// The number of each method's threshold.
 static NUMBERS: OnceLock<Option<Mapped>> = OnceLock::new();
 
@@ -37,6 +41,12 @@ static NUMBERS: OnceLock<Option<Mapped>> = OnceLock::new();
 #[inline]
 pub(super) fn lowest_ticks() -> u64 {
     LOWEST_TICKS.load(Ordering::Relaxed)
+}
+
+/// Calls that take less, in ticks, are in the bucket of the shortest and have no record.
+#[inline]
+pub(super) fn short_ticks() -> u64 {
+    SHORT_TICKS.load(Ordering::Relaxed)
 }
 
 /// From which duration on a method's calls are recorded, in ticks.
@@ -83,6 +93,7 @@ pub(crate) fn renew_ticks() {
         lowest = lowest.min(own);
     }
     LOWEST_TICKS.store(lowest, Ordering::Relaxed);
+    SHORT_TICKS.store(lowest.min(buckets::shortest_end()), Ordering::Relaxed);
 }
 
 /// Gives a method the threshold with this number. Without memory for the table, or for a method

@@ -9,37 +9,28 @@
 //! finds them, pages of entries hold them.
 #![allow(unsafe_code)]
 
-use std::arch::asm;
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
-use log_format::histogram::bucket_of_float;
 use rewriter::probe::OFFLINE;
 
+use super::buckets::KEPT_BUCKETS;
 use crate::mapped::{self, Mapped};
-
-/// Buckets kept of a method: durations of 2^45 ns (ten hours) and more share the last one.
-pub(crate) const KEPT_BUCKETS: usize = 80;
-
-#[allow(clippy::cast_possible_truncation)]
-const LAST_BUCKET: u8 = KEPT_BUCKETS as u8 - 1;
 
 /// Totals of one method in one thread. The owner's fields stand in the first cache line.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub(crate) struct MethodTotals {
     method: u32,
-    /// Activations on the owner's stack; the owner alone uses it.
-    active: Cell<u32>,
-    /// Says that there is more to read.
+    /// Calls that the owner has put on its stack, and those that it has taken off again, which also says that
+    /// there is more to read. Where they are the same, none is on the stack.
+    entered: Cell<u64>,
     ended: AtomicU64,
     throws: AtomicU64,
     total_ticks: AtomicU64,
     self_ticks: AtomicU64,
     max_ticks: AtomicU64,
-    /// The bucket of the call that was counted last; the owner alone uses it.
-    last_bucket: Cell<u32>,
     histogram: [AtomicU32; KEPT_BUCKETS],
     /// Calls that are in no bucket.
     without_times: AtomicU32,
@@ -49,14 +40,6 @@ const _: () = assert!(size_of::<MethodTotals>() == 384);
 
 // SAFETY: cells are used by the owning thread alone; everything else is atomic.
 unsafe impl Sync for MethodTotals {}
-
-/// The same number, which the compiler does not know to be the same.
-#[inline]
-fn hidden(mut number: usize) -> usize {
-    // SAFETY: there is no instruction.
-    unsafe { asm!("/* {} */", inout(reg) number, options(pure, nomem, nostack, preserves_flags)) };
-    number
-}
 
 /// Adds without a locked instruction: there is one writer.
 fn add(counter: &AtomicU64, value: u64) {
@@ -73,13 +56,12 @@ impl MethodTotals {
     pub(crate) const fn new(method: u32) -> Self {
         Self {
             method,
-            active: Cell::new(0),
+            entered: Cell::new(0),
             ended: AtomicU64::new(0),
             throws: AtomicU64::new(0),
             total_ticks: AtomicU64::new(0),
             self_ticks: AtomicU64::new(0),
             max_ticks: AtomicU64::new(0),
-            last_bucket: Cell::new(0),
             histogram: [const { AtomicU32::new(0) }; KEPT_BUCKETS],
             without_times: AtomicU32::new(0),
         }
@@ -92,23 +74,25 @@ impl MethodTotals {
     /// Owner only: the method is on the stack once more.
     #[inline]
     pub(crate) fn enter(&self) {
-        self.active.set(self.active.get().wrapping_add(1));
+        self.entered.set(self.entered.get().wrapping_add(1));
     }
 
-    /// Owner only: an activation is gone. `true` if it was the outermost.
-    #[inline]
-    pub(crate) fn leave(&self) -> bool {
-        let active = self.active.get().wrapping_sub(1);
-        self.active.set(active);
-        active == 0
+    /// Owner only: it is on the stack once less, and that call is not counted.
+    pub(crate) fn leave(&self) {
+        self.ended.store(self.with_one_ended(), Ordering::Relaxed);
     }
 
-    /// Owner only: counts a call that ended. `total_ticks` counts only for the outermost
-    /// activation, `ns` is the duration for the histogram.
+    fn with_one_ended(&self) -> u64 {
+        self.ended.load(Ordering::Relaxed).wrapping_add(1)
+    }
+
+    /// Owner only: adds what a call took that has ended. It is to be counted next, with what this returns.
     #[inline]
-    pub(crate) fn count(&self, call: &EndedCall) {
+    pub(crate) fn add(&self, call: &EndedCall) -> u64 {
+        let ended = self.with_one_ended();
         add(&self.self_ticks, call.self_ticks);
-        if call.is_outermost {
+        // Of a recursion, only the outermost call.
+        if ended == self.entered.get() {
             add(&self.total_ticks, call.total_ticks);
         }
         if call.threw {
@@ -117,42 +101,35 @@ impl MethodTotals {
         if call.total_ticks > self.max_ticks.load(Ordering::Relaxed) {
             self.max_ticks.store(call.total_ticks, Ordering::Relaxed);
         }
-        self.count_duration(call.ns);
-        self.tell();
+        ended
     }
 
-    /// Counts a call in the histogram. Processors read their counter only when they know where all that
-    /// was stored before went (measured on an AMD EPYC); if that came from the call's duration, the
-    /// next probe would wait for all that is reckoned here. So it is the last call's bucket: most often
-    /// the processor is right to guess that it is this call's too.
+    /// Owner only: counts a call of this duration, which then is on the stack no more. `ended` is what
+    /// [`Self::add`] said.
     #[inline]
-    fn count_duration(&self, ns: f64) {
-        let bucket = bucket_of_float::<LAST_BUCKET>(ns);
-        let last = self.last_bucket.get();
-        let place = if bucket as usize == hidden(last as usize) {
-            last
-        } else {
-            self.last_bucket.set(bucket);
-            bucket
-        };
-        debug_assert!((place as usize) < KEPT_BUCKETS);
-        // SAFETY: `bucket` is not above the last that is kept, and `last` was a `bucket` once, or is 0.
-        let count = unsafe { self.histogram.get_unchecked(place as usize) };
-        count_one(count);
+    pub(crate) fn count(&self, bucket: usize, ended: u64) {
+        self.count_in(bucket);
+        // Last of all: the reader looks for more when this has changed, and then finds the rest.
+        self.ended.store(ended, Ordering::Release);
     }
 
-    /// Last of all: the reader looks for more when this has changed, and then finds the rest.
-    fn tell(&self) {
-        self.ended.store(self.ended.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
+    #[inline]
+    fn count_in(&self, bucket: usize) {
+        debug_assert!(bucket < KEPT_BUCKETS);
+        // A bucket that does not exist would be a fault of ours; it must not become one of the service.
+        if let Some(count) = self.histogram.get(bucket) {
+            count_one(count);
+        }
     }
 
     /// Owner only: counts a call whose times are not known.
     pub(crate) fn count_without_times(&self, threw: bool) {
+        self.enter();
         if threw {
             add(&self.throws, 1);
         }
         count_one(&self.without_times);
-        self.tell();
+        self.ended.store(self.with_one_ended(), Ordering::Release);
     }
 }
 
@@ -161,10 +138,7 @@ impl MethodTotals {
 pub(crate) struct EndedCall {
     pub total_ticks: u64,
     pub self_ticks: u64,
-    /// The duration in nanoseconds.
-    pub ns: f64,
     pub threw: bool,
-    pub is_outermost: bool,
 }
 
 /// What was added to one method's totals between two readings.
@@ -466,13 +440,18 @@ impl Drop for ThreadTotals {
 
 #[cfg(test)]
 mod tests {
-    use log_format::histogram::bucket_of;
-
+    use super::super::buckets;
     use super::*;
 
-    fn call(ticks: u64, threw: bool, is_outermost: bool) -> EndedCall {
-        let ns = f64::from(u32::try_from(ticks).unwrap());
-        EndedCall { total_ticks: ticks, self_ticks: ticks / 2, ns, threw, is_outermost }
+    /// A call of a method that is entered and left at once. Before the clock is calibrated, a tick is a nanosecond.
+    fn count(totals: &MethodTotals, ticks: u64, threw: bool) {
+        totals.enter();
+        leave(totals, ticks, threw);
+    }
+
+    fn leave(totals: &MethodTotals, ticks: u64, threw: bool) {
+        let ended = totals.add(&EndedCall { total_ticks: ticks, self_ticks: ticks / 2, threw });
+        totals.count(buckets::of_ticks(ticks), ended);
     }
 
     #[test]
@@ -484,7 +463,7 @@ mod tests {
             for id in ids() {
                 let entry = totals.of(id).unwrap();
                 assert_eq!(entry.method(), id);
-                entry.count(&call(u64::from(id), round == 0, true));
+                count(entry, u64::from(id), round == 0);
             }
         }
         let entries: Vec<u32> = totals.entries().map(MethodTotals::method).collect();
@@ -496,22 +475,39 @@ mod tests {
         }
     }
 
+    /// Durations that are in the first bucket and in the last, whatever a tick is.
+    const SHORT: u64 = 10;
+    const LONG: u64 = 1 << 50;
+
     #[test]
     fn readings_are_differences_and_add_up() {
         let entry = MethodTotals::new(7);
         let mut before = Reading::default();
         assert_eq!(entry.take_since(&mut before), None);
-        entry.count(&call(100, false, true));
-        entry.count(&call(40, true, false));
+        // A recursion: the inner call's time is in the outer one's.
+        entry.enter();
+        count(&entry, SHORT, true);
+        leave(&entry, LONG, false);
         let first = entry.take_since(&mut before).unwrap();
-        assert_eq!(first.histogram, [(0, 1), (bucket_of(100), 1)]);
-        assert_eq!((first.calls, first.throws, first.total_ticks), (2, 1, 100));
-        assert_eq!((first.self_ticks, first.max_ticks), (70, 100));
+        assert_eq!(first.histogram, [(0, 1), (79, 1)]);
+        assert_eq!((first.calls, first.throws, first.total_ticks), (2, 1, LONG));
+        assert_eq!((first.self_ticks, first.max_ticks), ((LONG + SHORT) / 2, LONG));
         assert_eq!(entry.take_since(&mut before), None);
-        entry.count(&call(30, false, true));
+        count(&entry, SHORT, false);
         let second = entry.take_since(&mut before).unwrap();
         assert_eq!(second.histogram, [(0, 1)]);
-        assert_eq!((second.calls, second.throws, second.max_ticks), (1, 0, 30));
+        assert_eq!((second.calls, second.throws, second.max_ticks), (1, 0, SHORT));
+    }
+
+    #[test]
+    fn a_call_that_is_not_counted_is_on_the_stack_no_more() {
+        let entry = MethodTotals::new(7);
+        entry.enter();
+        entry.leave();
+        assert_eq!(entry.take_since(&mut Reading::default()), None);
+        count(&entry, SHORT, false);
+        let reading = entry.take_since(&mut Reading::default()).unwrap();
+        assert_eq!((reading.calls, reading.total_ticks), (1, SHORT));
     }
 
     /// The last call before a pause is not counted in one column and lost in the next.
@@ -523,7 +519,7 @@ mod tests {
             std::thread::scope(|scope| {
                 let writer = scope.spawn(|| {
                     for n in 1..=200 {
-                        entry.count(&call(n, true, true));
+                        count(&entry, n, true);
                     }
                 });
                 let mut before = Reading::default();
@@ -553,13 +549,14 @@ mod tests {
     fn a_reading_has_the_calls_of_its_histogram() {
         let entry = MethodTotals::new(7);
         let mut before = Reading::default();
-        entry.count_duration(100.0);
+        entry.count_in(79);
         assert_eq!(entry.take_since(&mut before), None);
-        entry.count(&call(100, false, true));
-        entry.count_duration(100.0);
+        count(&entry, LONG, false);
+        entry.count_in(79);
         let both = entry.take_since(&mut before).unwrap();
-        assert_eq!((both.calls, both.histogram), (3, vec![(bucket_of(100), 3)]));
-        entry.tell();
+        assert_eq!((both.calls, both.histogram), (3, vec![(79, 3)]));
+        entry.enter();
+        entry.leave();
         assert_eq!(entry.take_since(&mut before), None);
         entry.count_without_times(true);
         let last = entry.take_since(&mut before).unwrap();
@@ -570,31 +567,15 @@ mod tests {
     fn a_throw_comes_with_its_call() {
         let entry = MethodTotals::new(7);
         let mut before = Reading::default();
-        entry.count(&call(100, true, true));
+        count(&entry, SHORT, true);
         // The next call is in the middle of its probe.
         add(&entry.throws, 1);
         let first = entry.take_since(&mut before).unwrap();
         assert_eq!((first.calls, first.throws), (1, 1));
-        entry.count_duration(100.0);
-        entry.tell();
+        entry.enter();
+        entry.count_in(0);
+        entry.leave();
         let second = entry.take_since(&mut before).unwrap();
         assert_eq!((second.calls, second.throws), (1, 1));
-    }
-
-    #[test]
-    fn only_the_outermost_activation_is_outermost() {
-        let entry = MethodTotals::new(7);
-        entry.enter();
-        entry.enter();
-        assert!(!entry.leave());
-        assert!(entry.leave());
-    }
-
-    #[test]
-    fn very_long_calls_share_the_last_bucket() {
-        let entry = MethodTotals::new(7);
-        entry.count(&EndedCall { ns: 1e19, ..call(1, false, true) });
-        let reading = entry.take_since(&mut Reading::default()).unwrap();
-        assert_eq!(reading.histogram, [(79, 1)]);
     }
 }
