@@ -59,6 +59,13 @@ impl Method {
             }
         }
     }
+
+    /// Its name as the log has it in counters: `com.shop.Util.hash(I)I`.
+    #[must_use]
+    pub fn log_name(&self) -> String {
+        let (class, name, descriptor) = self.parts();
+        format!("{class}.{name}{descriptor}")
+    }
 }
 
 /// What the call path of a call says about recursion.

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::aggregate::{Group, Totals};
 use crate::call_tree::{CallTree, Frame, Recursion};
-use crate::costly::{CostlyInRun, sort_by_missed};
+use crate::costly::{CostlyInRun, out_ns_by_name, sort_by_missed};
 use crate::glob::Glob;
 use crate::groups::{GroupReport, groups, label};
 use crate::hints::Nearest;
@@ -294,7 +294,13 @@ impl Collector {
         let labels: Vec<String> = runs.iter().map(|run| run.label.clone()).collect();
         let of_group = |group| label(group, &labels, &self.threads, &self.names, &selection.zone);
         let complete_from_ns = self.complete_from_ns(selection, problems);
-        let (groups, saturated) = groups(self.totals, options, complete_from_ns, of_group);
+        let out_ns = out_ns_by_name(&self.left_out.costly);
+        let left_out_ns = |method: &Method| match out_ns.is_empty() {
+            true => 0,
+            false => out_ns.get(method.log_name().as_str()).copied().unwrap_or(0),
+        };
+        let (groups, saturated) =
+            groups(self.totals, options, complete_from_ns, left_out_ns, of_group);
         let hint = (!self.is_named).then_some(self.nearest);
         let mut empty =
             groups.is_empty().then(|| why_empty(selection, &self.counts, hint.as_ref()));

@@ -59,7 +59,7 @@ fn unwrapped(text: &str) -> String {
 #[test]
 fn a_text_names_the_methods_and_the_share_of_probes() {
     let text = shop().analyze(&["logs"]).quiet();
-    assert_golden("costly.txt", &format!("{}\n", text.split("\n\n").next().unwrap()));
+    assert_golden("costly.txt", &text);
     for more in [["--from", "14:25"], ["--method", "com.shop"]] {
         let text = shop().analyze(&[&["logs"][..], &more[..]].concat()).quiet();
         let hash =
@@ -152,4 +152,19 @@ fn a_comparison_says_how_many_there_are_and_counts_the_whole_time() {
     assert_eq!(json["after"]["left_out"]["costly"].as_array().unwrap().len(), 2);
     // A row under way is no end of an interval.
     assert_eq!(json["after"]["recorded_ns"], 2 * HOUR);
+}
+
+#[test]
+fn figures_say_how_long_their_method_was_left_out() {
+    let ns = (57 * MIN - 7 * S + HOUR - MIN).to_string();
+    let column = |more: &[&str]| {
+        let arguments = [&["logs", "--format", "csv"][..], more].concat();
+        shop().analyze(&arguments).csv_column("left_out_ns")
+    };
+    assert_eq!(column(&[]), [ns.as_str()]);
+    assert_eq!(column(&["--to", "14:03"]), ["0"]);
+    let json = shop().analyze(&["logs", "--format", "json"]).stdout;
+    assert!(json.contains(&format!("\"left_out_ns\": {ns}")), "{json}");
+    let whole = shop().analyze(&["logs", "--to", "14:03"]).quiet();
+    assert!(!whole.contains('+'), "{whole}");
 }

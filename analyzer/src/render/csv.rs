@@ -8,7 +8,7 @@ use crate::groups::MethodReport;
 use crate::options::By;
 use crate::report::Report;
 
-const COLUMNS: [&str; 12] = [
+const COLUMNS: [&str; 13] = [
     "class",
     "method",
     "descriptor",
@@ -21,6 +21,7 @@ const COLUMNS: [&str; 12] = [
     "p50_ns",
     "p95_ns",
     "p99_ns",
+    "left_out_ns",
 ];
 
 pub fn render(report: &Report, out: &mut dyn Write) -> io::Result<()> {
@@ -60,5 +61,6 @@ fn fields(label: Option<&String>, method: &MethodReport) -> Vec<String> {
     let [p50, p95, p99] = figures.percentiles_ns();
     let of_calls = [figures.avg_ns(), Some(figures.max_ns), p50, p95, p99];
     fields.extend(of_calls.map(|ns| ns.map(|ns| ns.to_string()).unwrap_or_default()));
+    fields.push(method.left_out_ns.to_string());
     fields
 }

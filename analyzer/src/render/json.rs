@@ -241,6 +241,7 @@ struct Row<'r> {
     p50_ns: Option<u64>,
     p95_ns: Option<u64>,
     p99_ns: Option<u64>,
+    left_out_ns: u64,
 }
 
 impl<'r> Row<'r> {
@@ -266,6 +267,7 @@ impl<'r> Row<'r> {
             p50_ns,
             p95_ns,
             p99_ns,
+            left_out_ns: report.left_out_ns,
         }
     }
 }

@@ -9,7 +9,7 @@ use log_format::writer::one_line;
 
 use super::human::{count, duration, plural};
 use super::labels::{Labels, nearest};
-use super::text::{heading, number, wrapped};
+use super::text::{calls, heading, number, sign, wrapped};
 use crate::groups::{MethodReport, percent};
 use crate::minutes::{MinuteSums, hours};
 use crate::report::Report;
@@ -37,17 +37,19 @@ pub fn render(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Resu
 
 fn hottest(methods: &[MethodReport], labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
     heading(out, "Hottest methods: most time of their own")?;
+    sign(methods.iter(), out)?;
     writeln!(
         out,
         "\n{:>12}{:>8}{:>11}{:>10}{:>10}  method",
         "self", "self %", "calls", "avg", "p99"
     )?;
-    for MethodReport { method, figures, self_percent } in methods {
+    for hot in methods {
+        let MethodReport { method, figures, self_percent, .. } = hot;
         let cells = format!(
             "{:>12}{:>8}{:>11}{:>10}{:>10}  ",
             duration(figures.self_ns),
             format!("{self_percent:.1}%"),
-            count(figures.calls.into()),
+            calls(hot),
             figures.avg_ns().map_or("-".into(), duration),
             figures.percentile_ns(99.0).map_or("-".into(), duration),
         );

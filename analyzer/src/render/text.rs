@@ -210,6 +210,7 @@ fn tables(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<(
     let error = report.percentiles_are();
     let by = sort_text(report.sort.name());
     heading(out, &format!("{what} by {by}; p50, p95, p99 of {calls} calls, {error}"))?;
+    sign(report.groups.iter().flat_map(|group| &group.methods), out)?;
     for group in &report.groups {
         writeln!(out)?;
         if let Some(label) = &group.label {
@@ -267,12 +268,34 @@ pub(super) fn number(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
 }
 
+/// Whether the method was left out for its cost for some of the selected time.
+fn is_in_part(method: &MethodReport) -> bool {
+    method.left_out_ns > 0
+}
+
+/// Says what the sign behind a number of calls is, if a method has it.
+pub(super) fn sign<'m>(
+    mut methods: impl Iterator<Item = &'m MethodReport>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    if methods.any(is_in_part) {
+        writeln!(out, "+: there were more, while the method was left out for its cost")?;
+    }
+    Ok(())
+}
+
+/// A method's calls, with a sign if there were more.
+pub(super) fn calls(method: &MethodReport) -> String {
+    let more = if is_in_part(method) { "+" } else { "" };
+    count(method.figures.calls.into()) + more
+}
+
 fn cells(method: &MethodReport) -> [String; 10] {
     let figures = &method.figures;
     let [p50, p95, p99] =
         figures.percentiles_ns().map(|percentile| percentile.map_or("-".into(), duration));
     [
-        count(figures.calls.into()),
+        calls(method),
         count(figures.throws.into()),
         duration(figures.total_ns),
         duration(figures.self_ns),

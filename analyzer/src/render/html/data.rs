@@ -96,6 +96,8 @@ struct Methods {
     p50: Vec<Option<u64>>,
     p95: Vec<Option<u64>>,
     p99: Vec<Option<u64>>,
+    /// How long it was left out for its cost, in nanoseconds.
+    out: Vec<u64>,
     /// Buckets and their counts, one after the other; of the busiest methods.
     hist: Vec<Vec<u64>>,
 }
@@ -273,6 +275,7 @@ impl<'r, 'l> Table<'r, 'l> {
         methods.p50.push(p50);
         methods.p95.push(p95);
         methods.p99.push(p99);
+        methods.out.push(row.left_out_ns);
         if self.histogram_bytes < HISTOGRAM_BYTES / self.scale {
             let buckets = figures.hist.buckets();
             let buckets: Vec<u64> = buckets.flat_map(|(b, count)| [u64::from(b), count]).collect();

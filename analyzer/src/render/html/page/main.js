@@ -17,7 +17,7 @@ function summaryView() {
       card("threw", count(sum(methods.throws) + data.not_shown.throws)), card("self time", duration(selfOfAll)),
       card("methods", separated(MEASURED + data.not_shown.methods)), card("call paths", separated(recordedPaths))));
     parts.push(el("h2", {}, "Hottest methods by self time"), shortTable(["method", "calls", "self", "self %", "avg", "p99", "max"],
-      most((m) => methods.own[m], 10).map((m) => [methodLink(m), count(methods.calls[m]), duration(methods.own[m]),
+      most((m) => methods.own[m], 10).map((m) => [methodLink(m), callsOf(m), duration(methods.own[m]),
         percent(methods.own[m], selfOfAll), duration(average(m)), duration(methods.p99[m]), duration(methods.max[m])])));
   }
   const slow = slowCalls(null, 10);

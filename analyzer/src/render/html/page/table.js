@@ -3,9 +3,14 @@ const ROW = 27;
 
 const selfOfAll = sum(methods.own) + data.not_shown.own;
 
+// A method's calls, with a sign if it was left out for its cost part of the time.
+function callsOf(method) {
+  return count(methods.calls[method]) + (methods.out[method] > 0 ? "+" : "");
+}
+
 const COLUMNS = [
   { name: "method", text: methodLabel, by: (m) => methodLabel(m).toLowerCase(), rising: true },
-  { name: "calls", text: (m) => count(methods.calls[m]), by: (m) => methods.calls[m] },
+  { name: "calls", text: callsOf, by: (m) => methods.calls[m] },
   { name: "throws", text: (m) => count(methods.throws[m]), by: (m) => methods.throws[m] },
   { name: "total", text: (m) => duration(methods.total[m]), by: (m) => methods.total[m] },
   { name: "self", text: (m) => duration(methods.own[m]), by: (m) => methods.own[m] },
