@@ -29,7 +29,7 @@
 //!
 //! The annotations are the JDK's own: `@Hidden` keeps the methods out of the service's stack traces. There is
 //! no `@ForceInline` among them: C1, which compiles first and everything, would put three probes into each
-//! method and work twice as long (javac: 2.3 s, not 1.3), while C2 puts those that are called often into their callers
+//! method and work nearly twice as long (javac: 2.3 s, not 1.3), while C2 puts those that are called often into their callers
 //! anyway. Version 49 needs no frames.
 
 use std::path::Path;

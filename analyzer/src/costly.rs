@@ -72,17 +72,6 @@ pub fn sort_by_missed(found: &mut [CostlyInRun]) {
     });
 }
 
-/// How long each method was left out in the selected time, by its name as the log has it, in all runs.
-#[must_use]
-pub fn out_ns_by_name(found: &[CostlyInRun]) -> HashMap<&str, u64> {
-    let mut by_name: HashMap<&str, u64> = HashMap::new();
-    for CostlyInRun { method, .. } in found {
-        let out_ns = by_name.entry(&method.name).or_default();
-        *out_ns = out_ns.saturating_add(method.out_ns);
-    }
-    by_name
-}
-
 impl Costly {
     /// Adds a row of counters. Rows that only repeat cost nothing.
     pub fn add(&mut self, row: &CounterRow) {

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use crate::aggregate::{Figures, Group, Totals};
+use crate::left_out_times::OfGroup;
 use crate::names::Method;
 use crate::options::{By, Options, SortKey};
 use crate::report::hour_text;
@@ -47,8 +48,8 @@ pub struct MethodReport {
     pub figures: Figures,
     /// Its share of the self time of all methods of its group.
     pub self_percent: f64,
-    /// How long it was left out for its cost in the selected time, in nanoseconds: its figures are without
-    /// that.
+    /// How long it was left out for its cost in the time and the runs of its group, in nanoseconds: its figures
+    /// are without that.
     pub left_out_ns: u64,
 }
 
@@ -76,11 +77,11 @@ pub(crate) fn label(
 }
 
 /// The groups with their methods, sorted and cut, and whether a sum was too large to be held.
-pub(crate) fn groups(
+pub(crate) fn groups<'t>(
     totals: Totals<Method>,
     options: &Options,
     complete_from_ns: Option<u64>,
-    left_out_ns: impl Fn(&Method) -> u64,
+    left_out: impl Fn(Group) -> OfGroup<'t>,
     label: impl Fn(Group) -> Option<String>,
 ) -> (Vec<GroupReport>, bool) {
     let mut saturated = false;
@@ -91,7 +92,7 @@ pub(crate) fn groups(
                 methods.iter_mut().for_each(|(_, figures)| figures.complete_from(ns));
             }
             saturated |= methods.iter().any(|(_, figures)| figures.is_saturated());
-            group_report(label(group), methods, options, &left_out_ns)
+            group_report(label(group), methods, options, &left_out(group))
         })
         .collect();
     match options.by {
@@ -109,14 +110,14 @@ fn group_report(
     label: Option<String>,
     mut methods: Vec<(Method, Figures)>,
     options: &Options,
-    left_out_ns: &impl Fn(&Method) -> u64,
+    left_out: &OfGroup<'_>,
 ) -> GroupReport {
     methods.sort_by(|a, b| compare(options.sort, &b.1, &a.1).then_with(|| a.0.cmp(&b.0)));
     let sum = |of: fn(&Figures) -> u64| methods.iter().map(|(_, f)| u128::from(of(f))).sum();
     let (calls, self_ns): (u128, u128) = (sum(|f| f.calls), sum(|f| f.self_ns));
     let count = methods.len();
     let report = |(method, figures): (Method, Figures)| MethodReport {
-        left_out_ns: left_out_ns(&method),
+        left_out_ns: left_out.ns(&method),
         method,
         self_percent: percent(figures.self_ns.into(), self_ns),
         figures,

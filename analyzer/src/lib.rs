@@ -20,6 +20,7 @@ pub mod groups;
 pub mod hints;
 pub mod id_map;
 pub mod input;
+mod left_out_times;
 pub mod losses;
 pub mod minutes;
 pub mod names;

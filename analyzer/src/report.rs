@@ -11,11 +11,12 @@ use serde::Serialize;
 
 use crate::aggregate::{Group, Totals};
 use crate::call_tree::{CallTree, Frame, Recursion};
-use crate::costly::{CostlyInRun, out_ns_by_name, sort_by_missed};
+use crate::costly::{Costly, CostlyInRun, sort_by_missed};
 use crate::glob::Glob;
 use crate::groups::{GroupReport, groups, label};
 use crate::hints::Nearest;
 use crate::input::RunInput;
+use crate::left_out_times::LeftOutTimes;
 use crate::losses::{Losses, Raised};
 use crate::minutes::{MinuteSums, Minutes};
 use crate::names::{Method, Source};
@@ -194,6 +195,8 @@ pub struct Collector {
     nearest: Nearest,
     awaiting_totals: u64,
     left_out: LeftOut,
+    /// What each run left out for its cost.
+    costly: Vec<Costly>,
     missing_files: Vec<String>,
     tree: CallTree,
     minutes: Minutes,
@@ -255,6 +258,7 @@ impl Collector {
         let costly = data.costly.in_range(&selection.range);
         let costly = costly.map(|method| CostlyInRun { run: run.label.clone(), method });
         self.left_out.costly.extend(costly);
+        self.costly.push(data.costly);
         self.missing_files.extend(run.missing.iter().map(|path| path.display().to_string()));
         if data.lacks_methods_file {
             self.missing_files.push(run.folder.join("*.methods.csv").display().to_string());
@@ -294,13 +298,19 @@ impl Collector {
         let labels: Vec<String> = runs.iter().map(|run| run.label.clone()).collect();
         let of_group = |group| label(group, &labels, &self.threads, &self.names, &selection.zone);
         let complete_from_ns = self.complete_from_ns(selection, problems);
-        let out_ns = out_ns_by_name(&self.left_out.costly);
-        let left_out_ns = |method: &Method| match out_ns.is_empty() {
-            true => 0,
-            false => out_ns.get(method.log_name().as_str()).copied().unwrap_or(0),
+        let times = LeftOutTimes::new(&self.costly, selection.range);
+        let left_out = |group| {
+            let host = match (group, selection.by) {
+                (Group::Named(place), By::Host) => self.names.get(place),
+                _ => None,
+            };
+            let is_of = host.map(|host| {
+                move |run: usize| runs.get(run).is_some_and(|run| run.about.host == *host)
+            });
+            times.of(group, is_of.as_ref().map(|is_of| is_of as &dyn Fn(usize) -> bool))
         };
         let (groups, saturated) =
-            groups(self.totals, options, complete_from_ns, left_out_ns, of_group);
+            groups(self.totals, options, complete_from_ns, left_out, of_group);
         let hint = (!self.is_named).then_some(self.nearest);
         let mut empty =
             groups.is_empty().then(|| why_empty(selection, &self.counts, hint.as_ref()));

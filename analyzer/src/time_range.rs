@@ -149,6 +149,15 @@ impl TimeRange {
         }
     }
 
+    /// The part of the range from `from_ns` until before `to_ns`.
+    #[must_use]
+    pub fn within(&self, from_ns: u64, to_ns: u64) -> Self {
+        Self {
+            from_ns: Some(self.from_ns.map_or(from_ns, |ns| ns.max(from_ns))),
+            to_ns: Some(self.to_ns.map_or(to_ns, |ns| ns.min(to_ns))),
+        }
+    }
+
     /// The range in words, with times of a zone.
     #[must_use]
     pub fn text(&self, zone: &Zone) -> String {

@@ -163,6 +163,11 @@ fn figures_say_how_long_their_method_was_left_out() {
     };
     assert_eq!(column(&[]), [ns.as_str()]);
     assert_eq!(column(&["--to", "14:03"]), ["0"]);
+    let hours = [57 * MIN - 7 * S, HOUR - MIN].map(|ns| ns.to_string());
+    assert_eq!(column(&["--by", "hour"]), hours);
+    let minutes = column(&["--by", "minute"]);
+    assert_eq!(minutes[..5], ["0", "0", "0", "53000000000", "60000000000"]);
+    assert_eq!(column(&["--by", "host"]), [ns.as_str()]);
     let json = shop().analyze(&["logs", "--format", "json"]).stdout;
     assert!(json.contains(&format!("\"left_out_ns\": {ns}")), "{json}");
     let whole = shop().analyze(&["logs", "--to", "14:03"]).quiet();

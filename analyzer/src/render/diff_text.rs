@@ -8,7 +8,7 @@ use super::diff_csv::calls_per_hour;
 use super::human::{count, duration, plural, separated};
 use super::labels::Labels;
 use super::remarks::left_out_in_short;
-use super::text::{headed, hours, number, origin, wrapped};
+use super::text::{headed, hours, number, origin, recorded, wrapped};
 use crate::aggregate::Figures;
 use crate::diff::{Change, Comparison, Limit, MethodChange, Per, Side, Status};
 use crate::names::Method;
@@ -65,11 +65,7 @@ fn is_costed(methods: &[&MethodChange]) -> bool {
 fn of_side(heading: &'static str, side: &Side) -> Vec<(&'static str, String)> {
     let report = &side.report;
     let read = &report.read;
-    let recorded = side.recorded_ns.map(|ns| format!(", {} recorded", duration(ns)));
-    let mut lines = vec![
-        (heading, format!("{}{}", origin(read), recorded.unwrap_or_default())),
-        ("", hours(read)),
-    ];
+    let mut lines = vec![(heading, origin(read) + &recorded(read)), ("", hours(read))];
     lines.extend(
         left_out_in_short(report).into_iter().map(|line| ("", format!("left out: {line}"))),
     );

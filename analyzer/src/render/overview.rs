@@ -130,11 +130,14 @@ fn throwing(methods: &[MethodReport], labels: &Labels, out: &mut dyn Write) -> i
         return Ok(());
     }
     heading(out, "Methods that throw most")?;
+    sign(methods.iter(), out)?;
     writeln!(out)?;
-    for MethodReport { method, figures, .. } in methods {
+    for throwing in methods {
+        let MethodReport { method, figures, .. } = throwing;
         let share = percent(figures.throws.into(), figures.calls.into());
-        let calls = plural(figures.calls, "call", "calls");
-        let line = format!("{}  {share:.1}% of {calls}", labels.without_package(method));
+        let of = if figures.calls == 1 { "call" } else { "calls" };
+        let calls = calls(throwing);
+        let line = format!("{}  {share:.1}% of {calls} {of}", labels.without_package(method));
         wrapped(out, &format!("{:>12}  ", count(figures.throws.into())), &" ".repeat(16), &line)?;
     }
     writeln!(out)

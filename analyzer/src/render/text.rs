@@ -85,7 +85,8 @@ pub(super) fn heading(out: &mut dyn Write, line: &str) -> io::Result<()> {
 /// What was read, selected and left out; lines without a heading go on from the one before.
 pub(super) fn summary_lines(report: &Report) -> Vec<(&'static str, String)> {
     let read = &report.read;
-    let mut lines = vec![("read", origin(read)), ("", hours(read)), ("", amount(read))];
+    let mut lines =
+        vec![("read", origin(read) + &recorded(read)), ("", hours(read)), ("", amount(read))];
     if !read.missing_files.is_empty() {
         lines.push(("missing", some_of(&read.missing_files)));
     }
@@ -143,6 +144,14 @@ pub(super) fn origin(read: &ReadSummary) -> String {
         text += &format!(" ({})", some_of(&read.services));
     }
     text
+}
+
+/// How long that recorded, all runs together, if the logs tell: pauses are not in it.
+pub(super) fn recorded(read: &ReadSummary) -> String {
+    match read.recorded_ns {
+        0 => String::new(),
+        ns => format!(", {} recorded", duration(ns)),
+    }
 }
 
 pub(super) fn hours(read: &ReadSummary) -> String {
@@ -279,7 +288,7 @@ pub(super) fn sign<'m>(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     if methods.any(is_in_part) {
-        writeln!(out, "+: there were more, while the method was left out for its cost")?;
+        writeln!(out, "+: there may have been more, while the method was left out for its cost")?;
     }
     Ok(())
 }

@@ -4,10 +4,13 @@
 //! budget, methods are left out that cost most for the least time that was measured of them: many calls,
 //! each worth a few probes. Whatever has slow calls that are worth its probes is needed, and stays.
 //!
-//! A method that is left out may turn slow later, and nothing is measured of it then: see [`signs`].
+//! A method that is left out may turn slow later, and nothing is measured of it then: see [`signs`]. There may
+//! be room for it again: see [`room`]. What its guard still costs is the subject of [`guard`].
 //!
 //! Here is what is decided, without a clock or a JVM; `cost_control` does it.
 
+mod guard;
+mod room;
 mod signs;
 #[cfg(test)]
 mod tests;
@@ -27,8 +30,6 @@ const IN_PROGRAM_LONG: f64 = 1.5;
 const LONG: f64 = 40.0;
 /// What is left when the budget is overrun: were it all of it, it would be overrun again at once.
 const TARGET: f64 = 0.5;
-/// What comes back may fill so much of it: methods that are worth it, which will not be left out again.
-const WORTH_IT: f64 = 0.8;
 /// When recording begins, the program is about to get faster, and calls everything so many times as often
 /// soon. To take probes out ever again would keep it from that, so as much is left out at once as will have
 /// to be then, and what was too much comes back afterwards.
@@ -38,9 +39,6 @@ const SETTLED_NS: u64 = 18 * SECOND_NS;
 /// When the budget was overrun so often in the beginning, methods are left out as soon as the rest would be over
 /// it, were it called so many times as often. What the compiler gets to before stays slow.
 const TIGHT: u32 = 2;
-/// What was compiled before methods were sealed is thrown away once, when most that will be are: a program that has
-/// just begun compiles much anew as it is.
-const RENEW_NS: u64 = 4 * SECOND_NS;
 /// A process with less CPU time than this share of a processor is as good as idle.
 const LEAST_CPU: f64 = 0.05;
 /// Fewer calls a second are not worth leaving their method out.
@@ -62,29 +60,12 @@ const DEAR: f64 = 0.05;
 /// How long after that a method comes back if there is room in the budget; twice as long each time.
 const FIRST_WAIT_NS: u64 = 60 * SECOND_NS;
 const LONGEST_WAIT_NS: u64 = 3_600 * SECOND_NS;
-/// How often methods do, and of those that are closed, one at a time: their classes have to be retransformed,
-/// after which a large program may take ten seconds to be as fast as before.
-const ROOM_NS: u64 = 30 * SECOND_NS;
-const ROOM_FOR_CLOSED_NS: u64 = 1_800 * SECOND_NS;
-/// As long as no more are closed, it takes no time worth speaking of, and all that fit come back when the
-/// program has settled.
-const FEW: usize = 64;
 /// Methods that have been called fewer times are not compiled yet by the compiler that matters.
 const COMPILED_CALLS: u64 = 10_000;
-/// What a call costs that the guard turns away, in terms of what it costs otherwise: H2 with all methods
-/// muted.
-const GUARD: f64 = 0.05;
-/// When that is more than this share of the CPU time in all, the probes of the hottest methods are taken out,
-/// until it is less than the last.
-const TAKE_OUT: f64 = 0.02;
-const LEAVE_IN: f64 = 0.002;
 /// A process that uses less than this share of the CPU time that it used at its busiest is idle now; what remains
 /// of that each second, so that half of it does after ten minutes.
 const USUAL: f64 = 0.5;
 const USUAL_REMAINS: f64 = 0.999;
-/// A method that nobody would show is looked at again and again: it is not closed as long as the guard costs no
-/// more than this.
-const LEAVE_OPEN_OUTER: f64 = 0.01;
 
 /// A share of the CPU time, in millionths.
 pub(crate) type Millionths = u32;
@@ -397,87 +378,6 @@ impl Overhead {
         leave
     }
 
-    /// Finds the methods that are to be sealed, of those that were left out just now and have ids below `end`:
-    /// they will not be worth their probes. In the beginning that is done even if they may be compiled, for
-    /// most of it will be compiled again. Later on it is not: to measure them again would have a price, each
-    /// time that one comes back.
-    pub(crate) fn seal(&mut self, now_ns: u64, end: u32) -> Vec<u32> {
-        let faster = if self.is_early(now_ns) { FASTER } else { 1.0 };
-        let mut sealed = Vec::new();
-        for (id, left) in self.dear(faster) {
-            if left.is_fresh && id < end {
-                left.is_sealed = true;
-                sealed.push(id);
-            }
-        }
-        self.left_out.values_mut().for_each(|left| left.is_fresh = false);
-        sealed
-    }
-
-    /// Whether all that is compiled with probes is to be thrown away now: much of it is slow for sealed methods. That
-    /// is asked once, a few seconds after the beginning.
-    pub(crate) fn is_to_renew(&mut self, now_ns: u64) -> bool {
-        if self.is_renewed || self.began_ns.is_none_or(|began_ns| now_ns < began_ns + RENEW_NS) {
-            return false;
-        }
-        self.is_renewed = true;
-        let compiled = self.left_out.values().filter(|left| left.is_sealed && left.is_compiled);
-        let calls_per_s: f64 = compiled.map(|left| left.base_calls_per_s).sum();
-        calls_per_s * self.guard_share(FASTER) >= TAKE_OUT
-    }
-
-    /// It was thrown away.
-    pub(crate) fn renewed(&mut self, now_ns: u64) {
-        self.signs.retransformed(now_ns);
-        for left in self.left_out.values_mut().filter(|left| left.is_sealed) {
-            left.is_compiled = false;
-        }
-    }
-
-    /// Finds the methods whose probes are to be taken out of their classes now, if there are any: the guard
-    /// turns so many calls away that it costs too much. What was compiled of a class is thrown away with its
-    /// probes, and a program may take ten seconds to be as fast as before.
-    pub(crate) fn take_out(&mut self) -> bool {
-        // Of a process that is idle it would be a large share.
-        if self.cpu_rate < USUAL * self.usual_cpu_rate {
-            return false;
-        }
-        let of_one = self.guard_share(1.0);
-        let guarded = self.dear(1.0).map(|(_, left)| left);
-        let mut guarded: Vec<&mut LeftOut> =
-            guarded.filter(|left| !left.is_out && (!left.is_sealed || left.is_compiled)).collect();
-        let mut share: f64 = guarded.iter().map(|left| left.base_calls_per_s * of_one).sum();
-        if share < TAKE_OUT {
-            return false;
-        }
-        guarded.sort_by(|one, other| other.base_calls_per_s.total_cmp(&one.base_calls_per_s));
-        for left in guarded {
-            if share < LEAVE_IN {
-                break;
-            }
-            share -= left.base_calls_per_s * of_one;
-            left.is_out = true;
-        }
-        true
-    }
-
-    /// What the guard costs a method that was called once a second, as a share of the CPU time.
-    fn guard_share(&self, faster: f64) -> f64 {
-        GUARD * self.pair_ns * IN_PROGRAM * self.growth * faster / self.cpu_rate
-    }
-
-    /// Methods that are left out and for which the guard may be too dear.
-    fn dear(&mut self, faster: f64) -> impl Iterator<Item = (u32, &mut LeftOut)> {
-        let of_one = self.guard_share(faster);
-        // Of a method that takes so long itself nobody notices the guard.
-        let budget = self.budget.map_or(0.0, |budget| f64::from(budget) / 1e6);
-        let Self { signs, left_out, .. } = self;
-        left_out.iter_mut().map(|(id, left)| (*id, left)).filter(move |(id, left)| {
-            let is_outer = signs.is_outer(*id) && left.base_calls_per_s * of_one < LEAVE_OPEN_OUTER;
-            left.ratio > budget && !is_outer
-        })
-    }
-
     /// Finds out how many times as often methods are called as when methods were left out first.
     fn grow(&mut self, costs: &[Cost], seconds: f64) {
         let (mut then, mut now) = (0.0, 0.0);
@@ -514,57 +414,6 @@ impl Overhead {
     /// Looks at a stack: its methods with ids, the innermost first.
     pub(crate) fn see(&mut self, stack: &[u32], now_ns: u64) {
         self.signs.see(stack, &self.left_out, now_ns);
-    }
-
-    /// The methods that are to be measured again: there is a sign, or room.
-    pub(crate) fn look_again(&mut self, now_ns: u64) -> Vec<u32> {
-        if self.left_out.is_empty() {
-            return Vec::new();
-        }
-        let mut found = self.signs.look_again(&self.left_out, now_ns);
-        let mut used = self.share * self.cpu_rate;
-        if now_ns >= self.next_room_ns {
-            let fitting = self.fitting(false, now_ns, &mut used);
-            self.next_room_ns = now_ns + if fitting.is_empty() { SECOND_NS } else { ROOM_NS };
-            found.extend(fitting);
-        }
-        let closed = self.left_out.values().filter(|left| left.is_closed()).count();
-        let (first_ns, room_ns) = match closed <= FEW {
-            true => (SETTLED_NS, ROOM_NS),
-            false => (ROOM_FOR_CLOSED_NS, ROOM_FOR_CLOSED_NS),
-        };
-        let is_settled = self.began_ns.is_some_and(|began_ns| now_ns >= began_ns + first_ns);
-        if is_settled && now_ns >= self.next_closed_ns {
-            let mut fitting = self.fitting(true, now_ns, &mut used);
-            if closed > FEW {
-                fitting.truncate(1);
-            }
-            self.next_closed_ns = now_ns + if fitting.is_empty() { SECOND_NS } else { room_ns };
-            found.extend(fitting);
-        }
-        found.sort_unstable();
-        found.dedup();
-        found.retain(|id| self.left_out.contains_key(id));
-        found
-    }
-
-    /// The methods for which there is room, as far as can be told: of those that are closed or not.
-    /// `used` is the CPU time that probes take, in nanoseconds a second, theirs included.
-    fn fitting(&self, closed: bool, now_ns: u64, used: &mut f64) -> Vec<u32> {
-        let budget = self.budget.map_or(0.0, |budget| f64::from(budget) / 1e6);
-        let is_waiting = |left: &LeftOut| left.is_closed() == closed && left.again_ns <= now_ns;
-        let waiting = self.left_out.iter().filter(|(_, left)| is_waiting(left));
-        let mut waiting: Vec<(&u32, &LeftOut)> = waiting.collect();
-        waiting
-            .sort_by(|one, other| one.1.ratio.total_cmp(&other.1.ratio).then(one.0.cmp(other.0)));
-        let mut fits = |(_, left): &(&u32, &LeftOut)| {
-            let cost = left.base_calls_per_s * self.growth * left.call_ns;
-            let target = if left.ratio <= budget { WORTH_IT } else { TARGET };
-            let does = *used + cost <= target * budget * self.cpu_rate;
-            *used += if does { cost } else { 0.0 };
-            does
-        };
-        waiting.into_iter().filter(|of| fits(of)).map(|(id, _)| *id).collect()
     }
 
     /// Classes were retransformed until now.

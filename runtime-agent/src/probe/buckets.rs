@@ -1,7 +1,7 @@
 //! The bucket of the histogram for a duration in ticks.
 //!
-//! A probe finds it by going from one bucket to the next. That costs nothing for a call of less than 64 ns, and
-//! little beside a longer one. It must not be reckoned from the duration: processors read their
+//! A probe finds it by going from one bucket to the next. That is one comparison for a call of less than 64 ns,
+//! and little beside a longer one. It must not be reckoned from the duration: processors read their
 //! counter only when they know where all that was stored before went (measured on an AMD EPYC), so that the next
 //! probe would wait for all that is reckoned here. They guess how often a loop goes round.
 

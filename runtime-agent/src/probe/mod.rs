@@ -41,7 +41,7 @@ use self::stack::{MAX_DEPTH, ShadowStack};
 use self::thread::ProbeThread;
 pub(crate) use self::thresholds::{
     assign as assign_threshold, forget_thresholds, lowest_threshold_ns, raise_thresholds,
-    set_numbered_ns, set_threshold_ns, threshold_ns_of,
+    renew_ticks, set_numbered_ns, set_threshold_ns, threshold_ns_of,
 };
 use self::totals::{EndedCall, MethodTotals};
 use crate::{clock, java_threads};
@@ -122,12 +122,6 @@ pub(crate) fn init() {
     clock::init();
     thread_word::init();
     renew_ticks();
-}
-
-/// Computes anew what the probe compares durations with; the length of a tick may have changed.
-pub(crate) fn renew_ticks() {
-    buckets::renew();
-    thresholds::renew_ticks();
 }
 
 /// Whether a method may run.

@@ -2,8 +2,8 @@
 //!
 //! A mounted virtual thread uses the shadow stack of its carrier, so that a probe knows nothing of
 //! it. When it is unmounted with calls in progress, its frames are copied out and kept by its number;
-//! when it is mounted again, they are copied in. Totals are the carrier's, and so is the mark of a
-//! recursion that goes with each frame. A carrier's own frames are set aside meanwhile.
+//! when it is mounted again, they are copied in. Totals are the carrier's, which know how many of its frames are
+//! of a method. A carrier's own frames are set aside meanwhile.
 
 use std::cell::Cell;
 use std::sync::LazyLock;

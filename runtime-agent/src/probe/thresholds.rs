@@ -1,8 +1,8 @@
 //! From which duration on a call is recorded: by method, readable in a probe without a lock.
 //!
 //! Every method has one of 256 thresholds; number 0 is that of all methods without one of their own.
-//! What the probe compares with on its common path is the lowest of all; only a call that took that
-//! long looks up its method's own.
+//! What the probe compares with is the lowest of all, on its common path with where the shortest calls of the
+//! histogram end, if that is lower; only a call that took as long as the lowest looks up its method's own.
 #![allow(unsafe_code)]
 
 use std::sync::OnceLock;
@@ -83,8 +83,9 @@ pub(crate) fn lowest_threshold_ns() -> u64 {
     OWN_NS.iter().map(|ns| ns.load(Ordering::Relaxed)).min().unwrap_or(u64::MAX)
 }
 
-/// Computes the ticks of all thresholds again; the length of a tick may have changed.
+/// Computes anew what the probe compares durations with; the length of a tick may have changed.
 pub(crate) fn renew_ticks() {
+    buckets::renew();
     let raised_to = RAISED_TO_NS.load(Ordering::Relaxed);
     let mut lowest = u64::MAX;
     for (ns, ticks) in OWN_NS.iter().zip(&OWN_TICKS) {

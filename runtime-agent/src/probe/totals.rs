@@ -23,8 +23,8 @@ use crate::mapped::{self, Mapped};
 #[derive(Debug)]
 pub(crate) struct MethodTotals {
     method: u32,
-    /// Calls that the owner has put on its stack, and those that it has taken off again, which also says that
-    /// there is more to read. Where they are the same, none is on the stack.
+    /// Calls that the owner has put on its stack, and those that it has taken off again. Where they are the same,
+    /// none is on the stack. The reader looks for more when the second has changed.
     entered: Cell<u64>,
     ended: AtomicU64,
     throws: AtomicU64,
@@ -79,7 +79,7 @@ impl MethodTotals {
 
     /// Owner only: it is on the stack once less, and that call is not counted.
     pub(crate) fn leave(&self) {
-        self.ended.store(self.with_one_ended(), Ordering::Relaxed);
+        self.ended.store(self.with_one_ended(), Ordering::Release);
     }
 
     fn with_one_ended(&self) -> u64 {
@@ -88,6 +88,7 @@ impl MethodTotals {
 
     /// Owner only: adds what a call took that has ended. It is to be counted next, with what this returns.
     #[inline]
+    #[must_use]
     pub(crate) fn add(&self, call: &EndedCall) -> u64 {
         let ended = self.with_one_ended();
         add(&self.self_ticks, call.self_ticks);
@@ -124,6 +125,7 @@ impl MethodTotals {
 
     /// Owner only: counts a call whose times are not known.
     pub(crate) fn count_without_times(&self, threw: bool) {
+        // It never was on the stack; but the two have to stay as far apart as they were.
         self.enter();
         if threw {
             add(&self.throws, 1);
@@ -195,7 +197,7 @@ impl MethodTotals {
         let without_times = self.without_times.load(Ordering::Relaxed);
         added.calls += u64::from(without_times.wrapping_sub(before.without_times));
         if added.calls == 0 {
-            // The reading before had it all.
+            // The reading before had it all, or what was taken off the stack was not counted.
             before.ended = ended;
             return None;
         }
@@ -443,7 +445,7 @@ mod tests {
     use super::super::buckets;
     use super::*;
 
-    /// A call of a method that is entered and left at once. Before the clock is calibrated, a tick is a nanosecond.
+    /// A call of a method that is entered and left at once.
     fn count(totals: &MethodTotals, ticks: u64, threw: bool) {
         totals.enter();
         leave(totals, ticks, threw);

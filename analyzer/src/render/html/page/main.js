@@ -19,6 +19,7 @@ function summaryView() {
     parts.push(el("h2", {}, "Hottest methods by self time"), shortTable(["method", "calls", "self", "self %", "avg", "p99", "max"],
       most((m) => methods.own[m], 10).map((m) => [methodLink(m), callsOf(m), duration(methods.own[m]),
         percent(methods.own[m], selfOfAll), duration(average(m)), duration(methods.p99[m]), duration(methods.max[m])])));
+    if (SIGN !== "") parts.push(el("p", { class: "dim" }, SIGN));
   }
   const slow = slowCalls(null, 10);
   if (slow) parts.push(el("h2", {}, "Slowest calls, without those that one of them made"), slow);

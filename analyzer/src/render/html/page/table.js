@@ -4,6 +4,8 @@ const ROW = 27;
 const selfOfAll = sum(methods.own) + data.not_shown.own;
 
 // A method's calls, with a sign if it was left out for its cost part of the time.
+const SIGN = methods.out.some((ns) => ns > 0) ? "+: there may have been more calls, while the method was left out for its cost" : "";
+
 function callsOf(method) {
   return count(methods.calls[method]) + (methods.out[method] > 0 ? "+" : "");
 }
@@ -92,7 +94,7 @@ function methodsView() {
       (rest > 0 ? `; ${separated(rest)} more, with ${percent(data.not_shown.own, selfOfAll)} of self time, are not in this page` : "");
   }
 
-  const view = el("div", { class: "fill" }, el("div", { class: "tools" }, search, found), scroll);
+  const view = el("div", { class: "fill" }, el("div", { class: "tools" }, search, found, el("span", { class: "dim" }, SIGN)), scroll);
   view.shown = () => { scroll.scrollTop = tableState.top; drawRows(); };
   return view;
 }
