@@ -288,7 +288,7 @@ impl Engine<'_> {
             Request::Finish | Request::Detach => {
                 self.stop();
                 self.tell_why_empty();
-                self.recorder.flush()?;
+                self.recorder.finish()?;
             }
         }
         let mut status = self.status();

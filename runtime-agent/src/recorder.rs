@@ -312,12 +312,28 @@ impl Recorder {
     /// # Errors
     /// One line: the disk does not take it now.
     pub(crate) fn flush(&mut self) -> Result<(), String> {
+        self.write_all(false)
+    }
+
+    /// The same at the end of a run.
+    ///
+    /// # Errors
+    /// As [`flush`](Self::flush).
+    pub(crate) fn finish(&mut self) -> Result<(), String> {
+        self.write_all(true)
+    }
+
+    fn write_all(&mut self, is_end: bool) -> Result<(), String> {
         // A run may be over before the clock is corrected.
         self.renew_clock();
         let now = Now::read();
         self.drain(probe::recording());
         self.end_slice(now);
         self.end_interval();
+        if is_end {
+            // The beginning of an interval that has nothing else says how long the last one was.
+            self.tell_thresholds();
+        }
         self.flush_log(now, true);
         self.log.failure().map_or(Ok(()), |failure| Err(failure.to_owned()))
     }
@@ -325,7 +341,7 @@ impl Recorder {
     /// Writes what is left and closes the files. Nothing may come after this but its end.
     pub(crate) fn close(&mut self) {
         // What fails has been told.
-        let _ = self.flush();
+        let _ = self.finish();
         self.log.close();
     }
 

@@ -1,9 +1,12 @@
 //! However a program ends, what it did is on disk, and the calls that it was in are written as open.
 
-use std::time::Duration;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 use log_format::rows::Exit;
-use test_classes::{Java, Profile, classes, jdks, wait_until};
+use serde_json::Value;
+use test_classes::{Java, Profile, artifacts, classes, jdks, wait_until};
 
 const MAIN: &str = "programs.Exits main ([Ljava/lang/String;)V";
 const WORK: &str = "programs.Exits work ()V";
@@ -26,6 +29,13 @@ fn assert_profile(profile: &Profile, open: &[&str], ended: &[&str], what: &str) 
     assert!(work.total_ns >= 30_000_000, "{what}");
 }
 
+/// How long the runs recorded, as reports have it.
+fn recorded(logs: &Path) -> Duration {
+    let report = Command::new(&artifacts().analyze).args(["--format", "json"]).arg(logs).output();
+    let report: Value = serde_json::from_slice(&report.expect("it runs").stdout).expect("JSON");
+    Duration::from_nanos(report["recorded_ns"].as_u64().expect("a duration"))
+}
+
 #[test]
 fn calls_are_on_disk_after_every_kind_of_end() {
     for jdk in jdks() {
@@ -38,7 +48,11 @@ fn calls_are_on_disk_after_every_kind_of_end() {
         ] {
             let logs = tempfile::tempdir().expect("a temporary folder");
             let options = format!("threshold=0,logs={},port=off", logs.path().display());
+            let began = Instant::now();
             Java::new(jdk).agent(&options).main(classes(), "programs.Exits").arg(how).run();
+            let (took, recorded) = (began.elapsed(), recorded(logs.path()));
+            let work = Duration::from_millis(30);
+            assert!(work <= recorded && recorded <= took, "{jdk}: {how}: {recorded:?} of {took:?}");
             let profile = Profile::only_run(logs.path());
             assert_profile(&profile, open, ended, &format!("{jdk}: {how}"));
             let throws = profile.counts.get(MAIN).map_or(0, |c| c.throws);

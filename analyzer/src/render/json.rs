@@ -24,6 +24,8 @@ pub fn render(report: &Report, out: &mut dyn Write) -> io::Result<()> {
 struct Document<'r> {
     schema: u32,
     read: Read<'r>,
+    /// Of all runs together, if the logs tell.
+    recorded_ns: Option<u64>,
     selected: Selected<'r>,
     left_out: JsonLeftOut<'r>,
     notes: Vec<&'r str>,
@@ -41,6 +43,7 @@ impl<'r> Document<'r> {
         Self {
             schema: SCHEMA,
             read: Read::new(&report.read),
+            recorded_ns: Some(report.read.recorded_ns).filter(|ns| *ns > 0),
             selected: Selected {
                 from: report.range.from_ns.map(utc_text),
                 to: report.range.to_ns.map(utc_text),
