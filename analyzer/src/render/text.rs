@@ -146,7 +146,7 @@ pub(super) fn origin(read: &ReadSummary) -> String {
     text
 }
 
-/// How long that recorded, all runs together, if the logs tell: pauses are not in it.
+/// How long that recorded, all runs together, if the logs tell; pauses of less than a minute are in it.
 pub(super) fn recorded(read: &ReadSummary) -> String {
     match read.recorded_ns {
         0 => String::new(),
