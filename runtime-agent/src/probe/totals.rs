@@ -330,7 +330,7 @@ impl ThreadTotals {
         if method >= OFFLINE {
             return None;
         }
-        if 4 * (self.used.get() + 1) > 3 * (self.mask.get() + 1) {
+        if self.is_to_grow(method) {
             self.grow_table()?;
         }
         let entry = self.new_entry(method)?;
@@ -340,6 +340,17 @@ impl ThreadTotals {
         self.used.set(self.used.get() + 1);
         // SAFETY: just written, in a chunk that lives as long as `self`.
         Some(unsafe { entry.as_ref() })
+    }
+
+    /// Whether the table is to grow before it gets this method: it is full, or the method's own slot is another's.
+    /// Ids are numbered without gaps, so that in a table as long as the highest no two share a slot; but most slots
+    /// of a thread that calls few methods would be empty.
+    fn is_to_grow(&self, method: u32) -> bool {
+        let (used, slots) = (self.used.get(), self.mask.get() + 1);
+        // SAFETY: the index is below the table's number of slots, which are plain numbers.
+        let is_taken =
+            unsafe { self.table.get().add(method as usize & self.mask.get()).read() }.method != 0;
+        4 * (used + 1) > 3 * slots || is_taken && 4 * used > slots
     }
 
     fn grow_table(&self) -> Option<()> {
@@ -475,6 +486,18 @@ mod tests {
             assert_eq!((reading.calls, reading.throws), (2, 1));
             assert_eq!(reading.total_ticks, 2 * u64::from(entry.method()));
         }
+    }
+
+    #[test]
+    fn a_method_is_found_at_once_where_ids_are_near_one_another() {
+        let totals = ThreadTotals::new().unwrap();
+        let ids = || (1..6_000u32).step_by(3);
+        assert!(ids().all(|id| totals.of(id).is_some()));
+        assert!(ids().all(|id| totals.known(id).is_some()));
+        // Where they are not, the table does not grow with the highest.
+        let totals = ThreadTotals::new().unwrap();
+        assert!((1..100).all(|i| totals.of(i * 10_000).is_some()));
+        assert_eq!(totals.mask.get() + 1, 512);
     }
 
     /// Durations that are in the first bucket and in the last, whatever a tick is.
