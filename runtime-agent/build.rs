@@ -29,7 +29,7 @@
 //! compiler from moving code across them (`on` alone makes a library whose methods are tiny half as fast).
 //! To take a seal off again, what was compiled has to be thrown away, by retransforming the class.
 //!
-//! For the same reason there is a second class, `off.class`, in which the public methods do nothing: the
+//! For the same reason there is a second class, `off.class`, in which these methods do nothing: the
 //! class is redefined as that while recording is off for long.
 //!
 //! The annotations are the JDK's own: `@Hidden` keeps the methods out of the service's stack traces.
@@ -40,6 +40,7 @@
 //! to 2% of H2's and Lucene's time. So the part of `End` that finds the seal is short and forced, and the part behind
 //! it is too long for C1. What comes after an exception is dear anyway. Version 49 needs no frames.
 
+use std::io::Cursor;
 use std::path::Path;
 use std::{env, error, fs};
 
@@ -109,9 +110,13 @@ fn probe_class(has_guard: bool) -> Result<Vec<u8>, Box<dyn error::Error>> {
         let public = MethodAccessFlags::PUBLIC;
         let guard = if name == probe::END {
             let rest = pool.add_method_ref(this_class, "end1", probe::DESCRIPTOR)?;
+            let (front, unsealed) = (front(sealed, rest), unsealed(on, muted, native));
+            if length(&front)? > MAX_INLINE_SIZE || length(&unsealed)? <= MAX_INLINE_SIZE {
+                return Err("C1 would put the wrong part of the guard into callers".into());
+            }
             vec![
-                (name, public, front(sealed, rest), inlined.clone()),
-                ("end1", MethodAccessFlags::PRIVATE, unsealed(on, muted, native), hidden.clone()),
+                (name, public, front, inlined.clone()),
+                ("end1", MethodAccessFlags::PRIVATE, unsealed, hidden.clone()),
             ]
         } else {
             vec![(name, public, guard(sealed, on, muted, native), hidden.clone())]
@@ -176,6 +181,18 @@ fn probe_class(has_guard: bool) -> Result<Vec<u8>, Box<dyn error::Error>> {
     Ok(bytes)
 }
 
+/// HotSpot's compilers put a method into callers that need not call it often if its code is no longer than this.
+const MAX_INLINE_SIZE: usize = 35;
+
+/// How long code is, in bytes.
+fn length(code: &[Instruction]) -> Result<usize, Box<dyn error::Error>> {
+    let mut bytes = Cursor::new(Vec::new());
+    for instruction in code {
+        instruction.to_bytes(&mut bytes)?;
+    }
+    Ok(bytes.into_inner().len())
+}
+
 // Two bits go: the sign, and what tells a constructor that is not initialized.
 const _: () = assert!(BEFORE_INIT == 1 << 30);
 
@@ -195,7 +212,7 @@ fn guard(sealed: u16, on: u16, muted: u16, native: u16) -> Vec<Instruction> {
     code
 }
 
-/// The part of it that is put into every caller, with the rest.
+/// The part of it that is put into every caller, and calls the rest.
 fn front(sealed: u16, rest: u16) -> Vec<Instruction> {
     let mut code = method_of_id();
     code.extend(unless_sealed(sealed, code.len()));
@@ -205,7 +222,7 @@ fn front(sealed: u16, rest: u16) -> Vec<Instruction> {
 
 /// The rest.
 fn unsealed(on: u16, muted: u16, native: u16) -> Vec<Instruction> {
-    // The 36th byte, so that it is not short enough for C1.
+    // One byte more than C1 puts into callers.
     let mut code = vec![Instruction::Nop];
     code.extend(method_of_id());
     code.extend(unless_off(on, code.len()));

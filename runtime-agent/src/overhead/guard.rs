@@ -1,14 +1,14 @@
 //! What the guard costs that turns away the calls of methods that are left out, and what is done about it: it
 //! is sealed, what was compiled with it is compiled anew, or the probes are taken out.
 
-use super::{FASTER, IN_PROGRAM, LeftOut, Overhead, SECOND_NS, USUAL};
+use super::{FASTER, LeftOut, Overhead, SECOND_NS, USUAL};
 
 /// What was compiled before methods were sealed is thrown away once, when most that will be are: a program that has
 /// just begun compiles much anew as it is.
 const RENEW_NS: u64 = 4 * SECOND_NS;
-/// What a call costs that the guard turns away, in terms of what it costs otherwise: H2 with all methods
-/// muted.
-const GUARD: f64 = 0.05;
+/// What a call costs that the guard turns away, in terms of what one costs in a loop that it does not: H2 with all
+/// methods muted.
+const GUARD: f64 = 0.15;
 /// When that is more than this share of the CPU time in all, the probes of the hottest methods are taken out,
 /// until it is less than the last.
 const TAKE_OUT: f64 = 0.02;
@@ -84,7 +84,7 @@ impl Overhead {
 
     /// What the guard costs a method that was called once a second, as a share of the CPU time.
     fn guard_share(&self, faster: f64) -> f64 {
-        GUARD * self.pair_ns * IN_PROGRAM * self.growth * faster / self.cpu_rate
+        GUARD * self.pair_ns * self.growth * faster / self.cpu_rate
     }
 
     /// Methods that are left out and for which the guard may be too dear.

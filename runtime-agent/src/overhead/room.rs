@@ -55,7 +55,7 @@ impl Overhead {
         waiting
             .sort_by(|one, other| one.1.ratio.total_cmp(&other.1.ratio).then(one.0.cmp(other.0)));
         let mut fits = |(_, left): &(&u32, &LeftOut)| {
-            let cost = left.base_calls_per_s * self.growth * self.call_ns();
+            let cost = left.base_calls_per_s * self.growth * left.call_ns;
             let target = if left.ratio <= budget { WORTH_IT } else { TARGET };
             let does = *used + cost <= target * budget * self.cpu_rate;
             *used += if does { cost } else { 0.0 };

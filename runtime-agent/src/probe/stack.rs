@@ -88,7 +88,7 @@ impl Frame {
     }
 
     /// Owner only: whether `address` is clearly above where this call stands on the thread's stack:
-    /// probes themselves differ by a few words.
+    /// probes themselves differ by a few words, or by a frame of Java.
     pub(crate) fn is_below(&self, address: usize) -> bool {
         self.distance_below(address) > 512 / 8
     }
