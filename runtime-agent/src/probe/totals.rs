@@ -254,6 +254,8 @@ pub(crate) struct ThreadTotals {
     table: Cell<*mut Slot>,
     mask: Cell<usize>,
     used: Cell<usize>,
+    /// The owner's: the highest id that it has.
+    highest: Cell<u32>,
     /// The owner's: the table's memory.
     table_mapping: Cell<Option<Mapped>>,
     first_table: NonNull<[Slot; FIRST_SLOTS]>,
@@ -276,6 +278,7 @@ impl ThreadTotals {
             table: Cell::new(first_table.cast().as_ptr()),
             mask: Cell::new(FIRST_SLOTS - 1),
             used: Cell::new(0),
+            highest: Cell::new(0),
             table_mapping: Cell::new(None),
             first_table,
             last_chunk: Cell::new(ptr::null_mut()),
@@ -330,6 +333,7 @@ impl ThreadTotals {
         if method >= OFFLINE {
             return None;
         }
+        self.highest.set(self.highest.get().max(method));
         if 4 * (self.used.get() + 1) > 3 * (self.mask.get() + 1) {
             self.grow_table()?;
         } else if self.is_shared(method) {
@@ -352,7 +356,7 @@ impl ThreadTotals {
         let (used, slots) = (self.used.get(), self.mask.get() + 1);
         // SAFETY: the index is below the table's number of slots, which are plain numbers.
         let own = unsafe { self.table.get().add(method as usize & self.mask.get()).read() };
-        own.method != 0 && 4 * used > slots && (method as usize) < 8 * slots
+        own.method != 0 && 4 * used > slots && (self.highest.get() as usize) < 8 * slots
     }
 
     fn grow_table(&self) -> Option<()> {
