@@ -15,7 +15,7 @@
 //!     @Hidden @ForceInline public static void End(int id) {
 //!         int method = id << 2 >>> 2;
 //!         if (method < sealed.length && sealed[method] != 0) return;
-//!         end1(id);                                                     // the rest
+//!         endUnsealed(id);                                              // the rest
 //!     }
 //!     @Hidden private static native void start0(int id);                // and end0, threw0, ...
 //!     private static void calibrate(int calls, int id) {                 // what a call costs here
@@ -109,14 +109,14 @@ fn probe_class(has_guard: bool) -> Result<Vec<u8>, Box<dyn error::Error>> {
         let native = pool.add_method_ref(this_class, native_name.as_str(), probe::DESCRIPTOR)?;
         let public = MethodAccessFlags::PUBLIC;
         let guard = if name == probe::END {
-            let rest = pool.add_method_ref(this_class, "end1", probe::DESCRIPTOR)?;
-            let (front, unsealed) = (front(sealed, rest), unsealed(on, muted, native));
-            if length(&front)? > MAX_INLINE_SIZE || length(&unsealed)? <= MAX_INLINE_SIZE {
+            let end = pool.add_method_ref(this_class, "endUnsealed", probe::DESCRIPTOR)?;
+            let (front, rest) = (front(sealed, end), rest_of_end(on, muted, native));
+            if length(&front)? > MAX_INLINE_SIZE || length(&rest)? <= MAX_INLINE_SIZE {
                 return Err("C1 would put the wrong part of the guard into callers".into());
             }
             vec![
                 (name, public, front, inlined.clone()),
-                ("end1", MethodAccessFlags::PRIVATE, unsealed, hidden.clone()),
+                ("endUnsealed", MethodAccessFlags::PRIVATE, rest, hidden.clone()),
             ]
         } else {
             vec![(name, public, guard(sealed, on, muted, native), hidden.clone())]
@@ -221,7 +221,7 @@ fn front(sealed: u16, rest: u16) -> Vec<Instruction> {
 }
 
 /// The rest.
-fn unsealed(on: u16, muted: u16, native: u16) -> Vec<Instruction> {
+fn rest_of_end(on: u16, muted: u16, native: u16) -> Vec<Instruction> {
     // One byte more than C1 puts into callers.
     let mut code = vec![Instruction::Nop];
     code.extend(method_of_id());

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::error::ErrorKind as ArgumentErrorKind;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Arg, ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use self::attach::AttachArguments;
 use self::profile::ProfileArguments;
@@ -37,9 +37,8 @@ const MAX_ANSWER: u64 = 16 << 20;
 struct Arguments {
     #[command(subcommand)]
     command: Command,
-    /// The agent's address; run.json in the log folder has its port
-    #[arg(long, global = true, value_name = "HOST:PORT", default_value_t = default_address(), value_parser = address)]
-    addr: String,
+    #[arg(long, global = true, value_name = "HOST:PORT", value_parser = address, help = address_help())]
+    addr: Option<String>,
     /// A file whose first line is the agent's token, and that only its owner may read
     #[arg(long, global = true, value_name = "FILE")]
     token_file: Option<PathBuf>,
@@ -48,8 +47,27 @@ struct Arguments {
     json: bool,
 }
 
+fn address_help() -> String {
+    let default = default_address();
+    format!("The agent's address; run.json in the log folder has its port [default: {default}]")
+}
+
 fn default_address() -> String {
     format!("127.0.0.1:{DEFAULT_PORT}")
+}
+
+/// The command line, where no command's help offers what is only for commands that an agent answers.
+fn command_line() -> clap::Command {
+    let without = |command: clap::Command| {
+        let hidden = |name: &'static str, action| {
+            Arg::new(name).long(name).action(action).global(true).hide(true)
+        };
+        let addr = hidden("addr", ArgAction::Set).value_parser(address);
+        command.arg(addr).arg(hidden("json", ArgAction::SetTrue))
+    };
+    ["attach", "list", "profile"]
+        .into_iter()
+        .fold(Arguments::command(), |line, name| line.mut_subcommand(name, without))
 }
 
 /// Checks the form of an address; whether there is such a host, connecting shows.
@@ -159,12 +177,17 @@ impl Command {
 /// Runs the command with the arguments of the process.
 #[must_use]
 pub fn main() -> ExitCode {
-    let Arguments { command, addr, token_file, json } = Arguments::parse();
+    let arguments = Arguments::from_arg_matches(&command_line().get_matches());
+    let Arguments { command, addr, token_file, json } =
+        arguments.unwrap_or_else(|error| error.exit());
     let line = command.line();
-    if json && line.is_none() {
-        let message = "--json is for the commands that an agent answers";
-        Arguments::command().error(ArgumentErrorKind::ArgumentConflict, message).exit();
+    for (option, is_given) in [("--json", json), ("--addr", addr.is_some())] {
+        if is_given && line.is_none() {
+            let message = format!("{option} is for the commands that an agent answers");
+            Arguments::command().error(ArgumentErrorKind::ArgumentConflict, message).exit();
+        }
     }
+    let addr = addr.unwrap_or_else(default_address);
     let answer = read_token(token_file).and_then(|token| {
         let token = token.as_ref();
         let with_pid = |pid: u32, error: String| format!("{pid}: {error}");

@@ -24,7 +24,7 @@ pub(super) struct AttachArguments {
     /// Process id of the JVM
     pub pid: u32,
     /// Options as behind -agentpath: include=com.shop,threshold=5ms
-    #[arg(default_value = "")]
+    #[arg(default_value = "", hide_default_value = true, value_name = "AGENT_OPTIONS")]
     pub options: String,
     /// The agent's library, as the JVM sees it; else the one beside this command
     #[arg(long, value_name = "PATH")]

@@ -1,0 +1,151 @@
+//! A method's totals, and how they are found and read.
+
+use super::super::buckets;
+use super::*;
+
+/// A call of a method that is entered and left at once.
+fn count(totals: &MethodTotals, ticks: u64, threw: bool) {
+    totals.enter();
+    leave(totals, ticks, threw);
+}
+
+fn leave(totals: &MethodTotals, ticks: u64, threw: bool) {
+    let ended = totals.add(&EndedCall { total_ticks: ticks, self_ticks: ticks / 2, threw });
+    totals.count(buckets::of_ticks(ticks), ended);
+}
+
+#[test]
+fn thousands_of_methods_keep_their_own_totals() {
+    let totals = ThreadTotals::new().unwrap();
+    // Ids far apart collide in the table; ids in a row fill chunks.
+    let ids = || (1..5_000u32).chain((1..2_000).map(|i| i * 65_536));
+    for round in 0..2 {
+        for id in ids() {
+            let entry = totals.of(id).unwrap();
+            assert_eq!(entry.method(), id);
+            count(entry, u64::from(id), round == 0);
+        }
+    }
+    let entries: Vec<u32> = totals.entries().map(MethodTotals::method).collect();
+    assert_eq!(entries, ids().collect::<Vec<_>>());
+    for entry in totals.entries() {
+        let reading = entry.take_since(&mut Reading::default()).unwrap();
+        assert_eq!((reading.calls, reading.throws), (2, 1));
+        assert_eq!(reading.total_ticks, 2 * u64::from(entry.method()));
+    }
+}
+
+#[test]
+fn a_method_is_found_at_once_where_ids_are_near_one_another() {
+    let totals = ThreadTotals::new().unwrap();
+    let ids = || (1..1_000u32).chain(5_000..6_000);
+    assert!(ids().all(|id| totals.of(id).is_some()));
+    assert!(ids().all(|id| totals.known(id).is_some()));
+    // Where they are not, the table does not grow with the highest.
+    let totals = ThreadTotals::new().unwrap();
+    assert!((1..100).all(|i| totals.of(i * 10_000).is_some()));
+    assert_eq!(totals.mask.get() + 1, 256);
+}
+
+/// Durations that are in the first bucket and in the last, whatever a tick is.
+const SHORT: u64 = 10;
+const LONG: u64 = 1 << 50;
+
+#[test]
+fn readings_are_differences_and_add_up() {
+    let entry = MethodTotals::new(7);
+    let mut before = Reading::default();
+    assert_eq!(entry.take_since(&mut before), None);
+    // A recursion: the inner call's time is in the outer one's.
+    entry.enter();
+    count(&entry, SHORT, true);
+    leave(&entry, LONG, false);
+    let first = entry.take_since(&mut before).unwrap();
+    assert_eq!(first.histogram, [(0, 1), (79, 1)]);
+    assert_eq!((first.calls, first.throws, first.total_ticks), (2, 1, LONG));
+    assert_eq!((first.self_ticks, first.max_ticks), ((LONG + SHORT) / 2, LONG));
+    assert_eq!(entry.take_since(&mut before), None);
+    count(&entry, SHORT, false);
+    let second = entry.take_since(&mut before).unwrap();
+    assert_eq!(second.histogram, [(0, 1)]);
+    assert_eq!((second.calls, second.throws, second.max_ticks), (1, 0, SHORT));
+}
+
+#[test]
+fn a_call_that_is_not_counted_is_on_the_stack_no_more() {
+    let entry = MethodTotals::new(7);
+    entry.enter();
+    entry.leave();
+    assert_eq!(entry.take_since(&mut Reading::default()), None);
+    count(&entry, SHORT, false);
+    let reading = entry.take_since(&mut Reading::default()).unwrap();
+    assert_eq!((reading.calls, reading.total_ticks), (1, SHORT));
+}
+
+/// The last call before a pause is not counted in one column and lost in the next.
+#[test]
+fn a_reader_loses_nothing_of_the_last_call() {
+    for _ in 0..2_000 {
+        let entry = MethodTotals::new(7);
+        let mut sum = Added::default();
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                for n in 1..=200 {
+                    count(&entry, n, true);
+                }
+            });
+            let mut before = Reading::default();
+            loop {
+                let is_last = writer.is_finished();
+                if let Some(since) = entry.take_since(&mut before) {
+                    let in_buckets: u64 = since.histogram.iter().map(|(_, n)| u64::from(*n)).sum();
+                    assert_eq!(since.calls, in_buckets);
+                    sum.calls += since.calls;
+                    sum.throws += since.throws;
+                    sum.total_ticks += since.total_ticks;
+                    sum.max_ticks = sum.max_ticks.max(since.max_ticks);
+                }
+                if is_last {
+                    break;
+                }
+            }
+        });
+        assert_eq!((sum.calls, sum.throws, sum.max_ticks), (200, 200, 200));
+        assert_eq!(sum.total_ticks, 200 * 201 / 2);
+    }
+}
+
+/// As a thread leaves it that the JVM's end meets in the middle of its probe.
+#[test]
+fn a_reading_has_the_calls_of_its_histogram() {
+    let entry = MethodTotals::new(7);
+    let mut before = Reading::default();
+    entry.count_in(79);
+    assert_eq!(entry.take_since(&mut before), None);
+    count(&entry, LONG, false);
+    entry.count_in(79);
+    let both = entry.take_since(&mut before).unwrap();
+    assert_eq!((both.calls, both.histogram), (3, vec![(79, 3)]));
+    entry.enter();
+    entry.leave();
+    assert_eq!(entry.take_since(&mut before), None);
+    entry.count_without_times(true);
+    let last = entry.take_since(&mut before).unwrap();
+    assert_eq!((last.calls, last.throws, last.histogram), (1, 1, vec![]));
+}
+
+#[test]
+fn a_throw_comes_with_its_call() {
+    let entry = MethodTotals::new(7);
+    let mut before = Reading::default();
+    count(&entry, SHORT, true);
+    // The next call is in the middle of its probe.
+    add(&entry.throws, 1);
+    let first = entry.take_since(&mut before).unwrap();
+    assert_eq!((first.calls, first.throws), (1, 1));
+    entry.enter();
+    entry.count_in(0);
+    entry.leave();
+    let second = entry.take_since(&mut before).unwrap();
+    assert_eq!((second.calls, second.throws), (1, 1));
+}
