@@ -296,6 +296,19 @@ fn the_command_succeeds_only_if_the_agent_says_so() {
         answers.join().expect("a stranger");
     }
     assert_eq!(tprofiler(&["destroy"]).status.code(), Some(2));
+    // What no agent answers takes no address, and offers none.
+    for command in [&["list"][..], &["attach", "1"], &["profile", "1"], &["detach", "1"]] {
+        for option in [&["--addr", "127.0.0.1:1"][..], &["--json"]] {
+            let output = tprofiler(&[command, option].concat());
+            assert_eq!(output.status.code(), Some(2), "{command:?}");
+            let message = String::from_utf8_lossy(&output.stderr);
+            let line = format!("error: {} is for the commands that an agent answers\n", option[0]);
+            assert!(message.starts_with(&line), "{message}");
+        }
+        let help = tprofiler(&[command[0], "--help"]).stdout;
+        let is_offered = String::from_utf8_lossy(&help).contains("--json");
+        assert_eq!(is_offered, command[0] == "detach", "{command:?}");
+    }
     for address in ["127.0.0.1", "50000", ":50000", "web07:", "web07:0", "web07:70000", "::1"] {
         let output = tprofiler(&["status", "--addr", address]);
         assert_eq!(output.status.code(), Some(2), "{address}");
