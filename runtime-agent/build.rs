@@ -3,11 +3,14 @@
 //! ```java
 //! public final class $TProfiler {               // package java.lang
 //!     @Stable private static byte[] sealed;    // by method id; never another array
+//!     @Stable private static MutableCallSite state;      // its target is one of these
+//!     @Stable private static MethodHandle off, first, second;
 //!     private static volatile boolean on;
 //!     private static byte[] muted;             // by method id; the agent sets it before `on`
 //!     @Hidden public static void Start(int id) {                        // and Threw, Caught, Initialized
 //!         int method = id << 2 >>> 2;                                   // without BEFORE_INIT
 //!         if (method < sealed.length && sealed[method] != 0) return;
+//!         if (state.getTarget() == off) return;
 //!         if (!on) return;
 //!         byte[] muted = $TProfiler.muted;
 //!         if (method >= muted.length || muted[method] == 0) start0(id);
@@ -21,6 +24,16 @@
 //!     private static void calibrate(int calls, int id) {                 // what a call costs here
 //!         for (; calls > 0; calls--) { Start(id); End(id); }
 //!     }
+//!     private static void exercise(int calls, int id) {
+//!         for (; calls > 0; calls--) { Start(id); End(id); Threw(id); Caught(id); Initialized(id); }
+//!     }
+//!     private static void prepare() {
+//!         off = MethodHandles.constant(int.class, 1);                   // first, second: 2, 3
+//!         state = new MutableCallSite(first);
+//!     }
+//!     private static void change(int isOff) {
+//!         state.setTarget(isOff != 0 ? off : state.getTarget() == first ? second : first);
+//!     }
 //! }
 //! ```
 //! `on` is volatile, so that a loop that is running sees a change, of what is read after it too: an element
@@ -29,8 +42,13 @@
 //! compiler from moving code across them (`on` alone makes a library whose methods are tiny half as fast).
 //! To take a seal off again, what was compiled has to be thrown away, by retransforming the class.
 //!
-//! For the same reason there is a second class, `off.class`, in which these methods do nothing: the
-//! class is redefined as that while recording is off for long.
+//! A call site's target is a constant as well, and what was compiled with it is thrown away when it changes: `state`
+//! is `off` while recording is off for long, so that nothing is left of the probes then, and goes from `first` to
+//! `second` and back for no other reason than to have all compiled anew that has probes in it. To redefine this
+//! class would do that too, but HotSpot counts it against every method that it throws away, adds these counts up
+//! for all that is inlined into one, and from 201 on (half of `PerMethodRecompilationCutoff`) leaves traps in what
+//! it compiles that nothing is compiled anew for, however often they are met: a large program may be slow from then
+//! on for good. What a call site throws away is not counted.
 //!
 //! The annotations are the JDK's own: `@Hidden` keeps the methods out of the service's stack traces.
 //! `@ForceInline` is where it has to be and nowhere else: C1, which compiles first and everything, would put
@@ -57,19 +75,18 @@ fn main() -> Result<(), Box<dyn error::Error>> {
     // native methods: it stays.
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
     let out = env::var("OUT_DIR")?;
-    fs::write(Path::new(&out).join("probe.class"), probe_class(true)?)?;
-    fs::write(Path::new(&out).join("off.class"), probe_class(false)?)?;
+    fs::write(Path::new(&out).join("probe.class"), probe_class()?)?;
     Ok(())
 }
 
-/// The class, with the guard or without what it leads to.
-fn probe_class(has_guard: bool) -> Result<Vec<u8>, Box<dyn error::Error>> {
+fn probe_class() -> Result<Vec<u8>, Box<dyn error::Error>> {
     let mut pool = ConstantPool::default();
     let this_class = pool.add_class(probe::CLASS)?;
     let super_class = pool.add_class("java/lang/Object")?;
     let on = pool.add_field_ref(this_class, "on", "Z")?;
     let muted = pool.add_field_ref(this_class, "muted", "[B")?;
     let sealed = pool.add_field_ref(this_class, "sealed", "[B")?;
+    let state = State::new(&mut pool, this_class)?;
     let code_name = pool.add_utf8("Code")?;
     let mut annotation = |name: &str| -> Result<Annotation, Box<dyn error::Error>> {
         Ok(Annotation { type_index: pool.add_utf8(name)?, elements: vec![] })
@@ -88,29 +105,34 @@ fn probe_class(has_guard: bool) -> Result<Vec<u8>, Box<dyn error::Error>> {
     let descriptor_index = pool.add_utf8(probe::DESCRIPTOR)?;
     let boolean = FieldType::Base(BaseType::Boolean);
     let bytes = FieldType::Array(Box::new(FieldType::Base(BaseType::Byte)));
+    let (handle, site) = (FieldType::Object(HANDLE.into()), FieldType::Object(SITE.into()));
     let static_field = FieldAccessFlags::PRIVATE | FieldAccessFlags::STATIC;
     let mut fields = Vec::new();
-    for (name, descriptor, field_type, more, attributes) in [
-        ("on", "Z", boolean, FieldAccessFlags::VOLATILE, vec![]),
-        ("muted", "[B", bytes.clone(), FieldAccessFlags::empty(), vec![]),
-        ("sealed", "[B", bytes, FieldAccessFlags::empty(), vec![stable]),
+    for (name, field_type, more, attributes) in [
+        ("on", boolean, FieldAccessFlags::VOLATILE, vec![]),
+        ("muted", bytes.clone(), FieldAccessFlags::empty(), vec![]),
+        ("sealed", bytes, FieldAccessFlags::empty(), vec![stable.clone()]),
+        ("state", site, FieldAccessFlags::empty(), vec![stable.clone()]),
+        ("off", handle.clone(), FieldAccessFlags::empty(), vec![stable.clone()]),
+        ("first", handle.clone(), FieldAccessFlags::empty(), vec![stable.clone()]),
+        ("second", handle, FieldAccessFlags::empty(), vec![stable]),
     ] {
         fields.push(Field {
             access_flags: static_field | more,
             name_index: pool.add_utf8(name)?,
-            descriptor_index: pool.add_utf8(descriptor)?,
+            descriptor_index: pool.add_utf8(field_type.descriptor())?,
             field_type,
             attributes,
         });
     }
     let mut methods = Vec::new();
-    for name in [probe::START, probe::END, probe::THREW, probe::CAUGHT, probe::INITIALIZED] {
+    for name in PROBES {
         let native_name = format!("{}0", name.to_lowercase());
         let native = pool.add_method_ref(this_class, native_name.as_str(), probe::DESCRIPTOR)?;
         let public = MethodAccessFlags::PUBLIC;
         let guard = if name == probe::END {
             let end = pool.add_method_ref(this_class, "endUnsealed", probe::DESCRIPTOR)?;
-            let (front, rest) = (front(sealed, end), rest_of_end(on, muted, native));
+            let (front, rest) = (front(sealed, end), rest_of_end(&state, on, muted, native));
             if length(&front)? > MAX_INLINE_SIZE || length(&rest)? <= MAX_INLINE_SIZE {
                 return Err("C1 would put the wrong part of the guard into callers".into());
             }
@@ -119,7 +141,7 @@ fn probe_class(has_guard: bool) -> Result<Vec<u8>, Box<dyn error::Error>> {
                 ("endUnsealed", MethodAccessFlags::PRIVATE, rest, hidden.clone()),
             ]
         } else {
-            vec![(name, public, guard(sealed, on, muted, native), hidden.clone())]
+            vec![(name, public, guard(sealed, &state, on, muted, native), hidden.clone())]
         };
         for (name, access, code, annotations) in guard {
             methods.push(Method {
@@ -131,7 +153,7 @@ fn probe_class(has_guard: bool) -> Result<Vec<u8>, Box<dyn error::Error>> {
                         name_index: code_name,
                         max_stack: 2,
                         max_locals: 3,
-                        code: if has_guard { code } else { vec![Instruction::Return] },
+                        code,
                         exception_table: vec![],
                         attributes: vec![],
                     },
@@ -148,21 +170,30 @@ fn probe_class(has_guard: bool) -> Result<Vec<u8>, Box<dyn error::Error>> {
             attributes: vec![hidden.clone()],
         });
     }
-    let start = pool.add_method_ref(this_class, probe::START, probe::DESCRIPTOR)?;
-    let end = pool.add_method_ref(this_class, probe::END, probe::DESCRIPTOR)?;
-    methods.push(Method {
-        access_flags: MethodAccessFlags::PRIVATE | MethodAccessFlags::STATIC,
-        name_index: pool.add_utf8("calibrate")?,
-        descriptor_index: pool.add_utf8("(II)V")?,
-        attributes: vec![Attribute::Code {
-            name_index: code_name,
-            max_stack: 1,
-            max_locals: 2,
-            code: calibration(start, end),
-            exception_table: vec![],
-            attributes: vec![],
-        }],
-    });
+    let mut probes = Vec::new();
+    for name in PROBES {
+        probes.push(pool.add_method_ref(this_class, name, probe::DESCRIPTOR)?);
+    }
+    for (name, descriptor, code) in [
+        ("calibrate", "(II)V", calls_of(&probes[..2])),
+        ("exercise", "(II)V", calls_of(&probes)),
+        ("prepare", "()V", state.prepare()),
+        ("change", "(I)V", state.change()),
+    ] {
+        methods.push(Method {
+            access_flags: MethodAccessFlags::PRIVATE | MethodAccessFlags::STATIC,
+            name_index: pool.add_utf8(name)?,
+            descriptor_index: pool.add_utf8(descriptor)?,
+            attributes: vec![Attribute::Code {
+                name_index: code_name,
+                max_stack: 3,
+                max_locals: 2,
+                code,
+                exception_table: vec![],
+                attributes: vec![],
+            }],
+        });
+    }
     let class = ClassFile {
         version: JAVA_5,
         constant_pool: pool,
@@ -180,6 +211,9 @@ fn probe_class(has_guard: bool) -> Result<Vec<u8>, Box<dyn error::Error>> {
     class.to_bytes(&mut bytes)?;
     Ok(bytes)
 }
+
+const PROBES: [&str; 5] =
+    [probe::START, probe::END, probe::THREW, probe::CAUGHT, probe::INITIALIZED];
 
 /// HotSpot's compilers put a method into callers that need not call it often if its code is no longer than this.
 const MAX_INLINE_SIZE: usize = 35;
@@ -203,9 +237,10 @@ const _: () = assert!(BEFORE_INIT == 1 << 30);
 /// behind the probe is first seen with what all ways into it have in common. The other way round, with `muted`
 /// known not to be null, it was looked at again for each probe before it: 0.7 s for a method that calls a
 /// hundred small measured ones, 12 s for three hundred.
-fn guard(sealed: u16, on: u16, muted: u16, native: u16) -> Vec<Instruction> {
+fn guard(sealed: u16, state: &State, on: u16, muted: u16, native: u16) -> Vec<Instruction> {
     let mut code = method_of_id();
     code.extend(unless_sealed(sealed, code.len()));
+    code.extend(state.unless_off(code.len()));
     code.extend(unless_off(on, code.len()));
     code.extend(unless_muted(muted, code.len()));
     code.extend(call(native));
@@ -221,10 +256,9 @@ fn front(sealed: u16, rest: u16) -> Vec<Instruction> {
 }
 
 /// The rest.
-fn rest_of_end(on: u16, muted: u16, native: u16) -> Vec<Instruction> {
-    // One byte more than C1 puts into callers.
-    let mut code = vec![Instruction::Nop];
-    code.extend(method_of_id());
+fn rest_of_end(state: &State, on: u16, muted: u16, native: u16) -> Vec<Instruction> {
+    let mut code = method_of_id();
+    code.extend(state.unless_off(code.len()));
     code.extend(unless_off(on, code.len()));
     code.extend(unless_muted(muted, code.len()));
     code.extend(call(native));
@@ -283,6 +317,103 @@ fn unless_muted(muted: u16, at: usize) -> Vec<Instruction> {
     ]
 }
 
+const SITE: &str = "java/lang/invoke/MutableCallSite";
+const HANDLE: &str = "java/lang/invoke/MethodHandle";
+
+/// What `state` is made of: indices of the constant pool.
+struct State {
+    state: u16,
+    off: u16,
+    first: u16,
+    second: u16,
+    get: u16,
+    set: u16,
+    site: u16,
+    new_site: u16,
+    int: u16,
+    integer: u16,
+    constant: u16,
+}
+
+impl State {
+    fn new(pool: &mut ConstantPool, this_class: u16) -> Result<Self, Box<dyn error::Error>> {
+        let handle = format!("L{HANDLE};");
+        let site = pool.add_class(SITE)?;
+        let integer = pool.add_class("java/lang/Integer")?;
+        let handles = pool.add_class("java/lang/invoke/MethodHandles")?;
+        let constant = format!("(Ljava/lang/Class;Ljava/lang/Object;){handle}");
+        Ok(Self {
+            state: pool.add_field_ref(this_class, "state", &format!("L{SITE};"))?,
+            off: pool.add_field_ref(this_class, "off", &handle)?,
+            first: pool.add_field_ref(this_class, "first", &handle)?,
+            second: pool.add_field_ref(this_class, "second", &handle)?,
+            get: pool.add_method_ref(site, "getTarget", &format!("(){handle}"))?,
+            set: pool.add_method_ref(site, "setTarget", &format!("({handle})V"))?,
+            site,
+            new_site: pool.add_method_ref(site, "<init>", &format!("({handle})V"))?,
+            int: pool.add_field_ref(integer, "TYPE", "Ljava/lang/Class;")?,
+            integer: pool.add_method_ref(integer, "valueOf", "(I)Ljava/lang/Integer;")?,
+            constant: pool.add_method_ref(handles, "constant", constant.as_str())?,
+        })
+    }
+
+    /// `if (state.getTarget() == off) return;`
+    fn unless_off(&self, at: usize) -> Vec<Instruction> {
+        vec![
+            Instruction::Getstatic(self.state),
+            Instruction::Invokevirtual(self.get),
+            Instruction::Getstatic(self.off),
+            Instruction::If_acmpne(target(at, 5)),
+            Instruction::Return,
+        ]
+    }
+
+    fn prepare(&self) -> Vec<Instruction> {
+        let values = [Instruction::Iconst_1, Instruction::Iconst_2, Instruction::Iconst_3];
+        let fields = [self.off, self.first, self.second];
+        let handles = values.into_iter().zip(fields).flat_map(|(value, field)| {
+            [
+                Instruction::Getstatic(self.int),
+                value,
+                Instruction::Invokestatic(self.integer),
+                Instruction::Invokestatic(self.constant),
+                Instruction::Putstatic(field),
+            ]
+        });
+        let site = [
+            Instruction::New(self.site),
+            Instruction::Dup,
+            Instruction::Getstatic(self.first),
+            Instruction::Invokespecial(self.new_site),
+            Instruction::Putstatic(self.state),
+            Instruction::Return,
+        ];
+        handles.chain(site).collect()
+    }
+
+    fn change(&self) -> Vec<Instruction> {
+        const IS_ON: u16 = 5;
+        const IS_SECOND: u16 = 11;
+        const SET: u16 = 12;
+        vec![
+            Instruction::Getstatic(self.state),
+            Instruction::Iload_0,
+            Instruction::Ifeq(IS_ON),
+            Instruction::Getstatic(self.off),
+            Instruction::Goto(SET),
+            Instruction::Getstatic(self.state),
+            Instruction::Invokevirtual(self.get),
+            Instruction::Getstatic(self.first),
+            Instruction::If_acmpne(IS_SECOND),
+            Instruction::Getstatic(self.second),
+            Instruction::Goto(SET),
+            Instruction::Getstatic(self.first),
+            Instruction::Invokevirtual(self.set),
+            Instruction::Return,
+        ]
+    }
+}
+
 fn call(method: u16) -> Vec<Instruction> {
     vec![Instruction::Iload_0, Instruction::Invokestatic(method), Instruction::Return]
 }
@@ -292,19 +423,14 @@ fn target(at: usize, instructions: u16) -> u16 {
     u16::try_from(at).map_or(u16::MAX, |at| at + instructions)
 }
 
-/// Calls a method that does nothing but begin and end, as often as the first parameter says.
-fn calibration(start: u16, end: u16) -> Vec<Instruction> {
+/// Calls probes of the method that the second parameter names, as often as the first one says.
+fn calls_of(probes: &[u16]) -> Vec<Instruction> {
     const LOOP: u16 = 0;
-    const RETURN: u16 = 8;
-    vec![
-        Instruction::Iload_0,
-        Instruction::Ifle(RETURN),
-        Instruction::Iload_1,
-        Instruction::Invokestatic(start),
-        Instruction::Iload_1,
-        Instruction::Invokestatic(end),
-        Instruction::Iinc(0, -1),
-        Instruction::Goto(LOOP),
-        Instruction::Return,
-    ]
+    let behind = target(2 * probes.len(), 4);
+    let mut code = vec![Instruction::Iload_0, Instruction::Ifle(behind)];
+    for probe in probes {
+        code.extend([Instruction::Iload_1, Instruction::Invokestatic(*probe)]);
+    }
+    code.extend([Instruction::Iinc(0, -1), Instruction::Goto(LOOP), Instruction::Return]);
+    code
 }

@@ -156,7 +156,6 @@ fn prepare(context: &AgentLoadContext<'_>, logs: &Path) -> Result<(), Refusal> {
     capabilities.set_can_tag_objects(true);
     capabilities.set_can_generate_object_free_events(true);
     let all = jvmti.get_potential_capabilities().unwrap_or_default();
-    capabilities.set_can_redefine_classes(all.can_redefine_classes());
     // From JDK 21 on.
     capabilities.set_can_support_virtual_threads(all.can_support_virtual_threads());
     jvmti.add_capabilities(&capabilities).map_err(of)?;

@@ -194,7 +194,7 @@ fn begin<'j>(options: Options, jvmti: &'j Jvmti, jni: &'j JniEnv) -> Result<Prof
     // Without it, ids of classes that were unloaded are not used again.
     let _ = jvmti.enable_events_global(&OBJECT_FREE);
     // Before there are classes with probes, whose compiled code would be thrown away.
-    if let Err(error) = probe_class.set_off(jvmti, !(options.start && schedule.wanted())) {
+    if let Err(error) = probe_class.set_off(jni, !(options.start && schedule.wanted())) {
         message!("{error}; probes that are off are slower than they could be");
     }
     instrument::instrument(&running, jvmti, jni);

@@ -174,7 +174,7 @@ impl Engine<'_> {
             self.leave_out(leave, monotonic_ns);
         }
         if self.cost.overhead.is_to_renew(monotonic_ns) {
-            match self.probe_class.renew_compiled(self.jvmti) {
+            match self.probe_class.renew_compiled(self.jni) {
                 Ok(()) => self.cost.overhead.renewed(Now::read().monotonic_ns),
                 Err(error) => {
                     message!("{error}; methods that are left out are slower than they could be")

@@ -134,8 +134,8 @@ pub(crate) struct Status {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Found {
     Nothing,
-    /// With the methods' names, in the same order.
-    Top(Hottest, Vec<Method>),
+    /// With the methods' names, in the same order, and whether they were left out for their cost for a time.
+    Top(Hottest, Vec<(Method, bool)>),
     InFlight(InFlight),
     /// Those with the most calls first.
     LeftOut(Vec<(Method, LeftOut)>),
@@ -309,7 +309,8 @@ impl Engine<'_> {
         let mut top = self.recorder.top(period, count);
         // Every method that was called has a name.
         top.methods.retain(|(id, _)| self.methods.get(*id).is_some());
-        let names = top.methods.iter().filter_map(|(id, _)| self.methods.get(*id)).collect();
+        let named = |id: &u32| Some((self.methods.get(*id)?, self.cost.overhead.has_left_out(*id)));
+        let names = top.methods.iter().filter_map(|(id, _)| named(id)).collect();
         Found::Top(top, names)
     }
 
@@ -409,7 +410,7 @@ impl Engine<'_> {
             return Err("profiling is off for good, after an internal error".to_owned());
         }
         self.guard_out = None;
-        if self.probe_class.set_off(self.jvmti, false)? {
+        if self.probe_class.set_off(self.jni, false)? {
             self.cost.overhead.begin_again(Now::read().monotonic_ns);
         }
         if probe::begin_recording() {
@@ -456,7 +457,7 @@ impl Engine<'_> {
             return;
         }
         self.guard_out = None;
-        if let Err(error) = self.probe_class.set_off(self.jvmti, true) {
+        if let Err(error) = self.probe_class.set_off(self.jni, true) {
             message!("{error}; probes that are off are slower than they could be");
         }
     }
@@ -465,7 +466,7 @@ impl Engine<'_> {
     pub(crate) fn give_up(&self) {
         self.probe_class.set_on(self.jni, false);
         probe::give_up();
-        let _ = self.probe_class.set_off(self.jvmti, true);
+        let _ = self.probe_class.set_off(self.jni, true);
         message!("internal error; profiling is off, the service goes on");
     }
 

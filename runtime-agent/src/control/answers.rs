@@ -249,19 +249,20 @@ fn with_name(method: &Method, values: Value) -> Value {
     }
 }
 
-fn add_top(answer: &mut Answer, top: &Hottest, names: &[Method]) {
+fn add_top(answer: &mut Answer, top: &Hottest, names: &[(Method, bool)]) {
     add_moment(answer, "since", top.since_ns);
     answer.add("methods called", top.called as u64);
     let mut methods = Vec::new();
-    for (rank, ((_, sum), method)) in (1..).zip(top.methods.iter().zip(names)) {
+    for (rank, ((_, sum), (method, was_left_out))) in (1..).zip(top.methods.iter().zip(names)) {
         let Sum { calls, throws, total_ticks, self_ticks, max_ticks } = *sum;
         let [self_ns, total_ns, max_ns] =
             [self_ticks, total_ticks, max_ticks].map(clock::ticks_to_ns);
         let line = format!(
-            "self {}, total {}, longest {}, calls {calls}, throws {throws}, {}",
+            "self {}, total {}, longest {}, calls {calls}{}, throws {throws}, {}",
             ms(self_ns),
             ms(total_ns),
             ms(max_ns),
+            if *was_left_out { "+" } else { "" },
             method.line_name()
         );
         answer.line(&rank.to_string(), line);
@@ -273,6 +274,7 @@ fn add_top(answer: &mut Answer, top: &Hottest, names: &[Method]) {
                 "self_ns": self_ns,
                 "total_ns": total_ns,
                 "max_ns": max_ns,
+                "was_left_out": was_left_out,
             }),
         ));
     }

@@ -47,8 +47,10 @@ const SETTLED_NS: u64 = 18 * SECOND_NS;
 const TIGHT: u32 = 2;
 /// A process with less CPU time than this share of a processor is as good as idle.
 const LEAST_CPU: f64 = 0.05;
-/// Fewer calls a second are not worth leaving their method out.
+/// Fewer calls a second are not worth leaving their method out, as long as all such methods together cost no
+/// more than a share of the budget. When the program begins, most are called so seldom, for a moment.
 const LEAST_CALLS: f64 = 200.0;
+const MOST_RARE: f64 = 0.5;
 /// Slow calls that take so many times as long as a method's probes make it worth them. One of a millisecond in
 /// a thousand calls does; what a pause of the JVM happens to hit does not.
 const NEEDED: f64 = 10.0;
@@ -221,7 +223,8 @@ impl Overhead {
         self.budget = budget;
         if budget.is_none() {
             let left_out = std::mem::take(&mut self.left_out);
-            *self = Self { left_out, ..Self::new(None, self.pair_ns) };
+            let before = std::mem::take(&mut self.before);
+            *self = Self { left_out, before, ..Self::new(None, self.pair_ns) };
         }
     }
 
@@ -254,6 +257,11 @@ impl Overhead {
 
     pub(crate) fn left_out(&self) -> &HashMap<u32, LeftOut> {
         &self.left_out
+    }
+
+    /// Whether a method was ever left out, or is.
+    pub(crate) fn has_left_out(&self, id: u32) -> bool {
+        self.left_out.contains_key(&id) || self.before.contains_key(&id)
     }
 
     /// Whether a muted method may have its probes taken out, as far as it is left out here.
@@ -315,11 +323,14 @@ impl Overhead {
             !self.worth.get(id).is_some_and(|worth| worth.is_needed()) && !is_protected(*id, *ns)
         };
         // If all methods were worth it, they would be within the budget.
+        let may_go_if_often = |cost: &Cost| is_free(cost) && cost.ratio() > worth_it;
         let is_rare = |cost: &Cost| as_f64(cost.did.calls) < LEAST_CALLS * seconds;
-        let may_go = |cost: &Cost| is_free(cost) && cost.ratio() > worth_it && !is_rare(cost);
         let sum = |costs: &[Cost], of: &dyn Fn(&Cost) -> bool| -> f64 {
             costs.iter().filter(|cost| of(cost)).map(|cost| cost.ns).sum()
         };
+        let rare_ns = sum(&costs, &|cost| may_go_if_often(cost) && is_rare(cost));
+        let spares_rare = is_early || rare_ns <= MOST_RARE * budget * cpu_ns;
+        let may_go = |cost: &Cost| may_go_if_often(cost) && !(spares_rare && is_rare(cost));
         // What is needed is beyond the budget: all else would be left out for it, to no avail. What is worth
         // it or rare is within, and leaves less room for others; in the beginning, all of it has far less.
         let mut cost = sum(&costs, &may_go);
