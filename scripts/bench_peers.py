@@ -78,8 +78,8 @@ def workloads(scratch):
         "lucene": Workload("Texts", "rounds_per_second", "rounds/s", "org.apache.lucene", True, args=["8"],
                            jars=LUCENE, classes=jar("lucene-core")),
     }
-    # What is measured begins 10 s or more after the JVM.
-    long = {"service": ["20"], "tree": ["15", "15"], "h2": ["15"], "lucene": ["15"]}
+    # What is measured, of tree the last of the figures, begins after ten seconds.
+    long = {"service": ["20", "10"], "tree": ["10", "15"], "h2": ["20", "10"], "lucene": ["20", "10"]}
     for name, arguments in long.items():
         short[f"{name}-long"] = replace(short[name], args=arguments, is_long=True)
     return short
@@ -465,7 +465,9 @@ def main():
                 if reason != NO_FLOOR:
                     results[peer_name] = f"left out: {reason}" if reason else []
             for number in range(rounds):
-                for peer_name, peer in peers.items():
+                # Each round begins with another, so that nobody always comes after the same.
+                turn = number % len(peers)
+                for peer_name, peer in list(peers.items())[turn:] + list(peers.items())[:turn]:
                     if not isinstance(results.get(peer_name), list):
                         continue
                     part = os.path.join(scratch, "run")
@@ -478,6 +480,8 @@ def main():
                         figure = rest.pop(workload.figure)
                         results[peer_name].append({"figure": figure, "others": rest, "recorded": found})
                         rows += [(name, peer_name, number, key, value) for key, value in figures.items()]
+                        shares = zip(("recorded_calls", "recorded_exceptions", "recorded_slow_calls"), found)
+                        rows += [(name, peer_name, number, key, share) for key, share in shares if share]
                     except (RuntimeError, subprocess.SubprocessError) as error:
                         results[peer_name] = f"failed: {' '.join(str(error).split())}"
                     shutil.rmtree(part)

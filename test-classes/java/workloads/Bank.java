@@ -13,7 +13,7 @@ import java.util.Random;
  * Transactions like those of TPC-C on H2 in memory, in one thread: new orders of ten lines, payments,
  * and looking up the last order of a customer. Transactions a second, and their times in microseconds.
  *
- * <p>Usage: {@code Bank SECONDS}
+ * <p>Usage: {@code Bank SECONDS [WARM_UP]}, a warm-up of twice as long if nothing is said
  */
 public final class Bank {
     private static final int ITEMS = 5_000;
@@ -29,13 +29,14 @@ public final class Bank {
 
     public static void main(String[] args) throws Exception {
         double seconds = Double.parseDouble(args[0]);
+        double warmUp = args.length > 1 ? Double.parseDouble(args[1]) : 2 * seconds;
         try (Connection connection = DriverManager.getConnection("jdbc:h2:mem:bank")) {
             connection.setAutoCommit(false);
             Bank bank = new Bank(connection);
             bank.fill();
-            bank.run(seconds);
+            bank.run(warmUp / 2);
             Figures.ready();
-            bank.run(seconds);
+            bank.run(warmUp / 2);
             long[] times = bank.run(seconds);
             Figures.print("transactions_per_second", times.length / seconds);
             Figures.print("p50_us", times[times.length / 2] / 1e3);

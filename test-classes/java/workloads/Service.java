@@ -6,7 +6,7 @@ import java.util.Arrays;
  * Two threads that serve orders of some 200 calls, one in a hundred of which waits for two
  * milliseconds: requests a second, and the times of the requests in microseconds.
  *
- * <p>Usage: {@code Service SECONDS}
+ * <p>Usage: {@code Service SECONDS [WARM_UP]}, a warm-up of as long if nothing is said
  */
 public final class Service {
     private static final int THREADS = 2;
@@ -15,10 +15,11 @@ public final class Service {
 
     public static void main(String[] args) throws Exception {
         double seconds = Double.parseDouble(args[0]);
+        double warmUp = args.length > 1 ? Double.parseDouble(args[1]) : seconds;
         long[] counts = new long[3];
-        run(seconds / 2, counts);
+        run(warmUp / 2, counts);
         Figures.ready();
-        run(seconds / 2, counts);
+        run(warmUp / 2, counts);
         long[] times = run(seconds, counts);
         Figures.print("requests_per_second", times.length / seconds);
         Figures.print("p50_us", times[times.length / 2] / 1e3);

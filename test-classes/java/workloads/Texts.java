@@ -20,7 +20,7 @@ import org.apache.lucene.store.ByteBuffersDirectory;
  * Indexes a thousand documents with Lucene and searches them 300 times, again and again in one thread:
  * rounds a second.
  *
- * <p>Usage: {@code Texts SECONDS}
+ * <p>Usage: {@code Texts SECONDS [WARM_UP]}, a warm-up of twice as long if nothing is said
  */
 public final class Texts {
     private static final String[] WORDS =
@@ -30,9 +30,10 @@ public final class Texts {
 
     public static void main(String[] args) throws Exception {
         double seconds = Double.parseDouble(args[0]);
-        run(seconds);
+        double warmUp = args.length > 1 ? Double.parseDouble(args[1]) : 2 * seconds;
+        run(warmUp / 2);
         Figures.ready();
-        run(seconds);
+        run(warmUp / 2);
         Figures.print("rounds_per_second", run(seconds));
     }
 
