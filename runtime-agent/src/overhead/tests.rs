@@ -276,6 +276,34 @@ fn a_large_program_has_room_for_fewer_calls() {
     }
 }
 
+/// Seldom called methods are spared as long as there are not too many of them; calls cost 125 ns.
+#[test]
+fn methods_that_are_seldom_called_are_left_out_where_they_cost_too_much_together() {
+    // 0.56% and 2.25% of the time.
+    for (methods, is_left_out) in [(300, false), (1_200, true)] {
+        let mut program = Program::new(&[]);
+        program.seconds(20, &[]);
+        program.methods = (1..=methods).map(|id| (id, (150, 20, 0))).collect();
+        program.seconds(3, &[]);
+        assert_eq!(!program.left_out().is_empty(), is_left_out, "{methods}");
+        assert!(program.overhead.share() < 0.02, "{}", program.overhead.share());
+    }
+}
+
+/// To put probes back into classes has a price, so where there are many, one comes back every half hour.
+#[test]
+fn of_many_that_are_sealed_one_at_a_time_comes_back() {
+    let mut program = Program::new(&[]);
+    program.methods = (1..100).map(|id| (id, (10_000, 20, 0))).collect();
+    program.second();
+    assert_eq!(program.overhead.sealed(&program.left_out()).len(), 99);
+    for _ in 0..3 {
+        assert_eq!(program.seconds(1_700, &[]), NONE);
+        assert_eq!(program.seconds(100, &[]).len(), 1);
+    }
+    assert_eq!(program.left_out().len(), 96);
+}
+
 /// What was compiled with a guard that costs too much is compiled anew, once.
 #[test]
 fn what_was_compiled_too_early_is_renewed_once() {

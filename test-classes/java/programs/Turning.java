@@ -5,8 +5,9 @@ import java.io.InputStreamReader;
 
 /**
  * Two threads that call cheap methods all the time, one in requests, one in a loop that never ends. On its
- * stdin it is told which of them is slow from now on, {@code slow lookup} or {@code slow step}, and asked how
- * many {@code requests} there were. It ends with its stdin.
+ * stdin it is told which of them is slow from now on, {@code slow lookup} or {@code slow step}, and how often to
+ * call a method, {@code errands 1000}; it answers whatever it is told with how many requests there were. It ends
+ * with its stdin.
  */
 public final class Turning {
     private static volatile String slow = "";
@@ -25,6 +26,9 @@ public final class Turning {
         for (String line = in.readLine(); line != null; line = in.readLine()) {
             if (line.startsWith("slow ")) {
                 slow = line.substring(5);
+            }
+            if (line.startsWith("errands ")) {
+                errands(Integer.parseInt(line.substring(8)));
             }
             System.out.println(requests);
         }
@@ -73,6 +77,16 @@ public final class Turning {
             }
             return mixed(i);
         }
+    }
+
+    private static void errands(int count) {
+        for (int i = 0; i < count; i++) {
+            sum += errand(i);
+        }
+    }
+
+    private static long errand(long number) {
+        return mixed(number);
     }
 
     private static long mixed(long number) {
