@@ -89,28 +89,28 @@ impl ProbeClass {
     /// counted of ways begins when the first compiler is done, which takes a moment.
     fn exercise(&self, jni: &JniEnv) -> Result<(), String> {
         const SEALED: u32 = 1;
-        const MUTED: u32 = 2;
-        let none = [0, 0, 0];
-        let mut muted = none;
-        muted[MUTED as usize] = 1;
         self.seal(jni, [SEALED].into_iter(), true);
+        let mut done = Ok(());
         for _ in 0..ROUNDS {
-            for (is_off, is_on, by_id) in
-                [(true, false, none), (false, false, none), (false, true, muted)]
-            {
-                self.change(jni, is_off)?;
-                self.set_muted(jni, &by_id)?;
-                self.set_on(jni, is_on);
-                for id in [SEALED.cast_signed(), MUTED.cast_signed(), 0, CALIBRATION] {
-                    self.call(jni, self.exercise, CALLS, id);
-                }
-            }
+            done = done.and_then(|()| self.go_all_ways(jni, SEALED));
             self.set_on(jni, false);
             thread::sleep(ROUND);
         }
-        self.set_muted(jni, &[])?;
         self.seal(jni, [SEALED].into_iter(), false);
         IS_OFF.store(false, Ordering::Relaxed);
+        done.and_then(|()| self.set_muted(jni, &[]))
+    }
+
+    fn go_all_ways(&self, jni: &JniEnv, sealed: u32) -> Result<(), String> {
+        const MUTED: jni::jint = 2;
+        for (is_off, is_on) in [(true, false), (false, false), (false, true)] {
+            self.change(jni, is_off)?;
+            self.set_muted(jni, &[0, 0, 1])?;
+            self.set_on(jni, is_on);
+            for id in [sealed.cast_signed(), MUTED, 0, CALIBRATION] {
+                self.call(jni, self.exercise, CALLS, id);
+            }
+        }
         Ok(())
     }
 
