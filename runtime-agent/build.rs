@@ -317,7 +317,7 @@ fn unless_muted(muted: u16, at: usize) -> Vec<Instruction> {
     ]
 }
 
-const SITE: &str = "java/lang/invoke/MutableCallSite";
+const SITE: &str = probe::CALL_SITE;
 const HANDLE: &str = "java/lang/invoke/MethodHandle";
 
 /// What `state` is made of: indices of the constant pool.

@@ -465,9 +465,8 @@ def main():
                 if reason != NO_FLOOR:
                     results[peer_name] = f"left out: {reason}" if reason else []
             for number in range(rounds):
-                # Each round begins with another, so that nobody always comes after the same.
-                turn = number % len(peers)
-                for peer_name, peer in list(peers.items())[turn:] + list(peers.items())[:turn]:
+                # Each second round goes the other way, so that nobody always comes after the same.
+                for peer_name, peer in list(peers.items())[::-1 if number % 2 else 1]:
                     if not isinstance(results.get(peer_name), list):
                         continue
                     part = os.path.join(scratch, "run")
@@ -481,7 +480,7 @@ def main():
                         results[peer_name].append({"figure": figure, "others": rest, "recorded": found})
                         rows += [(name, peer_name, number, key, value) for key, value in figures.items()]
                         shares = zip(("recorded_calls", "recorded_exceptions", "recorded_slow_calls"), found)
-                        rows += [(name, peer_name, number, key, share) for key, share in shares if share]
+                        rows += [(name, peer_name, number, key, share) for key, share in shares if share != ""]
                     except (RuntimeError, subprocess.SubprocessError) as error:
                         results[peer_name] = f"failed: {' '.join(str(error).split())}"
                     shutil.rmtree(part)

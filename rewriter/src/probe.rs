@@ -13,6 +13,10 @@
 /// finds it.
 pub const CLASS: &str = "java/lang/$TProfiler";
 
+/// Internal name of the class of the JDK that the probes call themselves: with probes of its own it would call
+/// itself without end.
+pub const CALL_SITE: &str = "java/lang/invoke/MutableCallSite";
+
 /// Called at a method's entry.
 pub const START: &str = "Start";
 

@@ -464,6 +464,8 @@ impl Engine<'_> {
 
     /// Stops probes after an error of ours, without touching the data.
     pub(crate) fn give_up(&self) {
+        // Whatever it was about, the JVM takes no calls while an exception is pending.
+        self.jni.exception_clear();
         self.probe_class.set_on(self.jni, false);
         probe::give_up();
         let _ = self.probe_class.set_off(self.jni, true);

@@ -44,6 +44,8 @@ pub(crate) struct ProbeClass {
     on: jni::jfieldID,
     muted: jni::jfieldID,
     sealed: jni::jfieldID,
+    state: jni::jfieldID,
+    prepare: jni::jmethodID,
     calibrate: jni::jmethodID,
     exercise: jni::jmethodID,
     change: jni::jmethodID,
@@ -69,6 +71,7 @@ impl ProbeClass {
             }
         };
         // The guard looks there.
+        class.prepare(jni)?;
         class.unseal_all(jni)?;
         class.set_muted(jni, &[])?;
         let deadline = Instant::now() + LIBRARY;
@@ -129,9 +132,11 @@ impl ProbeClass {
         let fields = unsafe {
             let on = jni.get_static_field_id(class, "on", "Z");
             let muted = jni.get_static_field_id(class, "muted", "[B");
-            on.zip(muted).zip(jni.get_static_field_id(class, "sealed", "[B"))
+            let sealed = jni.get_static_field_id(class, "sealed", "[B");
+            let of_site = format!("L{};", rewriter::probe::CALL_SITE);
+            on.zip(muted).zip(sealed.zip(jni.get_static_field_id(class, "state", &of_site)))
         };
-        let Some(((on, muted), sealed)) = fields else {
+        let Some(((on, muted), (sealed, state))) = fields else {
             jni.exception_clear();
             return Err(format!("the JVM refuses the fields of {name}"));
         };
@@ -147,12 +152,6 @@ impl ProbeClass {
             jni.exception_clear();
             return Err(format!("the JVM refuses the methods of {name}"));
         };
-        // SAFETY: as above; the method takes nothing.
-        unsafe { jni.call_static_void_method(class, prepare, &[]) };
-        if jni.exception_check() {
-            jni.exception_clear();
-            return Err(format!("the JVM refuses to prepare {name}"));
-        }
         // SAFETY: `class` is a live reference of this thread, and not used after this.
         let global = unsafe {
             let global = jni.new_global_ref(class);
@@ -162,7 +161,26 @@ impl ProbeClass {
         if global.is_null() {
             return Err(format!("the JVM refuses a reference to {name}"));
         }
-        Ok(Self { class: global, on, muted, sealed, calibrate, exercise, change })
+        Ok(Self { class: global, on, muted, sealed, state, prepare, calibrate, exercise, change })
+    }
+
+    /// Makes the call site and its targets, once.
+    fn prepare(&self, jni: &JniEnv) -> Result<(), String> {
+        // SAFETY: the global reference is good as long as the JVM, the field is the class's own, and the method
+        // takes nothing. The local reference is not used after this.
+        unsafe {
+            let state = jni.get_static_object_field(self.class, self.state);
+            if state.is_null() {
+                jni.call_static_void_method(self.class, self.prepare, &[]);
+            } else {
+                jni.delete_local_ref(state);
+            }
+        }
+        if jni.exception_check() {
+            jni.exception_clear();
+            return Err(format!("the JVM refuses to prepare {}", rewriter::probe::CLASS));
+        }
+        Ok(())
     }
 
     /// Binds a native method by calling it.

@@ -369,7 +369,8 @@ impl Recorder {
         // Those of classes that another rewriting has given probes have no names.
         rows.retain(|row| row.method < OFFLINE);
         for row in &rows {
-            let is_slow = row.self_ns >= probe::threshold_ns_of(row.method);
+            let least_ns = self.threshold_ns.min(probe::threshold_ns_of(row.method));
+            let is_slow = row.self_ns >= least_ns;
             let slow_self_ns = if is_slow { row.self_ns } else { 0 };
             self.hot.add_slow(row.method, row.total_ns, slow_self_ns);
         }

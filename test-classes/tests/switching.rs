@@ -140,26 +140,37 @@ fn stop_for_long(jdk: &Jdk) {
         .arg("2")
         .arg(&stop)
         .start();
-    let compiled = || Compiled::read(&jit_log);
+    // What HotSpot began to compile before, and threw away unfinished, is not told apart.
+    let compiled = |before: &Compiled| Compiled::read(&jit_log).since(before);
     let mut control = Control::connect(port);
     assert_eq!(control.ask("status")["profiling"], "off", "{jdk}");
     let mut seen = 0;
-    for round in 0..2 {
-        wait_until("compiled without probes", || !compiled().live().is_empty());
-        let without = compiled().live();
+    let mut before = Compiled::default();
+    for _ in 0..2 {
+        wait_until("compiled without probes", || !compiled(&before).live().is_empty());
         thread::sleep(Duration::from_millis(500));
+        let without = compiled(&before).live();
         assert_eq!(control.calls_seen(), seen, "{jdk}: calls while it is off");
+        let at_start = Compiled::read(&jit_log);
         control.ask("start");
-        assert!(compiled().threw_away(&without), "{jdk}: round {round}: {without:?}");
+        wait_until("what was compiled is gone", || compiled(&before).threw_away(&without));
+        before = at_start;
         wait_until("calls", || control.calls_seen() > seen + 1000);
-        wait_until("compiled with probes", || !compiled().live().is_empty());
+        wait_until("compiled with probes", || !compiled(&before).live().is_empty());
         thread::sleep(Duration::from_millis(500));
-        let with = compiled().live();
+        let with = compiled(&before).live();
         // Ten seconds later. To ask again and again does not put it off.
-        wait_until("compiled without probes again", || {
-            control.ask("stop");
-            compiled().threw_away(&with)
+        let mut at_stop = Compiled::default();
+        wait_until("what was compiled with probes is gone", || {
+            let now = Compiled::read(&jit_log);
+            let is_gone = now.clone().since(&before).threw_away(&with);
+            if !is_gone {
+                at_stop = now;
+                control.ask("stop");
+            }
+            is_gone
         });
+        before = at_stop;
         seen = control.calls_seen();
     }
     fs::write(&stop, "").expect("a file");
@@ -181,7 +192,7 @@ fn stop_for_long(jdk: &Jdk) {
 }
 
 /// What HotSpot's best compiler has compiled of the program's workers, by its numbers, and what was thrown away.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Compiled {
     all: BTreeSet<u32>,
     gone: BTreeSet<u32>,
@@ -204,6 +215,11 @@ impl Compiled {
             }
         }
         compiled
+    }
+
+    fn since(self, before: &Self) -> Self {
+        let all = self.all.difference(&before.all).copied().collect();
+        Self { all, ..self }
     }
 
     fn live(&self) -> BTreeSet<u32> {

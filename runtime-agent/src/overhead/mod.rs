@@ -384,7 +384,8 @@ impl Overhead {
                     base_calls_per_s: calls_per_s / self.growth,
                     call_ns: ns / as_f64(did.calls.max(1)),
                     ratio: cost_of_one.ratio(),
-                    is_fresh: is_early || !is_compiled,
+                    // What is called seldom now may be called often soon.
+                    is_fresh: is_early || !is_compiled && !is_rare(&cost_of_one),
                     is_compiled,
                     is_sealed: false,
                     is_out: false,
