@@ -26,9 +26,9 @@ fn has(port: u16, method: &str) -> bool {
     left_out(port).iter().any(|name| name == method)
 }
 
-fn start(jdk: &Jdk, logs: &std::path::Path, port: u16, overhead: &str) -> Dialogue {
+fn start(jdk: &Jdk, logs: &std::path::Path, port: u16, thresholds: &str) -> Dialogue {
     let options = format!(
-        "include=programs.Turning,exclude=**.pause,threshold=1ms,overhead={overhead},logs={},port={port}",
+        "include=programs.Turning,exclude=**.pause,{thresholds},overhead=2%,logs={},port={port}",
         logs.display()
     );
     let mut program = Java::new(jdk).agent(&options).main(classes(), "programs.Turning").talk();
@@ -42,7 +42,9 @@ fn a_method_that_turns_slow_is_measured_again() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let logs = folder.path().join("logs");
     let port = free_port();
-    let mut program = start(jdk, &logs, port, "2%");
+    // What is slow is said by each method's own threshold.
+    let thresholds = "threshold=1s,threshold=programs.Turning:1ms";
+    let mut program = start(jdk, &logs, port, thresholds);
     wait_until("both are left out", || ["lookup", "step", "mixed"].iter().all(|m| has(port, m)));
     // Nothing is left of how the program began.
     thread::sleep(Duration::from_secs(60));
@@ -98,7 +100,7 @@ fn what_is_left_out_is_named_and_all_else_is_exact() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let logs = folder.path().join("logs");
         let port = free_port();
-        let mut program = start(jdk, &logs, port, "2%");
+        let mut program = start(jdk, &logs, port, "threshold=1ms");
         wait_until("it is left out", || has(port, "step"));
         let status = ask(port, &["status"]);
         assert_eq!(status["overhead_budget"], 0.02, "{jdk}");

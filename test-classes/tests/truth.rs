@@ -112,8 +112,10 @@ fn methods_with_synchronized_blocks_are_compiled() {
         for method in ["block", "throwing", "catching", "nested"] {
             assert!(said(&format!("truth.Monitors::{method} ")), "{jdk}: {method} is not compiled");
         }
+        // The guard, of which the JVM may be compiling something when its call site changes, is compiled again.
+        let is_skipped = |line: &str| line.contains("COMPILE SKIPPED") && line.contains(" truth.");
         assert!(
-            !said("COMPILE SKIPPED") && !said("Monitor mismatch"),
+            !finished.stdout.lines().any(is_skipped) && !said("Monitor mismatch"),
             "{jdk}: {}",
             finished.stdout
         );
