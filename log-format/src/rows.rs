@@ -175,6 +175,8 @@ pub mod counter {
     pub const PROBE_NS: &str = "probe_ns";
     /// CPU time of the process, in nanoseconds.
     pub const CPU_NS: &str = "cpu_ns";
+    /// Times that the processor's counter and CLOCK_MONOTONIC went apart.
+    pub const CLOCK_JUMPS: &str = "clock_jumps";
     /// Classes that got probes.
     pub const CLASSES: &str = "classes_instrumented";
     /// Methods that got probes.

@@ -32,6 +32,7 @@
 #![forbid(unsafe_code)]
 
 mod annotations;
+mod backward_branch;
 #[cfg(feature = "cli")]
 pub mod cli;
 mod code;
@@ -55,6 +56,7 @@ mod straight_line;
 mod tables;
 
 pub use annotations::Annotations;
+pub use backward_branch::has_backward_branch;
 pub use error::{Error, ErrorKind, Skip};
 pub use mutf8::Mutf8;
 pub use rewrite::{Outcome, Rewriter, Rewritten, class_name};

@@ -1,30 +1,68 @@
-//! A library to be loaded before the C library's, for tests that set the clock of one process: it adds
-//! to CLOCK_REALTIME the seconds that stand, as eight bytes, in the file that `SET_CLOCK` names. The
-//! file can be written to under way.
+//! A library to be loaded before the C library's, for tests that set the clocks of one process. The file
+//! that `SET_CLOCK` names has three numbers of eight bytes, which can be changed under way; those that
+//! are missing are 0.
+//!
+//! ```text
+//! 0   seconds to add to CLOCK_REALTIME
+//! 8   1 to hold CLOCK_MONOTONIC still, as a suspended machine does; it goes on from there afterwards
+//! 16  nanoseconds to add to CLOCK_MONOTONIC
+//! ```
 #![allow(missing_docs, unsafe_code)]
 
 use std::ffi::CStr;
 use std::ptr;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// The number in the file, in memory that the file is mapped to.
-fn offset() -> Option<&'static AtomicI64> {
-    static OFFSET: OnceLock<Option<&'static AtomicI64>> = OnceLock::new();
-    *OFFSET.get_or_init(|| {
+const NS: i64 = 1_000_000_000;
+/// Numbers in the file, and their length.
+const NUMBERS: usize = 3;
+const LENGTH: usize = 8;
+
+/// The numbers in the file, in memory that the file is mapped to.
+fn numbers() -> Option<&'static [AtomicI64; NUMBERS]> {
+    static FOUND: OnceLock<Option<&'static [AtomicI64; NUMBERS]>> = OnceLock::new();
+    *FOUND.get_or_init(|| {
         // SAFETY: the environment is not changed while a process begins; the mapping is a page that
-        // is never unmapped, and whose first eight bytes are the file's.
+        // is never unmapped, with the file's bytes and zeros behind them.
         unsafe {
             let name = libc::getenv(c"SET_CLOCK".as_ptr());
             if name.is_null() {
                 return None;
             }
             let file = libc::open(CStr::from_ptr(name).as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
-            let page = libc::mmap(ptr::null_mut(), 8, libc::PROT_READ, libc::MAP_SHARED, file, 0);
+            let (length, read) = (NUMBERS * LENGTH, libc::PROT_READ);
+            let page = libc::mmap(ptr::null_mut(), length, read, libc::MAP_SHARED, file, 0);
             libc::close(file);
-            (page != libc::MAP_FAILED).then(|| AtomicI64::from_ptr(page.cast()))
+            (page != libc::MAP_FAILED).then(|| &*page.cast())
         }
     })
+}
+
+/// How CLOCK_MONOTONIC has been held so far.
+struct Held {
+    /// Where it stands still now.
+    at_ns: Option<i64>,
+    /// How far it is behind.
+    behind_ns: i64,
+}
+
+/// What CLOCK_MONOTONIC shows when it is `ns`.
+fn monotonic(ns: i64, is_held: bool, ahead_ns: i64) -> i64 {
+    static HELD: Mutex<Held> = Mutex::new(Held { at_ns: None, behind_ns: 0 });
+    let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+    let shown = ns + ahead_ns - held.behind_ns;
+    match (held.at_ns, is_held) {
+        // Another thread may have asked the kernel later, and have held the clock already.
+        (Some(at_ns), true) => at_ns,
+        (None, true) => *held.at_ns.insert(shown),
+        (Some(at_ns), false) => {
+            held.behind_ns += shown - at_ns;
+            held.at_ns = None;
+            at_ns
+        }
+        (None, false) => shown,
+    }
 }
 
 /// As the C library's.
@@ -39,9 +77,17 @@ pub unsafe extern "C" fn clock_gettime(
     // SAFETY: the caller's promise: `time` can be written to.
     unsafe {
         let result = libc::syscall(libc::SYS_clock_gettime, clock, time);
-        if result == 0 && clock == libc::CLOCK_REALTIME {
-            let seconds = offset().map_or(0, |offset| offset.load(Ordering::Relaxed));
-            (*time).tv_sec += seconds;
+        if let Some([seconds, is_held, ahead_ns]) = numbers().filter(|_| result == 0) {
+            match clock {
+                libc::CLOCK_REALTIME => (*time).tv_sec += seconds.load(Ordering::Relaxed),
+                libc::CLOCK_MONOTONIC => {
+                    let ns = (*time).tv_sec * NS + (*time).tv_nsec;
+                    let is_held = is_held.load(Ordering::Relaxed) == 1;
+                    let shown = monotonic(ns, is_held, ahead_ns.load(Ordering::Relaxed));
+                    ((*time).tv_sec, (*time).tv_nsec) = (shown / NS, shown % NS);
+                }
+                _ => {}
+            }
         }
         i32::try_from(result).unwrap_or(-1)
     }

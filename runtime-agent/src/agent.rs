@@ -2,18 +2,20 @@
 //!
 //! ```text
 //! Agent_OnLoad    read the options, ask for capabilities and events
-//! VMInit          start the agent's thread, wait until it has begun
+//! VMInit          start the agent thread, wait until it has begun
 //! Agent_OnAttach  the same two at once, without waiting; or, if asked to, detach
 //! VMDeath         end recording, write everything
 //! ```
-//! What the agent's thread does in between, `agent_thread` tells. The load hook is opened in VMInit
-//! and not before: a hook in an earlier phase costs the JVM its archives of preloaded classes.
+//! `agent_thread` has what the agent thread does in between. The load hook is opened in VMInit and not before: a hook
+//! in an earlier phase costs the JVM its archives of preloaded classes.
+//!
+//! Every wait has a limit. A JVM never waits for a disk or a network for longer than that, and starts in any case.
 #![allow(unsafe_code)]
 
-use std::path::Path;
-use std::sync::mpsc::{self, Receiver};
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::RecvTimeoutError;
+use std::sync::{Mutex, Once, PoisonError};
+use std::time::{Duration, Instant};
 
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::{
@@ -21,14 +23,22 @@ use jvmti_bindings::prelude::{
     jni, jvmti,
 };
 
-use crate::agent_thread::{self, Stage};
+use crate::agent_thread::{self, Arrival, Stage, Started};
 use crate::engine::Request;
+use crate::instrument::first_pause;
 use crate::loaders;
 use crate::message::message;
-use crate::options::Options;
+use crate::methods::Methods;
+use crate::native_thread::within;
+use crate::options::{BadOptions, Fault, Options};
 use crate::probe::mounts;
 use crate::probe::thread;
 use crate::{instrument, java_threads, presence, probe, run_info, running, virtual_threads};
+
+/// How long the JVM's start waits for files of options and for the log folder.
+const FILES: Duration = Duration::from_secs(2);
+/// How long it waits then until loaded classes are instrumented.
+const INSTRUMENTED: Duration = Duration::from_secs(10);
 
 /// The agent of this process.
 #[derive(Default)]
@@ -39,36 +49,35 @@ pub struct TProfiler {
 
 impl Agent for TProfiler {
     fn on_load(&self, context: AgentLoadContext<'_>) -> jni::jint {
-        let mut given = self.options.lock().unwrap_or_else(PoisonError::into_inner);
-        if given.is_some() {
-            message!("the agent was given twice; what was given first counts");
-            return jni::JNI_OK;
-        }
-        let options = context.options_lossy().unwrap_or_default();
-        let (error, strict) = match Options::read(&options) {
-            Ok(options) => match prepare(&context, &options.logs).map_err(|(_, error)| error) {
-                Ok(()) => {
-                    options.tell_warnings();
-                    *given = Some(options);
-                    return jni::JNI_OK;
-                }
-                Err(error) => (error, options.strict),
-            },
-            Err(bad) => (bad.message, bad.strict),
+        say_panics_in_one_line();
+        let text = context.options_lossy().unwrap_or_default().into_owned();
+        let loaded = catch_unwind(AssertUnwindSafe(|| self.load(&context, &text)));
+        let bad = match loaded {
+            Ok(Ok(())) => return jni::JNI_OK,
+            Ok(Err(bad)) => bad,
+            Err(_) => {
+                let message = "internal error".to_owned();
+                BadOptions { message, strict: Options::asks_for_strict(&text) }
+            }
         };
+        let BadOptions { message, strict } = bad;
         if strict {
-            message!("{error}; the JVM does not start, because of the option strict");
+            message!("{message}; the JVM does not start, because of the option strict");
             return jni::JNI_ERR;
         }
-        message!("{error}; profiling is off");
+        message!("{message}; profiling is off");
         jni::JNI_OK
     }
 
     fn on_attach(&self, context: AgentLoadContext<'_>) -> jni::jint {
+        say_panics_in_one_line();
         let options = context.options_lossy().unwrap_or_default();
-        let done = if options == presence::DETACH { detach() } else { attach(&context, &options) };
+        let done =
+            if options == presence::DETACH { detach(&context) } else { attach(&context, &options) };
         match done {
             Ok(()) => presence::OK,
+            // Who asked is told.
+            Err((presence::NOT_ATTACHED, _)) => presence::NOT_ATTACHED,
             Err((code, error)) => {
                 message!("{error}");
                 code
@@ -79,14 +88,14 @@ impl Agent for TProfiler {
     fn vm_init(&self, context: CallbackContext<'_>, _event: ThreadEvent) {
         let options = self.options.lock().unwrap_or_else(PoisonError::into_inner).take();
         let (Some(options), Some(jni)) = (options, context.jni()) else { return };
-        match begin(options, context.jvmti(), jni) {
-            // What it meets it says itself. The application waits, so that its first call counts.
-            Ok(stages) => while stages.recv().is_ok_and(|stage| stage != Stage::Begun) {},
+        match begin(options, Arrival::AtStart, context.jvmti(), jni) {
+            Ok(started) => wait_until_begun(&started),
             Err(error) => message!("{error}; profiling is off"),
         }
     }
 
     fn vm_death(&self, _context: CallbackContext<'_>) {
+        running::set_ending();
         if let Some(running) = running::get()
             && let Err(error) = running.engine.ask(Request::Finish)
             // It may have been detached meanwhile, with everything written.
@@ -97,9 +106,12 @@ impl Agent for TProfiler {
     }
 
     fn thread_end(&self, context: CallbackContext<'_>, event: ThreadEvent) {
-        thread::end_current(|| {
-            // SAFETY: the thread that ends is the calling one, and the reference is the event's.
-            unsafe { java_threads::name(context.jvmti(), context.jni()?, event.thread()) }
+        thread::end_current(|thread| {
+            if let Some(jni) = context.jni() {
+                let (jvmti, ending) = (context.jvmti(), event.thread());
+                // SAFETY: the thread that ends is the calling one, and the reference is the event's.
+                unsafe { java_threads::note_last_name(jvmti, jni, ending, thread) };
+            }
         });
     }
 
@@ -135,19 +147,103 @@ impl Agent for TProfiler {
     }
 }
 
+impl TProfiler {
+    /// Reads the options and asks the JVM for what is needed.
+    ///
+    /// # Errors
+    /// What is wrong, and whether the JVM is to stop for it.
+    fn load(&self, context: &AgentLoadContext<'_>, text: &str) -> Result<(), BadOptions> {
+        let mut given = self.options.lock().unwrap_or_else(PoisonError::into_inner);
+        if given.is_some() {
+            message!("the agent was given twice; what was given first counts");
+            return Ok(());
+        }
+        let options = read_options(text, Options::read)?;
+        options.fault.panic_if(Fault::Load);
+        prepare(context).map_err(|message| BadOptions { message, strict: options.strict })?;
+        first_pause::set_over();
+        options.tell_warnings();
+        *given = Some(options);
+        Ok(())
+    }
+}
+
+/// Has panics of the agent's threads printed as the agent's other messages are.
+fn say_panics_in_one_line() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        std::panic::set_hook(Box::new(|panic| {
+            message!("internal error: {}", panic.to_string().replace('\n', " "));
+        }));
+    });
+}
+
+/// Reads options and checks the log folder, which may hang on a network.
+fn read_options(
+    text: &str,
+    read: fn(&str) -> Result<Options, BadOptions>,
+) -> Result<Options, BadOptions> {
+    let owned = text.to_owned();
+    let read = move || {
+        let options = read(&owned)?;
+        let checked = run_info::check_writable(&options.logs, options.log_group.as_deref());
+        checked.map_err(|message| BadOptions { message, strict: options.strict })?;
+        Ok(options)
+    };
+    within(FILES, read).unwrap_or_else(|| {
+        let seconds = FILES.as_secs();
+        let message =
+            format!("config, token_file or logs: the disk gives no answer within {seconds} s");
+        Err(BadOptions { message, strict: Options::asks_for_strict(text) })
+    })
+}
+
+/// Lets the application begin when its first call counts, or when that takes too long.
+fn wait_until_begun(Started { stages, claim }: &Started) {
+    let mut deadline = Instant::now() + FILES;
+    let mut is_prepared = false;
+    loop {
+        match stages.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(Stage::Runs) => {}
+            Ok(Stage::Prepared) => {
+                (is_prepared, deadline) = (true, Instant::now() + INSTRUMENTED);
+            }
+            // What went wrong it has said itself.
+            Ok(Stage::Begun) | Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) if claim.take() => {
+                let seconds = FILES.as_secs();
+                return message!(
+                    "the agent is not ready within {seconds} s, the log folder may hang; profiling is off"
+                );
+            }
+            // It has been prepared just now.
+            Err(RecvTimeoutError::Timeout) if !is_prepared => {
+                (is_prepared, deadline) = (true, Instant::now() + INSTRUMENTED);
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                return message!(
+                    "classes are still being instrumented; calls until then are not counted"
+                );
+            }
+        }
+    }
+}
+
 /// What `Agent_OnAttach` returns, and why.
 type Refusal = (jni::jint, String);
 
-/// Checks the log folder and asks the JVM for what is needed. The environment that it gives, and what
-/// that can do, are kept as long as the JVM lives.
-fn prepare(context: &AgentLoadContext<'_>, logs: &Path) -> Result<(), Refusal> {
-    run_info::check_writable(logs).map_err(|error| (presence::WRONG_OPTIONS, error))?;
+/// Asks the JVM for what is needed. The environment that it gives, and what that can do, are kept as long as the JVM
+/// lives.
+///
+/// # Errors
+/// One line: what the JVM refuses.
+fn prepare(context: &AgentLoadContext<'_>) -> Result<(), String> {
     if java_threads::get_jvmti().is_some() {
         return Ok(());
     }
-    let of = |e: jvmti::jvmtiError| (presence::REFUSED, format!("JVMTI error {e:?}"));
+    let of = |e: jvmti::jvmtiError| format!("JVMTI error {e:?}");
     // A JVM that has not come as far as to run anything has none for who comes by attach.
-    let none = |e| (presence::REFUSED, format!("the JVM is not ready: no JVMTI (error {e})"));
+    let none = |e| format!("the JVM is not ready: no JVMTI (error {e})");
     let jvmti = context.vm().jvmti().map_err(none)?;
     let mut capabilities = jvmti::jvmtiCapabilities::default();
     capabilities.set_can_generate_all_class_hook_events(true);
@@ -155,6 +251,7 @@ fn prepare(context: &AgentLoadContext<'_>, logs: &Path) -> Result<(), Refusal> {
     capabilities.set_can_retransform_any_class(true);
     capabilities.set_can_tag_objects(true);
     capabilities.set_can_generate_object_free_events(true);
+    capabilities.set_can_get_bytecodes(true);
     let all = jvmti.get_potential_capabilities().unwrap_or_default();
     // From JDK 21 on.
     capabilities.set_can_support_virtual_threads(all.can_support_virtual_threads());
@@ -171,62 +268,84 @@ fn prepare(context: &AgentLoadContext<'_>, logs: &Path) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Starts the agent's thread, and returns what it says of itself.
-fn begin(options: Options, jvmti: &Jvmti, jni: &JniEnv) -> Result<Receiver<Stage>, String> {
-    if !running::take() {
-        return Err("the agent is at work here already".to_owned());
+/// Starts the agent thread.
+fn begin(
+    options: Options,
+    arrival: Arrival,
+    jvmti: &Jvmti,
+    jni: &JniEnv,
+) -> Result<Started, String> {
+    if !running::begin() {
+        return Err("agent already active in this JVM".to_owned());
     }
-    if jvmti.get_capabilities().is_ok_and(|all| all.can_support_virtual_threads()) {
-        virtual_threads::listen(jvmti);
-    }
-    let (stage, stages) = mpsc::channel();
-    agent_thread::start(jvmti, jni, options, stage).inspect_err(|_| running::end())?;
-    Ok(stages)
+    virtual_threads::listen(jvmti, arrival == Arrival::Attached, &options.pretend);
+    agent_thread::start(jvmti, jni, options, arrival).inspect_err(|_| running::end())
 }
 
-/// How long it may take until the agent's thread runs.
+/// How long it may take until the agent thread runs.
 const THREAD_START: Duration = Duration::from_secs(10);
 
-/// Begins a profile in a JVM that runs. Natives can be bound only when this has returned to the JVM,
-/// so that the agent's thread does the rest.
+/// Begins a run in a JVM that runs. Natives can be bound only when this has returned to the JVM, so that the agent
+/// thread does the rest.
 fn attach(context: &AgentLoadContext<'_>, options: &str) -> Result<(), Refusal> {
-    let options =
-        Options::read_attached(options).map_err(|bad| (presence::WRONG_OPTIONS, bad.message))?;
+    let refused = |error: String| (presence::REFUSED, error);
     if probe::gave_up() {
-        let error = "profiling is off for good in this JVM, after an internal error".to_owned();
-        return Err((presence::REFUSED, error));
+        let error = "profiling is off for good in this JVM, after an internal error";
+        return Err(refused(error.to_owned()));
     }
-    if running::is_taken() {
-        let error = "the agent is at work here already; nothing was attached".to_owned();
+    if running::is_active() {
+        let error = "agent already active in this JVM; nothing was attached".to_owned();
         return Err((presence::ATTACHED_ALREADY, error));
     }
-    prepare(context, &options.logs)?;
+    let options = read_options(options, Options::read_attached)
+        .map_err(|bad| (presence::WRONG_OPTIONS, bad.message))?;
+    prepare(context).map_err(refused)?;
     options.tell_warnings();
-    let refused = |error: &str| (presence::REFUSED, error.to_owned());
-    let jvmti = java_threads::get_jvmti().ok_or_else(|| refused("no JVMTI"))?;
-    let jni = jni_of(context).ok_or_else(|| refused("no JNI"))?;
-    let stages = begin(options, &jvmti, &jni).map_err(|error| refused(&error))?;
-    match stages.recv_timeout(THREAD_START) {
+    let (jvmti, jni) = environments(context)?;
+    let started = begin(options, Arrival::Attached, &jvmti, &jni).map_err(refused)?;
+    match started.stages.recv_timeout(THREAD_START) {
         Ok(_) => Ok(()),
-        Err(_) => Err(refused("the agent's thread does not run")),
+        Err(_) => {
+            started.claim.take();
+            Err(refused("the agent thread does not run".to_owned()))
+        }
     }
 }
 
-/// The calling thread's JNI environment.
-fn jni_of(context: &AgentLoadContext<'_>) -> Option<JniEnv> {
+/// The agent's JVMTI environment and the calling thread's JNI environment.
+fn environments(context: &AgentLoadContext<'_>) -> Result<(Jvmti, JniEnv), Refusal> {
+    let refused = |error: &str| (presence::REFUSED, error.to_owned());
+    let jvmti = java_threads::get_jvmti().ok_or_else(|| refused("no JVMTI"))?;
     let vm = context.vm().raw();
     let mut env = std::ptr::null_mut();
     // SAFETY: the JVM handed its own table, and writes the environment of this thread, which is one
     // of the JVM's, to the variable.
-    unsafe {
+    let jni = unsafe {
         let found = ((**vm).GetEnv)(vm, &raw mut env, jni::JNI_VERSION_1_6);
         (found == jni::JNI_OK && !env.is_null()).then(|| JniEnv::from_raw(env.cast()))
-    }
+    };
+    Ok((jvmti, jni.ok_or_else(|| refused("no JNI"))?))
 }
 
-fn detach() -> Result<(), Refusal> {
-    let running = running::get()
-        .ok_or_else(|| (presence::NOT_ATTACHED, "there is nothing to detach".to_owned()))?;
-    running.engine.ask(Request::Detach).map_err(|error| (presence::NOT_DETACHED, error))?;
-    Ok(())
+/// Ends the run, or goes on to restore classes of the last one.
+fn detach(context: &AgentLoadContext<'_>) -> Result<(), Refusal> {
+    if let Some(running) = running::get() {
+        let done = running.engine.ask(Request::Detach);
+        return done.map(drop).map_err(|error| (presence::NOT_DETACHED, error));
+    }
+    let nothing = (presence::NOT_ATTACHED, "there is nothing to detach".to_owned());
+    if running::is_restoring() {
+        return Ok(());
+    }
+    if running::is_active() || Methods::all().with_probes().is_empty() {
+        return Err(nothing);
+    }
+    let (jvmti, jni) = environments(context)?;
+    if !running::begin_restoring() {
+        return Err(nothing);
+    }
+    agent_thread::start_restoring(&jvmti, &jni).map_err(|error| {
+        running::end_restoring();
+        (presence::REFUSED, error)
+    })
 }

@@ -41,6 +41,12 @@ impl CallPaths {
         }
     }
 
+    /// Memory that they have, about.
+    pub(crate) fn bytes(&self) -> usize {
+        self.paths.capacity() * size_of::<(u32, u32)>()
+            + self.ids.capacity() * size_of::<((u32, u32), u32)>()
+    }
+
     /// Parent and method of a path.
     pub(crate) fn get(&self, id: u32) -> Option<(u32, u32)> {
         self.paths.get((id as usize).checked_sub(1)?).copied()

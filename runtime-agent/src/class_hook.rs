@@ -1,6 +1,5 @@
 //! Decides which classes get probes, and gives them.
 
-use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -104,6 +103,13 @@ impl ClassHook {
         Self { filters, defaults, methods, counts, why_empty, log, rewriters }
     }
 
+    /// Writes the decisions on classes that wait. The agent thread's, because a disk may hang.
+    pub(crate) fn write_log(&self) {
+        if let Some(log) = &self.log {
+            log.write();
+        }
+    }
+
     /// Whether a class may have methods to give probes to, and if so, what its name says of them.
     /// `name` is its internal name.
     pub(crate) fn selects(&self, name: &str) -> Option<Selected> {
@@ -128,24 +134,9 @@ impl ClassHook {
         None
     }
 
-    /// Whether a class may have been given probes, as its name goes.
-    pub(crate) fn may_select(&self, name: &str) -> bool {
-        matches!(self.filters.by_name(name, &self.defaults), ByName::Selected(_))
-    }
-
     /// A class that was selected is left out, for it is the JDK's.
     pub(crate) fn leave_out_jdk(&self, name: &str) {
         self.log(name, format_args!("left out, no class of the application"));
-    }
-
-    /// Whether a class of this loader and internal name has been given probes.
-    pub(crate) fn has_given(&self, loader: u64, name: &str) -> bool {
-        self.methods.has_class(loader, name)
-    }
-
-    /// Whether a class of this loader and internal name has one of these methods.
-    pub(crate) fn has_any(&self, loader: u64, name: &str, ids: &HashSet<u32>) -> bool {
-        self.methods.has_any(loader, name, ids)
     }
 
     /// The class with probes, or `None` if it stays as it is.
@@ -164,7 +155,7 @@ impl ClassHook {
         let loader_number = loader.number;
         let loader_name = if self.log.is_some() { loader.name.clone() } else { String::new() };
         let (outcome, left_out) = self.methods.with_class(loader_number, name, |known| {
-            let (was_known, is_new) = (known.has_methods(), known.is_new());
+            let is_new = known.is_new();
             let mut selection = Selection {
                 decision: ClassDecision::new(&self.filters, selected),
                 why_empty: &self.why_empty,
@@ -178,17 +169,17 @@ impl ClassHook {
             };
             let outcome = rewriter.rewrite(bytes, &mut selection);
             let Selection { skipped, new_methods, left_out, .. } = selection;
-            // A class that was instrumented before is not counted again.
-            if !was_known {
-                self.counts.skip(skipped);
-            }
+            // A class that passes the hook again is not counted again.
             if is_new {
+                self.counts.skip(skipped);
                 let [.., leaves] = left_out;
                 self.counts.leaves.fetch_add(u64::from(leaves), Ordering::Relaxed);
             }
-            if let Ok(Outcome::Rewritten(_)) = outcome {
-                self.counts.methods.fetch_add(new_methods, Ordering::Relaxed);
-                self.counts.classes.fetch_add(u64::from(!was_known), Ordering::Relaxed);
+            if let Ok(Outcome::Rewritten(rewritten)) = &outcome {
+                let is_first = known.set_has_probes();
+                let methods = if is_first { u64::from(rewritten.methods) } else { new_methods };
+                self.counts.methods.fetch_add(methods, Ordering::Relaxed);
+                self.counts.classes.fetch_add(u64::from(is_first), Ordering::Relaxed);
             }
             (outcome, left_out)
         });
@@ -218,7 +209,7 @@ impl ClassHook {
 
     fn log(&self, class: &str, decision: std::fmt::Arguments<'_>) {
         if let Some(log) = &self.log {
-            log.write(class, decision);
+            log.add(class, decision);
         }
     }
 

@@ -2,31 +2,27 @@
 //! into a JVM that runs, and out of it.
 
 mod attach;
+mod bounded;
+mod connection;
 mod hotspot;
 mod jvm;
 mod profile;
+mod target;
+mod trigger;
 
-use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::error::ErrorKind as ArgumentErrorKind;
-use clap::{Arg, ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Arg, ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand, value_parser};
 
 use self::attach::AttachArguments;
+use self::bounded::{FILES, bounded};
 use self::profile::ProfileArguments;
+use self::target::Target;
 use crate::control::token::Token;
 use crate::options::DEFAULT_PORT;
-
-const CONNECT: Duration = Duration::from_secs(5);
-/// Longer than the agent takes at most.
-const ANSWER: Duration = Duration::from_secs(15);
-/// The same where classes are put back.
-const DETACHED: Duration = Duration::from_secs(130);
-/// More than any answer.
-const MAX_ANSWER: u64 = 16 << 20;
 
 /// Talk to the profiling agent in a running JVM.
 ///
@@ -39,7 +35,13 @@ struct Arguments {
     command: Command,
     #[arg(long, global = true, value_name = "HOST:PORT", value_parser = address, help = address_help())]
     addr: Option<String>,
-    /// A file whose first line is the agent's token, and that only its owner may read
+    /// Ask the agent in the JVM with this process id
+    #[arg(long = "pid", global = true, value_name = "PID")]
+    agent_pid: Option<u32>,
+    /// Ask the agent of the run in this folder
+    #[arg(long, global = true, value_name = "FOLDER")]
+    run: Option<PathBuf>,
+    /// A file whose first line is the agent's token, with mode 0600; by default tprofiler finds the token
     #[arg(long, global = true, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// Print the answer as a line of JSON
@@ -63,7 +65,9 @@ fn command_line() -> clap::Command {
             Arg::new(name).long(name).action(action).global(true).hide(true)
         };
         let addr = hidden("addr", ArgAction::Set).value_parser(address);
-        command.arg(addr).arg(hidden("json", ArgAction::SetTrue))
+        let run = hidden("run", ArgAction::Set).value_parser(value_parser!(PathBuf));
+        let pid = hidden("agent_pid", ArgAction::Set).long("pid").value_parser(value_parser!(u32));
+        command.arg(addr).arg(run).arg(pid).arg(hidden("json", ArgAction::SetTrue))
     };
     ["attach", "list", "profile"]
         .into_iter()
@@ -178,104 +182,87 @@ impl Command {
 #[must_use]
 pub fn main() -> ExitCode {
     let arguments = Arguments::from_arg_matches(&command_line().get_matches());
-    let Arguments { command, addr, token_file, json } =
-        arguments.unwrap_or_else(|error| error.exit());
+    let arguments = arguments.unwrap_or_else(|error| error.exit());
+    match run(arguments) {
+        Ok(code) => code,
+        Err(message) => {
+            eprintln!("tprofiler: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(mut arguments: Arguments) -> Result<ExitCode, String> {
+    let (line, target) = check(&arguments);
+    // With a PID, detach also works through the JVM.
+    if let Command::Detach { pid: pid @ None } = &mut arguments.command
+        && !arguments.json
+    {
+        *pid = arguments.agent_pid;
+    }
+    let Arguments { command, token_file, json, .. } = arguments;
+    let token = token_file.map(|file| bounded("--token-file", FILES, move || Token::read(&file)));
+    let token = token.transpose()?.transpose();
+    let token = token.map_err(|error| format!("--token-file: {error}"))?;
+    let token = token.as_ref();
+    let with_pid = |pid: u32, error: String| format!("{pid}: {error}");
+    let text = match &command {
+        Command::Attach(arguments) => attach::attach_and_tell(arguments, token)
+            .map_err(|error| with_pid(arguments.pid, error)),
+        Command::Detach { pid: Some(pid) } => {
+            attach::detach(*pid, token).map_err(|error| with_pid(*pid, error))
+        }
+        Command::List => Ok(attach::list()),
+        Command::Profile(arguments) => {
+            return profile::profile(arguments, token)
+                .map_err(|error| with_pid(arguments.pid(), error));
+        }
+        _ => {
+            let line = line.unwrap_or_default();
+            let line = if json { format!("json {line}") } else { line };
+            ask(&target, token, &line).map_err(|error| format!("{target}: {error}"))
+        }
+    }?;
+    // Whoever reads may have gone.
+    let _ = io::stdout().write_all(text.as_bytes());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Sends one command to an agent and returns its answer. Without a token, sends only `status`.
+fn ask(target: &Target, token: Option<&Token>, line: &str) -> Result<String, String> {
+    let agent = target.find(token)?;
+    if !matches!(line, "status" | "json status") {
+        return agent.connect_known()?.ask(line);
+    }
+    let (mut connection, why) = agent.connect()?;
+    let answer = connection.ask(line)?;
+    if let Some(why) = why {
+        eprintln!("tprofiler: {target}: no token, so only public values are shown: {why}");
+    }
+    Ok(answer)
+}
+
+/// The line to send and the agent to send it to. Ends the process if options conflict.
+fn check(arguments: &Arguments) -> (Option<String>, Target) {
+    let Arguments { command, addr, agent_pid: pid, run, json, .. } = arguments;
+    let refuse = |message: String| -> ! {
+        Arguments::command().error(ArgumentErrorKind::ArgumentConflict, message).exit()
+    };
     let line = command.line();
-    for (option, is_given) in [("--json", json), ("--addr", addr.is_some())] {
+    let agents = [("--addr", addr.is_some()), ("--run", run.is_some()), ("--pid", pid.is_some())];
+    for (option, is_given) in [("--json", *json)].into_iter().chain(agents) {
         if is_given && line.is_none() {
-            let message = format!("{option} is for the commands that an agent answers");
-            Arguments::command().error(ArgumentErrorKind::ArgumentConflict, message).exit();
+            refuse(format!("{option} is for the commands that an agent answers"));
         }
     }
-    let addr = addr.unwrap_or_else(default_address);
-    let answer = read_token(token_file).and_then(|token| {
-        let token = token.as_ref();
-        let with_pid = |pid: u32, error: String| format!("{pid}: {error}");
-        let text = match &command {
-            Command::Attach(arguments) => attach::attach_and_tell(arguments, token)
-                .map_err(|error| with_pid(arguments.pid, error)),
-            Command::Detach { pid: Some(pid) } => {
-                attach::detach(*pid, token).map_err(|error| with_pid(*pid, error))
-            }
-            Command::List => Ok(attach::list()),
-            Command::Profile(arguments) => {
-                return profile::profile(arguments, token)
-                    .map_err(|error| with_pid(arguments.pid(), error));
-            }
-            _ => {
-                let line = line.unwrap_or_default();
-                let line = if json { format!("json {line}") } else { line };
-                ask(&addr, token, &line).map_err(|error| format!("{addr}: {error}"))
-            }
-        }?;
-        // Whoever reads may have gone.
-        let _ = io::stdout().write_all(text.as_bytes());
-        Ok(ExitCode::SUCCESS)
-    });
-    answer.unwrap_or_else(|message| {
-        eprintln!("tprofiler: {message}");
-        ExitCode::FAILURE
-    })
-}
-
-fn read_token(file: Option<PathBuf>) -> Result<Option<Token>, String> {
-    file.map(|file| Token::read(&file)).transpose()
-}
-
-/// Sends one command to the agent at `address` and reads its answer, without the `ok`.
-///
-/// # Errors
-/// One line: what the agent says, or why it says nothing.
-fn ask(address: &str, token: Option<&Token>, command: &str) -> Result<String, String> {
-    let stream = connect(address)?;
-    let is_detach = command == "detach" || command == "json detach";
-    let patience = if is_detach { DETACHED } else { ANSWER };
-    stream.set_read_timeout(Some(patience)).map_err(|e| e.to_string())?;
-    let mut reader = BufReader::new((&stream).take(MAX_ANSWER));
-    let send = |line: &str| (&stream).write_all(line.as_bytes()).map_err(|e| e.to_string());
-    // The command goes behind the token only when that was right: another program may listen there.
-    if let Some(token) = token {
-        send(&token.line())?;
-        read_answer(&mut reader)?;
+    let mut given = agents.iter().filter(|(_, is_given)| *is_given).map(|(option, _)| *option);
+    if let (Some(one), Some(other)) = (given.next(), given.next()) {
+        refuse(format!("{one} and {other} both name an agent; give one of them"));
     }
-    send(&format!("{command}\n"))?;
-    read_answer(&mut reader)
-}
-
-/// Reads an answer, without the `ok`.
-fn read_answer(reader: &mut impl BufRead) -> Result<String, String> {
-    let mut answer = String::new();
-    loop {
-        let mut line = String::new();
-        match reader.read_line(&mut line) {
-            Ok(0) => return Err("the answer ends early; is this an agent's port?".to_owned()),
-            Ok(_) => {}
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                return Err("no answer; is this an agent's port?".to_owned());
-            }
-            Err(error) => return Err(error.to_string()),
-        }
-        if line == "ok\n" {
-            return Ok(answer);
-        }
-        if let Some(error) = line.strip_prefix("error: ") {
-            return Err(error.trim_end().to_owned());
-        }
-        answer.push_str(&line);
-    }
-}
-
-fn connect(address: &str) -> Result<TcpStream, String> {
-    let addresses = address.to_socket_addrs().map_err(|e| e.to_string())?;
-    let mut last = "no such address".to_owned();
-    for address in addresses {
-        match TcpStream::connect_timeout(&address, CONNECT) {
-            Ok(stream) => return Ok(stream),
-            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-                last = "nobody listens there; tprofiler list shows JVMs and their ports".to_owned();
-            }
-            Err(error) => last = error.to_string(),
-        }
-    }
-    Err(last)
+    let target = match (pid, run) {
+        (Some(pid), _) => Target::Pid(*pid),
+        (_, Some(folder)) => Target::Run(folder.clone()),
+        _ => Target::Address(addr.clone().unwrap_or_else(default_address)),
+    };
+    (line, target)
 }

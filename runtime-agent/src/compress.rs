@@ -8,10 +8,9 @@
 //! ```
 //! Whatever happens in between, one whole file is there.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -21,6 +20,7 @@ use log_format::compression::Compression;
 use log_format::names::Part;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
+use crate::log_folder::RunFolder;
 use crate::native_thread::{self, Priority};
 
 /// Level 3 compresses rows to 34%, at 55 MB/s where it was measured; level 6 to 32%, at 20.
@@ -29,10 +29,10 @@ const GZIP_LEVEL: u32 = 3;
 /// What a file is called behind its name while it is being written.
 const UNFINISHED: &str = ".new";
 
-/// What the thread is asked to do.
+/// What the thread is asked to do with files of a folder, by their plain names.
 enum Job {
-    Compress(Part, Vec<PathBuf>),
-    Delete(Vec<PathBuf>),
+    Compress(Part, Arc<RunFolder>, Vec<String>),
+    Delete(Arc<RunFolder>, Vec<String>),
 }
 
 /// What became of a part that was to be compressed.
@@ -62,17 +62,17 @@ impl Background {
     }
 
     /// Has files compressed.
-    pub(crate) fn compress(&mut self, part: Part, files: Vec<PathBuf>) {
+    pub(crate) fn compress(&mut self, part: Part, folder: Arc<RunFolder>, files: Vec<String>) {
         if self.compression != Compression::Off {
             // Without a thread they stay as they are.
-            let _ = self.send(Job::Compress(part, files));
+            let _ = self.send(Job::Compress(part, folder, files));
         }
     }
 
     /// Has files deleted, after what was asked for before.
-    pub(crate) fn delete(&mut self, files: Vec<PathBuf>) {
-        if let Err(Job::Delete(files)) = self.send(Job::Delete(files)) {
-            delete(&files);
+    pub(crate) fn delete(&mut self, folder: Arc<RunFolder>, files: Vec<String>) {
+        if let Err(Job::Delete(folder, files)) = self.send(Job::Delete(folder, files)) {
+            delete(&folder, &files);
         }
     }
 
@@ -113,17 +113,19 @@ fn work(
 ) {
     while let Ok(job) = jobs.recv() {
         match job {
-            Job::Delete(files) => delete(&files),
-            Job::Compress(part, files) => {
+            Job::Delete(folder, files) => delete(&folder, &files),
+            Job::Compress(part, folder, files) => {
                 let (mut saved, mut errors) = (0, Vec::new());
                 for file in files {
                     // A fault of an encoder is no reason to lose the file, nor the thread.
-                    let result =
-                        catch_unwind(AssertUnwindSafe(|| compress(&file, compression, is_stopped)));
+                    let work = || compress(&folder, &file, compression, is_stopped);
+                    let result = catch_unwind(AssertUnwindSafe(work));
                     match result.unwrap_or_else(|_| Err(io::Error::other("internal error"))) {
                         Ok(bytes) => saved += bytes,
                         Err(_) if is_stopped.load(Ordering::Relaxed) => return,
-                        Err(error) => errors.push(format!("{}: {error}", file.display())),
+                        Err(error) => {
+                            errors.push(format!("{}: {error}", folder.path().join(file).display()));
+                        }
                     }
                 }
                 // Nobody may be left to hear it.
@@ -134,45 +136,45 @@ fn work(
 }
 
 /// Deletes files in whatever form they are there.
-fn delete(files: &[PathBuf]) {
+fn delete(folder: &RunFolder, files: &[String]) {
     for file in files {
         for compression in Compression::ALL {
-            let file = with_suffix(file, compression.suffix());
+            let file = format!("{file}{}", compression.suffix());
             // What somebody else has deleted is gone as well.
-            let _ = fs::remove_file(with_suffix(&file, UNFINISHED));
-            let _ = fs::remove_file(&file);
+            let _ = folder.remove(&format!("{file}{UNFINISHED}"));
+            let _ = folder.remove(&file);
         }
     }
 }
 
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    PathBuf::from(name)
-}
-
 /// Compresses a file and deletes the plain one; gives the bytes that this saves. A file that is not
 /// there any more saves nothing.
-fn compress(plain: &Path, compression: Compression, is_stopped: &AtomicBool) -> io::Result<u64> {
-    let source = match File::open(plain) {
+fn compress(
+    folder: &RunFolder,
+    plain: &str,
+    compression: Compression,
+    is_stopped: &AtomicBool,
+) -> io::Result<u64> {
+    let source = match folder.read(plain) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(0),
         Err(error) => return Err(error),
     };
     let bytes = source.metadata()?.len();
-    let finished = with_suffix(plain, compression.suffix());
-    let unfinished = with_suffix(&finished, UNFINISHED);
-    let written = write(source, &unfinished, compression, is_stopped)
-        .and_then(|()| compare(plain, &unfinished, compression, is_stopped))
-        .and_then(|()| fs::metadata(&unfinished))
-        .and_then(|metadata| fs::rename(&unfinished, &finished).map(|()| metadata.len()));
+    let finished = format!("{plain}{}", compression.suffix());
+    let unfinished = format!("{finished}{UNFINISHED}");
+    let written = folder
+        .create(&unfinished)
+        .and_then(|target| write(source, target, compression, is_stopped))
+        .and_then(|()| compare(folder, plain, &unfinished, compression, is_stopped))
+        .and_then(|compressed| folder.rename(&unfinished, &finished).map(|()| compressed));
     match written {
         Ok(compressed) => {
-            fs::remove_file(plain)?;
+            folder.remove(plain)?;
             Ok(bytes.saturating_sub(compressed))
         }
         Err(error) => {
-            let _ = fs::remove_file(&unfinished);
+            let _ = folder.remove(&unfinished);
             Err(error)
         }
     }
@@ -180,12 +182,12 @@ fn compress(plain: &Path, compression: Compression, is_stopped: &AtomicBool) -> 
 
 fn write(
     source: File,
-    target: &Path,
+    target: File,
     compression: Compression,
     is_stopped: &AtomicBool,
 ) -> io::Result<()> {
     let mut source = BufReader::with_capacity(1 << 16, Stoppable { input: source, is_stopped });
-    let target = BufWriter::with_capacity(1 << 16, File::create(target)?);
+    let target = BufWriter::with_capacity(1 << 16, target);
     let mut written = match compression {
         Compression::Off => return Err(ErrorKind::Unsupported.into()),
         Compression::Gzip => {
@@ -225,15 +227,18 @@ fn fill(source: &mut impl Read, block: &mut [u8]) -> io::Result<usize> {
     Ok(filled)
 }
 
-/// Makes sure that what was written is what was there.
+/// Makes sure that what was written is what was there; gives the bytes that it takes.
 fn compare(
-    plain: &Path,
-    compressed: &Path,
+    folder: &RunFolder,
+    plain: &str,
+    compressed: &str,
     compression: Compression,
     is_stopped: &AtomicBool,
-) -> io::Result<()> {
-    let mut plain = Stoppable { input: File::open(plain)?, is_stopped };
-    let mut decoded = compression.decode(File::open(compressed)?);
+) -> io::Result<u64> {
+    let mut plain = Stoppable { input: folder.read(plain)?, is_stopped };
+    let compressed = folder.read(compressed)?;
+    let bytes = compressed.metadata()?.len();
+    let mut decoded = compression.decode(compressed);
     let (mut expected, mut found) = (vec![0; 1 << 16], vec![0; 1 << 16]);
     loop {
         let count = fill(&mut plain, &mut expected)?;
@@ -241,7 +246,7 @@ fn compare(
             return Err(io::Error::other("it would not be the same compressed; it stays as it is"));
         }
         if count == 0 {
-            return Ok(());
+            return Ok(bytes);
         }
     }
 }
@@ -263,6 +268,8 @@ impl Read for Stoppable<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn rows() -> Vec<u8> {
@@ -273,8 +280,8 @@ mod tests {
             .collect()
     }
 
-    fn names(folder: &Path) -> Vec<String> {
-        let entries = fs::read_dir(folder).unwrap();
+    fn names(folder: &RunFolder) -> Vec<String> {
+        let entries = fs::read_dir(folder.path()).unwrap();
         let mut names: Vec<String> =
             entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
@@ -286,12 +293,12 @@ mod tests {
         let going_on = AtomicBool::new(false);
         for compression in [Compression::Gzip, Compression::Zstd] {
             for contents in [rows(), b"a\n".to_vec(), Vec::new()] {
-                let folder = tempfile::tempdir().unwrap();
-                let plain = folder.path().join("t.csv");
-                fs::write(&plain, &contents).unwrap();
-                let saved = compress(&plain, compression, &going_on).unwrap();
+                let logs = tempfile::tempdir().unwrap();
+                let folder = RunFolder::for_test(logs.path());
+                fs::write(folder.path().join("t.csv"), &contents).unwrap();
+                let saved = compress(&folder, "t.csv", compression, &going_on).unwrap();
                 let name = format!("t.csv{}", compression.suffix());
-                assert_eq!(names(folder.path()), [name.as_str()]);
+                assert_eq!(names(&folder), [name.as_str()]);
                 let compressed = folder.path().join(name);
                 let left = fs::metadata(&compressed).unwrap().len();
                 assert_eq!(saved, (contents.len() as u64).saturating_sub(left));
@@ -299,43 +306,45 @@ mod tests {
                 log_format::compression::open(&compressed).unwrap().read_to_end(&mut read).unwrap();
                 assert!(read == contents);
                 // It is gone, and nothing is to be done.
-                assert_eq!(compress(&plain, compression, &going_on).unwrap(), 0);
+                assert_eq!(compress(&folder, "t.csv", compression, &going_on).unwrap(), 0);
             }
         }
     }
 
     #[test]
     fn what_is_stopped_or_fails_leaves_the_plain_file_alone() {
-        let folder = tempfile::tempdir().unwrap();
+        let logs = tempfile::tempdir().unwrap();
+        let folder = RunFolder::for_test(logs.path());
         let plain = folder.path().join("t.csv");
         fs::write(&plain, rows()).unwrap();
         let stopped = AtomicBool::new(true);
         for compression in [Compression::Gzip, Compression::Zstd] {
-            assert!(compress(&plain, compression, &stopped).is_err());
+            assert!(compress(&folder, "t.csv", compression, &stopped).is_err());
         }
-        assert_eq!(names(folder.path()), ["t.csv"]);
+        assert_eq!(names(&folder), ["t.csv"]);
         // What was written is not what was there.
-        let other = folder.path().join("other");
-        write(File::open(&plain).unwrap(), &other, Compression::Gzip, &AtomicBool::new(false))
-            .unwrap();
+        let (source, target) = (folder.read("t.csv").unwrap(), folder.create("other").unwrap());
+        let going_on = AtomicBool::new(false);
+        write(source, target, Compression::Gzip, &going_on).unwrap();
         fs::write(&plain, [rows(), b"more\n".to_vec()].concat()).unwrap();
-        let error = compare(&plain, &other, Compression::Gzip, &AtomicBool::new(false));
+        let error = compare(&folder, "t.csv", "other", Compression::Gzip, &going_on);
         assert!(error.unwrap_err().to_string().contains("stays as it is"));
     }
 
     #[test]
     fn the_thread_works_in_the_order_that_it_was_asked() {
-        let folder = tempfile::tempdir().unwrap();
-        let files: Vec<PathBuf> = ["a.csv", "b.csv"].map(|name| folder.path().join(name)).into();
+        let logs = tempfile::tempdir().unwrap();
+        let folder = Arc::new(RunFolder::for_test(logs.path()));
+        let files: Vec<String> = ["a.csv", "b.csv"].map(str::to_owned).into();
         for file in &files {
-            fs::write(file, rows()).unwrap();
+            fs::write(folder.path().join(file), rows()).unwrap();
         }
         fs::write(folder.path().join("a.csv.gz.new"), "left behind").unwrap();
         fs::write(folder.path().join("c.csv"), "of another").unwrap();
         let mut background = Background::new(Compression::Gzip);
         let part = Part { hour: log_format::names::Hour::of_unix_ns(0), number: 1 };
-        background.compress(part, files.clone());
-        background.delete(files);
+        background.compress(part, folder.clone(), files.clone());
+        background.delete(folder.clone(), files);
         let done = background.done.recv().unwrap();
         assert_eq!((done.part, done.errors.len()), (part, 0));
         assert!(done.saved > 1_000_000);
@@ -344,6 +353,6 @@ mod tests {
         *jobs = None;
         *done_sender = mpsc::channel().0;
         assert!(done.recv().is_err());
-        assert_eq!(names(folder.path()), ["c.csv"]);
+        assert_eq!(names(&folder), ["c.csv"]);
     }
 }

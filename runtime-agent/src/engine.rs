@@ -3,7 +3,7 @@
 //! Everybody else asks it through [`Handle`], so that nothing that waits is ever near a probe.
 
 use std::cmp::Reverse;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::time::{Duration, Instant};
@@ -17,16 +17,23 @@ use crate::cost_control::CostControl;
 use crate::hot_methods::{Hottest, Period};
 use crate::in_flight::InFlight;
 use crate::instrument;
+use crate::instrument::class_changes::{ClassChanges, ClassKey, Postponed};
+use crate::instrument::loaded_class::LoadedClass;
+use crate::memory;
 use crate::message::message;
 use crate::methods::{Method, Methods};
 use crate::muting::{Muting, Rule};
+use crate::options::Pretend;
 use crate::overhead::{LeftOut, Millionths};
-use crate::probe::{self, mute};
+use crate::pauses;
+use crate::probe::{self, lost_calls, mounts, mute};
 use crate::probe_class::ProbeClass;
 use crate::recorder::Recorder;
-use crate::run_log::Now;
-use crate::running::{Retransformed, Running};
+use crate::running::Running;
 use crate::schedule::Schedule;
+use crate::self_test;
+use crate::self_test::compiled_out::{self, Attempts};
+use crate::virtual_threads;
 use crate::why_empty::WhyEmpty;
 
 /// How often the threads' rings are emptied.
@@ -35,14 +42,16 @@ const ROUND: Duration = Duration::from_millis(50);
 const CLOCK_ROUND: Duration = Duration::from_secs(1);
 /// When classes should have been met.
 const EMPTY_ROUND: Duration = Duration::from_secs(30);
-/// How long methods have been muted before their probes are taken out: for a moment it is not worth it.
+/// How long methods have been muted before they are retransformed out: for a moment it is not worth it.
 const UNTIL_WITHDRAWN: Duration = Duration::from_secs(1);
 /// How long recording has been off before the guard is taken out, which throws compiled code away: after a
 /// command, and in a pause of the schedule.
 const AFTER_STOP: Duration = Duration::from_secs(10);
 const LONG_PAUSE: Duration = Duration::from_secs(600);
-/// Methods whose probes are taken out at a time, for records wait meanwhile.
-const WITHDRAWN: usize = 256;
+/// For how long after the beginning classes are looked for that an earlier attachment gave probes and that were not
+/// loaded yet, and how often.
+const STALE: Duration = Duration::from_secs(60);
+const STALE_ROUND: Duration = Duration::from_secs(1);
 /// A method that was called less often is not compiled with the calls of its probes.
 const COMPILED_CALLS: u64 = 1_000;
 /// How long an answer may take: a flush waits for the disk.
@@ -80,7 +89,7 @@ pub(crate) enum Request {
 }
 
 /// What is going on.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Status {
     pub is_recording: bool,
     /// Of all methods but those that `own_thresholds` name, in nanoseconds.
@@ -97,6 +106,10 @@ pub(crate) struct Status {
     pub records: u64,
     pub dropped_records: u64,
     pub lost_calls: u64,
+    /// Threads of which at least some calls were lost for lack of memory.
+    pub threads_not_measured: u64,
+    /// Bytes in use, and how many may be.
+    pub memory: (u64, u64),
     pub unseen_ends: u64,
     /// What was muted and unmuted, as far as it still means something.
     pub mute_rules: Vec<Rule>,
@@ -122,10 +135,22 @@ pub(crate) struct Status {
     pub deleted_hours: u64,
     /// Loaded classes that were sent through the hook.
     pub retransformed_classes: u64,
-    /// Those that the JVM refused.
+    /// Those that the JVM refused, or that would have stopped all threads for too long.
     pub not_retransformed: u64,
-    /// The longest batch of them, in nanoseconds.
-    pub longest_retransform_ns: u64,
+    /// Classes that wait for a loop to end, or were given up for it.
+    pub postponed: Vec<Postponed>,
+    /// Loops that began just before their class was retransformed.
+    pub caught_loops: u64,
+    /// Classes that were given probes and that the JVM has not loaded so far; counted at a detach.
+    pub not_seen_loaded: u64,
+    /// How long threads were stopped by the agent.
+    pub pauses: pauses::Figures,
+    /// What the probe reads: `tsc` or `monotonic`.
+    pub clock: &'static str,
+    /// How often a clock jumped, as when the machine was suspended.
+    pub clock_jumps: u64,
+    /// What self-tests found.
+    pub self_tests: self_test::Results,
     /// What may not be as whoever asks thinks that it is, a line each.
     pub hints: Vec<String>,
 }
@@ -149,6 +174,26 @@ pub(crate) struct Reply {
 }
 
 pub(crate) type Answer = Result<Reply, String>;
+
+/// Waits for a detach after the engine has panicked, and refuses all else. Returns where the answer goes; `None` if the
+/// JVM ends.
+pub(crate) fn answer_after_panic(requests: &Requests) -> Option<SyncSender<Answer>> {
+    while let Ok((request, answer)) = requests.recv() {
+        match request {
+            Request::Detach => return Some(answer),
+            Request::Finish => {
+                let _ = answer.send(Ok(Reply { status: Status::default(), found: Found::Nothing }));
+                return None;
+            }
+            _ => {
+                let error =
+                    "profiling is off for good, after an internal error; detach is possible";
+                let _ = answer.send(Err(error.to_owned()));
+            }
+        }
+    }
+    None
+}
 
 /// Asks the engine.
 #[derive(Clone, Debug)]
@@ -186,12 +231,43 @@ impl Handle {
     }
 }
 
+/// Classes that still have the probes of an earlier attachment. Their methods are closed until they have passed the
+/// hook.
+#[derive(Debug)]
+pub(crate) struct StaleClasses {
+    began: Instant,
+    looked: Instant,
+    /// Ids of their methods.
+    classes: HashMap<ClassKey, Vec<u32>>,
+    /// Those that were found loaded. One that the JVM refuses is not tried again.
+    found: HashSet<ClassKey>,
+}
+
+impl StaleClasses {
+    pub(crate) fn new(classes: HashMap<ClassKey, Vec<u32>>) -> Self {
+        Self { began: Instant::now(), looked: Instant::now(), classes, found: HashSet::new() }
+    }
+
+    /// Whether a class is one of them that was not found before.
+    pub(crate) fn finds(&mut self, class: &ClassKey) -> bool {
+        self.classes.contains_key(class) && self.found.insert(class.clone())
+    }
+
+    /// Ids of their methods.
+    pub(crate) fn ids(&self) -> Vec<u32> {
+        self.classes.values().flatten().copied().collect()
+    }
+}
+
 /// The engine; it stays on its thread.
 pub(crate) struct Engine<'j> {
     pub jvmti: &'j Jvmti,
     pub jni: &'j JniEnv,
     pub running: Arc<Running>,
     pub probe_class: ProbeClass,
+    /// When the self-test of compiled-out probes goes on.
+    pub attempts: Attempts,
+    pub pretend: Pretend,
     pub recorder: Recorder,
     pub methods: Arc<Methods>,
     pub muting: Muting,
@@ -199,7 +275,8 @@ pub(crate) struct Engine<'j> {
     pub withdraw: Option<Instant>,
     pub cost: CostControl,
     pub class_counts: Arc<ClassCounts>,
-    pub retransformed: Arc<Retransformed>,
+    pub changes: ClassChanges<'j>,
+    pub stale: StaleClasses,
     pub since_ns: u64,
     /// The guard in front of the probes is open.
     pub is_open: bool,
@@ -216,6 +293,8 @@ impl Engine<'_> {
         let began = Instant::now();
         let mut clock_renewed = began;
         let mut told_why_empty = false;
+        // Where that was clear from the beginning, it has been said.
+        let mut told_missing = mounts::events() == mounts::Events::Missing;
         loop {
             match requests.recv_timeout(ROUND) {
                 Ok((request, answer)) => {
@@ -237,10 +316,13 @@ impl Engine<'_> {
             if probe::gave_up() {
                 self.stop_and_flush();
             }
+            self.go_on_with_self_test();
+            virtual_threads::tell_if_missing(&mut told_missing);
             self.keep_to_schedule();
-            self.mute_new_methods();
+            self.follow_patterns();
             self.keep_to_overhead();
             self.withdraw_muted();
+            self.change_classes();
             self.take_guard_out();
             if !told_why_empty && began.elapsed() >= EMPTY_ROUND {
                 told_why_empty = true;
@@ -252,6 +334,7 @@ impl Engine<'_> {
             }
             self.recorder.forget_loaders();
             self.recorder.round();
+            self.running.hook.write_log();
         }
     }
 
@@ -262,20 +345,25 @@ impl Engine<'_> {
         match request {
             Request::Start => self.start()?,
             Request::Stop => self.stop_and_flush(),
-            Request::Flush => self.recorder.flush()?,
+            Request::Flush => {
+                self.running.hook.write_log();
+                self.recorder.flush()?;
+            }
             Request::Status => {}
             Request::Threshold(of, ns) => {
-                let named = of.as_ref().and_then(|pattern| self.names_nothing(pattern));
-                hints = Some(named.into_iter().collect());
-                self.recorder.set_threshold(of, ns)?;
+                let named = self.recorder.set_threshold(of.clone(), ns)?;
+                let hint = of.zip(named).and_then(|(of, named)| names_nothing(&of, named));
+                hints = Some(hint.into_iter().collect());
             }
             Request::Top(period, count) => found = self.top(period, count),
             Request::InFlight(least_ns) => {
                 found = Found::InFlight(self.recorder.in_flight(least_ns));
             }
             Request::Mute(pattern, mutes) => {
-                hints = Some(self.names_nothing(&pattern).into_iter().collect());
-                self.muting.set(pattern, mutes, &self.probe_class, self.jni)?;
+                let Self { muting, recorder, probe_class, jni, .. } = self;
+                let round = || recorder.round();
+                let named = muting.set(pattern.clone(), mutes, probe_class, jni, round)?;
+                hints = Some(names_nothing(&pattern, named).into_iter().collect());
                 self.give_probes_back();
                 self.withdraw = Some(Instant::now() + UNTIL_WITHDRAWN);
                 self.recorder.set_muted(self.muting.rules(), self.muting.count());
@@ -288,21 +376,13 @@ impl Engine<'_> {
             Request::Finish | Request::Detach => {
                 self.stop();
                 self.tell_why_empty();
+                self.running.hook.write_log();
                 self.recorder.finish()?;
             }
         }
         let mut status = self.status();
         status.hints = hints.unwrap_or(status.hints);
         Ok(Reply { status, found })
-    }
-
-    /// What to say of a pattern that names no method so far.
-    fn names_nothing(&self, pattern: &Pattern) -> Option<String> {
-        let named = self.methods.map_from(1, |class, method| pattern.method(class, method));
-        let is_named = named.iter().any(|(_, is_named)| *is_named);
-        (!is_named).then(|| {
-            format!("{pattern} names no method that is measured; it holds for classes loaded later")
-        })
     }
 
     fn top(&mut self, period: Period, count: usize) -> Found {
@@ -324,8 +404,9 @@ impl Engine<'_> {
         Found::LeftOut(left_out)
     }
 
-    /// Mutes methods that have got probes since they were named.
-    fn mute_new_methods(&mut self) {
+    /// Applies thresholds and rules of muting to methods that were instrumented since they were set.
+    fn follow_patterns(&mut self) {
+        self.methods.follow_thresholds();
         match self.muting.follow(&self.probe_class, self.jni) {
             Ok(true) => {
                 self.withdraw = Some(Instant::now() + UNTIL_WITHDRAWN);
@@ -336,40 +417,60 @@ impl Engine<'_> {
         }
     }
 
-    /// Takes the probes of muted methods out, so that they cost nothing at all: what HotSpot compiled while
-    /// they were called has the calls in it for good, though the guard turns them away.
+    /// Retransforms muted methods out, so that they cost nothing at all: code that was compiled while they were called
+    /// calls the guard for good.
     fn withdraw_muted(&mut self) {
         if self.withdraw.is_none_or(|at| Instant::now() < at) {
             return;
         }
-        let takes_out = |id: u32| self.muting.is_named(id) || self.cost.overhead.takes_out(id);
-        let is_in = |id: &u32| !self.methods.is_withheld(*id) && takes_out(*id);
+        let is_in = |id: &u32| !self.methods.is_withheld(*id) && self.muting.is_named(*id);
         let muted = self.muting.muted().filter(is_in);
-        let withdrawn = self.recorder.called(muted, COMPILED_CALLS, WITHDRAWN);
-        if withdrawn.is_empty() {
-            self.withdraw = None;
-            return;
+        let withdrawn = self.recorder.called(muted, COMPILED_CALLS);
+        self.withdraw = None;
+        if !withdrawn.is_empty() {
+            self.methods.withhold(&withdrawn);
+            self.change_classes_of(&withdrawn);
         }
-        self.methods.withhold(&withdrawn);
-        self.renew(&withdrawn, "keeps its probes, which do nothing");
-        self.cost.withdrew();
     }
 
     /// Gives methods that are no longer muted the probes that were taken out.
     fn give_probes_back(&mut self) {
-        let given = self.methods.take_withheld(|id| !self.muting.is_muted(id));
+        let given = self.methods.take_withheld(|id| !self.muting.is_named(id));
         if !given.is_empty() {
-            self.renew(&given, "stays without probes of methods that were muted");
+            self.change_classes_of(&given);
         }
     }
 
-    /// Sends the classes of these methods through the hook again. What threads record meanwhile is written
-    /// between batches: it may take seconds. `false` if the JVM refuses one of them.
-    pub(crate) fn renew(&mut self, ids: &HashSet<u32>, consequence: &str) -> bool {
-        let Self { running, jvmti, jni, recorder, .. } = self;
-        let failed = running.retransformed.failed();
-        instrument::renew(running, jvmti, jni, ids, consequence, || recorder.round());
-        running.retransformed.failed() == failed
+    /// Sends the classes of these methods through the hook again, as soon as no loop runs in them. What threads record
+    /// meanwhile is written between batches.
+    fn change_classes_of(&mut self, ids: &HashSet<u32>) {
+        let Self { recorder, changes, methods, .. } = self;
+        let wanted = |class: &LoadedClass<'_>| {
+            let key = class.key()?;
+            methods.has_any(key.0, &key.1, ids).then_some(key)
+        };
+        changes.add(wanted, || recorder.round());
+    }
+
+    /// Changes classes that have been waiting for their loops to end, and those of an earlier attachment that have been
+    /// loaded meanwhile.
+    pub(crate) fn change_classes(&mut self) {
+        let Self { recorder, changes, stale, .. } = self;
+        let is_time = stale.began.elapsed() < STALE && stale.looked.elapsed() >= STALE_ROUND;
+        if !stale.classes.is_empty() && is_time {
+            stale.looked = Instant::now();
+            let wanted = |class: &LoadedClass<'_>| class.key().filter(|key| stale.finds(key));
+            changes.add(wanted, || recorder.round());
+        }
+        changes.step(|| recorder.round());
+        let done = changes.take_done();
+        let opened = done.into_iter().filter_map(|class| self.stale.classes.remove(&class));
+        let opened: Vec<u32> = opened.flatten().collect();
+        if !opened.is_empty()
+            && let Err(error) = self.muting.set_stale(&opened, false, &self.probe_class, self.jni)
+        {
+            message!("{error}; {} methods are not measured", opened.len());
+        }
     }
 
     /// Starts or stops when the schedule has come to an edge. What was commanded holds until then.
@@ -387,6 +488,23 @@ impl Engine<'_> {
             Some(false) => drop(self.stop()),
             None => {}
         }
+    }
+
+    /// Opens the load hook, and sends loaded classes through it that the filters select or that have the probes of an
+    /// earlier attachment.
+    ///
+    /// # Errors
+    /// One line: what the JVM refused.
+    pub(crate) fn instrument_loaded_classes(&mut self) -> Result<(), String> {
+        self.muting.set_stale(&self.stale.ids(), true, &self.probe_class, self.jni)?;
+        let Self { running, jvmti, changes, stale, .. } = self;
+        instrument::open_hook(jvmti);
+        let wanted = |class: &LoadedClass<'_>| {
+            class.key().filter(|key| stale.finds(key) || class.is_selected(running, key))
+        };
+        changes.add(wanted, || {});
+        self.change_classes();
+        Ok(())
     }
 
     fn tell_why_empty(&self) {
@@ -411,7 +529,7 @@ impl Engine<'_> {
         }
         self.guard_out = None;
         if self.probe_class.set_off(self.jni, false)? {
-            self.cost.overhead.begin_again(Now::read().monotonic_ns);
+            self.cost.overhead.begin_again();
         }
         if probe::begin_recording() {
             self.probe_class.set_on(self.jni, true);
@@ -450,12 +568,30 @@ impl Engine<'_> {
         true
     }
 
+    /// Makes another attempt to find out whether compiled-out probes are folded, where that is not known yet.
+    fn go_on_with_self_test(&mut self) {
+        if !self.attempts.is_due() {
+            return;
+        }
+        if let Err(error) = self.probe_class.test_compiled_out(self.jni, &self.pretend, true) {
+            message!("self-test: {error}");
+        }
+        // It could not be taken out before.
+        if compiled_out::can_renew() && !self.is_open {
+            self.guard_out.get_or_insert_with(|| Instant::now() + AFTER_STOP);
+        }
+    }
+
     /// Takes the guard out of the probe class if recording has been off for long enough: in a program whose
     /// methods are tiny, a closed guard costs as much as the program itself.
     fn take_guard_out(&mut self) {
-        if self.guard_out.is_none_or(|at| Instant::now() < at) {
-            return;
+        if self.guard_out.is_some_and(|at| Instant::now() >= at) {
+            self.take_guard_out_now();
         }
+    }
+
+    /// Takes the guard out of the probe class.
+    pub(crate) fn take_guard_out_now(&mut self) {
         self.guard_out = None;
         if let Err(error) = self.probe_class.set_off(self.jni, true) {
             message!("{error}; probes that are off are slower than they could be");
@@ -489,6 +625,8 @@ impl Engine<'_> {
             records: sums.records,
             dropped_records: sums.dropped_records,
             lost_calls: sums.lost_calls,
+            threads_not_measured: lost_calls::threads(),
+            memory: memory::used_and_max(),
             unseen_ends: sums.unseen_ends,
             mute_rules: self.muting.rules().to_vec(),
             muted_methods: self.muting.count(),
@@ -499,14 +637,27 @@ impl Engine<'_> {
             skipped_methods: self.class_counts.skipped(),
             leaves: self.class_counts.leaves(),
             io_errors: self.recorder.log().io_errors,
-            logs: self.recorder.log().folder().display().to_string(),
+            logs: self.recorder.log().folder().path().display().to_string(),
             bytes_this_hour: self.recorder.budget().spent(),
             hour_budget: self.recorder.budget().hour_bytes(),
             cut_records: sums.cut_records,
             deleted_hours: self.recorder.log().deleted_hours(),
-            retransformed_classes: self.retransformed.classes(),
-            not_retransformed: self.retransformed.failed(),
-            longest_retransform_ns: self.retransformed.longest_ns(),
+            retransformed_classes: self.changes.counts().changed,
+            not_retransformed: self.changes.counts().refused + self.changes.counts().skipped,
+            not_seen_loaded: 0,
+            postponed: self.changes.postponed(),
+            caught_loops: self.changes.counts().caught,
+            pauses: pauses::figures(),
+            clock: clock::source(),
+            clock_jumps: self.recorder.clock_jumps(),
+            self_tests: self_test::Results::now(),
         }
     }
+}
+
+/// The hint for a pattern that names no instrumented method.
+fn names_nothing(pattern: &Pattern, named: usize) -> Option<String> {
+    (named == 0).then(|| {
+        format!("{pattern} names no method that is measured; it holds for classes loaded later")
+    })
 }

@@ -50,8 +50,6 @@ pub(crate) struct Recent {
     pub self_ticks: u64,
     /// Time of the calls that were slow enough to be recorded.
     pub slow_ns: u64,
-    /// The same, of those that took so long without their measured callees.
-    pub slow_self_ns: u64,
 }
 
 /// Totals by method, as they come.
@@ -112,12 +110,11 @@ impl HotMethods {
         }
     }
 
-    /// Adds a call that was slow enough to be recorded, and how long of it was slow by itself.
-    pub(crate) fn add_slow(&mut self, method: u32, total_ns: u64, slow_self_ns: u64) {
+    /// Adds a call that was slow enough to be recorded.
+    pub(crate) fn add_slow(&mut self, method: u32, total_ns: u64) {
         if let Some(recent) = &mut self.recent {
             let recent = recent.entry(method).or_default();
             recent.slow_ns = recent.slow_ns.saturating_add(total_ns);
-            recent.slow_self_ns = recent.slow_self_ns.saturating_add(slow_self_ns);
         }
     }
 

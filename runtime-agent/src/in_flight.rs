@@ -3,14 +3,13 @@
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
-use std::sync::Arc;
 use std::thread;
 
 use crate::clock;
 use crate::known_thread::JavaThreads;
 use crate::methods::{Method, Methods};
 use crate::open_calls::{self, BETWEEN_READINGS, OpenFrame};
-use crate::probe::thread::{ProbeThread, ThreadName};
+use crate::probe::thread::{ThreadName, ThreadRef};
 use crate::probe::{self, mounts};
 
 /// Threads that are shown, those first whose innermost long call has run longest.
@@ -54,7 +53,7 @@ pub(crate) struct RunningCall {
 
 /// What is read of a thread.
 struct Seen<'t> {
-    thread: Option<&'t Arc<ProbeThread>>,
+    thread: Option<&'t ThreadRef>,
     /// The virtual thread, or 0.
     number: u64,
     frames: Vec<OpenFrame>,
@@ -62,7 +61,7 @@ struct Seen<'t> {
 
 /// Looks at all threads. `name_of` knows names of virtual threads by their numbers.
 pub(crate) fn look<'t>(
-    threads: impl Iterator<Item = &'t Arc<ProbeThread>>,
+    threads: impl Iterator<Item = &'t ThreadRef>,
     methods: &Methods,
     java: &dyn JavaThreads,
     name_of: &dyn Fn(u64) -> String,

@@ -1,18 +1,20 @@
 //! Names of Java threads.
 //!
 //! A probe only keeps a weak reference to its thread; the name is asked when a record needs it, by
-//! the drain thread, or when the thread ends, by the thread itself.
+//! the drain thread, or when the thread ends, by the thread itself. What the service's own threads do here takes
+//! nothing from the allocator without asking whether there is memory.
 #![allow(unsafe_code)]
 
-use std::ffi::c_void;
+use std::ffi::{CStr, c_void};
 use std::ptr;
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use dashmap::DashMap;
 use jvmti_bindings::env::{JniEnv, Jvmti};
+use jvmti_bindings::mutf8;
 use jvmti_bindings::prelude::{jni, jvmti};
 
+use crate::memory::Account;
+use crate::memory::sharded::Sharded;
 use crate::probe::mounts;
 use crate::probe::thread::{ProbeThread, ThreadName};
 
@@ -50,14 +52,105 @@ pub(crate) fn remember(env: *mut jni::JNIEnv, thread: &ProbeThread) {
     unsafe {
         // The agent was attached while the thread ran a virtual one, and has seen no event of it. A
         // JVM that has no virtual threads does not know the question.
-        if jni.is_virtual_thread(current).unwrap_or(false) {
+        let is_virtual = jni.is_virtual_thread(current).unwrap_or(false);
+        let class = if mounts::are_virtual_threads_here(is_virtual) {
+            class_of(&jni, current)
+        } else {
+            ThreadClass::Other
+        };
+        if is_virtual && class != ThreadClass::Bound {
             if let Some(number) = number(&jni, current) {
                 mounts::is_mounted(thread, number);
             }
         } else {
+            if class == ThreadClass::Carrier {
+                thread.set_carrier();
+            }
+            thread.set_java_id(number(&jni, current).unwrap_or(0));
             thread.set_java_thread(jni.new_weak_global_ref(current));
         }
         jni.delete_local_ref(current);
+    }
+}
+
+/// The beginning of a text in modified UTF-8, no longer than `most` and without half a character at its end.
+pub(crate) fn cut(text: &[u8], most: usize) -> &[u8] {
+    let continues = |end: usize| text.get(end).is_some_and(|byte| byte & 0xc0 == 0x80);
+    let end = (0..=most.min(text.len())).rev().find(|end| !continues(*end));
+    text.get(..end.unwrap_or(0)).unwrap_or_default()
+}
+
+/// Calls `with` with the name of a Java thread, in modified UTF-8. `None` if the JVM does not say.
+///
+/// # Safety
+/// `java_thread` is a live reference of this thread to a java.lang.Thread.
+unsafe fn with_name<R>(
+    jvmti: &Jvmti,
+    jni: Option<&JniEnv>,
+    java_thread: jni::jthread,
+    with: impl FnOnce(&[u8]) -> R,
+) -> Option<R> {
+    let mut info = jvmti::jvmtiThreadInfo::default();
+    // SAFETY: the caller's promise; the JVM writes to `info`, with a name of its own that ends with its NUL and
+    // that is handed back to it, and with references for the caller.
+    unsafe {
+        let table = &*(*jvmti.raw()).functions;
+        let (get, deallocate) = (table.GetThreadInfo?, table.Deallocate?);
+        if get(jvmti.raw(), java_thread, &raw mut info) != jvmti::jvmtiError::NONE {
+            return None;
+        }
+        for reference in [info.thread_group, info.context_class_loader] {
+            if let Some(jni) = jni
+                && !reference.is_null()
+            {
+                jni.delete_local_ref(reference);
+            }
+        }
+        if info.name.is_null() {
+            return Some(with(&[]));
+        }
+        let result = with(CStr::from_ptr(info.name).to_bytes());
+        deallocate(jvmti.raw(), info.name.cast());
+        Some(result)
+    }
+}
+
+/// What of a thread's class matters here.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ThreadClass {
+    /// A virtual thread that is never mounted: it has a thread of its own, as in a JVM without continuations.
+    Bound,
+    /// A thread that does nothing but run virtual threads.
+    Carrier,
+    Other,
+}
+
+/// # Safety
+/// `thread` is a live reference of this thread to a java.lang.Thread.
+unsafe fn class_of(jni: &JniEnv, thread: jni::jthread) -> ThreadClass {
+    let Some(jvmti) = get_jvmti() else { return ThreadClass::Other };
+    let mut signature = ptr::null_mut();
+    // SAFETY: the caller's promise; the class is a live reference of this thread until it is deleted. The JVM's text
+    // ends with its NUL and is handed back to it.
+    unsafe {
+        let class = jni.get_object_class(thread);
+        let table = &*(*jvmti.raw()).functions;
+        let error = table
+            .GetClassSignature
+            .map(|get| get(jvmti.raw(), class, &raw mut signature, ptr::null_mut()));
+        jni.delete_local_ref(class);
+        if error != Some(jvmti::jvmtiError::NONE) || signature.is_null() {
+            return ThreadClass::Other;
+        }
+        let found = match CStr::from_ptr(signature).to_bytes() {
+            b"Ljava/lang/ThreadBuilders$BoundVirtualThread;" => ThreadClass::Bound,
+            b"Ljdk/internal/misc/CarrierThread;" => ThreadClass::Carrier,
+            _ => ThreadClass::Other,
+        };
+        if let Some(deallocate) = table.Deallocate {
+            deallocate(jvmti.raw(), signature.cast());
+        }
+        found
     }
 }
 
@@ -65,24 +158,29 @@ pub(crate) fn remember(env: *mut jni::JNIEnv, thread: &ProbeThread) {
 ///
 /// # Safety
 /// `java_thread` is a live reference of this thread to a java.lang.Thread.
-pub(crate) unsafe fn name(
+pub(crate) unsafe fn name(jvmti: &Jvmti, jni: &JniEnv, java_thread: jni::jthread) -> ThreadName {
+    // SAFETY: the caller's promise.
+    let (java_id, name) = unsafe {
+        (number(jni, java_thread), with_name(jvmti, Some(jni), java_thread, mutf8::decode_lossy))
+    };
+    ThreadName { name: name.unwrap_or_default(), java_id: java_id.unwrap_or(0) }
+}
+
+/// Notes in `thread`, which is the calling one and ends, what it is called.
+///
+/// # Safety
+/// `java_thread` is a live reference to the calling thread.
+pub(crate) unsafe fn note_last_name(
     jvmti: &Jvmti,
     jni: &JniEnv,
     java_thread: jni::jthread,
-) -> Option<ThreadName> {
+    thread: &ProbeThread,
+) {
     // SAFETY: the caller's promise.
-    let java_id = unsafe { number(jni, java_thread) }.unwrap_or(0);
-    // SAFETY: the caller's promise. A name that is no Unicode text is left out.
-    let Ok(info) = (unsafe { jvmti.get_thread_info(java_thread) }) else {
-        return Some(ThreadName { name: String::new(), java_id });
-    };
-    for reference in [info.thread_group, info.context_class_loader] {
-        if !reference.is_null() {
-            // SAFETY: local references that JVMTI made for the caller.
-            unsafe { jni.delete_local_ref(reference) };
-        }
+    unsafe {
+        thread.set_java_id(number(jni, java_thread).unwrap_or(0));
+        with_name(jvmti, Some(jni), java_thread, |name| thread.set_last_name(name));
     }
-    Some(ThreadName { name: info.name.unwrap_or_default(), java_id })
 }
 
 /// The field of java.lang.Thread that has its number.
@@ -125,36 +223,66 @@ pub(crate) fn ask_name(jvmti: &Jvmti, jni: &JniEnv, thread: &ProbeThread) -> Opt
         }
         let name = name(jvmti, jni, java_thread);
         jni.delete_local_ref(java_thread);
-        name
+        Some(name)
     }
 }
 
 /// Names of virtual threads that have a record, by number, until the drain thread takes them.
-static VIRTUAL_NAMES: LazyLock<DashMap<u64, String>> = LazyLock::new(DashMap::new);
+static VIRTUAL_NAMES: Sharded<VirtualName> = Sharded::new();
+/// The memory of the names.
+static NAMES: Account = Account::new();
+/// Bytes of a virtual thread's name that are kept.
+const MAX_VIRTUAL_NAME: usize = 256;
+
+/// A name in modified UTF-8.
+struct VirtualName(Vec<u8>);
+
+impl VirtualName {
+    /// A copy; `None` if there is no memory.
+    fn new(name: &[u8]) -> Option<Self> {
+        let name = cut(name, MAX_VIRTUAL_NAME);
+        if !NAMES.take(name.len()) {
+            return None;
+        }
+        let mut bytes = Vec::new();
+        if bytes.try_reserve_exact(name.len()).is_err() {
+            NAMES.give(name.len());
+            return None;
+        }
+        bytes.extend_from_slice(name);
+        Some(Self(bytes))
+    }
+}
+
+impl Drop for VirtualName {
+    fn drop(&mut self) {
+        NAMES.give(self.0.len());
+    }
+}
 
 /// Notes the name of the virtual thread that the calling thread runs. JVMTI's references go when the
-/// native method returns.
+/// native method returns. Without memory the thread has none in the log.
 pub(crate) fn note_virtual_name(number: u64) {
-    if VIRTUAL_NAMES.contains_key(&number) {
+    if VIRTUAL_NAMES.contains(number) {
         return;
     }
     let Some(jvmti) = get_jvmti() else { return };
     let Ok(current) = jvmti.get_current_thread() else { return };
     // SAFETY: a live reference of this thread.
-    if let Ok(info) = unsafe { jvmti.get_thread_info(current) } {
-        VIRTUAL_NAMES.insert(number, info.name.unwrap_or_default());
+    let name = unsafe { with_name(&jvmti, None, current, VirtualName::new) };
+    if let Some(name) = name.flatten() {
+        drop(VIRTUAL_NAMES.insert(number, name));
     }
 }
 
 /// The name that was noted of a virtual thread.
 pub(crate) fn take_virtual_name(number: u64) -> Option<String> {
-    VIRTUAL_NAMES.remove(&number).map(|(_, name)| name)
+    VIRTUAL_NAMES.remove(number).map(|name| mutf8::decode_lossy(&name.0))
 }
 
 /// Forgets names that nobody has taken.
 pub(crate) fn forget_virtual_names() {
     VIRTUAL_NAMES.clear();
-    VIRTUAL_NAMES.shrink_to_fit();
 }
 
 /// Gives the weak reference of a thread that is done with back to the JVM.
@@ -163,5 +291,20 @@ pub(crate) fn forget(jni: &JniEnv, thread: &ProbeThread) {
     if !weak.is_null() {
         // SAFETY: made by `remember`, and not reachable any more.
         unsafe { jni.delete_weak_global_ref(weak.cast()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_are_cut_between_characters() {
+        assert_eq!(cut(b"pool-1", 10), b"pool-1");
+        assert_eq!(cut(b"pool-1", 4), b"pool");
+        let text = "aü€".as_bytes();
+        let cuts: Vec<usize> = (0..=7).map(|most| cut(text, most).len()).collect();
+        assert_eq!(cuts, [0, 1, 1, 3, 3, 3, 6, 6]);
+        assert_eq!(cut(b"", 4), b"");
     }
 }

@@ -39,6 +39,16 @@ impl Known {
     }
 }
 
+impl Known {
+    /// Memory that grows with threads and call paths, about, beside what the threads themselves have.
+    pub(crate) fn bytes(&self) -> usize {
+        let threads = self.threads.capacity() * size_of::<(usize, KnownThread)>();
+        let of_threads: usize = self.threads.values().map(KnownThread::bytes).sum();
+        let ended = self.ended.capacity() * size_of::<(u32, ThreadRow)>();
+        threads + of_threads + ended + self.paths.bytes() + self.ids.bytes()
+    }
+}
+
 impl Names for Known {
     fn method(&self, id: u32) -> Option<MethodRow> {
         let method = self.methods.get(id)?;

@@ -1,7 +1,5 @@
 //! What the drain thread keeps of each thread that the probe knows: how far it has read what that wrote.
 
-use std::sync::Arc;
-
 use log_format::rows::{CallRow, Exit, ThreadRow};
 use log_format::writer::one_line;
 
@@ -12,7 +10,7 @@ use crate::interval::Interval;
 use crate::open_calls;
 use crate::probe::MAX_PATH_DEPTH;
 use crate::probe::ring::{Kind, Record};
-use crate::probe::thread::{ProbeThread, ThreadName};
+use crate::probe::thread::{ProbeThread, ThreadName, ThreadRef};
 use crate::probe::totals::Reading;
 use crate::recorder::Sums;
 use crate::thread_ids::ThreadIds;
@@ -27,7 +25,7 @@ pub(crate) trait JavaThreads {
 
 /// What the drain thread keeps of a thread.
 pub(crate) struct KnownThread {
-    pub thread: Arc<ProbeThread>,
+    pub thread: ThreadRef,
     pub id: u32,
     /// The virtual thread whose records come, or 0.
     runs: u64,
@@ -38,10 +36,12 @@ pub(crate) struct KnownThread {
     path: Vec<u32>,
     dropped_records: u64,
     unseen_ends: u64,
+    /// Memory of the readings beyond what was counted with their entries.
+    readings_bytes: usize,
 }
 
 impl KnownThread {
-    pub(crate) fn new(thread: Arc<ProbeThread>, id: u32) -> Self {
+    pub(crate) fn new(thread: ThreadRef, id: u32) -> Self {
         Self {
             thread,
             id,
@@ -51,7 +51,13 @@ impl KnownThread {
             path: Vec::new(),
             dropped_records: 0,
             unseen_ends: 0,
+            readings_bytes: 0,
         }
+    }
+
+    /// Memory that it has, about.
+    pub(crate) fn bytes(&self) -> usize {
+        self.readings_bytes + self.path.capacity() * size_of::<u32>()
     }
 
     /// Names it for the log, as it is called now or was at its end.
@@ -76,7 +82,7 @@ impl KnownThread {
         rows: &mut Vec<CallRow>,
     ) {
         let Self { thread, id, runs, path, .. } = self;
-        thread.ring.drain(|record| {
+        thread.ring.drain(&thread.account, |record| {
             if record.kind == Kind::Runs {
                 *runs = record.start_ticks;
                 ids.runs(*runs);
@@ -130,6 +136,7 @@ impl KnownThread {
         if let Some(lost) = self.thread.lost.take_since(&mut self.lost) {
             sums.lost_calls += lost.calls;
         }
+        self.readings_bytes = 0;
         for (index, entry) in self.thread.totals.entries().enumerate() {
             if self.readings.len() == index {
                 self.readings.push(Reading::default());
@@ -140,6 +147,7 @@ impl KnownThread {
                 hot.add(entry.method(), &since);
                 interval.add(entry.method(), &since);
             }
+            self.readings_bytes += before.bytes_more();
         }
     }
 

@@ -6,9 +6,15 @@
 
 use std::ptr::NonNull;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A page of memory, as it mostly is.
 pub(crate) const PAGE: usize = 4096;
+
+/// Requests that are refused without asking the kernel after it has refused one: where there is no memory, threads
+/// must not spend their time asking for it.
+const AFTER_REFUSAL: u32 = 100;
+static REFUSED_AT_ONCE: AtomicU32 = AtomicU32::new(0);
 
 /// A private, anonymous mapping. It is unmapped when dropped.
 #[derive(Debug)]
@@ -23,8 +29,12 @@ unsafe impl Send for Mapped {}
 unsafe impl Sync for Mapped {}
 
 impl Mapped {
-    /// Maps `length` bytes; `None` if the kernel refuses.
+    /// Maps `length` bytes; `None` if the kernel refuses, or refused a moment ago.
     pub(crate) fn new(length: usize) -> Option<Self> {
+        let less = |left: u32| left.checked_sub(1);
+        if REFUSED_AT_ONCE.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok() {
+            return None;
+        }
         // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
         let start = unsafe {
             libc::mmap(
@@ -37,6 +47,7 @@ impl Mapped {
             )
         };
         if start == libc::MAP_FAILED {
+            REFUSED_AT_ONCE.store(AFTER_REFUSAL, Ordering::Relaxed);
             return None;
         }
         // Or else, where the machine makes huge pages of all memory that it can, a thread's first frame
@@ -49,6 +60,10 @@ impl Mapped {
     /// The first byte. It is aligned to a page, and all bytes are zero at first.
     pub(crate) fn start(&self) -> NonNull<u8> {
         self.start
+    }
+
+    pub(crate) fn length(&self) -> usize {
+        self.length
     }
 
     /// The mapping's first byte; it is not unmapped until [`from_raw`](Self::from_raw).
@@ -65,21 +80,6 @@ impl Mapped {
     pub(crate) unsafe fn from_raw(start: NonNull<u8>, length: usize) -> Self {
         Self { start, length }
     }
-
-    /// Gives some of its pages back to the kernel; they read as zero afterwards.
-    pub(crate) fn release(&self, bytes: std::ops::Range<usize>) {
-        // SAFETY: the part of the mapping that there is; nobody has references into it, as in
-        // `release_from`.
-        unsafe { release(self.start, bytes.end.min(self.length), bytes.start) };
-    }
-
-    /// Gives the memory from `offset` on back to the kernel; it reads as zero afterwards.
-    pub(crate) fn release_from(&self, offset: usize) {
-        // SAFETY: the mapping is this value's. The caller holds no references into it: users of the
-        // memory go through raw pointers to atomics, `Cell`s and slots that are written before they
-        // are read, for which zero is a value.
-        unsafe { release(self.start, self.length, offset) };
-    }
 }
 
 /// The kernel's own size of a page, which on some machines is larger than [`PAGE`].
@@ -90,20 +90,22 @@ pub(crate) fn page_size() -> usize {
     *SIZE.get_or_init(|| usize::try_from(size()).unwrap_or(PAGE).max(PAGE))
 }
 
-/// Gives the whole pages of a mapping from `offset` on, up to `length`, back to the kernel; they read as
+/// Gives the whole pages between `offset` and `length` from `start` on back to the kernel; they read as
 /// zero afterwards.
 ///
 /// # Safety
-/// `start` and `length` are those of a [`Mapped`] that is not unmapped meanwhile, and for whoever uses
-/// it zero is a value at any time.
+/// All that lies in a [`Mapped`] that is not unmapped meanwhile, and for whoever uses it zero is a value at any time.
 pub(crate) unsafe fn release(start: NonNull<u8>, length: usize, offset: usize) {
-    let page = page_size();
-    let (offset, end) = (offset.next_multiple_of(page), length / page * page);
-    if offset >= end {
+    let (page, address) = (page_size(), start.as_ptr().addr());
+    let from = (address + offset).next_multiple_of(page);
+    let to = (address + length) / page * page;
+    if from >= to {
         return;
     }
     // SAFETY: the range lies within the mapping; the rest is the caller's promise.
-    unsafe { libc::madvise(start.as_ptr().add(offset).cast(), end - offset, libc::MADV_DONTNEED) };
+    unsafe {
+        libc::madvise(start.as_ptr().add(from - address).cast(), to - from, libc::MADV_DONTNEED)
+    };
 }
 
 impl Drop for Mapped {
@@ -143,7 +145,8 @@ mod tests {
             unsafe { at(offset).write(7) };
         }
         // Half a page at either end stays.
-        mapped.release(page / 2..2 * page + page / 2);
+        // SAFETY: the mapping is this test's, and zero is a value of its bytes.
+        unsafe { release(mapped.start(), 2 * page + page / 2, page / 2) };
         // SAFETY: as above.
         let found = [0, page, 2 * page - 1, 2 * page].map(|offset| unsafe { at(offset).read() });
         assert_eq!(found, [7, 0, 0, 7]);

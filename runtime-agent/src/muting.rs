@@ -6,12 +6,13 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Instant;
 
 use jvmti_bindings::env::JniEnv;
 use log_format::pattern::Pattern;
 
 use crate::clock;
-use crate::methods::Methods;
+use crate::methods::{AT_A_TIME, Methods};
 use crate::probe::mute;
 use crate::probe_class::ProbeClass;
 
@@ -25,8 +26,10 @@ pub(crate) struct Muting {
     rules: Vec<Rule>,
     /// The methods that they mute.
     named: HashSet<u32>,
-    /// Methods that are left out for their cost.
+    /// Methods that are throttled.
     costly: HashSet<u32>,
+    /// Methods of classes that have the probes of an earlier attachment.
+    stale: HashSet<u32>,
     /// By id, as the guard in Java has it; index 0 is no method's. Empty if nothing is muted.
     by_id: Vec<i8>,
     /// Methods whose ids are at most this have been held against the rules.
@@ -47,6 +50,7 @@ impl Muting {
             rules: Vec::new(),
             named: HashSet::new(),
             costly: HashSet::new(),
+            stale: HashSet::new(),
             by_id: Vec::new(),
             seen: 0,
         }
@@ -77,7 +81,8 @@ impl Muting {
         &self.rules
     }
 
-    /// Mutes or unmutes all methods that `pattern` names, now and later.
+    /// Mutes or unmutes all methods that `pattern` names, now and later. Calls `between` every 20 ms
+    /// while it matches. Returns how many methods the pattern names now.
     ///
     /// # Errors
     /// One line: there are too many patterns, or what the JVM refused.
@@ -87,7 +92,8 @@ impl Muting {
         mutes: bool,
         probe_class: &ProbeClass,
         jni: &JniEnv,
-    ) -> Result<(), String> {
+        between: impl FnMut(),
+    ) -> Result<usize, String> {
         let before = self.rules.clone();
         // All names: what was asked before does not matter any more.
         let is_all = pattern.as_str() == "**";
@@ -96,11 +102,22 @@ impl Muting {
             self.rules = before;
             return Err(format!("mute: more than {MAX_RULES} patterns; unmute ** forgets them"));
         }
+        // The last rule that names a method holds, so the other rules need no matching.
+        let mut wanted = Vec::new();
+        let last = self.methods.for_each(between, |id, method| {
+            if pattern.method(&method.class.name, &method.name) {
+                wanted.push((id, mutes));
+            }
+        });
+        if self.rules.is_empty() {
+            self.seen = last;
+        }
         self.rules.push(Rule { pattern, mutes });
         if self.rules.iter().all(|rule| !rule.mutes) {
             self.rules.clear();
         }
-        self.apply(1, probe_class, jni).inspect_err(|_| self.rules = before)
+        self.mute_named(&wanted, probe_class, jni).inspect_err(|_| self.rules = before)?;
+        Ok(wanted.len())
     }
 
     /// Leaves methods out for their cost, or measures them again.
@@ -122,12 +139,37 @@ impl Muting {
                 self.costly.remove(id);
             }
         }
-        let wanted = |id: &u32| (*id, leave || self.named.contains(id));
-        let wanted: Vec<(u32, bool)> = ids.iter().map(wanted).collect();
+        let is_closed = |id: &u32| leave || self.named.contains(id) || self.stale.contains(id);
+        let wanted: Vec<(u32, bool)> = ids.iter().map(|id| (*id, is_closed(id))).collect();
         self.change(&wanted, probe_class, jni).inspect_err(|_| self.costly = before)
     }
 
-    /// Mutes methods that have got probes since and are named by a pattern. `true` if there are any.
+    /// Closes methods of classes that have the probes of an earlier attachment, or opens them.
+    ///
+    /// # Errors
+    /// One line: what the JVM refused.
+    pub(crate) fn set_stale(
+        &mut self,
+        ids: &[u32],
+        is_stale: bool,
+        probe_class: &ProbeClass,
+        jni: &JniEnv,
+    ) -> Result<(), String> {
+        for id in ids {
+            if is_stale {
+                self.stale.insert(*id);
+            } else {
+                self.stale.remove(id);
+            }
+        }
+        let is_closed = |id: &u32| self.named.contains(id) || self.costly.contains(id);
+        let wanted = ids.iter().map(|id| (*id, is_stale || is_closed(id)));
+        let wanted: Vec<(u32, bool)> = wanted.collect();
+        self.change(&wanted, probe_class, jni)
+    }
+
+    /// Mutes methods that were instrumented since and are named by a pattern, for up to 20 ms; the rest at
+    /// the next call. `true` if there are any.
     ///
     /// # Errors
     /// One line: what the JVM refused. It is not tried again for these methods.
@@ -139,34 +181,35 @@ impl Muting {
         if self.rules.is_empty() || self.seen == self.methods.count() {
             return Ok(false);
         }
-        let (first, before) = (self.seen + 1, self.count());
-        self.apply(first, probe_class, jni)?;
+        let (rules, before) = (&self.rules, self.count());
+        let mut wanted = Vec::new();
+        let deadline = Instant::now() + AT_A_TIME;
+        self.seen = self.methods.for_each_from(self.seen + 1, deadline, |id, method| {
+            let names = |rule: &&Rule| rule.pattern.method(&method.class.name, &method.name);
+            wanted.push((id, rules.iter().rfind(names).is_some_and(|rule| rule.mutes)));
+        });
+        self.mute_named(&wanted, probe_class, jni)?;
         Ok(self.count() != before)
     }
 
-    /// Applies the rules to the methods from id `first` on.
-    fn apply(
+    /// Mutes or unmutes methods that patterns name. Throttled methods stay muted.
+    fn mute_named(
         &mut self,
-        first: usize,
+        wanted: &[(u32, bool)],
         probe_class: &ProbeClass,
         jni: &JniEnv,
     ) -> Result<(), String> {
-        let rules = &self.rules;
-        let mut wanted = self.methods.map_from(first, |class, method| {
-            let names = |rule: &&Rule| rule.pattern.method(class, method);
-            rules.iter().rfind(names).is_some_and(|rule| rule.mutes)
-        });
-        self.seen = (first - 1) + wanted.len();
         let mut named = self.named.clone();
-        for (id, is_wanted) in &mut wanted {
-            if *is_wanted {
+        let mut changes = Vec::with_capacity(wanted.len());
+        for (id, mutes) in wanted {
+            if *mutes {
                 named.insert(*id);
             } else {
                 named.remove(id);
-                *is_wanted = self.costly.contains(id);
             }
+            changes.push((*id, *mutes || self.costly.contains(id) || self.stale.contains(id)));
         }
-        self.change(&wanted, probe_class, jni)?;
+        self.change(&changes, probe_class, jni)?;
         self.named = named;
         Ok(())
     }

@@ -2,7 +2,9 @@
 #![allow(unsafe_code)]
 
 use std::io;
+use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 /// How much of the processor a thread gets when the service wants it too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +30,21 @@ pub(crate) fn spawn(
         work();
     };
     thread::Builder::new().name(name.to_owned()).spawn(work)
+}
+
+/// Does what may hang, as files on a network do, on a thread of its own. `None` if it is not done in time; the thread is
+/// then left to itself.
+pub(crate) fn within<T: Send + 'static>(
+    limit: Duration,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let (done, result) = mpsc::sync_channel(1);
+    let work = move || {
+        // Nobody may wait any more.
+        let _ = done.send(work());
+    };
+    spawn("tprofiler-wait", Priority::Normal, work).ok()?;
+    result.recv_timeout(limit).ok()
 }
 
 /// Keeps the service's signals away from this thread.

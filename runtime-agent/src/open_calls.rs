@@ -7,8 +7,8 @@ use log_format::rows::{CallRow, Exit};
 
 use crate::call_paths::{self, CallPaths};
 use crate::clock::{self, Anchors};
-use crate::probe::mounts::SavedStack;
-use crate::probe::stack::SavedFrame;
+use crate::probe::saved::{SavedFrame, SavedStack};
+use crate::probe::stack::Frame;
 use crate::probe::thread::ProbeThread;
 use crate::probe::{self, MAX_PATH_DEPTH, mute};
 
@@ -49,15 +49,13 @@ pub(crate) fn read_frames(thread: &ProbeThread, recording: u32) -> Vec<OpenFrame
     if stack.recording() != recording {
         return Vec::new();
     }
-    let open = |index| {
-        let frame = stack.frame(index);
-        OpenFrame {
-            method: frame.method(),
-            start_ticks: frame.start_ticks(),
-            callee_ticks: frame.callee_ticks(),
-        }
+    let open = |frame: &Frame| OpenFrame {
+        method: frame.method(),
+        start_ticks: frame.start_ticks(),
+        callee_ticks: frame.callee_ticks(),
     };
-    (0..stack.depth()).map(open).collect()
+    // What was given back to the kernel a moment ago is zeros, which are no method's.
+    stack.look().map(open).take_while(|frame| frame.method != 0).collect()
 }
 
 /// The frames of a recording that has ended. A probe that began before its end may still be changing
@@ -83,7 +81,7 @@ pub(crate) fn without_dropped(frames: Vec<OpenFrame>) -> Vec<OpenFrame> {
         if !mute::concerns(frame.method, frame.start_ticks) {
             kept.push(frame);
         } else if let Some(caller) = kept.last_mut() {
-            caller.callee_ticks += frame.callee_ticks;
+            caller.callee_ticks = caller.callee_ticks.saturating_add(frame.callee_ticks);
         }
     }
     kept
@@ -107,7 +105,8 @@ pub(crate) fn rows(
         };
         let open_since = |frame: &OpenFrame| now_ticks.saturating_sub(frame.start_ticks);
         let total = open_since(frame);
-        let callees = frame.callee_ticks + frames.get(index + 1).map_or(0, open_since);
+        let running = frames.get(index + 1).map_or(0, open_since);
+        let callees = frame.callee_ticks.saturating_add(running);
         rows.push(CallRow {
             start_ns: anchors.unix_ns(frame.start_ticks),
             thread: id,

@@ -27,6 +27,10 @@ pub const ATTACHED: &str = "tprofiler";
 /// The agent's thread when all is over.
 pub const ENDING: &str = "tprofiler-end";
 
+/// The file with the token that the agent makes, in the run's folder. The agent keeps it open while it
+/// listens.
+pub const TOKEN_FILE: &str = "control.token";
+
 /// The name of the thread that listens on the control port. The kernel keeps 15 bytes of a name.
 #[must_use]
 pub fn control_thread(port: u16) -> String {

@@ -12,7 +12,7 @@ use rewriter::probe::OFFLINE;
 
 use crate::budget::Budget;
 use crate::class_hook::ClassCounts;
-use crate::clock::{self, Anchors};
+use crate::clock::{self, Anchors, Jump};
 use crate::hot_methods::{HotMethods, Hottest, Period, Recent};
 use crate::in_flight::{self, InFlight};
 use crate::interval::Interval;
@@ -20,6 +20,8 @@ use crate::known::Known;
 use crate::known_thread::{JavaThreads, KnownThread};
 use crate::left_out_rows::LeftOutRows;
 use crate::loaders;
+use crate::memory::{self, Account};
+use crate::message::message;
 use crate::methods::{Methods, OwnThreshold};
 use crate::muted_rows::MutedRows;
 use crate::muting::Rule;
@@ -27,12 +29,14 @@ use crate::open_calls::{self, OpenFrame};
 use crate::overhead::LeftOut;
 use crate::probe::mounts;
 use crate::probe::thread;
-use crate::probe::{self, mute};
+use crate::probe::{self, lost_calls, mute};
 use crate::run_log::{Now, RunLog};
 use crate::slice::{Slice, Threshold};
 
 /// Records of several threads that are gathered before the budget is asked.
 const ROWS: usize = 8_192;
+/// Jumps of the clock that are told on stderr.
+const TOLD_JUMPS: u64 = 3;
 
 /// What the drain thread knows.
 pub(crate) struct Recorder {
@@ -60,6 +64,9 @@ pub(crate) struct Recorder {
     /// Values of counters when they were written last.
     counted: HashMap<&'static str, u64>,
     sums: Sums,
+    /// What is kept here of threads and calls.
+    account: Account,
+    is_ceiling_told: bool,
 }
 
 /// Sums since the run began.
@@ -74,7 +81,7 @@ pub(crate) struct Sums {
     pub cut_records: u64,
     pub unseen_ends: u64,
     pub lost_calls: u64,
-    /// Time that probes are reckoned to have cost, and the process's CPU time, while there was a budget.
+    /// What the profiler cost, and the process's CPU time, while there was a budget.
     pub probe_ns: u64,
     pub cpu_ns: u64,
 }
@@ -106,6 +113,8 @@ impl Recorder {
             are_thresholds_told: false,
             counted: HashMap::new(),
             sums: Sums::default(),
+            account: Account::new(),
+            is_ceiling_told: false,
         }
     }
 
@@ -122,7 +131,7 @@ impl Recorder {
 
     /// Calls for which there was no memory.
     fn lost_calls(&self) -> u64 {
-        self.sums.lost_calls + thread::lost_calls()
+        self.sums.lost_calls + lost_calls::calls()
     }
 
     /// What the budget raised all thresholds to, or 0.
@@ -135,11 +144,37 @@ impl Recorder {
         &self.budget
     }
 
-    /// Corrects the clock; to be called about every second.
+    /// Corrects the clock; to be called about every second. A jump ends the interval of totals.
     pub(crate) fn renew_clock(&mut self) {
-        self.anchors.renew();
+        let jump = self.anchors.renew();
         // The length of a tick may have changed.
         probe::renew_ticks();
+        if let Some(jump) = jump {
+            self.log.set_clock_jumped();
+            self.tell_jump(jump);
+            self.end_interval();
+        }
+    }
+
+    fn tell_jump(&self, Jump { ticks_ns, monotonic_ns }: Jump) {
+        let end = match self.clock_jumps() {
+            0..TOLD_JUMPS => "",
+            TOLD_JUMPS => "; later jumps are only counted",
+            _ => return,
+        };
+        // Nobody reads more digits.
+        let [ticks_ms, monotonic_ms] =
+            [ticks_ns / 1_000_000, i64::try_from(monotonic_ns / 1_000_000).unwrap_or(i64::MAX)];
+        message!(
+            "clock jumped: the processor's counter went {ticks_ms} ms, CLOCK_MONOTONIC \
+             {monotonic_ms} ms; calls in progress have the counter's time (clock=monotonic avoids \
+             that){end}"
+        );
+    }
+
+    /// How often a clock jumped in this run.
+    pub(crate) fn clock_jumps(&self) -> u64 {
+        self.anchors.jumps()
     }
 
     /// Lets the ids of classes that were unloaded be used again.
@@ -150,23 +185,32 @@ impl Recorder {
         }
     }
 
-    /// Sets the threshold of the methods that a pattern names, or that of all others.
+    /// Sets the threshold of the methods that a pattern names, or that of all others. Returns how many
+    /// methods the pattern names.
     ///
     /// # Errors
     /// One line: there are too many patterns.
-    pub(crate) fn set_threshold(&mut self, of: Option<Pattern>, ns: u64) -> Result<(), String> {
-        match of {
-            Some(pattern) => self.known.methods.set_threshold(pattern, ns)?,
+    pub(crate) fn set_threshold(
+        &mut self,
+        of: Option<Pattern>,
+        ns: u64,
+    ) -> Result<Option<usize>, String> {
+        let named = match of {
+            Some(pattern) => {
+                let methods = self.known.methods.clone();
+                Some(methods.change_threshold(pattern, ns, || self.round())?)
+            }
             None => {
                 self.threshold_ns = ns;
                 probe::set_threshold_ns(ns);
+                None
             }
-        }
+        };
         // If there are too many records under the new one, it is raised again.
         self.lowest = Threshold::new(probe::lowest_threshold_ns());
         probe::raise_thresholds(0);
         self.log.add_counters(&self.threshold_rows(clock::unix_ns()));
-        Ok(())
+        Ok(named)
     }
 
     /// The methods with the most time of their own, at most `count`.
@@ -181,10 +225,9 @@ impl Recorder {
         &mut self,
         methods: impl Iterator<Item = u32>,
         least_calls: u64,
-        count: usize,
     ) -> HashSet<u32> {
         self.read_totals();
-        methods.filter(|id| self.hot.calls(*id) >= least_calls).take(count).collect()
+        methods.filter(|id| self.hot.calls(*id) >= least_calls).collect()
     }
 
     /// What methods did since this was asked last.
@@ -193,10 +236,10 @@ impl Recorder {
         self.hot.take_recent()
     }
 
-    /// Adds what probes are reckoned to have cost, and the process's CPU time meanwhile.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    pub(crate) fn add_cost(&mut self, probe_ns: f64, cpu_ns: u64) {
-        self.sums.probe_ns += probe_ns as u64;
+    /// Adds what the profiler cost, as a share of the process's CPU time meanwhile.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+    pub(crate) fn add_cost(&mut self, share: f64, cpu_ns: u64) {
+        self.sums.probe_ns += (share * cpu_ns as f64) as u64;
         self.sums.cpu_ns += cpu_ns;
     }
 
@@ -251,6 +294,20 @@ impl Recorder {
             self.end_interval();
         }
         self.flush_log(now, false);
+        self.count_memory();
+    }
+
+    /// Counts the memory that is kept here, and says once if there is no more for others.
+    fn count_memory(&mut self) {
+        self.account.set(self.known.bytes() + self.slice.bytes());
+        if !self.is_ceiling_told && memory::take_refusal() {
+            self.is_ceiling_told = true;
+            let (used, max) = memory::used_and_max();
+            message!(
+                "no more memory for profiling ({used} of {max} bytes in use, option max_memory): \
+                 calls of new threads are counted as lost; see tprofiler status"
+            );
+        }
     }
 
     fn flush_log(&mut self, now: Now, sync: bool) {
@@ -369,10 +426,7 @@ impl Recorder {
         // Those of classes that another rewriting has given probes have no names.
         rows.retain(|row| row.method < OFFLINE);
         for row in &rows {
-            let least_ns = self.threshold_ns.min(probe::threshold_ns_of(row.method));
-            let is_slow = row.self_ns >= least_ns;
-            let slow_self_ns = if is_slow { row.self_ns } else { 0 };
-            self.hot.add_slow(row.method, row.total_ns, slow_self_ns);
+            self.hot.add_slow(row.method, row.total_ns);
         }
         let before = self.raised_to_ns();
         let allowance = self.budget.allowance(clock::monotonic_ns());
@@ -422,9 +476,10 @@ impl Recorder {
     }
 
     fn meet_threads(&mut self) {
+        thread::make_room_in_list();
         // This thread's own calls are there to see what a call costs.
         for thread in thread::all().into_iter().filter(|thread| thread.os_id != self.own_os_id) {
-            let key = Arc::as_ptr(&thread).addr();
+            let key = thread.address();
             self.known
                 .threads
                 .entry(key)
@@ -478,6 +533,7 @@ impl Recorder {
             (counter::LOST_ROWS, self.log.lost_rows),
             (counter::PROBE_NS, self.sums.probe_ns),
             (counter::CPU_NS, self.sums.cpu_ns),
+            (counter::CLOCK_JUMPS, self.clock_jumps()),
         ];
         let mut rows = Vec::new();
         if self.log.deleted_hours() > 0 {

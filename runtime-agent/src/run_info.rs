@@ -1,9 +1,6 @@
 //! What `run.json` says of this JVM.
 #![allow(unsafe_code)]
 
-use std::ffi::CString;
-use std::fs;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -12,6 +9,7 @@ use log_format::FORMAT_VERSION;
 use log_format::run::Run;
 
 use crate::clock;
+use crate::log_folder::LogFolder;
 use crate::options::Options;
 
 /// The service's name, known once the run was described. A process has one JVM.
@@ -22,19 +20,12 @@ pub(crate) fn service_name() -> &'static str {
     SERVICE.get().map_or("unknown", String::as_str)
 }
 
-/// Makes the log folder if need be, and finds out whether runs can be made in it.
+/// Makes the log folder if need be, and finds out whether runs can be made in it that `group` may read.
 ///
 /// # Errors
 /// One line: why not.
-pub(crate) fn check_writable(logs: &Path) -> Result<(), String> {
-    let of = |e: std::io::Error| format!("logs: {}: {e}", logs.display());
-    fs::create_dir_all(logs).map_err(of)?;
-    let path = CString::new(logs.as_os_str().as_bytes()).map_err(|e| of(e.into()))?;
-    // SAFETY: the string ends with its NUL.
-    match unsafe { libc::access(path.as_ptr(), libc::W_OK | libc::X_OK) } {
-        0 => Ok(()),
-        _ => Err(of(std::io::Error::last_os_error())),
-    }
+pub(crate) fn check_writable(logs: &Path, group: Option<&str>) -> Result<(), String> {
+    LogFolder::open(logs, group)?.check()
 }
 
 /// Describes the run that begins now. The port is not known yet.

@@ -3,15 +3,16 @@
 //! Rows are gathered in memory and written by [`RunLog::flush`], names before the rows that use them,
 //! so that whoever reads along finds them. A write that fails is tried again after a second, from
 //! where it stopped; when too much has gathered, it is given up and counted. Files that somebody
-//! deletes are made anew, with all names that they need.
+//! deletes are made again, with all names that they need.
 //!
 //! An hour's files are closed when another hour has begun and nothing came for them any more, and
 //! are compressed then. What still comes for a closed hour, because the clock was set back, begins
 //! another part of the hour.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::path::{Path, PathBuf};
-use std::{fs, io};
+use std::io::{self, ErrorKind, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use log_format::compression::Compression;
 use log_format::names::{Hour, Part, RUN_JSON, Table, run_name};
@@ -20,6 +21,7 @@ use log_format::run::Run;
 
 use crate::clock;
 use crate::compress::{Background, Compressed};
+use crate::log_folder::{LogFolder, RunFolder};
 use crate::message::message;
 use crate::retention::{Limits, Retention};
 use crate::table_file::TableFile;
@@ -28,9 +30,14 @@ use crate::table_file::TableFile;
 const MAX_PENDING: usize = 16 << 20;
 /// How long to wait after a write that failed.
 const RETRY_NS: u64 = 1_000_000_000;
+/// How long to wait after the log folder was deleted and could not be made again.
+const RETRY_FOLDER_NS: u64 = 5_000_000_000;
 /// How long nothing must have come for an hour that is over before its files are closed: its last
 /// records may still be in a ring, and a clock that is set back a little goes on in the same files.
 const IDLE_NS: u64 = 10_000_000_000;
+
+/// What `run.json` is called while it is being written.
+const NEW_RUN_JSON: &str = "run.json.new";
 
 /// What time it is.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +70,8 @@ pub(crate) trait Names {
 /// The folder of a run and its open files.
 #[derive(Debug)]
 pub(crate) struct RunLog {
-    folder: PathBuf,
+    logs: LogFolder,
+    folder: Arc<RunFolder>,
     run: Run,
     /// The parts of hours that are written to.
     open: BTreeMap<Part, PartFiles>,
@@ -75,6 +83,8 @@ pub(crate) struct RunLog {
     background: Background,
     /// When to write again after a failure.
     retry_ns: u64,
+    /// When to make the log folder again after that failed, and why it did.
+    retry_folder: Option<(u64, String)>,
     pub bytes: u64,
     /// Writes that failed.
     pub io_errors: u64,
@@ -82,6 +92,8 @@ pub(crate) struct RunLog {
     pub lost_rows: u64,
     /// Why the last flush did not write everything.
     failure: Option<String>,
+    /// No call has ended later than now, whatever its duration says.
+    has_clock_jumped: bool,
 }
 
 #[derive(Debug, Default)]
@@ -106,40 +118,32 @@ impl RunLog {
     /// # Errors
     /// One line: the folder cannot be made.
     pub(crate) fn create(
-        logs: &Path,
+        logs: LogFolder,
         run: &Run,
         compression: Compression,
         limits: Limits,
     ) -> Result<Self, String> {
-        let of = |path: &Path, e: io::Error| format!("{}: {e}", path.display());
-        fs::create_dir_all(logs).map_err(|e| of(logs, e))?;
-        for attempt in 1.. {
-            let folder = logs.join(run_name(run.start_ns, &run.host, run.pid, attempt));
-            match fs::create_dir(&folder) {
-                Ok(()) => {
-                    return Ok(Self {
-                        begun: 0,
-                        folder,
-                        run: run.clone(),
-                        open: BTreeMap::new(),
-                        closed: HashMap::new(),
-                        retention: Retention::new(limits),
-                        background: Background::new(compression),
-                        retry_ns: 0,
-                        bytes: 0,
-                        io_errors: 0,
-                        lost_rows: 0,
-                        failure: None,
-                    });
-                }
-                Err(e) if e.kind() == io::ErrorKind::AlreadyExists && attempt < 1000 => {}
-                Err(e) => return Err(of(&folder, e)),
-            }
-        }
-        Err(format!("{}: too many runs at once", logs.display()))
+        let folder = make_run(&logs, run).map_err(|e| format!("{}: {e}", logs.path().display()))?;
+        Ok(Self {
+            logs,
+            folder: Arc::new(folder),
+            run: run.clone(),
+            open: BTreeMap::new(),
+            begun: 0,
+            closed: HashMap::new(),
+            retention: Retention::new(limits),
+            background: Background::new(compression),
+            retry_ns: 0,
+            retry_folder: None,
+            bytes: 0,
+            io_errors: 0,
+            lost_rows: 0,
+            failure: None,
+            has_clock_jumped: false,
+        })
     }
 
-    pub(crate) fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Arc<RunFolder> {
         &self.folder
     }
 
@@ -149,14 +153,14 @@ impl RunLog {
     /// One line: the file cannot be written.
     pub(crate) fn set_port(&mut self, port: Option<u16>) -> Result<(), String> {
         self.run.port = port;
-        self.write_run().map_err(|e| format!("{}: {e}", self.folder.join(RUN_JSON).display()))
+        self.write_run()
+            .map_err(|e| format!("{}: {e}", self.folder.path().join(RUN_JSON).display()))
     }
 
     /// Writes `run.json`, whole or not at all.
     fn write_run(&self) -> io::Result<()> {
-        let new = self.folder.join("run.json.new");
-        fs::write(&new, self.run.to_json())?;
-        fs::rename(&new, self.folder.join(RUN_JSON))
+        self.folder.create(NEW_RUN_JSON)?.write_all(self.run.to_json().as_bytes())?;
+        self.folder.rename(NEW_RUN_JSON, RUN_JSON)
     }
 
     /// Rises whenever files are begun that have nothing of what was said in earlier ones.
@@ -174,9 +178,16 @@ impl RunLog {
         })
     }
 
+    /// A clock has jumped: calls over it may have any duration.
+    pub(crate) fn set_clock_jumped(&mut self) {
+        self.has_clock_jumped = true;
+    }
+
     /// Adds calls, each to the hour in which it ended.
     pub(crate) fn add_calls(&mut self, rows: &[CallRow], names: &dyn Names) {
-        let ended = |row: &CallRow| Hour::of_unix_ns(row.start_ns.saturating_add(row.total_ns));
+        let latest = if self.has_clock_jumped { clock::unix_ns() } else { u64::MAX };
+        let ended =
+            |row: &CallRow| Hour::of_unix_ns(row.start_ns.saturating_add(row.total_ns).min(latest));
         for rows in rows.chunk_by(|a, b| ended(a) == ended(b)) {
             let Some(first) = rows.first() else { continue };
             let part = self.part(ended(first));
@@ -227,7 +238,7 @@ impl RunLog {
         let is_waiting = now.monotonic_ns < self.retry_ns;
         if !is_waiting || sync {
             let before = self.failure.take();
-            self.failure = self.write(sync, names).err();
+            self.failure = self.write(now, sync, names).err();
             match (&before, &self.failure) {
                 (None, Some(error)) => message!("{error}; it is tried again"),
                 (Some(_), None) => {
@@ -248,7 +259,7 @@ impl RunLog {
         }
         let open_bytes = self.open.values().map(|part| part.bytes).sum();
         while let Some(part) = self.retention.next_to_delete(open_bytes, now.monotonic_ns) {
-            self.background.delete(self.files(part));
+            self.background.delete(self.folder.clone(), files(part));
         }
     }
 
@@ -257,15 +268,15 @@ impl RunLog {
         self.open.clear();
     }
 
-    fn write(&mut self, sync: bool, names: &dyn Names) -> Result<(), String> {
+    fn write(&mut self, now: Now, sync: bool, names: &dyn Names) -> Result<(), String> {
         if !self.open.values().any(PartFiles::is_behind) && !sync {
             return Ok(());
         }
-        self.make_deleted_folder(names)?;
+        self.make_deleted_folder(now, names)?;
         let mut failures = self.write_tables(sync, names);
         // Whoever deletes the folder may do so while files are begun in it.
-        if failures.iter().any(|(_, error)| error.kind() == io::ErrorKind::NotFound) {
-            self.make_deleted_folder(names)?;
+        if failures.iter().any(|(_, error)| error.kind() == ErrorKind::NotFound) {
+            self.make_deleted_folder(now, names)?;
             failures = self.write_tables(sync, names);
         }
         self.io_errors += failures.len() as u64;
@@ -273,23 +284,48 @@ impl RunLog {
         last.map_or(Ok(()), Err)
     }
 
-    /// Makes the folder anew if somebody has deleted it.
-    fn make_deleted_folder(&mut self, names: &dyn Names) -> Result<(), String> {
-        // Without this file nobody could read the others.
-        if self.folder.join(RUN_JSON).exists() {
+    /// Makes the run's folder again if somebody has deleted it, or only `run.json`, without which nobody
+    /// could read the other files.
+    fn make_deleted_folder(&mut self, now: Now, names: &dyn Names) -> Result<(), String> {
+        let is_deleted = self.folder.is_deleted();
+        if !is_deleted && self.folder.has(RUN_JSON) {
             return Ok(());
         }
-        let make = || fs::create_dir_all(&self.folder).and_then(|()| self.write_run());
-        // Whoever deletes it may not be done yet.
-        if let Err(error) = make().or_else(|_| make()) {
-            self.io_errors += 1;
-            return Err(format!("{}: {error}", self.folder.display()));
+        if let Some((retry_ns, error)) = &self.retry_folder
+            && now.monotonic_ns < *retry_ns
+        {
+            return Err(error.clone());
         }
-        message!("{} was deleted; it is made anew", self.folder.display());
-        // It may have been moved, and its files with it.
+        let made = if is_deleted { self.make_folder(now) } else { self.write_run() };
+        // Whoever deletes it may not be done yet.
+        let made = made.or_else(|error| match error.kind() {
+            ErrorKind::NotFound => self.make_folder(now),
+            _ => Err(error),
+        });
+        if let Err(error) = made {
+            self.io_errors += 1;
+            return Err(match &self.retry_folder {
+                Some((_, error)) => error.clone(),
+                None => format!("{}: {error}", self.folder.path().display()),
+            });
+        }
+        message!("files of the log were deleted; it goes on in {}", self.folder.path().display());
+        // The other files may have been moved away.
         self.open.values_mut().for_each(|part| part.forget_files(names));
         self.begun += 1;
         Ok(())
+    }
+
+    /// Makes another folder for the run, and the log folder if that was deleted too.
+    fn make_folder(&mut self, now: Now) -> io::Result<()> {
+        let made = self.logs.make_again();
+        self.retry_folder = made.as_ref().err().map(|error| {
+            let error = format!("{}: {error}", self.logs.path().display());
+            (now.monotonic_ns + RETRY_FOLDER_NS, error)
+        });
+        made?;
+        self.folder = Arc::new(make_run(&self.logs, &self.run)?);
+        self.write_run()
     }
 
     /// Writes what waits; tells what could not be written.
@@ -302,11 +338,11 @@ impl RunLog {
             }
             for table in Table::ALL {
                 let Some(file) = part.tables.get_mut(&table) else { continue };
-                let path = self.folder.join(name.file_name(table));
-                let (written, error) = file.write(&path, sync);
+                let file_name = name.file_name(table);
+                let (written, error) = file.write(|| self.folder.append(&file_name), sync);
                 part.bytes += written;
                 self.bytes += written;
-                failures.extend(error.map(|error| (path, error)));
+                failures.extend(error.map(|error| (self.folder.path().join(file_name), error)));
             }
         }
         failures
@@ -350,15 +386,20 @@ impl RunLog {
             if let Some(part) = self.open.remove(&name) {
                 self.closed.insert(name.hour, name.number);
                 self.retention.add(name, part.bytes, now.monotonic_ns);
-                self.background.compress(name, self.files(name));
+                self.background.compress(name, self.folder.clone(), files(name));
             }
         }
     }
+}
 
-    /// The files of a part, by their plain names.
-    fn files(&self, part: Part) -> Vec<PathBuf> {
-        Table::ALL.into_iter().map(|table| self.folder.join(part.file_name(table))).collect()
-    }
+/// Makes a folder for a run.
+fn make_run(logs: &LogFolder, run: &Run) -> io::Result<RunFolder> {
+    logs.make_run(|attempt| run_name(run.start_ns, &run.host, run.pid, attempt))
+}
+
+/// The files of a part, by their plain names.
+fn files(part: Part) -> Vec<String> {
+    Table::ALL.into_iter().map(|table| part.file_name(table)).collect()
 }
 
 impl PartFiles {
@@ -433,6 +474,10 @@ impl PartFiles {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::path::Path;
+
     use log_format::FORMAT_VERSION;
     use log_format::rows::Exit;
 
@@ -457,32 +502,94 @@ mod tests {
         }
     }
 
-    /// Rows that wait when a deletion is noticed need names that only the deleted files had.
-    #[test]
-    fn files_made_anew_have_the_names_of_rows_that_waited() {
-        let folder = tempfile::tempdir().unwrap();
+    const CALL: CallRow = CallRow {
+        start_ns: 0,
+        thread: 5,
+        stack: 2,
+        method: 2,
+        total_ns: 9,
+        self_ns: 9,
+        exit: Exit::Return,
+    };
+
+    fn log_in(logs: &Path) -> RunLog {
         let run = Run { format_version: FORMAT_VERSION, ..Run::default() };
         let limits = Limits { max_bytes: None, keep: None };
-        let mut log = RunLog::create(folder.path(), &run, Compression::Off, limits).unwrap();
+        let logs = LogFolder::open(logs, None).unwrap();
+        let mut log = RunLog::create(logs, &run, Compression::Off, limits).unwrap();
         log.set_port(None).unwrap();
-        let (start_ns, total_ns, self_ns, exit) = (0, 9, 9, Exit::Return);
-        let calls = [CallRow { start_ns, thread: 5, stack: 2, method: 2, total_ns, self_ns, exit }];
-        log.add_calls(&calls, &NumbersAsNames);
+        log
+    }
+
+    /// The rows of a table, in order.
+    fn rows(log: &RunLog, table: Table) -> Vec<String> {
+        let part = Part { hour: Hour::of_unix_ns(0), number: 1 };
+        let text = fs::read_to_string(log.folder().path().join(part.file_name(table))).unwrap();
+        let mut lines: Vec<String> = text.lines().skip(1).map(str::to_owned).collect();
+        lines.sort();
+        lines
+    }
+
+    /// Rows that wait when a deletion is noticed need names that only the deleted files had.
+    #[test]
+    fn files_made_again_have_the_names_of_rows_that_waited() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut log = log_in(folder.path());
+        log.add_calls(&[CALL], &NumbersAsNames);
         log.flush(Now::read(), false, &NumbersAsNames);
-        log.add_calls(&calls, &NumbersAsNames);
-        fs::remove_dir_all(log.folder()).unwrap();
+        log.add_calls(&[CALL], &NumbersAsNames);
+        fs::remove_dir_all(log.folder().path()).unwrap();
         log.flush(Now::read(), false, &NumbersAsNames);
         assert_eq!((log.failure(), log.io_errors), (None, 0));
-        let lines = |table| {
-            let part = Part { hour: Hour::of_unix_ns(0), number: 1 };
-            let text = fs::read_to_string(log.folder().join(part.file_name(table))).unwrap();
-            let mut lines: Vec<String> = text.lines().skip(1).map(str::to_owned).collect();
-            lines.sort();
-            lines
+        assert_eq!(rows(&log, Table::Calls).len(), 1);
+        assert_eq!(rows(&log, Table::Stacks), ["1,0,1", "2,1,2"]);
+        assert_eq!(rows(&log, Table::Methods), ["1,,a.B,m1,()V,,0", "2,,a.B,m2,()V,,0"]);
+        assert_eq!(rows(&log, Table::Threads), ["5,1,0,main,platform"]);
+    }
+
+    #[test]
+    fn a_log_folder_whose_name_is_taken_is_tried_again_after_some_seconds() {
+        let folder = tempfile::tempdir().unwrap();
+        let (logs, theirs) = (folder.path().join("logs"), folder.path().join("theirs"));
+        let mut log = log_in(&logs);
+        fs::remove_dir_all(&logs).unwrap();
+        fs::create_dir(&theirs).unwrap();
+        symlink(&theirs, &logs).unwrap();
+        let begin = Now::read();
+        let flush = |log: &mut RunLog, later_ns| {
+            log.add_calls(&[CALL], &NumbersAsNames);
+            let now = Now { monotonic_ns: begin.monotonic_ns + later_ns, ..begin };
+            log.flush(now, true, &NumbersAsNames);
+            (log.failure().map(str::to_owned), log.io_errors)
         };
-        assert_eq!(lines(Table::Calls).len(), 1);
-        assert_eq!(lines(Table::Stacks), ["1,0,1", "2,1,2"]);
-        assert_eq!(lines(Table::Methods), ["1,,a.B,m1,()V,,0", "2,,a.B,m2,()V,,0"]);
-        assert_eq!(lines(Table::Threads), ["5,1,0,main,platform"]);
+        let taken = "it was deleted, and something else has its name now";
+        let failure = Some(format!("{}: {taken}", logs.display()));
+        assert_eq!(flush(&mut log, 0), (failure.clone(), 1));
+        fs::remove_file(&logs).unwrap();
+        assert_eq!(flush(&mut log, RETRY_FOLDER_NS - 1), (failure, 1));
+        assert_eq!(fs::read_dir(&theirs).unwrap().count(), 0);
+        assert!(!logs.exists());
+        assert_eq!(flush(&mut log, RETRY_FOLDER_NS), (None, 1));
+        assert_eq!((rows(&log, Table::Calls).len(), log.lost_rows), (3, 0));
+    }
+
+    #[test]
+    fn what_was_moved_out_of_the_folder_is_begun_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut log = log_in(&folder.path().join("logs"));
+        log.add_calls(&[CALL], &NumbersAsNames);
+        log.flush(Now::read(), false, &NumbersAsNames);
+        let elsewhere = folder.path().join("elsewhere");
+        fs::create_dir(&elsewhere).unwrap();
+        for file in fs::read_dir(log.folder().path()).unwrap().map(|file| file.unwrap()) {
+            fs::rename(file.path(), elsewhere.join(file.file_name())).unwrap();
+        }
+        let old = log.folder().path().to_owned();
+        log.add_calls(&[CALL], &NumbersAsNames);
+        log.flush(Now::read(), false, &NumbersAsNames);
+        assert_eq!((log.failure(), log.folder().path()), (None, &*old));
+        assert!(old.join(RUN_JSON).exists());
+        assert_eq!(rows(&log, Table::Calls).len(), 1);
+        assert_eq!(rows(&log, Table::Methods).len(), 2);
     }
 }

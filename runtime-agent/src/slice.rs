@@ -105,6 +105,11 @@ impl Slice {
         }
     }
 
+    /// Memory that the records have.
+    pub(crate) fn bytes(&self) -> usize {
+        self.rows.capacity() * size_of::<CallRow>()
+    }
+
     /// Whether it is time to end the slice.
     pub(crate) fn is_over(&self, now_ns: u64) -> bool {
         now_ns.saturating_sub(self.began_ns) >= SLICE_NS

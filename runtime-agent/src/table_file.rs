@@ -1,9 +1,8 @@
 //! One CSV file of the log: rows that wait, and the file that they go to.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 
 use log_format::rows::Row;
 use log_format::writer::{write_header, write_rows};
@@ -64,14 +63,19 @@ impl TableFile {
         }
     }
 
-    /// Writes what is waiting, as far as it goes, and tells how many bytes that was.
-    pub(crate) fn write(&mut self, path: &Path, sync: bool) -> (u64, Option<io::Error>) {
+    /// Writes what is waiting, as far as it goes, and returns how many bytes that was. `open` gives the
+    /// file, to append to, and whether there is nothing in it; one that somebody has put back has a header.
+    pub(crate) fn write(
+        &mut self,
+        open: impl FnOnce() -> io::Result<(File, bool)>,
+        sync: bool,
+    ) -> (u64, Option<io::Error>) {
         if self.file.is_none() && self.pending.is_empty() {
             return (0, None);
         }
         let file = match &mut self.file {
             Some(file) => file,
-            none => match open(path) {
+            none => match open() {
                 Ok((file, is_new)) => {
                     self.header_left = if is_new { self.header.len() } else { 0 };
                     none.insert(file)
@@ -106,13 +110,6 @@ impl TableFile {
     }
 }
 
-/// Opens a file to append to; `true` if there is nothing in it. One that somebody has put back has a header.
-fn open(path: &Path) -> io::Result<(File, bool)> {
-    let file = OpenOptions::new().append(true).create(true).open(path)?;
-    let is_new = file.metadata()?.len() == 0;
-    Ok((file, is_new))
-}
-
 /// Writes as much as goes, and tells how many bytes that was.
 fn append(file: &mut File, bytes: &[u8]) -> (usize, Option<io::Error>) {
     let mut written = 0;
@@ -130,10 +127,19 @@ fn append(file: &mut File, bytes: &[u8]) -> (usize, Option<io::Error>) {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::path::Path;
 
     use log_format::rows::StackRow;
 
     use super::*;
+
+    fn open(path: &Path) -> impl FnOnce() -> io::Result<(File, bool)> {
+        move || {
+            let file = File::options().append(true).create(true).open(path)?;
+            let is_new = file.metadata()?.len() == 0;
+            Ok((file, is_new))
+        }
+    }
 
     fn row(id: u32) -> StackRow {
         StackRow { id, parent: 0, method: 7 }
@@ -151,7 +157,7 @@ mod tests {
         let path = folder.path().join("stacks.csv");
         for first in [1, 3] {
             let mut file = file_with(first..first + 2);
-            let (bytes, error) = file.write(&path, true);
+            let (bytes, error) = file.write(open(&path), true);
             assert!(error.is_none() && bytes > 0 && !file.is_behind());
         }
         let text = fs::read_to_string(&path).unwrap();
@@ -161,30 +167,29 @@ mod tests {
     #[test]
     fn what_is_given_up_is_counted_and_the_header_stays() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("no such folder/stacks.csv");
+        let path = folder.path().join("stacks.csv");
         let mut file = file_with(0..2_000_000);
-        let (bytes, error) = file.write(&path, false);
+        let (bytes, error) = file.write(|| Err(ErrorKind::PermissionDenied.into()), false);
         assert!(error.is_some() && bytes == 0);
         assert_eq!(file.give_up(), 2_000_000);
         assert!(!file.is_behind());
-        fs::create_dir(path.parent().unwrap()).unwrap();
         file.add(&[row(9)]);
-        assert!(file.write(&path, false).1.is_none());
+        assert!(file.write(open(&path), false).1.is_none());
         assert_eq!(fs::read_to_string(&path).unwrap(), "id,parent,method\n9,0,7\n");
     }
 
     #[test]
-    fn a_deleted_file_is_noticed_and_made_anew() {
+    fn a_deleted_file_is_noticed_and_made_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("stacks.csv");
         let mut file = file_with(1..2);
-        file.write(&path, false);
+        file.write(open(&path), false);
         assert!(!file.was_deleted());
         fs::remove_file(&path).unwrap();
         assert!(file.was_deleted());
         file.forget();
         file.add(&[row(2)]);
-        assert!(file.write(&path, false).1.is_none());
+        assert!(file.write(open(&path), false).1.is_none());
         assert_eq!(fs::read_to_string(&path).unwrap(), "id,parent,method\n2,0,7\n");
     }
 
@@ -193,12 +198,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("stacks.csv");
         let mut file = file_with(1..3);
-        let (bytes, error) = file.write(Path::new("/dev/full"), false);
+        let (bytes, error) = file.write(open(Path::new("/dev/full")), false);
         assert!(error.is_some() && bytes == 0);
         assert_eq!(file.give_up(), 2);
         file.forget();
         file.add(&[row(9)]);
-        assert!(file.write(&path, false).1.is_none());
+        assert!(file.write(open(&path), false).1.is_none());
         assert_eq!(fs::read_to_string(&path).unwrap(), "id,parent,method\n9,0,7\n");
     }
 }

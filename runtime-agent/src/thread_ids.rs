@@ -9,6 +9,8 @@ use crate::probe::thread::ThreadName;
 const MAX_VIRTUAL_THREADS: usize = 100_000;
 /// Bytes of a virtual thread's name that are kept.
 const MAX_NAME: usize = 256;
+/// Bytes that a name takes as a rule.
+const NAME: usize = 32;
 
 #[derive(Default)]
 pub(crate) struct ThreadIds {
@@ -60,6 +62,12 @@ impl ThreadIds {
         self.virtual_ids.insert(number, id);
         self.virtual_names.insert(id, ThreadName { name, java_id: number });
         id
+    }
+
+    /// Memory that they have, about: names are seldom long.
+    pub(crate) fn bytes(&self) -> usize {
+        self.virtual_ids.capacity() * size_of::<(u64, u32)>()
+            + self.virtual_names.capacity() * (size_of::<(u32, ThreadName)>() + NAME)
     }
 
     /// The virtual thread with an id.

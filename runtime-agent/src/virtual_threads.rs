@@ -1,17 +1,20 @@
 //! The JVM's word on which virtual thread runs where (JDK 21 and newer).
 //!
-//! JVMTI has no event for that; HotSpot has, as extensions. Where they are missing, virtual threads
-//! are measured as if they were their carriers, and a message says so.
+//! JVMTI has no event for that; HotSpot has, as extensions. Where they are missing, calls in virtual threads are not
+//! measured, and a message says so; see `probe::mount_events`.
 #![allow(unsafe_code)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::{jni, jvmti};
 
 use crate::java_threads;
 use crate::message::message;
-use crate::probe::{self, mounts};
+use crate::options::{Pretend, Trick};
+use crate::probe;
+use crate::probe::mounts::{self, Events};
 
 /// A callback of HotSpot's: it has these parameters, though its type says that they vary.
 type Callback = unsafe extern "C" fn(*mut jvmti::jvmtiEnv, *mut jni::JNIEnv, jni::jthread);
@@ -21,16 +24,41 @@ const EVENTS: [(&str, Callback); 2] = [
     ("com.sun.hotspot.events.VirtualThreadUnmount", unmounted),
 ];
 
-/// Asks for the events. The capability must be there.
-pub(crate) fn listen(jvmti: &Jvmti) {
+/// Test only: events are thrown away.
+static ARE_IGNORED: AtomicBool = AtomicBool::new(false);
+
+/// Asks for the events, if the JVM has virtual threads that are mounted. `came_late` if it may run some already.
+pub(crate) fn listen(jvmti: &Jvmti, came_late: bool, pretend: &Pretend) {
+    if !jvmti.get_capabilities().is_ok_and(|all| all.can_support_virtual_threads()) {
+        return mounts::begin(Events::NotNeeded, came_late);
+    }
+    ARE_IGNORED.store(pretend.fails(Trick::MountEvents), Ordering::Relaxed);
+    mounts::begin(Events::Unknown, came_late);
     for (id, callback) in EVENTS {
-        if let Err(error) = listen_to(jvmti, id, callback) {
-            message!("virtual threads are measured as their carriers: no {id} ({error})");
+        let listened = match pretend.fails(Trick::MountExtension) {
+            true => Err("debug=fails:mount-extension".to_owned()),
+            false => listen_to(jvmti, id, callback),
+        };
+        if let Err(error) = listened {
+            message!("{NOT_MEASURED}: no {id} ({error})");
+            // One without the other is of no use.
+            stop_listening(jvmti);
+            mounts::begin(Events::Missing, came_late);
             return;
         }
     }
     if let Err(error) = jvmti.enable_events_global(&[jvmti::JVMTI_EVENT_VIRTUAL_THREAD_END]) {
         message!("memory of virtual threads that end may be kept: {error:?}");
+    }
+}
+
+const NOT_MEASURED: &str = "calls in virtual threads are not measured, and are counted as lost";
+
+/// Says so once if events that were asked for do not arrive. For the agent thread.
+pub(crate) fn tell_if_missing(was_told: &mut bool) {
+    if !*was_told && mounts::events() == Events::Missing {
+        *was_told = true;
+        message!("{NOT_MEASURED}: the JVM does not say when they run");
     }
 }
 
@@ -88,6 +116,9 @@ unsafe fn number(jni: *mut jni::JNIEnv, thread: jni::jthread) -> Option<u64> {
 
 /// Runs the work of a callback; a panic must not reach the JVM.
 fn guarded(work: impl FnOnce()) {
+    if ARE_IGNORED.load(Ordering::Relaxed) {
+        return;
+    }
     if catch_unwind(AssertUnwindSafe(work)).is_err() {
         probe::give_up();
     }

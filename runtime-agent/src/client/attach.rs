@@ -1,15 +1,16 @@
 //! `tprofiler attach`, `detach` and `list`.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
 use clap::Args;
 
-use super::ask;
+use super::bounded::{FILES, bounded};
 use super::hotspot;
 use super::jvm::{Jvm, Presence, fits_option};
+use super::target::{Agent, loopback, reachable};
 use crate::control::token::Token;
 use crate::options::Options;
 use crate::presence;
@@ -29,6 +30,9 @@ pub(super) struct AttachArguments {
     /// The agent's library, as the JVM sees it; else the one beside this command
     #[arg(long, value_name = "PATH")]
     pub agent: Option<PathBuf>,
+    /// Also retransform classes in which a loop runs; the loop may be slow until its method returns
+    #[arg(long)]
+    pub even_running: bool,
 }
 
 /// An agent that has been attached.
@@ -55,11 +59,16 @@ pub(super) fn attach_and_tell(
     let attached = attach(arguments)?;
     let Attached { jvm, logs, port, bind, token_file } = &attached;
     let first = format!("attached to {} ({})\n", jvm.pid, jvm.program());
-    // Whoever says where the token is can say it as well.
-    let own = token_file.as_ref().and_then(|file| Token::read(&jvm.seen_from_here(file)).ok());
-    let token = token.or(own.as_ref());
-    let address = control_address(jvm, *port, *bind);
-    match address.and_then(|address| ask(&address, token, "status").ok()) {
+    // The options of this very command may name the token.
+    let file = token_file.as_ref().map(|file| jvm.seen_from_here(file));
+    let own = file.map(|file| bounded("token_file", FILES, move || Token::read(&file)));
+    let own = own.and_then(|read| read.ok()?.ok());
+    let agent = port.map(|port| {
+        let addresses = vec![SocketAddr::new(reachable(*bind), port)];
+        agent_in(jvm, addresses, token.or(own.as_ref()))
+    });
+    let status = agent.flatten().and_then(|agent| agent.connect_known().ok()?.ask("status").ok());
+    match status {
         Some(status) => Ok(format!("{first}port: {}\n{status}", port.unwrap_or_default())),
         None => Ok(format!("{first}logs: {}\n", logs.display())),
     }
@@ -70,9 +79,11 @@ pub(super) fn attach_and_tell(
 /// # Errors
 /// One line: why not. The agent is not in the JVM then, but for one that takes too long.
 pub(super) fn attach(arguments: &AttachArguments) -> Result<Attached, String> {
-    let AttachArguments { pid, options, agent } = arguments;
+    let AttachArguments { pid, options, agent, even_running } = arguments;
     let jvm = Jvm::find(*pid)?;
-    let (options, parsed) = complete(options, &jvm)?;
+    let even_running = if *even_running { "retransform=even-running" } else { "" };
+    let options = [options.as_str(), even_running].join(",");
+    let (options, parsed) = complete(options.trim_matches(','), &jvm)?;
     match jvm.presence() {
         Presence::None | Presence::Idle => {}
         Presence::Beginning => return Err("the agent is being attached to it already".to_owned()),
@@ -87,7 +98,8 @@ pub(super) fn attach(arguments: &AttachArguments) -> Result<Attached, String> {
         (None, Some(library)) => library,
         (None, None) => library_beside()?,
     };
-    if !jvm.seen_from_here(&library).exists() {
+    let here = jvm.seen_from_here(&library);
+    if !bounded("the agent's library", FILES, move || here.exists())? {
         return Err(format!(
             "the JVM cannot see {}, in a container perhaps; copy it there, and give its path there \
              as --agent",
@@ -131,7 +143,7 @@ fn complete(options: &str, jvm: &Jvm) -> Result<(String, Options), String> {
             options = with(&options, "config", &absolute("config", &config)?)?;
         }
     }
-    let mut parsed = Options::read_attached(&options).map_err(|bad| bad.message)?;
+    let mut parsed = read_options(&options)?;
     if parsed.logs.is_relative() {
         parsed.logs = absolute("logs", &parsed.logs)?;
         options = with(&options, "logs", &parsed.logs)?;
@@ -142,6 +154,16 @@ fn complete(options: &str, jvm: &Jvm) -> Result<(String, Options), String> {
         parsed.token_file = Some(file);
     }
     Ok((options, parsed))
+}
+
+/// Reads options as the agent does.
+///
+/// # Errors
+/// One line: what is wrong with them, or a disk that does not answer.
+pub(super) fn read_options(options: &str) -> Result<Options, String> {
+    let options = options.to_owned();
+    let read = bounded("config", FILES, move || Options::read_attached(&options))?;
+    read.map_err(|bad| bad.message)
 }
 
 fn library_beside() -> Result<PathBuf, String> {
@@ -165,6 +187,9 @@ fn explain(code: i32) -> Result<(), String> {
         presence::NOT_DETACHED => "the agent could not be detached",
         _ => "the agent failed",
     };
+    if code == presence::NOT_ATTACHED {
+        return Err(reason.to_owned());
+    }
     Err(format!("{reason} (code {code}); the agent's message is on the JVM's stderr"))
 }
 
@@ -197,15 +222,14 @@ pub(super) fn detach(pid: u32, token: Option<&Token>) -> Result<String, String> 
     let port = match jvm.presence() {
         Presence::Attached { port } => port,
         Presence::Beginning => return Err("the agent is being attached; try again".to_owned()),
-        Presence::None | Presence::Idle => {
-            return Err("the agent is not attached to it".to_owned());
-        }
+        // It may have left classes with probes.
+        Presence::Idle => None,
+        Presence::None => return Err("the agent is not attached to it".to_owned()),
     };
-    // Where it listens, or what it wants to hear, nobody here knows for certain.
-    let address = control_address(&jvm, port, Ipv4Addr::LOCALHOST.into())
-        .filter(|address| is_answered_by(address, token, &jvm));
-    let answer = match address {
-        Some(address) => ask(&address, token, "detach")?,
+    // It may listen on another address, or have a token that is not known here.
+    let agent = port.and_then(|port| agent_in(&jvm, loopback(port), token));
+    let answer = match agent.and_then(|agent| agent.connect_known().ok()) {
+        Some(mut connection) => connection.ask("detach")?,
         None => {
             let library = jvm.agent_library().ok_or("the agent's library is not in it")?;
             explain(hotspot::load(&jvm, &library, presence::DETACH)?)?;
@@ -217,7 +241,7 @@ pub(super) fn detach(pid: u32, token: Option<&Token>) -> Result<String, String> 
         thread::sleep(Duration::from_millis(10));
     }
     let restored = answer.lines().filter(|line| {
-        ["classes ", "longest retransform pause: ", "hint: "]
+        ["classes ", "left running: ", "loops ", "longest pause: ", "clock jumps: ", "hint: "]
             .iter()
             .any(|key| line.starts_with(key))
     });
@@ -225,20 +249,10 @@ pub(super) fn detach(pid: u32, token: Option<&Token>) -> Result<String, String> 
     Ok(format!("detached from {} ({})\n{restored}", jvm.pid, jvm.program()))
 }
 
-/// Where a JVM's control port is, if this process can reach it.
-fn control_address(jvm: &Jvm, port: Option<u16>, bind: IpAddr) -> Option<String> {
-    let address = match bind {
-        IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
-        address => address,
-    };
-    let port = port.filter(|_| jvm.shares("net"))?;
-    Some(SocketAddr::new(address, port).to_string())
-}
-
-fn is_answered_by(address: &str, token: Option<&Token>, jvm: &Jvm) -> bool {
-    let pid = format!("pid: {}", jvm.own_pid());
-    ask(address, token, "status").is_ok_and(|status| status.lines().any(|line| line == pid))
+/// The agent in a JVM, if its port is in this network namespace.
+fn agent_in(jvm: &Jvm, addresses: Vec<SocketAddr>, token: Option<&Token>) -> Option<Agent> {
+    let tokens = token.map_or_else(|| jvm.control_tokens(), |token| Ok(vec![token.clone()]));
+    jvm.shares("net").then_some(Agent { addresses, tokens })
 }
 
 /// The JVMs of this user, or of all for root: a line each.

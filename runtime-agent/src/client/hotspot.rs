@@ -6,22 +6,26 @@
 //! and text behind it. In a container, the number in these names is that of the container.
 #![allow(unsafe_code)]
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::fs;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::jvm::{Jvm, own_uid};
+use super::bounded::bounded;
+use super::jvm::Jvm;
+use super::trigger::Trigger;
 
 /// How long a JVM may take until it listens.
 const LISTEN: Duration = Duration::from_secs(10);
+/// How long it may take to accept a connection and to read a request.
+const ACCEPT: Duration = Duration::from_secs(5);
 /// How long it may take for an answer: the agent may be putting classes back.
 const ANSWER: Duration = Duration::from_secs(130);
 /// More than any answer.
-const MAX_ANSWER: u64 = 1 << 16;
+const MAX_ANSWER: usize = 1 << 16;
 
 const DISABLE_ATTACH: &str = "-XX:+DisableAttachMechanism";
 
@@ -32,18 +36,36 @@ const DISABLE_ATTACH: &str = "-XX:+DisableAttachMechanism";
 pub(super) fn load(jvm: &Jvm, library: &Path, options: &str) -> Result<i32, String> {
     let library = library.to_str().ok_or("the library's path is no UTF-8 text")?;
     let mut stream = connect(jvm)?;
-    let failed = |error: std::io::Error| match error.kind() {
+    let failed = |limit: Duration, error: io::Error| match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-            format!("the JVM gives no answer within {} s", ANSWER.as_secs())
+            format!("the JVM gives no answer within {} s", limit.as_secs())
         }
         _ => format!("the JVM hangs up: {error}"),
     };
-    stream.set_read_timeout(Some(ANSWER)).map_err(failed)?;
     let request = ["1", "load", library, "true", options].map(|text| format!("{text}\0")).concat();
-    stream.write_all(request.as_bytes()).map_err(failed)?;
-    let mut answer = Vec::new();
-    stream.take(MAX_ANSWER).read_to_end(&mut answer).map_err(failed)?;
-    result(&String::from_utf8_lossy(&answer))
+    stream.set_write_timeout(Some(ACCEPT)).map_err(|error| failed(ACCEPT, error))?;
+    stream.write_all(request.as_bytes()).map_err(|error| failed(ACCEPT, error))?;
+    let answer = read_until(&mut stream, Instant::now() + ANSWER);
+    result(&String::from_utf8_lossy(&answer.map_err(|error| failed(ANSWER, error))?))
+}
+
+/// Reads up to the end, or to more than any answer has.
+fn read_until(stream: &mut UnixStream, deadline: Instant) -> io::Result<Vec<u8>> {
+    let (mut answer, mut bytes) = (Vec::new(), [0; 4 << 10]);
+    while answer.len() < MAX_ANSWER {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(&mut bytes) {
+            Ok(0) => break,
+            Ok(count) => answer.extend_from_slice(bytes.get(..count).unwrap_or_default()),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(answer)
 }
 
 /// The library's return code in an answer. Whether there is one says its text alone: the number in
@@ -63,19 +85,25 @@ fn result(answer: &str) -> Result<i32, String> {
 
 fn connect(jvm: &Jvm) -> Result<UnixStream, String> {
     let socket = temporary_folder(jvm).join(format!(".java_pid{}", jvm.own_pid()));
-    if !socket.exists() {
+    if fs::symlink_metadata(&socket).is_err() {
         start_listening(jvm, &socket)?;
     }
-    let of = |error: std::io::Error| format!("{}: {error}", socket.display());
-    let owner = fs::metadata(&socket).map_err(of)?.uid();
-    if ![0, jvm.uid()].contains(&owner) {
-        return Err(format!("{} is of user {owner}, not of the JVM's", socket.display()));
+    let of = |error: &dyn std::fmt::Display| format!("{}: {error}", socket.display());
+    let found = fs::symlink_metadata(&socket).map_err(|error| of(&error))?;
+    if !found.file_type().is_socket() {
+        return Err(of(&"not a socket; delete it"));
     }
-    UnixStream::connect(&socket).map_err(of)
+    if ![0, jvm.uid()].contains(&found.uid()) {
+        return Err(of(&format!("it belongs to user {}, not to the JVM's", found.uid())));
+    }
+    let path = socket.clone();
+    // A JVM that is stopped accepts nobody, and the kernel lets only so many wait.
+    let connected = bounded("the JVM's socket", ACCEPT, move || UnixStream::connect(path))?;
+    connected.map_err(|error| of(&error))
 }
 
 /// The JVM's /tmp. HotSpot uses that, whatever TMPDIR says.
-fn temporary_folder(jvm: &Jvm) -> PathBuf {
+pub(super) fn temporary_folder(jvm: &Jvm) -> PathBuf {
     let inside = jvm.inside(Path::new("/tmp"));
     if inside.is_dir() { inside } else { PathBuf::from("/tmp") }
 }
@@ -93,10 +121,10 @@ fn start_listening(jvm: &Jvm, socket: &Path) -> Result<(), String> {
     let pid = libc::pid_t::try_from(jvm.pid).map_err(|_| "no such process")?;
     // SAFETY: a signal that the process catches, as was just seen.
     if unsafe { libc::kill(pid, libc::SIGQUIT) } != 0 {
-        return Err(format!("SIGQUIT: {}", std::io::Error::last_os_error()));
+        return Err(format!("SIGQUIT: {}", io::Error::last_os_error()));
     }
     let deadline = Instant::now() + LISTEN;
-    while !socket.exists() {
+    while fs::symlink_metadata(socket).is_err() {
         if !jvm.is_alive() {
             return Err("the JVM has ended".to_owned());
         }
@@ -109,46 +137,6 @@ fn start_listening(jvm: &Jvm, socket: &Path) -> Result<(), String> {
         thread::sleep(Duration::from_millis(10));
     }
     Ok(())
-}
-
-/// The file that has a JVM listen. It goes when this is dropped.
-struct Trigger(PathBuf);
-
-impl Trigger {
-    fn make(jvm: &Jvm) -> Result<Self, String> {
-        let name = format!(".attach_pid{}", jvm.own_pid());
-        let mut reason = String::new();
-        for folder in [jvm.working_folder(), temporary_folder(jvm)] {
-            let path = folder.join(&name);
-            match create(&path) {
-                Ok(file) => {
-                    // The JVM wants to see it owned by its user or root.
-                    let is_known =
-                        file.metadata().is_ok_and(|m| [0, jvm.uid(), own_uid()].contains(&m.uid()));
-                    let trigger = Self(path);
-                    if is_known {
-                        return Ok(trigger);
-                    }
-                }
-                Err(error) => reason = format!("{}: {error}", path.display()),
-            }
-        }
-        Err(reason)
-    }
-}
-
-/// Makes the file, or takes one that somebody left.
-fn create(path: &Path) -> std::io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(false).mode(0o600);
-    options.custom_flags(libc::O_NOFOLLOW).open(path)
-}
-
-impl Drop for Trigger {
-    fn drop(&mut self) {
-        // The JVM may have done it.
-        let _ = fs::remove_file(&self.0);
-    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,4 @@
 //! The JVMs of this machine, as `/proc` has them. Nothing here connects to one or disturbs it.
-#![allow(unsafe_code)]
 
 use std::fs;
 use std::io::ErrorKind;
@@ -7,6 +6,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use rustix::process::geteuid;
+
+use crate::control::token::Token;
 use crate::presence;
 
 const LIBRARY: &str = "libtprofiler.so";
@@ -39,8 +41,7 @@ pub(super) enum Presence {
 
 /// This process's effective user.
 pub(super) fn own_uid() -> u32 {
-    // SAFETY: has no preconditions.
-    unsafe { libc::geteuid() }
+    geteuid().as_raw()
 }
 
 impl Jvm {
@@ -193,6 +194,29 @@ impl Jvm {
         Presence::Idle
     }
 
+    /// The token that the agent has made: the JVM has its file open, so this works across containers. As a
+    /// rule there is one.
+    ///
+    /// # Errors
+    /// One line: why none was found.
+    pub(super) fn control_tokens(&self) -> Result<Vec<Token>, String> {
+        let of = |error: std::io::Error| format!("cannot look into the process: {error}");
+        let (mut tokens, mut wrong) = (Vec::new(), None);
+        for entry in fs::read_dir(self.folder.join("fd")).map_err(of)?.flatten() {
+            if fs::read_link(entry.path()).is_ok_and(|file| is_token_file(&file)) {
+                match Token::read(&entry.path()) {
+                    Ok(token) => tokens.push(token),
+                    Err(error) => wrong = Some(error),
+                }
+            }
+        }
+        let none = "the agent made no token (option token_file); give --token-file FILE";
+        match tokens.is_empty() {
+            true => Err(wrong.unwrap_or_else(|| none.to_owned())),
+            false => Ok(tokens),
+        }
+    }
+
     /// Its main class, jar or module, as the command line has it; else the name of its executable.
     pub(super) fn program(&self) -> String {
         let arguments = self.arguments();
@@ -241,6 +265,13 @@ fn status_field(folder: &Path, name: &str) -> Option<String> {
     let status = fs::read(folder.join("status")).ok()?;
     let status = String::from_utf8_lossy(&status);
     Some(status.lines().find_map(|line| line.strip_prefix(name))?.trim().to_owned())
+}
+
+/// Whether a link in `/proc/PID/fd` names a token's file, deleted or not.
+fn is_token_file(path: &Path) -> bool {
+    let path = path.as_os_str().as_bytes();
+    let path = path.strip_suffix(b" (deleted)").unwrap_or(path);
+    path.strip_suffix(presence::TOKEN_FILE.as_bytes()).is_some_and(|rest| rest.ends_with(b"/"))
 }
 
 /// Whether a path can go into an option string.

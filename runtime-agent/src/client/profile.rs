@@ -10,10 +10,10 @@ use clap::Args;
 use log_format::run::Run;
 use log_format::units::parse_duration;
 
-use super::attach::{AttachArguments, Attached, attach, detach, logs_from_here};
+use super::attach::{AttachArguments, Attached, attach, detach, logs_from_here, read_options};
+use super::bounded::{FILES, bounded};
 use super::jvm::Presence;
 use crate::control::token::Token;
-use crate::options::Options;
 
 /// How often it is looked whether the JVM is still there.
 const LOOK: Duration = Duration::from_millis(200);
@@ -52,8 +52,7 @@ pub(super) fn profile(
 ) -> Result<ExitCode, String> {
     let analyze = analyze()?;
     let signals = Signals::block();
-    let options = Options::read_attached(&arguments.attach.options).map_err(|bad| bad.message)?;
-    if !options.start {
+    if !read_options(&arguments.attach.options)?.start {
         return Err("with start=off there is nothing to report".to_owned());
     }
     let attached = attach(&arguments.attach)?;
@@ -101,12 +100,16 @@ fn analyze() -> Result<PathBuf, String> {
 
 /// The newest run of a JVM in its log folder.
 fn find_run(attached: &Attached) -> Option<PathBuf> {
-    let entries = fs::read_dir(logs_from_here(attached)).ok()?;
-    let folders = entries.flatten().map(|entry| entry.path());
-    // Of another folder, or of a run that is being made, there is nothing to say.
-    let runs = folders.filter_map(|folder| Run::read(&folder).ok().map(|run| (run, folder)));
-    let own = runs.filter(|(run, _)| run.pid == attached.jvm.own_pid());
-    own.max_by_key(|(run, _)| run.start_ns).map(|(_, folder)| folder)
+    let (logs, pid) = (logs_from_here(attached), attached.jvm.own_pid());
+    let find = move || {
+        let entries = fs::read_dir(logs).ok()?;
+        let folders = entries.flatten().map(|entry| entry.path());
+        // Of another folder, or of a run that is being made, there is nothing to say.
+        let runs = folders.filter_map(|folder| Run::read(&folder).ok().map(|run| (run, folder)));
+        let own = runs.filter(|(run, _)| run.pid == pid);
+        own.max_by_key(|(run, _)| run.start_ns).map(|(_, folder)| folder)
+    };
+    bounded("logs", FILES, find).ok()?
 }
 
 /// Waits for the time to pass, for a signal, or for the JVM's end.

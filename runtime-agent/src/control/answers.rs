@@ -11,6 +11,7 @@ use log_format::units;
 use log_format::writer::one_line;
 use serde_json::{Map, Value, json};
 
+use super::access::Access;
 use super::commands::Shows;
 use crate::engine::{Found, Reply, Status};
 use crate::hot_methods::{Hottest, Sum};
@@ -18,6 +19,7 @@ use crate::in_flight::{BusyThread, InFlight, OUTERMOST, RunningCall};
 use crate::methods::Method;
 use crate::options::{overhead_text, thresholds_text};
 use crate::overhead::LeftOut;
+use crate::self_test::Results;
 use crate::{clock, run_info};
 
 /// An answer in both forms.
@@ -54,18 +56,27 @@ impl Answer {
     }
 }
 
-/// The answer to a command that was carried out.
-pub(super) fn answer(reply: &Reply, shows: Shows, options: &BTreeMap<String, String>) -> Answer {
+/// The answer to a command that was carried out. Clients without the token see no path, and no name of the
+/// service or its classes.
+pub(super) fn answer(
+    reply: &Reply,
+    shows: Shows,
+    access: Access,
+    options: &BTreeMap<String, String>,
+) -> Answer {
     let Reply { status, found } = reply;
     let mut answer = Answer::default();
+    let names = access == Access::Everything;
     // With several JVMs on a machine, a port alone does not say whose answer this is.
-    answer.add("service", run_info::service_name());
+    if names {
+        answer.add("service", run_info::service_name());
+    }
     answer.add("pid", std::process::id());
     answer.line("profiling", if status.is_recording { "on" } else { "off" });
     answer.value("profiling", status.is_recording);
     match shows {
         Shows::Nothing => {}
-        Shows::Status => add_status(&mut answer, status),
+        Shows::Status => add_status(&mut answer, status, names),
         Shows::Thresholds => add_thresholds(&mut answer, status),
         Shows::Muted => add_muted(&mut answer, status),
         Shows::Overhead => {
@@ -82,7 +93,9 @@ pub(super) fn answer(reply: &Reply, shows: Shows, options: &BTreeMap<String, Str
             Found::InFlight(in_flight) => add_in_flight(&mut answer, in_flight),
         },
     }
-    add_hints(&mut answer, status, shows);
+    if names {
+        add_hints(&mut answer, status, shows);
+    }
     answer
 }
 
@@ -96,30 +109,49 @@ fn add_hints(answer: &mut Answer, status: &Status, shows: Shows) {
     }
 }
 
-fn add_status(answer: &mut Answer, status: &Status) {
+fn add_status(answer: &mut Answer, status: &Status, names: bool) {
     add_moment(answer, "since", status.since_ns);
     answer.add("classes instrumented", status.classes);
     answer.add("methods instrumented", status.methods);
     answer.add("methods skipped", status.skipped_methods);
     answer.add("leaves left out", status.leaves);
     answer.add("classes retransformed", status.retransformed_classes);
-    add_pause(answer, status);
+    answer.add("classes postponed", status.postponed.len() as u64);
+    if names {
+        add_postponed(answer, status, "postponed");
+    }
+    answer.add("loops possibly caught", status.caught_loops);
+    add_pauses(answer, status);
     answer.add("calls seen", status.calls);
     answer.add("records written", status.records);
     answer.add("records dropped", status.dropped_records);
     answer.add("records cut", status.cut_records);
     answer.add("calls lost", status.lost_calls);
+    answer.add("threads not measured", status.threads_not_measured);
+    let (used, max) = status.memory;
+    answer.line("memory", format!("{used} of {max} bytes"));
+    answer.value("memory_bytes", used);
+    answer.value("max_memory_bytes", max);
     answer.add("ends unseen", status.unseen_ends);
+    answer.add("clock", status.clock);
+    answer.add("clock jumps", status.clock_jumps);
     answer.add("methods muted", status.muted_methods);
     answer.add("calls muted", status.muted_calls);
     add_overhead(answer, status);
+    add_self_tests(answer, &status.self_tests);
     answer.add("write errors", status.io_errors);
-    answer.add("logs", &*status.logs);
+    if names {
+        answer.add("logs", &*status.logs);
+    }
     answer.add("bytes this hour", status.bytes_this_hour);
     answer.line("budget of the hour", budget(status));
     answer.value("hour_budget", status.hour_budget);
     answer.add("hours deleted", status.deleted_hours);
-    add_thresholds(answer, status);
+    if names {
+        add_thresholds(answer, status);
+    } else {
+        add_threshold(answer, status);
+    }
 }
 
 /// The budget, what of it is used, and how many methods are left out for it.
@@ -161,10 +193,37 @@ fn add_moment(answer: &mut Answer, key: &str, unix_ns: u64) {
     answer.value(&format!("{key}_ns"), unix_ns);
 }
 
-fn add_pause(answer: &mut Answer, status: &Status) {
-    let ns = status.longest_retransform_ns;
-    answer.line("longest retransform pause", format!("{} us", ns.div_ceil(1_000)));
-    answer.value("longest_retransform_pause_ns", ns);
+/// Classes that wait, or were given up, with the reasons; in text, the first.
+fn add_postponed(answer: &mut Answer, status: &Status, one: &str) {
+    let reasons: Vec<String> = status.postponed.iter().map(ToString::to_string).collect();
+    for reason in reasons.iter().take(POSTPONED) {
+        answer.line(one, one_line(reason));
+    }
+    answer.value(&one.replace(' ', "_"), reasons);
+}
+
+/// Classes that are named in text; in JSON all are.
+const POSTPONED: usize = 20;
+
+fn add_pauses(answer: &mut Answer, status: &Status) {
+    let pauses = status.pauses;
+    answer.line("longest pause", format!("{} us", pauses.longest_ns.div_ceil(1_000)));
+    answer.value("longest_pause_ns", pauses.longest_ns);
+    answer.line("pauses over 50 ms", format!("{} of {}", pauses.long, pauses.count));
+    answer.value("pauses", pauses.count);
+    answer.value("pauses_over_50_ms", pauses.long);
+    answer.value("paused_ns", pauses.total_ns);
+}
+
+/// Which tricks work in this JVM.
+fn add_self_tests(answer: &mut Answer, results: &Results) {
+    answer.line("compiled-out probes", results.compiled_out());
+    answer.value("compiled_out_probes", results.compiled_out());
+    answer.add("probe call site", results.call_site());
+    answer.add("thread word", results.thread_word());
+    answer.add("virtual thread events", results.events.text());
+    answer.line("self-tests", format!("{} us", results.cpu_ns.div_ceil(1_000)));
+    answer.value("self_tests_ns", results.cpu_ns);
 }
 
 /// How much of the hour's budget is spent.
@@ -182,13 +241,22 @@ fn budget(status: &Status) -> String {
 fn add_restored(answer: &mut Answer, status: &Status) {
     answer.add("classes restored", status.retransformed_classes);
     answer.add("classes not restored", status.not_retransformed);
-    add_pause(answer, status);
+    answer.add("classes not seen loaded", status.not_seen_loaded);
+    answer.add("classes left running", status.postponed.len() as u64);
+    add_postponed(answer, status, "left running");
+    add_pauses(answer, status);
+    answer.add("clock jumps", status.clock_jumps);
+}
+
+/// That of all methods.
+fn add_threshold(answer: &mut Answer, status: &Status) {
+    answer.line("threshold", units::duration_text(status.threshold_ns));
+    answer.value("threshold_ns", status.threshold_ns);
 }
 
 /// The thresholds in force.
 fn add_thresholds(answer: &mut Answer, status: &Status) {
-    answer.line("threshold", units::duration_text(status.threshold_ns));
-    answer.value("threshold_ns", status.threshold_ns);
+    add_threshold(answer, status);
     let mut own = Vec::new();
     for (pattern, ns) in &status.own_thresholds {
         answer.line(&format!("threshold {pattern}"), units::duration_text(*ns));

@@ -9,18 +9,20 @@ use crate::options::{parse_overhead, parse_threshold};
 
 pub(super) const HELP: &str = "\
 start: begin recording
-stop: end recording; calls still open are written as such
+stop: end recording; calls in progress are written as open
 flush: write everything so far to the disk
 detach: end recording, give classes their own bytes back, and close this port
-status: what is going on
-top [N] [minute]: the methods with the most time of their own, since the run began or of the last minute
-inflight [MS | DURATION]: calls that have run for so many milliseconds, or so long, and go on
+status: show whether recording is on, and counters; without the token no names and paths
+top [N] [minute]: show the methods with the most self time, since the run began or of the last minute
+inflight [MS | DURATION]: show calls that have run for so many milliseconds, or so long, and go on
 threshold [DURATION | PATTERN:DURATION]: show from which duration on calls are recorded, or set it
 mute [PATTERN]: show what is muted, or mute methods: their calls are not measured
 unmute PATTERN: measure them again
-overhead [SHARE | off]: show which methods are left out for their cost, or set the budget, as 2%
-options: the options in force
+overhead [SHARE | off]: show the throttled methods, or set the overhead budget, as 2%
+options: show the options in force
 json COMMAND: the same answer for programs, as a line of JSON
+auth NONCE: have the agent prove that it knows the token
+mac HMAC COMMAND: prove it too; every command but status and help needs that
 help: this list
 ";
 
@@ -29,6 +31,9 @@ const TOP: usize = 10;
 const MAX_TOP: usize = 1_000;
 /// How long a call has run that `inflight` shows, if it is not said.
 const IN_FLIGHT_NS: u64 = 1_000_000_000;
+/// Longest pattern, in bytes, and most stars in it: the agent thread matches it against all methods.
+const MAX_PATTERN: usize = 256;
+const MAX_STARS: usize = 8;
 
 /// A command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,6 +93,9 @@ pub(super) fn parse(line: &str) -> Result<Command, Wrong> {
         ("threshold", "") => (Request::Status, Shows::Thresholds),
         ("threshold", value) => {
             let (of, threshold) = parse_threshold(value).map_err(Wrong::Value)?;
+            if let Some(pattern) = &of {
+                check_size(word, pattern)?;
+            }
             (Request::Threshold(of, units::as_ns(threshold)), Shows::Thresholds)
         }
         ("mute", "") => (Request::Status, Shows::Muted),
@@ -95,6 +103,7 @@ pub(super) fn parse(line: &str) -> Result<Command, Wrong> {
         ("mute" | "unmute", pattern) => {
             let of = |e| Wrong::Value(format!("{word}: {e}"));
             let pattern = Pattern::parse(pattern).map_err(of)?;
+            check_size(word, &pattern)?;
             (Request::Mute(pattern, word == "mute"), Shows::Muted)
         }
         ("top", rest) => (top(rest).map_err(Wrong::Value)?, Shows::Found),
@@ -102,6 +111,18 @@ pub(super) fn parse(line: &str) -> Result<Command, Wrong> {
         _ => return Err(Wrong::Command),
     };
     Ok(Command { request: Some(request), shows, is_json })
+}
+
+/// Refuses a pattern that takes too long to match.
+fn check_size(word: &str, pattern: &Pattern) -> Result<(), Wrong> {
+    let (bytes, stars) = (pattern.as_str().len(), pattern.as_str().matches('*').count());
+    if bytes > MAX_PATTERN || stars > MAX_STARS {
+        return Err(Wrong::Value(format!(
+            "{word}: pattern of {bytes} bytes with {stars} stars; use at most {MAX_PATTERN} bytes and \
+             {MAX_STARS} stars"
+        )));
+    }
+    Ok(())
 }
 
 fn top(rest: &str) -> Result<Request, String> {
@@ -196,6 +217,29 @@ mod tests {
         for line in ["", "stop now", "json", "json help", "json json status", "flushmethod", "TOP"]
         {
             assert_eq!(parse(line), Err(Wrong::Command), "{line}");
+        }
+    }
+
+    #[test]
+    fn long_patterns_and_those_with_many_stars_are_refused() {
+        let longest = "a".repeat(256);
+        let pattern = format!("**{}**", "*.x".repeat(4));
+        for word in ["mute ", "unmute ", "threshold "] {
+            let value = |pattern: &str| match word {
+                "threshold " => format!("{word}{pattern}:1ms"),
+                _ => format!("{word}{pattern}"),
+            };
+            for good in [&longest, &pattern] {
+                assert!(parse(&value(good)).is_ok(), "{good}");
+            }
+            for (bad, size) in [
+                (format!("{longest}a"), "257 bytes with 0 stars"),
+                (format!("{pattern}*"), "17 bytes with 9 stars"),
+            ] {
+                let message = format!("{word}pattern of {size}; use at most 256 bytes and 8 stars");
+                let message = message.replacen(' ', ": ", 1);
+                assert_eq!(parse(&value(&bad)), Err(Wrong::Value(message)), "{bad}");
+            }
         }
     }
 

@@ -2,68 +2,66 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::thread;
 use std::time::{Duration, Instant};
 
+use super::access::Access;
+use super::clients::Place;
 use super::commands::{Command, Wrong};
 use super::line::{Dialect, Lines, Next};
-use super::{Context, Place, answers, commands};
-use crate::engine::Handle;
+use super::rate::{MAX_WAIT, RateLimit};
+use super::session::{Session, new_nonce};
+use super::{Context, answers, commands};
+use crate::engine::{Answer, Handle, Request};
 
 /// How long a client that is hung up on may go on sending.
 const LINGER: Duration = Duration::from_secs(1);
-/// How long a client waits that did not know the token, so that guessing takes long.
-const WRONG_TOKEN: Duration = Duration::from_secs(1);
+/// How long the answer to a wrong HMAC is delayed, to slow down guessing.
+const WRONG_MAC: Duration = Duration::from_secs(1);
 
-/// A client, and what its answers come from.
+const TOKEN_NEEDED: &str = "error: token needed\n";
+
+/// One client's connection.
 pub(super) struct Conversation<'c> {
     pub stream: &'c TcpStream,
+    pub place: &'c Place,
     pub engine: Handle,
     pub context: &'c Context,
+    /// The client's address is a loopback address.
+    pub is_loopback: bool,
 }
 
 /// What comes of a line.
 struct Said {
     answer: String,
     goes_on: bool,
-    /// The token was wrong, or none was given.
-    is_stranger: bool,
+    /// How long the answer is delayed.
+    after: Duration,
 }
 
 impl Said {
     fn and_goes_on(answer: String) -> Self {
-        Self { answer, goes_on: true, is_stranger: false }
+        Self { answer, goes_on: true, after: Duration::ZERO }
     }
 
     fn and_ends(answer: impl Into<String>) -> Self {
-        Self { answer: answer.into(), goes_on: false, is_stranger: false }
+        Self { answer: answer.into(), goes_on: false, after: Duration::ZERO }
     }
 }
 
 impl Conversation<'_> {
-    /// Answers a client until it goes, is silent for too long, or says what is not understood.
-    /// `make_room` gives its place to others when it has to wait for nothing.
-    pub(super) fn hold(&self, make_room: impl FnOnce() -> Place) -> io::Result<()> {
+    /// Answers a client until it leaves, is silent for too long, sends a line that it must not send or
+    /// that is no command, or has to give way to another.
+    pub(super) fn hold(&self) -> io::Result<()> {
         let mut stream = self.stream;
         let mut lines = Lines::new(stream);
-        let mut is_known = self.context.token.is_none();
-        let mut is_first = true;
+        let mut session = None;
         loop {
             let said = match lines.next()? {
                 Next::End => return Ok(()),
                 Next::TooLong => Said::and_ends("error: line too long\n"),
-                Next::Line(line, dialect) => match line.strip_prefix("token ") {
-                    Some(token) if is_first => self.hear_token(token.trim(), &mut is_known),
-                    _ if is_known => self.hear(&line, dialect),
-                    _ => Said { is_stranger: true, ..Said::and_ends("error: token needed\n") },
-                },
+                Next::Line(line, dialect) => self.hear(&line, dialect, &mut session),
             };
-            is_first = false;
-            if said.is_stranger {
-                let _place = make_room();
-                thread::sleep(WRONG_TOKEN);
-                stream.write_all(said.answer.as_bytes())?;
-                hang_up(stream);
+            if !said.after.is_zero() && !self.place.wait(said.after) {
                 return Ok(());
             }
             stream.write_all(said.answer.as_bytes())?;
@@ -74,56 +72,125 @@ impl Conversation<'_> {
         }
     }
 
-    fn hear_token(&self, token: &str, is_known: &mut bool) -> Said {
-        // Where none is needed, any is good.
-        *is_known = self.context.token.as_ref().is_none_or(|right| right.is(token));
-        if *is_known {
-            return Said::and_goes_on("ok\n".to_owned());
-        }
-        Said { is_stranger: true, ..Said::and_ends("error: wrong token\n") }
-    }
-
-    fn hear(&self, line: &str, dialect: Dialect) -> Said {
-        match dialect {
-            Dialect::Lines => self.answer(line),
-            // TProfiler's server hung up after each command, and its client relies on it.
-            Dialect::TProfiler => Said::and_ends(self.tprofiler_answer(line)),
-        }
-    }
-
-    fn answer(&self, line: &str) -> Said {
-        let Command { request, shows, is_json } = match commands::parse(line) {
-            Ok(command) => command,
-            Err(Wrong::Command) => {
-                return Said::and_ends("error: unknown command; try help\n");
+    fn hear(&self, line: &str, dialect: Dialect, session: &mut Option<Session>) -> Said {
+        match (dialect, session) {
+            (Dialect::Lines, Some(session)) => self.hear_known(line, session),
+            (Dialect::Lines, session) => match line.strip_prefix("auth ") {
+                Some(nonce) => self.challenge(nonce, session),
+                None => self.hear_stranger(line),
+            },
+            (Dialect::TProfiler, None) if self.access() == Access::Switch => {
+                let said =
+                    self.in_turn(&self.context.stranger_turns, || self.answer_tprofiler(line));
+                Said { answer: said.answer.replace('\n', "\r"), ..said }
             }
-            Err(Wrong::Value(error)) => return Said::and_goes_on(format!("error: {error}\n")),
+            (Dialect::TProfiler, _) => Said::and_ends("error: token needed, or port_access=open\r"),
+        }
+    }
+
+    /// What this client may do without the token.
+    fn access(&self) -> Access {
+        if self.is_loopback { self.context.access } else { Access::Nothing }
+    }
+
+    fn challenge(&self, client_nonce: &str, session: &mut Option<Session>) -> Said {
+        let new = |nonce: String| Session::new(&self.context.token, client_nonce, &nonce);
+        match new_nonce().map(new) {
+            Ok(Some(new)) => Said::and_goes_on(session.insert(new).challenge()),
+            Ok(None) => Said::and_ends("error: auth needs a nonce of 64 hexadecimal digits\n"),
+            Err(error) => Said::and_ends(format!("error: {error}\n")),
+        }
+    }
+
+    /// After `auth`, every line needs an HMAC.
+    fn hear_known(&self, line: &str, session: &mut Session) -> Said {
+        let Some(command) = session.command(line) else {
+            return Said { after: WRONG_MAC, ..Said::and_ends("error: wrong MAC\n") };
         };
+        let said = if self.place.become_known() {
+            self.in_turn(&self.context.known_turns, || self.answer(command, Access::Everything))
+        } else {
+            Said::and_ends("error: too many clients\n")
+        };
+        Said { answer: session.answer(&said.answer), ..said }
+    }
+
+    fn hear_stranger(&self, line: &str) -> Said {
+        match self.access() {
+            Access::Nothing => Said::and_ends(TOKEN_NEEDED),
+            access => self.in_turn(&self.context.stranger_turns, || self.answer(line, access)),
+        }
+    }
+
+    /// Waits for the client's turn, then runs `answer`. Refuses if the wait is too long.
+    fn in_turn(&self, turns: &RateLimit, answer: impl FnOnce() -> Said) -> Said {
+        match turns.take() {
+            Some(wait) if self.place.wait(wait) => answer(),
+            Some(_) => Said::and_ends(""),
+            None => {
+                let most = turns.per_second();
+                let error = format!("error: too many commands; at most {most} a second\n");
+                Said { after: MAX_WAIT, ..Said::and_ends(error) }
+            }
+        }
+    }
+
+    fn answer(&self, line: &str, access: Access) -> Said {
+        let command = match commands::parse(line) {
+            Err(Wrong::Command) => return Said::and_ends("error: unknown command; try help\n"),
+            Err(Wrong::Value(error)) if access == Access::Everything => {
+                return Said::and_goes_on(format!("error: {error}\n"));
+            }
+            Ok(command) if access.allows(&command) => command,
+            Ok(_) | Err(Wrong::Value(_)) => return Said::and_ends(TOKEN_NEEDED),
+        };
+        let Command { request, shows, is_json } = command;
         let Some(request) = request else {
             return Said::and_goes_on(format!("{}ok\n", commands::HELP));
         };
-        Said::and_goes_on(match self.engine.ask(request) {
+        Said::and_goes_on(match self.ask(request, access) {
             Ok(reply) => {
-                let answer = answers::answer(&reply, shows, &self.context.options);
+                let answer = answers::answer(&reply, shows, access, &self.context.options);
                 if is_json { answer.json() } else { answer.text() }
             }
             Err(error) => format!("error: {error}\n"),
         })
     }
 
-    fn tprofiler_answer(&self, word: &str) -> String {
-        match commands::of_tprofiler(word).map(|request| self.engine.ask(request)) {
-            Some(Ok(reply)) if reply.status.is_recording => "running\r".to_owned(),
-            Some(Ok(_)) => "stop\r".to_owned(),
-            Some(Err(error)) => format!("error: {error}\r"),
-            None => "error: unknown command\r".to_owned(),
-        }
+    fn ask(&self, request: Request, access: Access) -> Answer {
+        let recent = &self.context.recent_status;
+        let answer = match request {
+            Request::Status if access < Access::Everything => {
+                recent.get(|| self.engine.ask(Request::Status))
+            }
+            Request::Status => self.engine.ask(Request::Status),
+            // The next status shows what this command changed.
+            request => recent.forget_after(|| self.engine.ask(request)),
+        };
+        // The reason may name a path.
+        let hidden = |error| match access {
+            Access::Everything => error,
+            _ => "failed; the reason is shown only to clients with the token".to_owned(),
+        };
+        answer.map_err(hidden)
+    }
+
+    /// Closes the connection, as TProfiler's server did after each command; its client relies on that.
+    fn answer_tprofiler(&self, word: &str) -> Said {
+        let answer =
+            match commands::of_tprofiler(word).map(|request| self.ask(request, Access::Switch)) {
+                Some(Ok(reply)) if reply.status.is_recording => "running\n".to_owned(),
+                Some(Ok(_)) => "stop\n".to_owned(),
+                Some(Err(error)) => format!("error: {error}\n"),
+                None => "error: unknown command\n".to_owned(),
+            };
+        Said::and_ends(answer)
     }
 }
 
 /// Ends a connection so that its last answer arrives: to close it with bytes unread would reset it,
 /// and the client would lose what it has not read either.
-pub(super) fn hang_up(mut stream: &TcpStream) {
+fn hang_up(mut stream: &TcpStream) {
     let deadline = Instant::now() + LINGER;
     let is_closing =
         stream.shutdown(Shutdown::Write).and_then(|()| stream.set_read_timeout(Some(LINGER)));

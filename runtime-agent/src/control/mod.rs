@@ -1,36 +1,53 @@
 //! Remote control over TCP, by lines of text. `docs/control.md` is the authority on the protocol.
 //!
-//! Nothing that a client does or does not do can hold up a probe or another client: each has its
-//! own thread, of which there are at most [`MAX_CLIENTS`], a line is at most [`MAX_LINE`] bytes, and
-//! a client that says nothing is hung up on. A command that is not known changes nothing and ends
-//! the connection, so that a web page's request cannot smuggle one in.
+//! Every user of this machine can connect, and so can a server that is made to fetch a URL. So a client has
+//! to prove that it knows the token ([`session`]), which decides what it may do ([`access`]). Strangers,
+//! clients without that proof, are limited in number ([`clients`]) and rate ([`rate`]), and cannot use up
+//! the share of clients that know the token.
+//!
+//! Each client has its own thread, which only asks the agent thread and waits: no client can delay a probe.
+//! A line is at most 4,096 bytes, and a silent client is disconnected. The first line that is no command
+//! ends the connection, so that a web page's request cannot smuggle one in.
 
+mod access;
 mod answers;
+mod clients;
 mod commands;
 mod conversation;
 mod line;
+mod rate;
+mod recent_status;
+pub(crate) mod session;
 pub(crate) mod token;
 
-use std::collections::{BTreeMap, HashMap};
-use std::io::Write;
-use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use self::conversation::{Conversation, hang_up};
-use self::token::Token;
+use self::access::Access;
+use self::clients::Clients;
+use self::conversation::Conversation;
+use self::rate::RateLimit;
+use self::recent_status::RecentStatus;
+use self::token::{Token, TokenFile};
 use crate::engine::Handle;
+use crate::log_folder::RunFolder;
 use crate::message::message;
 use crate::native_thread::{self, Priority};
-use crate::options::Options;
+use crate::options::{Options, PortAccess};
 use crate::presence;
 
-const MAX_CLIENTS: usize = 16;
 const IDLE: Duration = Duration::from_secs(30);
 const WRITE: Duration = Duration::from_secs(5);
+/// Connections a second, and in a burst, of all clients: it is not known yet who they are.
+const CONNECTIONS: (u32, u32) = (100, 100);
+/// Commands a second, and in a burst, of all strangers together.
+const STRANGERS_COMMANDS: (u32, u32) = (10, 20);
+/// Commands a second, and in a burst, of all clients that know the token.
+const KNOWN_COMMANDS: (u32, u32) = (50, 100);
 /// How many ports are tried, from the one that was asked for.
 const PORTS: u16 = 16;
 
@@ -38,26 +55,49 @@ const PORTS: u16 = 16;
 pub(crate) struct Control {
     listener: TcpListener,
     port: u16,
-    context: Arc<Context>,
+    context: Context,
+    token_file: Option<TokenFile>,
 }
 
 /// What every conversation needs beside the engine.
 struct Context {
-    /// What a client has to know.
-    token: Option<Token>,
+    token: Token,
+    /// What clients on loopback may do without the token.
+    access: Access,
     /// The options as they were given.
     options: BTreeMap<String, String>,
+    recent_status: RecentStatus,
+    stranger_turns: RateLimit,
+    known_turns: RateLimit,
+}
+
+impl Context {
+    fn new(options: &Options, token: Token) -> Self {
+        let limit = |(per_second, at_once)| RateLimit::new(per_second, at_once);
+        Self {
+            token,
+            access: match options.port_access {
+                PortAccess::Token => Access::Look,
+                PortAccess::Open => Access::Switch,
+            },
+            options: options.to_map(),
+            recent_status: RecentStatus::default(),
+            stranger_turns: limit(STRANGERS_COMMANDS),
+            known_turns: limit(KNOWN_COMMANDS),
+        }
+    }
 }
 
 impl Control {
     /// Takes the port that the options say, or the next free one of 16. Says so if it is not the first;
-    /// if there can be none, says that and gives `None`.
-    pub(crate) fn bind(options: &Options) -> Option<Self> {
+    /// if there can be none, says that and gives `None`. Creates the token in the run's `folder`, unless
+    /// the options name one.
+    pub(crate) fn bind(options: &Options, folder: &Arc<RunFolder>) -> Option<Self> {
         let first = options.port?;
-        let opened = token_for(options).and_then(|token| {
-            let context = Arc::new(Context { token, options: options.to_map() });
+        let opened = token_for(options, folder).and_then(|(token, token_file)| {
+            let context = Context::new(options, token);
             let (listener, port) = listen(options.bind, first)?;
-            Ok(Self { listener, port, context })
+            Ok(Self { listener, port, context, token_file })
         });
         match opened {
             Ok(control) => {
@@ -79,34 +119,24 @@ impl Control {
 
     /// Serves clients on threads of its own, until it is closed.
     pub(crate) fn serve(self, engine: Handle) -> Option<Serving> {
+        let Self { listener, port, context, token_file } = self;
         let clients = Arc::new(Clients::default());
-        let listener = Arc::new(self.listener);
+        let listener = Arc::new(listener);
         let (named, is_named) = mpsc::channel();
         let serve = {
             let (clients, listener) = (clients.clone(), listener.clone());
-            let context = self.context;
             move || {
                 // Its name is seen from outside from now on. Whoever waits may have gone.
                 let _ = named.send(());
-                loop {
-                    let accepted = listener.accept();
-                    if clients.is_closed.load(Ordering::Acquire) {
-                        return;
-                    }
-                    match accepted {
-                        Ok((stream, _)) => admit(stream, &engine, &context, &clients),
-                        // Out of file descriptors, perhaps; there may be some again.
-                        Err(_) => thread::sleep(Duration::from_millis(100)),
-                    }
-                }
+                accept(&listener, &engine, &Arc::new(context), &clients);
             }
         };
-        let name = presence::control_thread(self.port);
+        let name = presence::control_thread(port);
         match native_thread::spawn(&name, Priority::Normal, serve) {
             Ok(thread) => {
                 // An error would say that it has ended.
                 let _ = is_named.recv();
-                Some(Serving { listener, clients, thread })
+                Some(Serving { listener, clients, thread, _token_file: token_file })
             }
             Err(error) => {
                 message!("no thread for remote control: {error}");
@@ -116,11 +146,41 @@ impl Control {
     }
 }
 
-/// What clients have to know. From elsewhere nobody is let in who knows nothing.
-fn token_for(options: &Options) -> Result<Option<Token>, String> {
+/// Accepts clients until control is closed. They are accepted in order and at a limited rate, so a flood
+/// of connections delays the owner and does not keep it out.
+fn accept(listener: &TcpListener, engine: &Handle, context: &Arc<Context>, clients: &Arc<Clients>) {
+    let turns = RateLimit::new(CONNECTIONS.0, CONNECTIONS.1);
+    loop {
+        let accepted = listener.accept();
+        if clients.is_closed() {
+            return;
+        }
+        match accepted {
+            Ok((stream, address)) => {
+                thread::sleep(turns.take().unwrap_or(rate::MAX_WAIT));
+                admit(stream, address, engine, context, clients);
+            }
+            // Out of file descriptors, perhaps; there may be some again.
+            Err(_) => thread::sleep(Duration::from_millis(100)),
+        }
+    }
+}
+
+/// The token: that of `token_file`, or a new one in the run's `folder`. Clients on other machines could not
+/// read that, so another address than loopback needs a `token_file`.
+fn token_for(
+    options: &Options,
+    folder: &Arc<RunFolder>,
+) -> Result<(Token, Option<TokenFile>), String> {
     match &options.token_file {
-        Some(path) => Token::read(path).map(Some),
-        None if options.bind.is_loopback() => Ok(None),
+        Some(path) => {
+            let token = Token::read(path).map_err(|error| format!("token_file: {error}"))?;
+            Ok((token, None))
+        }
+        None if options.bind.is_loopback() => {
+            let (token, file) = Token::create(folder)?;
+            Ok((token, Some(file)))
+        }
         None => Err(format!(
             "bind: {} can be reached from elsewhere, which takes a token_file",
             options.bind
@@ -146,26 +206,29 @@ pub(crate) struct Serving {
     listener: Arc<TcpListener>,
     clients: Arc<Clients>,
     thread: thread::JoinHandle<()>,
+    _token_file: Option<TokenFile>,
 }
 
 impl Serving {
-    /// Closes the port and hangs up on all clients, once they have the answers that they wait for.
+    /// Closes the port, closes each connection after the answer in progress, and deletes the token.
     #[allow(unsafe_code)]
     pub(crate) fn close(self) {
-        self.clients.is_closed.store(true, Ordering::Release);
+        self.clients.close();
         // SAFETY: the descriptor is the listener's, which is open. It wakes the thread up.
         unsafe { libc::shutdown(self.listener.as_raw_fd(), libc::SHUT_RDWR) };
         drop(self.listener);
         // It cannot have panicked.
         let _ = self.thread.join();
-        for stream in self.clients.streams().values() {
-            // A client that has gone is no error.
-            let _ = stream.shutdown(Shutdown::Read);
-        }
     }
 }
 
-fn admit(stream: TcpStream, engine: &Handle, context: &Arc<Context>, clients: &Arc<Clients>) {
+fn admit(
+    stream: TcpStream,
+    address: SocketAddr,
+    engine: &Handle,
+    context: &Arc<Context>,
+    clients: &Arc<Clients>,
+) {
     let timeouts = stream
         .set_read_timeout(Some(IDLE))
         .and_then(|()| stream.set_write_timeout(Some(WRITE)))
@@ -173,91 +236,15 @@ fn admit(stream: TcpStream, engine: &Handle, context: &Arc<Context>, clients: &A
     if timeouts.is_err() {
         return;
     }
-    // A client that is turned away gets a thread too, for the moment that its answer takes.
-    let (place, refusal) = match occupy(&clients.served) {
-        Some(place) => (place, None),
-        None => match occupy(&clients.refused) {
-            Some(place) => (place, Some("error: too many clients\n")),
-            None => return,
-        },
-    };
-    let (engine, context) = (engine.clone(), context.clone());
     let stream = Arc::new(stream);
-    let known = clients.add(stream.clone());
-    let clients = clients.clone();
+    let Some(place) = clients.admit(stream.clone()) else { return };
+    let (engine, context) = (engine.clone(), context.clone());
+    let is_loopback = address.ip().to_canonical().is_loopback();
     let serve = move || {
-        let _known = known;
-        match refusal {
-            None => {
-                let conversation = Conversation { stream: &stream, engine, context: &context };
-                // A client that goes away is no error.
-                drop(conversation.hold(|| clients.make_room(place)));
-            }
-            Some(answer) => {
-                let _place = place;
-                if (&*stream).write_all(answer.as_bytes()).is_ok() {
-                    hang_up(&stream);
-                }
-            }
-        }
+        let (stream, place, context) = (&*stream, &place, &*context);
+        // A client that goes away is no error.
+        drop(Conversation { stream, place, engine, context, is_loopback }.hold());
     };
     // If there is no thread, what was to run on it is dropped, and the client hung up on.
     let _ = thread::Builder::new().name("tprofiler-cli".to_owned()).spawn(serve);
-}
-
-/// Who the clients are.
-#[derive(Default)]
-struct Clients {
-    served: Arc<AtomicUsize>,
-    refused: Arc<AtomicUsize>,
-    is_closed: AtomicBool,
-    last: AtomicU64,
-    /// By number.
-    streams: Mutex<HashMap<u64, Arc<TcpStream>>>,
-}
-
-impl Clients {
-    fn streams(&self) -> MutexGuard<'_, HashMap<u64, Arc<TcpStream>>> {
-        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Gives the place of one that is about to be turned away to others, if as many are not turned away
-    /// already. What is returned is where it is now.
-    fn make_room(&self, place: Place) -> Place {
-        occupy(&self.refused).unwrap_or(place)
-    }
-
-    /// A client's connection, which can be closed from outside until what is returned is dropped.
-    fn add(self: &Arc<Self>, stream: Arc<TcpStream>) -> Known {
-        let number = self.last.fetch_add(1, Ordering::Relaxed);
-        self.streams().insert(number, stream);
-        Known { clients: self.clone(), number }
-    }
-}
-
-/// A client that can be hung up on.
-struct Known {
-    clients: Arc<Clients>,
-    number: u64,
-}
-
-impl Drop for Known {
-    fn drop(&mut self) {
-        self.clients.streams().remove(&self.number);
-    }
-}
-
-/// One of [`MAX_CLIENTS`] places, which is free again when dropped.
-struct Place(Arc<AtomicUsize>);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-fn occupy(count: &Arc<AtomicUsize>) -> Option<Place> {
-    let more = |n: usize| (n < MAX_CLIENTS).then_some(n + 1);
-    let taken = count.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
-    taken.is_ok().then(|| Place(count.clone()))
 }

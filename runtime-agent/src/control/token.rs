@@ -1,79 +1,191 @@
-//! The secret that clients have to know where there is one: the first line of a file which only its
-//! owner may read.
+//! The token: the key with which clients and the agent prove themselves to each other, see
+//! [`super::session`].
+//!
+//! The agent makes one for each run, in a file that only its own user and root can read, or reads the one
+//! in `token_file`. It is never shown or sent.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
+use std::sync::Arc;
 
-use subtle::ConstantTimeEq;
+use hmac::{Hmac, KeyInit, Mac};
+use rustix::process::geteuid;
+use rustix::rand::{GetRandomFlags, getrandom};
+use sha2::Sha256;
 
-/// Longest token, in bytes; with its word it fits into a line.
+use crate::log_folder::RunFolder;
+use crate::presence;
+
+/// A shorter one can be guessed: every client gets an HMAC from the agent and can test guesses offline.
+const MIN_TOKEN: usize = 16;
 const MAX_TOKEN: usize = 1_024;
+/// Bytes of a random token, of a nonce and of an HMAC.
+const BYTES: usize = 32;
 
-/// A token. It is shown nowhere.
+/// A token, ready to make and check HMACs.
 #[derive(Clone)]
-pub(crate) struct Token {
-    /// Zeros behind its end, so that every comparison takes as long.
-    padded: [u8; MAX_TOKEN],
-    length: u64,
-}
+pub(crate) struct Token(Hmac<Sha256>);
 
 impl Token {
-    /// Reads the token in a file.
+    /// Reads the token in a file that a user has named, links followed.
     ///
     /// # Errors
     /// One line: why it cannot be used.
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
-        let of = |what: &str| format!("token_file: {}: {what}", one_line(path));
+        Self::read_with(path, 0)
+    }
+
+    /// Reads the token that an agent has left in its run's folder.
+    ///
+    /// # Errors
+    /// One line: why it cannot be used.
+    #[cfg(feature = "cli")]
+    pub(crate) fn read_of_run(folder: &Path) -> Result<Self, String> {
+        Self::read_with(&folder.join(presence::TOKEN_FILE), libc::O_NOFOLLOW)
+    }
+
+    fn read_with(path: &Path, flags: i32) -> Result<Self, String> {
+        let of = |what: &str| format!("{}: {what}", one_line(path));
         let io = |error: io::Error| of(&error.to_string());
-        let file = open(path).map_err(io)?;
-        let metadata = file.metadata().map_err(io)?;
-        if !metadata.is_file() {
-            return Err(of("not a file"));
-        }
-        let mode = metadata.permissions().mode() & 0o777;
-        if mode & 0o077 != 0 {
-            return Err(of(&format!("others than its owner may use it (mode {mode:03o})")));
-        }
+        // Opening a device can have side effects, so check before. Check again after: it may have changed.
+        let before = if flags == 0 { fs::metadata(path) } else { fs::symlink_metadata(path) };
+        check(&before.map_err(io)?).map_err(|what| of(&what))?;
+        // O_NONBLOCK: opening a pipe must not wait for a writer.
+        let mut options = OpenOptions::new();
+        let options = options.read(true).custom_flags(libc::O_NONBLOCK | flags);
+        let file = options.open(path).map_err(io)?;
+        check(&file.metadata().map_err(io)?).map_err(|what| of(&what))?;
         let mut bytes = Vec::new();
         file.take(MAX_TOKEN as u64 + 2).read_to_end(&mut bytes).map_err(io)?;
         let line = bytes.split(|b| *b == b'\n').next().unwrap_or_default().trim_ascii();
-        if line.is_empty() {
-            return Err(of("its first line is empty"));
+        Self::of(line).map_err(|what| of(&what))
+    }
+
+    fn of(text: &[u8]) -> Result<Self, String> {
+        if text.is_empty() {
+            return Err("its first line is empty".to_owned());
         }
-        // It has to arrive as it is, in a line of text.
-        if line.iter().any(|b| !b.is_ascii_graphic()) {
-            return Err(of("a token has no spaces and none but ASCII characters"));
+        if text.iter().any(|b| !b.is_ascii_graphic()) {
+            return Err("a token has no spaces and none but ASCII characters".to_owned());
         }
-        Self::of(line).ok_or_else(|| of(&format!("its first line is over {MAX_TOKEN} bytes")))
+        match text.len() {
+            MIN_TOKEN..=MAX_TOKEN => {}
+            length => {
+                return Err(format!(
+                    "token of {length} characters; use {MIN_TOKEN} to {MAX_TOKEN} random ones, for \
+                     example from openssl rand -hex 32"
+                ));
+            }
+        }
+        // HMAC accepts a key of any length, so this does not fail.
+        let key = Hmac::new_from_slice(text).map_err(|error| error.to_string())?;
+        Ok(Self(key))
     }
 
-    fn of(text: &[u8]) -> Option<Self> {
-        let mut padded = [0; MAX_TOKEN];
-        padded.get_mut(..text.len())?.copy_from_slice(text);
-        Some(Self { padded, length: text.len() as u64 })
+    /// Makes a random token, in a new file of a run's folder.
+    ///
+    /// # Errors
+    /// One line: the kernel has no random bytes, or the file cannot be created.
+    pub(crate) fn create(folder: &Arc<RunFolder>) -> Result<(Self, TokenFile), String> {
+        let text = random_hex()?;
+        let token = Self::of(text.as_bytes())?;
+        let written = folder.create_private(presence::TOKEN_FILE).and_then(|mut file| {
+            file.write_all(format!("{text}\n").as_bytes())?;
+            Ok(TokenFile { folder: folder.clone(), _file: file })
+        });
+        let of = |error: io::Error| {
+            format!("{}: {error}", one_line(&folder.path().join(presence::TOKEN_FILE)))
+        };
+        Ok((token, written.map_err(of)?))
     }
 
-    /// Whether a client has said the token. How long that takes tells nothing of it, its length
-    /// included.
-    pub(crate) fn is(&self, said: &str) -> bool {
-        Self::of(said.as_bytes()).is_some_and(|said| {
-            (self.padded.ct_eq(&said.padded) & self.length.ct_eq(&said.length)).into()
-        })
+    /// The HMAC of texts in hexadecimal. Each text is preceded by its length, so that no two lists of
+    /// texts give the same message.
+    pub(crate) fn sign(&self, texts: &[&str]) -> String {
+        hex(&self.of_texts(texts).finalize().into_bytes())
     }
 
-    /// The line that says it.
-    #[cfg(feature = "cli")]
-    pub(crate) fn line(&self) -> String {
-        let text = self.padded.split(|b| *b == 0).next().unwrap_or_default();
-        format!("token {}\n", String::from_utf8_lossy(text))
+    /// Whether this is the HMAC of these texts, compared in constant time.
+    pub(crate) fn has_signed(&self, texts: &[&str], mac: &str) -> bool {
+        bytes(mac).is_some_and(|mac| self.of_texts(texts).verify_slice(&mac).is_ok())
+    }
+
+    fn of_texts(&self, texts: &[&str]) -> Hmac<Sha256> {
+        let mut mac = self.0.clone();
+        for text in texts {
+            // Lines and answers are far shorter than 4 GiB.
+            let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
+            mac.update(&length.to_be_bytes());
+            mac.update(text.as_bytes());
+        }
+        mac
     }
 }
 
-/// Opens a file, without waiting for whoever is to write into a pipe of that name.
-fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)
+/// The file of a token that the agent made. It stays open so that `tprofiler` finds it in
+/// `/proc/PID/fd`, and is deleted on drop.
+#[derive(Debug)]
+pub(crate) struct TokenFile {
+    folder: Arc<RunFolder>,
+    _file: File,
+}
+
+impl Drop for TokenFile {
+    fn drop(&mut self) {
+        // It is no error if the file or the whole folder was deleted before.
+        let _ = self.folder.remove(presence::TOKEN_FILE);
+    }
+}
+
+/// Refuses what is not a regular file, and what another user could read or has written.
+fn check(file: &Metadata) -> Result<(), String> {
+    if !file.is_file() {
+        return Err("not a file".to_owned());
+    }
+    let mode = file.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 {
+        return Err(format!("others than its owner may use it (mode {mode:03o})"));
+    }
+    let (own, owner) = (geteuid().as_raw(), file.uid());
+    if own != 0 && ![0, own].contains(&owner) {
+        return Err(format!("it belongs to user {owner}, not to {own} or root"));
+    }
+    Ok(())
+}
+
+/// 32 random bytes from the kernel, in hexadecimal.
+///
+/// # Errors
+/// One line: the kernel has none yet.
+pub(crate) fn random_hex() -> Result<String, String> {
+    let mut bytes = [0; BYTES];
+    // Does not wait if the machine has just booted.
+    match getrandom(&mut bytes, GetRandomFlags::NONBLOCK) {
+        Ok(BYTES) => Ok(hex(&bytes)),
+        Ok(_) => Err("too few random bytes".to_owned()),
+        Err(error) => Err(format!("no random bytes: {error}")),
+    }
+}
+
+/// Whether a text has the form that [`random_hex`] makes.
+pub(crate) fn is_hex(text: &str) -> bool {
+    bytes(text).is_some()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The bytes of 64 hexadecimal digits in lower case.
+fn bytes(text: &str) -> Option<Vec<u8>> {
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    if text.len() != 2 * BYTES || !text.bytes().all(is_digit) {
+        return None;
+    }
+    let pairs = (0..BYTES).map(|at| text.get(2 * at..2 * at + 2));
+    pairs.map(|pair| u8::from_str_radix(pair?, 16).ok()).collect()
 }
 
 fn one_line(path: &Path) -> String {
@@ -82,9 +194,42 @@ fn one_line(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::{self, Permissions};
+    use std::fs::Permissions;
+    use std::os::unix::fs::symlink;
 
     use super::*;
+
+    /// Test case 2 of RFC 4231 (section 4.3). Its message has no lengths in it.
+    #[test]
+    fn an_hmac_is_that_of_rfc_4231() {
+        let mut mac = Token(Hmac::new_from_slice(b"Jefe").unwrap()).of_texts(&[]);
+        mac.update(b"what do ya want for nothing?");
+        let expected = "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
+        assert_eq!(hex(&mac.finalize().into_bytes()), expected);
+    }
+
+    /// The expected value is that of Python's `hmac.new(key, message, "sha256")`.
+    #[test]
+    fn texts_are_signed_behind_their_lengths() {
+        let token = Token::of(b"0123456789abcdef").unwrap();
+        let mac = token.sign(&["a", "bc"]);
+        assert_eq!(mac, "1f766980f6e1274ed00117e9ddae03b272e8595a7d652de36c30ddd414c819bd");
+        assert!(token.has_signed(&["a", "bc"], &mac));
+        for other in [&["ab", "c"][..], &["abc"], &["a", "bc", ""], &["", "a", "bc"], &[]] {
+            assert!(!token.has_signed(other, &mac), "{other:?}");
+        }
+        let wrong = Token::of(b"0123456789abcdeg").unwrap();
+        assert!(!wrong.has_signed(&["a", "bc"], &mac));
+        for wrong in
+            [&mac[..62], &format!("{mac}00"), &mac.to_uppercase(), &mac.replace('7', "g"), "", "é"]
+        {
+            assert!(!token.has_signed(&["a", "bc"], wrong), "{wrong}");
+        }
+    }
+
+    fn same(one: &Token, other: &Token) -> bool {
+        one.sign(&["x"]) == other.sign(&["x"])
+    }
 
     #[test]
     fn a_token_is_the_first_line_of_a_private_file() {
@@ -95,29 +240,81 @@ mod tests {
             fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
             Token::read(&path).map_err(|e| e.rsplit(": ").next().unwrap_or_default().to_owned())
         };
-        for text in [&b"s3cret"[..], b"s3cret\n", b"s3cret\r\nmore\n", b" s3cret \n"] {
+        let expected = Token::of(b"s3cret-0f-the-sh0p").unwrap();
+        for text in [
+            &b"s3cret-0f-the-sh0p"[..],
+            b"s3cret-0f-the-sh0p\n",
+            b"s3cret-0f-the-sh0p\r\nmore\n",
+            b" s3cret-0f-the-sh0p \n",
+        ] {
             let token = read(text, 0o600).unwrap_or_else(|e| panic!("{e}"));
-            assert!(token.is("s3cret"));
-            for wrong in ["", "s3cre", "s3crets", "S3cret", "s3cret\0", &"x".repeat(5_000)] {
-                assert!(!token.is(wrong), "{wrong:?}");
-            }
+            assert!(same(&token, &expected));
         }
         let longest = vec![b'x'; MAX_TOKEN];
-        assert!(read(&longest, 0o400).unwrap().is(&"x".repeat(MAX_TOKEN)));
+        assert!(same(&read(&longest, 0o400).unwrap(), &Token::of(&longest).unwrap()));
+        let good = b"s3cret-0f-the-sh0p\n";
+        let length = |length: usize| {
+            format!(
+                "token of {length} characters; use 16 to 1024 random ones, for example from openssl \
+                 rand -hex 32"
+            )
+        };
         for (text, mode, message) in [
             (&b""[..], 0o600, "its first line is empty"),
             (b"\ns3cret\n", 0o600, "its first line is empty"),
-            (b"two words\n", 0o600, "a token has no spaces and none but ASCII characters"),
-            (b"gr\xc3\xbcn\n", 0o600, "a token has no spaces and none but ASCII characters"),
-            (&vec![b'x'; MAX_TOKEN + 1], 0o600, "its first line is over 1024 bytes"),
-            (b"s3cret\n", 0o640, "others than its owner may use it (mode 640)"),
-            (b"s3cret\n", 0o604, "others than its owner may use it (mode 604)"),
-            (b"s3cret\n", 0o620, "others than its owner may use it (mode 620)"),
+            (
+                b"two words, that are long\n",
+                0o600,
+                "a token has no spaces and none but ASCII characters",
+            ),
+            (
+                b"gr\xc3\xbcn-gr\xc3\xbcn-gr\xc3\xbcn\n",
+                0o600,
+                "a token has no spaces and none but ASCII characters",
+            ),
+            (b"fifteen-letters\n", 0o600, &length(15)),
+            (&vec![b'x'; MAX_TOKEN + 1], 0o600, &length(1_025)),
+            (good, 0o640, "others than its owner may use it (mode 640)"),
+            (good, 0o604, "others than its owner may use it (mode 604)"),
+            (good, 0o620, "others than its owner may use it (mode 620)"),
         ] {
             assert_eq!(read(text, mode).err().as_deref(), Some(message));
         }
         assert!(Token::read(folder.path()).err().unwrap().ends_with("not a file"));
+        assert!(Token::read(Path::new("/dev/null")).err().unwrap().ends_with("not a file"));
         fs::remove_file(&path).unwrap();
         assert!(Token::read(&path).err().unwrap().contains("No such file"));
+    }
+
+    #[test]
+    fn a_generated_token_is_random_and_private_and_deleted_on_drop() {
+        let logs = tempfile::tempdir().unwrap();
+        let folder = Arc::new(RunFolder::for_test(logs.path()));
+        let path = folder.path().join("control.token");
+        let (token, file) = Token::create(&folder).unwrap();
+        let metadata = fs::metadata(&path).unwrap();
+        assert_eq!((metadata.permissions().mode() & 0o7777, metadata.len()), (0o600, 65));
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(
+            is_hex(text.trim_end())
+                && same(&Token::of(text.trim_end().as_bytes()).unwrap(), &token)
+        );
+        assert!(same(&Token::read_of_run(folder.path()).unwrap(), &token));
+        // An existing file is never overwritten.
+        let error = Token::create(&folder).err().unwrap();
+        assert!(error.ends_with("File exists (os error 17)"), "{error}");
+        drop(file);
+        assert!(!path.exists());
+        let (other, file) = Token::create(&folder).unwrap();
+        assert!(!same(&other, &token));
+        drop(file);
+        // A link is followed neither on creation nor on reading.
+        let elsewhere = folder.path().join("elsewhere");
+        symlink(&elsewhere, &path).unwrap();
+        assert!(Token::create(&folder).is_err() && !elsewhere.exists());
+        fs::write(&elsewhere, text).unwrap();
+        fs::set_permissions(&elsewhere, Permissions::from_mode(0o600)).unwrap();
+        assert!(Token::read(&path).is_ok(), "a file named by the user may be a link");
+        assert!(Token::read_of_run(folder.path()).err().unwrap().ends_with("not a file"));
     }
 }

@@ -4,9 +4,12 @@
 //! Every source becomes a list of settings, the weakest source first, so that there is one place that
 //! knows the keys.
 
+mod fault;
+mod file;
 mod log_limits;
 mod overhead;
 mod properties;
+mod self_tests;
 mod toml;
 mod tprofiler;
 
@@ -19,9 +22,15 @@ use log_format::compression::Compression;
 use log_format::pattern::Pattern;
 use log_format::units::{self, parse_duration};
 
+pub use self::fault::Fault;
+use self::file::{is_of_tprofiler, read_file};
 use self::log_limits::{BYTES_PER_MB, compression, compression_text, megabytes, megabytes_text};
 pub(crate) use self::overhead::{overhead_text, parse_overhead};
+pub use self::self_tests::{Pretend, ProbeChoice, Trick};
+use crate::clock::ClockChoice;
 use crate::filters::{Annotation, Filters};
+use crate::instrument::Retransform;
+use crate::memory::limit;
 use crate::message::message;
 use crate::schedule::{Plan, Window, parse_record};
 
@@ -35,8 +44,19 @@ pub const ENVIRONMENT: &str = "TPROFILER_OPTS";
 pub const MAX_THRESHOLDS: usize = 255;
 
 const KEYS: &str = "include, exclude, exclude_loader, accessors, leaves, min_code, threshold, \
-                    overhead, logs, port, bind, token_file, start, window, record, pause, max_mb_per_hour, max_mb, \
+                    overhead, retransform, probe, clock, logs, log_group, port, port_access, bind, token_file, \
+                    start, window, record, pause, max_memory, max_mb_per_hour, max_mb, \
                     keep, compress, debug, strict, config";
+
+/// Which commands clients on loopback may send without the token.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PortAccess {
+    /// Only `status` and `help`.
+    #[default]
+    Token,
+    /// Also `start`, `stop`, `flush`, and the commands of TProfiler's client.
+    Open,
+}
 
 /// Options in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,18 +69,30 @@ pub struct Options {
     pub thresholds: Vec<(Pattern, Duration)>,
     /// The share of the process's CPU time that probes may take, in millionths; `None` for any.
     pub overhead: Option<u32>,
+    /// Whether loaded classes are retransformed.
+    pub retransform: Retransform,
+    /// Which form of the probes is used.
+    pub probe: ProbeChoice,
+    /// What probes read.
+    pub clock: ClockChoice,
     /// The folder that gets a folder for this run.
     pub logs: PathBuf,
+    /// The group that may read the log: its name or number.
+    pub log_group: Option<String>,
     /// The first control port to try; `None` for no control.
     pub port: Option<u16>,
+    /// Which commands clients may send without the token.
+    pub port_access: PortAccess,
     /// The address that control listens on.
     pub bind: IpAddr,
-    /// The file with the token that clients must know.
+    /// The file with the token for control; `None` if the agent makes one.
     pub token_file: Option<PathBuf>,
     /// Whether recording begins at once.
     pub start: bool,
     /// When recording is on.
     pub plan: Plan,
+    /// Bytes of memory that may grow with threads and calls; `None` for a share of what there is.
+    pub max_memory: Option<u64>,
     /// Bytes that the log of an hour may take; `None` for no limit.
     pub hour_bytes: Option<u64>,
     /// Bytes that the run's log may take.
@@ -71,6 +103,10 @@ pub struct Options {
     pub compress: Compression,
     /// Whether the decision on each class is logged.
     pub debug_classes: bool,
+    /// A fault to inject, in tests.
+    pub fault: Fault,
+    /// What self-tests are to find, in tests.
+    pub pretend: Pretend,
     /// Whether a wrong option stops the JVM instead of the agent.
     pub strict: bool,
     /// The file that the rest came from.
@@ -86,17 +122,25 @@ impl Default for Options {
             threshold: Duration::from_millis(1),
             thresholds: Vec::new(),
             overhead: Some(overhead::DEFAULT),
+            retransform: Retransform::default(),
+            probe: ProbeChoice::default(),
+            clock: ClockChoice::default(),
             logs: PathBuf::from("logs"),
+            log_group: None,
             port: Some(DEFAULT_PORT),
+            port_access: PortAccess::Token,
             bind: Ipv4Addr::LOCALHOST.into(),
             token_file: None,
             start: true,
             plan: Plan::default(),
+            max_memory: None,
             hour_bytes: Some(100 * BYTES_PER_MB),
             run_bytes: Some(2_048 * BYTES_PER_MB),
             keep: Some(Duration::from_hours(72)),
             compress: Compression::Gzip,
             debug_classes: false,
+            fault: Fault::None,
+            pretend: Pretend::default(),
             strict: false,
             config: None,
             warnings: Vec::new(),
@@ -146,6 +190,12 @@ impl Options {
     /// The first thing that is wrong.
     pub fn read_attached(text: &str) -> Result<Self, BadOptions> {
         Self::read_with(text, &|name| if name == ENVIRONMENT { None } else { environment(name) })
+    }
+
+    /// Whether an option string asks for `strict`, as far as that can be told without reading a file.
+    pub(crate) fn asks_for_strict(text: &str) -> bool {
+        let given = settings(text, "");
+        given.iter().rfind(|setting| setting.key == "strict").is_some_and(|s| s.value != "off")
     }
 
     /// The file that an option string names.
@@ -200,9 +250,28 @@ impl Options {
         if let (None, Err(message)) = (&wrong, options.check()) {
             wrong = Some(message);
         }
+        if let (Some(file), Some(stronger)) = (options.config.clone(), sources.get(1..)) {
+            options.open_port_for_tprofiler(&file, stronger);
+        }
         match wrong {
             None => Ok(options),
             Some(message) => Err(BadOptions { message, strict: options.strict }),
+        }
+    }
+
+    /// Opens the port for a file of TProfiler's, whose client knows no token, and warns. A stronger source
+    /// that sets `port_access` prevents both.
+    fn open_port_for_tprofiler(&mut self, file: &Path, stronger: &[Vec<Setting>]) {
+        if !is_of_tprofiler(file) || stronger.iter().flatten().any(|s| s.key == "port_access") {
+            return;
+        }
+        self.port_access = PortAccess::Open;
+        if self.port.is_some() {
+            self.warnings.push(format!(
+                "{}: TProfiler's client knows no token, so every user of this machine can start, stop \
+                 and flush (port_access=open); port_access=token prevents that",
+                one_line(&file.display().to_string())
+            ));
         }
     }
 
@@ -262,8 +331,35 @@ impl Options {
                 }
             },
             "overhead" => self.overhead = parse_overhead(value)?,
+            "retransform" => {
+                self.retransform = match value.as_str() {
+                    "on" => Retransform::On,
+                    "off" => Retransform::Off,
+                    "even-running" => Retransform::EvenRunning,
+                    _ => {
+                        let value = one_line(value);
+                        return Err(format!(
+                            "retransform: '{value}' is not on, off or even-running"
+                        ));
+                    }
+                };
+            }
+            "probe" => {
+                self.probe = ProbeChoice::parse(value).ok_or_else(|| {
+                    format!("probe: '{}' is not auto, fast or plain", one_line(value))
+                })?;
+            }
+            "clock" => {
+                self.clock = ClockChoice::parse(value).ok_or_else(|| {
+                    format!("clock: '{}' is neither auto nor monotonic", one_line(value))
+                })?;
+            }
             "logs" if value.is_empty() => return Err("logs: a folder is needed".to_owned()),
             "logs" => self.logs = PathBuf::from(value),
+            "log_group" if value.is_empty() => {
+                return Err("log_group: a group is needed".to_owned());
+            }
+            "log_group" => self.log_group = Some(value.clone()),
             "port" if value == "off" => self.port = None,
             "port" => match value.parse() {
                 Ok(port) if port > 0 => self.port = Some(port),
@@ -272,6 +368,16 @@ impl Options {
                     return Err(format!("port: '{value}' is not a port from 1 to 65535, or off"));
                 }
             },
+            "port_access" => {
+                self.port_access = match value.as_str() {
+                    "token" => PortAccess::Token,
+                    "open" => PortAccess::Open,
+                    _ => {
+                        let value = one_line(value);
+                        return Err(format!("port_access: '{value}' is neither token nor open"));
+                    }
+                };
+            }
             "bind" => {
                 self.bind = value.parse().map_err(|_| {
                     format!("bind: '{}' is not an address like 0.0.0.0 or ::1", one_line(value))
@@ -293,13 +399,26 @@ impl Options {
             "pause" => {
                 self.plan.pause = Some(parse_duration(value).map_err(|e| format!("pause: {e}"))?);
             }
+            "max_memory" => match limit::parse(value) {
+                Some(bytes) => self.max_memory = Some(bytes),
+                None => {
+                    let value = one_line(value);
+                    return Err(format!(
+                        "max_memory: '{value}' is not a size like 64m, from 1m up"
+                    ));
+                }
+            },
             "max_mb_per_hour" => self.hour_bytes = megabytes(key, value)?,
             "max_mb" => self.run_bytes = megabytes(key, value)?,
             "keep" if value == "off" => self.keep = None,
             "keep" => self.keep = Some(parse_duration(value).map_err(|e| format!("keep: {e}"))?),
             "compress" => self.compress = compression(value)?,
             "debug" if value == "classes" => self.debug_classes = true,
-            "debug" => return Err(format!("debug: '{}' is not classes", one_line(value))),
+            "debug" if self.pretend.set(value).is_some() => {}
+            "debug" => match value.strip_prefix("fault:").and_then(Fault::parse) {
+                Some(fault) => self.fault = fault,
+                None => return Err(format!("debug: '{}' is not classes", one_line(value))),
+            },
             "strict" if value.is_empty() => self.strict = true,
             "strict" => self.strict = switch(key, value)?,
             "config" => {}
@@ -345,8 +464,19 @@ impl Options {
             ("min_code", filters.min_code.to_string()),
             ("threshold", threshold),
             ("overhead", overhead_text(self.overhead)),
+            ("retransform", retransform_text(self.retransform).to_owned()),
+            ("probe", self.probe.text().to_owned()),
+            ("clock", self.clock.text().to_owned()),
             ("logs", self.logs.display().to_string()),
             ("port", self.port.map_or_else(|| "off".to_owned(), |port| port.to_string())),
+            (
+                "port_access",
+                match self.port_access {
+                    PortAccess::Token => "token",
+                    PortAccess::Open => "open",
+                }
+                .to_owned(),
+            ),
             ("bind", self.bind.to_string()),
             ("start", switch(self.start)),
             ("max_mb_per_hour", megabytes_text(self.hour_bytes)),
@@ -364,7 +494,9 @@ impl Options {
             ("window", self.plan.window.map(|window| window.to_string())),
             ("record", self.plan.record.map(ns)),
             ("pause", self.plan.pause.map(ns)),
+            ("log_group", self.log_group.clone()),
             ("token_file", self.token_file.as_ref().map(|path| path.display().to_string())),
+            ("max_memory", self.max_memory.map(|bytes| bytes.to_string())),
             ("config", self.config.as_ref().map(|path| path.display().to_string())),
         ];
         for (key, value) in optional {
@@ -384,6 +516,14 @@ pub(crate) fn thresholds_text<'p>(
 ) -> String {
     let own = own.map(|(pattern, ns)| format!(",{pattern}:{ns}ns"));
     format!("{all_ns}ns{}", own.collect::<String>())
+}
+
+fn retransform_text(retransform: Retransform) -> &'static str {
+    match retransform {
+        Retransform::On => "on",
+        Retransform::Off => "off",
+        Retransform::EvenRunning => "even-running",
+    }
 }
 
 /// A variable of the environment, or one of Java's.
@@ -421,23 +561,6 @@ fn settings(text: &str, place: &str) -> Vec<Setting> {
             Setting { key: key.to_owned(), value: value.to_owned(), place: place.to_owned() }
         })
         .collect()
-}
-
-/// Reads a file: one of TProfiler's if its name ends so, or else TOML.
-fn read_file(
-    path: &Path,
-    environment: &dyn Fn(&str) -> Option<String>,
-    warnings: &mut Vec<String>,
-) -> Result<Vec<Setting>, String> {
-    let name = one_line(&path.display().to_string());
-    let bytes = std::fs::read(path).map_err(|e| format!("config: {name}: {e}"))?;
-    if path.extension().is_some_and(|e| e == "properties") {
-        return tprofiler::read(&name, &bytes, environment, warnings);
-    }
-    match std::str::from_utf8(&bytes) {
-        Ok(text) => toml::read(&name, text),
-        Err(_) => Err(format!("config: {name}: not UTF-8, as TOML is")),
-    }
 }
 
 fn switch(key: &str, value: &str) -> Result<bool, String> {

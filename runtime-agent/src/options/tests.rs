@@ -1,5 +1,7 @@
 //! Options from all their sources, good and bad.
 
+use std::fs;
+
 use super::*;
 
 /// Without an environment.
@@ -28,9 +30,46 @@ fn options_with_repeated_keys_and_defaults() {
     assert_eq!(options.filters.exclude.len(), 1);
     assert_eq!(options.threshold, Duration::from_micros(500));
     assert_eq!(options.logs, PathBuf::from("/var/log/shop"));
+    assert_eq!((options.log_group.as_deref(), options.to_map().get("log_group")), (None, None));
+    let options_of_group = parse("log_group=shop").unwrap();
+    assert_eq!(options_of_group.log_group.as_deref(), Some("shop"));
+    assert_eq!(options_of_group.to_map()["log_group"], "shop");
     assert_eq!(options.port, Some(50_020));
     assert!(!options.start && options.strict);
     assert_eq!(parse("port=off").unwrap().port, None);
+    for (text, clock) in [("", ClockChoice::Auto), ("clock=monotonic", ClockChoice::Monotonic)] {
+        let options = parse(text).unwrap();
+        assert_eq!((options.clock, &*options.to_map()["clock"]), (clock, clock.text()));
+    }
+    assert_eq!(parse("clock=monotonic,clock=auto").unwrap().clock, ClockChoice::Auto);
+    let bad = parse("clock=tsc").unwrap_err();
+    assert_eq!(bad.message, "clock: 'tsc' is neither auto nor monotonic");
+}
+
+#[test]
+fn the_form_of_probes_and_what_tests_pretend() {
+    assert_eq!(parse("").unwrap().probe, ProbeChoice::Auto);
+    assert_eq!(parse("").unwrap().to_map()["probe"], "auto");
+    for (text, choice) in
+        [("auto", ProbeChoice::Auto), ("fast", ProbeChoice::Fast), ("plain", ProbeChoice::Plain)]
+    {
+        let options = parse(&format!("probe={text}")).unwrap();
+        assert_eq!((options.probe, &*options.to_map()["probe"]), (choice, text));
+    }
+    let wrong = parse("probe=slow").unwrap_err().message;
+    assert_eq!(wrong, "probe: 'slow' is not auto, fast or plain");
+    let options = parse(
+        "debug=classes,debug=newest-tested:17,debug=fails:call-site,debug=fails:mount-events",
+    );
+    let options = options.unwrap();
+    assert!(options.debug_classes);
+    assert_eq!(options.pretend.newest_tested, Some(17));
+    let fails = |trick| options.pretend.fails(trick);
+    assert!(fails(Trick::CallSite) && fails(Trick::MountEvents) && !fails(Trick::ThreadWord));
+    for wrong in ["fails:luck", "newest-tested:", "newest-tested:x", "fails"] {
+        let message = parse(&format!("debug={wrong}")).unwrap_err().message;
+        assert_eq!(message, format!("debug: '{wrong}' is not classes"));
+    }
 }
 
 #[test]
@@ -53,6 +92,15 @@ fn filters_thresholds_and_times() {
     assert_eq!(map["threshold"], "2000000ns,com.shop:5000000ns,com.shop.dao.*:30000000ns");
     assert_eq!(map["window"], "09:00:00-11:00:00");
     assert_eq!((&*map["record"], &*map["pause"]), ("5000000000ns", "50000000000ns"));
+}
+
+#[test]
+fn the_ceiling_of_memory() {
+    let options = parse("max_memory=64m").unwrap();
+    assert_eq!(options.max_memory, Some(64 << 20));
+    assert_eq!(options.to_map()["max_memory"], "67108864");
+    let default = parse("").unwrap();
+    assert_eq!((default.max_memory, default.to_map().get("max_memory")), (None, None));
 }
 
 #[test]
@@ -99,12 +147,16 @@ fn what_is_wrong_is_named_in_one_line() {
         ("port=0", "port: '0' is not a port"),
         ("bind=web07", "bind: 'web07' is not an address like 0.0.0.0 or ::1"),
         ("bind=", "bind: '' is not an address like 0.0.0.0 or ::1"),
+        ("log_group=", "log_group: a group is needed"),
         ("token_file=", "token_file: a file is needed"),
+        ("port_access=all", "port_access: 'all' is neither token nor open"),
         ("port=99999", "port: '99999' is not a port"),
         ("start=yes", "start: 'yes' is neither on nor off"),
         ("window=9", "window: '9' is not a time of the day to another"),
         ("record=0s,pause=1s", "record: '0s' is no time"),
         ("record=5s", "record and pause belong together"),
+        ("max_memory=64x", "max_memory: '64x' is not a size like 64m, from 1m up"),
+        ("max_memory=100k", "max_memory: '100k' is not"),
         ("max_mb_per_hour=0.4", "max_mb_per_hour: '0.4' is not a number of megabytes from 0.5"),
         ("max_mb=-1", "max_mb: '-1' is not a number of megabytes"),
         ("max_mb=inf", "max_mb: 'inf' is not a number of megabytes"),
@@ -140,7 +192,7 @@ fn the_option_string_wins_over_the_environment_and_that_over_the_file() {
     let path = folder.path().join("t.toml");
     let text = "include = ['a.File', 'b.File']\nexclude = 'c.File'\nthreshold = ['3ms', 'x.Y:1ms']\n\
                 port = 1111\nlogs = 'file'\n";
-    std::fs::write(&path, text).unwrap();
+    fs::write(&path, text).unwrap();
     let config = format!("config={}", path.display());
     let options =
         parse_with(&format!("{config},logs=string,threshold=z:9ms"), "port=2222,logs=environment")
@@ -162,7 +214,7 @@ fn the_option_string_wins_over_the_environment_and_that_over_the_file() {
         ("config = 'other'", ":1: config: a file cannot name another"),
         ("include = ['com..x']", ":1: 'com..x' is not a pattern"),
     ] {
-        std::fs::write(&path, text).unwrap();
+        fs::write(&path, text).unwrap();
         let bad = parse(&config).unwrap_err();
         let expected = format!("{}{message}", path.display());
         assert!(bad.message.starts_with(&expected), "{}", bad.message);
@@ -173,14 +225,44 @@ fn the_option_string_wins_over_the_environment_and_that_over_the_file() {
 fn a_file_of_tprofilers_is_known_by_its_name() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("profile.properties");
-    std::fs::write(&path, "needNanoTime=true\ncolour=red\nport=http\n").unwrap();
+    fs::write(&path, "needNanoTime=true\ncolour=red\nport=http\n").unwrap();
     let bad = parse(&format!("config={}", path.display())).unwrap_err();
     let expected = format!("{}:3: port: 'http' is not a port", path.display());
     assert!(bad.message.starts_with(&expected), "{}", bad.message);
     let options = parse(&format!("config={},threshold=7ms", path.display()));
     assert!(options.is_err());
-    std::fs::write(&path, "needNanoTime=true\ncolour=red\n").unwrap();
+    fs::write(&path, "needNanoTime=true\ncolour=red\n").unwrap();
     let options = parse(&format!("config={}", path.display())).unwrap();
     assert_eq!(options.threshold, Duration::from_micros(500));
-    assert_eq!(options.warnings.len(), 1);
+    assert_eq!(options.warnings.len(), 2);
+}
+
+#[test]
+fn a_file_of_tprofilers_opens_the_port_and_warns_unless_a_stronger_source_decides() {
+    let folder = tempfile::tempdir().unwrap();
+    let (properties, toml) =
+        (folder.path().join("profile.properties"), folder.path().join("t.toml"));
+    fs::write(&properties, "needNanoTime=true\n").unwrap();
+    fs::write(&toml, "port_access = 'open'\n").unwrap();
+    let config = format!("config={}", properties.display());
+    let access = |text: &str, environment: &str| {
+        let options = parse_with(text, environment).unwrap();
+        (options.port_access, options.warnings)
+    };
+    let (open, warnings) = access(&config, "");
+    assert_eq!((open, warnings.len()), (PortAccess::Open, 1));
+    let begins = format!("{}: TProfiler's client knows no token", properties.display());
+    assert!(warnings[0].starts_with(&begins) && !warnings[0].contains('\n'), "{warnings:?}");
+    for (text, environment, expected) in [
+        (format!("{config},port_access=open"), "", PortAccess::Open),
+        (format!("port_access=token,{config}"), "", PortAccess::Token),
+        (config.clone(), "port_access=token", PortAccess::Token),
+        (format!("{config},port=off"), "", PortAccess::Open),
+        (format!("config={}", toml.display()), "", PortAccess::Open),
+        (String::new(), "", PortAccess::Token),
+    ] {
+        assert_eq!(access(&text, environment), (expected, vec![]), "{text}");
+    }
+    assert_eq!(parse("port_access=open").unwrap().to_map()["port_access"], "open");
+    assert_eq!(parse("").unwrap().to_map()["port_access"], "token");
 }

@@ -1,23 +1,21 @@
-//! Which methods are left out, so that probes cost no more of the process's CPU time than they may.
+//! Decides which methods are throttled, so that the profiler stays within its share of the process's CPU time.
 //!
-//! What a call of a method costs is known, so its calls of the last second say what it costs. Over the
-//! budget, methods are left out that cost most for the least time that was measured of them: many calls,
-//! each worth a few probes. Whatever has slow calls that are worth its probes is needed, and stays.
+//! The cost of a call is calibrated, so the calls of the last second give the cost of each method. Over the
+//! budget, those methods are throttled that cost most for the least time measured in them: many calls, each
+//! about as long as its probes. A method whose slow calls are worth its probes is needed, and stays.
 //!
-//! A method that is left out may turn slow later, and nothing is measured of it then: see [`signs`]. There may
-//! be room for it again: see [`room`]. What its guard still costs is the subject of [`guard`].
+//! [`return_to_budget`] decides which throttled methods are measured again, [`compile_out`] for which of them
+//! even the guard is too expensive. Nothing here retransforms a class: a running loop would stay slow for good.
 //!
-//! Here is what is decided, without a clock or a JVM; `cost_control` does it.
+//! These are decisions only, without a clock or a JVM; `cost_control` carries them out.
 
-mod guard;
-mod room;
-mod signs;
+mod compile_out;
+mod return_to_budget;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use self::signs::Signs;
 use crate::clock;
 use crate::hot_methods::Recent;
 
@@ -70,10 +68,6 @@ const FIRST_WAIT_NS: u64 = 60 * SECOND_NS;
 const LONGEST_WAIT_NS: u64 = 3_600 * SECOND_NS;
 /// Methods that have been called fewer times are not compiled yet by the compiler that matters.
 const COMPILED_CALLS: u64 = 10_000;
-/// A process that uses less than this share of the CPU time that it used at its busiest is idle now; what remains
-/// of that each second, so that half of it does after ten minutes.
-const USUAL: f64 = 0.5;
-const USUAL_REMAINS: f64 = 0.999;
 
 /// A share of the CPU time, in millionths.
 pub(crate) type Millionths = u32;
@@ -97,17 +91,8 @@ pub(crate) struct LeftOut {
     is_fresh: bool,
     /// It had been called so often that something compiled has them.
     is_compiled: bool,
-    /// The guard is closed for good, and nothing will be left of it in what is compiled from then on.
+    /// It is compiled out: nothing is left of its probes in what the JIT compiles from then on.
     pub is_sealed: bool,
-    /// Its probes are to be taken out of its class.
-    is_out: bool,
-}
-
-impl LeftOut {
-    /// Whether its class may have to be retransformed before it can be measured again.
-    fn is_closed(&self) -> bool {
-        self.is_sealed || self.is_out
-    }
 }
 
 /// Some time, and what was done in it.
@@ -119,6 +104,9 @@ pub(crate) struct Period<'p> {
     pub length_ns: u64,
     /// The process's CPU time.
     pub cpu_ns: u64,
+    /// What the profiler cost beside its probes: the agent thread's CPU time, and CPU time that the process
+    /// lost to pauses.
+    pub own_ns: u64,
     pub methods: &'p HashMap<u32, Recent>,
 }
 
@@ -171,9 +159,7 @@ pub(crate) struct Overhead {
     worth: HashMap<u32, Worth>,
     /// Methods that are looked at again, and since when.
     looks: HashMap<u32, u64>,
-    signs: Signs,
-    next_room_ns: u64,
-    next_closed_ns: u64,
+    next_return_ns: u64,
     /// When recording began, and in how many periods the budget was overrun in the seconds after that.
     began_ns: Option<u64>,
     early_overruns: u32,
@@ -183,9 +169,8 @@ pub(crate) struct Overhead {
     /// are called now.
     base: HashMap<u32, f64>,
     growth: f64,
-    /// CPU time of the last period, in nanoseconds a second, and what is usual since the beginning.
+    /// CPU time of the last period, in nanoseconds a second.
     cpu_rate: f64,
-    usual_cpu_rate: f64,
     share: f64,
 }
 
@@ -199,16 +184,13 @@ impl Overhead {
             called: HashMap::new(),
             worth: HashMap::new(),
             looks: HashMap::new(),
-            signs: Signs::default(),
-            next_room_ns: 0,
-            next_closed_ns: 0,
+            next_return_ns: 0,
             began_ns: None,
             early_overruns: 0,
             is_renewed: false,
             base: HashMap::new(),
             growth: 1.0,
-            cpu_rate: 0.0,
-            usual_cpu_rate: 0.0,
+            cpu_rate: 1.0,
             share: 0.0,
         }
     }
@@ -250,7 +232,7 @@ impl Overhead {
         calls * self.pair_ns * times
     }
 
-    /// What probes cost in the last period, as a share of the CPU time.
+    /// What the profiler cost in the last period, as a share of the CPU time.
     pub(crate) fn share(&self) -> f64 {
         self.share
     }
@@ -264,11 +246,6 @@ impl Overhead {
         self.left_out.contains_key(&id) || self.before.contains_key(&id)
     }
 
-    /// Whether a muted method may have its probes taken out, as far as it is left out here.
-    pub(crate) fn takes_out(&self, id: u32) -> bool {
-        self.left_out.get(&id).is_none_or(|left| left.is_out)
-    }
-
     /// Whether the next period should be a short one: methods are looked at, or the program begins, and what
     /// is not left out before it is compiled costs more.
     pub(crate) fn is_busy(&self, now_ns: u64) -> bool {
@@ -277,12 +254,6 @@ impl Overhead {
 
     fn is_early(&self, now_ns: u64) -> bool {
         self.began_ns.is_some_and(|began_ns| now_ns < began_ns + EARLY_NS)
-    }
-
-    /// Whether stacks should be looked at often: there is a suspicion, or it is to be known soon which methods
-    /// are outermost.
-    pub(crate) fn is_curious(&self, now_ns: u64) -> bool {
-        self.signs.is_suspicious() || self.is_early(now_ns)
     }
 
     /// Judges a period: the methods that are to be left out from now on.
@@ -297,19 +268,14 @@ impl Overhead {
         let measured = period.methods.iter().filter(|(id, _)| !self.left_out.contains_key(*id));
         let mut costs: Vec<Cost> =
             measured.map(|(id, did)| Cost { id: *id, did: *did, ns: self.cost_ns(did) }).collect();
-        self.share = costs.iter().map(|cost| cost.ns).sum::<f64>() / cpu_ns;
+        let probes_ns = costs.iter().map(|cost| cost.ns).sum::<f64>();
+        let own_ns = as_f64(period.own_ns) + self.guards_ns() * seconds;
+        self.share = (probes_ns + own_ns) / cpu_ns;
         self.cpu_rate = cpu_ns / seconds;
         let began_ns = *self.began_ns.get_or_insert(period.now_ns - period.length_ns);
         let is_early = period.now_ns < began_ns + EARLY_NS;
-        if !is_early {
-            let before = self.usual_cpu_rate * USUAL_REMAINS.powf(seconds);
-            self.usual_cpu_rate = before.max(self.cpu_rate);
-        }
         self.grow(&costs, seconds);
         self.weigh(&costs, seconds);
-        // In the beginning, what gets slower says nothing.
-        let is_sign = !self.left_out.is_empty() && !is_early;
-        self.signs.take(&costs, seconds, period.now_ns, is_sign);
         let looked_at = std::mem::take(&mut self.looks);
         let is_protected = |id: u32, cost: f64| {
             let length = if cost > DEAR * cpu_ns { SHORT_LOOK_NS } else { LOOK_NS };
@@ -341,7 +307,7 @@ impl Overhead {
                 budget / FASTER * cpu_ns.max(as_f64(period.length_ns))
             }
             true => budget * cpu_ns,
-            false => (budget * cpu_ns - stays_ns).max(LEAST_ROOM * budget * cpu_ns),
+            false => (budget * cpu_ns - stays_ns - own_ns).max(LEAST_ROOM * budget * cpu_ns),
         };
         if cost > room_ns {
             if is_early && cost > budget * cpu_ns {
@@ -388,7 +354,6 @@ impl Overhead {
                     is_fresh: is_early || !is_compiled && !is_rare(&cost_of_one),
                     is_compiled,
                     is_sealed: false,
-                    is_out: false,
                 };
                 self.left_out.insert(id, left_out);
                 leave.push(id);
@@ -411,7 +376,7 @@ impl Overhead {
             }
         }
         if then > 0.0 && now > 0.0 {
-            self.growth = now / then;
+            self.growth = (now / then).min(FASTER);
         }
     }
 
@@ -436,24 +401,14 @@ impl Overhead {
         }
     }
 
-    /// Looks at a stack: its methods with ids, the innermost first.
-    pub(crate) fn see(&mut self, stack: &[u32], now_ns: u64) {
-        self.signs.see(stack, &self.left_out, now_ns);
-    }
-
-    /// Classes were retransformed until now.
-    pub(crate) fn retransformed(&mut self, now_ns: u64) {
-        self.signs.retransformed(now_ns);
-    }
-
     /// Recording begins again, with nothing left of what was compiled with probes in it.
-    pub(crate) fn begin_again(&mut self, now_ns: u64) {
+    pub(crate) fn begin_again(&mut self) {
         (self.began_ns, self.early_overruns, self.is_renewed) = (None, 0, false);
-        self.renewed(now_ns);
+        self.renewed();
     }
 
-    /// Which of these methods are sealed.
-    pub(crate) fn sealed(&self, ids: &[u32]) -> HashSet<u32> {
+    /// Which of these methods are compiled out.
+    pub(crate) fn compiled_out(&self, ids: &[u32]) -> Vec<u32> {
         let is_sealed = |id: &u32| self.left_out.get(id).is_some_and(|left| left.is_sealed);
         ids.iter().copied().filter(is_sealed).collect()
     }

@@ -11,17 +11,18 @@ struct Program {
     now_ns: u64,
     /// Calls a second, own time of each, and slow time a second, in nanoseconds.
     methods: HashMap<u32, (u64, u64, u64)>,
-    /// Slow time that method 1 has of its own.
-    slow_self_ns: u64,
-    /// CPU time a second.
+    /// CPU time a second, and what of it is the agent's own.
     cpu_ns: u64,
+    own_ns: u64,
+    /// Compiled code is thrown away when that is decided.
+    renews: bool,
 }
 
 impl Program {
     fn new(methods: &[(u32, u64, u64)]) -> Self {
         let methods = methods.iter().map(|(id, calls, ns)| (*id, (*calls, *ns, 0))).collect();
         let overhead = Overhead::new(Some(20_000), 25.0);
-        Self { overhead, now_ns: 100 * S, methods, slow_self_ns: 0, cpu_ns: S }
+        Self { overhead, now_ns: 100 * S, methods, cpu_ns: S, own_ns: 0, renews: true }
     }
 
     /// Lets a second go by.
@@ -33,26 +34,26 @@ impl Program {
                 let mut did = Recent { calls: *calls, slow_ns: *slow_ns, ..Recent::default() };
                 did.self_ticks = clock::ns_to_ticks(calls * self_ns);
                 did.total_ticks = did.self_ticks;
-                did.slow_self_ns = if *id == 1 { self.slow_self_ns } else { 0 };
                 methods.insert(*id, did);
             }
         }
-        let (now_ns, unix_ns, cpu_ns) = (self.now_ns, self.now_ns, self.cpu_ns);
-        let period = Period { now_ns, unix_ns, length_ns: S, cpu_ns, methods: &methods };
+        let (now_ns, unix_ns) = (self.now_ns, self.now_ns);
+        let (cpu_ns, own_ns) = (self.cpu_ns, self.own_ns);
+        let period = Period { now_ns, unix_ns, length_ns: S, cpu_ns, own_ns, methods: &methods };
         let leave = self.overhead.judge(period);
-        self.overhead.seal(self.now_ns, 100);
+        self.overhead.compile_out(self.now_ns, 10_000);
+        if self.renews && self.overhead.is_to_renew(self.now_ns) {
+            self.overhead.renewed();
+        }
         leave
     }
 
-    /// Lets seconds go by, with these stacks in each, and tells what is looked at again.
-    fn seconds(&mut self, seconds: u64, stacks: &[&[u32]]) -> Vec<u32> {
+    /// Lets seconds go by, and returns the methods that are measured again.
+    fn seconds(&mut self, seconds: u64) -> Vec<u32> {
         let mut again = Vec::new();
         for _ in 0..seconds {
             self.second();
-            for stack in stacks {
-                self.overhead.see(stack, self.now_ns);
-            }
-            let now = self.overhead.look_again(self.now_ns);
+            let now = self.overhead.measure_again(self.now_ns);
             self.overhead.measured_again(&now, self.now_ns);
             again.extend(now);
         }
@@ -94,7 +95,7 @@ fn what_costs_most_for_the_least_time_is_left_out_first() {
     let mut program = service();
     // Nothing in the beginning, so that the program is not about to become faster.
     let methods = std::mem::take(&mut program.methods);
-    program.seconds(20, &[]);
+    program.seconds(20);
     program.methods = methods;
     assert_eq!(program.second(), [4, 3, 5]);
     let left = program.overhead.left_out()[&4];
@@ -109,8 +110,8 @@ fn what_costs_most_for_the_least_time_is_left_out_first() {
 fn what_was_left_out_in_the_beginning_comes_back_if_it_fits() {
     let mut program = service();
     assert_eq!(program.second(), [4, 3, 5, 2]);
-    assert_eq!(program.seconds(16, &[]), NONE);
-    assert_eq!(program.seconds(3, &[]), [2]);
+    assert_eq!(program.seconds(16), NONE);
+    assert_eq!(program.seconds(3), [2]);
     assert_eq!(program.left_out(), [3, 4, 5]);
 }
 
@@ -127,12 +128,12 @@ fn in_the_beginning_what_is_new_is_left_out_at_once() {
     program.methods.insert(8, (20_000, 20, 0));
     assert_eq!(program.second(), [8]);
     // It comes back, and stays when nothing is new any more.
-    program.seconds(30, &[]);
+    program.seconds(30);
     assert_eq!(program.left_out(), [3, 4, 5, 6, 7]);
     program.methods.insert(9, (20_000, 20, 0));
     assert_eq!(program.second(), NONE);
     // It begins again, and was over the budget never since.
-    program.overhead.begin_again(program.now_ns);
+    program.overhead.begin_again();
     program.methods.insert(10, (20_000, 20, 0));
     assert_eq!(program.second(), NONE);
 }
@@ -147,7 +148,7 @@ fn what_an_idle_program_calls_stays() {
     program.second();
     program.methods = HashMap::from([(8, (1_000, 20, 0)), (9, (1_000, 20, 0))]);
     program.cpu_ns = S / 100;
-    assert_eq!(program.seconds(5, &[]), NONE);
+    assert_eq!(program.seconds(5), NONE);
     assert!([8, 9].iter().all(|id| !program.left_out().contains(id)));
 }
 
@@ -156,13 +157,13 @@ fn a_method_whose_slow_calls_are_worth_it_stays() {
     let mut program = service();
     // Of three threads.
     program.methods.insert(4, (1_000_000, 10, 3_000_000_000));
-    program.seconds(5, &[]);
+    program.seconds(5);
     assert_eq!(program.left_out(), [2, 3, 5]);
     // Then it has no more of them.
     program.methods.insert(4, (1_000_000, 10, 0));
-    program.seconds(5, &[]);
+    program.seconds(5);
     assert!(!program.left_out().contains(&4));
-    program.seconds(30, &[]);
+    program.seconds(30);
     assert!(program.left_out().contains(&4));
 }
 
@@ -178,70 +179,54 @@ fn without_a_budget_nothing_is_left_out_and_all_comes_back() {
     assert_ne!(program.second(), NONE);
 }
 
-/// Method 4 is called by 1, which ends; something in it begins to take long.
+/// Methods that are called when nothing is compiled yet are compiled out, but for those that are worth their probes.
 #[test]
-fn what_a_measured_method_calls_is_looked_at_again_when_that_has_slow_calls() {
-    let mut program = service();
-    let stacks: [&[u32]; 1] = [&[4, 4, 1]];
-    assert_eq!(program.seconds(30, &stacks), [2]);
-    program.slow_self_ns = 100_000_000;
-    assert_eq!(program.seconds(6, &stacks), [4]);
-    // It was not that: it is left out again after its look, and nobody asks any more.
-    assert_eq!(program.seconds(60, &stacks), NONE);
-    assert!(program.left_out().contains(&4));
-    // This time it is.
-    program.slow_self_ns = 300_000_000;
-    program.methods.insert(4, (1_000_000, 10, 900_000_000));
-    assert_eq!(program.seconds(6, &stacks), [4]);
-    program.slow_self_ns = 0;
-    assert_eq!(program.seconds(60, &stacks), NONE);
-    assert!(!program.left_out().contains(&4));
-}
-
-/// A pause of the JVM makes one period slow; what is slow after classes were retransformed says nothing.
-#[test]
-fn a_pause_is_no_sign() {
-    let mut program = service();
-    let stacks: [&[u32]; 1] = [&[4, 1]];
-    program.seconds(30, &stacks);
-    program.slow_self_ns = 500_000_000;
-    assert_eq!(program.seconds(1, &stacks), NONE);
-    program.slow_self_ns = 0;
-    assert_eq!(program.seconds(10, &stacks), NONE);
-    program.overhead.retransformed(program.now_ns);
-    program.slow_self_ns = 900_000_000;
-    assert_eq!(program.seconds(4, &stacks), NONE);
-}
-
-/// Method 5 calls 4 in a loop that never ends.
-#[test]
-fn what_nobody_would_show_is_looked_at_within_a_minute() {
-    for is_sealed in [false, true] {
-        let mut program = service();
-        let stacks: [&[u32]; 1] = [&[4, 5]];
-        program.seconds(2, &stacks);
-        let left = program.overhead.left_out.get_mut(&5).unwrap();
-        // Its probes are sealed before anybody knows that it stands outermost.
-        assert!(std::mem::replace(&mut left.is_sealed, is_sealed));
-        let mut looks = 0;
-        for _ in 0..10 {
-            let again = program.seconds(60, &stacks);
-            looks += again.iter().filter(|id| **id == 5).count();
-            assert!(again.contains(&5) && !again.contains(&4), "{again:?}");
-        }
-        assert!(looks <= 30, "{looks}");
-        // Then they are not: it is never so hot that this would be worth it.
-        assert_eq!(program.overhead.sealed(&[4, 5]), HashSet::from([4]));
-    }
-}
-
-/// What is called when nothing is compiled yet leaves nothing behind in what will be.
-#[test]
-fn what_is_fresh_is_sealed_and_what_is_worth_its_probes_stays_open() {
+fn hot_methods_are_compiled_out_before_they_are_compiled() {
     let mut program = Program::new(&[(1, 200_000, 10), (2, 2_000_000, 4_000)]);
     program.second();
     assert_eq!(program.left_out(), [1, 2]);
-    assert_eq!(program.overhead.sealed(&[1, 2]), HashSet::from([1]));
+    assert_eq!(program.overhead.compiled_out(&[1, 2]), [1]);
+}
+
+/// A guard suffices for methods that are called less often, so that they can come back.
+#[test]
+fn of_throttled_methods_only_the_hottest_are_compiled_out() {
+    let mut program = Program::new(&[(1, 2_000_000, 10), (2, 200_000, 10), (3, 20_000, 10)]);
+    program.second();
+    assert_eq!(program.left_out(), [1, 2, 3]);
+    // The guard of the last: 3.75 ns, 20,000 times a second, and twenty times as often soon.
+    assert_eq!(program.overhead.compiled_out(&[1, 2, 3]), [1, 2]);
+    assert_eq!(program.seconds(30), [3]);
+    assert_eq!(program.seconds(3_600), NONE);
+    assert_eq!(program.left_out(), [1, 2]);
+}
+
+/// What is throttled when it is compiled already keeps its guard in the compiled code.
+#[test]
+fn compiled_methods_are_not_compiled_out_later() {
+    let mut program = Program::new(&[(1, 9_000, 10)]);
+    program.seconds(20);
+    program.methods.insert(1, (30_000_000, 10, 0));
+    program.second();
+    assert_eq!(program.left_out(), [1]);
+    assert_eq!(program.overhead.compiled_out(&[1]), NONE);
+    // 3.75 ns a call: 11% of the CPU time.
+    program.second();
+    assert!((program.overhead.share() - 0.1125).abs() < 1e-4, "{}", program.overhead.share());
+}
+
+/// The agent thread and pauses count, and leave less room for probes.
+#[test]
+fn what_the_agent_costs_itself_is_within_the_budget() {
+    for (own_ns, left_out) in [(0, vec![]), (S / 100, vec![1])] {
+        let mut program = Program::new(&[]);
+        program.seconds(20);
+        // 1.5%.
+        program.methods.insert(1, (200_000, 20, 0));
+        program.own_ns = own_ns;
+        program.second();
+        assert_eq!(program.left_out(), left_out);
+    }
 }
 
 /// Together they are within the budget, not one beside the other.
@@ -250,7 +235,7 @@ fn what_is_worth_its_probes_leaves_less_room() {
     // 1.5% of the time, whose methods take 3,600 ns each, and 0.75%.
     for (calls, left_out) in [(400_000, vec![2]), (200_000, vec![])] {
         let mut program = Program::new(&[]);
-        program.seconds(20, &[]);
+        program.seconds(20);
         program.methods.insert(1, (calls, 3_600, 0));
         program.methods.insert(2, (100_000, 200, 0));
         program.second();
@@ -264,14 +249,14 @@ fn a_large_program_has_room_for_fewer_calls() {
     for (others, left_out) in [(150, vec![]), (250, vec![1])] {
         let mut program = Program::new(&[]);
         program.methods = (10..10 + others).map(|id| (id, (1, 20, 0))).collect();
-        program.seconds(20, &[]);
+        program.seconds(20);
         program.methods.insert(1, (200_000, 400, 0));
         program.second();
         assert_eq!(program.left_out(), left_out);
         program.methods.insert(1, (200_000, 400, 200_000_000));
         program.overhead.measured_again(&[1], program.now_ns);
         // A millisecond in a thousand calls.
-        program.seconds(3, &[]);
+        program.seconds(3);
         assert_eq!(program.left_out(), NONE);
     }
 }
@@ -282,26 +267,12 @@ fn methods_that_are_seldom_called_are_left_out_where_they_cost_too_much_together
     // 0.56% and 2.25% of the time.
     for (methods, is_left_out) in [(300, false), (1_200, true)] {
         let mut program = Program::new(&[]);
-        program.seconds(20, &[]);
+        program.seconds(20);
         program.methods = (1..=methods).map(|id| (id, (150, 20, 0))).collect();
-        program.seconds(3, &[]);
+        program.seconds(3);
         assert_eq!(!program.left_out().is_empty(), is_left_out, "{methods}");
         assert!(program.overhead.share() < 0.02, "{}", program.overhead.share());
     }
-}
-
-/// To put probes back into classes has a price, so where there are many, one comes back every half hour.
-#[test]
-fn of_many_that_are_sealed_one_at_a_time_comes_back() {
-    let mut program = Program::new(&[]);
-    program.methods = (1..100).map(|id| (id, (10_000, 20, 0))).collect();
-    program.second();
-    assert_eq!(program.overhead.sealed(&program.left_out()).len(), 99);
-    for _ in 0..3 {
-        assert_eq!(program.seconds(1_700, &[]), NONE);
-        assert_eq!(program.seconds(100, &[]).len(), 1);
-    }
-    assert_eq!(program.left_out().len(), 96);
 }
 
 /// What was compiled with a guard that costs too much is compiled anew, once.
@@ -310,30 +281,11 @@ fn what_was_compiled_too_early_is_renewed_once() {
     // The second is not sealed: it is worth its probes.
     for (self_ns, is_dear) in [(4, true), (4_000, false)] {
         let mut program = Program::new(&[(1, 1_000_000, self_ns)]);
+        program.renews = false;
         assert_eq!(program.second(), [1]);
-        assert_eq!(program.seconds(3, &[]), NONE);
+        assert_eq!(program.seconds(3), NONE);
         assert!(!program.overhead.is_to_renew(program.now_ns - S));
         assert_eq!(program.overhead.is_to_renew(program.now_ns), is_dear);
         assert!(!program.overhead.is_to_renew(program.now_ns));
-        program.overhead.renewed(program.now_ns);
-        // Nothing is left that would have to be taken out of classes.
-        program.seconds(100, &[]);
-        assert!(!program.overhead.take_out());
     }
-}
-
-/// The guard suffices for methods that are not called very often.
-#[test]
-fn probes_are_taken_out_of_the_hottest() {
-    let mut program = Program::new(&[(1, 9_000, 10), (2, 9_000, 10), (3, 1_000, 10)]);
-    program.seconds(20, &[]);
-    // They were compiled by then.
-    program.methods.insert(1, (200_000, 10, 0));
-    program.methods.insert(2, (30_000_000, 10, 0));
-    program.second();
-    assert_eq!(program.left_out(), [1, 2]);
-    assert_eq!(program.overhead.sealed(&[1, 2]), HashSet::new());
-    assert!(program.overhead.take_out());
-    assert_eq!([1, 2, 3].map(|id| program.overhead.takes_out(id)), [false, true, true]);
-    assert!(!program.overhead.take_out());
 }

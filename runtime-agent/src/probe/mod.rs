@@ -2,8 +2,9 @@
 //!
 //! `start` pushes a frame on the thread's shadow stack; `end`, `threw` and `caught` pop. Every frame
 //! that is popped is counted in the thread's totals, and recorded if it took at least the threshold.
-//! After a thread's first call nothing here allocates through the allocator, waits, or calls the JVM, but
-//! for the name of a virtual thread, which is asked once each time that it is mounted and has a record.
+//! Nothing here allocates through the allocator: what a thread needs comes from the kernel. Nothing waits, or calls
+//! the JVM, after a thread's first call, but for the name of a virtual thread, which is asked once each time that it is
+//! mounted and has a record. Without memory a call is counted as lost, or without its times, and the service goes on.
 //!
 //! Normally the newest frame is the one that ends. If it is not, the frames above it were left behind
 //! by an exception, as that of a constructor's `super(...)`, which nothing can catch. They are counted
@@ -17,16 +18,22 @@
 //! StackOverflowError that it is about to meet anyway.
 
 mod buckets;
+pub(crate) mod lost_calls;
+#[cfg(test)]
+mod memory_tests;
+mod mount_events;
 pub(crate) mod mounts;
 pub(crate) mod mute;
 #[cfg(test)]
 mod mute_tests;
 mod native_stack;
 pub(crate) mod ring;
+pub(crate) mod saved;
 pub(crate) mod stack;
 #[cfg(test)]
 mod tests;
 pub(crate) mod thread;
+mod thread_ref;
 mod thread_word;
 mod thresholds;
 pub(crate) mod totals;
@@ -37,13 +44,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rewriter::probe::BEFORE_INIT;
 
 use self::ring::{Kind, Record};
-use self::stack::{MAX_DEPTH, ShadowStack};
+use self::stack::{Place, ShadowStack};
 use self::thread::ProbeThread;
 pub(crate) use self::thresholds::{
     assign as assign_threshold, forget_thresholds, lowest_threshold_ns, raise_thresholds,
     renew_ticks, set_numbered_ns, set_threshold_ns, threshold_ns_of,
 };
 use self::totals::{EndedCall, MethodTotals};
+use crate::clock::ClockChoice;
 use crate::{clock, java_threads};
 
 /// In the low half, which recording is going on: odd while on, even while off; each start and stop adds
@@ -117,11 +125,17 @@ pub(crate) fn is_recording() -> bool {
     recording() & 1 == 1
 }
 
-/// Finds out which clock there is, and how near a thread's own word. Takes some milliseconds, once.
-pub(crate) fn init() {
-    clock::init();
-    thread_word::init();
+/// Chooses the clock, and finds out how near a thread's own word is, if `wants_near`. Takes some milliseconds, once.
+/// Recording is off. In tests the self-test `fails`.
+pub(crate) fn init(choice: ClockChoice, wants_near: bool, fails: bool) {
+    clock::init(choice);
+    thread_word::init(wants_near, fails);
     renew_ticks();
+}
+
+/// Whether probes read a thread's own word in place.
+pub(crate) fn is_thread_word_near() -> bool {
+    thread_word::is_near()
 }
 
 /// Whether a method may run.
@@ -182,11 +196,11 @@ fn start_at(address: usize, method: u32, first_call: impl FnOnce(&ProbeThread)) 
     if method & BEFORE_INIT != 0 {
         clear_uninitialized(thread, address);
     }
-    if stack.depth() == MAX_DEPTH {
+    if !stack.make_room(&thread.account) {
         stack.set_beyond(stack.beyond() + 1);
         return Entry::Go;
     }
-    let totals = thread.totals.of(method & !BEFORE_INIT).unwrap_or(&thread.lost);
+    let totals = thread.totals_of_method(method & !BEFORE_INIT);
     stack.push(method, address, totals, clock::ticks);
     Entry::Go
 }
@@ -208,9 +222,18 @@ fn renew_thread(
     let thread = match known.filter(|thread| !thread.is_retired()) {
         Some(thread) => thread,
         None => {
-            guarded(|| thread::begin_current().inspect(|thread| first_call(thread))).flatten()?
+            let begun =
+                guarded(|| thread::begin_current().inspect(|thread| first_call(thread))).flatten();
+            if begun.is_none() {
+                lost_calls::add(1);
+            }
+            begun?
         }
     };
+    if mount_events::cannot_measure(thread) {
+        thread.lost.count_without_times(false);
+        return None;
+    }
     if thread.stack.recording() == recording_of(state) {
         mute::drop_frames(thread, state);
     } else {
@@ -314,7 +337,8 @@ fn thread_of_this_recording() -> Option<&'static ProbeThread> {
 fn is_of_recording(thread: &ProbeThread) -> bool {
     // What was muted before is seen from here on.
     let state = STATE.load(Ordering::Acquire);
-    let is_same = thread.stack.recording() == recording_of(state);
+    let is_same =
+        thread.stack.recording() == recording_of(state) && !mount_events::cannot_measure(thread);
     if is_same {
         mute::drop_frames(thread, state);
     }
@@ -340,11 +364,10 @@ fn leave_plain(method: u32, exit: Exit) -> bool {
         return false;
     }
     let Some(top) = stack.plain_top() else { return false };
-    let frame = stack.frame(top);
-    if frame.probe_id() != method {
+    if top.frame().probe_id() != method {
         return false;
     }
-    let Some(totals) = totals_in(thread, frame) else { return false };
+    let Some(totals) = totals_in(thread, top.frame()) else { return false };
     finish_in(thread, top, totals, exit, now);
     true
 }
@@ -372,12 +395,13 @@ extern "C" fn leave_other(method: u32, exit: Exit) {
 #[cold]
 fn leave_beyond(thread: &ProbeThread, address: usize, method: u32, exit: Exit) -> bool {
     let stack = &thread.stack;
-    if stack.frame(MAX_DEPTH - 1).is_below(address) {
+    let last = stack.depth().checked_sub(1);
+    if last.is_some_and(|last| stack.frame(last).is_below(address)) {
         stack.set_beyond(0);
         return false;
     }
     stack.set_beyond(stack.beyond() - 1);
-    let totals = thread.totals.of(method & !BEFORE_INIT).unwrap_or(&thread.lost);
+    let totals = thread.totals_of_method(method & !BEFORE_INIT);
     totals.count_without_times(exit == Exit::Throw);
     true
 }
@@ -415,7 +439,7 @@ fn throw_above(thread: &ProbeThread, index: u32, now: u64) {
 #[cold]
 fn finish_left(thread: &ProbeThread, index: u32) {
     let frame = thread.stack.frame(index);
-    finish_unseen(thread, index, frame.start_ticks() + frame.callee_ticks());
+    finish_unseen(thread, index, frame.start_ticks().saturating_add(frame.callee_ticks()));
 }
 
 /// Ends the newest call, at `index`, whose end no probe saw.
@@ -449,29 +473,28 @@ fn totals_of<'t>(thread: &'t ProbeThread, frame: &stack::Frame) -> &'t MethodTot
 
 /// Counts the newest frame, at `index`, as a call that ended `now`, and pops it.
 fn finish(thread: &ProbeThread, index: u32, exit: Exit, now: u64) {
-    let totals = totals_of(thread, thread.stack.frame(index));
-    finish_in(thread, index, totals, exit, now);
+    let place = thread.stack.place(index);
+    finish_in(thread, place, totals_of(thread, place.frame()), exit, now);
 }
 
 #[inline(always)]
-fn finish_in(thread: &ProbeThread, index: u32, totals: &MethodTotals, exit: Exit, now: u64) {
+fn finish_in(thread: &ProbeThread, place: Place<'_>, totals: &MethodTotals, exit: Exit, now: u64) {
     let stack = &thread.stack;
-    let frame = stack.frame(index);
-    let total_ticks = now.saturating_sub(frame.start_ticks());
-    let self_ticks = self_ticks(frame, total_ticks);
+    let total_ticks = now.saturating_sub(place.frame().start_ticks());
+    let self_ticks = self_ticks(place.frame(), total_ticks);
     let ended = totals.add(&EndedCall { total_ticks, self_ticks, threw: exit == Exit::Throw });
-    if total_ticks >= thresholds::short_ticks() || stack.is_trimmed_at(index) {
-        return finish_longer(thread, index, totals, total_ticks, exit, ended);
+    if total_ticks >= thresholds::short_ticks() || stack.is_trimmed_at(place.index) {
+        return finish_longer(thread, place.index, totals, total_ticks, exit, ended);
     }
     totals.count(buckets::SHORTEST, ended);
-    pop(stack, index, total_ticks);
+    pop(stack, place, total_ticks);
 }
 
 #[inline(always)]
-fn pop(stack: &ShadowStack, index: u32, total_ticks: u64) {
-    stack.pop_to(index);
-    if index > 0 {
-        stack.frame(index - 1).add_callee_ticks(total_ticks);
+fn pop(stack: &ShadowStack, place: Place<'_>, total_ticks: u64) {
+    stack.pop_to(place.index);
+    if let Some(caller) = place.caller() {
+        caller.add_callee_ticks(total_ticks);
     }
 }
 
@@ -491,7 +514,7 @@ extern "C" fn finish_longer(
     if total_ticks >= thresholds::lowest_ticks() || thread.stack.is_trimmed_at(index) {
         return pop_other(thread, index, total_ticks, exit);
     }
-    pop(&thread.stack, index, total_ticks);
+    pop(&thread.stack, thread.stack.place(index), total_ticks);
 }
 
 /// Pops the frame of a call that may have a record, or after which memory is given back.
@@ -502,9 +525,9 @@ extern "C" fn pop_other(thread: &ProbeThread, index: u32, total_ticks: u64, exit
     if total_ticks >= thresholds::lowest_ticks() {
         guarded(|| record(thread, index, exit, total_ticks));
     }
-    pop(&thread.stack, index, total_ticks);
+    pop(&thread.stack, thread.stack.place(index), total_ticks);
     if thread.stack.is_trimmed_at(index) {
-        thread.stack.trim(clock::ticks());
+        thread.stack.trim(clock::ticks(), &thread.account);
     }
 }
 
@@ -513,7 +536,7 @@ fn self_ticks(frame: &stack::Frame, total_ticks: u64) -> u64 {
     total_ticks.saturating_sub(frame.callee_ticks())
 }
 
-/// A place on the stack, as a record has it: it is below [`MAX_DEPTH`].
+/// A place on the stack, as a record has it: it is below [`stack::MAX_DEPTH`].
 fn depth_of(index: u32) -> u16 {
     u16::try_from(index).unwrap_or(u16::MAX)
 }
@@ -532,7 +555,7 @@ fn record(thread: &ProbeThread, index: u32, exit: Exit, total_ticks: u64) {
             untold -= 1;
         }
     }
-    if !thread.ring.has_room(u64::from(index + 1 - untold) + 2) {
+    if !thread.ring.make_room(u64::from(index + 1 - untold) + 2, &thread.account) {
         thread.ring.count_drop();
         return;
     }

@@ -6,35 +6,15 @@
 //! of a method. A carrier's own frames are set aside meanwhile.
 
 use std::cell::Cell;
-use std::sync::LazyLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use dashmap::DashMap;
-
-use super::stack::SavedFrame;
+pub(crate) use super::mount_events::{Events, begin, events};
+use super::saved::{self, SavedStack};
 use super::thread::{self, ProbeThread};
-use super::{guarded, recording, recording_of};
-
-/// The frames of a thread that does not run.
-#[derive(Debug, Default)]
-pub(crate) struct SavedStack {
-    /// What the frames belong to; see `probe::STATE`.
-    pub(super) state: u64,
-    pub frames: Vec<SavedFrame>,
-    pub beyond: u64,
-}
-
-impl SavedStack {
-    /// The recording that the frames are of.
-    pub(crate) fn recording(&self) -> u32 {
-        recording_of(self.state)
-    }
-}
+use super::{guarded, lost_calls, mount_events, recording};
+use crate::memory::sharded::Sharded;
 
 /// Frames of virtual threads that are not mounted, by number of the thread.
-static UNMOUNTED: LazyLock<DashMap<u64, SavedStack>> = LazyLock::new(DashMap::new);
-/// How many there are, so that nobody looks for nothing.
-static COUNT: AtomicUsize = AtomicUsize::new(0);
+static UNMOUNTED: Sharded<SavedStack> = Sharded::new();
 
 thread_local! {
     /// The number of the virtual thread that this carrier runs, or 0, and the attachment in which
@@ -50,35 +30,46 @@ pub(super) fn mounted() -> u64 {
 
 /// The calling thread, which is `thread` and has just been met, runs virtual thread `number`.
 pub(crate) fn is_mounted(thread: &ProbeThread, number: u64) {
+    thread.set_carrier();
+    if mount_events::are_missing_at_first_call() {
+        return;
+    }
     MOUNTED.set((thread::attachment(), number));
     thread.set_runs(number);
 }
 
+/// Whether virtual threads may be mounted in this JVM: it says so, or the calling thread is one, `is_virtual`.
+pub(crate) fn are_virtual_threads_here(is_virtual: bool) -> bool {
+    is_virtual || events() != Events::NotNeeded
+}
+
 /// The calling thread runs virtual thread `number` from now on.
 pub(crate) fn mount(number: u64) {
+    mount_events::arrived();
     MOUNTED.set((thread::attachment(), number));
     let saved = take(number);
     let thread = match (thread::current().filter(|thread| !thread.is_retired()), &saved) {
         (None, Some(_)) => guarded(thread::begin_current).flatten(),
         (current, _) => current,
     };
-    let Some(thread) = thread else { return };
-    thread.set_aside(thread.stack.save());
+    let Some(thread) = thread else { return lose(saved) };
+    thread.set_aside(saved::save(thread));
     thread.set_runs(number);
     restore(thread, saved);
 }
 
 /// The calling thread stops to run virtual thread `number`.
 pub(crate) fn unmount(number: u64) {
+    mount_events::arrived();
     MOUNTED.set((0, 0));
     let Some(thread) = thread::current() else { return };
     // It may have been met for the first time while it ran this one.
     let own = thread.take_aside();
-    if let Some(saved) = thread.stack.save()
+    if let Some(saved) = saved::save(thread)
         && saved.recording() == recording()
-        && UNMOUNTED.insert(number, saved).is_none()
+        && let Err(saved) = UNMOUNTED.insert(number, saved)
     {
-        COUNT.fetch_add(1, Ordering::Relaxed);
+        lose(Some(saved));
     }
     thread.set_runs(0);
     restore(thread, own);
@@ -86,38 +77,35 @@ pub(crate) fn unmount(number: u64) {
 
 /// Virtual thread `number` has ended.
 pub(crate) fn end(number: u64) {
+    mount_events::thread_ended();
     drop(take(number));
 }
 
 fn take(number: u64) -> Option<SavedStack> {
-    if COUNT.load(Ordering::Relaxed) == 0 {
-        return None;
+    UNMOUNTED.remove(number)
+}
+
+/// Counts calls in progress as lost.
+fn lose(saved: Option<SavedStack>) {
+    if let Some(saved) = saved.filter(|saved| saved.recording() == recording()) {
+        lost_calls::add(saved.calls());
     }
-    let (_, saved) = UNMOUNTED.remove(&number)?;
-    COUNT.fetch_sub(1, Ordering::Relaxed);
-    Some(saved)
 }
 
 fn restore(thread: &ProbeThread, saved: Option<SavedStack>) {
     if let Some(saved) = saved
         && saved.recording() == recording()
     {
-        thread.stack.restore(&saved, |method| thread.totals.of(method).unwrap_or(&thread.lost));
+        saved::restore(thread, &saved);
     }
 }
 
 /// Forgets all frames of threads that are not mounted.
 pub(crate) fn forget_all() {
-    let numbers: Vec<u64> = UNMOUNTED.iter().map(|entry| *entry.key()).collect();
-    for number in numbers {
-        drop(take(number));
-    }
-    UNMOUNTED.shrink_to_fit();
+    UNMOUNTED.clear();
 }
 
 /// Calls `visit` with the frames of each virtual thread that is not mounted.
-pub(crate) fn for_each(mut visit: impl FnMut(u64, &SavedStack)) {
-    for entry in UNMOUNTED.iter() {
-        visit(*entry.key(), entry.value());
-    }
+pub(crate) fn for_each(visit: impl FnMut(u64, &SavedStack)) {
+    UNMOUNTED.for_each(visit);
 }

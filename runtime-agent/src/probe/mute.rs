@@ -9,41 +9,30 @@
 //! To mute, a method is first marked here, then the guard is closed; to unmute, the guard is opened
 //! first. Each step ends with [`tell`]. So a call whose end the guard hides is dropped whichever of the
 //! two its thread saw first.
-#![allow(unsafe_code)]
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::stack::Frame;
 use super::thread::ProbeThread;
 use super::{ONE_MUTING, STATE, totals_of};
-use crate::mapped::Mapped;
-
-/// Methods with an id below this can be muted. Address space, of which only what is used becomes
-/// memory, and none before a method is muted.
-const MAX_METHODS: u32 = 1 << 22;
+use crate::memory::two_level::TwoLevel;
 
 /// When each method was muted or unmuted last, in ticks, with [`MUTED`] in the last bit; 0 if it never
-/// was.
-static CHANGES: OnceLock<Option<Mapped>> = OnceLock::new();
+/// was. It has room for four million methods.
+static CHANGES: TwoLevel<AtomicU64, 8_192> = TwoLevel::new();
 /// Calls that were dropped.
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 
 const MUTED: u64 = 1;
 
 fn change(method: u32) -> Option<&'static AtomicU64> {
-    let changes = CHANGES.get()?.as_ref()?;
-    // SAFETY: the mapping is never dropped and has room for so many; they are aligned, only ever used
-    // as atomics, and zero is a value.
-    (method < MAX_METHODS)
-        .then(|| unsafe { &*changes.start().cast::<AtomicU64>().as_ptr().add(method as usize) })
+    CHANGES.get(method)
 }
 
 /// Marks a method as muted or unmuted from `now` on, in ticks. `false` if that cannot be done: its id
 /// is too high, or there is no memory.
 pub(crate) fn set(method: u32, is_muted: bool, now: u64) -> bool {
-    CHANGES.get_or_init(|| Mapped::new(MAX_METHODS as usize * size_of::<AtomicU64>()));
-    let Some(change) = change(method) else { return false };
+    let Some(change) = CHANGES.get_or_make(method) else { return false };
     change.store(now & !MUTED | u64::from(is_muted), Ordering::Relaxed);
     true
 }
@@ -105,8 +94,6 @@ pub(crate) fn dropped_calls() -> u64 {
 
 /// No method is muted, and none ever was. Recording must be off.
 pub(crate) fn forget() {
-    if let Some(Some(changes)) = CHANGES.get() {
-        changes.release_from(0);
-    }
+    CHANGES.forget();
     DROPPED.store(0, Ordering::Relaxed);
 }

@@ -2,6 +2,7 @@
 //! here.
 
 use super::ring::Kind;
+use super::stack::MAX_DEPTH;
 use super::tests::{counts, no_java, record_on_thread, records, start, totals, turn};
 use super::*;
 

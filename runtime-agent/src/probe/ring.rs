@@ -1,12 +1,17 @@
 //! The way of a thread's records to the drain thread: a ring with one writer and one reader, who
-//! never wait for each other. When it is full the record is dropped and counted.
+//! never wait for each other. When it is full, or there is no memory, the record is dropped and counted.
+//!
+//! The ring is made of pages. The writer makes a page when it is about to write to it; the reader unmaps it when it
+//! has read it. So a thread has as many pages as it has records that nobody has read, and one.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use super::stack::MAX_DEPTH;
-use crate::mapped::{Mapped, PAGE};
+use crate::mapped::{self, Mapped, PAGE};
+use crate::memory::Account;
 
 /// What a ring carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,18 +45,18 @@ pub(crate) enum Kind {
 
 /// A power of two. Records come at most every threshold from each level of the stack; the drain
 /// thread looks 20 times a second.
-const SLOTS: usize = 4096;
-const CAPACITY: u64 = SLOTS as u64;
-/// Slots of a page of memory. The reader hands slots back by the page, and gives the page back to the
-/// kernel before: a thread that records no more has a page or two, however much it recorded.
+const CAPACITY: u64 = 4096;
+/// Slots of a page of memory. The reader hands slots back by the page.
 const PAGE_SLOTS: u64 = (PAGE / size_of::<Record>()) as u64;
+const PAGES: usize = (CAPACITY / PAGE_SLOTS) as usize;
 const _: () = assert!(CAPACITY.is_multiple_of(PAGE_SLOTS));
 
 /// The ring. All of its `unsafe` rests on this: slots from `read` up to `written` belong to the
-/// reader, all others to the writer, and each side alone moves its own end.
+/// reader, all others to the writer, and each side alone moves its own end. A page belongs to whom its
+/// slots belong to; the reader takes it out of `pages` before it hands back its last slot.
 #[derive(Debug)]
 pub(crate) struct Ring {
-    slots: Mapped,
+    pages: [AtomicPtr<Record>; PAGES],
     written: AtomicU64,
     read: AtomicU64,
     /// How far the reader has come, up to a page further than it has handed back.
@@ -61,46 +66,66 @@ pub(crate) struct Ring {
     dropped: AtomicU64,
 }
 
-// SAFETY: `read_seen` is used by the writer alone (`has_room`) and `taken` by the reader (`drain`);
+// SAFETY: `read_seen` is used by the writer alone (`make_room`) and `taken` by the reader (`drain`);
 // everything else is atomic or governed by the rule above.
 unsafe impl Sync for Ring {}
 
 impl Ring {
-    pub(crate) fn new() -> Option<Self> {
-        Some(Self {
-            slots: Mapped::new(SLOTS * size_of::<Record>())?,
+    pub(crate) const fn new() -> Self {
+        Self {
+            pages: [const { AtomicPtr::new(ptr::null_mut()) }; PAGES],
             written: AtomicU64::new(0),
             read: AtomicU64::new(0),
             taken: Cell::new(0),
             read_seen: Cell::new(0),
             dropped: AtomicU64::new(0),
-        })
-    }
-
-    fn slot(&self, position: u64) -> *mut Record {
-        #[allow(clippy::cast_possible_truncation)]
-        let index = position as usize & (SLOTS - 1);
-        // SAFETY: the index is below SLOTS, for which there is memory; a page is aligned for
-        // anything.
-        unsafe { self.slots.start().cast::<Record>().as_ptr().add(index) }
-    }
-
-    /// Whether `count` records fit. Writer only.
-    pub(crate) fn has_room(&self, count: u64) -> bool {
-        let written = self.written.load(Ordering::Relaxed);
-        if written + count <= self.read_seen.get() + CAPACITY {
-            return true;
         }
-        self.read_seen.set(self.read.load(Ordering::Acquire));
-        written + count <= self.read_seen.get() + CAPACITY
     }
 
-    /// Appends a record for which [`has_room`](Self::has_room) was true. Writer only.
+    /// The page of a position.
+    #[allow(clippy::cast_possible_truncation, clippy::indexing_slicing)] // It is below PAGES.
+    fn page(&self, position: u64) -> &AtomicPtr<Record> {
+        &self.pages[(position / PAGE_SLOTS) as usize % PAGES]
+    }
+
+    /// The slot of a position, if its page is there.
+    fn slot(&self, position: u64) -> Option<NonNull<Record>> {
+        let start = NonNull::new(self.page(position).load(Ordering::Acquire))?;
+        #[allow(clippy::cast_possible_truncation)]
+        let index = (position % PAGE_SLOTS) as usize;
+        // SAFETY: the page has so many slots, and is aligned for anything.
+        Some(unsafe { start.add(index) })
+    }
+
+    /// Makes room for `count` records; `false` if they do not fit, or there is no memory. Writer only.
+    pub(crate) fn make_room(&self, count: u64, account: &Account) -> bool {
+        let written = self.written.load(Ordering::Relaxed);
+        let end = written + count;
+        if end > self.read_seen.get() + CAPACITY {
+            self.read_seen.set(self.read.load(Ordering::Acquire));
+        }
+        let first = written / PAGE_SLOTS;
+        end <= self.read_seen.get() + CAPACITY
+            && (first..end.div_ceil(PAGE_SLOTS)).all(|n| self.make_page(n * PAGE_SLOTS, account))
+    }
+
+    /// Makes the page of a position that is the writer's, unless it is there. Writer only.
+    fn make_page(&self, position: u64, account: &Account) -> bool {
+        let page = self.page(position);
+        if page.load(Ordering::Relaxed).is_null() {
+            let Some(mapped) = account.map(PAGE) else { return false };
+            page.store(mapped.into_raw().cast().as_ptr(), Ordering::Release);
+        }
+        true
+    }
+
+    /// Appends a record for which [`make_room`](Self::make_room) has made room. Writer only.
     pub(crate) fn push(&self, record: Record) {
         let written = self.written.load(Ordering::Relaxed);
+        let Some(slot) = self.slot(written) else { return self.count_drop() };
         // SAFETY: there is room, so the slot is the writer's; the reader gets it by the release
         // below.
-        unsafe { self.slot(written).write(record) };
+        unsafe { slot.write(record) };
         self.written.store(written + 1, Ordering::Release);
     }
 
@@ -114,26 +139,47 @@ impl Ring {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Gives all its pages back to the kernel. There is no reader any more.
+    /// Gives all its pages back to the kernel. There is no reader any more; the writer may still write.
     pub(super) fn give_back(&self) {
-        self.slots.release_from(0);
+        for page in &self.pages {
+            if let Some(start) = NonNull::new(page.load(Ordering::Acquire)) {
+                // SAFETY: without a reader nobody unmaps it before the ring is dropped, and nobody reads it.
+                unsafe { mapped::release(start.cast(), PAGE, 0) };
+            }
+        }
     }
 
     /// Takes all records that are there. Reader only.
-    pub(crate) fn drain(&self, mut take: impl FnMut(Record)) {
+    pub(crate) fn drain(&self, account: &Account, mut take: impl FnMut(Record)) {
         let written = self.written.load(Ordering::Acquire);
         let mut taken = self.taken.get();
         while taken < written {
-            // SAFETY: the writer filled this slot before it released `written`, and leaves it alone
-            // until `read` has passed it.
-            take(unsafe { self.slot(taken).read() });
+            if let Some(slot) = self.slot(taken) {
+                // SAFETY: the writer filled this slot before it released `written`, and leaves it alone
+                // until `read` has passed it.
+                take(unsafe { slot.read() });
+            }
             taken += 1;
             self.taken.set(taken);
             if taken.is_multiple_of(PAGE_SLOTS) {
-                #[allow(clippy::cast_possible_truncation)]
-                let page = ((taken - PAGE_SLOTS) & (CAPACITY - 1)) as usize * size_of::<Record>();
-                self.slots.release(page..page + PAGE);
+                let page = self.page(taken - 1).swap(ptr::null_mut(), Ordering::Relaxed);
+                if let Some(start) = NonNull::new(page) {
+                    // SAFETY: made by `make_page` with this length; all its slots are the reader's, and it is taken
+                    // out of the ring before they are handed back.
+                    account.unmap(unsafe { Mapped::from_raw(start.cast(), PAGE) });
+                }
                 self.read.store(taken, Ordering::Release);
+            }
+        }
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        for page in &mut self.pages {
+            if let Some(start) = NonNull::new(*page.get_mut()) {
+                // SAFETY: made by `make_page` with this length, and nobody has the ring any more.
+                drop(unsafe { Mapped::from_raw(start.cast(), PAGE) });
             }
         }
     }
@@ -142,6 +188,8 @@ impl Ring {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mapped::page_size;
+    use crate::memory::tests::refuse;
 
     fn record(n: u64) -> Record {
         Record {
@@ -156,12 +204,12 @@ mod tests {
 
     #[test]
     fn a_full_ring_drops_and_counts_and_goes_on_when_read() {
-        let ring = Ring::new().unwrap();
+        let (ring, account) = (Ring::new(), Account::new());
         let mut next = 0;
         let mut expected = Vec::new();
         for round in 0..3 {
             for _ in 0..CAPACITY + 10 {
-                if ring.has_room(1) {
+                if ring.make_room(1, &account) {
                     ring.push(record(next));
                     expected.push(next);
                 } else {
@@ -171,21 +219,24 @@ mod tests {
             }
             assert_eq!(ring.dropped(), 10 * (round + 1));
             let mut read = Vec::new();
-            ring.drain(|r| read.push(r.start_ticks));
+            ring.drain(&account, |r| read.push(r.start_ticks));
             assert_eq!(read, expected);
             expected.clear();
         }
-        assert!(ring.has_room(CAPACITY) && !ring.has_room(CAPACITY + 1));
+        // What is left of the last page read keeps it.
+        let is_part = !ring.written.load(Ordering::Relaxed).is_multiple_of(PAGE_SLOTS);
+        assert!(account.bytes() <= PAGE * usize::from(is_part));
+        assert!(ring.make_room(CAPACITY, &account) && !ring.make_room(CAPACITY + 1, &account));
     }
 
     #[test]
     fn records_cross_threads_whole_and_in_order() {
-        let ring = Ring::new().unwrap();
+        let (ring, account) = (Ring::new(), Account::new());
         let pushed = AtomicU64::new(0);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for n in 0..1_000_000 {
-                    if ring.has_room(1) {
+                    if ring.make_room(1, &account) {
                         ring.push(record(n));
                         pushed.fetch_add(1, Ordering::Relaxed);
                     } else {
@@ -195,7 +246,7 @@ mod tests {
             });
             let (mut taken, mut last) = (0, None);
             while taken + ring.dropped() < 1_000_000 {
-                ring.drain(|r| {
+                ring.drain(&account, |r| {
                     assert_eq!(r.total_ticks, !r.start_ticks);
                     assert!(last < Some(r.start_ticks));
                     last = Some(r.start_ticks);
@@ -205,5 +256,34 @@ mod tests {
             }
             assert_eq!(taken, pushed.load(Ordering::Relaxed));
         });
+    }
+
+    #[test]
+    fn pages_come_with_records_and_go_when_they_are_read() {
+        let (ring, account) = (Ring::new(), Account::new());
+        let pages = || account.bytes() / page_size();
+        let push = |count: u64| {
+            assert!(ring.make_room(count, &account));
+            (0..count).for_each(|n| ring.push(record(n)));
+        };
+        assert_eq!(pages(), 0);
+        push(1);
+        assert_eq!(pages(), 1);
+        push(PAGE_SLOTS);
+        assert_eq!(pages(), 2);
+        push(1_000);
+        assert_eq!(pages(), 9);
+        ring.drain(&account, |_| {});
+        assert_eq!(pages(), 1);
+        // Without memory there is room as far as the page goes.
+        refuse(true);
+        let left = PAGE_SLOTS - (1 + PAGE_SLOTS + 1_000) % PAGE_SLOTS;
+        push(left);
+        assert!(!ring.make_room(1, &account));
+        refuse(false);
+        push(1);
+        let mut read = 0;
+        ring.drain(&account, |_| read += 1);
+        assert_eq!((read, pages()), (left + 1, 1));
     }
 }

@@ -1,32 +1,37 @@
 //! The shadow stack: the instrumented calls that a thread is in.
 //!
-//! The owning thread pushes and pops; the drain thread may look at it from outside, to write the
+//! The owning thread pushes and pops; the agent thread may look at it from outside, to write the
 //! calls that are still open. What it sees then may be in the middle of a change, which is harmless:
-//! all fields are atomic, and it looks twice (see `Recorder`).
+//! all fields are atomic, and it looks twice (see `open_calls`).
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
-use std::ptr;
+use std::marker::PhantomData;
+use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use rewriter::probe::BEFORE_INIT;
 
-use super::mounts::SavedStack;
-use super::native_stack;
 use super::totals::MethodTotals;
-use crate::mapped::Mapped;
+use crate::mapped::{self, Mapped};
+use crate::memory::Account;
 
 /// Frames that a stack can hold. A Java stack of 1 MB can have more only of methods that are compiled
 /// into one another.
 pub(crate) const MAX_DEPTH: u32 = 65_536;
 
-/// What a stack has above this, a page, is given back to the kernel when it is no deeper again,
-pub(super) const TRIM_DEPTH: u32 = 128;
-/// but at most once in so many ticks, about a millisecond: it costs some microseconds,
+/// Frames of the first block, a page. Each further one is twice as long.
+pub(super) const FIRST_DEPTH: u32 = 128;
+const BLOCKS: usize = 10;
+const _: () = assert!(FIRST_DEPTH << (BLOCKS - 1) == MAX_DEPTH);
+/// Bytes of the first block.
+pub(super) const FIRST_BYTES: usize = FIRST_DEPTH as usize * size_of::<Frame>();
+
+/// A stack goes back to its first block when it is no deeper again, but at most once in so many ticks, about a
+/// millisecond: it costs some microseconds,
 const TRIM_TICKS: u64 = 2_000_000;
-/// which is little beside so many calls. The depth is looked at each time it has grown by so many.
+/// which is little beside so many calls.
 const DEEP: u32 = 1_024;
-const _: () = assert!(TRIM_DEPTH < DEEP && DEEP < MAX_DEPTH);
 
 /// A call in progress. All zero is a frame.
 #[repr(C)]
@@ -63,6 +68,14 @@ impl Frame {
     #[allow(clippy::cast_possible_truncation)] // Its low half.
     pub(crate) fn probe_id(&self) -> u32 {
         self.id_and_place.load(Ordering::Relaxed) as u32
+    }
+
+    /// Owner only: makes it what another one is.
+    fn copy(&self, from: &Self) {
+        self.totals.store(from.totals().cast_mut(), Ordering::Relaxed);
+        self.id_and_place.store(from.id_and_place.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.callee_ticks.store(from.callee_ticks(), Ordering::Relaxed);
+        self.start_ticks.store(from.start_ticks(), Ordering::Relaxed);
     }
 
     fn place_and_told(&self) -> u32 {
@@ -137,70 +150,131 @@ impl Frame {
     }
 }
 
-/// A frame of a thread that does not run.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SavedFrame {
-    probe_id: u32,
-    pub start_ticks: u64,
-    pub callee_ticks: u64,
+/// Where a frame in use is, for its owner. The memory is there as long as the thread, whatever block is in use.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'s> {
+    frame: NonNull<Frame>,
+    pub index: u32,
+    stack: PhantomData<&'s ShadowStack>,
 }
 
-impl SavedFrame {
-    pub(crate) fn method(&self) -> u32 {
-        self.probe_id & !BEFORE_INIT
+impl<'s> Place<'s> {
+    #[inline(always)]
+    pub(super) fn frame(self) -> &'s Frame {
+        // SAFETY: a frame of a block, made by `ShadowStack::place`; zero is a frame.
+        unsafe { self.frame.as_ref() }
+    }
+
+    /// The frame below.
+    #[inline(always)]
+    pub(super) fn caller(self) -> Option<&'s Frame> {
+        // SAFETY: this is not the first frame of its block, so the one before belongs to the same.
+        (self.index > 0).then(|| unsafe { self.frame.sub(1).as_ref() })
     }
 }
 
 /// The shadow stack of a thread.
-#[repr(C)] // What every call needs comes first.
+///
+/// Its frames are in a block of memory. When that is full, the owner copies them to one that is twice as long; when
+/// the stack is no deeper than the first block again, back to that. Blocks are unmapped with the thread and not
+/// before, so whoever reads a stack from outside reads frames, though they may be those of a moment ago, or zeros.
+#[repr(C, align(64))] // What every call needs comes first.
 #[derive(Debug)]
 pub(crate) struct ShadowStack {
-    frames: Mapped,
+    /// The owner's: the block in use.
+    frames: Cell<NonNull<Frame>>,
     /// What the frames belong to; see `probe::STATE`.
     state: AtomicU64,
     depth: AtomicU32,
-    /// The next depth that `deepest` is to know of, or where there is no room left; the owner's, like all
-    /// that follows.
+    /// How many frames the block in use has; 0 while calls are in progress beyond the last one. The owner's, like
+    /// all that follows but `level` and `blocks`.
     limit: Cell<u32>,
-    /// A depth that was reached since memory was given back last, or 0.
-    deepest: Cell<u32>,
+    /// Which block is in use. Readers find it by this.
+    level: AtomicU32,
     /// Calls in progress beyond the last frame.
     beyond: Cell<u64>,
     trimmed_ticks: Cell<u64>,
+    /// The blocks that were made so far. Only the owner makes them.
+    blocks: [AtomicPtr<Frame>; BLOCKS],
 }
 
 // SAFETY: cells are used by the owning thread alone; everything else is atomic.
 unsafe impl Sync for ShadowStack {}
+// SAFETY: its memory is bound to no thread.
+unsafe impl Send for ShadowStack {}
+
+/// Frames of a block.
+const fn capacity(level: u32) -> u32 {
+    FIRST_DEPTH << level
+}
+
+/// Bytes of a block.
+const fn block_bytes(level: u32) -> usize {
+    FIRST_BYTES << level
+}
 
 impl ShadowStack {
-    pub(crate) fn new() -> Option<Self> {
-        Some(Self {
-            frames: Mapped::new(MAX_DEPTH as usize * size_of::<Frame>())?,
-            depth: AtomicU32::new(0),
+    /// A stack whose first block is at `first`.
+    ///
+    /// # Safety
+    /// There are [`FIRST_BYTES`] of zeros, aligned to 64 bytes, for this stack alone and at least as long as it.
+    pub(super) unsafe fn new(first: NonNull<u8>) -> Self {
+        let blocks = [const { AtomicPtr::new(ptr::null_mut()) }; BLOCKS];
+        blocks[0].store(first.cast().as_ptr(), Ordering::Relaxed);
+        Self {
+            frames: Cell::new(first.cast()),
             state: AtomicU64::new(0),
+            depth: AtomicU32::new(0),
+            limit: Cell::new(FIRST_DEPTH),
+            level: AtomicU32::new(0),
             beyond: Cell::new(0),
-            deepest: Cell::new(0),
-            limit: Cell::new(TRIM_DEPTH),
             trimmed_ticks: Cell::new(0),
-        })
+            blocks,
+        }
     }
 
-    /// The frame at `index`, from 0 for the outermost, in use or not.
+    /// Owner only: how many frames the block in use has.
+    fn capacity(&self) -> u32 {
+        capacity(self.level.load(Ordering::Relaxed))
+    }
+
+    /// Owner only: the frame at `index`, from 0 for the outermost, in use or not.
     #[inline]
     pub(crate) fn frame(&self, index: u32) -> &Frame {
-        debug_assert!(index < MAX_DEPTH);
+        self.place(index).frame()
+    }
+
+    /// Owner only: where that is.
+    #[inline]
+    pub(super) fn place(&self, index: u32) -> Place<'_> {
+        let last = self.capacity() - 1;
+        debug_assert!(index <= last);
         // An index out of range would be a fault of ours; it must not become one of the service.
-        let index = index.min(MAX_DEPTH - 1);
-        // SAFETY: the index is below MAX_DEPTH.
-        unsafe { self.frame_at(index) }
+        // SAFETY: the index is that of a frame of the block.
+        unsafe { self.place_at(index.min(last)) }
     }
 
     /// # Safety
-    /// The index is below [`MAX_DEPTH`].
-    #[inline]
-    unsafe fn frame_at(&self, index: u32) -> &Frame {
-        // SAFETY: there is memory for MAX_DEPTH frames, aligned, and zero is a frame.
-        unsafe { &*self.frames.start().cast::<Frame>().as_ptr().add(index as usize) }
+    /// The block in use has a frame with this index.
+    #[inline(always)]
+    unsafe fn place_at(&self, index: u32) -> Place<'_> {
+        // SAFETY: the caller's promise.
+        let frame = unsafe { self.frames.get().add(index as usize) };
+        Place { frame, index, stack: PhantomData }
+    }
+
+    /// The frames in use, as they can be seen from outside: while the owner goes on some may be those of a moment
+    /// ago, or zeros.
+    pub(crate) fn look(&self) -> impl Iterator<Item = &Frame> {
+        let level = self.level.load(Ordering::Acquire);
+        let block = self.blocks.get(level as usize).map(|block| block.load(Ordering::Acquire));
+        let block = block.and_then(NonNull::new);
+        let depth = if block.is_some() { self.depth().min(capacity(level)) } else { 0 };
+        let frame = move |index: u32| {
+            // SAFETY: the block has so many frames, zero is one, and it is unmapped with the thread.
+            Some(unsafe { block?.add(index as usize).as_ref() })
+        };
+        (0..depth).filter_map(frame)
     }
 
     #[inline]
@@ -233,23 +307,31 @@ impl ShadowStack {
     /// Owner only.
     pub(crate) fn set_beyond(&self, calls: u64) {
         self.beyond.set(calls);
+        self.limit.set(if calls == 0 { self.capacity() } else { 0 });
     }
 
-    /// Owner only: the depth, and the next frame, if there is room for it, and pushing it needs no look at
-    /// the memory in use.
+    /// Owner only: the depth, and the next frame, if there is room for it.
     #[inline]
     pub(super) fn plain_place(&self) -> Option<(u32, &Frame)> {
         let depth = self.depth.load(Ordering::Relaxed);
-        // SAFETY: the limit is never above MAX_DEPTH.
-        (depth < self.limit.get()).then(|| (depth, unsafe { self.frame_at(depth) }))
+        // SAFETY: the limit is never above the number of frames of the block in use.
+        (depth < self.limit.get()).then(|| (depth, unsafe { self.place_at(depth) }.frame()))
     }
 
-    /// Owner only: the newest frame's index, if there is one, and no call can stand beyond it.
-    #[inline]
-    pub(super) fn plain_top(&self) -> Option<u32> {
+    /// Owner only: the newest frame, if there is one, and no call can stand beyond it.
+    #[inline(always)]
+    pub(super) fn plain_top(&self) -> Option<Place<'_>> {
         // Of no frames it is the largest number there is.
         let top = self.depth.load(Ordering::Relaxed).wrapping_sub(1);
-        (top < MAX_DEPTH - 1).then_some(top)
+        // SAFETY: the limit is never above the number of frames of the block in use.
+        (top < self.limit.get()).then(|| unsafe { self.place_at(top) })
+    }
+
+    /// Owner only: makes room for one more frame, if need be. `false` if the next call has to stand beyond the last
+    /// one: the stack is as deep as it can get, there is no memory, or others stand there already.
+    pub(crate) fn make_room(&self, account: &Account) -> bool {
+        let is_full = self.depth.load(Ordering::Relaxed) >= self.capacity();
+        self.beyond.get() == 0 && (!is_full || self.grow(account))
     }
 
     /// Owner only: pushes a frame; there must be room.
@@ -262,10 +344,6 @@ impl ShadowStack {
         clock: impl FnOnce() -> u64,
     ) {
         let depth = self.depth.load(Ordering::Relaxed);
-        if depth >= self.limit.get() {
-            self.deepest.set(depth);
-            self.limit.set((self.limit.get() + DEEP).min(MAX_DEPTH));
-        }
         self.push_at((depth, self.frame(depth)), probe_id, address, totals, clock);
     }
 
@@ -299,72 +377,78 @@ impl ShadowStack {
     /// Owner only: copies the frame at `from` to `to`, below it. The drain thread does not know it there.
     pub(super) fn move_frame(&self, from: u32, to: u32) {
         let (from, to) = (self.frame(from), self.frame(to));
-        to.totals.store(from.totals().cast_mut(), Ordering::Relaxed);
+        to.copy(from);
         let untold = id_and_place(from.probe_id(), from.place_and_told() & !TOLD);
         to.id_and_place.store(untold, Ordering::Relaxed);
-        to.callee_ticks.store(from.callee_ticks(), Ordering::Relaxed);
-        to.start_ticks.store(from.start_ticks(), Ordering::Relaxed);
     }
 
-    /// Owner only: takes all frames away. `None` if there are none.
-    pub(crate) fn save(&self) -> Option<SavedStack> {
+    /// Owner only: goes on in the next longer block. `false` if there is none, or no memory for it.
+    #[cold]
+    fn grow(&self, account: &Account) -> bool {
+        let level = self.level.load(Ordering::Relaxed) + 1;
+        let Some(block) = self.blocks.get(level as usize) else { return false };
+        if !account.take(block_bytes(level)) {
+            return false;
+        }
+        if block.load(Ordering::Relaxed).is_null() {
+            let Some(mapped) = Mapped::new(block_bytes(level)) else {
+                account.give(block_bytes(level));
+                return false;
+            };
+            block.store(mapped.into_raw().cast().as_ptr(), Ordering::Release);
+        }
+        self.move_to(level);
+        true
+    }
+
+    /// Owner only: copies the frames in use to a block that exists and has room for them, and uses that.
+    fn move_to(&self, level: u32) {
+        let to = self.blocks.get(level as usize).map(|block| block.load(Ordering::Relaxed));
+        let Some(to) = to.and_then(NonNull::new) else { return };
         let depth = self.depth.load(Ordering::Relaxed);
-        if depth == 0 && self.beyond() == 0 {
-            return None;
+        debug_assert!(depth <= capacity(level));
+        for index in 0..depth.min(capacity(level)) {
+            // SAFETY: the block has so many frames, and zero is one.
+            unsafe { to.add(index as usize).as_ref() }.copy(self.frame(index));
         }
-        let save = |index| {
-            let frame = self.frame(index);
-            // SAFETY: a frame in use points to totals of this thread, which live as long as it.
-            if let Some(totals) = unsafe { frame.totals().as_ref() } {
-                totals.leave();
-            }
-            SavedFrame {
-                probe_id: frame.probe_id(),
-                start_ticks: frame.start_ticks(),
-                callee_ticks: frame.callee_ticks(),
-            }
-        };
-        let frames = (0..depth).map(save).collect();
-        let saved = SavedStack { state: self.state(), frames, beyond: self.beyond() };
-        self.pop_to(0);
-        self.set_beyond(0);
-        Some(saved)
-    }
-
-    /// Owner only: puts back what `save` took, here or in another thread. The stack is empty, and
-    /// `totals` gives the totals of a method in this thread.
-    pub(crate) fn restore<'t>(&self, saved: &SavedStack, totals: impl Fn(u32) -> &'t MethodTotals) {
-        self.set_state(saved.state);
-        // Where the calls stand now only the JVM knows: above all that are yet to come.
-        let above_all = native_stack::address_here() + (1 << 30);
-        for frame in &saved.frames {
-            self.push(frame.probe_id, above_all, totals(frame.method()), || frame.start_ticks);
-            self.frame(self.depth() - 1).add_callee_ticks(frame.callee_ticks);
-        }
-        self.set_beyond(saved.beyond);
+        self.frames.set(to);
+        // The frames are there when a reader finds the block.
+        self.level.store(level, Ordering::Release);
+        self.set_beyond(self.beyond());
     }
 
     /// Owner only: whether there may be memory to give back when so many frames are left.
     #[inline]
     pub(super) fn is_trimmed_at(&self, depth: u32) -> bool {
-        self.deepest.get() > 0 && (depth == 0 || depth == TRIM_DEPTH)
+        self.limit.get() > FIRST_DEPTH && (depth == 0 || depth == FIRST_DEPTH)
     }
 
-    /// Owner only: gives memory back after a deep recursion. There are [`TRIM_DEPTH`] frames at most.
+    /// Owner only: gives memory back after a deep recursion. There are [`FIRST_DEPTH`] frames at most.
     #[cold]
-    pub(super) fn trim(&self, now: u64) {
+    pub(super) fn trim(&self, now: u64, account: &Account) {
         let since = now.wrapping_sub(self.trimmed_ticks.get());
-        if self.deepest.get() > DEEP || since > TRIM_TICKS {
+        if self.capacity() > DEEP || since > TRIM_TICKS {
             self.trimmed_ticks.set(now);
-            self.deepest.set(0);
-            self.limit.set(TRIM_DEPTH);
-            self.frames.release_from(TRIM_DEPTH as usize * size_of::<Frame>());
+            let level = self.level.load(Ordering::Relaxed);
+            self.move_to(0);
+            self.release_blocks(1);
+            (1..=level).for_each(|level| account.give(block_bytes(level)));
+        }
+    }
+
+    /// Gives the pages of all blocks from this one on back to the kernel.
+    fn release_blocks(&self, first: u32) {
+        for (level, block) in (0..).zip(&self.blocks).skip(first as usize) {
+            if let Some(start) = NonNull::new(block.load(Ordering::Acquire)) {
+                // SAFETY: the block has this length and is unmapped with the thread; zero is a frame.
+                unsafe { mapped::release(start.cast(), block_bytes(level), 0) };
+            }
         }
     }
 
     /// Gives all its pages back to the kernel. Nobody may rely on its frames any more.
     pub(super) fn give_back(&self) {
-        self.frames.release_from(0);
+        self.release_blocks(0);
     }
 
     /// Owner only: forgets the frames of an earlier recording.
@@ -377,7 +461,19 @@ impl ShadowStack {
             }
         }
         self.pop_to(0);
-        self.beyond.set(0);
+        self.set_beyond(0);
         self.set_state(state);
+    }
+}
+
+impl Drop for ShadowStack {
+    fn drop(&mut self) {
+        // The first block is not its own.
+        for (level, block) in (0..).zip(&mut self.blocks).skip(1) {
+            if let Some(start) = NonNull::new(*block.get_mut()) {
+                // SAFETY: made by `grow` with this length; nobody has this stack any more.
+                drop(unsafe { Mapped::from_raw(start.cast(), block_bytes(level)) });
+            }
+        }
     }
 }

@@ -5,19 +5,26 @@
 //! again after the next attach, or when it ends. At the detach its pages are given back to the kernel
 //! where they read as zero from then on, which a probe that is still at work can bear: see
 //! [`ProbeThread::give_back`].
+//!
+//! A thread of the service never waits for memory, nor ends the process for lack of it: what is made here, and what
+//! grows later, comes from the kernel under the ceiling of `memory`, and each owner can do without.
 #![allow(unsafe_code)]
 
-use std::cell::Cell;
+use std::cell::{Cell, UnsafeCell};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::mounts::{self, SavedStack};
-use super::native_stack;
+use jvmti_bindings::mutf8::decode_lossy;
+
 use super::ring::Ring;
+use super::saved::SavedStack;
 use super::stack::ShadowStack;
-use super::thread_word;
+pub(crate) use super::thread_ref::ThreadRef;
 use super::totals::{MethodTotals, ThreadTotals};
+use super::{lost_calls, mounts, native_stack, thread_word};
+use crate::java_threads;
+use crate::memory::Account;
 
 /// A thread that has called an instrumented method. What every call needs is in two cache lines.
 #[repr(C, align(64))]
@@ -41,17 +48,32 @@ pub(crate) struct ProbeThread {
     aside: Cell<Option<SavedStack>>,
     /// The kernel's thread id.
     pub os_id: u32,
+    /// `Thread.getId()` of the platform thread, or 0 while that is not known.
+    java_id: AtomicU64,
     /// A weak global reference to the `java.lang.Thread`, or null.
     java_thread: AtomicPtr<std::ffi::c_void>,
-    /// What the thread was called when it ended.
-    last_name: Mutex<Option<ThreadName>>,
+    /// What the thread was called when it ended, in modified UTF-8. The owner writes it before `ended`.
+    last_name: UnsafeCell<Option<LastName>>,
     ended: AtomicBool,
+    /// The memory that it has.
+    pub account: Account,
+    /// The owner's: it runs virtual threads.
+    is_carrier: Cell<bool>,
+}
+
+/// Bytes of a thread's name that are kept at its end.
+const MAX_NAME: usize = 512;
+
+struct LastName {
+    bytes: [u8; MAX_NAME],
+    length: usize,
 }
 
 // SAFETY: its parts are `Sync` by their own rules, of which the owner of a thread's cells is the
 // thread that made it.
 unsafe impl Send for ProbeThread {}
-// SAFETY: the cells are used by the owner alone; everything else is `Sync`.
+// SAFETY: the cells are used by the owner alone, and the last name by others only once `ended` is set; everything
+// else is `Sync`.
 unsafe impl Sync for ProbeThread {}
 
 /// How a thread presents itself.
@@ -69,14 +91,14 @@ pub(crate) fn os_id() -> u32 {
 }
 
 impl ProbeThread {
-    fn new() -> Option<Self> {
+    pub(super) fn new(stack: ShadowStack, totals: ThreadTotals, account: Account) -> Self {
         let runs = mounts::mounted();
-        Some(Self {
+        Self {
             attachment: attachment(),
-            stack: ShadowStack::new()?,
-            totals: ThreadTotals::new()?,
+            stack,
+            totals,
             lost: MethodTotals::new(0),
-            ring: Ring::new()?,
+            ring: Ring::new(),
             least_address: native_stack::least_address(),
             unseen_ends: AtomicU64::new(0),
             runs: AtomicU64::new(runs),
@@ -84,10 +106,18 @@ impl ProbeThread {
             is_runs_told: Cell::new(runs == 0),
             aside: Cell::new(None),
             os_id: os_id(),
+            java_id: AtomicU64::new(0),
             java_thread: AtomicPtr::new(ptr::null_mut()),
-            last_name: Mutex::new(None),
+            last_name: UnsafeCell::new(None),
             ended: AtomicBool::new(false),
-        })
+            account,
+            is_carrier: Cell::new(runs != 0),
+        }
+    }
+
+    /// Owner only: the totals of a method, or those that take their place where there is no memory.
+    pub(super) fn totals_of_method(&self, method: u32) -> &MethodTotals {
+        self.totals.of(method, &self.account).unwrap_or(&self.lost)
     }
 
     /// The number of the virtual thread that it runs, or 0.
@@ -99,6 +129,16 @@ impl ProbeThread {
     pub(super) fn set_runs(&self, number: u64) {
         self.runs.store(number, Ordering::Release);
         self.is_runs_told.set(false);
+    }
+
+    /// Owner only: whether it runs virtual threads.
+    pub(super) fn is_carrier(&self) -> bool {
+        self.is_carrier.get()
+    }
+
+    /// Owner only.
+    pub(crate) fn set_carrier(&self) {
+        self.is_carrier.set(true);
     }
 
     /// Owner only: whether the drain thread knows what it runs.
@@ -133,6 +173,8 @@ impl ProbeThread {
         self.stack.give_back();
         self.ring.give_back();
         self.totals.give_back();
+        // What it keeps is a page or two, until it is dropped.
+        self.account.give_all();
     }
 
     /// Owner only.
@@ -142,6 +184,16 @@ impl ProbeThread {
 
     pub(crate) fn unseen_ends(&self) -> u64 {
         self.unseen_ends.load(Ordering::Relaxed)
+    }
+
+    /// `Thread.getId()` of the platform thread, or 0 while that is not known.
+    pub(crate) fn java_id(&self) -> u64 {
+        self.java_id.load(Ordering::Relaxed)
+    }
+
+    /// Owner only.
+    pub(crate) fn set_java_id(&self, java_id: u64) {
+        self.java_id.store(java_id, Ordering::Relaxed);
     }
 
     pub(crate) fn java_thread(&self) -> *mut std::ffi::c_void {
@@ -156,14 +208,29 @@ impl ProbeThread {
         self.java_thread.store(weak, Ordering::Release);
     }
 
-    /// What the thread was called when it ended.
+    /// What the thread was called when it ended, if it has.
     pub(crate) fn last_name(&self) -> Option<ThreadName> {
-        self.last_name.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        if !self.has_ended() {
+            return None;
+        }
+        // SAFETY: it has ended, so nobody writes any more.
+        let LastName { bytes, length } = unsafe { &*self.last_name.get() }.as_ref()?;
+        let name = decode_lossy(bytes.get(..*length)?);
+        Some(ThreadName { name, java_id: self.java_id() })
+    }
+
+    /// Owner only, before its end: notes what it is called, in modified UTF-8.
+    pub(crate) fn set_last_name(&self, name: &[u8]) {
+        let name = java_threads::cut(name, MAX_NAME);
+        let length = name.len();
+        let mut bytes = [0; MAX_NAME];
+        bytes.iter_mut().zip(name).for_each(|(to, from)| *to = *from);
+        // SAFETY: others read it only after the end.
+        unsafe { *self.last_name.get() = Some(LastName { bytes, length }) };
     }
 
     /// The thread has run its last Java code; the drain thread frees it when all is written.
-    pub(crate) fn end(&self, name: Option<ThreadName>) {
-        *self.last_name.lock().unwrap_or_else(PoisonError::into_inner) = name;
+    pub(crate) fn end(&self) {
         self.ended.store(true, Ordering::Release);
     }
 
@@ -194,9 +261,9 @@ pub(crate) fn attachment() -> u32 {
     ATTACHMENT.load(Ordering::Acquire)
 }
 
-static THREADS: Mutex<Vec<Arc<ProbeThread>>> = Mutex::new(Vec::new());
+static THREADS: Mutex<Vec<ThreadRef>> = Mutex::new(Vec::new());
 
-fn threads() -> MutexGuard<'static, Vec<Arc<ProbeThread>>> {
+fn threads() -> MutexGuard<'static, Vec<ThreadRef>> {
     THREADS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -217,14 +284,6 @@ pub(super) fn current_if_near() -> Option<&'static ProbeThread> {
     unsafe { ptr::with_exposed_provenance::<ProbeThread>(thread_word::near()).as_ref() }
 }
 
-/// Calls of threads for which there was no memory.
-static LOST_CALLS: AtomicU64 = AtomicU64::new(0);
-
-/// Calls that no thread's totals have.
-pub(crate) fn lost_calls() -> u64 {
-    LOST_CALLS.load(Ordering::Relaxed)
-}
-
 /// A thread for which there was no memory asks again after so many calls.
 const CALLS_WITHOUT_MEMORY: u32 = 1_000;
 
@@ -237,33 +296,44 @@ thread_local! {
 #[cold]
 pub(crate) fn begin_current() -> Option<&'static ProbeThread> {
     let wait = UNTIL_NEXT_TRY.get();
-    let new = if wait == 0 { ProbeThread::new() } else { None };
-    let Some(new) = new else {
-        LOST_CALLS.fetch_add(1, Ordering::Relaxed);
+    let is_known = wait == 0 && make_known().is_some();
+    if !is_known {
+        lost_calls::add_thread();
         UNTIL_NEXT_TRY.set(wait.checked_sub(1).unwrap_or(CALLS_WITHOUT_MEMORY));
         return None;
-    };
-    let thread = Arc::new(new);
-    let old = thread_word::get();
-    thread_word::set(Arc::as_ptr(&thread).expose_provenance());
-    let mut all = threads();
-    if let Some(index) = all.iter().position(|known| Arc::as_ptr(known).addr() == old) {
-        let old = all.swap_remove(index);
-        // It may have got this one when nobody was there to take it any more.
-        thread.set_java_thread(old.take_java_thread());
     }
-    all.push(thread);
-    drop(all);
     current()
 }
 
-/// Takes leave of the calling thread, of which `name` is asked if it was ever known.
-pub(crate) fn end_current(name: impl FnOnce() -> Option<ThreadName>) {
+fn make_known() -> Option<()> {
+    let thread = ThreadRef::of_current()?;
+    let mut all = threads();
+    if all.len() == all.capacity() {
+        all.try_reserve(1).ok()?;
+    }
+    let old = thread_word::get();
+    thread_word::set(thread.address());
+    if let Some(index) = all.iter().position(|known| known.address() == old) {
+        let old = all.swap_remove(index);
+        // It may have got this one when nobody was there to take it any more.
+        thread.set_java_thread(old.take_java_thread());
+        thread.set_java_id(old.java_id());
+        thread.is_carrier.set(thread.is_carrier() || old.is_carrier());
+    }
+    // There is room.
+    all.push(thread);
+    Some(())
+}
+
+/// Takes leave of the calling thread. If it was ever known, `note_name` notes what it is called.
+pub(crate) fn end_current(note_name: impl FnOnce(&ProbeThread)) {
     let Some(thread) = current() else { return };
-    let name = if thread.is_retired() { None } else { name() };
+    if !thread.is_retired() {
+        note_name(thread);
+    }
     thread_word::set(0);
     let mut all = threads();
-    let Some(place) = all.iter().position(|other| ptr::eq(Arc::as_ptr(other), thread)) else {
+    let Some(place) = all.iter().position(|other| ptr::eq(&raw const **other, thread)) else {
         return;
     };
     // Retired by now, perhaps. Then there is no drain thread to forget it.
@@ -271,31 +341,47 @@ pub(crate) fn end_current(name: impl FnOnce() -> Option<ThreadName>) {
         all.swap_remove(place);
     } else {
         // The last that is done with it: whoever has seen it may forget it, and unmap it.
-        thread.end(name);
+        thread.end();
     }
 }
 
 /// The attachment ends: whoever is known is retired. Returns those that have not ended.
-pub(crate) fn retire_all() -> Vec<Arc<ProbeThread>> {
+pub(crate) fn retire_all() -> Vec<ThreadRef> {
     let mut all = threads();
     ATTACHMENT.fetch_add(1, Ordering::AcqRel);
-    LOST_CALLS.store(0, Ordering::Relaxed);
+    lost_calls::forget();
     all.retain(|thread| !thread.has_ended());
     all.clone()
 }
 
+/// Makes room in the list, so that threads that come seldom need the allocator for it.
+pub(crate) fn make_room_in_list() {
+    let mut all = threads();
+    if all.capacity() - all.len() < SPARE {
+        // Without it a thread tries for itself.
+        let _ = all.try_reserve(2 * SPARE);
+    }
+}
+
+/// Places of the list that are free when the agent thread has looked.
+const SPARE: usize = 64;
+
 /// Keeps everybody from the list of threads.
 #[cfg(test)]
-pub(crate) fn lock_all() -> MutexGuard<'static, Vec<Arc<ProbeThread>>> {
+pub(crate) fn lock_all() -> MutexGuard<'static, Vec<ThreadRef>> {
     threads()
 }
 
 /// All threads that are known and not retired.
-pub(crate) fn all() -> Vec<Arc<ProbeThread>> {
+pub(crate) fn all() -> Vec<ThreadRef> {
     threads().iter().filter(|thread| !thread.is_retired()).cloned().collect()
 }
 
 /// Forgets a thread that has ended.
-pub(crate) fn forget(thread: &Arc<ProbeThread>) {
-    threads().retain(|other| !Arc::ptr_eq(other, thread));
+pub(crate) fn forget(thread: &ThreadRef) {
+    let address = thread.address();
+    let mut all = threads();
+    if let Some(place) = all.iter().position(|other| other.address() == address) {
+        all.swap_remove(place);
+    }
 }

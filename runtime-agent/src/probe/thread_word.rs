@@ -4,8 +4,9 @@
 //! convention, for each use: next to the clock the dearest part of a probe. The other way that the ABI
 //! has, a TLS descriptor, is a function of its own and an argument, put there by the C library. Where that
 //! had room for the word in every thread's static block, the function returns the argument, which is how far
-//! the word is from the thread's pointer. [`init`] looks whether it is that function, and then
-//! [`near`] need not call it.
+//! the word is from the thread's pointer. [`init`] looks whether it is that function, and whether the word really is
+//! there in this thread and in another. Then [`near`] need not call it. Otherwise the word is far: [`get`] calls the
+//! function each time.
 //!
 //! aarch64 has no other way than the descriptor, and there `thread_local!` is it.
 #![allow(unsafe_code)]
@@ -15,6 +16,9 @@ mod word {
     use std::arch::{asm, global_asm};
     use std::ptr;
     use std::sync::atomic::{AtomicIsize, Ordering};
+    use std::thread;
+
+    use crate::self_test;
 
     // In the section of thread-local variables that are zero at first.
     global_asm!(
@@ -59,11 +63,15 @@ mod word {
         [&[0x48, 0x8b, 0x40, 0x08, 0xc3], &[0xf3, 0x0f, 0x1e, 0xfa, 0x48, 0x8b, 0x40, 0x08, 0xc3]];
 
     /// Finds out whether the word is near. It is near for nobody if the counter is not the clock, for
-    /// whoever asks is going to read it.
-    pub(crate) fn init() {
-        if !crate::clock::is_counter() {
-            return;
-        }
+    /// whoever asks is going to read it. In tests the second thread's answer is wrong.
+    pub(crate) fn init(wants_near: bool, fails: bool) {
+        let near = if wants_near && crate::clock::is_counter() { distance() } else { 0 };
+        let is_same = near != 0 && self_test::timed(|| is_same_in_two_threads(near, fails));
+        OFFSET.store(if is_same { near } else { 0 }, Ordering::Relaxed);
+    }
+
+    /// How far the word is from the thread's pointer, if that seems to be the same for all threads, or 0.
+    fn distance() -> isize {
         let found: usize;
         // SAFETY: the first half of the sequence, which changes nothing but its result.
         unsafe {
@@ -74,8 +82,24 @@ mod word {
             );
         }
         // In a program the linker has replaced it by the offset, which is below the thread's pointer.
-        let near = if found.cast_signed() < 0 { found.cast_signed() } else { argument(found) };
-        OFFSET.store(near, Ordering::Relaxed);
+        if found.cast_signed() < 0 { found.cast_signed() } else { argument(found) }
+    }
+
+    /// Whether the word is so far from the pointers of the calling thread and of another one.
+    fn is_same_in_two_threads(near: isize, fails: bool) -> bool {
+        let other = thread::Builder::new().name("tprofiler test".to_owned());
+        let other = other.spawn(move || self_test::timed(|| is_there(near)) && !fails);
+        is_there(near) && other.is_ok_and(|other| other.join().unwrap_or(false))
+    }
+
+    /// Whether what the function sets is found at this distance. The word is as it was afterwards.
+    fn is_there(near: isize) -> bool {
+        const MARK: usize = 0x5eed;
+        let before = get();
+        set(MARK);
+        let is_there = near == offset() && read(near) == MARK;
+        set(before);
+        is_there
     }
 
     /// The argument of the descriptor at this address, if its function does nothing but to return it, or
@@ -123,9 +147,9 @@ mod word {
         }
     }
 
-    #[cfg(test)]
-    pub(super) fn is_near() -> bool {
-        OFFSET.load(Ordering::Relaxed) == offset()
+    /// Whether [`near`] finds it.
+    pub(crate) fn is_near() -> bool {
+        OFFSET.load(Ordering::Relaxed) != 0
     }
 }
 
@@ -138,7 +162,7 @@ mod word {
         static WORD: Cell<usize> = const { Cell::new(0) };
     }
 
-    pub(crate) const fn init() {}
+    pub(crate) const fn init(_wants_near: bool, _fails: bool) {}
 
     /// The calling thread's word, if the counter is the clock, for whoever asks is going to read it.
     #[inline(always)]
@@ -154,13 +178,12 @@ mod word {
         WORD.set(word);
     }
 
-    #[cfg(test)]
-    pub(super) const fn is_near() -> bool {
-        true
+    pub(crate) fn is_near() -> bool {
+        crate::clock::is_counter()
     }
 }
 
-pub(super) use self::word::{get, init, near, set};
+pub(super) use self::word::{get, init, is_near, near, set};
 
 #[cfg(test)]
 mod tests {
@@ -168,12 +191,17 @@ mod tests {
 
     #[test]
     fn each_thread_has_its_own() {
-        crate::clock::init();
-        init();
+        crate::clock::init(crate::clock::ClockChoice::Auto);
+        init(true, true);
+        assert!(!is_near());
+        assert_eq!(near(), 0);
+        init(false, false);
+        assert!(!is_near());
+        init(true, false);
         if !crate::clock::is_counter() {
             return assert_eq!(near(), 0);
         }
-        assert!(word::is_near());
+        assert!(is_near());
         let threads: Vec<_> = (1..=50usize)
             .map(|own| {
                 std::thread::spawn(move || {

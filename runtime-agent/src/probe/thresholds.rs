@@ -3,21 +3,15 @@
 //! Every method has one of 256 thresholds; number 0 is that of all methods without one of their own.
 //! What the probe compares with is the lowest of all, on its common path with where the shortest calls of the
 //! histogram end, if that is lower; only a call that took as long as the lowest looks up its method's own.
-#![allow(unsafe_code)]
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use super::buckets;
 use crate::clock;
-use crate::mapped::Mapped;
+use crate::memory::two_level::TwoLevel;
 
 /// Thresholds that can be told apart.
 const COUNT: usize = 256;
-
-/// Methods with a higher number have the threshold of all. Address space, of which only what is
-/// used becomes memory.
-const MAX_METHODS: usize = 1 << 24;
 
 /// In nanoseconds; `u64::MAX` for those that are not used.
 static OWN_NS: [AtomicU64; COUNT] = [const { AtomicU64::new(u64::MAX) }; COUNT];
@@ -34,8 +28,9 @@ static LOWEST_TICKS: AtomicU64 = AtomicU64::new(u64::MAX);
 /// The same or where the bucket of the shortest calls ends, whichever is lower.
 static SHORT_TICKS: AtomicU64 = AtomicU64::new(0);
 
-/// The number of each method's threshold.
-static NUMBERS: OnceLock<Option<Mapped>> = OnceLock::new();
+/// The number of each method's threshold. It has room for sixteen million methods; those with a higher number have
+/// the threshold of all.
+static NUMBERS: TwoLevel<AtomicU8, 4_096> = TwoLevel::new();
 
 /// The lowest duration in ticks that any method's calls are recorded from.
 #[inline]
@@ -101,11 +96,8 @@ pub(crate) fn renew_ticks() {
 /// beyond its end, it keeps that of all.
 pub(crate) fn assign(method: u32, number: u8) {
     // Most programs have no threshold but one, and need no table.
-    if number == 0 && NUMBERS.get().is_none() {
-        return;
-    }
-    NUMBERS.get_or_init(|| Mapped::new(MAX_METHODS));
-    if let Some(entry) = entry(method) {
+    let entry = if number == 0 { NUMBERS.get(method) } else { NUMBERS.get_or_make(method) };
+    if let Some(entry) = entry {
         entry.store(number, Ordering::Relaxed);
     }
 }
@@ -116,20 +108,10 @@ pub(crate) fn forget_thresholds() {
     for ns in &OWN_NS {
         ns.store(u64::MAX, Ordering::Relaxed);
     }
-    if let Some(Some(numbers)) = NUMBERS.get() {
-        numbers.release_from(0);
-    }
+    NUMBERS.forget();
     renew_ticks();
 }
 
 fn number_of(method: u32) -> usize {
-    entry(method).map_or(0, |entry| usize::from(entry.load(Ordering::Relaxed)))
-}
-
-fn entry(method: u32) -> Option<&'static AtomicU8> {
-    let numbers = NUMBERS.get()?.as_ref()?;
-    let index = usize::try_from(method).ok().filter(|index| *index < MAX_METHODS)?;
-    // SAFETY: the mapping is that long and is never dropped; its bytes, zero at first, are only
-    // ever used as atomics.
-    Some(unsafe { &*numbers.start().as_ptr().add(index).cast::<AtomicU8>() })
+    NUMBERS.get(method).map_or(0, |number| usize::from(number.load(Ordering::Relaxed)))
 }

@@ -16,7 +16,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 use rewriter::probe::OFFLINE;
 
 use super::buckets::KEPT_BUCKETS;
-use crate::mapped::{self, Mapped};
+use crate::mapped::{self, Mapped, PAGE};
+use crate::memory::Account;
 
 /// Totals of one method in one thread. The owner's fields stand in the first cache line.
 #[repr(C, align(64))]
@@ -168,6 +169,14 @@ pub(crate) struct Reading {
     histogram: Vec<(u8, u32)>,
 }
 
+impl Reading {
+    /// Memory that it has beside what is counted with its chunk.
+    pub(crate) fn bytes_more(&self) -> usize {
+        let bytes = size_of::<Self>() + self.histogram.capacity() * size_of::<(u8, u32)>() + 16;
+        bytes.saturating_sub(READING_BYTES)
+    }
+}
+
 impl MethodTotals {
     /// Reader only: what was added since `before`, which becomes the present reading. `None` if
     /// nothing was.
@@ -218,7 +227,18 @@ impl MethodTotals {
     }
 }
 
-const CHUNK_BYTES: usize = 1 << 16;
+/// Bytes of a thread's first chunk of entries, of which there are as many as the first table has room for. Each further
+/// one is twice as long, up to
+pub(super) const FIRST_CHUNK_BYTES: usize = 25 * size_of::<MethodTotals>();
+const LONGEST_CHUNK_BYTES: usize = 64 << 10;
+
+/// What the agent thread keeps of each entry, with a few buckets.
+const READING_BYTES: usize = size_of::<Reading>() + 4 * size_of::<(u8, u32)>() + 16;
+
+/// What it keeps of the entries of a chunk of this length. It is counted with the chunk.
+pub(super) const fn readings_bytes(chunk_bytes: usize) -> usize {
+    (chunk_bytes / size_of::<MethodTotals>() - 1) * READING_BYTES
+}
 
 /// Head of a chunk of entries; it takes the place of the first entry.
 #[repr(C, align(64))]
@@ -226,11 +246,22 @@ struct ChunkHead {
     next: AtomicPtr<Self>,
     /// Entries that are ready to be read.
     count: AtomicU32,
+    /// The chunk's length.
+    bytes: usize,
 }
 
-/// Entries of a chunk, the head's place not counted.
-#[allow(clippy::cast_possible_truncation)]
-const CHUNK_ENTRIES: u32 = (CHUNK_BYTES / size_of::<MethodTotals>() - 1) as u32;
+impl ChunkHead {
+    const fn new(bytes: usize) -> Self {
+        Self { next: AtomicPtr::new(ptr::null_mut()), count: AtomicU32::new(0), bytes }
+    }
+
+    /// Entries that fit, the head's place not counted.
+    #[allow(clippy::cast_possible_truncation)]
+    const fn capacity(&self) -> u32 {
+        (self.bytes / size_of::<MethodTotals>() - 1) as u32
+    }
+}
+
 const _: () = assert!(size_of::<ChunkHead>() <= size_of::<MethodTotals>());
 
 /// A slot of the hash table; all zero is empty, since method ids begin at 1.
@@ -241,9 +272,10 @@ struct Slot {
     entry: *const MethodTotals,
 }
 
-/// Slots of the first table, which comes from the allocator: a thread that calls few methods has no page
-/// for it.
+/// Slots of the first table, which is not a page long.
 const FIRST_SLOTS: usize = 32;
+/// Bytes of the first table.
+pub(super) const FIRST_TABLE_BYTES: usize = FIRST_SLOTS * size_of::<Slot>();
 /// Slots of the first table that is mapped.
 const MAPPED_SLOTS: usize = 4096 / size_of::<Slot>();
 
@@ -256,12 +288,11 @@ pub(crate) struct ThreadTotals {
     used: Cell<usize>,
     /// The owner's: the highest id that it has.
     highest: Cell<u32>,
-    /// The owner's: the table's memory.
+    /// The owner's: the table's memory, if it is not the first.
     table_mapping: Cell<Option<Mapped>>,
-    first_table: NonNull<[Slot; FIRST_SLOTS]>,
-    last_chunk: Cell<*mut ChunkHead>,
+    last_chunk: Cell<NonNull<ChunkHead>>,
     /// Where the reader begins.
-    first_chunk: AtomicPtr<ChunkHead>,
+    first_chunk: NonNull<ChunkHead>,
 }
 
 // SAFETY: the cells are used by the owning thread alone, until it has ended (see `thread`); the
@@ -271,19 +302,24 @@ unsafe impl Sync for ThreadTotals {}
 unsafe impl Send for ThreadTotals {}
 
 impl ThreadTotals {
-    pub(crate) fn new() -> Option<Self> {
-        let first_table = Box::new([Slot { method: 0, entry: ptr::null() }; FIRST_SLOTS]);
-        let first_table = NonNull::from(Box::leak(first_table));
-        Some(Self {
-            table: Cell::new(first_table.cast().as_ptr()),
+    /// Totals whose first table and first chunk are at these places.
+    ///
+    /// # Safety
+    /// There are [`FIRST_TABLE_BYTES`] and [`FIRST_CHUNK_BYTES`] of zeros, aligned to 64 bytes, for these totals
+    /// alone and at least as long as they.
+    pub(super) unsafe fn new(table: NonNull<u8>, chunk: NonNull<u8>) -> Self {
+        let chunk: NonNull<ChunkHead> = chunk.cast();
+        // SAFETY: the caller's promise.
+        unsafe { chunk.write(ChunkHead::new(FIRST_CHUNK_BYTES)) };
+        Self {
+            table: Cell::new(table.cast().as_ptr()),
             mask: Cell::new(FIRST_SLOTS - 1),
             used: Cell::new(0),
             highest: Cell::new(0),
             table_mapping: Cell::new(None),
-            first_table,
-            last_chunk: Cell::new(ptr::null_mut()),
-            first_chunk: AtomicPtr::new(ptr::null_mut()),
-        })
+            last_chunk: Cell::new(chunk),
+            first_chunk: chunk,
+        }
     }
 
     /// Owner only: the totals of a method, if it has some and they are found at once.
@@ -299,7 +335,7 @@ impl ThreadTotals {
     /// Owner only: the totals of a method; made if need be. `None` if there is no memory for
     /// them, or the method is not one that the agent has given probes.
     #[inline]
-    pub(crate) fn of(&self, method: u32) -> Option<&MethodTotals> {
+    pub(crate) fn of(&self, method: u32, account: &Account) -> Option<&MethodTotals> {
         let slot = self.find(self.table.get(), self.mask.get(), method);
         // SAFETY: `find` returns a slot of the table.
         let found = unsafe { slot.read() };
@@ -308,7 +344,7 @@ impl ThreadTotals {
             // an empty slot, whose number is no method's.
             return unsafe { found.entry.as_ref() };
         }
-        self.insert(method)
+        self.insert(method, account)
     }
 
     /// The slot that holds `method`, or the empty one where it belongs.
@@ -329,18 +365,18 @@ impl ThreadTotals {
     }
 
     #[cold]
-    fn insert(&self, method: u32) -> Option<&MethodTotals> {
+    fn insert(&self, method: u32, account: &Account) -> Option<&MethodTotals> {
         if method >= OFFLINE {
             return None;
         }
         self.highest.set(self.highest.get().max(method));
         if 4 * (self.used.get() + 1) > 3 * (self.mask.get() + 1) {
-            self.grow_table()?;
+            self.grow_table(account)?;
         } else if self.is_shared(method) {
             // If there is no memory for it, there is room all the same.
-            self.grow_table();
+            self.grow_table(account);
         }
-        let entry = self.new_entry(method)?;
+        let entry = self.new_entry(method, account)?;
         let slot = self.find(self.table.get(), self.mask.get(), method);
         // SAFETY: `find` returns a slot of the table.
         unsafe { slot.write(Slot { method, entry: entry.as_ptr() }) };
@@ -359,10 +395,10 @@ impl ThreadTotals {
         own.method != 0 && 4 * used > slots && (self.highest.get() as usize) < 8 * slots
     }
 
-    fn grow_table(&self) -> Option<()> {
+    fn grow_table(&self, account: &Account) -> Option<()> {
         let (old, old_slots) = (self.table.get(), self.mask.get() + 1);
         let slots = (2 * old_slots).max(MAPPED_SLOTS);
-        let mapping = Mapped::new(slots * size_of::<Slot>())?;
+        let mapping = account.map(slots * size_of::<Slot>())?;
         let table: *mut Slot = mapping.start().cast().as_ptr();
         for index in 0..old_slots {
             // SAFETY: the index is below the old table's number of slots.
@@ -374,85 +410,104 @@ impl ThreadTotals {
         }
         self.table.set(table);
         self.mask.set(slots - 1);
-        // Nobody uses the old table any more, and this unmaps it, if it is not the first.
-        self.table_mapping.set(Some(mapping));
+        // Nobody uses the old table any more.
+        if let Some(old) = self.table_mapping.replace(Some(mapping)) {
+            account.unmap(old);
+        }
         Some(())
     }
 
-    fn new_entry(&self, method: u32) -> Option<NonNull<MethodTotals>> {
-        let mut chunk = self.last_chunk.get();
-        // SAFETY: a chunk that is not null is a mapping of ours with a head; zero is a head.
-        if chunk.is_null() || unsafe { (*chunk).count.load(Ordering::Relaxed) } == CHUNK_ENTRIES {
-            let mapping = Mapped::new(CHUNK_BYTES)?;
-            let new: *mut ChunkHead = mapping.into_raw().cast().as_ptr();
-            if chunk.is_null() {
-                self.first_chunk.store(new, Ordering::Release);
-            } else {
-                // SAFETY: as above.
-                unsafe { (*chunk).next.store(new, Ordering::Release) };
-            }
-            self.last_chunk.set(new);
-            chunk = new;
-        }
-        // SAFETY: as above.
-        let count = unsafe { &(*chunk).count };
+    fn new_entry(&self, method: u32, account: &Account) -> Option<NonNull<MethodTotals>> {
+        let chunk = self.chunk_with_room(account)?;
+        // SAFETY: a chunk of ours, which lives as long as `self`, with a head.
+        let count = unsafe { &chunk.as_ref().count };
         let index = count.load(Ordering::Relaxed);
-        // SAFETY: the head and CHUNK_ENTRIES entries fit into the chunk, and `index` is below that.
+        // SAFETY: there is room: the head and this entry fit into the chunk.
         let entry = unsafe { chunk.cast::<MethodTotals>().add(1 + index as usize) };
         // SAFETY: the place is within the chunk, aligned, and nobody reads it before `count` says so.
         unsafe { entry.write(MethodTotals::new(method)) };
         count.store(index + 1, Ordering::Release);
-        NonNull::new(entry)
+        Some(entry)
+    }
+
+    /// The last chunk, or a new one if that is full.
+    fn chunk_with_room(&self, account: &Account) -> Option<NonNull<ChunkHead>> {
+        let last = self.last_chunk.get();
+        // SAFETY: a chunk of ours, which lives as long as `self`, with a head.
+        let head = unsafe { last.as_ref() };
+        if head.count.load(Ordering::Relaxed) < head.capacity() {
+            return Some(last);
+        }
+        let bytes = (2 * head.bytes).next_multiple_of(PAGE).min(LONGEST_CHUNK_BYTES);
+        if !account.take(readings_bytes(bytes)) {
+            return None;
+        }
+        let Some(mapped) = account.map(bytes) else {
+            account.give(readings_bytes(bytes));
+            return None;
+        };
+        let new: NonNull<ChunkHead> = mapped.into_raw().cast();
+        // SAFETY: the mapping is longer than a head and aligned, and nobody knows it yet.
+        unsafe { new.write(ChunkHead::new(bytes)) };
+        head.next.store(new.as_ptr(), Ordering::Release);
+        self.last_chunk.set(new);
+        Some(new)
     }
 
     /// Reader: all entries, oldest first. They keep their order from call to call.
     pub(crate) fn entries(&self) -> impl Iterator<Item = &MethodTotals> {
-        let mut chunk = self.first_chunk.load(Ordering::Acquire);
+        let mut chunk = self.first_chunk;
         let mut index = 0;
         std::iter::from_fn(move || {
             loop {
-                // SAFETY: chunks are mappings that live as long as `self`, with a head.
-                let head = unsafe { chunk.as_ref()? };
+                // SAFETY: a chunk of ours, which lives as long as `self`, with a head.
+                let head = unsafe { chunk.as_ref() };
                 if index < head.count.load(Ordering::Acquire) {
                     index += 1;
                     // SAFETY: entries below `count` were written before it was released.
-                    return Some(unsafe { &*chunk.cast::<MethodTotals>().add(index as usize) });
+                    return Some(unsafe {
+                        chunk.cast::<MethodTotals>().add(index as usize).as_ref()
+                    });
                 }
-                if index < CHUNK_ENTRIES {
+                if index < head.capacity() {
                     return None;
                 }
-                chunk = head.next.load(Ordering::Acquire);
+                chunk = NonNull::new(head.next.load(Ordering::Acquire))?;
                 index = 0;
             }
         })
     }
-}
 
-impl ThreadTotals {
+    /// The chunks, from the first on, with their lengths.
+    fn chunks(&self) -> impl Iterator<Item = (NonNull<ChunkHead>, usize)> {
+        let mut next = Some(self.first_chunk);
+        std::iter::from_fn(move || {
+            let chunk = next?;
+            // SAFETY: a chunk of ours, with a head, which whoever asks does not unmap before it was asked for the next.
+            let head = unsafe { chunk.as_ref() };
+            next = NonNull::new(head.next.load(Ordering::Acquire));
+            Some((chunk, head.bytes))
+        })
+    }
+
     /// Gives the entries' pages back to the kernel, but for each chunk's first, which has its head.
     /// The owner may be adding meanwhile: a chunk is unmapped by nobody before `self` is dropped, and
     /// an entry of zeros is one. The table, which the owner may replace, is left alone.
     pub(super) fn give_back(&self) {
-        let mut chunk = self.first_chunk.load(Ordering::Acquire);
-        while let Some(start) = NonNull::new(chunk) {
-            // SAFETY: a chunk of ours, with a head that lies in its first page.
-            chunk = unsafe { start.as_ref() }.next.load(Ordering::Acquire);
+        for (chunk, bytes) in self.chunks() {
             // SAFETY: the chunk has this length; see above.
-            unsafe { mapped::release(start.cast(), CHUNK_BYTES, 1) };
+            unsafe { mapped::release(chunk.cast(), bytes, 1) };
         }
     }
 }
 
 impl Drop for ThreadTotals {
     fn drop(&mut self) {
-        // SAFETY: it was leaked when this was made, and nobody uses this any more.
-        drop(unsafe { Box::from_raw(self.first_table.as_ptr()) });
-        let mut chunk = *self.first_chunk.get_mut();
-        while let Some(start) = NonNull::new(chunk) {
-            // SAFETY: a chunk of ours, with a head, that nobody looks at any more.
-            chunk = unsafe { start.as_ref() }.next.load(Ordering::Relaxed);
-            // SAFETY: it was made from a mapping of this length, and each is met once.
-            drop(unsafe { Mapped::from_raw(start.cast(), CHUNK_BYTES) });
+        // The first one is not its own.
+        for (chunk, bytes) in self.chunks().skip(1) {
+            // SAFETY: it was made from a mapping of this length, each is met once, after its head was read, and
+            // nobody looks at it any more.
+            drop(unsafe { Mapped::from_raw(chunk.cast(), bytes) });
         }
     }
 }

@@ -2,6 +2,29 @@
 
 use super::super::buckets;
 use super::*;
+use crate::memory::tests::refuse;
+
+/// Totals with memory of their own.
+struct Own {
+    // Dropped before the memory.
+    totals: ThreadTotals,
+    account: Account,
+    _memory: Mapped,
+}
+
+impl Own {
+    fn new() -> Self {
+        let memory = Mapped::new(FIRST_TABLE_BYTES + FIRST_CHUNK_BYTES).unwrap();
+        // SAFETY: zeroed memory of these lengths, which is dropped last.
+        let totals =
+            unsafe { ThreadTotals::new(memory.start(), memory.start().add(FIRST_TABLE_BYTES)) };
+        Self { totals, account: Account::new(), _memory: memory }
+    }
+
+    fn of(&self, method: u32) -> Option<&MethodTotals> {
+        self.totals.of(method, &self.account)
+    }
+}
 
 /// A call of a method that is entered and left at once.
 fn count(totals: &MethodTotals, ticks: u64, threw: bool) {
@@ -16,7 +39,7 @@ fn leave(totals: &MethodTotals, ticks: u64, threw: bool) {
 
 #[test]
 fn thousands_of_methods_keep_their_own_totals() {
-    let totals = ThreadTotals::new().unwrap();
+    let totals = Own::new();
     // Ids far apart collide in the table; ids in a row fill chunks.
     let ids = || (1..5_000u32).chain((1..2_000).map(|i| i * 65_536));
     for round in 0..2 {
@@ -26,9 +49,9 @@ fn thousands_of_methods_keep_their_own_totals() {
             count(entry, u64::from(id), round == 0);
         }
     }
-    let entries: Vec<u32> = totals.entries().map(MethodTotals::method).collect();
+    let entries: Vec<u32> = totals.totals.entries().map(MethodTotals::method).collect();
     assert_eq!(entries, ids().collect::<Vec<_>>());
-    for entry in totals.entries() {
+    for entry in totals.totals.entries() {
         let reading = entry.take_since(&mut Reading::default()).unwrap();
         assert_eq!((reading.calls, reading.throws), (2, 1));
         assert_eq!(reading.total_ticks, 2 * u64::from(entry.method()));
@@ -37,14 +60,14 @@ fn thousands_of_methods_keep_their_own_totals() {
 
 #[test]
 fn a_method_is_found_at_once_where_ids_are_near_one_another() {
-    let totals = ThreadTotals::new().unwrap();
+    let totals = Own::new();
     let ids = || (1..1_000u32).chain(5_000..6_000);
     assert!(ids().all(|id| totals.of(id).is_some()));
-    assert!(ids().all(|id| totals.known(id).is_some()));
+    assert!(ids().all(|id| totals.totals.known(id).is_some()));
     // Where they are not, the table does not grow with the highest.
-    let totals = ThreadTotals::new().unwrap();
+    let totals = Own::new();
     assert!((1..100).all(|i| totals.of(i * 10_000).is_some()));
-    assert_eq!(totals.mask.get() + 1, 256);
+    assert_eq!(totals.totals.mask.get() + 1, 256);
 }
 
 /// Durations that are in the first bucket and in the last, whatever a tick is.
@@ -148,4 +171,27 @@ fn a_throw_comes_with_its_call() {
     entry.leave();
     let second = entry.take_since(&mut before).unwrap();
     assert_eq!((second.calls, second.throws), (1, 1));
+}
+
+#[test]
+fn memory_grows_with_methods_and_without_it_there_are_no_more() {
+    let totals = Own::new();
+    // The first table is three quarters full, and the first chunk has no room for one more.
+    assert!((1..=24).all(|id| totals.of(id).is_some()));
+    assert_eq!(totals.account.bytes(), 0);
+    assert!(totals.of(25).is_some());
+    let second = (2 * FIRST_CHUNK_BYTES).next_multiple_of(PAGE);
+    assert_eq!(totals.account.bytes(), PAGE + second + readings_bytes(second));
+    assert!((26..=1_000).all(|id| totals.of(id).is_some()));
+    let full = totals.account.bytes();
+    assert!((1_000 * 384..1_000 * 600 + LONGEST_CHUNK_BYTES).contains(&full), "{full}");
+    refuse(true);
+    // As far as the last chunk has room.
+    let more = (5_000..6_000).take_while(|id| totals.of(*id).is_some()).count();
+    assert!(more < LONGEST_CHUNK_BYTES / 384, "{more}");
+    assert!(totals.of(6_000).is_none() && totals.of(7).is_some());
+    assert_eq!(totals.account.bytes(), full);
+    refuse(false);
+    assert!(totals.of(6_000).is_some());
+    assert_eq!(totals.totals.entries().count(), 1_001 + more);
 }

@@ -1,0 +1,234 @@
+//! Puts the two forms of the probe class together.
+
+use std::error;
+
+use rewriter::probe;
+use ristretto_classfile::attributes::{Annotation, Attribute, Instruction};
+use ristretto_classfile::{
+    BaseType, ClassAccessFlags, ClassFile, ConstantPool, Field, FieldAccessFlags, FieldType,
+    JAVA_5, Method, MethodAccessFlags,
+};
+
+use crate::call_site::{CallSite, HANDLE, SITE};
+use crate::instructions::{
+    MAX_INLINE_SIZE, calls_of, front, guard, is_open, length, plain_guard, rest_of_end, sum_of,
+};
+
+type Result<T> = std::result::Result<T, Box<dyn error::Error>>;
+
+const PROBES: [&str; 5] =
+    [probe::START, probe::END, probe::THREW, probe::CAUGHT, probe::INITIALIZED];
+
+/// The class whose methods can be compiled out.
+pub(crate) fn fast() -> Result<Vec<u8>> {
+    let mut class = Class::new()?;
+    let sealed = class.pool.add_field_ref(class.this, "sealed", "[B")?;
+    let state = CallSite::new(&mut class.pool, class.this, "state")?;
+    let trial = CallSite::new(&mut class.pool, class.this, "trial")?;
+    let stable = class.annotations(&["Ljdk/internal/vm/annotation/Stable;"])?;
+    let site = FieldType::Object(SITE.into());
+    class.field("sealed", bytes(), FieldAccessFlags::empty(), vec![stable.clone()])?;
+    class.field("state", site.clone(), FieldAccessFlags::empty(), vec![stable.clone()])?;
+    class.field("trial", site, FieldAccessFlags::empty(), vec![stable.clone()])?;
+    let handle = FieldType::Object(HANDLE.into());
+    class.field("off", handle, FieldAccessFlags::empty(), vec![stable])?;
+    let mut inlined = vec!["Ljdk/internal/vm/annotation/ForceInline;"];
+    inlined.extend(HIDDEN);
+    let (inlined, hidden) = (class.annotations(&inlined)?, class.annotations(&HIDDEN)?);
+    let (on, muted) = (class.on, class.muted);
+    for name in PROBES {
+        let native = class.native(name)?;
+        if name == probe::END {
+            let end = class.pool.add_method_ref(class.this, "endUnsealed", probe::DESCRIPTOR)?;
+            let (front, rest) =
+                (front(sealed, &state, end), rest_of_end(&state, on, muted, native));
+            if length(&front)? > MAX_INLINE_SIZE || length(&rest)? <= MAX_INLINE_SIZE {
+                return Err("C1 would put the wrong part of the guard into callers".into());
+            }
+            class.probe(name, PUBLIC, front, &inlined)?;
+            class.probe("endUnsealed", PRIVATE, rest, &hidden)?;
+        } else {
+            let guard = guard(sealed, &state, on, muted, native);
+            class.probe(name, PUBLIC, guard, &hidden)?;
+        }
+    }
+    let mut prepare = state.set_up_off();
+    for site in [&state, &trial] {
+        prepare.extend(site.set_up());
+    }
+    prepare.push(Instruction::Return);
+    class.helper("prepare", "()V", prepare)?;
+    class.helper("change", "(I)V", state.change())?;
+    class.helper("isOpen", "()I", is_open(sealed, &trial))?;
+    let is_open = class.pool.add_method_ref(class.this, "isOpen", "()I")?;
+    class.helper("countOpen", "(I)I", sum_of(is_open))?;
+    class.helper("renewTrial", "()V", trial.renew())?;
+    class.finish()
+}
+
+/// The class that leans on nothing of HotSpot's.
+pub(crate) fn plain() -> Result<Vec<u8>> {
+    let mut class = Class::new()?;
+    let hidden = class.annotations(&HIDDEN)?;
+    for name in PROBES {
+        let native = class.native(name)?;
+        let guard = plain_guard(class.on, class.muted, native);
+        if length(&guard)? <= MAX_INLINE_SIZE {
+            return Err("C1 would put the plain guard into callers".into());
+        }
+        class.probe(name, PUBLIC, guard, &hidden)?;
+    }
+    class.finish()
+}
+
+const PUBLIC: MethodAccessFlags = MethodAccessFlags::PUBLIC;
+const PRIVATE: MethodAccessFlags = MethodAccessFlags::PRIVATE;
+
+/// The JDK moved it after 11. A JVM that knows neither shows probes in stack traces, and no more.
+const HIDDEN: [&str; 2] =
+    ["Ljdk/internal/vm/annotation/Hidden;", "Ljava/lang/invoke/LambdaForm$Hidden;"];
+
+fn bytes() -> FieldType {
+    FieldType::Array(Box::new(FieldType::Base(BaseType::Byte)))
+}
+
+/// A class in the making, with what both forms have.
+struct Class {
+    pool: ConstantPool<'static>,
+    this: u16,
+    super_class: u16,
+    code: u16,
+    on: u16,
+    muted: u16,
+    fields: Vec<Field>,
+    methods: Vec<Method>,
+}
+
+impl Class {
+    fn new() -> Result<Self> {
+        let mut pool = ConstantPool::default();
+        let this = pool.add_class(probe::CLASS)?;
+        let super_class = pool.add_class("java/lang/Object")?;
+        let on = pool.add_field_ref(this, "on", "Z")?;
+        let muted = pool.add_field_ref(this, "muted", "[B")?;
+        let code = pool.add_utf8("Code")?;
+        let (fields, methods) = (Vec::new(), Vec::new());
+        let mut class = Self { pool, this, super_class, code, on, muted, fields, methods };
+        class.field(
+            "on",
+            FieldType::Base(BaseType::Boolean),
+            FieldAccessFlags::VOLATILE,
+            vec![],
+        )?;
+        class.field("muted", bytes(), FieldAccessFlags::empty(), vec![])?;
+        Ok(class)
+    }
+
+    fn annotations(&mut self, names: &[&str]) -> Result<Attribute> {
+        let mut annotations = Vec::new();
+        for name in names {
+            let type_index = self.pool.add_utf8(name)?;
+            annotations.push(Annotation { type_index, elements: vec![] });
+        }
+        let name_index = self.pool.add_utf8("RuntimeVisibleAnnotations")?;
+        Ok(Attribute::RuntimeVisibleAnnotations { name_index, annotations })
+    }
+
+    /// Adds a private static field.
+    fn field(
+        &mut self,
+        name: &str,
+        field_type: FieldType,
+        flags: FieldAccessFlags,
+        attributes: Vec<Attribute>,
+    ) -> Result<()> {
+        self.fields.push(Field {
+            access_flags: FieldAccessFlags::PRIVATE | FieldAccessFlags::STATIC | flags,
+            name_index: self.pool.add_utf8(name)?,
+            descriptor_index: self.pool.add_utf8(field_type.descriptor())?,
+            field_type,
+            attributes,
+        });
+        Ok(())
+    }
+
+    /// Adds a probe, or a part of one.
+    fn probe(
+        &mut self,
+        name: &str,
+        flags: MethodAccessFlags,
+        code: Vec<Instruction>,
+        annotations: &Attribute,
+    ) -> Result<()> {
+        let attributes = vec![self.code(2, code), annotations.clone()];
+        self.method(name, probe::DESCRIPTOR, flags, attributes)
+    }
+
+    /// Adds a method that the agent calls.
+    fn helper(&mut self, name: &str, descriptor: &str, code: Vec<Instruction>) -> Result<()> {
+        let attributes = vec![self.code(4, code)];
+        self.method(name, descriptor, PRIVATE, attributes)
+    }
+
+    fn code(&self, max_stack: u16, code: Vec<Instruction>) -> Attribute {
+        Attribute::Code {
+            name_index: self.code,
+            max_stack,
+            max_locals: 3,
+            code,
+            exception_table: vec![],
+            attributes: vec![],
+        }
+    }
+
+    fn method(
+        &mut self,
+        name: &str,
+        descriptor: &str,
+        flags: MethodAccessFlags,
+        attributes: Vec<Attribute>,
+    ) -> Result<()> {
+        self.methods.push(Method {
+            access_flags: flags | MethodAccessFlags::STATIC,
+            name_index: self.pool.add_utf8(name)?,
+            descriptor_index: self.pool.add_utf8(descriptor)?,
+            attributes,
+        });
+        Ok(())
+    }
+
+    /// Adds the native method of a probe.
+    fn native(&mut self, probe: &str) -> Result<u16> {
+        let name = format!("{}0", probe.to_lowercase());
+        let hidden = self.annotations(&HIDDEN)?;
+        self.method(&name, probe::DESCRIPTOR, PRIVATE | MethodAccessFlags::NATIVE, vec![hidden])?;
+        Ok(self.pool.add_method_ref(self.this, name.as_str(), probe::DESCRIPTOR)?)
+    }
+
+    /// Adds what the agent calls in both forms, and writes the class.
+    fn finish(mut self) -> Result<Vec<u8>> {
+        let mut probes = Vec::new();
+        for name in PROBES {
+            probes.push(self.pool.add_method_ref(self.this, name, probe::DESCRIPTOR)?);
+        }
+        let two = calls_of(probes.get(..2).unwrap_or_default());
+        self.helper("calibrate", "(II)V", two)?;
+        self.helper("exercise", "(II)V", calls_of(&probes))?;
+        let class = ClassFile {
+            version: JAVA_5,
+            constant_pool: self.pool,
+            access_flags: ClassAccessFlags::PUBLIC
+                | ClassAccessFlags::FINAL
+                | ClassAccessFlags::SUPER
+                | ClassAccessFlags::SYNTHETIC,
+            this_class: self.this,
+            super_class: self.super_class,
+            fields: self.fields,
+            methods: self.methods,
+            ..ClassFile::default()
+        };
+        let mut bytes = Vec::new();
+        class.to_bytes(&mut bytes)?;
+        Ok(bytes)
+    }
+}

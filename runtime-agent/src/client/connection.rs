@@ -1,0 +1,197 @@
+//! A connection to a control port: the client's side of `control::session`.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use crate::control::session::{Session, new_nonce};
+use crate::control::token::Token;
+
+const CONNECT: Duration = Duration::from_secs(5);
+/// Longer than the agent takes for an answer.
+const ANSWER: Duration = Duration::from_secs(15);
+/// Longer than the agent takes to retransform classes.
+const RETRANSFORMED: Duration = Duration::from_secs(130);
+/// Connections that are tried before the agent's proof.
+const ATTEMPTS: usize = 3;
+/// More than any answer.
+const MAX_ANSWER: usize = 16 << 20;
+
+/// Why there is no answer.
+enum Failure {
+    /// The other end closed the connection.
+    Closed,
+    /// One line.
+    Other(String),
+}
+
+impl From<String> for Failure {
+    fn from(error: String) -> Self {
+        Self::Other(error)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => Self::Closed,
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+                Self::Other("no answer; is this an agent's port?".to_owned())
+            }
+            _ => Self::Other(error.to_string()),
+        }
+    }
+}
+
+impl From<Failure> for String {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Closed => "the answer ends early; is this an agent's port?".to_owned(),
+            Failure::Other(error) => error,
+        }
+    }
+}
+
+/// A connection to an agent, or to another program that listens on its port.
+pub(super) struct Connection {
+    stream: TcpStream,
+    /// Bytes read beyond the last line.
+    unused: Vec<u8>,
+    /// Set once the agent has proved that it knows the token.
+    session: Option<Session>,
+}
+
+impl Connection {
+    /// Connects, and sends nothing.
+    ///
+    /// # Errors
+    /// One line: why not.
+    pub(super) fn open(address: SocketAddr) -> Result<Self, String> {
+        match TcpStream::connect_timeout(&address, CONNECT) {
+            Ok(stream) => Ok(Self { stream, unused: Vec::new(), session: None }),
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                Err("connection refused; tprofiler list shows JVMs and their ports".to_owned())
+            }
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Connects, and has the agent prove that it knows one of these tokens. Sends only a nonce.
+    ///
+    /// # Errors
+    /// One line: no connection, no answer, or no proof.
+    pub(super) fn open_known(address: SocketAddr, tokens: &[Token]) -> Result<Self, String> {
+        for _ in 1..ATTEMPTS {
+            let mut connection = Self::open(address)?;
+            match connection.authenticate(tokens) {
+                Ok(()) => return Ok(connection),
+                // With many other clients, the agent may have closed it before it could answer.
+                Err(Failure::Closed) => {}
+                Err(Failure::Other(error)) => return Err(error),
+            }
+        }
+        let mut connection = Self::open(address)?;
+        connection.authenticate(tokens)?;
+        Ok(connection)
+    }
+
+    fn authenticate(&mut self, tokens: &[Token]) -> Result<(), Failure> {
+        let nonce = new_nonce()?;
+        let answer = self.exchange(&format!("auth {nonce}\n"), ANSWER)?;
+        let field =
+            |key| answer.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_default();
+        let (agent_nonce, proof) = (field("nonce: "), field("proof: "));
+        let sessions = tokens.iter().filter_map(|token| Session::new(token, &nonce, agent_nonce));
+        let proved = sessions.into_iter().find(|session| session.is_proof(proof));
+        self.session = Some(proved.ok_or_else(|| {
+            let why = error_in(&answer).unwrap_or("wrong proof");
+            format!(
+                "the program on this port does not know the agent's token ({}); no command was sent",
+                printable(why)
+            )
+        })?);
+        Ok(())
+    }
+
+    /// Sends one command and returns its answer, without the `ok`.
+    ///
+    /// # Errors
+    /// One line: the agent's error, or why there is no answer.
+    pub(super) fn ask(&mut self, command: &str) -> Result<String, String> {
+        let command = command.trim();
+        let word = command.strip_prefix("json ").unwrap_or(command).split(' ').next();
+        let retransforms = matches!(word, Some("detach" | "mute" | "unmute" | "overhead"));
+        let patience = if retransforms { RETRANSFORMED } else { ANSWER };
+        let line = match &mut self.session {
+            Some(session) => session.command_line(command),
+            None => format!("{command}\n"),
+        };
+        let answer = self.exchange(&line, patience)?;
+        let answer = match &self.session {
+            None => &*answer,
+            Some(session) => {
+                let (mac, signed) = answer.split_once('\n').unwrap_or_default();
+                let is_agents =
+                    mac.strip_prefix("mac: ").is_some_and(|mac| session.is_answer(signed, mac));
+                match error_in(&answer) {
+                    _ if is_agents => signed,
+                    Some(error) => return Err(printable(error)),
+                    None => return Err("the answer was changed on the way".to_owned()),
+                }
+            }
+        };
+        if let Some(error) = error_in(answer) {
+            return Err(printable(error));
+        }
+        let body = answer.strip_suffix("ok\n").unwrap_or(answer);
+        Ok(body.lines().map(|line| printable(line) + "\n").collect())
+    }
+
+    /// Sends a line and reads an answer, with the line that ends it.
+    fn exchange(&mut self, line: &str, patience: Duration) -> Result<String, Failure> {
+        self.stream.write_all(line.as_bytes())?;
+        let deadline = Instant::now() + patience;
+        let mut answer = String::new();
+        loop {
+            let line = self.line(deadline)?;
+            answer.push_str(&line);
+            if line == "ok\n" || line.starts_with("error: ") {
+                return Ok(answer);
+            }
+            if answer.len() > MAX_ANSWER {
+                return Err("the answer does not end; is this an agent's port?".to_owned().into());
+            }
+        }
+    }
+
+    fn line(&mut self, deadline: Instant) -> Result<String, Failure> {
+        loop {
+            if let Some(end) = self.unused.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.unused.drain(..=end).collect();
+                return Ok(String::from_utf8_lossy(&line).into_owned());
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.unused.len() > MAX_ANSWER {
+                return Err(io::Error::from(ErrorKind::TimedOut).into());
+            }
+            self.stream.set_read_timeout(Some(left))?;
+            let mut bytes = [0; 16 << 10];
+            match self.stream.read(&mut bytes) {
+                Ok(0) => return Err(Failure::Closed),
+                Ok(count) => self.unused.extend_from_slice(bytes.get(..count).unwrap_or_default()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+/// The error with which an answer ends.
+fn error_in(answer: &str) -> Option<&str> {
+    answer.lines().next_back()?.strip_prefix("error: ")
+}
+
+/// Without control characters: another program's answer must not control the terminal.
+fn printable(line: &str) -> String {
+    line.replace(char::is_control, "?")
+}

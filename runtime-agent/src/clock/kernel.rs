@@ -1,0 +1,73 @@
+//! Whether the kernel trusts the time-stamp counter.
+//!
+//! CPUID says that a counter is invariant; only the kernel finds out that the counters of two sockets
+//! differ, or that the firmware set one. It then takes another clock source, and so must the probe.
+
+use std::fs;
+
+const FOLDER: &str = "/sys/devices/system/clocksource/clocksource0";
+
+/// What the kernel falls back to when it distrusts the counter.
+const FALLBACKS: [&str; 4] = ["hpet", "acpi_pm", "refined-jiffies", "jiffies"];
+
+/// The kernel's clock sources; `None` for what cannot be read, as in some containers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct ClockSources {
+    pub available: Option<String>,
+    pub current: Option<String>,
+}
+
+impl ClockSources {
+    pub(super) fn read() -> Self {
+        let read = |name: &str| fs::read_to_string(format!("{FOLDER}/{name}")).ok();
+        Self { available: read("available_clocksource"), current: read("current_clocksource") }
+    }
+
+    /// Whether the time-stamp counter may be the clock. What could not be read decides nothing.
+    pub(super) fn trust_tsc(&self) -> bool {
+        let is_available = |list: &String| list.split_whitespace().any(|source| source == "tsc");
+        let is_fallback = |source: &String| FALLBACKS.contains(&source.trim());
+        self.available.as_ref().is_none_or(is_available)
+            && !self.current.as_ref().is_some_and(is_fallback)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_counter_is_used_where_the_kernel_has_it_and_did_not_fall_back() {
+        for (available, current, expected) in [
+            (Some("tsc hpet acpi_pm \n"), Some("tsc\n"), true),
+            (Some("tsc kvm-clock \n"), Some("tsc\n"), true),
+            (Some("kvm-clock tsc acpi_pm \n"), Some("kvm-clock\n"), true),
+            (
+                Some("hyperv_clocksource_tsc_page tsc acpi_pm \n"),
+                Some("hyperv_clocksource_tsc_page\n"),
+                true,
+            ),
+            (Some("xen tsc \n"), Some("xen\n"), true),
+            (None, None, true),
+            (None, Some("tsc\n"), true),
+            (Some("tsc \n"), None, true),
+            // The kernel takes an unstable counter off the list, or leaves it there and uses another.
+            (Some("hpet acpi_pm \n"), Some("hpet\n"), false),
+            (Some("tsc hpet acpi_pm \n"), Some("hpet\n"), false),
+            (Some("tsc acpi_pm \n"), Some("acpi_pm\n"), false),
+            (Some("tsc refined-jiffies \n"), Some("refined-jiffies\n"), false),
+            (Some("tsc jiffies \n"), Some("jiffies\n"), false),
+            (Some("kvm-clock acpi_pm \n"), Some("kvm-clock\n"), false),
+            (Some("kvm-clock \n"), None, false),
+            (None, Some("hpet\n"), false),
+            (Some("tsc-early hpet \n"), Some("tsc-early\n"), false),
+            (Some("\n"), Some("\n"), false),
+        ] {
+            let sources = ClockSources {
+                available: available.map(str::to_owned),
+                current: current.map(str::to_owned),
+            };
+            assert_eq!(sources.trust_tsc(), expected, "{sources:?}");
+        }
+    }
+}

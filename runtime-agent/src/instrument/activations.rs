@@ -1,0 +1,412 @@
+//! Finds long-lived activations of methods with loops, by looking at stacks.
+//!
+//! Retransforming a class makes the running activations of its methods old. HotSpot compiles a loop that runs
+//! already by on-stack replacement, but never that of an old method: such a loop is interpreted, at a twentieth of
+//! its speed, until the method returns. So a class is not retransformed while a method of its own that has a
+//! backward branch has been running for long.
+//!
+//! Callers of the class's methods do not count: their code stays new. How long an activation has been running, `ages`
+//! finds out from look to look.
+#![allow(unsafe_code)]
+
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use jvmti_bindings::env::{JniEnv, Jvmti};
+use jvmti_bindings::prelude::{jni, jvmti};
+
+use super::internal_name;
+use super::stack_reader::StackReader;
+use crate::loaders::Loaders;
+use crate::methods::Methods;
+use crate::probe::mounts;
+use crate::probe::thread::{self, ThreadName};
+use crate::{clock, java_threads, open_calls, probe};
+
+/// An activation that the shadow stack says is older than this has been running for long.
+const LONG: Duration = Duration::from_secs(1);
+/// In how many reads in a row an activation must be there for a quick look to have seen it; one where each read stops
+/// all threads.
+const READS: usize = 10;
+
+/// A running call of a method with a loop.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Activation {
+    /// `Thread.getId()`.
+    pub thread: u64,
+    /// How many frames are below it on the thread's stack.
+    pub depth: usize,
+    /// The JVM's id of the method.
+    pub method: usize,
+}
+
+/// An activation, and what to say of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    pub activation: Activation,
+    /// Internal name.
+    pub class: Rc<str>,
+    pub method: Rc<str>,
+    pub thread: Rc<str>,
+    /// When it began, in ticks, if the shadow stack says so.
+    pub began: Option<u64>,
+    /// The shadow stack says that it has been running for long.
+    pub is_long: bool,
+}
+
+/// What a look found.
+#[derive(Debug, Default)]
+pub(crate) struct Look {
+    /// Activations of present versions of methods.
+    pub seen: Vec<Seen>,
+    /// Activations of old versions: their loops are caught.
+    pub old: Vec<Seen>,
+    /// Frames on all stacks.
+    pub frames: usize,
+    /// The stacks of all threads that were to be read were read. Otherwise there may be more.
+    pub is_complete: bool,
+}
+
+/// The methods that a look is for: those with loops of these classes, by internal name.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted<'l> {
+    /// Null where only running methods matter.
+    pub classes: &'l HashMap<String, jni::jclass>,
+    pub methods: &'l Methods,
+    /// When to give up.
+    pub deadline: Instant,
+}
+
+/// A method with a loop, of a class that was asked for.
+#[derive(Debug)]
+struct LoopMethod {
+    class: Rc<str>,
+    name: Rc<str>,
+    /// Its id, if it has one.
+    id: Option<u32>,
+    is_old: bool,
+}
+
+/// A call in progress by the shadow stack: method and start.
+type ShadowCall = (u32, u64);
+
+/// Looks at stacks.
+pub(crate) struct Stacks<'j> {
+    jvmti: &'j Jvmti,
+    jni: &'j JniEnv,
+    carriers: Carriers,
+    reader: StackReader<'j>,
+    /// Threads in which the last full look found activations, by `Thread.getId()`: weak global references.
+    threads: HashMap<u64, jni::jweak>,
+}
+
+impl<'j> Stacks<'j> {
+    pub(crate) fn new(jvmti: &'j Jvmti, jni: &'j JniEnv) -> Self {
+        let (carriers, reader) = (Carriers::new(jvmti), StackReader::new(jvmti, jni));
+        Self { jvmti, jni, carriers, reader, threads: HashMap::new() }
+    }
+
+    /// How long looks let the service run, instead of stopping threads, since this was asked last.
+    pub(crate) fn take_slept(&mut self) -> Duration {
+        self.reader.take_slept()
+    }
+
+    /// Looks at the stacks of all threads.
+    pub(crate) fn look(&mut self, wanted: Wanted<'_>) -> Look {
+        if wanted.classes.is_empty() {
+            return Look { is_complete: true, ..Look::default() };
+        }
+        self.forget_threads();
+        let mut threads = self.jvmti.get_all_threads().unwrap_or_default();
+        // SAFETY: live references of this thread.
+        let mounted = threads.iter().filter_map(|thread| unsafe {
+            self.carriers.mounted_on(self.jvmti, self.jni, *thread)
+        });
+        let mounted: Vec<_> = mounted.collect();
+        threads.extend(mounted);
+        let mut search = Search::new(self.jvmti, self.jni, wanted);
+        let mut is_complete = !threads.is_empty();
+        // SAFETY: live references of this thread, deleted after this.
+        unsafe {
+            is_complete &= self.reader.read(&threads, wanted.deadline, |thread, stack| {
+                is_complete &= stack.is_some();
+                let stack = stack.unwrap_or_default();
+                search.look.frames += stack.len();
+                if let Some(number) = search.find(thread, stack) {
+                    let weak = || self.jni.new_weak_global_ref(thread);
+                    self.threads.entry(number).or_insert_with(weak);
+                }
+            });
+            for thread in threads {
+                self.jni.delete_local_ref(thread);
+            }
+        }
+        self.look_at_unmounted(wanted, &mut search.look);
+        Look { is_complete, ..search.look }
+    }
+
+    /// Looks a few times in a row at some of the threads that the last full look found something in. Returns what was
+    /// there each time, and the threads.
+    pub(crate) fn look_quickly(
+        &mut self,
+        wanted: Wanted<'_>,
+        threads: &HashSet<u64>,
+    ) -> (Vec<Seen>, HashSet<u64>) {
+        let found = self.threads.iter().filter(|(number, _)| threads.contains(number));
+        // SAFETY: the weak references are valid until they are deleted; a cleared one gives null.
+        let found = found.map(|(number, weak)| unsafe { (self.jni.new_local_ref(*weak), *number) });
+        let numbers: HashMap<jni::jthread, u64> =
+            found.filter(|(thread, _)| !thread.is_null()).collect();
+        let mut search = Search::new(self.jvmti, self.jni, wanted);
+        // What was there in all reads of a thread so far.
+        let mut there: HashMap<jni::jthread, Vec<Seen>> = HashMap::new();
+        let mut left: Vec<jni::jthread> = numbers.keys().copied().collect();
+        for _ in 0..if self.reader.stops_all() { 1 } else { READS } {
+            // SAFETY: live references of this thread.
+            let is_all = unsafe {
+                self.reader.read(&left, wanted.deadline, |thread, stack| {
+                    let Some(frames) = stack else { return };
+                    search.look = Look::default();
+                    search.find(thread, frames);
+                    let seen = std::mem::take(&mut search.look.seen);
+                    let is_there = |before: &Seen| {
+                        seen.iter().any(|other| other.activation == before.activation)
+                    };
+                    match there.get_mut(&thread) {
+                        Some(before) => before.retain(is_there),
+                        None => _ = there.insert(thread, seen),
+                    }
+                })
+            };
+            left.retain(|thread| there.get(thread).is_some_and(|seen| !seen.is_empty()));
+            if left.is_empty() || !is_all {
+                break;
+            }
+        }
+        for thread in numbers.keys() {
+            // SAFETY: a reference of this thread, not used after this.
+            unsafe { self.jni.delete_local_ref(*thread) };
+        }
+        let looked_at = there.keys().filter_map(|thread| numbers.get(thread).copied()).collect();
+        (there.into_values().flatten().collect(), looked_at)
+    }
+
+    fn forget_threads(&mut self) {
+        for (_, thread) in self.threads.drain() {
+            // SAFETY: made by `look`, and not used after this.
+            unsafe { self.jni.delete_weak_global_ref(thread) };
+        }
+    }
+
+    /// Virtual threads that are not mounted have only their shadow stacks.
+    fn look_at_unmounted(&self, wanted: Wanted<'_>, look: &mut Look) {
+        let mut long = HashMap::new();
+        mounts::for_each(|number, saved| {
+            if saved.recording() == probe::recording() {
+                let calls = saved.frames.iter().filter(|call| is_long(call.start_ticks));
+                long.extend(calls.map(|call| (call.method(), number)));
+            }
+        });
+        for (id, number) in long {
+            let Some(method) = wanted.methods.get(id) else { continue };
+            let class = method.class.name.replace('.', "/");
+            let found = wanted.classes.get(&class).filter(|reference| !reference.is_null());
+            let Some(reference) = found else { continue };
+            // SAFETY: a live reference of this thread.
+            if unsafe { has_loop(self.jvmti, *reference, &method.name, &method.descriptor) } {
+                look.seen.push(Seen {
+                    activation: Activation { thread: number, depth: 0, method: 0 },
+                    class: class.into(),
+                    method: method.name.into(),
+                    thread: format!("#{number}").into(),
+                    began: None,
+                    is_long: true,
+                });
+            }
+        }
+    }
+}
+
+impl Drop for Stacks<'_> {
+    fn drop(&mut self) {
+        self.forget_threads();
+    }
+}
+
+/// Finds activations on stacks, during one look.
+struct Search<'l> {
+    jvmti: &'l Jvmti,
+    jni: &'l JniEnv,
+    wanted: Wanted<'l>,
+    shadow_calls: HashMap<u64, Vec<ShadowCall>>,
+    /// What is known of the JVM's methods.
+    methods: HashMap<usize, Option<Rc<LoopMethod>>>,
+    look: Look,
+}
+
+impl<'l> Search<'l> {
+    fn new(jvmti: &'l Jvmti, jni: &'l JniEnv, wanted: Wanted<'l>) -> Self {
+        let (methods, look) = (HashMap::new(), Look::default());
+        Self { jvmti, jni, wanted, shadow_calls: shadow_calls(), methods, look }
+    }
+
+    /// Adds what a stack has to the look. Returns the number of the thread if that is anything.
+    ///
+    /// # Safety
+    /// `thread` is a live reference of this thread.
+    unsafe fn find(
+        &mut self,
+        thread: jni::jthread,
+        frames: &[jvmti::jvmtiFrameInfo],
+    ) -> Option<u64> {
+        let mut named = None;
+        // From the innermost on. How often each method was met so far says which call of the shadow stack it is.
+        let mut met: HashMap<u32, usize> = HashMap::new();
+        for (index, frame) in frames.iter().enumerate() {
+            let method = self.methods.entry(frame.method.addr()).or_insert_with(|| {
+                // SAFETY: the method is on a stack; of one whose class is gone meanwhile the JVM says so.
+                let found = unsafe { loop_method(self.jvmti, self.jni, frame.method, self.wanted) };
+                found.map(Rc::new)
+            });
+            let Some(method) = method else { continue };
+            let (number, name) = named.get_or_insert_with(|| {
+                // SAFETY: the caller's promise.
+                let ThreadName { name, java_id } =
+                    unsafe { java_threads::name(self.jvmti, self.jni, thread) };
+                let name = if name.is_empty() { format!("#{java_id}") } else { name };
+                (java_id, Rc::<str>::from(name))
+            });
+            let began = method.id.and_then(|id| {
+                let nth = met.entry(id).or_default();
+                *nth += 1;
+                let calls = self.shadow_calls.get(number)?;
+                calls.iter().rev().filter(|(call, _)| *call == id).nth(*nth - 1)
+            });
+            let depth = frames.len() - index;
+            let seen = Seen {
+                activation: Activation { thread: *number, depth, method: frame.method.addr() },
+                class: method.class.clone(),
+                method: method.name.clone(),
+                thread: name.clone(),
+                began: began.map(|(_, began)| *began),
+                is_long: began.is_some_and(|(_, began)| is_long(*began)),
+            };
+            if method.is_old { self.look.old.push(seen) } else { self.look.seen.push(seen) }
+        }
+        named.map(|(number, _)| number)
+    }
+}
+
+/// HotSpot's extension that gives the virtual thread of a carrier.
+struct Carriers(Option<jvmti::jvmtiExtensionFunction>);
+
+impl Carriers {
+    fn new(jvmti: &Jvmti) -> Self {
+        const ID: &str = "com.sun.hotspot.functions.GetVirtualThread";
+        let functions = jvmti.get_extension_functions().unwrap_or_default();
+        let found = functions.into_iter().find(|function| function.id.as_deref() == Some(ID));
+        Self(found.and_then(|function| function.func))
+    }
+
+    /// The virtual thread that a thread carries.
+    ///
+    /// # Safety
+    /// `thread` is a live reference of this thread.
+    unsafe fn mounted_on(
+        &self,
+        jvmti: &Jvmti,
+        jni: &JniEnv,
+        thread: jni::jthread,
+    ) -> Option<jni::jthread> {
+        let function = self.0?;
+        // SAFETY: the caller's promise; the class is given back.
+        let class = unsafe {
+            let class = jni.get_object_class(thread);
+            let name = internal_name(jvmti, class);
+            jni.delete_local_ref(class);
+            name
+        };
+        // The question stops virtual threads from being mounted anywhere, so it is asked of carriers only.
+        if class.as_deref() != Some("jdk/internal/misc/CarrierThread") {
+            return None;
+        }
+        let mut found: jni::jthread = std::ptr::null_mut();
+        // SAFETY: the function takes a carrier and a place for the result, by its description.
+        let error = unsafe { function(jvmti.raw(), thread, &raw mut found) };
+        (error == jvmti::jvmtiError::NONE && !found.is_null()).then_some(found)
+    }
+}
+
+fn is_long(began: u64) -> bool {
+    // A call that began later than now is from before the counter was set back.
+    let ran = clock::ticks().checked_sub(began).map(clock::ticks_to_ns);
+    ran.is_none_or(|ns| Duration::from_nanos(ns) >= LONG)
+}
+
+/// The calls in progress of each thread that the probe knows, by `Thread.getId()`, from the outermost.
+fn shadow_calls() -> HashMap<u64, Vec<ShadowCall>> {
+    if !probe::is_recording() {
+        return HashMap::new();
+    }
+    let recording = probe::recording();
+    let of = |thread: &thread::ProbeThread| {
+        let number = match thread.runs() {
+            0 => thread.java_id(),
+            number => number,
+        };
+        let calls = open_calls::without_dropped(open_calls::read_frames(thread, recording));
+        (number, calls.iter().map(|call| (call.method, call.start_ticks)).collect())
+    };
+    thread::all().iter().map(|thread| of(thread)).collect()
+}
+
+/// A method of the JVM, if it is of a class that was asked for and has a loop.
+///
+/// # Safety
+/// `method` is one of the JVM's.
+unsafe fn loop_method(
+    jvmti: &Jvmti,
+    jni: &JniEnv,
+    method: jni::jmethodID,
+    wanted: Wanted<'_>,
+) -> Option<LoopMethod> {
+    // SAFETY: the caller's promise; the references that come back are this thread's, and given back.
+    unsafe {
+        let declaring = jvmti.get_method_declaring_class(method).ok()?;
+        let class =
+            internal_name(jvmti, declaring).filter(|name| wanted.classes.contains_key(name));
+        let loader = class.as_ref().and_then(|_| Loaders::all().of_class(jvmti, jni, declaring));
+        jni.delete_local_ref(declaring);
+        let class = class?;
+        // One that cannot be read counts as having a loop; a native one has no code.
+        let has_loop = match jvmti.get_bytecodes(method) {
+            Ok(code) => rewriter::has_backward_branch(&code),
+            Err(error) => error != jvmti::jvmtiError::NATIVE_METHOD,
+        };
+        if !has_loop {
+            return None;
+        }
+        let (name, descriptor, _) = jvmti.get_method_name(method).ok()?;
+        let id = loader.and_then(|l| wanted.methods.find(l.number, &class, &name, &descriptor));
+        let is_old = jvmti.is_method_obsolete(method).unwrap_or(false);
+        Some(LoopMethod { class: class.into(), name: name.into(), id, is_old })
+    }
+}
+
+/// Whether the method of a class has a loop.
+///
+/// # Safety
+/// `class` is a live reference of this thread.
+unsafe fn has_loop(jvmti: &Jvmti, class: jni::jclass, name: &str, descriptor: &str) -> bool {
+    // SAFETY: the caller's promise; the methods are those of the class.
+    unsafe {
+        let methods = jvmti.get_class_methods(class).unwrap_or_default();
+        let found = methods.into_iter().find(|method| {
+            let found = jvmti.get_method_name(*method);
+            found.is_ok_and(|(n, d, _)| n == name && d == descriptor)
+        });
+        let code = found.and_then(|method| jvmti.get_bytecodes(method).ok());
+        code.is_none_or(|code| rewriter::has_backward_branch(&code))
+    }
+}

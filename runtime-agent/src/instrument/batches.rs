@@ -1,0 +1,187 @@
+//! Retransforms many classes in batches, because all threads stand still meanwhile.
+//!
+//! Each batch is as large as fits into a short pause, by how long the batches before it took, and the service runs for
+//! twice as long between two batches as it stood still. HotSpot refuses a whole batch if it refuses one class of it, before
+//! it stops any thread. That is the class that passed the load hook last; where none did, the batch is split in halves
+//! until the class is alone. Classes that are not linked yet go in batches of their own: retransforming links them, and
+//! one whose dependencies are missing cannot be linked. When the smallest batch takes too long, or all together do, the
+//! rest is not done.
+#![allow(unsafe_code)]
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use jvmti_bindings::env::{JniEnv, Jvmti};
+use jvmti_bindings::prelude::{jni, jvmti};
+
+use super::batch_size::BatchSize;
+use super::vm_thread::Stopwatch;
+use super::{Passed, take_passed};
+use crate::pauses::{self, Cause};
+use crate::running;
+
+/// Batches of one class that may take too long in a row. The first after an attach throws away all compiled code.
+const TOO_LONG: u32 = 2;
+/// How long all batches together may stop the service: 20,000 classes with 5,000 threads take 7 s since JDK 17. Before,
+/// each class takes as long as a look at all stacks.
+const IN_ALL: Duration = Duration::from_secs(10);
+/// How many times as long as a batch took the service runs until the next.
+const REST: u32 = 2;
+
+/// What became of the classes of a call to [`Batches::send`].
+#[derive(Debug, Default)]
+pub(crate) struct Sent {
+    /// How many classes passed the hook.
+    pub done: usize,
+    /// Classes that the JVM refuses, each with its reason.
+    pub refused: Vec<(jni::jclass, jvmti::jvmtiError)>,
+    /// Classes that were not tried, because the pauses got too long.
+    pub skipped: Vec<jni::jclass>,
+    /// The JVM ends: nothing else matters.
+    pub is_ending: bool,
+}
+
+/// Sends classes through the load hook.
+pub(crate) struct Batches<'j> {
+    jvmti: &'j Jvmti,
+    jni: &'j JniEnv,
+    size: BatchSize,
+    /// How many batches of one class in a row took too long.
+    too_long: u32,
+    stopped: Duration,
+    sent: Sent,
+}
+
+impl<'j> Batches<'j> {
+    pub(crate) fn new(jvmti: &'j Jvmti, jni: &'j JniEnv) -> Self {
+        let (size, sent) = (BatchSize::default(), Sent::default());
+        Self { jvmti, jni, size, too_long: 0, stopped: Duration::ZERO, sent }
+    }
+
+    /// Retransforms classes and calls `after_batch` after each batch.
+    ///
+    /// # Safety
+    /// `classes` are live references of this thread.
+    pub(crate) unsafe fn send(
+        mut self,
+        classes: Vec<jni::jclass>,
+        mut after_batch: impl FnMut(),
+    ) -> Sent {
+        let is_linked = |class: &jni::jclass| {
+            // SAFETY: the caller's promise.
+            let status = unsafe { self.jvmti.get_class_status(*class) };
+            status.is_ok_and(|status| status & jvmti::JVMTI_CLASS_STATUS_PREPARED != 0)
+        };
+        let (linked, unlinked): (Vec<_>, Vec<_>) = classes.into_iter().partition(is_linked);
+        // SAFETY: the caller's promise.
+        let unlinked = unsafe { self.link(unlinked) };
+        for mut rest in [linked, unlinked] {
+            while !rest.is_empty() && !self.sent.is_ending {
+                if running::is_ending() {
+                    self.sent.is_ending = true;
+                    break;
+                }
+                if self.too_long >= TOO_LONG || self.stopped >= IN_ALL {
+                    self.sent.skipped.append(&mut rest);
+                    break;
+                }
+                let batch: Vec<_> = rest.drain(..self.size.next().min(rest.len())).collect();
+                // SAFETY: the caller's promise.
+                unsafe { self.send_batch(batch) };
+                after_batch();
+            }
+        }
+        self.sent
+    }
+
+    /// Links classes, and returns those that can be linked. HotSpot looks at the classes of a batch in their order, and
+    /// links each. With an array's class behind it, which can never be changed, nothing comes of the rest. Where HotSpot
+    /// links later, a class that cannot be linked is found in its batch.
+    ///
+    /// # Safety
+    /// As of [`send`](Self::send).
+    unsafe fn link(&mut self, classes: Vec<jni::jclass>) -> Vec<jni::jclass> {
+        let Some(array) = array_class(self.jni) else { return classes };
+        let mut linked = Vec::with_capacity(classes.len());
+        for class in classes {
+            // SAFETY: the caller's promise; the other is a live reference too.
+            match unsafe { self.jvmti.retransform_classes(&[class, array]) } {
+                Err(error @ jvmti::jvmtiError::INVALID_CLASS) => {
+                    self.sent.refused.push((class, error));
+                }
+                _ => linked.push(class),
+            }
+        }
+        // SAFETY: a reference of this thread, not used after this.
+        unsafe { self.jni.delete_local_ref(array) };
+        linked
+    }
+
+    /// # Safety
+    /// As of [`send`](Self::send).
+    unsafe fn send_batch(&mut self, batch: Vec<jni::jclass>) {
+        let mut todo = vec![batch];
+        while let Some(mut batch) = todo.pop() {
+            // SAFETY: the caller's promise.
+            match (unsafe { self.try_batch(&batch) }, batch.len()) {
+                (Ok(()), count) => self.sent.done += count,
+                (Err((jvmti::jvmtiError::WRONG_PHASE, _)), _) => {
+                    self.sent.is_ending = true;
+                    return;
+                }
+                (Err((error, _)), 0 | 1) => {
+                    self.sent.refused.extend(batch.pop().map(|class| (class, error)));
+                }
+                (Err((_, passed @ 1..)), count) if passed <= count => {
+                    // It is tried alone, after the others.
+                    let refused = batch.remove(passed - 1);
+                    todo.extend([vec![refused], batch]);
+                }
+                (Err(_), count) => {
+                    let second = batch.split_off(count / 2);
+                    todo.extend([second, batch]);
+                }
+            }
+        }
+    }
+
+    /// Retransforms classes, or returns why that is refused and how many passed the hook before.
+    ///
+    /// # Safety
+    /// As of [`send`](Self::send).
+    unsafe fn try_batch(
+        &mut self,
+        batch: &[jni::jclass],
+    ) -> Result<(), (jvmti::jvmtiError, usize)> {
+        let (begun, stopwatch) = (Instant::now(), Stopwatch::start());
+        take_passed();
+        // SAFETY: the caller's promise.
+        let result = unsafe { self.jvmti.retransform_classes(batch) };
+        let Passed { classes, last } = take_passed();
+        let took = last.unwrap_or(begun).elapsed();
+        result.map_err(|error| (error, classes))?;
+        pauses::add(Cause::Retransform, took);
+        self.size.add(batch.len(), stopwatch.work(took));
+        let is_too_long = batch.len() == 1 && took > pauses::LONGEST;
+        self.too_long = if is_too_long { self.too_long + 1 } else { 0 };
+        self.stopped += took;
+        sleep(REST * took.min(pauses::LONGEST));
+        Ok(())
+    }
+}
+
+/// A reference to the class `byte[]`. To look a class up by its name would ask the application's class loader.
+fn array_class(jni: &JniEnv) -> Option<jni::jclass> {
+    let array = jni.new_byte_array(0);
+    if jni.exception_check() {
+        jni.exception_clear();
+    }
+    let array = array.filter(|array| !array.is_null())?;
+    // SAFETY: a live reference of this thread, not used after this.
+    let class = unsafe {
+        let class = jni.get_object_class(array);
+        jni.delete_local_ref(array);
+        class
+    };
+    (!class.is_null()).then_some(class)
+}

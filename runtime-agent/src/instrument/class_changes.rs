@@ -1,0 +1,473 @@
+//! Loaded classes that are to pass the load hook again: what the user asked for, class by class.
+//!
+//! ```text
+//! add     look at all stacks; retransform the classes that nothing long-lived runs in; the rest waits
+//! step    look again; retransform classes that have left the stacks; after a minute, give the others up
+//! ```
+//! A class that passes the hook gets what it is to have at that moment, so the order of several wishes does not
+//! matter. With the hook closed it gets its own bytes back.
+#![allow(unsafe_code)]
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jvmti_bindings::env::{JniEnv, Jvmti};
+use jvmti_bindings::prelude::{jni, jvmti};
+
+use super::activations::{Activation, Look, Seen, Stacks, Wanted};
+use super::ages::{Ages, BETWEEN_LOOKS, LONG_LIVED};
+use super::batches::{Batches, Sent};
+use super::loaded_class::LoadedClass;
+use super::{Retransform, first_pause, internal_name};
+use crate::message::message;
+use crate::methods::Methods;
+
+/// As many as HotSpot allows to be asked for.
+const MANY_REFERENCES: jni::jint = 65_536;
+/// How long a class is waited for that has a long-lived activation.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long all looks together may take, from one `add` until everything is done or given up. What one takes is
+/// waited so many times until the next, so that there are looks in all that time; quick ones get a part of it.
+const LOOKING: Duration = Duration::from_secs(10);
+const LOOKING_QUICKLY: Duration = Duration::from_secs(3);
+const PAUSE_BETWEEN: u32 = 8;
+/// How long after a batch an activation must still be there in an old version to count as caught.
+const CONFIRM: Duration = Duration::from_secs(1);
+/// How long that look may take.
+const CONFIRMING: Duration = Duration::from_secs(2);
+/// Classes that are named in messages; of others only the number is given.
+const NAMED: usize = 5;
+
+/// A class that has not been changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Postponed {
+    /// Name with dots.
+    pub class: String,
+    pub why: Why,
+}
+
+/// Why a class has not been changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// A method of its own with a loop has been running for long.
+    Runs {
+        /// The method's name.
+        method: String,
+        /// The thread's name.
+        thread: String,
+    },
+    /// Not all stacks could be read in time.
+    NotChecked,
+    /// Retransforming a class stops all threads for too long.
+    Pauses,
+    /// The first retransformation in this JVM would.
+    FirstPause,
+}
+
+impl fmt::Display for Postponed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let class = &self.class;
+        match &self.why {
+            Why::Runs { method, thread } => write!(f, "{class}: {method} runs in thread {thread}"),
+            Why::NotChecked => write!(f, "{class}: not all stacks could be read in time"),
+            Why::Pauses => write!(f, "{class}: retransforming would stop all threads for too long"),
+            Why::FirstPause => write!(
+                f,
+                "{class}: with over {} frames on all stacks the first retransformation would stop all threads \
+                 for too long; start the JVM with -XX:-UseBiasedLocking, or with the agent",
+                first_pause::MOST_FRAMES
+            ),
+        }
+    }
+}
+
+/// What became of classes since the attachment began.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ChangeCounts {
+    /// Classes that passed the hook.
+    pub changed: u64,
+    /// Classes that the JVM refuses to retransform.
+    pub refused: u64,
+    /// Classes left alone because pauses got too long.
+    pub skipped: u64,
+    /// Loops that run in an old version of their method, because they began just before it was replaced.
+    pub caught: u64,
+}
+
+/// A loaded class, by the number of its loader and its internal name.
+pub(crate) type ClassKey = (u64, String);
+
+/// A class that waits.
+struct Waiting {
+    /// A weak global reference.
+    class: jni::jweak,
+    key: ClassKey,
+    since: Instant,
+    runs: Option<Seen>,
+}
+
+/// The classes that wait, and how to change them.
+pub(crate) struct ClassChanges<'j> {
+    jvmti: &'j Jvmti,
+    jni: &'j JniEnv,
+    methods: Arc<Methods>,
+    retransform: Retransform,
+    /// What is true of a class that is not changed.
+    consequence: &'static str,
+    stacks: Option<Stacks<'j>>,
+    is_first_pause_long: bool,
+    waiting: Vec<Waiting>,
+    given_up: Vec<Postponed>,
+    ages: Ages,
+    /// When looks began, and what they took so far.
+    looks_since: Instant,
+    looked: Duration,
+    next_look: Option<Instant>,
+    next_quick_look: Instant,
+    /// When to look whether loops were caught, in which classes, and which were old before.
+    confirm: Option<Instant>,
+    confirmed: Classes,
+    old: HashSet<Activation>,
+    /// Classes that were changed since this was asked last.
+    done: Vec<ClassKey>,
+    counts: ChangeCounts,
+}
+
+/// Live local references by internal name; of several classes with one name, any.
+type Classes = HashMap<String, jni::jclass>;
+
+impl<'j> ClassChanges<'j> {
+    pub(crate) fn new(
+        jvmti: &'j Jvmti,
+        jni: &'j JniEnv,
+        methods: Arc<Methods>,
+        retransform: Retransform,
+        consequence: &'static str,
+    ) -> Self {
+        Self {
+            jvmti,
+            jni,
+            methods,
+            retransform,
+            consequence,
+            stacks: None,
+            is_first_pause_long: false,
+            waiting: Vec::new(),
+            given_up: Vec::new(),
+            ages: Ages::default(),
+            looks_since: Instant::now(),
+            looked: Duration::ZERO,
+            next_look: None,
+            next_quick_look: Instant::now(),
+            confirm: None,
+            confirmed: Classes::new(),
+            old: HashSet::new(),
+            done: Vec::new(),
+            counts: ChangeCounts::default(),
+        }
+    }
+
+    pub(crate) fn counts(&self) -> &ChangeCounts {
+        &self.counts
+    }
+
+    /// The classes that were changed since this was asked last.
+    pub(crate) fn take_done(&mut self) -> Vec<ClassKey> {
+        std::mem::take(&mut self.done)
+    }
+
+    /// The classes that wait, and those that were given up.
+    pub(crate) fn postponed(&self) -> Vec<Postponed> {
+        self.waiting
+            .iter()
+            .map(|waiting| self.why(waiting))
+            .chain(self.given_up.iter().cloned())
+            .collect()
+    }
+
+    /// Whether nothing waits but classes that have a long-lived activation for certain.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.waiting.is_empty() || self.looks_since.elapsed() > LONG_LIVED + BETWEEN_LOOKS
+    }
+
+    /// Sends the loaded classes for which `wanted` gives a key through the hook, now or when nothing long-lived runs
+    /// in them. `after_batch` is called after each batch.
+    pub(crate) fn add(
+        &mut self,
+        mut wanted: impl FnMut(&LoadedClass<'_>) -> Option<ClassKey>,
+        after_batch: impl FnMut(),
+    ) {
+        if self.retransform == Retransform::Off {
+            return;
+        }
+        // Thousands of local references at once.
+        let _frame = self.jni.push_local_frame(MANY_REFERENCES);
+        let classes = match self.jvmti.get_loaded_classes() {
+            Ok(classes) => classes,
+            Err(error) => {
+                let consequence = self.consequence;
+                message!("the JVM does not list its classes ({error:?}); each {consequence}");
+                self.counts.refused += 1;
+                return;
+            }
+        };
+        let mut known: HashSet<ClassKey> = self.waiting.iter().map(|w| w.key.clone()).collect();
+        let before = known.len();
+        let since = Instant::now();
+        for class in classes {
+            // SAFETY: a live reference of this thread until it is deleted below.
+            let loaded = unsafe { LoadedClass::new(self.jvmti, self.jni, class) };
+            if let Some(key) = wanted(&loaded)
+                && known.insert(key.clone())
+            {
+                // SAFETY: a live reference of this thread.
+                let class = unsafe { self.jni.new_weak_global_ref(class) };
+                self.waiting.push(Waiting { class, key, since, runs: None });
+            }
+            // SAFETY: a reference of this thread, not used after this.
+            unsafe { self.jni.delete_local_ref(class) };
+        }
+        if known.len() > before {
+            // A new wish begins new looks, for the classes that wait as well.
+            (self.looks_since, self.looked) = (since, Duration::ZERO);
+            self.stacks = None;
+            self.ages = Ages::default();
+            self.given_up.retain(|postponed| {
+                !known.iter().any(|(_, name)| name.replace('/', ".") == postponed.class)
+            });
+            self.look_and_send(after_batch);
+        }
+    }
+
+    /// Whether it is still to be seen which loops were caught.
+    pub(crate) fn is_confirming(&self) -> bool {
+        self.confirm.is_some()
+    }
+
+    /// Looks again, if it is time, and sends what can be sent. Gives up what has waited for too long.
+    pub(crate) fn step(&mut self, after_batch: impl FnMut()) {
+        let now = Instant::now();
+        if self.confirm.is_some_and(|at| now >= at) {
+            self.count_caught();
+        }
+        let Some(next_look) = self.next_look else { return };
+        let _frame = self.jni.push_local_frame(MANY_REFERENCES);
+        if now >= next_look {
+            self.look_and_send(after_batch);
+            self.give_up(now);
+        } else {
+            self.look_quickly();
+        }
+    }
+
+    /// Forgets all that waits.
+    pub(crate) fn clear(&mut self) {
+        for waiting in self.waiting.drain(..) {
+            // SAFETY: made by `add`, and not used after this.
+            unsafe { self.jni.delete_weak_global_ref(waiting.class) };
+        }
+        self.given_up.clear();
+        (self.next_look, self.confirm) = (None, None);
+    }
+
+    fn look_and_send(&mut self, after_batch: impl FnMut()) {
+        let classes = self.take_alive();
+        self.next_look = None;
+        if classes.is_empty() {
+            return;
+        }
+        let is_even_running = self.retransform == Retransform::EvenRunning;
+        if is_even_running && !first_pause::may_be_too_long(self.jvmti) {
+            return self.send_all_but(&[], after_batch);
+        }
+        let before = self.looked;
+        let look = self.look(&classes);
+        let pause = BETWEEN_LOOKS.max((self.looked - before) * PAUSE_BETWEEN);
+        let mut busy = self.ages.take(&look, Instant::now());
+        if is_even_running {
+            busy.clear();
+        }
+        self.is_first_pause_long = first_pause::is_too_long(self.jvmti, look.frames);
+        // A class that could not be checked counts as running.
+        if look.is_complete && !self.is_first_pause_long {
+            self.old.extend(look.old.into_iter().map(|seen| seen.activation));
+            self.send_all_but(&busy, after_batch);
+        }
+        for waiting in &mut self.waiting {
+            let runs = busy.iter().find(|seen| *seen.class == *waiting.key.1);
+            waiting.runs = runs.cloned();
+        }
+        self.next_look = (!self.waiting.is_empty()).then(|| Instant::now() + pause);
+    }
+
+    /// Local references to the classes that wait. Those that were unloaded wait no more.
+    fn take_alive(&mut self) -> Classes {
+        let mut classes = Classes::new();
+        let jni = self.jni;
+        self.waiting.retain(|waiting| {
+            // SAFETY: the weak reference is valid until it is deleted; a cleared one gives null.
+            let class = unsafe { jni.new_local_ref(waiting.class) };
+            if class.is_null() {
+                // SAFETY: not used after this.
+                unsafe { jni.delete_weak_global_ref(waiting.class) };
+                return false;
+            }
+            classes.insert(waiting.key.1.clone(), class);
+            true
+        });
+        classes
+    }
+
+    fn look(&mut self, classes: &Classes) -> Look {
+        self.with_stacks(classes, |stacks, wanted| stacks.look(wanted))
+    }
+
+    /// Looks at the threads again that keep classes waiting, as long as it is not certain for how long they will.
+    fn look_quickly(&mut self) {
+        let threads = self.ages.threads();
+        let is_enough = self.is_settled() || self.looked >= LOOKING_QUICKLY;
+        if threads.is_empty() || is_enough || Instant::now() < self.next_quick_look {
+            return;
+        }
+        let before = self.looked;
+        let classes = self.take_alive();
+        let (seen, threads) =
+            self.with_stacks(&classes, |stacks, wanted| stacks.look_quickly(wanted, &threads));
+        self.ages.take_quick(&seen, &threads, Instant::now());
+        self.next_quick_look = Instant::now() + (self.looked - before) * PAUSE_BETWEEN;
+    }
+
+    /// Does what reads stacks, and counts the time that it takes.
+    fn with_stacks<R>(
+        &mut self,
+        classes: &Classes,
+        read: impl FnOnce(&mut Stacks<'j>, Wanted<'_>) -> R,
+    ) -> R {
+        let begun = Instant::now();
+        let deadline = begun + LOOKING.saturating_sub(self.looked);
+        let (jvmti, jni) = (self.jvmti, self.jni);
+        let stacks = self.stacks.get_or_insert_with(|| Stacks::new(jvmti, jni));
+        let result = read(stacks, Wanted { classes, methods: &self.methods, deadline });
+        self.looked += begun.elapsed().saturating_sub(stacks.take_slept());
+        result
+    }
+
+    fn send_all_but(&mut self, busy: &[Seen], after_batch: impl FnMut()) {
+        let busy = Ages::classes(busy);
+        let is_sent = |waiting: &mut Waiting| !busy.contains(&*waiting.key.1);
+        let mut sent = Vec::new();
+        for waiting in self.waiting.extract_if(.., is_sent) {
+            // SAFETY: valid until it is deleted here.
+            let class = unsafe {
+                let class = self.jni.new_local_ref(waiting.class);
+                self.jni.delete_weak_global_ref(waiting.class);
+                class
+            };
+            if !class.is_null() {
+                // The hook says so if it gives the class probes.
+                let had_probes = self.methods.set_has_probes(&waiting.key, false);
+                self.confirmed.insert(waiting.key.1.clone(), std::ptr::null_mut());
+                sent.push((class, waiting.key, had_probes));
+            }
+        }
+        if sent.is_empty() {
+            return;
+        }
+        let references = sent.iter().map(|(class, ..)| *class).collect();
+        // SAFETY: live references of this thread.
+        let Sent { done, refused, skipped, is_ending } =
+            unsafe { Batches::new(self.jvmti, self.jni).send(references, after_batch) };
+        if is_ending {
+            return self.clear();
+        }
+        self.confirm = Some(Instant::now() + CONFIRM);
+        if done > 0 {
+            first_pause::set_over();
+        }
+        self.counts.changed += done as u64;
+        self.counts.refused += refused.len() as u64;
+        self.counts.skipped += skipped.len() as u64;
+        let not_done = refused.iter().map(|(class, _)| *class).chain(skipped.iter().copied());
+        let not_done: HashSet<jni::jclass> = not_done.collect();
+        self.tell_refused(&refused);
+        let skipped: HashSet<jni::jclass> = skipped.into_iter().collect();
+        let mut postponed = Vec::new();
+        for (class, key, had_probes) in sent {
+            if skipped.contains(&class) {
+                postponed.push(Postponed { class: key.1.replace('/', "."), why: Why::Pauses });
+            }
+            if not_done.contains(&class) {
+                self.methods.set_has_probes(&key, had_probes);
+            } else {
+                self.done.push(key);
+            }
+        }
+        self.tell_postponed(&postponed);
+        self.given_up.extend(postponed);
+    }
+
+    fn tell_refused(&self, refused: &[(jni::jclass, jvmti::jvmtiError)]) {
+        for (class, error) in refused.iter().take(NAMED) {
+            let name = internal_name(self.jvmti, *class).unwrap_or_default().replace('/', ".");
+            message!("{name} was loaded before and {} ({error:?})", self.consequence);
+        }
+        if let Some(more) = refused.len().checked_sub(NAMED).filter(|more| *more > 0) {
+            message!("{more} more classes could not be retransformed");
+        }
+    }
+
+    /// Counts the loops that were caught: an activation that is old a while after a batch began before it.
+    fn count_caught(&mut self) {
+        self.confirm = None;
+        let classes = std::mem::take(&mut self.confirmed);
+        let looked = std::mem::replace(&mut self.looked, LOOKING - CONFIRMING);
+        let mut caught = self.look(&classes).old;
+        self.looked = looked;
+        caught.retain(|seen| self.old.insert(seen.activation.clone()));
+        self.counts.caught += caught.len() as u64;
+        for Seen { class, method, thread, .. } in caught.iter().take(NAMED) {
+            let class = class.replace('/', ".");
+            message!(
+                "{class}.{method} in thread {thread} began just before its class was retransformed; \
+                 its loop may be slow until it returns"
+            );
+        }
+    }
+
+    fn give_up(&mut self, now: Instant) {
+        let is_late = |waiting: &mut Waiting| now >= waiting.since + PATIENCE;
+        let late: Vec<Waiting> = self.waiting.extract_if(.., is_late).collect();
+        for waiting in &late {
+            // SAFETY: made by `add`, and not used after this.
+            unsafe { self.jni.delete_weak_global_ref(waiting.class) };
+        }
+        let late: Vec<Postponed> = late.iter().map(|waiting| self.why(waiting)).collect();
+        if self.waiting.is_empty() {
+            self.next_look = None;
+        }
+        self.tell_postponed(&late);
+        self.given_up.extend(late);
+    }
+
+    fn why(&self, waiting: &Waiting) -> Postponed {
+        let why = match &waiting.runs {
+            _ if self.is_first_pause_long => Why::FirstPause,
+            Some(seen) => {
+                Why::Runs { method: seen.method.to_string(), thread: seen.thread.to_string() }
+            }
+            None => Why::NotChecked,
+        };
+        Postponed { class: waiting.key.1.replace('/', "."), why }
+    }
+
+    fn tell_postponed(&self, postponed: &[Postponed]) {
+        for postponed in postponed.iter().take(NAMED) {
+            message!("{postponed}; the class {}", self.consequence);
+        }
+        if let Some(more) = postponed.len().checked_sub(NAMED).filter(|more| *more > 0) {
+            message!("{more} more classes: each {}", self.consequence);
+        }
+    }
+}

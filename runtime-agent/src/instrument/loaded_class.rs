@@ -1,0 +1,59 @@
+//! A class that is loaded, while this thread holds a reference to it.
+#![allow(unsafe_code)]
+
+use jvmti_bindings::env::{JniEnv, Jvmti};
+use jvmti_bindings::prelude::jni;
+
+use super::class_changes::ClassKey;
+use super::internal_name;
+use crate::loaders::Loaders;
+use crate::running::Running;
+
+/// A loaded class.
+#[derive(Clone, Copy)]
+pub(crate) struct LoadedClass<'c> {
+    jvmti: &'c Jvmti,
+    jni: &'c JniEnv,
+    class: jni::jclass,
+}
+
+impl<'c> LoadedClass<'c> {
+    /// # Safety
+    /// `class` is a live reference of this thread, and stays so for `'c`.
+    pub(super) unsafe fn new(jvmti: &'c Jvmti, jni: &'c JniEnv, class: jni::jclass) -> Self {
+        Self { jvmti, jni, class }
+    }
+
+    /// Its key; `None` for arrays and primitive types.
+    pub(crate) fn key(&self) -> Option<ClassKey> {
+        let name = internal_name(self.jvmti, self.class)?;
+        // SAFETY: a live reference of this thread.
+        let loader = unsafe { Loaders::all().of_class(self.jvmti, self.jni, self.class) }?;
+        Some((loader.number, name))
+    }
+
+    /// Whether the filters select it, and the JVM can change it.
+    pub(crate) fn is_selected(&self, running: &Running, (loader, name): &ClassKey) -> bool {
+        let Some(selection) = running.hook.selects(name) else { return false };
+        if !selection.is_included && !self.is_application_class(running, *loader, name) {
+            running.hook.leave_out_jdk(name);
+            return false;
+        }
+        // SAFETY: a live reference of this thread.
+        unsafe { self.jvmti.is_modifiable_class(self.class) }.unwrap_or(false)
+    }
+
+    fn is_application_class(&self, running: &Running, loader: u64, name: &str) -> bool {
+        let Self { jvmti, jni, class } = *self;
+        // SAFETY: a live reference of this thread; that of the loader is given back.
+        unsafe {
+            let Ok(reference) = jvmti.get_class_loader(class) else { return false };
+            let is_application =
+                running.loaders.is_application_class(jvmti, jni, reference, loader, name);
+            if !reference.is_null() {
+                jni.delete_local_ref(reference);
+            }
+            is_application
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Gives classes their own bytes back after a run, as far as no loop runs in them.
+//!
+//! The load hook is closed by then, so a class that is retransformed loses its probes. A class that passed the hook
+//! shortly before may be defined later, with probes: it is looked for as long as others are waited for.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use jvmti_bindings::env::{JniEnv, Jvmti};
+
+use super::Retransform;
+use super::class_changes::{ClassChanges, ClassKey};
+use super::loaded_class::LoadedClass;
+use crate::engine::Status;
+use crate::methods::Methods;
+use crate::{pauses, running};
+
+/// How long a class may take from the hook to where it can be found.
+const IN_FLIGHT: Duration = Duration::from_millis(50);
+/// How long to wait until it is certain which loops are long-lived.
+const SETTLING: Duration = Duration::from_secs(7);
+/// How long to go on after that, and how often to look for classes that are defined only now.
+const PATIENCE: Duration = Duration::from_secs(60);
+const ROUND: Duration = Duration::from_millis(500);
+const TICK: Duration = Duration::from_millis(50);
+
+/// Restores the classes that have probes.
+pub(crate) struct Restorer<'j> {
+    methods: Arc<Methods>,
+    changes: ClassChanges<'j>,
+    retransform: Retransform,
+    /// Classes that were found loaded.
+    found: HashSet<ClassKey>,
+}
+
+impl<'j> Restorer<'j> {
+    pub(crate) fn new(jvmti: &'j Jvmti, jni: &'j JniEnv, retransform: Retransform) -> Self {
+        const CONSEQUENCE: &str = "keeps its probes, which do nothing";
+        let methods = Methods::all();
+        let changes = ClassChanges::new(jvmti, jni, methods.clone(), retransform, CONSEQUENCE);
+        Self { methods, changes, retransform, found: HashSet::new() }
+    }
+
+    /// Restores what can be restored at once or within seconds.
+    pub(crate) fn begin(&mut self) {
+        if self.retransform == Retransform::Off {
+            return;
+        }
+        let begun = Instant::now();
+        self.add();
+        thread::sleep(IN_FLIGHT);
+        self.add();
+        while !self.changes.is_settled() && begun.elapsed() < SETTLING && !running::is_ending() {
+            thread::sleep(TICK);
+            self.changes.step(|| {});
+        }
+    }
+
+    /// Goes on with the rest for a minute, as long as `goes_on` says so.
+    pub(crate) fn finish(&mut self, goes_on: impl Fn() -> bool) {
+        if self.retransform == Retransform::Off {
+            return;
+        }
+        let begun = Instant::now();
+        let mut looked = begun;
+        let is_something_left =
+            |this: &Self| this.changes.is_confirming() || !this.methods.with_probes().is_empty();
+        while goes_on()
+            && !running::is_ending()
+            && begun.elapsed() < PATIENCE
+            && is_something_left(self)
+        {
+            thread::sleep(TICK);
+            self.changes.step(|| {});
+            if looked.elapsed() >= ROUND {
+                looked = Instant::now();
+                self.add();
+            }
+        }
+        self.changes.clear();
+    }
+
+    /// Adds what became of the classes to the answer to a detach.
+    pub(crate) fn add_to(&self, status: &mut Status) {
+        let counts = self.changes.counts();
+        let with_probes = self.methods.with_probes();
+        let not_seen = with_probes.keys().filter(|class| !self.found.contains(*class)).count();
+        let (not_restored, not_seen) = match self.retransform {
+            Retransform::Off => (with_probes.len(), 0),
+            _ => (0, not_seen),
+        };
+        status.retransformed_classes = counts.changed;
+        status.not_retransformed = counts.refused + counts.skipped + not_restored as u64;
+        status.not_seen_loaded = not_seen as u64;
+        status.postponed = self.changes.postponed();
+        status.pauses = pauses::figures();
+    }
+
+    fn add(&mut self) {
+        let Self { methods, changes, found, .. } = self;
+        let wanted = |class: &LoadedClass<'_>| {
+            let key = class.key()?;
+            // One that the JVM refused once is not tried again.
+            (methods.has_probes(&key) && found.insert(key.clone())).then_some(key)
+        };
+        changes.add(wanted, || {});
+    }
+}

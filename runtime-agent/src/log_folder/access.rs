@@ -1,0 +1,103 @@
+//! Who may use the log's folders and files: the JVM's user alone, or a group besides, which may read.
+
+use std::fs;
+use std::os::fd::AsFd;
+
+use rustix::fs::{Gid, Mode, fchmod, fchown, fremovexattr};
+use rustix::io::Errno;
+
+use super::Refusal;
+
+/// Where the names of groups are. The C library's look-up may ask other machines, and wait for them.
+const GROUPS: &str = "/etc/group";
+
+/// Where a file system keeps the rights of further users and groups. A new folder takes them over from
+/// the folder that contains it, which may be another user's.
+const ACLS: [&str; 2] = ["system.posix_acl_access", "system.posix_acl_default"];
+
+/// Who may use what the agent makes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Access {
+    group: Option<Gid>,
+}
+
+impl Access {
+    /// The option `log_group`: the name of a group, or its number.
+    ///
+    /// # Errors
+    /// One line: there is no such group.
+    pub(super) fn of(group: Option<&str>) -> Result<Self, String> {
+        let Some(group) = group else { return Ok(Self::default()) };
+        // The kernel takes the largest number for "no change".
+        let number = group.parse().ok().filter(|number| *number != u32::MAX);
+        let number = match number {
+            Some(number) => number,
+            None => number_of(group)?,
+        };
+        Ok(Self { group: Some(Gid::from_raw(number)) })
+    }
+
+    pub(super) fn has_group(self) -> bool {
+        self.group.is_some()
+    }
+
+    pub(super) fn folder_mode(self) -> Mode {
+        Mode::from_raw_mode(if self.has_group() { 0o750 } else { 0o700 })
+    }
+
+    pub(super) fn file_mode(self) -> Mode {
+        Mode::from_raw_mode(if self.has_group() { 0o640 } else { 0o600 })
+    }
+
+    /// Lets the group in, if there is one. What was just made with the mode of its owner needs nothing
+    /// else: a umask only takes rights away.
+    pub(super) fn admit_group(self, what: impl AsFd, mode: Mode) -> Result<(), Refusal> {
+        let Some(group) = self.group else { return Ok(()) };
+        let refused = |error: Errno| Refusal::Group(group.as_raw(), error);
+        fchown(&what, None, Some(group)).map_err(refused)?;
+        for acl in ACLS {
+            match fremovexattr(&what, acl) {
+                Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP) => {}
+                Err(error) => return Err(refused(error)),
+            }
+        }
+        // Only now, so that no other group has the new rights for a moment.
+        fchmod(&what, mode).map_err(refused)
+    }
+}
+
+fn number_of(name: &str) -> Result<u32, String> {
+    let shown = name.replace(char::is_control, "?");
+    let groups = fs::read(GROUPS).map_err(|e| format!("log_group: {shown}: {GROUPS}: {e}"))?;
+    find(&String::from_utf8_lossy(&groups), name)
+        .ok_or_else(|| format!("log_group: no group '{shown}' in {GROUPS}; give its number"))
+}
+
+/// The number of a group, from lines like `shop:x:4711:anna,ben`.
+fn find(groups: &str, name: &str) -> Option<u32> {
+    groups.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        (fields.next() == Some(name)).then(|| fields.nth(1)?.parse().ok())?
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_is_a_number_or_a_name_of_the_file() {
+        let number = |group: &str| Access::of(Some(group)).map(|access| access.group.unwrap());
+        assert_eq!(number("4711"), Ok(Gid::from_raw(4711)));
+        assert_eq!(number("root"), Ok(Gid::ROOT));
+        assert_eq!(Access::of(None), Ok(Access::default()));
+        for group in ["no-such-group", "", "-1", "4294967295", "a:b"] {
+            let expected = format!("log_group: no group '{group}' in /etc/group; give its number");
+            assert_eq!(number(group), Err(expected));
+        }
+        assert!(number("two\nlines").unwrap_err().contains("'two?lines'"));
+        let groups = "root:x:0:\n# shop:x:1\nshop:x\nshop:x:many:\nshop:*:4711:anna,ben\n+\n";
+        assert_eq!(find(groups, "shop"), Some(4711));
+        assert_eq!(find(groups, "anna"), None);
+    }
+}

@@ -1,0 +1,409 @@
+//! The log folder and a run's folder in it, by their descriptors.
+//!
+//! ```text
+//! LogFolder    descriptor of the folder that contains `logs`, and the name of `logs` in it;
+//!              descriptor of `logs`
+//! RunFolder    descriptor of the run's folder; its files are opened, renamed and deleted
+//!              relative to it
+//! ```
+//! Another user may be able to write to `logs`, or to the folder that contains it, and so rename what is
+//! there and put something else in its place. So the path that the options give is resolved once, with
+//! its symlinks. After that every name is one component, relative to one of these descriptors, and no
+//! symlink is followed. What must stay true: the agent writes only to files in a folder that it has made
+//! itself, and that no other user can write to. Paths are there for messages and status alone.
+
+mod access;
+#[cfg(test)]
+mod tests;
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+use std::{error, fmt};
+
+use rustix::fs::{
+    Access as Rights, AtFlags, CWD, Dir, FileType, Mode, OFlags, accessat, fchmod, fstat, mkdirat,
+    openat, renameat, statat, unlinkat,
+};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+
+use self::access::Access;
+
+/// Most runs of one process that begin in the same second.
+const MAX_ATTEMPTS: u32 = 1_000;
+
+/// How a folder of the given path is opened. It may be one that can be passed and not read.
+const FOUND: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+/// How a folder is opened that the agent has made.
+const MADE: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+/// How a file is made.
+const NEW_FILE: OFlags = OFlags::WRONLY
+    .union(OFlags::CREATE)
+    .union(OFlags::EXCL)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
+/// How a file is opened that has the name already. It may be a pipe, which nobody waits for.
+const OLD_FILE: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
+
+/// What is made belongs to the JVM's user alone until it has been checked.
+const OWN_FOLDER: Mode = Mode::RWXU;
+const OWN_FILE: Mode = Mode::RUSR.union(Mode::WUSR);
+
+/// Why something is not used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The number of another user, who owns it.
+    Owner(u32),
+    /// The mode of a new folder that others may use.
+    Mode(u32),
+    /// A new folder has something in it.
+    NotEmpty,
+    /// It has the name of a file, and is none.
+    NotAFile,
+    /// A file has other names too, that many in all.
+    Links(u64),
+    /// The group cannot be let in.
+    Group(u32, Errno),
+    /// The log folder was deleted, and its name was taken.
+    Taken,
+    /// The log folder was deleted, and the folder that contained it too.
+    NoPlace,
+    /// All names of runs are taken.
+    TooManyRuns,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Owner(uid) => write!(f, "another user owns it (uid {uid})"),
+            Self::Mode(mode) => write!(f, "other users may use it (mode {mode:03o})"),
+            Self::NotEmpty => write!(f, "it is new, and not empty"),
+            Self::NotAFile => write!(f, "not a file"),
+            Self::Links(links) => write!(f, "the file has {links} names"),
+            Self::Group(gid, error) => {
+                write!(f, "log_group: the JVM's user cannot give it to group {gid}: ")?;
+                io::Error::from(*error).fmt(f)
+            }
+            Self::Taken => write!(f, "it was deleted, and something else has its name now"),
+            Self::NoPlace => write!(f, "it was deleted, and there is no folder to make it in"),
+            Self::TooManyRuns => write!(f, "too many runs at once"),
+        }
+    }
+}
+
+impl error::Error for Refusal {}
+
+impl From<Refusal> for io::Error {
+    fn from(refusal: Refusal) -> Self {
+        Self::other(refusal)
+    }
+}
+
+/// The log folder.
+#[derive(Debug)]
+pub(crate) struct LogFolder {
+    path: PathBuf,
+    access: Access,
+    /// The folder that contains it, and its name there; none for a path like `.`, which ends in no name.
+    place: Option<(OwnedFd, OsString)>,
+    folder: OwnedFd,
+}
+
+impl LogFolder {
+    /// Opens the log folder, and makes it and its missing parents. What it makes, the group may use.
+    ///
+    /// # Errors
+    /// One line: the folder cannot be used, or there is no such group.
+    pub(crate) fn open(path: &Path, group: Option<&str>) -> Result<Self, String> {
+        let access = Access::of(group)?;
+        Self::open_with(path, access).map_err(|e| format!("logs: {}: {e}", path.display()))
+    }
+
+    fn open_with(path: &Path, access: Access) -> io::Result<Self> {
+        let start = if path.is_absolute() { "/" } else { "." };
+        let mut folder = openat(CWD, start, FOUND, Mode::empty())?;
+        let mut place = None;
+        for component in path.components() {
+            let name = match component {
+                Component::Normal(name) => name,
+                Component::ParentDir => OsStr::new(".."),
+                Component::CurDir | Component::RootDir | Component::Prefix(_) => continue,
+            };
+            let next = open_or_make(&folder, name, access)?;
+            let parent = std::mem::replace(&mut folder, next);
+            place = (name != "..").then(|| (parent, name.to_owned()));
+        }
+        Ok(Self { path: path.to_owned(), access, place, folder })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Finds out whether runs can be made in it.
+    ///
+    /// # Errors
+    /// One line: why not.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let of = |e: io::Error| format!("logs: {}: {e}", self.path.display());
+        let rights = Rights::WRITE_OK | Rights::EXEC_OK;
+        accessat(&self.folder, ".", rights, AtFlags::empty()).map_err(|e| of(e.into()))?;
+        // A file without a name shows whether the group can be let in, and leaves nothing behind. Not
+        // every file system has such files; there the run's folder will show it.
+        let trial = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+        if self.access.has_group()
+            && let Ok(file) = openat(&self.folder, ".", trial, OWN_FILE)
+        {
+            let admitted = self.access.admit_group(&file, self.access.file_mode());
+            admitted.map_err(|e| of(e.into()))?;
+        }
+        Ok(())
+    }
+
+    /// Makes the folder of a run, by the first name that is free. Each attempt has a name, from 1 on.
+    ///
+    /// # Errors
+    /// It cannot be made, or is not what was made.
+    pub(crate) fn make_run(&self, name: impl Fn(u32) -> String) -> io::Result<RunFolder> {
+        for attempt in 1..=MAX_ATTEMPTS {
+            let name = name(attempt);
+            match make(&self.folder, OsStr::new(&name), self.access, Contents::None) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+                Ok(folder) => {
+                    let path = self.path.join(name);
+                    return Ok(RunFolder { path, access: self.access, folder });
+                }
+            }
+        }
+        Err(Refusal::TooManyRuns.into())
+    }
+
+    /// Makes the log folder again if somebody has deleted it.
+    ///
+    /// # Errors
+    /// It cannot be made, as when something else has its name now.
+    pub(crate) fn make_again(&mut self) -> io::Result<()> {
+        if !is_deleted(&self.folder) {
+            return Ok(());
+        }
+        let Some((place, name)) = &self.place else { return Err(Refusal::NoPlace.into()) };
+        let made = make(place, name, self.access, Contents::OfOtherRuns);
+        self.folder = match made.map_err(|error| (error.kind(), error)) {
+            Ok(folder) => folder,
+            Err((ErrorKind::AlreadyExists, _)) => self.open_made_by_another_jvm(place, name)?,
+            Err((ErrorKind::NotFound, _)) => return Err(Refusal::NoPlace.into()),
+            Err((_, error)) => return Err(error),
+        };
+        Ok(())
+    }
+
+    /// Opens what another JVM of this user has made in the place of a deleted log folder: nobody else can make a folder
+    /// that this user owns, and that is as closed to others as the agent's are.
+    fn open_made_by_another_jvm(&self, place: &OwnedFd, name: &OsStr) -> io::Result<OwnedFd> {
+        let folder = openat(place, name, MADE, Mode::empty()).map_err(|_| Refusal::Taken)?;
+        let stat = fstat(&folder)?;
+        let mode = Mode::from_raw_mode(stat.st_mode) & (Mode::RWXU | Mode::RWXG | Mode::RWXO);
+        if stat.st_uid != geteuid().as_raw() || mode != self.access.folder_mode() {
+            return Err(Refusal::Taken.into());
+        }
+        Ok(folder)
+    }
+}
+
+/// The folder of a run.
+#[derive(Debug)]
+pub(crate) struct RunFolder {
+    path: PathBuf,
+    access: Access,
+    folder: OwnedFd,
+}
+
+impl RunFolder {
+    /// A run's folder in `logs`.
+    #[cfg(test)]
+    pub(crate) fn for_test(logs: &Path) -> Self {
+        LogFolder::open(logs, None).unwrap().make_run(|_| "run".to_owned()).unwrap()
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether somebody has deleted it. One that was renamed goes on.
+    pub(crate) fn is_deleted(&self) -> bool {
+        is_deleted(&self.folder)
+    }
+
+    /// Whether something has a name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        !matches!(statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT))
+    }
+
+    /// Makes a file to write, in the place of one that has its name.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub(crate) fn create(&self, name: &str) -> io::Result<File> {
+        match unlinkat(&self.folder, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => self.make_file(name),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Makes a file that only the JVM's user can read, whatever the group may.
+    ///
+    /// # Errors
+    /// It cannot be made, or something has its name.
+    pub(crate) fn create_private(&self, name: &str) -> io::Result<File> {
+        Ok(openat(&self.folder, name, NEW_FILE, OWN_FILE)?.into())
+    }
+
+    /// Opens a file to append to; `true` if there is nothing in it. One that the JVM's user has put back
+    /// goes on.
+    ///
+    /// # Errors
+    /// It cannot be made, or what has its name is no file of the JVM's user with one name.
+    pub(crate) fn append(&self, name: &str) -> io::Result<(File, bool)> {
+        match self.make_file(name) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            file => return Ok((file?, true)),
+        }
+        let (file, stat) = self.open_old(name, OFlags::WRONLY | OFlags::APPEND)?;
+        if stat.st_uid != geteuid().as_raw() {
+            return Err(Refusal::Owner(stat.st_uid).into());
+        }
+        #[allow(clippy::useless_conversion, reason = "its width depends on the processor")]
+        let links = u64::from(stat.st_nlink);
+        if links != 1 {
+            return Err(Refusal::Links(links).into());
+        }
+        self.access.admit_group(&file, self.access.file_mode())?;
+        fchmod(&file, self.access.file_mode())?;
+        Ok((file, stat.st_size == 0))
+    }
+
+    /// Opens a file to read.
+    ///
+    /// # Errors
+    /// It cannot be opened, or is no file.
+    pub(crate) fn read(&self, name: &str) -> io::Result<File> {
+        self.open_old(name, OFlags::RDONLY).map(|(file, _)| file)
+    }
+
+    /// Renames a file, in the place of one that has the new name.
+    ///
+    /// # Errors
+    /// It cannot be renamed.
+    pub(crate) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        Ok(renameat(&self.folder, from, &self.folder, to)?)
+    }
+
+    /// Deletes a file.
+    ///
+    /// # Errors
+    /// It cannot be deleted.
+    pub(crate) fn remove(&self, name: &str) -> io::Result<()> {
+        Ok(unlinkat(&self.folder, name, AtFlags::empty())?)
+    }
+
+    fn make_file(&self, name: &str) -> io::Result<File> {
+        let file = openat(&self.folder, name, NEW_FILE | OFlags::APPEND, OWN_FILE)?;
+        if let Err(error) = self.access.admit_group(&file, self.access.file_mode()) {
+            let _ = self.remove(name);
+            return Err(error.into());
+        }
+        Ok(file.into())
+    }
+
+    fn open_old(&self, name: &str, flags: OFlags) -> io::Result<(File, rustix::fs::Stat)> {
+        let file = match openat(&self.folder, name, OLD_FILE | flags, Mode::empty()) {
+            // A symlink.
+            Err(Errno::LOOP) => return Err(Refusal::NotAFile.into()),
+            file => file?,
+        };
+        let stat = fstat(&file)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(Refusal::NotAFile.into());
+        }
+        Ok((file.into(), stat))
+    }
+}
+
+/// What a new folder may have in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Contents {
+    None,
+    /// Several JVMs may share a log folder, and be faster.
+    OfOtherRuns,
+}
+
+/// Opens a folder that the given path names, or makes it.
+fn open_or_make(parent: &OwnedFd, name: &OsStr, access: Access) -> io::Result<OwnedFd> {
+    match openat(parent, name, FOUND, Mode::empty()) {
+        Err(Errno::NOENT) => {}
+        found => return Ok(found?),
+    }
+    match make(parent, name, access, Contents::OfOtherRuns) {
+        // Another JVM was faster.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            Ok(openat(parent, name, FOUND, Mode::empty())?)
+        }
+        made => made,
+    }
+}
+
+/// Makes a folder, and opens it.
+fn make(parent: &OwnedFd, name: &OsStr, access: Access, contents: Contents) -> io::Result<OwnedFd> {
+    mkdirat(parent, name, OWN_FOLDER)?;
+    let made = open_made(parent, name, access, contents);
+    if made.is_err() {
+        // That removes nothing but an empty folder.
+        let _ = unlinkat(parent, name, AtFlags::REMOVEDIR);
+    }
+    made
+}
+
+/// Opens a folder that was just made, and makes sure that it is the one: whoever may write to `parent`
+/// may have put another in its place.
+fn open_made(
+    parent: &OwnedFd,
+    name: &OsStr,
+    access: Access,
+    contents: Contents,
+) -> io::Result<OwnedFd> {
+    let folder = openat(parent, name, MADE, Mode::empty())?;
+    let stat = fstat(&folder)?;
+    if stat.st_uid != geteuid().as_raw() {
+        return Err(Refusal::Owner(stat.st_uid).into());
+    }
+    if stat.st_mode & 0o077 != 0 {
+        return Err(Refusal::Mode(stat.st_mode & 0o777).into());
+    }
+    if contents == Contents::None && !is_empty(&folder)? {
+        return Err(Refusal::NotEmpty.into());
+    }
+    access.admit_group(&folder, access.folder_mode())?;
+    Ok(folder)
+}
+
+fn is_empty(folder: &OwnedFd) -> io::Result<bool> {
+    for entry in Dir::read_from(folder)? {
+        if !matches!(entry?.file_name().to_bytes(), b"." | b"..") {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether a folder has no name any more.
+fn is_deleted(folder: impl AsFd) -> bool {
+    match fstat(folder) {
+        Ok(stat) => stat.st_nlink == 0,
+        // What NFS says of it.
+        Err(error) => error == Errno::STALE,
+    }
+}

@@ -1,0 +1,208 @@
+//! A map by thread number that many threads use at once, and that does without memory where there is none.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::Account;
+
+/// Parts of the map, each with a lock of its own.
+const SHARDS: usize = 64;
+/// A part whose table has more bytes gives them back when it is empty.
+const KEPT: usize = 4_096;
+
+/// Spreads numbers that come one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct NumberHasher(u64);
+
+impl Hasher for NumberHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(self.0 ^ u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // By the golden ratio; the table uses the highest bits and the lowest.
+        let product = u128::from(number) * 0x9e37_79b9_7f4a_7c15;
+        #[allow(clippy::cast_possible_truncation)]
+        let folded = (product as u64) ^ (product >> 64) as u64;
+        self.0 = folded;
+    }
+}
+
+struct Table<V> {
+    values: HashMap<u64, V, BuildHasherDefault<NumberHasher>>,
+    /// Bytes that the account has for it.
+    bytes: usize,
+}
+
+impl<V> Table<V> {
+    const fn new() -> Self {
+        Self { values: HashMap::with_hasher(BuildHasherDefault::new()), bytes: 0 }
+    }
+}
+
+/// A part of the map, in cache lines of its own.
+#[repr(align(64))]
+struct Shard<V>(Mutex<Table<V>>);
+
+/// The map.
+pub(crate) struct Sharded<V> {
+    shards: [Shard<V>; SHARDS],
+    length: AtomicUsize,
+    /// The memory of the tables, without what values have elsewhere.
+    account: Account,
+}
+
+/// Bytes that a table with room for so many values takes, about.
+const fn table_bytes<V>(capacity: usize) -> usize {
+    (capacity + capacity / 7) * (size_of::<(u64, V)>() + 1)
+}
+
+impl<V> Sharded<V> {
+    pub(crate) const fn new() -> Self {
+        Self {
+            shards: [const { Shard(Mutex::new(Table::new())) }; SHARDS],
+            length: AtomicUsize::new(0),
+            account: Account::new(),
+        }
+    }
+
+    fn shard(&self, number: u64) -> Option<MutexGuard<'_, Table<V>>> {
+        let index = usize::try_from(number % SHARDS as u64).ok()?;
+        Some(lock(self.shards.get(index)?))
+    }
+
+    /// How many values there are, about.
+    pub(crate) fn len(&self) -> usize {
+        self.length.load(Ordering::Relaxed)
+    }
+
+    /// Puts a value in the place of the one that has this number.
+    ///
+    /// # Errors
+    /// The value, if there is no memory for it.
+    pub(crate) fn insert(&self, number: u64, value: V) -> Result<(), V> {
+        let Some(mut table) = self.shard(number) else { return Err(value) };
+        if table.values.len() == table.values.capacity() && !self.grow(&mut table) {
+            return Err(value);
+        }
+        if table.values.insert(number, value).is_none() {
+            self.length.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Makes room for one more; `false` if there is no memory.
+    fn grow(&self, table: &mut Table<V>) -> bool {
+        let more = table_bytes::<V>(table.values.len().max(4));
+        if !self.account.take(more) {
+            return false;
+        }
+        let is_done = table.values.try_reserve(1).is_ok();
+        let bytes = table_bytes::<V>(table.values.capacity()).max(table.bytes);
+        self.account.give((table.bytes + more).saturating_sub(bytes));
+        table.bytes = bytes.min(table.bytes + more);
+        is_done
+    }
+
+    /// Takes the value with this number out.
+    pub(crate) fn remove(&self, number: u64) -> Option<V> {
+        if self.len() == 0 {
+            return None;
+        }
+        let mut table = self.shard(number)?;
+        let value = table.values.remove(&number)?;
+        self.length.fetch_sub(1, Ordering::Relaxed);
+        if table.values.is_empty() && table.bytes > KEPT {
+            self.account.give(table.bytes);
+            *table = Table::new();
+        }
+        Some(value)
+    }
+
+    /// Whether there is a value with this number.
+    pub(crate) fn contains(&self, number: u64) -> bool {
+        self.len() > 0 && self.shard(number).is_some_and(|table| table.values.contains_key(&number))
+    }
+
+    /// Calls `visit` with each value. Users of a part of the map wait while that part is visited.
+    pub(crate) fn for_each(&self, mut visit: impl FnMut(u64, &V)) {
+        for shard in &self.shards {
+            lock(shard).values.iter().for_each(|(number, value)| visit(*number, value));
+        }
+    }
+
+    /// Takes all values out and gives the memory back.
+    pub(crate) fn clear(&self) {
+        for shard in &self.shards {
+            let old = std::mem::replace(&mut *lock(shard), Table::new());
+            self.length.fetch_sub(old.values.len(), Ordering::Relaxed);
+            self.account.give(old.bytes);
+        }
+    }
+}
+
+fn lock<V>(shard: &Shard<V>) -> MutexGuard<'_, Table<V>> {
+    shard.0.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::refuse;
+    use super::*;
+
+    #[test]
+    fn values_come_back_by_their_numbers() {
+        let map = Sharded::new();
+        for number in 0..10_000 {
+            assert_eq!(map.insert(number, number.to_string()), Ok(()));
+        }
+        assert_eq!(map.insert(77, "other".to_owned()), Ok(()));
+        assert_eq!(map.len(), 10_000);
+        let mut seen = 0;
+        map.for_each(|number, value| {
+            seen += 1;
+            assert!(*value == number.to_string() || (number, value.as_str()) == (77, "other"));
+        });
+        assert_eq!(seen, 10_000);
+        assert!(map.contains(3) && !map.contains(10_000));
+        for number in 0..9_999 {
+            assert!(map.remove(number).is_some() && map.remove(number).is_none(), "{number}");
+        }
+        map.clear();
+        assert_eq!((map.len(), map.remove(9_999)), (0, None));
+    }
+
+    #[test]
+    fn without_memory_the_value_is_handed_back() {
+        let map = Sharded::new();
+        assert_eq!(map.insert(1, 10), Ok(()));
+        refuse(true);
+        // One more finds room where the first one is; a part that is empty has none.
+        assert_eq!(map.insert(65, 11), Ok(()));
+        assert_eq!(map.insert(2, 12), Err(12));
+        refuse(false);
+        assert_eq!(map.insert(2, 12), Ok(()));
+        assert_eq!([1, 65, 2].map(|number| map.remove(number)), [Some(10), Some(11), Some(12)]);
+    }
+
+    #[test]
+    fn what_tables_take_is_counted_and_given_back() {
+        let map = Sharded::new();
+        let before = map.account.bytes();
+        for number in 0..100_000 {
+            assert_eq!(map.insert(number, [0_u64; 4]), Ok(()));
+        }
+        let full = map.account.bytes() - before;
+        assert!((4_100_000..12_000_000).contains(&full), "{full}");
+        for number in 0..100_000 {
+            assert!(map.remove(number).is_some());
+        }
+        assert_eq!(map.account.bytes(), 0);
+    }
+}

@@ -1,0 +1,52 @@
+//! Reads the file of options that `config` names.
+
+use std::fs::{self, Metadata, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use super::{Setting, one_line, toml, tprofiler};
+
+/// Bytes that a file of options may have.
+const MAX_CONFIG: u64 = 1 << 20;
+
+/// Whether a file of options is one of TProfiler's, by its name.
+pub(super) fn is_of_tprofiler(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "properties")
+}
+
+/// Reads a file: one of TProfiler's, or else TOML.
+pub(super) fn read_file(
+    path: &Path,
+    environment: &dyn Fn(&str) -> Option<String>,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<Setting>, String> {
+    let name = one_line(&path.display().to_string());
+    let bytes = read_regular(path).map_err(|e| format!("config: {name}: {e}"))?;
+    if is_of_tprofiler(path) {
+        return tprofiler::read(&name, &bytes, environment, warnings);
+    }
+    match std::str::from_utf8(&bytes) {
+        Ok(text) => toml::read(&name, text),
+        Err(_) => Err(format!("config: {name}: not UTF-8, as TOML is")),
+    }
+}
+
+/// Reads a file that is no pipe and no device: those may never end, or not even open.
+fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
+    let check = |found: &Metadata| match found.is_file() {
+        true => Ok(()),
+        false => Err(io::Error::other("not a file")),
+    };
+    // Opening a device can have side effects, so check before. Check again after: it may have changed.
+    check(&fs::metadata(path)?)?;
+    let mut options = OpenOptions::new();
+    let file = options.read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    check(&file.metadata()?)?;
+    let mut bytes = Vec::new();
+    file.take(MAX_CONFIG + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 {
+        0..=MAX_CONFIG => Ok(bytes),
+        _ => Err(io::Error::other(format!("more than {MAX_CONFIG} bytes"))),
+    }
+}

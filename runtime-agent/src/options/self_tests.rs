@@ -1,0 +1,90 @@
+//! Options about self-tests: `probe=FORM`, and for the agent's own tests `debug=fails:TRICK` and
+//! `debug=newest-tested:JDK`.
+
+/// Which form of the probes is used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ProbeChoice {
+    /// The fast one on tested JDKs, the plain one on newer ones.
+    #[default]
+    Auto,
+    /// The fast one on every JDK.
+    Fast,
+    /// The one that leans on nothing of HotSpot's.
+    Plain,
+}
+
+impl ProbeChoice {
+    const ALL: [Self; 3] = [Self::Auto, Self::Fast, Self::Plain];
+
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|choice| choice.text() == text)
+    }
+
+    pub(super) const fn text(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Fast => "fast",
+            Self::Plain => "plain",
+        }
+    }
+}
+
+/// What the agent leans on and tests itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trick {
+    /// The JVM accepts a class in `java.lang`.
+    ProbeClass,
+    /// The JIT takes `@Stable` elements for constants.
+    CompiledOut,
+    /// A new target of a call site throws compiled code away.
+    CallSite,
+    /// The thread word is at the same distance in all threads.
+    ThreadWord,
+    /// The JVM has the events for virtual threads.
+    MountExtension,
+    /// It sends them.
+    MountEvents,
+}
+
+impl Trick {
+    const ALL: [(Self, &'static str); 6] = [
+        (Self::ProbeClass, "probe-class"),
+        (Self::CompiledOut, "compiled-out"),
+        (Self::CallSite, "call-site"),
+        (Self::ThreadWord, "thread-word"),
+        (Self::MountExtension, "mount-extension"),
+        (Self::MountEvents, "mount-events"),
+    ];
+}
+
+/// What the agent's own tests have it believe.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pretend {
+    /// The newest JDK that was tested, if it is to be another than the real one.
+    pub newest_tested: Option<u32>,
+    fails: Vec<Trick>,
+}
+
+impl Pretend {
+    /// Whether the self-test of a trick is to fail.
+    pub(crate) fn fails(&self, trick: Trick) -> bool {
+        self.fails.contains(&trick)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn failing(tricks: &[Trick]) -> Self {
+        Self { newest_tested: None, fails: tricks.to_vec() }
+    }
+
+    /// Takes the value of `debug`; `None` if it is about something else.
+    pub(super) fn set(&mut self, value: &str) -> Option<()> {
+        if let Some(jdk) = value.strip_prefix("newest-tested:") {
+            self.newest_tested = Some(jdk.parse().ok()?);
+            return Some(());
+        }
+        let name = value.strip_prefix("fails:")?;
+        let (trick, _) = Trick::ALL.into_iter().find(|(_, text)| *text == name)?;
+        self.fails.push(trick);
+        Some(())
+    }
+}

@@ -1,0 +1,87 @@
+//! Which throttled methods are also compiled out, and when compiled code is thrown away for that.
+//!
+//! A closed guard still costs about a nanosecond a call, and keeps the JIT from moving code across it. A method
+//! that is compiled out costs nothing in whatever the JIT compiles from then on. It cannot be measured again
+//! unless that code is thrown away, so a method is compiled out only where its guard would cost too much.
+
+use super::{FASTER, Overhead, SECOND_NS};
+
+/// When compiled code is thrown away, once: by then most methods that will be compiled out are, and a program
+/// that has just begun compiles much of its code again as it is.
+const RENEW_NS: u64 = 4 * SECOND_NS;
+/// What a call costs that the guard turns away, as a share of one that it lets through in a loop: H2 with all
+/// methods muted.
+const GUARD: f64 = 0.15;
+/// The guards of all throttled methods that are not compiled out may cost this share of the CPU time.
+const GUARDS: f64 = 0.01;
+/// Code that was compiled with guards of methods that were compiled out later is thrown away if those guards
+/// cost more than this share of the CPU time.
+const RENEW: f64 = 0.02;
+
+impl Overhead {
+    /// Finds the methods to compile out, of those that were throttled just now and have ids below `end`: the
+    /// hottest, until the guards of the rest cost little. In the first seconds that includes methods that are
+    /// compiled already, because most of them will be compiled again; later it does not, because their guards
+    /// stay in the compiled code anyway.
+    pub(crate) fn compile_out(&mut self, now_ns: u64, end: u32) -> Vec<u32> {
+        let of_one = self.guard_share(if self.is_early(now_ns) { FASTER } else { 1.0 });
+        let budget = self.budget.map_or(0.0, |budget| f64::from(budget) / 1e6);
+        // Nobody notices the guard of a method that is worth its probes: it takes long itself.
+        let guarded = self.left_out.iter().filter(|(_, left)| {
+            let can_help = left.is_fresh || !left.is_compiled;
+            !left.is_sealed && can_help && left.ratio > budget
+        });
+        let mut guarded: Vec<(u32, f64)> =
+            guarded.map(|(id, left)| (*id, left.base_calls_per_s * of_one)).collect();
+        guarded.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
+        let mut share: f64 = guarded.iter().map(|(_, share)| share).sum();
+        let mut found = Vec::new();
+        for (id, of_method) in guarded {
+            if share <= GUARDS {
+                break;
+            }
+            if let Some(left) = self.left_out.get_mut(&id)
+                && left.is_fresh
+                && id < end
+            {
+                left.is_sealed = true;
+                share -= of_method;
+                found.push(id);
+            }
+        }
+        self.left_out.values_mut().for_each(|left| left.is_fresh = false);
+        found
+    }
+
+    /// Whether all code that was compiled with probes is to be thrown away now. Asked once, a few seconds after
+    /// the beginning.
+    pub(crate) fn is_to_renew(&mut self, now_ns: u64) -> bool {
+        if self.is_renewed || self.began_ns.is_none_or(|began_ns| now_ns < began_ns + RENEW_NS) {
+            return false;
+        }
+        self.is_renewed = true;
+        let compiled = self.left_out.values().filter(|left| left.is_sealed && left.is_compiled);
+        let calls_per_s: f64 = compiled.map(|left| left.base_calls_per_s).sum();
+        calls_per_s * self.guard_share(FASTER) >= RENEW
+    }
+
+    /// All code that was compiled with probes has been thrown away.
+    pub(crate) fn renewed(&mut self) {
+        for left in self.left_out.values_mut().filter(|left| left.is_sealed) {
+            left.is_compiled = false;
+        }
+    }
+
+    /// What the guards of throttled methods cost, in nanoseconds a second. Those that are compiled out have
+    /// none, but in code that was compiled before.
+    pub(super) fn guards_ns(&self) -> f64 {
+        let guarded = self.left_out.values().filter(|left| !left.is_sealed || left.is_compiled);
+        let calls_per_s: f64 = guarded.map(|left| left.base_calls_per_s).sum();
+        calls_per_s * self.growth * GUARD * self.pair_ns
+    }
+
+    /// What the guard costs a method that was called once a second, as a share of the CPU time.
+    fn guard_share(&self, faster: f64) -> f64 {
+        GUARD * self.pair_ns * self.growth * faster / self.cpu_rate
+    }
+}

@@ -1,0 +1,53 @@
+//! Calls for which there was no memory, and threads that had such calls.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::thread;
+
+/// Counters that threads share by chance, so that they seldom wait for one another's cache lines.
+const COUNTERS: usize = 16;
+
+#[repr(align(64))]
+struct Counter(AtomicU64);
+
+static CALLS: [Counter; COUNTERS] = [const { Counter(AtomicU64::new(0)) }; COUNTERS];
+static THREADS: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// The attachment in which the calling thread was counted, and one more.
+    static COUNTED_IN: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Counts calls of the calling thread that no thread's totals have.
+pub(super) fn add(calls: u64) {
+    // Threads' variables lie pages apart.
+    let place = COUNTED_IN.with(|own| std::ptr::from_ref(own).addr() >> 12) % COUNTERS;
+    if let Some(counter) = CALLS.get(place) {
+        counter.0.fetch_add(calls, Ordering::Relaxed);
+    }
+}
+
+/// Counts the calling thread as one that is not measured, once in an attachment.
+pub(super) fn add_thread() {
+    let own = thread::attachment().wrapping_add(1);
+    if COUNTED_IN.replace(own) != own {
+        THREADS.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Calls so far.
+pub(crate) fn calls() -> u64 {
+    CALLS.iter().map(|counter| counter.0.load(Ordering::Relaxed)).sum()
+}
+
+/// Threads so far of which at least some calls were lost because there was no memory for the thread.
+pub(crate) fn threads() -> u64 {
+    THREADS.load(Ordering::Relaxed)
+}
+
+/// Begins again from 0.
+pub(super) fn forget() {
+    CALLS.iter().for_each(|counter| counter.0.store(0, Ordering::Relaxed));
+    THREADS.store(0, Ordering::Relaxed);
+}

@@ -1,0 +1,289 @@
+//! Probes without memory, stacks that grow while they are read, and what is counted meanwhile.
+
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use super::stack::FIRST_DEPTH;
+use super::tests::{counts, no_java, record_on_thread, records, start, totals, turn};
+use super::*;
+use crate::memory::tests::refuse;
+use crate::open_calls;
+
+/// Calls lost by what `work` does, among other tests that take turns.
+fn lost(work: impl FnOnce()) -> u64 {
+    let before = lost_calls::calls();
+    work();
+    lost_calls::calls() - before
+}
+
+fn current() -> &'static ProbeThread {
+    thread::current().expect("known")
+}
+
+/// A call begins.
+fn call(method: u32) {
+    assert_eq!(start(method, no_java), Entry::Go);
+}
+
+#[test]
+fn a_thread_without_memory_loses_its_calls_and_is_measured_later() {
+    let _turn = turn();
+    let threads = lost_calls::threads();
+    let calls = lost(|| {
+        record_on_thread(0, || {
+            refuse(true);
+            for _ in 0..100 {
+                start(1, no_java);
+                start(2, no_java);
+                threw(2);
+                caught(1);
+                end(1);
+            }
+            assert!(thread::current().is_none());
+            refuse(false);
+            // It does not ask each time.
+            while thread::current().is_none() {
+                start(3, no_java);
+                end(3);
+            }
+            start(3, no_java);
+            end(3);
+            assert_eq!((counts(1), counts(3)), ((0, 0), (2, 0)));
+        });
+    });
+    // A thousand calls after the first try, the next one is measured.
+    assert_eq!(calls, 1_001);
+    assert_eq!(lost_calls::threads() - threads, 1);
+}
+
+#[test]
+fn without_memory_for_frames_calls_are_counted_without_times() {
+    let _turn = turn();
+    record_on_thread(u64::MAX, || {
+        start(1, no_java);
+        refuse(true);
+        for _ in 1..1_000 {
+            start(1, no_java);
+        }
+        let stack = &current().stack;
+        assert_eq!((stack.depth(), stack.beyond()), (FIRST_DEPTH, 1_000 - u64::from(FIRST_DEPTH)));
+        // There is memory again, but what is beyond stays there.
+        refuse(false);
+        start(1, no_java);
+        assert_eq!(stack.depth(), FIRST_DEPTH);
+        for _ in 0..1_001 {
+            end(1);
+        }
+        assert_eq!((counts(1), stack.depth(), stack.beyond()), ((1_001, 0), 0, 0));
+        for _ in 0..1_000 {
+            start(1, no_java);
+        }
+        assert_eq!((stack.depth(), stack.beyond()), (1_000, 0));
+        for _ in 0..1_000 {
+            end(1);
+        }
+        assert_eq!((counts(1), current().unseen_ends()), ((2_001, 0), 0));
+    });
+}
+
+/// Calls beyond the last frame are forgotten with their recording, and the next one takes the short way again.
+#[test]
+fn a_recording_after_one_without_memory_for_frames_is_plain() {
+    let _turn = turn();
+    record_on_thread(u64::MAX, || {
+        call(1);
+        refuse(true);
+        (0..1_000).for_each(|_| call(1));
+        refuse(false);
+        let stack = &current().stack;
+        assert!(stack.beyond() > 0 && stack.plain_place().is_none());
+        assert!(end_recording() && begin_recording());
+        call(1);
+        assert_eq!((stack.depth(), stack.beyond()), (1, 0));
+        assert!(stack.plain_place().is_some());
+        end(1);
+    });
+}
+
+#[test]
+fn without_memory_for_totals_or_records_calls_and_records_are_counted_as_lost() {
+    let _turn = turn();
+    record_on_thread(0, || {
+        start(1, no_java);
+        refuse(true);
+        for method in 2..500 {
+            start(method, no_java);
+            end(method);
+        }
+        end(1);
+        refuse(false);
+        let known: u64 = (1..500).map(|method| counts(method).0).sum();
+        let lost = current().lost.take_since(&mut totals::Reading::default());
+        assert_eq!(known + lost.map_or(0, |lost| lost.calls), 499);
+        assert!((2..30).contains(&known), "{known}");
+        assert_eq!((records().len(), current().ring.dropped()), (0, 499));
+        start(500, no_java);
+        end(500);
+        assert_eq!((counts(500), records().len()), ((1, 0), 2));
+    });
+}
+
+#[test]
+fn frames_of_a_virtual_thread_without_memory_are_lost_and_the_rest_is_exact() {
+    let _turn = turn();
+    let calls = lost(|| {
+        record_on_thread(u64::MAX, || {
+            // The carrier's own call, and two of the virtual thread.
+            start(1, no_java);
+            mounts::mount(900_001);
+            start(2, no_java);
+            start(3, no_java);
+            refuse(true);
+            mounts::unmount(900_001);
+            refuse(false);
+            end(1);
+            mounts::mount(900_001);
+            end(3);
+            start(4, no_java);
+            end(4);
+            end(2);
+            mounts::unmount(900_001);
+            assert_eq!([1, 2, 3, 4].map(counts), [(1, 0), (0, 0), (0, 0), (1, 0)]);
+            // With memory nothing is lost.
+            mounts::mount(900_001);
+            (0..300).for_each(|_| call(2));
+            mounts::unmount(900_001);
+            mounts::mount(900_001);
+            (0..300).for_each(|_| end(2));
+            mounts::unmount(900_001);
+            assert_eq!((counts(2), current().stack.depth()), ((300, 0), 0));
+        });
+    });
+    assert_eq!(calls, 2);
+}
+
+/// A carrier that has no memory for them takes frames of a virtual thread as far as it has room.
+#[test]
+fn a_virtual_thread_moves_to_a_carrier_without_memory() {
+    let _turn = turn();
+    record_on_thread(u64::MAX, || {
+        mounts::mount(900_002);
+        (0..1_000).for_each(|_| call(5));
+        mounts::unmount(900_002);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                start(6, no_java);
+                end(6);
+                refuse(true);
+                mounts::mount(900_002);
+                let stack = &current().stack;
+                assert_eq!(u64::from(stack.depth()) + stack.beyond(), 1_000);
+                (0..1_000).for_each(|_| end(5));
+                assert_eq!((stack.depth(), stack.beyond()), (0, 0));
+                mounts::unmount(900_002);
+                let found = current().lost.take_since(&mut totals::Reading::default());
+                assert_eq!(counts(5).0 + found.map_or(0, |lost| lost.calls), 1_000);
+            });
+        });
+    });
+}
+
+#[test]
+fn a_deep_recursion_is_exact_through_growth_and_gives_memory_back() {
+    let _turn = turn();
+    // An id that no other test gives a threshold to: there are no records.
+    record_on_thread(u64::MAX, || {
+        start(77_001, no_java);
+        let flat = current().account.bytes();
+        for round in 1..=3 {
+            for _ in 1..60_000 {
+                start(77_001, no_java);
+            }
+            let deep = current().account.bytes() - flat;
+            assert!(deep > 60_000 * 32 && deep < 8 << 20, "{deep}");
+            for _ in 1..60_000 {
+                end(77_001);
+            }
+            assert_eq!(counts(77_001).0, round * 59_999);
+            assert_eq!(current().account.bytes(), flat, "round {round}");
+        }
+        end(77_001);
+        let total = totals(77_001);
+        assert_eq!((total.calls, total.total_ticks), (180_000 - 2, total.self_ticks));
+    });
+}
+
+/// What is seen from outside are frames that the thread has or had, from the outermost, while blocks change.
+#[test]
+fn a_stack_can_be_read_while_it_grows_and_shrinks() {
+    let _turn = turn();
+    set_threshold_ns(u64::MAX);
+    assert!(begin_recording());
+    let (is_over, looks) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for seed in 1..=3_u32 {
+            let is_over = &is_over;
+            scope.spawn(move || {
+                let (mut random, mut calls) = (seed, 0);
+                while !is_over.load(Ordering::Relaxed) {
+                    random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    // Mostly flat, sometimes far down; the method at each depth is always the same.
+                    let depth = 1 + (random >> 8) % (1 << (random >> 28).max(4));
+                    (0..depth).for_each(|at| call(1_000 + at % 7));
+                    (0..depth).rev().for_each(|at| end(1_000 + at % 7));
+                    calls += u64::from(depth);
+                }
+                let counted: u64 = (0..7).map(|n| counts(1_000 + n).0).sum();
+                assert_eq!((counted, current().unseen_ends()), (calls, 0));
+                current().end();
+            });
+        }
+        let mut deepest = 0;
+        let least_looks = if cfg!(miri) { 20 } else { 3_000 };
+        let is_enough = |deepest: usize| cfg!(miri) || deepest > 1_024;
+        while looks.fetch_add(1, Ordering::Relaxed) < least_looks || !is_enough(deepest) {
+            for thread in thread::all() {
+                let frames = open_calls::read_frames(&thread, recording());
+                deepest = deepest.max(frames.len());
+                for (at, frame) in frames.iter().enumerate() {
+                    let expected = 1_000 + u32::try_from(at % 7).unwrap();
+                    // Other tests' threads that have ended are still in the list.
+                    assert!(frame.method == expected || thread.has_ended(), "{frame:?} at {at}");
+                }
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    assert!(end_recording());
+}
+
+/// As at a detach: the agent thread gives pages back while their owner's stack grows and its totals and records come.
+#[test]
+fn a_thread_may_be_in_a_probe_while_its_memory_is_given_back() {
+    let _turn = turn();
+    set_threshold_ns(0);
+    for _ in 0..if cfg!(miri) { 2 } else { 50 } {
+        assert!(begin_recording());
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !is_over.load(Ordering::Relaxed) {
+                        (1..2_000).for_each(call);
+                        (1..2_000).rev().for_each(end);
+                    }
+                    // Whoever calls again begins anew.
+                    thread::end_current(|_| {});
+                });
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            assert!(end_recording());
+            let retired = thread::retire_all();
+            for _ in 0..20 {
+                retired.iter().for_each(|thread| thread.give_back());
+                std::thread::yield_now();
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+    }
+    assert!(thread::all().is_empty());
+}

@@ -1,0 +1,178 @@
+//! Whether the JVM says which virtual thread runs where, and what becomes of calls if it does not.
+//!
+//! Without these events nobody can tell the calls of one virtual thread on a carrier from those of the next. So they
+//! are not measured then, and each is counted as lost. The rest of the process is measured as ever.
+//!
+//! ```text
+//! a mount or unmount event                              they arrive
+//! a virtual thread makes its first measured call,
+//!   and the agent has listened since the JVM's start    there would have been an event: they are missing
+//! a virtual thread ends                                 its unmount event would have come before: they are missing
+//! ```
+//! Nothing of that costs a thread anything that has no virtual threads, and no virtual thread is started for it.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
+use super::mute;
+use super::thread::{self, ProbeThread};
+
+/// What is known of the events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Events {
+    /// The JVM has no virtual threads, or each is a thread of its own.
+    #[default]
+    NotNeeded,
+    /// No virtual thread was seen so far.
+    Unknown,
+    Arrive,
+    Missing,
+}
+
+impl Events {
+    const ALL: [Self; 4] = [Self::NotNeeded, Self::Unknown, Self::Arrive, Self::Missing];
+
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::NotNeeded => "not needed",
+            Self::Unknown => "unknown",
+            Self::Arrive => "yes",
+            Self::Missing => "no",
+        }
+    }
+}
+
+static EVENTS: AtomicU8 = AtomicU8::new(Events::NotNeeded as u8);
+/// A virtual thread may have been mounted before the agent listened.
+static CAME_LATE: AtomicBool = AtomicBool::new(false);
+
+pub(crate) fn events() -> Events {
+    let number = EVENTS.load(Ordering::Relaxed);
+    Events::ALL.into_iter().find(|events| *events as u8 == number).unwrap_or_default()
+}
+
+/// Begins an attachment, in a JVM that runs already or in one that has just begun.
+pub(crate) fn begin(events: Events, came_late: bool) {
+    CAME_LATE.store(came_late, Ordering::Relaxed);
+    EVENTS.store(events as u8, Ordering::Relaxed);
+}
+
+/// A mount or unmount event has come.
+pub(super) fn arrived() {
+    if events() != Events::Arrive {
+        EVENTS.store(Events::Arrive as u8, Ordering::Relaxed);
+    }
+}
+
+/// Whether the events are missing, now that the calling thread makes its first measured call in a virtual thread whose
+/// mount event it has not seen.
+pub(super) fn are_missing_at_first_call() -> bool {
+    match events() {
+        Events::Missing => true,
+        Events::Arrive => false,
+        Events::Unknown if CAME_LATE.load(Ordering::Relaxed) => false,
+        Events::Unknown | Events::NotNeeded => {
+            EVENTS.store(Events::Missing as u8, Ordering::Relaxed);
+            true
+        }
+    }
+}
+
+/// A virtual thread has ended on the calling thread. If that is a carrier, the unmount event comes before.
+pub(super) fn thread_ended() {
+    if !thread::current().is_some_and(ProbeThread::is_carrier) {
+        return;
+    }
+    let (unknown, missing) = (Events::Unknown as u8, Events::Missing as u8);
+    let (set, read) = (Ordering::Relaxed, Ordering::Relaxed);
+    if EVENTS.compare_exchange(unknown, missing, set, read).is_ok() {
+        // Every thread has a look whether it runs virtual threads.
+        mute::tell();
+    }
+}
+
+/// Whether calls of the calling thread, which is `thread`, cannot be measured. Frames that it has are dropped then, as
+/// calls that are lost.
+#[cold]
+pub(super) fn cannot_measure(thread: &ProbeThread) -> bool {
+    if !thread.is_carrier() || events() != Events::Missing {
+        return false;
+    }
+    if thread.stack.depth() > 0 {
+        for _ in 0..thread.stack.depth() {
+            thread.lost.count_without_times(false);
+        }
+        // No recording has this number, so each of its probes comes here.
+        thread.stack.restart(0);
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{counts, no_java, record_on_thread, start, turn};
+    use super::super::{STATE, end, mounts};
+    use super::*;
+
+    #[test]
+    fn what_a_first_call_and_an_end_say() {
+        let _turn = turn();
+        for (known, came_late, is_missing, then) in [
+            (Events::Unknown, false, true, Events::Missing),
+            // It may have been mounted before.
+            (Events::Unknown, true, false, Events::Unknown),
+            (Events::Arrive, false, false, Events::Arrive),
+            (Events::Missing, true, true, Events::Missing),
+            // A virtual thread that has a carrier, in a JVM that cannot tell.
+            (Events::NotNeeded, true, true, Events::Missing),
+        ] {
+            begin(known, came_late);
+            assert_eq!((are_missing_at_first_call(), events()), (is_missing, then), "{known:?}");
+        }
+        // Late is better than never.
+        mounts::unmount(7);
+        assert_eq!(events(), Events::Arrive);
+        begin(Events::NotNeeded, false);
+    }
+
+    /// The agent came late: the calls of a virtual thread are counted until it ends without an event. From then on
+    /// all are lost, the one in progress too, until an event comes after all.
+    #[test]
+    fn calls_of_a_carrier_are_lost_once_events_are_known_to_be_missing() {
+        let _turn = turn();
+        let (lost, counted) = record_on_thread(u64::MAX, || {
+            begin(Events::Unknown, true);
+            let virtual_thread = |thread: &ProbeThread| mounts::is_mounted(thread, 9);
+            let call = || {
+                start(21, virtual_thread);
+                end(21);
+            };
+            call();
+            start(22, virtual_thread);
+            let before = STATE.load(Ordering::Relaxed);
+            mounts::end(9);
+            assert_eq!(events(), Events::Missing);
+            assert!(STATE.load(Ordering::Relaxed) > before, "threads have a look");
+            end(22);
+            call();
+            call();
+            let lost = thread::current().map(|thread| {
+                let mut reading = super::super::totals::Reading::default();
+                thread.lost.take_since(&mut reading).map_or(0, |lost| lost.calls)
+            });
+            mounts::mount(10);
+            call();
+            (lost, (counts(21), counts(22)))
+        });
+        assert_eq!(lost, Some(3));
+        assert_eq!(counted, ((2, 0), (0, 0)));
+        // A thread that runs none is measured whatever is known.
+        begin(Events::Missing, false);
+        let counted = record_on_thread(u64::MAX, || {
+            start(23, no_java);
+            end(23);
+            counts(23)
+        });
+        assert_eq!(counted, (1, 0));
+        begin(Events::NotNeeded, false);
+    }
+}

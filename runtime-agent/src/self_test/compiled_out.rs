@@ -1,0 +1,146 @@
+//! Whether the JIT takes a compiled-out probe for a constant, and whether a call site throws that code away again.
+//!
+//! ```text
+//! element 0 of `sealed` is not 0   a method that reads it is called until the JIT has compiled it
+//! element 0 is 0 for a moment      the method still takes it for sealed: it was folded
+//! the call site gets a target      the method reads the element again: compiled code was thrown away
+//! ```
+//! Nothing is timed. No method has the id 0, and no other code has this call site, so the service notices nothing.
+//! Code that is not compiled yet reads the element as code does that is never folded. So the test goes on in the
+//! agent thread for half a minute; until it is decided, probes are plain.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+use super::Verdict;
+use crate::options::{Pretend, Trick};
+
+/// How often the method is called to have it compiled, and to see what it does.
+pub(crate) const WARM_CALLS: i32 = 2_000;
+pub(crate) const CALLS: i32 = 100;
+/// How long the test goes on.
+const LONGEST: Duration = Duration::from_secs(30);
+/// How long after an attempt the next one comes; besides, a tenth of the time since the beginning.
+const PAUSE: Duration = Duration::from_millis(50);
+
+static FOLDED: AtomicU8 = AtomicU8::new(Verdict::Plain as u8);
+static RENEWED: AtomicU8 = AtomicU8::new(Verdict::Plain as u8);
+
+/// Whether compiled-out probes are folded.
+pub(crate) fn folded() -> Verdict {
+    Verdict::of(FOLDED.load(Ordering::Relaxed))
+}
+
+/// Whether a call site throws compiled code away.
+pub(crate) fn renewed() -> Verdict {
+    Verdict::of(RENEWED.load(Ordering::Relaxed))
+}
+
+/// Whether the guard can be taken out of compiled code, and be put back.
+pub(crate) fn can_renew() -> bool {
+    renewed() == Verdict::Works
+}
+
+/// Whether methods can be compiled out.
+pub(crate) fn can_compile_out() -> bool {
+    folded() == Verdict::Works && can_renew()
+}
+
+/// Begins an attachment. Nothing is known, or, with plain probes, nothing is asked.
+pub(crate) fn begin(is_fast: bool) {
+    let verdict = if is_fast { Verdict::Unknown } else { Verdict::Plain };
+    FOLDED.store(verdict as u8, Ordering::Relaxed);
+    RENEWED.store(verdict as u8, Ordering::Relaxed);
+}
+
+/// Judges one attempt: how many of [`CALLS`] found the element to be 0, and how many after the call site was given a
+/// target, which is asked only if it means something.
+pub(crate) fn judge<E>(
+    open: i32,
+    after_renewal: impl FnOnce() -> Result<i32, E>,
+    pretend: &Pretend,
+) -> Result<(), E> {
+    let open = if pretend.fails(Trick::CompiledOut) { CALLS } else { open };
+    if open != 0 {
+        return Ok(());
+    }
+    let after = after_renewal()?;
+    let is_renewed = after == CALLS && !pretend.fails(Trick::CallSite);
+    FOLDED.store(Verdict::Works as u8, Ordering::Relaxed);
+    let renewed = if is_renewed { Verdict::Works } else { Verdict::Fails };
+    RENEWED.store(renewed as u8, Ordering::Relaxed);
+    Ok(())
+}
+
+/// When the agent thread tries again.
+#[derive(Debug)]
+pub(crate) struct Attempts {
+    began: Instant,
+    next: Duration,
+}
+
+impl Attempts {
+    pub(crate) fn new() -> Self {
+        Self { began: Instant::now(), next: PAUSE }
+    }
+
+    /// Whether it is time for another attempt. After the last one the verdict is that nothing is folded.
+    pub(crate) fn is_due(&mut self) -> bool {
+        folded() == Verdict::Unknown && self.is_due_after(self.began.elapsed())
+    }
+
+    fn is_due_after(&mut self, elapsed: Duration) -> bool {
+        if elapsed > LONGEST {
+            FOLDED.store(Verdict::Fails as u8, Ordering::Relaxed);
+            return false;
+        }
+        let is_due = elapsed >= self.next;
+        if is_due {
+            self.next = elapsed + PAUSE + elapsed / 10;
+        }
+        is_due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(open: i32, after: i32, debug: &[Trick]) -> (Verdict, Verdict, bool) {
+        let pretend = Pretend::failing(debug);
+        begin(true);
+        let result: Result<(), ()> = judge(open, || Ok(after), &pretend);
+        assert_eq!(result, Ok(()));
+        (folded(), renewed(), can_compile_out())
+    }
+
+    /// One test, for the verdicts are the process's.
+    #[test]
+    fn verdicts_and_attempts() {
+        use Verdict::{Fails, Plain, Unknown, Works};
+        assert_eq!(judged(0, CALLS, &[]), (Works, Works, true));
+        // Compiled code that a new target does not throw away could never count again.
+        assert_eq!(judged(0, 0, &[]), (Works, Fails, false));
+        assert_eq!(judged(CALLS, CALLS, &[]), (Unknown, Unknown, false));
+        // The JIT was done in the middle.
+        assert_eq!(judged(CALLS / 2, CALLS, &[]), (Unknown, Unknown, false));
+        assert_eq!(judged(0, CALLS, &[Trick::CompiledOut]), (Unknown, Unknown, false));
+        assert_eq!(judged(0, CALLS, &[Trick::CallSite]), (Works, Fails, false));
+        begin(true);
+        assert_eq!(judge(0, || Err("refused"), &Pretend::default()), Err("refused"));
+        assert_eq!((folded(), renewed()), (Unknown, Unknown));
+        begin(false);
+        assert_eq!((folded(), renewed(), can_renew()), (Plain, Plain, false));
+
+        begin(true);
+        let mut attempts = Attempts::new();
+        let ms = (0..40_000).filter(|ms| attempts.is_due_after(Duration::from_millis(*ms)));
+        let due: Vec<u64> = ms.collect();
+        assert!(due.starts_with(&[50, 105]), "{due:?}");
+        assert!((40..70).contains(&due.len()), "{due:?}");
+        assert!(due.last().is_some_and(|last| (25_000..=30_000).contains(last)), "{due:?}");
+        assert_eq!(folded(), Fails);
+        assert!(!attempts.is_due());
+        begin(false);
+    }
+}

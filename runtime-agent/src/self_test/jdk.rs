@@ -1,0 +1,30 @@
+//! The JDK that the agent runs in, and the newest that it was tested on.
+
+use jvmti_bindings::env::Jvmti;
+
+/// The newest JDK on which all self-tests and all exactness tests were run.
+pub(crate) const NEWEST_TESTED: u32 = 25;
+
+/// The JVM's major version; `None` if it does not say.
+pub(crate) fn version(jvmti: &Jvmti) -> Option<u32> {
+    parse(&jvmti.get_system_property("java.vm.specification.version").ok()?)
+}
+
+/// Reads `25`, or `1.8` as old JVMs have it.
+fn parse(text: &str) -> Option<u32> {
+    text.strip_prefix("1.").unwrap_or(text).split('.').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_old_and_new_jvms() {
+        assert_eq!(parse("25"), Some(25));
+        assert_eq!(parse("27.1"), Some(27));
+        assert_eq!(parse("1.8"), Some(8));
+        assert_eq!(parse("next"), None);
+        assert_eq!(parse(""), None);
+    }
+}

@@ -1,0 +1,118 @@
+//! Finds out whether what the agent leans on inside HotSpot and the C library works in this process.
+//!
+//! Each trick has a test at the start and a plain mode. `unknown` selects the plain mode. The table in
+//! docs/architecture.md says what each relies on and what happens without it.
+
+pub(crate) mod compiled_out;
+mod jdk;
+
+use std::sync::Once;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use jvmti_bindings::env::Jvmti;
+
+pub(crate) use self::jdk::NEWEST_TESTED;
+use crate::clock;
+use crate::message::message;
+use crate::options::{Options, ProbeChoice};
+use crate::probe::{self, mounts};
+
+/// What a self-test found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// The trick is not used, so nothing was tested.
+    #[default]
+    Plain,
+    /// Not decided yet; the plain mode is used.
+    Unknown,
+    Works,
+    /// The plain mode is used.
+    Fails,
+}
+
+impl Verdict {
+    fn of(number: u8) -> Self {
+        let all = [Self::Plain, Self::Unknown, Self::Works, Self::Fails];
+        all.into_iter().find(|verdict| *verdict as u8 == number).unwrap_or_default()
+    }
+
+    /// In words, with those of the two results.
+    fn text(self, works: &'static str, fails: &'static str) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Unknown => "unknown",
+            Self::Works => works,
+            Self::Fails => fails,
+        }
+    }
+}
+
+/// All results, as `status` shows them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Results {
+    folded: Verdict,
+    renewed: Verdict,
+    is_near: bool,
+    pub events: mounts::Events,
+    /// CPU time of all self-tests so far.
+    pub cpu_ns: u64,
+}
+
+impl Results {
+    pub(crate) fn now() -> Self {
+        Self {
+            folded: compiled_out::folded(),
+            renewed: compiled_out::renewed(),
+            is_near: probe::is_thread_word_near(),
+            events: mounts::events(),
+            cpu_ns: CPU_NS.load(Ordering::Relaxed),
+        }
+    }
+
+    pub(crate) fn compiled_out(&self) -> &'static str {
+        self.folded.text("folded", "not folded")
+    }
+
+    pub(crate) fn call_site(&self) -> &'static str {
+        self.renewed.text("works", "fails")
+    }
+
+    pub(crate) fn thread_word(&self) -> &'static str {
+        if self.is_near { "near" } else { "far" }
+    }
+}
+
+static CPU_NS: AtomicU64 = AtomicU64::new(0);
+
+/// Runs a part of a self-test and adds up the CPU time of the calling thread.
+pub(crate) fn timed<R>(test: impl FnOnce() -> R) -> R {
+    let before = clock::cpu_ns_of(libc::CLOCK_THREAD_CPUTIME_ID);
+    let result = test();
+    let after = clock::cpu_ns_of(libc::CLOCK_THREAD_CPUTIME_ID);
+    CPU_NS.fetch_add(after.saturating_sub(before), Ordering::Relaxed);
+    result
+}
+
+/// Begins an attachment: decides whether probes are fast. Says so once if they are plain because the JDK is newer
+/// than any tested one.
+pub(crate) fn begin(jvmti: &Jvmti, options: &Options) -> bool {
+    static SAID: Once = Once::new();
+    CPU_NS.store(0, Ordering::Relaxed);
+    let newest = options.pretend.newest_tested.unwrap_or(NEWEST_TESTED);
+    let version = jdk::version(jvmti);
+    let is_tested = version.is_some_and(|version| version <= newest);
+    if !is_tested && options.probe == ProbeChoice::Auto {
+        let jdk = version.map_or_else(|| "this JDK".to_owned(), |version| format!("JDK {version}"));
+        SAID.call_once(|| {
+            message!(
+                "{jdk} is newer than JDK {newest}, the newest that the agent was tested on: probes are plain, \
+                 and throttled methods cost more; probe=fast overrides this"
+            );
+        });
+    }
+    match options.probe {
+        ProbeChoice::Auto => is_tested,
+        ProbeChoice::Fast => true,
+        ProbeChoice::Plain => false,
+    }
+}
