@@ -46,12 +46,16 @@ pub struct Profile {
     pub counts: BTreeMap<MethodName, Counts>,
     /// Total and self time of each, in nanoseconds.
     pub times: BTreeMap<MethodName, (u64, u64)>,
+    /// The rows of each interval of totals, in the order of the file.
+    pub intervals: Vec<(MethodName, StatsRow)>,
     /// Calls in the histogram of each: all but those deeper than stacks are.
     pub in_histograms: BTreeMap<MethodName, u64>,
     /// Recorded calls, in the order of the file.
     pub records: Vec<Record>,
     /// Sums of counters.
     pub counters: BTreeMap<String, u64>,
+    /// Methods by id.
+    pub methods: BTreeMap<u32, MethodName>,
     /// Threads that are named, by id.
     pub threads: BTreeMap<u32, ThreadRow>,
 }
@@ -101,6 +105,7 @@ impl Profile {
             let times = profile.times.entry(name.clone()).or_default();
             times.0 += row.total_ns;
             times.1 += row.self_ns;
+            profile.intervals.push((name.clone(), row));
         }
         for row in rows::<CallRow>(run) {
             let mut path = Vec::new();
@@ -121,6 +126,7 @@ impl Profile {
                 exit: row.exit,
             });
         }
+        profile.methods = methods;
         for row in rows::<CounterRow>(run) {
             *profile.counters.entry(row.name).or_default() += row.value;
         }

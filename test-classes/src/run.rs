@@ -16,6 +16,9 @@ use crate::jdk::Jdk;
 /// No program here takes so long; one that does hangs.
 const TIMEOUT: Duration = Duration::from_secs(180);
 
+/// The form of probes that all tests are run with, if another than the agent's own choice.
+const PROBE: &str = "TPROFILER_TEST_PROBE";
+
 /// A java command that is being put together.
 #[derive(Debug)]
 pub struct Java {
@@ -46,7 +49,36 @@ pub struct Running {
 impl Java {
     /// The java command of a runtime, with every class verified.
     pub fn new(jdk: &Jdk) -> Self {
-        let mut command = Command::new(jdk.command("java"));
+        Self::with(jdk, Command::new(jdk.command("java")))
+    }
+
+    /// The same with another umask, as the shell takes it.
+    pub fn with_umask(jdk: &Jdk, umask: &str) -> Self {
+        Self::after(jdk, &format!("umask {umask}"))
+    }
+
+    /// The same with so much address space and no more.
+    pub fn with_address_space(jdk: &Jdk, bytes: u64) -> Self {
+        Self::after(jdk, &format!("ulimit -v {}", bytes >> 10))
+    }
+
+    /// The same in a shell that has done something before.
+    fn after(jdk: &Jdk, what: &str) -> Self {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("{what} && exec \"$0\" \"$@\"")]);
+        command.arg(jdk.command("java"));
+        Self::with(jdk, command)
+    }
+
+    /// The same in a mount namespace of its own, where a shell has mounted something before.
+    pub fn with_mounts(jdk: &Jdk, script: &str) -> Self {
+        let mut command = unshare();
+        command.args(["sh", "-c", &format!("{script} && exec \"$0\" \"$@\"")]);
+        command.arg(jdk.command("java"));
+        Self::with(jdk, command)
+    }
+
+    fn with(jdk: &Jdk, mut command: Command) -> Self {
         // The JVM's own voice would mix with the program's.
         command.env_remove("JAVA_TOOL_OPTIONS").env_remove("JDK_JAVA_OPTIONS");
         command.env_remove("TPROFILER_OPTS");
@@ -62,6 +94,12 @@ impl Java {
         for (key, more) in [("leaves=", ",leaves=keep"), ("overhead=", ",overhead=off")] {
             let says = [key, "config="].iter().any(|key| options.contains(key));
             all += if says || options.is_empty() { "" } else { more };
+        }
+        if let Ok(form) = std::env::var(PROBE)
+            && !options.is_empty()
+            && !["probe=", "debug=", "config="].iter().any(|key| options.contains(key))
+        {
+            all += &format!(",probe={form}");
         }
         let options = all;
         self.arg(format!("-agentpath:{agent}={options}"))
@@ -227,6 +265,25 @@ impl Finished {
         assert_eq!((self.status, &*self.stderr), (Some(0), ""), "{what}\n{}", self.stdout);
         self
     }
+}
+
+/// A command in a mount namespace of its own, for other users than root in a user namespace too.
+fn unshare() -> Command {
+    let mut command = Command::new("unshare");
+    command.arg("--map-root-user").arg("--mount");
+    command
+}
+
+/// A shell's command that mounts on a folder a file system that never answers. `None` if that cannot be
+/// done here.
+pub fn hung_mount(folder: &Path) -> Option<String> {
+    // Nobody reads the kernel's requests from descriptor 9, which the JVM inherits.
+    let script = format!(
+        "exec 9<>/dev/fuse && mount -t fuse -o fd=9,rootmode=40000,user_id=0,group_id=0 hung '{}'",
+        folder.display()
+    );
+    let trial = unshare().args(["sh", "-c", &script]).stderr(Stdio::null()).status();
+    trial.is_ok_and(|status| status.success()).then_some(script)
 }
 
 /// A port that was free a moment ago. The agent may try the 16 from it on, so ports that tests are

@@ -6,8 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use log_format::rows::counter;
 use test_classes::{
-    Dialogue, Java, Profile, classes, compile, compiler, free_port, jdks, tprofiler,
+    Dialogue, Java, Jdk, Profile, classes, compile, compiler, free_port, jdks, tprofiler,
 };
 
 const THREADS: u64 = 500;
@@ -55,45 +56,76 @@ fn stage(program: &mut Dialogue, stage: &str) -> u64 {
     anonymous_kb(program)
 }
 
+/// Kilobytes that the stages take with recording on, and what was recorded.
+fn run(
+    jdk: &Jdk,
+    folder: &Path,
+    many: &Path,
+    max_memory: &str,
+    stages: [&str; 3],
+) -> ([u64; 3], Profile) {
+    let path = format!("{}:{}", classes().display(), many.display());
+    let numbers = [THREADS, CALLS, CLASSES as u64, METHODS as u64].map(|n| n.to_string());
+    let (logs, port) = (folder.join(format!("{}-{max_memory}", jdk.major)), free_port());
+    let options = format!(
+        "include=many,include=programs,start=off,max_memory={max_memory},logs={},port={port}",
+        logs.display()
+    );
+    // The heap is all there from the start, and no compiler takes memory when it likes.
+    let heap = ["-Xms64m", "-Xmx64m", "-XX:+AlwaysPreTouch", "-XX:+UseSerialGC", "-Xint"];
+    let java = Java::new(jdk).args(heap).agent(&options);
+    let java = java.arg("-cp").arg(&path).arg("programs.Crowd").args(&numbers);
+    let mut program = java.talk();
+    // Everything once while recording is off: what the JVM needs for it is there then.
+    let before = stages.map(|name| stage(&mut program, name));
+    assert!(tprofiler(port, &["start"]).status.success(), "{jdk}");
+    let kb = stages.map(|name| {
+        assert_eq!(program.ask(name), name);
+        // What is kept of what each thread has written comes with the totals.
+        assert!(tprofiler(port, &["flush"]).status.success(), "{jdk}");
+        stage(&mut program, "nothing").saturating_sub(before[2])
+    });
+    let finished = program.end();
+    assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
+    let is_told = finished.stderr.contains("no more memory for profiling");
+    assert_eq!(is_told, !finished.stderr.is_empty(), "{jdk}: {}", finished.stderr);
+    println!("{jdk}, {max_memory}: after {stages:?} {kb:?} kB");
+    let profile = Profile::only_run(&logs);
+    assert_eq!(profile.counter(counter::LOST_CALLS) > 0, is_told, "{jdk}");
+    (kb, profile)
+}
+
+/// Calls of the generated methods in a stage `call`.
+const GENERATED: u64 = 2 * THREADS * CALLS;
+
+/// Calls of the generated methods.
+fn generated(profile: &Profile) -> u64 {
+    let generated = profile.counts.iter().filter(|(name, _)| name.starts_with("many.C"));
+    generated.map(|(_, counts)| counts.calls).sum()
+}
+
 #[test]
 fn five_hundred_threads_and_twenty_thousand_methods() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let many = generate(folder.path());
-    let path = format!("{}:{}", classes().display(), many.display());
-    let numbers = [THREADS, CALLS, CLASSES as u64, METHODS as u64].map(|n| n.to_string());
     for jdk in jdks() {
-        let (logs, port) = (folder.path().join("logs"), free_port());
-        let options =
-            format!("include=many,include=programs,start=off,logs={},port={port}", logs.display());
-        // The heap is all there from the start, and no compiler takes memory when it likes.
-        let heap = ["-Xms64m", "-Xmx64m", "-XX:+AlwaysPreTouch", "-XX:+UseSerialGC", "-Xint"];
-        let java = Java::new(jdk).args(heap).agent(&options);
-        let java = java.arg("-cp").arg(&path).arg("programs.Crowd").args(&numbers);
-        let mut program = java.talk();
-        // Everything once while recording is off: what the JVM needs for it is there then.
-        let stages = ["one", "call", "recurse"];
-        let before = stages.map(|name| stage(&mut program, name));
-        assert!(tprofiler(port, &["start"]).status.success(), "{jdk}");
-        let kb = stages.map(|name| {
-            assert_eq!(program.ask(name), name);
-            // What is kept of what each thread has written comes with the totals.
-            assert!(tprofiler(port, &["flush"]).status.success(), "{jdk}");
-            stage(&mut program, "nothing").saturating_sub(before[2])
-        });
+        let (kb, profile) = run(jdk, folder.path(), &many, "256m", ["one", "call", "recurse"]);
         let [idle, called, recursed] = kb;
-        println!(
-            "{jdk}: {idle} kB for idle threads, {called} with calls, {recursed} after recursion"
-        );
-        program.end().expect_quiet_success(jdk);
         assert!(idle < THREADS * 16, "{jdk}: {kb:?}");
         assert!(called < 100_000, "{jdk}: {kb:?}");
         assert!(recursed < called + 2_000, "{jdk}: {kb:?}");
+        assert_eq!(generated(&profile), GENERATED, "{jdk}: of `call` and of what it calls");
+        let recurse = profile.counts["programs.Crowd recurse (I)V"].calls;
+        assert_eq!(recurse, 2 * 20 * 10_001, "{jdk}");
 
-        let profile = Profile::only_run(&logs);
-        let in_classes = profile.counts.iter().filter(|(name, _)| name.starts_with("many.C"));
-        let calls: u64 = in_classes.map(|(_, counts)| counts.calls).sum();
-        assert_eq!(calls, 2 * THREADS * CALLS, "{jdk}: of `call` and of what it calls");
-        assert_eq!(profile.counts["programs.Crowd recurse (I)V"].calls, 2 * 20 * 10_001, "{jdk}");
-        fs::remove_dir_all(&logs).expect("the logs");
+        // All threads are measured, and have some of their methods.
+        let (kb, profile) = run(jdk, folder.path(), &many, "24m", ["one", "call", "call"]);
+        // What grows with methods alone is beside it.
+        assert!(kb.iter().all(|kb| *kb < 24 * 1_024 + 12_000), "{jdk}: {kb:?}");
+        // What is lost are generated methods: all others have been called before memory ran out.
+        let (kept, lost) = (generated(&profile), profile.counter(counter::LOST_CALLS));
+        assert!(kept > GENERATED / 10, "{jdk}: {kept}");
+        assert_eq!(kept + lost, 2 * GENERATED, "{jdk}: {kept} kept, {lost} lost");
+        assert_eq!(profile.counts["programs.Crowd one ()V"].calls, THREADS, "{jdk}");
     }
 }

@@ -110,7 +110,7 @@ fn counts_are_exact_from_attach_to_detach_and_again() {
         make_calls(&mut program, 500);
         for (run, rounds) in [(1, 1_000), (2, 70), (3, 5)] {
             let port = free_port();
-            let options = format!("include=programs.Phases,leaves=keep,overhead=off,port={port}");
+            let options = format!("include=programs.Phases$*,leaves=keep,overhead=off,port={port}");
             // The log folder is this command's.
             let attached = command(&["attach", &pid, &options]).current_dir(folder.path()).output();
             let attached = attached.expect("tprofiler runs");
@@ -120,15 +120,15 @@ fn counts_are_exact_from_attach_to_detach_and_again() {
             assert_eq!(field(&attached, "profiling"), "on", "{jdk}");
             assert_eq!(field(&attached, "port"), port.to_string(), "{jdk}");
             let loaded: u64 = field(&attached, "classes retransformed").parse().expect("a number");
-            assert!(loaded >= 2, "{jdk}: {attached}");
-            assert!(field(&attached, "longest retransform pause").ends_with(" us"), "{jdk}");
+            assert!(loaded >= 1, "{jdk}: {attached}");
+            assert!(field(&attached, "longest pause").ends_with(" us"), "{jdk}");
             make_calls(&mut program, rounds);
             // Loaded now for the first time, and not again.
             assert_eq!(program.ask("load"), format!("late {run}"));
 
             let detached = succeeds(&["detach", &pid]);
             let restored: u64 = field(&detached, "classes restored").parse().expect("a number");
-            assert!(restored >= 3, "{jdk}: {detached}");
+            assert!(restored >= 2, "{jdk}: {detached}");
             assert_eq!(field(&detached, "classes not restored"), "0", "{jdk}");
             assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_err(), "{jdk}: the port");
             make_calls(&mut program, 50);
@@ -169,7 +169,7 @@ fn a_detach_gives_classes_their_own_bytes() {
             fs::read_to_string(path).expect("the agent's file")
         };
         let options = format!(
-            "include=programs,leaves=keep,overhead=off,port=off,logs={}",
+            "include=programs,retransform=even-running,leaves=keep,overhead=off,port=off,logs={}",
             file("logs").display()
         );
         let attach = |pid: &str, program: &mut Dialogue| {
@@ -196,7 +196,7 @@ fn an_agent_that_came_with_the_jvm_goes_and_comes_too() {
         let options = |name: &str| {
             let logs = folder.path().join(name);
             format!(
-                "include=programs.Phases,leaves=keep,overhead=off,port=off,logs={}",
+                "include=programs.Phases$*,leaves=keep,overhead=off,port=off,logs={}",
                 logs.display()
             )
         };
@@ -255,7 +255,7 @@ fn a_jvm_that_leaves_signals_alone_is_attached_to_without_one() {
         let mut program = phases(jdk, &["-Xrs"]);
         let pid = program.program.pid().to_string();
         let options = format!(
-            "include=programs.Phases,leaves=keep,overhead=off,port=off,logs={}",
+            "include=programs.Phases$*,leaves=keep,overhead=off,port=off,logs={}",
             folder.path().display()
         );
         succeeds(&["attach", &pid, &options]);
@@ -351,7 +351,7 @@ fn a_list_shows_jvms_with_the_agent_and_without() {
 /// `tprofiler profile` under way, and the thread that has the program make calls meanwhile.
 fn profile(pid: &str, folder: &Path, duration: &str) -> Child {
     let port = free_port();
-    let options = format!("include=programs.Phases,leaves=keep,overhead=off,port={port}");
+    let options = format!("include=programs.Phases$*,leaves=keep,overhead=off,port={port}");
     command(&["profile", pid, "-d", duration, &options])
         .current_dir(folder)
         .stdout(Stdio::piped())
@@ -484,7 +484,8 @@ fn coming_and_going_under_load_harms_nothing() {
         let pid = program.pid().to_string();
         wait_until("the program's threads", || has_thread(program.pid(), "worker-3"));
         let options = format!(
-            "include=programs.Busy,leaves=keep,overhead=off,threshold=50us,port=off,logs={}",
+            "include=programs.Busy,retransform=even-running,leaves=keep,overhead=off,\
+             threshold=50us,port=off,logs={}",
             logs.display()
         );
         succeeds(&["attach", &pid, &options]);
@@ -526,7 +527,7 @@ fn coming_and_going_among_virtual_threads_harms_nothing() {
         let pid = program.pid().to_string();
         wait_until("virtual threads", || has_thread(program.pid(), "ForkJoinPool-1-"));
         let options = format!(
-            "include=virtual,leaves=keep,overhead=off,port=off,logs={}",
+            "include=virtual,retransform=even-running,leaves=keep,overhead=off,port=off,logs={}",
             file("logs").display()
         );
         for _ in 0..8 {

@@ -22,7 +22,7 @@ fn a_wrong_option_leaves_the_service_alone() {
         for (options, message) in [
             (
                 "colour=red",
-                "unknown option 'colour'; options are include, exclude, exclude_loader, accessors, leaves, min_code, threshold, overhead, logs, port, bind, token_file, start, window, record, pause, max_mb_per_hour, max_mb, keep, compress, debug, strict, config",
+                "unknown option 'colour'; options are include, exclude, exclude_loader, accessors, leaves, min_code, threshold, overhead, retransform, probe, clock, logs, log_group, port, port_access, bind, token_file, start, window, record, pause, max_memory, max_mb_per_hour, max_mb, keep, compress, debug, strict, config",
             ),
             (
                 "include=com.shop,threshold=soon",
@@ -91,7 +91,7 @@ fn a_log_folder_that_cannot_be_used_is_named() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         fs::write(folder.path().join("file"), "mine").expect("a file");
         for (logs, reason) in [
-            ("file", "File exists"),
+            ("file", "Not a directory"),
             ("file/below", "Not a directory"),
             ("/proc/logs", "No such file or directory"),
         ] {

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use test_classes::{Java, Jdk, Profile, Running, artifacts, classes, free_port, jdks, wait_until};
+use test_classes::{
+    Control, Java, Jdk, Profile, Running, artifacts, classes, free_port, jdks, wait_until,
+};
 
 /// A program under the agent with a control port.
 struct Service {
@@ -18,12 +20,16 @@ struct Service {
 
 impl Service {
     fn start(jdk: &Jdk) -> Self {
+        Self::start_with(jdk, "")
+    }
+
+    fn start_with(jdk: &Jdk, more: &str) -> Self {
         // Shown if the test fails.
         println!("{jdk}");
         let folder = tempfile::tempdir().expect("a temporary folder");
         let port = free_port();
-        let options =
-            format!("include=programs,logs={},port={port}", folder.path().join("logs").display());
+        let logs = folder.path().join("logs");
+        let options = format!("include=programs,logs={},port={port}{more}", logs.display());
         let program = Java::new(jdk)
             .agent(&options)
             .main(classes(), "programs.Busy")
@@ -40,7 +46,12 @@ impl Service {
         self.program.wait().expect_quiet_success("Busy");
     }
 
-    /// Sends bytes and no more, and reads until the agent hangs up.
+    /// The answer to a client that knows the token.
+    fn answer(&self, command: &str) -> String {
+        Control::connect(self.port).answer(command)
+    }
+
+    /// Sends bytes without the token, then closes, and reads until the agent closes.
     fn say(&self, bytes: &[u8]) -> String {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("a connection");
         stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a socket");
@@ -90,7 +101,8 @@ fn tprofiler(arguments: &[&str]) -> Output {
 fn commands_are_answered_and_every_answer_ends() {
     for jdk in jdks() {
         let service = Service::start(jdk);
-        let status = service.say(b"status\n");
+        let mut control = Control::connect(service.port);
+        let status = control.answer("status");
         let expected = service.named("profiling: on\nsince: 20");
         assert!(status.starts_with(&expected), "{status}");
         for key in [
@@ -107,13 +119,20 @@ fn commands_are_answered_and_every_answer_ends() {
         assert!(status.ends_with("\nok\n"), "{status}");
         let (on, off) =
             (service.named("profiling: on\nok\n"), service.named("profiling: off\nok\n"));
-        assert_eq!(service.say(b"stop\n"), off);
-        assert_eq!(service.say(b"stop\r\nstop\n"), off.repeat(2));
-        assert!(service.say(b"status\n").starts_with(&service.named("profiling: off\n")));
-        assert_eq!(service.say(b"flush\n"), off);
-        assert_eq!(service.say(b"start\nstart\n"), on.repeat(2));
-        let help = service.say(b"help\n");
+        // Several on one connection, and on different ones.
+        assert_eq!(control.answer("stop"), off);
+        assert_eq!(control.answer("stop"), off);
+        assert_eq!(service.answer("stop"), off);
+        assert!(service.answer("status").starts_with(&service.named("profiling: off\n")));
+        assert_eq!(service.answer("flush"), off);
+        assert_eq!(control.answer("start"), on);
+        let help = control.answer("help");
         assert!(help.starts_with("start: ") && help.ends_with("\nok\n"), "{help}");
+        // A wrong value does not end the connection; a wrong command does.
+        let error = control.answer("top many");
+        assert_eq!(error, "error: top: 'many' is neither a number from 1 to 1000 nor minute\n");
+        assert_eq!(control.answer("halt"), "error: unknown command; try help\n");
+        assert_eq!(control.rest(), "");
         service.stop();
     }
 }
@@ -121,13 +140,15 @@ fn commands_are_answered_and_every_answer_ends() {
 #[test]
 fn a_bare_carriage_return_speaks_tprofilers_dialect() {
     for jdk in jdks() {
-        let service = Service::start(jdk);
+        let service = Service::start_with(jdk, ",port_access=open");
         assert_eq!(service.say(b"status\r"), "running\r");
         assert_eq!(service.say(b"stop\r"), "stop\r");
         assert_eq!(service.say(b"status\r"), "stop\r");
         assert!(service.say(b"status\r\n").contains("\nprofiling: off\n"));
         assert_eq!(service.say(b"start\r"), "running\r");
-        assert_eq!(service.say(b"halt\r"), "error: unknown command\r");
+        for word in [&b"halt\r"[..], b"detach\r", b"top\r", b"mute **\r", b"\r"] {
+            assert_eq!(service.say(word), "error: unknown command\r");
+        }
         assert_eq!(service.say(b"status\r"), "running\r", "an unknown word changes nothing");
         // Its client sends all but `status` without waiting for an answer.
         let send = |word: &[u8]| {
@@ -153,10 +174,10 @@ fn a_bare_carriage_return_speaks_tprofilers_dialect() {
 #[test]
 fn an_unknown_command_changes_nothing_and_ends_the_connection() {
     for jdk in jdks() {
-        let service = Service::start(jdk);
+        let service = Service::start_with(jdk, ",port_access=open");
         let request = b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\nstop\n";
         assert_eq!(service.say(request), "error: unknown command; try help\n");
-        for word in [&b"STOP\n"[..], b"stop now\n", b"\n", b"\xff\xfe\n", b"sto\n"] {
+        for word in [&b"STOP\n"[..], b"stop now\n", b"\n", b"\xff\xfe\n", b"sto\n", b"auth\n"] {
             assert_eq!(service.say(word), "error: unknown command; try help\n");
         }
         assert_eq!(service.say(&[b'x'; 10_000]), "error: line too long\n");
@@ -177,28 +198,34 @@ fn an_unknown_command_changes_nothing_and_ends_the_connection() {
 fn idle_clients_hold_up_nobody() {
     for jdk in jdks() {
         let service = Service::start(jdk);
-        // A client that says nothing more after it was let in.
+        // Silent clients that know the token.
         let connect = || {
-            let mut client = TcpStream::connect(("127.0.0.1", service.port)).expect("a connection");
-            client.write_all(b"help\n").expect("a connection");
-            answer(&client).ends_with("ok\n").then_some(client)
+            let mut client = Control::connect(service.port);
+            let answer = client.answer("help");
+            if answer.ends_with("\nok\n") {
+                return Some(client);
+            }
+            assert_eq!(answer, "error: too many clients\n");
+            assert_eq!(client.rest(), "");
+            None
         };
-        let mut idle: Vec<TcpStream> = Vec::new();
+        let mut idle: Vec<Control> = Vec::new();
         wait_until("15 clients", || {
             idle.extend(connect());
             idle.len() == 15
         });
-        idle[0].write_all(b"sta").expect("a connection");
         let asked = Instant::now();
-        assert!(service.say(b"status\n").ends_with("ok\n"));
+        assert!(service.answer("status").ends_with("ok\n"));
         assert!(asked.elapsed() < Duration::from_secs(5));
         wait_until("a sixteenth client", || {
             idle.extend(connect());
             idle.len() == 16
         });
-        assert_eq!(service.say(b""), "error: too many clients\n");
+        assert!(connect().is_none());
+        // Clients without the token have separate places.
+        assert!(service.say(b"status\n").ends_with("ok\n"));
         idle.clear();
-        wait_until("room again", || service.say(b"status\n").ends_with("ok\n"));
+        wait_until("room again", || connect().is_some());
         service.stop();
     }
 }
@@ -214,7 +241,7 @@ fn clients_that_do_not_read_hold_up_nobody() {
         while deaf.write_all(&many).is_ok() {}
         for _ in 0..5 {
             let asked = Instant::now();
-            assert!(service.say(b"top\n").ends_with("ok\n"), "{jdk}");
+            assert!(service.answer("top").ends_with("ok\n"), "{jdk}");
             assert!(asked.elapsed() < Duration::from_secs(2), "{jdk}: {:?}", asked.elapsed());
         }
         service.stop();

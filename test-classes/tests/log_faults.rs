@@ -3,8 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, Permissions};
-use std::io::{BufRead, BufReader, ErrorKind, Write};
-use std::net::TcpStream;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use log_format::rows::counter;
 use test_classes::{
-    Finished, Java, Jdk, Profile, Running, artifacts, classes, free_port, jdks, tprofiler,
+    Control, Finished, Java, Jdk, Profile, Running, artifacts, classes, free_port, jdks, tprofiler,
     wait_until,
 };
 
@@ -245,7 +244,7 @@ fn a_log_folder_that_is_deleted_goes_on_in_a_new_one() {
     for jdk in jdks() {
         let service = Service::start(jdk);
         let run = service.run().expect("a run");
-        // The agent may make it anew while it is being deleted, which then has to be done again.
+        // The agent may make it again while it is being deleted, which then has to be done again.
         let mut deletions = 0;
         wait_until("the folder is gone", || {
             deletions += 1;
@@ -255,7 +254,8 @@ fn a_log_folder_that_is_deleted_goes_on_in_a_new_one() {
         wait_until("a new folder", || service.has("calls"));
         let logs = service.logs.clone();
         let (finished, ticks, _folder) = service.stop();
-        let expected = format!("tprofiler: {} was deleted; it is made anew", run.display());
+        let expected =
+            format!("tprofiler: files of the log were deleted; it goes on in {}", run.display());
         let messages: Vec<&str> = finished.stderr.lines().collect();
         assert!(messages.iter().all(|line| *line == expected), "{jdk}: {messages:?}");
         assert!((1..=deletions).contains(&messages.len()), "{jdk}: {deletions} {messages:?}");
@@ -315,16 +315,8 @@ fn without_file_descriptors_the_log_waits() {
         let service = Service::start(jdk);
         let run = service.run().expect("a run");
         // Later there is no descriptor for a connection.
-        let mut client = TcpStream::connect(("127.0.0.1", service.port)).expect("a connection");
-        let mut answers = BufReader::new(client.try_clone().expect("a connection"));
-        let mut ask = |command: &str| {
-            writeln!(client, "{command}").expect("a connection");
-            let mut answer = String::new();
-            while !answer.ends_with("ok\n") && !answer.starts_with("error: ") {
-                assert!(answers.read_line(&mut answer).expect("an answer") > 0);
-            }
-            answer
-        };
+        let mut control = Control::connect(service.port);
+        let mut ask = |command: &str| control.answer(command);
         let pid = service.program.pid().to_string();
         let limited = Command::new("prlimit").args(["--nofile=200:200", "--pid", &pid]).status();
         assert!(limited.is_ok_and(|status| status.success()), "prlimit of util-linux is needed");

@@ -191,7 +191,11 @@ fn a_service_runs_on_while_the_agent_comes_and_goes() {
     while began.elapsed().as_secs_f64() < seconds {
         let port = free_port();
         let address = format!("127.0.0.1:{port}");
-        let options = format!("include=service,logs={},port={port}", logs.path().display());
+        // One class waits for commands in a loop.
+        let options = format!(
+            "include=service,retransform=even-running,logs={},port={port}",
+            logs.path().display()
+        );
         let attach = || tprofiler(&["attach", &pid, &options]);
 
         // From attach to detach at quiet moments, counts are exact.

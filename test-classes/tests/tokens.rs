@@ -1,15 +1,20 @@
-//! Who may talk to the agent: addresses other than loopback take a token, and who does not know it
-//! learns nothing and holds up nobody.
+//! Control with a `token_file`, which other addresses than loopback need: clients that do not know the
+//! token learn nothing and keep nobody out.
 
+use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{IpAddr, Shutdown, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use test_classes::{Java, Jdk, Profile, Running, artifacts, classes, free_port, jdks, wait_until};
+use test_classes::{
+    Control, Java, Jdk, NONCE, Profile, Running, artifacts, classes, free_port, jdks, wait_until,
+};
+
+const TOKEN: &str = "s3cret-0f-the-sh0p";
 
 fn token_file(folder: &Path, text: &str, mode: u32) -> PathBuf {
     let path = folder.join("token");
@@ -38,7 +43,7 @@ fn without_a_good_token_file_no_port_opens_and_profiling_goes_on() {
             ),
             (
                 format!("bind=0.0.0.0,token_file={file}"),
-                "s3cret\n",
+                "s3cret-0f-the-sh0p\n",
                 0o644,
                 format!("token_file: {file}: others than its owner may use it (mode 644)"),
             ),
@@ -47,6 +52,15 @@ fn without_a_good_token_file_no_port_opens_and_profiling_goes_on() {
                 "\n",
                 0o600,
                 format!("token_file: {file}: its first line is empty"),
+            ),
+            (
+                format!("token_file={file}"),
+                "s3cret\n",
+                0o600,
+                format!(
+                    "token_file: {file}: token of 6 characters; use 16 to 1024 random ones, for \
+                     example from openssl rand -hex 32"
+                ),
             ),
             (
                 format!("bind=0.0.0.0,token_file={file}.absent"),
@@ -70,11 +84,12 @@ fn without_a_good_token_file_no_port_opens_and_profiling_goes_on() {
             let run = fs::read_to_string(profile.folder.join("run.json")).expect("run.json");
             let run: serde_json::Value = serde_json::from_str(&run).expect("JSON");
             assert_eq!(run["port"], serde_json::Value::Null, "{jdk}: {options}");
+            assert!(!profile.folder.join("control.token").exists(), "{jdk}: {options}");
         }
     }
 }
 
-/// A program whose agent wants to hear a token, on every address of this machine.
+/// A program whose agent has a `token_file`.
 struct Guarded {
     program: Running,
     port: u16,
@@ -86,7 +101,7 @@ impl Guarded {
     fn start(jdk: &Jdk, bind: &str) -> Self {
         println!("{jdk} {bind}");
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let token = token_file(folder.path(), "s3cret-0f-the-sh0p\n", 0o600);
+        let token = token_file(folder.path(), &format!("{TOKEN}\n"), 0o600);
         let port = free_port();
         let options = format!(
             "include=programs,logs={},port={port},bind={bind},token_file={}",
@@ -123,61 +138,77 @@ impl Guarded {
             .expect("tprofiler runs")
     }
 
-    fn connect(&self) -> TcpStream {
-        let stream = TcpStream::connect(("127.0.0.1", self.port)).expect("a connection");
+    /// A new connection to an address of this machine.
+    fn connect_to(&self, address: &str) -> TcpStream {
+        let stream = TcpStream::connect((address, self.port)).expect("a connection");
         stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a socket");
         stream
     }
 
-    /// Sends bytes and no more, and reads until the agent hangs up.
-    fn say(&self, bytes: &[u8]) -> String {
-        let mut stream = self.connect();
+    /// Sends bytes, then closes, and reads until the agent closes.
+    fn say_to(&self, address: &str, bytes: &[u8]) -> String {
+        let mut stream = self.connect_to(address);
         stream.write_all(bytes).expect("a connection");
-        // The agent may have hung up by now.
+        // The agent may have closed the connection before.
         let _ = stream.shutdown(Shutdown::Write);
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("an answer");
         answer
     }
+
+    fn say(&self, bytes: &[u8]) -> String {
+        self.say_to("127.0.0.1", bytes)
+    }
+}
+
+/// An address of this machine that is not loopback: the source address of a route. Sends nothing.
+fn own_address() -> Option<IpAddr> {
+    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+    socket.connect("192.0.2.1:9").ok()?;
+    Some(socket.local_addr().ok()?.ip()).filter(|address| !address.is_unspecified())
 }
 
 #[test]
-fn the_token_is_the_first_line_of_a_connection() {
+fn clients_that_prove_the_token_do_everything_and_others_look() {
     for jdk in jdks() {
         let service = Guarded::start(jdk, "0.0.0.0");
-        let answer = service.say(b"token s3cret-0f-the-sh0p\nstop\nstart\n");
-        assert!(answer.starts_with("ok\nservice: programs.Busy\n"), "{answer}");
-        assert_eq!(answer.matches("ok\n").count(), 3, "{answer}");
-        assert_eq!(service.say(b"token s3cret-0f-the-sh0p\rstop\r"), "ok\nstop\r");
-        // It is good for one connection, and nothing else is heard before it.
+        let mut control = Control::with_token(service.port, TOKEN);
+        assert_eq!(control.ask("stop")["profiling"], "off", "{jdk}");
+        assert_eq!(control.ask("start")["service"], "programs.Busy", "{jdk}");
+        // Sending the token, or anything but a right HMAC, achieves nothing.
+        let zeros = "0".repeat(64);
+        let unknown = "error: unknown command; try help\n";
         for (line, expected) in [
-            (&b"start\n"[..], "error: token needed\n"),
-            (b"status\r", "error: token needed\n"),
-            (b"help\n", "error: token needed\n"),
-            (b"\n", "error: token needed\n"),
-            (b"GET / HTTP/1.1\r\n\r\ntoken s3cret-0f-the-sh0p\nstart\n", "error: token needed\n"),
-            (b"token s3cret\nstart\n", "error: wrong token\n"),
-            (b"token s3cret-0f-the-sh0p2\nstart\n", "error: wrong token\n"),
-            (b"token \nstart\n", "error: token needed\n"),
-            (b"token  s3cret-0f-the-sh0p \nstatus\n", "ok\nservice"),
+            (format!("token {TOKEN}\nstop\n"), unknown),
+            (format!("mac {zeros} stop\n"), unknown),
+            ("stop\n".to_owned(), "error: token needed\n"),
+            ("status\r".to_owned(), "error: token needed, or port_access=open\r"),
+            ("auth \nstop\n".to_owned(), unknown),
+            (format!("auth {TOKEN}\n"), "error: auth needs a nonce of 64 hexadecimal digits\n"),
         ] {
-            let asked = Instant::now();
-            let answer = service.say(line);
-            if expected.starts_with("error") {
-                assert_eq!(answer, expected);
-                assert!(asked.elapsed() >= Duration::from_secs(1), "guessing is fast");
-            } else {
-                assert!(answer.starts_with(expected), "{answer}");
-            }
+            assert_eq!(service.say(line.as_bytes()), expected, "{jdk}: {line}");
         }
-        let again = service.say(b"token s3cret-0f-the-sh0p\ntoken s3cret-0f-the-sh0p\n");
-        assert_eq!(again, "ok\nerror: unknown command; try help\n");
-        let status = service.say(b"token s3cret-0f-the-sh0p\nstatus\n");
-        assert!(status.contains("\nprofiling: off\n"), "nobody started: {status}");
+        for line in ["stop".to_owned(), format!("mac {zeros} stop"), format!("auth {NONCE}")] {
+            let asked = Instant::now();
+            let answer = service.say(format!("auth {NONCE}\n{line}\nstop\n").as_bytes());
+            let (challenge, rest) = answer.split_once("ok\n").expect("a challenge");
+            assert!(
+                challenge.starts_with("nonce: ") && challenge.contains("\nproof: "),
+                "{answer}"
+            );
+            assert_eq!(rest, "error: wrong MAC\n", "{jdk}: {line}");
+            assert!(asked.elapsed() >= Duration::from_secs(1), "guessing is fast");
+        }
+        assert_eq!(control.ask("status")["profiling"], "on", "{jdk}: nobody stopped");
 
-        let output = service.command(&["status"]);
+        let output = service.command(&["stop"]);
         assert_eq!(output.status.code(), Some(1), "{output:?}");
-        assert!(String::from_utf8_lossy(&output.stderr).ends_with(": token needed\n"));
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        let expected = ": the agent made no token (option token_file); give --token-file FILE\n";
+        assert!(message.ends_with(expected) && message.lines().count() == 1, "{message}");
+        let output = service.command(&["status"]);
+        assert!(output.status.success(), "{output:?}");
+        assert!(!String::from_utf8_lossy(&output.stdout).contains("service: "), "{output:?}");
         // The token is shown to nobody.
         let options = service.ask(&["options"]);
         let options = String::from_utf8(options.stdout).expect("text");
@@ -188,6 +219,7 @@ fn the_token_is_the_first_line_of_a_connection() {
         assert!(message.contains("others than its owner may use it (mode 640)"), "{message}");
         assert_eq!(output.status.code(), Some(1));
         let run = &Profile::runs(&service.folder.path().join("logs"))[0];
+        assert!(!run.join("control.token").exists(), "{jdk}: token_file replaces it");
         let run = fs::read_to_string(run.join("run.json")).expect("run.json");
         assert!(run.contains("token_file") && !run.contains("s3cret"), "{run}");
         service.stop();
@@ -195,34 +227,64 @@ fn the_token_is_the_first_line_of_a_connection() {
 }
 
 #[test]
-fn who_guesses_holds_up_nobody() {
+fn other_addresses_than_loopback_see_nothing_without_the_token() {
+    let own = own_address().expect("a network interface beside loopback is needed").to_string();
+    let jdk = jdks().first().expect("a JDK");
+    for more in ["", ",port_access=open"] {
+        let service = Guarded::start(jdk, &format!("0.0.0.0{more}"));
+        for line in ["status", "help", "start", "json status", "detach", "what"] {
+            let answer = service.say_to(&own, format!("{line}\n").as_bytes());
+            assert_eq!(answer, "error: token needed\n", "{line}{more}");
+        }
+        let answer = service.say_to(&own, b"status\r");
+        assert_eq!(answer, "error: token needed, or port_access=open\r", "{more}");
+        let tokens = BTreeSet::from([TOKEN.to_owned()]);
+        let mut control = Control::over(service.connect_to(&own), &tokens);
+        assert_eq!(control.ask("stop")["profiling"], "off");
+        let address = format!("{own}:{}", service.port);
+        let command = |arguments: &[&str]| {
+            let mut command = Command::new(&artifacts().tprofiler);
+            command.args(arguments).args(["--addr", &address]).output().expect("tprofiler runs")
+        };
+        let token = service.token.display().to_string();
+        assert!(command(&["start", "--token-file", &token]).status.success());
+        let output = command(&["stop"]);
+        let message = String::from_utf8_lossy(&output.stderr);
+        let expected = "token needed: not a loopback address; give the token with --token-file";
+        assert!(message.contains(expected), "{message}");
+        service.stop();
+    }
+}
+
+#[test]
+fn wrong_guesses_keep_nobody_out() {
     let jdk = jdks().first().expect("a JDK");
     let service = Guarded::start(jdk, "127.0.0.1");
-    let guessers: Vec<TcpStream> = (0..12)
+    let began = Instant::now();
+    // Each has sent a wrong HMAC and waits a second for the answer.
+    let mut guessers: Vec<TcpStream> = (0..8)
         .map(|n| {
-            let mut client = service.connect();
-            client.write_all(format!("token guess{n}\n").as_bytes()).expect("a connection");
+            let mut client = service.connect_to("127.0.0.1");
+            let guess = format!("auth {NONCE}\nmac {n}{} stop\n", "0".repeat(63));
+            client.write_all(guess.as_bytes()).expect("a connection");
             client
         })
         .collect();
-    let mut served = Vec::new();
-    let asked = Instant::now();
-    // More than there is room for, if those who guess had any of it. They have until what they say has
-    // been read, and whoever comes in that moment may be sent away.
-    while served.len() < 16 {
-        let mut client = service.connect();
-        client.write_all(b"token s3cret-0f-the-sh0p\n").expect("a connection");
-        let mut answer = [0; 3];
-        client.read_exact(&mut answer).expect("an answer");
-        if &answer == b"ok\n" {
-            served.push(client);
-        }
-        assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
-    }
-    for mut guesser in guessers {
+    // As many as there are places.
+    let served: Vec<Control> = (0..16)
+        .map(|_| {
+            let mut control = Control::with_token(service.port, TOKEN);
+            assert_eq!(control.ask("status")["profiling"], "on");
+            control
+        })
+        .collect();
+    println!("16 clients were served after {:?}", began.elapsed());
+    for guesser in &mut guessers {
         let mut answer = String::new();
         guesser.read_to_string(&mut answer).expect("an answer");
-        assert_eq!(answer, "error: wrong token\n");
+        // The oldest are closed without an answer when their places are needed.
+        let refused = answer.ends_with("error: wrong MAC\n");
+        assert!(refused || answer.ends_with("\nok\n"), "{answer}");
     }
     drop(served);
     wait_until("room", || service.ask(&["status"]).status.success());
@@ -233,7 +295,7 @@ fn who_guesses_holds_up_nobody() {
 fn attach_and_detach_know_the_token() {
     for jdk in jdks() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        token_file(folder.path(), "s3cret\n", 0o600);
+        token_file(folder.path(), TOKEN, 0o600);
         let mut program = Java::new(jdk).main(classes(), "programs.Phases").talk();
         assert_eq!(program.ask("wait"), "ready");
         let (pid, port) = (program.program.pid().to_string(), free_port());

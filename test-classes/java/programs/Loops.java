@@ -1,0 +1,314 @@
+package programs;
+
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.nio.file.Files;
+import java.nio.file.Path;
+
+/**
+ * Five threads, each in one call of a method that never returns and calls a small hot helper. Helpers are chains of
+ * multiplications: how fast they are does not depend on how well they were compiled.
+ *
+ * <p>On its stdin it is told: {@code rounds}, and answers {@code NAME TID ROUNDS} for each loop in one line, where TID
+ * is the kernel's id of the thread; {@code end NAME}, to end a loop; {@code call COUNT}, to call the helper of loop
+ * {@code same} so often; {@code brief COUNT}, to have so many threads call a loop that takes three seconds, every five seconds.
+ * It ends with its stdin.
+ */
+public final class Loops {
+    /** Rounds by loop. One thread writes each. */
+    private static final Counter[] COUNTERS = new Counter[5];
+    private static volatile long sum;
+
+    private Loops() {}
+
+    /** On a cache line of its own. */
+    private static final class Counter {
+        final String name;
+        volatile String tid;
+        volatile boolean ends;
+        long p1, p2, p3, p4, p5, p6, p7;
+        volatile long rounds;
+        long q1, q2, q3, q4, q5, q6, q7;
+
+        Counter(String name) {
+            this.name = name;
+        }
+
+        /** The calling thread is the one that counts here. */
+        void own() {
+            try {
+                tid = Files.readSymbolicLink(Path.of("/proc/thread-self")).getFileName().toString();
+            } catch (java.io.IOException e) {
+                throw new java.io.UncheckedIOException(e);
+            }
+        }
+    }
+
+    public static void main(String[] args) throws Exception {
+        String[] names = {"same", "other", "lambda", "virtual", "pool"};
+        for (int i = 0; i < names.length; i++) {
+            COUNTERS[i] = new Counter(names[i]);
+        }
+        start(new SameClass(COUNTERS[0]), "same");
+        start(new OtherClass(COUNTERS[1]), "other");
+        start(InLambda.loop(COUNTERS[2]), "lambda");
+        startVirtual(new InVirtual(COUNTERS[3]));
+        Pool pool = new Pool();
+        pool.submit(new InPool(COUNTERS[4]));
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
+        for (String line = in.readLine(); line != null; line = in.readLine()) {
+            System.out.println(answer(line.split(" ")));
+        }
+        System.exit(0);
+    }
+
+    private static String answer(String[] words) {
+        switch (words[0]) {
+            case "end":
+                for (Counter counter : COUNTERS) {
+                    counter.ends |= counter.name.equals(words[1]);
+                }
+                return "ended";
+            case "call":
+                Calls.same(Integer.parseInt(words[1]));
+                return "called";
+            case "brief":
+                for (int i = 0; i < Integer.parseInt(words[1]); i++) {
+                    start(new Brief(), "brief");
+                    pause(100);
+                }
+                return "started";
+            default:
+                return figures();
+        }
+    }
+
+    private static void pause(long ms) {
+        try {
+            Thread.sleep(ms);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    private static String figures() {
+        StringBuilder text = new StringBuilder();
+        for (Counter counter : COUNTERS) {
+            text.append(counter.name).append(' ').append(counter.tid).append(' ');
+            text.append(counter.rounds).append(' ');
+        }
+        return text.toString().trim();
+    }
+
+    private static void start(Runnable loop, String name) {
+        Thread thread = new Thread(loop, name);
+        thread.setDaemon(true);
+        thread.start();
+    }
+
+    /** From JDK 21 on in a virtual thread. */
+    private static void startVirtual(Runnable loop) throws Exception {
+        try {
+            Thread.class.getMethod("startVirtualThread", Runnable.class).invoke(null, loop);
+        } catch (NoSuchMethodException e) {
+            start(loop, "virtual");
+        }
+    }
+
+    private static final class SameClass implements Runnable {
+        private final Counter counter;
+
+        SameClass(Counter counter) {
+            this.counter = counter;
+        }
+
+        @Override
+        public void run() {
+            counter.own();
+            long seed = 1;
+            while (!counter.ends) {
+                for (int i = 0; i < 60; i++) {
+                    seed ^= seed << 13;
+                    seed ^= seed >>> 7;
+                    seed ^= seed << 17;
+                    seed += helper(seed);
+                }
+                counter.rounds = counter.rounds + 1 + (seed == 7 ? 1 : 0);
+            }
+        }
+
+        private static long helper(long seed) {
+            for (int i = 0; i < 10; i++) {
+                seed = (seed ^ seed >>> 29) * 6364136223846793005L;
+            }
+            return seed;
+        }
+    }
+
+    private static final class OtherClass implements Runnable {
+        private final Counter counter;
+
+        OtherClass(Counter counter) {
+            this.counter = counter;
+        }
+
+        @Override
+        public void run() {
+            counter.own();
+            long seed = 1;
+            while (!counter.ends) {
+                for (int i = 0; i < 60; i++) {
+                    seed ^= seed << 13;
+                    seed ^= seed >>> 7;
+                    seed ^= seed << 17;
+                    seed += Helper.help(seed);
+                }
+                counter.rounds = counter.rounds + 1 + (seed == 7 ? 1 : 0);
+            }
+        }
+    }
+
+    private static final class Helper {
+        static long help(long seed) {
+            for (int i = 0; i < 10; i++) {
+                seed = (seed ^ seed >>> 29) * 6364136223846793005L;
+            }
+            return seed;
+        }
+    }
+
+    private static final class InLambda {
+        static Runnable loop(Counter counter) {
+            return () -> {
+                counter.own();
+                long seed = 1;
+                while (!counter.ends) {
+                    for (int i = 0; i < 60; i++) {
+                        seed ^= seed << 13;
+                        seed ^= seed >>> 7;
+                        seed ^= seed << 17;
+                        seed += helper(seed);
+                    }
+                    counter.rounds = counter.rounds + 1 + (seed == 7 ? 1 : 0);
+                }
+            };
+        }
+
+        private static long helper(long seed) {
+            for (int i = 0; i < 10; i++) {
+                seed = (seed ^ seed >>> 29) * 6364136223846793005L;
+            }
+            return seed;
+        }
+    }
+
+    private static final class InVirtual implements Runnable {
+        private final Counter counter;
+
+        InVirtual(Counter counter) {
+            this.counter = counter;
+        }
+
+        @Override
+        public void run() {
+            counter.own();
+            long seed = 1;
+            while (!counter.ends) {
+                for (int i = 0; i < 60; i++) {
+                    seed ^= seed << 13;
+                    seed ^= seed >>> 7;
+                    seed ^= seed << 17;
+                    seed += helper(seed);
+                }
+                counter.rounds = counter.rounds + 1 + (seed == 7 ? 1 : 0);
+            }
+        }
+
+        private static long helper(long seed) {
+            for (int i = 0; i < 10; i++) {
+                seed = (seed ^ seed >>> 29) * 6364136223846793005L;
+            }
+            return seed;
+        }
+    }
+
+    private static final class Calls {
+        static void same(int count) {
+            for (int i = 0; i < count; i++) {
+                sum += SameClass.helper(i);
+            }
+        }
+    }
+
+    /** Calls a loop that takes three seconds, every five seconds. */
+    private static final class Brief implements Runnable {
+        @Override
+        public void run() {
+            try {
+                while (true) {
+                    sum += Looping.loop();
+                    Thread.sleep(2_000);
+                }
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+            }
+        }
+    }
+
+    private static final class Looping {
+        static long loop() throws InterruptedException {
+            long end = System.nanoTime() + 3_000_000_000L;
+            long rounds = 0;
+            while (System.nanoTime() < end) {
+                Thread.sleep(50);
+                rounds++;
+            }
+            return rounds;
+        }
+    }
+
+    /** A pool of one thread, whose worker takes one task and never comes back. */
+    private static final class Pool {
+        private final java.util.concurrent.ExecutorService threads =
+                java.util.concurrent.Executors.newFixedThreadPool(1, task -> {
+                    Thread thread = new Thread(task, "pool");
+                    thread.setDaemon(true);
+                    return thread;
+                });
+
+        void submit(Runnable task) {
+            threads.execute(task);
+        }
+    }
+
+    private static final class InPool implements Runnable {
+        private final Counter counter;
+
+        InPool(Counter counter) {
+            this.counter = counter;
+        }
+
+        @Override
+        public void run() {
+            counter.own();
+            long seed = 1;
+            while (!counter.ends) {
+                for (int i = 0; i < 60; i++) {
+                    seed ^= seed << 13;
+                    seed ^= seed >>> 7;
+                    seed ^= seed << 17;
+                    seed += helper(seed);
+                }
+                counter.rounds = counter.rounds + 1 + (seed == 7 ? 1 : 0);
+            }
+        }
+
+        private long helper(long seed) {
+            long chained = counter == null ? 1 : seed;
+            for (int i = 0; i < 10; i++) {
+                chained = (chained ^ chained >>> 29) * 6364136223846793005L;
+            }
+            return chained;
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The loops of `programs.Loops`, and how fast they are beside the same ones without the agent.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::classes::classes;
+use crate::jdk::Jdk;
+use crate::run::{Dialogue, Java, wait_until};
+
+/// A loop must make this share of the rounds per CPU second that it makes without the agent.
+pub const SHARE: f64 = 0.9;
+/// How long it may take until it does: compiled code may be thrown away once.
+pub const RECOVERY: Duration = Duration::from_secs(10);
+/// How long a measurement takes.
+const MEASURED: Duration = Duration::from_millis(700);
+
+/// How long a phase is held.
+fn hold() -> Duration {
+    let seconds = std::env::var("LOOP_SECONDS").ok().and_then(|text| text.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(1))
+}
+
+/// Rounds and CPU time, in nanoseconds, by loop.
+type Readings = BTreeMap<String, (u64, u64)>;
+
+/// Rounds per CPU second, by loop.
+pub type Rates = BTreeMap<String, f64>;
+
+/// Loops in one JVM.
+#[derive(Debug)]
+pub struct Loops {
+    /// The program, which takes commands.
+    pub program: Dialogue,
+    /// Its process.
+    pub pid: u32,
+}
+
+/// The same loops without the agent. They run only while they are measured, together with the others: whatever else
+/// the machine does slows both.
+#[derive(Debug)]
+pub struct Plain(Loops);
+
+impl Loops {
+    /// Starts the program, and waits until all loops run.
+    pub fn start(java: Java) -> Self {
+        let program = java.main(classes(), "programs.Loops").talk();
+        let pid = program.program.pid();
+        let mut loops = Self { program, pid };
+        wait_until("all loops run", || loops.program.ask("rounds").split(' ').all(|w| w != "null"));
+        thread::sleep(Duration::from_secs(1));
+        loops
+    }
+
+    /// Rounds and CPU time of each loop, in nanoseconds.
+    fn read(&mut self) -> Readings {
+        let line = self.program.ask("rounds");
+        let words: Vec<&str> = line.split(' ').collect();
+        let of = |words: &[&str]| {
+            let path = format!("/proc/{}/task/{}/schedstat", self.pid, words[1]);
+            let times = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
+            let cpu_ns = times.split(' ').next().expect("a number").parse().expect("a number");
+            (words[0].to_owned(), (words[2].parse().expect("a number"), cpu_ns))
+        };
+        words.chunks(3).map(of).collect()
+    }
+}
+
+impl Plain {
+    /// Starts the program. It stands still until loops are compared.
+    pub fn start(jdk: &Jdk) -> Self {
+        let plain = Self(Loops::start(Java::new(jdk)));
+        plain.0.program.program.signal("STOP");
+        plain
+    }
+
+    /// How fast loops are, as a share of plain.
+    pub fn shares(&mut self, loops: &mut Loops, time: Duration) -> Rates {
+        self.0.program.program.signal("CONT");
+        let before = [self.0.read(), loops.read()];
+        thread::sleep(time);
+        let after = [self.0.read(), loops.read()];
+        self.0.program.program.signal("STOP");
+        let [plain, loops] = [0, 1].map(|of| rates(&before[of], &after[of]));
+        loops.into_iter().map(|(name, rate)| (name.clone(), rate / plain[&name])).collect()
+    }
+
+    /// The slowest loop, and how fast it is as a share of plain.
+    pub fn slowest(&mut self, loops: &mut Loops, time: Duration) -> (f64, String) {
+        let shares = self.shares(loops, time).into_iter().map(|(name, share)| (share, name));
+        shares.min_by(|a, b| a.0.total_cmp(&b.0)).expect("loops")
+    }
+
+    /// Asserts that all loops are as fast as without the agent, within seconds, and stay so.
+    ///
+    /// # Panics
+    /// If one is not.
+    pub fn expect_as_fast(&mut self, loops: &mut Loops, what: &str) {
+        let begun = Instant::now();
+        let (mut worst, mut name) = self.slowest(loops, MEASURED);
+        while worst < SHARE {
+            assert!(begun.elapsed() < RECOVERY, "{what}: {name} is at {worst:.2} of plain");
+            (worst, name) = self.slowest(loops, MEASURED);
+        }
+        let recovered = begun.elapsed();
+        let (share, name) = self.slowest(loops, hold());
+        println!("{what}: {share:.2} of plain ({name}), after {:.1} s", recovered.as_secs_f64());
+        assert!(share >= SHARE, "{what}: {name} is at {share:.2} of plain");
+    }
+}
+
+/// Rounds per CPU second between two readings.
+fn rates(before: &Readings, after: &Readings) -> Rates {
+    let rate = |(name, (rounds, cpu_ns)): (&String, &(u64, u64))| {
+        let (rounds, cpu_ns) = (rounds - before[name].0, cpu_ns - before[name].1);
+        (name.clone(), rounds as f64 * 1e9 / cpu_ns.max(1) as f64)
+    };
+    after.iter().map(rate).collect()
+}

@@ -1,0 +1,264 @@
+//! A loop that runs stays as fast as it is without the agent, whatever the budget or the user does: HotSpot never
+//! compiles a running loop again whose method was replaced.
+//!
+//! `programs.Loops` runs five loops. Their rounds per CPU second of their own threads are held against a JVM without
+//! the agent. `LOOP_SECONDS=30` holds each phase for so long; without it a phase is over when all loops are as fast.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+use test_classes::{
+    Java, Loops, Plain, Profile, RECOVERY, SHARE, artifacts, free_port, jdks, tprofiler_json,
+    wait_until,
+};
+
+fn command(arguments: &[&str]) -> String {
+    let output = Command::new(&artifacts().tprofiler).args(arguments).output();
+    let output = output.expect("tprofiler runs");
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+fn field<'t>(text: &'t str, key: &str) -> &'t str {
+    let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(": "));
+    line.unwrap_or_else(|| panic!("{key} in {text}"))
+}
+
+/// Options for the loops' classes; the method that waits for commands has a loop too.
+fn options(logs: &Path, port: u16, more: &str) -> String {
+    let logs = logs.display();
+    format!("include=programs,exclude=programs.Loops.main,logs={logs},port={port}{more}")
+}
+
+/// How often the helper of loop `same` was counted.
+fn helper_calls(port: u16) -> Option<u64> {
+    let top = tprofiler_json(port, &["top", "1000"]);
+    let methods = top["methods"].as_array().expect("a list").iter();
+    let is_helper =
+        |m: &&Value| m["class"] == "programs.Loops$SameClass" && m["method"] == "helper";
+    methods.clone().find(is_helper).map(|m| m["calls"].as_u64().expect("a number"))
+}
+
+/// The budget, `mute`, `unmute`, `stop`, `start`, `detach` and `attach` leave running loops as fast as they are.
+#[test]
+fn loops_stay_fast_with_the_agent_from_the_start() {
+    for jdk in jdks() {
+        let mut plain = Plain::start(jdk);
+        let logs = tempfile::tempdir().expect("a temporary folder");
+        let port = free_port();
+        let options = options(logs.path(), port, ",overhead=2%,leaves=skip");
+        let mut loops = Loops::start(Java::new(jdk).agent(&options));
+        let ask = |arguments: &[&str]| tprofiler_json(port, arguments);
+        let what = |phase: &str| format!("{jdk}, {phase}");
+        plain.expect_as_fast(&mut loops, &what("throttled"));
+        // Code that was compiled before is thrown away once, four seconds after the start.
+        thread::sleep(Duration::from_secs(5));
+        plain.expect_as_fast(&mut loops, &what("throttled and compiled again"));
+        assert!(ask(&["status"])["methods_left_out_for_cost"].as_u64() > Some(3), "{jdk}");
+        ask(&["mute", "**.help*"]);
+        plain.expect_as_fast(&mut loops, &what("muted"));
+        wait_until("classes with loops are postponed", || {
+            ask(&["status"])["classes_postponed"].as_u64() == Some(4)
+        });
+        plain.expect_as_fast(&mut loops, &what("muted and postponed"));
+        ask(&["unmute", "**"]);
+        plain.expect_as_fast(&mut loops, &what("unmuted"));
+        ask(&["overhead", "off"]);
+        let before = helper_calls(port);
+        wait_until("helpers are measured again", || helper_calls(port) > before);
+        ask(&["overhead", "2%"]);
+        plain.expect_as_fast(&mut loops, &what("throttled again"));
+        thread::sleep(Duration::from_secs(5));
+        plain.expect_as_fast(&mut loops, &what("throttled and compiled again"));
+        ask(&["stop"]);
+        // After ten seconds compiled code is thrown away.
+        thread::sleep(Duration::from_secs(11));
+        plain.expect_as_fast(&mut loops, &what("stopped"));
+        ask(&["start"]);
+        plain.expect_as_fast(&mut loops, &what("started"));
+        let pid = loops.pid.to_string();
+        let answer = command(&["detach", &pid]);
+        assert_eq!(field(&answer, "classes left running"), "6", "{jdk}: {answer}");
+        plain.expect_as_fast(&mut loops, &what("detached"));
+        let logs = logs.path().display();
+        let again = format!("include=programs,exclude=programs.Loops.main,logs={logs},port={port}");
+        command(&["attach", &pid, &again]);
+        plain.expect_as_fast(&mut loops, &what("attached again"));
+        let status = ask(&["status"]);
+        assert_eq!(status["loops_possibly_caught"], 0, "{jdk}: {status}");
+        let finished = loops.program.end();
+        assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
+    }
+}
+
+/// An attach to a JVM postpones classes with running loops, instruments them when the loops have ended, and a detach
+/// leaves them alone.
+#[test]
+fn attach_postpones_classes_with_loops_until_they_have_ended() {
+    for jdk in jdks() {
+        let logs = tempfile::tempdir().expect("a temporary folder");
+        let port = free_port();
+        let mut loops = Loops::start(Java::new(jdk));
+        let mut plain = Plain::start(jdk);
+        let pid = loops.pid.to_string();
+        let options = options(logs.path(), port, ",overhead=off,leaves=keep");
+        let attached = command(&["attach", &pid, &options]);
+        assert!(attached.contains("postponed: programs.Loops$SameClass: run runs in thread same"));
+        assert!(!attached.contains("programs.Loops$Helper"), "{attached}");
+        loops.program.ask("call 1000");
+        assert_eq!(helper_calls(port), None, "{jdk}");
+        thread::sleep(RECOVERY);
+        for (name, share) in plain.shares(&mut loops, Duration::from_secs(3)) {
+            // Of loop `other` the helper is measured.
+            assert!(share > SHARE || name == "other", "{jdk}: {name} is at {share:.2} of plain");
+        }
+        loops.program.ask("end same");
+        wait_until("the class is instrumented when its loop has ended", || {
+            let status = tprofiler_json(port, &["status"]);
+            let postponed = status["postponed"].as_array().expect("a list");
+            !postponed.iter().any(|p| p.as_str().is_some_and(|p| p.contains("SameClass")))
+        });
+        loops.program.ask("call 1000");
+        assert_eq!(helper_calls(port), Some(1_000), "{jdk}");
+        let detached = command(&["detach", &pid]);
+        assert_eq!(field(&detached, "classes not restored"), "0", "{jdk}: {detached}");
+        let finished = loops.program.end();
+        assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
+    }
+}
+
+/// Loops that were running at a detach end later. What is left goes through the hook at the next attach, and counts for
+/// nothing until then.
+#[test]
+fn what_a_detach_leaves_is_restored_later_and_never_counts_for_others() {
+    for jdk in jdks() {
+        let logs = tempfile::tempdir().expect("a temporary folder");
+        let port = free_port();
+        let options = options(logs.path(), port, ",overhead=off");
+        let mut loops = Loops::start(Java::new(jdk).agent(&options));
+        let pid = loops.pid.to_string();
+        let detached = command(&["detach", &pid]);
+        let left = "left running: programs.Loops$SameClass: run runs in thread same";
+        assert!(detached.contains(left), "{jdk}: {detached}");
+        // Another one has the agent go on with that.
+        command(&["detach", &pid]);
+        // Another attachment, which does not select the classes that have probes still.
+        let other = format!(
+            "include=programs.Loops$Calls,leaves=keep,overhead=off,logs={},port={port}",
+            logs.path().display()
+        );
+        command(&["attach", &pid, &other]);
+        loops.program.ask("call 1000");
+        let top = tprofiler_json(port, &["top", "1000"]);
+        let methods = top["methods"].as_array().expect("a list").iter();
+        let counts: Vec<(&Value, u64)> =
+            methods.map(|m| (&m["method"], m["calls"].as_u64().expect("a number"))).collect();
+        assert_eq!(counts, [(&Value::from("same"), 1)], "{jdk}");
+        for name in ["same", "other", "lambda", "virtual", "pool"] {
+            loops.program.ask(&format!("end {name}"));
+        }
+        wait_until("all classes that were left are restored", || {
+            tprofiler_json(port, &["status"])["classes_postponed"].as_u64() <= Some(1)
+        });
+        command(&["detach", &pid]);
+        let finished = loops.program.end();
+        assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
+        // No id is of two methods, in whichever runs.
+        let mut names = BTreeMap::new();
+        let runs = Profile::runs(logs.path());
+        assert_eq!(runs.len(), 2, "{jdk}");
+        for run in runs {
+            for (id, name) in Profile::read(&run).methods {
+                let other = names.insert(id, name.clone()).filter(|other| *other != name);
+                assert_eq!(other, None, "{jdk}: {id} is {name} too");
+            }
+        }
+        assert!(names.len() > 5, "{jdk}: {names:?}");
+    }
+}
+
+#[test]
+fn a_class_may_be_retransformed_even_running_or_never() {
+    let jdk = jdks().last().expect("a JDK");
+    for (retransform, arguments) in
+        [("even-running", vec!["--even-running"]), ("off", vec![]), ("even-running", vec![])]
+    {
+        let logs = tempfile::tempdir().expect("a temporary folder");
+        let port = free_port();
+        let mut loops = Loops::start(Java::new(jdk));
+        let pid = loops.pid.to_string();
+        let more = if arguments.is_empty() {
+            format!(",retransform={retransform}")
+        } else {
+            String::new()
+        };
+        let options = options(logs.path(), port, &format!(",leaves=keep,overhead=off{more}"));
+        let attached = command(&[&["attach", &pid, &options], &arguments[..]].concat());
+        assert_eq!(field(&attached, "classes postponed"), "0", "{attached}");
+        loops.program.ask("call 1000");
+        if retransform == "off" {
+            assert_eq!(field(&attached, "classes instrumented"), "0", "{attached}");
+            assert_eq!(field(&attached, "classes retransformed"), "0", "{attached}");
+            // Classes that are loaded later are instrumented, and stay so.
+            loops.program.ask("brief 1");
+            wait_until("a new class is instrumented", || {
+                tprofiler_json(port, &["status"])["classes_instrumented"].as_u64() > Some(0)
+            });
+            let detached = command(&["detach", &pid]);
+            assert_eq!(field(&detached, "classes restored"), "0", "{detached}");
+            assert_ne!(field(&detached, "classes not restored"), "0", "{detached}");
+        } else {
+            assert!(helper_calls(port) >= Some(1_000));
+            let status = || tprofiler_json(port, &["status"]);
+            wait_until("the loops are counted", || {
+                status()["loops_possibly_caught"].as_u64() >= Some(3)
+            });
+        }
+        loops.program.end();
+    }
+}
+
+/// A loop that takes three seconds is in no five looks, so its class is retransformed. Those that run then are named.
+#[test]
+fn loops_that_slip_in_are_counted_and_named() {
+    for jdk in jdks() {
+        let logs = tempfile::tempdir().expect("a temporary folder");
+        let port = free_port();
+        let mut loops = Loops::start(Java::new(jdk));
+        loops.program.ask("brief 40");
+        let pid = loops.pid.to_string();
+        let options = options(logs.path(), port, ",leaves=keep,overhead=off");
+        let attached = command(&["attach", &pid, &options]);
+        assert!(!attached.contains("postponed: programs.Loops$Looping"), "{attached}");
+        wait_until("loops that slipped in are counted", || {
+            tprofiler_json(port, &["status"])["loops_possibly_caught"].as_u64() > Some(0)
+        });
+        let finished = loops.program.end();
+        let named = "programs.Loops$Looping.loop in thread brief began just before";
+        assert!(finished.stderr.contains(named), "{jdk}: {}", finished.stderr);
+    }
+}
+
+/// So they are at a detach, on stderr, a second after the answer.
+#[test]
+fn loops_that_a_detach_catches_are_named() {
+    for jdk in jdks() {
+        let logs = tempfile::tempdir().expect("a temporary folder");
+        let port = free_port();
+        let options = options(logs.path(), port, ",leaves=keep,overhead=off");
+        let mut loops = Loops::start(Java::new(jdk).agent(&options));
+        loops.program.ask("brief 40");
+        // Without a recording only looks say for how long a loop has run.
+        tprofiler_json(port, &["stop"]);
+        let detached = command(&["detach", &loops.pid.to_string()]);
+        assert!(!detached.contains("left running: programs.Loops$Looping"), "{jdk}: {detached}");
+        thread::sleep(Duration::from_secs(5));
+        let finished = loops.program.end();
+        let named = "programs.Loops$Looping.loop in thread brief began just before";
+        assert!(finished.stderr.contains(named), "{jdk}: {}", finished.stderr);
+    }
+}

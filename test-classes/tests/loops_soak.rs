@@ -1,0 +1,80 @@
+//! Loops of several kinds run for long while methods are muted and the agent stops, starts, goes and comes again: they
+//! stay as fast as without the agent.
+//!
+//! `SOAK_MINUTES=60` takes a minute for each round; without it there are a few short ones.
+
+use std::fs;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use test_classes::{Java, Loops, Plain, SHARE, artifacts, free_port, jdks, tprofiler_json};
+
+/// What is done at the beginning of the rounds, in turn.
+const ACTIONS: [&str; 8] =
+    ["nothing", "mute", "unmute", "stop", "start", "detach", "attach", "overhead off, 2%"];
+
+fn command(arguments: &[&str]) {
+    let output = Command::new(&artifacts().tprofiler).args(arguments).output();
+    let output = output.expect("tprofiler runs");
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+}
+
+fn resident_kb(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("a process");
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("its memory");
+    line.split_whitespace().nth(1).and_then(|kb| kb.parse().ok()).expect("a number")
+}
+
+#[test]
+fn loops_stay_fast_for_long() {
+    let minutes = std::env::var("SOAK_MINUTES").map(|text| text.parse().expect("a number"));
+    let rounds: usize = minutes.clone().unwrap_or(ACTIONS.len());
+    let round = Duration::from_secs(if minutes.is_ok() { 60 } else { 12 });
+    let jdk = jdks().last().expect("a JDK");
+    let logs = tempfile::tempdir().expect("a temporary folder");
+    let port = free_port();
+    let options = format!("include=programs,port={port},logs={}", logs.path().display());
+    let heap = ["-Xmx64m", "-XX:+UseSerialGC"];
+    let mut plain = Plain::start(jdk);
+    let mut loops = Loops::start(Java::new(jdk).args(heap).agent(&options));
+    let pid = loops.pid.to_string();
+    let ask = |arguments: &[&str]| tprofiler_json(port, arguments);
+    let mut slow = Vec::new();
+    for number in 0..rounds {
+        let begun = Instant::now();
+        let action = ACTIONS[number % ACTIONS.len()];
+        match action {
+            "nothing" => {}
+            "mute" => _ = ask(&["mute", "**.help*"]),
+            "unmute" => _ = ask(&["unmute", "**"]),
+            "stop" | "start" => _ = ask(&[action]),
+            "detach" => command(&["detach", &pid]),
+            "attach" => command(&["attach", &pid, &options]),
+            _ => {
+                ask(&["overhead", "off"]);
+                ask(&["overhead", "2%"]);
+            }
+        }
+        let status = (action != "detach").then(|| ask(&["status"]));
+        thread::sleep((round * 3 / 4).saturating_sub(begun.elapsed()));
+        let (share, name) = plain.slowest(&mut loops, round / 4);
+        let status = status.map_or_else(String::new, |status| {
+            let of = |key: &str| status[key].as_u64().unwrap_or_default();
+            format!(
+                "longest pause {} us, {} loops caught, {} classes postponed",
+                of("longest_pause_ns") / 1_000,
+                of("loops_possibly_caught"),
+                of("classes_postponed")
+            )
+        });
+        let resident = resident_kb(loops.pid);
+        println!("{number}: {action}: {share:.2} of plain ({name}), {resident} kB; {status}");
+        if share < SHARE {
+            slow.push((number, action, share, name));
+        }
+    }
+    assert!(slow.is_empty(), "{jdk}: {slow:?}");
+    let finished = loops.program.end();
+    assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
+}

@@ -1,0 +1,187 @@
+//! The ceiling of the agent's memory: the service gets the threads that it would get without the agent, what exceeds
+//! `max_memory` is counted as lost, and what is measured is exact.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use log_format::rows::counter;
+use test_classes::{
+    Control, Dialogue, Java, Jdk, Profile, classes, free_port, jdks, tprofiler, wait_until,
+};
+
+const MB: u64 = 1 << 20;
+
+/// Kilobytes of memory that are no file's.
+fn anonymous_kb(program: &Dialogue) -> u64 {
+    let path = format!("/proc/{}/status", program.program.pid());
+    let status = fs::read_to_string(path).expect("a process");
+    let line = status.lines().find(|line| line.starts_with("RssAnon:")).expect("its memory");
+    line.split_whitespace().nth(1).and_then(|kb| kb.parse().ok()).expect("a number")
+}
+
+/// Bytes in use and the ceiling, as `status` says them.
+fn memory(status: &BTreeMap<String, String>) -> (u64, u64) {
+    let text = status["memory"].strip_suffix(" bytes").expect("bytes");
+    let (used, max) = text.split_once(" of ").expect("two numbers");
+    (used.parse().expect("a number"), max.parse().expect("a number"))
+}
+
+/// What the agent says on stderr when it has no more memory.
+const TOLD: &str = "no more memory for profiling";
+
+#[test]
+fn a_service_gets_its_threads_under_a_limit_of_address_space() {
+    const THREADS: u64 = 5_000;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let limited = |jdk: &Jdk| Java::with_address_space(jdk, 12 << 30).arg("-Xmx256m");
+    for jdk in jdks() {
+        let threads = THREADS.to_string();
+        let run = |java: Java| java.main(classes(), "programs.Throng").args([&*threads, "1"]).run();
+        let logs = folder.path().join(jdk.major.to_string());
+        let options =
+            format!("include=programs.Throng,max_memory=200m,port=off,logs={}", logs.display());
+        let plain = run(limited(jdk));
+        assert_eq!(plain.numbers()["threads"], THREADS, "{jdk}: the test needs more threads");
+        let finished = run(limited(jdk).agent(&options));
+        finished.expect_quiet_success(jdk);
+        assert_eq!(finished.numbers(), plain.numbers(), "{jdk}");
+        let profile = Profile::only_run(&logs);
+        for (name, calls) in [("first (I)I", 1), ("second (I)I", 3), ("third ()I", 2)] {
+            let counts = profile.counts[&format!("programs.Throng {name}")];
+            assert_eq!(counts.calls, calls * THREADS, "{jdk}: {name}");
+        }
+        assert_eq!(profile.counter(counter::LOST_CALLS), 0, "{jdk}");
+    }
+}
+
+#[test]
+fn threads_beyond_the_ceiling_are_counted_as_lost_and_later_ones_are_measured() {
+    const THREADS: u64 = 1_000;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for jdk in jdks() {
+        let measured = ["1", "2"].map(|rounds| {
+            let logs = folder.path().join(format!("{}-{rounds}", jdk.major));
+            let options =
+                format!("include=programs.Throng,max_memory=2m,port=off,logs={}", logs.display());
+            let program = Java::new(jdk).agent(&options).main(classes(), "programs.Throng");
+            let finished = program.args([&*THREADS.to_string(), rounds]).run();
+            let rounds: u64 = rounds.parse().expect("a number");
+            assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
+            assert_eq!(finished.stderr.matches(TOLD).count(), 1, "{jdk}: {}", finished.stderr);
+            assert_eq!(finished.numbers()["threads"], rounds * THREADS, "{jdk}");
+            let profile = Profile::only_run(&logs);
+            // Of a thread that is measured, all is.
+            let calls = |name: &str| profile.counts[&format!("programs.Throng {name}")].calls;
+            let first = calls("first (I)I");
+            assert_eq!((calls("second (I)I"), calls("third ()I")), (3 * first, 2 * first), "{jdk}");
+            // Each thread's lambda, these three, and an `await` of its own and of `main`, which calls `round` too.
+            let all = rounds * (9 * THREADS + 1) + 1;
+            let lost = profile.counter(counter::LOST_CALLS);
+            assert_eq!(calls_of(&profile, "programs.Throng") + lost, all, "{jdk}: {lost}");
+            first
+        });
+        println!("{jdk}: of {THREADS} threads {} are measured", measured[0]);
+        // When the first thousand has ended, there is memory for as many of the next.
+        assert!((50..200).contains(&measured[0]), "{jdk}: {measured:?}");
+        assert!(measured[1] > measured[0] + measured[0] / 2, "{jdk}: {measured:?}");
+    }
+}
+
+/// The calls of all methods of a class.
+fn calls_of(profile: &Profile, class: &str) -> u64 {
+    let of_class = profile.counts.iter().filter(|(name, _)| name.starts_with(class));
+    of_class.map(|(_, counts)| counts.calls).sum()
+}
+
+#[test]
+fn a_hundred_thousand_parked_virtual_threads_stay_under_the_ceiling() {
+    const THREADS: u64 = 100_000;
+    const MAX: u64 = 4 * MB;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let able: Vec<&Jdk> = jdks().iter().filter(|jdk| jdk.major >= 21).collect();
+    assert!(!able.is_empty(), "no runtime has virtual threads");
+    for jdk in able {
+        let start = |start: &str, port: u16| {
+            let logs = folder.path().join(format!("{}-{start}", jdk.major));
+            let options = format!(
+                "include=virtual.Parked,threshold=10s,max_memory={MAX},start={start},port={port},logs={}",
+                logs.display()
+            );
+            let heap = ["-Xms512m", "-Xmx512m", "-XX:+AlwaysPreTouch", "-XX:+UseSerialGC"];
+            let java = Java::new(jdk).args(heap).agent(&options).main(classes(), "virtual.Parked");
+            let mut program = java.arg(THREADS.to_string()).talk();
+            assert_eq!(program.ask("park"), "park", "{jdk}");
+            (program, logs)
+        };
+        let port = free_port();
+        let (plain, _) = start("off", port);
+        let plain_kb = anonymous_kb(&plain);
+        plain.end().expect_quiet_success(jdk);
+
+        let port = free_port();
+        let (mut program, logs) = start("on", port);
+        let kb = anonymous_kb(&program);
+        let status = Control::connect(port).ask("status");
+        println!("{jdk}: {} kB more, {}", kb.saturating_sub(plain_kb), status["memory"]);
+        let (used, max) = memory(&status);
+        assert!(max == MAX && used <= MAX && used > MAX / 2, "{jdk}: {status:?}");
+        let lost: u64 = status["calls lost"].parse().expect("a number");
+        assert!(lost > 0, "{jdk}: {status:?}");
+        // What the JVM itself has differs by some megabytes from run to run.
+        assert!(kb < plain_kb + (MAX >> 10) + 32_768, "{jdk}: {kb} of {plain_kb} kB");
+        assert_eq!(program.ask("wake"), "wake", "{jdk}");
+        // The frames are gone, and so is their memory.
+        let status = Control::connect(port).ask("status");
+        assert!(memory(&status).0 < MAX / 2, "{jdk}: {status:?}");
+        let finished = program.end();
+        assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
+        assert_eq!(finished.stderr.matches(TOLD).count(), 1, "{jdk}: {}", finished.stderr);
+
+        let profile = Profile::only_run(&logs);
+        let calls = |name: &str| {
+            profile.counts.get(&format!("virtual.Parked {name}")).map_or(0, |counts| counts.calls)
+        };
+        // Of calls that do not park all are counted; of those that do, those whose frames were kept.
+        assert_eq!((calls("before ()V"), calls("after ()V")), (THREADS, 2 * THREADS), "{jdk}");
+        let latch = "(Ljava/util/concurrent/CountDownLatch;)V";
+        let parked = ["lambda$main$0", "outer", "middle", "inner"];
+        let kept = parked.map(|name| calls(&format!("{name} {latch}")));
+        assert!(kept.iter().all(|kept| *kept < THREADS && *kept > 1_000), "{jdk}: {kept:?}");
+        let lost = profile.counter(counter::LOST_CALLS);
+        assert_eq!(kept.iter().sum::<u64>() + lost, 4 * THREADS, "{jdk}: {kept:?} and {lost}");
+        let main = 1;
+        assert_eq!(calls_of(&profile, "virtual.Parked") + lost, 7 * THREADS + main, "{jdk}");
+    }
+}
+
+#[test]
+fn recursions_are_exact_while_others_read_their_stacks() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for jdk in jdks() {
+        let (logs, port) = (folder.path().join(jdk.major.to_string()), free_port());
+        let options = format!(
+            "include=programs.Depths.recurse,threshold=10s,port={port},logs={}",
+            logs.display()
+        );
+        let java = Java::new(jdk).agent(&options).main(classes(), "programs.Depths").arg("3");
+        let mut program = java.talk();
+        assert_eq!(program.hear(), "ready", "{jdk}");
+        wait_until("control", || tprofiler(port, &["status"]).status.success());
+        let mut control = Control::connect(port);
+        let mut deepest = 0;
+        for round in 0..300 {
+            let answer = control.answer("inflight 0ns");
+            deepest = deepest.max(answer.matches("Depths.recurse").count());
+            if round % 8 == 0 {
+                control.answer("flush");
+            }
+        }
+        assert!(deepest > 16, "{jdk}: {deepest}");
+        let calls = program.ask("over");
+        program.end().expect_quiet_success(jdk);
+        let profile = Profile::only_run(&logs);
+        let recurse = profile.counts["programs.Depths recurse (I)I"];
+        assert_eq!(calls, format!("calls {}", recurse.calls), "{jdk}");
+        assert_eq!((recurse.throws, profile.counter(counter::LOST_CALLS)), (0, 0), "{jdk}");
+    }
+}

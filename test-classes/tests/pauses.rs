@@ -1,0 +1,153 @@
+//! How often retransformation stops a JVM with many classes and threads.
+
+use std::fs;
+use std::process::Command;
+
+use test_classes::{Dialogue, Java, Jdk, artifacts, classes, free_port, jdks, tprofiler_json};
+
+fn command(arguments: &[&str]) -> String {
+    let output = Command::new(&artifacts().tprofiler).args(arguments).output();
+    let output = output.expect("tprofiler runs");
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+fn field(text: &str, key: &str) -> u64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(": "));
+    let number = line.and_then(|number| number.parse().ok());
+    number.unwrap_or_else(|| panic!("{key} in {text}"))
+}
+
+/// `programs.Many`, with classes that are missing when it runs.
+struct Many {
+    program: Dialogue,
+    pid: String,
+    port: u16,
+    folder: tempfile::TempDir,
+}
+
+impl Many {
+    fn start(jdk: &Jdk, arguments: &str, jvm_option: Option<&str>) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let log = format!("-Xlog:safepoint=info:file={}", folder.path().join("stops").display());
+        let java = Java::new(jdk).args([log.as_str(), "-Xmx1g"]).args(jvm_option);
+        let java = java.main(classes(), "programs.Many").args(arguments.split(' '));
+        let mut program = java.talk();
+        assert_eq!(program.hear(), "ready");
+        let pid = program.program.pid().to_string();
+        Self { program, pid, port: free_port(), folder }
+    }
+
+    fn attach(&self) -> String {
+        let (port, logs) = (self.port, self.folder.path().join("logs"));
+        let options = format!(
+            "include=programs.Many$U*,include=programs.Many$T*,leaves=keep,overhead=off,\
+             port={port},logs={}",
+            logs.display()
+        );
+        command(&["attach", &self.pid, &options])
+    }
+
+    /// How often all threads were stopped so far.
+    fn stops(&self) -> usize {
+        let log = fs::read_to_string(self.folder.path().join("stops")).expect("a log");
+        // Before JDK 13, and since.
+        let is_stop = |line: &&str| line.contains("were stopped: ") || line.contains("Total: ");
+        log.lines().filter(is_stop).count()
+    }
+
+    /// Calls a method of each class that is used, and returns how many calls the agent has counted since.
+    fn counted_calls(&mut self) -> u64 {
+        let calls = || tprofiler_json(self.port, &["status"])["calls_seen"].as_u64();
+        let before = calls();
+        let used: u64 = self.program.ask("call").parse().expect("a number");
+        let after = tprofiler_json(self.port, &["status"])["calls_seen"].as_u64();
+        let counted = after.zip(before).map(|(after, before)| after - before).expect("numbers");
+        assert!(counted == 0 || counted == used, "{counted} of {used}");
+        counted
+    }
+
+    fn end(self) -> String {
+        let finished = self.program.end();
+        assert_eq!(finished.status, Some(0), "{}", finished.stderr);
+        finished.stderr
+    }
+}
+
+/// Classes that cannot be linked are found without a stop of all threads, and keep no other from its probes.
+#[test]
+fn classes_that_cannot_be_linked_cost_no_stops() {
+    for jdk in jdks() {
+        let stops = [0, 20].map(|torn| {
+            let mut many = Many::start(jdk, &format!("2000 {torn} 50 20"), None);
+            let before = many.stops();
+            let attached = many.attach();
+            let stops = many.stops() - before;
+            assert_eq!(field(&attached, "classes retransformed"), 2_000, "{jdk}: {attached}");
+            assert_eq!(many.counted_calls(), 1_500, "{jdk}");
+            let detached = command(&["detach", &many.pid]);
+            assert_eq!(field(&detached, "classes not restored"), 0, "{jdk}: {detached}");
+            let stderr = many.end();
+            assert_eq!(stderr.contains("15 more classes could not be"), torn == 20, "{stderr}");
+            stops
+        });
+        println!("{jdk}: {} stops, with 20 classes that cannot be linked {}", stops[0], stops[1]);
+        assert!(stops[1] <= 2 * stops[0] + 10, "{jdk}: {stops:?}");
+    }
+}
+
+/// A class that the JVM refused to restore is tried once by the next attachment, and said to be refused once.
+#[test]
+fn a_class_that_is_refused_is_not_tried_again_and_again() {
+    for jdk in jdks() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (port, logs) = (free_port(), folder.path().display());
+        let options = |of: &str| format!("include=programs.Many${of}*,port={port},logs={logs}");
+        let java = Java::new(jdk).agent(&options("T")).main(classes(), "programs.Many");
+        let mut program = java.args(["100", "4", "1", "1"]).talk();
+        assert_eq!(program.hear(), "ready");
+        let pid = program.program.pid().to_string();
+        let detached = command(&["detach", &pid]);
+        assert_eq!(field(&detached, "classes not restored"), 4, "{jdk}: {detached}");
+        command(&["attach", &pid, &options("U")]);
+        // That would be three more times.
+        std::thread::sleep(std::time::Duration::from_secs(4));
+        let finished = program.end();
+        let refused = finished.stderr.matches("was loaded before and").count();
+        assert_eq!(refused, 8, "{jdk}: {}", finished.stderr);
+    }
+}
+
+/// With a thousand threads of 120 frames batches stay large. JDK 11 cannot do the first retransformation in a short
+/// time then: it is not done, unless the agent is there from the start or biased locks are off.
+#[test]
+fn many_threads_do_not_make_batches_small() {
+    for jdk in jdks() {
+        let has_biased_locks = jdk.major < 15;
+        let more = has_biased_locks.then_some("-XX:-UseBiasedLocking");
+        // Before JDK 12 each class takes as long as a look at all stacks.
+        let count = if jdk.major < 12 { 800 } else { 8_000 };
+        let mut many = Many::start(jdk, &format!("{count} 0 1000 120"), more);
+        let before = many.stops();
+        let attached = many.attach();
+        let stops = many.stops() - before;
+        println!("{jdk}: {stops} stops for {count} classes; {}", longest(&attached));
+        assert_eq!(field(&attached, "classes retransformed"), count, "{jdk}: {attached}");
+        assert!(stops < 400, "{jdk}: {stops} stops\n{attached}");
+        assert_eq!(many.counted_calls(), count * 3 / 4, "{jdk}");
+        many.end();
+        if has_biased_locks {
+            let many = Many::start(jdk, "100 0 1000 120", None);
+            let attached = many.attach();
+            assert_eq!(field(&attached, "classes postponed"), 100, "{jdk}: {attached}");
+            assert!(attached.contains("-XX:-UseBiasedLocking"), "{jdk}: {attached}");
+            let detached = command(&["detach", &many.pid]);
+            assert_eq!(field(&detached, "classes restored"), 0, "{jdk}: {detached}");
+            many.end();
+        }
+    }
+}
+
+fn longest(text: &str) -> &str {
+    text.lines().find(|line| line.starts_with("longest pause: ")).unwrap_or_default()
+}

@@ -1,0 +1,219 @@
+//! Nothing that hangs or fails in the agent, at its start or at its end, hangs or ends the service or the
+//! command: pipes in the place of files, a disk that does not answer, panics at every stage.
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, symlink};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use test_classes::{
+    Dialogue, Finished, Java, artifacts, classes, free_port, hung_mount, jdks, wait_until,
+};
+
+/// Longer than anything here may wait, and shorter than a hang.
+const BOUND: Duration = Duration::from_secs(25);
+
+/// Runs `tprofiler`, which ends by itself.
+fn tprofiler(arguments: &[&str]) -> Output {
+    let mut command = Command::new(&artifacts().tprofiler);
+    let command = command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("tprofiler runs");
+    wait_until(&format!("{arguments:?}"), || child.try_wait().expect("a state").is_some());
+    child.wait_with_output().expect("its output")
+}
+
+/// The one line with which a command fails.
+fn fails(arguments: &[&str]) -> String {
+    let Output { status, stdout, stderr } = tprofiler(arguments);
+    let stderr = String::from_utf8_lossy(&stderr).into_owned();
+    assert_eq!((status.code(), &*stdout), (Some(1), &b""[..]), "{arguments:?}: {stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{arguments:?}: {stderr}");
+    stderr
+}
+
+fn succeeds(arguments: &[&str]) -> String {
+    let Output { status, stdout, stderr } = tprofiler(arguments);
+    let stderr = String::from_utf8_lossy(&stderr);
+    assert!(status.success() && stderr.is_empty(), "{arguments:?}: {status} {stderr}");
+    String::from_utf8(stdout).expect("text")
+}
+
+fn make_pipe(path: &Path) {
+    assert!(Command::new("mkfifo").arg(path).status().is_ok_and(|status| status.success()));
+}
+
+/// The program does what it is told, as without the agent.
+fn expect_work(program: &mut Dialogue, what: &str) {
+    assert_eq!(program.ask("calls 10"), "outer 10 middle 30 thrown 6 leaf 30", "{what}");
+}
+
+/// Asserts that the program has ended well. The lines on stderr that are not the JVM's.
+fn expect_success(finished: &Finished, what: &str) -> Vec<String> {
+    assert_eq!(finished.status, Some(0), "{what}: {}", finished.stderr);
+    assert_eq!(finished.stdout, "", "{what}: nothing but answers");
+    let lines = finished.stderr.lines().filter(|line| !line.starts_with("WARNING: "));
+    lines.map(str::to_owned).collect()
+}
+
+/// The agent panics; `tprofiler detach` works all the same if there is anything to detach from.
+#[test]
+fn a_panic_at_any_stage_leaves_the_service_as_it_is() {
+    for jdk in jdks() {
+        for stage in ["load", "begin", "run", "detach"] {
+            let what = format!("{jdk}: {stage}");
+            println!("{what}");
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            let (logs, port) = (folder.path().join("logs"), free_port());
+            let options = format!(
+                "include=programs.Phases$*,debug=fault:{stage},port={port},logs={}",
+                logs.display()
+            );
+            let mut program =
+                Java::new(jdk).agent(&options).main(classes(), "programs.Phases").talk();
+            expect_work(&mut program, &what);
+            let pid = program.program.pid().to_string();
+            if ["load", "begin"].contains(&stage) {
+                let error = fails(&["detach", &pid]);
+                assert!(error.contains("not attached"), "{what}: {error}");
+            } else {
+                let answer = succeeds(&["detach", &pid]);
+                let restored =
+                    answer.lines().find_map(|line| line.strip_prefix("classes restored: "));
+                let restored: u64 = restored.expect("a line").parse().expect("a number");
+                assert!(restored >= 1, "{what}: {answer}");
+                assert!(answer.contains("classes not restored: 0\n"), "{what}: {answer}");
+                let options = format!("port=off,logs={}", logs.display());
+                let error = fails(&["attach", &pid, &options]);
+                assert!(error.contains("the JVM refuses"), "{what}: {error}");
+            }
+            expect_work(&mut program, &what);
+            let said = expect_success(&program.end(), &what);
+            let off: Vec<_> =
+                said.iter().filter(|line| line.contains("profiling is off")).collect();
+            let refused = usize::from(["run", "detach"].contains(&stage));
+            assert_eq!(off.len(), 1 + refused, "{what}: {said:?}");
+        }
+    }
+}
+
+/// With `strict`, the JVM does not start.
+#[test]
+fn a_panic_while_loading_ends_a_strict_jvm() {
+    for jdk in jdks() {
+        let java = Java::new(jdk).agent("debug=fault:load,strict,port=off");
+        let finished = java.main(classes(), "programs.Phases").run();
+        assert!(finished.status.is_some_and(|status| status != 0), "{jdk}: {finished:?}");
+        assert!(finished.stderr.contains("the JVM does not start"), "{jdk}: {finished:?}");
+    }
+}
+
+#[test]
+fn what_is_in_the_way_of_an_attach_is_named_and_left_alone() {
+    for jdk in jdks() {
+        println!("{jdk}");
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (cwd, logs) = (folder.path().join("cwd"), folder.path().join("logs"));
+        fs::create_dir(&cwd).expect("a folder");
+        let mut program = Java::new(jdk).folder(&cwd).main(classes(), "programs.Phases").talk();
+        assert_eq!(program.ask("wait"), "ready");
+        let pid = program.program.pid().to_string();
+        let options = format!("include=programs.Phases$*,port=off,logs={}", logs.display());
+        let attach = || fails(&["attach", &pid, &options]);
+
+        let trigger = cwd.join(format!(".attach_pid{pid}"));
+        make_pipe(&trigger);
+        assert!(attach().ends_with(": not a file of the JVM's user; delete it\n"), "{jdk}");
+        let found = fs::symlink_metadata(&trigger).expect("it is left alone");
+        assert!(found.file_type().is_fifo(), "{jdk}");
+        fs::remove_file(&trigger).expect("a pipe");
+
+        let secret = folder.path().join("secret");
+        fs::write(&secret, "kept").expect("a file");
+        symlink(&secret, &trigger).expect("a link");
+        assert!(attach().ends_with(": not a file of the JVM's user; delete it\n"), "{jdk}");
+        assert_eq!(fs::read_to_string(&secret).expect("a file"), "kept");
+        fs::remove_file(&trigger).expect("a link");
+
+        let socket = Path::new("/tmp").join(format!(".java_pid{pid}"));
+        make_pipe(&socket);
+        let error = attach();
+        fs::remove_file(&socket).expect("a pipe");
+        assert!(error.ends_with(": not a socket; delete it\n"), "{jdk}: {error}");
+
+        let config = folder.path().join("pipe.toml");
+        make_pipe(&config);
+        let error = fails(&["attach", &pid, &format!("config={}", config.display())]);
+        assert!(error.ends_with("pipe.toml: not a file\n"), "{jdk}: {error}");
+
+        // The JVM got no signal in all this, which would have it dump its threads.
+        expect_work(&mut program, "nothing in between");
+        succeeds(&["attach", &pid, &options]);
+        succeeds(&["detach", &pid]);
+        expect_work(&mut program, "attached and detached");
+        assert_eq!(expect_success(&program.end(), "attached"), [""; 0]);
+    }
+}
+
+/// Runs the program, which starts in time and says one line.
+fn expect_start(java: Java, options: &str, what: &str) -> String {
+    let java = java.agent(options).main(classes(), "programs.Phases");
+    let began = Instant::now();
+    let mut program = java.talk();
+    expect_work(&mut program, what);
+    let took = began.elapsed();
+    assert!(took < BOUND, "{what}: {took:?}");
+    let said = expect_success(&program.end(), what);
+    let [line] = &*said else { panic!("{what}: {said:?}") };
+    assert!(line.ends_with("; profiling is off"), "{what}: {line}");
+    line.clone()
+}
+
+#[test]
+fn a_pipe_for_a_file_of_options_does_not_hold_up_the_jvm() {
+    for jdk in jdks() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        for name in ["pipe.toml", "pipe.properties"] {
+            let pipe = folder.path().join(name);
+            make_pipe(&pipe);
+            let options = format!("config={}", pipe.display());
+            let line = expect_start(Java::new(jdk), &options, &format!("{jdk}: {name}"));
+            assert!(line.contains(&format!("{name}: not a file")), "{jdk}: {line}");
+            let strict = Java::new(jdk).agent(&format!("{options},strict"));
+            let finished = strict.main(classes(), "programs.Phases").run();
+            assert!(finished.status.is_some_and(|status| status != 0), "{jdk}: {finished:?}");
+        }
+    }
+}
+
+#[test]
+fn a_log_folder_that_never_answers_does_not_hold_up_the_jvm() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let Some(mount) = hung_mount(folder.path()) else {
+        return eprintln!("not tested: no FUSE file system can be mounted here");
+    };
+    for jdk in jdks() {
+        let hung = folder.path().display();
+        for options in
+            [format!("logs={hung}/logs,port=off"), format!("config={hung}/shop.toml,port=off")]
+        {
+            let what = format!("{jdk}: {options}");
+            let line = expect_start(Java::with_mounts(jdk, &mount), &options, &what);
+            assert!(line.contains("no answer within 2 s"), "{what}: {line}");
+        }
+    }
+}
+
+/// The JVM's start waits for classes to be instrumented, but not for ever.
+#[test]
+fn slow_instrumenting_does_not_hold_up_the_jvm() {
+    let jdk = jdks().last().expect("a JDK");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let logs = folder.path().join("logs");
+    let options =
+        format!("include=programs.Phases$*,debug=fault:slow,port=off,logs={}", logs.display());
+    let mut program = Java::new(jdk).agent(&options).main(classes(), "programs.Phases").talk();
+    expect_work(&mut program, "slow");
+    let said = expect_success(&program.end(), "slow");
+    assert!(said.iter().any(|line| line.contains("still being instrumented")), "{said:?}");
+}
