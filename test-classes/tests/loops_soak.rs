@@ -34,7 +34,9 @@ fn loops_stay_fast_for_long() {
     let jdk = jdks().last().expect("a JDK");
     let logs = tempfile::tempdir().expect("a temporary folder");
     let port = free_port();
-    let options = format!("include=programs,port={port},logs={}", logs.path().display());
+    let logs_in = logs.path().display();
+    // The defaults, which the tests' own are not.
+    let options = format!("include=programs,port={port},overhead=2%,leaves=skip,logs={logs_in}");
     let heap = ["-Xmx64m", "-XX:+UseSerialGC"];
     let mut plain = Plain::start(jdk);
     let mut loops = Loops::start(Java::new(jdk).args(heap).agent(&options));
