@@ -6,9 +6,10 @@ use jvmti_bindings::env::JniEnv;
 
 use crate::clock;
 use crate::engine::Engine;
+use crate::hot_methods::Recent;
 use crate::message::message;
 use crate::methods::CALIBRATION;
-use crate::overhead::{LeftOut, Millionths, Overhead, Period};
+use crate::overhead::{LeftOut, Millionths, Overhead, Period, as_u64};
 use crate::pauses;
 use crate::probe_class::ProbeClass;
 use crate::run_log::Now;
@@ -28,6 +29,8 @@ pub(crate) struct CostControl {
     calibration: Calibration,
     /// When the period began; `None` while nothing is recorded.
     began: Option<Reading>,
+    /// Calls for which there was no memory, until then.
+    lost_calls: u64,
     length_ns: u64,
 }
 
@@ -58,6 +61,7 @@ impl CostControl {
             overhead: Overhead::new(budget, FIRST_GUESS_NS),
             calibration: Calibration::default(),
             began: None,
+            lost_calls: 0,
             length_ns: SHORT_PERIOD_NS,
         }
     }
@@ -135,12 +139,15 @@ impl Engine<'_> {
 
     fn begin_period(&mut self) {
         self.recorder.take_recent();
+        self.cost.lost_calls = self.recorder.lost_calls();
         self.cost.began = Some(Reading::take());
     }
 
     fn judge(&mut self, began: Reading) {
         let end = Reading::take();
         let methods = self.recorder.take_recent();
+        let lost_calls = self.recorder.lost_calls();
+        let before = std::mem::replace(&mut self.cost.lost_calls, lost_calls);
         // Of CPU time: a program that begins has no processor to spare, and waiting for one costs nothing.
         let reading_ns = Reading::take().agent_cpu_ns.saturating_sub(end.agent_cpu_ns);
         let Now { unix_ns, monotonic_ns } = end.now;
@@ -151,9 +158,12 @@ impl Engine<'_> {
         let lost_ns = paused_ns * u128::from(cpu_ns) / u128::from(length_ns);
         let agent_ns = end.agent_cpu_ns.saturating_sub(began.agent_cpu_ns);
         let own_ns = agent_ns + u64::try_from(lost_ns).unwrap_or(u64::MAX / 2);
+        let overhead = &mut self.cost.overhead;
+        // A lost call goes through its probes like any other.
+        let lost = Recent { calls: lost_calls.saturating_sub(before), ..Recent::default() };
+        let own_ns = own_ns.saturating_add(as_u64(overhead.cost_ns(&lost)));
         let period =
             Period { now_ns: monotonic_ns, unix_ns, length_ns, cpu_ns, own_ns, methods: &methods };
-        let overhead = &mut self.cost.overhead;
         let leave = overhead.judge(period);
         self.recorder.add_cost(overhead.share(), cpu_ns);
         let is_busy = overhead.is_busy(monotonic_ns);

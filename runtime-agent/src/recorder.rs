@@ -129,8 +129,8 @@ impl Recorder {
         Sums { lost_calls: self.lost_calls(), ..self.sums }
     }
 
-    /// Calls for which there was no memory.
-    fn lost_calls(&self) -> u64 {
+    /// Calls for which there was no memory, as far as totals have been read.
+    pub(crate) fn lost_calls(&self) -> u64 {
         self.sums.lost_calls + lost_calls::calls()
     }
 

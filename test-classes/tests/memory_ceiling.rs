@@ -87,6 +87,35 @@ fn threads_beyond_the_ceiling_are_counted_as_lost_and_later_ones_are_measured() 
     }
 }
 
+#[test]
+fn lost_calls_have_their_price_in_the_overhead() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for jdk in jdks() {
+        let (logs, port) = (folder.path().join(jdk.major.to_string()), free_port());
+        let options = format!(
+            "include=programs.Crowded,max_memory=1m,overhead=2%,port={port},logs={}",
+            logs.display()
+        );
+        let java = Java::new(jdk).agent(&options).main(classes(), "programs.Crowded").arg("100");
+        let mut program = java.talk();
+        assert_eq!(program.hear(), "ready", "{jdk}");
+        let mut control = Control::connect(port);
+        // So many take some of the budget's periods.
+        wait_until("lost calls", || {
+            let status = control.ask("status");
+            let lost = status.get("calls lost").map(|lost| lost.parse::<u64>().expect("a number"));
+            lost.is_some_and(|lost| lost > 100_000_000)
+        });
+        // The only thread that works is not measured: what the budget counts is its lost calls.
+        let share = control.ask("status")["overhead estimated"].clone();
+        println!("{jdk}: {share}");
+        let percent: f64 = share.trim_end_matches('%').parse().expect("a number");
+        assert!(percent > 20.0, "{jdk}: {share}");
+        let finished = program.end();
+        assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
+    }
+}
+
 /// The calls of all methods of a class.
 fn calls_of(profile: &Profile, class: &str) -> u64 {
     let of_class = profile.counts.iter().filter(|(name, _)| name.starts_with(class));

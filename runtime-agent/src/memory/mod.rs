@@ -9,9 +9,13 @@ pub(crate) mod limit;
 pub(crate) mod sharded;
 pub(crate) mod two_level;
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use crate::mapped::{Mapped, page_size};
+
+/// Requests of a thread that are refused at once after one was refused: each other one changes [`USED`], which all
+/// threads share, and a thread without memory may ask at each call.
+pub(crate) const AFTER_REFUSAL: u32 = 100;
 
 /// Bytes that all accounts may have together.
 static MAX: AtomicUsize = AtomicUsize::new(usize::MAX);
@@ -40,11 +44,25 @@ pub(crate) fn take_refusal() -> bool {
 #[derive(Debug)]
 pub(crate) struct Account {
     bytes: AtomicUsize,
+    /// It is that of a thread, which alone takes from it.
+    is_of_thread: bool,
+    /// The next requests that are refused at once.
+    refused_at_once: AtomicU32,
 }
 
 impl Account {
+    /// The account of what threads share.
     pub(crate) const fn new() -> Self {
-        Self { bytes: AtomicUsize::new(0) }
+        Self::with(false)
+    }
+
+    /// The account of a thread.
+    pub(crate) const fn of_thread() -> Self {
+        Self::with(true)
+    }
+
+    const fn with(is_of_thread: bool) -> Self {
+        Self { bytes: AtomicUsize::new(0), is_of_thread, refused_at_once: AtomicU32::new(0) }
     }
 
     /// Bytes that it has.
@@ -53,8 +71,26 @@ impl Account {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Takes so many bytes; `false` if that would pass the ceiling.
+    /// Takes so many bytes; `false` if that would pass the ceiling, or would have a moment ago.
     pub(crate) fn take(&self, bytes: usize) -> bool {
+        if let Some(left) = self.refused_at_once.load(Ordering::Relaxed).checked_sub(1) {
+            self.refused_at_once.store(left, Ordering::Relaxed);
+            return false;
+        }
+        let is_taken = self.take_now(bytes);
+        if !is_taken && self.is_of_thread {
+            self.refused_at_once.store(AFTER_REFUSAL, Ordering::Relaxed);
+        }
+        is_taken
+    }
+
+    /// Lets the next request ask again.
+    #[cfg(test)]
+    pub(crate) fn forget_refusal(&self) {
+        self.refused_at_once.store(0, Ordering::Relaxed);
+    }
+
+    fn take_now(&self, bytes: usize) -> bool {
         #[cfg(test)]
         if tests::is_refusing() {
             return false;
@@ -123,11 +159,19 @@ pub(crate) mod tests {
 
     thread_local! {
         static IS_REFUSING: Cell<bool> = const { Cell::new(false) };
+        static REFUSALS: Cell<u32> = const { Cell::new(0) };
     }
 
-    /// Whether the calling thread gets no memory, for a test.
+    /// Whether the calling thread gets no memory, for a test. Asked once for each request that is not refused at once.
     pub(crate) fn is_refusing() -> bool {
-        IS_REFUSING.get()
+        let is_refusing = IS_REFUSING.get();
+        REFUSALS.set(REFUSALS.get() + u32::from(is_refusing));
+        is_refusing
+    }
+
+    /// How often the calling thread was refused memory for a test, and not at once.
+    pub(crate) fn refusals() -> u32 {
+        REFUSALS.get()
     }
 
     /// The calling thread gets no memory from now on, or gets some again.

@@ -433,6 +433,6 @@ fn as_f64(number: u64) -> f64 {
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-fn as_u64(number: f64) -> u64 {
+pub(crate) fn as_u64(number: f64) -> u64 {
     number as u64
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use super::stack::FIRST_DEPTH;
 use super::tests::{counts, no_java, record_on_thread, records, start, totals, turn};
 use super::*;
-use crate::memory::tests::refuse;
+use crate::memory::tests::{refusals, refuse};
 use crate::open_calls;
 
 /// Calls lost by what `work` does, among other tests that take turns.
@@ -68,6 +68,7 @@ fn without_memory_for_frames_calls_are_counted_without_times() {
         assert_eq!((stack.depth(), stack.beyond()), (FIRST_DEPTH, 1_000 - u64::from(FIRST_DEPTH)));
         // There is memory again, but what is beyond stays there.
         refuse(false);
+        current().account.forget_refusal();
         start(1, no_java);
         assert_eq!(stack.depth(), FIRST_DEPTH);
         for _ in 0..1_001 {
@@ -116,6 +117,7 @@ fn without_memory_for_totals_or_records_calls_and_records_are_counted_as_lost() 
         }
         end(1);
         refuse(false);
+        current().account.forget_refusal();
         let known: u64 = (1..500).map(|method| counts(method).0).sum();
         let lost = current().lost.take_since(&mut totals::Reading::default());
         assert_eq!(known + lost.map_or(0, |lost| lost.calls), 499);
@@ -124,6 +126,41 @@ fn without_memory_for_totals_or_records_calls_and_records_are_counted_as_lost() 
         start(500, no_java);
         end(500);
         assert_eq!((counts(500), records().len()), ((1, 0), 2));
+    });
+}
+
+#[test]
+fn a_thread_without_memory_for_its_methods_or_frames_seldom_asks_for_it() {
+    let _turn = turn();
+    record_on_thread(u64::MAX, || {
+        // The first chunk of totals is full.
+        for method in 1..=24 {
+            start(method, no_java);
+            end(method);
+        }
+        let call_often = || {
+            for _ in 0..10_000 {
+                start(25, no_java);
+                end(25);
+            }
+        };
+        let asked = |work: &dyn Fn()| {
+            let before = refusals();
+            refuse(true);
+            work();
+            refuse(false);
+            refusals() - before
+        };
+        assert!((1..=200).contains(&asked(&call_often)));
+        // With memory, the method is measured soon.
+        call_often();
+        assert!((9_800..=10_000).contains(&counts(25).0), "{:?}", counts(25));
+        // A loop at the edge of the frames that there is memory for.
+        for _ in 0..FIRST_DEPTH {
+            start(1, no_java);
+        }
+        assert!((1..=200).contains(&asked(&call_often)));
+        assert!((19_800..=20_000).contains(&counts(25).0), "{:?}", counts(25));
     });
 }
 

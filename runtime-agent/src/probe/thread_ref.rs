@@ -42,7 +42,7 @@ unsafe impl Sync for ThreadRef {}
 impl ThreadRef {
     /// Makes what the calling thread needs; `None` if there is no memory.
     pub(super) fn of_current() -> Option<Self> {
-        let account = Account::new();
+        let account = Account::of_thread();
         if !account.take(totals::readings_bytes(totals::FIRST_CHUNK_BYTES)) {
             return None;
         }
