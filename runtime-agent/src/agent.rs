@@ -23,17 +23,17 @@ use jvmti_bindings::prelude::{
     jni, jvmti,
 };
 
-use crate::agent_thread::{self, Arrival, Stage, Started};
+use crate::agent_thread::{self, Arrival, Claimant, Stage, Started};
 use crate::engine::Request;
 use crate::instrument::first_pause;
 use crate::loaders;
 use crate::message::message;
 use crate::methods::Methods;
-use crate::native_thread::within;
+use crate::native_thread::{self, Priority, within};
 use crate::options::{BadOptions, Fault, Options};
 use crate::probe::mounts;
 use crate::probe::thread;
-use crate::{instrument, java_threads, presence, probe, run_info, running, virtual_threads};
+use crate::{instrument, java_threads, presence, probe, run_info, running};
 
 /// How long the JVM's start waits for files of options and for the log folder.
 const FILES: Duration = Duration::from_secs(2);
@@ -210,11 +210,8 @@ fn wait_until_begun(Started { stages, claim }: &Started) {
             }
             // What went wrong it has said itself.
             Ok(Stage::Begun) | Err(RecvTimeoutError::Disconnected) => return,
-            Err(RecvTimeoutError::Timeout) if claim.take() => {
-                let seconds = FILES.as_secs();
-                return message!(
-                    "the agent is not ready within {seconds} s, the log folder may hang; profiling is off"
-                );
+            Err(RecvTimeoutError::Timeout) if claim.take(Claimant::Waiter) => {
+                return tell_late(FILES);
             }
             // It has been prepared just now.
             Err(RecvTimeoutError::Timeout) if !is_prepared => {
@@ -227,6 +224,13 @@ fn wait_until_begun(Started { stages, claim }: &Started) {
             }
         }
     }
+}
+
+fn tell_late(limit: Duration) {
+    let seconds = limit.as_secs();
+    message!(
+        "the agent is not ready within {seconds} s, the log folder may hang; profiling is off"
+    );
 }
 
 /// What `Agent_OnAttach` returns, and why.
@@ -278,12 +282,13 @@ fn begin(
     if !running::begin() {
         return Err("agent already active in this JVM".to_owned());
     }
-    virtual_threads::listen(jvmti, arrival == Arrival::Attached, &options.pretend);
     agent_thread::start(jvmti, jni, options, arrival).inspect_err(|_| running::end())
 }
 
 /// How long it may take until the agent thread runs.
 const THREAD_START: Duration = Duration::from_secs(10);
+/// How long an attached agent may take for the log folder, and for the thread of an earlier run to let go.
+const PREPARED: Duration = Duration::from_secs(30);
 
 /// Begins a run in a JVM that runs. Natives can be bound only when this has returned to the JVM, so that the agent
 /// thread does the rest.
@@ -303,13 +308,19 @@ fn attach(context: &AgentLoadContext<'_>, options: &str) -> Result<(), Refusal> 
     options.tell_warnings();
     let (jvmti, jni) = environments(context)?;
     let started = begin(options, Arrival::Attached, &jvmti, &jni).map_err(refused)?;
-    match started.stages.recv_timeout(THREAD_START) {
-        Ok(_) => Ok(()),
-        Err(_) => {
-            started.claim.take();
-            Err(refused("the agent thread does not run".to_owned()))
-        }
+    if started.stages.recv_timeout(THREAD_START).is_err() {
+        started.claim.take(Claimant::Waiter);
+        return Err(refused("the agent thread does not run".to_owned()));
     }
+    let wait = move || {
+        let prepared = started.stages.recv_timeout(PREPARED);
+        if prepared == Err(RecvTimeoutError::Timeout) && started.claim.take(Claimant::Waiter) {
+            tell_late(PREPARED);
+        }
+    };
+    // Without a thread, nobody says that the log folder hangs.
+    let _ = native_thread::spawn("tprofiler-wait", Priority::Normal, wait);
+    Ok(())
 }
 
 /// The agent's JVMTI environment and the calling thread's JNI environment.

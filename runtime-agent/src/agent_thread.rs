@@ -17,9 +17,8 @@
 
 use std::ffi::{CString, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -78,15 +77,23 @@ pub(crate) enum Arrival {
     Attached,
 }
 
-/// Decides once whether a run begins: the agent thread claims it when it is prepared, the thread that waits claims it
-/// when it has waited for too long.
+/// Who can claim a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Claimant {
+    /// The agent thread, when it is prepared or has failed.
+    Agent,
+    /// The thread that waits for it, when it has waited for too long.
+    Waiter,
+}
+
+/// Decides once whether a run begins, and who says why not.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Claim(Arc<AtomicBool>);
+pub(crate) struct Claim(Arc<OnceLock<Claimant>>);
 
 impl Claim {
-    /// `true` for the first who asks.
-    pub(crate) fn take(&self) -> bool {
-        !self.0.swap(true, Ordering::AcqRel)
+    /// `true` for the first who asks, as often as that one asks.
+    pub(crate) fn take(&self, who: Claimant) -> bool {
+        *self.0.get_or_init(|| who) == who
     }
 }
 
@@ -239,10 +246,12 @@ fn run_agent(
             "internal error".to_owned()
         }
     };
-    // Whoever waited in vain has said so.
-    if !error.is_empty() {
+    // A thread that waited in vain has said so.
+    if claim.take(Claimant::Agent) {
         message!("{error}; profiling is off");
     }
+    // The JVM's start does not wait until classes are restored.
+    drop(stage);
     virtual_threads::stop_listening(jvmti);
     show(presence::ENDING);
     // A panic may have come when some classes had probes already.
@@ -364,7 +373,7 @@ struct Profile<'j> {
 
 impl<'j> Profile<'j> {
     /// # Errors
-    /// One line: what went wrong; empty if somebody else has said so.
+    /// One line: what went wrong.
     fn begin(
         options: Options,
         arrival: Arrival,
@@ -391,11 +400,18 @@ impl<'j> Profile<'j> {
         let mut log = RunLog::create(logs, &run, options.compress, limits)?;
         let (handle, requests) = Handle::new();
         let control = Control::bind(&options, log.folder());
-        log.set_port(control.as_ref().map(Control::port))?;
+        let bound = control.as_ref().and_then(|control| control.as_ref().ok());
+        log.set_port(bound.map(Control::port))?;
         let class_log = options.debug_classes.then(|| ClassLog::create(log.folder())).flatten();
-        if !claim.take() {
-            return Err(String::new());
+        options.fault.hang();
+        if !claim.take(Claimant::Agent) {
+            // The token's file goes first, then the folder.
+            drop((control, class_log));
+            log.discard();
+            return Err("too late".to_owned());
         }
+        let control = control.and_then(|control| Control::tell(control, &options));
+        virtual_threads::listen(jvmti, arrival == Arrival::Attached, &options.pretend);
         // Whoever waits may have gone.
         let _ = stage.send(Stage::Prepared);
         options.fault.be_slow();

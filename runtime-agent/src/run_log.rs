@@ -1,13 +1,11 @@
 //! Writes the files of a run.
 //!
-//! Rows are gathered in memory and written by [`RunLog::flush`], names before the rows that use them,
-//! so that whoever reads along finds them. A write that fails is tried again after a second, from
-//! where it stopped; when too much has gathered, it is given up and counted. Files that somebody
-//! deletes are made again, with all names that they need.
+//! Rows are gathered in memory and written by [`RunLog::flush`], names before the rows that use them, so that whoever
+//! reads along finds them. A write that fails is tried again after a second, from where it stopped; when too much has
+//! gathered, it is given up and counted. Files that somebody deletes are made again, with all names that they need.
 //!
-//! An hour's files are closed when another hour has begun and nothing came for them any more, and
-//! are compressed then. What still comes for a closed hour, because the clock was set back, begins
-//! another part of the hour.
+//! An hour's files are closed when another hour has begun and nothing came for them any more, and are compressed
+//! then. What still comes for a closed hour, because the clock was set back, begins another part of the hour.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, ErrorKind, Write};
@@ -145,6 +143,12 @@ impl RunLog {
 
     pub(crate) fn folder(&self) -> &Arc<RunFolder> {
         &self.folder
+    }
+
+    /// Deletes the run's folder, for which nothing was recorded.
+    pub(crate) fn discard(self) {
+        // What cannot be deleted stays.
+        let _ = self.logs.remove_run(&self.folder);
     }
 
     /// Says on which port control listens, and writes `run.json`.

@@ -2,6 +2,7 @@
 //! command: pipes in the place of files, a disk that does not answer, panics at every stage.
 
 use std::fs;
+use std::net::TcpStream;
 use std::os::unix::fs::{FileTypeExt, symlink};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -201,6 +202,45 @@ fn a_log_folder_that_never_answers_does_not_hold_up_the_jvm() {
             let line = expect_start(Java::with_mounts(jdk, &mount), &options, &what);
             assert!(line.contains("no answer within 2 s"), "{what}: {line}");
         }
+    }
+}
+
+/// The JVM's start gives up, and an agent thread that comes later begins nothing and leaves nothing behind.
+#[test]
+fn an_agent_that_is_ready_too_late_does_not_begin() {
+    for jdk in jdks() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (logs, port) = (folder.path().join("logs"), free_port());
+        let runs = || fs::read_dir(&logs).map_or(0, Iterator::count);
+        let options = format!(
+            "include=programs.Phases$*,debug=fault:hang,port={port},logs={}",
+            logs.display()
+        );
+        let mut program = Java::new(jdk).agent(&options).main(classes(), "programs.Phases").talk();
+        let what = format!("{jdk}: hang");
+        expect_work(&mut program, &what);
+        let pid = program.program.pid();
+        let is_late = || {
+            let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("a process").flatten();
+            let names = tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
+            names.into_iter().any(|name| name.starts_with("tprofiler"))
+        };
+        assert!(is_late() && runs() == 1, "{jdk}: the JVM waited for the agent thread");
+        wait_until("the end of the agent thread", || !is_late());
+        assert_eq!(runs(), 0, "{jdk}: {logs:?}");
+        assert!(TcpStream::connect(("127.0.0.1", port)).is_err(), "{jdk}");
+        expect_work(&mut program, &what);
+        // It may be attached from now on, and finds no class with probes.
+        let pid = pid.to_string();
+        let attach = format!("include=programs.Phases$*,port={port},logs={}", logs.display());
+        succeeds(&["attach", &pid, &attach]);
+        let status = succeeds(&["status", "--pid", &pid]);
+        assert!(status.contains("\ncalls seen: 0\n"), "{jdk}: {status}");
+        succeeds(&["detach", &pid]);
+        let said = expect_success(&program.end(), &what);
+        let [line] = &*said else { panic!("{what}: {said:?}") };
+        assert!(line.contains("not ready within 2 s"), "{what}: {line}");
+        assert!(line.ends_with("; profiling is off"), "{what}: {line}");
     }
 }
 

@@ -89,19 +89,22 @@ impl Context {
 }
 
 impl Control {
-    /// Takes the port that the options say, or the next free one of 16. Says so if it is not the first;
-    /// if there can be none, says that and gives `None`. Creates the token in the run's `folder`, unless
-    /// the options name one.
-    pub(crate) fn bind(options: &Options, folder: &Arc<RunFolder>) -> Option<Self> {
+    /// Takes the port that the options say, or the next free one of 16; `None` if they want none. Creates the
+    /// token in the run's `folder`, unless the options name one.
+    pub(crate) fn bind(options: &Options, folder: &Arc<RunFolder>) -> Option<Result<Self, String>> {
         let first = options.port?;
-        let opened = token_for(options, folder).and_then(|(token, token_file)| {
+        Some(token_for(options, folder).and_then(|(token, token_file)| {
             let context = Context::new(options, token);
             let (listener, port) = listen(options.bind, first)?;
             Ok(Self { listener, port, context, token_file })
-        });
-        match opened {
+        }))
+    }
+
+    /// Says on stderr if the port is not the first one, or why there is none.
+    pub(crate) fn tell(bound: Result<Self, String>, options: &Options) -> Option<Self> {
+        match bound {
             Ok(control) => {
-                if control.port != first {
+                if let Some(first) = options.port.filter(|first| *first != control.port) {
                     message!("port {first} is taken; control is on port {}", control.port);
                 }
                 Some(control)

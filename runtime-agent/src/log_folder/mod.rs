@@ -182,6 +182,19 @@ impl LogFolder {
         Err(Refusal::TooManyRuns.into())
     }
 
+    /// Deletes a run's folder with its files.
+    ///
+    /// # Errors
+    /// It cannot be deleted, as when somebody has renamed it.
+    pub(crate) fn remove_run(&self, run: &RunFolder) -> io::Result<()> {
+        for entry in Dir::read_from(&run.folder)? {
+            // It has no folders in it, and what is not deleted keeps it from being deleted.
+            let _ = unlinkat(&run.folder, entry?.file_name(), AtFlags::empty());
+        }
+        let name = run.path.file_name().unwrap_or_default();
+        Ok(unlinkat(&self.folder, name, AtFlags::REMOVEDIR)?)
+    }
+
     /// Makes the log folder again if somebody has deleted it.
     ///
     /// # Errors

@@ -3,6 +3,9 @@
 /// Longer than anybody waits for.
 const SLOW: std::time::Duration = std::time::Duration::from_secs(25);
 
+/// Longer than the JVM's start waits for files.
+const HUNG: std::time::Duration = std::time::Duration::from_secs(5);
+
 /// Where the agent panics on purpose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fault {
@@ -13,6 +16,8 @@ pub enum Fault {
     Load,
     /// While a run begins.
     Begin,
+    /// Not at all: files take long.
+    Hang,
     /// Not at all: it takes long to instrument classes.
     Slow,
     /// In the agent thread, when the run has begun.
@@ -23,7 +28,7 @@ pub enum Fault {
 
 impl Fault {
     pub(super) fn parse(stage: &str) -> Option<Self> {
-        [Self::Load, Self::Begin, Self::Slow, Self::Run, Self::Detach]
+        [Self::Load, Self::Begin, Self::Hang, Self::Slow, Self::Run, Self::Detach]
             .into_iter()
             .find(|fault| fault.text() == stage)
     }
@@ -33,9 +38,17 @@ impl Fault {
             Self::None => "",
             Self::Load => "load",
             Self::Begin => "begin",
+            Self::Hang => "hang",
             Self::Slow => "slow",
             Self::Run => "run",
             Self::Detach => "detach",
+        }
+    }
+
+    /// Takes as long as a hung disk that comes back, if that is the fault.
+    pub(crate) fn hang(self) {
+        if self == Self::Hang {
+            std::thread::sleep(HUNG);
         }
     }
 
