@@ -1,12 +1,14 @@
 //! `tprofiler profile`: attaches, records for a while, detaches, and prints the report.
 #![allow(unsafe_code)]
 
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 use std::{env, fs, io, mem, ptr};
 
 use clap::Args;
+use log_format::names::RUN_JSON;
 use log_format::run::Run;
 use log_format::units::parse_duration;
 
@@ -56,7 +58,9 @@ pub(super) fn profile(
         return Err("with start=off there is nothing to report".to_owned());
     }
     let attached = attach(&arguments.attach)?;
-    let run = find_run(&attached);
+    // Once it has ended, nobody can tell any more.
+    let own = (attached.jvm.own_pid(), attached.jvm.uid());
+    let run = find_run(&attached, own);
     let (pid, program) = (attached.jvm.pid, attached.jvm.program());
     eprintln!(
         "tprofiler: recording {pid} ({program}) for {:?}; Ctrl-C ends it",
@@ -79,7 +83,7 @@ pub(super) fn profile(
         }
     }
     let run = run
-        .or_else(|| find_run(&attached))
+        .or_else(|| find_run(&attached, own))
         .ok_or_else(|| format!("no run of it is in {}", logs_from_here(&attached).display()))?;
     let status = Command::new(&analyze).arg(&run).status();
     match status.map_err(|error| format!("{}: {error}", analyze.display()))?.code() {
@@ -98,18 +102,27 @@ fn analyze() -> Result<PathBuf, String> {
     }
 }
 
-/// The newest run of a JVM in its log folder.
-fn find_run(attached: &Attached) -> Option<PathBuf> {
-    let (logs, pid) = (logs_from_here(attached), attached.jvm.own_pid());
-    let find = move || {
-        let entries = fs::read_dir(logs).ok()?;
-        let folders = entries.flatten().map(|entry| entry.path());
-        // Of another folder, or of a run that is being made, there is nothing to say.
-        let runs = folders.filter_map(|folder| Run::read(&folder).ok().map(|run| (run, folder)));
-        let own = runs.filter(|(run, _)| run.pid == pid);
-        own.max_by_key(|(run, _)| run.start_ns).map(|(_, folder)| folder)
+/// The newest run in the log folder of a JVM with this process id and user.
+fn find_run(attached: &Attached, (pid, uid): (u32, u32)) -> Option<PathBuf> {
+    let logs = logs_from_here(attached);
+    bounded("logs", FILES, move || newest_run(&logs, pid, uid)).ok()?
+}
+
+/// The newest run of a process in a folder that others may be able to write to. A run is the user's own, or root's.
+fn newest_run(logs: &Path, pid: u32, uid: u32) -> Option<PathBuf> {
+    let is_own = |path: &Path, is_kind: fn(&fs::Metadata) -> bool| {
+        let found = fs::symlink_metadata(path);
+        found.is_ok_and(|found| is_kind(&found) && [0, uid].contains(&found.uid()))
     };
-    bounded("logs", FILES, find).ok()?
+    let folders = fs::read_dir(logs).ok()?.flatten().map(|entry| entry.path());
+    let folders = folders.filter(|folder| {
+        is_own(folder, fs::Metadata::is_dir)
+            && is_own(&folder.join(RUN_JSON), fs::Metadata::is_file)
+    });
+    // Of another folder, or of a run that is being made, there is nothing to say.
+    let runs = folders.filter_map(|folder| Run::read(&folder).ok().map(|run| (run, folder)));
+    let own = runs.filter(|(run, _)| run.pid == pid);
+    own.max_by_key(|(run, _)| run.start_ns).map(|(_, folder)| folder)
 }
 
 /// Waits for the time to pass, for a signal, or for the JVM's end.
@@ -151,5 +164,42 @@ impl Signals {
         let signal =
             unsafe { libc::sigtimedwait(&raw const self.0, ptr::null_mut(), &raw const timeout) };
         signal > 0 || io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{chown, symlink};
+
+    use super::super::jvm::own_uid;
+    use super::*;
+
+    #[test]
+    fn a_run_that_another_user_has_forged_is_not_taken() {
+        let logs = tempfile::tempdir().unwrap();
+        let make = |name: &str, start_ns: u64| {
+            let folder = logs.path().join(name);
+            fs::create_dir(&folder).unwrap();
+            let run = Run { pid: 77, start_ns, ..Run::default() };
+            fs::write(folder.join(RUN_JSON), run.to_json()).unwrap();
+            folder
+        };
+        let found = |pid, uid| newest_run(logs.path(), pid, uid);
+        let (_, own) = (make("older", 1), make("own", 2));
+        assert_eq!(found(77, own_uid()).as_ref(), Some(&own));
+        assert_eq!(found(78, own_uid()), None);
+        // A link to a run that is somebody else's, or is older.
+        symlink(logs.path().join("older"), logs.path().join("z-link")).unwrap();
+        assert_eq!(found(77, own_uid()).as_ref(), Some(&own));
+        if own_uid() != 0 {
+            return assert_eq!(found(77, own_uid() + 1), None);
+        }
+        // The folder, and in another one the file, belong to somebody else.
+        for (name, start_ns, path) in [("folder", 3, ""), ("file", 4, RUN_JSON)] {
+            let forged = make(name, start_ns);
+            assert_eq!(found(77, 0).as_ref(), Some(&forged));
+            chown(forged.join(path), Some(65_534), None).unwrap();
+            assert_eq!(found(77, 0).as_ref(), Some(&own), "{name}");
+        }
     }
 }
