@@ -5,13 +5,18 @@ use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 use rustix::process::geteuid;
 
+use super::bounded::bounded;
 use crate::control::token::Token;
 use crate::presence;
 
 const LIBRARY: &str = "libtprofiler.so";
+/// How long the files of one JVM may take: another user's may be on a file system that never answers.
+const TOKENS: Duration = Duration::from_secs(2);
 
 /// A process that has a JVM in it.
 #[derive(Clone, Debug)]
@@ -200,21 +205,8 @@ impl Jvm {
     /// # Errors
     /// One line: why none was found.
     pub(super) fn control_tokens(&self) -> Result<Vec<Token>, String> {
-        let of = |error: std::io::Error| format!("cannot look into the process: {error}");
-        let (mut tokens, mut wrong) = (Vec::new(), None);
-        for entry in fs::read_dir(self.folder.join("fd")).map_err(of)?.flatten() {
-            if fs::read_link(entry.path()).is_ok_and(|file| is_token_file(&file)) {
-                match Token::read(&entry.path()) {
-                    Ok(token) => tokens.push(token),
-                    Err(error) => wrong = Some(error),
-                }
-            }
-        }
-        let none = "the agent made no token (option token_file); give --token-file FILE";
-        match tokens.is_empty() {
-            true => Err(wrong.unwrap_or_else(|| none.to_owned())),
-            false => Ok(tokens),
-        }
+        let (files, uid) = (self.folder.join("fd"), self.uid());
+        bounded("the token's file", TOKENS, move || tokens_among(&files, uid))?
     }
 
     /// Its main class, jar or module, as the command line has it; else the name of its executable.
@@ -260,6 +252,47 @@ impl Jvm {
     }
 }
 
+/// The tokens among the open files of a JVM of this user.
+///
+/// # Errors
+/// One line: why there is none.
+fn tokens_among(files: &Path, uid: u32) -> Result<Vec<Token>, String> {
+    let of = |error: std::io::Error| format!("cannot look into the process: {error}");
+    let (mut tokens, mut wrong) = (Vec::new(), None);
+    for entry in fs::read_dir(files).map_err(of)?.flatten() {
+        let path = entry.path();
+        if fs::read_link(&path).is_ok_and(|file| is_token_file(&file)) {
+            match check_token_file(&path, uid).and_then(|()| Token::read(&path)) {
+                Ok(token) => tokens.push(token),
+                Err(error) => wrong = Some(error),
+            }
+        }
+    }
+    let none = "the agent made no token (option token_file); give --token-file FILE";
+    match tokens.is_empty() {
+        true => Err(wrong.unwrap_or_else(|| none.to_owned())),
+        false => Ok(tokens),
+    }
+}
+
+/// Checks that a file is regular and the JVM's user's or root's, without opening what it may be instead.
+fn check_token_file(path: &Path, uid: u32) -> Result<(), String> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let stat = openat(CWD, path, flags, Mode::empty()).and_then(fstat);
+    let stat = stat.map_err(|error| format!("{}: {error}", path.display()))?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(format!("{}: not a file", path.display()));
+    }
+    if ![0, uid].contains(&stat.st_uid) {
+        return Err(format!(
+            "{}: it belongs to user {}, not to the JVM's user {uid}",
+            path.display(),
+            stat.st_uid
+        ));
+    }
+    Ok(())
+}
+
 /// A field of `/proc/<pid>/status`.
 fn status_field(folder: &Path, name: &str) -> Option<String> {
     let status = fs::read(folder.join("status")).ok()?;
@@ -277,4 +310,43 @@ fn is_token_file(path: &Path) -> bool {
 /// Whether a path can go into an option string.
 pub(super) fn fits_option(path: &Path) -> bool {
     !path.as_os_str().as_bytes().contains(&b',') && path.to_str().is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::PermissionsExt;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_token_is_read_from_a_regular_file_of_the_jvms_user() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(presence::TOKEN_FILE);
+        fs::write(&path, "0123456789abcdef").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        let files = tempfile::tempdir().unwrap();
+        let link = |path: &Path| {
+            let link = files.path().join("7");
+            let _ = fs::remove_file(&link);
+            std::os::unix::fs::symlink(path, link).unwrap();
+        };
+        link(&path);
+        let error = |uid: u32| tokens_among(files.path(), uid).err();
+        assert_eq!(error(own_uid()), None);
+        if own_uid() == 0 {
+            std::os::unix::fs::chown(&path, Some(65_534), None).unwrap();
+            assert_eq!(error(65_534), None);
+            assert!(error(1).unwrap().ends_with("to user 65534, not to the JVM's user 1"));
+        }
+        // A pipe that is open already is neither opened nor waited for.
+        let pipe = folder.path().join("pipe").join(presence::TOKEN_FILE);
+        fs::create_dir(pipe.parent().unwrap()).unwrap();
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let open = fs::File::options().read(true).write(true).open(&pipe).unwrap();
+        assert!(open.as_raw_fd() > 0);
+        link(&pipe);
+        assert!(error(own_uid()).unwrap().ends_with("not a file"));
+    }
 }

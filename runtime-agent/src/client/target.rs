@@ -4,6 +4,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
+use std::thread;
 
 use log_format::run::Run;
 
@@ -148,13 +149,19 @@ fn tokens_of(addresses: &[SocketAddr]) -> Result<Vec<Token>, String> {
         "no JVM that this user may look into has this control port; run tprofiler as the \
                    JVM's user or root, or give --token-file FILE"
             .to_owned();
-    for jvm in Jvm::all() {
-        if jvm.shares("net") && may_be.contains(&jvm.presence()) {
-            match jvm.control_tokens() {
-                Ok(found) => tokens.extend(found),
-                Err(error) => why = format!("{}: {error}", jvm.pid),
+    let jvms = Jvm::all().into_iter();
+    let jvms: Vec<Jvm> =
+        jvms.filter(|jvm| jvm.shares("net") && may_be.contains(&jvm.presence())).collect();
+    // All at once: one that gives no answer does not hold up the others.
+    thread::scope(|scope| {
+        let ask = |jvm| (jvm, scope.spawn(move || Jvm::control_tokens(jvm)));
+        for (jvm, asked) in jvms.iter().map(ask).collect::<Vec<_>>() {
+            match asked.join() {
+                Ok(Ok(found)) => tokens.extend(found),
+                Ok(Err(error)) => why = format!("{}: {error}", jvm.pid),
+                Err(_) => why = format!("{}: internal error", jvm.pid),
             }
         }
-    }
+    });
     if tokens.is_empty() { Err(why) } else { Ok(tokens) }
 }
