@@ -490,12 +490,14 @@ fn a_relay_cannot_change_repeat_or_forge_anything() {
         assert!(output.status.success(), "{jdk}: {output:?}");
         assert_eq!(profiling(), "off", "{jdk}");
         let lines: Vec<&str> = heard.split_inclusive('\n').collect();
-        assert_eq!(lines.len(), 2, "{jdk}: {heard}");
-        assert!(lines[1].starts_with("mac ") && lines[1].ends_with(" stop\n"), "{jdk}: {heard}");
+        // The first command is the client's proof, and changes nothing.
+        let [_, proof, stop] = *lines else { panic!("{jdk}: {heard}") };
+        assert!(proof.starts_with("mac ") && proof.ends_with(" help\n"), "{jdk}: {heard}");
+        assert!(stop.starts_with("mac ") && stop.ends_with(" stop\n"), "{jdk}: {heard}");
         Control::connect(port).ask("start");
 
         // The same lines on a new connection are refused.
-        for again in [heard.clone(), lines[1].to_owned(), format!("auth {NONCE}\n{}", lines[1])] {
+        for again in [heard.clone(), stop.to_owned(), format!("auth {NONCE}\n{proof}{stop}")] {
             let answer = service.say(again.as_bytes());
             let refused = ["error: wrong MAC\n", "error: unknown command; try help\n"];
             assert!(refused.iter().any(|refused| answer.ends_with(refused)), "{jdk}: {answer}");
@@ -668,13 +670,12 @@ fn clients_without_the_token_get_one_status_a_second() {
     let most = 1 + usize::try_from(began.elapsed().as_secs()).expect("short");
     assert!(seen.len() <= most, "{seen:?} in {:?}", began.elapsed());
     let mut control = Control::connect(service.port);
-    let mut last = control.calls_seen();
-    for _ in 0..5 {
-        thread::sleep(Duration::from_millis(50));
-        let seen = control.calls_seen();
-        assert!(seen > last, "the owner's status is current");
-        last = seen;
-    }
+    // Were it as old as a stranger's may be, there would be one a second.
+    let (began, mut seen) = (Instant::now(), BTreeSet::new());
+    wait_until("the owner's status is current", || {
+        seen.insert(control.calls_seen());
+        seen.len() as u64 > 2 + began.elapsed().as_secs()
+    });
     service.stop();
 }
 

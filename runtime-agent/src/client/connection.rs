@@ -12,7 +12,7 @@ const CONNECT: Duration = Duration::from_secs(5);
 const ANSWER: Duration = Duration::from_secs(15);
 /// Longer than the agent takes to retransform classes.
 const RETRANSFORMED: Duration = Duration::from_secs(130);
-/// Connections that are tried before the agent's proof.
+/// Connections that are tried until both sides have proved that they know the token.
 const ATTEMPTS: usize = 3;
 /// More than any answer.
 const MAX_ANSWER: usize = 16 << 20;
@@ -76,23 +76,29 @@ impl Connection {
         }
     }
 
-    /// Connects, and has the agent prove that it knows one of these tokens. Sends only a nonce.
+    /// Connects, and has the agent and this side prove that they know one of these tokens. Sends only a nonce
+    /// before the agent's proof, and nothing that changes anything.
     ///
     /// # Errors
     /// One line: no connection, no answer, or no proof.
     pub(super) fn open_known(address: SocketAddr, tokens: &[Token]) -> Result<Self, String> {
-        for _ in 1..ATTEMPTS {
+        let mut attempt = 1;
+        loop {
             let mut connection = Self::open(address)?;
-            match connection.authenticate(tokens) {
+            let proved = connection.authenticate(tokens).and_then(|()| connection.prove());
+            match proved {
                 Ok(()) => return Ok(connection),
-                // With many other clients, the agent may have closed it before it could answer.
-                Err(Failure::Closed) => {}
-                Err(Failure::Other(error)) => return Err(error),
+                // With many other clients, the agent may have closed it before it had this side's proof.
+                Err(Failure::Closed) if attempt < ATTEMPTS => attempt += 1,
+                Err(failure) => return Err(failure.into()),
             }
         }
-        let mut connection = Self::open(address)?;
-        connection.authenticate(tokens)?;
-        Ok(connection)
+    }
+
+    /// Sends a first command, whose HMAC is this side's proof: from then on the agent closes the connection for no
+    /// other client. So no command that changes something has to be sent twice.
+    fn prove(&mut self) -> Result<(), Failure> {
+        self.try_ask("help").map(drop)
     }
 
     fn authenticate(&mut self, tokens: &[Token]) -> Result<(), Failure> {
@@ -118,6 +124,10 @@ impl Connection {
     /// # Errors
     /// One line: the agent's error, or why there is no answer.
     pub(super) fn ask(&mut self, command: &str) -> Result<String, String> {
+        Ok(self.try_ask(command)?)
+    }
+
+    fn try_ask(&mut self, command: &str) -> Result<String, Failure> {
         let command = command.trim();
         let word = command.strip_prefix("json ").unwrap_or(command).split(' ').next();
         let retransforms = matches!(word, Some("detach" | "mute" | "unmute" | "overhead"));
@@ -135,13 +145,13 @@ impl Connection {
                     mac.strip_prefix("mac: ").is_some_and(|mac| session.is_answer(signed, mac));
                 match error_in(&answer) {
                     _ if is_agents => signed,
-                    Some(error) => return Err(printable(error)),
-                    None => return Err("the answer was changed on the way".to_owned()),
+                    Some(error) => return Err(printable(error).into()),
+                    None => return Err("the answer was changed on the way".to_owned().into()),
                 }
             }
         };
         if let Some(error) = error_in(answer) {
-            return Err(printable(error));
+            return Err(printable(error).into());
         }
         let body = answer.strip_suffix("ok\n").unwrap_or(answer);
         Ok(body.lines().map(|line| printable(line) + "\n").collect())
