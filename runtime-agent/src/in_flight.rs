@@ -14,6 +14,8 @@ use crate::probe::{self, mounts};
 
 /// Threads that are shown, those first whose innermost long call has run longest.
 const MAX_THREADS: usize = 100;
+/// Threads whose stacks are read at once.
+const READ_AT_ONCE: usize = 256;
 /// Calls of a thread that are shown: outermost and innermost ones.
 pub(crate) const OUTERMOST: usize = 16;
 const INNERMOST: usize = 48;
@@ -71,31 +73,32 @@ pub(crate) fn look<'t>(
         return InFlight::default();
     }
     let recording = probe::recording();
-    let first: Vec<_> = threads
-        .map(|thread| (thread, thread.runs(), open_calls::read_frames(thread, recording)))
-        .filter(|(_, _, frames)| !frames.is_empty())
-        .collect();
-    thread::sleep(BETWEEN_READINGS);
-    let mut seen = Vec::new();
-    for (thread, number, before) in first {
-        let frames = in_both(before, &open_calls::read_frames(thread, recording));
-        if !thread.has_ended() && thread.runs() == number {
-            seen.push(Seen { thread: Some(thread), number, frames });
-        }
-    }
     let now_ticks = clock::ticks();
     let ns = |frame: &OpenFrame| clock::ticks_to_ns(now_ticks.saturating_sub(frame.start_ticks));
-    let mut long: Vec<(u64, Seen<'_>)> = Vec::new();
+    let mut long = Longest::default();
     let mut keep_long = |mut one: Seen<'t>| {
         one.frames = open_calls::without_dropped(one.frames);
         if let Some(innermost) = one.frames.iter().map(ns).rfind(|ns| *ns >= least_ns) {
-            long.push((innermost, one));
+            long.add(innermost, one);
         }
     };
     let mut mounted = HashSet::new();
-    for one in seen {
-        mounted.insert(one.number);
-        keep_long(one);
+    let mut threads = threads.peekable();
+    while threads.peek().is_some() {
+        let first: Vec<_> = threads
+            .by_ref()
+            .take(READ_AT_ONCE)
+            .map(|thread| (thread, thread.runs(), open_calls::read_frames(thread, recording)))
+            .filter(|(_, _, frames)| !frames.is_empty())
+            .collect();
+        thread::sleep(BETWEEN_READINGS);
+        for (thread, number, before) in first {
+            let frames = in_both(before, &open_calls::read_frames(thread, recording));
+            if !thread.has_ended() && thread.runs() == number {
+                mounted.insert(number);
+                keep_long(Seen { thread: Some(thread), number, frames });
+            }
+        }
     }
     mounts::for_each(|number, saved| {
         // One that was mounted a moment ago has been seen.
@@ -103,9 +106,7 @@ pub(crate) fn look<'t>(
             keep_long(Seen { thread: None, number, frames: OpenFrame::all_of(saved) });
         }
     });
-    long.sort_by_key(|(innermost, _)| Reverse(*innermost));
-    let more_threads = long.len().saturating_sub(MAX_THREADS);
-    long.truncate(MAX_THREADS);
+    let (long, more_threads) = long.end();
     let call = |frame: &OpenFrame| {
         let ns = ns(frame);
         Some(RunningCall { method: methods.get(frame.method)?, ns, is_long: ns >= least_ns })
@@ -131,6 +132,36 @@ pub(crate) fn look<'t>(
     InFlight { threads: threads.collect(), more_threads }
 }
 
+/// The threads whose innermost long call has run longest. Of the others only the number is kept: there may be 100,000,
+/// each with a deep stack.
+#[derive(Default)]
+struct Longest<'t> {
+    threads: Vec<(u64, Seen<'t>)>,
+    more: usize,
+}
+
+impl<'t> Longest<'t> {
+    /// Adds a thread whose innermost long call has run for so many nanoseconds.
+    fn add(&mut self, ns: u64, thread: Seen<'t>) {
+        self.threads.push((ns, thread));
+        if self.threads.len() >= 2 * MAX_THREADS {
+            self.cut();
+        }
+    }
+
+    fn cut(&mut self) {
+        self.threads.sort_by_key(|(ns, _)| Reverse(*ns));
+        self.more += self.threads.len().saturating_sub(MAX_THREADS);
+        self.threads.truncate(MAX_THREADS);
+    }
+
+    /// At most [`MAX_THREADS`], the longest first, and how many more there were.
+    fn end(mut self) -> (Vec<(u64, Seen<'t>)>, usize) {
+        self.cut();
+        (self.threads, self.more)
+    }
+}
+
 /// The calls that both readings have: those that ran all the while in between.
 fn in_both(mut before: Vec<OpenFrame>, after: &[OpenFrame]) -> Vec<OpenFrame> {
     let is_same =
@@ -143,6 +174,21 @@ fn in_both(mut before: Vec<OpenFrame>, after: &[OpenFrame]) -> Vec<OpenFrame> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_longest_are_kept_and_the_others_counted() {
+        let mut longest = Longest::default();
+        // In an order in which each place is the best for a time.
+        for n in 0..10_007_u64 {
+            let seen = Seen { thread: None, number: n, frames: Vec::new() };
+            longest.add(n * 5_003 % 10_007, seen);
+            assert!(longest.threads.len() < 2 * MAX_THREADS);
+        }
+        let (threads, more) = longest.end();
+        let expected: Vec<u64> = (0..10_007).rev().take(MAX_THREADS).collect();
+        assert_eq!(threads.iter().map(|(ns, _)| *ns).collect::<Vec<_>>(), expected);
+        assert_eq!(more, 10_007 - MAX_THREADS);
+    }
 
     #[test]
     fn a_call_counts_that_was_there_all_the_while() {

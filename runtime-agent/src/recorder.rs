@@ -406,20 +406,31 @@ impl Recorder {
     pub(crate) fn add_open_calls(&mut self, recording: u32, now_ticks: u64) {
         self.drain(recording);
         let mut rows = Vec::new();
-        let Self { known: Known { threads, ids, paths, .. }, anchors, .. } = self;
+        let threads = std::mem::take(&mut self.known.threads);
         for known in threads.values() {
+            let Self { known: Known { ids, paths, .. }, anchors, .. } = self;
             let open = known.open_calls(recording, now_ticks, anchors, paths, ids);
-            rows.extend(open.into_iter().filter(open_calls::is_over_threshold));
+            self.gather_open(open, &mut rows);
         }
+        self.known.threads = threads;
         mounts::for_each(|number, saved| {
             if saved.recording() == recording {
+                let Self { known: Known { ids, paths, .. }, anchors, .. } = self;
                 let id = ids.of(number, 0);
                 let frames = open_calls::without_dropped(OpenFrame::all_of(saved));
                 let open = open_calls::rows(&frames, id, now_ticks, anchors, paths);
-                rows.extend(open.into_iter().filter(open_calls::is_over_threshold));
+                self.gather_open(open, &mut rows);
             }
         });
         self.add_to_slice(rows);
+    }
+
+    /// Adds open calls to `rows`, and those to the slice when there are many: 100,000 virtual threads may be parked.
+    fn gather_open(&mut self, open: Vec<CallRow>, rows: &mut Vec<CallRow>) {
+        rows.extend(open.into_iter().filter(open_calls::is_over_threshold));
+        if rows.len() >= ROWS {
+            self.add_to_slice(std::mem::take(rows));
+        }
     }
 
     fn add_to_slice(&mut self, mut rows: Vec<CallRow>) {

@@ -1,8 +1,9 @@
 //! The way of a thread's records to the drain thread: a ring with one writer and one reader, who
 //! never wait for each other. When it is full, or there is no memory, the record is dropped and counted.
 //!
-//! The ring is made of pages. The writer makes a page when it is about to write to it; the reader unmaps it when it
-//! has read it. So a thread has as many pages as it has records that nobody has read, and one.
+//! The ring is made of pages. The writer makes a page when it is about to write to it; the reader keeps one that it has
+//! read for the writer to take, and unmaps the others. So a thread has as many pages as it has records that nobody has
+//! read, and two; and one that records steadily makes no system calls for them.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -57,6 +58,8 @@ const _: () = assert!(CAPACITY.is_multiple_of(PAGE_SLOTS));
 #[derive(Debug)]
 pub(crate) struct Ring {
     pages: [AtomicPtr<Record>; PAGES],
+    /// A page that is in no place, or null. The reader puts it there, the writer takes it.
+    spare: AtomicPtr<Record>,
     written: AtomicU64,
     read: AtomicU64,
     /// How far the reader has come, up to a page further than it has handed back.
@@ -74,6 +77,7 @@ impl Ring {
     pub(crate) const fn new() -> Self {
         Self {
             pages: [const { AtomicPtr::new(ptr::null_mut()) }; PAGES],
+            spare: AtomicPtr::new(ptr::null_mut()),
             written: AtomicU64::new(0),
             read: AtomicU64::new(0),
             taken: Cell::new(0),
@@ -113,6 +117,12 @@ impl Ring {
     fn make_page(&self, position: u64, account: &Account) -> bool {
         let page = self.page(position);
         if page.load(Ordering::Relaxed).is_null() {
+            // Each slot is written before it is read, so what is left in it does not matter.
+            let spare = self.spare.swap(ptr::null_mut(), Ordering::Acquire);
+            if !spare.is_null() {
+                page.store(spare, Ordering::Release);
+                return true;
+            }
             let Some(mapped) = account.map(PAGE) else { return false };
             page.store(mapped.into_raw().cast().as_ptr(), Ordering::Release);
         }
@@ -141,7 +151,7 @@ impl Ring {
 
     /// Gives all its pages back to the kernel. There is no reader any more; the writer may still write.
     pub(super) fn give_back(&self) {
-        for page in &self.pages {
+        for page in self.pages.iter().chain([&self.spare]) {
             if let Some(start) = NonNull::new(page.load(Ordering::Acquire)) {
                 // SAFETY: without a reader nobody unmaps it before the ring is dropped, and nobody reads it.
                 unsafe { mapped::release(start.cast(), PAGE, 0) };
@@ -163,7 +173,10 @@ impl Ring {
             self.taken.set(taken);
             if taken.is_multiple_of(PAGE_SLOTS) {
                 let page = self.page(taken - 1).swap(ptr::null_mut(), Ordering::Relaxed);
-                if let Some(start) = NonNull::new(page) {
+                let (none, set) = (ptr::null_mut(), Ordering::Release);
+                if self.spare.compare_exchange(none, page, set, Ordering::Relaxed).is_err()
+                    && let Some(start) = NonNull::new(page)
+                {
                     // SAFETY: made by `make_page` with this length; all its slots are the reader's, and it is taken
                     // out of the ring before they are handed back.
                     account.unmap(unsafe { Mapped::from_raw(start.cast(), PAGE) });
@@ -176,7 +189,7 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        for page in &mut self.pages {
+        for page in self.pages.iter_mut().chain([&mut self.spare]) {
             if let Some(start) = NonNull::new(*page.get_mut()) {
                 // SAFETY: made by `make_page` with this length, and nobody has the ring any more.
                 drop(unsafe { Mapped::from_raw(start.cast(), PAGE) });
@@ -223,9 +236,9 @@ mod tests {
             assert_eq!(read, expected);
             expected.clear();
         }
-        // What is left of the last page read keeps it.
+        // What is left of the last page read keeps it, and one is spare.
         let is_part = !ring.written.load(Ordering::Relaxed).is_multiple_of(PAGE_SLOTS);
-        assert!(account.bytes() <= PAGE * usize::from(is_part));
+        assert!(account.bytes() <= page_size() * (1 + usize::from(is_part)));
         assert!(ring.make_room(CAPACITY, &account) && !ring.make_room(CAPACITY + 1, &account));
     }
 
@@ -274,16 +287,39 @@ mod tests {
         push(1_000);
         assert_eq!(pages(), 9);
         ring.drain(&account, |_| {});
-        assert_eq!(pages(), 1);
-        // Without memory there is room as far as the page goes.
+        assert_eq!(pages(), 2);
+        // Without memory there is room as far as this page and the spare one go.
         refuse(true);
-        let left = PAGE_SLOTS - (1 + PAGE_SLOTS + 1_000) % PAGE_SLOTS;
+        let left = 2 * PAGE_SLOTS - (1 + PAGE_SLOTS + 1_000) % PAGE_SLOTS;
         push(left);
         assert!(!ring.make_room(1, &account));
         refuse(false);
         push(1);
         let mut read = 0;
         ring.drain(&account, |_| read += 1);
-        assert_eq!((read, pages()), (left + 1, 1));
+        assert_eq!((read, pages()), (left + 1, 2));
+    }
+
+    #[test]
+    fn steady_records_ask_for_no_memory() {
+        let (ring, account) = (Ring::new(), Account::new());
+        let record_page = || {
+            for n in 0..PAGE_SLOTS {
+                assert!(ring.make_room(1, &account));
+                ring.push(record(n));
+            }
+        };
+        let mut read = 0;
+        let mut read_all = || ring.drain(&account, |_| read += 1);
+        record_page();
+        record_page();
+        read_all();
+        refuse(true);
+        for _ in 0..1_000 {
+            record_page();
+            read_all();
+        }
+        refuse(false);
+        assert_eq!(read, 1_002 * PAGE_SLOTS);
     }
 }
