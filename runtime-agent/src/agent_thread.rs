@@ -31,7 +31,7 @@ use crate::class_log::ClassLog;
 use crate::control::{Control, Serving};
 use crate::cost_control::CostControl;
 use crate::engine::{
-    Answer, Engine, Found, Handle, Reply, Request, Requests, StaleClasses, Status,
+    Answer, Asked, Engine, Found, Handle, Reply, Request, Requests, StaleClasses, Status,
     answer_after_panic,
 };
 use crate::instrument::class_changes::ClassChanges;
@@ -280,7 +280,7 @@ fn run_agent(
 fn run_profile<'j>(mut profile: Profile<'j>, fault: Fault, jvmti: &'j Jvmti, jni: &'j JniEnv) {
     let ran = catch_unwind(AssertUnwindSafe(|| {
         fault.panic_if(Fault::Run);
-        profile.engine.run(&profile.requests)
+        profile.engine.run(&profile.requests, fault)
     }));
     let answer = match ran {
         Ok(Some(answer)) => answer,
@@ -503,7 +503,7 @@ impl<'j> Profile<'j> {
         // Whoever asked may have gone.
         let _ = answer.send(Ok(Reply { status: status.clone(), found: Found::Nothing }));
         // Somebody else may have asked for the same meanwhile.
-        while let Ok((request, answer)) = self.requests.try_recv() {
+        while let Ok(Asked { request, answer, .. }) = self.requests.try_recv() {
             let is_done = request == Request::Detach;
             let reply = is_done.then(|| Reply { status: status.clone(), found: Found::Nothing });
             let _ = answer.send(reply.ok_or_else(|| "the profiler has ended".to_owned()));

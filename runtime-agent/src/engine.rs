@@ -4,8 +4,9 @@
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
 
 use jvmti_bindings::env::{JniEnv, Jvmti};
@@ -23,12 +24,13 @@ use crate::memory;
 use crate::message::message;
 use crate::methods::{Method, Methods};
 use crate::muting::{Muting, Rule};
-use crate::options::Pretend;
+use crate::options::{Fault, Pretend};
 use crate::overhead::{LeftOut, Millionths};
 use crate::pauses;
 use crate::probe::{self, lost_calls, mounts, mute};
 use crate::probe_class::ProbeClass;
 use crate::recorder::Recorder;
+pub(crate) use crate::requests::{Answer, Asked, Handle, Request, Requests, answer_after_panic};
 use crate::running::Running;
 use crate::schedule::Schedule;
 use crate::self_test;
@@ -54,40 +56,6 @@ const STALE: Duration = Duration::from_secs(60);
 const STALE_ROUND: Duration = Duration::from_secs(1);
 /// A method that was called less often is not compiled with the calls of its probes.
 const COMPILED_CALLS: u64 = 1_000;
-/// How long an answer may take: a flush waits for the disk.
-const ANSWER: Duration = Duration::from_secs(10);
-/// How long it may take to put thousands of classes back.
-const DETACH: Duration = Duration::from_secs(120);
-
-/// What can be asked of the engine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Request {
-    /// Begin recording.
-    Start,
-    /// End recording.
-    Stop,
-    /// Write everything so far to the disk.
-    Flush,
-    /// Say what is going on.
-    Status,
-    /// Set the threshold, in nanoseconds, of the methods that a pattern names or of all others.
-    Threshold(Option<Pattern>, u64),
-    /// Say which methods have the most time of their own, at most so many.
-    Top(Period, usize),
-    /// Say which calls have run for so many nanoseconds and go on.
-    InFlight(u64),
-    /// Mute the methods that a pattern names, or unmute them.
-    Mute(Pattern, bool),
-    /// Set the overhead budget, or do without one.
-    Overhead(Option<Millionths>),
-    /// Say which methods are left out for their cost.
-    LeftOut,
-    /// The JVM ends: write everything, and do no more.
-    Finish,
-    /// Leave the JVM as it was, and end.
-    Detach,
-}
-
 /// What is going on.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Status {
@@ -173,64 +141,6 @@ pub(crate) struct Reply {
     pub found: Found,
 }
 
-pub(crate) type Answer = Result<Reply, String>;
-
-/// Waits for a detach after the engine has panicked, and refuses all else. Returns where the answer goes; `None` if the
-/// JVM ends.
-pub(crate) fn answer_after_panic(requests: &Requests) -> Option<SyncSender<Answer>> {
-    while let Ok((request, answer)) = requests.recv() {
-        match request {
-            Request::Detach => return Some(answer),
-            Request::Finish => {
-                let _ = answer.send(Ok(Reply { status: Status::default(), found: Found::Nothing }));
-                return None;
-            }
-            _ => {
-                let error =
-                    "profiling is off for good, after an internal error; detach is possible";
-                let _ = answer.send(Err(error.to_owned()));
-            }
-        }
-    }
-    None
-}
-
-/// Asks the engine.
-#[derive(Clone, Debug)]
-pub(crate) struct Handle {
-    requests: Sender<(Request, SyncSender<Answer>)>,
-}
-
-/// The engine's end of a [`Handle`].
-pub(crate) type Requests = Receiver<(Request, SyncSender<Answer>)>;
-
-impl Handle {
-    pub(crate) fn new() -> (Self, Requests) {
-        let (requests, receiver) = mpsc::channel();
-        (Self { requests }, receiver)
-    }
-
-    /// Asks, and waits for the answer.
-    ///
-    /// # Errors
-    /// One line: what went wrong.
-    pub(crate) fn ask(&self, request: Request) -> Answer {
-        let (answer, answers) = mpsc::sync_channel(1);
-        let gone = "the profiler has ended".to_owned();
-        let changes_classes =
-            matches!(request, Request::Detach | Request::Mute(..) | Request::Overhead(_));
-        let patience = if changes_classes { DETACH } else { ANSWER };
-        self.requests.send((request, answer)).map_err(|_| gone.clone())?;
-        match answers.recv_timeout(patience) {
-            Ok(answer) => answer,
-            Err(RecvTimeoutError::Timeout) => {
-                Err(format!("no answer within {} s", patience.as_secs()))
-            }
-            Err(RecvTimeoutError::Disconnected) => Err(gone),
-        }
-    }
-}
-
 /// Classes that still have the probes of an earlier attachment. Their methods are closed until they have passed the
 /// hook.
 #[derive(Debug)]
@@ -289,7 +199,7 @@ pub(crate) struct Engine<'j> {
 impl Engine<'_> {
     /// Works until the JVM ends, until nobody can ask any more, or until it is asked to detach: who
     /// asked that is yet to be answered.
-    pub(crate) fn run(&mut self, requests: &Requests) -> Option<SyncSender<Answer>> {
+    pub(crate) fn run(&mut self, requests: &Requests, fault: Fault) -> Option<SyncSender<Answer>> {
         let began = Instant::now();
         let mut clock_renewed = began;
         let mut told_why_empty = false;
@@ -297,13 +207,21 @@ impl Engine<'_> {
         let mut told_missing = mounts::events() == mounts::Events::Missing;
         loop {
             match requests.recv_timeout(ROUND) {
-                Ok((request, answer)) => {
-                    let (is_last, is_detach) =
-                        (request == Request::Finish, request == Request::Detach);
-                    let status = self.carry_out(request);
-                    if is_detach {
-                        return Some(answer);
+                Ok(asked) if asked.is_late() => {}
+                Ok(Asked { request: Request::Detach, answer, .. }) => {
+                    let finish = AssertUnwindSafe(|| {
+                        fault.panic_if(Fault::Finish);
+                        self.carry_out(Request::Detach)
+                    });
+                    // Who asked waits for the rest of the detach all the same.
+                    if catch_unwind(finish).is_err() {
+                        self.give_up();
                     }
+                    return Some(answer);
+                }
+                Ok(Asked { request, answer, .. }) => {
+                    let is_last = request == Request::Finish;
+                    let status = self.carry_out(request);
                     // Whoever asked may have gone.
                     let _ = answer.send(status);
                     if is_last {

@@ -53,6 +53,7 @@ pub mod presence;
 mod probe;
 mod probe_class;
 mod recorder;
+mod requests;
 mod retention;
 mod run_info;
 mod run_log;

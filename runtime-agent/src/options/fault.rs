@@ -22,13 +22,15 @@ pub enum Fault {
     Slow,
     /// In the agent thread, when the run has begun.
     Run,
+    /// In the agent thread, while it writes everything at a detach.
+    Finish,
     /// In the agent thread, while it detaches.
     Detach,
 }
 
 impl Fault {
     pub(super) fn parse(stage: &str) -> Option<Self> {
-        [Self::Load, Self::Begin, Self::Hang, Self::Slow, Self::Run, Self::Detach]
+        [Self::Load, Self::Begin, Self::Hang, Self::Slow, Self::Run, Self::Finish, Self::Detach]
             .into_iter()
             .find(|fault| fault.text() == stage)
     }
@@ -41,6 +43,7 @@ impl Fault {
             Self::Hang => "hang",
             Self::Slow => "slow",
             Self::Run => "run",
+            Self::Finish => "finish",
             Self::Detach => "detach",
         }
     }
