@@ -7,9 +7,9 @@
 //!
 //! With its id a method gets its threshold: that of the last pattern which names it.
 //!
-//! Threads that load classes wait for the locks in here, so no pattern is matched while one is held. The
-//! agent thread matches the patterns that clients send, on copies of the list ([`Methods::for_each`],
-//! [`Methods::follow_thresholds`]). The thread that loads a class matches only the patterns of the options.
+//! Threads that load classes wait for the locks in here, so no pattern that a client sends is matched while one is
+//! held: the agent thread matches those on copies of the list ([`Methods::for_each`],
+//! [`Methods::follow_thresholds`]). The thread that loads a class matches the patterns of the options, with a lock.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
