@@ -158,7 +158,14 @@ impl Conversation<'_> {
     }
 
     fn ask(&self, request: Request, access: Access) -> Answer {
-        let recent = &self.context.recent_status;
+        let Context { recent_status: recent, stranger_switches: switches, .. } = self.context;
+        let waits_for_disk = matches!(request, Request::Start | Request::Stop | Request::Flush);
+        if access < Access::Everything
+            && waits_for_disk
+            && !switches.take().is_some_and(|wait| self.place.wait(wait))
+        {
+            return Err(format!("too many commands; at most {} a second", switches.per_second()));
+        }
         let answer = match request {
             Request::Status if access < Access::Everything => {
                 recent.get(|| self.engine.ask(Request::Status))

@@ -46,6 +46,8 @@ const WRITE: Duration = Duration::from_secs(5);
 const CONNECTIONS: (u32, u32) = (100, 100);
 /// Commands a second, and in a burst, of all strangers together.
 const STRANGERS_COMMANDS: (u32, u32) = (10, 20);
+/// `start`, `stop` and `flush` a second, and in a burst, of all strangers together: each waits for the disk.
+const STRANGERS_SWITCHES: (u32, u32) = (1, 10);
 /// Commands a second, and in a burst, of all clients that know the token.
 const KNOWN_COMMANDS: (u32, u32) = (50, 100);
 /// How many ports are tried, from the one that was asked for.
@@ -68,6 +70,7 @@ struct Context {
     options: BTreeMap<String, String>,
     recent_status: RecentStatus,
     stranger_turns: RateLimit,
+    stranger_switches: RateLimit,
     known_turns: RateLimit,
 }
 
@@ -83,6 +86,7 @@ impl Context {
             options: options.to_map(),
             recent_status: RecentStatus::default(),
             stranger_turns: limit(STRANGERS_COMMANDS),
+            stranger_switches: limit(STRANGERS_SWITCHES),
             known_turns: limit(KNOWN_COMMANDS),
         }
     }
