@@ -8,6 +8,7 @@
 
 use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -99,7 +100,26 @@ fn connect(jvm: &Jvm) -> Result<UnixStream, String> {
     let path = socket.clone();
     // A JVM that is stopped accepts nobody, and the kernel lets only so many wait.
     let connected = bounded("the JVM's socket", ACCEPT, move || UnixStream::connect(path))?;
-    connected.map_err(|error| of(&error))
+    let stream = connected.map_err(|error| of(&error))?;
+    // Somebody may have put another socket in its place.
+    let uid = peer_uid(&stream).map_err(|error| of(&error))?;
+    match [0, jvm.uid()].contains(&uid) {
+        true => Ok(stream),
+        false => Err(of(&format!("user {uid} listens on it, not the JVM's"))),
+    }
+}
+
+/// The user of the process that listened on the other end.
+fn peer_uid(stream: &UnixStream) -> io::Result<u32> {
+    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut length = libc::socklen_t::try_from(size_of::<libc::ucred>()).unwrap_or(0);
+    // SAFETY: the kernel writes at most `length` bytes to the variable, and the descriptor is open.
+    let done = unsafe {
+        let (level, option) = (libc::SOL_SOCKET, libc::SO_PEERCRED);
+        let place = (&raw mut peer).cast();
+        libc::getsockopt(stream.as_raw_fd(), level, option, place, &raw mut length)
+    };
+    if done == 0 { Ok(peer.uid) } else { Err(io::Error::last_os_error()) }
 }
 
 /// The JVM's /tmp. HotSpot uses that, whatever TMPDIR says.
@@ -142,6 +162,12 @@ fn start_listening(jvm: &Jvm, socket: &Path) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_peer_is_who_listens() {
+        let (one, _other) = UnixStream::pair().unwrap();
+        assert_eq!(peer_uid(&one).unwrap(), super::super::jvm::own_uid());
+    }
 
     #[test]
     fn an_answers_text_says_whether_the_library_was_loaded() {
