@@ -42,6 +42,7 @@ const TOLD_JUMPS: u64 = 3;
 pub(crate) struct Recorder {
     log: RunLog,
     anchors: Anchors,
+    watch: clock::Watch,
     class_counts: Arc<ClassCounts>,
     known: Known,
     /// Of all methods without one of their own.
@@ -99,6 +100,7 @@ impl Recorder {
         Self {
             log,
             anchors: Anchors::new(),
+            watch: clock::Watch::default(),
             class_counts,
             known: Known::new(methods, java),
             threshold_ns,
@@ -149,6 +151,12 @@ impl Recorder {
         let jump = self.anchors.renew();
         // The length of a tick may have changed.
         probe::renew_ticks();
+        if self.watch.loses_trust(jump.is_some()) {
+            message!(
+                "the kernel no longer trusts the processor's counter, which is the clock of this run: times may be \
+                 wrong from now on; the next run takes CLOCK_MONOTONIC"
+            );
+        }
         if let Some(jump) = jump {
             self.log.set_clock_jumped();
             self.tell_jump(jump);

@@ -11,8 +11,8 @@ use log_format::rows::counter;
 use log_format::run::Run;
 use serde_json::Value;
 use test_classes::{
-    Dialogue, Java, Jdk, Profile, Record, artifacts, classes, free_port, jdks, set_clock,
-    tprofiler_json, wait_until,
+    Control, Dialogue, Java, Jdk, Profile, Record, artifacts, classes, free_port, jdks, set_clock,
+    skipped, tprofiler_json, wait_until,
 };
 
 const TENTH: &str = "programs.Jumps tenth ()V";
@@ -277,4 +277,39 @@ fn no_jump_is_counted_in_a_minute_under_load() {
     assert_eq!(status["clock_jumps"], 0, "{status}");
     let (stderr, profile) = program.end(jdk);
     assert_eq!((stderr.as_str(), profile.counter(counter::CLOCK_JUMPS)), ("", 0));
+}
+
+/// The kernel finds out while the JVM runs that the counter is no good.
+#[test]
+fn a_counter_that_the_kernel_drops_is_told_once() {
+    let sources = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    let jdk = jdks().last().expect("a JDK");
+    let (folder, port) = (tempfile::tempdir().expect("a temporary folder"), free_port());
+    let current = folder.path().join("current");
+    fs::write(&current, "tsc\n").expect("a file");
+    let mount = format!("mount --bind '{}' {sources}", current.display());
+    let logs = folder.path().join("logs");
+    let options = format!("include=programs,port={port},logs={}", logs.display());
+    let java = Java::with_mounts(jdk, &mount).agent(&options);
+    let mut program = java.main(classes(), "programs.Phases").talk();
+    assert_eq!(program.ask("wait"), "ready");
+    let mut control = Control::connect(port);
+    if control.ask("status")["clock"] != "tsc" {
+        program.end().expect_quiet_success(jdk);
+        return skipped("the processor's counter is not the clock here");
+    }
+    // Each flush renews the clock, as a second that goes by does.
+    let mut renew = || {
+        for _ in 0..100 {
+            control.ask("flush");
+        }
+    };
+    renew();
+    fs::write(&current, "hpet\n").expect("a file");
+    renew();
+    renew();
+    let finished = program.end();
+    assert_eq!(finished.status, Some(0), "{}", finished.stderr);
+    let told = finished.stderr.matches("the kernel no longer trusts").count();
+    assert_eq!(told, 1, "{}", finished.stderr);
 }

@@ -32,6 +32,36 @@ impl ClockSources {
     }
 }
 
+/// Renewals of the clock, one a second or so, between two looks at the kernel's clock source.
+const RENEWALS: u32 = 60;
+
+/// Looks from time to time whether the kernel still trusts the counter.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    renewals: u32,
+    is_lost: bool,
+}
+
+impl Watch {
+    /// To be called at each renewal of the clock, which `jumped`. `true` once: when the kernel has dropped the counter
+    /// that is this run's clock.
+    pub(crate) fn loses_trust(&mut self, jumped: bool) -> bool {
+        self.is_due(jumped) && {
+            self.is_lost = super::is_counter() && !ClockSources::read().trust_tsc();
+            self.is_lost
+        }
+    }
+
+    fn is_due(&mut self, jumped: bool) -> bool {
+        self.renewals += 1;
+        let is_due = !self.is_lost && (jumped || self.renewals >= RENEWALS);
+        if is_due {
+            self.renewals = 0;
+        }
+        is_due
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

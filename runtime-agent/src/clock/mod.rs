@@ -15,6 +15,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 pub(crate) use self::anchors::{Anchors, Jump};
 use self::kernel::ClockSources;
+pub(crate) use self::kernel::Watch;
 
 /// Which clock the options ask for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
