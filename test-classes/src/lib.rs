@@ -1,7 +1,8 @@
 //! Runs real Java programs on real JVMs under the agent, and reads what it recorded.
 //!
 //! The programs are in `java/`; the tests that use them in `tests/`. A test that cannot do its work,
-//! for lack of a JDK, say, panics with what is missing: none is ever passed over.
+//! for lack of a JDK, say, panics with what is missing. One that the machine does not allow (mounts, another
+//! user) says `skipped: ...`, and panics where the variable `CI` is set.
 
 mod agents;
 mod artifacts;
@@ -24,5 +25,5 @@ pub use jdk::{Jdk, compiler, jdks};
 pub use libraries::{LibraryClass, classes_of, libraries, library};
 pub use loops::{Loops, Plain, RECOVERY, Rates, SHARE};
 pub use profile::{Counts, MethodName, Profile, Record, truth};
-pub use run::{Dialogue, Finished, Java, Running, free_port, hung_mount, wait_until};
+pub use run::{Dialogue, Finished, Java, Running, free_port, hung_mount, skipped, wait_until};
 pub use truth_run::{TRUTH, jar_of, run_plain, run_truth};

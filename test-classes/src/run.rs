@@ -286,6 +286,15 @@ pub fn hung_mount(folder: &Path) -> Option<String> {
     trial.is_ok_and(|status| status.success()).then_some(script)
 }
 
+/// Says that a test cannot do its work here.
+///
+/// # Panics
+/// Where the variable `CI` is set: a machine that tests for others must be able to run all of them.
+pub fn skipped(why: &str) {
+    eprintln!("skipped: {why}");
+    assert!(std::env::var_os("CI").is_none(), "a test was skipped: {why}");
+}
+
 /// A port that was free a moment ago. The agent may try the 16 from it on, so ports that tests are
 /// given at the same time are further apart than that.
 pub fn free_port() -> u16 {

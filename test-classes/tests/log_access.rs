@@ -13,7 +13,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use log_format::compression::Compression;
 use log_format::names::{Hour, RUN_JSON, Table};
 use test_classes::{
-    Finished, Java, Jdk, Profile, Running, artifacts, classes, free_port, jdks, set_clock,
+    Finished, Java, Jdk, Profile, Running, artifacts, classes, free_port, jdks, set_clock, skipped,
     tprofiler, wait_until,
 };
 
@@ -37,7 +37,7 @@ fn jdk() -> &'static Jdk {
 fn is_root() -> bool {
     let is_root = Command::new("id").arg("-u").output().is_ok_and(|id| id.stdout == b"0\n");
     if !is_root {
-        eprintln!("SKIPPED: only root can act as another user");
+        skipped("only root can act as another user");
     }
     is_root
 }

@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use test_classes::{
-    Dialogue, Finished, Java, artifacts, classes, free_port, hung_mount, jdks, wait_until,
+    Dialogue, Finished, Java, artifacts, classes, free_port, hung_mount, jdks, skipped, wait_until,
 };
 
 /// Longer than anything here may wait, and shorter than a hang.
@@ -61,7 +61,7 @@ fn expect_success(finished: &Finished, what: &str) -> Vec<String> {
 #[test]
 fn a_panic_at_any_stage_leaves_the_service_as_it_is() {
     for jdk in jdks() {
-        for stage in ["load", "begin", "run", "detach"] {
+        for stage in ["load", "begin", "run", "finish", "detach"] {
             let what = format!("{jdk}: {stage}");
             println!("{what}");
             let folder = tempfile::tempdir().expect("a temporary folder");
@@ -92,7 +92,7 @@ fn a_panic_at_any_stage_leaves_the_service_as_it_is() {
             let said = expect_success(&program.end(), &what);
             let off: Vec<_> =
                 said.iter().filter(|line| line.contains("profiling is off")).collect();
-            let refused = usize::from(["run", "detach"].contains(&stage));
+            let refused = usize::from(["run", "finish", "detach"].contains(&stage));
             assert_eq!(off.len(), 1 + refused, "{what}: {said:?}");
         }
     }
@@ -191,7 +191,7 @@ fn a_pipe_for_a_file_of_options_does_not_hold_up_the_jvm() {
 fn a_log_folder_that_never_answers_does_not_hold_up_the_jvm() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let Some(mount) = hung_mount(folder.path()) else {
-        return eprintln!("not tested: no FUSE file system can be mounted here");
+        return skipped("no FUSE file system can be mounted here");
     };
     for jdk in jdks() {
         let hung = folder.path().display();
