@@ -24,7 +24,7 @@ use jvmti_bindings::prelude::{
 };
 
 use crate::agent_thread::{self, Arrival, Claimant, Stage, Started};
-use crate::engine::Request;
+use crate::engine::{Reply, Request};
 use crate::instrument::first_pause;
 use crate::loaders;
 use crate::message::message;
@@ -121,6 +121,7 @@ impl Agent for TProfiler {
             context.jni().and_then(|jni| unsafe { java_threads::number(jni, event.thread()) });
         if let Some(number) = number {
             mounts::end(number);
+            instrument::virtual_loops::ended(number);
         }
     }
 
@@ -342,7 +343,10 @@ fn environments(context: &AgentLoadContext<'_>) -> Result<(Jvmti, JniEnv), Refus
 fn detach(context: &AgentLoadContext<'_>) -> Result<(), Refusal> {
     if let Some(running) = running::get() {
         let done = running.engine.ask(Request::Detach);
-        return done.map(drop).map_err(|error| (presence::NOT_DETACHED, error));
+        let tell = |reply: Reply| {
+            agent_thread::tell_postponed("classes left running", &reply.status.postponed);
+        };
+        return done.map(tell).map_err(|error| (presence::NOT_DETACHED, error));
     }
     let nothing = (presence::NOT_ATTACHED, "there is nothing to detach".to_owned());
     if running::is_restoring() {

@@ -18,7 +18,7 @@
 use std::ffi::{CString, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, SyncSender};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -31,11 +31,11 @@ use crate::class_log::ClassLog;
 use crate::control::{Control, Serving};
 use crate::cost_control::CostControl;
 use crate::engine::{
-    Answer, Asked, Engine, Found, Handle, Reply, Request, Requests, StaleClasses, Status,
-    answer_after_panic,
+    Answer, Asked, Engine, Found, Handle, Reply, Request, Requests, Status, answer_after_panic,
 };
-use crate::instrument::class_changes::ClassChanges;
+use crate::instrument::class_changes::{ClassChanges, Postponed};
 use crate::instrument::restore::Restorer;
+use crate::instrument::stale_classes::StaleClasses;
 use crate::instrument::{self, Retransform};
 use crate::known_thread::JavaThreads;
 use crate::loaders::Loaders;
@@ -55,7 +55,9 @@ use crate::schedule::Schedule;
 use crate::self_test;
 use crate::self_test::compiled_out::Attempts;
 use crate::why_empty::WhyEmpty;
-use crate::{clock, java_threads, memory, pauses, presence, probe, run_info, virtual_threads};
+use crate::{
+    clock, java_threads, loaders, memory, pauses, presence, probe, run_info, virtual_threads,
+};
 
 /// How far the thread has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,9 +118,6 @@ enum ThreadStart {
     Restore,
 }
 
-/// Where it finds that.
-static THREAD_START: Mutex<Option<ThreadStart>> = Mutex::new(None);
-
 /// What the thread that started the agent thread waits with.
 pub(crate) struct Started {
     pub stages: Receiver<Stage>,
@@ -151,7 +150,6 @@ pub(crate) fn start_restoring(jvmti: &Jvmti, jni: &JniEnv) -> Result<(), String>
 }
 
 fn spawn(jvmti: &Jvmti, jni: &JniEnv, start: ThreadStart) -> Result<(), String> {
-    *THREAD_START.lock().unwrap_or_else(PoisonError::into_inner) = Some(start);
     let refused = || {
         jni.exception_clear();
         "the JVM refuses a thread".to_owned()
@@ -176,31 +174,41 @@ fn spawn(jvmti: &Jvmti, jni: &JniEnv, start: ThreadStart) -> Result<(), String> 
             return Err(refused());
         }
         let thread = thread.ok_or_else(refused)?;
+        let start = Box::into_raw(Box::new(start));
         // The JVM makes it a daemon, and leaves it out when threads are listed.
         jvmti
-            .run_agent_thread(thread, run, std::ptr::null(), jvmti::JVMTI_THREAD_NORM_PRIORITY)
-            .map_err(|e| format!("the JVM refuses a thread ({e:?})"))
+            .run_agent_thread(thread, run, start.cast(), jvmti::JVMTI_THREAD_NORM_PRIORITY)
+            .map_err(|e| {
+                // There is no thread that would take it.
+                drop(Box::from_raw(start));
+                format!("the JVM refuses a thread ({e:?})")
+            })
     }
 }
 
 /// The thread's function.
-unsafe extern "system" fn run(jvmti: *mut jvmti::jvmtiEnv, jni: *mut jni::JNIEnv, _: *mut c_void) {
-    let start = THREAD_START.lock().unwrap_or_else(PoisonError::into_inner).take();
+unsafe extern "system" fn run(
+    jvmti: *mut jvmti::jvmtiEnv,
+    jni: *mut jni::JNIEnv,
+    start: *mut c_void,
+) {
+    // SAFETY: `spawn` made the box for this thread alone.
+    let start = unsafe { Box::from_raw(start.cast::<ThreadStart>()) };
     // SAFETY: the JVM hands this thread its environments, and they live as long as the thread.
     let (jvmti, jni) = unsafe { (Jvmti::from_raw(jvmti), JniEnv::from_raw(jni)) };
     // What was said of a panic is said.
-    let _ = catch_unwind(AssertUnwindSafe(|| begin_at(start, &jvmti, &jni)));
+    let _ = catch_unwind(AssertUnwindSafe(|| begin_at(*start, &jvmti, &jni)));
 }
 
-fn begin_at(start: Option<ThreadStart>, jvmti: &Jvmti, jni: &JniEnv) {
+fn begin_at(start: ThreadStart, jvmti: &Jvmti, jni: &JniEnv) {
     match start {
-        Some(ThreadStart::Run { options, arrival, stage, claim }) => {
+        ThreadStart::Run { options, arrival, stage, claim } => {
             show(presence::BEGINNING);
             // Whoever waits may have gone.
             let _ = stage.send(Stage::Runs);
             run_agent(*options, arrival, stage, &claim, jvmti, jni);
         }
-        Some(ThreadStart::Restore) => {
+        ThreadStart::Restore => {
             show(presence::ENDING);
             let restored = catch_unwind(AssertUnwindSafe(|| {
                 let mut restorer = Restorer::new(jvmti, jni, running::last_retransform());
@@ -214,7 +222,6 @@ fn begin_at(start: Option<ThreadStart>, jvmti: &Jvmti, jni: &JniEnv) {
             }
             running::end_restoring();
         }
-        None => {}
     }
 }
 
@@ -238,6 +245,9 @@ fn run_agent(
             show(presence::ATTACHED);
             let _ = stage.send(Stage::Begun);
             drop(stage);
+            if profile.control.is_none() {
+                tell_postponed("classes postponed", &profile.engine.changes.postponed());
+            }
             return run_profile(profile, fault, jvmti, jni);
         }
         Ok(Err(error)) => error,
@@ -273,6 +283,13 @@ fn run_agent(
             }
         }
         None => running::end(),
+    }
+}
+
+/// Names a class that waits, where no answer does.
+pub(crate) fn tell_postponed(what: &str, postponed: &[Postponed]) {
+    if let Some(first) = postponed.first() {
+        message!("{what}: {}, the first is {first}", postponed.len());
     }
 }
 
@@ -448,6 +465,8 @@ impl<'j> Profile<'j> {
         running::set(running.clone());
         // Without it, ids of classes that were unloaded are not used again.
         let _ = jvmti.enable_events_global(&OBJECT_FREE);
+        loaders::find_gone(jvmti, jni);
+        recorder.forget_loaders();
         let starts = options.start && schedule.wanted();
         // Before there are classes with probes, whose compiled code would be thrown away.
         if let Err(error) = probe_class.set_off(jni, !starts) {
@@ -485,7 +504,10 @@ impl<'j> Profile<'j> {
         // The JVM's start waits for nobody; classes with loops are retransformed later.
         let settled =
             Instant::now() + if arrival == Arrival::Attached { SETTLING } else { Duration::ZERO };
-        while !engine.changes.is_settled() && Instant::now() < settled {
+        while !running::is_ending()
+            && (engine.changes.is_unsent()
+                || !engine.changes.is_settled() && Instant::now() < settled)
+        {
             sleep(TICK);
             engine.change_classes();
         }

@@ -3,7 +3,7 @@
 //! Everybody else asks it through [`Handle`], so that nothing that waits is ever near a probe.
 
 use std::cmp::Reverse;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender};
@@ -18,8 +18,10 @@ use crate::cost_control::CostControl;
 use crate::hot_methods::{Hottest, Period};
 use crate::in_flight::InFlight;
 use crate::instrument;
-use crate::instrument::class_changes::{ClassChanges, ClassKey, Postponed};
+use crate::instrument::class_changes::{ClassChanges, Postponed};
 use crate::instrument::loaded_class::LoadedClass;
+use crate::instrument::stale_classes::StaleClasses;
+use crate::instrument::virtual_loops;
 use crate::memory;
 use crate::message::message;
 use crate::methods::{Method, Methods};
@@ -50,12 +52,11 @@ const UNTIL_WITHDRAWN: Duration = Duration::from_secs(1);
 /// command, and in a pause of the schedule.
 const AFTER_STOP: Duration = Duration::from_secs(10);
 const LONG_PAUSE: Duration = Duration::from_secs(600);
-/// For how long after the beginning classes are looked for that an earlier attachment gave probes and that were not
-/// loaded yet, and how often.
-const STALE: Duration = Duration::from_secs(60);
-const STALE_ROUND: Duration = Duration::from_secs(1);
 /// A method that was called less often is not compiled with the calls of its probes.
 const COMPILED_CALLS: u64 = 1_000;
+const UNCHECKED_THREADS: &str = "virtual threads that were parked at the attach could not be looked at; \
+     a loop of theirs may be slow until it returns";
+
 /// What is going on.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Status {
@@ -113,6 +114,8 @@ pub(crate) struct Status {
     pub not_seen_loaded: u64,
     /// How long threads were stopped by the agent.
     pub pauses: pauses::Figures,
+    /// How often the agent has read stacks, and for how long that stopped a thread, or before JDK 12 all.
+    pub stack_looks: pauses::Figures,
     /// What the probe reads: `tsc` or `monotonic`.
     pub clock: &'static str,
     /// How often a clock jumped, as when the machine was suspended.
@@ -139,34 +142,6 @@ pub(crate) enum Found {
 pub(crate) struct Reply {
     pub status: Status,
     pub found: Found,
-}
-
-/// Classes that still have the probes of an earlier attachment. Their methods are closed until they have passed the
-/// hook.
-#[derive(Debug)]
-pub(crate) struct StaleClasses {
-    began: Instant,
-    looked: Instant,
-    /// Ids of their methods.
-    classes: HashMap<ClassKey, Vec<u32>>,
-    /// Those that were found loaded. One that the JVM refuses is not tried again.
-    found: HashSet<ClassKey>,
-}
-
-impl StaleClasses {
-    pub(crate) fn new(classes: HashMap<ClassKey, Vec<u32>>) -> Self {
-        Self { began: Instant::now(), looked: Instant::now(), classes, found: HashSet::new() }
-    }
-
-    /// Whether a class is one of them that was not found before.
-    pub(crate) fn finds(&mut self, class: &ClassKey) -> bool {
-        self.classes.contains_key(class) && self.found.insert(class.clone())
-    }
-
-    /// Ids of their methods.
-    pub(crate) fn ids(&self) -> Vec<u32> {
-        self.classes.values().flatten().copied().collect()
-    }
 }
 
 /// The engine; it stays on its thread.
@@ -373,17 +348,17 @@ impl Engine<'_> {
     /// Changes classes that have been waiting for their loops to end, and those of an earlier attachment that have been
     /// loaded meanwhile.
     pub(crate) fn change_classes(&mut self) {
-        let Self { recorder, changes, stale, .. } = self;
-        let is_time = stale.began.elapsed() < STALE && stale.looked.elapsed() >= STALE_ROUND;
-        if !stale.classes.is_empty() && is_time {
-            stale.looked = Instant::now();
+        let Self { recorder, changes, stale, methods, .. } = self;
+        let mut opened = Vec::new();
+        if stale.is_time() {
+            // The ids of a class whose loader is gone may have gone to another class.
+            opened.extend(stale.classes.extract_if(|class, _| !methods.knows(class)));
             let wanted = |class: &LoadedClass<'_>| class.key().filter(|key| stale.finds(key));
             changes.add(wanted, || recorder.round());
         }
         changes.step(|| recorder.round());
-        let done = changes.take_done();
-        let opened = done.into_iter().filter_map(|class| self.stale.classes.remove(&class));
-        let opened: Vec<u32> = opened.flatten().collect();
+        opened.extend(changes.take_done().iter().filter_map(|key| stale.classes.remove_entry(key)));
+        let opened: Vec<u32> = opened.into_iter().flat_map(|(_, ids)| ids).collect();
         if !opened.is_empty()
             && let Err(error) = self.muting.set_stale(&opened, false, &self.probe_class, self.jni)
         {
@@ -481,6 +456,7 @@ impl Engine<'_> {
         probe::end_recording();
         // Each start and each stop adds one; frames are of the odd number before.
         let recording = probe::recording().wrapping_sub(1);
+        virtual_loops::remember(recording);
         self.since_ns = clock::unix_ns();
         self.recorder.add_open_calls(recording, clock::ticks());
         true
@@ -530,8 +506,12 @@ impl Engine<'_> {
         let sums = self.recorder.sums();
         let (threshold_ns, own) = self.recorder.thresholds();
         let is_empty = self.class_counts.classes() == 0;
+        let mut hints = if is_empty { self.why_empty.messages() } else { Vec::new() };
+        if self.changes.counts().has_unchecked_threads {
+            hints.push(UNCHECKED_THREADS.to_owned());
+        }
         Status {
-            hints: if is_empty { self.why_empty.messages() } else { Vec::new() },
+            hints,
             is_recording: probe::is_recording(),
             threshold_ns,
             own_thresholds: own.into_iter().map(|own| (own.pattern, own.ns)).collect(),
@@ -566,6 +546,7 @@ impl Engine<'_> {
             postponed: self.changes.postponed(),
             caught_loops: self.changes.counts().caught,
             pauses: pauses::figures(),
+            stack_looks: pauses::looks(),
             clock: clock::source(),
             clock_jumps: self.recorder.clock_jumps(),
             self_tests: self_test::Results::now(),

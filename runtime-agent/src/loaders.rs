@@ -58,6 +58,19 @@ pub(crate) fn object_freed(tag: jni::jlong) {
     GONE.lock().unwrap_or_else(PoisonError::into_inner).push(tag.cast_unsigned());
 }
 
+/// Notes the loaders that are no more. Between attachments the JVM tells nobody.
+pub(crate) fn find_gone(jvmti: &Jvmti, jni: &JniEnv) {
+    let known: HashSet<u64> = Loaders::all().names.iter().map(|entry| *entry.key()).collect();
+    let tags: Vec<jni::jlong> = known.iter().map(|number| tag(*number)).collect();
+    if tags.is_empty() {
+        return;
+    }
+    let _frame = jni.push_local_frame(jni::jint::try_from(tags.len()).unwrap_or(jni::jint::MAX));
+    let Ok((_, tags)) = jvmti.get_objects_with_tags(&tags) else { return };
+    let live: HashSet<u64> = tags.into_iter().map(i64::cast_unsigned).collect();
+    known.difference(&live).for_each(|number| object_freed(tag(*number)));
+}
+
 /// Forgets the loaders that are no more, and tells their numbers.
 pub(crate) fn take_gone() -> HashSet<u64> {
     let gone = std::mem::take(&mut *GONE.lock().unwrap_or_else(PoisonError::into_inner));

@@ -201,6 +201,11 @@ impl Methods {
         self.classes.get(class).is_some_and(|known| known.has_probes)
     }
 
+    /// Whether the loader of a class is still there, as far as is known.
+    pub(crate) fn knows(&self, class: &ClassKey) -> bool {
+        self.classes.contains_key(class)
+    }
+
     /// Notes whether a class has probes; returns what was noted before.
     pub(crate) fn set_has_probes(&self, class: &ClassKey, has_probes: bool) -> bool {
         self.classes

@@ -11,8 +11,10 @@ use std::time::{Duration, Instant};
 pub(crate) enum Cause {
     /// Classes were retransformed: all threads.
     Retransform,
-    /// A stack was read: its thread, on JDK 11 all threads.
-    StackLook,
+    /// Stacks were read before JDK 12: all threads.
+    LookAtAll,
+    /// A stack was read since JDK 12: its thread alone.
+    LookAtOne,
     /// Compiled code was thrown away by a call site: all threads.
     CallSite,
 }
@@ -30,16 +32,16 @@ struct Counts {
     total_ns: AtomicU64,
 }
 
-static COUNTS: [Counts; 3] = [const {
+static COUNTS: [Counts; 4] = [const {
     Counts {
         count: AtomicU64::new(0),
         long: AtomicU64::new(0),
         longest_ns: AtomicU64::new(0),
         total_ns: AtomicU64::new(0),
     }
-}; 3];
+}; 4];
 
-/// Figures of one cause, or of all.
+/// Figures of some pauses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Figures {
     pub count: u64,
@@ -50,10 +52,11 @@ pub(crate) struct Figures {
 }
 
 fn counts(cause: Cause) -> &'static Counts {
-    let [retransform, look, call_site] = &COUNTS;
+    let [retransform, look_at_all, look_at_one, call_site] = &COUNTS;
     match cause {
         Cause::Retransform => retransform,
-        Cause::StackLook => look,
+        Cause::LookAtAll => look_at_all,
+        Cause::LookAtOne => look_at_one,
         Cause::CallSite => call_site,
     }
 }
@@ -76,8 +79,7 @@ pub(crate) fn timed<R>(cause: Cause, work: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Figures of one cause since the attachment began.
-pub(crate) fn figures_of(cause: Cause) -> Figures {
+fn figures_of(cause: Cause) -> Figures {
     let counts = counts(cause);
     Figures {
         count: counts.count.load(Ordering::Relaxed),
@@ -87,15 +89,23 @@ pub(crate) fn figures_of(cause: Cause) -> Figures {
     }
 }
 
-/// Figures of all causes since the attachment began.
-pub(crate) fn figures() -> Figures {
-    let all = [Cause::Retransform, Cause::StackLook, Cause::CallSite].map(figures_of);
-    all.into_iter().fold(Figures::default(), |sum, of| Figures {
+fn sum<const N: usize>(causes: [Cause; N]) -> Figures {
+    causes.map(figures_of).into_iter().fold(Figures::default(), |sum, of| Figures {
         count: sum.count + of.count,
         long: sum.long + of.long,
         longest_ns: sum.longest_ns.max(of.longest_ns),
         total_ns: sum.total_ns + of.total_ns,
     })
+}
+
+/// What stopped all threads since the attachment began.
+pub(crate) fn figures() -> Figures {
+    sum([Cause::Retransform, Cause::LookAtAll, Cause::CallSite])
+}
+
+/// Looks at stacks since the attachment began.
+pub(crate) fn looks() -> Figures {
+    sum([Cause::LookAtAll, Cause::LookAtOne])
 }
 
 /// Forgets all pauses: an attachment begins.

@@ -5,6 +5,7 @@
 //! the agent. `LOOP_SECONDS=30` holds each phase for so long; without it a phase is over when all loops are as fast.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::thread;
@@ -12,8 +13,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use test_classes::{
-    Java, Loops, Plain, Profile, RECOVERY, SHARE, artifacts, free_port, jdks, tprofiler_json,
-    wait_until,
+    Java, Loops, Plain, Profile, RECOVERY, SHARE, artifacts, classes, free_port, jdks,
+    tprofiler_json, wait_until,
 };
 
 fn command(arguments: &[&str]) -> String {
@@ -162,7 +163,7 @@ fn what_a_detach_leaves_is_restored_later_and_never_counts_for_others() {
             loops.program.ask(&format!("end {name}"));
         }
         wait_until("all classes that were left are restored", || {
-            tprofiler_json(port, &["status"])["classes_postponed"].as_u64() <= Some(1)
+            tprofiler_json(port, &["status"])["classes_postponed"].as_u64().is_some_and(|n| n <= 1)
         });
         command(&["detach", &pid]);
         let finished = loops.program.end();
@@ -219,6 +220,81 @@ fn a_class_may_be_retransformed_even_running_or_never() {
             });
         }
         loops.program.end();
+    }
+}
+
+/// A virtual thread that is parked has no stack to look at. The agent knows its calls, and remembers those of the
+/// moment when recording ended.
+#[test]
+fn a_loop_of_a_parked_virtual_thread_keeps_its_class_waiting() {
+    for jdk in jdks().iter().filter(|jdk| jdk.major >= 21) {
+        let logs = tempfile::tempdir().expect("a temporary folder");
+        let port = free_port();
+        let options = options(logs.path(), port, ",leaves=keep,overhead=off");
+        let mut loops = Loops::start(Java::new(jdk).agent(&options));
+        loops.program.ask("park");
+        let parking = "programs.Loops$Parking: run runs in thread #";
+        let is_postponed = || {
+            let status = tprofiler_json(port, &["status"]);
+            let postponed = status["postponed"].as_array().expect("a list").clone();
+            postponed.iter().any(|p| p.as_str().is_some_and(|p| p.starts_with(parking)))
+        };
+        // Methods that were called seldom are not worth it.
+        thread::sleep(Duration::from_secs(8));
+        tprofiler_json(port, &["mute", "programs.Loops$Parking.helper"]);
+        wait_until("the class of the loop is postponed", is_postponed);
+        tprofiler_json(port, &["stop"]);
+        thread::sleep(Duration::from_secs(2));
+        let detached = command(&["detach", &loops.pid.to_string()]);
+        assert!(detached.contains(&format!("left running: {parking}")), "{jdk}: {detached}");
+        // The next attachment does not touch it either.
+        let attached = command(&["attach", &loops.pid.to_string(), &options]);
+        assert!(attached.contains(&format!("postponed: {parking}")), "{jdk}: {attached}");
+        let finished = loops.program.end();
+        assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
+    }
+}
+
+/// The method with the loop is not instrumented itself, and the JVM does not call it obsolete.
+#[test]
+fn loops_whose_own_code_stays_the_same_are_counted_too() {
+    for jdk in jdks() {
+        let logs = tempfile::tempdir().expect("a temporary folder");
+        let port = free_port();
+        let options = format!(
+            "include=programs.Loops$SameClass.helper,leaves=keep,overhead=off,port={port},logs={},\
+             retransform=even-running",
+            logs.path().display()
+        );
+        let loops = Loops::start(Java::new(jdk));
+        command(&["attach", &loops.pid.to_string(), &options]);
+        wait_until("the loop is counted", || {
+            tprofiler_json(port, &["status"])["loops_possibly_caught"].as_u64() == Some(1)
+        });
+        let finished = loops.program.end();
+        let named = "programs.Loops$SameClass.run in thread same began just before";
+        assert!(finished.stderr.contains(named), "{jdk}: {}", finished.stderr);
+    }
+}
+
+/// Methods with loops that are called again and again, and are nearly always on some stack, keep no class waiting.
+#[test]
+fn short_calls_keep_no_class_from_being_instrumented() {
+    for jdk in jdks() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (logs, stop) = (folder.path().join("logs"), folder.path().join("stop"));
+        let port = free_port();
+        let busy = Java::new(jdk).main(classes(), "programs.Busy").arg("4").arg(&stop).start();
+        thread::sleep(Duration::from_secs(2));
+        let options = format!("include=programs.Busy$Worker,port={port},logs={}", logs.display());
+        command(&["attach", &busy.pid().to_string(), &options]);
+        wait_until("its calls are counted", || {
+            tprofiler_json(port, &["status"])["calls_seen"].as_u64() > Some(1_000)
+        });
+        let status = tprofiler_json(port, &["status"]);
+        assert_eq!(status["classes_postponed"], 0, "{jdk}: {status}");
+        fs::write(&stop, "").expect("a file");
+        assert_eq!(busy.wait().status, Some(0), "{jdk}");
     }
 }
 

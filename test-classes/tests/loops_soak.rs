@@ -42,7 +42,7 @@ fn loops_stay_fast_for_long() {
     let mut loops = Loops::start(Java::new(jdk).args(heap).agent(&options));
     let pid = loops.pid.to_string();
     let ask = |arguments: &[&str]| tprofiler_json(port, arguments);
-    let mut slow = Vec::new();
+    let (mut slow, mut residents) = (Vec::new(), Vec::new());
     for number in 0..rounds {
         let begun = Instant::now();
         let action = ACTIONS[number % ACTIONS.len()];
@@ -58,9 +58,12 @@ fn loops_stay_fast_for_long() {
                 ask(&["overhead", "2%"]);
             }
         }
-        let status = (action != "detach").then(|| ask(&["status"]));
         thread::sleep((round * 3 / 4).saturating_sub(begun.elapsed()));
         let (share, name) = plain.slowest(&mut loops, round / 4);
+        let status = (action != "detach").then(|| ask(&["status"]));
+        if let Some(status) = &status {
+            assert_eq!(status["loops_possibly_caught"], 0, "{jdk}, {number}: {status}");
+        }
         let status = status.map_or_else(String::new, |status| {
             let of = |key: &str| status[key].as_u64().unwrap_or_default();
             format!(
@@ -71,12 +74,17 @@ fn loops_stay_fast_for_long() {
             )
         });
         let resident = resident_kb(loops.pid);
+        residents.push(resident);
         println!("{number}: {action}: {share:.2} of plain ({name}), {resident} kB; {status}");
         if share < SHARE {
             slow.push((number, action, share, name));
         }
     }
     assert!(slow.is_empty(), "{jdk}: {slow:?}");
+    // All actions have been seen once by then.
+    let settled = residents[ACTIONS.len() - 1];
+    let last = residents[residents.len() - 1];
+    assert!(last < settled + settled / 5, "{jdk}: memory grows: {residents:?} kB");
     let finished = loops.program.end();
     assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
 }

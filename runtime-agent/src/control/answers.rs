@@ -213,6 +213,11 @@ fn add_pauses(answer: &mut Answer, status: &Status) {
     answer.value("pauses", pauses.count);
     answer.value("pauses_over_50_ms", pauses.long);
     answer.value("paused_ns", pauses.total_ns);
+    let looks = status.stack_looks;
+    let longest_us = looks.longest_ns.div_ceil(1_000);
+    answer.line("stack looks", format!("{}, the longest {longest_us} us", looks.count));
+    answer.value("stack_looks", looks.count);
+    answer.value("longest_stack_look_ns", looks.longest_ns);
 }
 
 /// Which tricks work in this JVM.

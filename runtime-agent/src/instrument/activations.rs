@@ -11,6 +11,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use jvmti_bindings::env::{JniEnv, Jvmti};
@@ -18,17 +19,18 @@ use jvmti_bindings::prelude::{jni, jvmti};
 
 use super::internal_name;
 use super::stack_reader::StackReader;
+use super::virtual_loops;
 use crate::loaders::Loaders;
 use crate::methods::Methods;
-use crate::probe::mounts;
 use crate::probe::thread::{self, ThreadName};
 use crate::{clock, java_threads, open_calls, probe};
 
 /// An activation that the shadow stack says is older than this has been running for long.
 const LONG: Duration = Duration::from_secs(1);
 /// In how many reads in a row an activation must be there for a quick look to have seen it; one where each read stops
-/// all threads.
+/// all threads. In between threads get some way on.
 const READS: usize = 10;
+const BETWEEN_READS: Duration = Duration::from_millis(2);
 
 /// A running call of a method with a loop.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -49,7 +51,7 @@ pub(crate) struct Seen {
     pub class: Rc<str>,
     pub method: Rc<str>,
     pub thread: Rc<str>,
-    /// When it began, in ticks, if the shadow stack says so.
+    /// When it began at the earliest, in ticks, if the shadow stack knows calls of the method.
     pub began: Option<u64>,
     /// The shadow stack says that it has been running for long.
     pub is_long: bool,
@@ -64,6 +66,8 @@ pub(crate) struct Look {
     pub old: Vec<Seen>,
     /// Frames on all stacks.
     pub frames: usize,
+    /// There are threads that carry virtual ones.
+    pub has_carriers: bool,
     /// The stacks of all threads that were to be read were read. Otherwise there may be more.
     pub is_complete: bool,
 }
@@ -88,8 +92,13 @@ struct LoopMethod {
     is_old: bool,
 }
 
-/// A call in progress by the shadow stack: method and start.
-type ShadowCall = (u32, u64);
+/// Calls in progress of a method in one thread, by its shadow stack.
+#[derive(Clone, Copy, Debug)]
+struct ShadowCalls {
+    count: usize,
+    /// When the oldest of them began, in ticks.
+    oldest: u64,
+}
 
 /// Looks at stacks.
 pub(crate) struct Stacks<'j> {
@@ -119,13 +128,17 @@ impl<'j> Stacks<'j> {
         }
         self.forget_threads();
         let mut threads = self.jvmti.get_all_threads().unwrap_or_default();
-        // SAFETY: live references of this thread.
-        let mounted = threads.iter().filter_map(|thread| unsafe {
-            self.carriers.mounted_on(self.jvmti, self.jni, *thread)
-        });
-        let mounted: Vec<_> = mounted.collect();
-        threads.extend(mounted);
         let mut search = Search::new(self.jvmti, self.jni, wanted);
+        // SAFETY: live references of this thread.
+        unsafe {
+            let carriers =
+                threads.iter().filter(|thread| is_carrier(self.jvmti, self.jni, **thread));
+            let carriers: Vec<_> = carriers.copied().collect();
+            search.look.has_carriers = !carriers.is_empty();
+            let mounted =
+                carriers.iter().filter_map(|thread| self.carriers.mounted_on(self.jvmti, *thread));
+            threads.extend(mounted);
+        }
         let mut is_complete = !threads.is_empty();
         // SAFETY: live references of this thread, deleted after this.
         unsafe {
@@ -142,7 +155,7 @@ impl<'j> Stacks<'j> {
                 self.jni.delete_local_ref(thread);
             }
         }
-        self.look_at_unmounted(wanted, &mut search.look);
+        self.add_virtual_loops(wanted, &mut search.look);
         Look { is_complete, ..search.look }
     }
 
@@ -183,6 +196,7 @@ impl<'j> Stacks<'j> {
             if left.is_empty() || !is_all {
                 break;
             }
+            sleep(BETWEEN_READS);
         }
         for thread in numbers.keys() {
             // SAFETY: a reference of this thread, not used after this.
@@ -199,16 +213,9 @@ impl<'j> Stacks<'j> {
         }
     }
 
-    /// Virtual threads that are not mounted have only their shadow stacks.
-    fn look_at_unmounted(&self, wanted: Wanted<'_>, look: &mut Look) {
-        let mut long = HashMap::new();
-        mounts::for_each(|number, saved| {
-            if saved.recording() == probe::recording() {
-                let calls = saved.frames.iter().filter(|call| is_long(call.start_ticks));
-                long.extend(calls.map(|call| (call.method(), number)));
-            }
-        });
-        for (id, number) in long {
+    /// Adds the loops of virtual threads that their shadow stacks tell of, mounted or not.
+    fn add_virtual_loops(&self, wanted: Wanted<'_>, look: &mut Look) {
+        for (id, number) in virtual_loops::long_calls() {
             let Some(method) = wanted.methods.get(id) else { continue };
             let class = method.class.name.replace('.', "/");
             let found = wanted.classes.get(&class).filter(|reference| !reference.is_null());
@@ -217,8 +224,8 @@ impl<'j> Stacks<'j> {
             if unsafe { has_loop(self.jvmti, *reference, &method.name, &method.descriptor) } {
                 look.seen.push(Seen {
                     activation: Activation { thread: number, depth: 0, method: 0 },
-                    class: class.into(),
-                    method: method.name.into(),
+                    class: class.as_str().into(),
+                    method: method.name.as_str().into(),
                     thread: format!("#{number}").into(),
                     began: None,
                     is_long: true,
@@ -239,7 +246,7 @@ struct Search<'l> {
     jvmti: &'l Jvmti,
     jni: &'l JniEnv,
     wanted: Wanted<'l>,
-    shadow_calls: HashMap<u64, Vec<ShadowCall>>,
+    shadow_calls: HashMap<u64, HashMap<u32, ShadowCalls>>,
     /// What is known of the JVM's methods.
     methods: HashMap<usize, Option<Rc<LoopMethod>>>,
     look: Look,
@@ -260,41 +267,45 @@ impl<'l> Search<'l> {
         thread: jni::jthread,
         frames: &[jvmti::jvmtiFrameInfo],
     ) -> Option<u64> {
-        let mut named = None;
-        // From the innermost on. How often each method was met so far says which call of the shadow stack it is.
-        let mut met: HashMap<u32, usize> = HashMap::new();
+        let mut found: Vec<(usize, Rc<LoopMethod>)> = Vec::new();
         for (index, frame) in frames.iter().enumerate() {
             let method = self.methods.entry(frame.method.addr()).or_insert_with(|| {
                 // SAFETY: the method is on a stack; of one whose class is gone meanwhile the JVM says so.
                 let found = unsafe { loop_method(self.jvmti, self.jni, frame.method, self.wanted) };
                 found.map(Rc::new)
             });
-            let Some(method) = method else { continue };
-            let (number, name) = named.get_or_insert_with(|| {
-                // SAFETY: the caller's promise.
-                let ThreadName { name, java_id } =
-                    unsafe { java_threads::name(self.jvmti, self.jni, thread) };
-                let name = if name.is_empty() { format!("#{java_id}") } else { name };
-                (java_id, Rc::<str>::from(name))
-            });
-            let began = method.id.and_then(|id| {
-                let nth = met.entry(id).or_default();
-                *nth += 1;
-                let calls = self.shadow_calls.get(number)?;
-                calls.iter().rev().filter(|(call, _)| *call == id).nth(*nth - 1)
-            });
-            let depth = frames.len() - index;
+            found.extend(method.clone().map(|method| (index, method)));
+        }
+        if found.is_empty() {
+            return None;
+        }
+        // SAFETY: the caller's promise.
+        let ThreadName { name, java_id } =
+            unsafe { java_threads::name(self.jvmti, self.jni, thread) };
+        let name = if name.is_empty() { format!("#{java_id}") } else { name };
+        let name = Rc::<str>::from(name);
+        for (index, method) in &found {
+            let frame = frames.get(*index)?;
+            // Which call of a recursion a frame is cannot be told, for the shadow stack was read before: any may be
+            // the oldest. One that began when nothing was recorded is not on the shadow stack.
+            let known = method.id.and_then(|id| self.shadow_calls.get(&java_id)?.get(&id));
+            let on_stack = found.iter().filter(|(_, other)| other.id == method.id).count();
+            let began = known.filter(|known| known.count >= on_stack).map(|known| known.oldest);
             let seen = Seen {
-                activation: Activation { thread: *number, depth, method: frame.method.addr() },
+                activation: Activation {
+                    thread: java_id,
+                    depth: frames.len() - index,
+                    method: frame.method.addr(),
+                },
                 class: method.class.clone(),
                 method: method.name.clone(),
                 thread: name.clone(),
-                began: began.map(|(_, began)| *began),
-                is_long: began.is_some_and(|(_, began)| is_long(*began)),
+                began,
+                is_long: known.is_some_and(|known| is_long(known.oldest)),
             };
             if method.is_old { self.look.old.push(seen) } else { self.look.seen.push(seen) }
         }
-        named.map(|(number, _)| number)
+        Some(java_id)
     }
 }
 
@@ -309,43 +320,44 @@ impl Carriers {
         Self(found.and_then(|function| function.func))
     }
 
-    /// The virtual thread that a thread carries.
+    /// The virtual thread that a carrier carries. The question stops virtual threads from being mounted anywhere, so it
+    /// is asked of carriers only.
     ///
     /// # Safety
-    /// `thread` is a live reference of this thread.
-    unsafe fn mounted_on(
-        &self,
-        jvmti: &Jvmti,
-        jni: &JniEnv,
-        thread: jni::jthread,
-    ) -> Option<jni::jthread> {
+    /// `carrier` is a live reference of this thread.
+    unsafe fn mounted_on(&self, jvmti: &Jvmti, carrier: jni::jthread) -> Option<jni::jthread> {
         let function = self.0?;
-        // SAFETY: the caller's promise; the class is given back.
-        let class = unsafe {
-            let class = jni.get_object_class(thread);
-            let name = internal_name(jvmti, class);
-            jni.delete_local_ref(class);
-            name
-        };
-        // The question stops virtual threads from being mounted anywhere, so it is asked of carriers only.
-        if class.as_deref() != Some("jdk/internal/misc/CarrierThread") {
-            return None;
-        }
         let mut found: jni::jthread = std::ptr::null_mut();
         // SAFETY: the function takes a carrier and a place for the result, by its description.
-        let error = unsafe { function(jvmti.raw(), thread, &raw mut found) };
+        let error = unsafe { function(jvmti.raw(), carrier, &raw mut found) };
         (error == jvmti::jvmtiError::NONE && !found.is_null()).then_some(found)
     }
 }
 
-fn is_long(began: u64) -> bool {
+/// Whether a thread carries virtual threads.
+///
+/// # Safety
+/// `thread` is a live reference of this thread.
+unsafe fn is_carrier(jvmti: &Jvmti, jni: &JniEnv, thread: jni::jthread) -> bool {
+    // SAFETY: the caller's promise; the class is given back.
+    let name = unsafe {
+        let class = jni.get_object_class(thread);
+        let name = internal_name(jvmti, class);
+        jni.delete_local_ref(class);
+        name
+    };
+    name.as_deref() == Some("jdk/internal/misc/CarrierThread")
+}
+
+/// Whether a call that began then has been running for long.
+pub(super) fn is_long(began: u64) -> bool {
     // A call that began later than now is from before the counter was set back.
     let ran = clock::ticks().checked_sub(began).map(clock::ticks_to_ns);
     ran.is_none_or(|ns| Duration::from_nanos(ns) >= LONG)
 }
 
-/// The calls in progress of each thread that the probe knows, by `Thread.getId()`, from the outermost.
-fn shadow_calls() -> HashMap<u64, Vec<ShadowCall>> {
+/// The calls in progress of each thread that the probe knows, by `Thread.getId()`.
+fn shadow_calls() -> HashMap<u64, HashMap<u32, ShadowCalls>> {
     if !probe::is_recording() {
         return HashMap::new();
     }
@@ -355,8 +367,13 @@ fn shadow_calls() -> HashMap<u64, Vec<ShadowCall>> {
             0 => thread.java_id(),
             number => number,
         };
-        let calls = open_calls::without_dropped(open_calls::read_frames(thread, recording));
-        (number, calls.iter().map(|call| (call.method, call.start_ticks)).collect())
+        let mut calls: HashMap<u32, ShadowCalls> = HashMap::new();
+        // From the outermost on.
+        for call in open_calls::without_dropped(open_calls::read_frames(thread, recording)) {
+            let oldest = call.start_ticks;
+            calls.entry(call.method).or_insert(ShadowCalls { count: 0, oldest }).count += 1;
+        }
+        (number, calls)
     };
     thread::all().iter().map(|thread| of(thread)).collect()
 }

@@ -68,11 +68,6 @@ impl Ages {
         self.ages.keys().map(|activation| activation.thread).collect()
     }
 
-    /// The classes of these activations.
-    pub(crate) fn classes(busy: &[Seen]) -> HashSet<&str> {
-        busy.iter().map(|seen| &*seen.class).collect()
-    }
-
     fn age(before: Option<&Age>, seen: &Seen, now: Instant) -> Age {
         let new = Age { since: now, began: seen.began };
         before.map_or(new, |age| {

@@ -37,28 +37,42 @@ pub(crate) struct Sent {
     pub refused: Vec<(jni::jclass, jvmti::jvmtiError)>,
     /// Classes that were not tried, because the pauses got too long.
     pub skipped: Vec<jni::jclass>,
+    /// Classes that were not tried, because the time was up.
+    pub rest: Vec<jni::jclass>,
     /// The JVM ends: nothing else matters.
     pub is_ending: bool,
+}
+
+/// What the batches of one wish have shown so far.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    size: BatchSize,
+    /// How many batches of one class in a row took too long.
+    too_long: u32,
+    stopped: Duration,
 }
 
 /// Sends classes through the load hook.
 pub(crate) struct Batches<'j> {
     jvmti: &'j Jvmti,
     jni: &'j JniEnv,
-    size: BatchSize,
-    /// How many batches of one class in a row took too long.
-    too_long: u32,
-    stopped: Duration,
+    pace: &'j mut Pace,
+    /// When the time is up.
+    until: Instant,
     sent: Sent,
 }
 
 impl<'j> Batches<'j> {
-    pub(crate) fn new(jvmti: &'j Jvmti, jni: &'j JniEnv) -> Self {
-        let (size, sent) = (BatchSize::default(), Sent::default());
-        Self { jvmti, jni, size, too_long: 0, stopped: Duration::ZERO, sent }
+    pub(crate) fn new(
+        jvmti: &'j Jvmti,
+        jni: &'j JniEnv,
+        pace: &'j mut Pace,
+        until: Instant,
+    ) -> Self {
+        Self { jvmti, jni, pace, until, sent: Sent::default() }
     }
 
-    /// Retransforms classes and calls `after_batch` after each batch.
+    /// Retransforms classes until the time is up, one batch at least, and calls `after_batch` after each batch.
     ///
     /// # Safety
     /// `classes` are live references of this thread.
@@ -75,17 +89,22 @@ impl<'j> Batches<'j> {
         let (linked, unlinked): (Vec<_>, Vec<_>) = classes.into_iter().partition(is_linked);
         // SAFETY: the caller's promise.
         let unlinked = unsafe { self.link(unlinked) };
+        let mut is_first = true;
         for mut rest in [linked, unlinked] {
             while !rest.is_empty() && !self.sent.is_ending {
                 if running::is_ending() {
                     self.sent.is_ending = true;
                     break;
                 }
-                if self.too_long >= TOO_LONG || self.stopped >= IN_ALL {
+                if self.pace.too_long >= TOO_LONG || self.pace.stopped >= IN_ALL {
                     self.sent.skipped.append(&mut rest);
                     break;
                 }
-                let batch: Vec<_> = rest.drain(..self.size.next().min(rest.len())).collect();
+                if !std::mem::take(&mut is_first) && Instant::now() >= self.until {
+                    self.sent.rest.append(&mut rest);
+                    break;
+                }
+                let batch: Vec<_> = rest.drain(..self.pace.size.next().min(rest.len())).collect();
                 // SAFETY: the caller's promise.
                 unsafe { self.send_batch(batch) };
                 after_batch();
@@ -161,10 +180,11 @@ impl<'j> Batches<'j> {
         let took = last.unwrap_or(begun).elapsed();
         result.map_err(|error| (error, classes))?;
         pauses::add(Cause::Retransform, took);
-        self.size.add(batch.len(), stopwatch.work(took));
+        let Pace { size, too_long, stopped } = &mut *self.pace;
+        size.add(batch.len(), stopwatch.work(took));
         let is_too_long = batch.len() == 1 && took > pauses::LONGEST;
-        self.too_long = if is_too_long { self.too_long + 1 } else { 0 };
-        self.stopped += took;
+        *too_long = if is_too_long { *too_long + 1 } else { 0 };
+        *stopped += took;
         sleep(REST * took.min(pauses::LONGEST));
         Ok(())
     }

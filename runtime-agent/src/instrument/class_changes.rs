@@ -4,6 +4,7 @@
 //! add     look at all stacks; retransform the classes that nothing long-lived runs in; the rest waits
 //! step    look again; retransform classes that have left the stacks; after a minute, give the others up
 //! ```
+//! Retransforming goes on for seconds after a look; then there is another look before the next classes.
 //! A class that passes the hook gets what it is to have at that moment, so the order of several wishes does not
 //! matter. With the hook closed it gets its own bytes back.
 #![allow(unsafe_code)]
@@ -18,11 +19,13 @@ use jvmti_bindings::prelude::{jni, jvmti};
 
 use super::activations::{Activation, Look, Seen, Stacks, Wanted};
 use super::ages::{Ages, BETWEEN_LOOKS, LONG_LIVED};
-use super::batches::{Batches, Sent};
+use super::batches::{Batches, Pace, Sent};
 use super::loaded_class::LoadedClass;
 use super::{Retransform, first_pause, internal_name};
+use crate::clock;
 use crate::message::message;
 use crate::methods::Methods;
+use crate::probe::mounts;
 
 /// As many as HotSpot allows to be asked for.
 const MANY_REFERENCES: jni::jint = 65_536;
@@ -33,6 +36,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const LOOKING: Duration = Duration::from_secs(10);
 const LOOKING_QUICKLY: Duration = Duration::from_secs(3);
 const PAUSE_BETWEEN: u32 = 8;
+/// For how many times as long as a look took classes are retransformed after it, within limits: what it has seen gets
+/// old, and looks stop threads too.
+const SENDING: u32 = 4;
+const SENDING_LIMITS: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(5));
 /// How long after a batch an activation must still be there in an old version to count as caught.
 const CONFIRM: Duration = Duration::from_secs(1);
 /// How long that look may take.
@@ -94,6 +101,8 @@ pub(crate) struct ChangeCounts {
     pub skipped: u64,
     /// Loops that run in an old version of their method, because they began just before it was replaced.
     pub caught: u64,
+    /// Classes were retransformed while there were virtual threads that nobody could look at.
+    pub has_unchecked_threads: bool,
 }
 
 /// A loaded class, by the number of its loader and its internal name.
@@ -124,12 +133,19 @@ pub(crate) struct ClassChanges<'j> {
     /// When looks began, and what they took so far.
     looks_since: Instant,
     looked: Duration,
+    /// Classes wait only because the time to send them was up.
+    is_unsent: bool,
+    pace: Pace,
     next_look: Option<Instant>,
     next_quick_look: Instant,
     /// When to look whether loops were caught, in which classes, and which were old before.
     confirm: Option<Instant>,
     confirmed: Classes,
     old: HashSet<Activation>,
+    /// Activations in classes that were retransformed since, because they did not seem to be long-lived; and until when
+    /// classes were, in ticks.
+    let_go: HashSet<Activation>,
+    sent_until: u64,
     /// Classes that were changed since this was asked last.
     done: Vec<ClassKey>,
     counts: ChangeCounts,
@@ -159,11 +175,15 @@ impl<'j> ClassChanges<'j> {
             ages: Ages::default(),
             looks_since: Instant::now(),
             looked: Duration::ZERO,
+            is_unsent: false,
+            pace: Pace::default(),
             next_look: None,
             next_quick_look: Instant::now(),
             confirm: None,
             confirmed: Classes::new(),
             old: HashSet::new(),
+            let_go: HashSet::new(),
+            sent_until: 0,
             done: Vec::new(),
             counts: ChangeCounts::default(),
         }
@@ -189,7 +209,13 @@ impl<'j> ClassChanges<'j> {
 
     /// Whether nothing waits but classes that have a long-lived activation for certain.
     pub(crate) fn is_settled(&self) -> bool {
-        self.waiting.is_empty() || self.looks_since.elapsed() > LONG_LIVED + BETWEEN_LOOKS
+        let is_certain = self.looks_since.elapsed() > LONG_LIVED + BETWEEN_LOOKS;
+        self.waiting.is_empty() || !self.is_unsent && is_certain
+    }
+
+    /// Whether classes wait that nothing runs in: they go with the next step.
+    pub(crate) fn is_unsent(&self) -> bool {
+        self.is_unsent
     }
 
     /// Sends the loaded classes for which `wanted` gives a key through the hook, now or when nothing long-lived runs
@@ -232,11 +258,11 @@ impl<'j> ClassChanges<'j> {
         if known.len() > before {
             // A new wish begins new looks, for the classes that wait as well.
             (self.looks_since, self.looked) = (since, Duration::ZERO);
-            self.stacks = None;
+            (self.stacks, self.pace) = (None, Pace::default());
             self.ages = Ages::default();
-            self.given_up.retain(|postponed| {
-                !known.iter().any(|(_, name)| name.replace('/', ".") == postponed.class)
-            });
+            let known: HashSet<String> =
+                known.iter().map(|(_, name)| name.replace('/', ".")).collect();
+            self.given_up.retain(|postponed| !known.contains(&postponed.class));
             self.look_and_send(after_batch);
         }
     }
@@ -249,11 +275,14 @@ impl<'j> ClassChanges<'j> {
     /// Looks again, if it is time, and sends what can be sent. Gives up what has waited for too long.
     pub(crate) fn step(&mut self, after_batch: impl FnMut()) {
         let now = Instant::now();
+        if self.confirm.is_none() && self.next_look.is_none() {
+            return;
+        }
+        let _frame = self.jni.push_local_frame(MANY_REFERENCES);
         if self.confirm.is_some_and(|at| now >= at) {
             self.count_caught();
         }
         let Some(next_look) = self.next_look else { return };
-        let _frame = self.jni.push_local_frame(MANY_REFERENCES);
         if now >= next_look {
             self.look_and_send(after_batch);
             self.give_up(now);
@@ -269,36 +298,47 @@ impl<'j> ClassChanges<'j> {
             unsafe { self.jni.delete_weak_global_ref(waiting.class) };
         }
         self.given_up.clear();
-        (self.next_look, self.confirm) = (None, None);
+        (self.next_look, self.confirm, self.is_unsent) = (None, None, false);
     }
 
     fn look_and_send(&mut self, after_batch: impl FnMut()) {
         let classes = self.take_alive();
-        self.next_look = None;
+        (self.next_look, self.is_unsent) = (None, false);
         if classes.is_empty() {
             return;
         }
-        let is_even_running = self.retransform == Retransform::EvenRunning;
-        if is_even_running && !first_pause::may_be_too_long(self.jvmti) {
-            return self.send_all_but(&[], after_batch);
-        }
-        let before = self.looked;
+        let (begun, before) = (Instant::now(), self.looked);
         let look = self.look(&classes);
-        let pause = BETWEEN_LOOKS.max((self.looked - before) * PAUSE_BETWEEN);
-        let mut busy = self.ages.take(&look, Instant::now());
-        if is_even_running {
-            busy.clear();
-        }
+        let took = begun.elapsed();
+        let is_even_running = self.retransform == Retransform::EvenRunning;
         self.is_first_pause_long = first_pause::is_too_long(self.jvmti, look.frames);
-        // A class that could not be checked counts as running.
-        if look.is_complete && !self.is_first_pause_long {
+        let busy = match look.is_complete {
+            // A class that could not be checked counts as running. Nothing is learned about ages.
+            false => look.seen.clone(),
+            true => self.ages.take(&look, Instant::now()),
+        };
+        if self.confirm.is_none() {
             self.old.extend(look.old.into_iter().map(|seen| seen.activation));
-            self.send_all_but(&busy, after_batch);
         }
         for waiting in &mut self.waiting {
             let runs = busy.iter().find(|seen| *seen.class == *waiting.key.1);
             waiting.runs = runs.cloned();
         }
+        if (look.is_complete || is_even_running) && !self.is_first_pause_long {
+            let (least, most) = SENDING_LIMITS;
+            let until = Instant::now() + (took * SENDING).clamp(least, most);
+            let changed = self.counts.changed;
+            self.send(is_even_running, until, after_batch);
+            let let_go =
+                look.seen.into_iter().filter(|seen| self.confirmed.contains_key(&*seen.class));
+            self.let_go.extend(let_go.map(|seen| seen.activation));
+            self.counts.has_unchecked_threads |=
+                look.has_carriers && mounts::came_late() && self.counts.changed > changed;
+        }
+        let pause = match self.is_unsent {
+            true => Duration::ZERO,
+            false => BETWEEN_LOOKS.max((self.looked - before) * PAUSE_BETWEEN),
+        };
         self.next_look = (!self.waiting.is_empty()).then(|| Instant::now() + pause);
     }
 
@@ -354,31 +394,44 @@ impl<'j> ClassChanges<'j> {
         result
     }
 
-    fn send_all_but(&mut self, busy: &[Seen], after_batch: impl FnMut()) {
-        let busy = Ages::classes(busy);
-        let is_sent = |waiting: &mut Waiting| !busy.contains(&*waiting.key.1);
-        let mut sent = Vec::new();
+    /// Sends the classes that wait through the hook, until the time is up: those that nothing runs in, or all.
+    fn send(&mut self, sends_all: bool, until: Instant, after_batch: impl FnMut()) {
+        let is_sent = |waiting: &mut Waiting| sends_all || waiting.runs.is_none();
+        let mut sent: HashMap<jni::jclass, (Waiting, bool)> = HashMap::new();
+        let mut references = Vec::new();
         for waiting in self.waiting.extract_if(.., is_sent) {
-            // SAFETY: valid until it is deleted here.
-            let class = unsafe {
-                let class = self.jni.new_local_ref(waiting.class);
-                self.jni.delete_weak_global_ref(waiting.class);
-                class
-            };
-            if !class.is_null() {
-                // The hook says so if it gives the class probes.
-                let had_probes = self.methods.set_has_probes(&waiting.key, false);
-                self.confirmed.insert(waiting.key.1.clone(), std::ptr::null_mut());
-                sent.push((class, waiting.key, had_probes));
+            // SAFETY: valid until it is deleted.
+            let class = unsafe { self.jni.new_local_ref(waiting.class) };
+            if class.is_null() {
+                // SAFETY: not used after this.
+                unsafe { self.jni.delete_weak_global_ref(waiting.class) };
+                continue;
             }
+            // The hook says so if it gives the class probes.
+            let had_probes = self.methods.set_has_probes(&waiting.key, false);
+            sent.insert(class, (waiting, had_probes));
+            references.push(class);
         }
         if sent.is_empty() {
             return;
         }
-        let references = sent.iter().map(|(class, ..)| *class).collect();
+        let (jvmti, jni) = (self.jvmti, self.jni);
         // SAFETY: live references of this thread.
-        let Sent { done, refused, skipped, is_ending } =
-            unsafe { Batches::new(self.jvmti, self.jni).send(references, after_batch) };
+        let Sent { done, refused, skipped, rest, is_ending } = unsafe {
+            Batches::new(jvmti, jni, &mut self.pace, until).send(references, after_batch)
+        };
+        self.sent_until = clock::ticks();
+        for class in &rest {
+            let Some((waiting, had_probes)) = sent.remove(class) else { continue };
+            self.methods.set_has_probes(&waiting.key, had_probes);
+            self.waiting.push(waiting);
+            self.is_unsent = true;
+        }
+        for (waiting, _) in sent.values() {
+            // SAFETY: made by `add`, and not used after this.
+            unsafe { self.jni.delete_weak_global_ref(waiting.class) };
+            self.confirmed.insert(waiting.key.1.clone(), std::ptr::null_mut());
+        }
         if is_ending {
             return self.clear();
         }
@@ -389,21 +442,21 @@ impl<'j> ClassChanges<'j> {
         self.counts.changed += done as u64;
         self.counts.refused += refused.len() as u64;
         self.counts.skipped += skipped.len() as u64;
-        let not_done = refused.iter().map(|(class, _)| *class).chain(skipped.iter().copied());
-        let not_done: HashSet<jni::jclass> = not_done.collect();
         self.tell_refused(&refused);
-        let skipped: HashSet<jni::jclass> = skipped.into_iter().collect();
         let mut postponed = Vec::new();
-        for (class, key, had_probes) in sent {
-            if skipped.contains(&class) {
-                postponed.push(Postponed { class: key.1.replace('/', "."), why: Why::Pauses });
-            }
-            if not_done.contains(&class) {
-                self.methods.set_has_probes(&key, had_probes);
-            } else {
-                self.done.push(key);
+        for class in &skipped {
+            if let Some((waiting, had_probes)) = sent.remove(class) {
+                self.methods.set_has_probes(&waiting.key, had_probes);
+                let class = waiting.key.1.replace('/', ".");
+                postponed.push(Postponed { class, why: Why::Pauses });
             }
         }
+        for (class, _) in &refused {
+            if let Some((waiting, had_probes)) = sent.remove(class) {
+                self.methods.set_has_probes(&waiting.key, had_probes);
+            }
+        }
+        self.done.extend(sent.into_values().map(|(waiting, _)| waiting.key));
         self.tell_postponed(&postponed);
         self.given_up.extend(postponed);
     }
@@ -418,14 +471,30 @@ impl<'j> ClassChanges<'j> {
         }
     }
 
-    /// Counts the loops that were caught: an activation that is old a while after a batch began before it.
+    /// Counts the loops that were caught: activations that are old a while after a batch, and were not before it.
     fn count_caught(&mut self) {
         self.confirm = None;
         let classes = std::mem::take(&mut self.confirmed);
+        let let_go = std::mem::take(&mut self.let_go);
         let looked = std::mem::replace(&mut self.looked, LOOKING - CONFIRMING);
-        let mut caught = self.look(&classes).old;
+        let Look { old, mut seen, .. } = self.look(&classes);
+        // A method whose own code stays as it is gets old like the others of its class, but the JVM does not say so.
+        seen.retain(|seen| match seen.began {
+            Some(began) => began < self.sent_until,
+            None => let_go.contains(&seen.activation),
+        });
+        let threads: HashSet<u64> = seen.iter().map(|seen| seen.activation.thread).collect();
+        let (still, _) =
+            self.with_stacks(&classes, |stacks, wanted| stacks.look_quickly(wanted, &threads));
+        let still: HashSet<Activation> = still.into_iter().map(|seen| seen.activation).collect();
+        seen.retain(|seen| still.contains(&seen.activation));
         self.looked = looked;
-        caught.retain(|seen| self.old.insert(seen.activation.clone()));
+        // Quick looks are at the threads of the last look.
+        self.next_look = self.next_look.map(|_| Instant::now());
+        let mut methods = HashSet::new();
+        let is_new = |seen: &Seen| self.old.insert(seen.activation.clone());
+        let mut caught: Vec<Seen> = old.into_iter().chain(seen).filter(is_new).collect();
+        caught.retain(|seen| methods.insert((seen.activation.thread, seen.method.clone())));
         self.counts.caught += caught.len() as u64;
         for Seen { class, method, thread, .. } in caught.iter().take(NAMED) {
             let class = class.replace('/', ".");
@@ -433,6 +502,9 @@ impl<'j> ClassChanges<'j> {
                 "{class}.{method} in thread {thread} began just before its class was retransformed; \
                  its loop may be slow until it returns"
             );
+        }
+        if let Some(more) = caught.len().checked_sub(NAMED).filter(|more| *more > 0) {
+            message!("{more} more loops may be slow until they return");
         }
     }
 

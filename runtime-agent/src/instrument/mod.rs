@@ -6,12 +6,14 @@
 //! class_changes  loaded classes that are to pass the hook again, and when each may
 //! activations    loops that run, by looks at stacks
 //! ages           how long they have been running
+//! virtual_loops  calls of virtual threads, by shadow stacks
 //! stack_reader   stacks, with short pauses
 //! batches        retransformation with short pauses
 //! batch_size     how much fits into a short pause
 //! first_pause    whether the first retransformation can be borne
 //! vm_thread      how long the thread that does all that had to wait
 //! restore        classes get their own bytes back
+//! stale_classes  classes that did not get them, at the next attach
 //! ```
 #![allow(unsafe_code)]
 
@@ -24,6 +26,8 @@ pub(crate) mod first_pause;
 pub(crate) mod loaded_class;
 pub(crate) mod restore;
 mod stack_reader;
+pub(crate) mod stale_classes;
+pub(crate) mod virtual_loops;
 mod vm_thread;
 
 use std::cell::Cell;

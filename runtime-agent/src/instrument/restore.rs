@@ -52,7 +52,10 @@ impl<'j> Restorer<'j> {
         self.add();
         thread::sleep(IN_FLIGHT);
         self.add();
-        while !self.changes.is_settled() && begun.elapsed() < SETTLING && !running::is_ending() {
+        while !running::is_ending()
+            && (self.changes.is_unsent()
+                || !self.changes.is_settled() && begun.elapsed() < SETTLING)
+        {
             thread::sleep(TICK);
             self.changes.step(|| {});
         }
@@ -96,6 +99,7 @@ impl<'j> Restorer<'j> {
         status.not_seen_loaded = not_seen as u64;
         status.postponed = self.changes.postponed();
         status.pauses = pauses::figures();
+        status.stack_looks = pauses::looks();
     }
 
     fn add(&mut self) {

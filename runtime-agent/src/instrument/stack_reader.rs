@@ -70,17 +70,19 @@ impl<'j> StackReader<'j> {
         deadline: Instant,
         mut take: impl FnMut(jni::jthread, Stack<'_>),
     ) -> bool {
+        self.too_long = 0;
         let mut rest = threads;
         while let [thread, others @ ..] = rest {
-            let is_late = Instant::now() >= deadline + self.slept;
-            if is_late || self.too_long >= TOO_LONG || running::is_ending() {
+            if self.is_over(deadline) {
                 return false;
             }
             if let Some(size) = &self.list {
                 let count = size.next().clamp(1, MOST_STACKS).min(rest.len());
                 let (list, others) = rest.split_at(count);
                 // SAFETY: the caller's promise.
-                unsafe { self.read_list(list, &mut take) };
+                if !unsafe { self.read_list(list, deadline, &mut take) } {
+                    return false;
+                }
                 rest = others;
             } else {
                 // SAFETY: the caller's promise.
@@ -91,13 +93,29 @@ impl<'j> StackReader<'j> {
         true
     }
 
+    fn is_over(&self, deadline: Instant) -> bool {
+        let is_late = Instant::now() >= deadline + self.slept;
+        is_late || self.too_long >= TOO_LONG || running::is_ending()
+    }
+
+    /// Lets the service run for as long as it stood still until `read`.
+    fn rest(&mut self, read: Instant, stood_still: Duration) {
+        let until = read + stood_still.min(pauses::LONGEST);
+        let rest = until.saturating_duration_since(Instant::now());
+        sleep(rest);
+        self.slept += rest;
+    }
+
+    /// Returns whether all were read.
+    ///
     /// # Safety
     /// As of [`read`](Self::read).
     unsafe fn read_list(
         &mut self,
         threads: &[jni::jthread],
+        deadline: Instant,
         take: &mut impl FnMut(jni::jthread, Stack<'_>),
-    ) {
+    ) -> bool {
         let (begun, stopwatch) = (Instant::now(), Stopwatch::start());
         // SAFETY: the caller's promise.
         let result = unsafe { self.jvmti.get_thread_list_stack_traces(threads, LIST_FRAMES) };
@@ -107,8 +125,9 @@ impl<'j> StackReader<'j> {
             size.add(threads.len(), stopwatch.work(took));
         }
         // The service runs on while what was found is looked at.
-        let until = Instant::now() + took.min(pauses::LONGEST);
+        let read = Instant::now();
         let mut stacks = result.unwrap_or_default().into_iter();
+        let mut deep = Vec::new();
         for thread in threads {
             let stack = stacks.next();
             if let Some(stack) = &stack
@@ -121,13 +140,21 @@ impl<'j> StackReader<'j> {
                 Some(stack) if stack.frames.len() < LIST_FRAMES as usize => {
                     take(*thread, Some(&stack.frames));
                 }
-                // SAFETY: the caller's promise.
-                _ => take(*thread, unsafe { self.read_one(*thread) }),
+                _ => deep.push(*thread),
             }
         }
-        let rest = until.saturating_duration_since(Instant::now());
-        sleep(rest);
-        self.slept += rest;
+        self.rest(read, took);
+        for thread in deep {
+            if self.is_over(deadline) {
+                return false;
+            }
+            let begun = Instant::now();
+            // SAFETY: the caller's promise.
+            take(thread, unsafe { self.read_one(thread) });
+            let read = Instant::now();
+            self.rest(read, read - begun);
+        }
+        true
     }
 
     /// # Safety
@@ -160,7 +187,8 @@ impl<'j> StackReader<'j> {
     }
 
     fn count(&mut self, pause: Duration) {
-        pauses::add(Cause::StackLook, pause);
+        let is_of_all = self.list.is_some();
+        pauses::add(if is_of_all { Cause::LookAtAll } else { Cause::LookAtOne }, pause);
         self.too_long = if pause > pauses::LONGEST { self.too_long + 1 } else { 0 };
     }
 }

@@ -7,7 +7,7 @@
 
 use std::cell::Cell;
 
-pub(crate) use super::mount_events::{Events, begin, events};
+pub(crate) use super::mount_events::{Events, begin, came_late, events};
 use super::saved::{self, SavedStack};
 use super::thread::{self, ProbeThread};
 use super::{guarded, lost_calls, mount_events, recording};

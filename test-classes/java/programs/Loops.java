@@ -9,9 +9,10 @@ import java.nio.file.Path;
  * Five threads, each in one call of a method that never returns and calls a small hot helper. Helpers are chains of
  * multiplications: how fast they are does not depend on how well they were compiled.
  *
- * <p>On its stdin it is told: {@code rounds}, and answers {@code NAME TID ROUNDS} for each loop in one line, where TID
- * is the kernel's id of the thread; {@code end NAME}, to end a loop; {@code call COUNT}, to call the helper of loop
- * {@code same} so often; {@code brief COUNT}, to have so many threads call a loop that takes three seconds, every five seconds.
+ * <p>On its stdin it is told: {@code rounds}, and answers {@code NAME CPU_NS ROUNDS} for each loop in one line, where
+ * CPU_NS is the CPU time of its thread, or {@code null}; {@code end NAME}, to end a loop; {@code call COUNT}, to call
+ * the helper of loop {@code same} so often; {@code brief COUNT}, to have so many threads call a loop that takes three
+ * seconds, every five seconds; {@code park}, to have a virtual thread run a loop that sleeps most of the time.
  * It ends with its stdin.
  */
 public final class Loops {
@@ -32,6 +33,22 @@ public final class Loops {
 
         Counter(String name) {
             this.name = name;
+        }
+
+        /** CPU time and rounds of one moment: of several readings the one in which this thread was stopped for least. */
+        String figures() throws java.io.IOException {
+            String figures = null;
+            long shortest = Long.MAX_VALUE;
+            for (int i = 0; i < 5 && tid != null; i++) {
+                long before = rounds;
+                String times = Files.readString(Path.of("/proc/self/task/" + tid + "/schedstat"));
+                long after = rounds;
+                if (after - before < shortest) {
+                    shortest = after - before;
+                    figures = times.split(" ")[0] + " " + (before + after) / 2;
+                }
+            }
+            return figures == null ? "null null" : figures;
         }
 
         /** The calling thread is the one that counts here. */
@@ -62,7 +79,7 @@ public final class Loops {
         System.exit(0);
     }
 
-    private static String answer(String[] words) {
+    private static String answer(String[] words) throws Exception {
         switch (words[0]) {
             case "end":
                 for (Counter counter : COUNTERS) {
@@ -78,6 +95,9 @@ public final class Loops {
                     pause(100);
                 }
                 return "started";
+            case "park":
+                startVirtual(new Parking());
+                return "started";
             default:
                 return figures();
         }
@@ -91,11 +111,10 @@ public final class Loops {
         }
     }
 
-    private static String figures() {
+    private static String figures() throws java.io.IOException {
         StringBuilder text = new StringBuilder();
         for (Counter counter : COUNTERS) {
-            text.append(counter.name).append(' ').append(counter.tid).append(' ');
-            text.append(counter.rounds).append(' ');
+            text.append(counter.name).append(' ').append(counter.figures()).append(' ');
         }
         return text.toString().trim();
     }
@@ -264,6 +283,21 @@ public final class Loops {
                 rounds++;
             }
             return rounds;
+        }
+    }
+
+    /** Sleeps most of the time; in a virtual thread it is seldom mounted. */
+    private static final class Parking implements Runnable {
+        @Override
+        public void run() {
+            while (true) {
+                sum += helper(sum);
+                pause(5);
+            }
+        }
+
+        private static long helper(long seed) {
+            return seed * 6364136223846793005L + 1;
         }
     }
 
