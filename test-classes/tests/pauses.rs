@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::process::Command;
+use std::time::Instant;
 
 use test_classes::{Dialogue, Java, Jdk, artifacts, classes, free_port, jdks, tprofiler_json};
 
@@ -11,6 +12,9 @@ fn command(arguments: &[&str]) -> String {
     assert!(output.status.success(), "{arguments:?}: {output:?}");
     String::from_utf8(output.stdout).expect("text")
 }
+
+/// Lines of an answer about pauses.
+const PAUSES: [&str; 3] = ["longest pause: ", "pauses over 50 ms: ", "stack looks: "];
 
 fn field(text: &str, key: &str) -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(": "));
@@ -118,6 +122,13 @@ fn a_class_that_is_refused_is_not_tried_again_and_again() {
     }
 }
 
+/// How many there are; an environment variable may say another number.
+fn number(variable: &str, usually: u64) -> u64 {
+    let text = std::env::var(variable).ok();
+    text.map_or(usually, |text| text.parse().expect("a number"))
+}
+
+/// `PAUSE_CLASSES=20000 PAUSE_THREADS=5000 PAUSE_FRAMES=20` measures a large service.
 /// With a thousand threads of 120 frames batches stay large. JDK 11 cannot do the first retransformation in a short
 /// time then: it is not done, unless the agent is there from the start or biased locks are off.
 #[test]
@@ -126,12 +137,16 @@ fn many_threads_do_not_make_batches_small() {
         let has_biased_locks = jdk.major < 15;
         let more = has_biased_locks.then_some("-XX:-UseBiasedLocking");
         // Before JDK 12 each class takes as long as a look at all stacks.
-        let count = if jdk.major < 12 { 800 } else { 8_000 };
-        let mut many = Many::start(jdk, &format!("{count} 0 1000 120"), more);
-        let before = many.stops();
+        let count = number("PAUSE_CLASSES", if jdk.major < 12 { 800 } else { 8_000 });
+        let threads = format!("{} {}", number("PAUSE_THREADS", 1_000), number("PAUSE_FRAMES", 120));
+        let mut many = Many::start(jdk, &format!("{count} 0 {threads}"), more);
+        let (before, begun) = (many.stops(), Instant::now());
         let attached = many.attach();
-        let stops = many.stops() - before;
-        println!("{jdk}: {stops} stops for {count} classes; {}", longest(&attached));
+        let (stops, took) = (many.stops() - before, begun.elapsed().as_secs_f64());
+        println!("{jdk}: {stops} stops for {count} classes in {took:.1} s");
+        for line in attached.lines().filter(|line| PAUSES.iter().any(|key| line.starts_with(key))) {
+            println!("    {line}");
+        }
         assert_eq!(field(&attached, "classes retransformed"), count, "{jdk}: {attached}");
         assert!(stops < 400, "{jdk}: {stops} stops\n{attached}");
         assert_eq!(many.counted_calls(), count * 3 / 4, "{jdk}");
@@ -146,8 +161,4 @@ fn many_threads_do_not_make_batches_small() {
             many.end();
         }
     }
-}
-
-fn longest(text: &str) -> &str {
-    text.lines().find(|line| line.starts_with("longest pause: ")).unwrap_or_default()
 }
