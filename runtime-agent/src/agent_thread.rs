@@ -245,7 +245,8 @@ fn run_agent(
             show(presence::ATTACHED);
             let _ = stage.send(Stage::Begun);
             drop(stage);
-            if profile.control.is_none() {
+            // At the start of a JVM nobody asked.
+            if arrival == Arrival::Attached && profile.control.is_none() {
                 tell_postponed("classes postponed", &profile.engine.changes.postponed());
             }
             return run_profile(profile, fault, jvmti, jni);
