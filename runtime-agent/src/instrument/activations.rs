@@ -22,14 +22,15 @@ use super::stack_reader::StackReader;
 use super::virtual_loops;
 use crate::loaders::Loaders;
 use crate::methods::Methods;
+use crate::probe::mute;
 use crate::probe::thread::{self, ThreadName};
 use crate::{clock, java_threads, open_calls, probe};
 
 /// An activation that the shadow stack says is older than this has been running for long.
 const LONG: Duration = Duration::from_secs(1);
-/// In how many reads in a row an activation must be there for a quick look to have seen it; one where each read stops
-/// all threads. In between threads get some way on.
-const READS: usize = 10;
+/// In how many reads in a row an activation must be there for a quick look to have seen it. In between threads get some
+/// way on.
+pub(super) const READS: usize = 10;
 const BETWEEN_READS: Duration = Duration::from_millis(2);
 
 /// A running call of a method with a loop.
@@ -55,6 +56,8 @@ pub(crate) struct Seen {
     pub began: Option<u64>,
     /// The shadow stack says that it has been running for long.
     pub is_long: bool,
+    /// The method is measured now: the shadow stack knows all its calls but the latest.
+    pub is_measured: bool,
 }
 
 /// What a look found.
@@ -121,6 +124,11 @@ impl<'j> Stacks<'j> {
         self.reader.take_slept()
     }
 
+    /// How many reads a quick look takes: one where each stops all threads.
+    pub(crate) fn reads(&self) -> usize {
+        if self.reader.stops_all() { 1 } else { READS }
+    }
+
     /// Looks at the stacks of all threads.
     pub(crate) fn look(&mut self, wanted: Wanted<'_>) -> Look {
         if wanted.classes.is_empty() {
@@ -165,6 +173,7 @@ impl<'j> Stacks<'j> {
         &mut self,
         wanted: Wanted<'_>,
         threads: &HashSet<u64>,
+        reads: usize,
     ) -> (Vec<Seen>, HashSet<u64>) {
         let found = self.threads.iter().filter(|(number, _)| threads.contains(number));
         // SAFETY: the weak references are valid until they are deleted; a cleared one gives null.
@@ -175,7 +184,7 @@ impl<'j> Stacks<'j> {
         // What was there in all reads of a thread so far.
         let mut there: HashMap<jni::jthread, Vec<Seen>> = HashMap::new();
         let mut left: Vec<jni::jthread> = numbers.keys().copied().collect();
-        for _ in 0..if self.reader.stops_all() { 1 } else { READS } {
+        for _ in 0..reads {
             // SAFETY: live references of this thread.
             let is_all = unsafe {
                 self.reader.read(&left, wanted.deadline, |thread, stack| {
@@ -229,6 +238,7 @@ impl<'j> Stacks<'j> {
                     thread: format!("#{number}").into(),
                     began: None,
                     is_long: true,
+                    is_measured: true,
                 });
             }
         }
@@ -302,6 +312,7 @@ impl<'l> Search<'l> {
                 thread: name.clone(),
                 began,
                 is_long: known.is_some_and(|known| is_long(known.oldest)),
+                is_measured: method.id.is_some_and(is_measured),
             };
             if method.is_old { self.look.old.push(seen) } else { self.look.seen.push(seen) }
         }
@@ -354,6 +365,10 @@ pub(super) fn is_long(began: u64) -> bool {
     // A call that began later than now is from before the counter was set back.
     let ran = clock::ticks().checked_sub(began).map(clock::ticks_to_ns);
     ran.is_none_or(|ns| Duration::from_nanos(ns) >= LONG)
+}
+
+fn is_measured(method: u32) -> bool {
+    probe::is_recording() && !mute::is_muted(method)
 }
 
 /// The calls in progress of each thread that the probe knows, by `Thread.getId()`.

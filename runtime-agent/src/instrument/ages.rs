@@ -90,6 +90,7 @@ mod tests {
             thread: "main".into(),
             began,
             is_long,
+            is_measured: began.is_some(),
         }
     }
 

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::{jni, jvmti};
 
-use super::activations::{Activation, Look, Seen, Stacks, Wanted};
+use super::activations::{Activation, Look, READS, Seen, Stacks, Wanted};
 use super::ages::{Ages, BETWEEN_LOOKS, LONG_LIVED};
 use super::batches::{Batches, Pace, Sent};
 use super::loaded_class::LoadedClass;
@@ -373,8 +373,9 @@ impl<'j> ClassChanges<'j> {
         }
         let before = self.looked;
         let classes = self.take_alive();
-        let (seen, threads) =
-            self.with_stacks(&classes, |stacks, wanted| stacks.look_quickly(wanted, &threads));
+        let (seen, threads) = self.with_stacks(&classes, |stacks, wanted| {
+            stacks.look_quickly(wanted, &threads, stacks.reads())
+        });
         self.ages.take_quick(&seen, &threads, Instant::now());
         self.next_quick_look = Instant::now() + (self.looked - before) * PAUSE_BETWEEN;
     }
@@ -481,11 +482,11 @@ impl<'j> ClassChanges<'j> {
         // A method whose own code stays as it is gets old like the others of its class, but the JVM does not say so.
         seen.retain(|seen| match seen.began {
             Some(began) => began < self.sent_until,
-            None => let_go.contains(&seen.activation),
+            None => !seen.is_measured && let_go.contains(&seen.activation),
         });
         let threads: HashSet<u64> = seen.iter().map(|seen| seen.activation.thread).collect();
-        let (still, _) =
-            self.with_stacks(&classes, |stacks, wanted| stacks.look_quickly(wanted, &threads));
+        let (still, _) = self
+            .with_stacks(&classes, |stacks, wanted| stacks.look_quickly(wanted, &threads, READS));
         let still: HashSet<Activation> = still.into_iter().map(|seen| seen.activation).collect();
         seen.retain(|seen| still.contains(&seen.activation));
         self.looked = looked;
