@@ -85,13 +85,15 @@ pub(crate) struct Wanted<'l> {
     pub deadline: Instant,
 }
 
-/// A method with a loop, of a class that was asked for.
+/// A method on a stack.
 #[derive(Debug)]
-struct LoopMethod {
+struct StackMethod {
     class: Rc<str>,
     name: Rc<str>,
     /// Its id, if it has one.
     id: Option<u32>,
+    /// It has a loop, and its class was asked for.
+    is_wanted: bool,
     is_old: bool,
 }
 
@@ -258,7 +260,7 @@ struct Search<'l> {
     wanted: Wanted<'l>,
     shadow_calls: HashMap<u64, HashMap<u32, ShadowCalls>>,
     /// What is known of the JVM's methods.
-    methods: HashMap<usize, Option<Rc<LoopMethod>>>,
+    methods: HashMap<usize, Option<Rc<StackMethod>>>,
     look: Look,
 }
 
@@ -277,16 +279,17 @@ impl<'l> Search<'l> {
         thread: jni::jthread,
         frames: &[jvmti::jvmtiFrameInfo],
     ) -> Option<u64> {
-        let mut found: Vec<(usize, Rc<LoopMethod>)> = Vec::new();
+        let mut found: Vec<(usize, Rc<StackMethod>)> = Vec::new();
         for (index, frame) in frames.iter().enumerate() {
             let method = self.methods.entry(frame.method.addr()).or_insert_with(|| {
                 // SAFETY: the method is on a stack; of one whose class is gone meanwhile the JVM says so.
-                let found = unsafe { loop_method(self.jvmti, self.jni, frame.method, self.wanted) };
+                let found =
+                    unsafe { stack_method(self.jvmti, self.jni, frame.method, self.wanted) };
                 found.map(Rc::new)
             });
             found.extend(method.clone().map(|method| (index, method)));
         }
-        if found.is_empty() {
+        if !found.iter().any(|(_, method)| method.is_wanted) {
             return None;
         }
         // SAFETY: the caller's promise.
@@ -294,13 +297,19 @@ impl<'l> Search<'l> {
             unsafe { java_threads::name(self.jvmti, self.jni, thread) };
         let name = if name.is_empty() { format!("#{java_id}") } else { name };
         let name = Rc::<str>::from(name);
-        for (index, method) in &found {
+        // From the outermost on: what is called by a young call is young.
+        let mut caller = None;
+        for (index, method) in found.iter().rev() {
             let frame = frames.get(*index)?;
             // Which call of a recursion a frame is cannot be told, for the shadow stack was read before: any may be
             // the oldest. One that began when nothing was recorded is not on the shadow stack.
             let known = method.id.and_then(|id| self.shadow_calls.get(&java_id)?.get(&id));
             let on_stack = found.iter().filter(|(_, other)| other.id == method.id).count();
             let began = known.filter(|known| known.count >= on_stack).map(|known| known.oldest);
+            caller = began.or(caller);
+            if !method.is_wanted {
+                continue;
+            }
             let seen = Seen {
                 activation: Activation {
                     thread: java_id,
@@ -310,7 +319,7 @@ impl<'l> Search<'l> {
                 class: method.class.clone(),
                 method: method.name.clone(),
                 thread: name.clone(),
-                began,
+                began: began.or(caller.filter(|began| !is_long(*began))),
                 is_long: known.is_some_and(|known| is_long(known.oldest)),
                 is_measured: method.id.is_some_and(is_measured),
             };
@@ -393,36 +402,40 @@ fn shadow_calls() -> HashMap<u64, HashMap<u32, ShadowCalls>> {
     thread::all().iter().map(|thread| of(thread)).collect()
 }
 
-/// A method of the JVM, if it is of a class that was asked for and has a loop.
+/// A method of the JVM, if it may be measured, or is of a class that was asked for and has a loop.
 ///
 /// # Safety
 /// `method` is one of the JVM's.
-unsafe fn loop_method(
+unsafe fn stack_method(
     jvmti: &Jvmti,
     jni: &JniEnv,
     method: jni::jmethodID,
     wanted: Wanted<'_>,
-) -> Option<LoopMethod> {
+) -> Option<StackMethod> {
     // SAFETY: the caller's promise; the references that come back are this thread's, and given back.
     unsafe {
         let declaring = jvmti.get_method_declaring_class(method).ok()?;
-        let class =
-            internal_name(jvmti, declaring).filter(|name| wanted.classes.contains_key(name));
-        let loader = class.as_ref().and_then(|_| Loaders::all().of_class(jvmti, jni, declaring));
+        let class = internal_name(jvmti, declaring);
+        let is_asked_for = class.as_ref().is_some_and(|name| wanted.classes.contains_key(name));
+        let loader = match is_asked_for || probe::is_recording() {
+            true => Loaders::all().of_class(jvmti, jni, declaring),
+            false => None,
+        };
         jni.delete_local_ref(declaring);
         let class = class?;
         // One that cannot be read counts as having a loop; a native one has no code.
-        let has_loop = match jvmti.get_bytecodes(method) {
+        let has_loop = || match jvmti.get_bytecodes(method) {
             Ok(code) => rewriter::has_backward_branch(&code),
             Err(error) => error != jvmti::jvmtiError::NATIVE_METHOD,
         };
-        if !has_loop {
-            return None;
-        }
+        let is_wanted = is_asked_for && has_loop();
         let (name, descriptor, _) = jvmti.get_method_name(method).ok()?;
         let id = loader.and_then(|l| wanted.methods.find(l.number, &class, &name, &descriptor));
-        let is_old = jvmti.is_method_obsolete(method).unwrap_or(false);
-        Some(LoopMethod { class: class.into(), name: name.into(), id, is_old })
+        if !is_wanted && id.is_none() {
+            return None;
+        }
+        let is_old = is_wanted && jvmti.is_method_obsolete(method).unwrap_or(false);
+        Some(StackMethod { class: class.into(), name: name.into(), id, is_wanted, is_old })
     }
 }
 
