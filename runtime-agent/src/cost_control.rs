@@ -171,8 +171,10 @@ impl Engine<'_> {
         self.cost.length_ns = length_ns.max(TIMES_READING * reading_ns).min(LONGEST_PERIOD_NS);
         self.cost.began = Some(end);
         if !leave.is_empty() {
-            self.leave_out(leave, monotonic_ns);
+            self.leave_out(leave);
         }
+        let compiled_out = self.cost.overhead.compile_out(monotonic_ns, ProbeClass::sealable());
+        self.probe_class.seal(self.jni, compiled_out.into_iter(), true);
         if self.cost.overhead.is_to_renew(monotonic_ns) {
             match self.probe_class.renew_compiled(self.jni) {
                 Ok(()) => self.cost.overhead.renewed(),
@@ -182,7 +184,7 @@ impl Engine<'_> {
     }
 
     /// Throttles methods from now on.
-    fn leave_out(&mut self, leave: Vec<u32>, now_ns: u64) {
+    fn leave_out(&mut self, leave: Vec<u32>) {
         if let Err(error) = self.muting.leave_out(&leave, true, &self.probe_class, self.jni) {
             message!("overhead: {error}");
         }
@@ -195,8 +197,6 @@ impl Engine<'_> {
             .filter_map(|id| Some((*id, *self.cost.overhead.left_out().get(id)?)))
             .collect();
         self.recorder.leave_out(&left_out);
-        let compiled_out = self.cost.overhead.compile_out(now_ns, ProbeClass::sealable());
-        self.probe_class.seal(self.jni, compiled_out.into_iter(), true);
     }
 
     /// Measures throttled methods again. Those that are compiled out take throwing away all code that was

@@ -224,12 +224,16 @@ impl Overhead {
     pub(crate) fn cost_ns(&self, did: &Recent) -> f64 {
         let calls = as_f64(did.calls);
         let is_long = as_f64(clock::ticks_to_ns(did.self_ticks)) >= calls * self.pair_ns * LONG;
-        let times = match self.called.len() > LARGE_PROGRAM {
+        let times = match self.is_large() {
             true => IN_LARGE_PROGRAM,
             false if is_long => IN_PROGRAM_LONG,
             false => IN_PROGRAM,
         };
         calls * self.pair_ns * times
+    }
+
+    fn is_large(&self) -> bool {
+        self.called.len() > LARGE_PROGRAM
     }
 
     /// What the profiler cost in the last period, as a share of the CPU time.

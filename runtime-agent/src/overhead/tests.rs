@@ -201,6 +201,29 @@ fn of_throttled_methods_only_the_hottest_are_compiled_out() {
     assert_eq!(program.left_out(), [1, 2]);
 }
 
+/// In a large program the JIT makes less of code with guards, so no throttled method keeps one.
+#[test]
+fn in_a_large_program_all_throttled_methods_are_compiled_out() {
+    let mut program = Program::new(&[(1, 2_000_000, 10), (2, 200_000, 10), (3, 20_000, 10)]);
+    program.methods.extend((10..260).map(|id| (id, (1, 20, 0))));
+    program.second();
+    assert_eq!(program.left_out(), [1, 2, 3]);
+    assert_eq!(program.overhead.compiled_out(&[1, 2, 3]), [1, 2, 3]);
+}
+
+/// Of H2 the first judgement is sometimes so early that its hottest methods look as if their guards cost nothing: with
+/// them in the compiled code it was half as fast.
+#[test]
+fn what_is_throttled_before_the_program_is_known_to_be_large_is_compiled_out_too() {
+    let mut program = Program::new(&[(1, 2_000_000, 10), (2, 20_000, 10)]);
+    program.second();
+    assert_eq!(program.left_out(), [1, 2]);
+    assert_eq!(program.overhead.compiled_out(&[1, 2]), [1]);
+    program.methods.extend((10..260).map(|id| (id, (1, 20, 0))));
+    program.second();
+    assert_eq!(program.overhead.compiled_out(&[1, 2]), [1, 2]);
+}
+
 /// What is throttled when it is compiled already keeps its guard in the compiled code.
 #[test]
 fn compiled_methods_are_not_compiled_out_later() {
