@@ -421,7 +421,7 @@ impl<'j> Profile<'j> {
         let bound = control.as_ref().and_then(|control| control.as_ref().ok());
         log.set_port(bound.map(Control::port))?;
         let class_log = options.debug_classes.then(|| ClassLog::create(log.folder())).flatten();
-        options.fault.hang();
+        options.fault.hang(arrival == Arrival::Attached);
         if !claim.take(Claimant::Agent) {
             // The token's file goes first, then the folder.
             drop((control, class_log));

@@ -516,6 +516,54 @@ fn coming_and_going_under_load_harms_nothing() {
     }
 }
 
+/// Attaching and detaching at the same moment: each does its work or says why not, and none keeps later ones from theirs.
+#[test]
+fn coming_and_going_at_the_same_moment_harms_nothing() {
+    for jdk in jdks() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let logs = folder.path().join("logs");
+        let mut program = phases(jdk, &[]);
+        let pid = program.program.pid().to_string();
+        let options = format!(
+            "include=programs.Phases$*,leaves=keep,overhead=off,port=off,logs={}",
+            logs.display()
+        );
+        let (mut attached, mut detached) = (0, 0);
+        for round in 0..12 {
+            let start = |arguments: &[&str]| {
+                let mut command = command(arguments);
+                command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs")
+            };
+            let running = [
+                start(&["attach", &pid, &options]),
+                start(&["detach", &pid]),
+                start(&["attach", &pid, &options]),
+                start(&["detach", &pid]),
+            ];
+            for (number, child) in running.into_iter().enumerate() {
+                let output = child.wait_with_output().expect("its output");
+                let said = String::from_utf8_lossy(&output.stderr);
+                match output.status.success() {
+                    true if number % 2 == 0 => attached += 1,
+                    true => detached += 1,
+                    false => assert_eq!(said.lines().count(), 1, "{jdk}, {round}: {said}"),
+                }
+            }
+        }
+        assert!(attached > 0 && detached > 0, "{jdk}: {attached} {detached}");
+        // Whatever the last round left.
+        let _ = tprofiler(&["detach", &pid]);
+        succeeds(&["attach", &pid, &options]);
+        make_calls(&mut program, 3);
+        succeeds(&["detach", &pid]);
+        let runs = Profile::runs(&logs);
+        let last = Profile::read(runs.iter().max().expect("a run"));
+        expect_calls(&last, 3, jdk);
+        let finished = program.end();
+        assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
+    }
+}
+
 /// Virtual threads are on their carriers and off them while the agent comes and goes.
 #[test]
 fn coming_and_going_among_virtual_threads_harms_nothing() {

@@ -205,6 +205,49 @@ fn a_log_folder_that_never_answers_does_not_hold_up_the_jvm() {
     }
 }
 
+/// An attach refuses a folder that does not answer, and gives up one that stops answering later. The service goes on
+/// meanwhile, and can be attached to when the disk is back.
+#[test]
+fn an_attach_to_a_log_folder_that_hangs_is_given_up() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let hung = folder.path().join("hung");
+    fs::create_dir(&hung).expect("a folder");
+    let Some(mount) = hung_mount(&hung) else {
+        return skipped("no FUSE file system can be mounted here");
+    };
+    let jdk = jdks().last().expect("a JDK");
+    let java = Java::with_mounts(jdk, &mount).main(classes(), "programs.Phases");
+    let mut program = java.talk();
+    expect_work(&mut program, "before");
+    let pid = program.program.pid().to_string();
+    let options =
+        |logs: &Path| format!("include=programs.Phases$*,port=off,logs={}/logs", logs.display());
+    fails(&["attach", &pid, &options(&hung)]);
+    let mut attach = Command::new(&artifacts().tprofiler)
+        .args(["attach", &pid, &format!("{},debug=fault:hang", options(folder.path()))])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("tprofiler runs");
+    let began = Instant::now();
+    while attach.try_wait().expect("a state").is_none() {
+        assert!(began.elapsed() < Duration::from_secs(60), "the attach hangs");
+        expect_work(&mut program, "meanwhile");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let output = attach.wait_with_output().expect("its output");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
+    let runs = || fs::read_dir(folder.path().join("logs")).map_or(0, Iterator::count);
+    wait_until("the end of what came too late", || runs() == 0);
+    succeeds(&["attach", &pid, &options(folder.path())]);
+    succeeds(&["detach", &pid]);
+    let said = expect_success(&program.end(), "attached");
+    let [refused, late] = &*said else { panic!("{said:?}") };
+    assert!(refused.contains("no answer within 2 s"), "{refused}");
+    assert!(late.contains("not ready within 30 s"), "{late}");
+}
+
 /// The JVM's start gives up, and an agent thread that comes later begins nothing and leaves nothing behind.
 #[test]
 fn an_agent_that_is_ready_too_late_does_not_begin() {

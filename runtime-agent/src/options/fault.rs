@@ -5,6 +5,7 @@ const SLOW: std::time::Duration = std::time::Duration::from_secs(25);
 
 /// Longer than the JVM's start waits for files.
 const HUNG: std::time::Duration = std::time::Duration::from_secs(5);
+const HUNG_AT_ATTACH: std::time::Duration = std::time::Duration::from_secs(33);
 
 /// Where the agent panics on purpose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,10 +49,10 @@ impl Fault {
         }
     }
 
-    /// Takes as long as a hung disk that comes back, if that is the fault.
-    pub(crate) fn hang(self) {
+    /// Takes as long as a hung disk that comes back when nobody waits any more, if that is the fault.
+    pub(crate) fn hang(self, is_attached: bool) {
         if self == Self::Hang {
-            std::thread::sleep(HUNG);
+            std::thread::sleep(if is_attached { HUNG_AT_ATTACH } else { HUNG });
         }
     }
 
