@@ -1,7 +1,8 @@
 //! Loops of several kinds run for long while methods are muted and the agent stops, starts, goes and comes again: they
 //! stay as fast as without the agent.
 //!
-//! `SOAK_MINUTES=60` takes a minute for each round; without it there are a few short ones.
+//! `SOAK_MINUTES=60` takes a minute for each round; without it there are a few short ones. `SOAK_ACTIONS=nothing` leaves
+//! it at default options, `SOAK_JDK=17` takes the newest runtime of that version.
 
 use std::fs;
 use std::process::Command;
@@ -12,7 +13,7 @@ use test_classes::{Java, Loops, Plain, SHARE, artifacts, free_port, jdks, tprofi
 
 /// What is done at the beginning of the rounds, in turn.
 const ACTIONS: [&str; 8] =
-    ["nothing", "mute", "unmute", "stop", "start", "detach", "attach", "overhead off, 2%"];
+    ["nothing", "mute", "unmute", "stop", "start", "detach", "attach", "overhead"];
 
 fn command(arguments: &[&str]) {
     let output = Command::new(&artifacts().tprofiler).args(arguments).output();
@@ -31,13 +32,19 @@ fn loops_stay_fast_for_long() {
     let minutes = std::env::var("SOAK_MINUTES").map(|text| text.parse().expect("a number"));
     let rounds: usize = minutes.clone().unwrap_or(ACTIONS.len());
     let round = Duration::from_secs(if minutes.is_ok() { 60 } else { 12 });
-    let jdk = jdks().last().expect("a JDK");
+    let actions = std::env::var("SOAK_ACTIONS");
+    let actions: Vec<&str> =
+        actions.as_ref().map_or(ACTIONS.to_vec(), |actions| actions.split(',').collect());
+    let major = std::env::var("SOAK_JDK").ok().map(|major| major.parse().expect("a number"));
+    let jdk = jdks().iter().rfind(|jdk| major.is_none_or(|major: u32| jdk.major == major));
+    let jdk = jdk.expect("a JDK");
     let logs = tempfile::tempdir().expect("a temporary folder");
     let port = free_port();
     let logs_in = logs.path().display();
     // The defaults, which the tests' own are not.
     let options = format!("include=programs,port={port},overhead=2%,leaves=skip,logs={logs_in}");
-    let heap = ["-Xmx64m", "-XX:+UseSerialGC"];
+    // The heap is in memory from the start: it grows for an hour otherwise, without the agent too.
+    let heap = ["-Xms64m", "-Xmx64m", "-XX:+AlwaysPreTouch", "-XX:+UseSerialGC"];
     let mut plain = Plain::start(jdk);
     let mut loops = Loops::start(Java::new(jdk).args(heap).agent(&options));
     let pid = loops.pid.to_string();
@@ -45,7 +52,7 @@ fn loops_stay_fast_for_long() {
     let (mut slow, mut residents) = (Vec::new(), Vec::new());
     for number in 0..rounds {
         let begun = Instant::now();
-        let action = ACTIONS[number % ACTIONS.len()];
+        let action = actions[number % actions.len()];
         match action {
             "nothing" => {}
             "mute" => _ = ask(&["mute", "**.help*"]),
@@ -53,10 +60,11 @@ fn loops_stay_fast_for_long() {
             "stop" | "start" => _ = ask(&[action]),
             "detach" => command(&["detach", &pid]),
             "attach" => command(&["attach", &pid, &options]),
-            _ => {
+            "overhead" => {
                 ask(&["overhead", "off"]);
                 ask(&["overhead", "2%"]);
             }
+            _ => panic!("SOAK_ACTIONS: {action}"),
         }
         thread::sleep((round * 3 / 4).saturating_sub(begun.elapsed()));
         let (share, name) = plain.slowest(&mut loops, round / 4);
@@ -82,7 +90,7 @@ fn loops_stay_fast_for_long() {
     }
     assert!(slow.is_empty(), "{jdk}: {slow:?}");
     // All actions have been seen once by then.
-    let settled = residents[ACTIONS.len() - 1];
+    let settled = residents[actions.len() - 1];
     let last = residents[residents.len() - 1];
     assert!(last < settled + settled / 5, "{jdk}: memory grows: {residents:?} kB");
     let finished = loops.program.end();
