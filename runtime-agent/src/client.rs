@@ -231,12 +231,17 @@ fn run(mut arguments: Arguments) -> Result<ExitCode, String> {
 /// Sends one command to an agent and returns its answer. Without a token, sends only `status`.
 fn ask(target: &Target, token: Option<&Token>, line: &str) -> Result<String, String> {
     let agent = target.find(token)?;
-    if !matches!(line, "status" | "json status") {
+    let bare = line.strip_prefix("json ").unwrap_or(line);
+    // What an agent may do for who has no token, of which port_access=open decides.
+    if !matches!(bare, "status" | "start" | "stop" | "flush") {
         return agent.connect_known()?.ask(line);
     }
     let (mut connection, why) = agent.connect()?;
-    let answer = connection.ask(line)?;
-    if let Some(why) = why {
+    let answer = connection.ask(line).map_err(|error| match why {
+        Some(why) if error.contains("token needed") => format!("token needed: {why}"),
+        _ => error,
+    })?;
+    if let Some(why) = why.filter(|_| bare == "status") {
         eprintln!("tprofiler: {target}: no token, so only public values are shown: {why}");
     }
     Ok(answer)

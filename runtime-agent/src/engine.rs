@@ -57,6 +57,10 @@ const COMPILED_CALLS: u64 = 1_000;
 const UNCHECKED_THREADS: &str = "virtual threads that were parked at the attach could not be looked at; \
      a loop of theirs may be slow until it returns";
 
+/// With `retransform=off`.
+const LEFT_ALONE: &str =
+    "classes that were loaded before the agent came are not instrumented (retransform=off)";
+
 /// What is going on.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Status {
@@ -207,7 +211,8 @@ impl Engine<'_> {
                 Err(RecvTimeoutError::Disconnected) => return None,
             }
             if probe::gave_up() {
-                self.stop_and_flush();
+                // What fails has been told; it is tried again.
+                let _ = self.stop_and_flush();
             }
             self.go_on_with_self_test();
             virtual_threads::tell_if_missing(&mut told_missing);
@@ -237,7 +242,7 @@ impl Engine<'_> {
         let mut hints = None;
         match request {
             Request::Start => self.start()?,
-            Request::Stop => self.stop_and_flush(),
+            Request::Stop => self.stop_and_flush()?,
             Request::Flush => {
                 self.running.hook.write_log();
                 self.recorder.flush()?;
@@ -401,11 +406,19 @@ impl Engine<'_> {
     }
 
     fn tell_why_empty(&self) {
-        if self.class_counts.classes() == 0 {
-            for message in self.why_empty.messages() {
-                message!("{message}");
-            }
+        for message in self.why_empty() {
+            message!("{message}");
         }
+    }
+
+    /// Why no class has probes, if none has.
+    fn why_empty(&self) -> Vec<String> {
+        if self.class_counts.classes() > 0 {
+            return Vec::new();
+        }
+        let left_alone =
+            self.changes.are_loaded_classes_left_alone().then(|| LEFT_ALONE.to_owned());
+        left_alone.into_iter().chain(self.why_empty.messages()).collect()
     }
 
     /// Gives back what was needed for muting. Recording has ended.
@@ -425,6 +438,7 @@ impl Engine<'_> {
             self.cost.overhead.begin_again();
         }
         if probe::begin_recording() {
+            self.recorder.begin_recording();
             self.probe_class.set_on(self.jni, true);
             self.is_open = true;
             self.since_ns = clock::unix_ns();
@@ -433,15 +447,20 @@ impl Engine<'_> {
     }
 
     /// Ends recording, if it is on, and writes everything up to now.
-    fn stop_and_flush(&mut self) {
+    ///
+    /// # Errors
+    /// One line: the disk does not take it now. Recording is off all the same.
+    fn stop_and_flush(&mut self) -> Result<(), String> {
         let was_on = self.stop();
         // Whoever asks again does not put it off.
         let at = Instant::now() + AFTER_STOP;
         self.guard_out = Some(self.guard_out.map_or(at, |before| before.min(at)));
-        if was_on {
-            // What fails has been told; it is tried again.
-            let _ = self.recorder.flush();
+        if !was_on {
+            return Ok(());
         }
+        let told =
+            |error| format!("recording is off; what was recorded is not on the disk yet: {error}");
+        self.recorder.flush().map_err(told)
     }
 
     /// Ends recording; `false` if it was off. The open calls wait with other records.
@@ -505,8 +524,7 @@ impl Engine<'_> {
     pub(crate) fn status(&mut self) -> Status {
         let sums = self.recorder.sums();
         let (threshold_ns, own) = self.recorder.thresholds();
-        let is_empty = self.class_counts.classes() == 0;
-        let mut hints = if is_empty { self.why_empty.messages() } else { Vec::new() };
+        let mut hints = self.why_empty();
         if self.changes.counts().has_unchecked_threads {
             hints.push(UNCHECKED_THREADS.to_owned());
         }

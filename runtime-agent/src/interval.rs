@@ -21,6 +21,8 @@ pub(crate) struct Interval {
     pub start_ns: u64,
     pub minutes: u64,
     end_ns: u64,
+    /// The run's first.
+    is_first: bool,
     methods: HashMap<u32, Totals>,
 }
 
@@ -35,13 +37,19 @@ impl Interval {
     /// A short one, so that whoever tries the agent soon finds something.
     pub(crate) fn first(now_ns: u64) -> Self {
         let interval = Self::begin(now_ns, 1);
-        Self { end_ns: interval.end_ns.min(now_ns + FIRST_INTERVAL_NS), ..interval }
+        let end_ns = interval.end_ns.min(now_ns + FIRST_INTERVAL_NS);
+        Self { end_ns, is_first: true, ..interval }
     }
 
     pub(crate) fn begin(now_ns: u64, minutes: u64) -> Self {
         let length_ns = minutes * MINUTE_NS;
         let end_ns = (now_ns / length_ns + 1) * length_ns;
-        Self { start_ns: now_ns, end_ns, minutes, methods: HashMap::new() }
+        Self { start_ns: now_ns, end_ns, minutes, is_first: false, methods: HashMap::new() }
+    }
+
+    /// Whether it is the run's first, and has nothing yet.
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.is_first && self.methods.is_empty()
     }
 
     /// Whether it is time to end it. A clock that is set back must not make an interval last until it

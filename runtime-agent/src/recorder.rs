@@ -363,6 +363,14 @@ impl Recorder {
             .collect()
     }
 
+    /// Recording begins. What went by before that, in looks at stacks for an attach, is not recorded time.
+    pub(crate) fn begin_recording(&mut self) {
+        if !self.are_thresholds_told && self.interval.is_untouched() {
+            self.interval = Interval::first(clock::unix_ns());
+            self.hot = HotMethods::new(Now::read());
+        }
+    }
+
     /// Writes the thresholds with which the interval begins, and what is muted.
     fn tell_thresholds(&mut self) {
         if !std::mem::replace(&mut self.are_thresholds_told, true) {

@@ -11,8 +11,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use log_format::rows::counter;
 use test_classes::{
-    Control, Finished, Java, Jdk, Profile, Running, artifacts, classes, free_port, jdks, tprofiler,
-    wait_until,
+    Control, Finished, Java, Jdk, Profile, Running, artifacts, classes, free_port, jdks, skipped,
+    tprofiler, wait_until,
 };
 
 const TICK: &str = "programs.Ticks tick ()V";
@@ -211,8 +211,7 @@ impl Drop for SmallDisk {
 fn a_disk_that_is_full_and_has_room_again_loses_nothing() {
     for jdk in jdks() {
         let Some(disk) = SmallDisk::mount() else {
-            eprintln!("SKIPPED: a full disk is not tested, for nothing can be mounted here");
-            return;
+            return skipped("a full disk: nothing can be mounted here");
         };
         let folder = tempfile::tempdir().expect("a temporary folder");
         let logs = disk.folder.path().join("logs");
@@ -223,6 +222,12 @@ fn a_disk_that_is_full_and_has_room_again_loses_nothing() {
         // It goes on for a while.
         std::thread::sleep(Duration::from_secs(2));
         assert!(service.ask("flush").starts_with("tprofiler: "), "it is full");
+        let stopped = service.ask("stop");
+        assert!(
+            stopped.contains("recording is off; what was recorded is not on the disk yet"),
+            "{stopped}"
+        );
+        assert!(service.ask("start").contains("profiling: on"));
         disk.free();
         wait_until("room again", || service.ask("flush").contains("profiling: on"));
         let (finished, ticks, _folder) = service.stop();

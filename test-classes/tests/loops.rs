@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use test_classes::{
@@ -272,7 +272,7 @@ fn loops_whose_own_code_stays_the_same_are_counted_too() {
             tprofiler_json(port, &["status"])["loops_possibly_caught"].as_u64() == Some(1)
         });
         let finished = loops.program.end();
-        let named = "programs.Loops$SameClass.run in thread same began just before";
+        let named = "programs.Loops$SameClass.run in thread same was running when";
         assert!(finished.stderr.contains(named), "{jdk}: {}", finished.stderr);
     }
 }
@@ -337,4 +337,46 @@ fn loops_that_a_detach_catches_are_named() {
         let named = "programs.Loops$Looping.loop in thread brief began just before";
         assert!(finished.stderr.contains(named), "{jdk}: {}", finished.stderr);
     }
+}
+
+/// A report lacks the methods of classes that are postponed, so `profile` names them. Its time is that of the recording,
+/// without the seconds before it in which stacks were looked at.
+#[test]
+fn profile_names_the_classes_that_it_does_not_measure() {
+    let jdk = jdks().last().expect("a JDK");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let loops = Loops::start(Java::new(jdk));
+    let options = options(&folder.path().join("logs"), free_port(), "");
+    let arguments = ["profile", &loops.pid.to_string(), "-d", "3s", &options];
+    let begun = Instant::now();
+    let output = Command::new(&artifacts().tprofiler).args(arguments).output();
+    let (output, took) = (output.expect("tprofiler runs"), begun.elapsed());
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let named = "tprofiler: postponed: programs.Loops$SameClass: run runs in thread same; tried again for a minute";
+    assert!(output.status.success() && stderr.contains(named), "{stderr}");
+    let report = Command::new(&artifacts().analyze)
+        .args(["--format", "json"])
+        .arg(folder.path().join("logs"))
+        .output()
+        .expect("analyze runs");
+    let report: Value = serde_json::from_slice(&report.stdout).expect("JSON");
+    let recorded_ns = report["recorded_ns"].as_u64().expect("a time");
+    // A long-lived loop takes five looks in five seconds.
+    assert!(Duration::from_nanos(recorded_ns) + Duration::from_secs(4) < took, "{took:?} {report}");
+    let finished = loops.program.end();
+    assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
+}
+
+/// With `retransform=off` no loaded class is instrumented, whatever its name is like, and that is what is said.
+#[test]
+fn what_retransform_off_leaves_out_is_said() {
+    let jdk = jdks().last().expect("a JDK");
+    let logs = tempfile::tempdir().expect("a temporary folder");
+    let loops = Loops::start(Java::new(jdk));
+    let options = options(logs.path(), free_port(), ",retransform=off");
+    let attached = command(&["attach", &loops.pid.to_string(), &options]);
+    let hint = "hint: classes that were loaded before the agent came are not instrumented (retransform=off)";
+    assert!(attached.contains(hint), "{attached}");
+    let finished = loops.program.end();
+    assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
 }

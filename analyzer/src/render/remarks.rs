@@ -56,8 +56,8 @@ fn lost(left_out: &LeftOut, zone: &Zone) -> Vec<String> {
         ),
         (
             losses.muted_calls,
-            "call not counted: it was in progress when its method was muted or unmuted",
-            "calls not counted: they were in progress when their method was muted or unmuted",
+            "call not counted: it was in progress when its method was muted, throttled or measured again",
+            "calls not counted: they were in progress when their method was muted, throttled or measured again",
         ),
         (
             losses.methods_skipped,

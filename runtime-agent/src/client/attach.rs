@@ -1,5 +1,6 @@
 //! `tprofiler attach`, `detach` and `list`.
 
+use std::io::{self, IsTerminal};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -57,21 +58,24 @@ pub(super) fn attach_and_tell(
     token: Option<&Token>,
 ) -> Result<String, String> {
     let attached = attach(arguments)?;
-    let Attached { jvm, logs, port, bind, token_file } = &attached;
+    let Attached { jvm, logs, port, .. } = &attached;
     let first = format!("attached to {} ({})\n", jvm.pid, jvm.program());
+    match status(&attached, token) {
+        Some(status) => Ok(format!("{first}port: {}\n{status}", port.unwrap_or_default())),
+        None => Ok(format!("{first}logs: {}\n", logs.display())),
+    }
+}
+
+/// What the agent that has just been attached says of itself, if it has a control port.
+pub(super) fn status(attached: &Attached, token: Option<&Token>) -> Option<String> {
+    let Attached { jvm, port, bind, token_file, .. } = attached;
     // The options of this very command may name the token.
     let file = token_file.as_ref().map(|file| jvm.seen_from_here(file));
     let own = file.map(|file| bounded("token_file", FILES, move || Token::read(&file)));
     let own = own.and_then(|read| read.ok()?.ok());
-    let agent = port.map(|port| {
-        let addresses = vec![SocketAddr::new(reachable(*bind), port)];
-        agent_in(jvm, addresses, token.or(own.as_ref()))
-    });
-    let status = agent.flatten().and_then(|agent| agent.connect_known().ok()?.ask("status").ok());
-    match status {
-        Some(status) => Ok(format!("{first}port: {}\n{status}", port.unwrap_or_default())),
-        None => Ok(format!("{first}logs: {}\n", logs.display())),
-    }
+    let addresses = vec![SocketAddr::new(reachable(*bind), (*port)?)];
+    let agent = agent_in(jvm, addresses, token.or(own.as_ref()))?;
+    agent.connect_known().ok()?.ask("status").ok()
 }
 
 /// Attaches, and waits until classes have probes.
@@ -196,7 +200,13 @@ fn explain(code: i32) -> Result<(), String> {
 /// Waits until recording can begin, and returns the control port.
 fn wait_until_begun(jvm: &Jvm) -> Result<Option<u16>, String> {
     let deadline = Instant::now() + CHANGE;
+    let told = Instant::now() + Duration::from_secs(1);
+    let mut is_told = !io::stderr().is_terminal();
     loop {
+        if !is_told && Instant::now() >= told {
+            is_told = true;
+            eprintln!("tprofiler: waiting until classes have probes, some seconds if loops run");
+        }
         match jvm.presence() {
             Presence::Attached { port } => return Ok(port),
             Presence::Beginning if Instant::now() < deadline => {

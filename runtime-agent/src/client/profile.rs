@@ -12,7 +12,9 @@ use log_format::names::RUN_JSON;
 use log_format::run::Run;
 use log_format::units::parse_duration;
 
-use super::attach::{AttachArguments, Attached, attach, detach, logs_from_here, read_options};
+use super::attach::{
+    AttachArguments, Attached, attach, detach, logs_from_here, read_options, status,
+};
 use super::bounded::{FILES, bounded};
 use super::jvm::Presence;
 use crate::control::token::Token;
@@ -66,6 +68,11 @@ pub(super) fn profile(
         "tprofiler: recording {pid} ({program}) for {:?}; Ctrl-C ends it",
         arguments.duration
     );
+    // What the report will lack.
+    let status = status(&attached, token).unwrap_or_default();
+    for line in status.lines().filter(|line| line.starts_with("postponed: ")) {
+        eprintln!("tprofiler: {line}");
+    }
     wait(&attached, arguments.duration, &signals);
     let detached = detach(pid, token);
     // Why there may be nothing in the report.

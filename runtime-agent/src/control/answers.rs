@@ -16,6 +16,7 @@ use super::commands::Shows;
 use crate::engine::{Found, Reply, Status};
 use crate::hot_methods::{Hottest, Sum};
 use crate::in_flight::{BusyThread, InFlight, OUTERMOST, RunningCall};
+use crate::instrument::class_changes::Postponed;
 use crate::methods::Method;
 use crate::options::{overhead_text, thresholds_text};
 use crate::overhead::LeftOut;
@@ -195,7 +196,11 @@ fn add_moment(answer: &mut Answer, key: &str, unix_ns: u64) {
 
 /// Classes that wait, or were given up, with the reasons; in text, the first.
 fn add_postponed(answer: &mut Answer, status: &Status, one: &str) {
-    let reasons: Vec<String> = status.postponed.iter().map(ToString::to_string).collect();
+    let told = |postponed: &Postponed| {
+        let next = if postponed.is_given_up { "given up" } else { "tried again for a minute" };
+        format!("{postponed}; {next}")
+    };
+    let reasons: Vec<String> = status.postponed.iter().map(told).collect();
     for reason in reasons.iter().take(POSTPONED) {
         answer.line(one, one_line(reason));
     }

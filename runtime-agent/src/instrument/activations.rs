@@ -18,12 +18,12 @@ use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::{jni, jvmti};
 
 use super::internal_name;
-use super::stack_reader::StackReader;
+use super::stack_reader::{Stack, StackReader};
 use super::virtual_loops;
 use crate::loaders::Loaders;
 use crate::methods::Methods;
 use crate::probe::mute;
-use crate::probe::thread::{self, ThreadName};
+use crate::probe::thread::{self, ThreadName, ThreadRef};
 use crate::{clock, java_threads, open_calls, probe};
 
 /// An activation that the shadow stack says is older than this has been running for long.
@@ -97,12 +97,18 @@ struct StackMethod {
     is_old: bool,
 }
 
-/// Calls in progress of a method in one thread, by its shadow stack.
-#[derive(Clone, Copy, Debug)]
-struct ShadowCalls {
-    count: usize,
-    /// When the oldest of them began, in ticks.
+/// When the calls in progress of one thread began, in ticks, by method and by its shadow stack.
+type ShadowCalls = HashMap<u32, Vec<u64>>;
+
+/// What is known of the calls of a method on a stack, by the shadow stack read before it and again after it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    /// Calls that are in both: they were on the stack. Any other may have ended or begun in between.
+    surely: usize,
+    /// When the oldest of these began.
     oldest: u64,
+    /// One that is in either has been running for long.
+    may_be_long: bool,
 }
 
 /// Looks at stacks.
@@ -150,17 +156,34 @@ impl<'j> Stacks<'j> {
             threads.extend(mounted);
         }
         let mut is_complete = !threads.is_empty();
+        let mut found = Vec::new();
+        let reads_again = search.needs_tight_reads() && !self.reader.stops_all();
         // SAFETY: live references of this thread, deleted after this.
         unsafe {
             is_complete &= self.reader.read(&threads, wanted.deadline, |thread, stack| {
                 is_complete &= stack.is_some();
                 let stack = stack.unwrap_or_default();
                 search.look.frames += stack.len();
-                if let Some(number) = search.find(thread, stack) {
-                    let weak = || self.jni.new_weak_global_ref(thread);
-                    self.threads.entry(number).or_insert_with(weak);
+                if reads_again {
+                    found.extend(search.has_wanted(stack).then_some((thread, 0)));
+                } else {
+                    found.extend(search.find(thread, stack).map(|number| (thread, number)));
                 }
             });
+            if reads_again {
+                for (thread, number) in &mut found {
+                    *number = search.prepare(*thread);
+                    let take = |thread, stack: Stack<'_>| {
+                        is_complete &= stack.is_some();
+                        search.find(thread, stack.unwrap_or_default());
+                    };
+                    is_complete &= self.reader.read(&[*thread], wanted.deadline, take);
+                }
+            }
+            for (thread, number) in found {
+                let weak = || self.jni.new_weak_global_ref(thread);
+                self.threads.entry(number).or_insert_with(weak);
+            }
             for thread in threads {
                 self.jni.delete_local_ref(thread);
             }
@@ -186,23 +209,30 @@ impl<'j> Stacks<'j> {
         // What was there in all reads of a thread so far.
         let mut there: HashMap<jni::jthread, Vec<Seen>> = HashMap::new();
         let mut left: Vec<jni::jthread> = numbers.keys().copied().collect();
+        let is_tight = search.needs_tight_reads() && !self.reader.stops_all();
         for _ in 0..reads {
-            // SAFETY: live references of this thread.
-            let is_all = unsafe {
-                self.reader.read(&left, wanted.deadline, |thread, stack| {
-                    let Some(frames) = stack else { return };
-                    search.look = Look::default();
-                    search.find(thread, frames);
-                    let seen = std::mem::take(&mut search.look.seen);
-                    let is_there = |before: &Seen| {
-                        seen.iter().any(|other| other.activation == before.activation)
-                    };
-                    match there.get_mut(&thread) {
-                        Some(before) => before.retain(is_there),
-                        None => _ = there.insert(thread, seen),
+            let mut is_all = true;
+            for threads in left.chunks(if is_tight { 1 } else { left.len() }) {
+                // SAFETY: live references of this thread.
+                is_all &= unsafe {
+                    if let (true, [thread]) = (is_tight, threads) {
+                        search.prepare(*thread);
                     }
-                })
-            };
+                    self.reader.read(threads, wanted.deadline, |thread, stack| {
+                        let Some(frames) = stack else { return };
+                        search.look = Look::default();
+                        search.find(thread, frames);
+                        let seen = std::mem::take(&mut search.look.seen);
+                        let is_there = |before: &Seen| {
+                            seen.iter().any(|other| other.activation == before.activation)
+                        };
+                        match there.get_mut(&thread) {
+                            Some(before) => before.retain(is_there),
+                            None => _ = there.insert(thread, seen),
+                        }
+                    })
+                };
+            }
             left.retain(|thread| there.get(thread).is_some_and(|seen| !seen.is_empty()));
             if left.is_empty() || !is_all {
                 break;
@@ -258,7 +288,9 @@ struct Search<'l> {
     jvmti: &'l Jvmti,
     jni: &'l JniEnv,
     wanted: Wanted<'l>,
-    shadow_calls: HashMap<u64, HashMap<u32, ShadowCalls>>,
+    /// The threads that the probe knows, by `Thread.getId()`, and their calls before stacks are read.
+    probe_threads: HashMap<u64, ThreadRef>,
+    shadow_calls: HashMap<u64, ShadowCalls>,
     /// What is known of the JVM's methods.
     methods: HashMap<usize, Option<Rc<StackMethod>>>,
     look: Look,
@@ -267,7 +299,49 @@ struct Search<'l> {
 impl<'l> Search<'l> {
     fn new(jvmti: &'l Jvmti, jni: &'l JniEnv, wanted: Wanted<'l>) -> Self {
         let (methods, look) = (HashMap::new(), Look::default());
-        Self { jvmti, jni, wanted, shadow_calls: shadow_calls(), methods, look }
+        let known = if probe::is_recording() { thread::all() } else { Vec::new() };
+        let probe_threads: HashMap<u64, ThreadRef> =
+            known.into_iter().map(|thread| (number_of(&thread), thread)).collect();
+        let shadow_calls =
+            probe_threads.iter().map(|(number, thread)| (*number, shadow_calls(thread)));
+        let shadow_calls = shadow_calls.collect();
+        Self { jvmti, jni, wanted, probe_threads, shadow_calls, methods, look }
+    }
+
+    /// Whether it matters that a thread's shadow stack is read right before its stack.
+    fn needs_tight_reads(&self) -> bool {
+        !self.probe_threads.is_empty()
+    }
+
+    /// Reads a thread's shadow stack, right before its stack is read. Returns the thread's number.
+    ///
+    /// # Safety
+    /// `thread` is a live reference of this thread.
+    unsafe fn prepare(&mut self, thread: jni::jthread) -> u64 {
+        // SAFETY: the caller's promise.
+        let java_id = unsafe { java_threads::name(self.jvmti, self.jni, thread) }.java_id;
+        let calls = self.calls_now(java_id);
+        self.shadow_calls.insert(java_id, calls);
+        java_id
+    }
+
+    fn calls_now(&self, number: u64) -> ShadowCalls {
+        let thread = self.probe_threads.get(&number).filter(|thread| number_of(thread) == number);
+        thread.map_or_else(HashMap::new, |thread| shadow_calls(thread))
+    }
+
+    /// Whether a stack has a method that the look is for.
+    fn has_wanted(&mut self, frames: &[jvmti::jvmtiFrameInfo]) -> bool {
+        frames.iter().any(|frame| self.method(frame).is_some_and(|method| method.is_wanted))
+    }
+
+    fn method(&mut self, frame: &jvmti::jvmtiFrameInfo) -> Option<Rc<StackMethod>> {
+        let method = self.methods.entry(frame.method.addr()).or_insert_with(|| {
+            // SAFETY: the method is on a stack; of one whose class is gone meanwhile the JVM says so.
+            let found = unsafe { stack_method(self.jvmti, self.jni, frame.method, self.wanted) };
+            found.map(Rc::new)
+        });
+        method.clone()
     }
 
     /// Adds what a stack has to the look. Returns the number of the thread if that is anything.
@@ -281,13 +355,7 @@ impl<'l> Search<'l> {
     ) -> Option<u64> {
         let mut found: Vec<(usize, Rc<StackMethod>)> = Vec::new();
         for (index, frame) in frames.iter().enumerate() {
-            let method = self.methods.entry(frame.method.addr()).or_insert_with(|| {
-                // SAFETY: the method is on a stack; of one whose class is gone meanwhile the JVM says so.
-                let found =
-                    unsafe { stack_method(self.jvmti, self.jni, frame.method, self.wanted) };
-                found.map(Rc::new)
-            });
-            found.extend(method.clone().map(|method| (index, method)));
+            found.extend(self.method(frame).map(|method| (index, method)));
         }
         if !found.iter().any(|(_, method)| method.is_wanted) {
             return None;
@@ -297,15 +365,18 @@ impl<'l> Search<'l> {
             unsafe { java_threads::name(self.jvmti, self.jni, thread) };
         let name = if name.is_empty() { format!("#{java_id}") } else { name };
         let name = Rc::<str>::from(name);
+        let (before, after) = (self.shadow_calls.get(&java_id), self.calls_now(java_id));
         // From the outermost on: what is called by a young call is young.
         let mut caller = None;
         for (index, method) in found.iter().rev() {
             let frame = frames.get(*index)?;
-            // Which call of a recursion a frame is cannot be told, for the shadow stack was read before: any may be
-            // the oldest. One that began when nothing was recorded is not on the shadow stack.
-            let known = method.id.and_then(|id| self.shadow_calls.get(&java_id)?.get(&id));
+            // Which call of a recursion a frame is cannot be told: any may be the oldest. One that began when nothing
+            // was recorded is not on the shadow stack, so calls that may have ended or begun meanwhile say nothing.
+            let known =
+                method.id.map(|id| known(before.and_then(|calls| calls.get(&id)), after.get(&id)));
+            let known = known.unwrap_or_default();
             let on_stack = found.iter().filter(|(_, other)| other.id == method.id).count();
-            let began = known.filter(|known| known.count >= on_stack).map(|known| known.oldest);
+            let began = (known.surely > 0 && known.surely >= on_stack).then_some(known.oldest);
             caller = began.or(caller);
             if !method.is_wanted {
                 continue;
@@ -320,7 +391,7 @@ impl<'l> Search<'l> {
                 method: method.name.clone(),
                 thread: name.clone(),
                 began: began.or(caller.filter(|began| !is_long(*began))),
-                is_long: known.is_some_and(|known| is_long(known.oldest)),
+                is_long: known.may_be_long,
                 is_measured: method.id.is_some_and(is_measured),
             };
             if method.is_old { self.look.old.push(seen) } else { self.look.seen.push(seen) }
@@ -380,26 +451,32 @@ fn is_measured(method: u32) -> bool {
     probe::is_recording() && !mute::is_muted(method)
 }
 
-/// The calls in progress of each thread that the probe knows, by `Thread.getId()`.
-fn shadow_calls() -> HashMap<u64, HashMap<u32, ShadowCalls>> {
-    if !probe::is_recording() {
-        return HashMap::new();
+/// `Thread.getId()` of what runs in a thread that the probe knows.
+fn number_of(thread: &thread::ProbeThread) -> u64 {
+    match thread.runs() {
+        0 => thread.java_id(),
+        number => number,
     }
-    let recording = probe::recording();
-    let of = |thread: &thread::ProbeThread| {
-        let number = match thread.runs() {
-            0 => thread.java_id(),
-            number => number,
-        };
-        let mut calls: HashMap<u32, ShadowCalls> = HashMap::new();
-        // From the outermost on.
-        for call in open_calls::without_dropped(open_calls::read_frames(thread, recording)) {
-            let oldest = call.start_ticks;
-            calls.entry(call.method).or_insert(ShadowCalls { count: 0, oldest }).count += 1;
-        }
-        (number, calls)
-    };
-    thread::all().iter().map(|thread| of(thread)).collect()
+}
+
+fn shadow_calls(thread: &thread::ProbeThread) -> ShadowCalls {
+    let mut calls = ShadowCalls::new();
+    let frames = open_calls::read_frames(thread, probe::recording());
+    for call in open_calls::without_dropped(frames) {
+        calls.entry(call.method).or_default().push(call.start_ticks);
+    }
+    calls
+}
+
+fn known(before: Option<&Vec<u64>>, after: Option<&Vec<u64>>) -> Known {
+    let (before, after) =
+        (before.map_or(&[][..], |calls| calls), after.map_or(&[][..], |calls| calls));
+    let both = || after.iter().filter(|call| before.contains(call));
+    Known {
+        surely: both().count(),
+        oldest: both().min().copied().unwrap_or_default(),
+        may_be_long: before.iter().chain(after).any(|call| is_long(*call)),
+    }
 }
 
 /// A method of the JVM, if it may be measured, or is of a class that was asked for and has a loop.

@@ -53,6 +53,8 @@ pub(crate) struct Postponed {
     /// Name with dots.
     pub class: String,
     pub why: Why,
+    /// It is not tried any more.
+    pub is_given_up: bool,
 }
 
 /// Why a class has not been changed.
@@ -205,6 +207,11 @@ impl<'j> ClassChanges<'j> {
             .map(|waiting| self.why(waiting))
             .chain(self.given_up.iter().cloned())
             .collect()
+    }
+
+    /// Whether the user wants no loaded class to be changed.
+    pub(crate) fn are_loaded_classes_left_alone(&self) -> bool {
+        self.retransform == Retransform::Off
     }
 
     /// Whether nothing waits but classes that have a long-lived activation for certain.
@@ -449,7 +456,7 @@ impl<'j> ClassChanges<'j> {
             if let Some((waiting, had_probes)) = sent.remove(class) {
                 self.methods.set_has_probes(&waiting.key, had_probes);
                 let class = waiting.key.1.replace('/', ".");
-                postponed.push(Postponed { class, why: Why::Pauses });
+                postponed.push(Postponed { class, why: Why::Pauses, is_given_up: true });
             }
         }
         for (class, _) in &refused {
@@ -499,9 +506,13 @@ impl<'j> ClassChanges<'j> {
         self.counts.caught += caught.len() as u64;
         for Seen { class, method, thread, .. } in caught.iter().take(NAMED) {
             let class = class.replace('/', ".");
+            let when = match self.retransform {
+                Retransform::EvenRunning => "was running when",
+                _ => "began just before",
+            };
             message!(
-                "{class}.{method} in thread {thread} began just before its class was retransformed; \
-                 its loop may be slow until it returns"
+                "{class}.{method} in thread {thread} {when} its class was retransformed; its loop may be slow \
+                 until it returns"
             );
         }
         if let Some(more) = caught.len().checked_sub(NAMED).filter(|more| *more > 0) {
@@ -516,7 +527,8 @@ impl<'j> ClassChanges<'j> {
             // SAFETY: made by `add`, and not used after this.
             unsafe { self.jni.delete_weak_global_ref(waiting.class) };
         }
-        let late: Vec<Postponed> = late.iter().map(|waiting| self.why(waiting)).collect();
+        let given_up = |waiting| Postponed { is_given_up: true, ..self.why(waiting) };
+        let late: Vec<Postponed> = late.iter().map(given_up).collect();
         if self.waiting.is_empty() {
             self.next_look = None;
         }
@@ -532,7 +544,7 @@ impl<'j> ClassChanges<'j> {
             }
             None => Why::NotChecked,
         };
-        Postponed { class: waiting.key.1.replace('/', "."), why }
+        Postponed { class: waiting.key.1.replace('/', "."), why, is_given_up: false }
     }
 
     fn tell_postponed(&self, postponed: &[Postponed]) {
