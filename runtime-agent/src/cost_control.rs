@@ -204,7 +204,7 @@ impl Engine<'_> {
     ///
     /// # Errors
     /// One line: what the JVM refused. They stay throttled.
-    fn measure_again(&mut self, ids: &[u32]) -> Result<(), String> {
+    pub(crate) fn measure_again(&mut self, ids: &[u32]) -> Result<(), String> {
         let compiled_out = self.cost.overhead.compiled_out(ids);
         if !compiled_out.is_empty() {
             self.probe_class.seal(self.jni, compiled_out.iter().copied(), false);

@@ -435,6 +435,9 @@ impl Engine<'_> {
         }
         self.guard_out = None;
         if self.probe_class.set_off(self.jni, false)? {
+            // Nothing is left of what was compiled, so what was throttled is as good as new.
+            let throttled: Vec<u32> = self.cost.overhead.left_out().keys().copied().collect();
+            self.measure_again(&throttled)?;
             self.cost.overhead.begin_again();
         }
         if probe::begin_recording() {
@@ -475,7 +478,7 @@ impl Engine<'_> {
         probe::end_recording();
         // Each start and each stop adds one; frames are of the odd number before.
         let recording = probe::recording().wrapping_sub(1);
-        virtual_loops::remember(recording);
+        virtual_loops::remember(recording, |_| true);
         self.since_ns = clock::unix_ns();
         self.recorder.add_open_calls(recording, clock::ticks());
         true

@@ -12,8 +12,9 @@ use jvmti_bindings::env::JniEnv;
 use log_format::pattern::Pattern;
 
 use crate::clock;
+use crate::instrument::virtual_loops;
 use crate::methods::{AT_A_TIME, Methods};
-use crate::probe::mute;
+use crate::probe::{self, mute};
 use crate::probe_class::ProbeClass;
 
 /// Most patterns that are remembered.
@@ -227,6 +228,10 @@ impl Muting {
             changed.map(|(id, _)| *id).collect::<Vec<u32>>()
         };
         let (mut to_mute, to_unmute) = (changed(true), changed(false));
+        if !to_mute.is_empty() && probe::is_recording() {
+            let to_mute: HashSet<u32> = to_mute.iter().copied().collect();
+            virtual_loops::remember(probe::recording(), |id| to_mute.contains(&id));
+        }
         // What cannot be marked goes on as it is.
         to_mute.retain(|id| mute::set(*id, true, clock::ticks()));
         if to_mute.is_empty() && to_unmute.is_empty() {

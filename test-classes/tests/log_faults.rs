@@ -222,12 +222,6 @@ fn a_disk_that_is_full_and_has_room_again_loses_nothing() {
         // It goes on for a while.
         std::thread::sleep(Duration::from_secs(2));
         assert!(service.ask("flush").starts_with("tprofiler: "), "it is full");
-        let stopped = service.ask("stop");
-        assert!(
-            stopped.contains("recording is off; what was recorded is not on the disk yet"),
-            "{stopped}"
-        );
-        assert!(service.ask("start").contains("profiling: on"));
         disk.free();
         wait_until("room again", || service.ask("flush").contains("profiling: on"));
         let (finished, ticks, _folder) = service.stop();
@@ -242,6 +236,26 @@ fn a_disk_that_is_full_and_has_room_again_loses_nothing() {
         assert_eq!(profile.counter(counter::LOST_ROWS), 0, "{jdk}");
         assert_readable(&logs);
     }
+}
+
+/// Whoever stops recording is told that what was recorded is not there yet.
+#[test]
+fn a_stop_says_that_the_disk_is_full() {
+    let jdk = jdks().last().expect("a JDK");
+    let Some(disk) = SmallDisk::mount() else {
+        return skipped("a full disk: nothing can be mounted here");
+    };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let service = Service::start_in(jdk, folder, disk.folder.path().join("logs"), false);
+    disk.fill();
+    wait_until("a full disk", || service.ask("flush").contains("No space left on device"));
+    let stopped = service.ask("stop");
+    let expected = "recording is off; what was recorded is not on the disk yet: ";
+    assert!(stopped.contains(expected), "{stopped}");
+    assert!(service.ask("status").contains("profiling: off"));
+    disk.free();
+    wait_until("room again", || service.ask("flush").contains("profiling: off"));
+    service.stop();
 }
 
 #[test]

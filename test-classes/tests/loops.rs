@@ -255,6 +255,56 @@ fn a_loop_of_a_parked_virtual_thread_keeps_its_class_waiting() {
     }
 }
 
+/// A muted call leaves the shadow stack at its thread's next probe, and is remembered too.
+#[test]
+fn a_muted_loop_of_a_parked_virtual_thread_keeps_its_class_waiting() {
+    for jdk in jdks().iter().filter(|jdk| jdk.major >= 21) {
+        let logs = tempfile::tempdir().expect("a temporary folder");
+        let port = free_port();
+        let options = options(logs.path(), port, ",leaves=keep,overhead=off");
+        let mut loops = Loops::start(Java::new(jdk).agent(&options));
+        loops.program.ask("park");
+        thread::sleep(Duration::from_secs(8));
+        tprofiler_json(port, &["mute", "programs.Loops$Parking"]);
+        // Its probes are taken out a second later, if ever.
+        thread::sleep(Duration::from_secs(4));
+        let detached = command(&["detach", &loops.pid.to_string()]);
+        let parking = "left running: programs.Loops$Parking: run runs in thread #";
+        assert!(detached.contains(parking), "{jdk}: {detached}");
+        let finished = loops.program.end();
+        assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
+    }
+}
+
+/// A loop that began before anything was recorded is not taken for one of the short calls of its own method.
+#[test]
+fn short_calls_of_a_method_do_not_hide_its_loop() {
+    for jdk in jdks() {
+        let logs = tempfile::tempdir().expect("a temporary folder");
+        let port = free_port();
+        let options = options(logs.path(), port, ",start=off,overhead=off");
+        let mut walks = Java::new(jdk).agent(&options).main(classes(), "programs.Walks").talk();
+        assert_eq!(walks.hear(), "ready");
+        tprofiler_json(port, &["start"]);
+        thread::sleep(Duration::from_secs(2));
+        for _ in 0..8 {
+            tprofiler_json(port, &["mute", "programs.Walks$Walk.step"]);
+            wait_until("its class would be retransformed", || {
+                let status = tprofiler_json(port, &["status"]);
+                let postponed = status["classes_postponed"].as_u64().expect("a number");
+                let retransformed = status["classes_retransformed"].as_u64().expect("a number");
+                postponed + retransformed > 0
+            });
+            thread::sleep(Duration::from_millis(1_500));
+            let status = tprofiler_json(port, &["status"]);
+            assert_eq!(status["classes_retransformed"], 0, "{jdk}: {status}");
+            tprofiler_json(port, &["unmute", "**"]);
+        }
+        let finished = walks.end();
+        assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
+    }
+}
+
 /// The method with the loop is not instrumented itself, and the JVM does not call it obsolete.
 #[test]
 fn loops_whose_own_code_stays_the_same_are_counted_too() {

@@ -93,3 +93,31 @@ fn what_is_left_out_is_named_and_all_else_is_exact() {
         assert!(says.contains("Probes took"), "{jdk}: {report}");
     }
 }
+
+/// A start after a long stop begins with code that is compiled anew, so throttled methods are measured again.
+#[test]
+fn what_was_throttled_is_measured_again_after_a_long_stop() {
+    let jdk = jdks().last().expect("a JDK");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let port = free_port();
+    let mut program = start(jdk, &folder.path().join("logs"), port, "threshold=1ms");
+    wait_until("errand is left out", || {
+        program.ask(&format!("errands {ERRANDS}"));
+        has(port, "errand")
+    });
+    ask(port, &["stop"]);
+    // Ten seconds later compiled code is thrown away.
+    std::thread::sleep(std::time::Duration::from_secs(12));
+    ask(port, &["start"]);
+    assert!(!has(port, "errand"));
+    let counted = || {
+        let top = ask(port, &["top", "1000"]);
+        let methods = top["methods"].as_array().expect("a list").iter();
+        let errand = methods.clone().find(|method| method["method"] == "errand");
+        errand.expect("a method")["calls"].as_u64().expect("a number")
+    };
+    let before = counted();
+    program.ask("errands 123");
+    assert_eq!(counted(), before + 123, "{jdk}");
+    assert_eq!(program.end().status, Some(0), "{jdk}");
+}

@@ -212,7 +212,7 @@ impl<'j> Stacks<'j> {
         let is_tight = search.needs_tight_reads() && !self.reader.stops_all();
         for _ in 0..reads {
             let mut is_all = true;
-            for threads in left.chunks(if is_tight { 1 } else { left.len() }) {
+            for threads in left.chunks(if is_tight { 1 } else { left.len().max(1) }) {
                 // SAFETY: live references of this thread.
                 is_all &= unsafe {
                     if let (true, [thread]) = (is_tight, threads) {

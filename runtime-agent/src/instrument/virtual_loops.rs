@@ -1,8 +1,9 @@
 //! Long-lived calls of virtual threads, by their shadow stacks.
 //!
 //! The JVM shows the stack of a virtual thread only while it is mounted. What the agent has measured of it, it knows
-//! in both cases. After a stop it no longer follows threads, so the calls of that moment are remembered until their
-//! thread ends: nobody can say whether they still run.
+//! in both cases. After a stop it no longer follows threads, and calls of methods that are muted or throttled leave the
+//! shadow stacks, so the calls of that moment are remembered until their thread ends: nobody can say whether they still
+//! run.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,13 +26,13 @@ type LongCalls = HashMap<u32, HashSet<u64>>;
 const MOST: usize = 10_000;
 const MANY: u64 = u64::MAX;
 
-/// Calls that were in progress when recording ended.
-static AT_STOP: Mutex<Option<LongCalls>> = Mutex::new(None);
-static ARE_ANY_AT_STOP: AtomicBool = AtomicBool::new(false);
+/// Calls that were in progress when recording ended, or when their method was muted or throttled.
+static REMEMBERED: Mutex<Option<LongCalls>> = Mutex::new(None);
+static ARE_ANY_REMEMBERED: AtomicBool = AtomicBool::new(false);
 
 /// Long-lived calls in progress: the method, and one of the threads.
 pub(super) fn long_calls() -> Vec<(u32, u64)> {
-    let mut calls = at_stop(|calls| calls.clone());
+    let mut calls = remembered(|calls| calls.clone());
     if probe::is_recording() {
         add_now(&mut calls, probe::recording());
     }
@@ -41,18 +42,26 @@ pub(super) fn long_calls() -> Vec<(u32, u64)> {
         .collect()
 }
 
-/// Recording has ended, which had this number: remembers what is in progress.
-pub(crate) fn remember(recording: u32) {
-    at_stop(|calls| {
-        add_now(calls, recording);
-        ARE_ANY_AT_STOP.store(!calls.is_empty(), Ordering::Relaxed);
+/// Remembers what is in progress, in the recording of this number, of methods that will be followed no more.
+pub(crate) fn remember(recording: u32, is_one: impl Fn(u32) -> bool) {
+    let mut now = LongCalls::new();
+    add_now(&mut now, recording);
+    now.retain(|method, _| is_one(*method));
+    if now.is_empty() {
+        return;
+    }
+    remembered(|calls| {
+        for (method, threads) in now {
+            calls.entry(method).or_default().extend(threads);
+        }
+        ARE_ANY_REMEMBERED.store(true, Ordering::Relaxed);
     });
 }
 
 /// A virtual thread has ended.
 pub(crate) fn ended(number: u64) {
-    if ARE_ANY_AT_STOP.load(Ordering::Relaxed) {
-        at_stop(|calls| {
+    if ARE_ANY_REMEMBERED.load(Ordering::Relaxed) {
+        remembered(|calls| {
             calls.retain(|_, threads| {
                 threads.retain(|thread| *thread != number);
                 !threads.is_empty()
@@ -61,8 +70,8 @@ pub(crate) fn ended(number: u64) {
     }
 }
 
-fn at_stop<R>(work: impl FnOnce(&mut LongCalls) -> R) -> R {
-    let mut calls = AT_STOP.lock().unwrap_or_else(PoisonError::into_inner);
+fn remembered<R>(work: impl FnOnce(&mut LongCalls) -> R) -> R {
+    let mut calls = REMEMBERED.lock().unwrap_or_else(PoisonError::into_inner);
     work(calls.get_or_insert_default())
 }
 

@@ -407,6 +407,7 @@ impl Overhead {
 
     /// Recording begins again, with nothing left of what was compiled with probes in it.
     pub(crate) fn begin_again(&mut self) {
+        self.looks.clear();
         (self.began_ns, self.early_overruns, self.is_renewed) = (None, 0, false);
         self.renewed();
     }
