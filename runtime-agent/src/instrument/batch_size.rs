@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 /// How long a batch should take at most.
-const TARGET: Duration = Duration::from_millis(42);
+const TARGET: Duration = Duration::from_millis(34);
 /// Where any batch takes longer than that, however small it is: so many times what it takes.
 const MORE_THAN_SMALL: f64 = 1.3;
 /// What a batch should take in no case.
