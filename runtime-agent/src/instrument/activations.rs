@@ -54,6 +54,8 @@ pub(crate) struct Seen {
     pub thread: Rc<str>,
     /// When it began at the earliest, in ticks, if the shadow stack knows calls of the method.
     pub began: Option<u64>,
+    /// The same if no other call of the method was there than the shadow stack knows, of which one read is no proof.
+    pub(super) likely_began: Option<u64>,
     /// The shadow stack says that it has been running for long.
     pub is_long: bool,
     /// The method is measured now: the shadow stack knows all its calls but the latest.
@@ -107,6 +109,10 @@ struct Known {
     surely: usize,
     /// When the oldest of these began.
     oldest: u64,
+    /// Calls that there were before as well as after.
+    likely: usize,
+    /// When the oldest in either began.
+    likely_oldest: u64,
     /// One that is in either has been running for long.
     may_be_long: bool,
 }
@@ -223,11 +229,14 @@ impl<'j> Stacks<'j> {
                         search.look = Look::default();
                         search.find(thread, frames);
                         let seen = std::mem::take(&mut search.look.seen);
-                        let is_there = |before: &Seen| {
-                            seen.iter().any(|other| other.activation == before.activation)
+                        let is_there = |before: &mut Seen| {
+                            let is_same = |other: &&Seen| other.activation == before.activation;
+                            let now = seen.iter().find(is_same);
+                            before.likely_began = before.likely_began.and(now?.likely_began);
+                            Some(())
                         };
                         match there.get_mut(&thread) {
-                            Some(before) => before.retain(is_there),
+                            Some(before) => before.retain_mut(|seen| is_there(seen).is_some()),
                             None => _ = there.insert(thread, seen),
                         }
                     })
@@ -244,7 +253,9 @@ impl<'j> Stacks<'j> {
             unsafe { self.jni.delete_local_ref(*thread) };
         }
         let looked_at = there.keys().filter_map(|thread| numbers.get(thread).copied()).collect();
-        (there.into_values().flatten().collect(), looked_at)
+        // Were there an older call too, it would have been on one of the stacks beside a younger one.
+        let sure = |seen: Seen| Seen { began: seen.began.or(seen.likely_began), ..seen };
+        (there.into_values().flatten().map(sure).collect(), looked_at)
     }
 
     fn forget_threads(&mut self) {
@@ -269,6 +280,7 @@ impl<'j> Stacks<'j> {
                     method: method.name.as_str().into(),
                     thread: format!("#{number}").into(),
                     began: None,
+                    likely_began: None,
                     is_long: true,
                     is_measured: true,
                 });
@@ -367,7 +379,7 @@ impl<'l> Search<'l> {
         let name = Rc::<str>::from(name);
         let (before, after) = (self.shadow_calls.get(&java_id), self.calls_now(java_id));
         // From the outermost on: what is called by a young call is young.
-        let mut caller = None;
+        let (mut caller, mut likely_caller) = (None, None);
         for (index, method) in found.iter().rev() {
             let frame = frames.get(*index)?;
             // Which call of a recursion a frame is cannot be told: any may be the oldest. One that began when nothing
@@ -377,7 +389,10 @@ impl<'l> Search<'l> {
             let known = known.unwrap_or_default();
             let on_stack = found.iter().filter(|(_, other)| other.id == method.id).count();
             let began = (known.surely > 0 && known.surely >= on_stack).then_some(known.oldest);
+            let likely = known.likely > 0 && known.likely >= on_stack;
+            let likely_began = began.or(likely.then_some(known.likely_oldest));
             caller = began.or(caller);
+            likely_caller = likely_began.or(likely_caller);
             if !method.is_wanted {
                 continue;
             }
@@ -391,6 +406,7 @@ impl<'l> Search<'l> {
                 method: method.name.clone(),
                 thread: name.clone(),
                 began: began.or(caller.filter(|began| !is_long(*began))),
+                likely_began: likely_began.or(likely_caller.filter(|began| !is_long(*began))),
                 is_long: known.may_be_long,
                 is_measured: method.id.is_some_and(is_measured),
             };
@@ -475,6 +491,8 @@ fn known(before: Option<&Vec<u64>>, after: Option<&Vec<u64>>) -> Known {
     Known {
         surely: both().count(),
         oldest: both().min().copied().unwrap_or_default(),
+        likely: before.len().min(after.len()),
+        likely_oldest: before.iter().chain(after).min().copied().unwrap_or_default(),
         may_be_long: before.iter().chain(after).any(|call| is_long(*call)),
     }
 }

@@ -89,6 +89,7 @@ mod tests {
             method: "run".into(),
             thread: "main".into(),
             began,
+            likely_began: None,
             is_long,
             is_measured: began.is_some(),
         }

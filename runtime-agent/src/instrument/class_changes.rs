@@ -494,7 +494,9 @@ impl<'j> ClassChanges<'j> {
         let threads: HashSet<u64> = seen.iter().map(|seen| seen.activation.thread).collect();
         let (still, _) = self
             .with_stacks(&classes, |stacks, wanted| stacks.look_quickly(wanted, &threads, READS));
-        let still: HashSet<Activation> = still.into_iter().map(|seen| seen.activation).collect();
+        let is_young = |seen: &Seen| seen.began.is_some_and(|began| began >= self.sent_until);
+        let still = still.into_iter().filter(|seen| !is_young(seen));
+        let still: HashSet<Activation> = still.map(|seen| seen.activation).collect();
         seen.retain(|seen| still.contains(&seen.activation));
         self.looked = looked;
         // Quick looks are at the threads of the last look.
