@@ -228,7 +228,8 @@ fn run(mut arguments: Arguments) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Sends one command to an agent and returns its answer. Without a token, sends only `status`.
+/// Sends one command to an agent and returns its answer. Without a token, sends only what may be
+/// allowed without one.
 fn ask(target: &Target, token: Option<&Token>, line: &str) -> Result<String, String> {
     let agent = target.find(token)?;
     let bare = line.strip_prefix("json ").unwrap_or(line);

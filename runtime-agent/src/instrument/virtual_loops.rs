@@ -34,7 +34,7 @@ static ARE_ANY_REMEMBERED: AtomicBool = AtomicBool::new(false);
 pub(super) fn long_calls() -> Vec<(u32, u64)> {
     let mut calls = remembered(|calls| calls.clone());
     if probe::is_recording() {
-        add_now(&mut calls, probe::recording());
+        add_now(&mut calls, probe::recording(), |_| true);
     }
     calls
         .into_iter()
@@ -45,17 +45,12 @@ pub(super) fn long_calls() -> Vec<(u32, u64)> {
 /// Remembers what is in progress, in the recording of this number, of methods that will be followed no more.
 pub(crate) fn remember(recording: u32, is_one: impl Fn(u32) -> bool) {
     let mut now = LongCalls::new();
-    add_now(&mut now, recording);
-    now.retain(|method, _| is_one(*method));
-    if now.is_empty() {
-        return;
-    }
-    remembered(|calls| {
-        for (method, threads) in now {
-            calls.entry(method).or_default().extend(threads);
-        }
+    add_now(&mut now, recording, &is_one);
+    if !now.is_empty() {
+        // Once more, so that the end of no thread goes by meanwhile: it would be remembered for good.
         ARE_ANY_REMEMBERED.store(true, Ordering::Relaxed);
-    });
+        remembered(|calls| add_now(calls, recording, &is_one));
+    }
 }
 
 /// A virtual thread has ended.
@@ -75,9 +70,9 @@ fn remembered<R>(work: impl FnOnce(&mut LongCalls) -> R) -> R {
     work(calls.get_or_insert_default())
 }
 
-fn add_now(calls: &mut LongCalls, recording: u32) {
+fn add_now(calls: &mut LongCalls, recording: u32, is_one: impl Fn(u32) -> bool) {
     let mut add = |method: u32, began: u64, number: u64| {
-        if is_long(began) {
+        if is_long(began) && is_one(method) {
             let threads = calls.entry(method).or_default();
             threads.insert(if threads.len() < MOST { number } else { MANY });
         }
