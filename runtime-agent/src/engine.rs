@@ -435,7 +435,7 @@ impl Engine<'_> {
         }
         self.guard_out = None;
         if self.probe_class.set_off(self.jni, false)? {
-            // Nothing is left of what was compiled, so what was throttled is as good as new.
+            // All code with probes was thrown away, so throttled methods can be measured again at no further cost.
             let throttled: Vec<u32> = self.cost.overhead.left_out().keys().copied().collect();
             self.measure_again(&throttled)?;
             self.cost.overhead.begin_again();

@@ -238,7 +238,7 @@ fn a_disk_that_is_full_and_has_room_again_loses_nothing() {
     }
 }
 
-/// Whoever stops recording is told that what was recorded is not there yet.
+/// `stop` fails if the disk does not take the totals.
 #[test]
 fn a_stop_says_that_the_disk_is_full() {
     let jdk = jdks().last().expect("a JDK");

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use test_classes::{
-    Java, Loops, Plain, Profile, RECOVERY, SHARE, artifacts, classes, free_port, jdks,
-    tprofiler_json, wait_until,
+    Dialogue, Java, Jdk, Loops, Plain, Profile, RECOVERY, SHARE, artifacts, classes, free_port,
+    jdks, tprofiler_json, wait_until,
 };
 
 fn command(arguments: &[&str]) -> String {
@@ -30,6 +30,12 @@ fn field<'t>(text: &'t str, key: &str) -> &'t str {
 }
 
 /// Options for the loops' classes; the method that waits for commands has a loop too.
+/// Ends a program, which has run as without the agent.
+fn end(program: Dialogue, jdk: &Jdk) {
+    let finished = program.end();
+    assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
+}
+
 fn options(logs: &Path, port: u16, more: &str) -> String {
     let logs = logs.display();
     format!("include=programs,exclude=programs.Loops.main,logs={logs},port={port}{more}")
@@ -91,8 +97,7 @@ fn loops_stay_fast_with_the_agent_from_the_start() {
         plain.expect_as_fast(&mut loops, &what("attached again"));
         let status = ask(&["status"]);
         assert_eq!(status["loops_possibly_caught"], 0, "{jdk}: {status}");
-        let finished = loops.program.end();
-        assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
+        end(loops.program, jdk);
     }
 }
 
@@ -127,8 +132,7 @@ fn attach_postpones_classes_with_loops_until_they_have_ended() {
         assert_eq!(helper_calls(port), Some(1_000), "{jdk}");
         let detached = command(&["detach", &pid]);
         assert_eq!(field(&detached, "classes not restored"), "0", "{jdk}: {detached}");
-        let finished = loops.program.end();
-        assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
+        end(loops.program, jdk);
     }
 }
 
@@ -166,8 +170,7 @@ fn what_a_detach_leaves_is_restored_later_and_never_counts_for_others() {
             tprofiler_json(port, &["status"])["classes_postponed"].as_u64().is_some_and(|n| n <= 1)
         });
         command(&["detach", &pid]);
-        let finished = loops.program.end();
-        assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
+        end(loops.program, jdk);
         // No id is of two methods, in whichever runs.
         let mut names = BTreeMap::new();
         let runs = Profile::runs(logs.path());
@@ -250,8 +253,7 @@ fn a_loop_of_a_parked_virtual_thread_keeps_its_class_waiting() {
         // The next attachment does not touch it either.
         let attached = command(&["attach", &loops.pid.to_string(), &options]);
         assert!(attached.contains(&format!("postponed: {parking}")), "{jdk}: {attached}");
-        let finished = loops.program.end();
-        assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
+        end(loops.program, jdk);
     }
 }
 
@@ -271,8 +273,7 @@ fn a_muted_loop_of_a_parked_virtual_thread_keeps_its_class_waiting() {
         let detached = command(&["detach", &loops.pid.to_string()]);
         let parking = "left running: programs.Loops$Parking: run runs in thread #";
         assert!(detached.contains(parking), "{jdk}: {detached}");
-        let finished = loops.program.end();
-        assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
+        end(loops.program, jdk);
     }
 }
 
@@ -300,8 +301,7 @@ fn short_calls_of_a_method_do_not_hide_its_loop() {
             assert_eq!(status["classes_retransformed"], 0, "{jdk}: {status}");
             tprofiler_json(port, &["unmute", "**"]);
         }
-        let finished = walks.end();
-        assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
+        end(walks, jdk);
     }
 }
 
@@ -413,8 +413,7 @@ fn profile_names_the_classes_that_it_does_not_measure() {
     let recorded_ns = report["recorded_ns"].as_u64().expect("a time");
     // A long-lived loop takes five looks in five seconds.
     assert!(Duration::from_nanos(recorded_ns) + Duration::from_secs(4) < took, "{took:?} {report}");
-    let finished = loops.program.end();
-    assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
+    end(loops.program, jdk);
 }
 
 /// With `retransform=off` no loaded class is instrumented, whatever its name is like, and that is what is said.
@@ -427,6 +426,5 @@ fn what_retransform_off_leaves_out_is_said() {
     let attached = command(&["attach", &loops.pid.to_string(), &options]);
     let hint = "hint: classes that were loaded before the agent came are not instrumented (retransform=off)";
     assert!(attached.contains(hint), "{attached}");
-    let finished = loops.program.end();
-    assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
+    end(loops.program, jdk);
 }

@@ -94,7 +94,7 @@ fn what_is_left_out_is_named_and_all_else_is_exact() {
     }
 }
 
-/// A start after a long stop begins with code that is compiled anew, so throttled methods are measured again.
+/// A long stop throws compiled code away. The next start measures throttled methods again.
 #[test]
 fn what_was_throttled_is_measured_again_after_a_long_stop() {
     let jdk = jdks().last().expect("a JDK");
