@@ -137,10 +137,12 @@ fn start_listening(jvm: &Jvm, socket: &Path) -> Result<(), String> {
         let reason = "it has only just begun, or runs with -Xrs";
         return Err(format!("the JVM does not listen to SIGQUIT: {reason}"));
     }
-    let _trigger = Trigger::make(jvm)?;
+    let trigger = Trigger::make(jvm)?;
     let pid = libc::pid_t::try_from(jvm.pid).map_err(|_| "no such process")?;
+    // Another command may have made the JVM listen meanwhile.
+    let is_mine = trigger.is_some() && fs::symlink_metadata(socket).is_err();
     // SAFETY: a signal that the process catches, as was just seen.
-    if unsafe { libc::kill(pid, libc::SIGQUIT) } != 0 {
+    if is_mine && unsafe { libc::kill(pid, libc::SIGQUIT) } != 0 {
         return Err(format!("SIGQUIT: {}", io::Error::last_os_error()));
     }
     let deadline = Instant::now() + LISTEN;

@@ -5,8 +5,11 @@
 //! its name already is opened, written to or followed. HotSpot looks in its working folder first, and
 //! at /tmp only if there is nothing of that name; a file of another user there makes it dump its threads on
 //! the service's stdout. So what is in the way ends the attempt before the JVM gets a signal.
+//!
+//! It dumps its threads too if a second signal comes when it listens already. So of several commands at the same
+//! moment only one sends it: the one that has the file locked.
 
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -21,14 +24,19 @@ const CREATE: Duration = Duration::from_secs(5);
 
 /// The file. It goes when this is dropped.
 #[derive(Debug)]
-pub(super) struct Trigger(PathBuf);
+pub(super) struct Trigger {
+    path: PathBuf,
+    /// Locked, where that can be done.
+    _file: Option<File>,
+}
 
 impl Trigger {
-    /// Makes it, or takes one that this user or the JVM's has left.
+    /// Makes it, or takes one that this user or the JVM's has left. `None` if another command has it, and sends the
+    /// signal.
     ///
     /// # Errors
     /// One line: what is in the way.
-    pub(super) fn make(jvm: &Jvm) -> Result<Self, String> {
+    pub(super) fn make(jvm: &Jvm) -> Result<Option<Self>, String> {
         let name = format!(".attach_pid{}", jvm.own_pid());
         let folders = [jvm.working_folder(), temporary_folder(jvm)];
         // The JVM wants to see it owned by its user or root.
@@ -39,22 +47,26 @@ impl Trigger {
         made?
     }
 
-    fn make_in(paths: &[PathBuf], owners: &[u32]) -> Result<Self, String> {
+    fn make_in(paths: &[PathBuf], owners: &[u32]) -> Result<Option<Self>, String> {
         let mut reason = String::new();
         for path in paths {
             let of = |what: &dyn std::fmt::Display| format!("{}: {what}", path.display());
             match create(path) {
                 Ok(file) => {
-                    let trigger = Self(path.clone());
                     match file.metadata() {
-                        Ok(made) if owners.contains(&made.uid()) => return Ok(trigger),
+                        Ok(made) if owners.contains(&made.uid()) => {
+                            return Ok(Self::lock(path, Some(file)));
+                        }
                         Ok(made) => reason = of(&format!("it belongs to user {}", made.uid())),
                         Err(error) => reason = of(&error),
                     }
+                    drop(Self { path: path.clone(), _file: None });
                 }
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                     match fs::symlink_metadata(path) {
-                        Ok(found) if is_left_over(&found, owners) => return Ok(Self(path.clone())),
+                        Ok(found) if is_left_over(&found, owners) => {
+                            return Ok(Self::lock(path, open(path).ok()));
+                        }
                         // A link to nothing is nothing to the JVM.
                         Ok(_) if fs::metadata(path).is_err() => {}
                         Ok(_) => return Err(of(&"not a file of the JVM's user; delete it")),
@@ -66,6 +78,17 @@ impl Trigger {
             }
         }
         Err(reason)
+    }
+
+    /// Takes a file that is there; `None` if another command has it. Of another user's it cannot be told.
+    fn lock(path: &Path, file: Option<File>) -> Option<Self> {
+        let is_others = file.as_ref().is_some_and(|file| {
+            let is_locked = matches!(file.try_lock(), Err(TryLockError::WouldBlock));
+            // It was done with the file just now, and has deleted it.
+            let is_gone = || file.metadata().is_ok_and(|file| file.nlink() == 0);
+            is_locked || is_gone()
+        });
+        (!is_others).then(|| Self { path: path.to_owned(), _file: file })
     }
 }
 
@@ -79,10 +102,16 @@ fn create(path: &Path) -> io::Result<File> {
     options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)
 }
 
+/// Opens one that is there, to be locked only.
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)
+}
+
 impl Drop for Trigger {
     fn drop(&mut self) {
         // The JVM may have done it.
-        let _ = fs::remove_file(&self.0);
+        let _ = fs::remove_file(&self.path);
     }
 }
 
@@ -100,15 +129,18 @@ mod tests {
         let make = || Trigger::make_in(&paths, &[own_uid()]);
         let error = |what: &str| Some(format!("{}: {what}", cwd.display()));
 
-        let trigger = make().unwrap();
-        assert_eq!((trigger.0.as_path(), cwd.exists(), tmp.exists()), (&**cwd, true, false));
+        let trigger = make().unwrap().unwrap();
+        assert_eq!((trigger.path.as_path(), cwd.exists(), tmp.exists()), (&**cwd, true, false));
+        // Another command at the same moment leaves the signal to this one, and the file.
+        assert!(make().unwrap().is_none());
+        assert!(cwd.exists());
         assert_eq!(fs::metadata(cwd).unwrap().mode() & 0o777, 0o600);
         drop(trigger);
         assert!(!cwd.exists());
 
         // One that an earlier attempt left is taken, and goes.
         fs::write(cwd, "").unwrap();
-        drop(make().unwrap());
+        drop(make().unwrap().unwrap());
         assert!(!cwd.exists());
 
         let in_the_way = error("not a file of the JVM's user; delete it");
@@ -129,7 +161,7 @@ mod tests {
         // The JVM passes over a link to nothing, and looks in /tmp.
         let nothing = folder.path().join("nothing");
         symlink(&nothing, cwd).unwrap();
-        assert_eq!(make().unwrap().0, *tmp);
+        assert_eq!(make().unwrap().unwrap().path, *tmp);
         assert!(!nothing.exists());
     }
 }
