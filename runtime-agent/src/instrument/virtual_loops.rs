@@ -27,12 +27,21 @@ const MOST: usize = 10_000;
 const MANY: u64 = u64::MAX;
 
 /// Calls that were in progress when recording ended, or when their method was muted or throttled.
-static REMEMBERED: Mutex<Option<LongCalls>> = Mutex::new(None);
+static REMEMBERED: Mutex<Option<Remembered>> = Mutex::new(None);
+/// Whether the ends of threads matter.
 static ARE_ANY_REMEMBERED: AtomicBool = AtomicBool::new(false);
+
+#[derive(Default)]
+struct Remembered {
+    calls: LongCalls,
+    /// Threads that have ended while calls are being read.
+    ended: HashSet<u64>,
+    is_reading: bool,
+}
 
 /// Long-lived calls in progress: the method, and one of the threads.
 pub(super) fn long_calls() -> Vec<(u32, u64)> {
-    let mut calls = remembered(|calls| calls.clone());
+    let mut calls = remembered(|known| known.calls.clone());
     if probe::is_recording() {
         add_now(&mut calls, probe::recording(), |_| true);
     }
@@ -44,37 +53,51 @@ pub(super) fn long_calls() -> Vec<(u32, u64)> {
 
 /// Remembers what is in progress, in the recording of this number, of methods that will be followed no more.
 pub(crate) fn remember(recording: u32, is_one: impl Fn(u32) -> bool) {
+    ARE_ANY_REMEMBERED.store(true, Ordering::Relaxed);
+    remembered(|known| known.is_reading = true);
     let mut now = LongCalls::new();
-    add_now(&mut now, recording, &is_one);
-    if !now.is_empty() {
-        // Once more, so that the end of no thread goes by meanwhile: it would be remembered for good.
-        ARE_ANY_REMEMBERED.store(true, Ordering::Relaxed);
-        remembered(|calls| add_now(calls, recording, &is_one));
-    }
+    add_now(&mut now, recording, is_one);
+    remembered(|known| {
+        known.is_reading = false;
+        let ended = std::mem::take(&mut known.ended);
+        for (method, threads) in now {
+            for thread in threads.difference(&ended) {
+                add(&mut known.calls, method, *thread);
+            }
+        }
+        ARE_ANY_REMEMBERED.store(!known.calls.is_empty(), Ordering::Relaxed);
+    });
 }
 
 /// A virtual thread has ended.
 pub(crate) fn ended(number: u64) {
     if ARE_ANY_REMEMBERED.load(Ordering::Relaxed) {
-        remembered(|calls| {
-            calls.retain(|_, threads| {
-                threads.retain(|thread| *thread != number);
+        remembered(|known| {
+            if known.is_reading {
+                known.ended.insert(number);
+            }
+            known.calls.retain(|_, threads| {
+                threads.remove(&number);
                 !threads.is_empty()
             });
         });
     }
 }
 
-fn remembered<R>(work: impl FnOnce(&mut LongCalls) -> R) -> R {
-    let mut calls = REMEMBERED.lock().unwrap_or_else(PoisonError::into_inner);
-    work(calls.get_or_insert_default())
+fn remembered<R>(work: impl FnOnce(&mut Remembered) -> R) -> R {
+    let mut known = REMEMBERED.lock().unwrap_or_else(PoisonError::into_inner);
+    work(known.get_or_insert_default())
+}
+
+fn add(calls: &mut LongCalls, method: u32, number: u64) {
+    let threads = calls.entry(method).or_default();
+    threads.insert(if threads.len() < MOST { number } else { MANY });
 }
 
 fn add_now(calls: &mut LongCalls, recording: u32, is_one: impl Fn(u32) -> bool) {
     let mut add = |method: u32, began: u64, number: u64| {
         if is_long(began) && is_one(method) {
-            let threads = calls.entry(method).or_default();
-            threads.insert(if threads.len() < MOST { number } else { MANY });
+            add(calls, method, number);
         }
     };
     for reading in 0..READINGS {
