@@ -44,6 +44,10 @@ struct Arguments {
     /// A file whose first line is the agent's token, with mode 0600; by default tprofiler finds the token
     #[arg(long, global = true, value_name = "FILE")]
     token_file: Option<PathBuf>,
+    /// Send the command without a token, to whatever listens there: an agent with port_access=open does status,
+    /// start, stop and flush
+    #[arg(long, global = true, conflicts_with = "token_file")]
+    no_token: bool,
     /// Print the answer as a line of JSON
     #[arg(long, global = true)]
     json: bool,
@@ -67,7 +71,9 @@ fn command_line() -> clap::Command {
         let addr = hidden("addr", ArgAction::Set).value_parser(address);
         let run = hidden("run", ArgAction::Set).value_parser(value_parser!(PathBuf));
         let pid = hidden("agent_pid", ArgAction::Set).long("pid").value_parser(value_parser!(u32));
-        command.arg(addr).arg(run).arg(pid).arg(hidden("json", ArgAction::SetTrue))
+        let json = hidden("json", ArgAction::SetTrue);
+        let no_token = hidden("no_token", ArgAction::SetTrue).long("no-token");
+        command.args([addr, run, pid, json, no_token])
     };
     ["attach", "list", "profile"]
         .into_iter()
@@ -200,7 +206,7 @@ fn run(mut arguments: Arguments) -> Result<ExitCode, String> {
     {
         *pid = arguments.agent_pid;
     }
-    let Arguments { command, token_file, json, .. } = arguments;
+    let Arguments { command, token_file, json, no_token, .. } = arguments;
     let token = token_file.map(|file| bounded("--token-file", FILES, move || Token::read(&file)));
     let token = token.transpose()?.transpose();
     let token = token.map_err(|error| format!("--token-file: {error}"))?;
@@ -220,7 +226,12 @@ fn run(mut arguments: Arguments) -> Result<ExitCode, String> {
         _ => {
             let line = line.unwrap_or_default();
             let line = if json { format!("json {line}") } else { line };
-            ask(&target, token, &line).map_err(|error| format!("{target}: {error}"))
+            let answer = if no_token {
+                ask_without_token(&target, &line)
+            } else {
+                ask(&target, token, &line)
+            };
+            answer.map_err(|error| format!("{target}: {error}"))
         }
     }?;
     // Whoever reads may have gone.
@@ -228,35 +239,38 @@ fn run(mut arguments: Arguments) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Sends one command to an agent and returns its answer. Without a token, sends only what may be
-/// allowed without one.
+/// Sends one command to an agent and returns its answer. Without a token, sends only `status`.
 fn ask(target: &Target, token: Option<&Token>, line: &str) -> Result<String, String> {
     let agent = target.find(token)?;
-    let bare = line.strip_prefix("json ").unwrap_or(line);
-    // What an agent may do for who has no token, of which port_access=open decides.
-    if !matches!(bare, "status" | "start" | "stop" | "flush") {
+    if !matches!(line, "status" | "json status") {
         return agent.connect_known()?.ask(line);
     }
     let (mut connection, why) = agent.connect()?;
-    let answer = connection.ask(line).map_err(|error| match why {
-        Some(why) if error.contains("token needed") => format!("token needed: {why}"),
-        _ => error,
-    })?;
-    if let Some(why) = why.filter(|_| bare == "status") {
+    let answer = connection.ask(line)?;
+    if let Some(why) = why {
         eprintln!("tprofiler: {target}: no token, so only public values are shown: {why}");
     }
     Ok(answer)
 }
 
+/// Sends one command to whatever listens there: with `port_access=open` an agent does some of them.
+fn ask_without_token(target: &Target, line: &str) -> Result<String, String> {
+    let mut agent = target.find(None)?;
+    agent.tokens = Err("--no-token".to_owned());
+    let (mut connection, _) = agent.connect()?;
+    connection.ask(line)
+}
+
 /// The line to send and the agent to send it to. Ends the process if options conflict.
 fn check(arguments: &Arguments) -> (Option<String>, Target) {
-    let Arguments { command, addr, agent_pid: pid, run, json, .. } = arguments;
+    let Arguments { command, addr, agent_pid: pid, run, json, no_token, .. } = arguments;
     let refuse = |message: String| -> ! {
         Arguments::command().error(ArgumentErrorKind::ArgumentConflict, message).exit()
     };
     let line = command.line();
     let agents = [("--addr", addr.is_some()), ("--run", run.is_some()), ("--pid", pid.is_some())];
-    for (option, is_given) in [("--json", *json)].into_iter().chain(agents) {
+    let flags = [("--json", *json), ("--no-token", *no_token)];
+    for (option, is_given) in flags.into_iter().chain(agents) {
         if is_given && line.is_none() {
             refuse(format!("{option} is for the commands that an agent answers"));
         }

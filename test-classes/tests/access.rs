@@ -561,10 +561,13 @@ fn an_open_port_allows_start_stop_status_and_flush_and_nothing_else() {
         // Who cannot read the token says the same with `tprofiler`.
         let addr = format!("localhost:{}", service.port);
         for (command, expected) in [("stop", &off), ("start", &on), ("flush", &on)] {
-            let output = tprofiler_as(NOBODY, &[command, "--addr", &addr]);
+            let output = tprofiler_as(NOBODY, &[command, "--addr", &addr, "--no-token"]);
             assert_eq!(format!("{}ok\n", text(&output.stdout)), *expected, "{jdk}: {output:?}");
         }
-        assert!(fails(&tprofiler_as(NOBODY, &["top", "--addr", &addr])).contains("token needed"));
+        for line in [&["top", "--no-token"][..], &["top"], &["stop"]] {
+            let output = tprofiler_as(NOBODY, &[line, &["--addr", &addr]].concat());
+            assert!(fails(&output).contains("token needed"), "{jdk}: {line:?}");
+        }
         for (word, expected) in
             [("stop", "stop"), ("status", "stop"), ("start", "running"), ("flushmethod", "running")]
         {

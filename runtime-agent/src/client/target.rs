@@ -146,8 +146,8 @@ fn tokens_of(addresses: &[SocketAddr]) -> Result<Vec<Token>, String> {
     let may_be = [Presence::Attached { port: Some(address.port()) }, Presence::Beginning];
     let mut tokens = Vec::new();
     let mut why =
-        "no JVM that this user may look into has this control port; run tprofiler as the \
-                   JVM's user or root, or give --token-file FILE"
+        "no JVM that this user may look into has this control port; run tprofiler as the JVM's user \
+         or root, or give --token-file FILE, or --no-token where port_access=open allows the command"
             .to_owned();
     let jvms = Jvm::all().into_iter();
     let jvms: Vec<Jvm> =
