@@ -195,7 +195,8 @@ fn without_the_token_a_client_looks_and_changes_nothing() {
             let output = tprofiler_as(SOMEBODY_ELSE, &[command, &["--addr", &addr]].concat());
             let expected = format!(
                 "tprofiler: {addr}: token needed: no JVM that this user may look into has this \
-                 control port; run tprofiler as the JVM's user or root, or give --token-file FILE\n"
+                 control port; run tprofiler as the JVM's user or root, or give --token-file FILE, or \
+                 --no-token where port_access=open allows the command\n"
             );
             assert_eq!(fails(&output), expected, "{jdk}");
         }
