@@ -50,6 +50,7 @@ mod text_lines;
 pub mod time_range;
 pub mod tprofiler;
 pub mod trace;
+mod window;
 pub mod zone;
 
 use glob::Glob;
@@ -58,9 +59,10 @@ use log_format::names::Table;
 use options::Options;
 use problems::Problems;
 use report::{Collector, Report};
-use run_data::{Selection, read_run};
+use run_data::{RecordsBecause, Selection, read_run};
 use time_range::TimeRange;
 use tprofiler::OldLog;
+use window::Touched;
 
 /// A report and what went wrong on the way to it.
 #[derive(Debug)]
@@ -72,35 +74,63 @@ pub struct Analysis {
 }
 
 /// Reads the logs and makes a report.
+/// Figures come from the method statistics where they can, else from the recorded calls: see
+/// [`RecordsBecause`].
 ///
 /// # Errors
 /// Lines to be said if there is nothing to report on: no run can be read, or no time lies between
 /// `from` and `to`.
 pub fn analyze(options: &Options) -> Result<Analysis, Vec<String>> {
     let mut problems = Problems::default();
-    let Selected { runs, old_logs, selection } = select(options, &mut problems)?;
-    options.progress.expect(&runs, &[Table::Calls, Table::Stats]);
+    let mut selected = select(options, &mut problems)?;
+    let is_short = selected.widen();
+    let selection = &selected.selection;
+    // Where there are no rows of one kind, there may be some of the other.
+    let ways: &[Option<RecordsBecause>] = match is_short {
+        _ if selection.asks_for_records() || options.slowest.is_some() => &[None],
+        true => &[Some(RecordsBecause::ShortTime), None],
+        false if options.format.has_notes() => &[None, Some(RecordsBecause::NoStatistics)],
+        false => &[None],
+    };
+    let mut first = None;
+    for way in ways {
+        selected.selection = selected.selection.of_records(options, *way);
+        let analysis = read(options, &selected, problems.clone());
+        let report = &analysis.report;
+        let is_empty = report.groups.is_empty() && report.read.counts.rows_in_range == 0;
+        if !is_empty {
+            return Ok(analysis);
+        }
+        first = first.or(Some(analysis));
+    }
+    first.ok_or_else(Vec::new)
+}
+
+/// Reads the runs.
+fn read(options: &Options, selected: &Selected, mut problems: Problems) -> Analysis {
+    let Selected { runs, old_logs, selection } = selected;
+    options.progress.expect(runs, &[Table::Calls, Table::Stats]);
     let mut collector = Collector::default();
-    for (place, (run, old_log)) in runs.iter().zip(&old_logs).enumerate() {
+    for (place, (run, old_log)) in runs.iter().zip(old_logs).enumerate() {
         let data = match old_log {
-            None => read_run(run, place, &selection, &mut problems),
+            None => read_run(run, place, selection, &mut problems),
             Some(log) if options.needs_stacks() || options.slowest.is_some() => {
                 tprofiler::leave_out(log, "of single calls and call paths", &mut problems)
             }
             Some(log) => {
                 let unit = options.tprofiler_unit;
-                tprofiler::read(log, place, &selection, unit, &mut problems)
+                tprofiler::read(log, place, selection, unit, &mut problems)
             }
         };
-        collector.add(run, place, data, &selection);
+        collector.add(run, place, data, selection);
     }
     let slowest = options.slowest.map(|count| {
         // The first reading has told the problems.
-        slowest::find(&runs, &selection, count, &mut Problems::default())
+        slowest::find(runs, selection, count, &mut Problems::default())
     });
-    let mut report = collector.finish(&runs, options, &selection, &problems);
+    let mut report = collector.finish(runs, options, selection, &problems);
     report.slowest = slowest;
-    Ok(Analysis { report, problems })
+    Analysis { report, problems }
 }
 
 /// The runs to read, and what of them is selected.
@@ -109,6 +139,20 @@ struct Selected {
     /// For each run, the log of TProfiler's that it is, if it is one.
     old_logs: Vec<Option<OldLog>>,
     selection: Selection,
+}
+
+impl Selected {
+    /// Widens the selected time to whole intervals, as far as statistics go. The result says whether it is
+    /// shorter than one of them.
+    fn widen(&mut self) -> bool {
+        let range = self.selection.range;
+        if range.is_everything() {
+            return false;
+        }
+        let touched: Vec<_> = self.runs.iter().map(|run| Touched::of(run, &range)).collect();
+        self.selection.statistics = touched.iter().map(|run| run.statistics).collect();
+        touched.iter().any(|run| run.is_shorter)
+    }
 }
 
 fn select(options: &Options, problems: &mut Problems) -> Result<Selected, Vec<String>> {

@@ -224,6 +224,12 @@ pub enum Format {
 }
 
 impl Format {
+    /// Whether it has a place for what a reader has to know of its figures.
+    #[must_use]
+    pub const fn has_notes(self) -> bool {
+        matches!(self, Self::Text | Self::Html | Self::Json)
+    }
+
     /// Whether it is made from call paths.
     #[must_use]
     pub const fn is_of_stacks(self) -> bool {

@@ -99,6 +99,11 @@ impl RecordedTime {
         sum_ns
     }
 
+    /// The start and the end of each interval, in order.
+    pub fn intervals(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.with_ends().into_iter().map(|interval| (interval.start_ns, interval.end_ns))
+    }
+
     fn with_ends(&self) -> Vec<Interval> {
         let mut starts = self.intervals.clone();
         let first = starts.first_key_value().map(|(start, _)| *start);

@@ -132,7 +132,8 @@ pub(crate) fn reference(run: &RunInput, selection: &Selection) -> (RunData, Prob
             Table::Stats => read_rows(&file.path, file.len, &mut problems, |row: StatsRow| {
                 recorded.add_stats(row.start_ns);
                 counts.stats_rows += 1;
-                if !selection.counts_records() && selection.range.contains(row.start_ns) {
+                if !selection.counts_records() && selection.statistics_of(0).contains(row.start_ns)
+                {
                     counts.rows_in_range += 1;
                     if names.method(row.method).is_none() {
                         unknown.insert(row.method);

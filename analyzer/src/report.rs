@@ -45,6 +45,8 @@ pub struct Report {
     pub zone: Zone,
     /// The selected time.
     pub range: TimeRange,
+    /// The same, widened to whole intervals of the method statistics.
+    pub statistics: TimeRange,
     /// The selected methods.
     pub pattern: Option<String>,
     /// The other filters, each with its value.
@@ -251,11 +253,12 @@ impl Collector {
         self.nearest.merge(data.nearest.unwrap_or_default());
         self.recorded_ns = self.recorded_ns.saturating_add(data.recorded.ns(&run.about));
         self.left_out.losses.merge(&data.losses);
-        let times = data.thresholds.raised(&selection.range);
+        let statistics = selection.statistics_of(place);
+        let times = data.thresholds.raised(&statistics);
         if let (Some(base_ns), false) = (data.thresholds.lowest_ns(), times.is_empty()) {
             self.left_out.raised.push(RaisedInRun { run: run.label.clone(), base_ns, times });
         }
-        let costly = data.costly.in_range(&selection.range);
+        let costly = data.costly.in_range(&statistics);
         let costly = costly.map(|method| CostlyInRun { run: run.label.clone(), method });
         self.left_out.costly.extend(costly);
         self.costly.push(data.costly);
@@ -298,7 +301,7 @@ impl Collector {
         let labels: Vec<String> = runs.iter().map(|run| run.label.clone()).collect();
         let of_group = |group| label(group, &labels, &self.threads, &self.names, &selection.zone);
         let complete_from_ns = self.complete_from_ns(selection, problems);
-        let times = LeftOutTimes::new(&self.costly, selection.range);
+        let times = LeftOutTimes::new(&self.costly, selection.all_statistics());
         let left_out = |group| {
             let host = match (group, selection.by) {
                 (Group::Named(place), By::Host) => self.names.get(place),
@@ -314,7 +317,7 @@ impl Collector {
         let hint = (!self.is_named).then_some(self.nearest);
         let mut empty =
             groups.is_empty().then(|| why_empty(selection, &self.counts, hint.as_ref()));
-        let mut notes = notes(selection, &self.counts, saturated, selection.method.is_some());
+        let mut notes = notes(selection, &self.counts, saturated, options.slowest.is_none());
         if self.awaiting_totals > 0 && !selection.counts_records() && empty.is_none() {
             notes.push(format!(
                 "Totals of the last hour are not written yet, a JVM writes them every minute; runs \
@@ -357,6 +360,7 @@ impl Collector {
             sort: options.sort,
             zone: selection.zone.clone(),
             range: selection.range,
+            statistics: selection.all_statistics(),
             pattern: selection.method.as_ref().map(ToString::to_string),
             filters: Filters::new(options),
             read: ReadSummary {

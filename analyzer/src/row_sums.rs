@@ -21,6 +21,7 @@ use crate::recorded_time::RecordedTime;
 use crate::run_data::{Counts, Selection};
 use crate::sketch::Sketches;
 use crate::slow_calls::SlowestByThread;
+use crate::time_range::TimeRange;
 
 const NS_PER_MINUTE: u64 = 60_000_000_000;
 
@@ -38,6 +39,8 @@ pub struct Scope<'s> {
     pub place: usize,
     /// What was selected.
     pub selection: &'s Selection,
+    /// When intervals of the run's statistics begin that are selected.
+    pub statistics: TimeRange,
     /// Ids of the selected methods; `None` selects all.
     selected: Option<HashSet<u32>>,
     /// Ids of the selected threads; `None` selects all.
@@ -64,6 +67,7 @@ impl<'s> Scope<'s> {
             names,
             place,
             selection,
+            statistics: selection.statistics_of(place),
             selected: selection.method.as_ref().map(|pattern| names.ids_named_by(pattern)),
             threads: threads.map(|pattern| names.threads_named_by(pattern)),
             methods: Vec::new(),
@@ -176,7 +180,7 @@ impl RowSums {
     pub fn add_stats(&mut self, row: &StatsRow, scope: &Scope) {
         self.recorded.add_stats(row.start_ns);
         self.counts.stats_rows = self.counts.stats_rows.saturating_add(1);
-        if scope.selection.counts_records() || !scope.selection.range.contains(row.start_ns) {
+        if scope.selection.counts_records() || !scope.statistics.contains(row.start_ns) {
             return;
         }
         self.counts.rows_in_range = self.counts.rows_in_range.saturating_add(1);

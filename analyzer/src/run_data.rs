@@ -33,8 +33,13 @@ use crate::zone::Zone;
 /// Which rows count, and how they are grouped.
 #[derive(Clone, Debug)]
 pub struct Selection {
-    /// When: totals by the start of their interval, records by their end.
+    /// When: records by their end.
     pub range: TimeRange,
+    /// The time of the intervals whose method statistics count, by the run's place in the list of runs:
+    /// by their start. Of a run that has no place here, it is `range`.
+    pub statistics: Vec<TimeRange>,
+    /// Why figures come from the records, although nothing selected needs it.
+    pub records_because: Option<RecordsBecause>,
     /// Which methods.
     pub method: Option<Pattern>,
     /// The groups.
@@ -63,8 +68,10 @@ impl Selection {
     /// What these options select, in the time `range`.
     #[must_use]
     pub fn new(options: &Options, range: TimeRange) -> Self {
-        let mut selection = Self {
+        let selection = Self {
             range,
+            statistics: Vec::new(),
+            records_because: None,
             sketches: false,
             method: options.method.clone(),
             by: options.by,
@@ -80,11 +87,18 @@ impl Selection {
                 Format::Pprof | Format::Speedscope | Format::Tprofiler
             ),
         };
+        selection.of_records(options, None)
+    }
+
+    /// The same with figures from the records, if there is a reason for that.
+    #[must_use]
+    pub fn of_records(&self, options: &Options, because: Option<RecordsBecause>) -> Self {
+        let mut selection = Self { records_because: because, ..self.clone() };
         // A sketch takes the memory of several figures: one for a method of a run, not for each of its
         // hours and threads.
         let is_small = !matches!(options.by, By::Hour | By::Minute | By::Thread);
         // Totals lie in a time by their interval, records by their end: those are other calls.
-        let is_same_calls = range.is_everything() || selection.counts_records();
+        let is_same_calls = self.range.is_everything() || selection.counts_records();
         selection.sketches = options.has_percentiles() && is_small && is_same_calls;
         selection
     }
@@ -92,8 +106,36 @@ impl Selection {
     /// Whether figures come from the records: totals know no threads and no single calls.
     #[must_use]
     pub fn counts_records(&self) -> bool {
+        self.records_because.is_some() || self.asks_for_records()
+    }
+
+    /// Whether what is selected is known of records alone.
+    #[must_use]
+    pub fn asks_for_records(&self) -> bool {
         self.by == By::Thread || !self.calls.is_everything() || self.figures_of_stacks
     }
+
+    /// The time of the intervals of a run that count: its statistics, and what it lost.
+    #[must_use]
+    pub fn statistics_of(&self, place: usize) -> TimeRange {
+        self.statistics.get(place).copied().unwrap_or(self.range)
+    }
+
+    /// The time of the intervals of all runs.
+    #[must_use]
+    pub fn all_statistics(&self) -> TimeRange {
+        let all = self.statistics.iter().copied();
+        all.reduce(|all, range| all.around(&range)).unwrap_or(self.range)
+    }
+}
+
+/// Why figures come from the records, where statistics would have every call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordsBecause {
+    /// The selected time is shorter than an interval of the statistics.
+    ShortTime,
+    /// There are no statistics of the selected time, or none yet.
+    NoStatistics,
 }
 
 /// What was read of one run.
@@ -243,6 +285,7 @@ impl RunReader<'_> {
     fn read_file(&mut self, file: &DataFile, problems: &mut Problems) {
         self.data.counts.hours.insert(file.part.hour);
         let (selection, block_bytes) = (self.scope.selection, self.pace.block_bytes);
+        let statistics = self.scope.statistics;
         let part =
             TablePart { path: &file.path, len: file.len, progress: Some(&selection.progress) };
         let crew = self.crew.as_mut_slice();
@@ -254,7 +297,7 @@ impl RunReader<'_> {
                 read_blocks::<StatsRow, _, _>(part, block_bytes, crew, &mut Unordered, problems);
             }
             Table::Counters => read_rows(&file.path, file.len, problems, |row: CounterRow| {
-                self.data.losses.add(&row, &selection.range);
+                self.data.losses.add(&row, &statistics);
                 self.data.thresholds.add(&row);
                 self.data.costly.add(&row);
                 self.data.recorded.add_counter(&row);

@@ -10,7 +10,8 @@ use crate::hints::Nearest;
 use crate::losses::Losses;
 use crate::options::{By, CallFilter};
 use crate::report::{LeftOut, hour_text};
-use crate::run_data::{Counts, Selection};
+use crate::run_data::{Counts, RecordsBecause, Selection};
+use crate::time_range::TimeRange;
 use crate::tprofiler::OldCounts;
 
 const OPEN_IN_NO_FIGURE: &str =
@@ -129,14 +130,39 @@ fn tprofiler_notes(counts: &OldCounts) -> Vec<String> {
     notes
 }
 
-/// What a reader of the figures has to know.
+/// Which calls figures are of, where that is not what the selected time says.
+fn of_time(selection: &Selection) -> Option<String> {
+    let intervals = selection.all_statistics();
+    let text = |range: TimeRange| range.text(&selection.zone);
+    match selection.records_because {
+        Some(RecordsBecause::ShortTime) => Some(format!(
+            "Figures are of recorded calls alone, those at or over the threshold: the selected time is \
+             shorter than the interval of the method statistics, {}",
+            text(intervals)
+        )),
+        Some(RecordsBecause::NoStatistics) => Some(
+            "Figures are of recorded calls alone, those at or over the threshold: the logs have no method \
+             statistics of this time. A JVM writes them after ten seconds, then every minute, when recording \
+             stops, and at `tprofiler flush`"
+                .to_owned(),
+        ),
+        None if intervals != selection.range && !selection.counts_records() => Some(format!(
+            "Method statistics are kept by interval: these are {}, of every interval that the selected time \
+             touches. Recorded calls are of the selected time",
+            text(intervals)
+        )),
+        None => None,
+    }
+}
+
+/// What a reader of the figures has to know; `has_methods` if they are of methods, not of single calls.
 pub fn notes(
     selection: &Selection,
     counts: &Counts,
     saturated: bool,
-    has_pattern: bool,
+    has_methods: bool,
 ) -> Vec<String> {
-    let mut notes = Vec::new();
+    let mut notes: Vec<String> = of_time(selection).filter(|_| has_methods).into_iter().collect();
     if selection.by == By::Thread {
         notes.push(
             "By thread only calls at or over the threshold are counted: shorter ones have no record"
@@ -162,7 +188,11 @@ pub fn notes(
         ));
     }
     if counts.unknown_methods > 0 {
-        let fate = if has_pattern { "and cannot be selected" } else { "and are shown by number" };
+        let fate = if selection.method.is_some() {
+            "and cannot be selected"
+        } else {
+            "and are shown by number"
+        };
         notes.push(format!(
             "Methods that have no name in their run {fate}: {}",
             counts.unknown_methods

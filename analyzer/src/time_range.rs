@@ -158,6 +158,18 @@ impl TimeRange {
         }
     }
 
+    /// The shortest range that has both in it.
+    #[must_use]
+    pub fn around(&self, other: &Self) -> Self {
+        let both = |ours: Option<u64>, others: Option<u64>, least: fn(u64, u64) -> u64| {
+            Some(least(ours?, others?))
+        };
+        Self {
+            from_ns: both(self.from_ns, other.from_ns, u64::min),
+            to_ns: both(self.to_ns, other.to_ns, u64::max),
+        }
+    }
+
     /// The range in words, with times of a zone.
     #[must_use]
     pub fn text(&self, zone: &Zone) -> String {

@@ -215,8 +215,14 @@ fn single_files_are_counted_alone_and_named_by_their_run() {
     let file = "logs/run/20261120T15Z.stats.csv";
     let csv = logs.analyze(&[file, "--format", "csv"]);
     assert_eq!(csv.csv()[1][..4], ["C", "m", "()V", "2"]);
-    let records = logs.analyze(&["logs/run/20261120T15Z.calls.csv"]).quiet();
-    assert!(records.contains("no totals in these files, only records"), "{records}");
+    let records = "logs/run/20261120T15Z.calls.csv";
+    let json = logs.analyze(&[records, "--format", "json"]).json();
+    assert_eq!(
+        (&json["methods"][0]["calls"], &json["figures_of"]),
+        (&1.into(), &"recorded_calls".into())
+    );
+    let csv = logs.analyze(&[records, "--format", "csv"]);
+    assert!(csv.stderr.contains("no totals in these files, only records"), "{}", csv.stderr);
 }
 
 #[test]
@@ -382,10 +388,7 @@ fn a_run_that_has_only_begun_has_no_totals_yet() {
     run.rows(T14, &[method(1, "C", "m", "()V")]).rows(T14, &[thread(1, "main"), thread(2, "t")]);
     run.rows(T14, &[stack(1, 0, 1)]).rows(T14, &[call(T14, 1, 1, 1, MS)]);
     let text = logs.analyze(&["logs"]).quiet();
-    assert!(
-        text.contains("\nno totals in these files, only records: a JVM writes the first"),
-        "{text}"
-    );
+    assert!(text.contains("note      Figures are of recorded calls alone"), "{text}");
     assert!(!text.contains("missing"), "{text}");
     // A share of all threads says nothing where there is one.
     let by_thread = logs.analyze(&["logs", "--by", "thread"]).quiet();

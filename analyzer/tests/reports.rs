@@ -258,7 +258,8 @@ fn from_is_part_of_the_selection_and_to_is_not() {
         calls.iter().map(|n| n.parse::<u64>().unwrap()).sum::<u64>()
     };
     assert_eq!(calls("2026-11-20T14:00Z", "2026-11-20T14:01Z"), 6);
-    assert_eq!(calls("2026-11-20T14:00:01Z", "2026-11-20T15:00:00Z"), 1);
+    // Widened to the interval of 14:00.
+    assert_eq!(calls("2026-11-20T14:00:01Z", "2026-11-20T15:00:00Z"), 7);
     assert_eq!(calls("14:01", "14:02"), 1);
     assert_eq!(calls("15:00", "2026-11-21"), 4);
     assert_eq!(calls("2026-11-20", "2026-11-21"), 11);
@@ -267,6 +268,61 @@ fn from_is_part_of_the_selection_and_to_is_not() {
     // What was lost at other times is not missing here, but the probes are.
     assert!(!text.contains("dropped") && !text.contains("threshold"), "{text}");
     assert!(text.contains("3 selected methods were not measured"), "{text}");
+}
+
+#[test]
+fn a_time_that_cuts_an_interval_is_answered_and_said() {
+    let logs = Logs::new();
+    let run = logs.run("run", "web", 1);
+    run.rows(T14, &[method(1, "C", "m", "()V")]).rows(T14, &[stack(1, 0, 1)]);
+    for minute in 0..4 {
+        let at = T14 + minute * MIN;
+        run.rows(T14, &[stats(at, 1, 0, 12 * MS, &[MS, MS, 10 * MS])]);
+        run.rows(T14, &[counter(at, "threshold_ns", 5 * MS), counter(at, "bytes", 1)]);
+        // In the last minute none took that long.
+        if minute < 3 {
+            run.rows(T14, &[call(at + 30 * S, 1, 1, 1, 10 * MS)]);
+        }
+    }
+    let report = |from: &str, to: &str| {
+        let args = ["logs", "--from", from, "--to", to];
+        let json = logs.analyze(&[&args[..], &["--format", "json"]].concat()).json();
+        let text = logs.analyze(&args).quiet();
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let calls = json["methods"][0]["calls"].as_u64().unwrap();
+        let times = ["statistics_from", "statistics_to"];
+        let times = times.map(|key| json["selected"][key].as_str().unwrap()[11..19].to_owned());
+        (calls, json["figures_of"].as_str().unwrap().to_owned(), times.join(" "), text)
+    };
+    // Whole intervals.
+    let (calls, of, times, text) = report("14:01", "14:03");
+    assert_eq!((calls, &*of, &*times), (6, "statistics", "14:01:00 14:03:00"));
+    assert!(!text.contains("interval"), "{text}");
+    // Two intervals are touched.
+    let (calls, of, times, text) = report("14:01:20", "14:02:20");
+    assert_eq!((calls, &*of, &*times), (6, "statistics", "14:01:00 14:03:00"));
+    let note = "kept by interval: these are from 2026-11-20T14:01:00Z to 2026-11-20T14:03:00Z";
+    assert!(text.contains(note), "{text}");
+    // Shorter than an interval.
+    let (calls, of, _, text) = report("14:01:20", "14:01:40");
+    assert_eq!((calls, &*of), (1, "recorded_calls"));
+    let note = "Figures are of recorded calls alone, those at or over the threshold: the selected time is \
+                shorter than the interval of the method statistics, from 2026-11-20T14:01:00Z to \
+                2026-11-20T14:02:00Z";
+    assert!(text.contains(note), "{text}");
+    // No call of this time has a record.
+    let (calls, of, times, text) = report("14:03:20", "14:03:40");
+    assert_eq!((calls, &*of, &*times), (3, "statistics", "14:03:00 14:04:00"));
+    assert!(text.contains("kept by interval: these are from 2026-11-20T14:03:00Z"), "{text}");
+    // The JVM was killed before it wrote the statistics of its last minute.
+    run.rows(T14, &[call(T14 + 4 * MIN, 1, 1, 1, 10 * MS)]);
+    let (calls, of, _, text) = report("14:04", "14:06");
+    assert_eq!((calls, &*of), (1, "recorded_calls"));
+    assert!(text.contains("the logs have no method statistics of this time"), "{text}");
+    // What was lost in the interval is said also of a part of it.
+    run.rows(T14, &[counter(T14 + MIN, "dropped_records", 7)]);
+    assert!(report("14:01:20", "14:01:40").3.contains("7 records dropped"));
+    assert!(!report("14:02:20", "14:02:40").3.contains("dropped"));
 }
 
 #[test]
@@ -420,7 +476,8 @@ fn an_open_call_is_told_once_and_only_while_it_is_open() {
         .collect();
     assert_eq!(running, [9 * MS, 4 * MS, 3 * MS]);
     assert_eq!(json["open"][0]["callers"][0]["method"], "main");
-    assert_eq!(json["methods"].as_array().unwrap().len(), 0);
+    // The one that ended.
+    assert_eq!(json["methods"].as_array().unwrap().len(), 1);
     let text = logs.analyze(&["logs", "--top", "1"]).quiet();
     assert!(text.contains("under C.main\n"), "{text}");
     assert!(text.contains("     9.00 ms     9.00 ms  C.m()\n  and 2 more\n"), "{text}");

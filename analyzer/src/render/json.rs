@@ -24,6 +24,8 @@ pub fn render(report: &Report, out: &mut dyn Write) -> io::Result<()> {
 struct Document<'r> {
     schema: u32,
     read: Read<'r>,
+    /// What figures are made from.
+    figures_of: &'static str,
     /// Of all runs together, if the logs tell.
     recorded_ns: Option<u64>,
     selected: Selected<'r>,
@@ -43,10 +45,13 @@ impl<'r> Document<'r> {
         Self {
             schema: SCHEMA,
             read: Read::new(&report.read),
+            figures_of: if report.of_records { "recorded_calls" } else { "statistics" },
             recorded_ns: Some(report.read.recorded_ns).filter(|ns| *ns > 0),
             selected: Selected {
                 from: report.range.from_ns.map(utc_text),
                 to: report.range.to_ns.map(utc_text),
+                statistics_from: report.statistics.from_ns.map(utc_text),
+                statistics_to: report.statistics.to_ns.map(utc_text),
                 method: report.pattern.as_deref(),
                 filters: &report.filters,
             },
@@ -118,6 +123,9 @@ impl<'r> Read<'r> {
 struct Selected<'r> {
     from: Option<String>,
     to: Option<String>,
+    /// The intervals of the statistics that count.
+    statistics_from: Option<String>,
+    statistics_to: Option<String>,
     method: Option<&'r str>,
     #[serde(flatten)]
     filters: &'r Filters,

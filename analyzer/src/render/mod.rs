@@ -90,8 +90,5 @@ pub fn diff_remarks(comparison: &Comparison, format: Format) -> Vec<String> {
 /// What a form of report has no place for and is to be said elsewhere, a line each.
 #[must_use]
 pub fn remarks(report: &Report, format: Format) -> Vec<String> {
-    match format {
-        Format::Text | Format::Html | Format::Json => Vec::new(),
-        _ => remarks::all(report),
-    }
+    if format.has_notes() { Vec::new() } else { remarks::all(report) }
 }
