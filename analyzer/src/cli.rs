@@ -49,7 +49,8 @@ pub struct Cli {
     /// Read and show times in the zone of this machine, not in UTC
     #[arg(long)]
     local: bool,
-    /// Only methods named by this pattern: com.shop, com.shop.Order.pay, com.shop.*Dao
+    /// Only methods named by this pattern: com.shop, com.shop.Order.pay, com.shop.*Dao, or by a short name:
+    /// pay, Order, Order.pay
     #[arg(long, value_name = "PATTERN")]
     method: Option<String>,
     /// Only calls in threads of this name: exec-1, exec-*

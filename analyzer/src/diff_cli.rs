@@ -28,7 +28,8 @@ pub struct DiffArgs {
     /// Show so many methods of each section of the text; 0 shows all [default: 20]
     #[arg(long, value_name = "N")]
     top: Option<String>,
-    /// Only methods named by this pattern: com.shop, com.shop.Order.pay, com.shop.*Dao
+    /// Only methods named by this pattern: com.shop, com.shop.Order.pay, com.shop.*Dao, or by a short name:
+    /// pay, Order, Order.pay
     #[arg(long, value_name = "PATTERN")]
     method: Option<String>,
     /// What times in TProfiler's own logs (tprofiler.log) are in [default: by what is in them]

@@ -41,6 +41,7 @@ pub mod run_data;
 #[cfg(test)]
 mod run_data_tests;
 mod sentences;
+mod short_names;
 pub mod sketch;
 pub mod slow_calls;
 pub mod slowest;
@@ -56,10 +57,13 @@ pub mod zone;
 use glob::Glob;
 use input::RunInput;
 use log_format::names::Table;
+use log_format::pattern::Pattern;
+use names::Names;
 use options::Options;
 use problems::Problems;
 use report::{Collector, Report};
 use run_data::{RecordsBecause, Selection, read_run};
+use short_names::ShortName;
 use time_range::TimeRange;
 use tprofiler::OldLog;
 use window::Touched;
@@ -82,7 +86,8 @@ pub struct Analysis {
 /// `from` and `to`.
 pub fn analyze(options: &Options) -> Result<Analysis, Vec<String>> {
     let mut problems = Problems::default();
-    let mut selected = select(options, &mut problems)?;
+    let (mut selected, options) = select(options, &mut problems)?;
+    let options = &options;
     let is_short = selected.widen();
     let selection = &selected.selection;
     // Where there are no rows of one kind, there may be some of the other.
@@ -155,7 +160,8 @@ impl Selected {
     }
 }
 
-fn select(options: &Options, problems: &mut Problems) -> Result<Selected, Vec<String>> {
+/// Finds what to read. The result also has the options with full names for short ones.
+fn select(options: &Options, problems: &mut Problems) -> Result<(Selected, Options), Vec<String>> {
     let (logs, paths) = tprofiler::discover(&options.paths, problems);
     let runs = input::discover(&paths, problems).into_iter().map(|run| (run, None));
     let old_runs = tprofiler::as_runs(&logs);
@@ -175,6 +181,12 @@ fn select(options: &Options, problems: &mut Problems) -> Result<Selected, Vec<St
         return Err(vec![format!("none of {count} runs is one that --host and --run name")]);
     }
     let (runs, old_logs): (Vec<RunInput>, Vec<Option<OldLog>>) = found.into_iter().unzip();
+    let mut options = options.clone();
+    for (option, pattern) in [("--method", &mut options.method), ("--root", &mut options.root)] {
+        let full = pattern.as_ref().map(|pattern| full_name(pattern, &runs, &old_logs)).transpose();
+        let full = full.map_err(|reason| vec![format!("{option}: {reason}")])?;
+        *pattern = full.flatten().or_else(|| pattern.take());
+    }
     // Without any file there is no time of day to speak of, and nothing to select either.
     let newest = runs.iter().flat_map(|run| &run.files).map(|file| file.part.hour).max();
     let has_times = options.from.is_some() || options.to.is_some();
@@ -187,5 +199,32 @@ fn select(options: &Options, problems: &mut Problems) -> Result<Selected, Vec<St
         }
         None => TimeRange::default(),
     };
-    Ok(Selected { runs, old_logs, selection: Selection::new(options, range) })
+    let selection = Selection::new(&options, range);
+    Ok((Selected { runs, old_logs, selection }, options))
+}
+
+/// What a short name stands for; `None` if the pattern is none.
+fn full_name(
+    pattern: &Pattern,
+    runs: &[RunInput],
+    old_logs: &[Option<OldLog>],
+) -> Result<Option<Pattern>, String> {
+    let mut short = ShortName::new(pattern);
+    // The reading after this one tells the problems.
+    let problems = &mut Problems::default();
+    for (run, old_log) in runs.iter().zip(old_logs) {
+        if short.is_done() {
+            break;
+        }
+        match old_log {
+            None => {
+                Names::read_methods_of(run, problems).methods().for_each(|name| short.look_at(name))
+            }
+            Some(log) => {
+                let names = tprofiler::method_names(log, problems);
+                names.values().for_each(|name| short.look_at(name));
+            }
+        }
+    }
+    short.finish()
 }

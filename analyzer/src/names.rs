@@ -119,6 +119,16 @@ impl Names {
     /// read too: rows that name them may be among those to count.
     #[must_use]
     pub fn read(run: &RunInput, problems: &mut Problems) -> Self {
+        Self::read_tables(run, &[Table::Methods, Table::Threads, Table::Stacks], problems)
+    }
+
+    /// Reads the names of a run's methods, and no others.
+    #[must_use]
+    pub fn read_methods_of(run: &RunInput, problems: &mut Problems) -> Self {
+        Self::read_tables(run, &[Table::Methods], problems)
+    }
+
+    fn read_tables(run: &RunInput, tables: &[Table], problems: &mut Problems) -> Self {
         let mut names = Self::default();
         let files = match entries(&run.folder) {
             Ok(files) => files,
@@ -135,7 +145,7 @@ impl Names {
                 by_part.insert((part, table), path);
             }
         }
-        for ((_, table), path) in &by_part {
+        for ((_, table), path) in by_part.iter().filter(|((_, table), _)| tables.contains(table)) {
             match table {
                 Table::Methods => names.read_methods(path, problems),
                 Table::Threads => names.read_threads(path, problems),

@@ -39,7 +39,8 @@ pub struct Said {
 /// There is nothing to read (lines to be said), or the output cannot be written.
 pub fn write(options: &Options, out: &mut dyn Write) -> Result<Said, TraceError> {
     let mut problems = Problems::default();
-    let found = crate::select(options, &mut problems).map_err(TraceError::NoReport)?;
+    let (found, options) = crate::select(options, &mut problems).map_err(TraceError::NoReport)?;
+    let options = &options;
     let crate::Selected { runs, old_logs, selection } = found;
     let start_ns = runs.iter().map(|run| run.about.start_ns).min().unwrap_or(0);
     let mut trace = Trace { out, start_ns, has_events: false, has_calls: false, failed: None };

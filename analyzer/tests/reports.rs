@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::collections::BTreeSet;
+
 use common::*;
 use log_format::rows::{CallRow, Exit, StatsRow, counter as name};
 
@@ -354,6 +356,41 @@ fn a_pattern_selects_methods() {
     let text = logs.analyze(&["logs", "--method", "com.shop.stock"]).quiet();
     assert!(text.contains("selected  methods com.shop.stock\n"), "{text}");
     assert!(!text.contains("Worker.run()"), "open calls are selected too: {text}");
+}
+
+#[test]
+fn a_short_name_selects_the_one_class_that_it_can_be_of() {
+    let logs = shop();
+    let selected = |args: &[&str]| {
+        let json = logs.analyze(&[&["logs", "--format", "json"], args].concat()).json();
+        let classes = json["methods"].as_array().unwrap().iter();
+        let classes: BTreeSet<String> =
+            classes.map(|row| row["class"].as_str().unwrap().to_owned()).collect();
+        (json["selected"]["method"].as_str().unwrap().to_owned(), classes.into_iter().collect())
+    };
+    let (service, stock) = ("com.shop.order.OrderService", "com.shop.stock.Stock");
+    for (short, full, class) in [
+        ("pay", "com.shop.order.OrderService.pay", service),
+        ("OrderService", service, service),
+        ("OrderService.pay", "com.shop.order.OrderService.pay", service),
+        ("count", "com.shop.stock.Stock.count", stock),
+    ] {
+        let expected: (String, Vec<String>) = (full.to_owned(), vec![class.to_owned()]);
+        assert_eq!(selected(&["--method", short]), expected, "{short}");
+    }
+    let tree = logs.analyze(&["logs", "--tree", "top-down", "--root", "pay"]).quiet();
+    assert!(tree.contains("OrderService.pay"), "{tree}");
+    // Two classes have such a method.
+    let run = logs.run("20261120T160000Z-web09-1", "web09", 1);
+    run.rows(T14, &[method(1, "com.shop.Cart", "pay", "()V")]);
+    run.rows(T14, &[stats(T14, 1, 0, MS, &[MS])]);
+    let line = "analyze: --method: 'pay' could be com.shop.Cart.pay, com.shop.order.OrderService.pay; \
+                give one of them, or **.pay for all\n";
+    for args in [&["logs"][..], &["logs", "--format", "chrome-trace"], &["diff", "logs", "logs"]] {
+        let outcome = logs.analyze(&[args, &["--method", "pay"]].concat());
+        assert_eq!((outcome.status, &*outcome.stderr), (2, line), "{args:?}");
+    }
+    assert_eq!(selected(&["--method", "Cart.pay"]).0, "com.shop.Cart.pay");
 }
 
 #[test]

@@ -102,6 +102,12 @@ impl Pattern {
         &self.text
     }
 
+    /// Whether it has stars or is a prefix, and so stands for names that it does not spell out.
+    #[must_use]
+    pub fn has_wildcards(&self) -> bool {
+        !matches!(self.kind, Kind::Names)
+    }
+
     /// What the pattern says of a class.
     #[must_use]
     pub fn class(&self, class: &str) -> ClassMatch {

@@ -84,6 +84,11 @@ pub fn leave_out(log: &OldLog, of: &str, problems: &mut Problems) -> RunData {
     RunData::default()
 }
 
+/// The names of a log's methods.
+pub fn method_names(log: &OldLog, problems: &mut Problems) -> HashMap<u32, Arc<MethodName>> {
+    log.methods.as_ref().map_or_else(HashMap::new, |path| names::read(path, problems))
+}
+
 /// Reads a log, which stands at `place` in the list of runs.
 pub fn read(
     log: &OldLog,
