@@ -33,6 +33,8 @@ pub struct Losses {
     pub muted_methods: u64,
     /// Calls that were in progress when their method was muted or unmuted.
     pub muted_calls: u64,
+    /// Calls that were in progress when their method was throttled or measured again.
+    pub throttled_calls: u64,
     /// Time that probes took from the process, an estimate.
     pub probe_ns: u64,
     /// CPU time of the process; 0 if its log does not tell.
@@ -59,6 +61,7 @@ impl Losses {
             counter::LOST_ROWS => (&mut self.lost_rows, false),
             counter::CUT_RECORDS => (&mut self.cut_records, false),
             counter::MUTED_CALLS => (&mut self.muted_calls, false),
+            counter::THROTTLED_CALLS => (&mut self.throttled_calls, false),
             counter::PROBE_NS => (&mut self.probe_ns, false),
             counter::CPU_NS => (&mut self.cpu_ns, false),
             // A method without probes lacks them from then on, whichever hours are looked at.
@@ -87,6 +90,7 @@ impl Losses {
             (&mut self.deleted_hours, other.deleted_hours),
             (&mut self.muted_methods, other.muted_methods),
             (&mut self.muted_calls, other.muted_calls),
+            (&mut self.throttled_calls, other.throttled_calls),
             (&mut self.probe_ns, other.probe_ns),
             (&mut self.cpu_ns, other.cpu_ns),
         ];

@@ -14,6 +14,7 @@
 pub mod compression;
 pub mod counts;
 pub mod histogram;
+pub mod human;
 pub mod names;
 pub mod pattern;
 pub mod plain;

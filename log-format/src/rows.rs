@@ -161,6 +161,8 @@ pub mod counter {
     pub const UNSEEN_ENDS: &str = "unseen_ends";
     /// Calls that were in progress when their method was muted or unmuted; nothing has them.
     pub const MUTED_CALLS: &str = "muted_calls";
+    /// Calls that were in progress when their method was throttled or measured again.
+    pub const THROTTLED_CALLS: &str = "throttled_calls";
     /// Not an increase: how many methods are muted.
     pub const MUTED_METHODS: &str = "muted_methods";
     /// Begins the name of a row for a pattern; not an increase: 1 if it mutes, 0 if it unmutes.

@@ -29,7 +29,8 @@ use crate::muting::{Muting, Rule};
 use crate::options::{Fault, Pretend};
 use crate::overhead::{LeftOut, Millionths};
 use crate::pauses;
-use crate::probe::{self, lost_calls, mounts, mute};
+use crate::probe::mute::{self, Cause};
+use crate::probe::{self, lost_calls, mounts};
 use crate::probe_class::ProbeClass;
 use crate::recorder::Recorder;
 pub(crate) use crate::requests::{Answer, Asked, Handle, Request, Requests, answer_after_panic};
@@ -89,6 +90,8 @@ pub(crate) struct Status {
     pub muted_methods: u64,
     /// Calls in progress that were dropped for it.
     pub muted_calls: u64,
+    /// Calls that were in progress when the budget throttled their method, or measured it again.
+    pub throttled_calls: u64,
     /// The overhead budget.
     pub overhead: Option<Millionths>,
     /// What probes cost now, as a share of the CPU time; 0 without a budget, and while recording is off.
@@ -549,7 +552,8 @@ impl Engine<'_> {
             unseen_ends: sums.unseen_ends,
             mute_rules: self.muting.rules().to_vec(),
             muted_methods: self.muting.count(),
-            muted_calls: mute::dropped_calls(),
+            muted_calls: mute::dropped_calls(Cause::User),
+            throttled_calls: mute::dropped_calls(Cause::Agent),
             overhead: self.cost.overhead.budget(),
             overhead_share: if self.is_open { self.cost.overhead.share() } else { 0.0 },
             costly_methods: self.cost.overhead.left_out().len() as u64,

@@ -37,6 +37,10 @@ pub(crate) enum Period {
 pub(crate) struct Hottest {
     /// When the period began, in unix nanoseconds.
     pub since_ns: u64,
+    /// How long ago that was.
+    pub covers_ns: u64,
+    /// Whether it is shorter than was asked for: the run began then.
+    pub is_short: bool,
     /// Methods that were called in it.
     pub called: usize,
     pub methods: Vec<(u32, Sum)>,
@@ -55,7 +59,7 @@ pub(crate) struct Recent {
 /// Totals by method, as they come.
 #[derive(Debug)]
 pub(crate) struct HotMethods {
-    began_unix_ns: u64,
+    began: Now,
     /// Nothing is kept until somebody asks for it.
     recent: Option<HashMap<u32, Recent>>,
     run: HashMap<u32, Sum>,
@@ -92,7 +96,7 @@ impl Sum {
 impl HotMethods {
     pub(crate) fn new(now: Now) -> Self {
         let slices = VecDeque::from([TimeSlice { began: now, methods: HashMap::new() }]);
-        Self { began_unix_ns: now.unix_ns, recent: None, run: HashMap::new(), slices }
+        Self { began: now, recent: None, run: HashMap::new(), slices }
     }
 
     /// Adds what a method did since it was asked last.
@@ -151,22 +155,24 @@ impl HotMethods {
     pub(crate) fn hottest(&mut self, period: Period, count: usize, now: Now) -> Hottest {
         self.forget_old(now);
         let mut minute = HashMap::new();
-        let (since_ns, sums) = match period {
-            Period::Run => (self.began_unix_ns, &self.run),
+        let (began, sums) = match period {
+            Period::Run => (self.began, &self.run),
             Period::Minute => {
                 for slice in &self.slices {
                     for (method, sum) in &slice.methods {
                         minute.entry(*method).or_insert_with(Sum::default).add(sum);
                     }
                 }
-                (self.slices.front().map_or(now.unix_ns, |slice| slice.began.unix_ns), &minute)
+                (self.slices.front().map_or(now, |slice| slice.began), &minute)
             }
         };
         let mut methods: Vec<(u32, Sum)> = sums.iter().map(|(id, sum)| (*id, *sum)).collect();
         methods.sort_unstable_by_key(|(id, sum)| (Reverse((sum.self_ticks, sum.calls)), *id));
         let called = methods.len();
         methods.truncate(count);
-        Hottest { since_ns, called, methods }
+        let covers_ns = now.since(began);
+        let is_short = period == Period::Minute && covers_ns < MINUTE_NS;
+        Hottest { since_ns: began.unix_ns, covers_ns, is_short, called, methods }
     }
 }
 
@@ -212,6 +218,8 @@ mod tests {
             let length_s = (at(second).unix_ns - top.since_ns) / 1_000_000_000;
             let least = second.min(60);
             assert!((least..=75).contains(&length_s), "{length_s} s at {second}");
+            assert_eq!(top.covers_ns, length_s * 1_000_000_000);
+            assert_eq!(top.is_short, second < 60, "at {second}");
             assert_eq!(top.methods[0].1.calls, length_s + 1);
             assert!(hot.slices.len() <= 6);
         }

@@ -14,7 +14,8 @@ use log_format::pattern::Pattern;
 use crate::clock;
 use crate::instrument::virtual_loops;
 use crate::methods::{AT_A_TIME, Methods};
-use crate::probe::{self, mute};
+use crate::probe;
+use crate::probe::mute::{self, Cause};
 use crate::probe_class::ProbeClass;
 
 /// Most patterns that are remembered.
@@ -142,7 +143,7 @@ impl Muting {
         }
         let is_closed = |id: &u32| leave || self.named.contains(id) || self.stale.contains(id);
         let wanted: Vec<(u32, bool)> = ids.iter().map(|id| (*id, is_closed(id))).collect();
-        self.change(&wanted, probe_class, jni).inspect_err(|_| self.costly = before)
+        self.change(&wanted, Cause::Agent, probe_class, jni).inspect_err(|_| self.costly = before)
     }
 
     /// Closes methods of classes that have the probes of an earlier attachment, or opens them.
@@ -166,7 +167,7 @@ impl Muting {
         let is_closed = |id: &u32| self.named.contains(id) || self.costly.contains(id);
         let wanted = ids.iter().map(|id| (*id, is_stale || is_closed(id)));
         let wanted: Vec<(u32, bool)> = wanted.collect();
-        self.change(&wanted, probe_class, jni)
+        self.change(&wanted, Cause::Agent, probe_class, jni)
     }
 
     /// Mutes methods that were instrumented since and are named by a pattern, for up to 20 ms; the rest at
@@ -210,7 +211,7 @@ impl Muting {
             }
             changes.push((*id, *mutes || self.costly.contains(id) || self.stale.contains(id)));
         }
-        self.change(&changes, probe_class, jni)?;
+        self.change(&changes, Cause::User, probe_class, jni)?;
         self.named = named;
         Ok(())
     }
@@ -219,6 +220,7 @@ impl Muting {
     fn change(
         &mut self,
         wanted: &[(u32, bool)],
+        cause: Cause,
         probe_class: &ProbeClass,
         jni: &JniEnv,
     ) -> Result<(), String> {
@@ -233,7 +235,7 @@ impl Muting {
             virtual_loops::remember(probe::recording(), |id| to_mute.contains(&id));
         }
         // What cannot be marked goes on as it is.
-        to_mute.retain(|id| mute::set(*id, true, clock::ticks()));
+        to_mute.retain(|id| mute::set(*id, true, cause, clock::ticks()));
         if to_mute.is_empty() && to_unmute.is_empty() {
             return Ok(());
         }
@@ -255,7 +257,7 @@ impl Muting {
         // If the guard is as it was, so is everything.
         let unmuted = if told.is_ok() { to_unmute } else { to_mute };
         for id in unmuted {
-            mute::set(id, false, clock::ticks());
+            mute::set(id, false, cause, clock::ticks());
         }
         mute::tell();
         if told.is_ok() {

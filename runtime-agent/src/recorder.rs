@@ -28,8 +28,9 @@ use crate::muting::Rule;
 use crate::open_calls::{self, OpenFrame};
 use crate::overhead::LeftOut;
 use crate::probe::mounts;
+use crate::probe::mute::{self, Cause};
 use crate::probe::thread;
-use crate::probe::{self, lost_calls, mute};
+use crate::probe::{self, lost_calls};
 use crate::run_log::{Now, RunLog};
 use crate::slice::{Slice, Threshold};
 
@@ -547,7 +548,8 @@ impl Recorder {
             (counter::DROPPED_RECORDS, self.sums.dropped_records),
             (counter::LOST_CALLS, self.lost_calls()),
             (counter::UNSEEN_ENDS, self.sums.unseen_ends),
-            (counter::MUTED_CALLS, mute::dropped_calls()),
+            (counter::MUTED_CALLS, mute::dropped_calls(Cause::User)),
+            (counter::THROTTLED_CALLS, mute::dropped_calls(Cause::Agent)),
             (counter::CLASSES, self.class_counts.classes()),
             (counter::METHODS, self.class_counts.methods()),
             (counter::SKIPPED, self.class_counts.skipped()),

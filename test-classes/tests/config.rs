@@ -185,10 +185,10 @@ excludePackageStartsWith = com.taobao.sketch;programs.filtered$WH
         for (key, value) in [
             ("include", "~COM.taobao,~Programs.fil"),
             ("exclude", "~com.taobao.sketch,~programs.filtered$WH"),
-            ("threshold", "500000ns"),
+            ("threshold", "500us"),
             ("window", "00:00:00-23:59:59"),
-            ("record", "5000000000ns"),
-            ("pause", "50000000000ns"),
+            ("record", "5s"),
+            ("pause", "50s"),
         ] {
             assert_eq!(options[key], value, "{jdk}: {key}");
         }

@@ -1,12 +1,13 @@
 //! The ceiling of the agent's memory: the service gets the threads that it would get without the agent, what exceeds
 //! `max_memory` is counted as lost, and what is measured is exact.
 
-use std::collections::BTreeMap;
 use std::fs;
 
 use log_format::rows::counter;
+use serde_json::Value;
 use test_classes::{
-    Control, Dialogue, Java, Jdk, Profile, classes, free_port, jdks, tprofiler, wait_until,
+    Control, Dialogue, Java, Jdk, Profile, classes, free_port, jdks, tprofiler, tprofiler_json,
+    wait_until,
 };
 
 const MB: u64 = 1 << 20;
@@ -19,11 +20,10 @@ fn anonymous_kb(program: &Dialogue) -> u64 {
     line.split_whitespace().nth(1).and_then(|kb| kb.parse().ok()).expect("a number")
 }
 
-/// Bytes in use and the ceiling, as `status` says them.
-fn memory(status: &BTreeMap<String, String>) -> (u64, u64) {
-    let text = status["memory"].strip_suffix(" bytes").expect("bytes");
-    let (used, max) = text.split_once(" of ").expect("two numbers");
-    (used.parse().expect("a number"), max.parse().expect("a number"))
+/// Bytes in use and the ceiling.
+fn memory(status: &Value) -> (u64, u64) {
+    let of = |key: &str| status[key].as_u64().expect("a number");
+    (of("memory_bytes"), of("max_memory_bytes"))
 }
 
 /// What the agent says on stderr when it has no more memory.
@@ -150,17 +150,17 @@ fn a_hundred_thousand_parked_virtual_threads_stay_under_the_ceiling() {
         let port = free_port();
         let (mut program, logs) = start("on", port);
         let kb = anonymous_kb(&program);
-        let status = Control::connect(port).ask("status");
-        println!("{jdk}: {} kB more, {}", kb.saturating_sub(plain_kb), status["memory"]);
+        let status = tprofiler_json(port, &["status"]);
         let (used, max) = memory(&status);
+        println!("{jdk}: {} kB more, {used} of {max} bytes", kb.saturating_sub(plain_kb));
         assert!(max == MAX && used <= MAX && used > MAX / 2, "{jdk}: {status:?}");
-        let lost: u64 = status["calls lost"].parse().expect("a number");
+        let lost = status["calls_lost"].as_u64().expect("a number");
         assert!(lost > 0, "{jdk}: {status:?}");
         // What the JVM itself has differs by some megabytes from run to run.
         assert!(kb < plain_kb + (MAX >> 10) + 32_768, "{jdk}: {kb} of {plain_kb} kB");
         assert_eq!(program.ask("wake"), "wake", "{jdk}");
         // The frames are gone, and so is their memory.
-        let status = Control::connect(port).ask("status");
+        let status = tprofiler_json(port, &["status"]);
         assert!(memory(&status).0 < MAX / 2, "{jdk}: {status:?}");
         let finished = program.end();
         assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);

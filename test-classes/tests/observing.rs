@@ -50,6 +50,10 @@ fn top_has_the_exact_counts_of_the_hottest_methods() {
         let mut program = Java::new(jdk).agent(&options).main(classes(), "programs.Phases").talk();
         assert_eq!(program.ask("wait"), "ready");
         assert_eq!(shown(&json(port, &["top"])), BTreeMap::new(), "{jdk}");
+        // There is no minute yet.
+        let minute = text(port, &["top", "--minute"]);
+        let covers = minute.lines().find_map(|line| line.strip_prefix("covers: ")).expect("a time");
+        assert!(covers.ends_with(" s, less than a minute: all since the run began"), "{covers}");
         let told = program.ask("calls 1000");
         assert_eq!(told, "outer 1000 middle 3000 thrown 600 leaf 3000", "{jdk}");
         let expected: BTreeMap<String, (u64, u64)> = [
@@ -165,7 +169,7 @@ fn inflight_shows_a_call_that_hangs_before_it_ends() {
             .lines()
             .skip(1)
             .take_while(|line| !line.starts_with("thread: "))
-            .map(|line| line.rsplit_once(" ms ").expect("a call").1)
+            .map(|line| line.rsplit_once(' ').expect("a call").1)
             .collect();
         let method = |name: &str| format!("programs.Stuck$Hangs.{name}()V");
         assert_eq!(keys, [method("run"), method("outer"), method("waits")], "{jdk}: {lines}");
@@ -215,14 +219,17 @@ fn options_and_every_answer_are_there_for_programs() {
         ("include", "programs.Phases"),
         ("port", &*port.to_string()),
         ("bind", "127.0.0.1"),
-        ("threshold", "1000000ns,**.leaf:3000000ns"),
+        ("threshold", "1ms,**.leaf:3ms"),
+        ("keep", "72h"),
+        ("max_memory", ""),
+        ("window", ""),
         ("logs", &*logs.display().to_string()),
     ] {
         assert_eq!(options["options"][key], value, "{key}");
     }
     let lines = text(port, &["options"]);
     assert!(lines.contains("\ninclude: programs.Phases\n"), "{lines}");
-    assert!(lines.contains("\nthreshold: 1000000ns,**.leaf:3000000ns\n"), "{lines}");
+    assert!(lines.contains("\nthreshold: 1ms,**.leaf:3ms\n"), "{lines}");
 
     let pid = program.program.pid();
     for command in ["status", "start", "stop", "flush", "threshold", "mute", "top", "inflight"] {

@@ -5,13 +5,13 @@ use std::io::{self, Write};
 use log_format::writer::one_line;
 
 use super::diff_csv::calls_per_hour;
-use super::human::{count, duration, plural, separated};
 use super::labels::Labels;
 use super::remarks::left_out_in_short;
 use super::text::{headed, hours, number, origin, recorded, wrapped};
 use crate::aggregate::Figures;
 use crate::diff::{Change, Comparison, Limit, MethodChange, Per, Side, Status};
 use crate::names::Method;
+use log_format::human::{count, duration, plural, separated};
 
 /// Widths of the columns: cost, change, then calls, self time and self time of a call, each before and
 /// after. Two columns of indent stand before them.

@@ -146,6 +146,7 @@ pub(super) struct JsonLeftOut<'r> {
     deleted_hours: u64,
     muted_methods: u64,
     muted_calls: u64,
+    throttled_calls: u64,
     /// These three are not there where the logs know nothing of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     probe_ns: Option<u64>,
@@ -218,6 +219,7 @@ impl<'r> JsonLeftOut<'r> {
             deleted_hours: losses.deleted_hours,
             muted_methods: losses.muted_methods,
             muted_calls: losses.muted_calls,
+            throttled_calls: losses.throttled_calls,
             probe_ns: Some(losses.probe_ns).filter(|ns| *ns > 0 || losses.cpu_ns > 0),
             cpu_ns: Some(losses.cpu_ns).filter(|cpu_ns| *cpu_ns > 0),
             raised_thresholds: raised.collect(),

@@ -7,7 +7,6 @@ mod diff_json;
 mod diff_text;
 mod flamegraph;
 mod html;
-mod human;
 mod json;
 mod labels;
 mod overview;

@@ -7,13 +7,13 @@ use std::io::{self, Write};
 use log_format::rows::Exit;
 use log_format::writer::one_line;
 
-use super::human::{count, duration, plural};
 use super::labels::{Labels, nearest};
 use super::text::{calls, heading, number, sign, wrapped};
 use crate::groups::{MethodReport, percent};
 use crate::minutes::{MinuteSums, hours};
 use crate::report::Report;
 use crate::slow_calls::RecordedCall;
+use log_format::human::{count, duration, plural};
 
 /// Calls and hours and so on of each part.
 const SHOWN: usize = 5;

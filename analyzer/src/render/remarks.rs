@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use log_format::writer::one_line;
 
-use super::human::{duration, plural, separated};
 use crate::costly::CostlyInRun;
 use crate::report::{LeftOut, RaisedInRun, Report};
 use crate::zone::Zone;
+use log_format::human::{duration, plural, separated};
 
 /// Times of a raised threshold that are told of each run.
 const TIMES_SHOWN: usize = 3;
@@ -56,8 +56,13 @@ fn lost(left_out: &LeftOut, zone: &Zone) -> Vec<String> {
         ),
         (
             losses.muted_calls,
-            "call not counted: it was in progress when its method was muted, throttled or measured again",
-            "calls not counted: they were in progress when their method was muted, throttled or measured again",
+            "call not counted: it was in progress when its method was muted or unmuted",
+            "calls not counted: they were in progress when their method was muted or unmuted",
+        ),
+        (
+            losses.throttled_calls,
+            "call not counted: it was in progress when its method was throttled or measured again",
+            "calls not counted: they were in progress when their method was throttled or measured again",
         ),
         (
             losses.methods_skipped,

@@ -8,13 +8,13 @@ use anstyle::{AnsiColor, Style};
 use log_format::rows::Exit;
 use log_format::writer::one_line;
 
-use super::human::{count, duration, plural, separated};
 use super::labels::{Labels, path};
 use super::{overview, remarks, tree};
 use crate::groups::{GroupReport, MethodReport, percent};
 use crate::options::By;
 use crate::report::{ReadSummary, Report, hour_text};
 use crate::run_data::OpenCall;
+use log_format::human::{count, duration, plural, separated};
 
 pub(super) const WIDTH: usize = 100;
 

@@ -6,7 +6,6 @@ use log_format::rows::Exit;
 use log_format::writer::one_line;
 
 use super::collapsed::stacks;
-use super::human::{count, duration, plural};
 use super::labels::{Labels, path};
 use super::text::{heading, wrapped};
 use crate::groups::percent;
@@ -14,6 +13,7 @@ use crate::options::TreeOrder;
 use crate::report::Report;
 use crate::slowest::SlowCall;
 use crate::stacks::{StackNode, Stacks};
+use log_format::human::{count, duration, plural};
 
 /// What has less of the whole is folded, in percent.
 const FOLDED_BELOW: f64 = 0.5;

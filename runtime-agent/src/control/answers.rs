@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 
 use log_format::names::utc_text;
-use log_format::units;
 use log_format::writer::one_line;
+use log_format::{human, units};
 use serde_json::{Map, Value, json};
 
 use super::access::Access;
@@ -130,7 +130,7 @@ fn add_status(answer: &mut Answer, status: &Status, names: bool) {
     answer.add("calls lost", status.lost_calls);
     answer.add("threads not measured", status.threads_not_measured);
     let (used, max) = status.memory;
-    answer.line("memory", format!("{used} of {max} bytes"));
+    answer.line("memory", format!("{} of {}", human::bytes(used), human::bytes(max)));
     answer.value("memory_bytes", used);
     answer.value("max_memory_bytes", max);
     answer.add("ends unseen", status.unseen_ends);
@@ -138,13 +138,15 @@ fn add_status(answer: &mut Answer, status: &Status, names: bool) {
     answer.add("clock jumps", status.clock_jumps);
     answer.add("methods muted", status.muted_methods);
     answer.add("calls muted", status.muted_calls);
+    answer.add("calls throttled", status.throttled_calls);
     add_overhead(answer, status);
     add_self_tests(answer, &status.self_tests);
     answer.add("write errors", status.io_errors);
     if names {
         answer.add("logs", &*status.logs);
     }
-    answer.add("bytes this hour", status.bytes_this_hour);
+    answer.line("log of this hour", human::bytes(status.bytes_this_hour));
+    answer.value("bytes_this_hour", status.bytes_this_hour);
     answer.line("budget of the hour", budget(status));
     answer.value("hour_budget", status.hour_budget);
     answer.add("hours deleted", status.deleted_hours);
@@ -173,8 +175,12 @@ fn add_left_out(answer: &mut Answer, left_out: &[(Method, LeftOut)]) {
     for (method, left) in left_out.iter().take(LEFT_OUT) {
         let LeftOut { since_unix_ns, calls_per_s, mean_ns, .. } = left;
         let since = utc_text(*since_unix_ns);
-        let why =
-            format!("since {since}, {calls_per_s} calls/s of {mean_ns} ns, {}", method.line_name());
+        let why = format!(
+            "since {since}, {} calls/s of {}, {}",
+            human::count(u128::from(*calls_per_s)),
+            human::duration(*mean_ns),
+            method.line_name()
+        );
         answer.line("left out", why);
     }
     if left_out.len() > LEFT_OUT {
@@ -212,15 +218,15 @@ const POSTPONED: usize = 20;
 
 fn add_pauses(answer: &mut Answer, status: &Status) {
     let pauses = status.pauses;
-    answer.line("longest pause", format!("{} us", pauses.longest_ns.div_ceil(1_000)));
+    answer.line("longest pause", human::duration(pauses.longest_ns));
     answer.value("longest_pause_ns", pauses.longest_ns);
     answer.line("pauses over 50 ms", format!("{} of {}", pauses.long, pauses.count));
     answer.value("pauses", pauses.count);
     answer.value("pauses_over_50_ms", pauses.long);
     answer.value("paused_ns", pauses.total_ns);
     let looks = status.stack_looks;
-    let longest_us = looks.longest_ns.div_ceil(1_000);
-    answer.line("stack looks", format!("{}, the longest {longest_us} us", looks.count));
+    let longest = human::duration(looks.longest_ns);
+    answer.line("stack looks", format!("{}, the longest {longest}", looks.count));
     answer.value("stack_looks", looks.count);
     answer.value("longest_stack_look_ns", looks.longest_ns);
 }
@@ -232,7 +238,7 @@ fn add_self_tests(answer: &mut Answer, results: &Results) {
     answer.add("probe call site", results.call_site());
     answer.add("thread word", results.thread_word());
     answer.add("virtual thread events", results.events.text());
-    answer.line("self-tests", format!("{} us", results.cpu_ns.div_ceil(1_000)));
+    answer.line("self-tests", human::duration(results.cpu_ns));
     answer.value("self_tests_ns", results.cpu_ns);
 }
 
@@ -242,7 +248,7 @@ fn budget(status: &Status) -> String {
         || "off".to_owned(),
         |bytes| {
             let percent = u128::from(status.bytes_this_hour) * 100 / u128::from(bytes.max(1));
-            format!("{percent}% of {bytes} bytes")
+            format!("{percent}% of {}", human::bytes(bytes))
         },
     )
 }
@@ -301,11 +307,6 @@ fn add_options(answer: &mut Answer, status: &Status, options: &BTreeMap<String, 
     answer.value("options", json!(options));
 }
 
-/// A duration with the milliseconds that people think in.
-fn ms(ns: u64) -> String {
-    format!("{}.{:03} ms", ns / 1_000_000, ns / 1_000 % 1_000)
-}
-
 /// A method as JSON shows it.
 fn name_value(method: &Method) -> Value {
     json!({
@@ -329,6 +330,10 @@ fn with_name(method: &Method, values: Value) -> Value {
 
 fn add_top(answer: &mut Answer, top: &Hottest, names: &[(Method, bool)]) {
     add_moment(answer, "since", top.since_ns);
+    let covers = human::duration(top.covers_ns);
+    let why = if top.is_short { ", less than a minute: all since the run began" } else { "" };
+    answer.line("covers", format!("{covers}{why}"));
+    answer.value("covers_ns", top.covers_ns);
     answer.add("methods called", top.called as u64);
     let mut methods = Vec::new();
     for (rank, ((_, sum), (method, was_left_out))) in (1..).zip(top.methods.iter().zip(names)) {
@@ -337,9 +342,9 @@ fn add_top(answer: &mut Answer, top: &Hottest, names: &[(Method, bool)]) {
             [self_ticks, total_ticks, max_ticks].map(clock::ticks_to_ns);
         let line = format!(
             "self {}, total {}, longest {}, calls {calls}{}, throws {throws}, {}",
-            ms(self_ns),
-            ms(total_ns),
-            ms(max_ns),
+            human::duration(self_ns),
+            human::duration(total_ns),
+            human::duration(max_ns),
             if *was_left_out { "+" } else { "" },
             method.line_name()
         );
@@ -383,7 +388,7 @@ fn add_calls(answer: &mut Answer, thread: &BusyThread) {
             answer.line("left out", format!("{} calls", thread.more_calls));
         }
         let key = if call.is_long { "runs" } else { "below" };
-        answer.line(key, format!("{} {}", ms(call.ns), call.method.line_name()));
+        answer.line(key, format!("{} {}", human::duration(call.ns), call.method.line_name()));
     }
 }
 

@@ -452,7 +452,7 @@ impl Options {
                 .join(",")
         };
         let switch = |on: bool| if on { "on" } else { "off" }.to_owned();
-        let ns = |duration: Duration| format!("{}ns", duration.as_nanos());
+        let duration = |duration| units::duration_text(units::as_ns(duration));
         let own = self.thresholds.iter().map(|(pattern, d)| (pattern, units::as_ns(*d)));
         let threshold = thresholds_text(units::as_ns(self.threshold), own);
         let mut map: BTreeMap<String, String> = [
@@ -481,7 +481,7 @@ impl Options {
             ("start", switch(self.start)),
             ("max_mb_per_hour", megabytes_text(self.hour_bytes)),
             ("max_mb", megabytes_text(self.run_bytes)),
-            ("keep", self.keep.map_or_else(|| "off".to_owned(), ns)),
+            ("keep", self.keep.map_or_else(|| "off".to_owned(), duration)),
             ("compress", compression_text(self.compress)),
             ("debug", if self.debug_classes { "classes" } else { "" }.to_owned()),
             ("strict", switch(self.strict)),
@@ -489,33 +489,31 @@ impl Options {
         .into_iter()
         .map(|(key, value)| (key.to_owned(), value))
         .collect();
-        // Those that have no value when they are not given.
+        // Those that are empty when they are not given.
         let optional = [
             ("window", self.plan.window.map(|window| window.to_string())),
-            ("record", self.plan.record.map(ns)),
-            ("pause", self.plan.pause.map(ns)),
+            ("record", self.plan.record.map(duration)),
+            ("pause", self.plan.pause.map(duration)),
             ("log_group", self.log_group.clone()),
             ("token_file", self.token_file.as_ref().map(|path| path.display().to_string())),
-            ("max_memory", self.max_memory.map(|bytes| bytes.to_string())),
+            ("max_memory", self.max_memory.map(limit::text)),
             ("config", self.config.as_ref().map(|path| path.display().to_string())),
         ];
         for (key, value) in optional {
-            if let Some(value) = value {
-                map.insert(key.to_owned(), value);
-            }
+            map.insert(key.to_owned(), value.unwrap_or_default());
         }
         map
     }
 }
 
-/// Thresholds as they are written to `run.json`: that of all methods, then those of patterns, in
-/// nanoseconds.
+/// Thresholds as they are written to `run.json`: that of all methods, then those of patterns.
 pub(crate) fn thresholds_text<'p>(
     all_ns: u64,
     own: impl Iterator<Item = (&'p Pattern, u64)>,
 ) -> String {
-    let own = own.map(|(pattern, ns)| format!(",{pattern}:{ns}ns"));
-    format!("{all_ns}ns{}", own.collect::<String>())
+    let text = units::duration_text;
+    let own = own.map(|(pattern, ns)| format!(",{pattern}:{}", text(ns)));
+    format!("{}{}", text(all_ns), own.collect::<String>())
 }
 
 fn retransform_text(retransform: Retransform) -> &'static str {

@@ -17,13 +17,23 @@ use super::thread::ProbeThread;
 use super::{ONE_MUTING, STATE, totals_of};
 use crate::memory::two_level::TwoLevel;
 
-/// When each method was muted or unmuted last, in ticks, with [`MUTED`] in the last bit; 0 if it never
-/// was. It has room for four million methods.
+/// When each method was muted or unmuted last, in ticks, with [`MUTED`] and [`BY_AGENT`] in the last bits;
+/// 0 if it never was. It has room for four million methods.
 static CHANGES: TwoLevel<AtomicU64, 8_192> = TwoLevel::new();
-/// Calls that were dropped.
-static DROPPED: AtomicU64 = AtomicU64::new(0);
+/// Calls that were dropped, by [`Cause`].
+static DROPPED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
 const MUTED: u64 = 1;
+const BY_AGENT: u64 = 2;
+
+/// Who muted or unmuted a method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// The user, by a pattern.
+    User,
+    /// The agent: the overhead budget throttled it, or measures it again.
+    Agent,
+}
 
 fn change(method: u32) -> Option<&'static AtomicU64> {
     CHANGES.get(method)
@@ -31,9 +41,10 @@ fn change(method: u32) -> Option<&'static AtomicU64> {
 
 /// Marks a method as muted or unmuted from `now` on, in ticks. `false` if that cannot be done: its id
 /// is too high, or there is no memory.
-pub(crate) fn set(method: u32, is_muted: bool, now: u64) -> bool {
+pub(crate) fn set(method: u32, is_muted: bool, cause: Cause, now: u64) -> bool {
     let Some(change) = CHANGES.get_or_make(method) else { return false };
-    change.store(now & !MUTED | u64::from(is_muted), Ordering::Relaxed);
+    let by = if cause == Cause::Agent { BY_AGENT } else { 0 };
+    change.store(now & !(MUTED | BY_AGENT) | by | u64::from(is_muted), Ordering::Relaxed);
     true
 }
 
@@ -80,20 +91,32 @@ pub(super) fn drop_frames(thread: &ProbeThread, state: u64) {
 
 /// Counts a frame as dropped. `depth` frames stay below it.
 pub(super) fn drop_frame(thread: &ProbeThread, frame: &Frame, depth: u32) {
-    DROPPED.fetch_add(1, Ordering::Relaxed);
+    let by = change(frame.method()).map_or(0, |change| change.load(Ordering::Relaxed));
+    let cause = if by & BY_AGENT != 0 { Cause::Agent } else { Cause::User };
+    dropped(cause).fetch_add(1, Ordering::Relaxed);
     totals_of(thread, frame).leave();
     if let Some(caller) = depth.checked_sub(1) {
         thread.stack.frame(caller).add_callee_ticks(frame.callee_ticks());
     }
 }
 
-/// Calls that were in progress when their method was muted or unmuted.
-pub(crate) fn dropped_calls() -> u64 {
-    DROPPED.load(Ordering::Relaxed)
+/// Calls that were in progress when their method was muted or unmuted for this cause.
+pub(crate) fn dropped_calls(cause: Cause) -> u64 {
+    dropped(cause).load(Ordering::Relaxed)
+}
+
+fn dropped(cause: Cause) -> &'static AtomicU64 {
+    let [user, agent] = &DROPPED;
+    match cause {
+        Cause::User => user,
+        Cause::Agent => agent,
+    }
 }
 
 /// No method is muted, and none ever was. Recording must be off.
 pub(crate) fn forget() {
     CHANGES.forget();
-    DROPPED.store(0, Ordering::Relaxed);
+    for dropped in &DROPPED {
+        dropped.store(0, Ordering::Relaxed);
+    }
 }

@@ -9,11 +9,11 @@ use super::*;
 /// Mutes or unmutes a method, as `Muting` does.
 fn set(method: u32, is_muted: bool) {
     if is_muted {
-        assert!(mute::set(method, true, clock::ticks()));
+        assert!(mute::set(method, true, mute::Cause::User, clock::ticks()));
     }
     mute::tell();
     if !is_muted {
-        assert!(mute::set(method, false, clock::ticks()));
+        assert!(mute::set(method, false, mute::Cause::User, clock::ticks()));
     }
     mute::tell();
 }
@@ -22,7 +22,7 @@ fn set(method: u32, is_muted: bool) {
 fn a_call_in_progress_is_dropped_and_the_rest_is_exact() {
     let _turn = turn();
     record_on_thread(0, || {
-        let before = mute::dropped_calls();
+        let before = mute::dropped_calls(mute::Cause::User);
         start(1, no_java);
         start(81, no_java);
         start(3, no_java);
@@ -33,7 +33,7 @@ fn a_call_in_progress_is_dropped_and_the_rest_is_exact() {
         end(4);
         end(3);
         end(1);
-        assert_eq!(mute::dropped_calls() - before, 1);
+        assert_eq!(mute::dropped_calls(mute::Cause::User) - before, 1);
         assert_eq!([1, 81, 3, 4].map(counts), [(1, 0), (0, 0), (1, 0), (1, 0)]);
         assert_eq!(thread::current().unwrap().unseen_ends(), 0);
         // The path is told as it is without it.
@@ -43,6 +43,24 @@ fn a_call_in_progress_is_dropped_and_the_rest_is_exact() {
         start(81, no_java);
         end(81);
         assert_eq!(counts(81), (1, 0));
+    });
+    mute::forget();
+}
+
+#[test]
+fn calls_that_the_budget_drops_are_no_muted_calls() {
+    let _turn = turn();
+    record_on_thread(0, || {
+        let dropped = || [mute::Cause::User, mute::Cause::Agent].map(mute::dropped_calls);
+        let before = dropped();
+        start(1, no_java);
+        start(83, no_java);
+        assert!(mute::set(83, true, mute::Cause::Agent, clock::ticks()));
+        mute::tell();
+        start(4, no_java);
+        end(4);
+        end(1);
+        assert_eq!(dropped(), [before[0], before[1] + 1]);
     });
     mute::forget();
 }

@@ -12,6 +12,7 @@ const UNITS: [(&str, f64, f64); 7] = [
 ];
 
 /// A duration in the largest unit that leaves something before the point: `1.23 s`, `45.6 ms`.
+#[must_use]
 pub fn duration(ns: u64) -> String {
     if ns < 1_000 {
         return format!("{ns} ns");
@@ -39,7 +40,26 @@ fn three_digits(value: f64) -> String {
     }
 }
 
+/// Bytes in the largest unit that leaves something before the point: `4.85 MB`, `100 MB`.
+#[must_use]
+pub fn bytes(number: u64) -> String {
+    if number < 1_000 {
+        return format!("{number} bytes");
+    }
+    let mut value = number as f64;
+    let mut text = String::new();
+    for unit in ["bytes", "kB", "MB", "GB", "TB", "PB", "EB"] {
+        text = format!("{} {unit}", three_digits(value));
+        if value < 999.5 {
+            break;
+        }
+        value /= 1e3;
+    }
+    text
+}
+
 /// A number with separators, `1,234,567`; from ten million on with a unit, `12.3 M`.
+#[must_use]
 pub fn count(number: u128) -> String {
     if number < 10_000_000 {
         return separated(number);
@@ -57,6 +77,7 @@ pub fn count(number: u128) -> String {
 }
 
 /// All digits of a number with separators.
+#[must_use]
 pub fn separated(number: u128) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -70,6 +91,7 @@ pub fn separated(number: u128) -> String {
 }
 
 /// A number and what it counts, `1 run` or `2 runs`.
+#[must_use]
 pub fn plural(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", separated(number.into()), if number == 1 { one } else { many })
 }
@@ -98,6 +120,21 @@ mod tests {
             (u64::MAX, "213504 d"),
         ] {
             assert_eq!(duration(ns), text, "{ns}");
+        }
+    }
+
+    #[test]
+    fn bytes_have_three_digits_and_a_unit() {
+        for (number, text) in [
+            (0, "0 bytes"),
+            (999, "999 bytes"),
+            (1_000, "1.00 kB"),
+            (4_849_664, "4.85 MB"),
+            (100_000_000, "100 MB"),
+            (999_500_000, "1.00 GB"),
+            (u64::MAX, "18.4 EB"),
+        ] {
+            assert_eq!(bytes(number), text);
         }
     }
 
