@@ -26,6 +26,7 @@ use jvmti_bindings::prelude::{
 use crate::agent_thread::{self, Arrival, Claimant, Stage, Started};
 use crate::engine::{Reply, Request};
 use crate::instrument::first_pause;
+use crate::instrument::virtual_loops;
 use crate::loaders;
 use crate::message::message;
 use crate::methods::Methods;
@@ -33,7 +34,7 @@ use crate::native_thread::{self, Priority, within};
 use crate::options::{BadOptions, Fault, Options};
 use crate::probe::mounts;
 use crate::probe::thread;
-use crate::{instrument, java_threads, presence, probe, run_info, running};
+use crate::{instrument, java_threads, presence, probe, run_info, running, virtual_threads};
 
 /// How long the JVM's start waits for files of options and for the log folder.
 const FILES: Duration = Duration::from_secs(2);
@@ -121,7 +122,8 @@ impl Agent for TProfiler {
             context.jni().and_then(|jni| unsafe { java_threads::number(jni, event.thread()) });
         if let Some(number) = number {
             mounts::end(number);
-            instrument::virtual_loops::ended(number);
+            virtual_loops::ended(number);
+            virtual_threads::stop_listening_to_ends(context.jvmti());
         }
     }
 

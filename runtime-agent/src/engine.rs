@@ -476,12 +476,12 @@ impl Engine<'_> {
         }
         self.is_open = false;
         self.guard_out = Some(Instant::now() + LONG_PAUSE);
+        virtual_loops::remember(|_| true);
         // The guard first, so that no thread goes on calling for nothing.
         self.probe_class.set_on(self.jni, false);
         probe::end_recording();
         // Each start and each stop adds one; frames are of the odd number before.
         let recording = probe::recording().wrapping_sub(1);
-        virtual_loops::remember(recording, |_| true);
         self.since_ns = clock::unix_ns();
         self.recorder.add_open_calls(recording, clock::ticks());
         true

@@ -232,7 +232,7 @@ impl Muting {
         let (mut to_mute, to_unmute) = (changed(true), changed(false));
         if !to_mute.is_empty() && probe::is_recording() {
             let to_mute: HashSet<u32> = to_mute.iter().copied().collect();
-            virtual_loops::remember(probe::recording(), |id| to_mute.contains(&id));
+            virtual_loops::remember(|id| to_mute.contains(&id));
         }
         // What cannot be marked goes on as it is.
         to_mute.retain(|id| mute::set(*id, true, cause, clock::ticks()));

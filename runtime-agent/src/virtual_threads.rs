@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::{jni, jvmti};
 
+use crate::instrument::virtual_loops;
 use crate::java_threads;
 use crate::message::message;
 use crate::options::{Pretend, Trick};
@@ -24,6 +25,9 @@ const EVENTS: [(&str, Callback); 2] = [
     ("com.sun.hotspot.events.VirtualThreadUnmount", unmounted),
 ];
 
+/// A run is active, and wants the events.
+static ARE_WANTED: AtomicBool = AtomicBool::new(false);
+
 /// Test only: events are thrown away.
 static ARE_IGNORED: AtomicBool = AtomicBool::new(false);
 
@@ -34,6 +38,7 @@ pub(crate) fn listen(jvmti: &Jvmti, came_late: bool, pretend: &Pretend) {
     }
     ARE_IGNORED.store(pretend.fails(Trick::MountEvents), Ordering::Relaxed);
     mounts::begin(Events::Unknown, came_late);
+    ARE_WANTED.store(true, Ordering::Relaxed);
     for (id, callback) in EVENTS {
         let listened = match pretend.fails(Trick::MountExtension) {
             true => Err("debug=fails:mount-extension".to_owned()),
@@ -72,8 +77,16 @@ pub(crate) fn stop_listening(jvmti: &Jvmti) {
             message!("{id} is still listened to ({error})");
         }
     }
-    // Not there on older JVMs either.
-    let _ = jvmti.disable_events_global(&[jvmti::JVMTI_EVENT_VIRTUAL_THREAD_END]);
+    ARE_WANTED.store(false, Ordering::Relaxed);
+    stop_listening_to_ends(jvmti);
+}
+
+/// Takes leave of the ends of virtual threads, if no run is active and none of the ends matters any more.
+pub(crate) fn stop_listening_to_ends(jvmti: &Jvmti) {
+    if !ARE_WANTED.load(Ordering::Relaxed) && !virtual_loops::are_any_remembered() {
+        // Not there on older JVMs either.
+        let _ = jvmti.disable_events_global(&[jvmti::JVMTI_EVENT_VIRTUAL_THREAD_END]);
+    }
 }
 
 fn index_of(jvmti: &Jvmti, id: &str) -> Result<jni::jint, String> {

@@ -9,6 +9,7 @@
 //! finds out from look to look.
 #![allow(unsafe_code)]
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::thread::sleep;
@@ -32,6 +33,10 @@ const LONG: Duration = Duration::from_secs(1);
 /// way on.
 pub(super) const READS: usize = 10;
 const BETWEEN_READS: Duration = Duration::from_millis(2);
+
+/// A virtual thread that works and parks in turn is mounted in one of so many moments.
+const MOMENTS: usize = 8;
+const BETWEEN_MOMENTS: Duration = Duration::from_millis(5);
 
 /// A running call of a method with a loop.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -71,7 +76,7 @@ pub(crate) struct Look {
     pub old: Vec<Seen>,
     /// Frames on all stacks.
     pub frames: usize,
-    /// There are threads that carry virtual ones.
+    /// There are threads that carry virtual ones, or there have been.
     pub has_carriers: bool,
     /// The stacks of all threads that were to be read were read. Otherwise there may be more.
     pub is_complete: bool,
@@ -123,8 +128,16 @@ pub(crate) struct Stacks<'j> {
     jni: &'j JniEnv,
     carriers: Carriers,
     reader: StackReader<'j>,
-    /// Threads in which the last full look found activations, by `Thread.getId()`: weak global references.
-    threads: HashMap<u64, jni::jweak>,
+    /// Threads in which the last full look found activations, by `Thread.getId()`.
+    threads: HashMap<u64, FoundThread>,
+}
+
+/// A thread in which a look found activations.
+#[derive(Clone, Copy)]
+struct FoundThread {
+    /// A weak global reference.
+    thread: jni::jweak,
+    is_virtual: bool,
 }
 
 impl<'j> Stacks<'j> {
@@ -148,19 +161,20 @@ impl<'j> Stacks<'j> {
         if wanted.classes.is_empty() {
             return Look { is_complete: true, ..Look::default() };
         }
-        self.forget_threads();
         let mut threads = self.jvmti.get_all_threads().unwrap_or_default();
         let mut search = Search::new(self.jvmti, self.jni, wanted);
+        let virtual_threads;
         // SAFETY: live references of this thread.
         unsafe {
             let carriers =
                 threads.iter().filter(|thread| is_carrier(self.jvmti, self.jni, **thread));
             let carriers: Vec<_> = carriers.copied().collect();
-            search.look.has_carriers = !carriers.is_empty();
-            let mounted =
-                carriers.iter().filter_map(|thread| self.carriers.mounted_on(self.jvmti, *thread));
-            threads.extend(mounted);
+            search.look.has_carriers =
+                !carriers.is_empty() || have_been_carriers(self.jvmti, self.jni);
+            virtual_threads = self.virtual_threads(&carriers);
+            threads.extend(&virtual_threads);
         }
+        self.forget_threads();
         let mut is_complete = !threads.is_empty();
         let mut found = Vec::new();
         let reads_again = search.needs_tight_reads() && !self.reader.stops_all();
@@ -187,8 +201,11 @@ impl<'j> Stacks<'j> {
                 }
             }
             for (thread, number) in found {
-                let weak = || self.jni.new_weak_global_ref(thread);
-                self.threads.entry(number).or_insert_with(weak);
+                let found = || FoundThread {
+                    thread: self.jni.new_weak_global_ref(thread),
+                    is_virtual: virtual_threads.contains(&thread),
+                };
+                self.threads.entry(number).or_insert_with(found);
             }
             for thread in threads {
                 self.jni.delete_local_ref(thread);
@@ -208,7 +225,8 @@ impl<'j> Stacks<'j> {
     ) -> (Vec<Seen>, HashSet<u64>) {
         let found = self.threads.iter().filter(|(number, _)| threads.contains(number));
         // SAFETY: the weak references are valid until they are deleted; a cleared one gives null.
-        let found = found.map(|(number, weak)| unsafe { (self.jni.new_local_ref(*weak), *number) });
+        let found =
+            found.map(|(number, found)| unsafe { (self.jni.new_local_ref(found.thread), *number) });
         let numbers: HashMap<jni::jthread, u64> =
             found.filter(|(thread, _)| !thread.is_null()).collect();
         let mut search = Search::new(self.jvmti, self.jni, wanted);
@@ -216,6 +234,7 @@ impl<'j> Stacks<'j> {
         let mut there: HashMap<jni::jthread, Vec<Seen>> = HashMap::new();
         let mut left: Vec<jni::jthread> = numbers.keys().copied().collect();
         let is_tight = search.needs_tight_reads() && !self.reader.stops_all();
+        let mut is_complete = true;
         for _ in 0..reads {
             let mut is_all = true;
             for threads in left.chunks(if is_tight { 1 } else { left.len().max(1) }) {
@@ -243,6 +262,7 @@ impl<'j> Stacks<'j> {
                 };
             }
             left.retain(|thread| there.get(thread).is_some_and(|seen| !seen.is_empty()));
+            is_complete &= is_all;
             if left.is_empty() || !is_all {
                 break;
             }
@@ -254,15 +274,48 @@ impl<'j> Stacks<'j> {
         }
         let looked_at = there.keys().filter_map(|thread| numbers.get(thread).copied()).collect();
         // Were there an older call too, it would have been on one of the stacks beside a younger one.
-        let sure = |seen: Seen| Seen { began: seen.began.or(seen.likely_began), ..seen };
+        let sure = |seen: Seen| {
+            let likely = seen.likely_began.filter(|_| is_complete);
+            Seen { began: seen.began.or(likely), ..seen }
+        };
         (there.into_values().flatten().map(sure).collect(), looked_at)
     }
 
     fn forget_threads(&mut self) {
-        for (_, thread) in self.threads.drain() {
+        for (_, found) in self.threads.drain() {
             // SAFETY: made by `look`, and not used after this.
-            unsafe { self.jni.delete_weak_global_ref(thread) };
+            unsafe { self.jni.delete_weak_global_ref(found.thread) };
         }
+    }
+
+    /// Local references to virtual threads, each once: those that are mounted in one of several moments, and those in
+    /// which the look before found something.
+    ///
+    /// # Safety
+    /// `carriers` are live references of this thread.
+    unsafe fn virtual_threads(&self, carriers: &[jni::jthread]) -> Vec<jni::jthread> {
+        let mut found: HashMap<u64, jni::jthread> = HashMap::new();
+        // SAFETY: the caller's promise; weak references are valid until they are deleted, a cleared one gives null.
+        unsafe {
+            let mut add = |thread: jni::jthread| {
+                let number = java_threads::number(self.jni, thread).unwrap_or_default();
+                match found.entry(number) {
+                    Entry::Occupied(_) => self.jni.delete_local_ref(thread),
+                    Entry::Vacant(entry) => _ = entry.insert(thread),
+                }
+            };
+            let before = self.threads.values().filter(|found| found.is_virtual);
+            let before = before.map(|found| self.jni.new_local_ref(found.thread));
+            before.filter(|thread| !thread.is_null()).for_each(&mut add);
+            for moment in 0..if carriers.is_empty() { 0 } else { MOMENTS } {
+                if moment > 0 {
+                    sleep(BETWEEN_MOMENTS);
+                }
+                let mounted = carriers.iter();
+                mounted.filter_map(|c| self.carriers.mounted_on(self.jvmti, *c)).for_each(&mut add);
+            }
+        }
+        found.into_values().collect()
     }
 
     /// Adds the loops of virtual threads that their shadow stacks tell of, mounted or not.
@@ -275,10 +328,10 @@ impl<'j> Stacks<'j> {
             // SAFETY: a live reference of this thread.
             if unsafe { has_loop(self.jvmti, *reference, &method.name, &method.descriptor) } {
                 look.seen.push(Seen {
-                    activation: Activation { thread: number, depth: 0, method: 0 },
+                    activation: Activation { thread: number.unwrap_or(0), depth: 0, method: 0 },
                     class: class.as_str().into(),
                     method: method.name.as_str().into(),
-                    thread: format!("#{number}").into(),
+                    thread: number.map_or_else(String::new, |number| format!("#{number}")).into(),
                     began: None,
                     likely_began: None,
                     is_long: true,
@@ -331,7 +384,7 @@ impl<'l> Search<'l> {
     /// `thread` is a live reference of this thread.
     unsafe fn prepare(&mut self, thread: jni::jthread) -> u64 {
         // SAFETY: the caller's promise.
-        let java_id = unsafe { java_threads::name(self.jvmti, self.jni, thread) }.java_id;
+        let java_id = unsafe { java_threads::number(self.jni, thread) }.unwrap_or_default();
         let calls = self.calls_now(java_id);
         self.shadow_calls.insert(java_id, calls);
         java_id
@@ -378,16 +431,20 @@ impl<'l> Search<'l> {
         let name = if name.is_empty() { format!("#{java_id}") } else { name };
         let name = Rc::<str>::from(name);
         let (before, after) = (self.shadow_calls.get(&java_id), self.calls_now(java_id));
+        // By method: how often it is on the stack, and what is known of its calls.
+        let mut of_methods: HashMap<u32, (usize, Known)> = HashMap::new();
+        for id in found.iter().filter_map(|(_, method)| method.id) {
+            let known = || known(before.and_then(|calls| calls.get(&id)), after.get(&id));
+            of_methods.entry(id).or_insert_with(|| (0, known())).0 += 1;
+        }
         // From the outermost on: what is called by a young call is young.
         let (mut caller, mut likely_caller) = (None, None);
         for (index, method) in found.iter().rev() {
             let frame = frames.get(*index)?;
             // Which call of a recursion a frame is cannot be told: any may be the oldest. One that began when nothing
             // was recorded is not on the shadow stack, so calls that may have ended or begun meanwhile say nothing.
-            let known =
-                method.id.map(|id| known(before.and_then(|calls| calls.get(&id)), after.get(&id)));
-            let known = known.unwrap_or_default();
-            let on_stack = found.iter().filter(|(_, other)| other.id == method.id).count();
+            let of_method = method.id.and_then(|id| of_methods.get(&id)).copied();
+            let (on_stack, known) = of_method.unwrap_or_default();
             let began = (known.surely > 0 && known.surely >= on_stack).then_some(known.oldest);
             let likely = known.likely > 0 && known.likely >= on_stack;
             let likely_began = began.or(likely.then_some(known.likely_oldest));
@@ -415,6 +472,9 @@ impl<'l> Search<'l> {
         Some(java_id)
     }
 }
+
+/// The class of threads that carry virtual ones.
+const CARRIER: &str = "jdk/internal/misc/CarrierThread";
 
 /// HotSpot's extension that gives the virtual thread of a carrier.
 struct Carriers(Option<jvmti::jvmtiExtensionFunction>);
@@ -453,14 +513,38 @@ unsafe fn is_carrier(jvmti: &Jvmti, jni: &JniEnv, thread: jni::jthread) -> bool 
         jni.delete_local_ref(class);
         name
     };
-    name.as_deref() == Some("jdk/internal/misc/CarrierThread")
+    name.as_deref() == Some(CARRIER)
+}
+
+/// Whether there have been threads that carry virtual ones. Idle ones end after half a minute.
+fn have_been_carriers(jvmti: &Jvmti, jni: &JniEnv) -> bool {
+    const INITIALIZED: jni::jint = 4;
+    // SAFETY: a live reference of this thread, given back.
+    unsafe {
+        let Some(class) = jni.find_class(CARRIER) else {
+            // Older JVMs have none.
+            jni.exception_clear();
+            return false;
+        };
+        let status = jvmti.get_class_status(class);
+        jni.delete_local_ref(class);
+        status.is_ok_and(|status| status & INITIALIZED != 0)
+    }
 }
 
 /// Whether a call that began then has been running for long.
 pub(super) fn is_long(began: u64) -> bool {
-    // A call that began later than now is from before the counter was set back.
-    let ran = clock::ticks().checked_sub(began).map(clock::ticks_to_ns);
-    ran.is_none_or(|ns| Duration::from_nanos(ns) >= LONG)
+    has_run_for(began, LONG)
+}
+
+pub(super) fn has_run_for(began: u64, length: Duration) -> bool {
+    let now = clock::ticks();
+    match now.checked_sub(began) {
+        Some(ran) => Duration::from_nanos(clock::ticks_to_ns(ran)) >= length,
+        // Processors differ by nanoseconds. A call that began much later than now is from before the counter was set
+        // back.
+        None => Duration::from_nanos(clock::ticks_to_ns(began - now)) >= LONG,
+    }
 }
 
 fn is_measured(method: u32) -> bool {
@@ -487,10 +571,11 @@ fn shadow_calls(thread: &thread::ProbeThread) -> ShadowCalls {
 fn known(before: Option<&Vec<u64>>, after: Option<&Vec<u64>>) -> Known {
     let (before, after) =
         (before.map_or(&[][..], |calls| calls), after.map_or(&[][..], |calls| calls));
-    let both = || after.iter().filter(|call| before.contains(call));
+    let all_before: HashSet<u64> = before.iter().copied().collect();
+    let both = after.iter().filter(|call| all_before.contains(call));
     Known {
-        surely: both().count(),
-        oldest: both().min().copied().unwrap_or_default(),
+        surely: both.clone().count(),
+        oldest: both.min().copied().unwrap_or_default(),
         likely: before.len().min(after.len()),
         likely_oldest: before.iter().chain(after).min().copied().unwrap_or_default(),
         may_be_long: before.iter().chain(after).any(|call| is_long(*call)),

@@ -79,6 +79,9 @@ impl fmt::Display for Postponed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let class = &self.class;
         match &self.why {
+            Why::Runs { method, thread } if thread.is_empty() => {
+                write!(f, "{class}: {method} runs in many virtual threads")
+            }
             Why::Runs { method, thread } => write!(f, "{class}: {method} runs in thread {thread}"),
             Why::NotChecked => write!(f, "{class}: not all stacks could be read in time"),
             Why::Pauses => write!(f, "{class}: retransforming would stop all threads for too long"),
@@ -327,9 +330,10 @@ impl<'j> ClassChanges<'j> {
         if self.confirm.is_none() {
             self.old.extend(look.old.into_iter().map(|seen| seen.activation));
         }
+        let by_class: HashMap<&str, &Seen> =
+            busy.iter().rev().map(|seen| (&*seen.class, seen)).collect();
         for waiting in &mut self.waiting {
-            let runs = busy.iter().find(|seen| *seen.class == *waiting.key.1);
-            waiting.runs = runs.cloned();
+            waiting.runs = by_class.get(&*waiting.key.1).copied().cloned();
         }
         if (look.is_complete || is_even_running) && !self.is_first_pause_long {
             let (least, most) = SENDING_LIMITS;

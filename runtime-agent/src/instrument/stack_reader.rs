@@ -1,6 +1,7 @@
 //! Reads whole stacks of threads of the service.
 //!
-//! Since JDK 12 reading a stack stops its thread alone, so stacks are read one by one. Before, each read stops all
+//! Since JDK 12 reading a stack stops its thread alone, so stacks are read one by one (JDK 21 may stop all threads for
+//! the stack of a virtual one). Before, each read stops all
 //! threads, however few stacks it reads: then many are read at once, as many as fit into a short pause, and the service
 //! runs for as long between two reads as it stood still.
 #![allow(unsafe_code)]

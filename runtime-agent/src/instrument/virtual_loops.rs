@@ -5,83 +5,142 @@
 //! shadow stacks, so the calls of that moment are remembered until their thread ends: nobody can say whether they still
 //! run.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
 
-use super::activations::is_long;
+use super::activations::{has_run_for, is_long};
 use crate::open_calls;
-use crate::probe::{self, mounts, thread};
+use crate::probe::{self, mounts, mute, thread};
 
 /// Threads that are mounted and unmounted all the time may be met in neither place: so many readings, so far apart.
 const READINGS: u32 = 3;
 const BETWEEN: Duration = Duration::from_millis(3);
 
-/// Numbers of threads by method.
-type LongCalls = HashMap<u32, HashSet<u64>>;
+/// Calls younger than this are not remembered: nearly all of them are short calls of methods that are called often.
+const YOUNG: Duration = Duration::from_millis(10);
 
-/// Threads of a method that are told apart. With more, the method counts as running for good.
-const MOST: usize = 10_000;
-const MANY: u64 = u64::MAX;
+/// Calls that are remembered one by one, at 16 bytes each. Methods with more count as running as long as any is.
+const MOST: usize = 1_000_000;
 
 /// Calls that were in progress when recording ended, or when their method was muted or throttled.
 static REMEMBERED: Mutex<Option<Remembered>> = Mutex::new(None);
 /// Whether the ends of threads matter.
 static ARE_ANY_REMEMBERED: AtomicBool = AtomicBool::new(false);
 
+/// A call of a virtual thread: its method, and when it began, in ticks.
+type Call = (u32, u64);
+
 #[derive(Default)]
 struct Remembered {
-    calls: LongCalls,
+    /// By number of the thread. Of a recursion, the oldest call.
+    calls: HashMap<u64, Vec<Call>>,
+    count: usize,
+    /// Methods of calls for which there was no room.
+    uncounted: HashSet<u32>,
     /// Threads that have ended while calls are being read.
     ended: HashSet<u64>,
     is_reading: bool,
 }
 
-/// Long-lived calls in progress: the method, and one of the threads.
-pub(super) fn long_calls() -> Vec<(u32, u64)> {
-    let mut calls = remembered(|known| known.calls.clone());
-    if probe::is_recording() {
-        add_now(&mut calls, probe::recording(), |_| true);
+impl Remembered {
+    fn add(&mut self, thread: u64, calls: Vec<Call>) {
+        let known = self.calls.entry(thread).or_default();
+        for (method, began) in calls {
+            match known.iter_mut().find(|(known, _)| *known == method) {
+                Some((_, known)) => *known = began.min(*known),
+                None if self.count < MOST => {
+                    known.push((method, began));
+                    self.count += 1;
+                }
+                None => _ = self.uncounted.insert(method),
+            }
+        }
+        if known.is_empty() {
+            self.calls.remove(&thread);
+        }
     }
-    calls
-        .into_iter()
-        .filter_map(|(method, threads)| Some((method, *threads.iter().min()?)))
-        .collect()
+
+    fn remove(&mut self, thread: u64) {
+        if let Some(calls) = self.calls.remove(&thread) {
+            self.count -= calls.len();
+        }
+        if self.calls.is_empty() {
+            *self = Self {
+                ended: std::mem::take(&mut self.ended),
+                is_reading: self.is_reading,
+                ..Self::default()
+            };
+        }
+    }
 }
 
-/// Remembers what is in progress, in the recording of this number, of methods that will be followed no more.
-pub(crate) fn remember(recording: u32, is_one: impl Fn(u32) -> bool) {
+/// Long-lived calls in progress: the method, and one of the threads, unless there are too many to tell.
+pub(super) fn long_calls() -> HashMap<u32, Option<u64>> {
+    let mut long: HashMap<u32, Option<u64>> = HashMap::new();
+    let mut add = |thread: u64, (method, began): Call| {
+        if is_long(began) {
+            let least = long.entry(method).or_insert(Some(thread));
+            *least = least.map(|least| least.min(thread));
+        }
+    };
+    let uncounted = remembered(|known| {
+        let calls = known.calls.iter();
+        calls.for_each(|(thread, calls)| calls.iter().for_each(|call| add(*thread, *call)));
+        known.uncounted.clone()
+    });
+    if probe::is_recording() {
+        read(probe::recording(), &mut add);
+    }
+    long.extend(uncounted.into_iter().map(|method| (method, None)));
+    long
+}
+
+/// Remembers what is in progress of methods that will be followed no more. For the moment before that: what is mounted
+/// or unmounted in between would be lost after it.
+pub(crate) fn remember(is_one: impl Fn(u32) -> bool) {
     ARE_ANY_REMEMBERED.store(true, Ordering::Relaxed);
     remembered(|known| known.is_reading = true);
-    let mut now = LongCalls::new();
-    add_now(&mut now, recording, is_one);
+    let mut now: HashMap<u64, Vec<Call>> = HashMap::new();
+    read(probe::recording(), &mut |thread, (method, began)| {
+        if has_run_for(began, YOUNG) && is_one(method) {
+            match now.entry(thread) {
+                Entry::Vacant(calls) => _ = calls.insert(vec![(method, began)]),
+                Entry::Occupied(mut calls) => calls.get_mut().push((method, began)),
+            }
+        }
+    });
     remembered(|known| {
         known.is_reading = false;
         let ended = std::mem::take(&mut known.ended);
-        for (method, threads) in now {
-            for thread in threads.difference(&ended) {
-                add(&mut known.calls, method, *thread);
-            }
+        for (thread, calls) in now.into_iter().filter(|(thread, _)| !ended.contains(thread)) {
+            known.add(thread, calls);
         }
         ARE_ANY_REMEMBERED.store(!known.calls.is_empty(), Ordering::Relaxed);
     });
 }
 
+/// Whether the ends of virtual threads matter.
+pub(crate) fn are_any_remembered() -> bool {
+    ARE_ANY_REMEMBERED.load(Ordering::Relaxed)
+}
+
 /// A virtual thread has ended.
-pub(crate) fn ended(number: u64) {
-    if ARE_ANY_REMEMBERED.load(Ordering::Relaxed) {
-        remembered(|known| {
-            if known.is_reading {
-                known.ended.insert(number);
-            }
-            known.calls.retain(|_, threads| {
-                threads.remove(&number);
-                !threads.is_empty()
-            });
-        });
+pub(crate) fn ended(thread: u64) {
+    if !are_any_remembered() {
+        return;
     }
+    remembered(|known| {
+        if known.is_reading {
+            known.ended.insert(thread);
+        }
+        known.remove(thread);
+        let matter = known.is_reading || !known.calls.is_empty();
+        ARE_ANY_REMEMBERED.store(matter, Ordering::Relaxed);
+    });
 }
 
 fn remembered<R>(work: impl FnOnce(&mut Remembered) -> R) -> R {
@@ -89,15 +148,12 @@ fn remembered<R>(work: impl FnOnce(&mut Remembered) -> R) -> R {
     work(known.get_or_insert_default())
 }
 
-fn add(calls: &mut LongCalls, method: u32, number: u64) {
-    let threads = calls.entry(method).or_default();
-    threads.insert(if threads.len() < MOST { number } else { MANY });
-}
-
-fn add_now(calls: &mut LongCalls, recording: u32, is_one: impl Fn(u32) -> bool) {
-    let mut add = |method: u32, began: u64, number: u64| {
-        if is_long(began) && is_one(method) {
-            add(calls, method, number);
+/// Gives each call of a virtual thread in the recording of this number, some more than once. Calls whose end the guard
+/// hides are none: those that were long-lived then are remembered.
+fn read(recording: u32, add: &mut impl FnMut(u64, Call)) {
+    let mut add = |thread: u64, (method, began): Call| {
+        if !mute::concerns(method, began) {
+            add(thread, (method, began));
         }
     };
     for reading in 0..READINGS {
@@ -109,13 +165,43 @@ fn add_now(calls: &mut LongCalls, recording: u32, is_one: impl Fn(u32) -> bool) 
         }
         mounts::for_each(|number, saved| {
             if saved.recording() == recording {
-                saved.frames.iter().for_each(|call| add(call.method(), call.start_ticks, number));
+                saved.frames.iter().for_each(|call| add(number, (call.method(), call.start_ticks)));
             }
         });
-        for thread in thread::all().iter().filter(|thread| thread.runs() != 0) {
+        for thread in thread::all() {
             let number = thread.runs();
-            let calls = open_calls::read_frames(thread, recording);
-            calls.iter().for_each(|call| add(call.method, call.start_ticks, number));
+            if number != 0 {
+                let calls = open_calls::read_frames(&thread, recording);
+                calls.iter().for_each(|call| add(number, (call.method, call.start_ticks)));
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_forgotten_when_it_ends_however_many_there_are() {
+        let mut known = Remembered::default();
+        for thread in 1..=20_000 {
+            known.add(thread, vec![(7, thread), (8, 5), (7, 3)]);
+        }
+        assert_eq!((known.calls.len(), known.count), (20_000, 40_000));
+        assert_eq!(known.calls[&9], [(7, 3), (8, 5)]);
+        known.add(1, vec![(9, 1)]);
+        (1..=20_000).for_each(|thread| known.remove(thread));
+        assert_eq!((known.calls.len(), known.count), (0, 0));
+    }
+
+    #[test]
+    fn calls_without_room_count_as_long_as_any_is_remembered() {
+        let mut known = Remembered { count: MOST - 1, ..Remembered::default() };
+        known.add(1, vec![(7, 3), (8, 3)]);
+        known.add(2, vec![(9, 3)]);
+        assert_eq!((known.calls.len(), &known.uncounted), (1, &HashSet::from([8, 9])));
+        known.remove(1);
+        assert!(known.uncounted.is_empty());
     }
 }

@@ -1,0 +1,159 @@
+//! Loops of virtual threads that park are never made slow, and threads that have ended keep no class waiting.
+
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use test_classes::{
+    Dialogue, Java, Jdk, artifacts, classes, free_port, jdks, tprofiler_json, wait_until,
+};
+
+fn command(arguments: &[&str]) -> String {
+    let output = Command::new(&artifacts().tprofiler).args(arguments).output();
+    let output = output.expect("tprofiler runs");
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// The value of a line of an answer.
+fn field<'t>(text: &'t str, key: &str) -> &'t str {
+    let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(": "));
+    line.unwrap_or_else(|| panic!("{key} in {text}"))
+}
+
+/// Runtimes with virtual threads.
+fn able() -> impl Iterator<Item = &'static Jdk> {
+    assert!(jdks().iter().any(|jdk| jdk.major >= 21), "no runtime has virtual threads");
+    jdks().iter().filter(|jdk| jdk.major >= 21)
+}
+
+fn options(logs: &Path, port: u16) -> String {
+    let logs = logs.display();
+    format!("include=virtual.Loops$*,leaves=keep,overhead=off,logs={logs},port={port}")
+}
+
+fn start(java: Java) -> Dialogue {
+    java.main(classes(), "virtual.Loops").talk()
+}
+
+/// It has run as without the agent.
+fn end(program: Dialogue, jdk: &Jdk) {
+    let finished = program.end();
+    assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
+}
+
+/// The loop is mounted at some looks and parked at others.
+#[test]
+fn a_loop_that_parks_now_and_then_is_seen_by_an_attach() {
+    for jdk in able() {
+        for work in ["work 2000 1000", "work 30 10"] {
+            let logs = tempfile::tempdir().expect("a temporary folder");
+            let options = options(logs.path(), free_port());
+            let mut program = start(Java::new(jdk));
+            program.ask(work);
+            thread::sleep(Duration::from_millis(500));
+            let attached = command(&["attach", &program.program.pid().to_string(), &options]);
+            let postponed = "postponed: virtual.Loops$Work: run runs in thread #";
+            assert!(attached.contains(postponed), "{jdk}: {work}: {attached}");
+            end(program, jdk);
+        }
+    }
+}
+
+/// While the agent reads the calls of many threads, others go on and off their carriers.
+#[test]
+fn a_stop_remembers_each_loop_among_many_parked_threads() {
+    for jdk in able() {
+        let logs = tempfile::tempdir().expect("a temporary folder");
+        let port = free_port();
+        let mut program = start(Java::new(jdk).agent(&options(logs.path(), port)));
+        program.ask("wait 20000 20");
+        program.ask("naps 0");
+        thread::sleep(Duration::from_secs(2));
+        tprofiler_json(port, &["stop"]);
+        thread::sleep(Duration::from_secs(1));
+        let detached = command(&["detach", &program.program.pid().to_string()]);
+        for nap in 0..8 {
+            let left = format!("left running: virtual.Loops$Nap{nap}: run runs in thread #");
+            assert!(detached.contains(&left), "{jdk}: {detached}");
+        }
+        end(program, jdk);
+    }
+}
+
+#[test]
+fn a_loop_that_has_just_begun_is_remembered_at_a_stop() {
+    for jdk in able() {
+        let logs = tempfile::tempdir().expect("a temporary folder");
+        let port = free_port();
+        let mut program = start(Java::new(jdk).agent(&options(logs.path(), port)));
+        program.ask("naps 0");
+        thread::sleep(Duration::from_millis(300));
+        tprofiler_json(port, &["stop"]);
+        // It is long-lived by now.
+        thread::sleep(Duration::from_secs(2));
+        let detached = command(&["detach", &program.program.pid().to_string()]);
+        assert_eq!(field(&detached, "classes left running"), "8", "{jdk}: {detached}");
+        end(program, jdk);
+    }
+}
+
+#[test]
+fn threads_that_have_ended_keep_no_class_waiting_however_many_there_were() {
+    for jdk in able() {
+        let logs = tempfile::tempdir().expect("a temporary folder");
+        let port = free_port();
+        let options = options(logs.path(), port);
+        let mut program = start(Java::new(jdk).agent(&options));
+        let pid = program.program.pid().to_string();
+        program.ask("wait 12000 0");
+        thread::sleep(Duration::from_millis(1_500));
+        tprofiler_json(port, &["stop"]);
+        program.ask("wake");
+        let detached = command(&["detach", &pid]);
+        assert_eq!(field(&detached, "classes left running"), "0", "{jdk}: {detached}");
+        end(program, jdk);
+    }
+}
+
+/// The ends of threads are heard after a detach too.
+#[test]
+fn a_class_that_a_detach_left_is_restored_when_its_threads_have_ended() {
+    for jdk in able() {
+        let logs = tempfile::tempdir().expect("a temporary folder");
+        let options = options(logs.path(), free_port());
+        let mut program = start(Java::new(jdk).agent(&options));
+        let pid = program.program.pid().to_string();
+        program.ask("wait 3 0");
+        thread::sleep(Duration::from_millis(1_500));
+        let detached = command(&["detach", &pid]);
+        assert_eq!(field(&detached, "classes left running"), "1", "{jdk}: {detached}");
+        program.ask("wake");
+        let attached = command(&["attach", &pid, &options]);
+        assert_eq!(field(&attached, "classes postponed"), "0", "{jdk}: {attached}");
+        end(program, jdk);
+    }
+}
+
+/// A look at its stack takes time with its depth, not with the square of it.
+#[test]
+fn a_deep_recursion_does_not_hold_the_agent_up() {
+    for jdk in jdks() {
+        let logs = tempfile::tempdir().expect("a temporary folder");
+        let port = free_port();
+        let mut program = start(Java::new(jdk).agent(&options(logs.path(), port)));
+        program.ask("deep 8000");
+        thread::sleep(Duration::from_secs(4));
+        tprofiler_json(port, &["mute", "virtual.Loops$Idle.helper"]);
+        // Looks begin a second later. Whoever asks meanwhile gets an answer.
+        for _ in 0..6 {
+            thread::sleep(Duration::from_millis(500));
+            tprofiler_json(port, &["flush"]);
+        }
+        wait_until("the class of the loop is postponed", || {
+            tprofiler_json(port, &["status"])["classes_postponed"] == 1
+        });
+        end(program, jdk);
+    }
+}
