@@ -12,7 +12,7 @@
 //! The second leaves the load out: twice the calls at the same speed change nothing. Hours are those
 //! that a JVM recorded, see [`crate::recorded_time`], so forty JVMs can be held against one.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use log_format::pattern::Pattern;
 
 use crate::aggregate::Figures;
 use crate::analyze;
-pub use crate::diff_change::{Change, Limit};
+pub use crate::diff_change::{Change, Compared, Least, Limit};
 use crate::diff_change::{HOUR_NS, scaled};
 use crate::names::{Method, MethodName};
 use crate::options::{Format, Options};
@@ -92,6 +92,8 @@ pub struct Comparison {
     pub all: Change,
     /// Whether the sum is too slow.
     pub all_fails: bool,
+    /// The time that costs are of.
+    pub time: Compared,
     /// What a reader of the figures has to know, a sentence each.
     pub notes: Vec<String>,
 }
@@ -137,6 +139,8 @@ pub enum Status {
     New,
     /// Had calls before only.
     Vanished,
+    /// Was throttled or muted for part of the time, on one side or both.
+    NotComparable,
 }
 
 impl Status {
@@ -149,6 +153,7 @@ impl Status {
             Self::Faster => "faster",
             Self::New => "new",
             Self::Vanished => "vanished",
+            Self::NotComparable => "not comparable",
         }
     }
 }
@@ -189,6 +194,13 @@ impl Side {
         self.recorded_ns.map_or(sum, |ns| scaled(sum.into(), HOUR_NS, ns))
     }
 
+    /// The methods that were throttled or muted for part of the time.
+    fn partly_measured(&self) -> PartlyMeasured<'_> {
+        let left_out = &self.report.left_out;
+        let throttled = left_out.costly.iter().map(|found| found.method.name.as_str()).collect();
+        PartlyMeasured { throttled, muted: &left_out.muted }
+    }
+
     fn methods(&self) -> BTreeMap<Arc<MethodName>, Figures> {
         let methods = self.report.groups.iter().flat_map(|group| &group.methods);
         methods
@@ -202,6 +214,22 @@ impl Side {
     fn unnamed(&self) -> usize {
         let methods = self.report.groups.iter().flat_map(|group| &group.methods);
         methods.filter(|method| matches!(method.method, Method::Unknown { .. })).count()
+    }
+}
+
+/// Methods of which one side has only part of the calls.
+struct PartlyMeasured<'r> {
+    /// As the log names them.
+    throttled: HashSet<&'r str>,
+    muted: &'r [Pattern],
+}
+
+impl PartlyMeasured<'_> {
+    fn has(&self, name: &MethodName) -> bool {
+        let is_throttled =
+            || !self.throttled.is_empty() && self.throttled.contains(&*name.log_name());
+        let is_muted = |pattern: &Pattern| pattern.method(&name.class, &name.method);
+        self.muted.iter().any(is_muted) || is_throttled()
     }
 }
 
@@ -219,27 +247,32 @@ pub fn compare(options: &DiffOptions) -> Result<Comparison, Vec<String>> {
         let reason = after.report.empty.unwrap_or_else(|| "no methods with names".to_owned());
         return Err(vec![format!("before and after: {reason}")]);
     }
+    let partly = [before.partly_measured(), after.partly_measured()];
     let mut all = (0_u128, 0_u128);
     let mut methods: Vec<MethodChange> = names
         .into_iter()
         .map(|name| {
             let (was, is) = (old.remove(&name), new.remove(&name));
+            let is_whole = !partly.iter().any(|side| side.has(&name));
             let change = change(options.per, (&before, was.as_ref()), (&after, is.as_ref()));
+            let change = change.filter(|_| is_whole);
             if let Some(change) = change {
                 all = (all.0 + u128::from(change.was_ns), all.1 + u128::from(change.is_ns));
             }
-            let fails = |limit| change.is_some_and(|c| c.is_over(limit, after.recorded_ns));
-            MethodChange {
-                name,
-                status: status(&was, &is, change),
-                // A new method has nothing that it could be slower than.
-                fails: was.is_some() && options.limit.as_ref().is_some_and(fails),
-                before: was,
-                after: is,
-                change,
-            }
+            let status = if is_whole { status(&was, &is, change) } else { Status::NotComparable };
+            MethodChange { name, status, fails: false, before: was, after: is, change }
         })
         .collect();
+    let most = |sum: u128| u64::try_from(sum).unwrap_or(u64::MAX);
+    let all = Change { was_ns: most(all.0), is_ns: most(all.1) };
+    let time = after.recorded_ns.map_or(Compared::SelfTime(all.is_ns), Compared::Hours);
+    if let Some(limit) = &options.limit {
+        for method in &mut methods {
+            // A new method has nothing that it could be slower than.
+            let change = method.change.filter(|_| method.before.is_some());
+            method.fails = change.is_some_and(|change| change.is_over(limit, time));
+        }
+    }
     let key = |method: &MethodChange| {
         let self_ns = |figures: &Option<Figures>| figures.as_ref().map_or(0, |f| f.self_ns);
         let without = (method.status, self_ns(&method.before).max(self_ns(&method.after)));
@@ -253,12 +286,11 @@ pub fn compare(options: &DiffOptions) -> Result<Comparison, Vec<String>> {
             .cmp(&a_cost)
             .then_with(|| if a_cost.is_none() { rest() } else { a.name.cmp(&b.name) })
     });
-    let most = |sum: u128| u64::try_from(sum).unwrap_or(u64::MAX);
-    let all = Change { was_ns: most(all.0), is_ns: most(all.1) };
     Ok(Comparison {
         per: options.per,
         limit: options.limit,
-        all_fails: options.limit.as_ref().is_some_and(|l| all.is_over(l, after.recorded_ns)),
+        all_fails: options.limit.as_ref().is_some_and(|limit| all.is_over(limit, time)),
+        time,
         notes: notes(&before, &after),
         before,
         after,

@@ -7,8 +7,35 @@ pub(crate) const HOUR_NS: u64 = 3_600_000_000_000;
 pub struct Limit {
     /// Costs more by over so many percent.
     pub percent: f64,
-    /// Costs at least so many nanoseconds more, in an hour or, if `after` is shorter, in all of it.
-    pub min_ns: u64,
+    /// And at least so much.
+    pub least: Least,
+}
+
+/// What a cost has to be at least, to be worth a word.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Least {
+    /// So many percent of the time compared: of what was recorded or, where that is not known, of the self time of all
+    /// methods.
+    Percent(f64),
+    /// So many nanoseconds in an hour or, if `after` is shorter, in all of it.
+    Ns(u64),
+}
+
+impl Limit {
+    /// The same without a least cost.
+    #[must_use]
+    pub fn of_any_cost(&self) -> Self {
+        Self { percent: self.percent, least: Least::Ns(0) }
+    }
+}
+
+/// The time that costs are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compared {
+    /// An hour; `after` recorded for so many nanoseconds.
+    Hours(u64),
+    /// All of `after`, where hours are not known: so many nanoseconds of self time.
+    SelfTime(u64),
 }
 
 /// Two costs in nanoseconds, both of an hour; or of all of `after` where hours are not known.
@@ -34,17 +61,25 @@ impl Change {
         (self.was_ns > 0).then(|| self.cost_ns() as f64 / self.was_ns as f64 * 100.0)
     }
 
-    /// Whether this passes a limit, where `after` recorded for so long.
+    /// Whether this passes a limit, in a comparison with that much time.
     #[must_use]
-    pub fn is_over(self, limit: &Limit, recorded_ns: Option<u64>) -> bool {
+    pub fn is_over(self, limit: &Limit, time: Compared) -> bool {
         let cost_ns = u64::try_from(self.cost_ns()).unwrap_or(0);
-        // Of a short run an hour's cost is mostly noise; what counts is what was seen.
-        let seen_ns = match recorded_ns {
-            Some(ns) if ns < HOUR_NS => scaled(cost_ns.into(), ns, HOUR_NS),
-            _ => cost_ns,
+        let is_enough = match (limit.least, time) {
+            (Least::Percent(percent), Compared::Hours(_)) => {
+                cost_ns as f64 >= HOUR_NS as f64 * percent / 100.0
+            }
+            (Least::Percent(percent), Compared::SelfTime(all_ns)) => {
+                cost_ns as f64 >= all_ns as f64 * percent / 100.0
+            }
+            // Of a short run an hour's cost is mostly noise; what counts is what was seen.
+            (Least::Ns(least_ns), Compared::Hours(ns)) if ns < HOUR_NS => {
+                scaled(cost_ns.into(), ns, HOUR_NS) >= least_ns
+            }
+            (Least::Ns(least_ns), _) => cost_ns >= least_ns,
         };
-        let is_worth_it = cost_ns > 0 && seen_ns >= limit.min_ns;
-        is_worth_it && self.percent().is_none_or(|percent| percent > limit.percent)
+        let is_over = self.percent().is_none_or(|percent| percent > limit.percent);
+        cost_ns > 0 && is_enough && is_over
     }
 }
 
@@ -62,24 +97,38 @@ mod tests {
 
     #[test]
     fn a_limit_is_passed_by_percent_and_by_time() {
-        let limit = Limit { percent: 20.0, min_ns: S };
-        let over =
-            |was_ns, is_ns, recorded_ns| Change { was_ns, is_ns }.is_over(&limit, recorded_ns);
-        assert!(!over(10 * S, 12 * S, None));
-        assert!(over(10 * S, 12 * S + 1, None));
-        assert!(over(5 * S, 6 * S + 1, Some(HOUR_NS)));
+        let limit = Limit { percent: 20.0, least: Least::Ns(S) };
+        let (long, half) = (Compared::Hours(50 * HOUR_NS), Compared::Hours(HOUR_NS / 2));
+        let all = Compared::SelfTime(100 * S);
+        let over = |was_ns, is_ns, time| Change { was_ns, is_ns }.is_over(&limit, time);
+        assert!(!over(10 * S, 12 * S, all));
+        assert!(over(10 * S, 12 * S + 1, all));
+        assert!(over(5 * S, 6 * S + 1, Compared::Hours(HOUR_NS)));
         // Over by far, but not by a second.
-        assert!(!over(S / 10, S, Some(50 * HOUR_NS)));
-        assert!(over(0, S, Some(HOUR_NS)));
-        assert!(!over(0, 0, None));
+        assert!(!over(S / 10, S, long));
+        assert!(over(0, S, long));
+        assert!(!over(0, 0, all));
         // Seen for half an hour: a second of an hour is half a second there.
-        assert!(!over(0, S, Some(HOUR_NS / 2)));
-        assert!(over(0, 2 * S, Some(HOUR_NS / 2)));
+        assert!(!over(0, S, half));
+        assert!(over(0, 2 * S, half));
         // Faster is never too slow, even if all limits are 0.
-        let none = Limit { percent: 0.0, min_ns: 0 };
-        assert!(!Change { was_ns: 2, is_ns: 1 }.is_over(&none, None));
-        assert!(!Change { was_ns: 2, is_ns: 2 }.is_over(&none, None));
-        assert!(Change { was_ns: 2, is_ns: 3 }.is_over(&none, None));
+        let none = limit.of_any_cost();
+        let none = Limit { percent: 0.0, ..none };
+        assert!(!Change { was_ns: 2, is_ns: 1 }.is_over(&none, all));
+        assert!(!Change { was_ns: 2, is_ns: 2 }.is_over(&none, all));
+        assert!(Change { was_ns: 2, is_ns: 3 }.is_over(&none, all));
+    }
+
+    #[test]
+    fn a_share_is_of_the_time_compared() {
+        let limit = Limit { percent: 20.0, least: Least::Percent(0.1) };
+        let costs = |is_ns, time| Change { was_ns: 0, is_ns }.is_over(&limit, time);
+        // 3.6 s of an hour, however long that was seen.
+        for recorded_ns in [32 * S, HOUR_NS, 50 * HOUR_NS] {
+            let time = Compared::Hours(recorded_ns);
+            assert!(costs(4 * S, time) && !costs(3 * S, time));
+        }
+        assert!(costs(S, Compared::SelfTime(900 * S)) && !costs(S, Compared::SelfTime(1_100 * S)));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use analyzer::diff::{DiffOptions, Limit, Per};
+use analyzer::diff::{DiffOptions, Least, Limit, Per};
 use analyzer::options::{Format, TOP_IN_TEXT};
 use analyzer::tprofiler::Unit;
 use clap::Args;
@@ -41,9 +41,9 @@ pub struct DiffArgs {
     /// Exit with status 3 if a method, or all together, costs more by over so much: 20%
     #[arg(long, value_name = "PERCENT")]
     fail_above: Option<String>,
-    /// With --fail-above: only what costs at least so much more in an hour, or in all of AFTER if it is
-    /// shorter
-    #[arg(long, value_name = "TIME", default_value = "1s", requires = "fail_above")]
+    /// With --fail-above: only what costs at least so much more, in percent of the time that AFTER recorded; or
+    /// in time, like 1s, in an hour or in all of AFTER if it is shorter
+    #[arg(long, value_name = "TIME", default_value = "0.02%", requires = "fail_above")]
     min_time: String,
 }
 
@@ -61,11 +61,15 @@ impl DiffArgs {
         }
         let top = self.top.map(|text| parse_top(&text)).transpose()?;
         let pattern = self.method.map(|text| Pattern::parse(&text)).transpose();
-        let min_time =
-            parse_duration(&self.min_time).map_err(|reason| format!("--min-time: {reason}"))?;
+        let least = match parse_percent(&self.min_time).filter(|_| self.min_time.ends_with('%')) {
+            Some(percent) => Least::Percent(percent),
+            None => Least::Ns(as_ns(parse_duration(&self.min_time).map_err(|_| {
+                format!("--min-time: '{}' is neither like 0.1% nor like 1s", self.min_time)
+            })?)),
+        };
         let limit = self.fail_above.map(|text| {
             parse_percent(&text)
-                .map(|percent| Limit { percent, min_ns: as_ns(min_time) })
+                .map(|percent| Limit { percent, least })
                 .ok_or_else(|| format!("--fail-above: '{text}' is not a percentage like 20%"))
         });
         Ok(DiffOptions {

@@ -68,6 +68,14 @@ impl Method {
     }
 }
 
+impl MethodName {
+    /// Its name as the log has it in counters: `com.shop.Util.hash(I)I`.
+    #[must_use]
+    pub fn log_name(&self) -> String {
+        format!("{}.{}{}", self.class, self.method, self.descriptor)
+    }
+}
+
 /// What the call path of a call says about recursion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathKind {

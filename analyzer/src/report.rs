@@ -171,6 +171,8 @@ pub struct LeftOut {
     pub raised: Vec<RaisedInRun>,
     /// Methods that were left out for their cost, those with most time missed first.
     pub costly: Vec<CostlyInRun>,
+    /// Methods that these patterns name were muted at some time.
+    pub muted: Vec<Pattern>,
 }
 
 /// The times in which a run recorded fewer calls than it was asked to.
@@ -262,6 +264,8 @@ impl Collector {
         let costly = costly.map(|method| CostlyInRun { run: run.label.clone(), method });
         self.left_out.costly.extend(costly);
         self.costly.push(data.costly);
+        let muted = data.muted.iter().filter_map(|pattern| Pattern::parse(pattern).ok());
+        self.left_out.muted.extend(muted);
         self.missing_files.extend(run.missing.iter().map(|path| path.display().to_string()));
         if data.lacks_methods_file {
             self.missing_files.push(run.folder.join("*.methods.csv").display().to_string());

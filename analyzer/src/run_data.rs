@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use log_format::names::{Hour, Table};
 use log_format::pattern::Pattern;
-use log_format::rows::{CallRow, CounterRow, StatsRow};
+use log_format::rows::{CallRow, CounterRow, StatsRow, counter};
 
 use crate::aggregate::{Group, Totals};
 use crate::call_tree::{CallTree, Recursion};
@@ -163,6 +163,8 @@ pub struct RunData {
     pub thresholds: Thresholds,
     /// The methods that the run left out for their cost.
     pub costly: Costly,
+    /// Patterns whose methods were muted at some time.
+    pub muted: BTreeSet<String>,
     /// If the pattern names none of the run's methods: the names that are near it.
     pub nearest: Option<Nearest>,
     /// When the run recorded, whatever is selected.
@@ -300,6 +302,8 @@ impl RunReader<'_> {
                 self.data.losses.add(&row, &statistics);
                 self.data.thresholds.add(&row);
                 self.data.costly.add(&row);
+                let muted = row.name.strip_prefix(counter::MUTED).filter(|_| row.value > 0);
+                self.data.muted.extend(muted.map(str::to_owned));
                 self.data.recorded.add_counter(&row);
                 Ok(())
             }),

@@ -172,6 +172,81 @@ fn more_calls_at_the_same_speed_cost_more_by_the_hour_and_nothing_by_the_call() 
     }
 }
 
+/// A run of half a minute with three methods; `hash` is throttled after `throttled` seconds.
+fn short_run(logs: &Logs, folder: &str, fetch_ns: u64, throttled: u64) -> RunFolder {
+    let run = logs.run(folder, "web07", 1);
+    run.rows(
+        T14,
+        &[
+            method(1, "com.shop.Dao", "fetch", "()V"),
+            method(2, "com.shop.Util", "hash", "(I)I"),
+            method(3, "com.shop.Page", "render", "()V"),
+        ],
+    );
+    let hash_calls = throttled * 100;
+    run.rows(
+        T14,
+        &[
+            calls(T14, 1, 200, fetch_ns),
+            calls(T14, 2, hash_calls, 100 * US),
+            calls(T14, 3, 100, 10 * MS),
+        ],
+    );
+    let costly = [
+        counter(T14 + throttled * S, "costly_mean_ns:com.shop.Util.hash(I)I", 100 * US),
+        counter(T14 + throttled * S, "costly:com.shop.Util.hash(I)I", 100),
+    ];
+    run.rows(T14, &costly);
+    let edges = [0, 32].map(|s| counter(T14 + s * S, name::THRESHOLD_NS, MS));
+    run.rows(T14, &edges);
+    run
+}
+
+#[test]
+fn a_throttled_or_muted_method_is_listed_apart_and_a_regression_in_a_short_run_fails() {
+    let logs = Logs::new();
+    short_run(&logs, "before/run", 211 * US, 1);
+    short_run(&logs, "after/run", 1_460 * US, 30);
+    let statuses = |args: &[&str]| {
+        let csv = diff(&logs, &[&["--format", "csv"], args].concat());
+        csv.csv_column("method").into_iter().zip(csv.csv_column("status")).collect::<Vec<_>>()
+    };
+    let status = |method: &str, status: &str| (method.to_owned(), status.to_owned());
+    let expected =
+        [status("fetch", "slower"), status("render", "same"), status("hash", "not comparable")];
+    for per in ["hour", "call"] {
+        assert_eq!(statuses(&["--per", per]), expected, "{per}");
+        let failed = diff(&logs, &["--per", per, "--fail-above", "20%"]);
+        assert_eq!(failed.status, 3, "{}", failed.stdout);
+        assert!(failed.stdout.contains("com.shop.Dao.fetch(): +591.9%"), "{}", failed.stdout);
+        let apart = "\nNot comparable: throttled or muted for part of the time\n";
+        assert!(failed.stdout.contains(apart), "{}", failed.stdout);
+    }
+    // What is close is named.
+    for (args, line) in [
+        (
+            ["--fail-above", "20%", "--min-time", "1s"],
+            "close     com.shop.Dao.fetch(): +591.9% and",
+        ),
+        (
+            ["--fail-above", "700%", "--min-time", "0.1%"],
+            "close     com.shop.Dao.fetch(): +591.9% and",
+        ),
+    ] {
+        let passed = diff(&logs, &[&["--per", "call"][..], &args].concat());
+        assert!(passed.status == 0 && passed.stdout.contains(line), "{args:?}: {}", passed.stdout);
+    }
+    let muted = RunFolder(logs.root().join("logs/after/run"));
+    muted.rows(
+        T14,
+        &[counter(T14, "muted:com.shop.Page", 1), counter(T14 + S, "muted:com.shop.Page", 0)],
+    );
+    assert_eq!(
+        statuses(&[])[1..],
+        [status("render", "not comparable"), status("hash", "not comparable")]
+    );
+}
+
 #[test]
 fn what_is_too_slow_is_named_and_marked() {
     let logs = shop();
@@ -233,7 +308,7 @@ fn what_cannot_be_compared_is_an_error_of_one_line() {
         ),
         (
             vec!["logs/before", "logs/after", "--fail-above", "1%", "--min-time", "1"],
-            "--min-time: '1' is not a duration",
+            "--min-time: '1' is neither like 0.1% nor like 1s",
         ),
         (vec!["logs/before", "logs/after", "--method", "a/b"], "--method: 'a/b' is not a pattern"),
     ] {

@@ -8,11 +8,12 @@ use serde::Serialize;
 use super::diff_csv::calls_per_hour;
 use super::json::{JsonLeftOut, Read};
 use crate::aggregate::Figures;
-use crate::diff::{Change, Comparison, MethodChange, Side};
+use crate::diff::{Change, Comparison, Least, MethodChange, Side};
 
 const SCHEMA: u32 = 1;
 
 pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+    let least = comparison.limit.map(|limit| limit.least);
     let document = Document {
         schema: SCHEMA,
         per: comparison.per.name(),
@@ -20,7 +21,14 @@ pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
         before: JsonSide::new(&comparison.before),
         after: JsonSide::new(&comparison.after),
         fail_above_percent: comparison.limit.map(|limit| limit.percent),
-        min_time_ns: comparison.limit.map(|limit| limit.min_ns),
+        min_time_ns: match least {
+            Some(Least::Ns(ns)) => Some(ns),
+            _ => None,
+        },
+        min_time_percent: match least {
+            Some(Least::Percent(percent)) => Some(percent),
+            _ => None,
+        },
         fails: comparison.fails(),
         all: JsonChange::new(comparison.all, comparison.all_fails),
         notes: &comparison.notes,
@@ -39,6 +47,7 @@ struct Document<'c> {
     after: JsonSide<'c>,
     fail_above_percent: Option<f64>,
     min_time_ns: Option<u64>,
+    min_time_percent: Option<f64>,
     fails: bool,
     all: JsonChange,
     notes: &'c [String],

@@ -9,7 +9,7 @@ use super::labels::Labels;
 use super::remarks::left_out_in_short;
 use super::text::{headed, hours, number, origin, recorded, wrapped};
 use crate::aggregate::Figures;
-use crate::diff::{Change, Comparison, Limit, MethodChange, Per, Side, Status};
+use crate::diff::{Change, Comparison, Least, Limit, MethodChange, Per, Side, Status};
 use crate::names::Method;
 use log_format::human::{count, duration, plural, separated};
 
@@ -33,6 +33,7 @@ pub fn render(comparison: &Comparison, top: Option<usize>, out: &mut dyn Write) 
     lines.extend(headed("note", comparison.notes.clone()));
     lines.push(("compared", compared(comparison)));
     lines.extend(headed("too slow", fails(comparison, |method| labels.of(method))));
+    lines.extend(headed("close", close(comparison, |method| labels.of(method))));
     lines.extend(passed(comparison).map(|line| ("passed", line)));
     for (heading, line) in lines {
         wrapped(out, &format!("{heading:<10}"), &" ".repeat(12), &line)?;
@@ -43,6 +44,10 @@ pub fn render(comparison: &Comparison, top: Option<usize>, out: &mut dyn Write) 
         (Status::Faster, format!("Faster, by what it saves {unit}")),
         (Status::New, "New: no calls before".to_owned()),
         (Status::Vanished, "Vanished: no calls after".to_owned()),
+        (
+            Status::NotComparable,
+            "Not comparable: throttled or muted for part of the time".to_owned(),
+        ),
     ] {
         let mut methods: Vec<&MethodChange> =
             comparison.methods.iter().filter(|method| method.status == status).collect();
@@ -81,7 +86,12 @@ fn unit(comparison: &Comparison) -> &'static str {
 fn compared(comparison: &Comparison) -> String {
     let Comparison { all, per, .. } = comparison;
     let of = |status| comparison.methods.iter().filter(|m| m.status == status).count();
-    let both = comparison.methods.len() - of(Status::New) - of(Status::Vanished);
+    let apart = of(Status::NotComparable);
+    let both = comparison.methods.len() - of(Status::New) - of(Status::Vanished) - apart;
+    let apart = match apart {
+        0 => String::new(),
+        count => format!(", {} not comparable", separated(count as u128)),
+    };
     let (was, is) = (duration(all.was_ns), duration(all.is_ns));
     let sums = match per {
         Per::Hour => format!(
@@ -95,7 +105,7 @@ fn compared(comparison: &Comparison) -> String {
         ),
     };
     format!(
-        "{sums}; {} in both, {} of them the same, {} new, {} vanished",
+        "{sums}; {} in both, {} of them the same, {} new, {} vanished{apart}",
         plural(number(both), "method", "methods"),
         separated(of(Status::Same) as u128),
         separated(of(Status::New) as u128),
@@ -124,25 +134,44 @@ fn fails(comparison: &Comparison, label: impl Fn(&Method) -> String) -> Vec<Stri
     lines
 }
 
-/// That nothing is too slow, and what nearly is: only the time that it costs is too short.
+/// What came close to being too slow, a line each: over the limit but not worth a word, or over half of the limit.
+fn close(comparison: &Comparison, label: impl Fn(&Method) -> String) -> Vec<String> {
+    let Some(limit) = &comparison.limit else { return Vec::new() };
+    let any_cost = limit.of_any_cost();
+    let half = Limit { percent: limit.percent / 2.0, least: limit.least };
+    let mut found: Vec<(&MethodChange, Change, &str)> = Vec::new();
+    for method in comparison.methods.iter().filter(|m| !m.fails && m.before.is_some()) {
+        let Some(change) = method.change else { continue };
+        if change.is_over(&any_cost, comparison.time) {
+            found.push((method, change, ", less than --min-time"));
+        } else if change.is_over(&half, comparison.time) {
+            found.push((method, change, ""));
+        }
+    }
+    let unit = unit(comparison);
+    let line = |(method, change, why): &(&MethodChange, Change, &str)| {
+        let label = label(&Method::Named(method.name.clone()));
+        format!("{label}: {} and {} {unit}{why}", percent_text(*change), cost_text(*change))
+    };
+    // They stand by cost, the most first.
+    let mut lines: Vec<String> = found.iter().take(FAILS_NAMED).map(line).collect();
+    if let rest @ 1.. = found.len().saturating_sub(FAILS_NAMED) {
+        lines.push(format!("and {}", plural(number(rest), "more method", "more methods")));
+    }
+    lines
+}
+
+/// That nothing is too slow.
 fn passed(comparison: &Comparison) -> Option<String> {
     let limit = comparison.limit.as_ref().filter(|_| !comparison.fails())?;
-    let percent = limit.percent;
-    let any_time = Limit { percent, min_ns: 0 };
-    let is_short = |method: &&MethodChange| {
-        let change = method.change.filter(|_| method.before.is_some());
-        change.is_some_and(|change| change.is_over(&any_time, comparison.after.recorded_ns))
+    let least = match limit.least {
+        Least::Percent(percent) => format!("{percent}% of the time compared"),
+        Least::Ns(ns) => duration(ns),
     };
-    let short = number(comparison.methods.iter().filter(is_short).count());
-    let but = match short {
-        0 => String::new(),
-        _ => format!(
-            "; {} over {percent}% more, but less than --min-time, {}",
-            plural(short, "method costs", "methods cost"),
-            duration(limit.min_ns)
-        ),
-    };
-    Some(format!("nothing is slower than --fail-above {percent}% allows{but}"))
+    Some(format!(
+        "nothing is slower than --fail-above {}% allows, with a --min-time of {least}",
+        limit.percent
+    ))
 }
 
 /// What the rows of a CSV do not say.
@@ -159,7 +188,8 @@ pub fn remarks(comparison: &Comparison) -> Vec<String> {
         let (class, name, descriptor) = method.parts();
         one_line(&format!("{class}.{name}{descriptor}"))
     };
-    lines.extend(fails(comparison, label).into_iter().map(|line| format!("too slow: {line}")));
+    lines.extend(fails(comparison, &label).into_iter().map(|line| format!("too slow: {line}")));
+    lines.extend(close(comparison, label).into_iter().map(|line| format!("close: {line}")));
     lines.extend(passed(comparison).map(|line| format!("passed: {line}")));
     lines
 }
