@@ -340,7 +340,7 @@ fn the_client_in_the_documentation_works() {
     let answers = text(&output.stdout);
     assert_eq!(answers.matches("\nok\n").count(), 5, "{answers}");
     assert!(
-        answers.contains("\nthreshold **.x: 1h\n") && answers.contains("{\"methods\":"),
+        answers.contains("\nthreshold **.x: 1h\n") && answers.contains("\"methods\":["),
         "{answers}"
     );
     let output = python(&run, &["halt", "stop"]);

@@ -143,7 +143,8 @@ fn tokens_of(addresses: &[SocketAddr]) -> Result<Vec<Token>, String> {
         return Err("not a loopback address; give the token with --token-file FILE".to_owned());
     };
     // One that is starting may listen already, and does not show its port yet.
-    let may_be = [Presence::Attached { port: Some(address.port()) }, Presence::Beginning];
+    let is_there = Presence::Attached { port: Some(address.port()) };
+    let may_be = [is_there, Presence::Beginning];
     let mut tokens = Vec::new();
     let mut why =
         "no JVM that this user may look into has this control port; run tprofiler as the JVM's user \
@@ -158,6 +159,8 @@ fn tokens_of(addresses: &[SocketAddr]) -> Result<Vec<Token>, String> {
         for (jvm, asked) in jvms.iter().map(ask).collect::<Vec<_>>() {
             match asked.join() {
                 Ok(Ok(found)) => tokens.extend(found),
+                // One that is starting is most likely another.
+                Ok(Err(_)) if jvm.presence() != is_there => {}
                 Ok(Err(error)) => why = format!("{}: {error}", jvm.pid),
                 Err(_) => why = format!("{}: internal error", jvm.pid),
             }
