@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,10 +14,12 @@ use log_format::names::{FileName, Table};
 use log_format::pattern::Pattern;
 use log_format::rows::{MethodRow, StackRow, ThreadRow};
 
+use crate::costly::Costly;
 use crate::glob::Glob;
 use crate::input::{RunInput, entries, table_of};
 use crate::problems::Problems;
 use crate::table::{TablePart, read_plain, read_rows};
+use crate::time_range::TimeRange;
 
 /// Callers kept of a call that is shown with them.
 const CALLERS_SHOWN: usize = 8;
@@ -208,6 +210,27 @@ impl Names {
     pub fn ids_named_by(&self, pattern: &Pattern) -> HashSet<u32> {
         let named = |name: &MethodName| pattern.method(&name.class, &name.method);
         self.methods.iter().filter(|(_, name)| named(name)).map(|(id, _)| *id).collect()
+    }
+
+    /// The ids of the methods that were throttled or muted for part of a time.
+    #[must_use]
+    pub fn ids_of_partial(
+        &self,
+        costly: &Costly,
+        muted: &BTreeSet<String>,
+        range: &TimeRange,
+    ) -> HashSet<u32> {
+        let throttled: HashSet<String> = costly.in_range(range).map(|method| method.name).collect();
+        let muted = muted.iter().filter_map(|pattern| Pattern::parse(pattern).ok());
+        let muted: Vec<Pattern> = muted.collect();
+        if throttled.is_empty() && muted.is_empty() {
+            return HashSet::new();
+        }
+        let is_partial = |name: &MethodName| {
+            throttled.contains(&name.log_name())
+                || muted.iter().any(|pattern| pattern.method(&name.class, &name.method))
+        };
+        self.methods.iter().filter(|(_, name)| is_partial(name)).map(|(id, _)| *id).collect()
     }
 
     /// The method with this id in the run with this label.

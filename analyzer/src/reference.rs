@@ -2,17 +2,18 @@
 //! against, by the tests and by the fuzzer.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
 use log_format::names::Table;
 use log_format::pattern::Pattern;
-use log_format::rows::{CallRow, CounterRow, Exit, StatsRow};
+use log_format::rows::{CallRow, CounterRow, Exit, StatsRow, counter};
 
 use crate::aggregate::{Figures, Group, Totals};
 use crate::call_tree::PathSums;
+use crate::costly::Costly;
 use crate::id_map::MAX_DENSE_ID;
 use crate::input::{RunInput, discover};
 use crate::minutes::Minutes;
@@ -83,7 +84,19 @@ pub(crate) fn reference(run: &RunInput, selection: &Selection) -> (RunData, Prob
         By::Thread => Group::Thread(0, thread),
         _ => Group::All,
     };
-    for file in &run.files {
+    let (mut costly, mut muted) = (Costly::default(), BTreeSet::new());
+    for file in run.files.iter().filter(|file| file.table == Table::Counters) {
+        counts.hours.insert(file.part.hour);
+        read_rows(&file.path, file.len, &mut problems, |row: CounterRow| {
+            recorded.add_counter(&row);
+            costly.add(&row);
+            let pattern = row.name.strip_prefix(counter::MUTED).filter(|_| row.value > 0);
+            muted.extend(pattern.map(str::to_owned));
+            Ok(())
+        });
+    }
+    let partial = names.ids_of_partial(&costly, &muted, &selection.statistics_of(0));
+    for file in run.files.iter().filter(|file| file.table != Table::Counters) {
         counts.hours.insert(file.part.hour);
         match file.table {
             Table::Calls => read_rows(&file.path, file.len, &mut problems, |row: CallRow| {
@@ -111,7 +124,9 @@ pub(crate) fn reference(run: &RunInput, selection: &Selection) -> (RunData, Prob
                             unknown.insert(row.method);
                         }
                         if takes_method(row.method) && selection.overview {
-                            minutes.add_record(&row, is_counted);
+                            if !partial.contains(&row.method) {
+                                minutes.add_record(&row, is_counted);
+                            }
                             slowest.add(&row);
                         }
                         if takes_method(row.method) && is_counted {
@@ -140,15 +155,11 @@ pub(crate) fn reference(run: &RunInput, selection: &Selection) -> (RunData, Prob
                     }
                     if takes_method(row.method) {
                         totals.of(group(row.start_ns, 0), &row.method).add_stats(&row);
-                        if selection.overview {
+                        if selection.overview && !partial.contains(&row.method) {
                             minutes.add_stats(&row);
                         }
                     }
                 }
-                Ok(())
-            }),
-            Table::Counters => read_rows(&file.path, file.len, &mut problems, |row: CounterRow| {
-                recorded.add_counter(&row);
                 Ok(())
             }),
             _ => {}

@@ -2,7 +2,7 @@
 //! and what is not in it. The forms of output render a [`Report`] and decide nothing about it.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use log_format::names::{Hour, utc_text};
 use log_format::pattern::Pattern;
@@ -73,8 +73,11 @@ pub struct Report {
     pub tree_order: Option<TreeOrder>,
     /// Whether open calls are in `tree`.
     pub open_counted: bool,
-    /// Sums of all methods by minute: when each began, in unix nanoseconds, and its sums.
+    /// Sums by minute of all methods that were measured all the time: when each minute began, in unix nanoseconds, and
+    /// its sums.
     pub minutes: Vec<(u64, MinuteSums)>,
+    /// Methods that are not in `minutes`: they were throttled or muted for part of the time.
+    pub partial_methods: usize,
     /// The methods that call themselves, those with most such calls first.
     pub recursion: Vec<(Method, Recursion)>,
     /// The slowest calls of the threads that have the slowest, each thread's in order of their begin.
@@ -204,6 +207,7 @@ pub struct Collector {
     missing_files: Vec<String>,
     tree: CallTree,
     minutes: Minutes,
+    partial: HashSet<Method>,
     slow: Vec<Vec<RecordedCall>>,
     recursion: HashMap<Method, Recursion>,
     sources: HashMap<Method, Source>,
@@ -236,6 +240,7 @@ impl Collector {
         }
         self.tree.merge(&data.tree);
         self.minutes.merge(data.minutes);
+        self.partial.extend(data.partial);
         for (method, found) in data.recursion {
             self.recursion.entry(method).or_default().add(&found);
         }
@@ -394,6 +399,7 @@ impl Collector {
             tree_order: options.tree,
             open_counted: selection.stacks && selection.open,
             minutes: self.minutes.finish(),
+            partial_methods: self.partial.len(),
             slow: self.slow,
             recursion,
             slowest: None,

@@ -45,6 +45,8 @@ pub struct Scope<'s> {
     selected: Option<HashSet<u32>>,
     /// Ids of the selected threads; `None` selects all.
     threads: Option<HashSet<u32>>,
+    /// Ids of methods that were throttled or muted for part of the time.
+    partial: HashSet<u32>,
     /// By method id.
     methods: Vec<MethodScope>,
     /// By call path, of a call of the method that it ends in: [`PathKind`] as a number from 1 on, and
@@ -70,6 +72,7 @@ impl<'s> Scope<'s> {
             statistics: selection.statistics_of(place),
             selected: selection.method.as_ref().map(|pattern| names.ids_named_by(pattern)),
             threads: threads.map(|pattern| names.threads_named_by(pattern)),
+            partial: HashSet::new(),
             methods: Vec::new(),
             path_kinds: Vec::new(),
         };
@@ -80,6 +83,22 @@ impl<'s> Scope<'s> {
             scope.path_kinds.resize_with(stacks.count(), AtomicU32::default);
         }
         scope
+    }
+
+    /// Leaves methods out of the sums by minute.
+    pub fn set_partial(&mut self, partial: HashSet<u32>) {
+        self.partial = partial;
+    }
+
+    /// The methods that are left out of the sums by minute, of those selected.
+    pub fn partial(&self) -> impl Iterator<Item = u32> {
+        self.partial.iter().copied().filter(|id| self.is_selected(*id))
+    }
+
+    /// Whether a method is in the sums by minute.
+    #[inline]
+    fn is_in_minutes(&self, method: u32) -> bool {
+        self.selection.overview && (self.partial.is_empty() || !self.partial.contains(&method))
     }
 
     /// Whether methods are selected and none is one of them.
@@ -186,7 +205,7 @@ impl RowSums {
         self.counts.rows_in_range = self.counts.rows_in_range.saturating_add(1);
         if self.selects(row.method, scope) {
             self.of(scope.group(row.start_ns, 0), row.method).add_stats(row);
-            if scope.selection.overview {
+            if scope.is_in_minutes(row.method) {
                 self.minutes.add_stats(row);
             }
         }
@@ -226,6 +245,8 @@ impl RowSums {
         }
         if selection.overview {
             self.slowest.add(row);
+        }
+        if scope.is_in_minutes(row.method) {
             self.minutes.add_record(row, is_counted);
         }
         if !is_counted {

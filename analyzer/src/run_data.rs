@@ -2,7 +2,7 @@
 //! open, and counts of what was read. The result of a run stands on its own, so runs can be read in
 //! any order or in parallel.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use log_format::names::{Hour, Table};
@@ -151,6 +151,8 @@ pub struct RunData {
     pub recursion: HashMap<Method, Recursion>,
     /// Sums of the selected calls by minute.
     pub minutes: Minutes,
+    /// Methods that are not in them: they were throttled or muted for part of the selected time.
+    pub partial: HashSet<Method>,
     /// The slowest of the selected calls, by thread.
     pub slow: Vec<Vec<RecordedCall>>,
     /// Where the sources of the run's methods are.
@@ -251,8 +253,17 @@ pub(crate) fn read_run_at(
     if lacks_methods_file {
         problems.warn(&run.folder, "no methods.csv, its methods are shown by number");
     }
-    let scope = Scope::new(&names, place, selection);
-    let nearest = match &selection.method {
+    let mut data = RunData { lacks_methods_file, ..RunData::default() };
+    let counters = |file: &&DataFile| file.table == Table::Counters;
+    let statistics = selection.statistics_of(place);
+    for file in run.files.iter().filter(counters) {
+        data.read_counters(file, &statistics, problems);
+    }
+    let mut scope = Scope::new(&names, place, selection);
+    if selection.overview {
+        scope.set_partial(names.ids_of_partial(&data.costly, &data.muted, &statistics));
+    }
+    data.nearest = match &selection.method {
         Some(pattern) if scope.selects_none() => {
             Some(Nearest::to(pattern.as_str(), names.methods()))
         }
@@ -265,14 +276,30 @@ pub(crate) fn read_run_at(
         scope: &scope,
         crew: (0..workers).map(|_| Worker::new(&scope, &sums, workers)).collect(),
         open: OpenCalls::default(),
-        data: RunData { lacks_methods_file, nearest, ..RunData::default() },
+        data,
     };
-    for file in &run.files {
+    for file in run.files.iter().filter(|file| !counters(file)) {
         reader.read_file(file, problems);
     }
     let RunReader { open, data, .. } = reader;
     let sums = sums.into_inner().unwrap_or_else(PoisonError::into_inner);
     finish(data, sums, open, &scope, &Arc::from(run.label.as_str()))
+}
+
+impl RunData {
+    /// Reads counters, of which those of an interval count if it begins in `statistics`.
+    fn read_counters(&mut self, file: &DataFile, statistics: &TimeRange, problems: &mut Problems) {
+        self.counts.hours.insert(file.part.hour);
+        read_rows(&file.path, file.len, problems, |row: CounterRow| {
+            self.losses.add(&row, statistics);
+            self.thresholds.add(&row);
+            self.costly.add(&row);
+            let muted = row.name.strip_prefix(counter::MUTED).filter(|_| row.value > 0);
+            self.muted.extend(muted.map(str::to_owned));
+            self.recorded.add_counter(&row);
+            Ok(())
+        });
+    }
 }
 
 struct RunReader<'r> {
@@ -287,7 +314,6 @@ impl RunReader<'_> {
     fn read_file(&mut self, file: &DataFile, problems: &mut Problems) {
         self.data.counts.hours.insert(file.part.hour);
         let (selection, block_bytes) = (self.scope.selection, self.pace.block_bytes);
-        let statistics = self.scope.statistics;
         let part =
             TablePart { path: &file.path, len: file.len, progress: Some(&selection.progress) };
         let crew = self.crew.as_mut_slice();
@@ -298,16 +324,7 @@ impl RunReader<'_> {
             Table::Stats => {
                 read_blocks::<StatsRow, _, _>(part, block_bytes, crew, &mut Unordered, problems);
             }
-            Table::Counters => read_rows(&file.path, file.len, problems, |row: CounterRow| {
-                self.data.losses.add(&row, &statistics);
-                self.data.thresholds.add(&row);
-                self.data.costly.add(&row);
-                let muted = row.name.strip_prefix(counter::MUTED).filter(|_| row.value > 0);
-                self.data.muted.extend(muted.map(str::to_owned));
-                self.data.recorded.add_counter(&row);
-                Ok(())
-            }),
-            Table::Methods | Table::Threads | Table::Stacks => {}
+            Table::Counters | Table::Methods | Table::Threads | Table::Stacks => {}
         }
         for worker in &mut self.crew {
             worker.end_file();
@@ -342,6 +359,7 @@ fn finish(
     let slow = sums.slowest.finish();
     data.slow = slow.iter().map(|calls| calls.iter().map(recorded).collect()).collect();
     data.minutes = sums.minutes;
+    data.partial = scope.partial().map(named).collect();
     if selection.sources {
         let of_names = names.sources();
         let of_methods = of_names.map(|(n, at)| (Method::Named(Arc::clone(n)), at.clone()));

@@ -173,3 +173,35 @@ fn figures_say_how_long_their_method_was_left_out() {
     let whole = shop().analyze(&["logs", "--to", "14:03"]).quiet();
     assert!(!whole.contains('+'), "{whole}");
 }
+
+/// What is throttled for part of the time is no part of what happened when.
+#[test]
+fn hours_and_charts_have_only_methods_that_were_measured_all_the_time() {
+    let logs = shop();
+    let run = RunFolder(logs.root().join("logs").join(RUN_A));
+    let pay =
+        [method(2, "com.shop.Order", "pay", "()V"), method(3, "com.shop.Page", "draw", "()V")];
+    run.rows(T14, &pay).rows(T15, &pay);
+    // As many calls of `pay` in both hours; of `hash` and `draw` many in the first alone.
+    for (hour, many) in [(T14, 1_000), (T15, 1)] {
+        run.rows(hour, &[stats(hour, 2, 0, 50 * MS, &[MS; 50])]);
+        run.rows(
+            hour,
+            &[stats(hour + MIN, 1, 0, S, &vec![MS; many]), stats(hour, 3, 0, S, &vec![MS; many])],
+        );
+    }
+    let muted = |at, value| counter(at, &format!("{}com.shop.Page", name::MUTED), value);
+    run.rows(T14, &[muted(T14 + 30 * MIN, 1)]).rows(T15, &[muted(T15, 1)]);
+    let text = logs.analyze(&["logs"]).quiet();
+    let (_, hours) = text.split_once("Hours compared").expect("hours");
+    let hours: Vec<&str> = hours.lines().skip(1).take(5).collect();
+    assert_eq!(hours[0], "Without 2 methods that were throttled or muted for part of the time");
+    for (line, hour) in hours[3..].iter().zip(["14:00Z", "15:00Z"]) {
+        let cells: Vec<&str> = line.split_whitespace().collect();
+        assert_eq!((&cells[0][11..], cells[1]), (hour, "50"), "{hours:?}");
+    }
+    // The methods' own rows have all calls.
+    let csv = logs.analyze(&["logs", "--format", "csv"]);
+    let calls: Vec<_> = csv.csv_column("method").into_iter().zip(csv.csv_column("calls")).collect();
+    assert!(calls.contains(&("draw".into(), "1001".into())), "{calls:?}");
+}

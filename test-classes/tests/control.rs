@@ -112,7 +112,7 @@ fn commands_are_answered_and_every_answer_ends() {
             "records written: ",
             "records dropped: 0",
             "logs: ",
-            "bytes this hour: ",
+            "log of this hour: ",
         ] {
             assert!(status.lines().any(|line| line.starts_with(key)), "{key} in {status}");
         }

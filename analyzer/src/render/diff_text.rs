@@ -188,7 +188,7 @@ pub fn remarks(comparison: &Comparison) -> Vec<String> {
         let (class, name, descriptor) = method.parts();
         one_line(&format!("{class}.{name}{descriptor}"))
     };
-    lines.extend(fails(comparison, &label).into_iter().map(|line| format!("too slow: {line}")));
+    lines.extend(fails(comparison, label).into_iter().map(|line| format!("too slow: {line}")));
     lines.extend(close(comparison, label).into_iter().map(|line| format!("close: {line}")));
     lines.extend(passed(comparison).map(|line| format!("passed: {line}")));
     lines

@@ -98,6 +98,11 @@ fn by_hour(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     hours.truncate(HOURS_SHOWN);
     hours.sort_by_key(|(at, _)| *at);
     heading(out, &format!("Hours compared{which}; --by hour has their methods"))?;
+    if report.partial_methods > 0 {
+        let methods = plural(number(report.partial_methods), "method", "methods");
+        let that = if report.partial_methods == 1 { "that was" } else { "that were" };
+        writeln!(out, "Without {methods} {that} throttled or muted for part of the time")?;
+    }
     writeln!(out)?;
     let heads = ["calls", "throws", "self", "self/call", "recorded", "longest"];
     hour_line("hour", heads.map(str::to_owned), out)?;

@@ -74,6 +74,8 @@ pub struct Page<'r> {
     not_shown: NotShown,
     frames: Vec<Frame>,
     paths: Paths,
+    /// Methods that are not in `hours` and `minutes`.
+    partial_methods: usize,
     hours: Times,
     minutes: Times,
     threads: Vec<Thread<'r>>,
@@ -214,6 +216,7 @@ impl<'r> Page<'r> {
             is_utc: report.zone.is_utc(),
             frames,
             paths,
+            partial_methods: report.partial_methods,
             hours: Times::new(&hours(&report.minutes, &report.zone), HOURS / scale, base),
             minutes: Times::new(&report.minutes, MINUTES / scale, base),
             threads,

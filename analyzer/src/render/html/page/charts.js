@@ -14,7 +14,10 @@ const chartState = { measure: 0, hour: null };
 
 // Bars for `values` at the moments `at`, each `step` milliseconds wide, from `from` to `to`.
 function bars({ id, at, values, step, from, to, text, label, click }) {
-  const most = values.reduce((most, value) => Math.max(most, value), 1);
+  const highest = values.reduce((most, value) => Math.max(most, value), 1);
+  // Of what is counted, half of the axis is a whole number too.
+  const isCount = text === count;
+  const most = isCount && highest > 1 ? 2 * Math.ceil(highest / 2) : highest;
   const left = 66;
   const bottom = 22;
   const x = (ms, width) => left + ((ms - from) / (to - from)) * (width - left - 6);
@@ -23,7 +26,7 @@ function bars({ id, at, values, step, from, to, text, label, click }) {
     context.fillStyle = color("--dim");
     context.strokeStyle = color("--line");
     context.textAlign = "right";
-    for (const share of [0, 0.5, 1]) {
+    for (const share of isCount && most === 1 ? [0, 1] : [0, 0.5, 1]) {
       const y = base - share * (base - 12);
       context.fillText(text(most * share), left - 6, y);
       context.beginPath();
@@ -103,6 +106,10 @@ function timesView() {
       if (!isShort) parts.push(el("p", { class: "dim" }, "Click an hour to see its minutes."));
     } else parts.push(el("p", { class: "dim" }, "There are too many minutes for this page; --from and --to select some."));
     parts.push(el("h2", {}, "Hours compared"), hoursTable());
+    if (data.partial_methods > 0) {
+      parts.push(el("p", { class: "dim" }, "Without methods that were throttled or muted for part of the time, " +
+        `which would look like a change: ${data.partial_methods}`));
+    }
     parts.push(el("p", { class: "dim" }, `Times are ${zone()}. Calls, exceptions and self time are of intervals of a minute ` +
       "(longer ones where the log says so), recorded calls of the minute in which they ended."));
     view.replaceChildren(...parts);
