@@ -39,6 +39,10 @@ pub struct Losses {
     pub probe_ns: u64,
     /// CPU time of the process; 0 if its log does not tell.
     pub cpu_ns: u64,
+    /// The same two of the run's first interval, of ten seconds, in which methods are throttled.
+    pub first_probe_ns: u64,
+    /// See [`first_probe_ns`](Self::first_probe_ns).
+    pub first_cpu_ns: u64,
 }
 
 impl Losses {
@@ -75,6 +79,16 @@ impl Losses {
         }
     }
 
+    /// Adds a row of counters of the run's first interval, beside [`add`](Self::add).
+    pub fn add_first(&mut self, row: &CounterRow) {
+        let sum = match row.name.as_str() {
+            counter::PROBE_NS => &mut self.first_probe_ns,
+            counter::CPU_NS => &mut self.first_cpu_ns,
+            _ => return,
+        };
+        *sum = sum.saturating_add(row.value);
+    }
+
     /// Adds the losses of `other`.
     pub fn merge(&mut self, other: &Self) {
         let sums = [
@@ -93,6 +107,8 @@ impl Losses {
             (&mut self.throttled_calls, other.throttled_calls),
             (&mut self.probe_ns, other.probe_ns),
             (&mut self.cpu_ns, other.cpu_ns),
+            (&mut self.first_probe_ns, other.first_probe_ns),
+            (&mut self.first_cpu_ns, other.first_cpu_ns),
         ];
         for (sum, more) in sums {
             *sum = sum.saturating_add(more);

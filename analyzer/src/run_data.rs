@@ -30,6 +30,9 @@ use crate::time_range::TimeRange;
 use crate::tprofiler::OldCounts;
 use crate::zone::Zone;
 
+/// How long a run's first interval is.
+const FIRST_NS: u64 = 10_000_000_000;
+
 /// Which rows count, and how they are grouped.
 #[derive(Clone, Debug)]
 pub struct Selection {
@@ -257,7 +260,7 @@ pub(crate) fn read_run_at(
     let counters = |file: &&DataFile| file.table == Table::Counters;
     let statistics = selection.statistics_of(place);
     for file in run.files.iter().filter(counters) {
-        data.read_counters(file, &statistics, problems);
+        data.read_counters(run, file, &statistics, problems);
     }
     let mut scope = Scope::new(&names, place, selection);
     if selection.overview {
@@ -288,10 +291,21 @@ pub(crate) fn read_run_at(
 
 impl RunData {
     /// Reads counters, of which those of an interval count if it begins in `statistics`.
-    fn read_counters(&mut self, file: &DataFile, statistics: &TimeRange, problems: &mut Problems) {
+    fn read_counters(
+        &mut self,
+        run: &RunInput,
+        file: &DataFile,
+        statistics: &TimeRange,
+        problems: &mut Problems,
+    ) {
+        // The first interval takes ten seconds, and begins with the run.
+        let first = run.about.start_ns..run.about.start_ns.saturating_add(FIRST_NS / 2);
         self.counts.hours.insert(file.part.hour);
         read_rows(&file.path, file.len, problems, |row: CounterRow| {
             self.losses.add(&row, statistics);
+            if first.contains(&row.start_ns) && statistics.contains(row.start_ns) {
+                self.losses.add_first(&row);
+            }
             self.thresholds.add(&row);
             self.costly.add(&row);
             let muted = row.name.strip_prefix(counter::MUTED).filter(|_| row.value > 0);

@@ -209,11 +209,24 @@ pub fn probe_share(losses: &Losses, jvms: usize) -> Option<String> {
     if losses.cpu_ns == 0 {
         return None;
     }
-    let percent = losses.probe_ns as f64 * 100.0 / losses.cpu_ns as f64;
-    let share =
-        if percent < 0.1 { "less than 0.1%".to_owned() } else { format!("about {percent:.1}%") };
+    let share = |probe_ns: u64, cpu_ns: u64| {
+        let percent = probe_ns as f64 * 100.0 / cpu_ns as f64;
+        if percent < 0.1 { "less than 0.1%".to_owned() } else { format!("about {percent:.1}%") }
+    };
+    let Losses { probe_ns, cpu_ns, first_probe_ns, first_cpu_ns, .. } = *losses;
     let of = if jvms == 1 { "process's" } else { "processes'" };
-    Some(format!("Probes took {share} of the {of} CPU time (an estimate)"))
+    let whole = share(probe_ns, cpu_ns);
+    let after_ns = cpu_ns.saturating_sub(first_cpu_ns);
+    let parts = if first_cpu_ns > 0 && after_ns > 0 {
+        format!(
+            ": {} in the first ten seconds, {} after",
+            share(first_probe_ns, first_cpu_ns),
+            share(probe_ns.saturating_sub(first_probe_ns), after_ns)
+        )
+    } else {
+        String::new()
+    };
+    Some(format!("Probes took {whole} of the {of} CPU time (an estimate){parts}"))
 }
 
 #[cfg(test)]
@@ -234,6 +247,16 @@ mod tests {
         ] {
             assert_eq!(share(probe_ns, 100_000, 1).as_deref(), Some(text));
         }
+        let both = Losses {
+            probe_ns: 1_000,
+            cpu_ns: 20_000,
+            first_probe_ns: 900,
+            first_cpu_ns: 10_000,
+            ..Losses::default()
+        };
+        let text = "Probes took about 5.0% of the process's CPU time (an estimate): about 9.0% in the first \
+                    ten seconds, about 1.0% after";
+        assert_eq!(probe_share(&both, 1).as_deref(), Some(text));
         let of_two = "Probes took about 50.0% of the processes' CPU time (an estimate)";
         assert_eq!(share(1, 2, 2).as_deref(), Some(of_two));
     }

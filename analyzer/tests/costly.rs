@@ -2,8 +2,12 @@
 
 mod common;
 
+use std::fs;
+
 use common::*;
+use log_format::names::RUN_JSON;
 use log_format::rows::{CounterRow, counter as name};
+use log_format::run::Run;
 
 const HASH: &str = "com.shop.Util.hash(Ljava/lang/String;)I";
 const NEXT: &str = "com.shop.Dice.next()I";
@@ -204,4 +208,22 @@ fn hours_and_charts_have_only_methods_that_were_measured_all_the_time() {
     let csv = logs.analyze(&["logs", "--format", "csv"]);
     let calls: Vec<_> = csv.csv_column("method").into_iter().zip(csv.csv_column("calls")).collect();
     assert!(calls.contains(&("draw".into(), "1001".into())), "{calls:?}");
+}
+
+#[test]
+fn the_share_of_probes_in_the_first_ten_seconds_is_told_apart() {
+    let logs = Logs::new();
+    let run = logs.run(RUN_A, "web07", 4242);
+    let about = Run { format_version: 1, start_ns: T14 + 20 * S, ..Run::default() };
+    fs::write(run.0.join(RUN_JSON), about.to_json()).unwrap();
+    run.rows(T14, &[method(1, "C", "m", "()V")]);
+    for (second, probe_ns) in [(20, 90 * MS), (30, 10 * MS), (60, 10 * MS)] {
+        let at = T14 + second * S;
+        run.rows(T14, &[stats(at, 1, 0, MS, &[MS])]);
+        run.rows(T14, &[counter(at, name::PROBE_NS, probe_ns), counter(at, name::CPU_NS, S)]);
+    }
+    let text = unwrapped(&logs.analyze(&["logs"]).quiet());
+    let note = "Probes took about 3.7% of the process's CPU time (an estimate): about 9.0% in the first ten \
+                seconds, about 1.0% after";
+    assert!(text.contains(note), "{text}");
 }
