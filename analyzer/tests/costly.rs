@@ -85,10 +85,10 @@ fn a_text_names_the_methods_and_the_share_of_probes() {
 #[test]
 fn an_hour_stands_alone() {
     let logs = shop();
-    for entry in std::fs::read_dir(logs.root().join("logs").join(RUN_A)).unwrap() {
+    for entry in fs::read_dir(logs.root().join("logs").join(RUN_A)).unwrap() {
         let path = entry.unwrap().path();
         if path.to_string_lossy().contains("20261120T14Z") {
-            std::fs::remove_file(path).unwrap();
+            fs::remove_file(path).unwrap();
         }
     }
     let text = unwrapped(&logs.analyze(&["logs"]).quiet());
