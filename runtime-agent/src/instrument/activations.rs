@@ -76,7 +76,7 @@ pub(crate) struct Look {
     pub old: Vec<Seen>,
     /// Frames on all stacks.
     pub frames: usize,
-    /// There are threads that carry virtual ones, or there have been.
+    /// There are threads that carry virtual ones.
     pub has_carriers: bool,
     /// The stacks of all threads that were to be read were read. Otherwise there may be more.
     pub is_complete: bool,
@@ -169,8 +169,7 @@ impl<'j> Stacks<'j> {
             let carriers =
                 threads.iter().filter(|thread| is_carrier(self.jvmti, self.jni, **thread));
             let carriers: Vec<_> = carriers.copied().collect();
-            search.look.has_carriers =
-                !carriers.is_empty() || have_been_carriers(self.jvmti, self.jni);
+            search.look.has_carriers = !carriers.is_empty();
             virtual_threads = self.virtual_threads(&carriers);
             threads.extend(&virtual_threads);
         }
@@ -473,9 +472,6 @@ impl<'l> Search<'l> {
     }
 }
 
-/// The class of threads that carry virtual ones.
-const CARRIER: &str = "jdk/internal/misc/CarrierThread";
-
 /// HotSpot's extension that gives the virtual thread of a carrier.
 struct Carriers(Option<jvmti::jvmtiExtensionFunction>);
 
@@ -513,23 +509,7 @@ unsafe fn is_carrier(jvmti: &Jvmti, jni: &JniEnv, thread: jni::jthread) -> bool 
         jni.delete_local_ref(class);
         name
     };
-    name.as_deref() == Some(CARRIER)
-}
-
-/// Whether there have been threads that carry virtual ones. Idle ones end after half a minute.
-fn have_been_carriers(jvmti: &Jvmti, jni: &JniEnv) -> bool {
-    const INITIALIZED: jni::jint = 4;
-    // SAFETY: a live reference of this thread, given back.
-    unsafe {
-        let Some(class) = jni.find_class(CARRIER) else {
-            // Older JVMs have none.
-            jni.exception_clear();
-            return false;
-        };
-        let status = jvmti.get_class_status(class);
-        jni.delete_local_ref(class);
-        status.is_ok_and(|status| status & INITIALIZED != 0)
-    }
+    name.as_deref() == Some("jdk/internal/misc/CarrierThread")
 }
 
 /// Whether a call that began then has been running for long.
