@@ -72,7 +72,7 @@ fn the_slowest_calls_of_every_second_are_kept_and_totals_are_exact() {
         })
         .collect();
     for ((jdk, logs, _, program), status) in runs.into_iter().zip(raised) {
-        assert!(status.lines().any(|l| l.ends_with("% of 4000000 bytes")), "{jdk}: {status}");
+        assert!(status.lines().any(|l| l.ends_with("% of 4.00 MB")), "{jdk}: {status}");
         assert!(status.contains("\nhours deleted: 0\n"), "{jdk}: {status}");
         let finished = program.wait();
         finished.expect_quiet_success(jdk);
