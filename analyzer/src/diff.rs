@@ -20,7 +20,6 @@ use clap::ValueEnum;
 use log_format::pattern::Pattern;
 
 use crate::aggregate::Figures;
-use crate::analyze;
 pub use crate::diff_change::{Change, Compared, Least, Limit};
 use crate::diff_change::{HOUR_NS, scaled};
 use crate::names::{Method, MethodName};
@@ -29,6 +28,7 @@ use crate::problems::Problems;
 use crate::progress::Progress;
 use crate::report::Report;
 use crate::tprofiler::Unit;
+use crate::{analyze, full_name_in};
 
 const MINUTE_NS: u64 = 60_000_000_000;
 
@@ -239,6 +239,15 @@ impl PartlyMeasured<'_> {
 /// Lines to be said if there is nothing to compare: one of them cannot be read or has no calls, or
 /// does not tell how long it recorded where that is needed.
 pub fn compare(options: &DiffOptions) -> Result<Comparison, Vec<String>> {
+    let mut options = options.clone();
+    if let Some(pattern) = &options.method {
+        // In both alike.
+        let paths = [&options.before[..], &options.after].concat();
+        let full =
+            full_name_in(pattern, &paths).map_err(|reason| vec![format!("--method: {reason}")])?;
+        options.method = full.or(options.method);
+    }
+    let options = &options;
     let before = Side::read(&options.before, options)?;
     let after = Side::read(&options.after, options)?;
     let (mut old, mut new) = (before.methods(), after.methods());

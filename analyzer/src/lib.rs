@@ -23,6 +23,7 @@ pub mod input;
 mod left_out_times;
 pub mod losses;
 pub mod minutes;
+pub mod muted;
 pub mod names;
 mod open_calls;
 pub mod options;
@@ -53,6 +54,8 @@ pub mod tprofiler;
 pub mod trace;
 mod window;
 pub mod zone;
+
+use std::path::PathBuf;
 
 use glob::Glob;
 use input::RunInput;
@@ -102,8 +105,9 @@ pub fn analyze(options: &Options) -> Result<Analysis, Vec<String>> {
         selected.selection = selected.selection.of_records(options, *way);
         let analysis = read(options, &selected, problems.clone());
         let report = &analysis.report;
-        let is_empty = report.groups.is_empty() && report.read.counts.rows_in_range == 0;
-        if !is_empty {
+        // Statistics of other methods than those selected are answer enough; records are not.
+        let has_rows = way.is_none() && report.read.counts.rows_in_range > 0;
+        if has_rows || !report.groups.is_empty() {
             return Ok(analysis);
         }
         first = first.or(Some(analysis));
@@ -148,7 +152,7 @@ struct Selected {
 
 impl Selected {
     /// Widens the selected time to whole intervals, as far as statistics go. The result says whether it is
-    /// shorter than one of them.
+    /// shorter than one of them in each run.
     fn widen(&mut self) -> bool {
         let range = self.selection.range;
         if range.is_everything() {
@@ -157,6 +161,7 @@ impl Selected {
         let touched: Vec<_> = self.runs.iter().map(|run| Touched::of(run, &range)).collect();
         self.selection.statistics = touched.iter().map(|run| run.statistics).collect();
         touched.iter().any(|run| run.is_shorter)
+            && touched.iter().all(|run| run.is_shorter || !run.is_any)
     }
 }
 
@@ -201,6 +206,24 @@ fn select(options: &Options, problems: &mut Problems) -> Result<(Selected, Optio
     };
     let selection = Selection::new(&options, range);
     Ok((Selected { runs, old_logs, selection }, options))
+}
+
+/// What a short name of methods stands for in all of these logs; `None` if the pattern is none.
+///
+/// # Errors
+/// A sentence with the candidates if there are several.
+pub(crate) fn full_name_in(
+    pattern: &Pattern,
+    paths: &[PathBuf],
+) -> Result<Option<Pattern>, String> {
+    // The reading after this one tells the problems.
+    let problems = &mut Problems::default();
+    let (logs, paths) = tprofiler::discover(paths, problems);
+    let mut runs = input::discover(&paths, problems);
+    let mut old_logs = vec![None; runs.len()];
+    runs.extend(tprofiler::as_runs(&logs));
+    old_logs.extend(logs.into_iter().map(Some));
+    full_name(pattern, &runs, &old_logs)
 }
 
 /// What a short name stands for; `None` if the pattern is none.

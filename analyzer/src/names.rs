@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -17,6 +17,7 @@ use log_format::rows::{MethodRow, StackRow, ThreadRow};
 use crate::costly::Costly;
 use crate::glob::Glob;
 use crate::input::{RunInput, entries, table_of};
+use crate::muted::Muted;
 use crate::problems::Problems;
 use crate::table::{TablePart, read_plain, read_rows};
 use crate::time_range::TimeRange;
@@ -217,12 +218,11 @@ impl Names {
     pub fn ids_of_partial(
         &self,
         costly: &Costly,
-        muted: &BTreeSet<String>,
+        muted: &Muted,
         range: &TimeRange,
     ) -> HashSet<u32> {
         let throttled: HashSet<String> = costly.in_range(range).map(|method| method.name).collect();
-        let muted = muted.iter().filter_map(|pattern| Pattern::parse(pattern).ok());
-        let muted: Vec<Pattern> = muted.collect();
+        let muted: Vec<Pattern> = muted.in_range(range).collect();
         if throttled.is_empty() && muted.is_empty() {
             return HashSet::new();
         }

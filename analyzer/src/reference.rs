@@ -2,14 +2,14 @@
 //! against, by the tests and by the fuzzer.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
 use log_format::names::Table;
 use log_format::pattern::Pattern;
-use log_format::rows::{CallRow, CounterRow, Exit, StatsRow, counter};
+use log_format::rows::{CallRow, CounterRow, Exit, StatsRow};
 
 use crate::aggregate::{Figures, Group, Totals};
 use crate::call_tree::PathSums;
@@ -17,6 +17,7 @@ use crate::costly::Costly;
 use crate::id_map::MAX_DENSE_ID;
 use crate::input::{RunInput, discover};
 use crate::minutes::Minutes;
+use crate::muted::Muted;
 use crate::names::{Callers, Names, PathKind};
 use crate::options::{By, CallFilter, Format, Options, TreeOrder};
 use crate::parallel::Pace;
@@ -84,14 +85,13 @@ pub(crate) fn reference(run: &RunInput, selection: &Selection) -> (RunData, Prob
         By::Thread => Group::Thread(0, thread),
         _ => Group::All,
     };
-    let (mut costly, mut muted) = (Costly::default(), BTreeSet::new());
+    let (mut costly, mut muted) = (Costly::default(), Muted::default());
     for file in run.files.iter().filter(|file| file.table == Table::Counters) {
         counts.hours.insert(file.part.hour);
         read_rows(&file.path, file.len, &mut problems, |row: CounterRow| {
             recorded.add_counter(&row);
             costly.add(&row);
-            let pattern = row.name.strip_prefix(counter::MUTED).filter(|_| row.value > 0);
-            muted.extend(pattern.map(str::to_owned));
+            muted.add(&row);
             Ok(())
         });
     }

@@ -269,8 +269,7 @@ impl Collector {
         let costly = costly.map(|method| CostlyInRun { run: run.label.clone(), method });
         self.left_out.costly.extend(costly);
         self.costly.push(data.costly);
-        let muted = data.muted.iter().filter_map(|pattern| Pattern::parse(pattern).ok());
-        self.left_out.muted.extend(muted);
+        self.left_out.muted.extend(data.muted.in_range(&statistics));
         self.missing_files.extend(run.missing.iter().map(|path| path.display().to_string()));
         if data.lacks_methods_file {
             self.missing_files.push(run.folder.join("*.methods.csv").display().to_string());

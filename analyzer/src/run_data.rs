@@ -2,12 +2,13 @@
 //! open, and counts of what was read. The result of a run stands on its own, so runs can be read in
 //! any order or in parallel.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use log_format::names::{Hour, Table};
 use log_format::pattern::Pattern;
-use log_format::rows::{CallRow, CounterRow, StatsRow, counter};
+use log_format::rows::{CallRow, CounterRow, StatsRow};
 
 use crate::aggregate::{Group, Totals};
 use crate::call_tree::{CallTree, Recursion};
@@ -16,6 +17,7 @@ use crate::hints::Nearest;
 use crate::input::{DataFile, RunInput};
 use crate::losses::{Losses, Thresholds};
 use crate::minutes::Minutes;
+use crate::muted::Muted;
 use crate::names::{Callers, Method, Names, Source};
 use crate::open_calls::OpenCalls;
 use crate::options::{By, CallFilter, Format, Options};
@@ -30,8 +32,8 @@ use crate::time_range::TimeRange;
 use crate::tprofiler::OldCounts;
 use crate::zone::Zone;
 
-/// How long a run's first interval is.
-const FIRST_NS: u64 = 10_000_000_000;
+/// How long a run's first interval is: ten seconds or so.
+const FIRST_NS: Range<u64> = 8_000_000_000..13_000_000_000;
 
 /// Which rows count, and how they are grouped.
 #[derive(Clone, Debug)]
@@ -169,7 +171,7 @@ pub struct RunData {
     /// The methods that the run left out for their cost.
     pub costly: Costly,
     /// Patterns whose methods were muted at some time.
-    pub muted: BTreeSet<String>,
+    pub muted: Muted,
     /// If the pattern names none of the run's methods: the names that are near it.
     pub nearest: Option<Nearest>,
     /// When the run recorded, whatever is selected.
@@ -259,8 +261,18 @@ pub(crate) fn read_run_at(
     let mut data = RunData { lacks_methods_file, ..RunData::default() };
     let counters = |file: &&DataFile| file.table == Table::Counters;
     let statistics = selection.statistics_of(place);
+    let mut early = BTreeMap::new();
     for file in run.files.iter().filter(counters) {
-        data.read_counters(run, file, &statistics, problems);
+        data.read_counters(run, file, &statistics, &mut early, problems);
+    }
+    // Where the first interval was cut off, by a full minute or a flush, it says little.
+    let first = data.recorded.intervals().next();
+    if let (Some((start_ns, end_ns)), Some((early_ns, first))) = (first, early.first_key_value())
+        && start_ns == *early_ns
+        && statistics.contains(start_ns)
+        && FIRST_NS.contains(&(end_ns - start_ns))
+    {
+        data.losses.merge(first);
     }
     let mut scope = Scope::new(&names, place, selection);
     if selection.overview {
@@ -296,20 +308,18 @@ impl RunData {
         run: &RunInput,
         file: &DataFile,
         statistics: &TimeRange,
+        early: &mut BTreeMap<u64, Losses>,
         problems: &mut Problems,
     ) {
-        // The first interval takes ten seconds, and begins with the run.
-        let first = run.about.start_ns..run.about.start_ns.saturating_add(FIRST_NS / 2);
         self.counts.hours.insert(file.part.hour);
         read_rows(&file.path, file.len, problems, |row: CounterRow| {
             self.losses.add(&row, statistics);
-            if first.contains(&row.start_ns) && statistics.contains(row.start_ns) {
-                self.losses.add_first(&row);
+            if run.about.start_ns.abs_diff(row.start_ns) < FIRST_NS.start {
+                early.entry(row.start_ns).or_default().add_first(&row);
             }
             self.thresholds.add(&row);
             self.costly.add(&row);
-            let muted = row.name.strip_prefix(counter::MUTED).filter(|_| row.value > 0);
-            self.muted.extend(muted.map(str::to_owned));
+            self.muted.add(&row);
             self.recorded.add_counter(&row);
             Ok(())
         });

@@ -13,6 +13,7 @@ use crate::report::{LeftOut, hour_text};
 use crate::run_data::{Counts, RecordsBecause, Selection};
 use crate::time_range::TimeRange;
 use crate::tprofiler::OldCounts;
+use crate::window::Touched;
 
 const OPEN_IN_NO_FIGURE: &str =
     "calls still open are in no figure; they are listed below, if there are any";
@@ -133,6 +134,7 @@ fn tprofiler_notes(counts: &OldCounts) -> Vec<String> {
 /// Which calls figures are of, where that is not what the selected time says.
 fn of_time(selection: &Selection) -> Option<String> {
     let intervals = selection.all_statistics();
+    let is_wider = Touched::differs(&intervals, &selection.range);
     let text = |range: TimeRange| range.text(&selection.zone);
     match selection.records_because {
         Some(RecordsBecause::ShortTime) => Some(format!(
@@ -146,7 +148,7 @@ fn of_time(selection: &Selection) -> Option<String> {
              stops, and at `tprofiler flush`"
                 .to_owned(),
         ),
-        None if intervals != selection.range && !selection.counts_records() => Some(format!(
+        None if is_wider && !selection.counts_records() => Some(format!(
             "Method statistics are kept by interval: these are {}, of every interval that the selected time \
              touches. Recorded calls are of the selected time",
             text(intervals)

@@ -327,6 +327,46 @@ fn a_time_that_cuts_an_interval_is_answered_and_said() {
     assert!(!report("14:02:20", "14:02:40").3.contains("dropped"));
 }
 
+/// The agent begins the next interval when it has noticed that one is over.
+#[test]
+fn a_minute_of_a_real_log_is_that_minute() {
+    let logs = Logs::new();
+    let run = logs.run("run", "web", 1);
+    run.rows(T14, &[method(1, "C", "m", "()V"), method(2, "C", "rare", "()V")]);
+    run.rows(T14, &[stack(1, 0, 1)]);
+    for (minute, late) in
+        (0..7).zip([400 * MS, 900 * MS, 200 * MS, 700 * MS, 300 * MS, 800 * MS, 500 * MS])
+    {
+        let at = T14 + minute * MIN + late;
+        run.rows(T14, &[stats(at, 1, 0, 60 * MS, &[MS; 60]), stats(at, 2, 0, MS, &[MS])]);
+        run.rows(T14, &[counter(at, "threshold_ns", 5 * MS), counter(at, "bytes", 1)]);
+        run.rows(T14, &[call(at + 30 * S, 1, 1, 1, 10 * MS)]);
+    }
+    let select = |from: &str, to: &str, more: &[&str]| {
+        let args = [&["logs", "--from", from, "--to", to, "--format", "json"], more].concat();
+        let json = logs.analyze(&args).json();
+        (json["methods"][0]["calls"].as_u64(), json["figures_of"].as_str().unwrap().to_owned())
+    };
+    for (from, to, calls) in
+        [("14:01", "14:02", 60), ("14:02", "14:03", 60), ("14:01", "14:04", 180)]
+    {
+        assert_eq!(select(from, to, &[]), (Some(calls), "statistics".into()), "{from} {to}");
+    }
+    let text = logs.analyze(&["logs", "--from", "14:01", "--to", "14:04"]).quiet();
+    assert!(!text.contains("interval"), "{text}");
+    // No call of this method has a record.
+    let rare = select("14:01:10", "14:01:40", &["--method", "rare"]);
+    assert_eq!(rare, (Some(1), "statistics".into()));
+    // A run with long intervals does not keep the others from being exact.
+    let other = logs.run("other", "web", 2);
+    other.rows(T14, &[method(1, "D", "n", "()V")]);
+    for minute in [0, 20] {
+        let at = T14 + minute * MIN;
+        other.rows(T14, &[stats(at, 1, 0, MS, &[MS])]).rows(T14, &[counter(at, "bytes", 1)]);
+    }
+    assert_eq!(select("14:02", "14:05", &[]), (Some(180), "statistics".into()));
+}
+
 #[test]
 fn records_are_selected_by_their_end() {
     let logs = Logs::new();

@@ -168,8 +168,16 @@ fn passed(comparison: &Comparison) -> Option<String> {
         Least::Percent(percent) => format!("{percent}% of the time compared"),
         Least::Ns(ns) => duration(ns),
     };
+    let is_apart = |method: &&MethodChange| method.status == Status::NotComparable;
+    let but = match number(comparison.methods.iter().filter(is_apart).count()) {
+        0 => String::new(),
+        apart => format!(
+            "; {} not comparable, and not judged",
+            plural(apart, "method is", "methods are")
+        ),
+    };
     Some(format!(
-        "nothing is slower than --fail-above {}% allows, with a --min-time of {least}",
+        "nothing is slower than --fail-above {}% allows, with a --min-time of {least}{but}",
         limit.percent
     ))
 }
