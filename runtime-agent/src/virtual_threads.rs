@@ -38,7 +38,7 @@ pub(crate) fn listen(jvmti: &Jvmti, came_late: bool, pretend: &Pretend) {
     }
     ARE_IGNORED.store(pretend.fails(Trick::MountEvents), Ordering::Relaxed);
     mounts::begin(Events::Unknown, came_late);
-    ARE_WANTED.store(true, Ordering::Relaxed);
+    ARE_WANTED.store(true, Ordering::SeqCst);
     for (id, callback) in EVENTS {
         let listened = match pretend.fails(Trick::MountExtension) {
             true => Err("debug=fails:mount-extension".to_owned()),
@@ -86,6 +86,10 @@ pub(crate) fn stop_listening_to_ends(jvmti: &Jvmti) {
     if !ARE_WANTED.load(Ordering::Relaxed) && !virtual_loops::are_any_remembered() {
         // Not there on older JVMs either.
         let _ = jvmti.disable_events_global(&[jvmti::JVMTI_EVENT_VIRTUAL_THREAD_END]);
+        // A run may have begun meanwhile.
+        if ARE_WANTED.load(Ordering::SeqCst) {
+            let _ = jvmti.enable_events_global(&[jvmti::JVMTI_EVENT_VIRTUAL_THREAD_END]);
+        }
     }
 }
 

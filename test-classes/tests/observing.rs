@@ -53,7 +53,7 @@ fn top_has_the_exact_counts_of_the_hottest_methods() {
         // There is no minute yet.
         let minute = text(port, &["top", "--minute"]);
         let covers = minute.lines().find_map(|line| line.strip_prefix("covers: ")).expect("a time");
-        assert!(covers.ends_with(" s, less than a minute: all since the run began"), "{covers}");
+        assert!(covers.ends_with("s, less than a minute: all since the run began"), "{covers}");
         let told = program.ask("calls 1000");
         assert_eq!(told, "outer 1000 middle 3000 thrown 600 leaf 3000", "{jdk}");
         let expected: BTreeMap<String, (u64, u64)> = [

@@ -47,7 +47,7 @@ fn end(program: Dialogue, jdk: &Jdk) {
 #[test]
 fn a_loop_that_parks_now_and_then_is_seen_by_an_attach() {
     for jdk in able() {
-        for work in ["work 2000 1000", "work 30 10"] {
+        for work in ["work 8000 1000", "work 30 10"] {
             let logs = tempfile::tempdir().expect("a temporary folder");
             let options = options(logs.path(), free_port());
             let mut program = start(Java::new(jdk));

@@ -130,7 +130,7 @@ fn add_status(answer: &mut Answer, status: &Status, names: bool) {
     answer.add("calls lost", status.lost_calls);
     answer.add("threads not measured", status.threads_not_measured);
     let (used, max) = status.memory;
-    answer.line("memory", format!("{} of {}", human::bytes(used), human::bytes(max)));
+    answer.line("memory", format!("{} of {}", binary(used), binary(max)));
     answer.value("memory_bytes", used);
     answer.value("max_memory_bytes", max);
     answer.add("ends unseen", status.unseen_ends);
@@ -240,6 +240,11 @@ fn add_self_tests(answer: &mut Answer, results: &Results) {
     answer.add("virtual thread events", results.events.text());
     answer.line("self-tests", human::duration(results.cpu_ns));
     answer.value("self_tests_ns", results.cpu_ns);
+}
+
+/// A size of memory, in the units of `max_memory`.
+fn binary(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }
 
 /// How much of the hour's budget is spent.

@@ -5,7 +5,6 @@
 //! shadow stacks, so the calls of that moment are remembered until their thread ends: nobody can say whether they still
 //! run.
 
-use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -23,7 +22,7 @@ const BETWEEN: Duration = Duration::from_millis(3);
 /// Calls younger than this are not remembered: nearly all of them are short calls of methods that are called often.
 const YOUNG: Duration = Duration::from_millis(10);
 
-/// Calls that are remembered one by one, at 16 bytes each. Methods with more count as running as long as any is.
+/// Calls that are remembered one by one, at 16 bytes each and some 50 a thread. Methods with more count as running as long as any is.
 const MOST: usize = 1_000_000;
 
 /// Calls that were in progress when recording ended, or when their method was muted or throttled.
@@ -47,20 +46,16 @@ struct Remembered {
 }
 
 impl Remembered {
-    fn add(&mut self, thread: u64, calls: Vec<Call>) {
-        let known = self.calls.entry(thread).or_default();
-        for (method, began) in calls {
-            match known.iter_mut().find(|(known, _)| *known == method) {
-                Some((_, known)) => *known = began.min(*known),
-                None if self.count < MOST => {
-                    known.push((method, began));
-                    self.count += 1;
-                }
-                None => _ = self.uncounted.insert(method),
+    fn add(&mut self, thread: u64, (method, began): Call) {
+        let known =
+            self.calls.get_mut(&thread).and_then(|calls| calls.iter_mut().find(|c| c.0 == method));
+        match known {
+            Some((_, known)) => *known = began.min(*known),
+            None if self.count < MOST => {
+                self.calls.entry(thread).or_default().push((method, began));
+                self.count += 1;
             }
-        }
-        if known.is_empty() {
-            self.calls.remove(&thread);
+            None => _ = self.uncounted.insert(method),
         }
     }
 
@@ -104,20 +99,18 @@ pub(super) fn long_calls() -> HashMap<u32, Option<u64>> {
 pub(crate) fn remember(is_one: impl Fn(u32) -> bool) {
     ARE_ANY_REMEMBERED.store(true, Ordering::Relaxed);
     remembered(|known| known.is_reading = true);
-    let mut now: HashMap<u64, Vec<Call>> = HashMap::new();
+    let mut now = Remembered::default();
     read(probe::recording(), &mut |thread, (method, began)| {
         if has_run_for(began, YOUNG) && is_one(method) {
-            match now.entry(thread) {
-                Entry::Vacant(calls) => _ = calls.insert(vec![(method, began)]),
-                Entry::Occupied(mut calls) => calls.get_mut().push((method, began)),
-            }
+            now.add(thread, (method, began));
         }
     });
     remembered(|known| {
         known.is_reading = false;
         let ended = std::mem::take(&mut known.ended);
-        for (thread, calls) in now.into_iter().filter(|(thread, _)| !ended.contains(thread)) {
-            known.add(thread, calls);
+        known.uncounted.extend(now.uncounted);
+        for (thread, calls) in now.calls.into_iter().filter(|(thread, _)| !ended.contains(thread)) {
+            calls.into_iter().for_each(|call| known.add(thread, call));
         }
         ARE_ANY_REMEMBERED.store(!known.calls.is_empty(), Ordering::Relaxed);
     });
@@ -186,11 +179,11 @@ mod tests {
     fn a_thread_is_forgotten_when_it_ends_however_many_there_are() {
         let mut known = Remembered::default();
         for thread in 1..=20_000 {
-            known.add(thread, vec![(7, thread), (8, 5), (7, 3)]);
+            [(7, thread), (8, 5), (7, 3)].into_iter().for_each(|call| known.add(thread, call));
         }
         assert_eq!((known.calls.len(), known.count), (20_000, 40_000));
         assert_eq!(known.calls[&9], [(7, 3), (8, 5)]);
-        known.add(1, vec![(9, 1)]);
+        known.add(1, (9, 1));
         (1..=20_000).for_each(|thread| known.remove(thread));
         assert_eq!((known.calls.len(), known.count), (0, 0));
     }
@@ -198,8 +191,9 @@ mod tests {
     #[test]
     fn calls_without_room_count_as_long_as_any_is_remembered() {
         let mut known = Remembered { count: MOST - 1, ..Remembered::default() };
-        known.add(1, vec![(7, 3), (8, 3)]);
-        known.add(2, vec![(9, 3)]);
+        known.add(1, (7, 3));
+        known.add(1, (8, 3));
+        known.add(2, (9, 3));
         assert_eq!((known.calls.len(), &known.uncounted), (1, &HashSet::from([8, 9])));
         known.remove(1);
         assert!(known.uncounted.is_empty());
