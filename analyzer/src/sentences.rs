@@ -134,7 +134,7 @@ fn tprofiler_notes(counts: &OldCounts) -> Vec<String> {
 /// Which calls figures are of, where that is not what the selected time says.
 fn of_time(selection: &Selection) -> Option<String> {
     let intervals = selection.all_statistics();
-    let is_wider = Touched::differs(&intervals, &selection.range);
+    let is_wider = Touched::is_wider(&intervals, &selection.range);
     let text = |range: TimeRange| range.text(&selection.zone);
     match selection.records_because {
         Some(RecordsBecause::ShortTime) => Some(format!(

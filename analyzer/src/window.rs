@@ -87,13 +87,13 @@ impl Touched {
         Self { statistics, is_shorter, is_any: !touched.is_empty() }
     }
 
-    /// Whether the statistics are of a time that differs from the selected one by more than an interval's delay.
-    pub fn differs(statistics: &TimeRange, range: &TimeRange) -> bool {
-        let far = |one: Option<u64>, other: Option<u64>| match (one, other) {
-            (Some(one), Some(other)) => one.abs_diff(other) > LATE_NS,
-            (one, other) => one != other,
+    /// Whether the statistics are of a longer time than the selected one, by more than an interval's delay.
+    pub fn is_wider(statistics: &TimeRange, range: &TimeRange) -> bool {
+        let more = |one: Option<u64>, other: Option<u64>| match (one, other) {
+            (Some(one), Some(other)) => one.saturating_sub(other) > LATE_NS,
+            _ => false,
         };
-        far(statistics.from_ns, range.from_ns) || far(statistics.to_ns, range.to_ns)
+        more(range.from_ns, statistics.from_ns) || more(statistics.to_ns, range.to_ns)
     }
 }
 
