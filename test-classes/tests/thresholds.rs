@@ -55,8 +55,7 @@ fn each_pattern_has_its_own() {
         .expect("JSON");
         assert_eq!(
             run["options"]["threshold"],
-            "0ns,programs.Times.l*:3600000000000ns,**.sleeper:4000000ns,**.branch:0ns,\
-             **.main:3600000000000ns"
+            "0,programs.Times.l*:1h,**.sleeper:4ms,**.branch:0,**.main:1h"
         );
     }
 }
