@@ -46,10 +46,14 @@ pub fn bytes(number: u64) -> String {
     if number < 1_000 {
         return format!("{number} bytes");
     }
-    let mut value = number as f64;
+    in_thousands(number as f64, [" bytes", " kB", " MB", " GB", " TB", " PB", " EB"])
+}
+
+/// A number in the largest of units that are a thousand times as large each.
+fn in_thousands(mut value: f64, units: [&str; 7]) -> String {
     let mut text = String::new();
-    for unit in ["bytes", "kB", "MB", "GB", "TB", "PB", "EB"] {
-        text = format!("{} {unit}", three_digits(value));
+    for unit in units {
+        text = format!("{}{unit}", three_digits(value));
         if value < 999.5 {
             break;
         }
@@ -64,16 +68,7 @@ pub fn count(number: u128) -> String {
     if number < 10_000_000 {
         return separated(number);
     }
-    let mut value = number as f64;
-    let mut text = String::new();
-    for unit in ["", " k", " M", " G", " T", " P", " E"] {
-        text = format!("{}{unit}", three_digits(value));
-        if value < 999.5 {
-            break;
-        }
-        value /= 1e3;
-    }
-    text
+    in_thousands(number as f64, ["", " k", " M", " G", " T", " P", " E"])
 }
 
 /// All digits of a number with separators.

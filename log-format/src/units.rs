@@ -31,7 +31,7 @@ pub fn as_ns(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Writes a duration as [`parse_duration`] reads it, in the largest unit of which it is a whole number.
+/// Writes a duration as [`parse_duration`] reads it, in the largest unit that divides it.
 #[must_use]
 pub fn duration_text(ns: u64) -> String {
     const UNITS: [(&str, u64); 6] = [
