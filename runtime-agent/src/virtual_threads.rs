@@ -67,7 +67,7 @@ pub(crate) fn tell_if_missing(was_told: &mut bool) {
     }
 }
 
-/// Takes leave of the events, where they are.
+/// Disables the events, where they exist.
 pub(crate) fn stop_listening(jvmti: &Jvmti) {
     for (id, _) in EVENTS {
         // A JVM that has none has none to send.
@@ -81,7 +81,7 @@ pub(crate) fn stop_listening(jvmti: &Jvmti) {
     stop_listening_to_ends(jvmti);
 }
 
-/// Takes leave of the ends of virtual threads, if no run is active and none of the ends matters any more.
+/// Disables the events for ends of virtual threads, unless a run is active or calls of such threads are remembered.
 pub(crate) fn stop_listening_to_ends(jvmti: &Jvmti) {
     if !ARE_WANTED.load(Ordering::Relaxed) && !virtual_loops::are_any_remembered() {
         // Not there on older JVMs either.

@@ -29,13 +29,13 @@ fn field<'t>(text: &'t str, key: &str) -> &'t str {
     line.unwrap_or_else(|| panic!("{key} in {text}"))
 }
 
-/// Options for the loops' classes; the method that waits for commands has a loop too.
 /// Ends a program, which has run as without the agent.
 fn end(program: Dialogue, jdk: &Jdk) {
     let finished = program.end();
     assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
 }
 
+/// Options for the loops' classes; the method that waits for commands has a loop too.
 fn options(logs: &Path, port: u16, more: &str) -> String {
     let logs = logs.display();
     format!("include=programs,exclude=programs.Loops.main,logs={logs},port={port}{more}")

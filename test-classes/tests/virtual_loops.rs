@@ -136,7 +136,7 @@ fn a_class_that_a_detach_left_is_restored_when_its_threads_have_ended() {
     }
 }
 
-/// A look at its stack takes time with its depth, not with the square of it.
+/// The time that a look takes grows with the depth of the stack, not with its square.
 #[test]
 fn a_deep_recursion_does_not_hold_the_agent_up() {
     for jdk in jdks() {
@@ -146,7 +146,7 @@ fn a_deep_recursion_does_not_hold_the_agent_up() {
         program.ask("deep 8000");
         thread::sleep(Duration::from_secs(4));
         tprofiler_json(port, &["mute", "virtual.Loops$Idle.helper"]);
-        // Looks begin a second later. Whoever asks meanwhile gets an answer.
+        // The agent looks at stacks from a second later on, and still answers.
         for _ in 0..6 {
             thread::sleep(Duration::from_millis(500));
             tprofiler_json(port, &["flush"]);

@@ -97,7 +97,7 @@ pub(crate) fn parse(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(1 << shift).filter(|bytes| *bytes >= MB)
 }
 
-/// Writes a size as [`parse`] reads it, in the largest unit of which it is a whole number.
+/// Writes a size as [`parse`] reads it, in the largest unit that divides it.
 pub(crate) fn text(bytes: u64) -> String {
     let units = [("g", 30), ("m", 20), ("k", 10)];
     let whole = units.into_iter().find(|(_, shift)| bytes.is_multiple_of(1 << *shift));

@@ -31,7 +31,7 @@ const BY_AGENT: u64 = 2;
 pub(crate) enum Cause {
     /// The user, by a pattern.
     User,
-    /// The agent: the overhead budget throttled it, or measures it again.
+    /// The agent: the overhead budget throttled it or measures it again, or it has probes of an earlier attachment.
     Agent,
 }
 
