@@ -33,6 +33,26 @@ pub fn tprofiler_json(port: u16, arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
+/// What `tprofiler` prints for these arguments alone.
+///
+/// # Panics
+/// If it fails.
+pub fn tprofiler_text(arguments: &[&str]) -> String {
+    let output = Command::new(&artifacts().tprofiler).args(arguments).output();
+    let output = output.expect("tprofiler runs");
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// The value of a line of an answer.
+///
+/// # Panics
+/// If there is no such line.
+pub fn field<'t>(text: &'t str, key: &str) -> &'t str {
+    let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(": "));
+    line.unwrap_or_else(|| panic!("{key} in {text}"))
+}
+
 /// The tokens of all agents on this machine, as far as this user can read them.
 fn tokens() -> BTreeSet<String> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();

@@ -20,7 +20,7 @@ pub use agents::{bytecode_agent, faults, jacoco, java_agent, second_agent, set_c
 pub use artifacts::{Artifacts, artifacts, project};
 pub use check::{Check, Checked, Compared, Pair, check, compare};
 pub use classes::{changed_classes, classes, compile, ecj, newest_classes};
-pub use control::{Control, NONCE, mac, random, tprofiler, tprofiler_json};
+pub use control::{Control, NONCE, field, mac, random, tprofiler, tprofiler_json, tprofiler_text};
 pub use jdk::{Jdk, compiler, jdks};
 pub use libraries::{LibraryClass, classes_of, libraries, library};
 pub use loops::{Loops, Plain, RECOVERY, Rates, SHARE};

@@ -13,21 +13,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use test_classes::{
-    Dialogue, Java, Jdk, Loops, Plain, Profile, RECOVERY, SHARE, artifacts, classes, free_port,
-    jdks, tprofiler_json, wait_until,
+    Dialogue, Java, Jdk, Loops, Plain, Profile, RECOVERY, SHARE, artifacts, classes, field,
+    free_port, jdks, tprofiler_json, tprofiler_text, wait_until,
 };
-
-fn command(arguments: &[&str]) -> String {
-    let output = Command::new(&artifacts().tprofiler).args(arguments).output();
-    let output = output.expect("tprofiler runs");
-    assert!(output.status.success(), "{arguments:?}: {output:?}");
-    String::from_utf8(output.stdout).expect("text")
-}
-
-fn field<'t>(text: &'t str, key: &str) -> &'t str {
-    let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(": "));
-    line.unwrap_or_else(|| panic!("{key} in {text}"))
-}
 
 /// Ends a program, which has run as without the agent.
 fn end(program: Dialogue, jdk: &Jdk) {
@@ -88,12 +76,12 @@ fn loops_stay_fast_with_the_agent_from_the_start() {
         ask(&["start"]);
         plain.expect_as_fast(&mut loops, &what("started"));
         let pid = loops.pid.to_string();
-        let answer = command(&["detach", &pid]);
+        let answer = tprofiler_text(&["detach", &pid]);
         assert_eq!(field(&answer, "classes left running"), "6", "{jdk}: {answer}");
         plain.expect_as_fast(&mut loops, &what("detached"));
         let logs = logs.path().display();
         let again = format!("include=programs,exclude=programs.Loops.main,logs={logs},port={port}");
-        command(&["attach", &pid, &again]);
+        tprofiler_text(&["attach", &pid, &again]);
         plain.expect_as_fast(&mut loops, &what("attached again"));
         let status = ask(&["status"]);
         assert_eq!(status["loops_possibly_caught"], 0, "{jdk}: {status}");
@@ -112,7 +100,7 @@ fn attach_postpones_classes_with_loops_until_they_have_ended() {
         let mut plain = Plain::start(jdk);
         let pid = loops.pid.to_string();
         let options = options(logs.path(), port, ",overhead=off,leaves=keep");
-        let attached = command(&["attach", &pid, &options]);
+        let attached = tprofiler_text(&["attach", &pid, &options]);
         assert!(attached.contains("postponed: programs.Loops$SameClass: run runs in thread same"));
         assert!(!attached.contains("programs.Loops$Helper"), "{attached}");
         loops.program.ask("call 1000");
@@ -130,7 +118,7 @@ fn attach_postpones_classes_with_loops_until_they_have_ended() {
         });
         loops.program.ask("call 1000");
         assert_eq!(helper_calls(port), Some(1_000), "{jdk}");
-        let detached = command(&["detach", &pid]);
+        let detached = tprofiler_text(&["detach", &pid]);
         assert_eq!(field(&detached, "classes not restored"), "0", "{jdk}: {detached}");
         end(loops.program, jdk);
     }
@@ -146,17 +134,17 @@ fn what_a_detach_leaves_is_restored_later_and_never_counts_for_others() {
         let options = options(logs.path(), port, ",overhead=off");
         let mut loops = Loops::start(Java::new(jdk).agent(&options));
         let pid = loops.pid.to_string();
-        let detached = command(&["detach", &pid]);
+        let detached = tprofiler_text(&["detach", &pid]);
         let left = "left running: programs.Loops$SameClass: run runs in thread same";
         assert!(detached.contains(left), "{jdk}: {detached}");
         // Another one has the agent go on with that.
-        command(&["detach", &pid]);
+        tprofiler_text(&["detach", &pid]);
         // Another attachment, which does not select the classes that have probes still.
         let other = format!(
             "include=programs.Loops$Calls,leaves=keep,overhead=off,logs={},port={port}",
             logs.path().display()
         );
-        command(&["attach", &pid, &other]);
+        tprofiler_text(&["attach", &pid, &other]);
         loops.program.ask("call 1000");
         let top = tprofiler_json(port, &["top", "1000"]);
         let methods = top["methods"].as_array().expect("a list").iter();
@@ -169,7 +157,7 @@ fn what_a_detach_leaves_is_restored_later_and_never_counts_for_others() {
         wait_until("all classes that were left are restored", || {
             tprofiler_json(port, &["status"])["classes_postponed"].as_u64().is_some_and(|n| n <= 1)
         });
-        command(&["detach", &pid]);
+        tprofiler_text(&["detach", &pid]);
         end(loops.program, jdk);
         // No id is of two methods, in whichever runs.
         let mut names = BTreeMap::new();
@@ -201,7 +189,7 @@ fn a_class_may_be_retransformed_even_running_or_never() {
             String::new()
         };
         let options = options(logs.path(), port, &format!(",leaves=keep,overhead=off{more}"));
-        let attached = command(&[&["attach", &pid, &options], &arguments[..]].concat());
+        let attached = tprofiler_text(&[&["attach", &pid, &options], &arguments[..]].concat());
         assert_eq!(field(&attached, "classes postponed"), "0", "{attached}");
         loops.program.ask("call 1000");
         if retransform == "off" {
@@ -212,7 +200,7 @@ fn a_class_may_be_retransformed_even_running_or_never() {
             wait_until("a new class is instrumented", || {
                 tprofiler_json(port, &["status"])["classes_instrumented"].as_u64() > Some(0)
             });
-            let detached = command(&["detach", &pid]);
+            let detached = tprofiler_text(&["detach", &pid]);
             assert_eq!(field(&detached, "classes restored"), "0", "{detached}");
             assert_ne!(field(&detached, "classes not restored"), "0", "{detached}");
         } else {
@@ -248,10 +236,10 @@ fn a_loop_of_a_parked_virtual_thread_keeps_its_class_waiting() {
         wait_until("the class of the loop is postponed", is_postponed);
         tprofiler_json(port, &["stop"]);
         thread::sleep(Duration::from_secs(2));
-        let detached = command(&["detach", &loops.pid.to_string()]);
+        let detached = tprofiler_text(&["detach", &loops.pid.to_string()]);
         assert!(detached.contains(&format!("left running: {parking}")), "{jdk}: {detached}");
         // The next attachment does not touch it either.
-        let attached = command(&["attach", &loops.pid.to_string(), &options]);
+        let attached = tprofiler_text(&["attach", &loops.pid.to_string(), &options]);
         assert!(attached.contains(&format!("postponed: {parking}")), "{jdk}: {attached}");
         end(loops.program, jdk);
     }
@@ -270,7 +258,7 @@ fn a_muted_loop_of_a_parked_virtual_thread_keeps_its_class_waiting() {
         tprofiler_json(port, &["mute", "programs.Loops$Parking"]);
         // Its probes are taken out a second later, if ever.
         thread::sleep(Duration::from_secs(4));
-        let detached = command(&["detach", &loops.pid.to_string()]);
+        let detached = tprofiler_text(&["detach", &loops.pid.to_string()]);
         let parking = "left running: programs.Loops$Parking: run runs in thread #";
         assert!(detached.contains(parking), "{jdk}: {detached}");
         end(loops.program, jdk);
@@ -317,7 +305,7 @@ fn loops_whose_own_code_stays_the_same_are_counted_too() {
             logs.path().display()
         );
         let loops = Loops::start(Java::new(jdk));
-        command(&["attach", &loops.pid.to_string(), &options]);
+        tprofiler_text(&["attach", &loops.pid.to_string(), &options]);
         wait_until("the loop is counted", || {
             tprofiler_json(port, &["status"])["loops_possibly_caught"].as_u64() == Some(1)
         });
@@ -337,7 +325,7 @@ fn short_calls_keep_no_class_from_being_instrumented() {
         let busy = Java::new(jdk).main(classes(), "programs.Busy").arg("4").arg(&stop).start();
         thread::sleep(Duration::from_secs(2));
         let options = format!("include=programs.Busy$Worker,port={port},logs={}", logs.display());
-        command(&["attach", &busy.pid().to_string(), &options]);
+        tprofiler_text(&["attach", &busy.pid().to_string(), &options]);
         wait_until("its calls are counted", || {
             tprofiler_json(port, &["status"])["calls_seen"].as_u64() > Some(1_000)
         });
@@ -358,7 +346,7 @@ fn loops_that_slip_in_are_counted_and_named() {
         loops.program.ask("brief 40");
         let pid = loops.pid.to_string();
         let options = options(logs.path(), port, ",leaves=keep,overhead=off");
-        let attached = command(&["attach", &pid, &options]);
+        let attached = tprofiler_text(&["attach", &pid, &options]);
         assert!(!attached.contains("postponed: programs.Loops$Looping"), "{attached}");
         wait_until("loops that slipped in are counted", || {
             tprofiler_json(port, &["status"])["loops_possibly_caught"].as_u64() > Some(0)
@@ -380,7 +368,7 @@ fn loops_that_a_detach_catches_are_named() {
         loops.program.ask("brief 40");
         // Without a recording only looks say for how long a loop has run.
         tprofiler_json(port, &["stop"]);
-        let detached = command(&["detach", &loops.pid.to_string()]);
+        let detached = tprofiler_text(&["detach", &loops.pid.to_string()]);
         assert!(!detached.contains("left running: programs.Loops$Looping"), "{jdk}: {detached}");
         thread::sleep(Duration::from_secs(5));
         let finished = loops.program.end();
@@ -423,7 +411,7 @@ fn what_retransform_off_leaves_out_is_said() {
     let logs = tempfile::tempdir().expect("a temporary folder");
     let loops = Loops::start(Java::new(jdk));
     let options = options(logs.path(), free_port(), ",retransform=off");
-    let attached = command(&["attach", &loops.pid.to_string(), &options]);
+    let attached = tprofiler_text(&["attach", &loops.pid.to_string(), &options]);
     let hint = "hint: classes that were loaded before the agent came are not instrumented (retransform=off)";
     assert!(attached.contains(hint), "{attached}");
     end(loops.program, jdk);

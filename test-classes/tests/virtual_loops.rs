@@ -1,26 +1,13 @@
 //! Loops of virtual threads that park are never made slow, and threads that have ended keep no class waiting.
 
 use std::path::Path;
-use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
 use test_classes::{
-    Dialogue, Java, Jdk, artifacts, classes, free_port, jdks, tprofiler_json, wait_until,
+    Dialogue, Java, Jdk, classes, field, free_port, jdks, tprofiler_json, tprofiler_text,
+    wait_until,
 };
-
-fn command(arguments: &[&str]) -> String {
-    let output = Command::new(&artifacts().tprofiler).args(arguments).output();
-    let output = output.expect("tprofiler runs");
-    assert!(output.status.success(), "{arguments:?}: {output:?}");
-    String::from_utf8(output.stdout).expect("text")
-}
-
-/// The value of a line of an answer.
-fn field<'t>(text: &'t str, key: &str) -> &'t str {
-    let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(": "));
-    line.unwrap_or_else(|| panic!("{key} in {text}"))
-}
 
 /// Runtimes with virtual threads.
 fn able() -> impl Iterator<Item = &'static Jdk> {
@@ -53,7 +40,8 @@ fn a_loop_that_parks_now_and_then_is_seen_by_an_attach() {
             let mut program = start(Java::new(jdk));
             program.ask(work);
             thread::sleep(Duration::from_millis(500));
-            let attached = command(&["attach", &program.program.pid().to_string(), &options]);
+            let attached =
+                tprofiler_text(&["attach", &program.program.pid().to_string(), &options]);
             let postponed = "postponed: virtual.Loops$Work: run runs in thread #";
             assert!(attached.contains(postponed), "{jdk}: {work}: {attached}");
             end(program, jdk);
@@ -73,7 +61,7 @@ fn a_stop_remembers_each_loop_among_many_parked_threads() {
         thread::sleep(Duration::from_secs(2));
         tprofiler_json(port, &["stop"]);
         thread::sleep(Duration::from_secs(1));
-        let detached = command(&["detach", &program.program.pid().to_string()]);
+        let detached = tprofiler_text(&["detach", &program.program.pid().to_string()]);
         for nap in 0..8 {
             let left = format!("left running: virtual.Loops$Nap{nap}: run runs in thread #");
             assert!(detached.contains(&left), "{jdk}: {detached}");
@@ -93,7 +81,7 @@ fn a_loop_that_has_just_begun_is_remembered_at_a_stop() {
         tprofiler_json(port, &["stop"]);
         // It is long-lived by now.
         thread::sleep(Duration::from_secs(2));
-        let detached = command(&["detach", &program.program.pid().to_string()]);
+        let detached = tprofiler_text(&["detach", &program.program.pid().to_string()]);
         assert_eq!(field(&detached, "classes left running"), "8", "{jdk}: {detached}");
         end(program, jdk);
     }
@@ -111,7 +99,7 @@ fn threads_that_have_ended_keep_no_class_waiting_however_many_there_were() {
         thread::sleep(Duration::from_millis(1_500));
         tprofiler_json(port, &["stop"]);
         program.ask("wake");
-        let detached = command(&["detach", &pid]);
+        let detached = tprofiler_text(&["detach", &pid]);
         assert_eq!(field(&detached, "classes left running"), "0", "{jdk}: {detached}");
         end(program, jdk);
     }
@@ -127,10 +115,10 @@ fn a_class_that_a_detach_left_is_restored_when_its_threads_have_ended() {
         let pid = program.program.pid().to_string();
         program.ask("wait 3 0");
         thread::sleep(Duration::from_millis(1_500));
-        let detached = command(&["detach", &pid]);
+        let detached = tprofiler_text(&["detach", &pid]);
         assert_eq!(field(&detached, "classes left running"), "1", "{jdk}: {detached}");
         program.ask("wake");
-        let attached = command(&["attach", &pid, &options]);
+        let attached = tprofiler_text(&["attach", &pid, &options]);
         assert_eq!(field(&attached, "classes postponed"), "0", "{jdk}: {attached}");
         end(program, jdk);
     }
