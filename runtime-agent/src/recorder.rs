@@ -30,7 +30,7 @@ use crate::overhead::LeftOut;
 use crate::probe::mounts;
 use crate::probe::mute::{self, Cause};
 use crate::probe::thread;
-use crate::probe::{self, lost_calls};
+use crate::probe::{self, kept, lost_calls};
 use crate::run_log::{Now, RunLog};
 use crate::slice::{Slice, Threshold};
 
@@ -330,7 +330,11 @@ impl Recorder {
     fn end_slice(&mut self, now: Now) {
         let before = self.raised_to_ns();
         let allowance = self.budget.allowance(now.monotonic_ns);
-        let (rows, cut) = self.slice.end(allowance, &mut self.lowest, now.monotonic_ns);
+        let (rows, cut) =
+            self.slice.end(allowance, &mut self.lowest, kept::is_slower, now.monotonic_ns);
+        for row in &rows {
+            kept::keep(row.method, row.total_ns);
+        }
         self.sums.cut_records += cut;
         self.write_calls(&rows);
         self.known.ids.limit();
@@ -458,7 +462,7 @@ impl Recorder {
         }
         let before = self.raised_to_ns();
         let allowance = self.budget.allowance(clock::monotonic_ns());
-        self.sums.cut_records += self.slice.add(rows, allowance, &mut self.lowest);
+        self.sums.cut_records += self.slice.add(rows, allowance, &mut self.lowest, kept::is_slower);
         self.raised_since(before);
     }
 
@@ -539,6 +543,7 @@ impl Recorder {
         let minutes =
             self.budget.next_interval(interval.minutes, bytes, interval.was_whole(now_ns));
         self.interval = Interval::begin(now_ns, minutes);
+        kept::forget();
     }
 
     /// The increase of every counter since it was written last.

@@ -7,8 +7,14 @@
 //! again when half of the room is not used. So a threshold that has just been doubled is not halved,
 //! nor the other way round, while the load stays as it is.
 //!
-//! Callers take at least as long as their callees: those of a record that is kept are kept too, if
+//! First of all come records that are the slowest of their method in the interval until then: so each method that has
+//! slow calls has one in the log, however many others have.
+//!
+//! Callers take at least as long as their callees: those of a record that is kept for its duration are kept too, if
 //! they end in the same slice.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
 
 use log_format::rows::CallRow;
 
@@ -82,9 +88,12 @@ impl Threshold {
 pub(crate) struct Slice {
     began_ns: u64,
     rows: Vec<CallRow>,
-    /// How many there were, those cut included.
+    /// How many there were at or over the threshold, those cut included.
     seen: usize,
 }
+
+/// Whether a call of a method, in nanoseconds, is slower than all that the log has of the interval.
+pub(crate) type IsSlower = fn(u32, u64) -> bool;
 
 impl Slice {
     /// Adds records, in the order of their ends. Of far too many the fastest are cut at once; the
@@ -94,12 +103,14 @@ impl Slice {
         mut rows: Vec<CallRow>,
         allowance: Option<u64>,
         threshold: &mut Threshold,
+        is_slower: IsSlower,
     ) -> u64 {
-        self.seen = self.seen.saturating_add(rows.len());
+        let raised_to_ns = threshold.raised_to_ns();
+        self.seen += rows.iter().filter(|row| row.total_ns >= raised_to_ns).count();
         self.rows.append(&mut rows);
         match allowance.map(rows_in) {
             Some(most) if self.rows.len() > (most * TOO_MANY).max(LEAST_CUT) => {
-                self.cut(most * STILL_MANY, threshold)
+                self.cut(most * STILL_MANY, threshold, is_slower)
             }
             _ => 0,
         }
@@ -120,14 +131,15 @@ impl Slice {
         &mut self,
         allowance: Option<u64>,
         threshold: &mut Threshold,
+        is_slower: IsSlower,
         now_ns: u64,
     ) -> (Vec<CallRow>, u64) {
         let mut cut = 0;
         if let Some(most) = allowance.map(rows_in) {
             if self.seen > most * TOO_MANY {
-                cut = self.cut(most * STILL_MANY, threshold);
+                cut = self.cut(most * STILL_MANY, threshold, is_slower);
             }
-            cut += keep_slowest(&mut self.rows, most);
+            cut += keep_slowest(&mut self.rows, most, is_slower).cut;
             // One that was ended early says nothing of the load.
             if self.is_over(now_ns) {
                 threshold.slice_ended(self.seen, most);
@@ -139,9 +151,9 @@ impl Slice {
     }
 
     /// Keeps the slowest `most` records, and raises the threshold to what they are over.
-    fn cut(&mut self, most: usize, threshold: &mut Threshold) -> u64 {
-        let cut = keep_slowest(&mut self.rows, most);
-        threshold.raise_to(self.rows.iter().map(|row| row.total_ns).min().unwrap_or(0));
+    fn cut(&mut self, most: usize, threshold: &mut Threshold, is_slower: IsSlower) -> u64 {
+        let Kept { cut, least_ns } = keep_slowest(&mut self.rows, most, is_slower);
+        threshold.raise_to(least_ns);
         cut
     }
 }
@@ -151,20 +163,43 @@ fn rows_in(bytes: u64) -> usize {
     usize::try_from(bytes / ROW_BYTES).unwrap_or(usize::MAX).clamp(1, MAX_ROWS)
 }
 
-/// Keeps the slowest `most` of `rows`, in their order, and tells how many went.
-fn keep_slowest(rows: &mut Vec<CallRow>, most: usize) -> u64 {
-    let Some(excess) = rows.len().checked_sub(most).filter(|excess| *excess > 0) else { return 0 };
-    let mut durations: Vec<u64> = rows.iter().map(|row| row.total_ns).collect();
-    let (_, least_kept, slower) = durations.select_nth_unstable(excess);
-    let least_kept = *least_kept;
-    // Of those that are just as fast as the last that fits, the first.
-    let mut room = most - slower.iter().filter(|ns| **ns > least_kept).count();
-    rows.retain(|row| {
-        let fits = row.total_ns == least_kept && room > 0;
-        room -= usize::from(fits);
-        row.total_ns > least_kept || fits
-    });
-    excess as u64
+/// What [`keep_slowest`] did.
+#[derive(Debug, PartialEq, Eq)]
+struct Kept {
+    cut: u64,
+    /// The fastest that is kept for its duration; 0 if none had to be.
+    least_ns: u64,
+}
+
+/// Keeps `most` of `rows`, in their order: the slowest of each method if it [`IsSlower`], then the slowest.
+fn keep_slowest(rows: &mut Vec<CallRow>, most: usize, is_slower: IsSlower) -> Kept {
+    if rows.len() <= most {
+        return Kept { cut: 0, least_ns: rows.iter().map(|row| row.total_ns).min().unwrap_or(0) };
+    }
+    let mut slowest: HashMap<u32, (u64, usize)> = HashMap::new();
+    for (place, row) in rows.iter().enumerate() {
+        let of_method = slowest.entry(row.method).or_insert((0, place));
+        if row.total_ns > of_method.0 {
+            *of_method = (row.total_ns, place);
+        }
+    }
+    slowest.retain(|method, (total_ns, _)| is_slower(*method, *total_ns));
+    let is_slowest = |row: &CallRow, place| slowest.get(&row.method).is_some_and(|s| s.1 == place);
+    let mut order: Vec<(bool, Reverse<u64>, usize)> = rows
+        .iter()
+        .enumerate()
+        .map(|(place, row)| (!is_slowest(row, place), Reverse(row.total_ns), place))
+        .collect();
+    order.select_nth_unstable(most);
+    let cut = (rows.len() - most) as u64;
+    order.truncate(most);
+    let for_duration = order.iter().filter(|(is_other, ..)| *is_other);
+    let least_ns = for_duration.map(|(_, Reverse(ns), _)| *ns).min().unwrap_or(0);
+    order.sort_unstable_by_key(|(.., place)| *place);
+    let mut kept = order.iter().map(|(.., place)| *place).peekable();
+    let mut place = 0..;
+    rows.retain(|_| kept.next_if_eq(&place.next().unwrap_or(0)).is_some());
+    Kept { cut, least_ns }
 }
 
 #[cfg(test)]
@@ -200,9 +235,27 @@ mod tests {
             (vec![3, 1], 1, vec![3]),
         ] {
             let mut rows: Vec<CallRow> = given.iter().map(|ns| row(0, *ns)).collect();
-            assert_eq!(keep_slowest(&mut rows, most), (given.len() - kept.len()) as u64);
+            let cut = keep_slowest(&mut rows, most, |_, _| false).cut;
+            assert_eq!(cut, (given.len() - kept.len()) as u64);
             assert_eq!(durations(&rows), kept);
         }
+    }
+
+    #[test]
+    fn the_slowest_of_each_method_come_first() {
+        let of = |method: u32, total_ns: u64| CallRow { method, ..row(0, total_ns) };
+        let given = [of(1, 90), of(2, 5), of(1, 80), of(3, 1), of(2, 6), of(1, 70), of(3, 1)];
+        // Of method 3 the log has one that took as long.
+        let keep = |most| {
+            let mut rows = given.to_vec();
+            let kept = keep_slowest(&mut rows, most, |method, ns| method != 3 || ns > 1);
+            (rows.iter().map(|row| (row.method, row.total_ns)).collect::<Vec<_>>(), kept)
+        };
+        assert_eq!(keep(1), (vec![(1, 90)], Kept { cut: 6, least_ns: 0 }));
+        assert_eq!(keep(2), (vec![(1, 90), (2, 6)], Kept { cut: 5, least_ns: 0 }));
+        let four = vec![(1, 90), (1, 80), (2, 6), (1, 70)];
+        assert_eq!(keep(4), (four, Kept { cut: 3, least_ns: 70 }));
+        assert_eq!(keep(7).0.len(), 7);
     }
 
     #[test]
@@ -247,7 +300,7 @@ mod tests {
     #[test]
     fn a_slice_without_records_does_not_raise() {
         let mut threshold = Threshold::new(MS);
-        let (rows, cut) = Slice::default().end(Some(0), &mut threshold, 1);
+        let (rows, cut) = Slice::default().end(Some(0), &mut threshold, |_, _| false, 1);
         assert_eq!((rows.len(), cut, in_force_ns(&threshold)), (0, 0, MS));
     }
 
@@ -258,15 +311,18 @@ mod tests {
         let mut cut = 0;
         for round in 0..10 {
             let rows = (0..2_000).map(|i| row(0, MS + round * 2_000 + i)).collect();
-            cut += slice.add(rows, Some(100 * ROW_BYTES), &mut threshold);
+            cut += slice.add(rows, Some(100 * ROW_BYTES), &mut threshold, |_, _| false);
             assert!(slice.rows.len() <= 4_096);
         }
-        let (rows, more) = slice.end(Some(100 * ROW_BYTES), &mut threshold, 1);
+        let (rows, more) = slice.end(Some(100 * ROW_BYTES), &mut threshold, |_, _| false, 1);
         assert_eq!(durations(&rows), (MS + 19_900..MS + 20_000).collect::<Vec<_>>());
         assert_eq!(cut + more, 20_000 - 100);
         // It was ended early, and has no say in the threshold.
         let before = in_force_ns(&threshold);
-        assert_eq!(slice.end(Some(100 * ROW_BYTES), &mut threshold, 1), (Vec::new(), 0));
+        assert_eq!(
+            slice.end(Some(100 * ROW_BYTES), &mut threshold, |_, _| false, 1),
+            (Vec::new(), 0)
+        );
         assert_eq!(in_force_ns(&threshold), before);
         assert!(slice.rows.is_empty() && !slice.is_over(SLICE_NS) && slice.is_over(SLICE_NS + 1));
     }
@@ -300,10 +356,10 @@ mod tests {
                 }
             }
             let allowance = budget.allowance(now);
-            cut += slice.add(rows, allowance, &mut threshold);
+            cut += slice.add(rows, allowance, &mut threshold, |_, _| false);
             if slice.is_over(now) {
                 let before = in_force_ns(&threshold);
-                let (rows, more) = slice.end(allowance, &mut threshold, now);
+                let (rows, more) = slice.end(allowance, &mut threshold, |_, _| false, now);
                 changes += u32::from(in_force_ns(&threshold) != before);
                 cut += more;
                 budget.spend(rows.len() as u64 * ROW_BYTES);

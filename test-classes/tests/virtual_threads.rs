@@ -105,3 +105,24 @@ fn a_virtual_thread_has_its_name_after_a_stop_too() {
         assert_eq!(names, ["payments"; 3], "{jdk}");
     }
 }
+
+/// Rings are full and the hour's budget is spent, by calls that take longer than those of another method.
+#[test]
+fn each_method_with_slow_calls_has_one_in_the_log() {
+    for jdk in with_virtual_threads() {
+        let logs = tempfile::tempdir().expect("a temporary folder");
+        let options = "include=virtual,threshold=10ms,max_mb_per_hour=0.5,port=off";
+        let agent = format!("{options},logs={}", logs.path().display());
+        let program = Java::new(jdk).agent(&agent).main(classes(), "virtual.Flood");
+        program.arg("100000").run().expect_quiet_success(jdk);
+        let profile = Profile::only_run(logs.path());
+        let left_out = [counter::DROPPED_RECORDS, counter::CUT_RECORDS].map(|c| profile.counter(c));
+        assert!(left_out.iter().sum::<u64>() > 50_000, "{jdk}: {left_out:?}");
+        for (method, calls) in [("noisy", 99_900), ("rare", 100), ("pausesRarely", 100)] {
+            let method = format!("virtual.Flood {method} ()V");
+            assert_eq!(profile.counts[&method].calls, calls, "{jdk}: {method}");
+            let records = profile.records.iter().filter(|record| record.method == method);
+            assert!(records.count() > 0, "{jdk}: {method}: {left_out:?}");
+        }
+    }
+}

@@ -18,6 +18,7 @@
 //! StackOverflowError that it is about to meet anyway.
 
 mod buckets;
+pub(crate) mod kept;
 pub(crate) mod lost_calls;
 #[cfg(test)]
 mod memory_tests;
@@ -523,7 +524,7 @@ extern "C" fn finish_longer(
 #[allow(improper_ctypes_definitions)]
 extern "C" fn pop_other(thread: &ProbeThread, index: u32, total_ticks: u64, exit: Exit) {
     if total_ticks >= thresholds::lowest_ticks() {
-        guarded(|| record(thread, index, exit, total_ticks));
+        guarded(|| record_if_slow(thread, index, exit, total_ticks));
     }
     pop(&thread.stack, thread.stack.place(index), total_ticks);
     if thread.stack.is_trimmed_at(index) {
@@ -541,21 +542,34 @@ fn depth_of(index: u32) -> u16 {
     u16::try_from(index).unwrap_or(u16::MAX)
 }
 
-/// Puts a call into the ring, behind the frames of its call path that the drain thread does not
-/// know yet, if it took as long as calls of its method must.
+/// Records a call if it took as long as calls of its method must. Where there are too many, only the slowest of
+/// their methods are.
 #[cold]
-fn record(thread: &ProbeThread, index: u32, exit: Exit, total_ticks: u64) {
-    let stack = &thread.stack;
-    if total_ticks < thresholds::ticks_of(stack.frame(index).method()) {
+fn record_if_slow(thread: &ProbeThread, index: u32, exit: Exit, total_ticks: u64) {
+    let frame = thread.stack.frame(index);
+    let method = frame.method();
+    if total_ticks < thresholds::ticks_of(method) {
         return;
     }
+    // Slower than what the log has, and than what this thread had since the agent thread looked last.
+    let is_slowest = kept::is_slower_by_ticks(method, total_ticks)
+        && totals_of(thread, frame).is_longest(total_ticks);
+    if is_slowest || total_ticks >= thresholds::raised_to_ticks() {
+        record(thread, index, exit, total_ticks, is_slowest);
+    }
+}
+
+/// Puts a call into the ring, behind the frames of its call path that the agent thread does not know yet.
+fn record(thread: &ProbeThread, index: u32, exit: Exit, total_ticks: u64, is_slowest: bool) {
+    let stack = &thread.stack;
     let mut untold = index + 1;
     if index < MAX_PATH_DEPTH {
         while untold > 0 && !stack.frame(untold - 1).is_told() {
             untold -= 1;
         }
     }
-    if !thread.ring.make_room(u64::from(index + 1 - untold) + 2, &thread.account) {
+    let capacity = if is_slowest { ring::CAPACITY } else { ring::CAPACITY - ring::RESERVED };
+    if !thread.ring.make_room(u64::from(index + 1 - untold) + 2, capacity, &thread.account) {
         thread.ring.count_drop();
         return;
     }

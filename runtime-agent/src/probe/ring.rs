@@ -46,7 +46,9 @@ pub(crate) enum Kind {
 
 /// A power of two. Records come at most every threshold from each level of the stack; the drain
 /// thread looks 20 times a second.
-const CAPACITY: u64 = 4096;
+pub(super) const CAPACITY: u64 = 4096;
+/// So many of them are for the slowest calls of their methods.
+pub(super) const RESERVED: u64 = CAPACITY / 4;
 /// Slots of a page of memory. The reader hands slots back by the page.
 const PAGE_SLOTS: u64 = (PAGE / size_of::<Record>()) as u64;
 const PAGES: usize = (CAPACITY / PAGE_SLOTS) as usize;
@@ -101,15 +103,16 @@ impl Ring {
         Some(unsafe { start.add(index) })
     }
 
-    /// Makes room for `count` records; `false` if they do not fit, or there is no memory. Writer only.
-    pub(crate) fn make_room(&self, count: u64, account: &Account) -> bool {
+    /// Makes room for `count` records; `false` if there were more than `capacity` then, or there is no memory. Writer
+    /// only.
+    pub(crate) fn make_room(&self, count: u64, capacity: u64, account: &Account) -> bool {
         let written = self.written.load(Ordering::Relaxed);
         let end = written + count;
-        if end > self.read_seen.get() + CAPACITY {
+        if end > self.read_seen.get() + capacity {
             self.read_seen.set(self.read.load(Ordering::Acquire));
         }
         let first = written / PAGE_SLOTS;
-        end <= self.read_seen.get() + CAPACITY
+        end <= self.read_seen.get() + capacity
             && (first..end.div_ceil(PAGE_SLOTS)).all(|n| self.make_page(n * PAGE_SLOTS, account))
     }
 
@@ -222,7 +225,7 @@ mod tests {
         let mut expected = Vec::new();
         for round in 0..3 {
             for _ in 0..CAPACITY + 10 {
-                if ring.make_room(1, &account) {
+                if ring.make_room(1, CAPACITY, &account) {
                     ring.push(record(next));
                     expected.push(next);
                 } else {
@@ -239,7 +242,10 @@ mod tests {
         // What is left of the last page read keeps it, and one is spare.
         let is_part = !ring.written.load(Ordering::Relaxed).is_multiple_of(PAGE_SLOTS);
         assert!(account.bytes() <= page_size() * (1 + usize::from(is_part)));
-        assert!(ring.make_room(CAPACITY, &account) && !ring.make_room(CAPACITY + 1, &account));
+        assert!(
+            ring.make_room(CAPACITY, CAPACITY, &account)
+                && !ring.make_room(CAPACITY + 1, CAPACITY, &account)
+        );
     }
 
     #[test]
@@ -249,7 +255,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for n in 0..1_000_000 {
-                    if ring.make_room(1, &account) {
+                    if ring.make_room(1, CAPACITY, &account) {
                         ring.push(record(n));
                         pushed.fetch_add(1, Ordering::Relaxed);
                     } else {
@@ -276,7 +282,7 @@ mod tests {
         let (ring, account) = (Ring::new(), Account::new());
         let pages = || account.bytes() / page_size();
         let push = |count: u64| {
-            assert!(ring.make_room(count, &account));
+            assert!(ring.make_room(count, CAPACITY, &account));
             (0..count).for_each(|n| ring.push(record(n)));
         };
         assert_eq!(pages(), 0);
@@ -292,7 +298,7 @@ mod tests {
         refuse(true);
         let left = 2 * PAGE_SLOTS - (1 + PAGE_SLOTS + 1_000) % PAGE_SLOTS;
         push(left);
-        assert!(!ring.make_room(1, &account));
+        assert!(!ring.make_room(1, CAPACITY, &account));
         refuse(false);
         push(1);
         let mut read = 0;
@@ -305,7 +311,7 @@ mod tests {
         let (ring, account) = (Ring::new(), Account::new());
         let record_page = || {
             for n in 0..PAGE_SLOTS {
-                assert!(ring.make_room(1, &account));
+                assert!(ring.make_room(1, CAPACITY, &account));
                 ring.push(record(n));
             }
         };

@@ -146,6 +146,48 @@ fn a_method_may_have_a_threshold_of_its_own() {
     set_numbered_ns(8, u64::MAX);
 }
 
+/// Calls of a method that took so many milliseconds, the records of which are what is returned.
+fn recorded_ms(calls: &[(u32, u64)]) -> Vec<(u32, u64)> {
+    for (method, ms) in calls {
+        start(*method, no_java);
+        std::thread::sleep(Duration::from_millis(*ms));
+        end(*method);
+    }
+    let calls = records().into_iter().filter(|r| r.kind == Kind::Return);
+    let ms = |r: &Record| clock::ticks_to_ns(r.total_ticks) / 1_000_000;
+    calls.map(|r| (r.method, ms(&r))).filter(|(_, ms)| *ms > 0).collect()
+}
+
+#[test]
+fn the_slowest_call_of_a_method_has_a_record_whatever_others_do() {
+    let _turn = turn();
+    const NOISY: u32 = 70_010;
+    let slow = [(70_011, 20), (70_012, 10), (70_011, 5), (70_011, 40), (70_012, 5)];
+    let expected = |recorded: Vec<(u32, u64)>| {
+        let methods: Vec<u32> = recorded.iter().map(|(method, _)| *method).collect();
+        assert_eq!(methods, [70_011, 70_012, 70_011], "{recorded:?}");
+    };
+    // Full rings.
+    expected(record_on_thread(0, || {
+        for _ in 0..10 * ring::CAPACITY {
+            start(NOISY, no_java);
+            end(NOISY);
+        }
+        assert!(thread::current().expect("a thread").ring.dropped() > 0);
+        recorded_ms(&slow)
+    }));
+    // A raised threshold.
+    raise_thresholds(3_600_000_000_000);
+    expected(record_on_thread(1_000_000, || recorded_ms(&slow)));
+    // The log has slower ones of this interval.
+    kept::keep(70_011, 30_000_000_000);
+    let recorded = record_on_thread(1_000_000, || recorded_ms(&slow));
+    assert_eq!(recorded.iter().map(|(method, _)| *method).collect::<Vec<_>>(), [70_012]);
+    kept::forget();
+    expected(record_on_thread(1_000_000, || recorded_ms(&slow)));
+    raise_thresholds(0);
+}
+
 #[test]
 fn a_probe_waits_for_nobody() {
     let _turn = turn();

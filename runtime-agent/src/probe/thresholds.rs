@@ -16,11 +16,12 @@ const COUNT: usize = 256;
 /// In nanoseconds; `u64::MAX` for those that are not used.
 static OWN_NS: [AtomicU64; COUNT] = [const { AtomicU64::new(u64::MAX) }; COUNT];
 
-/// The same in ticks, those raised that are below [`RAISED_TO_NS`].
+/// The same in ticks.
 static OWN_TICKS: [AtomicU64; COUNT] = [const { AtomicU64::new(u64::MAX) }; COUNT];
 
-/// What all of them are raised to, in nanoseconds.
+/// What all of them are raised to, in nanoseconds and in ticks.
 static RAISED_TO_NS: AtomicU64 = AtomicU64::new(0);
+static RAISED_TO_TICKS: AtomicU64 = AtomicU64::new(0);
 
 /// The lowest of them, in ticks.
 static LOWEST_TICKS: AtomicU64 = AtomicU64::new(u64::MAX);
@@ -32,7 +33,7 @@ static SHORT_TICKS: AtomicU64 = AtomicU64::new(0);
 /// the threshold of all.
 static NUMBERS: TwoLevel<AtomicU8, 4_096> = TwoLevel::new();
 
-/// The lowest duration in ticks that any method's calls are recorded from.
+/// The lowest duration in ticks that any method's calls are recorded from, when nothing is raised.
 #[inline]
 pub(super) fn lowest_ticks() -> u64 {
     LOWEST_TICKS.load(Ordering::Relaxed)
@@ -44,12 +45,17 @@ pub(super) fn short_ticks() -> u64 {
     SHORT_TICKS.load(Ordering::Relaxed)
 }
 
-/// From which duration on a method's calls are recorded, in ticks.
+/// From which duration on a method's calls are recorded, in ticks, when nothing is raised.
 pub(super) fn ticks_of(method: u32) -> u64 {
     OWN_TICKS.get(number_of(method)).map_or(u64::MAX, |ticks| ticks.load(Ordering::Relaxed))
 }
 
-/// From which duration on a method's calls are to be recorded, when nothing is raised.
+/// From which duration on they are recorded, whatever their methods' thresholds are.
+pub(super) fn raised_to_ticks() -> u64 {
+    RAISED_TO_TICKS.load(Ordering::Relaxed)
+}
+
+/// From which duration on a method's calls are recorded, when nothing is raised.
 pub(crate) fn threshold_ns_of(method: u32) -> u64 {
     OWN_NS.get(number_of(method)).map_or(u64::MAX, |ns| ns.load(Ordering::Relaxed))
 }
@@ -81,10 +87,11 @@ pub(crate) fn lowest_threshold_ns() -> u64 {
 /// Computes anew what the probe compares durations with; the length of a tick may have changed.
 pub(crate) fn renew_ticks() {
     buckets::renew();
-    let raised_to = RAISED_TO_NS.load(Ordering::Relaxed);
+    let raised_to = clock::ns_to_ticks(RAISED_TO_NS.load(Ordering::Relaxed));
+    RAISED_TO_TICKS.store(raised_to, Ordering::Relaxed);
     let mut lowest = u64::MAX;
     for (ns, ticks) in OWN_NS.iter().zip(&OWN_TICKS) {
-        let own = clock::ns_to_ticks(ns.load(Ordering::Relaxed).max(raised_to));
+        let own = clock::ns_to_ticks(ns.load(Ordering::Relaxed));
         ticks.store(own, Ordering::Relaxed);
         lowest = lowest.min(own);
     }

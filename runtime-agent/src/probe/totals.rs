@@ -106,6 +106,11 @@ impl MethodTotals {
         ended
     }
 
+    /// Owner only: whether no call took longer since the last reading.
+    pub(super) fn is_longest(&self, total_ticks: u64) -> bool {
+        total_ticks >= self.max_ticks.load(Ordering::Relaxed)
+    }
+
     /// Owner only: counts a call of this duration, which then is on the stack no more. `ended` is what
     /// [`Self::add`] said.
     #[inline]
