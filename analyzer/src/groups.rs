@@ -51,6 +51,17 @@ pub struct MethodReport {
     /// How long it was left out for its cost in the time and the runs of its group, in nanoseconds: its figures
     /// are without that.
     pub left_out_ns: u64,
+    /// What its probes took, an estimate in nanoseconds; `None` if the logs do not tell.
+    pub probe_ns: Option<u64>,
+}
+
+impl MethodReport {
+    /// Whether half of its self time or more is that of its probes.
+    #[must_use]
+    pub fn is_mostly_probe(&self) -> bool {
+        let self_ns = self.figures.self_ns;
+        self_ns > 0 && self.probe_ns.is_some_and(|ns| ns >= self_ns.div_ceil(2))
+    }
 }
 
 pub(crate) fn label(
@@ -81,6 +92,7 @@ pub(crate) fn groups<'t>(
     totals: Totals<Method>,
     options: &Options,
     complete_from_ns: Option<u64>,
+    probe_call_ns: Option<u64>,
     left_out: impl Fn(Group) -> OfGroup<'t>,
     label: impl Fn(Group) -> Option<String>,
 ) -> (Vec<GroupReport>, bool) {
@@ -92,7 +104,7 @@ pub(crate) fn groups<'t>(
                 methods.iter_mut().for_each(|(_, figures)| figures.complete_from(ns));
             }
             saturated |= methods.iter().any(|(_, figures)| figures.is_saturated());
-            group_report(label(group), methods, options, &left_out(group))
+            group_report(label(group), methods, options, probe_call_ns, &left_out(group))
         })
         .collect();
     match options.by {
@@ -110,6 +122,7 @@ fn group_report(
     label: Option<String>,
     mut methods: Vec<(Method, Figures)>,
     options: &Options,
+    probe_call_ns: Option<u64>,
     left_out: &OfGroup<'_>,
 ) -> GroupReport {
     methods.sort_by(|a, b| compare(options.sort, &b.1, &a.1).then_with(|| a.0.cmp(&b.0)));
@@ -118,6 +131,7 @@ fn group_report(
     let count = methods.len();
     let report = |(method, figures): (Method, Figures)| MethodReport {
         left_out_ns: left_out.ns(&method),
+        probe_ns: probe_call_ns.map(|ns| ns.saturating_mul(figures.calls)),
         method,
         self_percent: percent(figures.self_ns.into(), self_ns),
         figures,

@@ -37,6 +37,8 @@ pub struct Losses {
     pub throttled_calls: u64,
     /// Time that probes took from the process, an estimate.
     pub probe_ns: u64,
+    /// What the probes of a short call took, an estimate: the least of all intervals; `None` if no log tells.
+    pub probe_call_ns: Option<u64>,
     /// CPU time of the process; 0 if its log does not tell.
     pub cpu_ns: u64,
     /// The same two of the run's first interval, of ten seconds, in which methods are throttled.
@@ -55,6 +57,10 @@ impl Losses {
         }
         if row.name == counter::MUTED_METHODS && range.contains(row.start_ns) {
             self.muted_methods = self.muted_methods.max(row.value);
+            return;
+        }
+        if row.name == counter::PROBE_CALL_NS && range.contains(row.start_ns) {
+            self.add_probe_call(Some(row.value));
             return;
         }
         let (sum, holds_for_run) = match row.name.as_str() {
@@ -79,6 +85,10 @@ impl Losses {
         }
     }
 
+    fn add_probe_call(&mut self, ns: Option<u64>) {
+        self.probe_call_ns = self.probe_call_ns.into_iter().chain(ns).min();
+    }
+
     /// Adds a row of counters of the run's first interval, beside [`add`](Self::add).
     pub fn add_first(&mut self, row: &CounterRow) {
         let sum = match row.name.as_str() {
@@ -91,6 +101,7 @@ impl Losses {
 
     /// Adds the losses of `other`.
     pub fn merge(&mut self, other: &Self) {
+        self.add_probe_call(other.probe_call_ns);
         let sums = [
             (&mut self.dropped_records, other.dropped_records),
             (&mut self.lost_calls, other.lost_calls),

@@ -309,6 +309,7 @@ impl Collector {
         let labels: Vec<String> = runs.iter().map(|run| run.label.clone()).collect();
         let of_group = |group| label(group, &labels, &self.threads, &self.names, &selection.zone);
         let complete_from_ns = self.complete_from_ns(selection, problems);
+        let probe_call_ns = self.left_out.losses.probe_call_ns;
         let times = LeftOutTimes::new(&self.costly, selection.all_statistics());
         let left_out = |group| {
             let host = match (group, selection.by) {
@@ -321,7 +322,7 @@ impl Collector {
             times.of(group, is_of.as_ref().map(|is_of| is_of as &dyn Fn(usize) -> bool))
         };
         let (groups, saturated) =
-            groups(self.totals, options, complete_from_ns, left_out, of_group);
+            groups(self.totals, options, complete_from_ns, probe_call_ns, left_out, of_group);
         let hint = (!self.is_named).then_some(self.nearest);
         let mut empty =
             groups.is_empty().then(|| why_empty(selection, &self.counts, hint.as_ref()));

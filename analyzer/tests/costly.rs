@@ -227,3 +227,27 @@ fn the_share_of_probes_in_the_first_ten_seconds_is_told_apart() {
                 seconds, about 1.0% after";
     assert!(text.contains(note), "{text}");
 }
+
+/// Of two methods that take 100 ns and 1 us a call, when a call's probes take 75 ns.
+#[test]
+fn methods_whose_time_is_mostly_that_of_their_probes_have_a_sign() {
+    let logs = Logs::new();
+    let run = logs.run(RUN_A, "web07", 4242);
+    run.rows(T14, &[method(1, "Util", "hash", "()V"), method(2, "Dao", "find", "()V")]);
+    run.rows(T14, &[stats(T14, 1, 0, 100_000, &[100; 1_000])]);
+    run.rows(T14, &[stats(T14, 2, 0, 1_000_000, &[1_000; 1_000])]);
+    let without = logs.analyze(&["logs", "--format", "csv"]).csv_column("probe_ns");
+    assert_eq!(without, ["", ""]);
+    let price = |at, ns| counter(at, name::PROBE_CALL_NS, ns);
+    run.rows(T14, &[price(T14, 120), price(T14 + MIN, 75)]);
+    let csv = logs.analyze(&["logs", "--format", "csv"]);
+    assert_eq!(csv.csv_column("method"), ["find", "hash"]);
+    assert_eq!(csv.csv_column("probe_ns"), ["75000", "75000"]);
+    let json = logs.analyze(&["logs", "--format", "json"]).quiet();
+    assert_eq!(json.matches("\"probe_ns\": 75000").count(), 2, "{json}");
+    let text = logs.analyze(&["logs"]).quiet();
+    let sign = "~: half of this self time or more is that of the probes (an estimate)";
+    assert_eq!(text.matches(sign).count(), 2, "{text}");
+    assert_eq!(text.matches(" 9.1%~").count(), 2, "{text}");
+    assert!(text.contains("90.9%  ") && !text.contains("90.9%~"), "{text}");
+}

@@ -175,6 +175,8 @@ pub mod counter {
     pub const COSTLY_MEAN_NS: &str = "costly_mean_ns:";
     /// Time that was spent in probes, in nanoseconds: an estimate.
     pub const PROBE_NS: &str = "probe_ns";
+    /// Not an increase: what the probes of a short call cost, in nanoseconds: an estimate.
+    pub const PROBE_CALL_NS: &str = "probe_call_ns";
     /// CPU time of the process, in nanoseconds.
     pub const CPU_NS: &str = "cpu_ns";
     /// Times that the processor's counter and CLOCK_MONOTONIC went apart.

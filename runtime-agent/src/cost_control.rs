@@ -1,5 +1,5 @@
-//! Keeps the profiler within its overhead budget: calibrates the cost of a call, has each period judged, closes
-//! and opens guards. The decisions are made in `overhead`.
+//! Finds out what the profiler costs, and keeps it within its overhead budget if there is one: calibrates the cost of
+//! a call, has each period judged, closes and opens guards. The decisions are made in `overhead`.
 use std::time::{Duration, Instant};
 
 use jvmti_bindings::env::JniEnv;
@@ -116,7 +116,7 @@ impl Calibration {
 impl Engine<'_> {
     /// To be called in each round.
     pub(crate) fn keep_to_overhead(&mut self) {
-        if self.cost.overhead.budget().is_none() || !self.is_open {
+        if !self.is_open {
             self.cost.began = None;
             return;
         }
@@ -165,11 +165,14 @@ impl Engine<'_> {
         let period =
             Period { now_ns: monotonic_ns, unix_ns, length_ns, cpu_ns, own_ns, methods: &methods };
         let leave = overhead.judge(period);
-        self.recorder.add_cost(overhead.share(), cpu_ns);
+        self.recorder.add_cost(overhead.share(), cpu_ns, overhead.call_ns());
         let is_busy = overhead.is_busy(monotonic_ns);
         let length_ns = if is_busy { SHORT_PERIOD_NS } else { PERIOD_NS };
         self.cost.length_ns = length_ns.max(TIMES_READING * reading_ns).min(LONGEST_PERIOD_NS);
         self.cost.began = Some(end);
+        if self.cost.overhead.budget().is_none() {
+            return;
+        }
         if !leave.is_empty() {
             self.leave_out(leave);
         }

@@ -83,9 +83,11 @@ pub(crate) struct Sums {
     pub cut_records: u64,
     pub unseen_ends: u64,
     pub lost_calls: u64,
-    /// What the profiler cost, and the process's CPU time, while there was a budget.
+    /// What the profiler cost, and the process's CPU time.
     pub probe_ns: u64,
     pub cpu_ns: u64,
+    /// Not a sum: what the probes of a short call are reckoned to cost; 0 while that is not known.
+    pub probe_call_ns: u64,
 }
 
 impl Recorder {
@@ -247,9 +249,10 @@ impl Recorder {
 
     /// Adds what the profiler cost, as a share of the process's CPU time meanwhile.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
-    pub(crate) fn add_cost(&mut self, share: f64, cpu_ns: u64) {
+    pub(crate) fn add_cost(&mut self, share: f64, cpu_ns: u64, call_ns: u64) {
         self.sums.probe_ns += (share * cpu_ns as f64) as u64;
         self.sums.cpu_ns += cpu_ns;
+        self.sums.probe_call_ns = call_ns;
     }
 
     /// Methods are left out for their cost from now on.
@@ -572,6 +575,9 @@ impl Recorder {
         let mut rows = Vec::new();
         if self.log.deleted_hours() > 0 {
             rows.push(row(counter::DELETED_HOURS, self.log.deleted_hours()));
+        }
+        if self.sums.probe_call_ns > 0 {
+            rows.push(row(counter::PROBE_CALL_NS, self.sums.probe_call_ns));
         }
         for skipped in self.class_counts.take_skipped() {
             rows.push(row(&one_line(&format!("{}{skipped}", counter::SKIPPED_METHOD)), 1));

@@ -124,3 +124,39 @@ fn what_was_throttled_is_measured_again_after_a_long_stop() {
     assert_eq!(counted(), before + 123, "{jdk}");
     assert_eq!(program.end().status, Some(0), "{jdk}");
 }
+
+/// Where distortion is worst, there is an estimate too, and the rows that are distorted have a sign.
+#[test]
+fn without_a_budget_the_cost_is_told_as_well() {
+    for jdk in jdks() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let logs = folder.path().join("logs");
+        let port = free_port();
+        let options = format!(
+            "include=programs.Turning,leaves=keep,overhead=off,logs={},port={port}",
+            logs.display()
+        );
+        let mut program =
+            Java::new(jdk).agent(&options).main(classes(), "programs.Turning").talk();
+        program.ask("begin");
+        wait_until("an estimate", || {
+            ask(port, &["status"])["overhead_estimated"].as_f64().expect("a share") > 0.05
+        });
+        assert_eq!(ask(port, &["status"])["methods_left_out_for_cost"], 0, "{jdk}");
+        assert_eq!(program.end().stderr, "", "{jdk}");
+        let profile = Profile::only_run(&logs);
+        for counted in [counter::PROBE_NS, counter::CPU_NS, counter::PROBE_CALL_NS] {
+            assert!(profile.counter(counted) > 0, "{jdk}: {counted}");
+        }
+        let report = Command::new(&artifacts().analyze).arg(&logs).output().expect("it runs");
+        let report = String::from_utf8(report.stdout).expect("text");
+        assert!(report.contains("Probes took about"), "{jdk}: {report}");
+        let lines: Vec<&str> = report.lines().collect();
+        let figures = |method: &str| {
+            let at = lines.iter().rposition(|line| line.contains(method)).expect("a method");
+            *lines.get(at + 1).expect("its figures")
+        };
+        assert!(figures(".lookup(").contains("%~"), "{jdk}: {report}");
+        assert!(!figures(".main(").contains("%~"), "{jdk}: {report}");
+    }
+}

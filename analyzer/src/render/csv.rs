@@ -8,7 +8,7 @@ use crate::groups::MethodReport;
 use crate::options::By;
 use crate::report::Report;
 
-const COLUMNS: [&str; 13] = [
+const COLUMNS: [&str; 14] = [
     "class",
     "method",
     "descriptor",
@@ -22,6 +22,7 @@ const COLUMNS: [&str; 13] = [
     "p95_ns",
     "p99_ns",
     "left_out_ns",
+    "probe_ns",
 ];
 
 pub fn render(report: &Report, out: &mut dyn Write) -> io::Result<()> {
@@ -62,5 +63,6 @@ fn fields(label: Option<&String>, method: &MethodReport) -> Vec<String> {
     let of_calls = [figures.avg_ns(), Some(figures.max_ns), p50, p95, p99];
     fields.extend(of_calls.map(|ns| ns.map(|ns| ns.to_string()).unwrap_or_default()));
     fields.push(method.left_out_ns.to_string());
+    fields.push(method.probe_ns.map(|ns| ns.to_string()).unwrap_or_default());
     fields
 }

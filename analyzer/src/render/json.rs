@@ -255,6 +255,8 @@ struct Row<'r> {
     p95_ns: Option<u64>,
     p99_ns: Option<u64>,
     left_out_ns: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    probe_ns: Option<u64>,
 }
 
 impl<'r> Row<'r> {
@@ -281,6 +283,7 @@ impl<'r> Row<'r> {
             p95_ns,
             p99_ns,
             left_out_ns: report.left_out_ns,
+            probe_ns: report.probe_ns,
         }
     }
 }

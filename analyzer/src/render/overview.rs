@@ -8,7 +8,7 @@ use log_format::rows::Exit;
 use log_format::writer::one_line;
 
 use super::labels::{Labels, nearest};
-use super::text::{calls, heading, number, sign, wrapped};
+use super::text::{calls, heading, number, share, sign_of_calls, sign_of_share, wrapped};
 use crate::groups::{MethodReport, percent};
 use crate::minutes::{MinuteSums, hours};
 use crate::report::Report;
@@ -37,18 +37,19 @@ pub fn render(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Resu
 
 fn hottest(methods: &[MethodReport], labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
     heading(out, "Hottest methods: most time of their own")?;
-    sign(methods.iter(), out)?;
+    sign_of_calls(methods.iter(), out)?;
+    sign_of_share(methods.iter(), out)?;
     writeln!(
         out,
         "\n{:>12}{:>8}{:>11}{:>10}{:>10}  method",
         "self", "self %", "calls", "avg", "p99"
     )?;
     for hot in methods {
-        let MethodReport { method, figures, self_percent, .. } = hot;
+        let MethodReport { method, figures, .. } = hot;
         let cells = format!(
             "{:>12}{:>8}{:>11}{:>10}{:>10}  ",
             duration(figures.self_ns),
-            format!("{self_percent:.1}%"),
+            share(hot),
             calls(hot),
             figures.avg_ns().map_or("-".into(), duration),
             figures.percentile_ns(99.0).map_or("-".into(), duration),
@@ -135,7 +136,7 @@ fn throwing(methods: &[MethodReport], labels: &Labels, out: &mut dyn Write) -> i
         return Ok(());
     }
     heading(out, "Methods that throw most")?;
-    sign(methods.iter(), out)?;
+    sign_of_calls(methods.iter(), out)?;
     writeln!(out)?;
     for throwing in methods {
         let MethodReport { method, figures, .. } = throwing;

@@ -219,7 +219,9 @@ fn tables(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<(
     let error = report.percentiles_are();
     let by = sort_text(report.sort.name());
     heading(out, &format!("{what} by {by}; p50, p95, p99 of {calls} calls, {error}"))?;
-    sign(report.groups.iter().flat_map(|group| &group.methods), out)?;
+    let methods = report.groups.iter().flat_map(|group| &group.methods);
+    sign_of_calls(methods.clone(), out)?;
+    sign_of_share(methods, out)?;
     for group in &report.groups {
         writeln!(out)?;
         if let Some(label) = &group.label {
@@ -283,7 +285,7 @@ fn is_in_part(method: &MethodReport) -> bool {
 }
 
 /// Says what the sign behind a number of calls is, if a method has it.
-pub(super) fn sign<'m>(
+pub(super) fn sign_of_calls<'m>(
     mut methods: impl Iterator<Item = &'m MethodReport>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
@@ -293,10 +295,27 @@ pub(super) fn sign<'m>(
     Ok(())
 }
 
+/// The same of the sign behind a share of the self time.
+pub(super) fn sign_of_share<'m>(
+    mut methods: impl Iterator<Item = &'m MethodReport>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    if methods.any(MethodReport::is_mostly_probe) {
+        writeln!(out, "~: half of this self time or more is that of the probes (an estimate)")?;
+    }
+    Ok(())
+}
+
 /// A method's calls, with a sign if there were more.
 pub(super) fn calls(method: &MethodReport) -> String {
     let more = if is_in_part(method) { "+" } else { "" };
     count(method.figures.calls.into()) + more
+}
+
+/// A method's share of the self time, with a sign if that is mostly the probes'.
+pub(super) fn share(method: &MethodReport) -> String {
+    let probe = if method.is_mostly_probe() { "~" } else { "" };
+    format!("{:.1}%{probe}", method.self_percent)
 }
 
 fn cells(method: &MethodReport) -> [String; 10] {
@@ -308,7 +327,7 @@ fn cells(method: &MethodReport) -> [String; 10] {
         count(figures.throws.into()),
         duration(figures.total_ns),
         duration(figures.self_ns),
-        format!("{:.1}%", method.self_percent),
+        share(method),
         figures.avg_ns().map_or("-".into(), duration),
         duration(figures.max_ns),
         p50,

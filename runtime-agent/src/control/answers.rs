@@ -161,10 +161,8 @@ fn add_status(answer: &mut Answer, status: &Status, names: bool) {
 fn add_overhead(answer: &mut Answer, status: &Status) {
     answer.line("overhead budget", overhead_text(status.overhead));
     answer.value("overhead_budget", status.overhead.map(|millionths| f64::from(millionths) / 1e6));
-    if status.overhead.is_some() {
-        answer.line("overhead estimated", format!("{:.2}%", status.overhead_share * 100.0));
-        answer.value("overhead_estimated", status.overhead_share);
-    }
+    answer.line("overhead estimated", format!("{:.2}%", status.overhead_share * 100.0));
+    answer.value("overhead_estimated", status.overhead_share);
     answer.add("methods left out for cost", status.costly_methods);
 }
 

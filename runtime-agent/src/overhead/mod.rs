@@ -206,7 +206,8 @@ impl Overhead {
         if budget.is_none() {
             let left_out = std::mem::take(&mut self.left_out);
             let before = std::mem::take(&mut self.before);
-            *self = Self { left_out, before, ..Self::new(None, self.pair_ns) };
+            let (called, share) = (std::mem::take(&mut self.called), self.share);
+            *self = Self { left_out, before, called, share, ..Self::new(None, self.pair_ns) };
         }
     }
 
@@ -218,6 +219,11 @@ impl Overhead {
     /// A call was measured to cost this in a loop of its own.
     pub(crate) fn set_pair_ns(&mut self, ns: f64) {
         self.pair_ns = ns;
+    }
+
+    /// What the probes of a short call are reckoned to cost, in nanoseconds.
+    pub(crate) fn call_ns(&self) -> u64 {
+        as_u64(self.pair_ns * if self.is_large() { IN_LARGE_PROGRAM } else { IN_PROGRAM })
     }
 
     /// What a method's probes are reckoned to have cost, in nanoseconds.
@@ -236,7 +242,7 @@ impl Overhead {
         self.called.len() > LARGE_PROGRAM
     }
 
-    /// What the profiler cost in the last period, as a share of the CPU time.
+    /// What the profiler cost in the last period, as a share of the CPU time, with a budget or without.
     pub(crate) fn share(&self) -> f64 {
         self.share
     }
@@ -260,10 +266,8 @@ impl Overhead {
         self.began_ns.is_some_and(|began_ns| now_ns < began_ns + EARLY_NS)
     }
 
-    /// Judges a period: the methods that are to be left out from now on.
+    /// Judges a period: what the profiler cost in it, and the methods that are to be left out from now on.
     pub(crate) fn judge(&mut self, period: Period<'_>) -> Vec<u32> {
-        let Some(budget) = self.budget else { return Vec::new() };
-        let budget = f64::from(budget) / 1e6;
         let seconds = as_f64(period.length_ns.max(1)) / 1e9;
         let cpu_ns = as_f64(period.cpu_ns).max(LEAST_CPU * as_f64(period.length_ns));
         for (id, did) in period.methods {
@@ -276,6 +280,8 @@ impl Overhead {
         let own_ns = as_f64(period.own_ns) + self.guards_ns() * seconds;
         self.share = (probes_ns + own_ns) / cpu_ns;
         self.cpu_rate = cpu_ns / seconds;
+        let Some(budget) = self.budget else { return Vec::new() };
+        let budget = f64::from(budget) / 1e6;
         let began_ns = *self.began_ns.get_or_insert(period.now_ns - period.length_ns);
         let is_early = period.now_ns < began_ns + EARLY_NS;
         self.grow(&costs, seconds);

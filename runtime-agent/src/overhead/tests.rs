@@ -312,3 +312,15 @@ fn what_was_compiled_too_early_is_renewed_once() {
         assert!(!program.overhead.is_to_renew(program.now_ns));
     }
 }
+
+#[test]
+fn without_a_budget_the_cost_is_known_and_nothing_is_left_out() {
+    let mut program = service();
+    program.overhead.set_budget(None);
+    assert_eq!(program.seconds(100), NONE);
+    assert_eq!(program.left_out(), NONE);
+    // 25 ns a call in a loop: three times that for short calls.
+    let share = program.overhead.share();
+    assert!((0.16..0.18).contains(&share), "{share}");
+    assert_eq!(program.overhead.call_ns(), 75);
+}

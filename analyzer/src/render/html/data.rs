@@ -100,6 +100,7 @@ struct Methods {
     p99: Vec<Option<u64>>,
     /// How long it was left out for its cost, in nanoseconds.
     out: Vec<u64>,
+    mostly_probe: Vec<bool>,
     /// Buckets and their counts, one after the other; of the busiest methods.
     hist: Vec<Vec<u64>>,
 }
@@ -279,6 +280,7 @@ impl<'r, 'l> Table<'r, 'l> {
         methods.p95.push(p95);
         methods.p99.push(p99);
         methods.out.push(row.left_out_ns);
+        methods.mostly_probe.push(row.is_mostly_probe());
         if self.histogram_bytes < HISTOGRAM_BYTES / self.scale {
             let buckets = figures.hist.buckets();
             let buckets: Vec<u64> = buckets.flat_map(|(b, count)| [u64::from(b), count]).collect();

@@ -3,11 +3,19 @@ const ROW = 27;
 
 const selfOfAll = sum(methods.own) + data.not_shown.own;
 
-// A method's calls, with a sign if it was left out for its cost part of the time.
-const SIGN = methods.out.some((ns) => ns > 0) ? "+: there may have been more calls, while the method was left out for its cost" : "";
+// A method's calls, with a sign if it was left out for its cost part of the time, and its share of the self time, with
+// one if that is mostly the probes'.
+const SIGN = [
+  methods.out.some((ns) => ns > 0) ? "+: there may have been more calls, while the method was left out for its cost" : "",
+  methods.mostly_probe.some((is) => is) ? "~: half of this self time or more is that of the probes (an estimate)" : "",
+].filter((sign) => sign !== "").join("; ");
 
 function callsOf(method) {
   return count(methods.calls[method]) + (methods.out[method] > 0 ? "+" : "");
+}
+
+function shareOf(method) {
+  return percent(methods.own[method], selfOfAll) + (methods.mostly_probe[method] ? "~" : "");
 }
 
 const COLUMNS = [
@@ -16,7 +24,7 @@ const COLUMNS = [
   { name: "throws", text: (m) => count(methods.throws[m]), by: (m) => methods.throws[m] },
   { name: "total", text: (m) => duration(methods.total[m]), by: (m) => methods.total[m] },
   { name: "self", text: (m) => duration(methods.own[m]), by: (m) => methods.own[m] },
-  { name: "self %", text: (m) => percent(methods.own[m], selfOfAll), by: (m) => methods.own[m] },
+  { name: "self %", text: shareOf, by: (m) => methods.own[m] },
   { name: "avg", text: (m) => duration(average(m)), by: average },
   { name: "max", text: (m) => duration(methods.max[m]), by: (m) => methods.max[m] },
   { name: "p50", text: (m) => duration(methods.p50[m]), by: (m) => methods.p50[m] ?? -1 },
