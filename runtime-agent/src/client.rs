@@ -6,6 +6,7 @@ mod bounded;
 mod connection;
 mod hotspot;
 mod jvm;
+mod listening;
 mod profile;
 mod target;
 mod trigger;

@@ -443,6 +443,30 @@ fn a_program_that_took_the_port_first_learns_nothing() {
     }
 }
 
+/// An agent that gets ready shows no port yet, and may be the one that was asked for.
+#[test]
+fn a_jvm_that_starts_elsewhere_has_nothing_to_do_with_a_port() {
+    for jdk in jdks() {
+        let listener = TcpListener::bind(("127.0.0.1", free_port())).expect("a port");
+        let squatter = Squatter::on(listener, |client, heard| {
+            hear(&mut BufReader::new(client), heard);
+        });
+        for _ in 0..3 {
+            let logs = tempfile::tempdir().expect("a temporary folder");
+            let options =
+                format!("include=programs,logs={},port={}", logs.path().display(), free_port());
+            let java = Java::new(jdk).agent(&options).main(classes(), "programs.Filtered");
+            let mut starting = java.start();
+            while starting.is_running() {
+                let line = fails(&tprofiler(squatter.port, &["stop"]));
+                assert!(line.contains("token needed: no JVM that this user may look"), "{line}");
+            }
+            assert_eq!(starting.wait().status, Some(0), "{jdk}");
+        }
+        assert_eq!(squatter.heard(), "", "{jdk}");
+    }
+}
+
 /// How a relay changes a line or an answer.
 type Change = fn(String) -> String;
 

@@ -136,8 +136,7 @@ fn without_a_budget_the_cost_is_told_as_well() {
             "include=programs.Turning,leaves=keep,overhead=off,logs={},port={port}",
             logs.display()
         );
-        let mut program =
-            Java::new(jdk).agent(&options).main(classes(), "programs.Turning").talk();
+        let mut program = Java::new(jdk).agent(&options).main(classes(), "programs.Turning").talk();
         program.ask("begin");
         wait_until("an estimate", || {
             ask(port, &["status"])["overhead_estimated"].as_f64().expect("a share") > 0.05

@@ -11,6 +11,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 use rustix::process::geteuid;
 
 use super::bounded::bounded;
+use super::listening::listens_on;
 use crate::control::token::Token;
 use crate::presence;
 
@@ -197,6 +198,15 @@ impl Jvm {
             return Presence::Beginning;
         }
         Presence::Idle
+    }
+
+    /// Whether its agent has this control port. One that gets ready may listen already, and does not show its port yet.
+    pub(super) fn has_control_port(&self, port: u16) -> bool {
+        match self.presence() {
+            Presence::Attached { port: shown } => shown == Some(port),
+            Presence::Beginning => listens_on(&self.folder, port),
+            Presence::None | Presence::Idle => false,
+        }
     }
 
     /// The token that the agent has made: the JVM has its file open, so this works across containers. As a

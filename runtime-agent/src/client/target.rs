@@ -142,9 +142,6 @@ fn tokens_of(addresses: &[SocketAddr]) -> Result<Vec<Token>, String> {
     let Some(address) = addresses.iter().find(|address| address.ip().is_loopback()) else {
         return Err("not a loopback address; give the token with --token-file FILE".to_owned());
     };
-    // One that is starting may listen already, and does not show its port yet.
-    let is_there = Presence::Attached { port: Some(address.port()) };
-    let may_be = [is_there, Presence::Beginning];
     let mut tokens = Vec::new();
     let mut why =
         "no JVM that this user may look into has this control port; run tprofiler as the JVM's user \
@@ -152,15 +149,13 @@ fn tokens_of(addresses: &[SocketAddr]) -> Result<Vec<Token>, String> {
             .to_owned();
     let jvms = Jvm::all().into_iter();
     let jvms: Vec<Jvm> =
-        jvms.filter(|jvm| jvm.shares("net") && may_be.contains(&jvm.presence())).collect();
+        jvms.filter(|jvm| jvm.shares("net") && jvm.has_control_port(address.port())).collect();
     // All at once: one that gives no answer does not hold up the others.
     thread::scope(|scope| {
         let ask = |jvm| (jvm, scope.spawn(move || Jvm::control_tokens(jvm)));
         for (jvm, asked) in jvms.iter().map(ask).collect::<Vec<_>>() {
             match asked.join() {
                 Ok(Ok(found)) => tokens.extend(found),
-                // One that is starting is most likely another.
-                Ok(Err(_)) if jvm.presence() != is_there => {}
                 Ok(Err(error)) => why = format!("{}: {error}", jvm.pid),
                 Err(_) => why = format!("{}: internal error", jvm.pid),
             }
