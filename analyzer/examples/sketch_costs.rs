@@ -1,5 +1,5 @@
 //! What it costs to keep durations of recorded calls for percentiles, by method: the sketch of
-//! `analyzer::sketch` beside the crate `sketches-ddsketch` at the same error.
+//! `analyzer::stats::sketch` beside the crate `sketches-ddsketch` at the same error.
 //!
 //! Usage: `cargo run --release -p analyzer --example sketch_costs [ROUNDS]`
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
@@ -7,7 +7,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use analyzer::sketch::Sketch;
+use analyzer::stats::sketch::Sketch;
 use sketches_ddsketch::{Config, DDSketch};
 
 const CALLS: usize = 4_000_000;

@@ -1,253 +1,28 @@
 //! Reads the profiler's logs and reports which methods cost the time.
 //!
 //! ```text
-//! paths --input--> runs --run_data--> sums of a run --report--> report --render--> text, CSV, JSON
+//! paths --input--> runs --run--> sums of a run --report--> report --render--> text, CSV, JSON, HTML
 //! ```
+//!
+//! [`analyze`] does it; begin to read there. [`options`] is what can be chosen, [`stats`] has the sums, [`run`] reads
+//! one run, [`report`] puts runs together, [`diff`] compares two reports, [`render`] writes them. [`tprofiler`] reads
+//! the logs that TProfiler itself has written.
 //!
 //! A run is streamed, its files in blocks by several threads, so memory goes with the methods, threads
 //! and call paths of the logs and not with their rows. Nothing in a log makes the analyzer fail: what
-//! cannot be read is left out and is said in [`Problems`].
+//! cannot be read is left out and is said in [`Problems`](input::problems::Problems).
 #![forbid(unsafe_code)]
 
-pub mod aggregate;
-mod blocks;
-pub mod call_tree;
-pub mod costly;
+mod analysis;
 pub mod diff;
-mod diff_change;
-pub mod glob;
-pub mod groups;
-pub mod hints;
-pub mod id_map;
 pub mod input;
-mod left_out_times;
-pub mod losses;
-pub mod minutes;
-pub mod muted;
-pub mod names;
-mod open_calls;
-pub mod options;
-pub mod output;
-mod parallel;
-pub mod problems;
-pub mod progress;
-pub mod recorded_time;
-mod records;
 #[cfg(any(test, fuzzing))]
-pub mod reference;
+pub mod line_by_line;
+pub mod options;
 pub mod render;
 pub mod report;
-mod row_sums;
-pub mod run_data;
-#[cfg(test)]
-mod run_data_tests;
-mod sentences;
-mod short_names;
-pub mod sketch;
-pub mod slow_calls;
-pub mod slowest;
-pub mod stacks;
-mod table;
-mod text_lines;
-pub mod time_range;
+pub mod run;
+pub mod stats;
 pub mod tprofiler;
-pub mod trace;
-mod window;
-pub mod zone;
 
-use std::path::PathBuf;
-
-use glob::Glob;
-use input::RunInput;
-use log_format::names::Table;
-use log_format::pattern::Pattern;
-use names::Names;
-use options::Options;
-use problems::Problems;
-use report::{Collector, Report};
-use run_data::{RecordsBecause, Selection, read_run};
-use short_names::ShortName;
-use time_range::TimeRange;
-use tprofiler::OldLog;
-use window::Touched;
-
-/// A report and what went wrong on the way to it.
-#[derive(Debug)]
-pub struct Analysis {
-    /// The report.
-    pub report: Report,
-    /// What could not be read.
-    pub problems: Problems,
-}
-
-/// Reads the logs and makes a report.
-/// Figures come from the method statistics where they can, else from the recorded calls: see
-/// [`RecordsBecause`].
-///
-/// # Errors
-/// Lines to be said if there is nothing to report on: no run can be read, or no time lies between
-/// `from` and `to`.
-pub fn analyze(options: &Options) -> Result<Analysis, Vec<String>> {
-    let mut problems = Problems::default();
-    let (mut selected, options) = select(options, &mut problems)?;
-    let options = &options;
-    let is_short = selected.widen();
-    let selection = &selected.selection;
-    // Where there are no rows of one kind, there may be some of the other.
-    let ways: &[Option<RecordsBecause>] = match is_short {
-        _ if selection.asks_for_records() || options.slowest.is_some() => &[None],
-        true => &[Some(RecordsBecause::ShortTime), None],
-        false if options.format.has_notes() => &[None, Some(RecordsBecause::NoStatistics)],
-        false => &[None],
-    };
-    let mut first = None;
-    for way in ways {
-        selected.selection = selected.selection.of_records(options, *way);
-        let analysis = read(options, &selected, problems.clone());
-        let report = &analysis.report;
-        // Statistics of other methods than those selected are answer enough; records are not.
-        let has_rows = way.is_none() && report.read.counts.rows_in_range > 0;
-        if has_rows || !report.groups.is_empty() {
-            return Ok(analysis);
-        }
-        first = first.or(Some(analysis));
-    }
-    first.ok_or_else(Vec::new)
-}
-
-/// Reads the runs.
-fn read(options: &Options, selected: &Selected, mut problems: Problems) -> Analysis {
-    let Selected { runs, old_logs, selection } = selected;
-    options.progress.expect(runs, &[Table::Calls, Table::Stats]);
-    let mut collector = Collector::default();
-    for (place, (run, old_log)) in runs.iter().zip(old_logs).enumerate() {
-        let data = match old_log {
-            None => read_run(run, place, selection, &mut problems),
-            Some(log) if options.needs_stacks() || options.slowest.is_some() => {
-                tprofiler::leave_out(log, "of single calls and call paths", &mut problems)
-            }
-            Some(log) => {
-                let unit = options.tprofiler_unit;
-                tprofiler::read(log, place, selection, unit, &mut problems)
-            }
-        };
-        collector.add(run, place, data, selection);
-    }
-    let slowest = options.slowest.map(|count| {
-        // The first reading has told the problems.
-        slowest::find(runs, selection, count, &mut Problems::default())
-    });
-    let mut report = collector.finish(runs, options, selection, &problems);
-    report.slowest = slowest;
-    Analysis { report, problems }
-}
-
-/// The runs to read, and what of them is selected.
-struct Selected {
-    runs: Vec<RunInput>,
-    /// For each run, the log of TProfiler's that it is, if it is one.
-    old_logs: Vec<Option<OldLog>>,
-    selection: Selection,
-}
-
-impl Selected {
-    /// Widens the selected time to whole intervals, as far as statistics go. The result says whether it is
-    /// shorter than one of them in each run.
-    fn widen(&mut self) -> bool {
-        let range = self.selection.range;
-        if range.is_everything() {
-            return false;
-        }
-        let touched: Vec<_> = self.runs.iter().map(|run| Touched::of(run, &range)).collect();
-        self.selection.statistics = touched.iter().map(|run| run.statistics).collect();
-        touched.iter().any(|run| run.is_shorter)
-            && touched.iter().all(|run| run.is_shorter || !run.is_any)
-    }
-}
-
-/// Finds what to read. The result also has the options with full names for short ones.
-fn select(options: &Options, problems: &mut Problems) -> Result<(Selected, Options), Vec<String>> {
-    let (logs, paths) = tprofiler::discover(&options.paths, problems);
-    let runs = input::discover(&paths, problems).into_iter().map(|run| (run, None));
-    let old_runs = tprofiler::as_runs(&logs);
-    let mut found: Vec<(RunInput, Option<OldLog>)> =
-        runs.chain(old_runs.into_iter().zip(logs.into_iter().map(Some))).collect();
-    if found.is_empty() {
-        return Err(problems.messages());
-    }
-    let count = found.len();
-    let takes = |pattern: &Option<Glob>, name: &str| {
-        pattern.as_ref().is_none_or(|pattern| pattern.matches(name))
-    };
-    found.retain(|(run, _)| {
-        takes(&options.host, &run.about.host) && takes(&options.run, &run.label)
-    });
-    if found.is_empty() {
-        return Err(vec![format!("none of {count} runs is one that --host and --run name")]);
-    }
-    let (runs, old_logs): (Vec<RunInput>, Vec<Option<OldLog>>) = found.into_iter().unzip();
-    let mut options = options.clone();
-    for (option, pattern) in [("--method", &mut options.method), ("--root", &mut options.root)] {
-        let full = pattern.as_ref().map(|pattern| full_name(pattern, &runs, &old_logs)).transpose();
-        let full = full.map_err(|reason| vec![format!("{option}: {reason}")])?;
-        *pattern = full.flatten().or_else(|| pattern.take());
-    }
-    // Without any file there is no time of day to speak of, and nothing to select either.
-    let newest = runs.iter().flat_map(|run| &run.files).map(|file| file.part.hour).max();
-    let has_times = options.from.is_some() || options.to.is_some();
-    let range = match newest {
-        Some(hour) => TimeRange::in_zone(options.from, options.to, hour, &options.zone)
-            .map_err(|reason| vec![reason])?,
-        None if has_times && old_logs.iter().any(Option::is_some) => {
-            let reason = "--from and --to: TProfiler's logs have no times, and there are no others";
-            return Err(vec![reason.to_owned()]);
-        }
-        None => TimeRange::default(),
-    };
-    let selection = Selection::new(&options, range);
-    Ok((Selected { runs, old_logs, selection }, options))
-}
-
-/// What a short name of methods stands for in all of these logs; `None` if the pattern is none.
-///
-/// # Errors
-/// A sentence with the candidates if there are several.
-pub(crate) fn full_name_in(
-    pattern: &Pattern,
-    paths: &[PathBuf],
-) -> Result<Option<Pattern>, String> {
-    // The reading after this one tells the problems.
-    let problems = &mut Problems::default();
-    let (logs, paths) = tprofiler::discover(paths, problems);
-    let mut runs = input::discover(&paths, problems);
-    let mut old_logs = vec![None; runs.len()];
-    runs.extend(tprofiler::as_runs(&logs));
-    old_logs.extend(logs.into_iter().map(Some));
-    full_name(pattern, &runs, &old_logs)
-}
-
-/// What a short name stands for; `None` if the pattern is none.
-fn full_name(
-    pattern: &Pattern,
-    runs: &[RunInput],
-    old_logs: &[Option<OldLog>],
-) -> Result<Option<Pattern>, String> {
-    let mut short = ShortName::new(pattern);
-    // The reading after this one tells the problems.
-    let problems = &mut Problems::default();
-    for (run, old_log) in runs.iter().zip(old_logs) {
-        if short.is_done() {
-            break;
-        }
-        match old_log {
-            None => {
-                Names::read_methods_of(run, problems).methods().for_each(|name| short.look_at(name))
-            }
-            Some(log) => {
-                let names = tprofiler::method_names(log, problems);
-                names.values().for_each(|name| short.look_at(name));
-            }
-        }
-    }
-    short.finish()
-}
+pub use analysis::{Analysis, analyze};

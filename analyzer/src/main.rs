@@ -2,24 +2,24 @@
 //! read, 1 part of the logs could not be read, 2 no report, 3 slower than `diff` was to allow.
 
 mod cli;
-mod diff_cli;
 
 use std::fs;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use analyzer::diff;
+use analyzer::input::problems::Problems;
+use analyzer::input::progress;
 use analyzer::options::{Format, Options};
-use analyzer::output::{check_place, to_file, to_stdout};
-use analyzer::problems::Problems;
-use analyzer::progress;
+use analyzer::render::output::{check_place, to_file, to_stdout};
+use analyzer::render::trace::{self, Said, TraceError};
 use analyzer::render::{constructors, diff_remarks, remarks, render, render_diff};
 use analyzer::report::Report;
-use analyzer::trace::{self, Said, TraceError};
 use clap::Parser;
+use cli::DiffArgs;
 use cli::{Cli, Command};
-use diff_cli::DiffArgs;
 
 fn main() -> ExitCode {
     let mut cli = Cli::parse();
@@ -47,8 +47,9 @@ fn report(cli: Cli) -> ExitCode {
     {
         return not_written(&options, &error, &Problems::default());
     }
-    let shown = progress::show(&options.progress);
-    let analysis = analyzer::analyze(&options);
+    let progress = Arc::default();
+    let shown = progress::show(&progress);
+    let analysis = analyzer::analyze(&options, &progress);
     drop(shown);
     let analysis = match analysis {
         Ok(analysis) => analysis,
@@ -81,9 +82,10 @@ fn chrome_trace(options: &Options) -> ExitCode {
     let mut said = Said::default();
     // A bar and the trace would be in each other's way.
     let has_room = options.output.is_some() || !io::stdout().is_terminal();
-    let shown = has_room.then(|| progress::show(&options.progress));
+    let progress = Arc::default();
+    let shown = has_room.then(|| progress::show(&progress));
     let write = |out: &mut dyn Write| {
-        said = trace::write(options, out)?;
+        said = trace::write(options, &progress, out)?;
         Ok(())
     };
     let written = match &options.output {
@@ -120,8 +122,9 @@ fn compare(args: DiffArgs) -> ExitCode {
         Ok(options) => options,
         Err(reason) => return no_report(&[reason]),
     };
-    let shown = progress::show(&options.progress);
-    let comparison = diff::compare(&options);
+    let progress = Arc::default();
+    let shown = progress::show(&progress);
+    let comparison = diff::compare(&options, &progress);
     drop(shown);
     let comparison = match comparison {
         Ok(comparison) => comparison,

@@ -3,5 +3,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {
-    analyzer::reference::check(input);
+    analyzer::line_by_line::check(input);
 });

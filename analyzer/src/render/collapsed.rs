@@ -6,9 +6,9 @@ use std::io::{self, Write};
 use log_format::writer::one_line;
 
 use super::labels::Labels;
-use crate::call_tree::Frame;
 use crate::report::Report;
-use crate::stacks::Stacks;
+use crate::stats::call_tree::Frame;
+use crate::stats::stacks::Stacks;
 
 pub fn render(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     for line in lines(&stacks(report)) {

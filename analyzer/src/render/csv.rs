@@ -4,9 +4,9 @@ use std::io::{self, Write};
 
 use csv::{ErrorKind, WriterBuilder};
 
-use crate::groups::MethodReport;
 use crate::options::By;
 use crate::report::Report;
+use crate::report::groups::MethodReport;
 
 const COLUMNS: [&str; 14] = [
     "class",

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use csv::WriterBuilder;
 
 use super::csv::plain;
-use crate::aggregate::Figures;
 use crate::diff::{Change, Comparison, MethodChange, Side};
+use crate::stats::aggregate::Figures;
 
 const COLUMNS: [&str; 7] =
     ["class", "method", "descriptor", "status", "cost_ns", "change_percent", "fails"];

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::diff_csv::calls_per_hour;
 use super::json::{JsonLeftOut, Read};
-use crate::aggregate::Figures;
 use crate::diff::{Change, Comparison, Least, MethodChange, Side};
+use crate::stats::aggregate::Figures;
 
 const SCHEMA: u32 = 1;
 

@@ -8,9 +8,9 @@ use super::diff_csv::calls_per_hour;
 use super::labels::Labels;
 use super::remarks::left_out_in_short;
 use super::text::{headed, hours, number, origin, recorded, wrapped};
-use crate::aggregate::Figures;
 use crate::diff::{Change, Comparison, Least, Limit, MethodChange, Per, Side, Status};
-use crate::names::Method;
+use crate::stats::aggregate::Figures;
+use crate::stats::method::Method;
 use log_format::human::{count, duration, plural, separated};
 
 /// Widths of the columns: cost, change, then calls, self time and self time of a call, each before and

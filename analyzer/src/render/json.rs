@@ -6,12 +6,14 @@ use std::io::{self, Write};
 use log_format::names::utc_text;
 use serde::{Serialize, Serializer};
 
-use crate::costly::CostlyInRun;
-use crate::groups::{GroupReport, MethodReport};
-use crate::names::Method;
 use crate::options::By;
-use crate::report::{Filters, LeftOut, ReadSummary, Report, hour_text};
-use crate::run_data::OpenCall;
+use crate::options::zone::hour_text;
+use crate::report::groups::{GroupReport, MethodReport};
+use crate::report::left_out::LeftOut;
+use crate::report::{Filters, ReadSummary, Report};
+use crate::run::costly::CostlyInRun;
+use crate::run::data::OpenCall;
+use crate::stats::method::Method;
 
 const SCHEMA: u32 = 1;
 

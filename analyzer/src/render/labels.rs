@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use log_format::writer::one_line;
 
-use crate::names::{Callers, Method, MethodName};
+use crate::stats::method::{Callers, Method, MethodName};
 
 /// Labels of the methods of a report.
 pub struct Labels {

@@ -9,6 +9,7 @@ mod flamegraph;
 mod html;
 mod json;
 mod labels;
+pub mod output;
 mod overview;
 mod pprof;
 mod prometheus;
@@ -16,6 +17,7 @@ mod remarks;
 mod speedscope;
 mod text;
 mod tprofiler;
+pub mod trace;
 mod tree;
 
 use std::io::{self, Write};
@@ -26,7 +28,7 @@ use crate::diff::Comparison;
 use crate::options::{Format, Options};
 use crate::report::Report;
 
-/// Writes a report. [`Format::ChromeTrace`] is none: see [`crate::trace`].
+/// Writes a report. [`Format::ChromeTrace`] is none: see [`crate::render::trace`].
 ///
 /// # Errors
 /// The output cannot be written; a reader that has gone away is [`io::ErrorKind::BrokenPipe`].

@@ -9,10 +9,10 @@ use log_format::writer::one_line;
 
 use super::labels::{Labels, nearest};
 use super::text::{calls, heading, number, share, sign_of_calls, sign_of_share, wrapped};
-use crate::groups::{MethodReport, percent};
-use crate::minutes::{MinuteSums, hours};
 use crate::report::Report;
-use crate::slow_calls::RecordedCall;
+use crate::report::groups::{MethodReport, percent};
+use crate::stats::by_minute::{MinuteSums, hours};
+use crate::stats::slow_calls::RecordedCall;
 use log_format::human::{count, duration, plural};
 
 /// Calls and hours and so on of each part.

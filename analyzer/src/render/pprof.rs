@@ -12,9 +12,9 @@ use prost::Message;
 
 use super::collapsed::stacks;
 use super::remarks;
-use crate::names::Method;
 use crate::report::Report;
-use crate::stacks::Stacks;
+use crate::stats::method::Method;
+use crate::stats::stacks::Stacks;
 
 pub fn render(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     let profile = profile(report, &stacks(report));

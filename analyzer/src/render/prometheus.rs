@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use crate::aggregate::Figures;
-use crate::groups::MethodReport;
-use crate::names::Method;
 use crate::report::Report;
+use crate::report::groups::MethodReport;
+use crate::stats::aggregate::Figures;
+use crate::stats::method::Method;
 
 /// A metric of every method.
 struct Metric {

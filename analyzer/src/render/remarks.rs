@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use log_format::writer::one_line;
 
-use crate::costly::CostlyInRun;
-use crate::report::{LeftOut, RaisedInRun, Report};
-use crate::zone::Zone;
+use crate::options::zone::Zone;
+use crate::report::Report;
+use crate::report::left_out::{LeftOut, RaisedInRun};
+use crate::run::costly::CostlyInRun;
 use log_format::human::{duration, plural, separated};
 
 /// Times of a raised threshold that are told of each run.
@@ -227,8 +228,8 @@ pub fn all(report: &Report) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::costly::CostlyMethod;
-    use crate::losses::{Losses, Raised};
+    use crate::run::costly::CostlyMethod;
+    use crate::run::losses::{Losses, Raised};
 
     #[test]
     fn only_what_was_lost_is_said() {

@@ -10,10 +10,11 @@ use log_format::writer::one_line;
 
 use super::labels::{Labels, path};
 use super::{overview, remarks, tree};
-use crate::groups::{GroupReport, MethodReport, percent};
 use crate::options::By;
-use crate::report::{ReadSummary, Report, hour_text};
-use crate::run_data::OpenCall;
+use crate::options::zone::hour_text;
+use crate::report::groups::{GroupReport, MethodReport, percent};
+use crate::report::{ReadSummary, Report};
+use crate::run::data::OpenCall;
 use log_format::human::{count, duration, plural, separated};
 
 pub(super) const WIDTH: usize = 100;

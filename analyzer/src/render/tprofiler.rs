@@ -13,9 +13,9 @@ use std::io::{self, Write};
 
 use log_format::writer::one_line;
 
-use crate::groups::MethodReport;
-use crate::names::Method;
 use crate::report::Report;
+use crate::report::groups::MethodReport;
+use crate::stats::method::Method;
 
 pub fn render(report: &Report, constructors: bool, out: &mut dyn Write) -> io::Result<()> {
     let methods = report.groups.iter().flat_map(|group| &group.methods);

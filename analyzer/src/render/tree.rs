@@ -8,11 +8,11 @@ use log_format::writer::one_line;
 use super::collapsed::stacks;
 use super::labels::{Labels, path};
 use super::text::{heading, wrapped};
-use crate::groups::percent;
 use crate::options::TreeOrder;
 use crate::report::Report;
-use crate::slowest::SlowCall;
-use crate::stacks::{StackNode, Stacks};
+use crate::report::groups::percent;
+use crate::report::slowest::SlowCall;
+use crate::stats::stacks::{StackNode, Stacks};
 use log_format::human::{count, duration, plural};
 
 /// What has less of the whole is folded, in percent.

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use log_format::compression::{self, Compression};
 use log_format::run::Run;
 
-use crate::input::{RunInput, entries};
-use crate::problems::Problems;
-use crate::text_lines::TextLines;
+use crate::input::problems::Problems;
+use crate::input::runs::{RunInput, entries};
+use crate::input::text_lines::TextLines;
 
 const LOG: &str = "tprofiler.log";
 const METHODS: &str = "tmethod.log";

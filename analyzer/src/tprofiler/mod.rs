@@ -20,63 +20,24 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
 
-use clap::ValueEnum;
 pub use files::{OldLog, as_runs, discover, logs_in};
 use log_format::reader::BadLine;
 use log_format::rows::{CallRow as Record, Exit};
 
 use self::calls::{Call, CallRow, Callers};
 use self::files::open;
-use crate::aggregate::{Group, Totals};
-use crate::hints::Nearest;
-use crate::names::{Method, MethodName, PathKind};
-use crate::options::By;
-use crate::problems::Problems;
-use crate::run_data::{RunData, Selection};
-use crate::sketch::Sketches;
+use crate::input::problems::Problems;
+use crate::options::{By, Unit};
+use crate::run::data::{RunData, Selection};
+use crate::run::nearest_names::Nearest;
+use crate::stats::aggregate::{Group, Totals};
+use crate::stats::method::{Method, MethodName, PathKind};
+use crate::stats::sketch::Sketches;
 
 /// In nanoseconds, only calls that took longer have a row.
 const LEAST_NS: u64 = 500_000;
 
 const NS_PER_MS: u64 = 1_000_000;
-
-/// What times in `tprofiler.log` are in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Unit {
-    /// Milliseconds, TProfiler's default
-    Ms,
-    /// Nanoseconds, with needNanoTime=true
-    Ns,
-}
-
-/// What was read of TProfiler's logs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OldCounts {
-    /// Logs with times in milliseconds.
-    pub logs_in_ms: u64,
-    /// Logs with times in nanoseconds.
-    pub logs_in_ns: u64,
-    /// Rows.
-    pub calls: u64,
-    /// Those whose caller has no row.
-    pub without_caller: u64,
-}
-
-impl OldCounts {
-    /// Adds the counts of other logs.
-    pub fn merge(&mut self, other: &Self) {
-        self.logs_in_ms = self.logs_in_ms.saturating_add(other.logs_in_ms);
-        self.logs_in_ns = self.logs_in_ns.saturating_add(other.logs_in_ns);
-        self.calls = self.calls.saturating_add(other.calls);
-        self.without_caller = self.without_caller.saturating_add(other.without_caller);
-    }
-
-    /// Number of logs.
-    #[must_use]
-    pub fn logs(&self) -> u64 {
-        self.logs_in_ms.saturating_add(self.logs_in_ns)
-    }
-}
 
 /// Leaves a log out of a report that it has nothing for.
 pub fn leave_out(log: &OldLog, of: &str, problems: &mut Problems) -> RunData {

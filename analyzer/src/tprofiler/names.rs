@@ -8,8 +8,8 @@ use std::sync::Arc;
 use log_format::reader::BadLine;
 
 use super::files::open;
-use crate::names::MethodName;
-use crate::problems::Problems;
+use crate::input::problems::Problems;
+use crate::stats::method::MethodName;
 
 /// A method of `tmethod.log`: class, name, and the line that TProfiler saw last of it.
 type NameRow = (String, String, u64);

@@ -12,15 +12,15 @@ use log_format::rows::Exit;
 use serde::Serialize;
 
 use super::paths::{Frame, Paths};
-use crate::groups::MethodReport;
-use crate::minutes::{MinuteSums, hours};
-use crate::names::Method;
+use crate::options::zone::Zone;
 use crate::render::labels::{Labels, path};
 use crate::render::text::summary_lines;
 use crate::report::Report;
-use crate::slow_calls::{OF_A_THREAD, RecordedCall, THREADS};
-use crate::stacks::Stacks;
-use crate::zone::Zone;
+use crate::report::groups::MethodReport;
+use crate::stats::by_minute::{MinuteSums, hours};
+use crate::stats::method::Method;
+use crate::stats::slow_calls::{OF_A_THREAD, RecordedCall, THREADS};
+use crate::stats::stacks::Stacks;
 
 const METHOD_BYTES: usize = 8_000_000;
 const HISTOGRAM_BYTES: usize = 4_000_000;
@@ -159,7 +159,7 @@ impl<'r> Page<'r> {
         let rows = || report.groups.iter().flat_map(|group| &group.methods);
         let slow = || report.slow.iter().flatten();
         let tree = report.tree.nodes().iter().filter_map(|node| match &node.frame {
-            crate::call_tree::Frame::Method(method) => Some(method),
+            crate::stats::call_tree::Frame::Method(method) => Some(method),
             _ => None,
         });
         let named = rows().map(|row| &row.method).chain(slow().map(|call| &call.method));

@@ -6,8 +6,8 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use crate::names::Method;
-use crate::stacks::Stacks;
+use crate::stats::method::Method;
+use crate::stats::stacks::Stacks;
 
 const SMALLER: &str = "(smaller paths)";
 
@@ -106,7 +106,7 @@ impl Frames {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::call_tree::{CallTree, Frame as Called, PathFigures};
+    use crate::stats::call_tree::{CallTree, Frame as Called, PathFigures};
 
     #[test]
     fn what_is_left_out_is_a_frame_of_its_own() {

@@ -1,0 +1,107 @@
+//! The command line of `analyze diff`: what can be given, and how it becomes [`DiffOptions`].
+
+use std::path::PathBuf;
+
+use analyzer::diff::{DiffOptions, Least, Limit, Per};
+use analyzer::options::Unit;
+use analyzer::options::{Format, TOP_IN_TEXT};
+use clap::Args;
+use log_format::pattern::Pattern;
+use log_format::units::{as_ns, parse_duration};
+
+use super::values::parse_top;
+
+/// Compares two sets of logs: which methods cost more, and which less
+#[derive(Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct DiffArgs {
+    /// The logs of before: a folder of runs, a run's folder, or a file
+    #[arg(value_name = "BEFORE")]
+    before: PathBuf,
+    /// The logs of after
+    #[arg(value_name = "AFTER")]
+    after: PathBuf,
+    /// What is compared
+    #[arg(long, value_enum, default_value = "hour")]
+    per: Per,
+    /// Show so many methods of each section of the text; 0 shows all [default: 20]
+    #[arg(long, value_name = "N")]
+    top: Option<String>,
+    /// Only methods named by this pattern: com.shop, com.shop.Order.pay, com.shop.*Dao, or by a short name:
+    /// pay, Order, Order.pay
+    #[arg(long, value_name = "PATTERN")]
+    method: Option<String>,
+    /// What times in TProfiler's own logs (tprofiler.log) are in [default: by what is in them]
+    #[arg(long, value_enum, value_name = "UNIT")]
+    tprofiler_unit: Option<Unit>,
+    /// What to print
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+    /// Exit with status 3 if a method, or all together, costs more by over so much: 20%
+    #[arg(long, value_name = "PERCENT")]
+    fail_above: Option<String>,
+    /// With --fail-above: only what costs at least so much more, in percent of the time that AFTER recorded; or
+    /// in time, like 1s, in an hour or in all of AFTER if it is shorter
+    #[arg(long, value_name = "TIME", default_value = "0.02%", requires = "fail_above")]
+    min_time: String,
+}
+
+const AFTER_HELP: &str = "Times are self times. Exit status: 0 all was read, 1 part of the logs could \
+not be read, 2 no comparison, 3 something is slower than --fail-above allows.";
+
+impl DiffArgs {
+    /// The options that were given.
+    ///
+    /// # Errors
+    /// One line that says which argument is wrong, and why.
+    pub fn into_options(self) -> Result<DiffOptions, String> {
+        if !matches!(self.format, Format::Text | Format::Csv | Format::Json) {
+            return Err("--format: a comparison is text, csv or json".to_owned());
+        }
+        let top = self.top.map(|text| parse_top(&text)).transpose()?;
+        let pattern = self.method.map(|text| Pattern::parse(&text)).transpose();
+        let least = match parse_percent(&self.min_time).filter(|_| self.min_time.ends_with('%')) {
+            Some(percent) => Least::Percent(percent),
+            None => Least::Ns(as_ns(parse_duration(&self.min_time).map_err(|_| {
+                format!("--min-time: '{}' is neither like 0.1% nor like 1s", self.min_time)
+            })?)),
+        };
+        let limit = self.fail_above.map(|text| {
+            parse_percent(&text)
+                .map(|percent| Limit { percent, least })
+                .ok_or_else(|| format!("--fail-above: '{text}' is not a percentage like 20%"))
+        });
+        Ok(DiffOptions {
+            before: vec![self.before],
+            after: vec![self.after],
+            per: self.per,
+            method: pattern.map_err(|reason| format!("--method: {reason}"))?,
+            top: Some(top.unwrap_or(TOP_IN_TEXT)).filter(|top| *top > 0),
+            tprofiler_unit: self.tprofiler_unit,
+            format: self.format,
+            limit: limit.transpose()?,
+        })
+    }
+}
+
+/// `20%`, `12.5%` or `20`.
+fn parse_percent(text: &str) -> Option<f64> {
+    let number = text.strip_suffix('%').unwrap_or(text);
+    let is_plain = number.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    number.parse::<f64>().ok().filter(|percent| is_plain && percent.is_finite())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentages_are_plain_numbers() {
+        for (text, percent) in [("20%", 20.0), ("12.5%", 12.5), ("0", 0.0), ("300", 300.0)] {
+            assert_eq!(parse_percent(text), Some(percent));
+        }
+        for text in ["", "%", "-1%", "+1", "1e3", "inf", "nan", "20 %", "20%%", "."] {
+            assert_eq!(parse_percent(text), None, "{text}");
+        }
+    }
+}

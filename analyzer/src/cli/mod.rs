@@ -1,0 +1,309 @@
+//! The command line: what can be given, and how it becomes [`Options`].
+
+mod diff;
+mod values;
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use analyzer::options::glob::Glob;
+use analyzer::options::time_range::Moment;
+use analyzer::options::zone::Zone;
+use analyzer::options::{By, CallFilter, Format, Options, SortKey, TOP_IN_TEXT, TreeOrder, Unit};
+use anstream::{AutoStream, ColorChoice};
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use clap_mangen::Man;
+use log_format::pattern::Pattern;
+use log_format::rows::Exit;
+use log_format::units::{as_ns, parse_duration};
+
+pub use self::diff::DiffArgs;
+use self::values::parse_top;
+
+/// Says which methods cost the time, from the profiler's logs
+#[derive(Parser)]
+#[command(name = "analyze", version, after_help = AFTER_HELP)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
+#[command(subcommand_negates_reqs = true)]
+pub struct Cli {
+    /// Another thing to do than a report
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// Folders of runs, runs' folders, or single files of a run; or TProfiler's logs
+    #[arg(required_unless_present = "generate", value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// Sort methods by this, largest first [default: self]
+    #[arg(long, value_enum)]
+    sort: Option<SortKey>,
+    /// Show so many methods (of each group) and open calls; 0 shows all [default: 20 in text, else 0]
+    #[arg(long, value_name = "N")]
+    top: Option<String>,
+    /// Split the figures into groups
+    #[arg(long, value_enum, value_name = "KEY")]
+    by: Option<GroupBy>,
+    /// Only from this time on: 2026-11-20T14:00Z, 2026-11-20, or 14:00 on the last day of the logs
+    #[arg(long, value_name = "TIME")]
+    from: Option<String>,
+    /// Only before this time
+    #[arg(long, value_name = "TIME")]
+    to: Option<String>,
+    /// Read and show times in the zone of this machine, not in UTC
+    #[arg(long)]
+    local: bool,
+    /// Only methods named by this pattern: com.shop, com.shop.Order.pay, com.shop.*Dao, or by a short name:
+    /// pay, Order, Order.pay
+    #[arg(long, value_name = "PATTERN")]
+    method: Option<String>,
+    /// Only calls in threads of this name: exec-1, exec-*
+    #[arg(long, value_name = "PATTERN")]
+    thread: Option<String>,
+    /// Only runs on this host; * stands for anything
+    #[arg(long, value_name = "PATTERN")]
+    host: Option<String>,
+    /// Only this run; * stands for anything
+    #[arg(long, value_name = "PATTERN")]
+    run: Option<String>,
+    /// Only calls that ended so
+    #[arg(long, value_enum, value_name = "HOW")]
+    exit: Option<ExitKind>,
+    /// Only calls that took so long or longer: 200ms, 2s
+    #[arg(long, value_name = "TIME")]
+    above: Option<String>,
+    /// Show the call tree of the recorded calls
+    #[arg(long, value_enum, value_name = "ORDER", conflicts_with = "slowest")]
+    tree: Option<TreeOrder>,
+    /// Of call paths, only what is called by methods of this pattern
+    #[arg(long, value_name = "PATTERN")]
+    root: Option<String>,
+    /// Show the N slowest calls, each with its callers and its call tree
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    slowest: Option<u16>,
+    /// Have calls that had not ended in forms that have no place of their own for them
+    #[arg(long)]
+    open: bool,
+    /// What times in TProfiler's own logs (tprofiler.log) are in [default: by what is in them]
+    #[arg(long, value_enum, value_name = "UNIT")]
+    tprofiler_unit: Option<Unit>,
+    /// What to print
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+    /// Print the manual page or the completions of a shell: analyze --generate man > analyze.1
+    #[arg(long, value_enum, value_name = "WHAT", exclusive = true)]
+    pub generate: Option<Generate>,
+    /// Write to this file, whole or not at all
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// What else there is. A folder of the same name is given as `./diff`.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Compare two sets of logs: which methods cost more, and which less
+    Diff(DiffArgs),
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  analyze logs/                                            what to look at first, and the hottest methods
+  analyze logs/ --format html -o report.html               everything in one page, for a browser
+  analyze logs/ --from 14:00 --to 15:00 --by minute        what was different in that hour
+  analyze logs/ --slowest 5 --thread 'http-*'              the slowest requests, with all that they called
+  analyze logs/ --tree top-down --root com.shop.Handler    where the time of these calls went
+  analyze logs/ --method com.shop.dao --sort calls         who asks the database so often
+  analyze logs/ --exit throw --by thread                   which calls ended with an exception, and where
+  analyze diff before/ after/ --fail-above 20%             what became slower, for a CI job
+
+Times are UTC, or with --local those of this machine. Exit status: 0 all was read, 1 part of the logs could \
+not be read, 2 no report.";
+
+/// What can be made of the command line itself.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Generate {
+    /// The manual page
+    Man,
+    /// Completions
+    Bash,
+    /// Completions
+    Zsh,
+    /// Completions
+    Fish,
+}
+
+impl Generate {
+    /// Writes it.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write(self, out: &mut dyn Write) -> io::Result<()> {
+        let mut command = Cli::command();
+        let shell = match self {
+            Self::Man => return Man::new(command).render(out),
+            Self::Bash => Shell::Bash,
+            Self::Zsh => Shell::Zsh,
+            Self::Fish => Shell::Fish,
+        };
+        // It cannot fail to write to memory, and would panic.
+        let mut text = Vec::new();
+        clap_complete::generate(shell, &mut command, "analyze", &mut text);
+        out.write_all(&text)
+    }
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum GroupBy {
+    /// By hour of UTC
+    Hour,
+    /// By thread, from the calls at or over the threshold
+    Thread,
+    /// By run
+    Run,
+    /// By minute of UTC
+    Minute,
+    /// By host
+    Host,
+    /// By class
+    Class,
+    /// By package
+    Package,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum ExitKind {
+    /// With a return
+    Return,
+    /// With an exception
+    Throw,
+    /// Not at all: recording stopped before
+    Open,
+}
+
+impl Cli {
+    /// The options that were given.
+    ///
+    /// # Errors
+    /// One line that says which argument is wrong, and why.
+    pub fn into_options(self) -> Result<Options, String> {
+        let moment = |name: &str, text: Option<String>| -> Result<_, String> {
+            let is_utc = text.as_ref().is_some_and(|text| text.ends_with('Z'));
+            let moment = text.map(|text| Moment::parse(&text)).transpose();
+            let moment = moment.map_err(|reason| format!("--{name}: {reason}"))?;
+            Ok(moment.map(|moment| if self.local && !is_utc { moment.in_zone() } else { moment }))
+        };
+        self.check()?;
+        let pattern = |name: &str, text: Option<String>| {
+            let pattern = text.map(|text| Pattern::parse(&text)).transpose();
+            pattern.map_err(|reason| format!("--{name}: {reason}"))
+        };
+        let glob = |name: &str, text: Option<String>| {
+            let glob = text.map(|text| Glob::parse(&text)).transpose();
+            glob.map_err(|reason| format!("--{name}: {reason}"))
+        };
+        let above = self.above.map(|text| parse_duration(&text)).transpose();
+        let top = self.top.map(|text| parse_top(&text)).transpose()?;
+        let default_top = if self.format == Format::Text { TOP_IN_TEXT } else { 0 };
+        Ok(Options {
+            paths: self.paths,
+            sort: self.sort.unwrap_or_default(),
+            top: Some(top.unwrap_or(default_top)).filter(|top| *top > 0),
+            by: match self.by {
+                None => By::Nothing,
+                Some(GroupBy::Hour) => By::Hour,
+                Some(GroupBy::Thread) => By::Thread,
+                Some(GroupBy::Run) => By::Run,
+                Some(GroupBy::Minute) => By::Minute,
+                Some(GroupBy::Host) => By::Host,
+                Some(GroupBy::Class) => By::Class,
+                Some(GroupBy::Package) => By::Package,
+            },
+            from: moment("from", self.from)?,
+            to: moment("to", self.to)?,
+            zone: if self.local {
+                Zone::local().map_err(|reason| format!("--local: {reason}"))?
+            } else {
+                Zone::default()
+            },
+            method: pattern("method", self.method)?,
+            host: glob("host", self.host)?,
+            run: glob("run", self.run)?,
+            calls: CallFilter {
+                thread: glob("thread", self.thread)?,
+                exit: self.exit.map(|exit| match exit {
+                    ExitKind::Return => Exit::Return,
+                    ExitKind::Throw => Exit::Throw,
+                    ExitKind::Open => Exit::Open,
+                }),
+                above_ns: above.map_err(|reason| format!("--above: {reason}"))?.map(as_ns),
+            },
+            tree: self.tree,
+            root: pattern("root", self.root)?,
+            slowest: self.slowest.map(usize::from),
+            open: self.open,
+            tprofiler_unit: self.tprofiler_unit,
+            format: self.format,
+            color: self.output.is_none() && AutoStream::choice(&io::stdout()) != ColorChoice::Never,
+            output: self.output,
+        })
+    }
+
+    /// Refuses options that would have no effect: who gives one expects it to have one.
+    fn check(&self) -> Result<(), String> {
+        let is_text = self.format == Format::Text;
+        let has_stacks = self.format.is_of_stacks() || self.tree.is_some();
+        let of_methods = matches!(
+            self.format,
+            Format::Text | Format::Csv | Format::Json | Format::Prometheus | Format::Tprofiler
+        ) && self.tree.is_none()
+            && self.slowest.is_none();
+        let has_places_for_open = has_stacks
+            || self.slowest.is_some()
+            || matches!(
+                self.format,
+                Format::Text | Format::Html | Format::ChromeTrace | Format::Prometheus
+            );
+        let is_trace = self.format == Format::ChromeTrace;
+        let refused = [
+            (
+                self.tree.is_some() && !is_text,
+                "--tree is a text; other forms have call paths by --format",
+            ),
+            (self.slowest.is_some() && !is_text, "--slowest is a text"),
+            (
+                self.root.is_some() && !has_stacks,
+                "--root is for call paths: --tree, or a --format of them",
+            ),
+            (
+                self.by.is_some() && self.format == Format::Html,
+                "--by: the page has everything in one, and charts by hour and minute",
+            ),
+            (self.by.is_some() && !of_methods, "--by is for methods, not for call paths"),
+            (
+                self.by.is_some() && self.format == Format::Tprofiler,
+                "--by: TProfiler's files have no column for it",
+            ),
+            (
+                self.local
+                    && !is_text
+                    && self.format != Format::Html
+                    && !matches!(self.by, Some(GroupBy::Hour | GroupBy::Minute))
+                    && self.from.is_none()
+                    && self.to.is_none(),
+                "--local: this form has no times but those of --from, --to and --by hour or minute",
+            ),
+            (
+                self.format == Format::Html && (self.sort.is_some() || self.top.is_some()),
+                "--sort and --top: the page has every method, and sorts by any column",
+            ),
+            (
+                self.sort.is_some() && !of_methods,
+                "--sort is for methods, not for single calls and call paths",
+            ),
+            (
+                self.top.is_some() && (self.format.is_of_stacks() || is_trace),
+                "--top: this form has everything",
+            ),
+            (self.open && !has_places_for_open, "--open: this form has no place for open calls"),
+        ];
+        refused.into_iter().find(|(is_so, _)| *is_so).map_or(Ok(()), |(_, why)| Err(why.to_owned()))
+    }
+}

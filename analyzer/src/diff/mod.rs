@@ -1,0 +1,368 @@
+//! Compares two sets of logs method by method: what became slower, what it costs, and whether that is
+//! more than was allowed.
+//!
+//! Two times stand against each other, in either way of comparing: what a method was to cost, going by
+//! `before`, and what it did cost in `after`.
+//!
+//! ```text
+//! per hour   was = self time in an hour of before              is = self time in an hour of after
+//! per call   was = calls of after x self time of before's call  is = self time of after
+//! ```
+//!
+//! The second leaves the load out: twice the calls at the same speed change nothing. Hours are those
+//! that a JVM recorded, see [`crate::run::recorded_time`], so forty JVMs can be held against one.
+
+mod change;
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::ValueEnum;
+use log_format::pattern::Pattern;
+
+use crate::analysis::{analyze, full_name_in};
+pub use crate::diff::change::{Change, Compared, Least, Limit};
+use crate::diff::change::{HOUR_NS, scaled};
+use crate::input::problems::Problems;
+use crate::input::progress::Progress;
+use crate::options::Unit;
+use crate::options::{Format, Options};
+use crate::report::Report;
+use crate::stats::aggregate::Figures;
+use crate::stats::method::{Method, MethodName};
+
+const MINUTE_NS: u64 = 60_000_000_000;
+
+/// All choices for one comparison.
+#[derive(Clone, Debug)]
+pub struct DiffOptions {
+    /// What was before: runs' folders, folders of runs, or single files.
+    pub before: Vec<PathBuf>,
+    /// What came after.
+    pub after: Vec<PathBuf>,
+    /// What is compared.
+    pub per: Per,
+    /// Take only methods that this pattern names.
+    pub method: Option<Pattern>,
+    /// Methods shown in each section of a text; `None` shows all.
+    pub top: Option<usize>,
+    /// What times in TProfiler's own logs are in; `None` finds out.
+    pub tprofiler_unit: Option<Unit>,
+    /// What is printed.
+    pub format: Format,
+    /// How much slower is too slow.
+    pub limit: Option<Limit>,
+}
+
+/// What a comparison is made by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Per {
+    /// Self time in an hour of recording: more calls cost more
+    Hour,
+    /// Self time of a call: the number of calls makes no difference
+    Call,
+}
+
+impl Per {
+    /// The name on the command line and in reports for programs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Hour => "hour",
+            Self::Call => "call",
+        }
+    }
+}
+
+/// A comparison, ready to be rendered.
+#[derive(Debug)]
+pub struct Comparison {
+    /// What it is made by.
+    pub per: Per,
+    /// What was too slow.
+    pub limit: Option<Limit>,
+    /// The logs of before.
+    pub before: Side,
+    /// The logs of after.
+    pub after: Side,
+    /// All methods, the largest cost first; those without a cost stand at the end.
+    pub methods: Vec<MethodChange>,
+    /// The sum of all methods that have a [`Change`].
+    pub all: Change,
+    /// Whether the sum is too slow.
+    pub all_fails: bool,
+    /// The time that costs are of.
+    pub time: Compared,
+    /// What a reader of the figures has to know, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// One of the two sets of logs.
+#[derive(Debug)]
+pub struct Side {
+    /// All of its methods, and what was read and left out.
+    pub report: Report,
+    /// What went wrong while reading.
+    pub problems: Problems,
+    /// How long its JVMs recorded, one after the other. `None` where the logs know no times.
+    pub recorded_ns: Option<u64>,
+}
+
+/// A method in both sets of logs, or in one.
+#[derive(Debug)]
+pub struct MethodChange {
+    /// The method.
+    pub name: Arc<MethodName>,
+    /// What became of it.
+    pub status: Status,
+    /// Its figures before, if it had any.
+    pub before: Option<Figures>,
+    /// Its figures after.
+    pub after: Option<Figures>,
+    /// What it cost. `None` where there is no call to compare with.
+    pub change: Option<Change>,
+    /// Whether it is too slow.
+    pub fails: bool,
+}
+
+/// What became of a method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Status {
+    /// Costs more.
+    Slower,
+    /// Costs what it did.
+    Same,
+    /// Costs less.
+    Faster,
+    /// Has calls after only.
+    New,
+    /// Had calls before only.
+    Vanished,
+    /// Was throttled or muted for part of the time, on one side or both.
+    NotComparable,
+}
+
+impl Status {
+    /// The name in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Slower => "slower",
+            Self::Same => "same",
+            Self::Faster => "faster",
+            Self::New => "new",
+            Self::Vanished => "vanished",
+            Self::NotComparable => "not comparable",
+        }
+    }
+}
+
+impl Side {
+    fn read(
+        paths: &[PathBuf],
+        options: &DiffOptions,
+        progress: &Arc<Progress>,
+    ) -> Result<Self, Vec<String>> {
+        let selected = Options {
+            paths: paths.to_vec(),
+            method: options.method.clone(),
+            tprofiler_unit: options.tprofiler_unit,
+            // The figures of all methods, and no more.
+            format: Format::Csv,
+            ..Options::default()
+        };
+        let analysis = analyze(&selected, progress)?;
+        let (report, problems) = (analysis.report, analysis.problems);
+        let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+        if report.read.counts.rows_in_range == 0 {
+            let mut lines = problems.messages();
+            lines.extend(report.empty.map(|reason| format!("{}: {reason}", names.join(", "))));
+            return Err(lines);
+        }
+        // TProfiler's logs have no times.
+        let has_hours = report.read.counts.tprofiler.logs() == 0;
+        let recorded_ns = Some(report.read.recorded_ns).filter(|ns| has_hours && *ns > 0);
+        if options.per == Per::Hour && recorded_ns.is_none() {
+            return Err(vec![format!(
+                "{}: these logs do not tell how long they recorded; compare with --per call",
+                names.join(", ")
+            )]);
+        }
+        Ok(Self { report, problems, recorded_ns })
+    }
+
+    /// Nanoseconds or calls of this side, per hour of recording.
+    #[must_use]
+    pub fn per_hour(&self, sum: u64) -> u64 {
+        self.recorded_ns.map_or(sum, |ns| scaled(sum.into(), HOUR_NS, ns))
+    }
+
+    /// The methods that were throttled or muted for part of the time.
+    fn partly_measured(&self) -> PartlyMeasured<'_> {
+        let left_out = &self.report.left_out;
+        let throttled = left_out.costly.iter().map(|found| found.method.name.as_str()).collect();
+        PartlyMeasured { throttled, muted: &left_out.muted }
+    }
+
+    fn methods(&self) -> BTreeMap<Arc<MethodName>, Figures> {
+        let methods = self.report.groups.iter().flat_map(|group| &group.methods);
+        methods
+            .filter_map(|method| match &method.method {
+                Method::Named(name) => Some((Arc::clone(name), method.figures.clone())),
+                Method::Unknown { .. } => None,
+            })
+            .collect()
+    }
+
+    fn unnamed(&self) -> usize {
+        let methods = self.report.groups.iter().flat_map(|group| &group.methods);
+        methods.filter(|method| matches!(method.method, Method::Unknown { .. })).count()
+    }
+}
+
+/// Methods of which one side has only part of the calls.
+struct PartlyMeasured<'r> {
+    /// As the log names them.
+    throttled: HashSet<&'r str>,
+    muted: &'r [Pattern],
+}
+
+impl PartlyMeasured<'_> {
+    fn has(&self, name: &MethodName) -> bool {
+        let is_throttled =
+            || !self.throttled.is_empty() && self.throttled.contains(&*name.log_name());
+        let is_muted = |pattern: &Pattern| pattern.method(&name.class, &name.method);
+        self.muted.iter().any(is_muted) || is_throttled()
+    }
+}
+
+/// Compares two sets of logs.
+///
+/// # Errors
+/// Lines to be said if there is nothing to compare: one of them cannot be read or has no calls, or
+/// does not tell how long it recorded where that is needed.
+pub fn compare(options: &DiffOptions, progress: &Arc<Progress>) -> Result<Comparison, Vec<String>> {
+    let mut options = options.clone();
+    if let Some(pattern) = &options.method {
+        // In both alike.
+        let paths = [&options.before[..], &options.after].concat();
+        let full =
+            full_name_in(pattern, &paths).map_err(|reason| vec![format!("--method: {reason}")])?;
+        options.method = full.or(options.method);
+    }
+    let options = &options;
+    let before = Side::read(&options.before, options, progress)?;
+    let after = Side::read(&options.after, options, progress)?;
+    let (mut old, mut new) = (before.methods(), after.methods());
+    let names: BTreeSet<Arc<MethodName>> = old.keys().chain(new.keys()).cloned().collect();
+    if names.is_empty() {
+        let reason = after.report.empty.unwrap_or_else(|| "no methods with names".to_owned());
+        return Err(vec![format!("before and after: {reason}")]);
+    }
+    let partly = [before.partly_measured(), after.partly_measured()];
+    let mut all = (0_u128, 0_u128);
+    let mut methods: Vec<MethodChange> = names
+        .into_iter()
+        .map(|name| {
+            let (was, is) = (old.remove(&name), new.remove(&name));
+            let is_whole = !partly.iter().any(|side| side.has(&name));
+            let change = change(options.per, (&before, was.as_ref()), (&after, is.as_ref()));
+            let change = change.filter(|_| is_whole);
+            if let Some(change) = change {
+                all = (all.0 + u128::from(change.was_ns), all.1 + u128::from(change.is_ns));
+            }
+            let status = if is_whole { status(&was, &is, change) } else { Status::NotComparable };
+            MethodChange { name, status, fails: false, before: was, after: is, change }
+        })
+        .collect();
+    let most = |sum: u128| u64::try_from(sum).unwrap_or(u64::MAX);
+    let all = Change { was_ns: most(all.0), is_ns: most(all.1) };
+    let time = after.recorded_ns.map_or(Compared::SelfTime(all.is_ns), Compared::Hours);
+    if let Some(limit) = &options.limit {
+        for method in &mut methods {
+            // A new method has nothing that it could be slower than.
+            let change = method.change.filter(|_| method.before.is_some());
+            method.fails = change.is_some_and(|change| change.is_over(limit, time));
+        }
+    }
+    let key = |method: &MethodChange| {
+        let self_ns = |figures: &Option<Figures>| figures.as_ref().map_or(0, |f| f.self_ns);
+        let without = (method.status, self_ns(&method.before).max(self_ns(&method.after)));
+        (method.change.map(Change::cost_ns), without)
+    };
+    // Those without a cost: new ones first.
+    methods.sort_by(|a, b| {
+        let ((a_cost, a_rest), (b_cost, b_rest)) = (key(a), key(b));
+        let rest = || a_rest.0.cmp(&b_rest.0).then(b_rest.1.cmp(&a_rest.1));
+        b_cost
+            .cmp(&a_cost)
+            .then_with(|| if a_cost.is_none() { rest() } else { a.name.cmp(&b.name) })
+    });
+    Ok(Comparison {
+        per: options.per,
+        limit: options.limit,
+        all_fails: options.limit.as_ref().is_some_and(|limit| all.is_over(limit, time)),
+        time,
+        notes: notes(&before, &after),
+        before,
+        after,
+        methods,
+        all,
+    })
+}
+
+fn change(
+    per: Per,
+    (before, was): (&Side, Option<&Figures>),
+    (after, is): (&Side, Option<&Figures>),
+) -> Option<Change> {
+    let self_ns = |figures: Option<&Figures>| figures.map_or(0, |f| f.self_ns);
+    let is_ns = after.per_hour(self_ns(is));
+    let was_ns = match per {
+        Per::Hour => before.per_hour(self_ns(was)),
+        Per::Call => {
+            let (was, is) = (was?, is?);
+            if was.calls == 0 {
+                return None;
+            }
+            after.per_hour(scaled(was.self_ns.into(), is.calls, was.calls))
+        }
+    };
+    Some(Change { was_ns, is_ns })
+}
+
+fn status(was: &Option<Figures>, is: &Option<Figures>, change: Option<Change>) -> Status {
+    match (was, is) {
+        (None, _) => Status::New,
+        (_, None) => Status::Vanished,
+        _ => match change.map_or(0, Change::cost_ns) {
+            1.. => Status::Slower,
+            0 => Status::Same,
+            _ => Status::Faster,
+        },
+    }
+}
+
+fn notes(before: &Side, after: &Side) -> Vec<String> {
+    let unnamed = before.unnamed() + after.unnamed();
+    let mut notes = Vec::new();
+    let sides = [before, after].into_iter();
+    if sides.filter_map(|side| side.recorded_ns).any(|recorded_ns| recorded_ns < MINUTE_NS) {
+        notes.push("Less than a minute was recorded: an hour's figures are uncertain".to_owned());
+    }
+    if unnamed > 0 {
+        notes.push(format!(
+            "Methods that have no name in their run cannot be compared and are left out: {unnamed}"
+        ));
+    }
+    notes
+}
+
+impl Comparison {
+    /// Whether anything is too slow.
+    #[must_use]
+    pub fn fails(&self) -> bool {
+        self.all_fails || self.methods.iter().any(|method| method.fails)
+    }
+}

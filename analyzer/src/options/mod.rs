@@ -1,0 +1,246 @@
+//! What the reader of a report can choose. The command line turns into [`Options`] in one place
+//! (`main.rs`); everything behind it knows only these types.
+
+pub mod glob;
+pub mod time_range;
+pub mod zone;
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use log_format::pattern::Pattern;
+use log_format::rows::{CallRow, Exit};
+
+use crate::options::glob::Glob;
+use crate::options::time_range::Moment;
+use crate::options::zone::Zone;
+
+/// Rows of a text report where `--top` is not given.
+pub const TOP_IN_TEXT: usize = 20;
+
+/// All choices for one report.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Runs' folders, folders of runs, or single files.
+    pub paths: Vec<PathBuf>,
+    /// What the methods are sorted by, largest first.
+    pub sort: SortKey,
+    /// Methods shown in each group, and open calls shown; `None` shows all.
+    pub top: Option<usize>,
+    /// Whether and how the figures are split into groups.
+    pub by: By,
+    /// Take only what lies at or after this moment.
+    pub from: Option<Moment>,
+    /// Take only what lies before this moment.
+    pub to: Option<Moment>,
+    /// The zone in which times are given and shown.
+    pub zone: Zone,
+    /// Take only methods that this pattern names.
+    pub method: Option<Pattern>,
+    /// Take only runs of hosts that this pattern names.
+    pub host: Option<Glob>,
+    /// Take only runs that this pattern names.
+    pub run: Option<Glob>,
+    /// Take only some of the recorded calls.
+    pub calls: CallFilter,
+    /// Show call trees in place of the methods.
+    pub tree: Option<TreeOrder>,
+    /// Of call trees, show only what these methods called.
+    pub root: Option<Pattern>,
+    /// Show so many of the slowest calls in place of the methods.
+    pub slowest: Option<usize>,
+    /// Whether calls that had not ended are part of forms that have no place of their own for them.
+    pub open: bool,
+    /// What times in TProfiler's own logs are in; `None` finds out.
+    pub tprofiler_unit: Option<Unit>,
+    /// What is printed.
+    pub format: Format,
+    /// Whether a text has colours.
+    pub color: bool,
+    /// The file to write; `None` is standard output.
+    pub output: Option<PathBuf>,
+}
+
+impl Options {
+    /// Whether the report tells what happened when, and which calls were the slowest.
+    #[must_use]
+    pub fn has_overview(&self) -> bool {
+        let is_of_methods = self.tree.is_none() && self.slowest.is_none();
+        self.format == Format::Html
+            || (self.format == Format::Text && self.by == By::Nothing && is_of_methods)
+    }
+
+    /// Whether the report tells percentiles.
+    #[must_use]
+    pub fn has_percentiles(&self) -> bool {
+        matches!(self.format, Format::Text | Format::Html | Format::Csv | Format::Json)
+            && self.tree.is_none()
+            && self.slowest.is_none()
+    }
+
+    /// Whether the report is made from call paths.
+    #[must_use]
+    pub fn needs_stacks(&self) -> bool {
+        self.tree.is_some() || self.format.is_of_stacks()
+    }
+}
+
+/// What times in `tprofiler.log` are in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Unit {
+    /// Milliseconds, TProfiler's default
+    Ms,
+    /// Nanoseconds, with needNanoTime=true
+    Ns,
+}
+
+/// Which recorded calls count. Totals know nothing of single calls: with a filter, figures come from
+/// the records.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CallFilter {
+    /// Those of threads that this pattern names.
+    pub thread: Option<Glob>,
+    /// Those that ended in this way.
+    pub exit: Option<Exit>,
+    /// Those that took at least so long.
+    pub above_ns: Option<u64>,
+}
+
+impl CallFilter {
+    /// Whether every call counts.
+    #[must_use]
+    pub fn is_everything(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether a call counts, apart from its thread.
+    #[must_use]
+    pub fn takes(&self, row: &CallRow) -> bool {
+        self.exit.is_none_or(|exit| exit == row.exit)
+            && self.above_ns.is_none_or(|above_ns| row.total_ns >= above_ns)
+    }
+}
+
+/// Which way a call tree stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TreeOrder {
+    /// Callers first, what they called below them
+    TopDown,
+    /// Where the time was spent first, its callers below it
+    BottomUp,
+}
+
+/// A column to sort by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum SortKey {
+    /// Time in the method itself
+    #[default]
+    #[value(name = "self")]
+    SelfTime,
+    /// Time in the method and its callees
+    Total,
+    /// Number of calls
+    Calls,
+    /// Total time divided by calls
+    Avg,
+    /// The longest call
+    Max,
+    /// Calls that ended with an exception
+    Throws,
+}
+
+impl SortKey {
+    /// The key as it is written on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SelfTime => "self",
+            Self::Total => "total",
+            Self::Calls => "calls",
+            Self::Avg => "avg",
+            Self::Max => "max",
+            Self::Throws => "throws",
+        }
+    }
+}
+
+/// What the figures are split by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum By {
+    /// One table for everything.
+    #[default]
+    Nothing,
+    /// A table for each hour of UTC.
+    Hour,
+    /// A table for each thread, from the records alone: totals know no threads.
+    Thread,
+    /// A table for each run.
+    Run,
+    /// A table for each minute of UTC.
+    Minute,
+    /// A table for each host.
+    Host,
+    /// A table for each class.
+    Class,
+    /// A table for each package.
+    Package,
+}
+
+impl By {
+    /// The name of the column that holds the group, or `None` without groups.
+    #[must_use]
+    pub const fn column(self) -> Option<&'static str> {
+        match self {
+            Self::Nothing => None,
+            Self::Hour => Some("hour"),
+            Self::Thread => Some("thread"),
+            Self::Run => Some("run"),
+            Self::Minute => Some("minute"),
+            Self::Host => Some("host"),
+            Self::Class => Some("class"),
+            Self::Package => Some("package"),
+        }
+    }
+}
+
+/// The form of a report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Tables for people, 100 columns wide
+    #[default]
+    Text,
+    /// One page for a browser, with everything in it: -o report.html
+    Html,
+    /// The methods' rows with full precision
+    Csv,
+    /// Everything that the text has, with full precision
+    Json,
+    /// Call paths with their own time in nanoseconds, a line each: for flamegraph.pl and others
+    Collapsed,
+    /// A flame graph (SVG)
+    Flamegraph,
+    /// Call paths for speedscope.app
+    Speedscope,
+    /// Every recorded call on its thread's timeline: for Perfetto and chrome://tracing
+    ChromeTrace,
+    /// Call paths for `go tool pprof` (gzip)
+    Pprof,
+    /// The methods' figures in Prometheus' text format
+    Prometheus,
+    /// TProfiler's topmethod.log; with -o FOLDER also its topobject.log
+    Tprofiler,
+}
+
+impl Format {
+    /// Whether it has a place for what a reader has to know of its figures.
+    #[must_use]
+    pub const fn has_notes(self) -> bool {
+        matches!(self, Self::Text | Self::Html | Self::Json)
+    }
+
+    /// Whether it is made from call paths.
+    #[must_use]
+    pub const fn is_of_stacks(self) -> bool {
+        matches!(self, Self::Collapsed | Self::Flamegraph | Self::Speedscope | Self::Pprof)
+    }
+}

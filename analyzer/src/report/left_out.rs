@@ -1,0 +1,32 @@
+//! What a report lacks.
+
+use log_format::pattern::Pattern;
+
+use crate::run::costly::CostlyInRun;
+use crate::run::losses::{Losses, Raised};
+
+/// What the report lacks.
+#[derive(Debug, Default)]
+pub struct LeftOut {
+    /// Files and runs that could not be read, a message each.
+    pub unread: Vec<String>,
+    /// What the agent lost.
+    pub losses: Losses,
+    /// When the threshold was raised, run by run.
+    pub raised: Vec<RaisedInRun>,
+    /// Methods that were left out for their cost, those with most time missed first.
+    pub costly: Vec<CostlyInRun>,
+    /// Methods that these patterns name were muted at some time.
+    pub muted: Vec<Pattern>,
+}
+
+/// The times in which a run recorded fewer calls than it was asked to.
+#[derive(Debug, PartialEq, Eq)]
+pub struct RaisedInRun {
+    /// Label of the run.
+    pub run: String,
+    /// The lowest threshold, in nanoseconds.
+    pub base_ns: u64,
+    /// When it was higher.
+    pub times: Vec<Raised>,
+}

@@ -1,0 +1,79 @@
+//! How long methods were left out for their cost in the time and the runs of each group of a report: what
+//! their figures there lack.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use crate::options::time_range::TimeRange;
+use crate::run::costly::Costly;
+use crate::stats::aggregate::Group;
+use crate::stats::method::Method;
+
+const NS_PER_MINUTE: u64 = 60_000_000_000;
+
+/// Nanoseconds, by method as the log names it.
+type Times = HashMap<String, u64>;
+
+/// The times of all runs.
+pub(crate) struct LeftOutTimes<'r> {
+    runs: &'r [Costly],
+    range: TimeRange,
+    /// In the whole range: of all runs together, and of each.
+    whole: Times,
+    by_run: Vec<Times>,
+}
+
+/// The times in a group.
+pub(crate) struct OfGroup<'t>(Cow<'t, Times>);
+
+impl<'r> LeftOutTimes<'r> {
+    pub(crate) fn new(runs: &'r [Costly], range: TimeRange) -> Self {
+        let by_run: Vec<Times> = runs.iter().map(|run| sum([run], &range)).collect();
+        Self { runs, range, whole: sum(runs, &range), by_run }
+    }
+
+    /// The times in a group. If it is a host, `is_of` says which runs are its.
+    pub(crate) fn of(&self, group: Group, is_of: Option<&dyn Fn(usize) -> bool>) -> OfGroup<'_> {
+        OfGroup(match (group, is_of) {
+            (Group::Run(run) | Group::Thread(run, _), _) => {
+                self.by_run.get(run).map_or_else(Cow::default, Cow::Borrowed)
+            }
+            (Group::Named(_), Some(is_of)) => {
+                let runs = self.runs.iter().enumerate().filter(|(place, _)| is_of(*place));
+                Cow::Owned(sum(runs.map(|(_, run)| run), &self.range))
+            }
+            (Group::All | Group::Named(_), _) => Cow::Borrowed(&self.whole),
+            (Group::Hour(hour), _) => self.within(hour.start_unix_ns(), 60 * NS_PER_MINUTE),
+            (Group::Minute(minute), _) => {
+                self.within(minute.saturating_mul(NS_PER_MINUTE), NS_PER_MINUTE)
+            }
+        })
+    }
+
+    fn within(&self, start_ns: u64, length_ns: u64) -> Cow<'_, Times> {
+        if self.whole.is_empty() {
+            return Cow::default();
+        }
+        let range = self.range.within(start_ns, start_ns.saturating_add(length_ns));
+        Cow::Owned(sum(self.runs, &range))
+    }
+}
+
+impl OfGroup<'_> {
+    /// How long a method was left out, in nanoseconds.
+    pub(crate) fn ns(&self, method: &Method) -> u64 {
+        match self.0.is_empty() {
+            true => 0,
+            false => self.0.get(&method.log_name()).copied().unwrap_or(0),
+        }
+    }
+}
+
+fn sum<'r>(runs: impl IntoIterator<Item = &'r Costly>, range: &TimeRange) -> Times {
+    let mut times = Times::new();
+    for method in runs.into_iter().flat_map(|run| run.in_range(range)) {
+        let ns = times.entry(method.name).or_default();
+        *ns = ns.saturating_add(method.out_ns);
+    }
+    times
+}

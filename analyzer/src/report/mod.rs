@@ -1,0 +1,408 @@
+//! Turns what was read into a report: methods selected and sorted, calls still open, what was read
+//! and what is not in it. The forms of output render a [`Report`] and decide nothing about it.
+
+pub mod groups;
+pub mod left_out;
+mod left_out_times;
+mod sentences;
+pub mod slowest;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use log_format::pattern::Pattern;
+use log_format::rows::Exit;
+use serde::Serialize;
+
+use crate::input::problems::Problems;
+use crate::input::runs::RunInput;
+use crate::options::glob::Glob;
+use crate::options::time_range::TimeRange;
+use crate::options::zone::Zone;
+use crate::options::{By, CallFilter, Options, SortKey, TreeOrder};
+use crate::report::groups::{GroupReport, groups, label};
+use crate::report::left_out::{LeftOut, RaisedInRun};
+use crate::report::left_out_times::LeftOutTimes;
+use crate::report::sentences::{notes, probe_share, why_empty, without_record};
+use crate::report::slowest::SlowCall;
+use crate::run::costly::{Costly, CostlyInRun, sort_by_missed};
+use crate::run::data::{Counts, OpenCall, RunData, Selection};
+use crate::run::nearest_names::Nearest;
+use crate::stats::aggregate::{Group, Totals};
+use crate::stats::by_minute::{MinuteSums, Minutes};
+use crate::stats::call_tree::{CallTree, Frame, Recursion};
+use crate::stats::method::{Method, Source};
+use crate::stats::slow_calls::{RecordedCall, of_runs};
+use crate::stats::stacks::{rooted_at, through};
+
+/// A report, ready to be rendered.
+#[derive(Debug)]
+pub struct Report {
+    /// What the figures are split by.
+    pub by: By,
+    /// Whether the figures come from the records.
+    pub of_records: bool,
+    /// Whether percentiles are closer where calls are recorded.
+    pub has_sketches: bool,
+    /// What the methods are sorted by.
+    pub sort: SortKey,
+    /// The zone in which times are shown.
+    pub zone: Zone,
+    /// The selected time.
+    pub range: TimeRange,
+    /// The same, widened to whole intervals of the method statistics.
+    pub statistics: TimeRange,
+    /// The selected methods.
+    pub pattern: Option<String>,
+    /// The other filters, each with its value.
+    pub filters: Filters,
+    /// What was read.
+    pub read: ReadSummary,
+    /// What is not in the logs, or could not be read.
+    pub left_out: LeftOut,
+    /// The methods. Without groups there is one, which has no label.
+    pub groups: Vec<GroupReport>,
+    /// The calls still open, longest first.
+    pub open: Vec<OpenCall>,
+    /// Calls still open beyond those.
+    pub open_not_shown: usize,
+    /// Why there are no methods, if there are none.
+    pub empty: Option<String>,
+    /// What a reader of the figures has to know, a sentence each.
+    pub notes: Vec<String>,
+    /// Methods shown in each group, and callees of a call tree; `None` shows all.
+    pub top: Option<usize>,
+    /// Sums by call path, for the forms that are made from them.
+    pub tree: CallTree,
+    /// Whether call trees are shown in place of the methods, and which way they stand.
+    pub tree_order: Option<TreeOrder>,
+    /// Whether open calls are in `tree`.
+    pub open_counted: bool,
+    /// Sums by minute of all methods that were measured all the time: when each minute began, in unix nanoseconds, and
+    /// its sums.
+    pub minutes: Vec<(u64, MinuteSums)>,
+    /// Methods that are not in `minutes`: they were throttled or muted for part of the time.
+    pub partial_methods: usize,
+    /// The methods that call themselves, those with most such calls first.
+    pub recursion: Vec<(Method, Recursion)>,
+    /// The slowest calls of the threads that have the slowest, each thread's in order of their begin.
+    pub slow: Vec<Vec<RecordedCall>>,
+    /// The slowest calls, if they were asked for.
+    pub slowest: Option<Vec<SlowCall>>,
+    /// What the calls without a record are called, as far as the selection says it.
+    pub without_record: String,
+    /// Where the sources of methods are, for the forms that tell it.
+    pub sources: HashMap<Method, Source>,
+    /// The time from the first run's start on, in unix nanoseconds.
+    pub start_ns: u64,
+}
+
+impl Report {
+    /// How close percentiles are.
+    #[must_use]
+    pub fn percentiles_are(&self) -> &'static str {
+        let counts = &self.read.counts;
+        let is_of_records =
+            self.of_records || (counts.tprofiler.logs() > 0 && counts.stats_rows == 0);
+        match (self.has_sketches, is_of_records) {
+            (true, true) => "within 2%",
+            (true, false) => "within 2% if recorded, else 25%",
+            (false, _) => "within 25%",
+        }
+    }
+}
+
+/// What else was selected, as it was given.
+#[derive(Debug, Default, Serialize)]
+pub struct Filters {
+    /// The hosts.
+    pub host: Option<String>,
+    /// The runs.
+    pub run: Option<String>,
+    /// The threads.
+    pub thread: Option<String>,
+    /// How calls ended.
+    pub exit: Option<Exit>,
+    /// How long calls took at least, in nanoseconds.
+    pub above_ns: Option<u64>,
+    /// The callers.
+    pub root: Option<String>,
+}
+
+impl Filters {
+    fn new(options: &Options) -> Self {
+        let text = |glob: &Option<Glob>| glob.as_ref().map(ToString::to_string);
+        Self {
+            host: text(&options.host),
+            run: text(&options.run),
+            thread: text(&options.calls.thread),
+            exit: options.calls.exit,
+            above_ns: options.calls.above_ns,
+            root: options.root.as_ref().map(ToString::to_string),
+        }
+    }
+}
+
+/// What was read.
+#[derive(Debug)]
+pub struct ReadSummary {
+    /// Labels of the runs, in order; [`OpenCall::run`] is a place in here.
+    pub runs: Vec<String>,
+    /// Number of processes: hosts and process ids that differ.
+    pub jvms: usize,
+    /// Names of the hosts.
+    pub hosts: Vec<String>,
+    /// Names of the services.
+    pub services: Vec<String>,
+    /// Rows and hours.
+    pub counts: Counts,
+    /// Thresholds that were in force, in nanoseconds: the lowest and the highest.
+    pub thresholds_ns: Option<(u64, u64)>,
+    /// How long the runs recorded, one after the other; 0 if their logs do not tell.
+    pub recorded_ns: u64,
+    /// Files that ended within a line.
+    pub torn_lines: u64,
+    /// Lines that were no rows.
+    pub bad_lines: u64,
+    /// Files that should be there and are not.
+    pub missing_files: Vec<String>,
+}
+
+/// Collects runs, in their order, until all are there.
+#[derive(Debug, Default)]
+pub struct Collector {
+    totals: Totals<Method>,
+    open: Vec<OpenCall>,
+    threads: HashMap<Group, String>,
+    counts: Counts,
+    recorded_ns: u64,
+    /// Whether the pattern names a method of any run, and what is near it otherwise.
+    is_named: bool,
+    nearest: Nearest,
+    awaiting_totals: u64,
+    left_out: LeftOut,
+    /// What each run left out for its cost.
+    costly: Vec<Costly>,
+    missing_files: Vec<String>,
+    tree: CallTree,
+    minutes: Minutes,
+    partial: HashSet<Method>,
+    slow: Vec<Vec<RecordedCall>>,
+    recursion: HashMap<Method, Recursion>,
+    sources: HashMap<Method, Source>,
+    /// Names of hosts, classes and packages that are groups.
+    names: Vec<String>,
+    places: HashMap<String, usize>,
+    /// Every threshold that was in force.
+    thresholds_ns: BTreeSet<u64>,
+    /// Whether a run's log does not tell its threshold.
+    lacks_threshold: bool,
+}
+
+impl Collector {
+    /// Adds the next run, which stands at `place` in the list of runs.
+    pub fn add(&mut self, run: &RunInput, place: usize, data: RunData, selection: &Selection) {
+        let Self { totals, names, places, .. } = self;
+        let mut named = |name: &str| {
+            Group::Named(*places.entry(name.to_owned()).or_insert_with(|| {
+                names.push(name.to_owned());
+                names.len() - 1
+            }))
+        };
+        match selection.by {
+            By::Host => totals.merge_by(data.totals, |_, _| named(&run.about.host)),
+            By::Class => totals.merge_by(data.totals, |_, method| named(method.parts().0)),
+            By::Package => totals.merge_by(data.totals, |_, method| {
+                named(method.parts().0.rsplit_once('.').map_or("", |(package, _)| package))
+            }),
+            By::Nothing | By::Hour | By::Minute | By::Thread | By::Run => totals.merge(data.totals),
+        }
+        self.tree.merge(&data.tree);
+        self.minutes.merge(data.minutes);
+        self.partial.extend(data.partial);
+        for (method, found) in data.recursion {
+            self.recursion.entry(method).or_default().add(&found);
+        }
+        self.slow.extend(data.slow);
+        self.slow = of_runs(std::mem::take(&mut self.slow));
+        self.sources.extend(data.sources);
+        self.thresholds_ns.extend(data.thresholds.all_ns());
+        // TProfiler's logs have nothing but records.
+        let is_old = data.counts.tprofiler.logs() > 0;
+        self.lacks_threshold |= !is_old && data.thresholds.lowest_ns().is_none();
+        self.open.extend(data.open);
+        let threads = data.thread_names.into_iter();
+        self.threads.extend(threads.map(|(id, name)| (Group::Thread(place, id), name)));
+        self.counts.merge(&data.counts);
+        self.awaiting_totals += u64::from(run.awaits_totals);
+        self.is_named |= data.nearest.is_none();
+        self.nearest.merge(data.nearest.unwrap_or_default());
+        self.recorded_ns = self.recorded_ns.saturating_add(data.recorded.ns(&run.about));
+        self.left_out.losses.merge(&data.losses);
+        let statistics = selection.statistics_of(place);
+        let times = data.thresholds.raised(&statistics);
+        if let (Some(base_ns), false) = (data.thresholds.lowest_ns(), times.is_empty()) {
+            self.left_out.raised.push(RaisedInRun { run: run.label.clone(), base_ns, times });
+        }
+        let costly = data.costly.in_range(&statistics);
+        let costly = costly.map(|method| CostlyInRun { run: run.label.clone(), method });
+        self.left_out.costly.extend(costly);
+        self.costly.push(data.costly);
+        self.left_out.muted.extend(data.muted.in_range(&statistics));
+        self.missing_files.extend(run.missing.iter().map(|path| path.display().to_string()));
+        if data.lacks_methods_file {
+            self.missing_files.push(run.folder.join("*.methods.csv").display().to_string());
+        }
+    }
+
+    /// How long a call took at least that has a record for certain, whichever method, run and time it
+    /// is of. `None` if there is no such duration.
+    fn complete_from_ns(&self, selection: &Selection, problems: &Problems) -> Option<u64> {
+        // Other calls do not count.
+        if selection.counts_records() {
+            return Some(0);
+        }
+        let losses = &self.left_out.losses;
+        let lost = [losses.dropped_records, losses.cut_records, losses.lost_rows];
+        let unread = [problems.torn_lines(), problems.bad_lines(), self.awaiting_totals];
+        let is_whole = lost.iter().chain(&unread).all(|count| *count == 0)
+            && self.missing_files.is_empty()
+            && problems.all_unread().is_empty();
+        let raised = self.left_out.raised.iter().flat_map(|run| &run.times);
+        let asked_ns = self.thresholds_ns.last().copied().unwrap_or(0);
+        let highest_ns = raised.map(|time| time.highest_ns).fold(asked_ns, u64::max);
+        (is_whole && !self.lacks_threshold).then_some(highest_ns)
+    }
+
+    /// Makes the report.
+    #[must_use]
+    pub fn finish(
+        mut self,
+        runs: &[RunInput],
+        options: &Options,
+        selection: &Selection,
+        problems: &Problems,
+    ) -> Report {
+        self.left_out.unread = problems.all_unread().to_vec();
+        sort_by_missed(&mut self.left_out.costly);
+        let labels: Vec<String> = runs.iter().map(|run| run.label.clone()).collect();
+        let of_group = |group| label(group, &labels, &self.threads, &self.names, &selection.zone);
+        let complete_from_ns = self.complete_from_ns(selection, problems);
+        let probe_call_ns = self.left_out.losses.probe_call_ns;
+        let times = LeftOutTimes::new(&self.costly, selection.all_statistics());
+        let left_out = |group| {
+            let host = match (group, selection.by) {
+                (Group::Named(place), By::Host) => self.names.get(place),
+                _ => None,
+            };
+            let is_of = host.map(|host| {
+                move |run: usize| runs.get(run).is_some_and(|run| run.about.host == *host)
+            });
+            times.of(group, is_of.as_ref().map(|is_of| is_of as &dyn Fn(usize) -> bool))
+        };
+        let (groups, saturated) =
+            groups(self.totals, options, complete_from_ns, probe_call_ns, left_out, of_group);
+        let hint = (!self.is_named).then_some(self.nearest);
+        let mut empty =
+            groups.is_empty().then(|| why_empty(selection, &self.counts, hint.as_ref()));
+        let mut notes = notes(selection, &self.counts, saturated, options.slowest.is_none());
+        if self.awaiting_totals > 0 && !selection.counts_records() && empty.is_none() {
+            notes.push(format!(
+                "Totals of the last hour are not written yet, a JVM writes them every minute; runs \
+                 without: {}",
+                self.awaiting_totals
+            ));
+        }
+        let jvms = distinct(runs, |run| (&run.about.host, run.about.pid)).len();
+        notes.extend(probe_share(&self.left_out.losses, jvms));
+        let mut tree = self.tree;
+        for (pattern, part) in
+            [(&options.method, through as fn(&_, &_) -> _), (&options.root, rooted_at)]
+        {
+            if let Some(pattern) = pattern {
+                let whole = tree;
+                tree = part(&whole, pattern);
+                if tree.is_empty() && !whole.is_empty() && empty.is_none() {
+                    empty = Some(no_such_path(&whole, pattern));
+                }
+            }
+        }
+        // The trees of the slowest calls have every call.
+        let every = CallFilter::default();
+        let calls = if options.slowest.is_some() { &every } else { &selection.calls };
+        let without_record =
+            without_record(calls, &self.counts, &self.thresholds_ns, &self.left_out);
+        let mut recursion: Vec<(Method, Recursion)> = self.recursion.into_iter().collect();
+        recursion.sort_by(|a, b| (b.1.calls, &a.0).cmp(&(a.1.calls, &b.0)));
+        let open_count = self.open.len();
+        let shown = options.top.unwrap_or(usize::MAX);
+        self.open.sort_by(|a, b| {
+            let key = |call: &OpenCall| (Reverse(call.running_ns), call.run, call.start_ns);
+            key(a).cmp(&key(b)).then_with(|| (&a.thread, &a.method).cmp(&(&b.thread, &b.method)))
+        });
+        self.open.truncate(shown);
+        Report {
+            by: options.by,
+            of_records: selection.counts_records(),
+            has_sketches: selection.sketches,
+            sort: options.sort,
+            zone: selection.zone.clone(),
+            range: selection.range,
+            statistics: selection.all_statistics(),
+            pattern: selection.method.as_ref().map(ToString::to_string),
+            filters: Filters::new(options),
+            read: ReadSummary {
+                runs: labels,
+                jvms,
+                hosts: named(runs, |run| &run.about.host),
+                services: named(runs, |run| &run.about.service),
+                counts: self.counts,
+                thresholds_ns: self
+                    .thresholds_ns
+                    .first()
+                    .copied()
+                    .zip(self.thresholds_ns.last().copied()),
+                recorded_ns: self.recorded_ns,
+                torn_lines: problems.torn_lines(),
+                bad_lines: problems.bad_lines(),
+                missing_files: self.missing_files,
+            },
+            left_out: self.left_out,
+            groups,
+            open_not_shown: open_count - self.open.len(),
+            open: self.open,
+            empty,
+            notes,
+            top: options.top,
+            tree,
+            tree_order: options.tree,
+            open_counted: selection.stacks && selection.open,
+            minutes: self.minutes.finish(),
+            partial_methods: self.partial.len(),
+            slow: self.slow,
+            recursion,
+            slowest: None,
+            without_record,
+            sources: self.sources,
+            start_ns: runs.iter().map(|run| run.about.start_ns).min().unwrap_or(0),
+        }
+    }
+}
+
+/// Why nothing is left of a tree.
+fn no_such_path(tree: &CallTree, pattern: &Pattern) -> String {
+    let methods = tree.nodes().iter().filter_map(|node| match &node.frame {
+        Frame::Method(Method::Named(name)) => Some(name.as_ref()),
+        _ => None,
+    });
+    let hint = Nearest::to(pattern.as_str(), methods).hint();
+    format!("no recorded call was made by methods named by {pattern}: {hint}")
+}
+
+fn distinct<'r, K: Ord>(runs: &'r [RunInput], key: impl Fn(&'r RunInput) -> K) -> BTreeSet<K> {
+    runs.iter().map(key).collect()
+}
+
+fn named<'r>(runs: &'r [RunInput], name: impl Fn(&'r RunInput) -> &'r String) -> Vec<String> {
+    distinct(runs, name).into_iter().filter(|name| !name.is_empty()).cloned().collect()
+}

@@ -1,0 +1,266 @@
+//! What a report says in words: why it is empty, what its figures leave out, and what the time of
+//! calls without a record is called.
+
+use std::collections::BTreeSet;
+
+use log_format::rows::Exit;
+use log_format::units::duration_text;
+
+use crate::options::time_range::TimeRange;
+use crate::options::zone::hour_text;
+use crate::options::{By, CallFilter};
+use crate::report::left_out::LeftOut;
+use crate::run::data::{Counts, RecordsBecause, Selection};
+use crate::run::losses::Losses;
+use crate::run::nearest_names::Nearest;
+use crate::run::old_counts::OldCounts;
+use crate::run::window::Touched;
+
+const OPEN_IN_NO_FIGURE: &str =
+    "calls still open are in no figure; they are listed below, if there are any";
+
+/// What the frame of calls without a record is called.
+pub fn without_record(
+    calls: &CallFilter,
+    counts: &Counts,
+    thresholds_ns: &BTreeSet<u64>,
+    left_out: &LeftOut,
+) -> String {
+    let losses = &left_out.losses;
+    let is_lossless = [losses.dropped_records, losses.cut_records, losses.lost_rows] == [0; 3]
+        && left_out.raised.is_empty();
+    let asked_ns = calls.above_ns.unwrap_or(0);
+    if calls.exit.is_some() || counts.records_without_path > 0 {
+        return "(other calls)".to_owned();
+    }
+    match (thresholds_ns.first(), thresholds_ns.last()) {
+        (_, Some(highest_ns)) if asked_ns > 0 && *highest_ns <= asked_ns => below(asked_ns),
+        (Some(lowest_ns), Some(highest_ns)) if lowest_ns == highest_ns && is_lossless => {
+            below((*highest_ns).max(asked_ns))
+        }
+        _ => "(calls without a record)".to_owned(),
+    }
+}
+
+fn below(threshold_ns: u64) -> String {
+    let text = duration_text(threshold_ns);
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at_checked(digits).unwrap_or((&text, ""));
+    format!("(calls < {number} {unit})")
+}
+
+/// Why there are no methods.
+pub fn why_empty(selection: &Selection, counts: &Counts, hint: Option<&Nearest>) -> String {
+    let of_records = selection.counts_records();
+    let rows = if of_records { counts.records } else { counts.stats_rows };
+    let rows = rows.saturating_add(counts.tprofiler.calls);
+    if rows == 0 {
+        return match (of_records, counts.records > 0 || counts.stats_rows > 0) {
+            (true, true) => {
+                "no calls: none has a record, and totals know neither threads nor callers"
+            }
+            (false, true) => {
+                "no totals in these files, only records: a JVM writes the first after ten seconds, \
+                 then every minute, and at `tprofiler flush`; --above 0ns counts the records"
+            }
+            (_, false) => {
+                "no calls: either no class was measured (`tprofiler status` says how many), or no \
+                 totals are written yet; a JVM writes them every minute and at `tprofiler flush`"
+            }
+        }
+        .to_owned();
+    }
+    let range = selection.range.text(&selection.zone);
+    let is_everything = selection.range.is_everything();
+    if counts.rows_in_range == 0 {
+        return match (counts.hours.first(), counts.hours.last()) {
+            (Some(first), Some(last)) if !is_everything && first == last => {
+                format!("no calls {range}: these logs are of the hour {}", hour_text(*first))
+            }
+            (Some(first), Some(last)) if !is_everything => format!(
+                "no calls {range}: these logs are of the hours {} to {}",
+                hour_text(*first),
+                hour_text(*last)
+            ),
+            _ if selection.calls.exit == Some(Exit::Open) => OPEN_IN_NO_FIGURE.to_owned(),
+            _ => "no calls: none that has a record has ended".to_owned(),
+        };
+    }
+    let Some(pattern) = selection.method.as_ref().map(ToString::to_string) else {
+        return match (&selection.calls.thread, selection.calls.exit) {
+            (_, Some(Exit::Open)) => OPEN_IN_NO_FIGURE.to_owned(),
+            (None, Some(Exit::Throw)) => format!(
+                "no call with a record ended with an exception {range}; shorter ones that did are \
+                 in the totals alone: a report without --exit has them in the column throws"
+            ),
+            (Some(_), _) => format!(
+                "no calls that the filters take {range}; --by thread has the threads' names"
+            ),
+            _ => format!("no calls that the filters take {range}"),
+        };
+    };
+    if let Some(hint) = hint {
+        return format!("no calls in methods named by {pattern}: {}", hint.hint());
+    }
+    if !selection.calls.is_everything() {
+        return format!("no calls that the filters take in methods named by {pattern} {range}");
+    }
+    if is_everything {
+        format!("no calls in methods named by {pattern}")
+    } else {
+        format!("no calls in methods named by {pattern} {range}")
+    }
+}
+
+fn tprofiler_notes(counts: &OldCounts) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (logs, unit) in [(counts.logs_in_ms, "milliseconds"), (counts.logs_in_ns, "nanoseconds")] {
+        if logs > 0 {
+            notes.push(format!(
+                "TProfiler's logs with times in {unit}, which have only calls over its threshold, and \
+                 of none whether it threw: {logs}"
+            ));
+        }
+    }
+    if counts.without_caller > 0 {
+        notes.push(format!(
+            "Calls in TProfiler's logs whose caller is not there, because an exception went through \
+             it or it had not ended: {}",
+            counts.without_caller
+        ));
+    }
+    notes
+}
+
+/// Which calls figures are of, where that is not what the selected time says.
+fn of_time(selection: &Selection) -> Option<String> {
+    let intervals = selection.all_statistics();
+    let is_wider = Touched::is_wider(&intervals, &selection.range);
+    let text = |range: TimeRange| range.text(&selection.zone);
+    match selection.records_because {
+        Some(RecordsBecause::ShortTime) => Some(format!(
+            "Figures are of recorded calls alone, those at or over the threshold: the selected time is \
+             shorter than the interval of the method statistics, {}",
+            text(intervals)
+        )),
+        Some(RecordsBecause::NoStatistics) => Some(
+            "Figures are of recorded calls alone, those at or over the threshold: the logs have no method \
+             statistics of this time. A JVM writes them after ten seconds, then every minute, when recording \
+             stops, and at `tprofiler flush`"
+                .to_owned(),
+        ),
+        None if is_wider && !selection.counts_records() => Some(format!(
+            "Method statistics are kept by interval: these are {}, of every interval that the selected time \
+             touches. Recorded calls are of the selected time",
+            text(intervals)
+        )),
+        None => None,
+    }
+}
+
+/// What a reader of the figures has to know; `has_methods` if they are of methods, not of single calls.
+pub fn notes(
+    selection: &Selection,
+    counts: &Counts,
+    saturated: bool,
+    has_methods: bool,
+) -> Vec<String> {
+    let mut notes: Vec<String> = of_time(selection).filter(|_| has_methods).into_iter().collect();
+    if selection.by == By::Thread {
+        notes.push(
+            "By thread only calls at or over the threshold are counted: shorter ones have no record"
+                .to_owned(),
+        );
+    } else if !selection.calls.is_everything() {
+        notes.push(
+            "With --thread, --exit and --above only calls at or over the threshold are counted: \
+             shorter ones have no record"
+                .to_owned(),
+        );
+    }
+    notes.extend(tprofiler_notes(&counts.tprofiler));
+    if counts.records_without_path > 0 {
+        let fate = if selection.stacks {
+            "have no place in call trees, and are time of their callers"
+        } else {
+            "count in full, recursive or not"
+        };
+        notes.push(format!(
+            "Records whose call path was not kept {fate}: {}",
+            counts.records_without_path
+        ));
+    }
+    if counts.unknown_methods > 0 {
+        let fate = if selection.method.is_some() {
+            "and cannot be selected"
+        } else {
+            "and are shown by number"
+        };
+        notes.push(format!(
+            "Methods that have no name in their run {fate}: {}",
+            counts.unknown_methods
+        ));
+    }
+    if saturated {
+        notes.push("A sum is larger than 64 bits hold and stands at the largest number".to_owned());
+    }
+    notes
+}
+
+/// What part of the CPU time went into probes, if the logs of these processes tell.
+pub fn probe_share(losses: &Losses, jvms: usize) -> Option<String> {
+    if losses.cpu_ns == 0 {
+        return None;
+    }
+    let share = |probe_ns: u64, cpu_ns: u64| {
+        let percent = probe_ns as f64 * 100.0 / cpu_ns as f64;
+        if percent < 0.1 { "less than 0.1%".to_owned() } else { format!("about {percent:.1}%") }
+    };
+    let Losses { probe_ns, cpu_ns, first_probe_ns, first_cpu_ns, .. } = *losses;
+    let of = if jvms == 1 { "process's" } else { "processes'" };
+    let whole = share(probe_ns, cpu_ns);
+    let after_ns = cpu_ns.saturating_sub(first_cpu_ns);
+    let parts = if first_cpu_ns > 0 && after_ns > 0 {
+        format!(
+            ": {} in the first ten seconds, {} after",
+            share(first_probe_ns, first_cpu_ns),
+            share(probe_ns.saturating_sub(first_probe_ns), after_ns)
+        )
+    } else {
+        String::new()
+    };
+    Some(format!("Probes took {whole} of the {of} CPU time (an estimate){parts}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_share_of_probes_is_told_where_it_is_known() {
+        let share = |probe_ns, cpu_ns, jvms| {
+            probe_share(&Losses { probe_ns, cpu_ns, ..Losses::default() }, jvms)
+        };
+        assert_eq!(share(18, 0, 1), None);
+        for (probe_ns, text) in [
+            (0, "Probes took less than 0.1% of the process's CPU time (an estimate)"),
+            (99, "Probes took less than 0.1% of the process's CPU time (an estimate)"),
+            (100, "Probes took about 0.1% of the process's CPU time (an estimate)"),
+            (1_800, "Probes took about 1.8% of the process's CPU time (an estimate)"),
+        ] {
+            assert_eq!(share(probe_ns, 100_000, 1).as_deref(), Some(text));
+        }
+        let both = Losses {
+            probe_ns: 1_000,
+            cpu_ns: 20_000,
+            first_probe_ns: 900,
+            first_cpu_ns: 10_000,
+            ..Losses::default()
+        };
+        let text = "Probes took about 5.0% of the process's CPU time (an estimate): about 9.0% in the first \
+                    ten seconds, about 1.0% after";
+        assert_eq!(probe_share(&both, 1).as_deref(), Some(text));
+        let of_two = "Probes took about 50.0% of the processes' CPU time (an estimate)";
+        assert_eq!(share(1, 2, 2).as_deref(), Some(of_two));
+    }
+}

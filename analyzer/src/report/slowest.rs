@@ -1,0 +1,192 @@
+//! The slowest calls, each with everything that was recorded below it.
+//!
+//! A call that one of the slowest made is no call of its own in the list, or a slow request would
+//! fill it. Rows of a thread stand in the order of their ends, callees before callers: so the calls
+//! of a thread wait, by the depth of their paths, until a row with a smaller depth says what became
+//! of them: it made them, or its caller has no record and they stand for themselves.
+//!
+//! ```text
+//! depth 3   call, call      wait
+//! depth 2   call            made those that began after it; the others are on their own
+//! ```
+//!
+//! Of each depth only as many wait as are to be shown. Their trees come from a second reading.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use log_format::names::Table;
+use log_format::rows::{CallRow, Exit};
+
+use crate::input::problems::Problems;
+use crate::input::runs::RunInput;
+use crate::run::data::Selection;
+use crate::run::names::Names;
+use crate::run::records::{RecordFilter, read_records};
+use crate::stats::call_tree::{CallTree, Frame, PathFigures, frames};
+use crate::stats::method::{Callers, Method};
+
+/// One of the slowest calls.
+#[derive(Debug)]
+pub struct SlowCall {
+    /// The run's place in the list of runs.
+    pub run: usize,
+    /// The thread's name and id.
+    pub thread: String,
+    /// The method.
+    pub method: Method,
+    /// When it began, in unix nanoseconds.
+    pub start_ns: u64,
+    /// How long it took.
+    pub total_ns: u64,
+    /// How it ended.
+    pub exit: Exit,
+    /// Its callers.
+    pub callers: Callers,
+    /// The recorded calls from this one on.
+    pub tree: CallTree,
+}
+
+impl SlowCall {
+    /// Every method of its tree.
+    pub fn methods(&self) -> impl Iterator<Item = &Method> {
+        self.tree.nodes().iter().filter_map(|node| match &node.frame {
+            Frame::Method(method) => Some(method),
+            _ => None,
+        })
+    }
+}
+
+/// Finds the `count` slowest calls of all runs, the slowest first.
+pub fn find(
+    runs: &[RunInput],
+    selection: &Selection,
+    count: usize,
+    problems: &mut Problems,
+) -> Vec<SlowCall> {
+    let mut slowest: Vec<(usize, CallRow)> = Vec::new();
+    selection.progress.expect(runs, &[Table::Calls]);
+    for (place, run) in runs.iter().enumerate() {
+        let names = Names::read(run, problems);
+        let of_run = slowest_of_run(run, &names, selection, count, problems);
+        slowest.extend(of_run.into_iter().map(|row| (place, row)));
+        slowest.sort_by_key(|(run, row)| (order(row), *run));
+        slowest.truncate(count);
+    }
+    let mut calls: Vec<SlowCall> = Vec::new();
+    for (place, run) in runs.iter().enumerate() {
+        let of_run = slowest.iter().filter(|(run, _)| *run == place);
+        let rows: Vec<&CallRow> = of_run.map(|(_, row)| row).collect();
+        if !rows.is_empty() {
+            selection.progress.expect([run], &[Table::Calls]);
+            calls.extend(with_trees(run, place, &rows, selection));
+        }
+    }
+    calls.sort_by_cached_key(|call| {
+        (Reverse(call.total_ns), call.start_ns, call.run, call.thread.clone(), call.method.clone())
+    });
+    calls
+}
+
+/// The slowest first; of those that took as long, the earliest.
+fn order(row: &CallRow) -> (Reverse<u64>, u64, u32, u32) {
+    (Reverse(row.total_ns), row.start_ns, row.thread, row.method)
+}
+
+fn slowest_of_run(
+    run: &RunInput,
+    names: &Names,
+    selection: &Selection,
+    count: usize,
+    problems: &mut Problems,
+) -> Vec<CallRow> {
+    let mut waiting: HashMap<u32, BTreeMap<usize, Vec<CallRow>>> = HashMap::new();
+    let mut alone: Vec<CallRow> = Vec::new();
+    let mut depths: HashMap<u32, usize> = HashMap::new();
+    let filter = RecordFilter::new(selection, names);
+    read_records(run, &filter, problems, |row| {
+        let depth = *depths.entry(row.stack).or_insert_with(|| depth(names, &row));
+        let of_thread = waiting.entry(row.thread).or_default();
+        for (_, calls) in of_thread.split_off(&depth.saturating_add(1)) {
+            alone.extend(calls.into_iter().filter(|call| call.start_ns < row.start_ns));
+        }
+        keep(&mut alone, count);
+        let beside = of_thread.entry(depth).or_default();
+        beside.push(row);
+        keep(beside, count);
+    });
+    alone.extend(waiting.into_values().flat_map(BTreeMap::into_values).flatten());
+    keep(&mut alone, count);
+    alone
+}
+
+/// The length of a call's path. One that was not kept may be anywhere, so it says nothing of others.
+fn depth(names: &Names, row: &CallRow) -> usize {
+    let mut path = names.path(row.stack);
+    if path.next() == Some(row.method) { 1 + path.count() } else { usize::MAX }
+}
+
+fn keep(calls: &mut Vec<CallRow>, count: usize) {
+    if calls.len() > count {
+        calls.sort_by_key(order);
+        calls.truncate(count);
+    }
+}
+
+/// Reads the run again, for what these calls made.
+fn with_trees(
+    run: &RunInput,
+    place: usize,
+    rows: &[&CallRow],
+    selection: &Selection,
+) -> Vec<SlowCall> {
+    // The first reading has told the problems.
+    let mut problems = Problems::default();
+    let names = Names::read(run, &mut problems);
+    let label: Arc<str> = Arc::from(run.label.as_str());
+    let named = |id| names.method_or_unknown(id, &label);
+    let mut trees: HashMap<u32, Vec<(&CallRow, CallTree)>> = HashMap::new();
+    for call in rows {
+        trees.entry(call.thread).or_default().push((call, CallTree::default()));
+    }
+    let filter = RecordFilter::everything(selection.open, &selection.progress);
+    read_records(run, &filter, &mut problems, |row| {
+        for (call, tree) in trees.get_mut(&row.thread).into_iter().flatten() {
+            let path = path_below(&names, call, &row);
+            if let Some(frames) = path.and_then(|p| frames(p.into_iter(), row.method, named)) {
+                tree.add(frames.into_iter().rev(), &PathFigures::of(&row));
+            }
+        }
+    });
+    let with_tree = trees.into_values().flatten().map(|(row, mut tree)| {
+        tree.add_unrecorded();
+        SlowCall {
+            run: place,
+            thread: names.thread(row.thread),
+            method: named(row.method),
+            start_ns: row.start_ns,
+            total_ns: row.total_ns,
+            exit: row.exit,
+            callers: names.callers(row.stack, row.method, &label),
+            tree,
+        }
+    });
+    with_tree.collect()
+}
+
+/// The path of a record from `call` on, the innermost first, if `call` is it or made it.
+fn path_below(names: &Names, call: &CallRow, row: &CallRow) -> Option<Vec<u32>> {
+    let end = |row: &CallRow| row.start_ns.saturating_add(row.total_ns);
+    if row.thread != call.thread || row.start_ns < call.start_ns || end(row) > end(call) {
+        return None;
+    }
+    if row == call {
+        return Some(vec![row.method]);
+    }
+    let mut inner: Vec<u32> = names.path(row.stack).collect();
+    let outer = names.path(call.stack).count();
+    let is_below = inner.len() > outer;
+    inner.truncate((inner.len() + 1).checked_sub(outer)?);
+    (is_below && inner.last() == Some(&call.method)).then_some(inner)
+}

@@ -1,0 +1,439 @@
+//! Reads one run: streams its files, each with several threads, and keeps sums, the calls still
+//! open, and counts of what was read. The result of a run stands on its own, so runs can be read in
+//! any order or in parallel.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use log_format::names::{Hour, Table};
+use log_format::pattern::Pattern;
+use log_format::rows::{CallRow, CounterRow, StatsRow};
+
+use crate::input::parallel::{Pace, Unordered, read_blocks};
+use crate::input::problems::Problems;
+use crate::input::progress::Progress;
+use crate::input::runs::{DataFile, RunInput};
+use crate::input::table_rows::{TablePart, read_rows};
+use crate::options::time_range::TimeRange;
+use crate::options::zone::Zone;
+use crate::options::{By, CallFilter, Format, Options};
+use crate::run::costly::Costly;
+use crate::run::losses::{Losses, Thresholds};
+use crate::run::muted::Muted;
+use crate::run::names::Names;
+use crate::run::nearest_names::Nearest;
+use crate::run::old_counts::OldCounts;
+use crate::run::open_calls::OpenCalls;
+use crate::run::recorded_time::RecordedTime;
+use crate::run::row_sums::{RowSums, Scope, Worker};
+use crate::stats::aggregate::{Group, Totals};
+use crate::stats::by_minute::Minutes;
+use crate::stats::call_tree::{CallTree, Recursion};
+use crate::stats::method::{Callers, Method, Source};
+use crate::stats::slow_calls::RecordedCall;
+
+/// How long a run's first interval is: ten seconds or so.
+const FIRST_NS: Range<u64> = 8_000_000_000..13_000_000_000;
+
+/// Which rows count, and how they are grouped.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    /// When: records by their end.
+    pub range: TimeRange,
+    /// The time of the intervals whose method statistics count, by the run's place in the list of runs:
+    /// by their start. Of a run that has no place here, it is `range`.
+    pub statistics: Vec<TimeRange>,
+    /// Why figures come from the records, although nothing selected needs it.
+    pub records_because: Option<RecordsBecause>,
+    /// Which methods.
+    pub method: Option<Pattern>,
+    /// The groups.
+    pub by: By,
+    /// Which recorded calls.
+    pub calls: CallFilter,
+    /// Whether call paths are summed up.
+    pub stacks: bool,
+    /// Whether figures come from the records for the call paths' sake.
+    pub figures_of_stacks: bool,
+    /// Whether it is told what happened when, and which calls were the slowest.
+    pub overview: bool,
+    /// Whether durations of records are kept more closely than the histograms of totals have them.
+    pub sketches: bool,
+    /// Whether open calls are among the records.
+    pub open: bool,
+    /// Whether sources are told.
+    pub sources: bool,
+    /// The zone whose hours are groups.
+    pub zone: Zone,
+    /// Where the reading says how far it is.
+    pub progress: Arc<Progress>,
+}
+
+impl Selection {
+    /// What these options select, in the time `range`.
+    #[must_use]
+    pub fn new(options: &Options, range: TimeRange, progress: &Arc<Progress>) -> Self {
+        let selection = Self {
+            range,
+            statistics: Vec::new(),
+            records_because: None,
+            sketches: false,
+            method: options.method.clone(),
+            by: options.by,
+            calls: options.calls.clone(),
+            stacks: options.needs_stacks() || options.format == Format::Html,
+            figures_of_stacks: options.needs_stacks(),
+            overview: options.has_overview(),
+            open: options.open,
+            zone: options.zone.clone(),
+            progress: Arc::clone(progress),
+            sources: matches!(
+                options.format,
+                Format::Pprof | Format::Speedscope | Format::Tprofiler
+            ),
+        };
+        selection.of_records(options, None)
+    }
+
+    /// The same with figures from the records, if there is a reason for that.
+    #[must_use]
+    pub fn of_records(&self, options: &Options, because: Option<RecordsBecause>) -> Self {
+        let mut selection = Self { records_because: because, ..self.clone() };
+        // A sketch takes the memory of several figures: one for a method of a run, not for each of its
+        // hours and threads.
+        let is_small = !matches!(options.by, By::Hour | By::Minute | By::Thread);
+        // Totals lie in a time by their interval, records by their end: those are other calls.
+        let is_same_calls = self.range.is_everything() || selection.counts_records();
+        selection.sketches = options.has_percentiles() && is_small && is_same_calls;
+        selection
+    }
+
+    /// Whether figures come from the records: totals know no threads and no single calls.
+    #[must_use]
+    pub fn counts_records(&self) -> bool {
+        self.records_because.is_some() || self.asks_for_records()
+    }
+
+    /// Whether what is selected is known of records alone.
+    #[must_use]
+    pub fn asks_for_records(&self) -> bool {
+        self.by == By::Thread || !self.calls.is_everything() || self.figures_of_stacks
+    }
+
+    /// The time of the intervals of a run that count: its statistics, and what it lost.
+    #[must_use]
+    pub fn statistics_of(&self, place: usize) -> TimeRange {
+        self.statistics.get(place).copied().unwrap_or(self.range)
+    }
+
+    /// The time of the intervals of all runs.
+    #[must_use]
+    pub fn all_statistics(&self) -> TimeRange {
+        let all = self.statistics.iter().copied();
+        all.reduce(|all, range| all.around(&range)).unwrap_or(self.range)
+    }
+}
+
+/// Why figures come from the records, where statistics would have every call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordsBecause {
+    /// The selected time is shorter than an interval of the statistics.
+    ShortTime,
+    /// There are no statistics of the selected time, or none yet.
+    NoStatistics,
+}
+
+/// What was read of one run.
+#[derive(Debug, Default)]
+pub struct RunData {
+    /// Sums of the selected calls.
+    pub totals: Totals<Method>,
+    /// Selected calls that had not ended, each once.
+    pub open: Vec<OpenCall>,
+    /// Sums of the selected calls by call path.
+    pub tree: CallTree,
+    /// The methods that call themselves.
+    pub recursion: HashMap<Method, Recursion>,
+    /// Sums of the selected calls by minute.
+    pub minutes: Minutes,
+    /// Methods that are not in them: they were throttled or muted for part of the selected time.
+    pub partial: HashSet<Method>,
+    /// The slowest of the selected calls, by thread.
+    pub slow: Vec<Vec<RecordedCall>>,
+    /// Where the sources of the run's methods are.
+    pub sources: HashMap<Method, Source>,
+    /// Names of the threads that are groups, by id.
+    pub thread_names: HashMap<u32, String>,
+    /// What the run lost.
+    pub losses: Losses,
+    /// The run's thresholds.
+    pub thresholds: Thresholds,
+    /// The methods that the run left out for their cost.
+    pub costly: Costly,
+    /// Patterns whose methods were muted at some time.
+    pub muted: Muted,
+    /// If the pattern names none of the run's methods: the names that are near it.
+    pub nearest: Option<Nearest>,
+    /// When the run recorded, whatever is selected.
+    pub recorded: RecordedTime,
+    /// What was read.
+    pub counts: Counts,
+    /// Whether there are rows to name, and no names of methods at all.
+    pub lacks_methods_file: bool,
+}
+
+/// How much was read, and how much of it fell out of the selection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Rows of `calls.csv`.
+    pub records: u64,
+    /// Rows of `stats.csv`.
+    pub stats_rows: u64,
+    /// Those of the rows that the report is made from which lie in the selected time.
+    pub rows_in_range: u64,
+    /// Records counted by thread whose call path was not kept.
+    pub records_without_path: u64,
+    /// Methods that their run has no name for.
+    pub unknown_methods: u64,
+    /// The hours of the files read.
+    pub hours: BTreeSet<Hour>,
+    /// What TProfiler's own logs have of it.
+    pub tprofiler: OldCounts,
+}
+
+impl Counts {
+    /// Adds the counts of another run.
+    pub fn merge(&mut self, other: &Self) {
+        self.records = self.records.saturating_add(other.records);
+        self.stats_rows = self.stats_rows.saturating_add(other.stats_rows);
+        self.rows_in_range = self.rows_in_range.saturating_add(other.rows_in_range);
+        self.records_without_path =
+            self.records_without_path.saturating_add(other.records_without_path);
+        self.unknown_methods = self.unknown_methods.saturating_add(other.unknown_methods);
+        self.hours.extend(&other.hours);
+        self.tprofiler.merge(&other.tprofiler);
+    }
+}
+
+/// A call that had not ended when it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenCall {
+    /// The run's place in the list of runs.
+    pub run: usize,
+    /// The thread's name and id.
+    pub thread: String,
+    /// The method.
+    pub method: Method,
+    /// When it began, in unix nanoseconds.
+    pub start_ns: u64,
+    /// How long it had run when it was written last.
+    pub running_ns: u64,
+    /// Time in the method itself until then.
+    pub self_ns: u64,
+    /// Its callers.
+    pub callers: Callers,
+}
+
+/// Reads a run, which stands at `place` in the list of runs.
+pub fn read_run(
+    run: &RunInput,
+    place: usize,
+    selection: &Selection,
+    problems: &mut Problems,
+) -> RunData {
+    read_run_at(Pace::default(), run, place, selection, problems)
+}
+
+/// The same with as many threads and as long blocks as that, which make no difference.
+pub(crate) fn read_run_at(
+    pace: Pace,
+    run: &RunInput,
+    place: usize,
+    selection: &Selection,
+    problems: &mut Problems,
+) -> RunData {
+    let names = Names::read(run, problems);
+    let is_needed = run.files.iter().any(|file| file.table != Table::Counters);
+    let lacks_methods_file = is_needed && !names.has_methods_file;
+    if lacks_methods_file {
+        problems.warn(&run.folder, "no methods.csv, its methods are shown by number");
+    }
+    let mut data = RunData { lacks_methods_file, ..RunData::default() };
+    let counters = |file: &&DataFile| file.table == Table::Counters;
+    let statistics = selection.statistics_of(place);
+    let mut early = BTreeMap::new();
+    for file in run.files.iter().filter(counters) {
+        data.read_counters(run, file, &statistics, &mut early, problems);
+    }
+    // Where the first interval was cut off, by a full minute or a flush, it says little.
+    let first = data.recorded.intervals().next();
+    if let (Some((start_ns, end_ns)), Some((early_ns, first))) = (first, early.first_key_value())
+        && start_ns == *early_ns
+        && statistics.contains(start_ns)
+        && FIRST_NS.contains(&(end_ns - start_ns))
+    {
+        data.losses.merge(first);
+    }
+    let mut scope = Scope::new(&names, place, selection);
+    if selection.overview {
+        scope.set_partial(names.ids_of_partial(&data.costly, &data.muted, &statistics));
+    }
+    data.nearest = match &selection.method {
+        Some(pattern) if scope.selects_none() => {
+            Some(Nearest::to(pattern.as_str(), names.methods()))
+        }
+        _ => None,
+    };
+    let sums = Mutex::new(RowSums::default());
+    let workers = pace.workers.max(1);
+    let mut reader = RunReader {
+        pace,
+        scope: &scope,
+        crew: (0..workers).map(|_| Worker::new(&scope, &sums, workers)).collect(),
+        open: OpenCalls::default(),
+        data,
+    };
+    for file in run.files.iter().filter(|file| !counters(file)) {
+        reader.read_file(file, problems);
+    }
+    let RunReader { open, data, .. } = reader;
+    let sums = sums.into_inner().unwrap_or_else(PoisonError::into_inner);
+    finish(data, sums, open, &scope, &Arc::from(run.label.as_str()))
+}
+
+impl RunData {
+    /// Reads counters, of which those of an interval count if it begins in `statistics`.
+    fn read_counters(
+        &mut self,
+        run: &RunInput,
+        file: &DataFile,
+        statistics: &TimeRange,
+        early: &mut BTreeMap<u64, Losses>,
+        problems: &mut Problems,
+    ) {
+        self.counts.hours.insert(file.part.hour);
+        read_rows(&file.path, file.len, problems, |row: CounterRow| {
+            self.losses.add(&row, statistics);
+            if run.about.start_ns.abs_diff(row.start_ns) < FIRST_NS.start {
+                early.entry(row.start_ns).or_default().add_first(&row);
+            }
+            self.thresholds.add(&row);
+            self.costly.add(&row);
+            self.muted.add(&row);
+            self.recorded.add_counter(&row);
+            Ok(())
+        });
+    }
+}
+
+struct RunReader<'r> {
+    pace: Pace,
+    scope: &'r Scope<'r>,
+    crew: Vec<Worker<'r>>,
+    open: OpenCalls,
+    data: RunData,
+}
+
+impl RunReader<'_> {
+    fn read_file(&mut self, file: &DataFile, problems: &mut Problems) {
+        self.data.counts.hours.insert(file.part.hour);
+        let (selection, block_bytes) = (self.scope.selection, self.pace.block_bytes);
+        let part =
+            TablePart { path: &file.path, len: file.len, progress: Some(&selection.progress) };
+        let crew = self.crew.as_mut_slice();
+        match file.table {
+            Table::Calls => {
+                read_blocks::<CallRow, _, _>(part, block_bytes, crew, &mut self.open, problems);
+            }
+            Table::Stats => {
+                read_blocks::<StatsRow, _, _>(part, block_bytes, crew, &mut Unordered, problems);
+            }
+            Table::Counters | Table::Methods | Table::Threads | Table::Stacks => {}
+        }
+        for worker in &mut self.crew {
+            worker.end_file();
+        }
+    }
+}
+
+fn finish(
+    mut data: RunData,
+    mut sums: RowSums,
+    open: OpenCalls,
+    scope: &Scope,
+    label: &Arc<str>,
+) -> RunData {
+    let (names, selection) = (scope.names, scope.selection);
+    // Those that the selection leaves out were needed to see which of them ended.
+    let mut open: Vec<CallRow> = open.into_rows().filter(|row| scope.takes(row)).collect();
+    if selection.open {
+        open.iter().for_each(|row| sums.paths.add(row));
+    }
+    open.retain(|row| sums.selects(row.method, scope));
+    let named = |id| names.method_or_unknown(id, label);
+    if selection.overview {
+        let recursion = sums.paths.recursion(|stack| names.path(stack)).into_iter();
+        let recursion = recursion.filter(|(id, _)| scope.is_selected(*id));
+        data.recursion = recursion.map(|(id, found)| (named(id), found)).collect();
+    }
+    if selection.stacks {
+        data.tree = sums.paths.into_tree(|stack| names.path(stack), named);
+    }
+    let recorded = |call| recorded_call(call, scope.place, names, label);
+    let slow = sums.slowest.finish();
+    data.slow = slow.iter().map(|calls| calls.iter().map(recorded).collect()).collect();
+    data.minutes = sums.minutes;
+    data.partial = scope.partial().map(named).collect();
+    if selection.sources {
+        let of_names = names.sources();
+        let of_methods = of_names.map(|(n, at)| (Method::Named(Arc::clone(n)), at.clone()));
+        data.sources = of_methods.collect();
+    }
+    for (id, durations) in std::mem::take(&mut sums.sketches).into_methods() {
+        sums.totals.add_durations_of(&id, durations, selection.counts_records());
+    }
+    data.totals = sums.totals.named(|id| named(*id));
+    data.open = open.iter().map(|row| open_call(row, scope.place, names, label)).collect();
+    data.recorded.merge(&sums.recorded);
+    data.counts.merge(&sums.counts);
+    data.counts.unknown_methods = u64::try_from(sums.unknown_methods.len()).unwrap_or(u64::MAX);
+    let groups = data.totals.groups();
+    let threads = groups.filter_map(|group| match group {
+        Group::Thread(_, id) => Some((id, names.thread(id))),
+        _ => None,
+    });
+    data.thread_names = threads.collect();
+    data
+}
+
+pub(crate) fn recorded_call(
+    (row, is_inner): &(CallRow, bool),
+    place: usize,
+    names: &Names,
+    label: &Arc<str>,
+) -> RecordedCall {
+    RecordedCall {
+        run: place,
+        thread: names.thread(row.thread),
+        method: names.method_or_unknown(row.method, label),
+        start_ns: row.start_ns,
+        total_ns: row.total_ns,
+        self_ns: row.self_ns,
+        exit: row.exit,
+        callers: names.callers(row.stack, row.method, label),
+        is_inner: *is_inner,
+    }
+}
+
+fn open_call(row: &CallRow, place: usize, names: &Names, label: &Arc<str>) -> OpenCall {
+    OpenCall {
+        run: place,
+        thread: names.thread(row.thread),
+        method: names.method_or_unknown(row.method, label),
+        start_ns: row.start_ns,
+        running_ns: row.total_ns,
+        self_ns: row.self_ns,
+        callers: names.callers(row.stack, row.method, label),
+    }
+}

@@ -1,0 +1,247 @@
+//! What a run's counters say is not in its logs: losses, and records left out by a raised threshold.
+
+use std::collections::BTreeSet;
+
+use log_format::rows::{CounterRow, counter};
+
+use crate::options::time_range::TimeRange;
+
+/// What was lost, summed over runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// Records that found their thread's ring full.
+    pub dropped_records: u64,
+    /// Calls that are not in the totals.
+    pub lost_calls: u64,
+    /// Calls whose end no probe saw; they are counted as ones that threw.
+    pub unseen_ends: u64,
+    /// Selected methods without probes.
+    pub methods_skipped: u64,
+    /// Methods without probes because no time can go by in them.
+    pub leaves: u64,
+    /// Selected classes without probes.
+    pub classes_unreadable: u64,
+    /// Writes of the log that failed.
+    pub io_errors: u64,
+    /// Rows that the disk did not take for too long.
+    pub lost_rows: u64,
+    /// Records over the threshold that were left out to stay within the hour's budget.
+    pub cut_records: u64,
+    /// Hours that were deleted to keep to the limits of size and age.
+    pub deleted_hours: u64,
+    /// The most methods that were muted at a time.
+    pub muted_methods: u64,
+    /// Calls that were in progress when their method was muted or unmuted.
+    pub muted_calls: u64,
+    /// Calls that were in progress when their method was throttled or measured again.
+    pub throttled_calls: u64,
+    /// Time that probes took from the process, an estimate.
+    pub probe_ns: u64,
+    /// What the probes of a short call took, an estimate: the least of all intervals; `None` if no log tells.
+    pub probe_call_ns: Option<u64>,
+    /// CPU time of the process; 0 if its log does not tell.
+    pub cpu_ns: u64,
+    /// The same two of the run's first interval, of ten seconds, in which methods are throttled.
+    pub first_probe_ns: u64,
+    /// See [`first_probe_ns`](Self::first_probe_ns).
+    pub first_cpu_ns: u64,
+}
+
+impl Losses {
+    /// Adds a row of counters if it lies in `range`. Counters that are no losses are passed over.
+    pub fn add(&mut self, row: &CounterRow, range: &TimeRange) {
+        if row.name == counter::DELETED_HOURS {
+            // The count since the run began, for rows of deleted hours are gone with them.
+            self.deleted_hours = self.deleted_hours.max(row.value);
+            return;
+        }
+        if row.name == counter::MUTED_METHODS && range.contains(row.start_ns) {
+            self.muted_methods = self.muted_methods.max(row.value);
+            return;
+        }
+        if row.name == counter::PROBE_CALL_NS && range.contains(row.start_ns) {
+            self.add_probe_call(Some(row.value));
+            return;
+        }
+        let (sum, holds_for_run) = match row.name.as_str() {
+            counter::DROPPED_RECORDS => (&mut self.dropped_records, false),
+            counter::LOST_CALLS => (&mut self.lost_calls, false),
+            counter::UNSEEN_ENDS => (&mut self.unseen_ends, false),
+            counter::IO_ERRORS => (&mut self.io_errors, false),
+            counter::LOST_ROWS => (&mut self.lost_rows, false),
+            counter::CUT_RECORDS => (&mut self.cut_records, false),
+            counter::MUTED_CALLS => (&mut self.muted_calls, false),
+            counter::THROTTLED_CALLS => (&mut self.throttled_calls, false),
+            counter::PROBE_NS => (&mut self.probe_ns, false),
+            counter::CPU_NS => (&mut self.cpu_ns, false),
+            // A method without probes lacks them from then on, whichever hours are looked at.
+            counter::SKIPPED => (&mut self.methods_skipped, true),
+            counter::LEAVES => (&mut self.leaves, true),
+            counter::UNREADABLE => (&mut self.classes_unreadable, true),
+            _ => return,
+        };
+        if holds_for_run || range.contains(row.start_ns) {
+            *sum = sum.saturating_add(row.value);
+        }
+    }
+
+    fn add_probe_call(&mut self, ns: Option<u64>) {
+        self.probe_call_ns = self.probe_call_ns.into_iter().chain(ns).min();
+    }
+
+    /// Adds a row of counters of the run's first interval, beside [`add`](Self::add).
+    pub fn add_first(&mut self, row: &CounterRow) {
+        let sum = match row.name.as_str() {
+            counter::PROBE_NS => &mut self.first_probe_ns,
+            counter::CPU_NS => &mut self.first_cpu_ns,
+            _ => return,
+        };
+        *sum = sum.saturating_add(row.value);
+    }
+
+    /// Adds the losses of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        self.add_probe_call(other.probe_call_ns);
+        let sums = [
+            (&mut self.dropped_records, other.dropped_records),
+            (&mut self.lost_calls, other.lost_calls),
+            (&mut self.unseen_ends, other.unseen_ends),
+            (&mut self.methods_skipped, other.methods_skipped),
+            (&mut self.leaves, other.leaves),
+            (&mut self.classes_unreadable, other.classes_unreadable),
+            (&mut self.io_errors, other.io_errors),
+            (&mut self.lost_rows, other.lost_rows),
+            (&mut self.cut_records, other.cut_records),
+            (&mut self.deleted_hours, other.deleted_hours),
+            (&mut self.muted_methods, other.muted_methods),
+            (&mut self.muted_calls, other.muted_calls),
+            (&mut self.throttled_calls, other.throttled_calls),
+            (&mut self.probe_ns, other.probe_ns),
+            (&mut self.cpu_ns, other.cpu_ns),
+            (&mut self.first_probe_ns, other.first_probe_ns),
+            (&mut self.first_cpu_ns, other.first_cpu_ns),
+        ];
+        for (sum, more) in sums {
+            *sum = sum.saturating_add(more);
+        }
+    }
+}
+
+/// The thresholds of a run over time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Thresholds {
+    /// Every one that was asked for.
+    asked_ns: BTreeSet<u64>,
+    /// When thresholds were raised, and to what; both in nanoseconds. They are raised to 0 when they
+    /// are what was asked for again.
+    changes: Vec<(u64, u64)>,
+}
+
+/// A time in which no call had a record that was shorter than a raised threshold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Raised {
+    /// When it was raised, in unix nanoseconds.
+    pub from_ns: u64,
+    /// When it was what was asked for again; `None` if that is not in the log.
+    pub to_ns: Option<u64>,
+    /// The highest threshold in between.
+    pub highest_ns: u64,
+}
+
+impl Thresholds {
+    /// Adds a row of counters if it is a threshold. Rows that only repeat a threshold cost nothing.
+    pub fn add(&mut self, row: &CounterRow) {
+        let of = row.name.strip_prefix(counter::THRESHOLD_NS);
+        if of.is_some_and(|of| of.is_empty() || of.starts_with(':')) {
+            self.asked_ns.insert(row.value);
+        }
+        let is_change = self.changes.last().is_none_or(|(_, ns)| *ns != row.value);
+        if row.name == counter::RAISED_TO_NS && is_change {
+            self.changes.push((row.start_ns, row.value));
+        }
+    }
+
+    /// The lowest threshold that was asked for. `None` if the log has none.
+    #[must_use]
+    pub fn lowest_ns(&self) -> Option<u64> {
+        self.asked_ns.first().copied()
+    }
+
+    /// Every threshold that was asked for, of any method and at any time.
+    pub fn all_ns(&self) -> impl Iterator<Item = u64> + '_ {
+        self.asked_ns.iter().copied()
+    }
+
+    /// The times in `range` in which thresholds were raised.
+    #[must_use]
+    pub fn raised(&self, range: &TimeRange) -> Vec<Raised> {
+        let mut changes = self.changes.clone();
+        changes.sort_by_key(|(at_ns, _)| *at_ns);
+        let mut times: Vec<Raised> = Vec::new();
+        for (at_ns, threshold_ns) in changes {
+            match times.last_mut().filter(|time| time.to_ns.is_none()) {
+                Some(time) if threshold_ns == 0 => time.to_ns = Some(at_ns),
+                Some(time) => time.highest_ns = time.highest_ns.max(threshold_ns),
+                None if threshold_ns == 0 => {}
+                None => {
+                    times.push(Raised { from_ns: at_ns, to_ns: None, highest_ns: threshold_ns })
+                }
+            }
+        }
+        times.retain(|time| range.overlaps(time.from_ns, time.to_ns));
+        times
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(start_ns: u64, name: &str, value: u64) -> CounterRow {
+        CounterRow { start_ns, name: name.into(), value }
+    }
+
+    #[test]
+    fn losses_count_in_their_range_and_missing_probes_always() {
+        let range = TimeRange { from_ns: Some(10), to_ns: None };
+        let mut losses = Losses::default();
+        for name in [counter::DROPPED_RECORDS, counter::SKIPPED, counter::RECORDS, "new_in_v9"] {
+            losses.add(&row(9, name, 1), &range);
+            losses.add(&row(10, name, 20), &range);
+        }
+        let expected = Losses { dropped_records: 20, methods_skipped: 21, ..Losses::default() };
+        assert_eq!(losses, expected);
+    }
+
+    #[test]
+    fn deleted_hours_are_a_count_of_the_run() {
+        let range = TimeRange { from_ns: Some(10), to_ns: None };
+        let mut losses = Losses::default();
+        for (at, hours) in [(5, 1), (20, 3), (30, 3)] {
+            losses.add(&row(at, counter::DELETED_HOURS, hours), &range);
+            losses.add(&row(at, counter::CUT_RECORDS, 10), &range);
+        }
+        assert_eq!((losses.deleted_hours, losses.cut_records), (3, 20));
+        losses.merge(&losses.clone());
+        assert_eq!(losses.deleted_hours, 6);
+    }
+
+    #[test]
+    fn raised_thresholds_are_told_with_their_times() {
+        let mut thresholds = Thresholds::default();
+        for (at, ns) in [(0, 0), (10, 0), (20, 2), (30, 4), (40, 0), (50, 0), (60, 8), (70, 8)] {
+            thresholds.add(&row(at, counter::THRESHOLD_NS, 3));
+            thresholds.add(&row(at, "threshold_ns:a.B", 2));
+            thresholds.add(&row(at, counter::RAISED_TO_NS, ns));
+            thresholds.add(&row(at, counter::BYTES, 99));
+        }
+        assert_eq!(thresholds.lowest_ns(), Some(2));
+        let first = Raised { from_ns: 20, to_ns: Some(40), highest_ns: 4 };
+        let second = Raised { from_ns: 60, to_ns: None, highest_ns: 8 };
+        assert_eq!(thresholds.raised(&TimeRange::default()), [first.clone(), second.clone()]);
+        let late = TimeRange { from_ns: Some(40), to_ns: None };
+        assert_eq!(thresholds.raised(&late), [second]);
+        let early = TimeRange { from_ns: None, to_ns: Some(60) };
+        assert_eq!(thresholds.raised(&early), [first]);
+    }
+}

@@ -1,0 +1,17 @@
+//! One run: its names, its rows summed, and what its counters say of the time.
+
+pub mod costly;
+pub mod data;
+#[cfg(test)]
+mod data_tests;
+pub mod losses;
+pub mod muted;
+pub mod names;
+pub mod nearest_names;
+pub mod old_counts;
+pub(crate) mod open_calls;
+pub mod recorded_time;
+pub(crate) mod records;
+pub(crate) mod row_sums;
+pub(crate) mod short_names;
+pub(crate) mod window;

@@ -1,0 +1,316 @@
+//! The names of one run: its methods, threads and call paths.
+//!
+//! Ids hold for one run only, so every lookup goes through the run's own [`Names`]; there is no way
+//! to ask for the name of an id without its run.
+
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use log_format::compression::Compression;
+use log_format::names::{FileName, Table};
+use log_format::pattern::Pattern;
+use log_format::rows::{MethodRow, StackRow, ThreadRow};
+
+use crate::input::problems::Problems;
+use crate::input::runs::{RunInput, entries, table_of};
+use crate::input::table_rows::{TablePart, read_plain, read_rows};
+use crate::options::glob::Glob;
+use crate::options::time_range::TimeRange;
+use crate::run::costly::Costly;
+use crate::run::muted::Muted;
+use crate::stats::method::{Callers, Method, MethodName, PathKind, Source};
+
+/// Callers kept of a call that is shown with them.
+const CALLERS_SHOWN: usize = 8;
+
+/// The names of one run.
+#[derive(Debug, Default)]
+pub struct Names {
+    methods: HashMap<u32, Arc<MethodName>>,
+    sources: HashMap<u32, Source>,
+    threads: HashMap<u32, String>,
+    stacks: HashMap<u32, Stack>,
+    /// Whether there is any file of methods.
+    pub has_methods_file: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stack {
+    parent: u32,
+    method: u32,
+}
+
+impl Names {
+    /// Reads the names of a run, of all of its hours. Files that came after the run was found are
+    /// read too: rows that name them may be among those to count.
+    #[must_use]
+    pub fn read(run: &RunInput, problems: &mut Problems) -> Self {
+        Self::read_tables(run, &[Table::Methods, Table::Threads, Table::Stacks], problems)
+    }
+
+    /// Reads the names of a run's methods, and no others.
+    #[must_use]
+    pub fn read_methods_of(run: &RunInput, problems: &mut Problems) -> Self {
+        Self::read_tables(run, &[Table::Methods], problems)
+    }
+
+    fn read_tables(run: &RunInput, tables: &[Table], problems: &mut Problems) -> Self {
+        let mut names = Self::default();
+        let files = match entries(&run.folder) {
+            Ok(files) => files,
+            Err(error) => {
+                problems.unread(&run.folder, error);
+                return names;
+            }
+        };
+        // By hour; of a file that is there plain and compressed, the plain one.
+        let mut by_part = BTreeMap::new();
+        for path in files {
+            let Some(FileName { part, table, compression }) = table_of(&path) else { continue };
+            if compression == Compression::Off || !by_part.contains_key(&(part, table)) {
+                by_part.insert((part, table), path);
+            }
+        }
+        for ((_, table), path) in by_part.iter().filter(|((_, table), _)| tables.contains(table)) {
+            match table {
+                Table::Methods => names.read_methods(path, problems),
+                Table::Threads => names.read_threads(path, problems),
+                Table::Stacks => names.read_stacks(path, problems),
+                Table::Calls | Table::Stats | Table::Counters => {}
+            }
+        }
+        names
+    }
+
+    fn read_methods(&mut self, path: &Path, problems: &mut Problems) {
+        self.has_methods_file = true;
+        let part = TablePart { path, len: u64::MAX, progress: None };
+        read_plain(part, problems, |row: MethodRow| {
+            let name =
+                MethodName { class: row.class, method: row.method, descriptor: row.descriptor };
+            insert(&mut self.methods, row.id, Arc::new(name), "method")?;
+            self.sources.insert(row.id, Source { file: row.source, line: row.line });
+            Ok(())
+        });
+    }
+
+    fn read_threads(&mut self, path: &Path, problems: &mut Problems) {
+        read_rows(path, u64::MAX, problems, |row: ThreadRow| {
+            // A thread may be renamed; the files come in the order of their hours.
+            self.threads.insert(row.id, row.name);
+            Ok(())
+        });
+    }
+
+    fn read_stacks(&mut self, path: &Path, problems: &mut Problems) {
+        let part = TablePart { path, len: u64::MAX, progress: None };
+        read_plain(part, problems, |row: StackRow| {
+            let stack = Stack { parent: row.parent, method: row.method };
+            insert(&mut self.stacks, row.id, stack, "call path")
+        });
+    }
+
+    /// The name of a method, if the run has one.
+    #[must_use]
+    pub fn method(&self, id: u32) -> Option<&Arc<MethodName>> {
+        self.methods.get(&id)
+    }
+
+    /// The names of all methods, in no order.
+    pub fn methods(&self) -> impl Iterator<Item = &MethodName> {
+        self.methods.values().map(Arc::as_ref)
+    }
+
+    /// The ids of all methods that a pattern names.
+    #[must_use]
+    pub fn ids_named_by(&self, pattern: &Pattern) -> HashSet<u32> {
+        let named = |name: &MethodName| pattern.method(&name.class, &name.method);
+        self.methods.iter().filter(|(_, name)| named(name)).map(|(id, _)| *id).collect()
+    }
+
+    /// The ids of the methods that were throttled or muted for part of a time.
+    #[must_use]
+    pub fn ids_of_partial(
+        &self,
+        costly: &Costly,
+        muted: &Muted,
+        range: &TimeRange,
+    ) -> HashSet<u32> {
+        let throttled: HashSet<String> = costly.in_range(range).map(|method| method.name).collect();
+        let muted: Vec<Pattern> = muted.in_range(range).collect();
+        if throttled.is_empty() && muted.is_empty() {
+            return HashSet::new();
+        }
+        let is_partial = |name: &MethodName| {
+            throttled.contains(&name.log_name())
+                || muted.iter().any(|pattern| pattern.method(&name.class, &name.method))
+        };
+        self.methods.iter().filter(|(_, name)| is_partial(name)).map(|(id, _)| *id).collect()
+    }
+
+    /// The method with this id in the run with this label.
+    #[must_use]
+    pub fn method_or_unknown(&self, id: u32, run: &Arc<str>) -> Method {
+        match self.methods.get(&id) {
+            Some(name) => Method::Named(Arc::clone(name)),
+            None => Method::Unknown { run: Arc::clone(run), id },
+        }
+    }
+
+    /// The methods with a name, and where their source is.
+    pub fn sources(&self) -> impl Iterator<Item = (&Arc<MethodName>, &Source)> {
+        self.sources.iter().filter_map(|(id, source)| Some((self.methods.get(id)?, source)))
+    }
+
+    /// The ids of all threads that a pattern names.
+    #[must_use]
+    pub fn threads_named_by(&self, pattern: &Glob) -> HashSet<u32> {
+        self.threads.iter().filter(|(_, name)| pattern.matches(name)).map(|(id, _)| *id).collect()
+    }
+
+    /// A thread's name and id, `main #1`; a thread without a name is `thread #1`.
+    #[must_use]
+    pub fn thread(&self, id: u32) -> String {
+        match self.threads.get(&id) {
+            Some(name) if !name.is_empty() => format!("{name} #{id}"),
+            _ => format!("thread #{id}"),
+        }
+    }
+
+    /// Whether a call of `method` with the call path `stack` was the outermost of a recursion.
+    #[must_use]
+    pub fn path_kind(&self, stack: u32, method: u32) -> PathKind {
+        let mut path = self.path(stack);
+        if path.next() != Some(method) {
+            return PathKind::Unknown;
+        }
+        let mut last = method;
+        for caller in path {
+            if caller == method {
+                return PathKind::Recursive;
+            }
+            last = caller;
+        }
+        if last == 0 { PathKind::Unknown } else { PathKind::Outermost }
+    }
+
+    /// The nearest callers of a call of `method` with the call path `stack`, in the run with this label.
+    #[must_use]
+    pub fn callers(&self, stack: u32, method: u32, run: &Arc<str>) -> Callers {
+        let mut path = self.path(stack);
+        // A path that was not kept does not end in the method; it has no callers to show.
+        if path.next() != Some(method) {
+            return Callers { methods: Vec::new(), has_more: true };
+        }
+        let mut ids: Vec<u32> = path.take(CALLERS_SHOWN + 1).collect();
+        let is_cut = ids.len() > CALLERS_SHOWN;
+        ids.truncate(CALLERS_SHOWN);
+        let is_broken = ids.last() == Some(&0);
+        ids.retain(|id| *id != 0);
+        let methods = ids.into_iter().map(|id| self.method_or_unknown(id, run)).collect();
+        Callers { methods, has_more: is_cut || is_broken }
+    }
+
+    /// The largest id of a method.
+    #[must_use]
+    pub fn last_method(&self) -> u32 {
+        self.methods.keys().max().copied().unwrap_or(0)
+    }
+
+    /// The largest id of a call path.
+    #[must_use]
+    pub fn last_stack(&self) -> u32 {
+        self.stacks.keys().max().copied().unwrap_or(0)
+    }
+
+    /// The methods of a call path from the method itself outwards. A caller that the run does not
+    /// know ends the path with 0, which is no method's id.
+    pub fn path(&self, stack: u32) -> impl Iterator<Item = u32> + '_ {
+        let mut next = Some(stack);
+        let mut steps = 0;
+        std::iter::from_fn(move || {
+            let id = next?;
+            // Rows that name each other as parents would never end.
+            steps += 1;
+            let known = self.stacks.get(&id).filter(|_| steps <= self.stacks.len());
+            let method = known.map_or(0, |stack| stack.method);
+            next = known.map(|stack| stack.parent).filter(|parent| *parent != 0 && method != 0);
+            Some(method)
+        })
+    }
+}
+
+/// Adds a row. An id that has another meaning already is refused: the first one stands.
+fn insert<V: PartialEq>(
+    map: &mut HashMap<u32, V>,
+    id: u32,
+    value: V,
+    what: &str,
+) -> Result<(), String> {
+    match map.entry(id) {
+        Entry::Vacant(entry) => {
+            entry.insert(value);
+            Ok(())
+        }
+        Entry::Occupied(entry) if *entry.get() == value => Ok(()),
+        Entry::Occupied(_) => Err(format!("{what} {id} was another one before")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stacks(rows: &[(u32, u32, u32)]) -> Names {
+        let rows = rows
+            .iter()
+            .map(|(id, parent, method)| (*id, Stack { parent: *parent, method: *method }));
+        Names { stacks: rows.collect(), ..Names::default() }
+    }
+
+    #[test]
+    fn a_path_leads_outwards_and_always_ends() {
+        // 1: a    2: a > b    3: a > b > a    4: not kept    5: above 9, which is not there
+        // 6 and 7: parents of each other
+        let names = stacks(&[
+            (1, 0, 10),
+            (2, 1, 11),
+            (3, 2, 10),
+            (4, 0, 0),
+            (5, 9, 10),
+            (6, 7, 11),
+            (7, 6, 12),
+        ]);
+        let path = |stack| names.path(stack).collect::<Vec<_>>();
+        assert_eq!(path(3), [10, 11, 10]);
+        assert_eq!(path(4), [0]);
+        assert_eq!(path(5), [10, 0]);
+        assert_eq!(path(99), [0]);
+        assert_eq!(path(6).last(), Some(&0));
+    }
+
+    #[test]
+    fn recursion_is_seen_in_the_path() {
+        let names = stacks(&[(1, 0, 10), (2, 1, 11), (3, 2, 10), (4, 0, 0), (5, 9, 10)]);
+        assert_eq!(names.path_kind(1, 10), PathKind::Outermost);
+        assert_eq!(names.path_kind(2, 11), PathKind::Outermost);
+        assert_eq!(names.path_kind(3, 10), PathKind::Recursive);
+        assert_eq!(names.path_kind(4, 10), PathKind::Unknown);
+        assert_eq!(names.path_kind(5, 10), PathKind::Unknown);
+        assert_eq!(names.path_kind(1, 11), PathKind::Unknown);
+    }
+
+    #[test]
+    fn an_id_keeps_its_first_meaning() {
+        let mut map = HashMap::new();
+        assert_eq!(insert(&mut map, 1, 'a', "method"), Ok(()));
+        assert_eq!(insert(&mut map, 1, 'a', "method"), Ok(()));
+        assert_eq!(
+            insert(&mut map, 1, 'b', "method").unwrap_err(),
+            "method 1 was another one before"
+        );
+        assert_eq!(map[&1], 'a');
+    }
+}

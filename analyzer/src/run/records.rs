@@ -1,0 +1,97 @@
+//! Streams the records of a run, for what has to see each call.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use log_format::names::Table;
+use log_format::rows::{CallRow, Exit};
+
+use crate::input::problems::Problems;
+use crate::input::progress::Progress;
+use crate::input::runs::RunInput;
+use crate::input::table_rows::{TablePart, read_plain};
+use crate::options::CallFilter;
+use crate::options::time_range::TimeRange;
+use crate::run::data::Selection;
+use crate::run::names::Names;
+
+/// Which records of a run are wanted.
+pub struct RecordFilter {
+    range: TimeRange,
+    calls: CallFilter,
+    methods: Option<HashSet<u32>>,
+    threads: Option<HashSet<u32>>,
+    open: bool,
+    progress: Arc<Progress>,
+}
+
+impl RecordFilter {
+    /// What a selection takes of the run with these names.
+    pub fn new(selection: &Selection, names: &Names) -> Self {
+        let threads = selection.calls.thread.as_ref();
+        Self {
+            range: selection.range,
+            calls: selection.calls.clone(),
+            methods: selection.method.as_ref().map(|pattern| names.ids_named_by(pattern)),
+            threads: threads.map(|pattern| names.threads_named_by(pattern)),
+            open: selection.open,
+            progress: Arc::clone(&selection.progress),
+        }
+    }
+
+    /// Every record that has ended, and with `open` the others too.
+    pub fn everything(open: bool, progress: &Arc<Progress>) -> Self {
+        let progress = Arc::clone(progress);
+        let (range, calls) = (TimeRange::default(), CallFilter::default());
+        Self { range, calls, methods: None, threads: None, open, progress }
+    }
+
+    fn takes(&self, row: &CallRow) -> bool {
+        let takes =
+            |ids: &Option<HashSet<u32>>, id| ids.as_ref().is_none_or(|ids| ids.contains(&id));
+        self.range.contains(row.start_ns.saturating_add(row.total_ns))
+            && self.calls.takes(row)
+            && takes(&self.methods, row.method)
+            && takes(&self.threads, row.thread)
+    }
+}
+
+/// Hands each wanted record of a run to `each`, in the order of the files. Open calls, each once,
+/// come last; if they are not wanted, their number is the result.
+pub fn read_records(
+    run: &RunInput,
+    filter: &RecordFilter,
+    problems: &mut Problems,
+    mut each: impl FnMut(CallRow),
+) -> usize {
+    let mut open: HashMap<(u32, u64, u32), CallRow> = HashMap::new();
+    for file in run.files.iter().filter(|file| file.table == Table::Calls) {
+        let progress = Some(&filter.progress);
+        let part = TablePart { path: &file.path, len: file.len, progress };
+        read_plain(part, problems, |row: CallRow| {
+            let key = (row.thread, row.start_ns, row.method);
+            if row.exit == Exit::Open {
+                // Written again each time that recording stops; the last time is the longest.
+                if open.get(&key).is_none_or(|known| known.total_ns < row.total_ns) {
+                    open.insert(key, row);
+                }
+                return Ok(());
+            }
+            if !open.is_empty() {
+                open.remove(&key);
+            }
+            if filter.takes(&row) {
+                each(row);
+            }
+            Ok(())
+        });
+    }
+    let mut open: Vec<CallRow> = open.into_values().filter(|row| filter.takes(row)).collect();
+    if !filter.open {
+        return open.len();
+    }
+    // Callees before callers, as everywhere.
+    open.sort_by_key(|row| (row.thread, std::cmp::Reverse(row.start_ns), row.stack));
+    open.into_iter().for_each(each);
+    0
+}

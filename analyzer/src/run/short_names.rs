@@ -1,0 +1,136 @@
+//! Short names of methods and classes: what `handleOrders`, `Order` and `Order.pay` stand for, where
+//! exactly one class of the logs has such a method, or such a name.
+
+use std::collections::BTreeSet;
+
+use log_format::pattern::Pattern;
+
+use crate::stats::method::MethodName;
+
+/// Names listed where a short name could stand for several.
+const SHOWN: usize = 10;
+
+/// Finds what a pattern stands for that names no method.
+#[derive(Debug)]
+pub struct ShortName<'p> {
+    pattern: &'p Pattern,
+    /// Whether it names a method as it is.
+    is_named: bool,
+    /// Full names that end in it.
+    candidates: BTreeSet<String>,
+}
+
+impl<'p> ShortName<'p> {
+    /// Of a pattern with stars there is nothing to find.
+    #[must_use]
+    pub fn new(pattern: &'p Pattern) -> Self {
+        let is_named = pattern.has_wildcards();
+        Self { pattern, is_named, candidates: BTreeSet::new() }
+    }
+
+    /// Whether nothing more can come of other names.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.is_named
+    }
+
+    /// Looks at a method of the logs.
+    pub fn look_at(&mut self, name: &MethodName) {
+        let MethodName { class, method, .. } = name;
+        self.is_named = self.is_named || self.pattern.method(class, method);
+        if self.is_named {
+            return;
+        }
+        let full = format!("{class}.{method}");
+        let short = self.pattern.as_str();
+        // The class, and those that it is nested in.
+        let ends = class.match_indices('$').map(|(end, _)| end).chain([class.len()]);
+        let classes = ends.filter_map(|end| class.get(..end));
+        let found = classes.chain([full.as_str()]).filter(|name| is_end_of(short, name));
+        self.candidates.extend(found.map(str::to_owned));
+    }
+
+    /// The pattern with the full name, if there is one; `None` if it stays as it is.
+    ///
+    /// # Errors
+    /// A sentence with the candidates if there are several.
+    pub fn finish(self) -> Result<Option<Pattern>, String> {
+        if self.is_named {
+            return Ok(None);
+        }
+        let mut candidates = self.candidates.iter();
+        match (candidates.next(), candidates.next()) {
+            (None, _) => Ok(None),
+            (Some(name), None) => Pattern::parse(name).map(Some),
+            (Some(_), Some(_)) => {
+                let shown: Vec<&str> =
+                    self.candidates.iter().map(String::as_str).take(SHOWN).collect();
+                let more = self.candidates.len().saturating_sub(SHOWN);
+                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                Err(format!(
+                    "'{short}' could be {}{more}; give one of them, or **.{short} for all",
+                    shown.join(", "),
+                    short = self.pattern
+                ))
+            }
+        }
+    }
+}
+
+/// Whether a name ends in `short`, on a boundary of names.
+fn is_end_of(short: &str, name: &str) -> bool {
+    name.strip_suffix(short).is_some_and(|before| before.ends_with(['.', '$']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn find(pattern: &str) -> Result<Option<String>, String> {
+        let pattern = Pattern::parse(pattern).unwrap();
+        let mut short = ShortName::new(&pattern);
+        for (class, method) in [
+            ("com.shop.web.OrderHandler", "handleOrders"),
+            ("com.shop.web.OrderHandler", "close"),
+            ("com.shop.web.CartHandler", "close"),
+            ("com.shop.Stock$Shelf", "count"),
+            ("com.shop.Stock$Shelf$Slot", "count"),
+            ("Main", "main"),
+        ] {
+            let descriptor = "()V".to_owned();
+            short.look_at(&MethodName { class: class.into(), method: method.into(), descriptor });
+        }
+        Ok(short.finish()?.map(|pattern| pattern.to_string()))
+    }
+
+    #[test]
+    fn a_short_name_of_one_class_stands_for_it() {
+        for (short, full) in [
+            ("handleOrders", "com.shop.web.OrderHandler.handleOrders"),
+            ("OrderHandler", "com.shop.web.OrderHandler"),
+            ("OrderHandler.close", "com.shop.web.OrderHandler.close"),
+            ("web.CartHandler", "com.shop.web.CartHandler"),
+            // Of these only nested classes have methods.
+            ("Stock", "com.shop.Stock"),
+            ("Stock$Shelf", "com.shop.Stock$Shelf"),
+            ("Slot", "com.shop.Stock$Shelf$Slot"),
+            ("main", "Main.main"),
+        ] {
+            assert_eq!(find(short), Ok(Some(full.to_owned())), "{short}");
+        }
+        for unchanged in
+            ["com.shop", "Main", "com.shop.web.OrderHandler.close", "**.close", "nobody"]
+        {
+            assert_eq!(find(unchanged), Ok(None), "{unchanged}");
+        }
+        // On a boundary of names.
+        assert_eq!(find("Handler"), Ok(None));
+    }
+
+    #[test]
+    fn one_of_several_classes_is_not_guessed() {
+        let expected = "'close' could be com.shop.web.CartHandler.close, \
+                        com.shop.web.OrderHandler.close; give one of them, or **.close for all";
+        assert_eq!(find("close"), Err(expected.to_owned()));
+    }
+}

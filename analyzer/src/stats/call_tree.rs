@@ -1,0 +1,363 @@
+//! The call tree of recorded calls: a node for each call path, with the sums of its calls.
+//!
+//! Trees of runs are merged by the names of their methods. A tree takes memory for each call path,
+//! never for a record.
+//!
+//! ```text
+//! total of a call = self + recorded callees + callees without a record
+//! ```
+//!
+//! The log's self time leaves out all measured callees, recorded or not, so what is left of the
+//! total is the time of callees without a record, and gets a node of its own. A caller that has no
+//! record itself (it is still open, say) has no figures; what is known of it is its callees.
+//! Callers stand before their callees in [`CallTree::nodes`], so sums go up the tree in one walk
+//! from the end, however deep a path is.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use log_format::rows::{CallRow, Exit};
+
+use crate::stats::id_map::IdMap;
+use crate::stats::method::Method;
+
+/// Callers of a path that are kept: more than the agent writes, and a bound for rubbish.
+const MAX_DEPTH: usize = 4_096;
+
+/// One step of a call path.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Frame {
+    /// The beginning of every path.
+    Root,
+    /// A call of a method.
+    Method(Method),
+    /// Callers that the log does not have.
+    NotKept,
+    /// The time of callees that have no record: those below the threshold.
+    Unrecorded,
+}
+
+/// Sums of the recorded calls of one path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PathFigures {
+    /// Recorded calls.
+    pub calls: u64,
+    /// Those of them that ended with an exception.
+    pub throws: u64,
+    /// Time from their begin to their end.
+    pub total_ns: u64,
+    /// Their time less that of all measured callees, recorded or not.
+    pub self_ns: u64,
+}
+
+impl PathFigures {
+    /// The figures of one call.
+    #[must_use]
+    pub fn of(row: &CallRow) -> Self {
+        Self {
+            calls: 1,
+            throws: u64::from(row.exit == Exit::Throw),
+            total_ns: row.total_ns,
+            self_ns: row.self_ns,
+        }
+    }
+
+    /// Adds the calls of `other`.
+    pub fn add(&mut self, other: &Self) {
+        self.calls = self.calls.saturating_add(other.calls);
+        self.throws = self.throws.saturating_add(other.throws);
+        self.total_ns = self.total_ns.saturating_add(other.total_ns);
+        self.self_ns = self.self_ns.saturating_add(other.self_ns);
+    }
+}
+
+/// How a method calls itself, by way of others or not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recursion {
+    /// Recorded calls that were made while the method was running in the thread already.
+    pub calls: u64,
+    /// Calls of the method that were running at once in a thread, at most.
+    pub depth: u64,
+}
+
+impl Recursion {
+    /// Adds other calls.
+    pub fn add(&mut self, other: &Self) {
+        self.calls = self.calls.saturating_add(other.calls);
+        self.depth = self.depth.max(other.depth);
+    }
+}
+
+/// A node: what was called, by which node, and the sums of the path's calls.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// What was called.
+    pub frame: Frame,
+    /// The caller's place among the nodes, which is before its own; the root's is its own.
+    pub parent: usize,
+    /// Sums of the calls that were recorded with exactly this path.
+    pub figures: PathFigures,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct CallTree {
+    nodes: Vec<Node>,
+    places: HashMap<(usize, Frame), usize>,
+}
+
+impl Default for CallTree {
+    fn default() -> Self {
+        let root = Node { frame: Frame::Root, parent: 0, figures: PathFigures::default() };
+        Self { nodes: vec![root], places: HashMap::new() }
+    }
+}
+
+impl CallTree {
+    /// The nodes, callers before callees; the first is the root.
+    #[must_use]
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// Whether there is no path at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.nodes.len() == 1
+    }
+
+    /// Adds calls with the path `frames`, the outermost first.
+    pub fn add(&mut self, frames: impl Iterator<Item = Frame>, figures: &PathFigures) {
+        let mut node = 0;
+        for frame in frames {
+            node = self.child(node, frame);
+        }
+        if let Some(node) = self.nodes.get_mut(node) {
+            node.figures.add(figures);
+        }
+    }
+
+    /// Adds all paths of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        let mut ours = Vec::with_capacity(other.nodes.len());
+        for node in &other.nodes {
+            let place = match node.frame {
+                Frame::Root => 0,
+                _ => {
+                    let parent = ours.get(node.parent).copied().unwrap_or(0);
+                    self.child(parent, node.frame.clone())
+                }
+            };
+            if let Some(our) = self.nodes.get_mut(place) {
+                our.figures.add(&node.figures);
+            }
+            ours.push(place);
+        }
+    }
+
+    /// Gives the time of callees without a record nodes of their own. This is done once, to the tree
+    /// of one run: where calls with a record and without one are summed up, it is not to be had.
+    pub fn add_unrecorded(&mut self) {
+        let mut known_ns: Vec<u64> = self.nodes.iter().map(|node| node.figures.self_ns).collect();
+        for place in (1..self.nodes.len()).rev() {
+            let Some(node) = self.nodes.get(place) else { continue };
+            let (parent, total_ns) = (node.parent, node.figures.total_ns);
+            let known = known_ns.get(place).copied().unwrap_or(0);
+            let rest = total_ns.saturating_sub(known);
+            if let Some(above) = known_ns.get_mut(parent) {
+                *above = above.saturating_add(known).saturating_add(rest);
+            }
+            if rest > 0 {
+                let child = self.child(place, Frame::Unrecorded);
+                let figures = PathFigures { total_ns: rest, self_ns: rest, ..Default::default() };
+                if let Some(node) = self.nodes.get_mut(child) {
+                    node.figures.add(&figures);
+                }
+            }
+        }
+    }
+
+    fn child(&mut self, parent: usize, frame: Frame) -> usize {
+        let next = self.nodes.len();
+        let nodes = &mut self.nodes;
+        *self.places.entry((parent, frame)).or_insert_with_key(|(_, frame)| {
+            let figures = PathFigures::default();
+            nodes.push(Node { frame: frame.clone(), parent, figures });
+            next
+        })
+    }
+}
+
+/// Sums by call path and method, as ids of a run: what a run's records become while they are read.
+#[derive(Debug, Default)]
+pub struct PathSums {
+    sums: IdMap<(u32, u32), PathFigures>,
+}
+
+impl PathSums {
+    /// Adds a recorded call.
+    pub fn add(&mut self, row: &CallRow) {
+        self.sums.entry((row.stack, row.method)).or_default().add(&PathFigures::of(row));
+    }
+
+    /// The methods with recorded calls that were made while the method was running in the thread already.
+    pub fn recursion<P: Iterator<Item = u32>>(
+        &self,
+        path: impl Fn(u32) -> P,
+    ) -> HashMap<u32, Recursion> {
+        let mut found: HashMap<u32, Recursion> = HashMap::new();
+        for ((stack, method), figures) in &self.sums {
+            let mut frames = path(*stack).take(MAX_DEPTH);
+            if frames.next() != Some(*method) {
+                continue;
+            }
+            let depth = frames.fold(1, |depth, caller| depth + u64::from(caller == *method));
+            if depth > 1 {
+                found.entry(*method).or_default().add(&Recursion { calls: figures.calls, depth });
+            }
+        }
+        found
+    }
+
+    /// How many paths there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.sums.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.sums.is_empty()
+    }
+
+    /// Adds all calls of `other`.
+    pub fn merge(&mut self, other: Self) {
+        for (key, figures) in other.sums {
+            self.sums.entry(key).or_default().add(&figures);
+        }
+    }
+
+    /// The tree of these sums. `path` gives the methods of a call path from the innermost outwards,
+    /// with 0 where they are not known any further.
+    ///
+    /// Calls whose path was not kept at all are left out: they lie in the time of callers that are in
+    /// the tree (as callees without a record), and would count twice.
+    pub fn into_tree<P: Iterator<Item = u32>>(
+        self,
+        path: impl Fn(u32) -> P,
+        method: impl Fn(u32) -> Method,
+    ) -> CallTree {
+        let mut tree = CallTree::default();
+        let mut sums: Vec<_> = self.sums.into_iter().collect();
+        // The same logs give the same tree.
+        sums.sort_unstable_by_key(|(key, _)| *key);
+        for ((stack, called), figures) in sums {
+            if let Some(frames) = frames(path(stack), called, &method) {
+                tree.add(frames.into_iter().rev(), &figures);
+            }
+        }
+        tree.add_unrecorded();
+        tree
+    }
+}
+
+/// The frames of a call of `called` with this path, the call itself first. `None` if the path does not
+/// end in the method: then it was not kept.
+pub fn frames(
+    path: impl Iterator<Item = u32>,
+    called: u32,
+    method: impl Fn(u32) -> Method,
+) -> Option<Vec<Frame>> {
+    let mut ids: Vec<u32> = path.take(MAX_DEPTH).collect();
+    if ids.first() != Some(&called) {
+        return None;
+    }
+    if ids.len() == MAX_DEPTH {
+        ids.push(0);
+    }
+    let frame = |id| if id == 0 { Frame::NotKept } else { Frame::Method(method(id)) };
+    Some(ids.into_iter().map(frame).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn method(id: u32) -> Method {
+        Method::Unknown { run: "r".into(), id }
+    }
+
+    fn call(stack: u32, method: u32, total_ns: u64) -> CallRow {
+        let exit = Exit::Throw;
+        CallRow { start_ns: 0, thread: 1, stack, method, total_ns, self_ns: 1, exit }
+    }
+
+    fn lines(tree: &CallTree) -> Vec<String> {
+        let name = |frame: &Frame| match frame {
+            Frame::Method(Method::Unknown { id, .. }) => id.to_string(),
+            other => format!("{other:?}"),
+        };
+        let path = |place: usize| {
+            let (mut place, mut names) = (place, Vec::new());
+            while place != 0 {
+                names.push(name(&tree.nodes[place].frame));
+                place = tree.nodes[place].parent;
+            }
+            names.reverse();
+            names.join(">")
+        };
+        let line = |(place, node): (usize, &Node)| {
+            let f = node.figures;
+            format!("{} {} {} {} {}", path(place), f.calls, f.throws, f.total_ns, f.self_ns)
+        };
+        tree.nodes.iter().enumerate().skip(1).map(line).collect()
+    }
+
+    #[test]
+    fn sums_become_a_tree_and_trees_one() {
+        // 1: 10   2: 10 > 11   3: callers unknown > 11
+        let path = |stack: u32| match stack {
+            1 => vec![10].into_iter(),
+            2 => vec![11, 10].into_iter(),
+            3 => vec![11, 0].into_iter(),
+            _ => vec![0].into_iter(),
+        };
+        let tree = || {
+            let mut sums = PathSums::default();
+            for row in [call(2, 11, 5), call(2, 11, 6), call(3, 11, 7), call(9, 12, 8)] {
+                sums.add(&row);
+            }
+            sums.into_tree(path, method)
+        };
+        let mut sums = PathSums::default();
+        for stack in [2, 4, 4] {
+            sums.add(&call(stack, 11, 5));
+        }
+        // 4: 11 > 10 > 11
+        let deeper = |stack| if stack == 4 { vec![11, 10, 11].into_iter() } else { path(stack) };
+        let expected = Recursion { calls: 2, depth: 2 };
+        assert_eq!(sums.recursion(deeper), HashMap::from([(11, expected)]));
+        let mut both = tree();
+        both.merge(&tree());
+        assert_eq!(
+            lines(&both),
+            [
+                "10 0 0 0 0",
+                "10>11 4 4 22 4",
+                "NotKept 0 0 0 0",
+                "NotKept>11 2 2 14 2",
+                "NotKept>11>Unrecorded 0 0 12 12",
+                "10>11>Unrecorded 0 0 18 18",
+            ]
+        );
+        assert!(CallTree::default().is_empty() && !both.is_empty());
+    }
+
+    #[test]
+    fn a_path_without_end_is_cut() {
+        let frames = frames(std::iter::repeat(7), 7, method).unwrap();
+        assert_eq!(frames.len(), MAX_DEPTH + 1);
+        assert_eq!(frames.last(), Some(&Frame::NotKept));
+    }
+}

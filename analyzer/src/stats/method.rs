@@ -1,0 +1,87 @@
+//! Methods as reports name them, and what goes with a method.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// What identifies a method across runs. The class loader is not part of it: the same class of two
+/// loaders is one method of a report.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MethodName {
+    /// Class name with dots.
+    pub class: String,
+    /// Method name.
+    pub method: String,
+    /// Descriptor as in the class file.
+    pub descriptor: String,
+}
+
+/// A method of a report.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Method {
+    /// A method with a name.
+    Named(Arc<MethodName>),
+    /// An id that its run has no name for.
+    Unknown {
+        /// Label of the run.
+        run: Arc<str>,
+        /// Method id.
+        id: u32,
+    },
+}
+
+impl Method {
+    /// Class, method and descriptor. A method without a name has its number for a name.
+    #[must_use]
+    pub fn parts(&self) -> (&str, Cow<'_, str>, &str) {
+        match self {
+            Self::Named(name) => (&name.class, Cow::from(&name.method), &name.descriptor),
+            Self::Unknown { run, id } => {
+                ("", Cow::from(format!("method #{id} (unknown, run {run})")), "")
+            }
+        }
+    }
+
+    /// Its name as the log has it in counters: `com.shop.Util.hash(I)I`.
+    #[must_use]
+    pub fn log_name(&self) -> String {
+        let (class, name, descriptor) = self.parts();
+        format!("{class}.{name}{descriptor}")
+    }
+}
+
+impl MethodName {
+    /// Its name as the log has it in counters: `com.shop.Util.hash(I)I`.
+    #[must_use]
+    pub fn log_name(&self) -> String {
+        format!("{}.{}{}", self.class, self.method, self.descriptor)
+    }
+}
+
+/// What the call path of a call says about recursion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathKind {
+    /// The method is not among its own callers.
+    Outermost,
+    /// The method is among its own callers.
+    Recursive,
+    /// The call path was not kept.
+    Unknown,
+}
+
+/// Where a method's source is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Source {
+    /// The file as the class file names it, or empty.
+    pub file: String,
+    /// The first line of the method's code, or 0.
+    pub line: u32,
+}
+
+/// The callers of a call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Callers {
+    /// From the nearest on, as far as they are kept.
+    pub methods: Vec<Method>,
+    /// Whether there are callers beyond those.
+    pub has_more: bool,
+}

@@ -1,0 +1,10 @@
+//! Sums over calls, and the types of what they are sums of. Nothing here knows a file.
+
+pub mod aggregate;
+pub mod by_minute;
+pub mod call_tree;
+pub mod id_map;
+pub mod method;
+pub mod sketch;
+pub mod slow_calls;
+pub mod stacks;
