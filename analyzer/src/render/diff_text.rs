@@ -7,7 +7,7 @@ use log_format::writer::one_line;
 use super::diff_csv::calls_per_hour;
 use super::labels::Labels;
 use super::remarks::left_out_in_short;
-use super::text::{headed, hours, number, origin, recorded, wrapped};
+use super::text_parts::{headed, hours, number, origin, recorded, wrapped};
 use crate::diff::{Change, Comparison, Least, Limit, MethodChange, Per, Side, Status};
 use crate::stats::aggregate::Figures;
 use crate::stats::method::Method;

@@ -16,6 +16,7 @@ mod prometheus;
 mod remarks;
 mod speedscope;
 mod text;
+mod text_parts;
 mod tprofiler;
 pub mod trace;
 mod tree;

@@ -8,7 +8,7 @@ use log_format::rows::Exit;
 use log_format::writer::one_line;
 
 use super::labels::{Labels, nearest};
-use super::text::{calls, heading, number, share, sign_of_calls, sign_of_share, wrapped};
+use super::text_parts::{calls, heading, number, share, sign_of_calls, sign_of_share, wrapped};
 use crate::report::Report;
 use crate::report::groups::{MethodReport, percent};
 use crate::stats::by_minute::{MinuteSums, hours};

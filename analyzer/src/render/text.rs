@@ -9,15 +9,16 @@ use log_format::rows::Exit;
 use log_format::writer::one_line;
 
 use super::labels::{Labels, path};
+use super::text_parts::{
+    calls, headed, heading, hours, number, origin, recorded, share, sign_of_calls, sign_of_share,
+    some_of, wrapped,
+};
 use super::{overview, remarks, tree};
 use crate::options::By;
-use crate::options::zone::hour_text;
 use crate::report::groups::{GroupReport, MethodReport, percent};
 use crate::report::{ReadSummary, Report};
 use crate::run::data::OpenCall;
 use log_format::human::{count, duration, plural, separated};
-
-pub(super) const WIDTH: usize = 100;
 
 /// Columns of a table and their widths; two more columns of indent stand before them.
 const COLUMNS: [(&str, usize); 10] = [
@@ -32,9 +33,6 @@ const COLUMNS: [(&str, usize); 10] = [
     ("p95", 10),
     ("p99", 10),
 ];
-
-/// Hosts, services and missing files that are named.
-const NAMES_SHOWN: usize = 5;
 
 pub fn render(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     summary(report, out)?;
@@ -75,12 +73,6 @@ fn summary(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         out.write_all(&rest)?;
     }
     Ok(())
-}
-
-/// Writes a line that stands out on a terminal.
-pub(super) fn heading(out: &mut dyn Write, line: &str) -> io::Result<()> {
-    let bold = Style::new().bold();
-    writeln!(out, "{bold}{line}{bold:#}")
 }
 
 /// What was read, selected and left out; lines without a heading go on from the one before.
@@ -124,54 +116,6 @@ fn exit_text(exit: Exit) -> &'static str {
     }
 }
 
-/// Lines of which only the first has the heading.
-pub(super) fn headed(
-    heading: &'static str,
-    lines: Vec<String>,
-) -> impl Iterator<Item = (&'static str, String)> {
-    std::iter::once(heading).chain(std::iter::repeat("")).zip(lines)
-}
-
-pub(super) fn origin(read: &ReadSummary) -> String {
-    let mut text = format!(
-        "{} of {}",
-        plural(number(read.runs.len()), "run", "runs"),
-        plural(number(read.jvms), "JVM", "JVMs")
-    );
-    if !read.hosts.is_empty() {
-        text += &format!(" on {}", some_of(&read.hosts));
-    }
-    if !read.services.is_empty() {
-        text += &format!(" ({})", some_of(&read.services));
-    }
-    text
-}
-
-/// How long that recorded, all runs together, if the logs tell; pauses of less than a minute are in it.
-pub(super) fn recorded(read: &ReadSummary) -> String {
-    match read.recorded_ns {
-        0 => String::new(),
-        ns => format!(", {} recorded", duration(ns)),
-    }
-}
-
-pub(super) fn hours(read: &ReadSummary) -> String {
-    let hours = &read.counts.hours;
-    match (hours.first(), hours.last()) {
-        (Some(first), Some(last)) if first == last => format!("1 hour, {}", hour_text(*first)),
-        (Some(first), Some(last)) => format!(
-            "{}, the first {}, the last {}",
-            plural(number(hours.len()), "hour", "hours"),
-            hour_text(*first),
-            hour_text(*last)
-        ),
-        _ if read.counts.tprofiler.logs() > 0 => {
-            "logs of TProfiler's, which tell no times of the day".to_owned()
-        }
-        _ => "no files of calls, totals or counters".to_owned(),
-    }
-}
-
 fn amount(read: &ReadSummary) -> String {
     let counts = &read.counts;
     let of = match read.thresholds_ns {
@@ -193,14 +137,6 @@ fn amount(read: &ReadSummary) -> String {
         text += &format!(", {}", plural(read.bad_lines, "bad line", "bad lines"));
     }
     text
-}
-
-/// The first names, and the number of the rest.
-pub(super) fn some_of(names: &[String]) -> String {
-    let first: Vec<&str> = names.iter().take(NAMES_SHOWN).map(String::as_str).collect();
-    let rest = names.len() - first.len();
-    let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
-    one_line(&format!("{}{more}", first.join(", ")))
 }
 
 fn tables(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
@@ -275,50 +211,6 @@ fn table(group: &GroupReport, labels: &Labels, out: &mut dyn Write) -> io::Resul
     Ok(())
 }
 
-/// A length as the numbers are that reports print.
-pub(super) fn number(length: usize) -> u64 {
-    u64::try_from(length).unwrap_or(u64::MAX)
-}
-
-/// Whether the method was left out for its cost for some of the selected time.
-fn is_in_part(method: &MethodReport) -> bool {
-    method.left_out_ns > 0
-}
-
-/// Says what the sign behind a number of calls is, if a method has it.
-pub(super) fn sign_of_calls<'m>(
-    mut methods: impl Iterator<Item = &'m MethodReport>,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    if methods.any(is_in_part) {
-        writeln!(out, "+: there may have been more, while the method was left out for its cost")?;
-    }
-    Ok(())
-}
-
-/// The same of the sign behind a share of the self time.
-pub(super) fn sign_of_share<'m>(
-    mut methods: impl Iterator<Item = &'m MethodReport>,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    if methods.any(MethodReport::is_mostly_probe) {
-        writeln!(out, "~: half of this self time or more is that of the probes (an estimate)")?;
-    }
-    Ok(())
-}
-
-/// A method's calls, with a sign if there were more.
-pub(super) fn calls(method: &MethodReport) -> String {
-    let more = if is_in_part(method) { "+" } else { "" };
-    count(method.figures.calls.into()) + more
-}
-
-/// A method's share of the self time, with a sign if that is mostly the probes'.
-pub(super) fn share(method: &MethodReport) -> String {
-    let probe = if method.is_mostly_probe() { "~" } else { "" };
-    format!("{:.1}%{probe}", method.self_percent)
-}
-
 fn cells(method: &MethodReport) -> [String; 10] {
     let figures = &method.figures;
     let [p50, p95, p99] =
@@ -385,60 +277,10 @@ fn open_stack(
     Ok(())
 }
 
-/// Writes `text` after `first`, on as many lines as it needs; `rest` begins the others. Lines break
-/// at spaces, and within a word only if it alone is too long.
-pub(super) fn wrapped(out: &mut dyn Write, first: &str, rest: &str, text: &str) -> io::Result<()> {
-    let mut line = first.to_owned();
-    let mut width = line.chars().count();
-    let mut is_fresh = true;
-    for word in text.split(' ') {
-        let length = word.chars().count();
-        if !is_fresh && width + 1 + length > WIDTH {
-            writeln!(out, "{}", line.trim_end())?;
-            line = rest.to_owned();
-            width = line.chars().count();
-            is_fresh = true;
-        }
-        if !is_fresh {
-            line.push(' ');
-            width += 1;
-        }
-        is_fresh = false;
-        for c in word.chars() {
-            if width == WIDTH {
-                writeln!(out, "{line}")?;
-                line = rest.to_owned();
-                width = line.chars().count();
-            }
-            line.push(c);
-            width += 1;
-        }
-    }
-    writeln!(out, "{}", line.trim_end())
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::text_parts::WIDTH;
     use super::*;
-
-    fn wrap(text: &str) -> Vec<String> {
-        let mut out = Vec::new();
-        wrapped(&mut out, "1 ", "    ", text).unwrap();
-        String::from_utf8(out).unwrap().lines().map(str::to_owned).collect()
-    }
-
-    #[test]
-    fn lines_break_at_spaces_and_long_words_anywhere() {
-        assert_eq!(wrap("a b"), ["1 a b"]);
-        let words = ["word"; 40].join(" ");
-        let lines = wrap(&words);
-        assert!(lines.iter().all(|line| line.len() <= WIDTH && line.ends_with("word")));
-        assert_eq!(lines.join(" ").split_whitespace().filter(|w| *w == "word").count(), 40);
-        let long = "x".repeat(250);
-        let lines = wrap(&format!("a {long} b"));
-        assert!(lines.iter().all(|line| line.len() <= WIDTH), "{lines:?}");
-        assert_eq!(lines.concat().matches('x').count(), 250);
-    }
 
     #[test]
     fn a_table_fits() {

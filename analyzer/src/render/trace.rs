@@ -22,9 +22,10 @@ use crate::input::progress::Progress;
 use crate::input::runs::RunInput;
 use crate::options::Options;
 use crate::report::Collector;
-use crate::run::data::{Selection, read_run};
+use crate::run::data::read_run;
 use crate::run::names::Names;
 use crate::run::records::{RecordFilter, read_records};
+use crate::run::selection::Selection;
 use crate::stats::method::Method;
 use crate::tprofiler;
 

@@ -7,7 +7,7 @@ use log_format::writer::one_line;
 
 use super::collapsed::stacks;
 use super::labels::{Labels, path};
-use super::text::{heading, wrapped};
+use super::text_parts::{heading, wrapped};
 use crate::options::TreeOrder;
 use crate::report::Report;
 use crate::report::groups::percent;

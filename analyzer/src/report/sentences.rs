@@ -10,10 +10,11 @@ use crate::options::time_range::TimeRange;
 use crate::options::zone::hour_text;
 use crate::options::{By, CallFilter};
 use crate::report::left_out::LeftOut;
-use crate::run::data::{Counts, RecordsBecause, Selection};
+use crate::run::counts::Counts;
 use crate::run::losses::Losses;
 use crate::run::nearest_names::Nearest;
 use crate::run::old_counts::OldCounts;
+use crate::run::selection::{RecordsBecause, Selection};
 use crate::run::window::Touched;
 
 const OPEN_IN_NO_FIGURE: &str =

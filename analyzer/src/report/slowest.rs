@@ -21,9 +21,9 @@ use log_format::rows::{CallRow, Exit};
 
 use crate::input::problems::Problems;
 use crate::input::runs::RunInput;
-use crate::run::data::Selection;
 use crate::run::names::Names;
 use crate::run::records::{RecordFilter, read_records};
+use crate::run::selection::Selection;
 use crate::stats::call_tree::{CallTree, Frame, PathFigures, frames};
 use crate::stats::method::{Callers, Method};
 

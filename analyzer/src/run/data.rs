@@ -2,31 +2,28 @@
 //! open, and counts of what was read. The result of a run stands on its own, so runs can be read in
 //! any order or in parallel.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use log_format::names::{Hour, Table};
-use log_format::pattern::Pattern;
+use log_format::names::Table;
 use log_format::rows::{CallRow, CounterRow, StatsRow};
 
 use crate::input::parallel::{Pace, Unordered, read_blocks};
 use crate::input::problems::Problems;
-use crate::input::progress::Progress;
 use crate::input::runs::{DataFile, RunInput};
 use crate::input::table_rows::{TablePart, read_rows};
 use crate::options::time_range::TimeRange;
-use crate::options::zone::Zone;
-use crate::options::{By, CallFilter, Format, Options};
 use crate::run::costly::Costly;
+use crate::run::counts::Counts;
 use crate::run::losses::{Losses, Thresholds};
 use crate::run::muted::Muted;
 use crate::run::names::Names;
 use crate::run::nearest_names::Nearest;
-use crate::run::old_counts::OldCounts;
 use crate::run::open_calls::OpenCalls;
 use crate::run::recorded_time::RecordedTime;
 use crate::run::row_sums::{RowSums, Scope, Worker};
+use crate::run::selection::Selection;
 use crate::stats::aggregate::{Group, Totals};
 use crate::stats::by_minute::Minutes;
 use crate::stats::call_tree::{CallTree, Recursion};
@@ -35,114 +32,6 @@ use crate::stats::slow_calls::RecordedCall;
 
 /// How long a run's first interval is: ten seconds or so.
 const FIRST_NS: Range<u64> = 8_000_000_000..13_000_000_000;
-
-/// Which rows count, and how they are grouped.
-#[derive(Clone, Debug)]
-pub struct Selection {
-    /// When: records by their end.
-    pub range: TimeRange,
-    /// The time of the intervals whose method statistics count, by the run's place in the list of runs:
-    /// by their start. Of a run that has no place here, it is `range`.
-    pub statistics: Vec<TimeRange>,
-    /// Why figures come from the records, although nothing selected needs it.
-    pub records_because: Option<RecordsBecause>,
-    /// Which methods.
-    pub method: Option<Pattern>,
-    /// The groups.
-    pub by: By,
-    /// Which recorded calls.
-    pub calls: CallFilter,
-    /// Whether call paths are summed up.
-    pub stacks: bool,
-    /// Whether figures come from the records for the call paths' sake.
-    pub figures_of_stacks: bool,
-    /// Whether it is told what happened when, and which calls were the slowest.
-    pub overview: bool,
-    /// Whether durations of records are kept more closely than the histograms of totals have them.
-    pub sketches: bool,
-    /// Whether open calls are among the records.
-    pub open: bool,
-    /// Whether sources are told.
-    pub sources: bool,
-    /// The zone whose hours are groups.
-    pub zone: Zone,
-    /// Where the reading says how far it is.
-    pub progress: Arc<Progress>,
-}
-
-impl Selection {
-    /// What these options select, in the time `range`.
-    #[must_use]
-    pub fn new(options: &Options, range: TimeRange, progress: &Arc<Progress>) -> Self {
-        let selection = Self {
-            range,
-            statistics: Vec::new(),
-            records_because: None,
-            sketches: false,
-            method: options.method.clone(),
-            by: options.by,
-            calls: options.calls.clone(),
-            stacks: options.needs_stacks() || options.format == Format::Html,
-            figures_of_stacks: options.needs_stacks(),
-            overview: options.has_overview(),
-            open: options.open,
-            zone: options.zone.clone(),
-            progress: Arc::clone(progress),
-            sources: matches!(
-                options.format,
-                Format::Pprof | Format::Speedscope | Format::Tprofiler
-            ),
-        };
-        selection.of_records(options, None)
-    }
-
-    /// The same with figures from the records, if there is a reason for that.
-    #[must_use]
-    pub fn of_records(&self, options: &Options, because: Option<RecordsBecause>) -> Self {
-        let mut selection = Self { records_because: because, ..self.clone() };
-        // A sketch takes the memory of several figures: one for a method of a run, not for each of its
-        // hours and threads.
-        let is_small = !matches!(options.by, By::Hour | By::Minute | By::Thread);
-        // Totals lie in a time by their interval, records by their end: those are other calls.
-        let is_same_calls = self.range.is_everything() || selection.counts_records();
-        selection.sketches = options.has_percentiles() && is_small && is_same_calls;
-        selection
-    }
-
-    /// Whether figures come from the records: totals know no threads and no single calls.
-    #[must_use]
-    pub fn counts_records(&self) -> bool {
-        self.records_because.is_some() || self.asks_for_records()
-    }
-
-    /// Whether what is selected is known of records alone.
-    #[must_use]
-    pub fn asks_for_records(&self) -> bool {
-        self.by == By::Thread || !self.calls.is_everything() || self.figures_of_stacks
-    }
-
-    /// The time of the intervals of a run that count: its statistics, and what it lost.
-    #[must_use]
-    pub fn statistics_of(&self, place: usize) -> TimeRange {
-        self.statistics.get(place).copied().unwrap_or(self.range)
-    }
-
-    /// The time of the intervals of all runs.
-    #[must_use]
-    pub fn all_statistics(&self) -> TimeRange {
-        let all = self.statistics.iter().copied();
-        all.reduce(|all, range| all.around(&range)).unwrap_or(self.range)
-    }
-}
-
-/// Why figures come from the records, where statistics would have every call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RecordsBecause {
-    /// The selected time is shorter than an interval of the statistics.
-    ShortTime,
-    /// There are no statistics of the selected time, or none yet.
-    NoStatistics,
-}
 
 /// What was read of one run.
 #[derive(Debug, Default)]
@@ -181,39 +70,6 @@ pub struct RunData {
     pub counts: Counts,
     /// Whether there are rows to name, and no names of methods at all.
     pub lacks_methods_file: bool,
-}
-
-/// How much was read, and how much of it fell out of the selection.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Rows of `calls.csv`.
-    pub records: u64,
-    /// Rows of `stats.csv`.
-    pub stats_rows: u64,
-    /// Those of the rows that the report is made from which lie in the selected time.
-    pub rows_in_range: u64,
-    /// Records counted by thread whose call path was not kept.
-    pub records_without_path: u64,
-    /// Methods that their run has no name for.
-    pub unknown_methods: u64,
-    /// The hours of the files read.
-    pub hours: BTreeSet<Hour>,
-    /// What TProfiler's own logs have of it.
-    pub tprofiler: OldCounts,
-}
-
-impl Counts {
-    /// Adds the counts of another run.
-    pub fn merge(&mut self, other: &Self) {
-        self.records = self.records.saturating_add(other.records);
-        self.stats_rows = self.stats_rows.saturating_add(other.stats_rows);
-        self.rows_in_range = self.rows_in_range.saturating_add(other.rows_in_range);
-        self.records_without_path =
-            self.records_without_path.saturating_add(other.records_without_path);
-        self.unknown_methods = self.unknown_methods.saturating_add(other.unknown_methods);
-        self.hours.extend(&other.hours);
-        self.tprofiler.merge(&other.tprofiler);
-    }
 }
 
 /// A call that had not ended when it was written.

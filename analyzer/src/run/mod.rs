@@ -1,6 +1,7 @@
 //! One run: its names, its rows summed, and what its counters say of the time.
 
 pub mod costly;
+pub mod counts;
 pub mod data;
 #[cfg(test)]
 mod data_tests;
@@ -13,5 +14,6 @@ pub(crate) mod open_calls;
 pub mod recorded_time;
 pub(crate) mod records;
 pub(crate) mod row_sums;
+pub mod selection;
 pub(crate) mod short_names;
 pub(crate) mod window;

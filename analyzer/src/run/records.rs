@@ -12,8 +12,8 @@ use crate::input::runs::RunInput;
 use crate::input::table_rows::{TablePart, read_plain};
 use crate::options::CallFilter;
 use crate::options::time_range::TimeRange;
-use crate::run::data::Selection;
 use crate::run::names::Names;
+use crate::run::selection::Selection;
 
 /// Which records of a run are wanted.
 pub struct RecordFilter {

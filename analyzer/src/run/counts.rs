@@ -1,0 +1,40 @@
+//! How much of a run was read.
+
+use std::collections::BTreeSet;
+
+use log_format::names::Hour;
+
+use crate::run::old_counts::OldCounts;
+
+/// How much was read, and how much of it fell out of the selection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Rows of `calls.csv`.
+    pub records: u64,
+    /// Rows of `stats.csv`.
+    pub stats_rows: u64,
+    /// Those of the rows that the report is made from which lie in the selected time.
+    pub rows_in_range: u64,
+    /// Records counted by thread whose call path was not kept.
+    pub records_without_path: u64,
+    /// Methods that their run has no name for.
+    pub unknown_methods: u64,
+    /// The hours of the files read.
+    pub hours: BTreeSet<Hour>,
+    /// What TProfiler's own logs have of it.
+    pub tprofiler: OldCounts,
+}
+
+impl Counts {
+    /// Adds the counts of another run.
+    pub fn merge(&mut self, other: &Self) {
+        self.records = self.records.saturating_add(other.records);
+        self.stats_rows = self.stats_rows.saturating_add(other.stats_rows);
+        self.rows_in_range = self.rows_in_range.saturating_add(other.rows_in_range);
+        self.records_without_path =
+            self.records_without_path.saturating_add(other.records_without_path);
+        self.unknown_methods = self.unknown_methods.saturating_add(other.unknown_methods);
+        self.hours.extend(&other.hours);
+        self.tprofiler.merge(&other.tprofiler);
+    }
+}
