@@ -23,18 +23,24 @@ use jvmti_bindings::prelude::{
     jni, jvmti,
 };
 
-use crate::agent_thread::{self, Arrival, Claimant, Stage, Started};
-use crate::engine::{Reply, Request};
+use crate::instrument;
 use crate::instrument::first_pause;
+use crate::instrument::methods::Methods;
 use crate::instrument::virtual_loops;
-use crate::loaders;
+use crate::jvm::java_threads;
+use crate::jvm::loaders;
+use crate::jvm::virtual_threads;
 use crate::message::message;
-use crate::methods::Methods;
-use crate::native_thread::{self, Priority, within};
 use crate::options::{BadOptions, Fault, Options};
+use crate::probe;
 use crate::probe::mounts;
 use crate::probe::thread;
-use crate::{instrument, java_threads, presence, probe, run_info, running, virtual_threads};
+use crate::session::active;
+use crate::session::agent_thread::{self, Arrival, Claimant, Stage, Started};
+use crate::session::engine::{Reply, Request};
+use crate::session::presence;
+use crate::session::run_info;
+use crate::sys::native_thread::{self, Priority, within};
 
 /// How long the JVM's start waits for files of options and for the log folder.
 const FILES: Duration = Duration::from_secs(2);
@@ -96,11 +102,11 @@ impl Agent for TProfiler {
     }
 
     fn vm_death(&self, _context: CallbackContext<'_>) {
-        running::set_ending();
-        if let Some(running) = running::get()
+        active::set_ending();
+        if let Some(running) = active::get()
             && let Err(error) = running.engine.ask(Request::Finish)
             // It may have been detached meanwhile, with everything written.
-            && running::get().is_some()
+            && active::get().is_some()
         {
             message!("{error}; the last records may not be on disk");
         }
@@ -136,7 +142,7 @@ impl Agent for TProfiler {
         context: CallbackContext<'callback>,
         mut event: ClassFileLoadHookEvent<'callback>,
     ) {
-        if let (Some(running), Some(jni)) = (running::get(), context.jni())
+        if let (Some(running), Some(jni)) = (active::get(), context.jni())
             && let Some(bytes) = instrument::rewrite(&running, context.jvmti(), jni, &event)
         {
             // A class that cannot be handed over stays as it is.
@@ -282,10 +288,10 @@ fn begin(
     jvmti: &Jvmti,
     jni: &JniEnv,
 ) -> Result<Started, String> {
-    if !running::begin() {
+    if !active::begin() {
         return Err("agent already active in this JVM".to_owned());
     }
-    agent_thread::start(jvmti, jni, options, arrival).inspect_err(|_| running::end())
+    agent_thread::start(jvmti, jni, options, arrival).inspect_err(|_| active::end())
 }
 
 /// How long it may take until the agent thread runs.
@@ -301,7 +307,7 @@ fn attach(context: &AgentLoadContext<'_>, options: &str) -> Result<(), Refusal> 
         let error = "profiling is off for good in this JVM, after an internal error";
         return Err(refused(error.to_owned()));
     }
-    if running::is_active() {
+    if active::is_active() {
         let error = "agent already active in this JVM; nothing was attached".to_owned();
         return Err((presence::ATTACHED_ALREADY, error));
     }
@@ -343,7 +349,7 @@ fn environments(context: &AgentLoadContext<'_>) -> Result<(Jvmti, JniEnv), Refus
 
 /// Ends the run, or goes on to restore classes of the last one.
 fn detach(context: &AgentLoadContext<'_>) -> Result<(), Refusal> {
-    if let Some(running) = running::get() {
+    if let Some(running) = active::get() {
         let done = running.engine.ask(Request::Detach);
         let tell = |reply: Reply| {
             agent_thread::tell_postponed("classes left running", &reply.status.postponed);
@@ -351,18 +357,18 @@ fn detach(context: &AgentLoadContext<'_>) -> Result<(), Refusal> {
         return done.map(tell).map_err(|error| (presence::NOT_DETACHED, error));
     }
     let nothing = (presence::NOT_ATTACHED, "there is nothing to detach".to_owned());
-    if running::is_restoring() {
+    if active::is_restoring() {
         return Ok(());
     }
-    if running::is_active() || Methods::all().with_probes().is_empty() {
+    if active::is_active() || Methods::all().with_probes().is_empty() {
         return Err(nothing);
     }
     let (jvmti, jni) = environments(context)?;
-    if !running::begin_restoring() {
+    if !active::begin_restoring() {
         return Err(nothing);
     }
     agent_thread::start_restoring(&jvmti, &jni).map_err(|error| {
-        running::end_restoring();
+        active::end_restoring();
         (presence::REFUSED, error)
     })
 }

@@ -14,58 +14,22 @@
 //! or calls the JVM, but for the name of a virtual thread that has a record.
 
 mod agent;
-mod agent_thread;
-mod budget;
-mod call_paths;
-mod class_hook;
-mod class_log;
 #[cfg(feature = "cli")]
-pub mod client;
-mod clock;
-mod compress;
+pub mod cli;
 mod control;
-mod cost_control;
-mod engine;
-mod filters;
-mod hot_methods;
-mod in_flight;
+mod drain;
 mod instrument;
-mod interval;
-mod java_threads;
-mod known;
-mod known_thread;
-mod left_out_rows;
-mod loaders;
-mod log_folder;
-mod mapped;
-mod memory;
+mod jvm;
+mod log;
 mod message;
-mod methods;
-mod muted_rows;
-mod muting;
-mod native_thread;
-mod natives;
-mod open_calls;
 mod options;
 mod overhead;
-mod pauses;
-pub mod presence;
 mod probe;
-mod probe_class;
-mod recorder;
-mod requests;
-mod retention;
-mod run_info;
-mod run_log;
-mod running;
+mod request;
 mod schedule;
 mod self_test;
-mod slice;
-
-mod table_file;
-mod thread_ids;
-mod virtual_threads;
-mod why_empty;
+mod session;
+mod sys;
 
 pub use agent::TProfiler;
 

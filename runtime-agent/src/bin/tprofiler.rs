@@ -1,7 +1,7 @@
-//! The `tprofiler` command; everything it does is in [`tprofiler::client`].
+//! The `tprofiler` command; everything it does is in [`tprofiler::cli`].
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    tprofiler::client::main()
+    tprofiler::cli::main()
 }

@@ -1,7 +1,7 @@
 //! Which commands a client may send.
 
 use super::commands::{Command, Shows};
-use crate::engine::Request;
+use crate::session::engine::Request;
 
 /// Each level includes the ones before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

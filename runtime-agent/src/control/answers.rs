@@ -13,15 +13,16 @@ use serde_json::{Map, Value, json};
 
 use super::access::Access;
 use super::commands::Shows;
-use crate::engine::{Found, Reply, Status};
-use crate::hot_methods::{Hottest, Sum};
-use crate::in_flight::{BusyThread, InFlight, OUTERMOST, RunningCall};
+use crate::drain::hot_methods::{Hottest, Sum};
+use crate::drain::in_flight::{BusyThread, InFlight, OUTERMOST, RunningCall};
 use crate::instrument::class_changes::Postponed;
-use crate::methods::Method;
+use crate::instrument::methods::Method;
 use crate::options::{overhead_text, thresholds_text};
 use crate::overhead::LeftOut;
 use crate::self_test::Results;
-use crate::{clock, run_info};
+use crate::session::engine::{Found, Reply, Status};
+use crate::session::run_info;
+use crate::sys::clock;
 
 /// An answer in both forms.
 #[derive(Debug, Default)]

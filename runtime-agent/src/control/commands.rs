@@ -3,9 +3,9 @@
 use log_format::pattern::Pattern;
 use log_format::units;
 
-use crate::engine::Request;
-use crate::hot_methods::Period;
+use crate::drain::hot_methods::Period;
 use crate::options::{parse_overhead, parse_threshold};
+use crate::session::engine::Request;
 
 pub(super) const HELP: &str = "\
 start: begin recording

@@ -11,7 +11,7 @@ use super::line::{Dialect, Lines, Next};
 use super::rate::{MAX_WAIT, RateLimit};
 use super::session::{Session, new_nonce};
 use super::{Context, answers, commands};
-use crate::engine::{Answer, Handle, Request};
+use crate::session::engine::{Answer, Handle, Request};
 
 /// How long a client that is hung up on may go on sending.
 const LINGER: Duration = Duration::from_secs(1);

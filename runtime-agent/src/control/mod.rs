@@ -33,12 +33,12 @@ use self::conversation::Conversation;
 use self::rate::RateLimit;
 use self::recent_status::RecentStatus;
 use self::token::{Token, TokenFile};
-use crate::engine::Handle;
-use crate::log_folder::RunFolder;
+use crate::log::folder::RunFolder;
 use crate::message::message;
-use crate::native_thread::{self, Priority};
 use crate::options::{Options, PortAccess};
-use crate::presence;
+use crate::session::engine::Handle;
+use crate::session::presence;
+use crate::sys::native_thread::{self, Priority};
 
 const IDLE: Duration = Duration::from_secs(30);
 const WRITE: Duration = Duration::from_secs(5);

@@ -4,7 +4,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::engine::{Answer, Reply};
+use crate::session::engine::{Answer, Reply};
 
 /// How old the status may be.
 const RECENT: Duration = Duration::from_secs(1);

@@ -100,7 +100,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::log_folder::RunFolder;
+    use crate::log::folder::RunFolder;
 
     /// Client and agent of one connection.
     fn pair() -> (Session, Session) {

@@ -15,8 +15,8 @@ use rustix::process::geteuid;
 use rustix::rand::{GetRandomFlags, getrandom};
 use sha2::Sha256;
 
-use crate::log_folder::RunFolder;
-use crate::presence;
+use crate::log::folder::RunFolder;
+use crate::session::presence;
 
 /// A shorter one can be guessed: every client gets an HMAC from the agent and can test guesses offline.
 const MIN_TOKEN: usize = 16;

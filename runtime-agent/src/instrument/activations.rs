@@ -21,11 +21,14 @@ use jvmti_bindings::prelude::{jni, jvmti};
 use super::internal_name;
 use super::stack_reader::{Stack, StackReader};
 use super::virtual_loops;
-use crate::loaders::Loaders;
-use crate::methods::Methods;
+use crate::drain::open_calls;
+use crate::instrument::methods::Methods;
+use crate::jvm::java_threads;
+use crate::jvm::loaders::Loaders;
+use crate::probe;
 use crate::probe::mute;
 use crate::probe::thread::{self, ThreadName, ThreadRef};
-use crate::{clock, java_threads, open_calls, probe};
+use crate::sys::clock;
 
 /// An activation that the shadow stack says is older than this has been running for long.
 const LONG: Duration = Duration::from_secs(1);

@@ -22,10 +22,10 @@ use super::ages::{Ages, BETWEEN_LOOKS, LONG_LIVED};
 use super::batches::{Batches, Pace, Sent};
 use super::loaded_class::LoadedClass;
 use super::{Retransform, first_pause, internal_name};
-use crate::clock;
+use crate::instrument::methods::Methods;
 use crate::message::message;
-use crate::methods::Methods;
 use crate::probe::mounts;
+use crate::sys::clock;
 
 /// As many as HotSpot allows to be asked for.
 const MANY_REFERENCES: jni::jint = 65_536;

@@ -6,8 +6,8 @@ use jvmti_bindings::prelude::jni;
 
 use super::class_changes::ClassKey;
 use super::internal_name;
-use crate::loaders::Loaders;
-use crate::running::Running;
+use crate::jvm::loaders::Loaders;
+use crate::session::active::Running;
 
 /// A loaded class.
 #[derive(Clone, Copy)]

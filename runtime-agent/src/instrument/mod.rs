@@ -22,8 +22,14 @@ mod ages;
 mod batch_size;
 mod batches;
 pub(crate) mod class_changes;
+pub(crate) mod class_hook;
+pub(crate) mod class_log;
+pub(crate) mod filters;
 pub(crate) mod first_pause;
+pub(crate) mod include_hints;
 pub(crate) mod loaded_class;
+pub(crate) mod methods;
+pub(crate) mod muting;
 pub(crate) mod restore;
 mod stack_reader;
 pub(crate) mod stale_classes;
@@ -37,7 +43,7 @@ use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::{ClassFileLoadHookEvent, jni, jvmti};
 
 use crate::message::message;
-use crate::running::Running;
+use crate::session::active::Running;
 
 /// Whether loaded classes are retransformed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -13,9 +13,10 @@ use jvmti_bindings::env::{JniEnv, Jvmti};
 use super::Retransform;
 use super::class_changes::{ClassChanges, ClassKey};
 use super::loaded_class::LoadedClass;
-use crate::engine::Status;
-use crate::methods::Methods;
-use crate::{pauses, running};
+use crate::instrument::methods::Methods;
+use crate::jvm::pauses;
+use crate::session::active;
+use crate::session::engine::Status;
 
 /// How long a class may take from the hook to where it can be found.
 const IN_FLIGHT: Duration = Duration::from_millis(50);
@@ -52,7 +53,7 @@ impl<'j> Restorer<'j> {
         self.add();
         thread::sleep(IN_FLIGHT);
         self.add();
-        while !running::is_ending()
+        while !active::is_ending()
             && (self.changes.is_unsent()
                 || !self.changes.is_settled() && begun.elapsed() < SETTLING)
         {
@@ -71,7 +72,7 @@ impl<'j> Restorer<'j> {
         let is_something_left =
             |this: &Self| this.changes.is_confirming() || !this.methods.with_probes().is_empty();
         while goes_on()
-            && !running::is_ending()
+            && !active::is_ending()
             && begun.elapsed() < PATIENCE
             && is_something_left(self)
         {

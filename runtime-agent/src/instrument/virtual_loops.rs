@@ -12,7 +12,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use super::activations::{has_run_for, is_long};
-use crate::open_calls;
+use crate::drain::open_calls;
 use crate::probe::{self, mounts, mute, thread};
 
 /// Threads that are mounted and unmounted all the time may be met in neither place: so many readings, so far apart.

@@ -27,12 +27,12 @@ use self::file::{is_of_tprofiler, read_file};
 use self::log_limits::{BYTES_PER_MB, compression, compression_text, megabytes, megabytes_text};
 pub(crate) use self::overhead::{overhead_text, parse_overhead};
 pub use self::self_tests::{Pretend, ProbeChoice, Trick};
-use crate::clock::ClockChoice;
-use crate::filters::{Annotation, Filters};
 use crate::instrument::Retransform;
-use crate::memory::limit;
+use crate::instrument::filters::{Annotation, Filters};
 use crate::message::message;
 use crate::schedule::{Plan, Window, parse_record};
+use crate::sys::clock::ClockChoice;
+use crate::sys::memory::limit;
 
 /// The port that is tried first, as TProfiler's was.
 pub const DEFAULT_PORT: u16 = 50_000;

@@ -10,14 +10,15 @@
 //! These are decisions only, without a clock or a JVM; `cost_control` carries them out.
 
 mod compile_out;
+pub(crate) mod controller;
 mod return_to_budget;
 #[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
 
-use crate::clock;
-use crate::hot_methods::Recent;
+use crate::drain::hot_methods::Recent;
+use crate::sys::clock;
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// What a call costs in a program, in terms of what it costs in a loop of its own: what cannot be inlined

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use log_format::histogram::lower_bound_ns;
 
-use crate::clock;
+use crate::sys::clock;
 
 /// Buckets kept of a method: durations of 2^45 ns (ten hours) and more share the last one.
 pub(crate) const KEPT_BUCKETS: usize = 80;

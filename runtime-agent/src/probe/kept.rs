@@ -4,8 +4,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::clock;
-use crate::memory::two_level::TwoLevel;
+use crate::sys::clock;
+use crate::sys::memory::two_level::TwoLevel;
 
 /// In ticks, by method; 0 where there is none. It has room for sixteen million methods.
 static SLOWEST_TICKS: TwoLevel<AtomicU64, 32_768> = TwoLevel::new();

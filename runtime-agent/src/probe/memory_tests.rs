@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use super::stack::FIRST_DEPTH;
 use super::tests::{counts, no_java, record_on_thread, records, start, totals, turn};
 use super::*;
-use crate::memory::tests::{refusals, refuse};
-use crate::open_calls;
+use crate::drain::open_calls;
+use crate::sys::memory::tests::{refusals, refuse};
 
 /// Calls lost by what `work` does, among other tests that take turns.
 fn lost(work: impl FnOnce()) -> u64 {

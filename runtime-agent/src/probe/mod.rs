@@ -52,8 +52,9 @@ pub(crate) use self::thresholds::{
     renew_ticks, set_numbered_ns, set_threshold_ns, threshold_ns_of,
 };
 use self::totals::{EndedCall, MethodTotals};
-use crate::clock::ClockChoice;
-use crate::{clock, java_threads};
+use crate::jvm::java_threads;
+use crate::sys::clock;
+use crate::sys::clock::ClockChoice;
 
 /// In the low half, which recording is going on: odd while on, even while off; each start and stop adds
 /// one. In the high half, how often methods were muted or unmuted. So with one comparison a thread

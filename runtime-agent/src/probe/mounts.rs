@@ -11,7 +11,7 @@ pub(crate) use super::mount_events::{Events, begin, came_late, events};
 use super::saved::{self, SavedStack};
 use super::thread::{self, ProbeThread};
 use super::{guarded, lost_calls, mount_events, recording};
-use crate::memory::sharded::Sharded;
+use crate::sys::memory::sharded::Sharded;
 
 /// Frames of virtual threads that are not mounted, by number of the thread.
 static UNMOUNTED: Sharded<SavedStack> = Sharded::new();

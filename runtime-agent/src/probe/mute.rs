@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::stack::Frame;
 use super::thread::ProbeThread;
 use super::{ONE_MUTING, STATE, totals_of};
-use crate::memory::two_level::TwoLevel;
+use crate::sys::memory::two_level::TwoLevel;
 
 /// When each method was muted or unmuted last, in ticks, with [`MUTED`] and [`BY_AGENT`] in the last bits;
 /// 0 if it never was. It has room for four million methods.

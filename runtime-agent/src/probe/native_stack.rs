@@ -7,7 +7,7 @@
 use std::mem::MaybeUninit;
 use std::ptr;
 
-use crate::mapped::page_size;
+use crate::sys::mapped::page_size;
 
 /// The JVM's guard zones and what it keeps free for native code: 1, 2, 1 and 20 pages of 4 KiB, each in
 /// whole pages of the kernel's.

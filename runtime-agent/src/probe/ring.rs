@@ -11,8 +11,8 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use super::stack::MAX_DEPTH;
-use crate::mapped::{self, Mapped, PAGE};
-use crate::memory::Account;
+use crate::sys::mapped::{self, Mapped, PAGE};
+use crate::sys::memory::Account;
 
 /// What a ring carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -204,8 +204,8 @@ impl Drop for Ring {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mapped::page_size;
-    use crate::memory::tests::refuse;
+    use crate::sys::mapped::page_size;
+    use crate::sys::memory::tests::refuse;
 
     fn record(n: u64) -> Record {
         Record {

@@ -8,7 +8,7 @@ use super::native_stack;
 use super::recording_of;
 use super::stack::Frame;
 use super::thread::ProbeThread;
-use crate::memory::Account;
+use crate::sys::memory::Account;
 
 /// A frame of a thread that does not run.
 #[derive(Clone, Copy, Debug)]

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use rewriter::probe::BEFORE_INIT;
 
 use super::totals::MethodTotals;
-use crate::mapped::{self, Mapped};
-use crate::memory::Account;
+use crate::sys::mapped::{self, Mapped};
+use crate::sys::memory::Account;
 
 /// Frames that a stack can hold. A Java stack of 1 MB can have more only of methods that are compiled
 /// into one another.

@@ -23,8 +23,8 @@ use super::stack::ShadowStack;
 pub(crate) use super::thread_ref::ThreadRef;
 use super::totals::{MethodTotals, ThreadTotals};
 use super::{lost_calls, mounts, native_stack, thread_word};
-use crate::java_threads;
-use crate::memory::Account;
+use crate::jvm::java_threads;
+use crate::sys::memory::Account;
 
 /// A thread that has called an instrumented method. What every call needs is in two cache lines.
 #[repr(C, align(64))]

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 use super::stack::{self, ShadowStack};
 use super::thread::ProbeThread;
 use super::totals::{self, ThreadTotals};
-use crate::mapped::{Mapped, PAGE};
-use crate::memory::Account;
+use crate::sys::mapped::{Mapped, PAGE};
+use crate::sys::memory::Account;
 
 /// What the first mapping has: a head, the first hash table, and the first chunk of totals, of which a few are in the
 /// first page; then the first frames, whose pages are given back whole.

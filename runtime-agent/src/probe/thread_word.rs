@@ -65,7 +65,7 @@ mod word {
     /// Finds out whether the word is near. It is near for nobody if the counter is not the clock, for
     /// whoever asks is going to read it. In tests the second thread's answer is wrong.
     pub(crate) fn init(wants_near: bool, fails: bool) {
-        let near = if wants_near && crate::clock::is_counter() { distance() } else { 0 };
+        let near = if wants_near && crate::sys::clock::is_counter() { distance() } else { 0 };
         let is_same = near != 0 && self_test::timed(|| is_same_in_two_threads(near, fails));
         OFFSET.store(if is_same { near } else { 0 }, Ordering::Relaxed);
     }
@@ -167,7 +167,7 @@ mod word {
     /// The calling thread's word, if the counter is the clock, for whoever asks is going to read it.
     #[inline(always)]
     pub(crate) fn near() -> usize {
-        if crate::clock::is_counter() { WORD.get() } else { 0 }
+        if crate::sys::clock::is_counter() { WORD.get() } else { 0 }
     }
 
     pub(crate) fn get() -> usize {
@@ -179,7 +179,7 @@ mod word {
     }
 
     pub(crate) fn is_near() -> bool {
-        crate::clock::is_counter()
+        crate::sys::clock::is_counter()
     }
 }
 
@@ -191,14 +191,14 @@ mod tests {
 
     #[test]
     fn each_thread_has_its_own() {
-        crate::clock::init(crate::clock::ClockChoice::Auto);
+        crate::sys::clock::init(crate::sys::clock::ClockChoice::Auto);
         init(true, true);
         assert!(!is_near());
         assert_eq!(near(), 0);
         init(false, false);
         assert!(!is_near());
         init(true, false);
-        if !crate::clock::is_counter() {
+        if !crate::sys::clock::is_counter() {
             return assert_eq!(near(), 0);
         }
         assert!(is_near());

@@ -7,8 +7,8 @@
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use super::buckets;
-use crate::clock;
-use crate::memory::two_level::TwoLevel;
+use crate::sys::clock;
+use crate::sys::memory::two_level::TwoLevel;
 
 /// Thresholds that can be told apart.
 const COUNT: usize = 256;

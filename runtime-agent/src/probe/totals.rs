@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 use rewriter::probe::OFFLINE;
 
 use super::buckets::KEPT_BUCKETS;
-use crate::mapped::{self, Mapped, PAGE};
-use crate::memory::Account;
+use crate::sys::mapped::{self, Mapped, PAGE};
+use crate::sys::memory::Account;
 
 /// Totals of one method in one thread. The owner's fields stand in the first cache line.
 #[repr(C, align(64))]

@@ -2,7 +2,7 @@
 
 use super::super::buckets;
 use super::*;
-use crate::memory::tests::refuse;
+use crate::sys::memory::tests::refuse;
 
 /// Totals with memory of their own.
 struct Own {

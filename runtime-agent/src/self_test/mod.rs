@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use jvmti_bindings::env::Jvmti;
 
 pub(crate) use self::jdk::NEWEST_TESTED;
-use crate::clock;
 use crate::message::message;
 use crate::options::{Options, ProbeChoice};
 use crate::probe::{self, mounts};
+use crate::sys::clock;
 
 /// What a self-test found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,0 +1,289 @@
+//! `tprofiler attach`, `detach` and `list`.
+
+use std::io::{self, IsTerminal};
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use std::{env, thread};
+
+use clap::Args;
+
+use super::bounded::{FILES, bounded};
+use super::hotspot;
+use super::jvm::{Jvm, Presence, fits_option};
+use super::target::{Agent, loopback, reachable};
+use crate::control::token::Token;
+use crate::options::Options;
+use crate::session::presence;
+
+/// How long the agent may take to give thousands of classes probes, or their own bytes back.
+const CHANGE: Duration = Duration::from_secs(130);
+/// How long its thread may take to be gone when all is done.
+const GONE: Duration = Duration::from_secs(10);
+
+#[derive(Clone, Debug, Args)]
+pub(super) struct AttachArguments {
+    /// Process id of the JVM
+    pub pid: u32,
+    /// Options as behind -agentpath: include=com.shop,threshold=5ms
+    #[arg(default_value = "", hide_default_value = true, value_name = "AGENT_OPTIONS")]
+    pub options: String,
+    /// The agent's library, as the JVM sees it; else the one beside this command
+    #[arg(long, value_name = "PATH")]
+    pub agent: Option<PathBuf>,
+    /// Also retransform classes in which a loop runs; the loop may be slow until its method returns
+    #[arg(long)]
+    pub even_running: bool,
+}
+
+/// An agent that has been attached.
+#[derive(Clone, Debug)]
+pub(super) struct Attached {
+    pub jvm: Jvm,
+    /// The log folder, as the JVM sees it.
+    pub logs: PathBuf,
+    pub port: Option<u16>,
+    /// The address that control listens on.
+    bind: IpAddr,
+    /// The file with the agent's token, as the JVM sees it.
+    token_file: Option<PathBuf>,
+}
+
+/// Attaches, and says in a few lines what came of it.
+///
+/// # Errors
+/// One line: why not.
+pub(super) fn attach_and_tell(
+    arguments: &AttachArguments,
+    token: Option<&Token>,
+) -> Result<String, String> {
+    let attached = attach(arguments)?;
+    let Attached { jvm, logs, port, .. } = &attached;
+    let first = format!("attached to {} ({})\n", jvm.pid, jvm.program());
+    match status(&attached, token) {
+        Some(status) => Ok(format!("{first}port: {}\n{status}", port.unwrap_or_default())),
+        None => Ok(format!("{first}logs: {}\n", logs.display())),
+    }
+}
+
+/// What the agent that has just been attached says of itself, if it has a control port.
+pub(super) fn status(attached: &Attached, token: Option<&Token>) -> Option<String> {
+    let Attached { jvm, port, bind, token_file, .. } = attached;
+    // The options of this very command may name the token.
+    let file = token_file.as_ref().map(|file| jvm.seen_from_here(file));
+    let own = file.map(|file| bounded("token_file", FILES, move || Token::read(&file)));
+    let own = own.and_then(|read| read.ok()?.ok());
+    let addresses = vec![SocketAddr::new(reachable(*bind), (*port)?)];
+    let agent = agent_in(jvm, addresses, token.or(own.as_ref()))?;
+    agent.connect_known().ok()?.ask("status").ok()
+}
+
+/// Attaches, and waits until classes have probes.
+///
+/// # Errors
+/// One line: why not. The agent is not in the JVM then, but for one that takes too long.
+pub(super) fn attach(arguments: &AttachArguments) -> Result<Attached, String> {
+    let AttachArguments { pid, options, agent, even_running } = arguments;
+    let jvm = Jvm::find(*pid)?;
+    let even_running = if *even_running { "retransform=even-running" } else { "" };
+    let options = [options.as_str(), even_running].join(",");
+    let (options, parsed) = complete(options.trim_matches(','), &jvm)?;
+    match jvm.presence() {
+        Presence::None | Presence::Idle => {}
+        Presence::Beginning => return Err("the agent is being attached to it already".to_owned()),
+        Presence::Attached { port } => {
+            let port = port.map_or_else(String::new, |port| format!(", with control port {port}"));
+            return Err(format!("the agent is in it already{port}"));
+        }
+    }
+    // A JVM that has had the library before knows it by that path.
+    let library = match (agent, jvm.agent_library()) {
+        (Some(agent), _) => agent.clone(),
+        (None, Some(library)) => library,
+        (None, None) => library_beside()?,
+    };
+    let here = jvm.seen_from_here(&library);
+    if !bounded("the agent's library", FILES, move || here.exists())? {
+        return Err(format!(
+            "the JVM cannot see {}, in a container perhaps; copy it there, and give its path there \
+             as --agent",
+            library.display()
+        ));
+    }
+    explain(hotspot::load(&jvm, &library, &options)?)?;
+    let port = wait_until_begun(&jvm)?;
+    let Options { logs, bind, token_file, .. } = parsed;
+    Ok(Attached { jvm, logs, port, bind, token_file })
+}
+
+/// Checks options as the agent does, and makes the paths among them not depend on the JVM's folder.
+fn complete(options: &str, jvm: &Jvm) -> Result<(String, Options), String> {
+    let mut options = options.to_owned();
+    // Of a key that repeats, the last counts.
+    let with = |options: &str, key: &str, path: &Path| {
+        if !fits_option(path) {
+            return Err(format!("{key}: {} cannot stand in an option", path.display()));
+        }
+        let comma = if options.is_empty() { "" } else { "," };
+        Ok(format!("{options}{comma}{key}={}", path.display()))
+    };
+    let absolute = |key: &str, path: &Path| {
+        if !jvm.shares("mnt") {
+            return Err(format!(
+                "the JVM has files of its own, in a container perhaps; give {key}= as a path from \
+                 its root"
+            ));
+        }
+        let folder = env::current_dir().map_err(|error| format!("no current folder: {error}"))?;
+        Ok(folder.join(path))
+    };
+    if let Some(config) = Options::config_of(&options) {
+        if !jvm.shares("mnt") {
+            return Err("the JVM has files of its own, in a container perhaps; give the options \
+                        themselves instead of config="
+                .to_owned());
+        }
+        if config.is_relative() {
+            options = with(&options, "config", &absolute("config", &config)?)?;
+        }
+    }
+    let mut parsed = read_options(&options)?;
+    if parsed.logs.is_relative() {
+        parsed.logs = absolute("logs", &parsed.logs)?;
+        options = with(&options, "logs", &parsed.logs)?;
+    }
+    if let Some(file) = parsed.token_file.take_if(|file| file.is_relative()) {
+        let file = absolute("token_file", &file)?;
+        options = with(&options, "token_file", &file)?;
+        parsed.token_file = Some(file);
+    }
+    Ok((options, parsed))
+}
+
+/// Reads options as the agent does.
+///
+/// # Errors
+/// One line: what is wrong with them, or a disk that does not answer.
+pub(super) fn read_options(options: &str) -> Result<Options, String> {
+    let options = options.to_owned();
+    let read = bounded("config", FILES, move || Options::read_attached(&options))?;
+    read.map_err(|bad| bad.message)
+}
+
+fn library_beside() -> Result<PathBuf, String> {
+    let own = env::current_exe().map_err(|error| format!("no path of this command: {error}"))?;
+    let library = own.with_file_name("libtprofiler.so");
+    if library.exists() {
+        Ok(library)
+    } else {
+        Err(format!("{} is not there; give the library's path as --agent", library.display()))
+    }
+}
+
+/// What `Agent_OnAttach` returned, in words.
+fn explain(code: i32) -> Result<(), String> {
+    let reason = match code {
+        presence::OK => return Ok(()),
+        presence::WRONG_OPTIONS => "an option is wrong, or the log folder cannot be used",
+        presence::ATTACHED_ALREADY => "the agent is in it already",
+        presence::NOT_ATTACHED => "the agent is not attached to it",
+        presence::REFUSED => "the JVM refuses what the agent needs",
+        presence::NOT_DETACHED => "the agent could not be detached",
+        _ => "the agent failed",
+    };
+    if code == presence::NOT_ATTACHED {
+        return Err(reason.to_owned());
+    }
+    Err(format!("{reason} (code {code}); the agent's message is on the JVM's stderr"))
+}
+
+/// Waits until recording can begin, and returns the control port.
+fn wait_until_begun(jvm: &Jvm) -> Result<Option<u16>, String> {
+    let deadline = Instant::now() + CHANGE;
+    let told = Instant::now() + Duration::from_secs(1);
+    let mut is_told = !io::stderr().is_terminal();
+    loop {
+        if !is_told && Instant::now() >= told {
+            is_told = true;
+            eprintln!("tprofiler: waiting until classes have probes, some seconds if loops run");
+        }
+        match jvm.presence() {
+            Presence::Attached { port } => return Ok(port),
+            Presence::Beginning if Instant::now() < deadline => {
+                thread::sleep(Duration::from_millis(10));
+            }
+            Presence::Beginning => {
+                return Err(format!("classes have no probes after {} s", CHANGE.as_secs()));
+            }
+            _ if jvm.is_alive() => {
+                return Err("the agent has ended; its message is on the JVM's stderr".to_owned());
+            }
+            _ => return Err("the JVM has ended".to_owned()),
+        }
+    }
+}
+
+/// Detaches the agent from a JVM, and waits until it has gone. Returns what it says of that.
+///
+/// # Errors
+/// One line: why not.
+pub(super) fn detach(pid: u32, token: Option<&Token>) -> Result<String, String> {
+    let jvm = Jvm::find(pid)?;
+    let port = match jvm.presence() {
+        Presence::Attached { port } => port,
+        Presence::Beginning => return Err("the agent is being attached; try again".to_owned()),
+        // It may have left classes with probes.
+        Presence::Idle => None,
+        Presence::None => return Err("the agent is not attached to it".to_owned()),
+    };
+    // It may listen on another address, or have a token that is not known here.
+    let agent = port.and_then(|port| agent_in(&jvm, loopback(port), token));
+    let answer = match agent.and_then(|agent| agent.connect_known().ok()) {
+        Some(mut connection) => connection.ask("detach")?,
+        None => {
+            let library = jvm.agent_library().ok_or("the agent's library is not in it")?;
+            explain(hotspot::load(&jvm, &library, presence::DETACH)?)?;
+            String::new()
+        }
+    };
+    let deadline = Instant::now() + GONE;
+    while matches!(jvm.presence(), Presence::Attached { .. }) && Instant::now() < deadline {
+        thread::sleep(Duration::from_millis(10));
+    }
+    let restored = answer.lines().filter(|line| {
+        ["classes ", "left running: ", "loops ", "longest pause: ", "clock jumps: ", "hint: "]
+            .iter()
+            .any(|key| line.starts_with(key))
+    });
+    let restored: String = restored.map(|line| format!("{line}\n")).collect();
+    Ok(format!("detached from {} ({})\n{restored}", jvm.pid, jvm.program()))
+}
+
+/// The agent in a JVM, if its port is in this network namespace.
+fn agent_in(jvm: &Jvm, addresses: Vec<SocketAddr>, token: Option<&Token>) -> Option<Agent> {
+    let tokens = token.map_or_else(|| jvm.control_tokens(), |token| Ok(vec![token.clone()]));
+    jvm.shares("net").then_some(Agent { addresses, tokens })
+}
+
+/// The JVMs of this user, or of all for root: a line each.
+pub(super) fn list() -> String {
+    let mut rows = vec![["PID", "AGENT", "PORT", "PROGRAM"].map(str::to_owned)];
+    for jvm in Jvm::all() {
+        let (agent, port) = match jvm.presence() {
+            Presence::None => ("-", None),
+            Presence::Idle => ("detached", None),
+            Presence::Beginning => ("beginning", None),
+            Presence::Attached { port } => ("attached", port),
+        };
+        let port = port.map_or_else(|| "-".to_owned(), |port| port.to_string());
+        rows.push([jvm.pid.to_string(), agent.to_owned(), port, jvm.program()]);
+    }
+    rows.iter()
+        .map(|[pid, agent, port, program]| format!("{pid:>7}  {agent:<9}  {port:>5}  {program}\n"))
+        .collect()
+}
+
+/// Where a log folder of a JVM is, for this process.
+pub(super) fn logs_from_here(attached: &Attached) -> PathBuf {
+    attached.jvm.seen_from_here(Path::new(&attached.logs))
+}

@@ -1,0 +1,20 @@
+//! Waits of the command that have a limit: a file system on a network may never answer.
+
+use std::time::Duration;
+
+use crate::sys::native_thread::within;
+
+/// How long a disk may take for a small file.
+pub(super) const FILES: Duration = Duration::from_secs(10);
+
+/// Does what may hang.
+///
+/// # Errors
+/// One line: there is no answer in time.
+pub(super) fn bounded<T: Send + 'static>(
+    what: &str,
+    limit: Duration,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, String> {
+    within(limit, work).ok_or_else(|| format!("{what}: no answer within {} s", limit.as_secs()))
+}

@@ -1,0 +1,232 @@
+//! Totals of all methods since the run began, and of the last minute: what `top` shows; and since they
+//! were taken last: what the overhead budget is judged by.
+//!
+//! The log's intervals are no help there: they end with the minute, or later, or whenever somebody asks
+//! for a flush. So time is cut into slices of its own, of which as many are kept as make a minute.
+
+use std::cmp::Reverse;
+use std::collections::{HashMap, VecDeque};
+
+use crate::log::run_log::Now;
+use crate::probe::totals::Added;
+
+const SLICE_NS: u64 = 15_000_000_000;
+const MINUTE_NS: u64 = 60_000_000_000;
+
+/// Totals of one method over some time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sum {
+    pub calls: u64,
+    pub throws: u64,
+    pub total_ticks: u64,
+    pub self_ticks: u64,
+    pub max_ticks: u64,
+}
+
+/// Which time `top` is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Period {
+    /// Since the run began.
+    Run,
+    /// The last minute, or up to a quarter more.
+    Minute,
+}
+
+/// The methods with the most time of their own, first the most.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Hottest {
+    /// When the period began, in unix nanoseconds.
+    pub since_ns: u64,
+    /// How long ago that was.
+    pub covers_ns: u64,
+    /// Whether it is shorter than was asked for: the run began then.
+    pub is_short: bool,
+    /// Methods that were called in it.
+    pub called: usize,
+    pub methods: Vec<(u32, Sum)>,
+}
+
+/// What a method did since that was taken last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Recent {
+    pub calls: u64,
+    pub total_ticks: u64,
+    pub self_ticks: u64,
+    /// Time of the calls that were slow enough to be recorded.
+    pub slow_ns: u64,
+}
+
+/// Totals by method, as they come.
+#[derive(Debug)]
+pub(crate) struct HotMethods {
+    began: Now,
+    /// Nothing is kept until somebody asks for it.
+    recent: Option<HashMap<u32, Recent>>,
+    run: HashMap<u32, Sum>,
+    /// The last is the one that goes on; never empty.
+    slices: VecDeque<TimeSlice>,
+}
+
+#[derive(Debug)]
+struct TimeSlice {
+    began: Now,
+    methods: HashMap<u32, Sum>,
+}
+
+impl Sum {
+    pub(crate) fn of(since: &Added) -> Self {
+        Self {
+            calls: since.calls,
+            throws: since.throws,
+            total_ticks: since.total_ticks,
+            self_ticks: since.self_ticks,
+            max_ticks: since.max_ticks,
+        }
+    }
+
+    pub(crate) fn add(&mut self, more: &Self) {
+        self.calls += more.calls;
+        self.throws += more.throws;
+        self.total_ticks = self.total_ticks.saturating_add(more.total_ticks);
+        self.self_ticks = self.self_ticks.saturating_add(more.self_ticks);
+        self.max_ticks = self.max_ticks.max(more.max_ticks);
+    }
+}
+
+impl HotMethods {
+    pub(crate) fn new(now: Now) -> Self {
+        let slices = VecDeque::from([TimeSlice { began: now, methods: HashMap::new() }]);
+        Self { began: now, recent: None, run: HashMap::new(), slices }
+    }
+
+    /// Adds what a method did since it was asked last.
+    pub(crate) fn add(&mut self, method: u32, since: &Added) {
+        let sum = Sum::of(since);
+        self.run.entry(method).or_default().add(&sum);
+        if let Some(slice) = self.slices.back_mut() {
+            slice.methods.entry(method).or_default().add(&sum);
+        }
+        if let Some(recent) = &mut self.recent {
+            let recent = recent.entry(method).or_default();
+            recent.calls += sum.calls;
+            recent.total_ticks = recent.total_ticks.saturating_add(sum.total_ticks);
+            recent.self_ticks = recent.self_ticks.saturating_add(sum.self_ticks);
+        }
+    }
+
+    /// Adds a call that was slow enough to be recorded.
+    pub(crate) fn add_slow(&mut self, method: u32, total_ns: u64) {
+        if let Some(recent) = &mut self.recent {
+            let recent = recent.entry(method).or_default();
+            recent.slow_ns = recent.slow_ns.saturating_add(total_ns);
+        }
+    }
+
+    /// What methods did since this was asked last; nothing the first time.
+    pub(crate) fn take_recent(&mut self) -> HashMap<u32, Recent> {
+        let room = self.recent.as_ref().map_or(0, HashMap::len);
+        self.recent.replace(HashMap::with_capacity(room)).unwrap_or_default()
+    }
+
+    /// How often a method was called since the run began.
+    pub(crate) fn calls(&self, method: u32) -> u64 {
+        self.run.get(&method).map_or(0, |sum| sum.calls)
+    }
+
+    /// Whether the slice that goes on is over. Then everything up to now is to be added, and
+    /// [`next_slice`](Self::next_slice) to be called.
+    pub(crate) fn is_slice_over(&self, now: Now) -> bool {
+        self.slices.back().is_none_or(|slice| now.since(slice.began) >= SLICE_NS)
+    }
+
+    pub(crate) fn next_slice(&mut self, now: Now) {
+        self.slices.push_back(TimeSlice { began: now, methods: HashMap::new() });
+        self.forget_old(now);
+    }
+
+    /// Forgets slices that ended more than a minute ago.
+    fn forget_old(&mut self, now: Now) {
+        while self.slices.get(1).is_some_and(|next| now.since(next.began) >= MINUTE_NS) {
+            self.slices.pop_front();
+        }
+    }
+
+    /// The methods with the most time of their own, at most `count`.
+    pub(crate) fn hottest(&mut self, period: Period, count: usize, now: Now) -> Hottest {
+        self.forget_old(now);
+        let mut minute = HashMap::new();
+        let (began, sums) = match period {
+            Period::Run => (self.began, &self.run),
+            Period::Minute => {
+                for slice in &self.slices {
+                    for (method, sum) in &slice.methods {
+                        minute.entry(*method).or_insert_with(Sum::default).add(sum);
+                    }
+                }
+                (self.slices.front().map_or(now, |slice| slice.began), &minute)
+            }
+        };
+        let mut methods: Vec<(u32, Sum)> = sums.iter().map(|(id, sum)| (*id, *sum)).collect();
+        methods.sort_unstable_by_key(|(id, sum)| (Reverse((sum.self_ticks, sum.calls)), *id));
+        let called = methods.len();
+        methods.truncate(count);
+        let covers_ns = now.since(began);
+        let is_short = period == Period::Minute && covers_ns < MINUTE_NS;
+        Hottest { since_ns: began.unix_ns, covers_ns, is_short, called, methods }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Now {
+        Now {
+            unix_ns: 1_000_000_000 * (1_000_000 + seconds),
+            monotonic_ns: 1_000_000_000 * seconds,
+        }
+    }
+
+    fn reading(calls: u64, self_ticks: u64) -> Added {
+        let (total_ticks, max_ticks) = (2 * self_ticks, self_ticks);
+        Added { calls, self_ticks, total_ticks, max_ticks, ..Added::default() }
+    }
+
+    #[test]
+    fn the_hottest_of_the_run_come_first() {
+        let mut hot = HotMethods::new(at(0));
+        hot.add(1, &reading(5, 10));
+        hot.add(2, &reading(1, 30));
+        hot.add(1, &reading(7, 15));
+        hot.add(3, &reading(9, 1));
+        let top = hot.hottest(Period::Run, 2, at(1));
+        assert_eq!((top.since_ns, top.called), (at(0).unix_ns, 3));
+        let sums: Vec<_> = top.methods.iter().map(|(id, sum)| (*id, sum.calls)).collect();
+        assert_eq!(sums, [(2, 1), (1, 12)]);
+        assert_eq!((top.methods[1].1.total_ticks, top.methods[1].1.max_ticks), (50, 15));
+    }
+
+    #[test]
+    fn the_last_minute_is_a_minute_and_at_most_a_quarter_more() {
+        let mut hot = HotMethods::new(at(0));
+        for second in 0..300 {
+            if hot.is_slice_over(at(second)) {
+                hot.next_slice(at(second));
+            }
+            hot.add(1, &reading(1, 1));
+            let top = hot.hottest(Period::Minute, 10, at(second));
+            let length_s = (at(second).unix_ns - top.since_ns) / 1_000_000_000;
+            let least = second.min(60);
+            assert!((least..=75).contains(&length_s), "{length_s} s at {second}");
+            assert_eq!(top.covers_ns, length_s * 1_000_000_000);
+            assert_eq!(top.is_short, second < 60, "at {second}");
+            assert_eq!(top.methods[0].1.calls, length_s + 1);
+            assert!(hot.slices.len() <= 6);
+        }
+        assert_eq!(hot.hottest(Period::Run, 10, at(300)).methods[0].1.calls, 300);
+        // Nobody called for hours, and nobody asked.
+        assert_eq!(hot.hottest(Period::Minute, 10, at(9_000)).methods.len(), 1);
+        hot.next_slice(at(9_000));
+        assert!(hot.hottest(Period::Minute, 10, at(9_060)).methods.is_empty());
+    }
+}

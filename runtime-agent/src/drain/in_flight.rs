@@ -1,0 +1,204 @@
+//! Calls that run now and have done so for long: what `inflight` shows. A call that hangs is seen there
+//! before it ends.
+
+use std::cmp::Reverse;
+use std::collections::HashSet;
+use std::thread;
+
+use crate::drain::open_calls::{self, BETWEEN_READINGS, OpenFrame};
+use crate::drain::thread_reader::JavaThreads;
+use crate::instrument::methods::{Method, Methods};
+use crate::probe::thread::{ThreadName, ThreadRef};
+use crate::probe::{self, mounts};
+use crate::sys::clock;
+
+/// Threads that are shown, those first whose innermost long call has run longest.
+const MAX_THREADS: usize = 100;
+/// Threads whose stacks are read at once.
+const READ_AT_ONCE: usize = 256;
+/// Calls of a thread that are shown: outermost and innermost ones.
+pub(crate) const OUTERMOST: usize = 16;
+const INNERMOST: usize = 48;
+
+/// What runs now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct InFlight {
+    pub threads: Vec<BusyThread>,
+    /// Further threads with such calls.
+    pub more_threads: usize,
+}
+
+/// A thread in which a call has run for long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BusyThread {
+    pub name: String,
+    /// `Thread.getId()`, or 0.
+    pub java_id: u64,
+    /// The kernel's, or 0 of a virtual thread.
+    pub os_id: u32,
+    pub is_virtual: bool,
+    /// From the outermost on.
+    pub calls: Vec<RunningCall>,
+    /// Calls that are left out, behind the first [`OUTERMOST`].
+    pub more_calls: usize,
+}
+
+/// A call in progress.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RunningCall {
+    pub method: Method,
+    /// How long it has run.
+    pub ns: u64,
+    /// It has run for as long as was asked for; if not, it was called by such a one.
+    pub is_long: bool,
+}
+
+/// What is read of a thread.
+struct Seen<'t> {
+    thread: Option<&'t ThreadRef>,
+    /// The virtual thread, or 0.
+    number: u64,
+    frames: Vec<OpenFrame>,
+}
+
+/// Looks at all threads. `name_of` knows names of virtual threads by their numbers.
+pub(crate) fn look<'t>(
+    threads: impl Iterator<Item = &'t ThreadRef>,
+    methods: &Methods,
+    java: &dyn JavaThreads,
+    name_of: &dyn Fn(u64) -> String,
+    least_ns: u64,
+) -> InFlight {
+    if !probe::is_recording() {
+        return InFlight::default();
+    }
+    let recording = probe::recording();
+    let now_ticks = clock::ticks();
+    let ns = |frame: &OpenFrame| clock::ticks_to_ns(now_ticks.saturating_sub(frame.start_ticks));
+    let mut long = Longest::default();
+    let mut keep_long = |mut one: Seen<'t>| {
+        one.frames = open_calls::without_dropped(one.frames);
+        if let Some(innermost) = one.frames.iter().map(ns).rfind(|ns| *ns >= least_ns) {
+            long.add(innermost, one);
+        }
+    };
+    let mut mounted = HashSet::new();
+    let mut threads = threads.peekable();
+    while threads.peek().is_some() {
+        let first: Vec<_> = threads
+            .by_ref()
+            .take(READ_AT_ONCE)
+            .map(|thread| (thread, thread.runs(), open_calls::read_frames(thread, recording)))
+            .filter(|(_, _, frames)| !frames.is_empty())
+            .collect();
+        thread::sleep(BETWEEN_READINGS);
+        for (thread, number, before) in first {
+            let frames = in_both(before, &open_calls::read_frames(thread, recording));
+            if !thread.has_ended() && thread.runs() == number {
+                mounted.insert(number);
+                keep_long(Seen { thread: Some(thread), number, frames });
+            }
+        }
+    }
+    mounts::for_each(|number, saved| {
+        // One that was mounted a moment ago has been seen.
+        if saved.recording() == recording && !mounted.contains(&number) {
+            keep_long(Seen { thread: None, number, frames: OpenFrame::all_of(saved) });
+        }
+    });
+    let (long, more_threads) = long.end();
+    let call = |frame: &OpenFrame| {
+        let ns = ns(frame);
+        Some(RunningCall { method: methods.get(frame.method)?, ns, is_long: ns >= least_ns })
+    };
+    let threads = long.into_iter().map(|(_, one)| {
+        let more_calls = one.frames.len().saturating_sub(OUTERMOST + INNERMOST);
+        let frames = one.frames.iter().enumerate();
+        let shown = frames.filter(|(at, _)| *at < OUTERMOST || *at >= OUTERMOST + more_calls);
+        let calls = shown.filter_map(|(_, frame)| call(frame)).collect();
+        let name = match one.thread {
+            Some(thread) if one.number == 0 => java.name(thread).unwrap_or_default(),
+            _ => ThreadName { name: name_of(one.number), java_id: one.number },
+        };
+        BusyThread {
+            name: name.name,
+            java_id: name.java_id,
+            os_id: one.thread.map_or(0, |thread| thread.os_id),
+            is_virtual: one.number != 0,
+            calls,
+            more_calls,
+        }
+    });
+    InFlight { threads: threads.collect(), more_threads }
+}
+
+/// The threads whose innermost long call has run longest. Of the others only the number is kept: there may be 100,000,
+/// each with a deep stack.
+#[derive(Default)]
+struct Longest<'t> {
+    threads: Vec<(u64, Seen<'t>)>,
+    more: usize,
+}
+
+impl<'t> Longest<'t> {
+    /// Adds a thread whose innermost long call has run for so many nanoseconds.
+    fn add(&mut self, ns: u64, thread: Seen<'t>) {
+        self.threads.push((ns, thread));
+        if self.threads.len() >= 2 * MAX_THREADS {
+            self.cut();
+        }
+    }
+
+    fn cut(&mut self) {
+        self.threads.sort_by_key(|(ns, _)| Reverse(*ns));
+        self.more += self.threads.len().saturating_sub(MAX_THREADS);
+        self.threads.truncate(MAX_THREADS);
+    }
+
+    /// At most [`MAX_THREADS`], the longest first, and how many more there were.
+    fn end(mut self) -> (Vec<(u64, Seen<'t>)>, usize) {
+        self.cut();
+        (self.threads, self.more)
+    }
+}
+
+/// The calls that both readings have: those that ran all the while in between.
+fn in_both(mut before: Vec<OpenFrame>, after: &[OpenFrame]) -> Vec<OpenFrame> {
+    let is_same =
+        |(a, b): &(&OpenFrame, &OpenFrame)| (a.method, a.start_ticks) == (b.method, b.start_ticks);
+    let same = before.iter().zip(after).take_while(is_same).count();
+    before.truncate(same);
+    before
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_are_kept_and_the_others_counted() {
+        let mut longest = Longest::default();
+        // In an order in which each place is the best for a time.
+        for n in 0..10_007_u64 {
+            let seen = Seen { thread: None, number: n, frames: Vec::new() };
+            longest.add(n * 5_003 % 10_007, seen);
+            assert!(longest.threads.len() < 2 * MAX_THREADS);
+        }
+        let (threads, more) = longest.end();
+        let expected: Vec<u64> = (0..10_007).rev().take(MAX_THREADS).collect();
+        assert_eq!(threads.iter().map(|(ns, _)| *ns).collect::<Vec<_>>(), expected);
+        assert_eq!(more, 10_007 - MAX_THREADS);
+    }
+
+    #[test]
+    fn a_call_counts_that_was_there_all_the_while() {
+        let frame = |method, start_ticks| OpenFrame { method, start_ticks, callee_ticks: 0 };
+        let stack = [frame(1, 10), frame(2, 20), frame(3, 30)];
+        let both = |after: &[OpenFrame]| in_both(stack.to_vec(), after).len();
+        assert_eq!(both(&stack), 3);
+        assert_eq!(both(&stack[..2]), 2);
+        assert_eq!(both(&[]), 0);
+        assert_eq!(both(&[frame(1, 10), frame(2, 25), frame(3, 30)]), 1);
+        assert_eq!(both(&[OpenFrame { callee_ticks: 9, ..frame(1, 10) }, frame(4, 20)]), 1);
+    }
+}

@@ -1,0 +1,383 @@
+//! Which records of a slice are written, and the threshold that follows.
+//!
+//! Records wait for the end of their slice, half a second at most. If they need more bytes than the
+//! budget allows, the slowest that fit are kept and the others counted. If they are eight times too
+//! many, the threshold is doubled as well, as often as four times too many stay above it: probes do
+//! not go on recording what will be cut, and yet no slice is without its slowest calls. It is halved
+//! again when half of the room is not used. So a threshold that has just been doubled is not halved,
+//! nor the other way round, while the load stays as it is.
+//!
+//! First of all come records that are the slowest of their method in the interval until then: so each method that has
+//! slow calls has one in the log, however many others have.
+//!
+//! Callers take at least as long as their callees: those of a record that is kept for its duration are kept too, if
+//! they end in the same slice.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use log_format::rows::CallRow;
+
+use crate::log::budget::SLICE_NS;
+
+/// Bytes of a row of calls.csv, about.
+const ROW_BYTES: u64 = 60;
+/// Most records of a slice, however much the budget has left: they are kept in memory.
+const MAX_ROWS: usize = 25_000;
+/// Fewer records than this are not cut before their slice ends.
+const LEAST_CUT: usize = 4_096;
+/// What follows a threshold of 0 when it is doubled.
+const LEAST_RAISED_NS: u64 = 1_000;
+/// The threshold is raised when there are so many times too many records, and so that fewer are left.
+const TOO_MANY: usize = 8;
+const STILL_MANY: usize = 4;
+/// Slices in a row that leave room before the threshold is halved; one that has next to no records
+/// suffices.
+const PATIENCE: u32 = 4;
+
+/// The lowest threshold of all methods, and how far it is raised.
+#[derive(Debug)]
+pub(crate) struct Threshold {
+    base_ns: u64,
+    /// How often it is doubled.
+    level: u32,
+    /// Slices in a row that left room.
+    calm: u32,
+}
+
+impl Threshold {
+    pub(crate) fn new(base_ns: u64) -> Self {
+        Self { base_ns, level: 0, calm: 0 }
+    }
+
+    /// What it is raised to; 0 if it is not raised.
+    pub(crate) fn raised_to_ns(&self) -> u64 {
+        if self.level == 0 { 0 } else { self.at_level(self.level) }
+    }
+
+    fn at_level(&self, level: u32) -> u64 {
+        if level == 0 {
+            return self.base_ns;
+        }
+        let first = self.base_ns.max(LEAST_RAISED_NS / 2);
+        1_u64.checked_shl(level).map_or(u64::MAX, |times| first.saturating_mul(times))
+    }
+
+    /// Doubles it as often as it stays at or under `least_ns`.
+    fn raise_to(&mut self, least_ns: u64) {
+        while self.level < 63 && self.at_level(self.level + 1) <= least_ns {
+            self.level += 1;
+        }
+    }
+
+    /// A slice had `seen` records at or over the threshold, and room for `most`.
+    fn slice_ended(&mut self, seen: usize, most: usize) {
+        self.calm = if seen <= most / 2 { self.calm + 1 } else { 0 };
+        if seen == 0 {
+            // It is another load than before.
+            self.level = 0;
+        } else if self.calm >= PATIENCE || seen <= most / 16 {
+            self.level = self.level.saturating_sub(1);
+            self.calm = 0;
+        }
+    }
+}
+
+/// The records of a slice.
+#[derive(Debug, Default)]
+pub(crate) struct Slice {
+    began_ns: u64,
+    rows: Vec<CallRow>,
+    /// How many there were at or over the threshold, those cut included.
+    seen: usize,
+}
+
+/// Whether a call of a method, in nanoseconds, is slower than all that the log has of the interval.
+pub(crate) type IsSlower = fn(u32, u64) -> bool;
+
+impl Slice {
+    /// Adds records, in the order of their ends. Of far too many the fastest are cut at once; the
+    /// number of those is given back.
+    pub(crate) fn add(
+        &mut self,
+        mut rows: Vec<CallRow>,
+        allowance: Option<u64>,
+        threshold: &mut Threshold,
+        is_slower: IsSlower,
+    ) -> u64 {
+        let raised_to_ns = threshold.raised_to_ns();
+        self.seen += rows.iter().filter(|row| row.total_ns >= raised_to_ns).count();
+        self.rows.append(&mut rows);
+        match allowance.map(rows_in) {
+            Some(most) if self.rows.len() > (most * TOO_MANY).max(LEAST_CUT) => {
+                self.cut(most * STILL_MANY, threshold, is_slower)
+            }
+            _ => 0,
+        }
+    }
+
+    /// Memory that the records have.
+    pub(crate) fn bytes(&self) -> usize {
+        self.rows.capacity() * size_of::<CallRow>()
+    }
+
+    /// Whether it is time to end the slice.
+    pub(crate) fn is_over(&self, now_ns: u64) -> bool {
+        now_ns.saturating_sub(self.began_ns) >= SLICE_NS
+    }
+
+    /// Ends the slice: the records to write, in their order, and how many were cut.
+    pub(crate) fn end(
+        &mut self,
+        allowance: Option<u64>,
+        threshold: &mut Threshold,
+        is_slower: IsSlower,
+        now_ns: u64,
+    ) -> (Vec<CallRow>, u64) {
+        let mut cut = 0;
+        if let Some(most) = allowance.map(rows_in) {
+            if self.seen > most * TOO_MANY {
+                cut = self.cut(most * STILL_MANY, threshold, is_slower);
+            }
+            cut += keep_slowest(&mut self.rows, most, is_slower).cut;
+            // One that was ended early says nothing of the load.
+            if self.is_over(now_ns) {
+                threshold.slice_ended(self.seen, most);
+            }
+        }
+        self.began_ns = now_ns;
+        self.seen = 0;
+        (std::mem::take(&mut self.rows), cut)
+    }
+
+    /// Keeps the slowest `most` records, and raises the threshold to what they are over.
+    fn cut(&mut self, most: usize, threshold: &mut Threshold, is_slower: IsSlower) -> u64 {
+        let Kept { cut, least_ns } = keep_slowest(&mut self.rows, most, is_slower);
+        threshold.raise_to(least_ns);
+        cut
+    }
+}
+
+/// Records that so many bytes have room for; one at least.
+fn rows_in(bytes: u64) -> usize {
+    usize::try_from(bytes / ROW_BYTES).unwrap_or(usize::MAX).clamp(1, MAX_ROWS)
+}
+
+/// What [`keep_slowest`] did.
+#[derive(Debug, PartialEq, Eq)]
+struct Kept {
+    cut: u64,
+    /// The fastest that is kept for its duration; 0 if none had to be.
+    least_ns: u64,
+}
+
+/// Keeps `most` of `rows`, in their order: the slowest of each method if it [`IsSlower`], then the slowest.
+fn keep_slowest(rows: &mut Vec<CallRow>, most: usize, is_slower: IsSlower) -> Kept {
+    if rows.len() <= most {
+        return Kept { cut: 0, least_ns: rows.iter().map(|row| row.total_ns).min().unwrap_or(0) };
+    }
+    let mut slowest: HashMap<u32, (u64, usize)> = HashMap::new();
+    for (place, row) in rows.iter().enumerate() {
+        let of_method = slowest.entry(row.method).or_insert((0, place));
+        if row.total_ns > of_method.0 {
+            *of_method = (row.total_ns, place);
+        }
+    }
+    slowest.retain(|method, (total_ns, _)| is_slower(*method, *total_ns));
+    let is_slowest = |row: &CallRow, place| slowest.get(&row.method).is_some_and(|s| s.1 == place);
+    let mut order: Vec<(bool, Reverse<u64>, usize)> = rows
+        .iter()
+        .enumerate()
+        .map(|(place, row)| (!is_slowest(row, place), Reverse(row.total_ns), place))
+        .collect();
+    order.select_nth_unstable(most);
+    let cut = (rows.len() - most) as u64;
+    order.truncate(most);
+    let for_duration = order.iter().filter(|(is_other, ..)| *is_other);
+    let least_ns = for_duration.map(|(_, Reverse(ns), _)| *ns).min().unwrap_or(0);
+    order.sort_unstable_by_key(|(.., place)| *place);
+    let mut kept = order.iter().map(|(.., place)| *place).peekable();
+    let mut place = 0..;
+    rows.retain(|_| kept.next_if_eq(&place.next().unwrap_or(0)).is_some());
+    Kept { cut, least_ns }
+}
+
+#[cfg(test)]
+mod tests {
+    use log_format::names::Hour;
+    use log_format::rows::Exit;
+
+    use super::*;
+
+    fn in_force_ns(threshold: &Threshold) -> u64 {
+        threshold.at_level(threshold.level)
+    }
+    use crate::log::budget::Budget;
+
+    const MS: u64 = 1_000_000;
+
+    fn row(start_ns: u64, total_ns: u64) -> CallRow {
+        let (stack, method) = (1, 1);
+        CallRow { start_ns, thread: 1, stack, method, total_ns, self_ns: 0, exit: Exit::Return }
+    }
+
+    fn durations(rows: &[CallRow]) -> Vec<u64> {
+        rows.iter().map(|row| row.total_ns).collect()
+    }
+
+    #[test]
+    fn the_slowest_are_kept_in_their_order() {
+        for (given, most, kept) in [
+            (vec![5, 9, 7], 3, vec![5, 9, 7]),
+            (vec![5, 9, 7, 1], 2, vec![9, 7]),
+            (vec![5, 5, 5, 5], 3, vec![5, 5, 5]),
+            (vec![5, 9, 5, 9, 5], 3, vec![5, 9, 9]),
+            (vec![3, 1], 1, vec![3]),
+        ] {
+            let mut rows: Vec<CallRow> = given.iter().map(|ns| row(0, *ns)).collect();
+            let cut = keep_slowest(&mut rows, most, |_, _| false).cut;
+            assert_eq!(cut, (given.len() - kept.len()) as u64);
+            assert_eq!(durations(&rows), kept);
+        }
+    }
+
+    #[test]
+    fn the_slowest_of_each_method_come_first() {
+        let of = |method: u32, total_ns: u64| CallRow { method, ..row(0, total_ns) };
+        let given = [of(1, 90), of(2, 5), of(1, 80), of(3, 1), of(2, 6), of(1, 70), of(3, 1)];
+        // Of method 3 the log has one that took as long.
+        let keep = |most| {
+            let mut rows = given.to_vec();
+            let kept = keep_slowest(&mut rows, most, |method, ns| method != 3 || ns > 1);
+            (rows.iter().map(|row| (row.method, row.total_ns)).collect::<Vec<_>>(), kept)
+        };
+        assert_eq!(keep(1), (vec![(1, 90)], Kept { cut: 6, least_ns: 0 }));
+        assert_eq!(keep(2), (vec![(1, 90), (2, 6)], Kept { cut: 5, least_ns: 0 }));
+        let four = vec![(1, 90), (1, 80), (2, 6), (1, 70)];
+        assert_eq!(keep(4), (four, Kept { cut: 3, least_ns: 70 }));
+        assert_eq!(keep(7).0.len(), 7);
+    }
+
+    #[test]
+    fn the_threshold_stays_at_or_under_what_was_kept() {
+        let mut threshold = Threshold::new(MS);
+        threshold.raise_to(MS + MS / 2);
+        assert_eq!(in_force_ns(&threshold), MS);
+        threshold.raise_to(9 * MS);
+        assert_eq!(in_force_ns(&threshold), 8 * MS);
+        threshold.raise_to(2 * MS);
+        assert_eq!(in_force_ns(&threshold), 8 * MS);
+        threshold.raise_to(u64::MAX);
+        assert!(in_force_ns(&threshold) > u64::MAX / 4);
+        let mut from_nothing = Threshold::new(0);
+        assert_eq!(in_force_ns(&from_nothing), 0);
+        from_nothing.raise_to(2_500);
+        assert_eq!(in_force_ns(&from_nothing), 2_000);
+    }
+
+    #[test]
+    fn it_comes_down_when_there_is_room() {
+        let mut threshold = Threshold::new(MS);
+        threshold.raise_to(8 * MS);
+        let slices = |threshold: &mut Threshold, seen| {
+            let before = in_force_ns(threshold);
+            (1..100)
+                .find(|_| {
+                    threshold.slice_ended(seen, 100);
+                    in_force_ns(threshold) < before
+                })
+                .unwrap_or(0)
+        };
+        assert_eq!(slices(&mut threshold, 51), 0);
+        assert_eq!(slices(&mut threshold, 50), 4);
+        assert_eq!(slices(&mut threshold, 6), 1);
+        assert_eq!(in_force_ns(&threshold), 2 * MS);
+        threshold.raise_to(800 * MS);
+        assert_eq!(slices(&mut threshold, 0), 1);
+        assert_eq!((slices(&mut threshold, 0), in_force_ns(&threshold)), (0, MS));
+    }
+
+    #[test]
+    fn a_slice_without_records_does_not_raise() {
+        let mut threshold = Threshold::new(MS);
+        let (rows, cut) = Slice::default().end(Some(0), &mut threshold, |_, _| false, 1);
+        assert_eq!((rows.len(), cut, in_force_ns(&threshold)), (0, 0, MS));
+    }
+
+    #[test]
+    fn too_many_records_are_cut_before_the_slice_ends() {
+        let mut threshold = Threshold::new(MS);
+        let mut slice = Slice::default();
+        let mut cut = 0;
+        for round in 0..10 {
+            let rows = (0..2_000).map(|i| row(0, MS + round * 2_000 + i)).collect();
+            cut += slice.add(rows, Some(100 * ROW_BYTES), &mut threshold, |_, _| false);
+            assert!(slice.rows.len() <= 4_096);
+        }
+        let (rows, more) = slice.end(Some(100 * ROW_BYTES), &mut threshold, |_, _| false, 1);
+        assert_eq!(durations(&rows), (MS + 19_900..MS + 20_000).collect::<Vec<_>>());
+        assert_eq!(cut + more, 20_000 - 100);
+        // It was ended early, and has no say in the threshold.
+        let before = in_force_ns(&threshold);
+        assert_eq!(
+            slice.end(Some(100 * ROW_BYTES), &mut threshold, |_, _| false, 1),
+            (Vec::new(), 0)
+        );
+        assert_eq!(in_force_ns(&threshold), before);
+        assert!(slice.rows.is_empty() && !slice.is_over(SLICE_NS) && slice.is_over(SLICE_NS + 1));
+    }
+
+    /// An hour of a service with 1,000 requests a second and ten calls over 1 ms in each, and ten
+    /// times that for two minutes: 100 MB hold it, and every second has its slowest call.
+    #[test]
+    fn every_second_of_an_hour_has_its_slowest_call() {
+        let mut budget = Budget::new(Some(100_000_000));
+        budget.set_hour(Hour::of_unix_ns(0), 0);
+        let (mut threshold, mut slice) = (Threshold::new(MS), Slice::default());
+        let mut random = 1_u64;
+        let mut kept_of_second = vec![0_u64; 3_600];
+        let (mut cut, mut seen, mut changes) = (0, 0_u64, 0);
+        let (mut slowest_of_second, mut slowest_kept) = (vec![0; 3_600], vec![0; 3_600]);
+        for round in 0..7_200_u64 * 10 {
+            let now = round * SLICE_NS / 10;
+            let second = usize::try_from(now / 1_000_000_000).unwrap();
+            let calls = if (1_200..1_320).contains(&second) { 5_000 } else { 500 };
+            let mut rows = Vec::new();
+            for _ in 0..calls {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                // Half as many take twice as long.
+                let ns = MS * 1_000 / (1 + random % 1_000);
+                seen += 1;
+                slowest_of_second[second] = slowest_of_second[second].max(ns);
+                if ns >= in_force_ns(&threshold) {
+                    rows.push(row(now, ns));
+                }
+            }
+            let allowance = budget.allowance(now);
+            cut += slice.add(rows, allowance, &mut threshold, |_, _| false);
+            if slice.is_over(now) {
+                let before = in_force_ns(&threshold);
+                let (rows, more) = slice.end(allowance, &mut threshold, |_, _| false, now);
+                changes += u32::from(in_force_ns(&threshold) != before);
+                cut += more;
+                budget.spend(rows.len() as u64 * ROW_BYTES);
+                for row in rows {
+                    let second = usize::try_from(row.start_ns / 1_000_000_000).unwrap();
+                    kept_of_second[second] += 1;
+                    slowest_kept[second] = slowest_kept[second].max(row.total_ns);
+                }
+            }
+        }
+        // The last slice of the hour has not ended.
+        for second in 0..3_599 {
+            assert!(kept_of_second[second] >= 50, "{second}: {}", kept_of_second[second]);
+            assert_eq!(slowest_kept[second], slowest_of_second[second], "{second}");
+        }
+        assert!(budget.spent() <= 100_000_000, "{}", budget.spent());
+        assert!(budget.spent() >= 50_000_000, "{}", budget.spent());
+        assert!(cut > 0 && cut < seen / 2, "{cut} of {seen}");
+        assert!(changes < 3_600, "{changes}");
+    }
+}

@@ -1,0 +1,593 @@
+//! The drain thread's work: takes records and totals from the threads and writes them, and carries
+//! out what control asks for. All of it happens on one thread, so nothing here is shared.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use log_format::names::Hour;
+use log_format::pattern::Pattern;
+use log_format::rows::{CallRow, CounterRow, counter};
+use log_format::writer::one_line;
+use rewriter::probe::OFFLINE;
+
+use crate::drain::hot_methods::{HotMethods, Hottest, Period, Recent};
+use crate::drain::in_flight::{self, InFlight};
+use crate::drain::interval::Interval;
+use crate::drain::left_out_rows::LeftOutRows;
+use crate::drain::muted_rows::MutedRows;
+use crate::drain::open_calls::{self, OpenFrame};
+use crate::drain::record_limiter::{Slice, Threshold};
+use crate::drain::registry::Known;
+use crate::drain::thread_reader::{JavaThreads, KnownThread};
+use crate::instrument::class_hook::ClassCounts;
+use crate::instrument::methods::{Methods, OwnThreshold};
+use crate::instrument::muting::Rule;
+use crate::jvm::loaders;
+use crate::log::budget::Budget;
+use crate::log::run_log::{Now, RunLog};
+use crate::message::message;
+use crate::overhead::LeftOut;
+use crate::probe::mounts;
+use crate::probe::mute::{self, Cause};
+use crate::probe::thread;
+use crate::probe::{self, kept, lost_calls};
+use crate::sys::clock::{self, Anchors, Jump};
+use crate::sys::memory::{self, Account};
+
+/// Records of several threads that are gathered before the budget is asked.
+const ROWS: usize = 8_192;
+/// Jumps of the clock that are told on stderr.
+const TOLD_JUMPS: u64 = 3;
+
+/// What the drain thread knows.
+pub(crate) struct Recorder {
+    log: RunLog,
+    anchors: Anchors,
+    watch: clock::Watch,
+    class_counts: Arc<ClassCounts>,
+    known: Known,
+    /// Of all methods without one of their own.
+    threshold_ns: u64,
+    /// The lowest of all thresholds, raised when the budget runs short.
+    lowest: Threshold,
+    budget: Budget,
+    /// Records that wait for the end of their slice.
+    slice: Slice,
+    interval: Interval,
+    hot: HotMethods,
+    /// What was muted with `mute`.
+    muted: MutedRows,
+    /// Methods that are left out for their cost.
+    left_out: LeftOutRows,
+    /// The kernel's number of the thread that this belongs to.
+    own_os_id: u32,
+    /// The log has the thresholds with which the interval began.
+    are_thresholds_told: bool,
+    /// Values of counters when they were written last.
+    counted: HashMap<&'static str, u64>,
+    sums: Sums,
+    /// What is kept here of threads and calls.
+    account: Account,
+    is_ceiling_told: bool,
+}
+
+/// Sums since the run began.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sums {
+    /// Calls that ended.
+    pub calls: u64,
+    /// Rows written to calls.csv.
+    pub records: u64,
+    pub dropped_records: u64,
+    /// Records that were left out to stay within the hour's budget.
+    pub cut_records: u64,
+    pub unseen_ends: u64,
+    pub lost_calls: u64,
+    /// What the profiler cost, and the process's CPU time.
+    pub probe_ns: u64,
+    pub cpu_ns: u64,
+    /// Not a sum: what the probes of a short call are reckoned to cost; 0 while that is not known.
+    pub probe_call_ns: u64,
+}
+
+impl Recorder {
+    pub(crate) fn new(
+        log: RunLog,
+        methods: Arc<Methods>,
+        class_counts: Arc<ClassCounts>,
+        threshold_ns: u64,
+        hour_bytes: Option<u64>,
+        java: Box<dyn JavaThreads>,
+    ) -> Self {
+        probe::set_threshold_ns(threshold_ns);
+        Self {
+            log,
+            anchors: Anchors::new(),
+            watch: clock::Watch::default(),
+            class_counts,
+            known: Known::new(methods, java),
+            threshold_ns,
+            lowest: Threshold::new(probe::lowest_threshold_ns()),
+            budget: Budget::new(hour_bytes),
+            slice: Slice::default(),
+            interval: Interval::first(clock::unix_ns()),
+            hot: HotMethods::new(Now::read()),
+            muted: MutedRows::default(),
+            left_out: LeftOutRows::default(),
+            own_os_id: thread::os_id(),
+            are_thresholds_told: false,
+            counted: HashMap::new(),
+            sums: Sums::default(),
+            account: Account::new(),
+            is_ceiling_told: false,
+        }
+    }
+
+    pub(crate) fn log(&self) -> &RunLog {
+        &self.log
+    }
+
+    /// Sums of everything up to now.
+    pub(crate) fn sums(&mut self) -> Sums {
+        self.drain(probe::recording());
+        self.read_totals();
+        Sums { lost_calls: self.lost_calls(), ..self.sums }
+    }
+
+    /// Calls for which there was no memory, as far as totals have been read.
+    pub(crate) fn lost_calls(&self) -> u64 {
+        self.sums.lost_calls + lost_calls::calls()
+    }
+
+    /// What the budget raised all thresholds to, or 0.
+    pub(crate) fn raised_to_ns(&self) -> u64 {
+        self.lowest.raised_to_ns()
+    }
+
+    /// This hour's budget.
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// Corrects the clock; to be called about every second. A jump ends the interval of totals.
+    pub(crate) fn renew_clock(&mut self) {
+        let jump = self.anchors.renew();
+        // The length of a tick may have changed.
+        probe::renew_ticks();
+        if self.watch.loses_trust(jump.is_some()) {
+            message!(
+                "the kernel no longer trusts the processor's counter, which is the clock of this run: times may be \
+                 wrong from now on; the next run takes CLOCK_MONOTONIC"
+            );
+        }
+        if let Some(jump) = jump {
+            self.log.set_clock_jumped();
+            self.tell_jump(jump);
+            self.end_interval();
+        }
+    }
+
+    fn tell_jump(&self, Jump { ticks_ns, monotonic_ns }: Jump) {
+        let end = match self.clock_jumps() {
+            0..TOLD_JUMPS => "",
+            TOLD_JUMPS => "; later jumps are only counted",
+            _ => return,
+        };
+        // Nobody reads more digits.
+        let [ticks_ms, monotonic_ms] =
+            [ticks_ns / 1_000_000, i64::try_from(monotonic_ns / 1_000_000).unwrap_or(i64::MAX)];
+        message!(
+            "clock jumped: the processor's counter went {ticks_ms} ms, CLOCK_MONOTONIC \
+             {monotonic_ms} ms; calls in progress have the counter's time (clock=monotonic avoids \
+             that){end}"
+        );
+    }
+
+    /// How often a clock jumped in this run.
+    pub(crate) fn clock_jumps(&self) -> u64 {
+        self.anchors.jumps()
+    }
+
+    /// Lets the ids of classes that were unloaded be used again.
+    pub(crate) fn forget_loaders(&self) {
+        let gone = loaders::take_gone();
+        if !gone.is_empty() {
+            self.known.methods.forget_loaders(&gone);
+        }
+    }
+
+    /// Sets the threshold of the methods that a pattern names, or that of all others. Returns how many
+    /// methods the pattern names.
+    ///
+    /// # Errors
+    /// One line: there are too many patterns.
+    pub(crate) fn set_threshold(
+        &mut self,
+        of: Option<Pattern>,
+        ns: u64,
+    ) -> Result<Option<usize>, String> {
+        let named = match of {
+            Some(pattern) => {
+                let methods = self.known.methods.clone();
+                Some(methods.change_threshold(pattern, ns, || self.round())?)
+            }
+            None => {
+                self.threshold_ns = ns;
+                probe::set_threshold_ns(ns);
+                None
+            }
+        };
+        // If there are too many records under the new one, it is raised again.
+        self.lowest = Threshold::new(probe::lowest_threshold_ns());
+        probe::raise_thresholds(0);
+        self.log.add_counters(&self.threshold_rows(clock::unix_ns()));
+        Ok(named)
+    }
+
+    /// The methods with the most time of their own, at most `count`.
+    pub(crate) fn top(&mut self, period: Period, count: usize) -> Hottest {
+        self.drain(probe::recording());
+        self.read_totals();
+        self.hot.hottest(period, count, Now::read())
+    }
+
+    /// Those of the methods that were called so often at least, at most `count` of them.
+    pub(crate) fn called(
+        &mut self,
+        methods: impl Iterator<Item = u32>,
+        least_calls: u64,
+    ) -> HashSet<u32> {
+        self.read_totals();
+        methods.filter(|id| self.hot.calls(*id) >= least_calls).collect()
+    }
+
+    /// What methods did since this was asked last.
+    pub(crate) fn take_recent(&mut self) -> HashMap<u32, Recent> {
+        self.read_totals();
+        self.hot.take_recent()
+    }
+
+    /// Adds what the profiler cost, as a share of the process's CPU time meanwhile.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+    pub(crate) fn add_cost(&mut self, share: f64, cpu_ns: u64, call_ns: u64) {
+        self.sums.probe_ns += (share * cpu_ns as f64) as u64;
+        self.sums.cpu_ns += cpu_ns;
+        self.sums.probe_call_ns = call_ns;
+    }
+
+    /// Methods are left out for their cost from now on.
+    pub(crate) fn leave_out(&mut self, methods: &[(u32, LeftOut)]) {
+        let rows = self.left_out.add(methods, &self.known.methods);
+        self.log.add_counters(&rows);
+    }
+
+    /// Methods are measured again that were left out for their cost.
+    pub(crate) fn measure_again(&mut self, ids: &[u32]) {
+        let rows = self.left_out.remove(ids, &self.known.methods);
+        self.log.add_counters(&rows);
+    }
+
+    /// Calls that run now, in threads where one has run for at least `least_ns`.
+    pub(crate) fn in_flight(&mut self, least_ns: u64) -> InFlight {
+        self.meet_threads();
+        let Known { threads, ids, methods, java, .. } = &self.known;
+        let threads = threads.values().map(|known| &known.thread);
+        let name_of = |number: u64| {
+            ids.name_of(number).map_or_else(String::new, |thread| thread.name.clone())
+        };
+        in_flight::look(threads, methods, &**java, &name_of, least_ns)
+    }
+
+    /// What is muted from now on, for the log.
+    pub(crate) fn set_muted(&mut self, rules: &[Rule], methods: u64) {
+        self.log.add_counters(&self.muted.set(rules, methods));
+    }
+
+    /// The thresholds that were asked for: that of all methods, and those of patterns.
+    pub(crate) fn thresholds(&self) -> (u64, Vec<OwnThreshold>) {
+        (self.threshold_ns, self.known.methods.thresholds())
+    }
+
+    /// One round: takes what the threads have recorded, writes it, and ends the interval if its
+    /// time has come.
+    pub(crate) fn round(&mut self) {
+        let now = Now::read();
+        self.budget.set_hour(Hour::of_unix_ns(now.unix_ns), now.monotonic_ns);
+        self.drain(probe::recording());
+        self.tell_thresholds();
+        if self.slice.is_over(now.monotonic_ns) || self.budget.hour_bytes().is_none() {
+            self.end_slice(now);
+        }
+        if self.hot.is_slice_over(now) {
+            self.read_totals();
+            self.hot.next_slice(now);
+        }
+        if self.interval.is_over(now.unix_ns) {
+            self.end_interval();
+        }
+        self.flush_log(now, false);
+        self.count_memory();
+    }
+
+    /// Counts the memory that is kept here, and says once if there is no more for others.
+    fn count_memory(&mut self) {
+        self.account.set(self.known.bytes() + self.slice.bytes());
+        if !self.is_ceiling_told && memory::take_refusal() {
+            self.is_ceiling_told = true;
+            let (used, max) = memory::used_and_max();
+            message!(
+                "no more memory for profiling ({used} of {max} bytes in use, option max_memory): \
+                 calls of new threads are counted as lost; see tprofiler status"
+            );
+        }
+    }
+
+    fn flush_log(&mut self, now: Now, sync: bool) {
+        let rows = self.left_out.in_files(self.log.begun(), &self.known.methods);
+        self.log.add_counters(&rows);
+        self.budget.spend(self.log.take_added());
+        self.log.flush(now, sync, &self.known);
+    }
+
+    /// Writes the records of a slice, as far as the budget goes.
+    fn end_slice(&mut self, now: Now) {
+        let before = self.raised_to_ns();
+        let allowance = self.budget.allowance(now.monotonic_ns);
+        let (rows, cut) =
+            self.slice.end(allowance, &mut self.lowest, kept::is_slower, now.monotonic_ns);
+        for row in &rows {
+            kept::keep(row.method, row.total_ns);
+        }
+        self.sums.cut_records += cut;
+        self.write_calls(&rows);
+        self.known.ids.limit();
+        self.known.ended.clear();
+        self.raised_since(before);
+    }
+
+    /// Puts what thresholds are raised to in force, and into the log, if it is not what it was
+    /// `before`.
+    fn raised_since(&mut self, before: u64) {
+        if self.raised_to_ns() != before {
+            probe::raise_thresholds(self.raised_to_ns());
+            self.log.add_counters(&[self.raised_row(clock::unix_ns())]);
+        }
+    }
+
+    fn raised_row(&self, start_ns: u64) -> CounterRow {
+        let name = counter::RAISED_TO_NS.to_owned();
+        CounterRow { start_ns, name, value: self.raised_to_ns() }
+    }
+
+    fn threshold_rows(&self, start_ns: u64) -> Vec<CounterRow> {
+        let (all_ns, own) = self.thresholds();
+        let own = own
+            .into_iter()
+            .map(|own| (one_line(&format!("{}:{}", counter::THRESHOLD_NS, own.pattern)), own.ns));
+        std::iter::once((counter::THRESHOLD_NS.to_owned(), all_ns))
+            .chain(own)
+            .map(|(name, value)| CounterRow { start_ns, name, value })
+            .chain([self.raised_row(start_ns)])
+            .collect()
+    }
+
+    /// Recording begins. What went by before that, in looks at stacks for an attach, is not recorded time.
+    pub(crate) fn begin_recording(&mut self) {
+        if !self.are_thresholds_told && self.interval.is_untouched() {
+            self.interval = Interval::first(clock::unix_ns());
+            self.hot = HotMethods::new(Now::read());
+        }
+    }
+
+    /// Writes the thresholds with which the interval begins, and what is muted.
+    fn tell_thresholds(&mut self) {
+        if !std::mem::replace(&mut self.are_thresholds_told, true) {
+            let start_ns = self.interval.start_ns;
+            self.log.add_counters(&self.threshold_rows(start_ns));
+            self.log.add_counters(&self.muted.in_interval(start_ns));
+        }
+    }
+
+    /// Writes everything there is, totals included, and waits for the disk.
+    ///
+    /// # Errors
+    /// One line: the disk does not take it now.
+    pub(crate) fn flush(&mut self) -> Result<(), String> {
+        self.write_all(false)
+    }
+
+    /// The same at the end of a run.
+    ///
+    /// # Errors
+    /// As [`flush`](Self::flush).
+    pub(crate) fn finish(&mut self) -> Result<(), String> {
+        self.write_all(true)
+    }
+
+    fn write_all(&mut self, is_end: bool) -> Result<(), String> {
+        // A run may be over before the clock is corrected.
+        self.renew_clock();
+        let now = Now::read();
+        self.drain(probe::recording());
+        self.end_slice(now);
+        self.end_interval();
+        if is_end {
+            // The beginning of an interval that has nothing else says how long the last one was.
+            self.tell_thresholds();
+        }
+        self.flush_log(now, true);
+        self.log.failure().map_or(Ok(()), |failure| Err(failure.to_owned()))
+    }
+
+    /// Writes what is left and closes the files. Nothing may come after this but its end.
+    pub(crate) fn close(&mut self) {
+        // What fails has been told.
+        let _ = self.finish();
+        self.log.close();
+    }
+
+    /// Adds the calls that were open when a recording ended, `now_ticks`.
+    pub(crate) fn add_open_calls(&mut self, recording: u32, now_ticks: u64) {
+        self.drain(recording);
+        let mut rows = Vec::new();
+        let threads = std::mem::take(&mut self.known.threads);
+        for known in threads.values() {
+            let Self { known: Known { ids, paths, .. }, anchors, .. } = self;
+            let open = known.open_calls(recording, now_ticks, anchors, paths, ids);
+            self.gather_open(open, &mut rows);
+        }
+        self.known.threads = threads;
+        mounts::for_each(|number, saved| {
+            if saved.recording() == recording {
+                let Self { known: Known { ids, paths, .. }, anchors, .. } = self;
+                let id = ids.of(number, 0);
+                let frames = open_calls::without_dropped(OpenFrame::all_of(saved));
+                let open = open_calls::rows(&frames, id, now_ticks, anchors, paths);
+                self.gather_open(open, &mut rows);
+            }
+        });
+        self.add_to_slice(rows);
+    }
+
+    /// Adds open calls to `rows`, and those to the slice when there are many: 100,000 virtual threads may be parked.
+    fn gather_open(&mut self, open: Vec<CallRow>, rows: &mut Vec<CallRow>) {
+        rows.extend(open.into_iter().filter(open_calls::is_over_threshold));
+        if rows.len() >= ROWS {
+            self.add_to_slice(std::mem::take(rows));
+        }
+    }
+
+    fn add_to_slice(&mut self, mut rows: Vec<CallRow>) {
+        // Those of classes that another rewriting has given probes have no names.
+        rows.retain(|row| row.method < OFFLINE);
+        for row in &rows {
+            self.hot.add_slow(row.method, row.total_ns);
+        }
+        let before = self.raised_to_ns();
+        let allowance = self.budget.allowance(clock::monotonic_ns());
+        self.sums.cut_records += self.slice.add(rows, allowance, &mut self.lowest, kept::is_slower);
+        self.raised_since(before);
+    }
+
+    fn write_calls(&mut self, rows: &[CallRow]) {
+        self.sums.records += rows.len() as u64;
+        self.log.add_calls(rows, &self.known);
+    }
+
+    /// Takes the records of all threads, and all there is of those that have ended, their open calls
+    /// of `recording` included.
+    fn drain(&mut self, recording: u32) {
+        self.meet_threads();
+        let mut rows = Vec::new();
+        let mut ended = Vec::new();
+        let mut threads = std::mem::take(&mut self.known.threads);
+        for (key, known) in &mut threads {
+            let Self { known: Known { ids, paths, .. }, anchors, sums, .. } = self;
+            // Asked first: what it recorded before is then all there.
+            let has_ended = known.thread.has_ended();
+            known.take_records(anchors, paths, ids, &mut rows);
+            if has_ended {
+                ended.push(*key);
+                // The thread that calls System.exit ends in the middle of its calls.
+                let open = known.open_calls(recording, clock::ticks(), anchors, paths, ids);
+                rows.extend(open.into_iter().filter(open_calls::is_over_threshold));
+            }
+            known.add_losses(sums);
+            if rows.len() >= ROWS {
+                self.add_to_slice(std::mem::take(&mut rows));
+            }
+        }
+        self.known.threads = threads;
+        self.add_to_slice(rows);
+        for key in ended {
+            if let Some(known) = self.known.threads.get_mut(&key) {
+                known.read_totals(&mut self.interval, &mut self.hot, &mut self.sums);
+                self.known.ended.insert(known.id, known.row(&*self.known.java));
+                thread::forget(&known.thread);
+                self.known.java.forget(&known.thread);
+                self.known.threads.remove(&key);
+            }
+        }
+    }
+
+    fn meet_threads(&mut self) {
+        thread::make_room_in_list();
+        // This thread's own calls are there to see what a call costs.
+        for thread in thread::all().into_iter().filter(|thread| thread.os_id != self.own_os_id) {
+            let key = thread.address();
+            self.known
+                .threads
+                .entry(key)
+                .or_insert_with(|| KnownThread::new(thread, self.known.ids.next()));
+        }
+    }
+
+    fn read_totals(&mut self) {
+        for known in self.known.threads.values_mut() {
+            known.read_totals(&mut self.interval, &mut self.hot, &mut self.sums);
+        }
+    }
+
+    fn end_interval(&mut self) {
+        self.read_totals();
+        self.tell_thresholds();
+        self.are_thresholds_told = false;
+        self.budget.spend(self.log.take_added());
+        let now_ns = clock::unix_ns();
+        let minutes = self.interval.minutes;
+        let interval = std::mem::replace(&mut self.interval, Interval::begin(now_ns, minutes));
+        let counters = self.counters(interval.start_ns);
+        for rows in interval.rows() {
+            self.log.add_stats(&rows, &self.known);
+        }
+        self.log.add_counters(&counters);
+        let bytes = self.log.take_added();
+        self.budget.spend(bytes);
+        let minutes =
+            self.budget.next_interval(interval.minutes, bytes, interval.was_whole(now_ns));
+        self.interval = Interval::begin(now_ns, minutes);
+        kept::forget();
+    }
+
+    /// The increase of every counter since it was written last.
+    fn counters(&mut self, start_ns: u64) -> Vec<CounterRow> {
+        let row = |name: &str, value| CounterRow { start_ns, name: name.to_owned(), value };
+        let values = [
+            (counter::DROPPED_RECORDS, self.sums.dropped_records),
+            (counter::LOST_CALLS, self.lost_calls()),
+            (counter::UNSEEN_ENDS, self.sums.unseen_ends),
+            (counter::MUTED_CALLS, mute::dropped_calls(Cause::User)),
+            (counter::THROTTLED_CALLS, mute::dropped_calls(Cause::Agent)),
+            (counter::CLASSES, self.class_counts.classes()),
+            (counter::METHODS, self.class_counts.methods()),
+            (counter::SKIPPED, self.class_counts.skipped()),
+            (counter::LEAVES, self.class_counts.leaves()),
+            (counter::UNREADABLE, self.class_counts.unreadable()),
+            (counter::RECORDS, self.sums.records),
+            (counter::CUT_RECORDS, self.sums.cut_records),
+            (counter::BYTES, self.log.bytes),
+            (counter::IO_ERRORS, self.log.io_errors),
+            (counter::LOST_ROWS, self.log.lost_rows),
+            (counter::PROBE_NS, self.sums.probe_ns),
+            (counter::CPU_NS, self.sums.cpu_ns),
+            (counter::CLOCK_JUMPS, self.clock_jumps()),
+        ];
+        let mut rows = Vec::new();
+        if self.log.deleted_hours() > 0 {
+            rows.push(row(counter::DELETED_HOURS, self.log.deleted_hours()));
+        }
+        if self.sums.probe_call_ns > 0 {
+            rows.push(row(counter::PROBE_CALL_NS, self.sums.probe_call_ns));
+        }
+        for skipped in self.class_counts.take_skipped() {
+            rows.push(row(&one_line(&format!("{}{skipped}", counter::SKIPPED_METHOD)), 1));
+        }
+        for (name, value) in values {
+            let before = self.counted.insert(name, value).unwrap_or(0);
+            if value > before {
+                rows.push(row(name, value - before));
+            }
+        }
+        rows
+    }
+}

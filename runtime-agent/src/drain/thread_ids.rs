@@ -1,0 +1,120 @@
+//! Ids of threads in the log. Virtual threads get one when they have a record.
+
+use std::collections::HashMap;
+
+use crate::jvm::java_threads;
+use crate::probe::thread::ThreadName;
+
+/// Virtual threads that are remembered. One that is forgotten gets another id.
+const MAX_VIRTUAL_THREADS: usize = 100_000;
+/// Bytes of a virtual thread's name that are kept.
+const MAX_NAME: usize = 256;
+/// Bytes that a name takes as a rule.
+const NAME: usize = 32;
+
+#[derive(Default)]
+pub(crate) struct ThreadIds {
+    last: u32,
+    /// By number of the virtual thread.
+    virtual_ids: HashMap<u64, u32>,
+    /// Number and name, by id.
+    virtual_names: HashMap<u32, ThreadName>,
+}
+
+impl ThreadIds {
+    /// An id that no thread has had.
+    pub(crate) fn next(&mut self) -> u32 {
+        self.last += 1;
+        self.last
+    }
+
+    /// The id of virtual thread `number`, or `own`, that of the thread itself, if it is 0.
+    pub(crate) fn of(&mut self, number: u64, own: u32) -> u32 {
+        if number == 0 {
+            return own;
+        }
+        match self.virtual_ids.get(&number) {
+            Some(id) => *id,
+            None => self.add(number, java_threads::take_virtual_name(number)),
+        }
+    }
+
+    /// A thread begins to record what it runs: virtual thread `number`, or itself if that is 0. The name
+    /// that was noted of it is taken, whether it is known by then or not.
+    pub(crate) fn runs(&mut self, number: u64) {
+        if number != 0 {
+            self.name(number, java_threads::take_virtual_name(number));
+        }
+    }
+
+    /// One that had no name so far gets another id with it: the first may be in the log, without.
+    fn name(&mut self, number: u64, name: Option<String>) {
+        let known = self.name_of(number);
+        if name.is_some() && known.is_none_or(|known| known.name.is_empty()) {
+            self.add(number, name);
+        }
+    }
+
+    fn add(&mut self, number: u64, name: Option<String>) -> u32 {
+        let id = self.next();
+        let mut name = name.unwrap_or_default();
+        name.truncate(name.floor_char_boundary(MAX_NAME));
+        self.virtual_ids.insert(number, id);
+        self.virtual_names.insert(id, ThreadName { name, java_id: number });
+        id
+    }
+
+    /// Memory that they have, about: names are seldom long.
+    pub(crate) fn bytes(&self) -> usize {
+        self.virtual_ids.capacity() * size_of::<(u64, u32)>()
+            + self.virtual_names.capacity() * (size_of::<(u32, ThreadName)>() + NAME)
+    }
+
+    /// The virtual thread with an id.
+    pub(crate) fn virtual_thread(&self, id: u32) -> Option<&ThreadName> {
+        self.virtual_names.get(&id)
+    }
+
+    /// The virtual thread with a number, if it has an id.
+    pub(crate) fn name_of(&self, number: u64) -> Option<&ThreadName> {
+        self.virtual_thread(*self.virtual_ids.get(&number)?)
+    }
+
+    /// Forgets virtual threads when there are too many. All rows that have their ids are written.
+    pub(crate) fn limit(&mut self) {
+        if self.virtual_ids.len() > MAX_VIRTUAL_THREADS {
+            self.virtual_ids.clear();
+            self.virtual_names.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(ids: &ThreadIds, id: u32) -> &str {
+        ids.virtual_thread(id).map_or("", |thread| &*thread.name)
+    }
+
+    #[test]
+    fn a_virtual_thread_that_gets_a_name_late_gets_another_id_with_it() {
+        let mut ids = ThreadIds::default();
+        let own = ids.next();
+        assert_eq!(ids.of(0, own), own);
+        let nameless = ids.of(70, own);
+        assert_eq!((ids.of(70, own), named(&ids, nameless)), (nameless, ""));
+        ids.name(70, None);
+        assert_eq!(ids.of(70, own), nameless);
+        ids.name(70, Some("payments".to_owned()));
+        let with_name = ids.of(70, own);
+        assert_ne!(with_name, nameless);
+        assert_eq!(named(&ids, with_name), "payments");
+        // A name that comes again changes nothing.
+        ids.name(70, Some("other".to_owned()));
+        assert_eq!((ids.of(70, own), named(&ids, with_name)), (with_name, "payments"));
+        ids.name(71, Some("ü".repeat(200)));
+        let long = ids.of(71, own);
+        assert_eq!(named(&ids, long), "ü".repeat(128));
+    }
+}

@@ -1,0 +1,173 @@
+//! What the drain thread keeps of each thread that the probe knows: how far it has read what that wrote.
+
+use log_format::rows::{CallRow, Exit, ThreadRow};
+use log_format::writer::one_line;
+
+use crate::drain::call_paths::{self, CallPaths};
+use crate::drain::hot_methods::HotMethods;
+use crate::drain::interval::Interval;
+use crate::drain::open_calls;
+use crate::drain::recorder::Sums;
+use crate::drain::thread_ids::ThreadIds;
+use crate::probe::MAX_PATH_DEPTH;
+use crate::probe::ring::{Kind, Record};
+use crate::probe::thread::{ProbeThread, ThreadName, ThreadRef};
+use crate::probe::totals::Reading;
+use crate::sys::clock::{self, Anchors};
+
+/// What the JVM knows of the threads.
+pub(crate) trait JavaThreads {
+    /// What a thread is called now; `None` if it has ended.
+    fn name(&self, thread: &ProbeThread) -> Option<ThreadName>;
+    /// A thread has ended, and nothing more will be asked of it.
+    fn forget(&self, thread: &ProbeThread);
+}
+
+/// What the drain thread keeps of a thread.
+pub(crate) struct KnownThread {
+    pub thread: ThreadRef,
+    pub id: u32,
+    /// The virtual thread whose records come, or 0.
+    runs: u64,
+    /// Readings of its totals, in the order of its entries.
+    readings: Vec<Reading>,
+    lost: Reading,
+    /// Call paths of the frames that it told, from the outermost.
+    path: Vec<u32>,
+    dropped_records: u64,
+    unseen_ends: u64,
+    /// Memory of the readings beyond what was counted with their entries.
+    readings_bytes: usize,
+}
+
+impl KnownThread {
+    pub(crate) fn new(thread: ThreadRef, id: u32) -> Self {
+        Self {
+            thread,
+            id,
+            runs: 0,
+            readings: Vec::new(),
+            lost: Reading::default(),
+            path: Vec::new(),
+            dropped_records: 0,
+            unseen_ends: 0,
+            readings_bytes: 0,
+        }
+    }
+
+    /// Memory that it has, about.
+    pub(crate) fn bytes(&self) -> usize {
+        self.readings_bytes + self.path.capacity() * size_of::<u32>()
+    }
+
+    /// Names it for the log, as it is called now or was at its end.
+    pub(crate) fn row(&self, java: &dyn JavaThreads) -> ThreadRow {
+        let name = self.thread.last_name().or_else(|| java.name(&self.thread));
+        let ThreadName { name, java_id } = name.unwrap_or_default();
+        ThreadRow {
+            id: self.id,
+            java_id,
+            os_id: self.thread.os_id,
+            name: one_line(&name),
+            kind: "platform".to_owned(),
+        }
+    }
+
+    /// Takes what its ring has: call paths to `paths`, calls to `rows`.
+    pub(crate) fn take_records(
+        &mut self,
+        anchors: &Anchors,
+        paths: &mut CallPaths,
+        ids: &mut ThreadIds,
+        rows: &mut Vec<CallRow>,
+    ) {
+        let Self { thread, id, runs, path, .. } = self;
+        thread.ring.drain(&thread.account, |record| {
+            if record.kind == Kind::Runs {
+                *runs = record.start_ticks;
+                ids.runs(*runs);
+                return;
+            }
+            let depth = usize::from(record.depth);
+            if record.kind == Kind::Frame {
+                path.truncate(depth);
+                let parent = if depth == 0 { Some(0) } else { path.last().copied() };
+                // A frame whose caller was never told cannot be; its path would be a guess.
+                let unknown = path.len() < depth;
+                let parent = parent.filter(|_| !unknown).unwrap_or(call_paths::UNKNOWN);
+                path.resize(depth, call_paths::UNKNOWN);
+                path.push(paths.id(parent, record.method));
+                return;
+            }
+            let stack = path.get(depth).filter(|_| u32::from(record.depth) < MAX_PATH_DEPTH);
+            rows.push(call_row(
+                &record,
+                ids.of(*runs, *id),
+                *stack.unwrap_or(&call_paths::UNKNOWN),
+                anchors,
+            ));
+        });
+    }
+
+    /// Its calls that are open at `now_ticks`, callees before callers as calls end.
+    pub(crate) fn open_calls(
+        &self,
+        recording: u32,
+        now_ticks: u64,
+        anchors: &Anchors,
+        paths: &mut CallPaths,
+        ids: &mut ThreadIds,
+    ) -> Vec<CallRow> {
+        let frames = open_calls::frames_when_ended(&self.thread, recording);
+        if frames.is_empty() {
+            return Vec::new();
+        }
+        let id = ids.of(self.thread.runs(), self.id);
+        open_calls::rows(&frames, id, now_ticks, anchors, paths)
+    }
+
+    /// Adds what its totals have more than when they were read last.
+    pub(crate) fn read_totals(
+        &mut self,
+        interval: &mut Interval,
+        hot: &mut HotMethods,
+        sums: &mut Sums,
+    ) {
+        if let Some(lost) = self.thread.lost.take_since(&mut self.lost) {
+            sums.lost_calls += lost.calls;
+        }
+        self.readings_bytes = 0;
+        for (index, entry) in self.thread.totals.entries().enumerate() {
+            if self.readings.len() == index {
+                self.readings.push(Reading::default());
+            }
+            let Some(before) = self.readings.get_mut(index) else { break };
+            if let Some(since) = entry.take_since(before) {
+                sums.calls += since.calls;
+                hot.add(entry.method(), &since);
+                interval.add(entry.method(), &since);
+            }
+            self.readings_bytes += before.bytes_more();
+        }
+    }
+
+    /// Adds what was lost of it since this was asked last.
+    pub(crate) fn add_losses(&mut self, sums: &mut Sums) {
+        let dropped = self.thread.ring.dropped();
+        sums.dropped_records += dropped - std::mem::replace(&mut self.dropped_records, dropped);
+        let unseen = self.thread.unseen_ends();
+        sums.unseen_ends += unseen - std::mem::replace(&mut self.unseen_ends, unseen);
+    }
+}
+
+fn call_row(record: &Record, thread: u32, stack: u32, anchors: &Anchors) -> CallRow {
+    CallRow {
+        start_ns: anchors.unix_ns(record.start_ticks),
+        thread,
+        stack,
+        method: record.method,
+        total_ns: clock::ticks_to_ns(record.total_ticks),
+        self_ns: clock::ticks_to_ns(record.self_ticks),
+        exit: if record.kind == Kind::Throw { Exit::Throw } else { Exit::Return },
+    }
+}

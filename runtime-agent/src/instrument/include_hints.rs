@@ -1,0 +1,309 @@
+//! Why is it empty? Remembers which includes met no class, and which names came nearest.
+//!
+//! Of all names that are met only the best few are kept. Once every include has met something,
+//! nothing is compared any more.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use log_format::pattern::{ClassMatch, Pattern};
+use rewriter::Mutf8;
+
+use crate::instrument::filters::{Annotation, Filters};
+
+/// Names that are kept for each include.
+const NEAREST: usize = 3;
+/// Includes that get a message.
+const MAX_MESSAGES: usize = 20;
+/// Names longer than this are not compared letter by letter.
+const MAX_COMPARED: usize = 32;
+
+/// The includes, and what each has met.
+#[derive(Debug)]
+pub(crate) struct WhyEmpty {
+    includes: Vec<Include>,
+    unmet: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct Include {
+    named: Named,
+    /// What names are compared with: its text up to the first star.
+    wanted: String,
+    is_met: AtomicBool,
+    /// With how near each is; the nearest first.
+    nearest: Mutex<Vec<(u32, String)>>,
+}
+
+#[derive(Debug)]
+enum Named {
+    Pattern(Pattern),
+    Annotation(Annotation),
+}
+
+impl WhyEmpty {
+    pub(crate) fn new(filters: &Filters) -> Self {
+        let patterns = filters.include.iter().cloned().map(Named::Pattern);
+        let annotations = filters.include_annotations.iter().cloned().map(Named::Annotation);
+        let includes: Vec<Include> = patterns.chain(annotations).map(Include::new).collect();
+        Self { unmet: AtomicUsize::new(includes.len()), includes }
+    }
+
+    /// Includes that have met nothing.
+    fn unmet(&self) -> impl Iterator<Item = &Include> {
+        let is_done = self.unmet.load(Ordering::Relaxed) == 0;
+        let includes = if is_done { &[][..] } else { &self.includes };
+        includes.iter().filter(|include| !include.is_met.load(Ordering::Relaxed))
+    }
+
+    fn meet(&self, include: &Include) {
+        if !include.is_met.swap(true, Ordering::Relaxed) {
+            self.unmet.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A class is met.
+    pub(crate) fn class(&self, name: &str) {
+        for include in self.unmet() {
+            let Named::Pattern(pattern) = &include.named else { continue };
+            match pattern.class(name) {
+                ClassMatch::AllMethods => self.meet(include),
+                _ => include.offer(name),
+            }
+        }
+    }
+
+    /// A method is met of a class of which not all methods are named.
+    pub(crate) fn method(&self, class: &str, method: &str) {
+        for include in self.unmet() {
+            let Named::Pattern(pattern) = &include.named else { continue };
+            if pattern.method(class, method) {
+                self.meet(include);
+            } else if pattern.class(class) != ClassMatch::None {
+                include.offer(&format!("{class}.{method}"));
+            }
+        }
+    }
+
+    /// Annotations are met, as descriptors.
+    pub(crate) fn annotations<'a, I: Iterator<Item = Mutf8<'a>>>(&self, found: impl Fn() -> I) {
+        for include in self.unmet() {
+            let Named::Annotation(annotation) = &include.named else { continue };
+            for descriptor in found() {
+                if annotation.is(descriptor) {
+                    self.meet(include);
+                    break;
+                }
+                let name = descriptor.to_str();
+                include.offer(name.trim_start_matches('L').trim_end_matches(';'));
+            }
+        }
+    }
+
+    /// What there is to say when no class got probes, a line each.
+    pub(crate) fn messages(&self) -> Vec<String> {
+        let mut messages: Vec<String> = self.unmet().map(Include::message).collect();
+        if messages.is_empty() && !self.includes.is_empty() {
+            let why = "every class that an include names was left out or has no method to measure";
+            messages.push(format!("{why}; debug=classes tells which and why"));
+        }
+        if messages.len() > MAX_MESSAGES {
+            let more = messages.len() - MAX_MESSAGES;
+            messages.truncate(MAX_MESSAGES);
+            messages.push(format!("{more} more includes met nothing"));
+        }
+        messages
+    }
+}
+
+impl Include {
+    fn new(named: Named) -> Self {
+        let text = match &named {
+            Named::Pattern(pattern) => pattern.to_string(),
+            Named::Annotation(annotation) => annotation.to_string(),
+        };
+        let wanted = text.trim_start_matches(['~', '@']);
+        let wanted = wanted.split('*').next().unwrap_or_default().to_owned();
+        Self { named, wanted, is_met: AtomicBool::new(false), nearest: Mutex::default() }
+    }
+
+    /// Keeps a name if it is among the nearest.
+    fn offer(&self, name: &str) {
+        let how_near = how_near(&self.wanted, name);
+        if how_near == 0 {
+            return;
+        }
+        let mut nearest = self.nearest.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = nearest.partition_point(|(known, _)| *known >= how_near);
+        let name = name.replace('/', ".");
+        if place < NEAREST && !nearest.iter().any(|(_, known)| *known == name) {
+            nearest.insert(place, (how_near, name));
+            nearest.truncate(NEAREST);
+        }
+    }
+
+    fn message(&self) -> String {
+        let (text, what) = match &self.named {
+            Named::Pattern(pattern) => (pattern.to_string(), "class"),
+            Named::Annotation(annotation) => (annotation.to_string(), "annotation"),
+        };
+        let nearest = self.nearest.lock().unwrap_or_else(PoisonError::into_inner);
+        let names: Vec<&str> = nearest.iter().map(|(_, name)| &**name).collect();
+        match names.is_empty() {
+            true => format!("include={text} has met no {what} so far, nor one with a similar name"),
+            false => {
+                // A class file may have any name.
+                let names = names.join(", ").replace(char::is_control, "?");
+                format!("include={text} has met no {what} so far; nearest: {names}")
+            }
+        }
+    }
+}
+
+/// How near a class's name is to the one that is wanted; 0 if it is not near at all. Names are
+/// compared part by part from the left, the first that differs letter by letter.
+fn how_near(wanted: &str, name: &str) -> u32 {
+    let mut parts = name.split(['.', '/']);
+    let mut equal = 0;
+    let mut near = 0;
+    for wanted in wanted.split('.').filter(|part| !part.is_empty()) {
+        let Some(part) = parts.next() else { break };
+        if !part.eq_ignore_ascii_case(wanted) {
+            near = near_parts(wanted, part);
+            break;
+        }
+        equal += if part == wanted { 100 } else { 99 };
+    }
+    // The same name in another package, or a class as it is called without one.
+    let last = |name| str::rsplit(name, ['.', '/']).next().unwrap_or_default();
+    let is_same = !last(wanted).is_empty() && last(wanted).eq_ignore_ascii_case(last(name));
+    let same = if is_same { 250 } else { 0 };
+    // To have but `com` in common is nothing.
+    if near == 0 && same == 0 && equal < 198 { 0 } else { equal + near + same }
+}
+
+/// How near two parts of names are: 0 if they differ in more than a slip of the hand.
+fn near_parts(wanted: &str, part: &str) -> u32 {
+    let (a, b) = (wanted.as_bytes(), part.as_bytes());
+    let allowed = if a.len() < 6 { 1 } else { 2 };
+    if a.len().max(b.len()) > MAX_COMPARED || a.len().abs_diff(b.len()) > allowed {
+        return 0;
+    }
+    match distance(a, b) {
+        d if d > allowed => 0,
+        1 => 60,
+        _ => 40,
+    }
+}
+
+/// How many letters must be changed, added, left out or swapped with their neighbour.
+fn distance(a: &[u8], b: &[u8]) -> usize {
+    let mut before: Vec<usize> = Vec::new();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut next = vec![i + 1];
+        for (j, y) in b.iter().enumerate() {
+            let at = |row: &[usize], j: usize| row.get(j).copied().unwrap_or(usize::MAX / 2);
+            let differs = usize::from(!x.eq_ignore_ascii_case(y));
+            let mut least = (at(&row, j) + differs).min(at(&row, j + 1) + 1).min(at(&next, j) + 1);
+            let are_swapped = i > 0
+                && j > 0
+                && a.get(i - 1).is_some_and(|a| a.eq_ignore_ascii_case(y))
+                && b.get(j - 1).is_some_and(|b| b.eq_ignore_ascii_case(x));
+            if are_swapped {
+                least = least.min(at(&before, j - 1) + 1);
+            }
+            next.push(least);
+        }
+        before = std::mem::replace(&mut row, next);
+    }
+    row.last().copied().unwrap_or(a.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn includes(texts: &[&str]) -> WhyEmpty {
+        let mut filters = Filters::default();
+        for text in texts {
+            match Annotation::parse(text).unwrap() {
+                Some(annotation) => filters.include_annotations.push(annotation),
+                None => filters.include.push(Pattern::parse(text).unwrap()),
+            }
+        }
+        WhyEmpty::new(&filters)
+    }
+
+    #[test]
+    fn the_nearest_names_are_told() {
+        let classes = [
+            "java/lang/String",
+            "com/sun/proxy/X",
+            "com/shop/Order",
+            "com/shop/dao/OrderDao",
+            "com/shop/Cart",
+            "org/other/Invoice",
+            "com/shop/Shelf",
+        ];
+        for (include, nearest) in [
+            ("com.shpo", "com.shop.Order, com.shop.dao.OrderDao, com.shop.Cart"),
+            ("com.Shop.order", "com.shop.Order, com.shop.dao.OrderDao, com.shop.Cart"),
+            ("com.shop.Invoice", "org.other.Invoice, com.shop.Order, com.shop.dao.OrderDao"),
+            ("Order", "com.shop.Order"),
+            ("com.shop.daos.*Dao", "com.shop.dao.OrderDao, com.shop.Order, com.shop.Cart"),
+            ("~com.shopp", "com.shop.Order, com.shop.dao.OrderDao, com.shop.Cart"),
+        ] {
+            let why = includes(&[include]);
+            for class in classes {
+                why.class(class);
+            }
+            let message = format!("include={include} has met no class so far; nearest: {nearest}");
+            assert_eq!(why.messages(), [message]);
+        }
+        let why = includes(&["net.nowhere", "com.elsewhere"]);
+        for class in classes {
+            why.class(class);
+        }
+        let message = |include: &str| {
+            format!("include={include} has met no class so far, nor one with a similar name")
+        };
+        assert_eq!(why.messages(), ["net.nowhere", "com.elsewhere"].map(message));
+    }
+
+    #[test]
+    fn methods_and_annotations_have_nearest_names_too() {
+        let why = includes(&["com.shop.Order.pya", "@com.shop.Time"]);
+        why.class("com/shop/Order");
+        why.method("com/shop/Order", "pay");
+        why.annotations(|| {
+            [&b"Ljava/lang/Deprecated;"[..], b"Lcom/shop/Timed;"].into_iter().map(Mutf8)
+        });
+        assert_eq!(
+            why.messages(),
+            [
+                "include=com.shop.Order.pya has met no class so far; nearest: com.shop.Order.pay, \
+                 com.shop.Order",
+                "include=@com.shop.Time has met no annotation so far; nearest: com.shop.Timed",
+            ]
+        );
+        why.method("com/shop/Order", "pya");
+        why.annotations(|| [Mutf8(b"Lcom/shop/Time;")].into_iter());
+        assert_eq!(why.messages().len(), 1);
+        assert!(why.messages()[0].starts_with("every class that an include names was left out"));
+        assert!(includes(&[]).messages().is_empty());
+    }
+
+    #[test]
+    fn slips_of_the_hand_are_near() {
+        for (a, b, expected) in [
+            ("shop", "shop", 0),
+            ("shop", "shpo", 1),
+            ("shop", "sho", 1),
+            ("a", "xyz", 3),
+            ("", "ab", 2),
+        ] {
+            assert_eq!(distance(a.as_bytes(), b.as_bytes()), expected, "{a} {b}");
+        }
+    }
+}

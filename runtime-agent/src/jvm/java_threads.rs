@@ -1,0 +1,310 @@
+//! Names of Java threads.
+//!
+//! A probe only keeps a weak reference to its thread; the name is asked when a record needs it, by
+//! the drain thread, or when the thread ends, by the thread itself. What the service's own threads do here takes
+//! nothing from the allocator without asking whether there is memory.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use jvmti_bindings::env::{JniEnv, Jvmti};
+use jvmti_bindings::mutf8;
+use jvmti_bindings::prelude::{jni, jvmti};
+
+use crate::probe::mounts;
+use crate::probe::thread::{ProbeThread, ThreadName};
+use crate::sys::memory::Account;
+use crate::sys::memory::sharded::Sharded;
+
+/// The agent's JVMTI environment. It lives as long as the JVM.
+static JVMTI: AtomicPtr<jvmti::jvmtiEnv> = AtomicPtr::new(ptr::null_mut());
+
+pub(crate) fn set_jvmti(env: *mut jvmti::jvmtiEnv) {
+    JVMTI.store(env, Ordering::Release);
+}
+
+pub(crate) fn get_jvmti() -> Option<Jvmti> {
+    let env = JVMTI.load(Ordering::Acquire);
+    // SAFETY: the environment that `Agent_OnLoad` got, which is never disposed of.
+    (!env.is_null()).then(|| unsafe { Jvmti::from_raw(env) })
+}
+
+/// Keeps a weak reference to the calling Java thread in `thread`.
+pub(crate) fn remember(env: *mut jni::JNIEnv, thread: &ProbeThread) {
+    if env.is_null() {
+        return;
+    }
+    // SAFETY: `env` is the environment of this thread, handed to a native method by the JVM.
+    let jni = unsafe { JniEnv::from_raw(env) };
+    // It would be the virtual thread. Carriers say their names when they end.
+    if thread.runs() != 0 || !thread.java_thread().is_null() {
+        return;
+    }
+    let Some(current) = get_jvmti().and_then(|jvmti| jvmti.get_current_thread().ok()) else {
+        return;
+    };
+    if current.is_null() {
+        return;
+    }
+    // SAFETY: `current` is a live reference of this thread, used until it is deleted.
+    unsafe {
+        // The agent was attached while the thread ran a virtual one, and has seen no event of it. A
+        // JVM that has no virtual threads does not know the question.
+        let is_virtual = jni.is_virtual_thread(current).unwrap_or(false);
+        let class = if mounts::are_virtual_threads_here(is_virtual) {
+            class_of(&jni, current)
+        } else {
+            ThreadClass::Other
+        };
+        if is_virtual && class != ThreadClass::Bound {
+            if let Some(number) = number(&jni, current) {
+                mounts::is_mounted(thread, number);
+            }
+        } else {
+            if class == ThreadClass::Carrier {
+                thread.set_carrier();
+            }
+            thread.set_java_id(number(&jni, current).unwrap_or(0));
+            thread.set_java_thread(jni.new_weak_global_ref(current));
+        }
+        jni.delete_local_ref(current);
+    }
+}
+
+/// The beginning of a text in modified UTF-8, no longer than `most` and without half a character at its end.
+pub(crate) fn cut(text: &[u8], most: usize) -> &[u8] {
+    let continues = |end: usize| text.get(end).is_some_and(|byte| byte & 0xc0 == 0x80);
+    let end = (0..=most.min(text.len())).rev().find(|end| !continues(*end));
+    text.get(..end.unwrap_or(0)).unwrap_or_default()
+}
+
+/// Calls `with` with the name of a Java thread, in modified UTF-8. `None` if the JVM does not say.
+///
+/// # Safety
+/// `java_thread` is a live reference of this thread to a java.lang.Thread.
+unsafe fn with_name<R>(
+    jvmti: &Jvmti,
+    jni: Option<&JniEnv>,
+    java_thread: jni::jthread,
+    with: impl FnOnce(&[u8]) -> R,
+) -> Option<R> {
+    let mut info = jvmti::jvmtiThreadInfo::default();
+    // SAFETY: the caller's promise; the JVM writes to `info`, with a name of its own that ends with its NUL and
+    // that is handed back to it, and with references for the caller.
+    unsafe {
+        let table = &*(*jvmti.raw()).functions;
+        let (get, deallocate) = (table.GetThreadInfo?, table.Deallocate?);
+        if get(jvmti.raw(), java_thread, &raw mut info) != jvmti::jvmtiError::NONE {
+            return None;
+        }
+        for reference in [info.thread_group, info.context_class_loader] {
+            if let Some(jni) = jni
+                && !reference.is_null()
+            {
+                jni.delete_local_ref(reference);
+            }
+        }
+        if info.name.is_null() {
+            return Some(with(&[]));
+        }
+        let result = with(CStr::from_ptr(info.name).to_bytes());
+        deallocate(jvmti.raw(), info.name.cast());
+        Some(result)
+    }
+}
+
+/// What of a thread's class matters here.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ThreadClass {
+    /// A virtual thread that is never mounted: it has a thread of its own, as in a JVM without continuations.
+    Bound,
+    /// A thread that does nothing but run virtual threads.
+    Carrier,
+    Other,
+}
+
+/// # Safety
+/// `thread` is a live reference of this thread to a java.lang.Thread.
+unsafe fn class_of(jni: &JniEnv, thread: jni::jthread) -> ThreadClass {
+    let Some(jvmti) = get_jvmti() else { return ThreadClass::Other };
+    let mut signature = ptr::null_mut();
+    // SAFETY: the caller's promise; the class is a live reference of this thread until it is deleted. The JVM's text
+    // ends with its NUL and is handed back to it.
+    unsafe {
+        let class = jni.get_object_class(thread);
+        let table = &*(*jvmti.raw()).functions;
+        let error = table
+            .GetClassSignature
+            .map(|get| get(jvmti.raw(), class, &raw mut signature, ptr::null_mut()));
+        jni.delete_local_ref(class);
+        if error != Some(jvmti::jvmtiError::NONE) || signature.is_null() {
+            return ThreadClass::Other;
+        }
+        let found = match CStr::from_ptr(signature).to_bytes() {
+            b"Ljava/lang/ThreadBuilders$BoundVirtualThread;" => ThreadClass::Bound,
+            b"Ljdk/internal/misc/CarrierThread;" => ThreadClass::Carrier,
+            _ => ThreadClass::Other,
+        };
+        if let Some(deallocate) = table.Deallocate {
+            deallocate(jvmti.raw(), signature.cast());
+        }
+        found
+    }
+}
+
+/// The name of a Java thread and its number.
+///
+/// # Safety
+/// `java_thread` is a live reference of this thread to a java.lang.Thread.
+pub(crate) unsafe fn name(jvmti: &Jvmti, jni: &JniEnv, java_thread: jni::jthread) -> ThreadName {
+    // SAFETY: the caller's promise.
+    let (java_id, name) = unsafe {
+        (number(jni, java_thread), with_name(jvmti, Some(jni), java_thread, mutf8::decode_lossy))
+    };
+    ThreadName { name: name.unwrap_or_default(), java_id: java_id.unwrap_or(0) }
+}
+
+/// Notes in `thread`, which is the calling one and ends, what it is called.
+///
+/// # Safety
+/// `java_thread` is a live reference to the calling thread.
+pub(crate) unsafe fn note_last_name(
+    jvmti: &Jvmti,
+    jni: &JniEnv,
+    java_thread: jni::jthread,
+    thread: &ProbeThread,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        thread.set_java_id(number(jni, java_thread).unwrap_or(0));
+        with_name(jvmti, Some(jni), java_thread, |name| thread.set_last_name(name));
+    }
+}
+
+/// The field of java.lang.Thread that has its number.
+static TID: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+
+/// Finds the field. It has been there since Java 1.4; if it goes, threads have no number.
+///
+/// # Safety
+/// `class` is a live reference of this thread to java.lang.Thread.
+pub(crate) unsafe fn find_number(jni: &JniEnv, class: jni::jclass) {
+    // SAFETY: the caller's promise.
+    match unsafe { jni.get_field_id(class, "tid", "J") } {
+        Some(field) => TID.store(field.cast(), Ordering::Release),
+        None => jni.exception_clear(),
+    }
+}
+
+/// `Thread.getId()`, from its field: a subclass may override the method.
+///
+/// # Safety
+/// As of [`name`].
+pub(crate) unsafe fn number(jni: &JniEnv, java_thread: jni::jthread) -> Option<u64> {
+    let field = TID.load(Ordering::Acquire);
+    // SAFETY: the caller's promise; the field is one of java.lang.Thread.
+    (!field.is_null())
+        .then(|| unsafe { jni.get_long_field(java_thread, field.cast()) }.cast_unsigned())
+}
+
+/// What a thread that the probe knows is called now; `None` if it is gone.
+pub(crate) fn ask_name(jvmti: &Jvmti, jni: &JniEnv, thread: &ProbeThread) -> Option<ThreadName> {
+    let weak: *mut c_void = thread.java_thread();
+    if weak.is_null() {
+        return None;
+    }
+    // SAFETY: the weak reference is valid until `forget`; a cleared one gives null.
+    unsafe {
+        let java_thread = jni.new_local_ref(weak.cast());
+        if java_thread.is_null() {
+            return None;
+        }
+        let name = name(jvmti, jni, java_thread);
+        jni.delete_local_ref(java_thread);
+        Some(name)
+    }
+}
+
+/// Names of virtual threads that have a record, by number, until the drain thread takes them.
+static VIRTUAL_NAMES: Sharded<VirtualName> = Sharded::new();
+/// The memory of the names.
+static NAMES: Account = Account::new();
+/// Bytes of a virtual thread's name that are kept.
+const MAX_VIRTUAL_NAME: usize = 256;
+
+/// A name in modified UTF-8.
+struct VirtualName(Vec<u8>);
+
+impl VirtualName {
+    /// A copy; `None` if there is no memory.
+    fn new(name: &[u8]) -> Option<Self> {
+        let name = cut(name, MAX_VIRTUAL_NAME);
+        if !NAMES.take(name.len()) {
+            return None;
+        }
+        let mut bytes = Vec::new();
+        if bytes.try_reserve_exact(name.len()).is_err() {
+            NAMES.give(name.len());
+            return None;
+        }
+        bytes.extend_from_slice(name);
+        Some(Self(bytes))
+    }
+}
+
+impl Drop for VirtualName {
+    fn drop(&mut self) {
+        NAMES.give(self.0.len());
+    }
+}
+
+/// Notes the name of the virtual thread that the calling thread runs. JVMTI's references go when the
+/// native method returns. Without memory the thread has none in the log.
+pub(crate) fn note_virtual_name(number: u64) {
+    if VIRTUAL_NAMES.contains(number) {
+        return;
+    }
+    let Some(jvmti) = get_jvmti() else { return };
+    let Ok(current) = jvmti.get_current_thread() else { return };
+    // SAFETY: a live reference of this thread.
+    let name = unsafe { with_name(&jvmti, None, current, VirtualName::new) };
+    if let Some(name) = name.flatten() {
+        drop(VIRTUAL_NAMES.insert(number, name));
+    }
+}
+
+/// The name that was noted of a virtual thread.
+pub(crate) fn take_virtual_name(number: u64) -> Option<String> {
+    VIRTUAL_NAMES.remove(number).map(|name| mutf8::decode_lossy(&name.0))
+}
+
+/// Forgets names that nobody has taken.
+pub(crate) fn forget_virtual_names() {
+    VIRTUAL_NAMES.clear();
+}
+
+/// Gives the weak reference of a thread that is done with back to the JVM.
+pub(crate) fn forget(jni: &JniEnv, thread: &ProbeThread) {
+    let weak = thread.take_java_thread();
+    if !weak.is_null() {
+        // SAFETY: made by `remember`, and not reachable any more.
+        unsafe { jni.delete_weak_global_ref(weak.cast()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_are_cut_between_characters() {
+        assert_eq!(cut(b"pool-1", 10), b"pool-1");
+        assert_eq!(cut(b"pool-1", 4), b"pool");
+        let text = "aü€".as_bytes();
+        let cuts: Vec<usize> = (0..=7).map(|most| cut(text, most).len()).collect();
+        assert_eq!(cuts, [0, 1, 1, 3, 3, 3, 6, 6]);
+        assert_eq!(cut(b"", 4), b"");
+    }
+}

@@ -1,0 +1,8 @@
+//! What the agent has the JVM do or tell: its probe class and natives, threads, class loaders, pauses.
+
+pub(crate) mod java_threads;
+pub(crate) mod loaders;
+pub(crate) mod natives;
+pub(crate) mod pauses;
+pub(crate) mod probe_class;
+pub(crate) mod virtual_threads;

@@ -1,0 +1,85 @@
+//! The native methods of the probe class. The JVM finds them by these names in the agent's library.
+#![allow(unsafe_code, non_snake_case)]
+
+use jvmti_bindings::prelude::jni;
+
+use crate::jvm::java_threads;
+use crate::probe::{self, Entry};
+
+/// `private static native void start0(int)`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_java_lang__00024TProfiler_start0(
+    env: *mut jni::JNIEnv,
+    class: jni::jclass,
+    method: jni::jint,
+) {
+    if !probe::start_plain(method.cast_unsigned()) {
+        start_other(env, class, method);
+    }
+}
+
+/// A call that is not like most: it has the same parameters, so that getting here costs a jump.
+#[cold]
+#[inline(never)]
+extern "system" fn start_other(env: *mut jni::JNIEnv, _class: jni::jclass, method: jni::jint) {
+    let entry = probe::start(method.cast_unsigned(), |thread| java_threads::remember(env, thread));
+    if entry == Entry::NoStack {
+        throw_stack_overflow(env);
+    }
+}
+
+/// Throws what the method would have met a few frames later. Its constructor may have probes itself.
+#[cold]
+fn throw_stack_overflow(env: *mut jni::JNIEnv) {
+    probe::thread::overflow(|| {
+        // SAFETY: `env` is the environment of this thread, handed to a native method by the JVM. A
+        // message of null is none.
+        unsafe {
+            let table = &**env;
+            let class = (table.FindClass)(env, c"java/lang/StackOverflowError".as_ptr());
+            if !class.is_null() {
+                (table.ThrowNew)(env, class, std::ptr::null());
+            }
+        }
+    });
+}
+
+/// `private static native void end0(int)`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_java_lang__00024TProfiler_end0(
+    _env: *mut jni::JNIEnv,
+    _class: jni::jclass,
+    method: jni::jint,
+) {
+    probe::end(method.cast_unsigned());
+}
+
+/// `private static native void threw0(int)`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_java_lang__00024TProfiler_threw0(
+    _env: *mut jni::JNIEnv,
+    _class: jni::jclass,
+    method: jni::jint,
+) {
+    probe::threw(method.cast_unsigned());
+}
+
+/// `private static native void caught0(int)`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_java_lang__00024TProfiler_caught0(
+    _env: *mut jni::JNIEnv,
+    _class: jni::jclass,
+    method: jni::jint,
+) {
+    probe::caught(method.cast_unsigned());
+}
+
+/// `private static native void initialized0(int)`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_java_lang__00024TProfiler_initialized0(
+    _env: *mut jni::JNIEnv,
+    _class: jni::jclass,
+    method: jni::jint,
+) {
+    probe::initialized(method.cast_unsigned());
+}

@@ -1,0 +1,164 @@
+//! The JVM's word on which virtual thread runs where (JDK 21 and newer).
+//!
+//! JVMTI has no event for that; HotSpot has, as extensions. Where they are missing, calls in virtual threads are not
+//! measured, and a message says so; see `probe::mount_events`.
+#![allow(unsafe_code)]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use jvmti_bindings::env::{JniEnv, Jvmti};
+use jvmti_bindings::prelude::{jni, jvmti};
+
+use crate::instrument::virtual_loops;
+use crate::jvm::java_threads;
+use crate::message::message;
+use crate::options::{Pretend, Trick};
+use crate::probe;
+use crate::probe::mounts::{self, Events};
+
+/// A callback of HotSpot's: it has these parameters, though its type says that they vary.
+type Callback = unsafe extern "C" fn(*mut jvmti::jvmtiEnv, *mut jni::JNIEnv, jni::jthread);
+
+const EVENTS: [(&str, Callback); 2] = [
+    ("com.sun.hotspot.events.VirtualThreadMount", mounted),
+    ("com.sun.hotspot.events.VirtualThreadUnmount", unmounted),
+];
+
+/// A run is active, and wants the events.
+static ARE_WANTED: AtomicBool = AtomicBool::new(false);
+
+/// Test only: events are thrown away.
+static ARE_IGNORED: AtomicBool = AtomicBool::new(false);
+
+/// Asks for the events, if the JVM has virtual threads that are mounted. `came_late` if it may run some already.
+pub(crate) fn listen(jvmti: &Jvmti, came_late: bool, pretend: &Pretend) {
+    if !jvmti.get_capabilities().is_ok_and(|all| all.can_support_virtual_threads()) {
+        return mounts::begin(Events::NotNeeded, came_late);
+    }
+    ARE_IGNORED.store(pretend.fails(Trick::MountEvents), Ordering::Relaxed);
+    mounts::begin(Events::Unknown, came_late);
+    ARE_WANTED.store(true, Ordering::SeqCst);
+    for (id, callback) in EVENTS {
+        let listened = match pretend.fails(Trick::MountExtension) {
+            true => Err("debug=fails:mount-extension".to_owned()),
+            false => listen_to(jvmti, id, callback),
+        };
+        if let Err(error) = listened {
+            message!("{NOT_MEASURED}: no {id} ({error})");
+            // One without the other is of no use.
+            stop_listening(jvmti);
+            mounts::begin(Events::Missing, came_late);
+            return;
+        }
+    }
+    if let Err(error) = jvmti.enable_events_global(&[jvmti::JVMTI_EVENT_VIRTUAL_THREAD_END]) {
+        message!("memory of virtual threads that end may be kept: {error:?}");
+    }
+}
+
+const NOT_MEASURED: &str = "calls in virtual threads are not measured, and are counted as lost";
+
+/// Says so once if events that were asked for do not arrive. For the agent thread.
+pub(crate) fn tell_if_missing(was_told: &mut bool) {
+    if !*was_told && mounts::events() == Events::Missing {
+        *was_told = true;
+        message!("{NOT_MEASURED}: the JVM does not say when they run");
+    }
+}
+
+/// Disables the events, where they exist.
+pub(crate) fn stop_listening(jvmti: &Jvmti) {
+    for (id, _) in EVENTS {
+        // A JVM that has none has none to send.
+        if let Ok(index) = index_of(jvmti, id)
+            && let Err(error) = notify(jvmti, index, false)
+        {
+            message!("{id} is still listened to ({error})");
+        }
+    }
+    ARE_WANTED.store(false, Ordering::Relaxed);
+    stop_listening_to_ends(jvmti);
+}
+
+/// Disables the events for ends of virtual threads, unless a run is active or calls of such threads are remembered.
+pub(crate) fn stop_listening_to_ends(jvmti: &Jvmti) {
+    if !ARE_WANTED.load(Ordering::Relaxed) && !virtual_loops::are_any_remembered() {
+        // Not there on older JVMs either.
+        let _ = jvmti.disable_events_global(&[jvmti::JVMTI_EVENT_VIRTUAL_THREAD_END]);
+        // A run may have begun meanwhile.
+        if ARE_WANTED.load(Ordering::SeqCst) {
+            let _ = jvmti.enable_events_global(&[jvmti::JVMTI_EVENT_VIRTUAL_THREAD_END]);
+        }
+    }
+}
+
+fn index_of(jvmti: &Jvmti, id: &str) -> Result<jni::jint, String> {
+    let events = jvmti.get_extension_events().map_err(|e| format!("JVMTI error {e:?}"))?;
+    let event = events.iter().find(|event| event.id.as_deref() == Some(id));
+    Ok(event.ok_or("the JVM has none")?.extension_event_index)
+}
+
+fn listen_to(jvmti: &Jvmti, id: &str, callback: Callback) -> Result<(), String> {
+    let index = index_of(jvmti, id)?;
+    // SAFETY: HotSpot calls it with the environments and the thread; on the platforms that there are
+    // a function is called alike whether its parameters vary or not.
+    let callback = unsafe { std::mem::transmute::<Callback, jvmti::jvmtiExtensionEvent>(callback) };
+    jvmti
+        .set_extension_event_callback(index, Some(callback))
+        .map_err(|e| format!("JVMTI error {e:?}"))?;
+    notify(jvmti, index, true)
+}
+
+/// Has an event sent from now on, or no more.
+fn notify(jvmti: &Jvmti, index: jni::jint, is_wanted: bool) -> Result<(), String> {
+    let mode = if is_wanted { jvmti::JVMTI_ENABLE } else { jvmti::JVMTI_DISABLE };
+    // SAFETY: the table belongs to the environment; a null thread stands for all.
+    let error = unsafe {
+        let table = &*(*jvmti.raw()).functions;
+        let set = table.SetEventNotificationMode.ok_or("no SetEventNotificationMode")?;
+        set(jvmti.raw(), mode, index.cast_unsigned(), std::ptr::null_mut())
+    };
+    if error == jvmti::jvmtiError::NONE { Ok(()) } else { Err(format!("JVMTI error {error:?}")) }
+}
+
+/// A virtual thread's number.
+///
+/// # Safety
+/// `jni` and `thread` are those of a callback.
+unsafe fn number(jni: *mut jni::JNIEnv, thread: jni::jthread) -> Option<u64> {
+    // SAFETY: the caller's promise.
+    unsafe { java_threads::number(&JniEnv::from_raw(jni), thread) }
+}
+
+/// Runs the work of a callback; a panic must not reach the JVM.
+fn guarded(work: impl FnOnce()) {
+    if ARE_IGNORED.load(Ordering::Relaxed) {
+        return;
+    }
+    if catch_unwind(AssertUnwindSafe(work)).is_err() {
+        probe::give_up();
+    }
+}
+
+unsafe extern "C" fn mounted(_: *mut jvmti::jvmtiEnv, jni: *mut jni::JNIEnv, thread: jni::jthread) {
+    guarded(|| {
+        // SAFETY: the arguments are the callback's.
+        if let Some(number) = unsafe { number(jni, thread) } {
+            mounts::mount(number);
+        }
+    });
+}
+
+unsafe extern "C" fn unmounted(
+    _: *mut jvmti::jvmtiEnv,
+    jni: *mut jni::JNIEnv,
+    thread: jni::jthread,
+) {
+    guarded(|| {
+        // SAFETY: the arguments are the callback's.
+        if let Some(number) = unsafe { number(jni, thread) } {
+            mounts::unmount(number);
+        }
+    });
+}

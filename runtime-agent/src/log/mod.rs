@@ -1,0 +1,8 @@
+//! The files of a run: where they lie, what they may take, and when they go.
+
+pub(crate) mod budget;
+pub(crate) mod compress;
+pub(crate) mod folder;
+pub(crate) mod retention;
+pub(crate) mod run_log;
+pub(crate) mod table_file;

@@ -1,0 +1,239 @@
+//! Finds out what the profiler costs, and keeps it within its overhead budget if there is one: calibrates the cost of
+//! a call, has each period judged, closes and opens guards. The decisions are made in `overhead`.
+use std::time::{Duration, Instant};
+
+use jvmti_bindings::env::JniEnv;
+
+use crate::drain::hot_methods::Recent;
+use crate::instrument::methods::CALIBRATION;
+use crate::jvm::pauses;
+use crate::jvm::probe_class::ProbeClass;
+use crate::log::run_log::Now;
+use crate::message::message;
+use crate::overhead::{LeftOut, Millionths, Overhead, Period, as_u64};
+use crate::session::engine::Engine;
+use crate::sys::clock;
+
+/// How long a period is, and when there is something to decide soon.
+const PERIOD_NS: u64 = 1_000_000_000;
+const SHORT_PERIOD_NS: u64 = 200_000_000;
+/// How many times as long as it takes to read all totals, which grows with threads and methods, and the longest.
+const TIMES_READING: u64 = 200;
+const LONGEST_PERIOD_NS: u64 = 5 * PERIOD_NS;
+/// What a call is taken to cost until that is known, in nanoseconds.
+const FIRST_GUESS_NS: f64 = 40.0;
+
+/// What the engine keeps for its overhead budget.
+pub(crate) struct CostControl {
+    pub overhead: Overhead,
+    calibration: Calibration,
+    /// When the period began; `None` while nothing is recorded.
+    began: Option<Reading>,
+    /// Calls for which there was no memory, until then.
+    lost_calls: u64,
+    length_ns: u64,
+}
+
+/// Clocks at one moment.
+#[derive(Clone, Copy)]
+struct Reading {
+    now: Now,
+    process_cpu_ns: u64,
+    agent_cpu_ns: u64,
+    paused_ns: u64,
+}
+
+impl Reading {
+    /// To be called by the agent thread.
+    fn take() -> Self {
+        Self {
+            now: Now::read(),
+            process_cpu_ns: clock::cpu_ns_of(libc::CLOCK_PROCESS_CPUTIME_ID),
+            agent_cpu_ns: clock::cpu_ns_of(libc::CLOCK_THREAD_CPUTIME_ID),
+            paused_ns: pauses::figures().total_ns,
+        }
+    }
+}
+
+impl CostControl {
+    pub(crate) fn new(budget: Option<Millionths>) -> Self {
+        Self {
+            overhead: Overhead::new(budget, FIRST_GUESS_NS),
+            calibration: Calibration::default(),
+            began: None,
+            lost_calls: 0,
+            length_ns: SHORT_PERIOD_NS,
+        }
+    }
+}
+
+/// Finds out what a call costs: the JVM compiles the loop that makes calls, so the first batches say little.
+#[derive(Debug, Default)]
+struct Calibration {
+    began: Option<Instant>,
+    /// How often it was begun anew.
+    again: usize,
+    best: Option<Duration>,
+    batches: u32,
+    /// Batches in a row that were no better.
+    no_better: u32,
+}
+
+impl Calibration {
+    /// A millisecond or two.
+    const CALLS: i32 = 20_000;
+    const MOST: u32 = 60;
+    const ENOUGH: u32 = 10;
+    /// When it is begun anew: at first the JVM may have had no time for the loop.
+    const AGAIN: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(60)];
+
+    /// Makes a batch of calls, if more have to be. What a call costs in nanoseconds, when that is new.
+    fn go_on(&mut self, probe_class: &ProbeClass, jni: &JniEnv) -> Option<f64> {
+        let since = self.began.get_or_insert_with(Instant::now).elapsed();
+        if Self::AGAIN.get(self.again).is_some_and(|at| since >= *at) {
+            (self.again, self.batches, self.no_better) = (self.again + 1, 0, 0);
+        }
+        if self.batches >= Self::MOST || self.no_better >= Self::ENOUGH {
+            return None;
+        }
+        self.batches += 1;
+        let began = Instant::now();
+        probe_class.calibrate(jni, Self::CALLS, CALIBRATION);
+        let took = began.elapsed();
+        // As it is run to run.
+        let is_better = self.best.is_none_or(|best| took < best - best / 32);
+        self.no_better = if is_better { 0 } else { self.no_better + 1 };
+        if is_better {
+            self.best = Some(took);
+        }
+        let ns = self.best?.as_secs_f64() * 1e9 / f64::from(Self::CALLS);
+        // Until it is known that it gets no better, it is not taken to be as bad as it is interpreted.
+        let is_known = self.no_better >= Self::ENOUGH || self.batches >= Self::MOST;
+        Some(if is_known { ns } else { ns.min(FIRST_GUESS_NS) })
+    }
+}
+
+impl Engine<'_> {
+    /// To be called in each round.
+    pub(crate) fn keep_to_overhead(&mut self) {
+        if !self.is_open {
+            self.cost.began = None;
+            return;
+        }
+        if let Some(ns) = self.cost.calibration.go_on(&self.probe_class, self.jni) {
+            self.cost.overhead.set_pair_ns(ns);
+        }
+        let Some(began) = self.cost.began else { return self.begin_period() };
+        let now = Now::read();
+        if now.since(began.now) < self.cost.length_ns {
+            return;
+        }
+        self.judge(began);
+        let again = self.cost.overhead.measure_again(now.monotonic_ns);
+        if !again.is_empty()
+            && let Err(error) = self.measure_again(&again)
+        {
+            message!("overhead: {error}");
+        }
+    }
+
+    fn begin_period(&mut self) {
+        self.recorder.take_recent();
+        self.cost.lost_calls = self.recorder.lost_calls();
+        self.cost.began = Some(Reading::take());
+    }
+
+    fn judge(&mut self, began: Reading) {
+        let end = Reading::take();
+        let methods = self.recorder.take_recent();
+        let lost_calls = self.recorder.lost_calls();
+        let before = std::mem::replace(&mut self.cost.lost_calls, lost_calls);
+        // Of CPU time: a program that begins has no processor to spare, and waiting for one costs nothing.
+        let reading_ns = Reading::take().agent_cpu_ns.saturating_sub(end.agent_cpu_ns);
+        let Now { unix_ns, monotonic_ns } = end.now;
+        let length_ns = end.now.since(began.now).max(1);
+        let cpu_ns = end.process_cpu_ns.saturating_sub(began.process_cpu_ns);
+        // While it was stopped, the process would have used as much of the processors as it usually does.
+        let paused_ns = u128::from(end.paused_ns.saturating_sub(began.paused_ns));
+        let lost_ns = paused_ns * u128::from(cpu_ns) / u128::from(length_ns);
+        let agent_ns = end.agent_cpu_ns.saturating_sub(began.agent_cpu_ns);
+        let own_ns = agent_ns + u64::try_from(lost_ns).unwrap_or(u64::MAX / 2);
+        let overhead = &mut self.cost.overhead;
+        // A lost call goes through its probes like any other.
+        let lost = Recent { calls: lost_calls.saturating_sub(before), ..Recent::default() };
+        let own_ns = own_ns.saturating_add(as_u64(overhead.cost_ns(&lost)));
+        let period =
+            Period { now_ns: monotonic_ns, unix_ns, length_ns, cpu_ns, own_ns, methods: &methods };
+        let leave = overhead.judge(period);
+        self.recorder.add_cost(overhead.share(), cpu_ns, overhead.call_ns());
+        let is_busy = overhead.is_busy(monotonic_ns);
+        let length_ns = if is_busy { SHORT_PERIOD_NS } else { PERIOD_NS };
+        self.cost.length_ns = length_ns.max(TIMES_READING * reading_ns).min(LONGEST_PERIOD_NS);
+        self.cost.began = Some(end);
+        if self.cost.overhead.budget().is_none() {
+            return;
+        }
+        if !leave.is_empty() {
+            self.leave_out(leave);
+        }
+        let compiled_out = self.cost.overhead.compile_out(monotonic_ns, ProbeClass::sealable());
+        self.probe_class.seal(self.jni, compiled_out.into_iter(), true);
+        if self.cost.overhead.is_to_renew(monotonic_ns) {
+            match self.probe_class.renew_compiled(self.jni) {
+                Ok(()) => self.cost.overhead.renewed(),
+                Err(error) => message!("{error}; throttled methods are slower than they could be"),
+            }
+        }
+    }
+
+    /// Throttles methods from now on.
+    fn leave_out(&mut self, leave: Vec<u32>) {
+        if let Err(error) = self.muting.leave_out(&leave, true, &self.probe_class, self.jni) {
+            message!("overhead: {error}");
+        }
+        // Those that could not be marked are measured as before.
+        let (leave, not): (Vec<u32>, Vec<u32>) =
+            leave.into_iter().partition(|id| self.muting.is_muted(*id));
+        self.cost.overhead.forget(&not);
+        let left_out: Vec<(u32, LeftOut)> = leave
+            .iter()
+            .filter_map(|id| Some((*id, *self.cost.overhead.left_out().get(id)?)))
+            .collect();
+        self.recorder.leave_out(&left_out);
+    }
+
+    /// Measures throttled methods again. Those that are compiled out take throwing away all code that was
+    /// compiled with probes, which makes no method's code old.
+    ///
+    /// # Errors
+    /// One line: what the JVM refused. They stay throttled.
+    pub(crate) fn measure_again(&mut self, ids: &[u32]) -> Result<(), String> {
+        let compiled_out = self.cost.overhead.compiled_out(ids);
+        if !compiled_out.is_empty() {
+            self.probe_class.seal(self.jni, compiled_out.iter().copied(), false);
+            self.probe_class.renew_compiled(self.jni).inspect_err(|_| {
+                self.probe_class.seal(self.jni, compiled_out.iter().copied(), true);
+            })?;
+        }
+        // The guard opens when no compiled code is left that would count some of the calls only.
+        self.muting.leave_out(ids, false, &self.probe_class, self.jni)?;
+        self.cost.overhead.measured_again(ids, Now::read().monotonic_ns);
+        self.recorder.measure_again(ids);
+        self.begin_period();
+        self.cost.length_ns = SHORT_PERIOD_NS;
+        Ok(())
+    }
+
+    /// Sets the budget. Without one, all methods are measured again.
+    ///
+    /// # Errors
+    /// One line: what the JVM refused. The budget stays as it is.
+    pub(crate) fn set_overhead(&mut self, budget: Option<Millionths>) -> Result<(), String> {
+        if budget.is_none() {
+            let all: Vec<u32> = self.cost.overhead.left_out().keys().copied().collect();
+            self.measure_again(&all)?;
+        }
+        self.cost.overhead.set_budget(budget);
+        Ok(())
+    }
+}

@@ -1,0 +1,592 @@
+//! The agent thread, from the beginning of a run to its end.
+//!
+//! ```text
+//! prepare  define and bind the probe class, make the run's folder, take the control port
+//! begin    open the load hook, retransform loaded classes, begin recording
+//! run      the engine: drain, write, answer
+//! detach   end recording, close the load hook, give classes their own bytes back,
+//!          close files and port, give memory back
+//! restore  for a minute, classes that had long-lived loops
+//! ```
+//! `prepare` may hang on a disk. The JVM's start does not wait for it: whoever waits and this thread claim the run,
+//! and the first to do so decides whether it begins.
+//!
+//! After a panic of this thread, probes are off and only a detach is carried out. A thread of the service may be in
+//! a probe at any time, so what belongs to a thread is unmapped by itself alone; see `probe::thread`.
+#![allow(unsafe_code)]
+
+use std::ffi::{CString, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, Sender, SyncSender};
+use std::sync::{Arc, OnceLock};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use jvmti_bindings::env::{JniEnv, Jvmti};
+use jvmti_bindings::prelude::{jni, jvmti};
+use log_format::units;
+
+use crate::control::{Control, Serving};
+use crate::drain::recorder::Recorder;
+use crate::drain::thread_reader::JavaThreads;
+use crate::instrument::class_changes::{ClassChanges, Postponed};
+use crate::instrument::class_hook::{ClassCounts, ClassHook};
+use crate::instrument::class_log::ClassLog;
+use crate::instrument::include_hints::WhyEmpty;
+use crate::instrument::methods::Methods;
+use crate::instrument::muting::Muting;
+use crate::instrument::restore::Restorer;
+use crate::instrument::stale_classes::StaleClasses;
+use crate::instrument::{self, Retransform};
+use crate::jvm::java_threads;
+use crate::jvm::loaders;
+use crate::jvm::loaders::Loaders;
+use crate::jvm::pauses;
+use crate::jvm::probe_class::ProbeClass;
+use crate::jvm::virtual_threads;
+use crate::log::folder::LogFolder;
+use crate::log::retention::Limits;
+use crate::log::run_log::RunLog;
+use crate::message::message;
+use crate::options::{Fault, Options, ProbeChoice, Trick};
+use crate::overhead::controller::CostControl;
+use crate::probe;
+use crate::probe::thread::{self, ProbeThread, ThreadName};
+use crate::probe::{mounts, mute};
+use crate::schedule::Schedule;
+use crate::self_test;
+use crate::self_test::compiled_out::Attempts;
+use crate::session::active::{self, Running};
+use crate::session::engine::{
+    Answer, Asked, Engine, Found, Handle, Reply, Request, Requests, Status, answer_after_panic,
+};
+use crate::session::presence;
+use crate::session::run_info;
+use crate::sys::clock;
+use crate::sys::memory;
+
+/// How far the thread has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// It runs, and can be seen from outside.
+    Runs,
+    /// All that could hang on a disk is done.
+    Prepared,
+    /// Classes have probes, and recording has begun, if it is to.
+    Begun,
+}
+
+/// How the agent came into the JVM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    /// With `-agentpath`: the JVM's start waits.
+    AtStart,
+    /// By attach: there is time to look for long-lived loops.
+    Attached,
+}
+
+/// Who can claim a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Claimant {
+    /// The agent thread, when it is prepared or has failed.
+    Agent,
+    /// The thread that waits for it, when it has waited for too long.
+    Waiter,
+}
+
+/// Decides once whether a run begins, and who says why not.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Claim(Arc<OnceLock<Claimant>>);
+
+impl Claim {
+    /// `true` for the first who asks, as often as that one asks.
+    pub(crate) fn take(&self, who: Claimant) -> bool {
+        *self.0.get_or_init(|| who) == who
+    }
+}
+
+const OBJECT_FREE: [jvmti::jvmtiEvent; 1] = [jvmti::JVMTI_EVENT_OBJECT_FREE];
+/// How long to wait for the thread of an earlier run that restores classes: it may be in the middle of a look.
+const TAKE_OVER: Duration = Duration::from_secs(12);
+/// How long an attach waits until it is certain which loops are long-lived.
+const SETTLING: Duration = Duration::from_secs(7);
+const TICK: Duration = Duration::from_millis(50);
+
+/// What the thread is handed when it starts.
+enum ThreadStart {
+    Run {
+        options: Box<Options>,
+        arrival: Arrival,
+        stage: Sender<Stage>,
+        claim: Claim,
+    },
+    /// No run: classes of an earlier one are restored.
+    Restore,
+}
+
+/// What the thread that started the agent thread waits with.
+pub(crate) struct Started {
+    pub stages: Receiver<Stage>,
+    pub claim: Claim,
+}
+
+/// Starts the thread for a run. The caller is a plain `java.lang.Thread`, that of VMInit or of Agent_OnAttach.
+///
+/// # Errors
+/// One line: the JVM refuses.
+pub(crate) fn start(
+    jvmti: &Jvmti,
+    jni: &JniEnv,
+    options: Options,
+    arrival: Arrival,
+) -> Result<Started, String> {
+    let (stage, stages) = std::sync::mpsc::channel();
+    let claim = Claim::default();
+    let options = Box::new(options);
+    spawn(jvmti, jni, ThreadStart::Run { options, arrival, stage, claim: claim.clone() })?;
+    Ok(Started { stages, claim })
+}
+
+/// Starts the thread to restore classes of an earlier run.
+///
+/// # Errors
+/// One line: the JVM refuses.
+pub(crate) fn start_restoring(jvmti: &Jvmti, jni: &JniEnv) -> Result<(), String> {
+    spawn(jvmti, jni, ThreadStart::Restore)
+}
+
+fn spawn(jvmti: &Jvmti, jni: &JniEnv, start: ThreadStart) -> Result<(), String> {
+    let refused = || {
+        jni.exception_clear();
+        "the JVM refuses a thread".to_owned()
+    };
+    let group = jvmti.get_top_thread_groups().ok().and_then(|groups| groups.first().copied());
+    let current = jvmti.get_current_thread().map_err(|e| format!("no current thread ({e:?})"))?;
+    // The attach listener's thread lives for as long as the JVM.
+    let _frame = jni.push_local_frame(16);
+    // SAFETY: all references are of this thread and live; the constructor's parameters are these.
+    unsafe {
+        // To look the class up by name would ask the application's class loader.
+        let class = jni.get_object_class(current);
+        java_threads::find_number(jni, class);
+        let constructor = jni
+            .get_method_id(class, "<init>", "(Ljava/lang/ThreadGroup;Ljava/lang/String;)V")
+            .ok_or_else(refused)?;
+        let name = jni.new_string_utf("tprofiler").ok_or_else(refused)?;
+        let arguments =
+            [jni::jvalue { l: group.unwrap_or(std::ptr::null_mut()) }, jni::jvalue { l: name }];
+        let thread = jni.new_object(class, constructor, &arguments);
+        if jni.exception_check() {
+            return Err(refused());
+        }
+        let thread = thread.ok_or_else(refused)?;
+        let start = Box::into_raw(Box::new(start));
+        // The JVM makes it a daemon, and leaves it out when threads are listed.
+        jvmti
+            .run_agent_thread(thread, run, start.cast(), jvmti::JVMTI_THREAD_NORM_PRIORITY)
+            .map_err(|e| {
+                // There is no thread that would take it.
+                drop(Box::from_raw(start));
+                format!("the JVM refuses a thread ({e:?})")
+            })
+    }
+}
+
+/// The thread's function.
+unsafe extern "system" fn run(
+    jvmti: *mut jvmti::jvmtiEnv,
+    jni: *mut jni::JNIEnv,
+    start: *mut c_void,
+) {
+    // SAFETY: `spawn` made the box for this thread alone.
+    let start = unsafe { Box::from_raw(start.cast::<ThreadStart>()) };
+    // SAFETY: the JVM hands this thread its environments, and they live as long as the thread.
+    let (jvmti, jni) = unsafe { (Jvmti::from_raw(jvmti), JniEnv::from_raw(jni)) };
+    // What was said of a panic is said.
+    let _ = catch_unwind(AssertUnwindSafe(|| begin_at(*start, &jvmti, &jni)));
+}
+
+fn begin_at(start: ThreadStart, jvmti: &Jvmti, jni: &JniEnv) {
+    match start {
+        ThreadStart::Run { options, arrival, stage, claim } => {
+            show(presence::BEGINNING);
+            // Whoever waits may have gone.
+            let _ = stage.send(Stage::Runs);
+            run_agent(*options, arrival, stage, &claim, jvmti, jni);
+        }
+        ThreadStart::Restore => {
+            show(presence::ENDING);
+            let restored = catch_unwind(AssertUnwindSafe(|| {
+                let mut restorer = Restorer::new(jvmti, jni, active::last_retransform());
+                restorer.begin();
+                restorer.finish(|| !active::is_active());
+            }));
+            if restored.is_err() {
+                message!(
+                    "internal error; classes of the last run keep their probes, which do nothing"
+                );
+            }
+            active::end_restoring();
+        }
+    }
+}
+
+/// A run, from its beginning to its end.
+fn run_agent(
+    options: Options,
+    arrival: Arrival,
+    stage: Sender<Stage>,
+    claim: &Claim,
+    jvmti: &Jvmti,
+    jni: &JniEnv,
+) {
+    let retransform = options.retransform;
+    active::set_last_retransform(retransform);
+    let fault = options.fault;
+    let begun = catch_unwind(AssertUnwindSafe(|| {
+        Profile::begin(options, arrival, &stage, claim, jvmti, jni)
+    }));
+    let error = match begun {
+        Ok(Ok(profile)) => {
+            show(presence::ATTACHED);
+            let _ = stage.send(Stage::Begun);
+            drop(stage);
+            // At the start of a JVM nobody asked.
+            if arrival == Arrival::Attached && profile.control.is_none() {
+                tell_postponed("classes postponed", &profile.engine.changes.postponed());
+            }
+            return run_profile(profile, fault, jvmti, jni);
+        }
+        Ok(Err(error)) => error,
+        Err(_) => {
+            probe::give_up();
+            "internal error".to_owned()
+        }
+    };
+    // A thread that waited in vain has said so.
+    if claim.take(Claimant::Agent) {
+        message!("{error}; profiling is off");
+    }
+    // The JVM's start does not wait until classes are restored.
+    drop(stage);
+    virtual_threads::stop_listening(jvmti);
+    show(presence::ENDING);
+    // A panic may have come when some classes had probes already.
+    match active::get() {
+        Some(running) => {
+            let restored = catch_unwind(AssertUnwindSafe(|| {
+                instrument::close_hook(&running, jvmti);
+                let mut restorer = Restorer::new(jvmti, jni, retransform);
+                restorer.begin();
+                restorer
+            }));
+            active::end_and_restore();
+            match restored {
+                Ok(restorer) => finish_restoring(restorer),
+                Err(_) => {
+                    message!("internal error; classes keep their probes, which do nothing");
+                    active::end_restoring();
+                }
+            }
+        }
+        None => active::end(),
+    }
+}
+
+/// Names a class that waits, where no answer does.
+pub(crate) fn tell_postponed(what: &str, postponed: &[Postponed]) {
+    if let Some(first) = postponed.first() {
+        message!("{what}: {}, the first is {first}", postponed.len());
+    }
+}
+
+/// A run that has begun, to its end.
+fn run_profile<'j>(mut profile: Profile<'j>, fault: Fault, jvmti: &'j Jvmti, jni: &'j JniEnv) {
+    let ran = catch_unwind(AssertUnwindSafe(|| {
+        fault.panic_if(Fault::Run);
+        profile.engine.run(&profile.requests, fault)
+    }));
+    let answer = match ran {
+        Ok(Some(answer)) => answer,
+        // The JVM ends.
+        Ok(None) => return,
+        Err(_) => {
+            profile.engine.give_up();
+            match answer_after_panic(&profile.requests) {
+                Some(answer) => return detach_after_panic(profile, &answer, jvmti, jni),
+                None => return,
+            }
+        }
+    };
+    match catch_unwind(AssertUnwindSafe(|| profile.detach(fault, jvmti, jni))) {
+        Ok((status, restorer)) => {
+            profile.answer_detach(&answer, &status);
+            drop(profile);
+            finish_restoring(restorer);
+        }
+        Err(_) => {
+            profile.engine.give_up();
+            detach_after_panic(profile, &answer, jvmti, jni);
+        }
+    }
+}
+
+/// Restores classes that had long-lived loops, until the next attach takes that over.
+fn finish_restoring(mut restorer: Restorer<'_>) {
+    let restored = catch_unwind(AssertUnwindSafe(|| restorer.finish(|| !active::is_active())));
+    if restored.is_err() {
+        message!("internal error; some classes keep their probes, which do nothing");
+    }
+    active::end_restoring();
+}
+
+/// Detaches after a panic, as far as that needs nothing of what the panic may have left in any state: restores
+/// classes, and answers.
+fn detach_after_panic(
+    profile: Profile<'_>,
+    answer: &SyncSender<Answer>,
+    jvmti: &Jvmti,
+    jni: &JniEnv,
+) {
+    let Profile { engine, running, control, retransform, .. } = profile;
+    let restored = catch_unwind(AssertUnwindSafe(|| {
+        instrument::close_hook(&running, jvmti);
+        let mut restorer = Restorer::new(jvmti, jni, retransform);
+        restorer.begin();
+        let _ = jvmti.disable_events_global(&OBJECT_FREE);
+        virtual_threads::stop_listening(jvmti);
+        restorer
+    }));
+    if let Some(control) = control {
+        control.close();
+    }
+    show(presence::ENDING);
+    active::end_and_restore();
+    match restored {
+        Ok(restorer) => {
+            let mut status = Status::default();
+            restorer.add_to(&mut status);
+            let _ = answer.send(Ok(Reply { status, found: Found::Nothing }));
+            finish_restoring(restorer);
+        }
+        Err(_) => {
+            let _ = answer.send(Err("internal error; classes keep their probes".to_owned()));
+            active::end_restoring();
+        }
+    }
+    // What it has may be in any state.
+    std::mem::forget(engine);
+}
+
+/// Gives the calling thread a name in the kernel.
+fn show(name: &str) {
+    if let Ok(name) = CString::new(name) {
+        // SAFETY: the name ends with its NUL, and belongs to the calling thread.
+        unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+    }
+}
+
+/// A run that has begun.
+struct Profile<'j> {
+    engine: Engine<'j>,
+    requests: Requests,
+    running: Arc<Running>,
+    control: Option<Serving>,
+    retransform: Retransform,
+}
+
+impl<'j> Profile<'j> {
+    /// # Errors
+    /// One line: what went wrong.
+    fn begin(
+        options: Options,
+        arrival: Arrival,
+        stage: &Sender<Stage>,
+        claim: &Claim,
+        jvmti: &'j Jvmti,
+        jni: &'j JniEnv,
+    ) -> Result<Self, String> {
+        if !active::take_over(TAKE_OVER) {
+            return Err("classes of the last run are still being restored; try again".to_owned());
+        }
+        options.fault.panic_if(Fault::Begin);
+        pauses::forget();
+        let is_fast = self_test::begin(jvmti, &options);
+        probe::init(
+            options.clock,
+            options.probe != ProbeChoice::Plain,
+            options.pretend.fails(Trick::ThreadWord),
+        );
+        let probe_class = ProbeClass::get(jni, is_fast, &options.pretend)?;
+        let limits = Limits { max_bytes: options.run_bytes, keep: options.keep };
+        let run = run_info::describe(jvmti, &options);
+        let logs = LogFolder::open(&options.logs, options.log_group.as_deref())?;
+        let mut log = RunLog::create(logs, &run, options.compress, limits)?;
+        let (handle, requests) = Handle::new();
+        let control = Control::bind(&options, log.folder());
+        let bound = control.as_ref().and_then(|control| control.as_ref().ok());
+        log.set_port(bound.map(Control::port))?;
+        let class_log = options.debug_classes.then(|| ClassLog::create(log.folder())).flatten();
+        options.fault.hang(arrival == Arrival::Attached);
+        if !claim.take(Claimant::Agent) {
+            // The token's file goes first, then the folder.
+            drop((control, class_log));
+            log.discard();
+            return Err("too late".to_owned());
+        }
+        let control = control.and_then(|control| Control::tell(control, &options));
+        virtual_threads::listen(jvmti, arrival == Arrival::Attached, &options.pretend);
+        // Whoever waits may have gone.
+        let _ = stage.send(Stage::Prepared);
+        options.fault.be_slow();
+        // A method keeps its id from one attachment to the next; all else of an earlier one is forgotten.
+        let methods = Methods::all();
+        let own = options.thresholds.iter().map(|(of, least)| (of.clone(), units::as_ns(*least)));
+        methods.begin_attachment(&own.collect::<Vec<_>>())?;
+        mute::forget();
+        memory::begin(options.max_memory.unwrap_or_else(memory::limit::default_bytes));
+        let class_counts = Arc::new(ClassCounts::default());
+        // SAFETY: for the recorder, which never leaves this thread.
+        let java = unsafe {
+            JavaNames { jvmti: Jvmti::from_raw(jvmti.raw()), jni: JniEnv::from_raw(jni.raw()) }
+        };
+        let recorder = Recorder::new(
+            log,
+            methods.clone(),
+            class_counts.clone(),
+            units::as_ns(options.threshold),
+            // The hour that is written to is never deleted.
+            [options.hour_bytes, options.run_bytes].into_iter().flatten().min(),
+            Box::new(java),
+        );
+        let why_empty = Arc::new(WhyEmpty::new(&options.filters));
+        let hook = ClassHook::new(
+            options.filters,
+            methods.clone(),
+            class_counts.clone(),
+            why_empty.clone(),
+            class_log,
+        );
+        let schedule = Schedule::new(options.plan);
+        let running = Arc::new(Running::new(hook, Loaders::all(), handle.clone()));
+        active::set(running.clone());
+        // Without it, ids of classes that were unloaded are not used again.
+        let _ = jvmti.enable_events_global(&OBJECT_FREE);
+        loaders::find_gone(jvmti, jni);
+        recorder.forget_loaders();
+        let starts = options.start && schedule.wanted();
+        // Before there are classes with probes, whose compiled code would be thrown away.
+        if let Err(error) = probe_class.set_off(jni, !starts) {
+            message!("{error}; probes that are off are slower than they could be");
+        }
+        const CONSEQUENCE: &str = "was not retransformed";
+        let mut engine = Engine {
+            jvmti,
+            jni,
+            running: running.clone(),
+            probe_class,
+            attempts: Attempts::new(),
+            pretend: options.pretend,
+            recorder,
+            muting: Muting::new(methods.clone()),
+            withdraw: None,
+            guard_out: None,
+            cost: CostControl::new(options.overhead),
+            changes: ClassChanges::new(
+                jvmti,
+                jni,
+                methods.clone(),
+                options.retransform,
+                CONSEQUENCE,
+            ),
+            stale: StaleClasses::new(methods.with_probes()),
+            methods,
+            class_counts,
+            since_ns: clock::unix_ns(),
+            is_open: false,
+            schedule,
+            why_empty,
+        };
+        engine.instrument_loaded_classes()?;
+        // The JVM's start waits for nobody; classes with loops are retransformed later.
+        let settled =
+            Instant::now() + if arrival == Arrival::Attached { SETTLING } else { Duration::ZERO };
+        while !active::is_ending()
+            && (engine.changes.is_unsent()
+                || !engine.changes.is_settled() && Instant::now() < settled)
+        {
+            sleep(TICK);
+            engine.change_classes();
+        }
+        if starts && let Err(error) = engine.start() {
+            message!("{error}; profiling is off");
+        }
+        // Whoever connected meanwhile is answered when there is something to say.
+        let control = control.and_then(|control| control.serve(handle));
+        let retransform = options.retransform;
+        Ok(Self { engine, requests, running, control, retransform })
+    }
+
+    /// Answers a detach that is done.
+    fn answer_detach(&self, answer: &SyncSender<Answer>, status: &Status) {
+        // Whoever asked may have gone.
+        let _ = answer.send(Ok(Reply { status: status.clone(), found: Found::Nothing }));
+        // Somebody else may have asked for the same meanwhile.
+        while let Ok(Asked { request, answer, .. }) = self.requests.try_recv() {
+            let is_done = request == Request::Detach;
+            let reply = is_done.then(|| Reply { status: status.clone(), found: Found::Nothing });
+            let _ = answer.send(reply.ok_or_else(|| "the profiler has ended".to_owned()));
+        }
+    }
+
+    /// Leaves the JVM as it was, as far as that can be. Recording has ended.
+    fn detach(
+        &mut self,
+        fault: Fault,
+        jvmti: &'j Jvmti,
+        jni: &'j JniEnv,
+    ) -> (Status, Restorer<'j>) {
+        self.engine.recorder.forget_loaders();
+        instrument::close_hook(&self.running, jvmti);
+        fault.panic_if(Fault::Detach);
+        self.engine.changes.clear();
+        // What is compiled from now on has nothing of the probes, also of classes that cannot be restored yet.
+        self.engine.take_guard_out_now();
+        let mut restorer = Restorer::new(jvmti, jni, self.retransform);
+        restorer.begin();
+        let _ = jvmti.disable_events_global(&OBJECT_FREE);
+        virtual_threads::stop_listening(jvmti);
+        if let Some(control) = self.control.take() {
+            control.close();
+        }
+        let mut status = self.engine.status();
+        restorer.add_to(&mut status);
+        self.engine.recorder.close();
+        self.engine.forget_muted();
+        for thread in thread::retire_all() {
+            java_threads::forget(jni, &thread);
+            thread.give_back();
+        }
+        mounts::forget_all();
+        java_threads::forget_virtual_names();
+        show(presence::ENDING);
+        active::end_and_restore();
+        (status, restorer)
+    }
+}
+
+/// Answers the recorder from the JVM.
+struct JavaNames {
+    jvmti: Jvmti,
+    jni: JniEnv,
+}
+
+impl JavaThreads for JavaNames {
+    fn name(&self, thread: &ProbeThread) -> Option<ThreadName> {
+        java_threads::ask_name(&self.jvmti, &self.jni, thread)
+    }
+
+    fn forget(&self, thread: &ProbeThread) {
+        java_threads::forget(&self.jni, thread);
+    }
+}

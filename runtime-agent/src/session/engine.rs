@@ -1,0 +1,587 @@
+//! The agent's own Java thread: it drains, and it alone starts and stops recording.
+//!
+//! Everybody else asks it through [`Handle`], so that nothing that waits is ever near a probe.
+
+use std::cmp::Reverse;
+use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, SyncSender};
+use std::time::{Duration, Instant};
+
+use jvmti_bindings::env::{JniEnv, Jvmti};
+use log_format::pattern::Pattern;
+
+use crate::drain::hot_methods::{Hottest, Period};
+use crate::drain::in_flight::InFlight;
+use crate::drain::recorder::Recorder;
+use crate::instrument;
+use crate::instrument::class_changes::{ClassChanges, Postponed};
+use crate::instrument::class_hook::ClassCounts;
+use crate::instrument::include_hints::WhyEmpty;
+use crate::instrument::loaded_class::LoadedClass;
+use crate::instrument::methods::{Method, Methods};
+use crate::instrument::muting::{Muting, Rule};
+use crate::instrument::stale_classes::StaleClasses;
+use crate::instrument::virtual_loops;
+use crate::jvm::pauses;
+use crate::jvm::probe_class::ProbeClass;
+use crate::jvm::virtual_threads;
+use crate::message::message;
+use crate::options::{Fault, Pretend};
+use crate::overhead::controller::CostControl;
+use crate::overhead::{LeftOut, Millionths};
+use crate::probe::mute::{self, Cause};
+use crate::probe::{self, lost_calls, mounts};
+pub(crate) use crate::request::{Answer, Asked, Handle, Request, Requests, answer_after_panic};
+use crate::schedule::Schedule;
+use crate::self_test;
+use crate::self_test::compiled_out::{self, Attempts};
+use crate::session::active::Running;
+use crate::sys::clock;
+use crate::sys::memory;
+
+/// How often the threads' rings are emptied.
+const ROUND: Duration = Duration::from_millis(50);
+/// How often the clock is corrected.
+const CLOCK_ROUND: Duration = Duration::from_secs(1);
+/// When classes should have been met.
+const EMPTY_ROUND: Duration = Duration::from_secs(30);
+/// How long methods have been muted before they are retransformed out: for a moment it is not worth it.
+const UNTIL_WITHDRAWN: Duration = Duration::from_secs(1);
+/// How long recording has been off before the guard is taken out, which throws compiled code away: after a
+/// command, and in a pause of the schedule.
+const AFTER_STOP: Duration = Duration::from_secs(10);
+const LONG_PAUSE: Duration = Duration::from_secs(600);
+/// A method that was called less often is not compiled with the calls of its probes.
+const COMPILED_CALLS: u64 = 1_000;
+const UNCHECKED_THREADS: &str = "virtual threads that were parked at the attach could not be looked at; \
+     a loop of theirs may be slow until it returns";
+
+/// With `retransform=off`.
+const LEFT_ALONE: &str =
+    "classes that were loaded before the agent came are not instrumented (retransform=off)";
+
+/// What is going on.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Status {
+    pub is_recording: bool,
+    /// Of all methods but those that `own_thresholds` name, in nanoseconds.
+    pub threshold_ns: u64,
+    /// Of the methods that patterns name, in nanoseconds.
+    pub own_thresholds: Vec<(Pattern, u64)>,
+    /// What the hour's budget raised all thresholds to, or 0.
+    pub raised_to_ns: u64,
+    /// Since when, unix nanoseconds.
+    pub since_ns: u64,
+    pub classes: u64,
+    pub methods: u64,
+    pub calls: u64,
+    pub records: u64,
+    pub dropped_records: u64,
+    pub lost_calls: u64,
+    /// Threads of which at least some calls were lost for lack of memory.
+    pub threads_not_measured: u64,
+    /// Bytes in use, and how many may be.
+    pub memory: (u64, u64),
+    pub unseen_ends: u64,
+    /// What was muted and unmuted, as far as it still means something.
+    pub mute_rules: Vec<Rule>,
+    pub muted_methods: u64,
+    /// Calls in progress that were dropped for it.
+    pub muted_calls: u64,
+    /// Calls that were in progress when the budget throttled their method, or measured it again.
+    pub throttled_calls: u64,
+    /// The overhead budget.
+    pub overhead: Option<Millionths>,
+    /// What probes cost now, as a share of the CPU time; 0 without a budget, and while recording is off.
+    pub overhead_share: f64,
+    /// Methods that are left out for their cost.
+    pub costly_methods: u64,
+    pub skipped_methods: u64,
+    /// Methods that were left out because no time can go by in them.
+    pub leaves: u64,
+    pub io_errors: u64,
+    /// The run's folder.
+    pub logs: String,
+    pub bytes_this_hour: u64,
+    /// Bytes that this hour may take; `None` for no limit.
+    pub hour_budget: Option<u64>,
+    pub cut_records: u64,
+    pub deleted_hours: u64,
+    /// Loaded classes that were sent through the hook.
+    pub retransformed_classes: u64,
+    /// Those that the JVM refused, or that would have stopped all threads for too long.
+    pub not_retransformed: u64,
+    /// Classes that wait for a loop to end, or were given up for it.
+    pub postponed: Vec<Postponed>,
+    /// Loops that began just before their class was retransformed.
+    pub caught_loops: u64,
+    /// Classes that were given probes and that the JVM has not loaded so far; counted at a detach.
+    pub not_seen_loaded: u64,
+    /// How long threads were stopped by the agent.
+    pub pauses: pauses::Figures,
+    /// How often the agent has read stacks, and for how long that stopped a thread, or before JDK 12 all.
+    pub stack_looks: pauses::Figures,
+    /// What the probe reads: `tsc` or `monotonic`.
+    pub clock: &'static str,
+    /// How often a clock jumped, as when the machine was suspended.
+    pub clock_jumps: u64,
+    /// What self-tests found.
+    pub self_tests: self_test::Results,
+    /// What may not be as whoever asks thinks that it is, a line each.
+    pub hints: Vec<String>,
+}
+
+/// What was found for whoever asked for it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Found {
+    Nothing,
+    /// With the methods' names, in the same order, and whether they were left out for their cost for a time.
+    Top(Hottest, Vec<(Method, bool)>),
+    InFlight(InFlight),
+    /// Those with the most calls first.
+    LeftOut(Vec<(Method, LeftOut)>),
+}
+
+/// What the engine says when it has done what it was asked.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Reply {
+    pub status: Status,
+    pub found: Found,
+}
+
+/// The engine; it stays on its thread.
+pub(crate) struct Engine<'j> {
+    pub jvmti: &'j Jvmti,
+    pub jni: &'j JniEnv,
+    pub running: Arc<Running>,
+    pub probe_class: ProbeClass,
+    /// When the self-test of compiled-out probes goes on.
+    pub attempts: Attempts,
+    pub pretend: Pretend,
+    pub recorder: Recorder,
+    pub methods: Arc<Methods>,
+    pub muting: Muting,
+    /// When probes of muted methods are to be taken out, if there may be any.
+    pub withdraw: Option<Instant>,
+    pub cost: CostControl,
+    pub class_counts: Arc<ClassCounts>,
+    pub changes: ClassChanges<'j>,
+    pub stale: StaleClasses,
+    pub since_ns: u64,
+    /// The guard in front of the probes is open.
+    pub is_open: bool,
+    /// When it is to be taken out altogether, if it stays closed.
+    pub guard_out: Option<Instant>,
+    pub schedule: Schedule,
+    pub why_empty: Arc<WhyEmpty>,
+}
+
+impl Engine<'_> {
+    /// Works until the JVM ends, until nobody can ask any more, or until it is asked to detach: who
+    /// asked that is yet to be answered.
+    pub(crate) fn run(&mut self, requests: &Requests, fault: Fault) -> Option<SyncSender<Answer>> {
+        let began = Instant::now();
+        let mut clock_renewed = began;
+        let mut told_why_empty = false;
+        // Where that was clear from the beginning, it has been said.
+        let mut told_missing = mounts::events() == mounts::Events::Missing;
+        loop {
+            match requests.recv_timeout(ROUND) {
+                Ok(asked) if asked.is_late() => {}
+                Ok(Asked { request: Request::Detach, answer, .. }) => {
+                    let finish = AssertUnwindSafe(|| {
+                        fault.panic_if(Fault::Finish);
+                        self.carry_out(Request::Detach)
+                    });
+                    // Who asked waits for the rest of the detach all the same.
+                    if catch_unwind(finish).is_err() {
+                        self.give_up();
+                    }
+                    return Some(answer);
+                }
+                Ok(Asked { request, answer, .. }) => {
+                    let is_last = request == Request::Finish;
+                    let status = self.carry_out(request);
+                    // Whoever asked may have gone.
+                    let _ = answer.send(status);
+                    if is_last {
+                        return None;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return None,
+            }
+            if probe::gave_up() {
+                // What fails has been told; it is tried again.
+                let _ = self.stop_and_flush();
+            }
+            self.go_on_with_self_test();
+            virtual_threads::tell_if_missing(&mut told_missing);
+            self.keep_to_schedule();
+            self.follow_patterns();
+            self.keep_to_overhead();
+            self.withdraw_muted();
+            self.change_classes();
+            self.take_guard_out();
+            if !told_why_empty && began.elapsed() >= EMPTY_ROUND {
+                told_why_empty = true;
+                self.tell_why_empty();
+            }
+            if clock_renewed.elapsed() >= CLOCK_ROUND {
+                clock_renewed = Instant::now();
+                self.recorder.renew_clock();
+            }
+            self.recorder.forget_loaders();
+            self.recorder.round();
+            self.running.hook.write_log();
+        }
+    }
+
+    fn carry_out(&mut self, request: Request) -> Answer {
+        let mut found = Found::Nothing;
+        // What a pattern names is told in place of what holds for all.
+        let mut hints = None;
+        match request {
+            Request::Start => self.start()?,
+            Request::Stop => self.stop_and_flush()?,
+            Request::Flush => {
+                self.running.hook.write_log();
+                self.recorder.flush()?;
+            }
+            Request::Status => {}
+            Request::Threshold(of, ns) => {
+                let named = self.recorder.set_threshold(of.clone(), ns)?;
+                let hint = of.zip(named).and_then(|(of, named)| names_nothing(&of, named));
+                hints = Some(hint.into_iter().collect());
+            }
+            Request::Top(period, count) => found = self.top(period, count),
+            Request::InFlight(least_ns) => {
+                found = Found::InFlight(self.recorder.in_flight(least_ns));
+            }
+            Request::Mute(pattern, mutes) => {
+                let Self { muting, recorder, probe_class, jni, .. } = self;
+                let round = || recorder.round();
+                let named = muting.set(pattern.clone(), mutes, probe_class, jni, round)?;
+                hints = Some(names_nothing(&pattern, named).into_iter().collect());
+                self.give_probes_back();
+                self.withdraw = Some(Instant::now() + UNTIL_WITHDRAWN);
+                self.recorder.set_muted(self.muting.rules(), self.muting.count());
+            }
+            Request::Overhead(budget) => {
+                self.set_overhead(budget)?;
+                found = self.left_out();
+            }
+            Request::LeftOut => found = self.left_out(),
+            Request::Finish | Request::Detach => {
+                self.stop();
+                self.tell_why_empty();
+                self.running.hook.write_log();
+                self.recorder.finish()?;
+            }
+        }
+        let mut status = self.status();
+        status.hints = hints.unwrap_or(status.hints);
+        Ok(Reply { status, found })
+    }
+
+    fn top(&mut self, period: Period, count: usize) -> Found {
+        let mut top = self.recorder.top(period, count);
+        // Every method that was called has a name.
+        top.methods.retain(|(id, _)| self.methods.get(*id).is_some());
+        let named = |id: &u32| Some((self.methods.get(*id)?, self.cost.overhead.has_left_out(*id)));
+        let names = top.methods.iter().filter_map(|(id, _)| named(id)).collect();
+        Found::Top(top, names)
+    }
+
+    fn left_out(&self) -> Found {
+        let left_out = self.cost.overhead.left_out().iter();
+        let mut left_out: Vec<(Method, LeftOut)> =
+            left_out.filter_map(|(id, left)| Some((self.methods.get(*id)?, *left))).collect();
+        left_out.sort_by_cached_key(|(method, left)| {
+            (Reverse(left.calls_per_s), method.class.name.clone(), method.name.clone())
+        });
+        Found::LeftOut(left_out)
+    }
+
+    /// Applies thresholds and rules of muting to methods that were instrumented since they were set.
+    fn follow_patterns(&mut self) {
+        self.methods.follow_thresholds();
+        match self.muting.follow(&self.probe_class, self.jni) {
+            Ok(true) => {
+                self.withdraw = Some(Instant::now() + UNTIL_WITHDRAWN);
+                self.recorder.set_muted(self.muting.rules(), self.muting.count());
+            }
+            Ok(false) => {}
+            Err(error) => message!("mute: {error}"),
+        }
+    }
+
+    /// Retransforms muted methods out, so that they cost nothing at all: code that was compiled while they were called
+    /// calls the guard for good.
+    fn withdraw_muted(&mut self) {
+        if self.withdraw.is_none_or(|at| Instant::now() < at) {
+            return;
+        }
+        let is_in = |id: &u32| !self.methods.is_withheld(*id) && self.muting.is_named(*id);
+        let muted = self.muting.muted().filter(is_in);
+        let withdrawn = self.recorder.called(muted, COMPILED_CALLS);
+        self.withdraw = None;
+        if !withdrawn.is_empty() {
+            self.methods.withhold(&withdrawn);
+            self.change_classes_of(&withdrawn);
+        }
+    }
+
+    /// Gives methods that are no longer muted the probes that were taken out.
+    fn give_probes_back(&mut self) {
+        let given = self.methods.take_withheld(|id| !self.muting.is_named(id));
+        if !given.is_empty() {
+            self.change_classes_of(&given);
+        }
+    }
+
+    /// Sends the classes of these methods through the hook again, as soon as no loop runs in them. What threads record
+    /// meanwhile is written between batches.
+    fn change_classes_of(&mut self, ids: &HashSet<u32>) {
+        let Self { recorder, changes, methods, .. } = self;
+        let wanted = |class: &LoadedClass<'_>| {
+            let key = class.key()?;
+            methods.has_any(key.0, &key.1, ids).then_some(key)
+        };
+        changes.add(wanted, || recorder.round());
+    }
+
+    /// Changes classes that have been waiting for their loops to end, and those of an earlier attachment that have been
+    /// loaded meanwhile.
+    pub(crate) fn change_classes(&mut self) {
+        let Self { recorder, changes, stale, methods, .. } = self;
+        let mut opened = Vec::new();
+        if stale.is_time() {
+            // The ids of a class whose loader is gone may have gone to another class.
+            opened.extend(stale.classes.extract_if(|class, _| !methods.knows(class)));
+            let wanted = |class: &LoadedClass<'_>| class.key().filter(|key| stale.finds(key));
+            changes.add(wanted, || recorder.round());
+        }
+        changes.step(|| recorder.round());
+        opened.extend(changes.take_done().iter().filter_map(|key| stale.classes.remove_entry(key)));
+        let opened: Vec<u32> = opened.into_iter().flat_map(|(_, ids)| ids).collect();
+        if !opened.is_empty()
+            && let Err(error) = self.muting.set_stale(&opened, false, &self.probe_class, self.jni)
+        {
+            message!("{error}; {} methods are not measured", opened.len());
+        }
+    }
+
+    /// Starts or stops when the schedule has come to an edge. What was commanded holds until then.
+    fn keep_to_schedule(&mut self) {
+        match self.schedule.edge() {
+            Some(true) => {
+                if let Err(error) = self.start()
+                    && !probe::gave_up()
+                {
+                    message!("{error}; profiling stays off until the next start");
+                }
+            }
+            // Totals are written when their interval ends, pauses or not: a pause every few seconds would
+            // fill the disk with them.
+            Some(false) => drop(self.stop()),
+            None => {}
+        }
+    }
+
+    /// Opens the load hook, and sends loaded classes through it that the filters select or that have the probes of an
+    /// earlier attachment.
+    ///
+    /// # Errors
+    /// One line: what the JVM refused.
+    pub(crate) fn instrument_loaded_classes(&mut self) -> Result<(), String> {
+        self.muting.set_stale(&self.stale.ids(), true, &self.probe_class, self.jni)?;
+        let Self { running, jvmti, changes, stale, .. } = self;
+        instrument::open_hook(jvmti);
+        let wanted = |class: &LoadedClass<'_>| {
+            class.key().filter(|key| stale.finds(key) || class.is_selected(running, key))
+        };
+        changes.add(wanted, || {});
+        self.change_classes();
+        Ok(())
+    }
+
+    fn tell_why_empty(&self) {
+        for message in self.why_empty() {
+            message!("{message}");
+        }
+    }
+
+    /// Why no class has probes, if none has.
+    fn why_empty(&self) -> Vec<String> {
+        if self.class_counts.classes() > 0 {
+            return Vec::new();
+        }
+        let left_alone =
+            self.changes.are_loaded_classes_left_alone().then(|| LEFT_ALONE.to_owned());
+        left_alone.into_iter().chain(self.why_empty.messages()).collect()
+    }
+
+    /// Gives back what was needed for muting. Recording has ended.
+    pub(crate) fn forget_muted(&self) {
+        // It keeps an array that nobody reads any more if the JVM has no memory for an empty one.
+        let _ = self.probe_class.set_muted(self.jni, &[]);
+        mute::forget();
+    }
+
+    /// Begins recording, if it is off.
+    pub(crate) fn start(&mut self) -> Result<(), String> {
+        if probe::gave_up() {
+            return Err("profiling is off for good, after an internal error".to_owned());
+        }
+        self.guard_out = None;
+        if self.probe_class.set_off(self.jni, false)? {
+            // All code with probes was thrown away, so throttled methods can be measured again at no further cost.
+            let throttled: Vec<u32> = self.cost.overhead.left_out().keys().copied().collect();
+            self.measure_again(&throttled)?;
+            self.cost.overhead.begin_again();
+        }
+        if probe::begin_recording() {
+            self.recorder.begin_recording();
+            self.probe_class.set_on(self.jni, true);
+            self.is_open = true;
+            self.since_ns = clock::unix_ns();
+        }
+        Ok(())
+    }
+
+    /// Ends recording, if it is on, and writes everything up to now.
+    ///
+    /// # Errors
+    /// One line: the disk does not take it now. Recording is off all the same.
+    fn stop_and_flush(&mut self) -> Result<(), String> {
+        let was_on = self.stop();
+        // Whoever asks again does not put it off.
+        let at = Instant::now() + AFTER_STOP;
+        self.guard_out = Some(self.guard_out.map_or(at, |before| before.min(at)));
+        if !was_on {
+            return Ok(());
+        }
+        let told =
+            |error| format!("recording is off; what was recorded is not on the disk yet: {error}");
+        self.recorder.flush().map_err(told)
+    }
+
+    /// Ends recording; `false` if it was off. The open calls wait with other records.
+    fn stop(&mut self) -> bool {
+        if !self.is_open {
+            return false;
+        }
+        self.is_open = false;
+        self.guard_out = Some(Instant::now() + LONG_PAUSE);
+        virtual_loops::remember(|_| true);
+        // The guard first, so that no thread goes on calling for nothing.
+        self.probe_class.set_on(self.jni, false);
+        probe::end_recording();
+        // Each start and each stop adds one; frames are of the odd number before.
+        let recording = probe::recording().wrapping_sub(1);
+        self.since_ns = clock::unix_ns();
+        self.recorder.add_open_calls(recording, clock::ticks());
+        true
+    }
+
+    /// Makes another attempt to find out whether compiled-out probes are folded, where that is not known yet.
+    fn go_on_with_self_test(&mut self) {
+        if !self.attempts.is_due() {
+            return;
+        }
+        if let Err(error) = self.probe_class.test_compiled_out(self.jni, &self.pretend, true) {
+            message!("self-test: {error}");
+        }
+        // It could not be taken out before.
+        if compiled_out::can_renew() && !self.is_open {
+            self.guard_out.get_or_insert_with(|| Instant::now() + AFTER_STOP);
+        }
+    }
+
+    /// Takes the guard out of the probe class if recording has been off for long enough: in a program whose
+    /// methods are tiny, a closed guard costs as much as the program itself.
+    fn take_guard_out(&mut self) {
+        if self.guard_out.is_some_and(|at| Instant::now() >= at) {
+            self.take_guard_out_now();
+        }
+    }
+
+    /// Takes the guard out of the probe class.
+    pub(crate) fn take_guard_out_now(&mut self) {
+        self.guard_out = None;
+        if let Err(error) = self.probe_class.set_off(self.jni, true) {
+            message!("{error}; probes that are off are slower than they could be");
+        }
+    }
+
+    /// Stops probes after an error of ours, without touching the data.
+    pub(crate) fn give_up(&self) {
+        // Whatever it was about, the JVM takes no calls while an exception is pending.
+        self.jni.exception_clear();
+        self.probe_class.set_on(self.jni, false);
+        probe::give_up();
+        let _ = self.probe_class.set_off(self.jni, true);
+        message!("internal error; profiling is off, the service goes on");
+    }
+
+    pub(crate) fn status(&mut self) -> Status {
+        let sums = self.recorder.sums();
+        let (threshold_ns, own) = self.recorder.thresholds();
+        let mut hints = self.why_empty();
+        if self.changes.counts().has_unchecked_threads {
+            hints.push(UNCHECKED_THREADS.to_owned());
+        }
+        Status {
+            hints,
+            is_recording: probe::is_recording(),
+            threshold_ns,
+            own_thresholds: own.into_iter().map(|own| (own.pattern, own.ns)).collect(),
+            raised_to_ns: self.recorder.raised_to_ns(),
+            since_ns: self.since_ns,
+            classes: self.class_counts.classes(),
+            methods: self.class_counts.methods(),
+            calls: sums.calls,
+            records: sums.records,
+            dropped_records: sums.dropped_records,
+            lost_calls: sums.lost_calls,
+            threads_not_measured: lost_calls::threads(),
+            memory: memory::used_and_max(),
+            unseen_ends: sums.unseen_ends,
+            mute_rules: self.muting.rules().to_vec(),
+            muted_methods: self.muting.count(),
+            muted_calls: mute::dropped_calls(Cause::User),
+            throttled_calls: mute::dropped_calls(Cause::Agent),
+            overhead: self.cost.overhead.budget(),
+            overhead_share: if self.is_open { self.cost.overhead.share() } else { 0.0 },
+            costly_methods: self.cost.overhead.left_out().len() as u64,
+            skipped_methods: self.class_counts.skipped(),
+            leaves: self.class_counts.leaves(),
+            io_errors: self.recorder.log().io_errors,
+            logs: self.recorder.log().folder().path().display().to_string(),
+            bytes_this_hour: self.recorder.budget().spent(),
+            hour_budget: self.recorder.budget().hour_bytes(),
+            cut_records: sums.cut_records,
+            deleted_hours: self.recorder.log().deleted_hours(),
+            retransformed_classes: self.changes.counts().changed,
+            not_retransformed: self.changes.counts().refused + self.changes.counts().skipped,
+            not_seen_loaded: 0,
+            postponed: self.changes.postponed(),
+            caught_loops: self.changes.counts().caught,
+            pauses: pauses::figures(),
+            stack_looks: pauses::looks(),
+            clock: clock::source(),
+            clock_jumps: self.recorder.clock_jumps(),
+            self_tests: self_test::Results::now(),
+        }
+    }
+}
+
+/// The hint for a pattern that names no instrumented method.
+fn names_nothing(pattern: &Pattern, named: usize) -> Option<String> {
+    (named == 0).then(|| {
+        format!("{pattern} names no method that is measured; it holds for classes loaded later")
+    })
+}

@@ -1,0 +1,75 @@
+//! What `run.json` says of this JVM.
+#![allow(unsafe_code)]
+
+use std::path::Path;
+use std::sync::OnceLock;
+
+use jvmti_bindings::env::Jvmti;
+use log_format::FORMAT_VERSION;
+use log_format::run::Run;
+
+use crate::log::folder::LogFolder;
+use crate::options::Options;
+use crate::sys::clock;
+
+/// The service's name, known once the run was described. A process has one JVM.
+static SERVICE: OnceLock<String> = OnceLock::new();
+
+/// The main class or the file name of the jar, on one line; `unknown` if the JVM does not say.
+pub(crate) fn service_name() -> &'static str {
+    SERVICE.get().map_or("unknown", String::as_str)
+}
+
+/// Makes the log folder if need be, and finds out whether runs can be made in it that `group` may read.
+///
+/// # Errors
+/// One line: why not.
+pub(crate) fn check_writable(logs: &Path, group: Option<&str>) -> Result<(), String> {
+    LogFolder::open(logs, group)?.check()
+}
+
+/// Describes the run that begins now. The port is not known yet.
+pub(crate) fn describe(jvmti: &Jvmti, options: &Options) -> Run {
+    let property = |name: &str| jvmti.get_system_property(name).unwrap_or_default();
+    let command_line = property("sun.java.command");
+    let service = service(&command_line);
+    if !service.is_empty() {
+        // A file's name may have line breaks, an answer's line not.
+        let _ = SERVICE.set(service.replace(char::is_control, "?"));
+    }
+    Run {
+        format_version: FORMAT_VERSION,
+        agent_version: env!("CARGO_PKG_VERSION").to_owned(),
+        service,
+        jvm: format!(
+            "{} {} ({})",
+            property("java.vm.name"),
+            property("java.vm.version"),
+            property("java.vm.vendor"),
+        ),
+        command_line,
+        host: host(),
+        pid: std::process::id(),
+        port: None,
+        start_ns: clock::unix_ns(),
+        clock: clock::source().to_owned(),
+        options: options.to_map(),
+    }
+}
+
+/// The main class, or the file name of the jar.
+fn service(command_line: &str) -> String {
+    let first = command_line.split(' ').next().unwrap_or_default();
+    first.rsplit('/').next().unwrap_or_default().to_owned()
+}
+
+fn host() -> String {
+    let mut name = [0u8; 256];
+    // SAFETY: the buffer is as long as is said; the last byte stays 0.
+    let result = unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) };
+    let name = name.split(|b| *b == 0).next().unwrap_or_default();
+    match String::from_utf8_lossy(name).into_owned() {
+        name if result == 0 && !name.is_empty() => name,
+        _ => "localhost".to_owned(),
+    }
+}

@@ -1,0 +1,206 @@
+//! The ceiling of the agent's memory (option `max_memory`).
+//!
+//! What grows with threads, with their methods, with parked virtual threads or with recorded calls is taken from
+//! one sum before it is allocated, through the [`Account`] of its owner. Beyond the ceiling the owner does without:
+//! calls and records are counted as lost, and what exists stays whole. What the agent thread keeps of threads that
+//! are measured already is counted too, but never refused.
+
+pub(crate) mod limit;
+pub(crate) mod sharded;
+pub(crate) mod two_level;
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+
+use crate::sys::mapped::{Mapped, page_size};
+
+/// Requests of a thread that are refused at once after one was refused: each other one changes [`USED`], which all
+/// threads share, and a thread without memory may ask at each call.
+pub(crate) const AFTER_REFUSAL: u32 = 100;
+
+/// Bytes that all accounts may have together.
+static MAX: AtomicUsize = AtomicUsize::new(usize::MAX);
+/// Bytes that they have.
+static USED: AtomicUsize = AtomicUsize::new(0);
+/// An account was refused something since a run began, and nobody has said so.
+static IS_REFUSAL_NEW: AtomicBool = AtomicBool::new(false);
+
+/// Sets the ceiling of a run that begins.
+pub(crate) fn begin(max_bytes: u64) {
+    MAX.store(usize::try_from(max_bytes).unwrap_or(usize::MAX), Ordering::Relaxed);
+    IS_REFUSAL_NEW.store(false, Ordering::Relaxed);
+}
+
+/// Bytes in use, and how many there may be.
+pub(crate) fn used_and_max() -> (u64, u64) {
+    (USED.load(Ordering::Relaxed) as u64, MAX.load(Ordering::Relaxed) as u64)
+}
+
+/// Whether something was refused since this was asked last.
+pub(crate) fn take_refusal() -> bool {
+    IS_REFUSAL_NEW.load(Ordering::Relaxed) && IS_REFUSAL_NEW.swap(false, Ordering::Relaxed)
+}
+
+/// The bytes of one owner. What it has is given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Account {
+    bytes: AtomicUsize,
+    /// It is that of a thread, which alone takes from it.
+    is_of_thread: bool,
+    /// The next requests that are refused at once.
+    refused_at_once: AtomicU32,
+}
+
+impl Account {
+    /// The account of what threads share.
+    pub(crate) const fn new() -> Self {
+        Self::with(false)
+    }
+
+    /// The account of a thread.
+    pub(crate) const fn of_thread() -> Self {
+        Self::with(true)
+    }
+
+    const fn with(is_of_thread: bool) -> Self {
+        Self { bytes: AtomicUsize::new(0), is_of_thread, refused_at_once: AtomicU32::new(0) }
+    }
+
+    /// Bytes that it has.
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Takes so many bytes; `false` if that would pass the ceiling, or would have a moment ago.
+    pub(crate) fn take(&self, bytes: usize) -> bool {
+        if let Some(left) = self.refused_at_once.load(Ordering::Relaxed).checked_sub(1) {
+            self.refused_at_once.store(left, Ordering::Relaxed);
+            return false;
+        }
+        let is_taken = self.take_now(bytes);
+        if !is_taken && self.is_of_thread {
+            self.refused_at_once.store(AFTER_REFUSAL, Ordering::Relaxed);
+        }
+        is_taken
+    }
+
+    /// Lets the next request ask again.
+    #[cfg(test)]
+    pub(crate) fn forget_refusal(&self) {
+        self.refused_at_once.store(0, Ordering::Relaxed);
+    }
+
+    fn take_now(&self, bytes: usize) -> bool {
+        #[cfg(test)]
+        if tests::is_refusing() {
+            return false;
+        }
+        let used = USED.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        if used > MAX.load(Ordering::Relaxed) {
+            USED.fetch_sub(bytes, Ordering::Relaxed);
+            IS_REFUSAL_NEW.store(true, Ordering::Relaxed);
+            return false;
+        }
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        true
+    }
+
+    /// Gives so many bytes back, or what there is left.
+    pub(crate) fn give(&self, bytes: usize) {
+        let less = |own: usize| Some(own.saturating_sub(bytes));
+        let had = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        USED.fetch_sub(had.unwrap_or(0).min(bytes), Ordering::Relaxed);
+    }
+
+    /// Gives everything back.
+    pub(crate) fn give_all(&self) {
+        USED.fetch_sub(self.bytes.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    /// Has exactly so many bytes from now on, the ceiling notwithstanding: they are in use already.
+    pub(crate) fn set(&self, bytes: usize) {
+        USED.fetch_add(bytes, Ordering::Relaxed);
+        USED.fetch_sub(self.bytes.swap(bytes, Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    /// Takes memory from the kernel; `None` if that would pass the ceiling, or the kernel refuses.
+    pub(crate) fn map(&self, length: usize) -> Option<Mapped> {
+        let bytes = length.next_multiple_of(page_size());
+        if !self.take(bytes) {
+            return None;
+        }
+        let mapped = Mapped::new(length);
+        if mapped.is_none() {
+            self.give(bytes);
+            IS_REFUSAL_NEW.store(true, Ordering::Relaxed);
+        }
+        mapped
+    }
+
+    /// Gives memory back to the kernel that [`map`](Self::map) took.
+    pub(crate) fn unmap(&self, mapped: Mapped) {
+        let bytes = mapped.length().next_multiple_of(page_size());
+        drop(mapped);
+        self.give(bytes);
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        self.give_all();
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    thread_local! {
+        static IS_REFUSING: Cell<bool> = const { Cell::new(false) };
+        static REFUSALS: Cell<u32> = const { Cell::new(0) };
+    }
+
+    /// Whether the calling thread gets no memory, for a test. Asked once for each request that is not refused at once.
+    pub(crate) fn is_refusing() -> bool {
+        let is_refusing = IS_REFUSING.get();
+        REFUSALS.set(REFUSALS.get() + u32::from(is_refusing));
+        is_refusing
+    }
+
+    /// How often the calling thread was refused memory for a test, and not at once.
+    pub(crate) fn refusals() -> u32 {
+        REFUSALS.get()
+    }
+
+    /// The calling thread gets no memory from now on, or gets some again.
+    pub(crate) fn refuse(refuses: bool) {
+        IS_REFUSING.set(refuses);
+    }
+
+    #[test]
+    fn an_account_gives_back_what_it_has_and_no_more() {
+        // Other tests take memory meanwhile: only the account's own figures are certain.
+        let account = Account::new();
+        let own = || account.bytes();
+        assert!(account.take(1_000) && account.take(500));
+        account.give(300);
+        assert_eq!(own(), 1_200);
+        account.give(5_000);
+        assert_eq!(own(), 0);
+        account.set(70);
+        account.set(50);
+        assert_eq!(own(), 50);
+        let mapped = account.map(page_size() + 1).unwrap();
+        assert_eq!(own(), 50 + 2 * page_size());
+        account.unmap(mapped);
+        assert_eq!(own(), 50);
+        refuse(true);
+        assert!(!account.take(1) && account.map(1).is_none());
+        refuse(false);
+        assert_eq!(own(), 50);
+        account.give_all();
+        assert_eq!(own(), 0);
+    }
+}
