@@ -23,8 +23,8 @@ use jvmti_bindings::prelude::{
     jni, jvmti,
 };
 
-use crate::instrument;
 use crate::instrument::first_pause;
+use crate::instrument::load_hook;
 use crate::instrument::methods::Methods;
 use crate::instrument::virtual_loops;
 use crate::jvm::java_threads;
@@ -35,9 +35,10 @@ use crate::options::{BadOptions, Fault, Options};
 use crate::probe;
 use crate::probe::mounts;
 use crate::probe::thread;
+use crate::request::{Reply, Request};
 use crate::session::active;
 use crate::session::agent_thread::{self, Arrival, Claimant, Stage, Started};
-use crate::session::engine::{Reply, Request};
+use crate::session::phase;
 use crate::session::presence;
 use crate::session::run_info;
 use crate::sys::native_thread::{self, Priority, within};
@@ -102,7 +103,7 @@ impl Agent for TProfiler {
     }
 
     fn vm_death(&self, _context: CallbackContext<'_>) {
-        active::set_ending();
+        phase::set_ending();
         if let Some(running) = active::get()
             && let Err(error) = running.engine.ask(Request::Finish)
             // It may have been detached meanwhile, with everything written.
@@ -143,7 +144,8 @@ impl Agent for TProfiler {
         mut event: ClassFileLoadHookEvent<'callback>,
     ) {
         if let (Some(running), Some(jni)) = (active::get(), context.jni())
-            && let Some(bytes) = instrument::rewrite(&running, context.jvmti(), jni, &event)
+            && let Some(bytes) =
+                load_hook::rewrite(&running.load_hook, context.jvmti(), jni, &event)
         {
             // A class that cannot be handed over stays as it is.
             let _ = event.set_transformed_class(&context, &bytes);
@@ -288,7 +290,7 @@ fn begin(
     jvmti: &Jvmti,
     jni: &JniEnv,
 ) -> Result<Started, String> {
-    if !active::begin() {
+    if !phase::begin() {
         return Err("agent already active in this JVM".to_owned());
     }
     agent_thread::start(jvmti, jni, options, arrival).inspect_err(|_| active::end())
@@ -307,7 +309,7 @@ fn attach(context: &AgentLoadContext<'_>, options: &str) -> Result<(), Refusal> 
         let error = "profiling is off for good in this JVM, after an internal error";
         return Err(refused(error.to_owned()));
     }
-    if active::is_active() {
+    if phase::is_active() {
         let error = "agent already active in this JVM; nothing was attached".to_owned();
         return Err((presence::ATTACHED_ALREADY, error));
     }
@@ -357,18 +359,18 @@ fn detach(context: &AgentLoadContext<'_>) -> Result<(), Refusal> {
         return done.map(tell).map_err(|error| (presence::NOT_DETACHED, error));
     }
     let nothing = (presence::NOT_ATTACHED, "there is nothing to detach".to_owned());
-    if active::is_restoring() {
+    if phase::is_restoring() {
         return Ok(());
     }
-    if active::is_active() || Methods::all().with_probes().is_empty() {
+    if phase::is_active() || Methods::all().with_probes().is_empty() {
         return Err(nothing);
     }
     let (jvmti, jni) = environments(context)?;
-    if !active::begin_restoring() {
+    if !phase::begin_restoring() {
         return Err(nothing);
     }
     agent_thread::start_restoring(&jvmti, &jni).map_err(|error| {
-        active::end_restoring();
+        phase::end_restoring();
         (presence::REFUSED, error)
     })
 }

@@ -5,9 +5,16 @@ use std::time::{Duration, Instant};
 
 use log_format::pattern::Pattern;
 
+use crate::drain::hot_methods::Hottest;
 use crate::drain::hot_methods::Period;
+use crate::drain::in_flight::InFlight;
+use crate::instrument::class_changes::Postponed;
+use crate::instrument::methods::Method;
+use crate::instrument::muting::Rule;
+use crate::jvm::pauses;
+use crate::overhead::LeftOut;
 use crate::overhead::Millionths;
-use crate::session::engine::{Found, Reply, Status};
+use crate::self_test;
 
 /// How long an answer may take: a flush waits for the disk.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -41,6 +48,95 @@ pub(crate) enum Request {
     Finish,
     /// Leave the JVM as it was, and end.
     Detach,
+}
+
+/// What is going on.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Status {
+    pub is_recording: bool,
+    /// Of all methods but those that `own_thresholds` name, in nanoseconds.
+    pub threshold_ns: u64,
+    /// Of the methods that patterns name, in nanoseconds.
+    pub own_thresholds: Vec<(Pattern, u64)>,
+    /// What the hour's budget raised all thresholds to, or 0.
+    pub raised_to_ns: u64,
+    /// Since when, unix nanoseconds.
+    pub since_ns: u64,
+    pub classes: u64,
+    pub methods: u64,
+    pub calls: u64,
+    pub records: u64,
+    pub dropped_records: u64,
+    pub lost_calls: u64,
+    /// Threads of which at least some calls were lost for lack of memory.
+    pub threads_not_measured: u64,
+    /// Bytes in use, and how many may be.
+    pub memory: (u64, u64),
+    pub unseen_ends: u64,
+    /// What was muted and unmuted, as far as it still means something.
+    pub mute_rules: Vec<Rule>,
+    pub muted_methods: u64,
+    /// Calls in progress that were dropped for it.
+    pub muted_calls: u64,
+    /// Calls that were in progress when the budget throttled their method, or measured it again.
+    pub throttled_calls: u64,
+    /// The overhead budget.
+    pub overhead: Option<Millionths>,
+    /// What probes cost now, as a share of the CPU time; 0 without a budget, and while recording is off.
+    pub overhead_share: f64,
+    /// Methods that are left out for their cost.
+    pub costly_methods: u64,
+    pub skipped_methods: u64,
+    /// Methods that were left out because no time can go by in them.
+    pub leaves: u64,
+    pub io_errors: u64,
+    /// The run's folder.
+    pub logs: String,
+    pub bytes_this_hour: u64,
+    /// Bytes that this hour may take; `None` for no limit.
+    pub hour_budget: Option<u64>,
+    pub cut_records: u64,
+    pub deleted_hours: u64,
+    /// Loaded classes that were sent through the hook.
+    pub retransformed_classes: u64,
+    /// Those that the JVM refused, or that would have stopped all threads for too long.
+    pub not_retransformed: u64,
+    /// Classes that wait for a loop to end, or were given up for it.
+    pub postponed: Vec<Postponed>,
+    /// Loops that began just before their class was retransformed.
+    pub caught_loops: u64,
+    /// Classes that were given probes and that the JVM has not loaded so far; counted at a detach.
+    pub not_seen_loaded: u64,
+    /// How long threads were stopped by the agent.
+    pub pauses: pauses::Figures,
+    /// How often the agent has read stacks, and for how long that stopped a thread, or before JDK 12 all.
+    pub stack_looks: pauses::Figures,
+    /// What the probe reads: `tsc` or `monotonic`.
+    pub clock: &'static str,
+    /// How often a clock jumped, as when the machine was suspended.
+    pub clock_jumps: u64,
+    /// What self-tests found.
+    pub self_tests: self_test::Results,
+    /// What may not be as whoever asks thinks that it is, a line each.
+    pub hints: Vec<String>,
+}
+
+/// What was found for whoever asked for it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Found {
+    Nothing,
+    /// With the methods' names, in the same order, and whether they were left out for their cost for a time.
+    Top(Hottest, Vec<(Method, bool)>),
+    InFlight(InFlight),
+    /// Those with the most calls first.
+    LeftOut(Vec<(Method, LeftOut)>),
+}
+
+/// What the engine says when it has done what it was asked.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Reply {
+    pub status: Status,
+    pub found: Found,
 }
 
 pub(crate) type Answer = Result<Reply, String>;

@@ -11,7 +11,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -85,7 +85,7 @@ fn result(answer: &str) -> Result<i32, String> {
 }
 
 fn connect(jvm: &Jvm) -> Result<UnixStream, String> {
-    let socket = temporary_folder(jvm).join(format!(".java_pid{}", jvm.own_pid()));
+    let socket = jvm.temporary_folder().join(format!(".java_pid{}", jvm.own_pid()));
     if fs::symlink_metadata(&socket).is_err() {
         start_listening(jvm, &socket)?;
     }
@@ -120,12 +120,6 @@ fn peer_uid(stream: &UnixStream) -> io::Result<u32> {
         libc::getsockopt(stream.as_raw_fd(), level, option, place, &raw mut length)
     };
     if done == 0 { Ok(peer.uid) } else { Err(io::Error::last_os_error()) }
-}
-
-/// The JVM's /tmp. HotSpot uses that, whatever TMPDIR says.
-pub(super) fn temporary_folder(jvm: &Jvm) -> PathBuf {
-    let inside = jvm.inside(Path::new("/tmp"));
-    if inside.is_dir() { inside } else { PathBuf::from("/tmp") }
 }
 
 fn start_listening(jvm: &Jvm, socket: &Path) -> Result<(), String> {

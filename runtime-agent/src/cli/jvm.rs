@@ -152,6 +152,12 @@ impl Jvm {
         inside.into()
     }
 
+    /// The JVM's /tmp. HotSpot uses that, whatever TMPDIR says.
+    pub(super) fn temporary_folder(&self) -> PathBuf {
+        let inside = self.inside(Path::new("/tmp"));
+        if inside.is_dir() { inside } else { PathBuf::from("/tmp") }
+    }
+
     /// Its working folder.
     pub(super) fn working_folder(&self) -> PathBuf {
         self.folder.join("cwd")

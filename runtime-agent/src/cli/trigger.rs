@@ -16,7 +16,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::bounded::bounded;
-use super::hotspot::temporary_folder;
 use super::jvm::{Jvm, own_uid};
 
 /// How long a file system may take to make the file.
@@ -38,7 +37,7 @@ impl Trigger {
     /// One line: what is in the way.
     pub(super) fn make(jvm: &Jvm) -> Result<Option<Self>, String> {
         let name = format!(".attach_pid{}", jvm.own_pid());
-        let folders = [jvm.working_folder(), temporary_folder(jvm)];
+        let folders = [jvm.working_folder(), jvm.temporary_folder()];
         // The JVM wants to see it owned by its user or root.
         let owners = [0, jvm.uid(), own_uid()];
         let made = bounded("the JVM's working folder", CREATE, move || {

@@ -1,7 +1,7 @@
 //! Which commands a client may send.
 
 use super::commands::{Command, Shows};
-use crate::session::engine::Request;
+use crate::request::Request;
 
 /// Each level includes the ones before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

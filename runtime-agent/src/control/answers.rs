@@ -19,8 +19,8 @@ use crate::instrument::class_changes::Postponed;
 use crate::instrument::methods::Method;
 use crate::options::{overhead_text, thresholds_text};
 use crate::overhead::LeftOut;
+use crate::request::{Found, Reply, Status};
 use crate::self_test::Results;
-use crate::session::engine::{Found, Reply, Status};
 use crate::session::run_info;
 use crate::sys::clock;
 

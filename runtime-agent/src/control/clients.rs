@@ -9,13 +9,14 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+/// Connections a second, and in a burst, of all clients: it is not known yet who they are.
+pub(super) const CONNECTIONS: (u32, u32) = (100, 100);
 const MAX_STRANGERS: usize = 32;
 const MAX_KNOWN: usize = 16;
 /// How long a stranger keeps its place in any case. Proving the token takes some milliseconds.
 const MOMENT: Duration = Duration::from_millis(250);
 /// At the rate at which connections are accepted, none waits for the place of another.
-const _: () =
-    assert!(MAX_STRANGERS as u128 * 1_000 >= super::CONNECTIONS.0 as u128 * MOMENT.as_millis());
+const _: () = assert!(MAX_STRANGERS as u128 * 1_000 >= CONNECTIONS.0 as u128 * MOMENT.as_millis());
 
 /// All clients.
 #[derive(Debug, Default)]

@@ -5,7 +5,7 @@ use log_format::units;
 
 use crate::drain::hot_methods::Period;
 use crate::options::{parse_overhead, parse_threshold};
-use crate::session::engine::Request;
+use crate::request::Request;
 
 pub(super) const HELP: &str = "\
 start: begin recording

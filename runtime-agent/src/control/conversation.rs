@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 use super::access::Access;
 use super::clients::Place;
 use super::commands::{Command, Wrong};
+use super::context::Context;
 use super::line::{Dialect, Lines, Next};
 use super::rate::{MAX_WAIT, RateLimit};
 use super::session::{Session, new_nonce};
-use super::{Context, answers, commands};
-use crate::session::engine::{Answer, Handle, Request};
+use super::{answers, commands};
+use crate::request::{Answer, Handle, Request};
 
 /// How long a client that is hung up on may go on sending.
 const LINGER: Duration = Duration::from_secs(1);

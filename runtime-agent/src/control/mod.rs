@@ -13,6 +13,7 @@ mod access;
 mod answers;
 mod clients;
 mod commands;
+mod context;
 mod conversation;
 mod line;
 mod rate;
@@ -20,36 +21,26 @@ mod recent_status;
 pub(crate) mod session;
 pub(crate) mod token;
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use self::access::Access;
-use self::clients::Clients;
+use self::clients::{CONNECTIONS, Clients};
+use self::context::Context;
 use self::conversation::Conversation;
 use self::rate::RateLimit;
-use self::recent_status::RecentStatus;
 use self::token::{Token, TokenFile};
 use crate::log::folder::RunFolder;
 use crate::message::message;
-use crate::options::{Options, PortAccess};
-use crate::session::engine::Handle;
+use crate::options::Options;
+use crate::request::Handle;
 use crate::session::presence;
 use crate::sys::native_thread::{self, Priority};
 
 const IDLE: Duration = Duration::from_secs(30);
 const WRITE: Duration = Duration::from_secs(5);
-/// Connections a second, and in a burst, of all clients: it is not known yet who they are.
-const CONNECTIONS: (u32, u32) = (100, 100);
-/// Commands a second, and in a burst, of all strangers together.
-const STRANGERS_COMMANDS: (u32, u32) = (10, 20);
-/// `start`, `stop` and `flush` a second, and in a burst, of all strangers together: each waits for the disk.
-const STRANGERS_SWITCHES: (u32, u32) = (1, 10);
-/// Commands a second, and in a burst, of all clients that know the token.
-const KNOWN_COMMANDS: (u32, u32) = (50, 100);
 /// How many ports are tried, from the one that was asked for.
 const PORTS: u16 = 16;
 
@@ -59,37 +50,6 @@ pub(crate) struct Control {
     port: u16,
     context: Context,
     token_file: Option<TokenFile>,
-}
-
-/// What every conversation needs beside the engine.
-struct Context {
-    token: Token,
-    /// What clients on loopback may do without the token.
-    access: Access,
-    /// The options as they were given.
-    options: BTreeMap<String, String>,
-    recent_status: RecentStatus,
-    stranger_turns: RateLimit,
-    stranger_switches: RateLimit,
-    known_turns: RateLimit,
-}
-
-impl Context {
-    fn new(options: &Options, token: Token) -> Self {
-        let limit = |(per_second, at_once)| RateLimit::new(per_second, at_once);
-        Self {
-            token,
-            access: match options.port_access {
-                PortAccess::Token => Access::Look,
-                PortAccess::Open => Access::Switch,
-            },
-            options: options.to_map(),
-            recent_status: RecentStatus::default(),
-            stranger_turns: limit(STRANGERS_COMMANDS),
-            stranger_switches: limit(STRANGERS_SWITCHES),
-            known_turns: limit(KNOWN_COMMANDS),
-        }
-    }
 }
 
 impl Control {

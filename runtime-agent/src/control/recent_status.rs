@@ -4,7 +4,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::session::engine::{Answer, Reply};
+use crate::request::{Answer, Reply};
 
 /// How old the status may be.
 const RECENT: Duration = Duration::from_secs(1);

@@ -5,9 +5,9 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::thread;
 
-use crate::drain::open_calls::{self, BETWEEN_READINGS, OpenFrame};
 use crate::drain::thread_reader::JavaThreads;
 use crate::instrument::methods::{Method, Methods};
+use crate::probe::open_frames::{self, BETWEEN_READINGS, OpenFrame};
 use crate::probe::thread::{ThreadName, ThreadRef};
 use crate::probe::{self, mounts};
 use crate::sys::clock;
@@ -77,7 +77,7 @@ pub(crate) fn look<'t>(
     let ns = |frame: &OpenFrame| clock::ticks_to_ns(now_ticks.saturating_sub(frame.start_ticks));
     let mut long = Longest::default();
     let mut keep_long = |mut one: Seen<'t>| {
-        one.frames = open_calls::without_dropped(one.frames);
+        one.frames = open_frames::without_dropped(one.frames);
         if let Some(innermost) = one.frames.iter().map(ns).rfind(|ns| *ns >= least_ns) {
             long.add(innermost, one);
         }
@@ -88,12 +88,12 @@ pub(crate) fn look<'t>(
         let first: Vec<_> = threads
             .by_ref()
             .take(READ_AT_ONCE)
-            .map(|thread| (thread, thread.runs(), open_calls::read_frames(thread, recording)))
+            .map(|thread| (thread, thread.runs(), open_frames::read_frames(thread, recording)))
             .filter(|(_, _, frames)| !frames.is_empty())
             .collect();
         thread::sleep(BETWEEN_READINGS);
         for (thread, number, before) in first {
-            let frames = in_both(before, &open_calls::read_frames(thread, recording));
+            let frames = in_both(before, &open_frames::read_frames(thread, recording));
             if !thread.has_ended() && thread.runs() == number {
                 mounted.insert(number);
                 keep_long(Seen { thread: Some(thread), number, frames });

@@ -10,5 +10,6 @@ pub(crate) mod open_calls;
 pub(crate) mod record_limiter;
 pub(crate) mod recorder;
 pub(crate) mod registry;
+pub(crate) mod sums;
 pub(crate) mod thread_ids;
 pub(crate) mod thread_reader;

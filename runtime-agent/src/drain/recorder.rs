@@ -15,9 +15,10 @@ use crate::drain::in_flight::{self, InFlight};
 use crate::drain::interval::Interval;
 use crate::drain::left_out_rows::LeftOutRows;
 use crate::drain::muted_rows::MutedRows;
-use crate::drain::open_calls::{self, OpenFrame};
+use crate::drain::open_calls;
 use crate::drain::record_limiter::{Slice, Threshold};
 use crate::drain::registry::Known;
+use crate::drain::sums::Sums;
 use crate::drain::thread_reader::{JavaThreads, KnownThread};
 use crate::instrument::class_hook::ClassCounts;
 use crate::instrument::methods::{Methods, OwnThreshold};
@@ -29,6 +30,7 @@ use crate::message::message;
 use crate::overhead::LeftOut;
 use crate::probe::mounts;
 use crate::probe::mute::{self, Cause};
+use crate::probe::open_frames::{self, OpenFrame};
 use crate::probe::thread;
 use crate::probe::{self, kept, lost_calls};
 use crate::sys::clock::{self, Anchors, Jump};
@@ -69,25 +71,6 @@ pub(crate) struct Recorder {
     /// What is kept here of threads and calls.
     account: Account,
     is_ceiling_told: bool,
-}
-
-/// Sums since the run began.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Sums {
-    /// Calls that ended.
-    pub calls: u64,
-    /// Rows written to calls.csv.
-    pub records: u64,
-    pub dropped_records: u64,
-    /// Records that were left out to stay within the hour's budget.
-    pub cut_records: u64,
-    pub unseen_ends: u64,
-    pub lost_calls: u64,
-    /// What the profiler cost, and the process's CPU time.
-    pub probe_ns: u64,
-    pub cpu_ns: u64,
-    /// Not a sum: what the probes of a short call are reckoned to cost; 0 while that is not known.
-    pub probe_call_ns: u64,
 }
 
 impl Recorder {
@@ -441,7 +424,7 @@ impl Recorder {
             if saved.recording() == recording {
                 let Self { known: Known { ids, paths, .. }, anchors, .. } = self;
                 let id = ids.of(number, 0);
-                let frames = open_calls::without_dropped(OpenFrame::all_of(saved));
+                let frames = open_frames::without_dropped(OpenFrame::all_of(saved));
                 let open = open_calls::rows(&frames, id, now_ticks, anchors, paths);
                 self.gather_open(open, &mut rows);
             }

@@ -7,9 +7,10 @@ use crate::drain::call_paths::{self, CallPaths};
 use crate::drain::hot_methods::HotMethods;
 use crate::drain::interval::Interval;
 use crate::drain::open_calls;
-use crate::drain::recorder::Sums;
+use crate::drain::sums::Sums;
 use crate::drain::thread_ids::ThreadIds;
 use crate::probe::MAX_PATH_DEPTH;
+use crate::probe::open_frames;
 use crate::probe::ring::{Kind, Record};
 use crate::probe::thread::{ProbeThread, ThreadName, ThreadRef};
 use crate::probe::totals::Reading;
@@ -118,7 +119,7 @@ impl KnownThread {
         paths: &mut CallPaths,
         ids: &mut ThreadIds,
     ) -> Vec<CallRow> {
-        let frames = open_calls::frames_when_ended(&self.thread, recording);
+        let frames = open_frames::frames_when_ended(&self.thread, recording);
         if frames.is_empty() {
             return Vec::new();
         }

@@ -18,20 +18,18 @@ use std::time::{Duration, Instant};
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::{jni, jvmti};
 
-use super::internal_name;
+use super::long_calls::is_long;
 use super::stack_reader::{Stack, StackReader};
 use super::virtual_loops;
-use crate::drain::open_calls;
 use crate::instrument::methods::Methods;
+use crate::jvm::facts::internal_name;
 use crate::jvm::java_threads;
 use crate::jvm::loaders::Loaders;
 use crate::probe;
 use crate::probe::mute;
+use crate::probe::open_frames;
 use crate::probe::thread::{self, ThreadName, ThreadRef};
-use crate::sys::clock;
 
-/// An activation that the shadow stack says is older than this has been running for long.
-const LONG: Duration = Duration::from_secs(1);
 /// In how many reads in a row an activation must be there for a quick look to have seen it. In between threads get some
 /// way on.
 pub(super) const READS: usize = 10;
@@ -515,21 +513,6 @@ unsafe fn is_carrier(jvmti: &Jvmti, jni: &JniEnv, thread: jni::jthread) -> bool 
     name.as_deref() == Some("jdk/internal/misc/CarrierThread")
 }
 
-/// Whether a call that began then has been running for long.
-pub(super) fn is_long(began: u64) -> bool {
-    has_run_for(began, LONG)
-}
-
-pub(super) fn has_run_for(began: u64, length: Duration) -> bool {
-    let now = clock::ticks();
-    match now.checked_sub(began) {
-        Some(ran) => Duration::from_nanos(clock::ticks_to_ns(ran)) >= length,
-        // Processors differ by nanoseconds. A call that began much later than now is from before the counter was set
-        // back.
-        None => Duration::from_nanos(clock::ticks_to_ns(began - now)) >= LONG,
-    }
-}
-
 fn is_measured(method: u32) -> bool {
     probe::is_recording() && !mute::is_muted(method)
 }
@@ -544,8 +527,8 @@ fn number_of(thread: &thread::ProbeThread) -> u64 {
 
 fn shadow_calls(thread: &thread::ProbeThread) -> ShadowCalls {
     let mut calls = ShadowCalls::new();
-    let frames = open_calls::read_frames(thread, probe::recording());
-    for call in open_calls::without_dropped(frames) {
+    let frames = open_frames::read_frames(thread, probe::recording());
+    for call in open_frames::without_dropped(frames) {
         calls.entry(call.method).or_default().push(call.start_ticks);
     }
     calls

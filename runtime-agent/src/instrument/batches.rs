@@ -15,10 +15,10 @@ use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::{jni, jvmti};
 
 use super::batch_size::BatchSize;
+use super::load_hook::{Passed, take_passed};
 use super::vm_thread::Stopwatch;
-use super::{Passed, take_passed};
 use crate::jvm::pauses::{self, Cause};
-use crate::session::active;
+use crate::session::phase;
 
 /// Batches of one class that may take too long in a row. The first after an attach throws away all compiled code.
 const TOO_LONG: u32 = 2;
@@ -92,7 +92,7 @@ impl<'j> Batches<'j> {
         let mut is_first = true;
         for mut rest in [linked, unlinked] {
             while !rest.is_empty() && !self.sent.is_ending {
-                if active::is_ending() {
+                if phase::is_ending() {
                     self.sent.is_ending = true;
                     break;
                 }

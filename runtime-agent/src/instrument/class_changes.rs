@@ -20,10 +20,12 @@ use jvmti_bindings::prelude::{jni, jvmti};
 use super::activations::{Activation, Look, READS, Seen, Stacks, Wanted};
 use super::ages::{Ages, BETWEEN_LOOKS, LONG_LIVED};
 use super::batches::{Batches, Pace, Sent};
+use super::first_pause;
 use super::loaded_class::LoadedClass;
-use super::{Retransform, first_pause, internal_name};
-use crate::instrument::methods::Methods;
+use crate::instrument::methods::{ClassKey, Methods};
+use crate::jvm::facts::internal_name;
 use crate::message::message;
+use crate::options::retransform::Retransform;
 use crate::probe::mounts;
 use crate::sys::clock;
 
@@ -109,9 +111,6 @@ pub(crate) struct ChangeCounts {
     /// Classes were retransformed while there were virtual threads that nobody could look at.
     pub has_unchecked_threads: bool,
 }
-
-/// A loaded class, by the number of its loader and its internal name.
-pub(crate) type ClassKey = (u64, String);
 
 /// A class that waits.
 struct Waiting {

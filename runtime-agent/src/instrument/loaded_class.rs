@@ -4,10 +4,10 @@
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::jni;
 
-use super::class_changes::ClassKey;
-use super::internal_name;
+use super::load_hook::LoadHook;
+use super::methods::ClassKey;
+use crate::jvm::facts::internal_name;
 use crate::jvm::loaders::Loaders;
-use crate::session::active::Running;
 
 /// A loaded class.
 #[derive(Clone, Copy)]
@@ -33,23 +33,23 @@ impl<'c> LoadedClass<'c> {
     }
 
     /// Whether the filters select it, and the JVM can change it.
-    pub(crate) fn is_selected(&self, running: &Running, (loader, name): &ClassKey) -> bool {
-        let Some(selection) = running.hook.selects(name) else { return false };
-        if !selection.is_included && !self.is_application_class(running, *loader, name) {
-            running.hook.leave_out_jdk(name);
+    pub(crate) fn is_selected(&self, load_hook: &LoadHook, (loader, name): &ClassKey) -> bool {
+        let Some(selection) = load_hook.classes.selects(name) else { return false };
+        if !selection.is_included && !self.is_application_class(load_hook, *loader, name) {
+            load_hook.classes.leave_out_jdk(name);
             return false;
         }
         // SAFETY: a live reference of this thread.
         unsafe { self.jvmti.is_modifiable_class(self.class) }.unwrap_or(false)
     }
 
-    fn is_application_class(&self, running: &Running, loader: u64, name: &str) -> bool {
+    fn is_application_class(&self, load_hook: &LoadHook, loader: u64, name: &str) -> bool {
         let Self { jvmti, jni, class } = *self;
         // SAFETY: a live reference of this thread; that of the loader is given back.
         unsafe {
             let Ok(reference) = jvmti.get_class_loader(class) else { return false };
             let is_application =
-                running.loaders.is_application_class(jvmti, jni, reference, loader, name);
+                load_hook.loaders.is_application_class(jvmti, jni, reference, loader, name);
             if !reference.is_null() {
                 jni.delete_local_ref(reference);
             }

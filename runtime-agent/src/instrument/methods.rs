@@ -21,9 +21,8 @@ use log_format::writer::one_line;
 use rewriter::MethodId;
 use rewriter::probe::OFFLINE;
 
-use crate::instrument::class_changes::ClassKey;
-use crate::probe;
 use crate::probe::thread;
+use crate::probe::{self, CALIBRATION};
 
 /// A class with instrumented methods.
 #[derive(Debug, PartialEq, Eq)]
@@ -64,9 +63,10 @@ impl Method {
 /// More methods than this get no ids, and so no probes: classes of ever new names, as script engines make,
 /// must not take all memory.
 const MAX_METHODS: u32 = 1_000_000;
-const _: () = assert!(MAX_METHODS < OFFLINE);
-/// The id that no method has, of the calls that the agent makes itself to see what a call costs.
-pub(crate) const CALIBRATION: i32 = MAX_METHODS.cast_signed() + 1;
+const _: () = assert!(MAX_METHODS < OFFLINE && MAX_METHODS < CALIBRATION.cast_unsigned());
+
+/// A loaded class, by the number of its loader and its internal name.
+pub(crate) type ClassKey = (u64, String);
 
 /// The methods of one class in one loader, by name and descriptor.
 type ClassMethods = Vec<(String, String, MethodId)>;

@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 
 use jvmti_bindings::env::{JniEnv, Jvmti};
 
-use super::Retransform;
-use super::class_changes::{ClassChanges, ClassKey};
+use super::class_changes::ClassChanges;
 use super::loaded_class::LoadedClass;
-use crate::instrument::methods::Methods;
+use crate::instrument::methods::{ClassKey, Methods};
 use crate::jvm::pauses;
-use crate::session::active;
-use crate::session::engine::Status;
+use crate::options::retransform::Retransform;
+use crate::request::Status;
+use crate::session::phase;
 
 /// How long a class may take from the hook to where it can be found.
 const IN_FLIGHT: Duration = Duration::from_millis(50);
@@ -53,7 +53,7 @@ impl<'j> Restorer<'j> {
         self.add();
         thread::sleep(IN_FLIGHT);
         self.add();
-        while !active::is_ending()
+        while !phase::is_ending()
             && (self.changes.is_unsent()
                 || !self.changes.is_settled() && begun.elapsed() < SETTLING)
         {
@@ -72,7 +72,7 @@ impl<'j> Restorer<'j> {
         let is_something_left =
             |this: &Self| this.changes.is_confirming() || !this.methods.with_probes().is_empty();
         while goes_on()
-            && !active::is_ending()
+            && !phase::is_ending()
             && begun.elapsed() < PATIENCE
             && is_something_left(self)
         {

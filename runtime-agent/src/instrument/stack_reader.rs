@@ -13,10 +13,10 @@ use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::{jni, jvmti};
 
 use super::batch_size::BatchSize;
-use super::java_major;
 use super::vm_thread::Stopwatch;
+use crate::jvm::facts::java_major;
 use crate::jvm::pauses::{self, Cause};
-use crate::session::active;
+use crate::session::phase;
 
 /// The first JDK that stops one thread alone.
 const HANDSHAKES: jni::jint = 12;
@@ -96,7 +96,7 @@ impl<'j> StackReader<'j> {
 
     fn is_over(&self, deadline: Instant) -> bool {
         let is_late = Instant::now() >= deadline + self.slept;
-        is_late || self.too_long >= TOO_LONG || active::is_ending()
+        is_late || self.too_long >= TOO_LONG || phase::is_ending()
     }
 
     /// Lets the service run for as long as it stood still until `read`.

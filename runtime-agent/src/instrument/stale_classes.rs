@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use super::class_changes::ClassKey;
+use super::methods::ClassKey;
 
 /// How often classes are looked for that an earlier attachment gave probes and that were not loaded yet: every second,
 /// later after a share of the time since the attachment began.

@@ -11,8 +11,8 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
 
-use super::activations::{has_run_for, is_long};
-use crate::drain::open_calls;
+use super::long_calls::{has_run_for, is_long};
+use crate::probe::open_frames;
 use crate::probe::{self, mounts, mute, thread};
 
 /// Threads that are mounted and unmounted all the time may be met in neither place: so many readings, so far apart.
@@ -164,7 +164,7 @@ fn read(recording: u32, add: &mut impl FnMut(u64, Call)) {
         for thread in thread::all() {
             let number = thread.runs();
             if number != 0 {
-                let calls = open_calls::read_frames(&thread, recording);
+                let calls = open_frames::read_frames(&thread, recording);
                 calls.iter().for_each(|call| add(number, (call.method, call.start_ticks)));
             }
         }

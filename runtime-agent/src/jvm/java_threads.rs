@@ -13,6 +13,8 @@ use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::mutf8;
 use jvmti_bindings::prelude::{jni, jvmti};
 
+use crate::probe;
+use crate::probe::modified_utf8::cut;
 use crate::probe::mounts;
 use crate::probe::thread::{ProbeThread, ThreadName};
 use crate::sys::memory::Account;
@@ -23,6 +25,7 @@ static JVMTI: AtomicPtr<jvmti::jvmtiEnv> = AtomicPtr::new(ptr::null_mut());
 
 pub(crate) fn set_jvmti(env: *mut jvmti::jvmtiEnv) {
     JVMTI.store(env, Ordering::Release);
+    probe::ask_names_by(note_virtual_name);
 }
 
 pub(crate) fn get_jvmti() -> Option<Jvmti> {
@@ -71,13 +74,6 @@ pub(crate) fn remember(env: *mut jni::JNIEnv, thread: &ProbeThread) {
         }
         jni.delete_local_ref(current);
     }
-}
-
-/// The beginning of a text in modified UTF-8, no longer than `most` and without half a character at its end.
-pub(crate) fn cut(text: &[u8], most: usize) -> &[u8] {
-    let continues = |end: usize| text.get(end).is_some_and(|byte| byte & 0xc0 == 0x80);
-    let end = (0..=most.min(text.len())).rev().find(|end| !continues(*end));
-    text.get(..end.unwrap_or(0)).unwrap_or_default()
 }
 
 /// Calls `with` with the name of a Java thread, in modified UTF-8. `None` if the JVM does not say.
@@ -262,7 +258,7 @@ impl Drop for VirtualName {
 
 /// Notes the name of the virtual thread that the calling thread runs. JVMTI's references go when the
 /// native method returns. Without memory the thread has none in the log.
-pub(crate) fn note_virtual_name(number: u64) {
+fn note_virtual_name(number: u64) {
     if VIRTUAL_NAMES.contains(number) {
         return;
     }

@@ -1,5 +1,6 @@
 //! What the agent has the JVM do or tell: its probe class and natives, threads, class loaders, pauses.
 
+pub(crate) mod facts;
 pub(crate) mod java_threads;
 pub(crate) mod loaders;
 pub(crate) mod natives;

@@ -5,7 +5,9 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use super::{Setting, one_line, toml, tprofiler};
+use super::setting::Setting;
+use super::{toml, tprofiler};
+use log_format::writer::one_line;
 
 /// Bytes that a file of options may have.
 const MAX_CONFIG: u64 = 1 << 20;

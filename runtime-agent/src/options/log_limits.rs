@@ -1,6 +1,7 @@
 //! Options of the log's size: megabytes and the way of compression.
 
 use log_format::compression::Compression;
+use log_format::writer::one_line;
 
 /// A megabyte, as disks are sold.
 pub(super) const BYTES_PER_MB: u64 = 1_000_000;
@@ -14,7 +15,7 @@ pub(super) fn compression(value: &str) -> Result<Compression, String> {
     let known = COMPRESSIONS.into_iter().find(|(name, _)| *name == value);
     known
         .map(|(_, compression)| compression)
-        .ok_or_else(|| format!("compress: '{}' is not gzip, zstd or off", super::one_line(value)))
+        .ok_or_else(|| format!("compress: '{}' is not gzip, zstd or off", one_line(value)))
 }
 
 pub(super) fn compression_text(compression: Compression) -> String {
@@ -34,7 +35,7 @@ pub(super) fn megabytes(key: &str, value: &str) -> Result<Option<u64>, String> {
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         Some(mb) if mb >= LEAST_MB => Ok(Some((mb * BYTES_PER_MB as f64) as u64)),
         _ => {
-            let value = super::one_line(value);
+            let value = one_line(value);
             Err(format!("{key}: '{value}' is not a number of megabytes from 0.5 up, or off"))
         }
     }

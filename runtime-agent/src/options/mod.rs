@@ -9,7 +9,9 @@ mod file;
 mod log_limits;
 mod overhead;
 mod properties;
+pub(crate) mod retransform;
 mod self_tests;
+mod setting;
 mod toml;
 mod tprofiler;
 
@@ -26,8 +28,9 @@ pub use self::fault::Fault;
 use self::file::{is_of_tprofiler, read_file};
 use self::log_limits::{BYTES_PER_MB, compression, compression_text, megabytes, megabytes_text};
 pub(crate) use self::overhead::{overhead_text, parse_overhead};
+use self::retransform::Retransform;
 pub use self::self_tests::{Pretend, ProbeChoice, Trick};
-use crate::instrument::Retransform;
+use self::setting::Setting;
 use crate::instrument::filters::{Annotation, Filters};
 use crate::message::message;
 use crate::schedule::{Plan, Window, parse_record};
@@ -155,15 +158,6 @@ pub struct BadOptions {
     pub message: String,
     /// `strict` was given, before or behind what is wrong.
     pub strict: bool,
-}
-
-/// A key with a value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Setting {
-    key: String,
-    value: String,
-    /// Where it stands, in front of a message about it; empty for the option string.
-    place: String,
 }
 
 /// Keys whose values are lists. What a source says takes the place of what weaker ones say.

@@ -1,5 +1,7 @@
 //! The overhead budget, as a share of the process's CPU time: `2%`, `0.5%` or `off`.
 
+use log_format::writer::one_line;
+
 /// Of a percent, in millionths.
 const PERCENT: f64 = 10_000.0;
 
@@ -25,7 +27,7 @@ pub(crate) fn parse_overhead(value: &str) -> Result<Option<u32>, String> {
         }
         _ => Err(format!(
             "overhead: '{}' is neither a share of the CPU time from 0.1% to 100%, as 2%, nor off",
-            super::one_line(value)
+            one_line(value)
         )),
     }
 }

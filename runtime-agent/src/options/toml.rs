@@ -2,7 +2,7 @@
 
 use toml::de::{DeTable, DeValue};
 
-use super::Setting;
+use super::setting::Setting;
 
 /// Reads the settings of a file called `name`, in the order of its lines.
 ///

@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use super::Setting;
 use super::properties::{self, Entry};
+use super::setting::Setting;
 use crate::schedule::time_of_day;
 
 /// Keys that name one of TProfiler's log files; their folder becomes `logs`.

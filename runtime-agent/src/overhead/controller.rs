@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 use jvmti_bindings::env::JniEnv;
 
 use crate::drain::hot_methods::Recent;
-use crate::instrument::methods::CALIBRATION;
+use crate::drain::recorder::Recorder;
+use crate::instrument::muting::Muting;
 use crate::jvm::pauses;
 use crate::jvm::probe_class::ProbeClass;
 use crate::log::run_log::Now;
 use crate::message::message;
 use crate::overhead::{LeftOut, Millionths, Overhead, Period, as_u64};
-use crate::session::engine::Engine;
+use crate::probe::CALIBRATION;
 use crate::sys::clock;
 
 /// How long a period is, and when there is something to decide soon.
@@ -113,41 +114,50 @@ impl Calibration {
     }
 }
 
-impl Engine<'_> {
-    /// To be called in each round.
-    pub(crate) fn keep_to_overhead(&mut self) {
-        if !self.is_open {
-            self.cost.began = None;
-            return;
+/// What of the engine it reads and changes.
+pub(crate) struct Parts<'e> {
+    pub recorder: &'e mut Recorder,
+    pub muting: &'e mut Muting,
+    pub probe_class: &'e ProbeClass,
+    pub jni: &'e JniEnv,
+}
+
+impl CostControl {
+    /// Nothing is recorded any more.
+    pub(crate) fn pause(&mut self) {
+        self.began = None;
+    }
+
+    /// To be called in each round while something is recorded.
+    pub(crate) fn go_on(&mut self, parts: &mut Parts<'_>) {
+        if let Some(ns) = self.calibration.go_on(parts.probe_class, parts.jni) {
+            self.overhead.set_pair_ns(ns);
         }
-        if let Some(ns) = self.cost.calibration.go_on(&self.probe_class, self.jni) {
-            self.cost.overhead.set_pair_ns(ns);
-        }
-        let Some(began) = self.cost.began else { return self.begin_period() };
+        let Some(began) = self.began else { return self.begin_period(parts) };
         let now = Now::read();
-        if now.since(began.now) < self.cost.length_ns {
+        if now.since(began.now) < self.length_ns {
             return;
         }
-        self.judge(began);
-        let again = self.cost.overhead.measure_again(now.monotonic_ns);
+        self.judge(began, parts);
+        let again = self.overhead.measure_again(now.monotonic_ns);
         if !again.is_empty()
-            && let Err(error) = self.measure_again(&again)
+            && let Err(error) = self.measure_again(&again, parts)
         {
             message!("overhead: {error}");
         }
     }
 
-    fn begin_period(&mut self) {
-        self.recorder.take_recent();
-        self.cost.lost_calls = self.recorder.lost_calls();
-        self.cost.began = Some(Reading::take());
+    fn begin_period(&mut self, parts: &mut Parts<'_>) {
+        parts.recorder.take_recent();
+        self.lost_calls = parts.recorder.lost_calls();
+        self.began = Some(Reading::take());
     }
 
-    fn judge(&mut self, began: Reading) {
+    fn judge(&mut self, began: Reading, parts: &mut Parts<'_>) {
         let end = Reading::take();
-        let methods = self.recorder.take_recent();
-        let lost_calls = self.recorder.lost_calls();
-        let before = std::mem::replace(&mut self.cost.lost_calls, lost_calls);
+        let methods = parts.recorder.take_recent();
+        let lost_calls = parts.recorder.lost_calls();
+        let before = std::mem::replace(&mut self.lost_calls, lost_calls);
         // Of CPU time: a program that begins has no processor to spare, and waiting for one costs nothing.
         let reading_ns = Reading::take().agent_cpu_ns.saturating_sub(end.agent_cpu_ns);
         let Now { unix_ns, monotonic_ns } = end.now;
@@ -158,48 +168,46 @@ impl Engine<'_> {
         let lost_ns = paused_ns * u128::from(cpu_ns) / u128::from(length_ns);
         let agent_ns = end.agent_cpu_ns.saturating_sub(began.agent_cpu_ns);
         let own_ns = agent_ns + u64::try_from(lost_ns).unwrap_or(u64::MAX / 2);
-        let overhead = &mut self.cost.overhead;
+        let overhead = &mut self.overhead;
         // A lost call goes through its probes like any other.
         let lost = Recent { calls: lost_calls.saturating_sub(before), ..Recent::default() };
         let own_ns = own_ns.saturating_add(as_u64(overhead.cost_ns(&lost)));
         let period =
             Period { now_ns: monotonic_ns, unix_ns, length_ns, cpu_ns, own_ns, methods: &methods };
         let leave = overhead.judge(period);
-        self.recorder.add_cost(overhead.share(), cpu_ns, overhead.call_ns());
+        parts.recorder.add_cost(overhead.share(), cpu_ns, overhead.call_ns());
         let is_busy = overhead.is_busy(monotonic_ns);
         let length_ns = if is_busy { SHORT_PERIOD_NS } else { PERIOD_NS };
-        self.cost.length_ns = length_ns.max(TIMES_READING * reading_ns).min(LONGEST_PERIOD_NS);
-        self.cost.began = Some(end);
-        if self.cost.overhead.budget().is_none() {
+        self.length_ns = length_ns.max(TIMES_READING * reading_ns).min(LONGEST_PERIOD_NS);
+        self.began = Some(end);
+        if self.overhead.budget().is_none() {
             return;
         }
         if !leave.is_empty() {
-            self.leave_out(leave);
+            self.leave_out(leave, parts);
         }
-        let compiled_out = self.cost.overhead.compile_out(monotonic_ns, ProbeClass::sealable());
-        self.probe_class.seal(self.jni, compiled_out.into_iter(), true);
-        if self.cost.overhead.is_to_renew(monotonic_ns) {
-            match self.probe_class.renew_compiled(self.jni) {
-                Ok(()) => self.cost.overhead.renewed(),
+        let compiled_out = self.overhead.compile_out(monotonic_ns, ProbeClass::sealable());
+        parts.probe_class.seal(parts.jni, compiled_out.into_iter(), true);
+        if self.overhead.is_to_renew(monotonic_ns) {
+            match parts.probe_class.renew_compiled(parts.jni) {
+                Ok(()) => self.overhead.renewed(),
                 Err(error) => message!("{error}; throttled methods are slower than they could be"),
             }
         }
     }
 
     /// Throttles methods from now on.
-    fn leave_out(&mut self, leave: Vec<u32>) {
-        if let Err(error) = self.muting.leave_out(&leave, true, &self.probe_class, self.jni) {
+    fn leave_out(&mut self, leave: Vec<u32>, parts: &mut Parts<'_>) {
+        if let Err(error) = parts.muting.leave_out(&leave, true, parts.probe_class, parts.jni) {
             message!("overhead: {error}");
         }
         // Those that could not be marked are measured as before.
         let (leave, not): (Vec<u32>, Vec<u32>) =
-            leave.into_iter().partition(|id| self.muting.is_muted(*id));
-        self.cost.overhead.forget(&not);
-        let left_out: Vec<(u32, LeftOut)> = leave
-            .iter()
-            .filter_map(|id| Some((*id, *self.cost.overhead.left_out().get(id)?)))
-            .collect();
-        self.recorder.leave_out(&left_out);
+            leave.into_iter().partition(|id| parts.muting.is_muted(*id));
+        self.overhead.forget(&not);
+        let left_out: Vec<(u32, LeftOut)> =
+            leave.iter().filter_map(|id| Some((*id, *self.overhead.left_out().get(id)?))).collect();
+        parts.recorder.leave_out(&left_out);
     }
 
     /// Measures throttled methods again. Those that are compiled out take throwing away all code that was
@@ -207,20 +215,24 @@ impl Engine<'_> {
     ///
     /// # Errors
     /// One line: what the JVM refused. They stay throttled.
-    pub(crate) fn measure_again(&mut self, ids: &[u32]) -> Result<(), String> {
-        let compiled_out = self.cost.overhead.compiled_out(ids);
+    pub(crate) fn measure_again(
+        &mut self,
+        ids: &[u32],
+        parts: &mut Parts<'_>,
+    ) -> Result<(), String> {
+        let compiled_out = self.overhead.compiled_out(ids);
         if !compiled_out.is_empty() {
-            self.probe_class.seal(self.jni, compiled_out.iter().copied(), false);
-            self.probe_class.renew_compiled(self.jni).inspect_err(|_| {
-                self.probe_class.seal(self.jni, compiled_out.iter().copied(), true);
+            parts.probe_class.seal(parts.jni, compiled_out.iter().copied(), false);
+            parts.probe_class.renew_compiled(parts.jni).inspect_err(|_| {
+                parts.probe_class.seal(parts.jni, compiled_out.iter().copied(), true);
             })?;
         }
         // The guard opens when no compiled code is left that would count some of the calls only.
-        self.muting.leave_out(ids, false, &self.probe_class, self.jni)?;
-        self.cost.overhead.measured_again(ids, Now::read().monotonic_ns);
-        self.recorder.measure_again(ids);
-        self.begin_period();
-        self.cost.length_ns = SHORT_PERIOD_NS;
+        parts.muting.leave_out(ids, false, parts.probe_class, parts.jni)?;
+        self.overhead.measured_again(ids, Now::read().monotonic_ns);
+        parts.recorder.measure_again(ids);
+        self.begin_period(parts);
+        self.length_ns = SHORT_PERIOD_NS;
         Ok(())
     }
 
@@ -228,12 +240,16 @@ impl Engine<'_> {
     ///
     /// # Errors
     /// One line: what the JVM refused. The budget stays as it is.
-    pub(crate) fn set_overhead(&mut self, budget: Option<Millionths>) -> Result<(), String> {
+    pub(crate) fn set_budget(
+        &mut self,
+        budget: Option<Millionths>,
+        parts: &mut Parts<'_>,
+    ) -> Result<(), String> {
         if budget.is_none() {
-            let all: Vec<u32> = self.cost.overhead.left_out().keys().copied().collect();
-            self.measure_again(&all)?;
+            let all: Vec<u32> = self.overhead.left_out().keys().copied().collect();
+            self.measure_again(&all, parts)?;
         }
-        self.cost.overhead.set_budget(budget);
+        self.overhead.set_budget(budget);
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use super::stack::FIRST_DEPTH;
 use super::tests::{counts, no_java, record_on_thread, records, start, totals, turn};
 use super::*;
-use crate::drain::open_calls;
+use crate::probe::open_frames;
 use crate::sys::memory::tests::{refusals, refuse};
 
 /// Calls lost by what `work` does, among other tests that take turns.
@@ -279,7 +279,7 @@ fn a_stack_can_be_read_while_it_grows_and_shrinks() {
         let is_enough = |deepest: usize| cfg!(miri) || deepest > 1_024;
         while looks.fetch_add(1, Ordering::Relaxed) < least_looks || !is_enough(deepest) {
             for thread in thread::all() {
-                let frames = open_calls::read_frames(&thread, recording());
+                let frames = open_frames::read_frames(&thread, recording());
                 deepest = deepest.max(frames.len());
                 for (at, frame) in frames.iter().enumerate() {
                     let expected = 1_000 + u32::try_from(at % 7).unwrap();

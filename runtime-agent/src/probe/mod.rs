@@ -22,12 +22,14 @@ pub(crate) mod kept;
 pub(crate) mod lost_calls;
 #[cfg(test)]
 mod memory_tests;
+pub(crate) mod modified_utf8;
 mod mount_events;
 pub(crate) mod mounts;
 pub(crate) mod mute;
 #[cfg(test)]
 mod mute_tests;
 mod native_stack;
+pub(crate) mod open_frames;
 pub(crate) mod ring;
 pub(crate) mod saved;
 pub(crate) mod stack;
@@ -40,6 +42,7 @@ mod thresholds;
 pub(crate) mod totals;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rewriter::probe::BEFORE_INIT;
@@ -52,7 +55,6 @@ pub(crate) use self::thresholds::{
     renew_ticks, set_numbered_ns, set_threshold_ns, threshold_ns_of,
 };
 use self::totals::{EndedCall, MethodTotals};
-use crate::jvm::java_threads;
 use crate::sys::clock;
 use crate::sys::clock::ClockChoice;
 
@@ -72,6 +74,17 @@ const fn recording_of(state: u64) -> u32 {
 
 /// Frames above this depth have no call path: their records say that it was too deep.
 pub(crate) const MAX_PATH_DEPTH: u32 = 1_024;
+
+/// Notes the name of the virtual thread that the calling thread runs, whose number it is given.
+static NOTE_NAME: OnceLock<fn(u64)> = OnceLock::new();
+
+/// Who notes names of virtual threads.
+pub(crate) fn ask_names_by(note: fn(u64)) {
+    let _ = NOTE_NAME.set(note);
+}
+
+/// The id that no method has, of the calls that the agent makes itself to see what a call costs.
+pub(crate) const CALIBRATION: i32 = 1_000_001;
 
 /// Recording has ended for good, after an error of ours.
 static GAVE_UP: AtomicBool = AtomicBool::new(false);
@@ -576,8 +589,10 @@ fn record(thread: &ProbeThread, index: u32, exit: Exit, total_ticks: u64, is_slo
     }
     if !thread.is_runs_told() {
         thread.set_runs_told();
-        if thread.runs() != 0 {
-            java_threads::note_virtual_name(thread.runs());
+        if thread.runs() != 0
+            && let Some(note) = NOTE_NAME.get()
+        {
+            note(thread.runs());
         }
         thread.ring.push(Record {
             kind: Kind::Runs,

@@ -17,13 +17,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jvmti_bindings::mutf8::decode_lossy;
 
+use super::modified_utf8::cut;
 use super::ring::Ring;
 use super::saved::SavedStack;
 use super::stack::ShadowStack;
 pub(crate) use super::thread_ref::ThreadRef;
 use super::totals::{MethodTotals, ThreadTotals};
 use super::{lost_calls, mounts, native_stack, thread_word};
-use crate::jvm::java_threads;
 use crate::sys::memory::Account;
 
 /// A thread that has called an instrumented method. What every call needs is in two cache lines.
@@ -221,7 +221,7 @@ impl ProbeThread {
 
     /// Owner only, before its end: notes what it is called, in modified UTF-8.
     pub(crate) fn set_last_name(&self, name: &[u8]) {
-        let name = java_threads::cut(name, MAX_NAME);
+        let name = cut(name, MAX_NAME);
         let length = name.len();
         let mut bytes = [0; MAX_NAME];
         bytes.iter_mut().zip(name).for_each(|(to, from)| *to = *from);

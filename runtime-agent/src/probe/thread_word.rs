@@ -18,7 +18,7 @@ mod word {
     use std::sync::atomic::{AtomicIsize, Ordering};
     use std::thread;
 
-    use crate::self_test;
+    use crate::self_test::cpu_time;
 
     // In the section of thread-local variables that are zero at first.
     global_asm!(
@@ -66,7 +66,7 @@ mod word {
     /// whoever asks is going to read it. In tests the second thread's answer is wrong.
     pub(crate) fn init(wants_near: bool, fails: bool) {
         let near = if wants_near && crate::sys::clock::is_counter() { distance() } else { 0 };
-        let is_same = near != 0 && self_test::timed(|| is_same_in_two_threads(near, fails));
+        let is_same = near != 0 && cpu_time::timed(|| is_same_in_two_threads(near, fails));
         OFFSET.store(if is_same { near } else { 0 }, Ordering::Relaxed);
     }
 
@@ -88,7 +88,7 @@ mod word {
     /// Whether the word is so far from the pointers of the calling thread and of another one.
     fn is_same_in_two_threads(near: isize, fails: bool) -> bool {
         let other = thread::Builder::new().name("tprofiler test".to_owned());
-        let other = other.spawn(move || self_test::timed(|| is_there(near)) && !fails);
+        let other = other.spawn(move || cpu_time::timed(|| is_there(near)) && !fails);
         is_there(near) && other.is_ok_and(|other| other.join().unwrap_or(false))
     }
 

@@ -12,7 +12,7 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
-use super::Verdict;
+use super::verdict::Verdict;
 use crate::options::{Pretend, Trick};
 
 /// How often the method is called to have it compiled, and to see what it does.

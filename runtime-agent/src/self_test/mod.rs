@@ -4,48 +4,19 @@
 //! docs/architecture.md says what each relies on and what happens without it.
 
 pub(crate) mod compiled_out;
+pub(crate) mod cpu_time;
 mod jdk;
+pub(crate) mod verdict;
 
 use std::sync::Once;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use jvmti_bindings::env::Jvmti;
 
 pub(crate) use self::jdk::NEWEST_TESTED;
+use self::verdict::Verdict;
 use crate::message::message;
 use crate::options::{Options, ProbeChoice};
 use crate::probe::{self, mounts};
-use crate::sys::clock;
-
-/// What a self-test found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// The trick is not used, so nothing was tested.
-    #[default]
-    Plain,
-    /// Not decided yet; the plain mode is used.
-    Unknown,
-    Works,
-    /// The plain mode is used.
-    Fails,
-}
-
-impl Verdict {
-    fn of(number: u8) -> Self {
-        let all = [Self::Plain, Self::Unknown, Self::Works, Self::Fails];
-        all.into_iter().find(|verdict| *verdict as u8 == number).unwrap_or_default()
-    }
-
-    /// In words, with those of the two results.
-    fn text(self, works: &'static str, fails: &'static str) -> &'static str {
-        match self {
-            Self::Plain => "plain",
-            Self::Unknown => "unknown",
-            Self::Works => works,
-            Self::Fails => fails,
-        }
-    }
-}
 
 /// All results, as `status` shows them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,7 +36,7 @@ impl Results {
             renewed: compiled_out::renewed(),
             is_near: probe::is_thread_word_near(),
             events: mounts::events(),
-            cpu_ns: CPU_NS.load(Ordering::Relaxed),
+            cpu_ns: cpu_time::used_ns(),
         }
     }
 
@@ -82,22 +53,11 @@ impl Results {
     }
 }
 
-static CPU_NS: AtomicU64 = AtomicU64::new(0);
-
-/// Runs a part of a self-test and adds up the CPU time of the calling thread.
-pub(crate) fn timed<R>(test: impl FnOnce() -> R) -> R {
-    let before = clock::cpu_ns_of(libc::CLOCK_THREAD_CPUTIME_ID);
-    let result = test();
-    let after = clock::cpu_ns_of(libc::CLOCK_THREAD_CPUTIME_ID);
-    CPU_NS.fetch_add(after.saturating_sub(before), Ordering::Relaxed);
-    result
-}
-
 /// Begins an attachment: decides whether probes are fast. Says so once if they are plain because the JDK is newer
 /// than any tested one.
 pub(crate) fn begin(jvmti: &Jvmti, options: &Options) -> bool {
     static SAID: Once = Once::new();
-    CPU_NS.store(0, Ordering::Relaxed);
+    cpu_time::forget();
     let newest = options.pretend.newest_tested.unwrap_or(NEWEST_TESTED);
     let version = jdk::version(jvmti);
     let is_tested = version.is_some_and(|version| version <= newest);

@@ -33,11 +33,11 @@ use crate::instrument::class_changes::{ClassChanges, Postponed};
 use crate::instrument::class_hook::{ClassCounts, ClassHook};
 use crate::instrument::class_log::ClassLog;
 use crate::instrument::include_hints::WhyEmpty;
+use crate::instrument::load_hook::{self, LoadHook};
 use crate::instrument::methods::Methods;
 use crate::instrument::muting::Muting;
 use crate::instrument::restore::Restorer;
 use crate::instrument::stale_classes::StaleClasses;
-use crate::instrument::{self, Retransform};
 use crate::jvm::java_threads;
 use crate::jvm::loaders;
 use crate::jvm::loaders::Loaders;
@@ -48,18 +48,21 @@ use crate::log::folder::LogFolder;
 use crate::log::retention::Limits;
 use crate::log::run_log::RunLog;
 use crate::message::message;
+use crate::options::retransform::Retransform;
 use crate::options::{Fault, Options, ProbeChoice, Trick};
 use crate::overhead::controller::CostControl;
 use crate::probe;
 use crate::probe::thread::{self, ProbeThread, ThreadName};
 use crate::probe::{mounts, mute};
+use crate::request::{
+    Answer, Asked, Found, Handle, Reply, Request, Requests, Status, answer_after_panic,
+};
 use crate::schedule::Schedule;
 use crate::self_test;
 use crate::self_test::compiled_out::Attempts;
-use crate::session::active::{self, Running};
-use crate::session::engine::{
-    Answer, Asked, Engine, Found, Handle, Reply, Request, Requests, Status, answer_after_panic,
-};
+use crate::session::active::{self, Active};
+use crate::session::engine::Engine;
+use crate::session::phase;
 use crate::session::presence;
 use crate::session::run_info;
 use crate::sys::clock;
@@ -217,16 +220,16 @@ fn begin_at(start: ThreadStart, jvmti: &Jvmti, jni: &JniEnv) {
         ThreadStart::Restore => {
             show(presence::ENDING);
             let restored = catch_unwind(AssertUnwindSafe(|| {
-                let mut restorer = Restorer::new(jvmti, jni, active::last_retransform());
+                let mut restorer = Restorer::new(jvmti, jni, phase::last_retransform());
                 restorer.begin();
-                restorer.finish(|| !active::is_active());
+                restorer.finish(|| !phase::is_active());
             }));
             if restored.is_err() {
                 message!(
                     "internal error; classes of the last run keep their probes, which do nothing"
                 );
             }
-            active::end_restoring();
+            phase::end_restoring();
         }
     }
 }
@@ -241,7 +244,7 @@ fn run_agent(
     jni: &JniEnv,
 ) {
     let retransform = options.retransform;
-    active::set_last_retransform(retransform);
+    phase::set_last_retransform(retransform);
     let fault = options.fault;
     let begun = catch_unwind(AssertUnwindSafe(|| {
         Profile::begin(options, arrival, &stage, claim, jvmti, jni)
@@ -275,7 +278,7 @@ fn run_agent(
     match active::get() {
         Some(running) => {
             let restored = catch_unwind(AssertUnwindSafe(|| {
-                instrument::close_hook(&running, jvmti);
+                load_hook::close_hook(&running.load_hook, jvmti);
                 let mut restorer = Restorer::new(jvmti, jni, retransform);
                 restorer.begin();
                 restorer
@@ -285,7 +288,7 @@ fn run_agent(
                 Ok(restorer) => finish_restoring(restorer),
                 Err(_) => {
                     message!("internal error; classes keep their probes, which do nothing");
-                    active::end_restoring();
+                    phase::end_restoring();
                 }
             }
         }
@@ -333,11 +336,11 @@ fn run_profile<'j>(mut profile: Profile<'j>, fault: Fault, jvmti: &'j Jvmti, jni
 
 /// Restores classes that had long-lived loops, until the next attach takes that over.
 fn finish_restoring(mut restorer: Restorer<'_>) {
-    let restored = catch_unwind(AssertUnwindSafe(|| restorer.finish(|| !active::is_active())));
+    let restored = catch_unwind(AssertUnwindSafe(|| restorer.finish(|| !phase::is_active())));
     if restored.is_err() {
         message!("internal error; some classes keep their probes, which do nothing");
     }
-    active::end_restoring();
+    phase::end_restoring();
 }
 
 /// Detaches after a panic, as far as that needs nothing of what the panic may have left in any state: restores
@@ -350,7 +353,7 @@ fn detach_after_panic(
 ) {
     let Profile { engine, running, control, retransform, .. } = profile;
     let restored = catch_unwind(AssertUnwindSafe(|| {
-        instrument::close_hook(&running, jvmti);
+        load_hook::close_hook(&running.load_hook, jvmti);
         let mut restorer = Restorer::new(jvmti, jni, retransform);
         restorer.begin();
         let _ = jvmti.disable_events_global(&OBJECT_FREE);
@@ -371,7 +374,7 @@ fn detach_after_panic(
         }
         Err(_) => {
             let _ = answer.send(Err("internal error; classes keep their probes".to_owned()));
-            active::end_restoring();
+            phase::end_restoring();
         }
     }
     // What it has may be in any state.
@@ -390,7 +393,7 @@ fn show(name: &str) {
 struct Profile<'j> {
     engine: Engine<'j>,
     requests: Requests,
-    running: Arc<Running>,
+    running: Arc<Active>,
     control: Option<Serving>,
     retransform: Retransform,
 }
@@ -406,7 +409,7 @@ impl<'j> Profile<'j> {
         jvmti: &'j Jvmti,
         jni: &'j JniEnv,
     ) -> Result<Self, String> {
-        if !active::take_over(TAKE_OVER) {
+        if !phase::take_over(TAKE_OVER) {
             return Err("classes of the last run are still being restored; try again".to_owned());
         }
         options.fault.panic_if(Fault::Begin);
@@ -468,7 +471,10 @@ impl<'j> Profile<'j> {
             class_log,
         );
         let schedule = Schedule::new(options.plan);
-        let running = Arc::new(Running::new(hook, Loaders::all(), handle.clone()));
+        let running = Arc::new(Active {
+            load_hook: LoadHook::new(hook, Loaders::all()),
+            engine: handle.clone(),
+        });
         active::set(running.clone());
         // Without it, ids of classes that were unloaded are not used again.
         let _ = jvmti.enable_events_global(&OBJECT_FREE);
@@ -511,7 +517,7 @@ impl<'j> Profile<'j> {
         // The JVM's start waits for nobody; classes with loops are retransformed later.
         let settled =
             Instant::now() + if arrival == Arrival::Attached { SETTLING } else { Duration::ZERO };
-        while !active::is_ending()
+        while !phase::is_ending()
             && (engine.changes.is_unsent()
                 || !engine.changes.is_settled() && Instant::now() < settled)
         {
@@ -547,7 +553,7 @@ impl<'j> Profile<'j> {
         jni: &'j JniEnv,
     ) -> (Status, Restorer<'j>) {
         self.engine.recorder.forget_loaders();
-        instrument::close_hook(&self.running, jvmti);
+        load_hook::close_hook(&self.running.load_hook, jvmti);
         fault.panic_if(Fault::Detach);
         self.engine.changes.clear();
         // What is compiled from now on has nothing of the probes, also of classes that cannot be restored yet.

@@ -12,16 +12,15 @@ use std::time::{Duration, Instant};
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use log_format::pattern::Pattern;
 
-use crate::drain::hot_methods::{Hottest, Period};
-use crate::drain::in_flight::InFlight;
+use crate::drain::hot_methods::Period;
 use crate::drain::recorder::Recorder;
-use crate::instrument;
-use crate::instrument::class_changes::{ClassChanges, Postponed};
+use crate::instrument::class_changes::ClassChanges;
 use crate::instrument::class_hook::ClassCounts;
 use crate::instrument::include_hints::WhyEmpty;
+use crate::instrument::load_hook;
 use crate::instrument::loaded_class::LoadedClass;
 use crate::instrument::methods::{Method, Methods};
-use crate::instrument::muting::{Muting, Rule};
+use crate::instrument::muting::Muting;
 use crate::instrument::stale_classes::StaleClasses;
 use crate::instrument::virtual_loops;
 use crate::jvm::pauses;
@@ -29,15 +28,15 @@ use crate::jvm::probe_class::ProbeClass;
 use crate::jvm::virtual_threads;
 use crate::message::message;
 use crate::options::{Fault, Pretend};
-use crate::overhead::controller::CostControl;
-use crate::overhead::{LeftOut, Millionths};
+use crate::overhead::LeftOut;
+use crate::overhead::controller::{CostControl, Parts};
 use crate::probe::mute::{self, Cause};
 use crate::probe::{self, lost_calls, mounts};
-pub(crate) use crate::request::{Answer, Asked, Handle, Request, Requests, answer_after_panic};
+use crate::request::{Answer, Asked, Found, Reply, Request, Requests, Status};
 use crate::schedule::Schedule;
 use crate::self_test;
 use crate::self_test::compiled_out::{self, Attempts};
-use crate::session::active::Running;
+use crate::session::active::Active;
 use crate::sys::clock;
 use crate::sys::memory;
 
@@ -62,100 +61,11 @@ const UNCHECKED_THREADS: &str = "virtual threads that were parked at the attach 
 const LEFT_ALONE: &str =
     "classes that were loaded before the agent came are not instrumented (retransform=off)";
 
-/// What is going on.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Status {
-    pub is_recording: bool,
-    /// Of all methods but those that `own_thresholds` name, in nanoseconds.
-    pub threshold_ns: u64,
-    /// Of the methods that patterns name, in nanoseconds.
-    pub own_thresholds: Vec<(Pattern, u64)>,
-    /// What the hour's budget raised all thresholds to, or 0.
-    pub raised_to_ns: u64,
-    /// Since when, unix nanoseconds.
-    pub since_ns: u64,
-    pub classes: u64,
-    pub methods: u64,
-    pub calls: u64,
-    pub records: u64,
-    pub dropped_records: u64,
-    pub lost_calls: u64,
-    /// Threads of which at least some calls were lost for lack of memory.
-    pub threads_not_measured: u64,
-    /// Bytes in use, and how many may be.
-    pub memory: (u64, u64),
-    pub unseen_ends: u64,
-    /// What was muted and unmuted, as far as it still means something.
-    pub mute_rules: Vec<Rule>,
-    pub muted_methods: u64,
-    /// Calls in progress that were dropped for it.
-    pub muted_calls: u64,
-    /// Calls that were in progress when the budget throttled their method, or measured it again.
-    pub throttled_calls: u64,
-    /// The overhead budget.
-    pub overhead: Option<Millionths>,
-    /// What probes cost now, as a share of the CPU time; 0 without a budget, and while recording is off.
-    pub overhead_share: f64,
-    /// Methods that are left out for their cost.
-    pub costly_methods: u64,
-    pub skipped_methods: u64,
-    /// Methods that were left out because no time can go by in them.
-    pub leaves: u64,
-    pub io_errors: u64,
-    /// The run's folder.
-    pub logs: String,
-    pub bytes_this_hour: u64,
-    /// Bytes that this hour may take; `None` for no limit.
-    pub hour_budget: Option<u64>,
-    pub cut_records: u64,
-    pub deleted_hours: u64,
-    /// Loaded classes that were sent through the hook.
-    pub retransformed_classes: u64,
-    /// Those that the JVM refused, or that would have stopped all threads for too long.
-    pub not_retransformed: u64,
-    /// Classes that wait for a loop to end, or were given up for it.
-    pub postponed: Vec<Postponed>,
-    /// Loops that began just before their class was retransformed.
-    pub caught_loops: u64,
-    /// Classes that were given probes and that the JVM has not loaded so far; counted at a detach.
-    pub not_seen_loaded: u64,
-    /// How long threads were stopped by the agent.
-    pub pauses: pauses::Figures,
-    /// How often the agent has read stacks, and for how long that stopped a thread, or before JDK 12 all.
-    pub stack_looks: pauses::Figures,
-    /// What the probe reads: `tsc` or `monotonic`.
-    pub clock: &'static str,
-    /// How often a clock jumped, as when the machine was suspended.
-    pub clock_jumps: u64,
-    /// What self-tests found.
-    pub self_tests: self_test::Results,
-    /// What may not be as whoever asks thinks that it is, a line each.
-    pub hints: Vec<String>,
-}
-
-/// What was found for whoever asked for it.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Found {
-    Nothing,
-    /// With the methods' names, in the same order, and whether they were left out for their cost for a time.
-    Top(Hottest, Vec<(Method, bool)>),
-    InFlight(InFlight),
-    /// Those with the most calls first.
-    LeftOut(Vec<(Method, LeftOut)>),
-}
-
-/// What the engine says when it has done what it was asked.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Reply {
-    pub status: Status,
-    pub found: Found,
-}
-
 /// The engine; it stays on its thread.
 pub(crate) struct Engine<'j> {
     pub jvmti: &'j Jvmti,
     pub jni: &'j JniEnv,
-    pub running: Arc<Running>,
+    pub running: Arc<Active>,
     pub probe_class: ProbeClass,
     /// When the self-test of compiled-out probes goes on.
     pub attempts: Attempts,
@@ -235,7 +145,7 @@ impl Engine<'_> {
             }
             self.recorder.forget_loaders();
             self.recorder.round();
-            self.running.hook.write_log();
+            self.running.load_hook.classes.write_log();
         }
     }
 
@@ -247,7 +157,7 @@ impl Engine<'_> {
             Request::Start => self.start()?,
             Request::Stop => self.stop_and_flush()?,
             Request::Flush => {
-                self.running.hook.write_log();
+                self.running.load_hook.classes.write_log();
                 self.recorder.flush()?;
             }
             Request::Status => {}
@@ -270,20 +180,37 @@ impl Engine<'_> {
                 self.recorder.set_muted(self.muting.rules(), self.muting.count());
             }
             Request::Overhead(budget) => {
-                self.set_overhead(budget)?;
+                let (cost, mut parts) = self.cost_control();
+                cost.set_budget(budget, &mut parts)?;
                 found = self.left_out();
             }
             Request::LeftOut => found = self.left_out(),
             Request::Finish | Request::Detach => {
                 self.stop();
                 self.tell_why_empty();
-                self.running.hook.write_log();
+                self.running.load_hook.classes.write_log();
                 self.recorder.finish()?;
             }
         }
         let mut status = self.status();
         status.hints = hints.unwrap_or(status.hints);
         Ok(Reply { status, found })
+    }
+
+    /// Finds out what the profiler costs, and keeps it within its budget.
+    fn keep_to_overhead(&mut self) {
+        let is_open = self.is_open;
+        let (cost, mut parts) = self.cost_control();
+        if is_open {
+            cost.go_on(&mut parts);
+        } else {
+            cost.pause();
+        }
+    }
+
+    fn cost_control(&mut self) -> (&mut CostControl, Parts<'_>) {
+        let Self { cost, recorder, muting, probe_class, jni, .. } = self;
+        (cost, Parts { recorder, muting, probe_class, jni })
     }
 
     fn top(&mut self, period: Period, count: usize) -> Found {
@@ -399,9 +326,9 @@ impl Engine<'_> {
     pub(crate) fn instrument_loaded_classes(&mut self) -> Result<(), String> {
         self.muting.set_stale(&self.stale.ids(), true, &self.probe_class, self.jni)?;
         let Self { running, jvmti, changes, stale, .. } = self;
-        instrument::open_hook(jvmti);
+        load_hook::open_hook(jvmti);
         let wanted = |class: &LoadedClass<'_>| {
-            class.key().filter(|key| stale.finds(key) || class.is_selected(running, key))
+            class.key().filter(|key| stale.finds(key) || class.is_selected(&running.load_hook, key))
         };
         changes.add(wanted, || {});
         self.change_classes();
@@ -440,7 +367,8 @@ impl Engine<'_> {
         if self.probe_class.set_off(self.jni, false)? {
             // All code with probes was thrown away, so throttled methods can be measured again at no further cost.
             let throttled: Vec<u32> = self.cost.overhead.left_out().keys().copied().collect();
-            self.measure_again(&throttled)?;
+            let (cost, mut parts) = self.cost_control();
+            cost.measure_again(&throttled, &mut parts)?;
             self.cost.overhead.begin_again();
         }
         if probe::begin_recording() {

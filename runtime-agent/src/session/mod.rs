@@ -3,5 +3,6 @@
 pub(crate) mod active;
 pub(crate) mod agent_thread;
 pub(crate) mod engine;
+pub(crate) mod phase;
 pub mod presence;
 pub(crate) mod run_info;

@@ -10,7 +10,8 @@ use jvmti_bindings::prelude::jni;
 use super::{ProbeClass, ROUND};
 use crate::options::Pretend;
 use crate::self_test::compiled_out::{self, CALLS, WARM_CALLS};
-use crate::self_test::{self, Verdict};
+use crate::self_test::cpu_time;
+use crate::self_test::verdict::Verdict;
 
 /// The element that the test uses: no method has this id, and [`ProbeClass::exercise`] does not use it either.
 const TRIAL: u32 = 0;
@@ -43,7 +44,7 @@ impl ProbeClass {
     ) -> Result<(), String> {
         let Some(fast) = self.fast else { return Ok(()) };
         let renew = || self.call_void(jni, fast.renew_trial, &[], "test");
-        self_test::timed(|| {
+        cpu_time::timed(|| {
             self.set_sealed(jni, TRIAL, false);
             let open = self.count_open(jni, CALLS)?;
             let after_renewal = || renew().and_then(|()| self.count_open(jni, CALLS));

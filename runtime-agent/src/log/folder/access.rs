@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use rustix::fs::{Gid, Mode, fchmod, fchown, fremovexattr};
 use rustix::io::Errno;
 
-use super::Refusal;
+use super::refusal::Refusal;
 
 /// Where the names of groups are. The C library's look-up may ask other machines, and wait for them.
 const GROUPS: &str = "/etc/group";

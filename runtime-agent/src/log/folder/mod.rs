@@ -13,6 +13,7 @@
 //! itself, and that no other user can write to. Paths are there for messages and status alone.
 
 mod access;
+mod refusal;
 #[cfg(test)]
 mod tests;
 
@@ -21,7 +22,6 @@ use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
-use std::{error, fmt};
 
 use rustix::fs::{
     Access as Rights, AtFlags, CWD, Dir, FileType, Mode, OFlags, accessat, fchmod, fstat, mkdirat,
@@ -31,6 +31,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use self::access::Access;
+pub(crate) use self::refusal::Refusal;
 
 /// Most runs of one process that begin in the same second.
 const MAX_ATTEMPTS: u32 = 1_000;
@@ -51,56 +52,6 @@ const OLD_FILE: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::
 /// What is made belongs to the JVM's user alone until it has been checked.
 const OWN_FOLDER: Mode = Mode::RWXU;
 const OWN_FILE: Mode = Mode::RUSR.union(Mode::WUSR);
-
-/// Why something is not used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
-    /// The number of another user, who owns it.
-    Owner(u32),
-    /// The mode of a new folder that others may use.
-    Mode(u32),
-    /// A new folder has something in it.
-    NotEmpty,
-    /// It has the name of a file, and is none.
-    NotAFile,
-    /// A file has other names too, that many in all.
-    Links(u64),
-    /// The group cannot be let in.
-    Group(u32, Errno),
-    /// The log folder was deleted, and its name was taken.
-    Taken,
-    /// The log folder was deleted, and the folder that contained it too.
-    NoPlace,
-    /// All names of runs are taken.
-    TooManyRuns,
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Owner(uid) => write!(f, "another user owns it (uid {uid})"),
-            Self::Mode(mode) => write!(f, "other users may use it (mode {mode:03o})"),
-            Self::NotEmpty => write!(f, "it is new, and not empty"),
-            Self::NotAFile => write!(f, "not a file"),
-            Self::Links(links) => write!(f, "the file has {links} names"),
-            Self::Group(gid, error) => {
-                write!(f, "log_group: the JVM's user cannot give it to group {gid}: ")?;
-                io::Error::from(*error).fmt(f)
-            }
-            Self::Taken => write!(f, "it was deleted, and something else has its name now"),
-            Self::NoPlace => write!(f, "it was deleted, and there is no folder to make it in"),
-            Self::TooManyRuns => write!(f, "too many runs at once"),
-        }
-    }
-}
-
-impl error::Error for Refusal {}
-
-impl From<Refusal> for io::Error {
-    fn from(refusal: Refusal) -> Self {
-        Self::other(refusal)
-    }
-}
 
 /// The log folder.
 #[derive(Debug)]

@@ -1,5 +1,6 @@
 //! What another user may have put in the place of a folder or a file, and what is made of it.
 
+use std::fmt;
 use std::fs::{self, Permissions};
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};

@@ -17,7 +17,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
-use super::{MONOTONIC, NS_PER_2_32_TICKS, SOURCE, monotonic_ns, scale, ticks, unix_ns};
+use super::reading::{MONOTONIC, NS_PER_2_32_TICKS, SOURCE, monotonic_ns, scale, ticks, unix_ns};
 
 /// Anchors closer than this say less about the length of a tick than the calibration at start, which is of some
 /// milliseconds: each may be wrong by a tenth of a microsecond.

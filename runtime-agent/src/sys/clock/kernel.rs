@@ -47,7 +47,7 @@ impl Watch {
     /// that is this run's clock.
     pub(crate) fn loses_trust(&mut self, jumped: bool) -> bool {
         self.is_due(jumped) && {
-            self.is_lost = super::is_counter() && !ClockSources::read().trust_tsc();
+            self.is_lost = super::reading::is_counter() && !ClockSources::read().trust_tsc();
             self.is_lost
         }
     }

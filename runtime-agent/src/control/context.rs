@@ -1,0 +1,46 @@
+//! What every conversation needs beside the engine, and what clients may ask how often.
+
+use std::collections::BTreeMap;
+
+use super::access::Access;
+use super::rate::RateLimit;
+use super::recent_status::RecentStatus;
+use super::token::Token;
+use crate::options::{Options, PortAccess};
+
+/// Commands a second, and in a burst, of all strangers together.
+const STRANGERS_COMMANDS: (u32, u32) = (10, 20);
+/// `start`, `stop` and `flush` a second, and in a burst, of all strangers together: each waits for the disk.
+const STRANGERS_SWITCHES: (u32, u32) = (1, 10);
+/// Commands a second, and in a burst, of all clients that know the token.
+const KNOWN_COMMANDS: (u32, u32) = (50, 100);
+/// What every conversation needs beside the engine.
+pub(super) struct Context {
+    pub token: Token,
+    /// What clients on loopback may do without the token.
+    pub access: Access,
+    /// The options as they were given.
+    pub options: BTreeMap<String, String>,
+    pub recent_status: RecentStatus,
+    pub stranger_turns: RateLimit,
+    pub stranger_switches: RateLimit,
+    pub known_turns: RateLimit,
+}
+
+impl Context {
+    pub(super) fn new(options: &Options, token: Token) -> Self {
+        let limit = |(per_second, at_once)| RateLimit::new(per_second, at_once);
+        Self {
+            token,
+            access: match options.port_access {
+                PortAccess::Token => Access::Look,
+                PortAccess::Open => Access::Switch,
+            },
+            options: options.to_map(),
+            recent_status: RecentStatus::default(),
+            stranger_turns: limit(STRANGERS_COMMANDS),
+            stranger_switches: limit(STRANGERS_SWITCHES),
+            known_turns: limit(KNOWN_COMMANDS),
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! Sums since the run began.
+
+/// Sums since the run began.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sums {
+    /// Calls that ended.
+    pub calls: u64,
+    /// Rows written to calls.csv.
+    pub records: u64,
+    pub dropped_records: u64,
+    /// Records that were left out to stay within the hour's budget.
+    pub cut_records: u64,
+    pub unseen_ends: u64,
+    pub lost_calls: u64,
+    /// What the profiler cost, and the process's CPU time.
+    pub probe_ns: u64,
+    pub cpu_ns: u64,
+    /// Not a sum: what the probes of a short call are reckoned to cost; 0 while that is not known.
+    pub probe_call_ns: u64,
+}

@@ -1,0 +1,129 @@
+//! The load hook: classes on their way into the JVM get probes, if the gate is open.
+#![allow(unsafe_code)]
+
+use std::cell::Cell;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::time::Instant;
+
+use jvmti_bindings::env::{JniEnv, Jvmti};
+use jvmti_bindings::prelude::{ClassFileLoadHookEvent, jvmti};
+
+use crate::instrument::class_hook::ClassHook;
+use crate::jvm::loaders::Loaders;
+use crate::message::message;
+
+/// The way of classes into the JVM, while a run is active.
+pub(crate) struct LoadHook {
+    pub classes: ClassHook,
+    pub loaders: &'static Loaders,
+    /// Whether classes get probes. Whoever gives them some holds it meanwhile.
+    gate: RwLock<bool>,
+}
+
+impl LoadHook {
+    pub(crate) fn new(classes: ClassHook, loaders: &'static Loaders) -> Self {
+        Self { classes, loaders, gate: RwLock::new(true) }
+    }
+
+    /// The right to give a class probes, for as long as it is held; `None` once the gate is closed.
+    fn enter_gate(&self) -> Option<RwLockReadGuard<'_, bool>> {
+        Some(self.gate.read().unwrap_or_else(PoisonError::into_inner)).filter(|is_open| **is_open)
+    }
+
+    /// No class is given probes any more: who was at it has ended when this returns.
+    fn close_gate(&self) {
+        *self.gate.write().unwrap_or_else(PoisonError::into_inner) = false;
+    }
+}
+
+const HOOK: [jvmti::jvmtiEvent; 1] = [jvmti::JVMTI_EVENT_CLASS_FILE_LOAD_HOOK];
+
+/// Opens the load hook.
+pub(crate) fn open_hook(jvmti: &Jvmti) {
+    if let Err(error) = jvmti.enable_events_global(&HOOK) {
+        message!("no load hook ({error:?}); no class is instrumented");
+    }
+}
+
+/// Closes the load hook. Nobody is in it any more when this returns.
+pub(crate) fn close_hook(load_hook: &LoadHook, jvmti: &Jvmti) {
+    load_hook.close_gate();
+    if let Err(error) = jvmti.disable_events_global(&HOOK) {
+        message!("the load hook stays open ({error:?}); it changes nothing any more");
+    }
+}
+
+thread_local! {
+    /// This thread is in the hook: what it loads meanwhile is ours.
+    static IN_HOOK: Cell<bool> = const { Cell::new(false) };
+    static PASSED: Cell<Passed> = const { Cell::new(Passed { classes: 0, last: None }) };
+}
+
+/// The loaded classes of the calling thread's retransformations that have passed the hook since this was asked last.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Passed {
+    pub classes: usize,
+    /// When the last one did. The JVM stops its threads after that, not before.
+    pub last: Option<Instant>,
+}
+
+pub(super) fn take_passed() -> Passed {
+    PASSED.take()
+}
+
+/// The bytes of a class with probes, or `None` if it stays as it is.
+pub(crate) fn rewrite(
+    load_hook: &LoadHook,
+    jvmti: &Jvmti,
+    jni: &JniEnv,
+    event: &ClassFileLoadHookEvent<'_>,
+) -> Option<Vec<u8>> {
+    if IN_HOOK.replace(true) {
+        return None;
+    }
+    let _left_at_the_end = LeaveHook { is_loaded: !event.class_being_redefined().is_null() };
+    let _gate = load_hook.enter_gate()?;
+    rewrite_class(load_hook, jvmti, jni, event)
+}
+
+/// Leaves the hook when dropped, after a panic too.
+struct LeaveHook {
+    is_loaded: bool,
+}
+
+impl Drop for LeaveHook {
+    fn drop(&mut self) {
+        IN_HOOK.set(false);
+        if self.is_loaded {
+            let Passed { classes, .. } = PASSED.get();
+            PASSED.set(Passed { classes: classes + 1, last: Some(Instant::now()) });
+        }
+    }
+}
+
+fn rewrite_class(
+    load_hook: &LoadHook,
+    jvmti: &Jvmti,
+    jni: &JniEnv,
+    event: &ClassFileLoadHookEvent<'_>,
+) -> Option<Vec<u8>> {
+    let bytes = event.class_data();
+    let name = match event.name_str() {
+        Ok(Some(name)) => name,
+        // A loader may define a class without saying its name.
+        _ => rewriter::class_name(bytes).ok()?.to_str(),
+    };
+    let selected = load_hook.classes.selects(&name)?;
+    let loader = event.loader();
+    // SAFETY: the event's reference is good until the hook returns.
+    let known = unsafe { load_hook.loaders.get(jvmti, jni, loader) };
+    // SAFETY: as above.
+    let is_application = || unsafe {
+        load_hook.loaders.is_application_class(jvmti, jni, loader, known.number, &name)
+    };
+    if !selected.is_included && !is_application() {
+        load_hook.classes.leave_out_jdk(&name);
+        return None;
+    }
+    load_hook.classes.rewrite(known, &name, selected, bytes)
+}

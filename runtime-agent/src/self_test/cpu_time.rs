@@ -1,0 +1,26 @@
+//! What all self-tests cost.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::sys::clock;
+
+static CPU_NS: AtomicU64 = AtomicU64::new(0);
+
+/// Runs a part of a self-test and adds up the CPU time of the calling thread.
+pub(crate) fn timed<R>(test: impl FnOnce() -> R) -> R {
+    let before = clock::cpu_ns_of(libc::CLOCK_THREAD_CPUTIME_ID);
+    let result = test();
+    let after = clock::cpu_ns_of(libc::CLOCK_THREAD_CPUTIME_ID);
+    CPU_NS.fetch_add(after.saturating_sub(before), Ordering::Relaxed);
+    result
+}
+
+/// CPU time of all self-tests since the attachment began.
+pub(super) fn used_ns() -> u64 {
+    CPU_NS.load(Ordering::Relaxed)
+}
+
+/// Another attachment begins.
+pub(super) fn forget() {
+    CPU_NS.store(0, Ordering::Relaxed);
+}
