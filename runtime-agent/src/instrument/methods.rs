@@ -21,7 +21,6 @@ use log_format::writer::one_line;
 use rewriter::MethodId;
 use rewriter::probe::OFFLINE;
 
-use crate::probe::thread;
 use crate::probe::{self, CALIBRATION};
 
 /// A class with instrumented methods.
@@ -149,7 +148,7 @@ static METHODS: LazyLock<Arc<Methods>> = LazyLock::new(Arc::default);
 
 /// The number of the attachment, from 1.
 fn attachment() -> u32 {
-    thread::attachment().wrapping_add(1)
+    probe::attachment().wrapping_add(1)
 }
 
 impl Methods {

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::thread;
+use super::recording::attachment;
 
 /// Counters that threads share by chance, so that they seldom wait for one another's cache lines.
 const COUNTERS: usize = 16;
@@ -30,7 +30,7 @@ pub(super) fn add(calls: u64) {
 
 /// Counts the calling thread as one that is not measured, once in an attachment.
 pub(super) fn add_thread() {
-    let own = thread::attachment().wrapping_add(1);
+    let own = attachment().wrapping_add(1);
     if COUNTED_IN.replace(own) != own {
         THREADS.fetch_add(1, Ordering::Relaxed);
     }

@@ -24,13 +24,16 @@ pub(crate) mod lost_calls;
 mod memory_tests;
 pub(crate) mod modified_utf8;
 mod mount_events;
+mod mounted;
 pub(crate) mod mounts;
 pub(crate) mod mute;
 #[cfg(test)]
 mod mute_tests;
 mod native_stack;
 pub(crate) mod open_frames;
+mod recording;
 pub(crate) mod ring;
+mod save_frames;
 pub(crate) mod saved;
 pub(crate) mod stack;
 #[cfg(test)]
@@ -41,15 +44,19 @@ mod thread_word;
 mod thresholds;
 pub(crate) mod totals;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use rewriter::probe::BEFORE_INIT;
 
+use self::recording::{STATE, guarded, recording_of};
+pub(crate) use self::recording::{
+    attachment, begin_recording, end_recording, gave_up, give_up, is_recording, recording,
+};
 use self::ring::{Kind, Record};
 use self::stack::{Place, ShadowStack};
 use self::thread::ProbeThread;
+use self::thread::{totals_in, totals_of};
 pub(crate) use self::thresholds::{
     assign as assign_threshold, forget_thresholds, lowest_threshold_ns, raise_thresholds,
     renew_ticks, set_numbered_ns, set_threshold_ns, threshold_ns_of,
@@ -57,20 +64,6 @@ pub(crate) use self::thresholds::{
 use self::totals::{EndedCall, MethodTotals};
 use crate::sys::clock;
 use crate::sys::clock::ClockChoice;
-
-/// In the low half, which recording is going on: odd while on, even while off; each start and stop adds
-/// one. In the high half, how often methods were muted or unmuted. So with one comparison a thread
-/// notices that its frames are of an earlier recording, or that some are to be dropped.
-static STATE: AtomicU64 = AtomicU64::new(0);
-
-/// One more time that methods were muted or unmuted.
-const ONE_MUTING: u64 = 1 << 32;
-
-/// The recording in a [`STATE`].
-#[allow(clippy::cast_possible_truncation)]
-const fn recording_of(state: u64) -> u32 {
-    state as u32
-}
 
 /// Frames above this depth have no call path: their records say that it was too deep.
 pub(crate) const MAX_PATH_DEPTH: u32 = 1_024;
@@ -85,60 +78,6 @@ pub(crate) fn ask_names_by(note: fn(u64)) {
 
 /// The id that no method has, of the calls that the agent makes itself to see what a call costs.
 pub(crate) const CALIBRATION: i32 = 1_000_001;
-
-/// Recording has ended for good, after an error of ours.
-static GAVE_UP: AtomicBool = AtomicBool::new(false);
-
-/// Begins a recording; `false` if one is going on, or none may begin any more.
-pub(crate) fn begin_recording() -> bool {
-    !gave_up() && change_recording(0)
-}
-
-/// Ends recording for good.
-pub(crate) fn give_up() {
-    GAVE_UP.store(true, Ordering::Release);
-    end_recording();
-}
-
-/// Whether [`give_up`] was called.
-pub(crate) fn gave_up() -> bool {
-    GAVE_UP.load(Ordering::Acquire)
-}
-
-/// Runs a part of a probe that is not on the common path. A panic, which would be a fault of ours,
-/// must not end the service.
-fn guarded<R>(work: impl FnOnce() -> R) -> Option<R> {
-    match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(result) => Some(result),
-        Err(_) => {
-            give_up();
-            None
-        }
-    }
-}
-
-/// Ends the recording; `false` if none is going on.
-pub(crate) fn end_recording() -> bool {
-    change_recording(1)
-}
-
-fn change_recording(from_parity: u32) -> bool {
-    let next = |state: u64| {
-        let recording = recording_of(state);
-        let mutings = state - u64::from(recording);
-        (recording & 1 == from_parity).then(|| mutings | u64::from(recording.wrapping_add(1)))
-    };
-    STATE.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).is_ok()
-}
-
-/// The number of the recording that is going on or went on last.
-pub(crate) fn recording() -> u32 {
-    recording_of(STATE.load(Ordering::Acquire))
-}
-
-pub(crate) fn is_recording() -> bool {
-    recording() & 1 == 1
-}
 
 /// Chooses the clock, and finds out how near a thread's own word is, if `wants_near`. Takes some milliseconds, once.
 /// Recording is off. In tests the self-test `fails`.
@@ -470,20 +409,6 @@ fn finish_unseen(thread: &ProbeThread, index: u32, now: u64) {
         thread.count_unseen_end();
     }
     finish(thread, index, Exit::Throw, now);
-}
-
-/// The totals of a frame's method; `None` if the frame was given back to the kernel just now. They live
-/// as long as the thread.
-#[inline]
-#[allow(unsafe_code)]
-fn totals_in<'t>(_: &'t ProbeThread, frame: &stack::Frame) -> Option<&'t MethodTotals> {
-    // SAFETY: a frame in use points to totals of its thread, which live as long as the thread; the
-    // kernel's pages are zero.
-    unsafe { frame.totals().as_ref() }
-}
-
-fn totals_of<'t>(thread: &'t ProbeThread, frame: &stack::Frame) -> &'t MethodTotals {
-    totals_in(thread, frame).unwrap_or(&thread.lost)
 }
 
 /// Counts the newest frame, at `index`, as a call that ended `now`, and pops it.

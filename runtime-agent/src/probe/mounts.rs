@@ -5,28 +5,17 @@
 //! when it is mounted again, they are copied in. Totals are the carrier's, which know how many of its frames are
 //! of a method. A carrier's own frames are set aside meanwhile.
 
-use std::cell::Cell;
-
 pub(crate) use super::mount_events::{Events, begin, came_late, events};
-use super::saved::{self, SavedStack};
+use super::mounted::set_mounted;
+use super::recording::{guarded, recording};
+use super::save_frames;
+use super::saved::SavedStack;
 use super::thread::{self, ProbeThread};
-use super::{guarded, lost_calls, mount_events, recording};
+use super::{lost_calls, mount_events};
 use crate::sys::memory::sharded::Sharded;
 
 /// Frames of virtual threads that are not mounted, by number of the thread.
 static UNMOUNTED: Sharded<SavedStack> = Sharded::new();
-
-thread_local! {
-    /// The number of the virtual thread that this carrier runs, or 0, and the attachment in which
-    /// that was so.
-    static MOUNTED: Cell<(u32, u64)> = const { Cell::new((0, 0)) };
-}
-
-/// The number of the virtual thread that the calling thread runs, or 0.
-pub(super) fn mounted() -> u64 {
-    let (attachment, number) = MOUNTED.get();
-    if attachment == thread::attachment() { number } else { 0 }
-}
 
 /// The calling thread, which is `thread` and has just been met, runs virtual thread `number`.
 pub(crate) fn is_mounted(thread: &ProbeThread, number: u64) {
@@ -34,7 +23,7 @@ pub(crate) fn is_mounted(thread: &ProbeThread, number: u64) {
     if mount_events::are_missing_at_first_call() {
         return;
     }
-    MOUNTED.set((thread::attachment(), number));
+    set_mounted(number);
     thread.set_runs(number);
 }
 
@@ -46,14 +35,14 @@ pub(crate) fn are_virtual_threads_here(is_virtual: bool) -> bool {
 /// The calling thread runs virtual thread `number` from now on.
 pub(crate) fn mount(number: u64) {
     mount_events::arrived();
-    MOUNTED.set((thread::attachment(), number));
+    set_mounted(number);
     let saved = take(number);
     let thread = match (thread::current().filter(|thread| !thread.is_retired()), &saved) {
         (None, Some(_)) => guarded(thread::begin_current).flatten(),
         (current, _) => current,
     };
     let Some(thread) = thread else { return lose(saved) };
-    thread.set_aside(saved::save(thread));
+    thread.set_aside(save_frames::save(thread));
     thread.set_runs(number);
     restore(thread, saved);
 }
@@ -61,11 +50,11 @@ pub(crate) fn mount(number: u64) {
 /// The calling thread stops to run virtual thread `number`.
 pub(crate) fn unmount(number: u64) {
     mount_events::arrived();
-    MOUNTED.set((0, 0));
+    set_mounted(0);
     let Some(thread) = thread::current() else { return };
     // It may have been met for the first time while it ran this one.
     let own = thread.take_aside();
-    if let Some(saved) = saved::save(thread)
+    if let Some(saved) = save_frames::save(thread)
         && saved.recording() == recording()
         && let Err(saved) = UNMOUNTED.insert(number, saved)
     {
@@ -96,7 +85,7 @@ fn restore(thread: &ProbeThread, saved: Option<SavedStack>) {
     if let Some(saved) = saved
         && saved.recording() == recording()
     {
-        saved::restore(thread, &saved);
+        save_frames::restore(thread, &saved);
     }
 }
 

@@ -12,9 +12,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::recording::{ONE_MUTING, STATE};
 use super::stack::Frame;
 use super::thread::ProbeThread;
-use super::{ONE_MUTING, STATE, totals_of};
+use super::thread::totals_of;
 use crate::sys::memory::two_level::TwoLevel;
 
 /// When each method was muted or unmuted last, in ticks, with [`MUTED`] and [`BY_AGENT`] in the last bits;

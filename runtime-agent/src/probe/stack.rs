@@ -284,7 +284,7 @@ impl ShadowStack {
 
     #[inline]
     pub(crate) fn recording(&self) -> u32 {
-        super::recording_of(self.state())
+        super::recording::recording_of(self.state())
     }
 
     /// The state in which the frames are right.

@@ -12,18 +12,19 @@
 
 use std::cell::{Cell, UnsafeCell};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jvmti_bindings::mutf8::decode_lossy;
 
 use super::modified_utf8::cut;
+use super::recording::attachment;
 use super::ring::Ring;
 use super::saved::SavedStack;
-use super::stack::ShadowStack;
+use super::stack::{Frame, ShadowStack};
 pub(crate) use super::thread_ref::ThreadRef;
 use super::totals::{MethodTotals, ThreadTotals};
-use super::{lost_calls, mounts, native_stack, thread_word};
+use super::{lost_calls, mounted, native_stack, recording, thread_word};
 use crate::sys::memory::Account;
 
 /// A thread that has called an instrumented method. What every call needs is in two cache lines.
@@ -92,7 +93,7 @@ pub(crate) fn os_id() -> u32 {
 
 impl ProbeThread {
     pub(super) fn new(stack: ShadowStack, totals: ThreadTotals, account: Account) -> Self {
-        let runs = mounts::mounted();
+        let runs = mounted::mounted();
         Self {
             attachment: attachment(),
             stack,
@@ -253,14 +254,6 @@ pub(crate) fn overflow(throw: impl FnOnce()) {
     }
 }
 
-/// Each detach adds one.
-static ATTACHMENT: AtomicU32 = AtomicU32::new(0);
-
-/// The number of the attachment that is under way or comes next.
-pub(crate) fn attachment() -> u32 {
-    ATTACHMENT.load(Ordering::Acquire)
-}
-
 static THREADS: Mutex<Vec<ThreadRef>> = Mutex::new(Vec::new());
 
 fn threads() -> MutexGuard<'static, Vec<ThreadRef>> {
@@ -348,7 +341,7 @@ pub(crate) fn end_current(note_name: impl FnOnce(&ProbeThread)) {
 /// The attachment ends: whoever is known is retired. Returns those that have not ended.
 pub(crate) fn retire_all() -> Vec<ThreadRef> {
     let mut all = threads();
-    ATTACHMENT.fetch_add(1, Ordering::AcqRel);
+    recording::end_attachment();
     lost_calls::forget();
     all.retain(|thread| !thread.has_ended());
     all.clone()
@@ -384,4 +377,18 @@ pub(crate) fn forget(thread: &ThreadRef) {
     if let Some(place) = all.iter().position(|other| other.address() == address) {
         all.swap_remove(place);
     }
+}
+
+/// The totals of a frame's method; `None` if the frame was given back to the kernel just now. They live
+/// as long as the thread.
+#[inline]
+#[allow(unsafe_code)]
+pub(super) fn totals_in<'t>(_: &'t ProbeThread, frame: &Frame) -> Option<&'t MethodTotals> {
+    // SAFETY: a frame in use points to totals of its thread, which live as long as the thread; the
+    // kernel's pages are zero.
+    unsafe { frame.totals().as_ref() }
+}
+
+pub(super) fn totals_of<'t>(thread: &'t ProbeThread, frame: &Frame) -> &'t MethodTotals {
+    totals_in(thread, frame).unwrap_or(&thread.lost)
 }
