@@ -1,31 +1,14 @@
 //! Goes through what the command was given: one file, or everything in a folder.
 
-use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
 use std::path::Path;
 
+use super::jar;
+use super::kind::Kind;
+use super::options::Options;
 use super::selection::ClassRewriter;
-use super::{Options, Summary, jar};
-
-/// What a file is, by its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Class,
-    Jar,
-    Other,
-}
-
-impl Kind {
-    pub(super) fn of(path: &Path) -> Self {
-        let kind = path.extension().and_then(OsStr::to_str).unwrap_or_default();
-        match kind.to_ascii_lowercase().as_str() {
-            "class" => Self::Class,
-            "jar" | "war" | "ear" | "jmod" | "zip" => Self::Jar,
-            _ => Self::Other,
-        }
-    }
-}
+use super::summary::Summary;
 
 /// Rewrites what the options say.
 ///

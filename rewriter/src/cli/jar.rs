@@ -13,7 +13,7 @@ use zip::read::ZipFile;
 use zip::result::{ZipError, ZipResult};
 use zip::{ZipArchive, ZipWriter};
 
-use super::input::Kind;
+use super::kind::Kind;
 use super::selection::ClassRewriter;
 
 /// Longest class that is read: the length of a class file's attributes is 32 bits, but no JVM takes

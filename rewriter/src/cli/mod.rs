@@ -9,6 +9,8 @@
 
 mod input;
 mod jar;
+mod kind;
+mod options;
 mod selection;
 mod summary;
 
@@ -19,20 +21,8 @@ use clap::Parser;
 use log_format::pattern::{Filter, Pattern};
 
 pub use input::rewrite;
+pub use options::Options;
 pub use summary::Summary;
-
-/// What is to be rewritten, where to, and which methods.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// A class file, a jar or a folder.
-    pub input: PathBuf,
-    /// Where the result goes. It does not exist yet, or is of the same kind as the input.
-    pub output: PathBuf,
-    /// The methods to give probes.
-    pub filter: Filter,
-    /// Leave out methods that only read or write one field.
-    pub skip_accessors: bool,
-}
 
 /// Show what the profiler does to Java classes: put its probes into them, without running them.
 ///

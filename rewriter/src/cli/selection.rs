@@ -2,8 +2,7 @@
 
 use log_format::pattern::Filter;
 
-use super::Summary;
-use super::summary::Unchanged;
+use super::summary::{Summary, Unchanged};
 use crate::probe::OFFLINE;
 use crate::{ClassInfo, Error, MethodId, MethodInfo, Mutf8, Outcome, Rewriter, Selector, Skip};
 
