@@ -19,13 +19,13 @@ use crate::options::time_range::TimeRange;
 use crate::options::{By, CallFilter, Format, Options, TreeOrder};
 use crate::render::trace;
 use crate::render::{constructors, remarks, render};
-use crate::run::costly::Costly;
 use crate::run::counts::Counts;
 use crate::run::data::{OpenCall, RunData, read_run_at, recorded_call};
 use crate::run::muted::Muted;
 use crate::run::names::Names;
 use crate::run::recorded_time::RecordedTime;
 use crate::run::selection::Selection;
+use crate::run::throttled::Throttled;
 use crate::stats::aggregate::{Figures, Group, Totals};
 use crate::stats::by_minute::Minutes;
 use crate::stats::call_tree::PathSums;
@@ -88,17 +88,17 @@ pub(crate) fn reference(run: &RunInput, selection: &Selection) -> (RunData, Prob
         By::Thread => Group::Thread(0, thread),
         _ => Group::All,
     };
-    let (mut costly, mut muted) = (Costly::default(), Muted::default());
+    let (mut throttled, mut muted) = (Throttled::default(), Muted::default());
     for file in run.files.iter().filter(|file| file.table == Table::Counters) {
         counts.hours.insert(file.part.hour);
         read_rows(&file.path, file.len, &mut problems, |row: CounterRow| {
             recorded.add_counter(&row);
-            costly.add(&row);
+            throttled.add(&row);
             muted.add(&row);
             Ok(())
         });
     }
-    let partial = names.ids_of_partial(&costly, &muted, &selection.statistics_of(0));
+    let partial = names.ids_of_partial(&throttled, &muted, &selection.statistics_of(0));
     for file in run.files.iter().filter(|file| file.table != Table::Counters) {
         counts.hours.insert(file.part.hour);
         match file.table {

@@ -192,11 +192,11 @@ fn short_run(logs: &Logs, folder: &str, fetch_ns: u64, throttled: u64) -> RunFol
             calls(T14, 3, 100, 10 * MS),
         ],
     );
-    let costly = [
-        counter(T14 + throttled * S, "costly_mean_ns:com.shop.Util.hash(I)I", 100 * US),
-        counter(T14 + throttled * S, "costly:com.shop.Util.hash(I)I", 100),
+    let throttled = [
+        counter(T14 + throttled * S, "throttled_mean_ns:com.shop.Util.hash(I)I", 100 * US),
+        counter(T14 + throttled * S, "throttled:com.shop.Util.hash(I)I", 100),
     ];
-    run.rows(T14, &costly);
+    run.rows(T14, &throttled);
     let edges = [0, 32].map(|s| counter(T14 + s * S, name::THRESHOLD_NS, MS));
     run.rows(T14, &edges);
     run

@@ -167,12 +167,12 @@ pub mod counter {
     pub const MUTED_METHODS: &str = "muted_methods";
     /// Begins the name of a row for a pattern; not an increase: 1 if it mutes, 0 if it unmutes.
     pub const MUTED: &str = "muted:";
-    /// Begins the name of a row for a method, `costly:CLASS.METHODDESCRIPTOR`; not an increase: how
-    /// many calls a second it had when it was left out for its cost, 0 if it is measured again.
-    pub const COSTLY: &str = "costly:";
+    /// Begins the name of a row for a method, `throttled:CLASS.METHODDESCRIPTOR`; not an increase: how
+    /// many calls a second it had when it was throttled, 0 if it is measured again.
+    pub const THROTTLED: &str = "throttled:";
     /// Begins the name of a row before that, of the same moment: the mean duration of those calls, in
     /// nanoseconds.
-    pub const COSTLY_MEAN_NS: &str = "costly_mean_ns:";
+    pub const THROTTLED_MEAN_NS: &str = "throttled_mean_ns:";
     /// Time that was spent in probes, in nanoseconds: an estimate.
     pub const PROBE_NS: &str = "probe_ns";
     /// Not an increase: what the probes of a short call cost, in nanoseconds: an estimate.

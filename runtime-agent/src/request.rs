@@ -12,8 +12,8 @@ use crate::instrument::class_changes::Postponed;
 use crate::instrument::methods::Method;
 use crate::instrument::muting::Rule;
 use crate::jvm::pauses;
-use crate::overhead::LeftOut;
 use crate::overhead::Millionths;
+use crate::overhead::Throttled;
 use crate::self_test;
 
 /// How long an answer may take: a flush waits for the disk.
@@ -42,8 +42,8 @@ pub(crate) enum Request {
     Mute(Pattern, bool),
     /// Set the overhead budget, or do without one.
     Overhead(Option<Millionths>),
-    /// Say which methods are left out for their cost.
-    LeftOut,
+    /// Say which methods are throttled.
+    Throttled,
     /// The JVM ends: write everything, and do no more.
     Finish,
     /// Leave the JVM as it was, and end.
@@ -84,8 +84,8 @@ pub(crate) struct Status {
     pub overhead: Option<Millionths>,
     /// What probes cost now, as a share of the CPU time; 0 without a budget, and while recording is off.
     pub overhead_share: f64,
-    /// Methods that are left out for their cost.
-    pub costly_methods: u64,
+    /// Methods that are throttled.
+    pub throttled_methods: u64,
     pub skipped_methods: u64,
     /// Methods that were left out because no time can go by in them.
     pub leaves: u64,
@@ -125,11 +125,11 @@ pub(crate) struct Status {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Found {
     Nothing,
-    /// With the methods' names, in the same order, and whether they were left out for their cost for a time.
+    /// With the methods' names, in the same order, and whether they were throttled for a time.
     Top(Hottest, Vec<(Method, bool)>),
     InFlight(InFlight),
     /// Those with the most calls first.
-    LeftOut(Vec<(Method, LeftOut)>),
+    Throttled(Vec<(Method, Throttled)>),
 }
 
 /// What the engine says when it has done what it was asked.

@@ -133,16 +133,16 @@ impl Profile {
         profile
     }
 
-    /// Whether the log says that a method was left out for its cost for some time.
-    pub fn is_costly(&self, name: &str) -> bool {
+    /// Whether the log says that a method was throttled for some time.
+    pub fn is_throttled(&self, name: &str) -> bool {
         let mut words = name.split(' ');
         let (class, method) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         let descriptor = words.next().unwrap_or_default();
-        self.counter(&format!("{}{class}.{method}{descriptor}", counter::COSTLY)) > 0
+        self.counter(&format!("{}{class}.{method}{descriptor}", counter::THROTTLED)) > 0
     }
 
     /// Asserts that what was counted is the truth, exactly, but for methods of which it is said that they
-    /// were left out for their cost: of those no more is counted. And that nothing was lost.
+    /// were throttled: of those no more is counted. And that nothing was lost.
     ///
     /// # Panics
     /// If that is not so.
@@ -155,7 +155,7 @@ impl Profile {
                 let (expected, found) = (expected.unwrap_or(&none), found.unwrap_or(&none));
                 found.calls <= expected.calls && found.throws <= expected.throws
             };
-            if expected != found && !(self.is_costly(name) && is_less()) {
+            if expected != found && !(self.is_throttled(name) && is_less()) {
                 let _ = writeln!(differences, "{name}: truth {expected:?}, profile {found:?}");
             }
         }

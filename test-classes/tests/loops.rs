@@ -53,7 +53,7 @@ fn loops_stay_fast_with_the_agent_from_the_start() {
         // Code that was compiled before is thrown away once, four seconds after the start.
         thread::sleep(Duration::from_secs(5));
         plain.expect_as_fast(&mut loops, &what("throttled and compiled again"));
-        assert!(ask(&["status"])["methods_left_out_for_cost"].as_u64() > Some(3), "{jdk}");
+        assert!(ask(&["status"])["methods_throttled"].as_u64() > Some(3), "{jdk}");
         ask(&["mute", "**.help*"]);
         plain.expect_as_fast(&mut loops, &what("muted"));
         wait_until("classes with loops are postponed", || {

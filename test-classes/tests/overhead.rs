@@ -12,15 +12,15 @@ use test_classes::{
 /// Calls of a method at a time, some tens of milliseconds.
 const ERRANDS: u64 = 1_000_000;
 
-/// Names of the methods that are left out.
-fn left_out(port: u16) -> Vec<String> {
+/// Names of the methods that are throttled.
+fn throttled(port: u16) -> Vec<String> {
     let answer = ask(port, &["overhead"]);
-    let methods = answer["left_out"].as_array().expect("a list").iter();
+    let methods = answer["throttled"].as_array().expect("a list").iter();
     methods.map(|method| method["method"].as_str().expect("a name").to_owned()).collect()
 }
 
 fn has(port: u16, method: &str) -> bool {
-    left_out(port).iter().any(|name| name == method)
+    throttled(port).iter().any(|name| name == method)
 }
 
 fn start(jdk: &Jdk, logs: &std::path::Path, port: u16, thresholds: &str) -> Dialogue {
@@ -35,21 +35,21 @@ fn start(jdk: &Jdk, logs: &std::path::Path, port: u16, thresholds: &str) -> Dial
 
 /// On each JDK; the budget is changed while the program runs.
 #[test]
-fn what_is_left_out_is_named_and_all_else_is_exact() {
+fn what_is_throttled_is_named_and_all_else_is_exact() {
     for jdk in jdks() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let logs = folder.path().join("logs");
         let port = free_port();
         let mut program = start(jdk, &logs, port, "threshold=1ms");
-        wait_until("it is left out", || has(port, "step"));
+        wait_until("it is throttled", || has(port, "step"));
         let status = ask(port, &["status"]);
         assert_eq!(status["overhead_budget"], 0.02, "{jdk}");
-        assert!(status["methods_left_out_for_cost"].as_u64() > Some(0), "{jdk}: {status}");
+        assert!(status["methods_throttled"].as_u64() > Some(0), "{jdk}: {status}");
         wait_until("the budget is kept to", || {
             ask(port, &["status"])["overhead_estimated"].as_f64().expect("a share") < 0.02
         });
         let mut errands = 0;
-        wait_until("errand is left out", || {
+        wait_until("errand is throttled", || {
             errands += ERRANDS;
             program.ask(&format!("errands {ERRANDS}"));
             has(port, "errand")
@@ -59,13 +59,13 @@ fn what_is_left_out_is_named_and_all_else_is_exact() {
         program.ask(&format!("errands {ERRANDS}"));
         let answer = ask(port, &["overhead", "off"]);
         assert_eq!(answer["overhead_budget"], Value::Null, "{jdk}");
-        assert_eq!(answer["methods_left_out_for_cost"], 0, "{jdk}");
+        assert_eq!(answer["methods_throttled"], 0, "{jdk}");
         // Left out before, exact from then on; and marked as one that had more calls.
         let counted = || {
             let top = ask(port, &["top", "1000"]);
             let methods = top["methods"].as_array().expect("a list").iter();
             let errand = methods.clone().find(|m| m["method"] == "errand").expect("a method");
-            assert_eq!(errand["was_left_out"], true, "{jdk}");
+            assert_eq!(errand["was_throttled"], true, "{jdk}");
             errand["calls"].as_u64().expect("a number")
         };
         let before = counted();
@@ -76,7 +76,7 @@ fn what_is_left_out_is_named_and_all_else_is_exact() {
         let before = seen();
         wait_until("it is measured again", || seen() > before + 1_000_000);
         ask(port, &["overhead", "5%"]);
-        wait_until("it is left out again", || has(port, "step"));
+        wait_until("it is throttled again", || has(port, "step"));
         let wrong = tprofiler(port, &["overhead", "lots"]);
         assert!(!wrong.status.success(), "{jdk}");
         let finished = program.end();
@@ -85,14 +85,14 @@ fn what_is_left_out_is_named_and_all_else_is_exact() {
         let profile = Profile::only_run(&logs);
         let counted = profile.counts["programs.Turning$Serving request ()J"];
         assert_eq!((counted.calls, counted.throws), (requests, 0), "{jdk}");
-        assert!(profile.is_costly("programs.Turning$Looping step (I)J"), "{jdk}");
-        assert!(profile.is_costly("programs.Turning errand (J)J"), "{jdk}");
+        assert!(profile.is_throttled("programs.Turning$Looping step (I)J"), "{jdk}");
+        assert!(profile.is_throttled("programs.Turning errand (J)J"), "{jdk}");
         assert!(profile.counter(counter::PROBE_NS) > 0, "{jdk}");
         assert_eq!(profile.counter(counter::UNSEEN_ENDS), 0, "{jdk}");
         let report = Command::new(&artifacts().analyze).arg(&logs).output().expect("it runs");
         let report = String::from_utf8(report.stdout).expect("text");
         let says = report.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(says.contains("step(I)J was left out for its cost"), "{jdk}: {report}");
+        assert!(says.contains("step(I)J was throttled"), "{jdk}: {report}");
         assert!(says.contains("Probes took"), "{jdk}: {report}");
     }
 }
@@ -104,7 +104,7 @@ fn what_was_throttled_is_measured_again_after_a_long_stop() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let port = free_port();
     let mut program = start(jdk, &folder.path().join("logs"), port, "threshold=1ms");
-    wait_until("errand is left out", || {
+    wait_until("errand is throttled", || {
         program.ask(&format!("errands {ERRANDS}"));
         has(port, "errand")
     });
@@ -141,7 +141,7 @@ fn without_a_budget_the_cost_is_told_as_well() {
         wait_until("an estimate", || {
             ask(port, &["status"])["overhead_estimated"].as_f64().expect("a share") > 0.05
         });
-        assert_eq!(ask(port, &["status"])["methods_left_out_for_cost"], 0, "{jdk}");
+        assert_eq!(ask(port, &["status"])["methods_throttled"], 0, "{jdk}");
         assert_eq!(program.end().stderr, "", "{jdk}");
         let profile = Profile::only_run(&logs);
         for counted in [counter::PROBE_NS, counter::CPU_NS, counter::PROBE_CALL_NS] {

@@ -307,11 +307,11 @@ fn on_a_newer_jdk_the_overhead_budget_throttles_and_the_rest_is_exact() {
         talk.program.ask("begin");
         wait_until("step is throttled", || {
             let answer = tprofiler_json(talk.port, &["overhead"]);
-            let methods = answer["left_out"].as_array().expect("a list");
+            let methods = answer["throttled"].as_array().expect("a list");
             methods.iter().any(|method| method["method"] == "step")
         });
         let answer = tprofiler_json(talk.port, &["overhead", "off"]);
-        assert_eq!(answer["methods_left_out_for_cost"], 0, "{jdk}");
+        assert_eq!(answer["methods_throttled"], 0, "{jdk}");
         let before = talk.status()["calls_seen"].as_u64().expect("a number");
         wait_until("it is measured again", || {
             talk.status()["calls_seen"].as_u64().expect("a number") > before + 1_000_000
@@ -322,7 +322,7 @@ fn on_a_newer_jdk_the_overhead_budget_throttles_and_the_rest_is_exact() {
         let profile = Profile::only_run(logs.path());
         let counted = calls_of(&profile, "programs.Turning$Serving request ()J");
         assert_eq!(counted, requests, "{jdk}");
-        assert!(profile.is_costly("programs.Turning$Looping step (I)J"), "{jdk}");
+        assert!(profile.is_throttled("programs.Turning$Looping step (I)J"), "{jdk}");
     }
 }
 

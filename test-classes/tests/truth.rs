@@ -53,7 +53,7 @@ fn threads_have_their_names(profile: &Profile, jdk: &Jdk) {
 }
 
 /// As users have it, who say nothing: none of these methods is one in which no time can go by, and those that
-/// are left out for their cost are named.
+/// are throttled are named.
 #[test]
 fn counts_are_the_truth_with_the_defaults() {
     for jdk in jdks() {
@@ -62,9 +62,9 @@ fn counts_are_the_truth_with_the_defaults() {
         let launch = |java: Java| java.main(classes(), TRUTH);
         let (profile, finished) = run_truth(Java::new(jdk), &what, options, 3 * ROUNDS, launch);
         finished.expect_quiet_success(&what);
-        let (costly, counted): (Vec<_>, Vec<_>) =
-            profile.counts.keys().partition(|name| profile.is_costly(name));
-        assert!(!costly.is_empty(), "{what}: nothing is left out");
+        let (throttled, counted): (Vec<_>, Vec<_>) =
+            profile.counts.keys().partition(|name| profile.is_throttled(name));
+        assert!(!throttled.is_empty(), "{what}: nothing is throttled");
         assert!(counted.len() > 20, "{what}: {} methods counted", counted.len());
         assert!(profile.counter(counter::CPU_NS) > profile.counter(counter::PROBE_NS), "{what}");
     }

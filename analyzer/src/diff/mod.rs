@@ -201,7 +201,7 @@ impl Side {
     /// The methods that were throttled or muted for part of the time.
     fn partly_measured(&self) -> PartlyMeasured<'_> {
         let left_out = &self.report.left_out;
-        let throttled = left_out.costly.iter().map(|found| found.method.name.as_str()).collect();
+        let throttled = left_out.throttled.iter().map(|found| found.method.name.as_str()).collect();
         PartlyMeasured { throttled, muted: &left_out.muted }
     }
 

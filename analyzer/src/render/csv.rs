@@ -21,7 +21,7 @@ const COLUMNS: [&str; 14] = [
     "p50_ns",
     "p95_ns",
     "p99_ns",
-    "left_out_ns",
+    "throttled_ns",
     "probe_ns",
 ];
 
@@ -62,7 +62,7 @@ fn fields(label: Option<&String>, method: &MethodReport) -> Vec<String> {
     let [p50, p95, p99] = figures.percentiles_ns();
     let of_calls = [figures.avg_ns(), Some(figures.max_ns), p50, p95, p99];
     fields.extend(of_calls.map(|ns| ns.map(|ns| ns.to_string()).unwrap_or_default()));
-    fields.push(method.left_out_ns.to_string());
+    fields.push(method.throttled_ns.to_string());
     fields.push(method.probe_ns.map(|ns| ns.to_string()).unwrap_or_default());
     fields
 }

@@ -11,8 +11,8 @@ use crate::options::zone::hour_text;
 use crate::report::groups::{GroupReport, MethodReport};
 use crate::report::left_out::LeftOut;
 use crate::report::{Filters, ReadSummary, Report};
-use crate::run::costly::CostlyInRun;
 use crate::run::data::OpenCall;
+use crate::run::throttled::ThrottledInRun;
 use crate::stats::method::Method;
 
 const SCHEMA: u32 = 1;
@@ -156,7 +156,7 @@ pub(super) struct JsonLeftOut<'r> {
     cpu_ns: Option<u64>,
     raised_thresholds: Vec<RaisedThreshold<'r>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    costly: Vec<JsonCostly<'r>>,
+    throttled: Vec<JsonThrottled<'r>>,
 }
 
 #[derive(Serialize)]
@@ -169,7 +169,7 @@ struct RaisedThreshold<'r> {
 }
 
 #[derive(Serialize)]
-struct JsonCostly<'r> {
+struct JsonThrottled<'r> {
     run: &'r str,
     method: &'r str,
     from_ns: u64,
@@ -180,8 +180,8 @@ struct JsonCostly<'r> {
     mean_ns: Option<u64>,
 }
 
-impl<'r> JsonCostly<'r> {
-    fn new(CostlyInRun { run, method }: &'r CostlyInRun) -> Self {
+impl<'r> JsonThrottled<'r> {
+    fn new(ThrottledInRun { run, method }: &'r ThrottledInRun) -> Self {
         Self {
             run,
             method: &method.name,
@@ -225,7 +225,7 @@ impl<'r> JsonLeftOut<'r> {
             probe_ns: Some(losses.probe_ns).filter(|ns| *ns > 0 || losses.cpu_ns > 0),
             cpu_ns: Some(losses.cpu_ns).filter(|cpu_ns| *cpu_ns > 0),
             raised_thresholds: raised.collect(),
-            costly: left_out.costly.iter().map(JsonCostly::new).collect(),
+            throttled: left_out.throttled.iter().map(JsonThrottled::new).collect(),
         }
     }
 }
@@ -256,7 +256,7 @@ struct Row<'r> {
     p50_ns: Option<u64>,
     p95_ns: Option<u64>,
     p99_ns: Option<u64>,
-    left_out_ns: u64,
+    throttled_ns: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     probe_ns: Option<u64>,
 }
@@ -284,7 +284,7 @@ impl<'r> Row<'r> {
             p50_ns,
             p95_ns,
             p99_ns,
-            left_out_ns: report.left_out_ns,
+            throttled_ns: report.throttled_ns,
             probe_ns: report.probe_ns,
         }
     }

@@ -7,26 +7,26 @@ use log_format::writer::one_line;
 use crate::options::zone::Zone;
 use crate::report::Report;
 use crate::report::left_out::{LeftOut, RaisedInRun};
-use crate::run::costly::CostlyInRun;
+use crate::run::throttled::ThrottledInRun;
 use log_format::human::{duration, plural, separated};
 
 /// Times of a raised threshold that are told of each run.
 const TIMES_SHOWN: usize = 3;
 
-/// Methods left out for their cost that are named.
-const COSTLY_SHOWN: usize = 10;
+/// Methods throttled that are named.
+const THROTTLED_SHOWN: usize = 10;
 
 /// What is not in the report; empty if nothing is.
 pub fn left_out(report: &Report) -> Vec<String> {
     let mut lines = lost(&report.left_out, &report.zone);
-    lines.extend(costly(&report.left_out.costly, report.read.runs.len(), &report.zone));
+    lines.extend(throttled(&report.left_out.throttled, report.read.runs.len(), &report.zone));
     lines
 }
 
 /// The same where there is no room for the names of methods.
 pub fn left_out_in_short(report: &Report) -> Vec<String> {
     let mut lines = lost(&report.left_out, &report.zone);
-    lines.extend(costly_count(&report.left_out.costly));
+    lines.extend(throttled_count(&report.left_out.throttled));
     lines
 }
 
@@ -138,30 +138,30 @@ fn raised(run: &RaisedInRun, zone: &Zone, lines: &mut Vec<String>) {
     }
 }
 
-/// The methods left out for their cost, a line each: those first of which most was missed, in all runs
+/// The methods throttled, a line each: those first of which most was missed, in all runs
 /// together.
-fn costly(found: &[CostlyInRun], runs: usize, zone: &Zone) -> Vec<String> {
-    let mut methods: Vec<(f64, Vec<&CostlyInRun>)> = by_method(found)
+fn throttled(found: &[ThrottledInRun], runs: usize, zone: &Zone) -> Vec<String> {
+    let mut methods: Vec<(f64, Vec<&ThrottledInRun>)> = by_method(found)
         .into_values()
         .map(|runs| (runs.iter().map(|run| run.method.missed_ns()).sum(), runs))
         .collect();
     methods.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let rest = methods.len().saturating_sub(COSTLY_SHOWN);
-    methods.truncate(COSTLY_SHOWN);
+    let rest = methods.len().saturating_sub(THROTTLED_SHOWN);
+    methods.truncate(THROTTLED_SHOWN);
     let mut lines: Vec<String> =
-        methods.iter().filter_map(|(_, of)| costly_line(of, runs, zone)).collect();
+        methods.iter().filter_map(|(_, of)| throttled_line(of, runs, zone)).collect();
     if rest > 0 {
         lines.push(plural(
             u64::try_from(rest).unwrap_or(u64::MAX),
-            "method more was left out for its cost",
-            "methods more were left out for their cost",
+            "more method was throttled",
+            "more methods were throttled",
         ));
     }
     lines
 }
 
-fn by_method(found: &[CostlyInRun]) -> BTreeMap<&str, Vec<&CostlyInRun>> {
-    let mut methods: BTreeMap<&str, Vec<&CostlyInRun>> = BTreeMap::new();
+fn by_method(found: &[ThrottledInRun]) -> BTreeMap<&str, Vec<&ThrottledInRun>> {
+    let mut methods: BTreeMap<&str, Vec<&ThrottledInRun>> = BTreeMap::new();
     for run in found {
         methods.entry(&run.method.name).or_default().push(run);
     }
@@ -169,7 +169,7 @@ fn by_method(found: &[CostlyInRun]) -> BTreeMap<&str, Vec<&CostlyInRun>> {
 }
 
 /// What became of one method, in the runs that left it out.
-fn costly_line(of: &[&CostlyInRun], runs: usize, zone: &Zone) -> Option<String> {
+fn throttled_line(of: &[&ThrottledInRun], runs: usize, zone: &Zone) -> Option<String> {
     let busiest = of.iter().max_by_key(|run| run.method.calls_per_s)?;
     let from = zone.text(of.iter().map(|run| run.method.from_ns).min()?);
     let is_open = of.iter().any(|run| run.method.to_ns.is_none());
@@ -192,21 +192,21 @@ fn costly_line(of: &[&CostlyInRun], runs: usize, zone: &Zone) -> Option<String> 
     let calls = plural(busiest.method.calls_per_s, "call/s", "calls/s");
     let mean = busiest.method.mean_ns.map(|ns| format!(" of {}", duration(ns)));
     Some(format!(
-        "{} was left out for its cost {when}{place} ({up_to}{calls}{}); its time is in its callers' \
+        "{} was throttled {when}{place} ({up_to}{calls}{}); its time is in its callers' \
          self time",
         one_line(&busiest.method.name),
         mean.unwrap_or_default(),
     ))
 }
 
-fn costly_count(found: &[CostlyInRun]) -> Option<String> {
+fn throttled_count(found: &[ThrottledInRun]) -> Option<String> {
     let methods = by_method(found).len();
     (methods > 0).then(|| {
         plural(
             u64::try_from(methods).unwrap_or(u64::MAX),
-            "method was left out for its cost, for some time or all; its time is in its callers' \
+            "method was throttled, for some time or all; its time is in its callers' \
              self time meanwhile",
-            "methods were left out for their cost, for some time or all; their time is in their \
+            "methods were throttled, for some time or all; their time is in their \
              callers' self time meanwhile",
         )
     })
@@ -228,8 +228,8 @@ pub fn all(report: &Report) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::costly::CostlyMethod;
     use crate::run::losses::{Losses, Raised};
+    use crate::run::throttled::ThrottledMethod;
 
     #[test]
     fn only_what_was_lost_is_said() {
@@ -263,8 +263,8 @@ mod tests {
     const S: u64 = 1_000_000_000;
 
     /// A method that was left out from 0:01 on, for an hour.
-    fn out(run: &str, name: &str, calls_per_s: u64) -> CostlyInRun {
-        let method = CostlyMethod {
+    fn out(run: &str, name: &str, calls_per_s: u64) -> ThrottledInRun {
+        let method = ThrottledMethod {
             name: name.into(),
             from_ns: 60 * S,
             to_ns: None,
@@ -273,11 +273,11 @@ mod tests {
             calls_per_s,
             mean_ns: Some(45),
         };
-        CostlyInRun { run: run.into(), method }
+        ThrottledInRun { run: run.into(), method }
     }
 
     #[test]
-    fn a_method_left_out_for_its_cost_is_named_with_its_times() {
+    fn a_method_throttled_is_named_with_its_times() {
         let zone = Zone::default();
         let of_time = |to_s: Option<u64>, times| {
             let mut one = out("r", "com.shop.Util.hash(Ljava/lang/String;)I", 2_100_000);
@@ -286,7 +286,7 @@ mod tests {
         };
         let line = |when: &str| {
             format!(
-                "com.shop.Util.hash(Ljava/lang/String;)I was left out for its cost {when} \
+                "com.shop.Util.hash(Ljava/lang/String;)I was throttled {when} \
                  (2,100,000 calls/s of 45 ns); its time is in its callers' self time"
             )
         };
@@ -296,32 +296,32 @@ mod tests {
             (Some(120), 3, "3 times from 1970-01-01T00:01:00Z to 1970-01-01T00:02:00Z"),
             (None, 3, "3 times from 1970-01-01T00:01:00Z to the end"),
         ] {
-            assert_eq!(costly(&[of_time(to_s, times)], 1, &zone), [line(when)]);
+            assert_eq!(throttled(&[of_time(to_s, times)], 1, &zone), [line(when)]);
             assert_eq!(
-                costly(&[of_time(to_s, times)], 2, &zone),
+                throttled(&[of_time(to_s, times)], 2, &zone),
                 [line(&format!("{when} in run r"))]
             );
         }
         let mut bare = out("r", "a.B.c()V", 1);
         bare.method.mean_ns = None;
-        let told = costly(&[bare], 1, &zone).concat();
+        let told = throttled(&[bare], 1, &zone).concat();
         assert!(told.contains("since 1970-01-01T00:01:00Z (1 call/s); its time"), "{told}");
-        assert_eq!(costly(&[], 1, &zone), [""; 0]);
+        assert_eq!(throttled(&[], 1, &zone), [""; 0]);
     }
 
     #[test]
-    fn of_methods_left_out_for_their_cost_those_are_named_that_had_most_time() {
+    fn of_methods_throttled_those_are_named_that_had_most_time() {
         let mut found: Vec<_> = (1..=12).map(|i| out("r", &format!("C.m{i}()V"), i)).collect();
         // Little in each run, much in all.
         found.extend((0..40).map(|i| out(&format!("r{i}"), "C.many()V", 2)));
-        let lines = costly(&found, 41, &Zone::default());
+        let lines = throttled(&found, 41, &Zone::default());
         assert_eq!(lines.len(), 11);
-        assert!(lines[0].starts_with("C.many()V was left out for its cost 40 times from "));
+        assert!(lines[0].starts_with("C.many()V was throttled 40 times from "));
         assert!(lines[0].contains(" to the end in 40 runs (up to 2 calls/s of 45 ns); "));
         assert!(lines[1].starts_with("C.m12()V ") && lines[9].starts_with("C.m4()V "));
-        assert_eq!(lines[10], "3 methods more were left out for their cost");
-        let count = costly_count(&found).unwrap();
-        assert!(count.starts_with("13 methods were left out for their cost, "), "{count}");
-        assert_eq!(costly_count(&[]), None);
+        assert_eq!(lines[10], "3 more methods were throttled");
+        let count = throttled_count(&found).unwrap();
+        assert!(count.starts_with("13 methods were throttled, "), "{count}");
+        assert_eq!(throttled_count(&[]), None);
     }
 }

@@ -82,9 +82,9 @@ pub(super) fn number(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
 }
 
-/// Whether the method was left out for its cost for some of the selected time.
+/// Whether the method was throttled for some of the selected time.
 fn is_in_part(method: &MethodReport) -> bool {
-    method.left_out_ns > 0
+    method.throttled_ns > 0
 }
 
 /// Says what the sign behind a number of calls is, if a method has it.
@@ -93,7 +93,7 @@ pub(super) fn sign_of_calls<'m>(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     if methods.any(is_in_part) {
-        writeln!(out, "+: there may have been more, while the method was left out for its cost")?;
+        writeln!(out, "+: there may have been more, while the method was throttled")?;
     }
     Ok(())
 }

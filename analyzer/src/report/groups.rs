@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use crate::options::zone::Zone;
 use crate::options::zone::hour_text;
 use crate::options::{By, Options, SortKey};
-use crate::report::left_out_times::OfGroup;
+use crate::report::throttled_times::OfGroup;
 use crate::stats::aggregate::{Figures, Group, Totals};
 use crate::stats::method::Method;
 
@@ -48,9 +48,9 @@ pub struct MethodReport {
     pub figures: Figures,
     /// Its share of the self time of all methods of its group.
     pub self_percent: f64,
-    /// How long it was left out for its cost in the time and the runs of its group, in nanoseconds: its figures
+    /// How long it was throttled in the time and the runs of its group, in nanoseconds: its figures
     /// are without that.
-    pub left_out_ns: u64,
+    pub throttled_ns: u64,
     /// What its probes took, an estimate in nanoseconds; `None` if the logs do not tell.
     pub probe_ns: Option<u64>,
 }
@@ -93,7 +93,7 @@ pub(crate) fn groups<'t>(
     options: &Options,
     complete_from_ns: Option<u64>,
     probe_call_ns: Option<u64>,
-    left_out: impl Fn(Group) -> OfGroup<'t>,
+    throttled: impl Fn(Group) -> OfGroup<'t>,
     label: impl Fn(Group) -> Option<String>,
 ) -> (Vec<GroupReport>, bool) {
     let mut saturated = false;
@@ -104,7 +104,7 @@ pub(crate) fn groups<'t>(
                 methods.iter_mut().for_each(|(_, figures)| figures.complete_from(ns));
             }
             saturated |= methods.iter().any(|(_, figures)| figures.is_saturated());
-            group_report(label(group), methods, options, probe_call_ns, &left_out(group))
+            group_report(label(group), methods, options, probe_call_ns, &throttled(group))
         })
         .collect();
     match options.by {
@@ -123,14 +123,14 @@ fn group_report(
     mut methods: Vec<(Method, Figures)>,
     options: &Options,
     probe_call_ns: Option<u64>,
-    left_out: &OfGroup<'_>,
+    throttled: &OfGroup<'_>,
 ) -> GroupReport {
     methods.sort_by(|a, b| compare(options.sort, &b.1, &a.1).then_with(|| a.0.cmp(&b.0)));
     let sum = |of: fn(&Figures) -> u64| methods.iter().map(|(_, f)| u128::from(of(f))).sum();
     let (calls, self_ns): (u128, u128) = (sum(|f| f.calls), sum(|f| f.self_ns));
     let count = methods.len();
     let report = |(method, figures): (Method, Figures)| MethodReport {
-        left_out_ns: left_out.ns(&method),
+        throttled_ns: throttled.ns(&method),
         probe_ns: probe_call_ns.map(|ns| ns.saturating_mul(figures.calls)),
         method,
         self_percent: percent(figures.self_ns.into(), self_ns),

@@ -2,8 +2,8 @@
 
 use log_format::pattern::Pattern;
 
-use crate::run::costly::CostlyInRun;
 use crate::run::losses::{Losses, Raised};
+use crate::run::throttled::ThrottledInRun;
 
 /// What the report lacks.
 #[derive(Debug, Default)]
@@ -14,8 +14,8 @@ pub struct LeftOut {
     pub losses: Losses,
     /// When the threshold was raised, run by run.
     pub raised: Vec<RaisedInRun>,
-    /// Methods that were left out for their cost, those with most time missed first.
-    pub costly: Vec<CostlyInRun>,
+    /// Methods that were throttled, those with most time missed first.
+    pub throttled: Vec<ThrottledInRun>,
     /// Methods that these patterns name were muted at some time.
     pub muted: Vec<Pattern>,
 }

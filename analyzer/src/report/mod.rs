@@ -3,9 +3,9 @@
 
 pub mod groups;
 pub mod left_out;
-mod left_out_times;
 mod sentences;
 pub mod slowest;
+mod throttled_times;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -22,14 +22,14 @@ use crate::options::zone::Zone;
 use crate::options::{By, CallFilter, Options, SortKey, TreeOrder};
 use crate::report::groups::{GroupReport, groups, label};
 use crate::report::left_out::{LeftOut, RaisedInRun};
-use crate::report::left_out_times::LeftOutTimes;
 use crate::report::sentences::{notes, probe_share, why_empty, without_record};
 use crate::report::slowest::SlowCall;
-use crate::run::costly::{Costly, CostlyInRun, sort_by_missed};
+use crate::report::throttled_times::ThrottledTimes;
 use crate::run::counts::Counts;
 use crate::run::data::{OpenCall, RunData};
 use crate::run::nearest_names::Nearest;
 use crate::run::selection::Selection;
+use crate::run::throttled::{Throttled, ThrottledInRun, sort_by_missed};
 use crate::stats::aggregate::{Group, Totals};
 use crate::stats::by_minute::{MinuteSums, Minutes};
 use crate::stats::call_tree::{CallTree, Frame, Recursion};
@@ -183,8 +183,8 @@ pub struct Collector {
     nearest: Nearest,
     awaiting_totals: u64,
     left_out: LeftOut,
-    /// What each run left out for its cost.
-    costly: Vec<Costly>,
+    /// What each run throttled.
+    throttled: Vec<Throttled>,
     missing_files: Vec<String>,
     tree: CallTree,
     minutes: Minutes,
@@ -246,10 +246,10 @@ impl Collector {
         if let (Some(base_ns), false) = (data.thresholds.lowest_ns(), times.is_empty()) {
             self.left_out.raised.push(RaisedInRun { run: run.label.clone(), base_ns, times });
         }
-        let costly = data.costly.in_range(&statistics);
-        let costly = costly.map(|method| CostlyInRun { run: run.label.clone(), method });
-        self.left_out.costly.extend(costly);
-        self.costly.push(data.costly);
+        let throttled = data.throttled.in_range(&statistics);
+        let throttled = throttled.map(|method| ThrottledInRun { run: run.label.clone(), method });
+        self.left_out.throttled.extend(throttled);
+        self.throttled.push(data.throttled);
         self.left_out.muted.extend(data.muted.in_range(&statistics));
         self.missing_files.extend(run.missing.iter().map(|path| path.display().to_string()));
         if data.lacks_methods_file {
@@ -286,13 +286,13 @@ impl Collector {
         problems: &Problems,
     ) -> Report {
         self.left_out.unread = problems.all_unread().to_vec();
-        sort_by_missed(&mut self.left_out.costly);
+        sort_by_missed(&mut self.left_out.throttled);
         let labels: Vec<String> = runs.iter().map(|run| run.label.clone()).collect();
         let of_group = |group| label(group, &labels, &self.threads, &self.names, &selection.zone);
         let complete_from_ns = self.complete_from_ns(selection, problems);
         let probe_call_ns = self.left_out.losses.probe_call_ns;
-        let times = LeftOutTimes::new(&self.costly, selection.all_statistics());
-        let left_out = |group| {
+        let times = ThrottledTimes::new(&self.throttled, selection.all_statistics());
+        let throttled = |group| {
             let host = match (group, selection.by) {
                 (Group::Named(place), By::Host) => self.names.get(place),
                 _ => None,
@@ -303,7 +303,7 @@ impl Collector {
             times.of(group, is_of.as_ref().map(|is_of| is_of as &dyn Fn(usize) -> bool))
         };
         let (groups, saturated) =
-            groups(self.totals, options, complete_from_ns, probe_call_ns, left_out, of_group);
+            groups(self.totals, options, complete_from_ns, probe_call_ns, throttled, of_group);
         let hint = (!self.is_named).then_some(self.nearest);
         let mut empty =
             groups.is_empty().then(|| why_empty(selection, &self.counts, hint.as_ref()));

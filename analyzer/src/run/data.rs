@@ -14,7 +14,6 @@ use crate::input::problems::Problems;
 use crate::input::runs::{DataFile, RunInput};
 use crate::input::table_rows::{TablePart, read_rows};
 use crate::options::time_range::TimeRange;
-use crate::run::costly::Costly;
 use crate::run::counts::Counts;
 use crate::run::losses::{Losses, Thresholds};
 use crate::run::muted::Muted;
@@ -24,6 +23,7 @@ use crate::run::open_calls::OpenCalls;
 use crate::run::recorded_time::RecordedTime;
 use crate::run::row_sums::{RowSums, Scope, Worker};
 use crate::run::selection::Selection;
+use crate::run::throttled::Throttled;
 use crate::stats::aggregate::{Group, Totals};
 use crate::stats::by_minute::Minutes;
 use crate::stats::call_tree::{CallTree, Recursion};
@@ -58,8 +58,8 @@ pub struct RunData {
     pub losses: Losses,
     /// The run's thresholds.
     pub thresholds: Thresholds,
-    /// The methods that the run left out for their cost.
-    pub costly: Costly,
+    /// The methods that the run throttled.
+    pub throttled: Throttled,
     /// Patterns whose methods were muted at some time.
     pub muted: Muted,
     /// If the pattern names none of the run's methods: the names that are near it.
@@ -133,7 +133,7 @@ pub(crate) fn read_run_at(
     }
     let mut scope = Scope::new(&names, place, selection);
     if selection.overview {
-        scope.set_partial(names.ids_of_partial(&data.costly, &data.muted, &statistics));
+        scope.set_partial(names.ids_of_partial(&data.throttled, &data.muted, &statistics));
     }
     data.nearest = match &selection.method {
         Some(pattern) if scope.selects_none() => {
@@ -175,7 +175,7 @@ impl RunData {
                 early.entry(row.start_ns).or_default().add_first(&row);
             }
             self.thresholds.add(&row);
-            self.costly.add(&row);
+            self.throttled.add(&row);
             self.muted.add(&row);
             self.recorded.add_counter(&row);
             Ok(())

@@ -1,6 +1,5 @@
 //! One run: its names, its rows summed, and what its counters say of the time.
 
-pub mod costly;
 pub mod counts;
 pub mod data;
 #[cfg(test)]
@@ -16,4 +15,5 @@ pub(crate) mod records;
 pub(crate) mod row_sums;
 pub mod selection;
 pub(crate) mod short_names;
+pub mod throttled;
 pub(crate) mod window;

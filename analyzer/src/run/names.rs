@@ -18,8 +18,8 @@ use crate::input::runs::{RunInput, entries, table_of};
 use crate::input::table_rows::{TablePart, read_plain, read_rows};
 use crate::options::glob::Glob;
 use crate::options::time_range::TimeRange;
-use crate::run::costly::Costly;
 use crate::run::muted::Muted;
+use crate::run::throttled::Throttled;
 use crate::stats::method::{Callers, Method, MethodName, PathKind, Source};
 
 /// Callers kept of a call that is shown with them.
@@ -134,11 +134,12 @@ impl Names {
     #[must_use]
     pub fn ids_of_partial(
         &self,
-        costly: &Costly,
+        throttled: &Throttled,
         muted: &Muted,
         range: &TimeRange,
     ) -> HashSet<u32> {
-        let throttled: HashSet<String> = costly.in_range(range).map(|method| method.name).collect();
+        let throttled: HashSet<String> =
+            throttled.in_range(range).map(|method| method.name).collect();
         let muted: Vec<Pattern> = muted.in_range(range).collect();
         if throttled.is_empty() && muted.is_empty() {
             return HashSet::new();

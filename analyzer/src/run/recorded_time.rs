@@ -141,8 +141,8 @@ fn is_told_at_any_time(name: &str) -> bool {
         || name == counter::RAISED_TO_NS
         || name == counter::MUTED_METHODS
         || name.starts_with(counter::MUTED)
-        || name.starts_with(counter::COSTLY)
-        || name.starts_with(counter::COSTLY_MEAN_NS)
+        || name.starts_with(counter::THROTTLED)
+        || name.starts_with(counter::THROTTLED_MEAN_NS)
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -238,8 +238,8 @@ mod tests {
         time.add_counter(&counter_row(T14 + 71 * S, counter::RAISED_TO_NS));
         time.add_counter(&counter_row(T14 + 72 * S, "threshold_ns:com.shop"));
         time.add_counter(&counter_row(T14 + 73 * S, "muted:com.shop"));
-        time.add_counter(&counter_row(T14 + 74 * S, "costly_mean_ns:com.shop.Util.hash()I"));
-        time.add_counter(&counter_row(T14 + 74 * S, "costly:com.shop.Util.hash()I"));
+        time.add_counter(&counter_row(T14 + 74 * S, "throttled_mean_ns:com.shop.Util.hash()I"));
+        time.add_counter(&counter_row(T14 + 74 * S, "throttled:com.shop.Util.hash()I"));
         assert_eq!(time.ns(&Run::default()), 180 * S);
     }
 

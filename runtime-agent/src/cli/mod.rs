@@ -135,7 +135,7 @@ enum Command {
         /// A pattern like com.shop.util.*
         pattern: String,
     },
-    /// Show which methods are left out for their cost, or set the overhead budget
+    /// Show which methods are throttled, or set the overhead budget
     Overhead {
         /// A share of the process's CPU time, like 2%, or off
         value: Option<String>,

@@ -18,7 +18,7 @@ use crate::drain::in_flight::{BusyThread, InFlight, OUTERMOST, RunningCall};
 use crate::instrument::class_changes::Postponed;
 use crate::instrument::methods::Method;
 use crate::options::{overhead_text, thresholds_text};
-use crate::overhead::LeftOut;
+use crate::overhead::Throttled;
 use crate::request::{Found, Reply, Status};
 use crate::self_test::Results;
 use crate::session::run_info;
@@ -83,14 +83,14 @@ pub(super) fn answer(
         Shows::Muted => add_muted(&mut answer, status),
         Shows::Overhead => {
             add_overhead(&mut answer, status);
-            if let Found::LeftOut(left_out) = found {
-                add_left_out(&mut answer, left_out);
+            if let Found::Throttled(throttled) = found {
+                add_throttled(&mut answer, throttled);
             }
         }
         Shows::Options => add_options(&mut answer, status, options),
         Shows::Restored => add_restored(&mut answer, status),
         Shows::Found => match found {
-            Found::Nothing | Found::LeftOut(_) => {}
+            Found::Nothing | Found::Throttled(_) => {}
             Found::Top(top, names) => add_top(&mut answer, top, names),
             Found::InFlight(in_flight) => add_in_flight(&mut answer, in_flight),
         },
@@ -116,7 +116,7 @@ fn add_status(answer: &mut Answer, status: &Status, names: bool) {
     answer.add("classes instrumented", status.classes);
     answer.add("methods instrumented", status.methods);
     answer.add("methods skipped", status.skipped_methods);
-    answer.add("leaves left out", status.leaves);
+    answer.add("trivial leaves", status.leaves);
     answer.add("classes retransformed", status.retransformed_classes);
     answer.add("classes postponed", status.postponed.len() as u64);
     if names {
@@ -158,21 +158,21 @@ fn add_status(answer: &mut Answer, status: &Status, names: bool) {
     }
 }
 
-/// The budget, what of it is used, and how many methods are left out for it.
+/// The budget, what of it is used, and how many methods are throttled.
 fn add_overhead(answer: &mut Answer, status: &Status) {
     answer.line("overhead budget", overhead_text(status.overhead));
     answer.value("overhead_budget", status.overhead.map(|millionths| f64::from(millionths) / 1e6));
     answer.line("overhead estimated", format!("{:.2}%", status.overhead_share * 100.0));
     answer.value("overhead_estimated", status.overhead_share);
-    answer.add("methods left out for cost", status.costly_methods);
+    answer.add("methods throttled", status.throttled_methods);
 }
 
 /// Methods that are shown in text; in JSON all are.
-const LEFT_OUT: usize = 50;
+const SHOWN: usize = 50;
 
-fn add_left_out(answer: &mut Answer, left_out: &[(Method, LeftOut)]) {
-    for (method, left) in left_out.iter().take(LEFT_OUT) {
-        let LeftOut { since_unix_ns, calls_per_s, mean_ns, .. } = left;
+fn add_throttled(answer: &mut Answer, throttled: &[(Method, Throttled)]) {
+    for (method, left) in throttled.iter().take(SHOWN) {
+        let Throttled { since_unix_ns, calls_per_s, mean_ns, .. } = left;
         let since = utc_text(*since_unix_ns);
         let why = format!(
             "since {since}, {} calls/s of {}, {}",
@@ -180,18 +180,18 @@ fn add_left_out(answer: &mut Answer, left_out: &[(Method, LeftOut)]) {
             human::duration(*mean_ns),
             method.line_name()
         );
-        answer.line("left out", why);
+        answer.line("throttled", why);
     }
-    if left_out.len() > LEFT_OUT {
-        answer.line("more left out", left_out.len() - LEFT_OUT);
+    if throttled.len() > SHOWN {
+        answer.line("more throttled", throttled.len() - SHOWN);
     }
-    let all = left_out.iter().map(|(method, left)| {
-        let LeftOut { since_unix_ns, calls_per_s, mean_ns, .. } = left;
+    let all = throttled.iter().map(|(method, left)| {
+        let Throttled { since_unix_ns, calls_per_s, mean_ns, .. } = left;
         let why =
             json!({ "since_ns": since_unix_ns, "calls_per_s": calls_per_s, "mean_ns": mean_ns });
         with_name(method, why)
     });
-    answer.value("left_out", all.collect::<Vec<Value>>());
+    answer.value("throttled", all.collect::<Vec<Value>>());
 }
 
 fn add_moment(answer: &mut Answer, key: &str, unix_ns: u64) {
@@ -340,7 +340,7 @@ fn add_top(answer: &mut Answer, top: &Hottest, names: &[(Method, bool)]) {
     answer.value("covers_ns", top.covers_ns);
     answer.add("methods called", top.called as u64);
     let mut methods = Vec::new();
-    for (rank, ((_, sum), (method, was_left_out))) in (1..).zip(top.methods.iter().zip(names)) {
+    for (rank, ((_, sum), (method, was_throttled))) in (1..).zip(top.methods.iter().zip(names)) {
         let Sum { calls, throws, total_ticks, self_ticks, max_ticks } = *sum;
         let [self_ns, total_ns, max_ns] =
             [self_ticks, total_ticks, max_ticks].map(clock::ticks_to_ns);
@@ -349,7 +349,7 @@ fn add_top(answer: &mut Answer, top: &Hottest, names: &[(Method, bool)]) {
             human::duration(self_ns),
             human::duration(total_ns),
             human::duration(max_ns),
-            if *was_left_out { "+" } else { "" },
+            if *was_throttled { "+" } else { "" },
             method.line_name()
         );
         answer.line(&rank.to_string(), line);
@@ -361,7 +361,7 @@ fn add_top(answer: &mut Answer, top: &Hottest, names: &[(Method, bool)]) {
                 "self_ns": self_ns,
                 "total_ns": total_ns,
                 "max_ns": max_ns,
-                "was_left_out": was_left_out,
+                "was_throttled": was_throttled,
             }),
         ));
     }

@@ -51,7 +51,7 @@ pub(super) enum Shows {
     Status,
     Thresholds,
     Muted,
-    /// The overhead budget, and what is left out for it.
+    /// The overhead budget, and what it throttled.
     Overhead,
     Options,
     /// What came of a detach.
@@ -85,7 +85,7 @@ pub(super) fn parse(line: &str) -> Result<Command, Wrong> {
         ("flush", "") => (Request::Flush, Shows::Nothing),
         ("status", "") => (Request::Status, Shows::Status),
         ("detach", "") => (Request::Detach, Shows::Restored),
-        ("overhead", "") => (Request::LeftOut, Shows::Overhead),
+        ("overhead", "") => (Request::Throttled, Shows::Overhead),
         ("overhead", value) => {
             (Request::Overhead(parse_overhead(value).map_err(Wrong::Value)?), Shows::Overhead)
         }
@@ -189,7 +189,7 @@ mod tests {
         let pattern = Pattern::parse("com.shop.*").unwrap();
         assert_eq!(request("mute com.shop.*"), Some(Request::Mute(pattern.clone(), true)));
         assert_eq!(request("unmute  com.shop.*"), Some(Request::Mute(pattern, false)));
-        assert_eq!(request("overhead"), Some(Request::LeftOut));
+        assert_eq!(request("overhead"), Some(Request::Throttled));
         assert_eq!(request("overhead 0.5%"), Some(Request::Overhead(Some(5_000))));
         assert_eq!(request("overhead off"), Some(Request::Overhead(None)));
         assert_eq!(request("help"), None);

@@ -13,13 +13,13 @@ use rewriter::probe::OFFLINE;
 use crate::drain::hot_methods::{HotMethods, Hottest, Period, Recent};
 use crate::drain::in_flight::{self, InFlight};
 use crate::drain::interval::Interval;
-use crate::drain::left_out_rows::LeftOutRows;
 use crate::drain::muted_rows::MutedRows;
 use crate::drain::open_calls;
 use crate::drain::record_limiter::{Slice, Threshold};
 use crate::drain::registry::Known;
 use crate::drain::sums::Sums;
 use crate::drain::thread_reader::{JavaThreads, KnownThread};
+use crate::drain::throttled_rows::ThrottledRows;
 use crate::instrument::class_hook::ClassCounts;
 use crate::instrument::methods::{Methods, OwnThreshold};
 use crate::instrument::muting::Rule;
@@ -27,7 +27,7 @@ use crate::jvm::loaders;
 use crate::log::budget::Budget;
 use crate::log::run_log::{Now, RunLog};
 use crate::message::message;
-use crate::overhead::LeftOut;
+use crate::overhead::Throttled;
 use crate::probe::mounts;
 use crate::probe::mute::{self, Cause};
 use crate::probe::open_frames::{self, OpenFrame};
@@ -59,8 +59,8 @@ pub(crate) struct Recorder {
     hot: HotMethods,
     /// What was muted with `mute`.
     muted: MutedRows,
-    /// Methods that are left out for their cost.
-    left_out: LeftOutRows,
+    /// Methods that are throttled.
+    throttled: ThrottledRows,
     /// The kernel's number of the thread that this belongs to.
     own_os_id: u32,
     /// The log has the thresholds with which the interval began.
@@ -96,7 +96,7 @@ impl Recorder {
             interval: Interval::first(clock::unix_ns()),
             hot: HotMethods::new(Now::read()),
             muted: MutedRows::default(),
-            left_out: LeftOutRows::default(),
+            throttled: ThrottledRows::default(),
             own_os_id: thread::os_id(),
             are_thresholds_told: false,
             counted: HashMap::new(),
@@ -238,15 +238,15 @@ impl Recorder {
         self.sums.probe_call_ns = call_ns;
     }
 
-    /// Methods are left out for their cost from now on.
-    pub(crate) fn leave_out(&mut self, methods: &[(u32, LeftOut)]) {
-        let rows = self.left_out.add(methods, &self.known.methods);
+    /// Methods are throttled from now on.
+    pub(crate) fn throttle(&mut self, methods: &[(u32, Throttled)]) {
+        let rows = self.throttled.add(methods, &self.known.methods);
         self.log.add_counters(&rows);
     }
 
-    /// Methods are measured again that were left out for their cost.
+    /// Methods are measured again that were throttled.
     pub(crate) fn measure_again(&mut self, ids: &[u32]) {
-        let rows = self.left_out.remove(ids, &self.known.methods);
+        let rows = self.throttled.remove(ids, &self.known.methods);
         self.log.add_counters(&rows);
     }
 
@@ -306,7 +306,7 @@ impl Recorder {
     }
 
     fn flush_log(&mut self, now: Now, sync: bool) {
-        let rows = self.left_out.in_files(self.log.begun(), &self.known.methods);
+        let rows = self.throttled.in_files(self.log.begun(), &self.known.methods);
         self.log.add_counters(&rows);
         self.budget.spend(self.log.take_added());
         self.log.flush(now, sync, &self.known);

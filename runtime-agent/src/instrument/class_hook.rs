@@ -229,7 +229,7 @@ struct Selection<'s, 'r> {
     class: Option<Arc<Class>>,
     skipped: Vec<String>,
     new_methods: u64,
-    /// Methods that were left out, by [`LeftOut`].
+    /// Methods that were left out, by [`NotInstrumented`].
     left_out: [u32; 5],
 }
 

@@ -144,7 +144,7 @@ pub(crate) struct Selected {
 
 /// Why a method is not measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LeftOut {
+pub(crate) enum NotInstrumented {
     NotIncluded,
     Excluded,
     Accessor,
@@ -241,7 +241,7 @@ impl<'f> ClassDecision<'f> {
         &mut self,
         class: &ClassInfo<'_>,
         method: &MethodInfo<'_>,
-    ) -> Option<LeftOut> {
+    ) -> Option<NotInstrumented> {
         let Filters { include, include_annotations, exclude, exclude_annotations, .. } =
             self.filters;
         if !self.selected.all_methods {
@@ -252,23 +252,23 @@ impl<'f> ClassDecision<'f> {
                 || self.class_annotated(class).0
                 || has_one(include_annotations, method);
             if !is_included {
-                return Some(LeftOut::NotIncluded);
+                return Some(NotInstrumented::NotIncluded);
             }
             if exclude.iter().any(names) {
-                return Some(LeftOut::Excluded);
+                return Some(NotInstrumented::Excluded);
             }
         }
         if self.class_annotated(class).1 || has_one(exclude_annotations, method) {
-            return Some(LeftOut::Excluded);
+            return Some(NotInstrumented::Excluded);
         }
         if !self.filters.accessors && method.is_trivial_accessor() {
-            return Some(LeftOut::Accessor);
+            return Some(NotInstrumented::Accessor);
         }
         if method.code_length() < self.filters.min_code as usize {
-            return Some(LeftOut::Short);
+            return Some(NotInstrumented::Short);
         }
         let is_leaf = !self.filters.leaves && method.is_straight_line();
-        (is_leaf && !self.is_asked_for(class, method)).then_some(LeftOut::Leaf)
+        (is_leaf && !self.is_asked_for(class, method)).then_some(NotInstrumented::Leaf)
     }
 
     /// Whether an include is this one method's name.

@@ -1,5 +1,5 @@
 //! Mutes and unmutes methods: by pattern, those that get probes later on included, and those that are
-//! left out for their cost.
+//! throttled.
 //!
 //! Nothing is retransformed here: the guard in Java is given a list of methods to turn away, and the probe
 //! is told which calls in progress that concerns (see `probe::mute`).
@@ -29,7 +29,7 @@ pub(crate) struct Muting {
     /// The methods that they mute.
     named: HashSet<u32>,
     /// Methods that are throttled.
-    costly: HashSet<u32>,
+    throttled: HashSet<u32>,
     /// Methods of classes that have the probes of an earlier attachment.
     stale: HashSet<u32>,
     /// By id, as the guard in Java has it; index 0 is no method's. Empty if nothing is muted.
@@ -51,7 +51,7 @@ impl Muting {
             methods,
             rules: Vec::new(),
             named: HashSet::new(),
-            costly: HashSet::new(),
+            throttled: HashSet::new(),
             stale: HashSet::new(),
             by_id: Vec::new(),
             seen: 0,
@@ -126,24 +126,25 @@ impl Muting {
     ///
     /// # Errors
     /// One line: what the JVM refused.
-    pub(crate) fn leave_out(
+    pub(crate) fn throttle(
         &mut self,
         ids: &[u32],
         leave: bool,
         probe_class: &ProbeClass,
         jni: &JniEnv,
     ) -> Result<(), String> {
-        let before = self.costly.clone();
+        let before = self.throttled.clone();
         for id in ids {
             if leave {
-                self.costly.insert(*id);
+                self.throttled.insert(*id);
             } else {
-                self.costly.remove(id);
+                self.throttled.remove(id);
             }
         }
         let is_closed = |id: &u32| leave || self.named.contains(id) || self.stale.contains(id);
         let wanted: Vec<(u32, bool)> = ids.iter().map(|id| (*id, is_closed(id))).collect();
-        self.change(&wanted, Cause::Agent, probe_class, jni).inspect_err(|_| self.costly = before)
+        self.change(&wanted, Cause::Agent, probe_class, jni)
+            .inspect_err(|_| self.throttled = before)
     }
 
     /// Closes methods of classes that have the probes of an earlier attachment, or opens them.
@@ -164,7 +165,7 @@ impl Muting {
                 self.stale.remove(id);
             }
         }
-        let is_closed = |id: &u32| self.named.contains(id) || self.costly.contains(id);
+        let is_closed = |id: &u32| self.named.contains(id) || self.throttled.contains(id);
         let wanted = ids.iter().map(|id| (*id, is_stale || is_closed(id)));
         let wanted: Vec<(u32, bool)> = wanted.collect();
         self.change(&wanted, Cause::Agent, probe_class, jni)
@@ -209,7 +210,7 @@ impl Muting {
             } else {
                 named.remove(id);
             }
-            changes.push((*id, *mutes || self.costly.contains(id) || self.stale.contains(id)));
+            changes.push((*id, *mutes || self.throttled.contains(id) || self.stale.contains(id)));
         }
         self.change(&changes, Cause::User, probe_class, jni)?;
         self.named = named;

@@ -30,7 +30,7 @@ impl Overhead {
         let budget = self.budget.map_or(0.0, |budget| f64::from(budget) / 1e6);
         let is_renewed = self.is_renewed;
         // Nobody notices the guard of a method that is worth its probes: it takes long itself.
-        let guarded = self.left_out.iter().filter(|(_, left)| {
+        let guarded = self.throttled.iter().filter(|(_, left)| {
             let can_help = !is_renewed || left.is_fresh || !left.is_compiled;
             !left.is_sealed && can_help && left.ratio > budget
         });
@@ -44,7 +44,7 @@ impl Overhead {
             if share <= may_cost {
                 break;
             }
-            if let Some(left) = self.left_out.get_mut(&id)
+            if let Some(left) = self.throttled.get_mut(&id)
                 && (!is_renewed || left.is_fresh)
                 && id < end
             {
@@ -54,7 +54,7 @@ impl Overhead {
                 found.push(id);
             }
         }
-        self.left_out.values_mut().for_each(|left| left.is_fresh = false);
+        self.throttled.values_mut().for_each(|left| left.is_fresh = false);
         found
     }
 
@@ -65,7 +65,7 @@ impl Overhead {
             return false;
         }
         self.is_renewed = true;
-        let compiled = self.left_out.values().filter(|left| left.is_sealed && left.is_compiled);
+        let compiled = self.throttled.values().filter(|left| left.is_sealed && left.is_compiled);
         let calls_per_s: f64 = compiled.map(|left| left.base_calls_per_s).sum();
         let share = calls_per_s * self.guard_share(FASTER);
         share >= if self.is_large() { f64::MIN_POSITIVE } else { RENEW }
@@ -73,7 +73,7 @@ impl Overhead {
 
     /// All code that was compiled with probes has been thrown away.
     pub(crate) fn renewed(&mut self) {
-        for left in self.left_out.values_mut().filter(|left| left.is_sealed) {
+        for left in self.throttled.values_mut().filter(|left| left.is_sealed) {
             left.is_compiled = false;
         }
     }
@@ -81,7 +81,7 @@ impl Overhead {
     /// What the guards of throttled methods cost, in nanoseconds a second. Those that are compiled out have
     /// none, but in code that was compiled before.
     pub(super) fn guards_ns(&self) -> f64 {
-        let guarded = self.left_out.values().filter(|left| !left.is_sealed || left.is_compiled);
+        let guarded = self.throttled.values().filter(|left| !left.is_sealed || left.is_compiled);
         let calls_per_s: f64 = guarded.map(|left| left.base_calls_per_s).sum();
         calls_per_s * self.growth * GUARD * self.pair_ns
     }

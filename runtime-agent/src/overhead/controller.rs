@@ -11,7 +11,7 @@ use crate::jvm::pauses;
 use crate::jvm::probe_class::ProbeClass;
 use crate::log::run_log::Now;
 use crate::message::message;
-use crate::overhead::{LeftOut, Millionths, Overhead, Period, as_u64};
+use crate::overhead::{Millionths, Overhead, Period, Throttled, as_u64};
 use crate::probe::CALIBRATION;
 use crate::sys::clock;
 
@@ -184,7 +184,7 @@ impl CostControl {
             return;
         }
         if !leave.is_empty() {
-            self.leave_out(leave, parts);
+            self.throttle(leave, parts);
         }
         let compiled_out = self.overhead.compile_out(monotonic_ns, ProbeClass::sealable());
         parts.probe_class.seal(parts.jni, compiled_out.into_iter(), true);
@@ -197,17 +197,19 @@ impl CostControl {
     }
 
     /// Throttles methods from now on.
-    fn leave_out(&mut self, leave: Vec<u32>, parts: &mut Parts<'_>) {
-        if let Err(error) = parts.muting.leave_out(&leave, true, parts.probe_class, parts.jni) {
+    fn throttle(&mut self, leave: Vec<u32>, parts: &mut Parts<'_>) {
+        if let Err(error) = parts.muting.throttle(&leave, true, parts.probe_class, parts.jni) {
             message!("overhead: {error}");
         }
         // Those that could not be marked are measured as before.
         let (leave, not): (Vec<u32>, Vec<u32>) =
             leave.into_iter().partition(|id| parts.muting.is_muted(*id));
         self.overhead.forget(&not);
-        let left_out: Vec<(u32, LeftOut)> =
-            leave.iter().filter_map(|id| Some((*id, *self.overhead.left_out().get(id)?))).collect();
-        parts.recorder.leave_out(&left_out);
+        let throttled: Vec<(u32, Throttled)> = leave
+            .iter()
+            .filter_map(|id| Some((*id, *self.overhead.throttled().get(id)?)))
+            .collect();
+        parts.recorder.throttle(&throttled);
     }
 
     /// Measures throttled methods again. Those that are compiled out take throwing away all code that was
@@ -228,7 +230,7 @@ impl CostControl {
             })?;
         }
         // The guard opens when no compiled code is left that would count some of the calls only.
-        parts.muting.leave_out(ids, false, parts.probe_class, parts.jni)?;
+        parts.muting.throttle(ids, false, parts.probe_class, parts.jni)?;
         self.overhead.measured_again(ids, Now::read().monotonic_ns);
         parts.recorder.measure_again(ids);
         self.begin_period(parts);
@@ -246,7 +248,7 @@ impl CostControl {
         parts: &mut Parts<'_>,
     ) -> Result<(), String> {
         if budget.is_none() {
-            let all: Vec<u32> = self.overhead.left_out().keys().copied().collect();
+            let all: Vec<u32> = self.overhead.throttled().keys().copied().collect();
             self.measure_again(&all, parts)?;
         }
         self.overhead.set_budget(budget);

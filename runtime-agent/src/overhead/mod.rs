@@ -36,12 +36,12 @@ const LARGE_PROGRAM: usize = 200;
 /// What is left when the budget is overrun: were it all of it, it would be overrun again at once.
 const TARGET: f64 = 0.5;
 /// When recording begins, the program is about to get faster, and calls everything so many times as often
-/// soon. To take probes out ever again would keep it from that, so as much is left out at once as will have
+/// soon. To take probes out ever again would keep it from that, so as much is throttled at once as will have
 /// to be then, and what was too much comes back afterwards.
 const EARLY_NS: u64 = 10 * SECOND_NS;
 const FASTER: f64 = 20.0;
 const SETTLED_NS: u64 = 18 * SECOND_NS;
-/// When the budget was overrun so often in the beginning, methods are left out as soon as the rest would be over
+/// When the budget was overrun so often in the beginning, methods are throttled as soon as the rest would be over
 /// it, were it called so many times as often. What the compiler gets to before stays slow.
 const TIGHT: u32 = 2;
 /// A process with less CPU time than this share of a processor is as good as idle.
@@ -59,7 +59,7 @@ const LEAST_ROOM: f64 = 0.25;
 /// How long it takes until a third is left of what is known of a method: what was slow when the program began
 /// says nothing of later.
 const MEMORY_S: f64 = 10.0;
-/// How long a method is measured, when it is looked at again, before it may be left out; less if it costs
+/// How long a method is measured, when it is looked at again, before it may be throttled; less if it costs
 /// more than a share of the CPU time.
 const LOOK_NS: u64 = SECOND_NS;
 const SHORT_LOOK_NS: u64 = SECOND_NS / 5;
@@ -73,22 +73,22 @@ const COMPILED_CALLS: u64 = 10_000;
 /// A share of the CPU time, in millionths.
 pub(crate) type Millionths = u32;
 
-/// Since when and why a method is left out.
+/// Since when and why a method is throttled.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct LeftOut {
+pub(crate) struct Throttled {
     pub since_unix_ns: u64,
     pub calls_per_s: u64,
     pub mean_ns: u64,
-    /// How often it was left out.
+    /// How often it was throttled.
     times: u32,
     /// When it may come back if there is room.
     again_ns: u64,
-    /// Calls a second, had the program done what it did when methods were left out first.
+    /// Calls a second, had the program done what it did when methods were throttled first.
     base_calls_per_s: f64,
     /// What its probes cost a call, and for the time that was measured.
     call_ns: f64,
     ratio: f64,
-    /// It was left out just now, and little or nothing that is compiled has its probes in it.
+    /// It was throttled just now, and little or nothing that is compiled has its probes in it.
     is_fresh: bool,
     /// It had been called so often that something compiled has them.
     is_compiled: bool,
@@ -125,7 +125,7 @@ impl Cost {
         self.ns / as_f64(clock::ticks_to_ns(self.did.self_ticks)).max(1.0)
     }
 
-    /// What is left out first: what costs most for the least time that was measured.
+    /// What is throttled first: what costs most for the least time that was measured.
     fn score(&self) -> f64 {
         self.ns * self.ratio()
     }
@@ -145,14 +145,14 @@ impl Worth {
     }
 }
 
-/// The budget, and who is left out for it.
+/// The budget, and who is throttled for it.
 #[derive(Debug)]
 pub(crate) struct Overhead {
     budget: Option<Millionths>,
     /// What a call costs in a loop of its own, in nanoseconds.
     pair_ns: f64,
-    left_out: HashMap<u32, LeftOut>,
-    /// How often methods that are measured again were left out.
+    throttled: HashMap<u32, Throttled>,
+    /// How often methods that are measured again were throttled.
     before: HashMap<u32, u32>,
     /// Calls of methods until now, as far as they were measured.
     called: HashMap<u32, u64>,
@@ -166,7 +166,7 @@ pub(crate) struct Overhead {
     early_overruns: u32,
     /// Whether it was decided since then if what is compiled is thrown away.
     is_renewed: bool,
-    /// Calls a second of measured methods when methods were left out first, and how many times as often they
+    /// Calls a second of measured methods when methods were throttled first, and how many times as often they
     /// are called now.
     base: HashMap<u32, f64>,
     growth: f64,
@@ -180,7 +180,7 @@ impl Overhead {
         Self {
             budget,
             pair_ns,
-            left_out: HashMap::new(),
+            throttled: HashMap::new(),
             before: HashMap::new(),
             called: HashMap::new(),
             worth: HashMap::new(),
@@ -200,21 +200,21 @@ impl Overhead {
         self.budget
     }
 
-    /// Sets the budget. Without one nothing is left out any more; what is left out still could not be measured
+    /// Sets the budget. Without one nothing is throttled any more; what is throttled still could not be measured
     /// again.
     pub(crate) fn set_budget(&mut self, budget: Option<Millionths>) {
         self.budget = budget;
         if budget.is_none() {
-            let left_out = std::mem::take(&mut self.left_out);
+            let throttled = std::mem::take(&mut self.throttled);
             let before = std::mem::take(&mut self.before);
             let (called, share) = (std::mem::take(&mut self.called), self.share);
-            *self = Self { left_out, before, called, share, ..Self::new(None, self.pair_ns) };
+            *self = Self { throttled, before, called, share, ..Self::new(None, self.pair_ns) };
         }
     }
 
-    /// These methods could not be left out.
+    /// These methods could not be throttled.
     pub(crate) fn forget(&mut self, ids: &[u32]) {
-        self.left_out.retain(|id, _| !ids.contains(id));
+        self.throttled.retain(|id, _| !ids.contains(id));
     }
 
     /// A call was measured to cost this in a loop of its own.
@@ -248,17 +248,17 @@ impl Overhead {
         self.share
     }
 
-    pub(crate) fn left_out(&self) -> &HashMap<u32, LeftOut> {
-        &self.left_out
+    pub(crate) fn throttled(&self) -> &HashMap<u32, Throttled> {
+        &self.throttled
     }
 
-    /// Whether a method was ever left out, or is.
-    pub(crate) fn has_left_out(&self, id: u32) -> bool {
-        self.left_out.contains_key(&id) || self.before.contains_key(&id)
+    /// Whether a method was ever throttled, or is.
+    pub(crate) fn has_throttled(&self, id: u32) -> bool {
+        self.throttled.contains_key(&id) || self.before.contains_key(&id)
     }
 
     /// Whether the next period should be a short one: methods are looked at, or the program begins, and what
-    /// is not left out before it is compiled costs more.
+    /// is not throttled before it is compiled costs more.
     pub(crate) fn is_busy(&self, now_ns: u64) -> bool {
         !self.looks.is_empty() || self.is_early(now_ns)
     }
@@ -267,14 +267,14 @@ impl Overhead {
         self.began_ns.is_some_and(|began_ns| now_ns < began_ns + EARLY_NS)
     }
 
-    /// Judges a period: what the profiler cost in it, and the methods that are to be left out from now on.
+    /// Judges a period: what the profiler cost in it, and the methods that are to be throttled from now on.
     pub(crate) fn judge(&mut self, period: Period<'_>) -> Vec<u32> {
         let seconds = as_f64(period.length_ns.max(1)) / 1e9;
         let cpu_ns = as_f64(period.cpu_ns).max(LEAST_CPU * as_f64(period.length_ns));
         for (id, did) in period.methods {
             *self.called.entry(*id).or_default() += did.calls;
         }
-        let measured = period.methods.iter().filter(|(id, _)| !self.left_out.contains_key(*id));
+        let measured = period.methods.iter().filter(|(id, _)| !self.throttled.contains_key(*id));
         let mut costs: Vec<Cost> =
             measured.map(|(id, did)| Cost { id: *id, did: *did, ns: self.cost_ns(did) }).collect();
         let probes_ns = costs.iter().map(|cost| cost.ns).sum::<f64>();
@@ -308,7 +308,7 @@ impl Overhead {
         let rare_ns = sum(&costs, &|cost| may_go_if_often(cost) && is_rare(cost));
         let spares_rare = is_early || rare_ns <= MOST_RARE * budget * cpu_ns;
         let may_go = |cost: &Cost| may_go_if_often(cost) && !(spares_rare && is_rare(cost));
-        // What is needed is beyond the budget: all else would be left out for it, to no avail. What is worth
+        // What is needed is beyond the budget: all else would be throttled for it, to no avail. What is worth
         // it or rare is within, and leaves less room for others; in the beginning, all of it has far less.
         let mut cost = sum(&costs, &may_go);
         let stays_ns = sum(&costs, &|cost| is_free(cost) && !may_go(cost));
@@ -352,7 +352,7 @@ impl Overhead {
                     false => period.now_ns + wait_ns.min(LONGEST_WAIT_NS),
                 };
                 let calls_per_s = as_f64(did.calls) / seconds;
-                let left_out = LeftOut {
+                let throttled = Throttled {
                     since_unix_ns: period.unix_ns,
                     calls_per_s: as_u64(calls_per_s).max(1),
                     mean_ns: clock::ticks_to_ns(did.total_ticks) / did.calls.max(1),
@@ -366,18 +366,18 @@ impl Overhead {
                     is_compiled,
                     is_sealed: false,
                 };
-                self.left_out.insert(id, left_out);
+                self.throttled.insert(id, throttled);
                 leave.push(id);
             }
         }
         self.looks = looked_at;
         self.looks.retain(|id, since_ns| {
-            period.now_ns < *since_ns + LOOK_NS && !self.left_out.contains_key(id)
+            period.now_ns < *since_ns + LOOK_NS && !self.throttled.contains_key(id)
         });
         leave
     }
 
-    /// Finds out how many times as often methods are called as when methods were left out first.
+    /// Finds out how many times as often methods are called as when methods were throttled first.
     fn grow(&mut self, costs: &[Cost], seconds: f64) {
         let (mut then, mut now) = (0.0, 0.0);
         for Cost { id, did, .. } in costs {
@@ -421,15 +421,15 @@ impl Overhead {
 
     /// Which of these methods are compiled out.
     pub(crate) fn compiled_out(&self, ids: &[u32]) -> Vec<u32> {
-        let is_sealed = |id: &u32| self.left_out.get(id).is_some_and(|left| left.is_sealed);
+        let is_sealed = |id: &u32| self.throttled.get(id).is_some_and(|left| left.is_sealed);
         ids.iter().copied().filter(is_sealed).collect()
     }
 
     /// These methods have their probes back, from now on.
     pub(crate) fn measured_again(&mut self, ids: &[u32], now_ns: u64) {
         for id in ids {
-            if let Some(left_out) = self.left_out.remove(id) {
-                self.before.insert(*id, left_out.times);
+            if let Some(throttled) = self.throttled.remove(id) {
+                self.before.insert(*id, throttled.times);
             }
         }
         // What it was before says nothing now.

@@ -12,7 +12,7 @@ const ROUND_NS: u64 = 30 * SECOND_NS;
 impl Overhead {
     /// The methods to measure again now.
     pub(crate) fn measure_again(&mut self, now_ns: u64) -> Vec<u32> {
-        if self.left_out.is_empty() || now_ns < self.next_return_ns {
+        if self.throttled.is_empty() || now_ns < self.next_return_ns {
             return Vec::new();
         }
         let fitting = self.fitting(now_ns);
@@ -24,16 +24,16 @@ impl Overhead {
     fn fitting(&self, now_ns: u64) -> Vec<u32> {
         let budget = self.budget.map_or(0.0, |budget| f64::from(budget) / 1e6);
         let is_waiting = |id: &u32| {
-            self.left_out.get(id).is_some_and(|left| !left.is_sealed && left.again_ns <= now_ns)
+            self.throttled.get(id).is_some_and(|left| !left.is_sealed && left.again_ns <= now_ns)
         };
-        let mut waiting: Vec<u32> = self.left_out.keys().copied().filter(is_waiting).collect();
+        let mut waiting: Vec<u32> = self.throttled.keys().copied().filter(is_waiting).collect();
         waiting.sort_by(|one, other| {
-            let ratio = |id: &u32| self.left_out.get(id).map_or(0.0, |left| left.ratio);
+            let ratio = |id: &u32| self.throttled.get(id).map_or(0.0, |left| left.ratio);
             ratio(one).total_cmp(&ratio(other)).then(one.cmp(other))
         });
         let mut used_ns = self.share * self.cpu_rate;
         waiting.retain(|id| {
-            let Some(left) = self.left_out.get(id) else { return false };
+            let Some(left) = self.throttled.get(id) else { return false };
             let cost_ns = left.base_calls_per_s * self.growth * left.call_ns;
             let target = if left.ratio <= budget { WORTH_IT } else { TARGET };
             let fits = used_ns + cost_ns <= target * budget * self.cpu_rate;

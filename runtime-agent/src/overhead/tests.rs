@@ -30,7 +30,7 @@ impl Program {
         self.now_ns += S;
         let mut methods = HashMap::new();
         for (id, (calls, self_ns, slow_ns)) in &self.methods {
-            if !self.overhead.left_out().contains_key(id) {
+            if !self.overhead.throttled().contains_key(id) {
                 let mut did = Recent { calls: *calls, slow_ns: *slow_ns, ..Recent::default() };
                 did.self_ticks = clock::ns_to_ticks(calls * self_ns);
                 did.total_ticks = did.self_ticks;
@@ -60,8 +60,8 @@ impl Program {
         again
     }
 
-    fn left_out(&self) -> Vec<u32> {
-        let mut ids: Vec<u32> = self.overhead.left_out().keys().copied().collect();
+    fn throttled(&self) -> Vec<u32> {
+        let mut ids: Vec<u32> = self.overhead.throttled().keys().copied().collect();
         ids.sort_unstable();
         ids
     }
@@ -80,7 +80,7 @@ fn service() -> Program {
 }
 
 #[test]
-fn nothing_is_left_out_within_the_budget() {
+fn nothing_is_throttled_within_the_budget() {
     let mut program = Program::new(&[(1, 200_000, 10), (2, 60_000, 10)]);
     for _ in 0..100 {
         assert_eq!(program.second(), NONE);
@@ -91,33 +91,33 @@ fn nothing_is_left_out_within_the_budget() {
 }
 
 #[test]
-fn what_costs_most_for_the_least_time_is_left_out_first() {
+fn what_costs_most_for_the_least_time_is_throttled_first() {
     let mut program = service();
     // Nothing in the beginning, so that the program is not about to become faster.
     let methods = std::mem::take(&mut program.methods);
     program.seconds(20);
     program.methods = methods;
     assert_eq!(program.second(), [4, 3, 5]);
-    let left = program.overhead.left_out()[&4];
+    let left = program.overhead.throttled()[&4];
     assert_eq!((left.calls_per_s, left.since_unix_ns), (1_000_000, 121 * S));
     // What is left is 0.16%.
     assert_eq!(program.second(), NONE);
     assert!(program.overhead.share() < 0.02);
 }
 
-/// A program that begins gets faster, so more is left out, and comes back when it turns out to fit.
+/// A program that begins gets faster, so more is throttled, and comes back when it turns out to fit.
 #[test]
-fn what_was_left_out_in_the_beginning_comes_back_if_it_fits() {
+fn what_was_throttled_in_the_beginning_comes_back_if_it_fits() {
     let mut program = service();
     assert_eq!(program.second(), [4, 3, 5, 2]);
     assert_eq!(program.seconds(16), NONE);
     assert_eq!(program.seconds(3), [2]);
-    assert_eq!(program.left_out(), [3, 4, 5]);
+    assert_eq!(program.throttled(), [3, 4, 5]);
 }
 
 /// What the compiler gets to first stays slow, so nothing waits until the budget is used up a third time.
 #[test]
-fn in_the_beginning_what_is_new_is_left_out_at_once() {
+fn in_the_beginning_what_is_new_is_throttled_at_once() {
     let mut program = service();
     assert_eq!(program.second(), [4, 3, 5, 2]);
     // 1.5%, 7.5% and 0.15%.
@@ -129,7 +129,7 @@ fn in_the_beginning_what_is_new_is_left_out_at_once() {
     assert_eq!(program.second(), [8]);
     // It comes back, and stays when nothing is new any more.
     program.seconds(30);
-    assert_eq!(program.left_out(), [3, 4, 5, 6, 7]);
+    assert_eq!(program.throttled(), [3, 4, 5, 6, 7]);
     program.methods.insert(9, (20_000, 20, 0));
     assert_eq!(program.second(), NONE);
     // It begins again, and was over the budget never since.
@@ -149,7 +149,7 @@ fn what_an_idle_program_calls_stays() {
     program.methods = HashMap::from([(8, (1_000, 20, 0)), (9, (1_000, 20, 0))]);
     program.cpu_ns = S / 100;
     assert_eq!(program.seconds(5), NONE);
-    assert!([8, 9].iter().all(|id| !program.left_out().contains(id)));
+    assert!([8, 9].iter().all(|id| !program.throttled().contains(id)));
 }
 
 #[test]
@@ -158,23 +158,23 @@ fn a_method_whose_slow_calls_are_worth_it_stays() {
     // Of three threads.
     program.methods.insert(4, (1_000_000, 10, 3_000_000_000));
     program.seconds(5);
-    assert_eq!(program.left_out(), [2, 3, 5]);
+    assert_eq!(program.throttled(), [2, 3, 5]);
     // Then it has no more of them.
     program.methods.insert(4, (1_000_000, 10, 0));
     program.seconds(5);
-    assert!(!program.left_out().contains(&4));
+    assert!(!program.throttled().contains(&4));
     program.seconds(30);
-    assert!(program.left_out().contains(&4));
+    assert!(program.throttled().contains(&4));
 }
 
 #[test]
-fn without_a_budget_nothing_is_left_out_and_all_comes_back() {
+fn without_a_budget_nothing_is_throttled_and_all_comes_back() {
     let mut program = service();
     program.second();
-    assert_eq!(program.left_out(), [2, 3, 4, 5]);
+    assert_eq!(program.throttled(), [2, 3, 4, 5]);
     program.overhead.measured_again(&[2, 3, 4, 5], program.now_ns);
     program.overhead.set_budget(None);
-    assert_eq!((program.second(), program.left_out()), (vec![], vec![]));
+    assert_eq!((program.second(), program.throttled()), (vec![], vec![]));
     program.overhead.set_budget(Some(20_000));
     assert_ne!(program.second(), NONE);
 }
@@ -184,7 +184,7 @@ fn without_a_budget_nothing_is_left_out_and_all_comes_back() {
 fn hot_methods_are_compiled_out_before_they_are_compiled() {
     let mut program = Program::new(&[(1, 200_000, 10), (2, 2_000_000, 4_000)]);
     program.second();
-    assert_eq!(program.left_out(), [1, 2]);
+    assert_eq!(program.throttled(), [1, 2]);
     assert_eq!(program.overhead.compiled_out(&[1, 2]), [1]);
 }
 
@@ -193,12 +193,12 @@ fn hot_methods_are_compiled_out_before_they_are_compiled() {
 fn of_throttled_methods_only_the_hottest_are_compiled_out() {
     let mut program = Program::new(&[(1, 2_000_000, 10), (2, 200_000, 10), (3, 20_000, 10)]);
     program.second();
-    assert_eq!(program.left_out(), [1, 2, 3]);
+    assert_eq!(program.throttled(), [1, 2, 3]);
     // The guard of the last: 3.75 ns, 20,000 times a second, and twenty times as often soon.
     assert_eq!(program.overhead.compiled_out(&[1, 2, 3]), [1, 2]);
     assert_eq!(program.seconds(30), [3]);
     assert_eq!(program.seconds(3_600), NONE);
-    assert_eq!(program.left_out(), [1, 2]);
+    assert_eq!(program.throttled(), [1, 2]);
 }
 
 /// In a large program the JIT makes less of code with guards, so no throttled method keeps one.
@@ -207,7 +207,7 @@ fn in_a_large_program_all_throttled_methods_are_compiled_out() {
     let mut program = Program::new(&[(1, 2_000_000, 10), (2, 200_000, 10), (3, 20_000, 10)]);
     program.methods.extend((10..260).map(|id| (id, (1, 20, 0))));
     program.second();
-    assert_eq!(program.left_out(), [1, 2, 3]);
+    assert_eq!(program.throttled(), [1, 2, 3]);
     assert_eq!(program.overhead.compiled_out(&[1, 2, 3]), [1, 2, 3]);
 }
 
@@ -217,7 +217,7 @@ fn in_a_large_program_all_throttled_methods_are_compiled_out() {
 fn what_is_throttled_before_the_program_is_known_to_be_large_is_compiled_out_too() {
     let mut program = Program::new(&[(1, 2_000_000, 10), (2, 20_000, 10)]);
     program.second();
-    assert_eq!(program.left_out(), [1, 2]);
+    assert_eq!(program.throttled(), [1, 2]);
     assert_eq!(program.overhead.compiled_out(&[1, 2]), [1]);
     program.methods.extend((10..260).map(|id| (id, (1, 20, 0))));
     program.second();
@@ -231,7 +231,7 @@ fn compiled_methods_are_not_compiled_out_later() {
     program.seconds(20);
     program.methods.insert(1, (30_000_000, 10, 0));
     program.second();
-    assert_eq!(program.left_out(), [1]);
+    assert_eq!(program.throttled(), [1]);
     assert_eq!(program.overhead.compiled_out(&[1]), NONE);
     // 3.75 ns a call: 11% of the CPU time.
     program.second();
@@ -241,14 +241,14 @@ fn compiled_methods_are_not_compiled_out_later() {
 /// The agent thread and pauses count, and leave less room for probes.
 #[test]
 fn what_the_agent_costs_itself_is_within_the_budget() {
-    for (own_ns, left_out) in [(0, vec![]), (S / 100, vec![1])] {
+    for (own_ns, throttled) in [(0, vec![]), (S / 100, vec![1])] {
         let mut program = Program::new(&[]);
         program.seconds(20);
         // 1.5%.
         program.methods.insert(1, (200_000, 20, 0));
         program.own_ns = own_ns;
         program.second();
-        assert_eq!(program.left_out(), left_out);
+        assert_eq!(program.throttled(), throttled);
     }
 }
 
@@ -256,44 +256,44 @@ fn what_the_agent_costs_itself_is_within_the_budget() {
 #[test]
 fn what_is_worth_its_probes_leaves_less_room() {
     // 1.5% of the time, whose methods take 3,600 ns each, and 0.75%.
-    for (calls, left_out) in [(400_000, vec![2]), (200_000, vec![])] {
+    for (calls, throttled) in [(400_000, vec![2]), (200_000, vec![])] {
         let mut program = Program::new(&[]);
         program.seconds(20);
         program.methods.insert(1, (calls, 3_600, 0));
         program.methods.insert(2, (100_000, 200, 0));
         program.second();
-        assert_eq!(program.left_out(), left_out);
+        assert_eq!(program.throttled(), throttled);
     }
 }
 
 /// Where there are many methods, a call costs more: 125 ns here. What is slow is needed all the same.
 #[test]
 fn a_large_program_has_room_for_fewer_calls() {
-    for (others, left_out) in [(150, vec![]), (250, vec![1])] {
+    for (others, throttled) in [(150, vec![]), (250, vec![1])] {
         let mut program = Program::new(&[]);
         program.methods = (10..10 + others).map(|id| (id, (1, 20, 0))).collect();
         program.seconds(20);
         program.methods.insert(1, (200_000, 400, 0));
         program.second();
-        assert_eq!(program.left_out(), left_out);
+        assert_eq!(program.throttled(), throttled);
         program.methods.insert(1, (200_000, 400, 200_000_000));
         program.overhead.measured_again(&[1], program.now_ns);
         // A millisecond in a thousand calls.
         program.seconds(3);
-        assert_eq!(program.left_out(), NONE);
+        assert_eq!(program.throttled(), NONE);
     }
 }
 
 /// Seldom called methods are spared as long as there are not too many of them; calls cost 125 ns.
 #[test]
-fn methods_that_are_seldom_called_are_left_out_where_they_cost_too_much_together() {
+fn methods_that_are_seldom_called_are_throttled_where_they_cost_too_much_together() {
     // 0.56% and 2.25% of the time.
-    for (methods, is_left_out) in [(300, false), (1_200, true)] {
+    for (methods, is_throttled) in [(300, false), (1_200, true)] {
         let mut program = Program::new(&[]);
         program.seconds(20);
         program.methods = (1..=methods).map(|id| (id, (150, 20, 0))).collect();
         program.seconds(3);
-        assert_eq!(!program.left_out().is_empty(), is_left_out, "{methods}");
+        assert_eq!(!program.throttled().is_empty(), is_throttled, "{methods}");
         assert!(program.overhead.share() < 0.02, "{}", program.overhead.share());
     }
 }
@@ -314,11 +314,11 @@ fn what_was_compiled_too_early_is_renewed_once() {
 }
 
 #[test]
-fn without_a_budget_the_cost_is_known_and_nothing_is_left_out() {
+fn without_a_budget_the_cost_is_known_and_nothing_is_throttled() {
     let mut program = service();
     program.overhead.set_budget(None);
     assert_eq!(program.seconds(100), NONE);
-    assert_eq!(program.left_out(), NONE);
+    assert_eq!(program.throttled(), NONE);
     // 25 ns a call in a loop: three times that for short calls.
     let share = program.overhead.share();
     assert!((0.16..0.18).contains(&share), "{share}");

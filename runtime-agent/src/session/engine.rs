@@ -28,7 +28,7 @@ use crate::jvm::probe_class::ProbeClass;
 use crate::jvm::virtual_threads;
 use crate::message::message;
 use crate::options::{Fault, Pretend};
-use crate::overhead::LeftOut;
+use crate::overhead::Throttled;
 use crate::overhead::controller::{CostControl, Parts};
 use crate::probe::mute::{self, Cause};
 use crate::probe::{self, lost_calls, mounts};
@@ -182,9 +182,9 @@ impl Engine<'_> {
             Request::Overhead(budget) => {
                 let (cost, mut parts) = self.cost_control();
                 cost.set_budget(budget, &mut parts)?;
-                found = self.left_out();
+                found = self.throttled();
             }
-            Request::LeftOut => found = self.left_out(),
+            Request::Throttled => found = self.throttled(),
             Request::Finish | Request::Detach => {
                 self.stop();
                 self.tell_why_empty();
@@ -217,19 +217,20 @@ impl Engine<'_> {
         let mut top = self.recorder.top(period, count);
         // Every method that was called has a name.
         top.methods.retain(|(id, _)| self.methods.get(*id).is_some());
-        let named = |id: &u32| Some((self.methods.get(*id)?, self.cost.overhead.has_left_out(*id)));
+        let named =
+            |id: &u32| Some((self.methods.get(*id)?, self.cost.overhead.has_throttled(*id)));
         let names = top.methods.iter().filter_map(|(id, _)| named(id)).collect();
         Found::Top(top, names)
     }
 
-    fn left_out(&self) -> Found {
-        let left_out = self.cost.overhead.left_out().iter();
-        let mut left_out: Vec<(Method, LeftOut)> =
-            left_out.filter_map(|(id, left)| Some((self.methods.get(*id)?, *left))).collect();
-        left_out.sort_by_cached_key(|(method, left)| {
+    fn throttled(&self) -> Found {
+        let throttled = self.cost.overhead.throttled().iter();
+        let mut throttled: Vec<(Method, Throttled)> =
+            throttled.filter_map(|(id, left)| Some((self.methods.get(*id)?, *left))).collect();
+        throttled.sort_by_cached_key(|(method, left)| {
             (Reverse(left.calls_per_s), method.class.name.clone(), method.name.clone())
         });
-        Found::LeftOut(left_out)
+        Found::Throttled(throttled)
     }
 
     /// Applies thresholds and rules of muting to methods that were instrumented since they were set.
@@ -366,7 +367,7 @@ impl Engine<'_> {
         self.guard_out = None;
         if self.probe_class.set_off(self.jni, false)? {
             // All code with probes was thrown away, so throttled methods can be measured again at no further cost.
-            let throttled: Vec<u32> = self.cost.overhead.left_out().keys().copied().collect();
+            let throttled: Vec<u32> = self.cost.overhead.throttled().keys().copied().collect();
             let (cost, mut parts) = self.cost_control();
             cost.measure_again(&throttled, &mut parts)?;
             self.cost.overhead.begin_again();
@@ -484,7 +485,7 @@ impl Engine<'_> {
             throttled_calls: mute::dropped_calls(Cause::Agent),
             overhead: self.cost.overhead.budget(),
             overhead_share: if self.is_open { self.cost.overhead.share() } else { 0.0 },
-            costly_methods: self.cost.overhead.left_out().len() as u64,
+            throttled_methods: self.cost.overhead.throttled().len() as u64,
             skipped_methods: self.class_counts.skipped(),
             leaves: self.class_counts.leaves(),
             io_errors: self.recorder.log().io_errors,

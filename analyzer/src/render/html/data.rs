@@ -98,7 +98,7 @@ struct Methods {
     p50: Vec<Option<u64>>,
     p95: Vec<Option<u64>>,
     p99: Vec<Option<u64>>,
-    /// How long it was left out for its cost, in nanoseconds.
+    /// How long it was throttled, in nanoseconds.
     out: Vec<u64>,
     mostly_probe: Vec<bool>,
     /// Buckets and their counts, one after the other; of the busiest methods.
@@ -279,7 +279,7 @@ impl<'r, 'l> Table<'r, 'l> {
         methods.p50.push(p50);
         methods.p95.push(p95);
         methods.p99.push(p99);
-        methods.out.push(row.left_out_ns);
+        methods.out.push(row.throttled_ns);
         methods.mostly_probe.push(row.is_mostly_probe());
         if self.histogram_bytes < HISTOGRAM_BYTES / self.scale {
             let buckets = figures.hist.buckets();

@@ -84,7 +84,7 @@ function methodView(method) {
       card("longest", duration(methods.max[method])), card("p50", duration(methods.p50[method])),
       card("p95", duration(methods.p95[method])), card("p99", duration(methods.p99[method]))),
     el("p", { class: "dim" }, "Percentiles are " + data.percentiles + "." + (methods.out[method] > 0 ?
-      " It was left out for its cost for " + duration(methods.out[method]) + ": no figure here has its calls of that time." : "") +
+      " It was throttled for " + duration(methods.out[method]) + ": no figure here has its calls of that time." : "") +
       (methods.mostly_probe[method] ? " Half of its self time or more is that of the probes (an estimate)." : "")),
     el("h2", {}, data.of_records ? "Durations of the recorded calls" : "Durations of all calls"), histogram(method));
   } else parts.push(el("p", { class: "panel" }, "Its totals are not in this report."));

@@ -3,10 +3,10 @@ const ROW = 27;
 
 const selfOfAll = sum(methods.own) + data.not_shown.own;
 
-// A method's calls, with a sign if it was left out for its cost part of the time, and its share of the self time, with
+// A method's calls, with a sign if it was throttled part of the time, and its share of the self time, with
 // one if that is mostly the probes'.
 const SIGN = [
-  methods.out.some((ns) => ns > 0) ? "+: there may have been more calls, while the method was left out for its cost" : "",
+  methods.out.some((ns) => ns > 0) ? "+: there may have been more calls, while the method was throttled" : "",
   methods.mostly_probe.some((is) => is) ? "~: half of this self time or more is that of the probes (an estimate)" : "",
 ].filter((sign) => sign !== "").join("; ");
 

@@ -1,11 +1,11 @@
-//! How long methods were left out for their cost in the time and the runs of each group of a report: what
+//! How long methods were throttled in the time and the runs of each group of a report: what
 //! their figures there lack.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 
 use crate::options::time_range::TimeRange;
-use crate::run::costly::Costly;
+use crate::run::throttled::Throttled;
 use crate::stats::aggregate::Group;
 use crate::stats::method::Method;
 
@@ -15,8 +15,8 @@ const NS_PER_MINUTE: u64 = 60_000_000_000;
 type Times = HashMap<String, u64>;
 
 /// The times of all runs.
-pub(crate) struct LeftOutTimes<'r> {
-    runs: &'r [Costly],
+pub(crate) struct ThrottledTimes<'r> {
+    runs: &'r [Throttled],
     range: TimeRange,
     /// In the whole range: of all runs together, and of each.
     whole: Times,
@@ -26,8 +26,8 @@ pub(crate) struct LeftOutTimes<'r> {
 /// The times in a group.
 pub(crate) struct OfGroup<'t>(Cow<'t, Times>);
 
-impl<'r> LeftOutTimes<'r> {
-    pub(crate) fn new(runs: &'r [Costly], range: TimeRange) -> Self {
+impl<'r> ThrottledTimes<'r> {
+    pub(crate) fn new(runs: &'r [Throttled], range: TimeRange) -> Self {
         let by_run: Vec<Times> = runs.iter().map(|run| sum([run], &range)).collect();
         Self { runs, range, whole: sum(runs, &range), by_run }
     }
@@ -60,7 +60,7 @@ impl<'r> LeftOutTimes<'r> {
 }
 
 impl OfGroup<'_> {
-    /// How long a method was left out, in nanoseconds.
+    /// How long a method was throttled, in nanoseconds.
     pub(crate) fn ns(&self, method: &Method) -> u64 {
         match self.0.is_empty() {
             true => 0,
@@ -69,7 +69,7 @@ impl OfGroup<'_> {
     }
 }
 
-fn sum<'r>(runs: impl IntoIterator<Item = &'r Costly>, range: &TimeRange) -> Times {
+fn sum<'r>(runs: impl IntoIterator<Item = &'r Throttled>, range: &TimeRange) -> Times {
     let mut times = Times::new();
     for method in runs.into_iter().flat_map(|run| run.in_range(range)) {
         let ns = times.entry(method.name).or_default();

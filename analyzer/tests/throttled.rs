@@ -1,4 +1,4 @@
-//! Methods that the agent left out for what their probes cost, and the share of the probes, from files.
+//! Methods that the agent throttled, and the share of the probes, from files.
 
 mod common;
 
@@ -16,16 +16,16 @@ const RUN_B: &str = "20261120T150000Z-web08-17";
 
 fn out(at_ns: u64, method: &str, calls_per_s: u64, mean_ns: u64) -> [CounterRow; 2] {
     [
-        counter(at_ns, &format!("{}{method}", name::COSTLY_MEAN_NS), mean_ns),
-        counter(at_ns, &format!("{}{method}", name::COSTLY), calls_per_s),
+        counter(at_ns, &format!("{}{method}", name::THROTTLED_MEAN_NS), mean_ns),
+        counter(at_ns, &format!("{}{method}", name::THROTTLED), calls_per_s),
     ]
 }
 
 fn back(at_ns: u64, method: &str) -> CounterRow {
-    counter(at_ns, &format!("{}{method}", name::COSTLY), 0)
+    counter(at_ns, &format!("{}{method}", name::THROTTLED), 0)
 }
 
-/// Two hours, in which `hash` is left out at 14:03:07 and `next` from 14:10 to 14:20 and from 14:30 to
+/// Two hours, in which `hash` is throttled at 14:03:07 and `next` from 14:10 to 14:20 and from 14:30 to
 /// 15:05.
 fn shop() -> Logs {
     let logs = Logs::new();
@@ -63,16 +63,15 @@ fn unwrapped(text: &str) -> String {
 #[test]
 fn a_text_names_the_methods_and_the_share_of_probes() {
     let text = shop().analyze(&["logs"]).quiet();
-    assert_golden("costly.txt", &text);
+    assert_golden("throttled.txt", &text);
     for more in [["--from", "14:25"], ["--method", "com.shop"]] {
         let text = shop().analyze(&[&["logs"][..], &more[..]].concat()).quiet();
-        let hash =
-            "hash(Ljava/lang/String;)I was left out for its cost since 2026-11-20T14:03:07Z (";
+        let hash = "hash(Ljava/lang/String;)I was throttled since 2026-11-20T14:03:07Z (";
         assert!(unwrapped(&text).contains(hash), "{text}");
     }
     let early = unwrapped(&shop().analyze(&["logs", "--to", "14:25"]).quiet());
     let next = format!(
-        "{NEXT} was left out for its cost from 2026-11-20T14:10:00Z to 2026-11-20T14:20:00Z \
+        "{NEXT} was throttled from 2026-11-20T14:10:00Z to 2026-11-20T14:20:00Z \
          (900,000 calls/s of 60 ns); its time is in its callers' self time"
     );
     assert!(early.contains(&next), "{early}");
@@ -92,10 +91,10 @@ fn an_hour_stands_alone() {
         }
     }
     let text = unwrapped(&logs.analyze(&["logs"]).quiet());
-    let hash = "was left out for its cost since 2026-11-20T15:00:00Z (2,100,000 calls/s of 45 ns)";
+    let hash = "was throttled since 2026-11-20T15:00:00Z (2,100,000 calls/s of 45 ns)";
     assert!(text.contains(&format!("{HASH} {hash}")), "{text}");
     assert!(
-        text.contains("cost from 2026-11-20T15:00:00Z to 2026-11-20T15:05:00Z (1,000"),
+        text.contains("throttled from 2026-11-20T15:00:00Z to 2026-11-20T15:05:00Z (1,000"),
         "{text}"
     );
 }
@@ -104,7 +103,7 @@ fn an_hour_stands_alone() {
 fn forms_without_a_place_for_it_say_it_on_stderr_and_tables_stay_as_they_are() {
     let csv = shop().analyze(&["logs", "--format", "csv"]);
     assert_eq!((csv.status, csv.csv_column("method")), (0, vec!["hash".to_owned()]));
-    let line = format!("analyze: left out: {HASH} was left out for its cost since ");
+    let line = format!("analyze: left out: {HASH} was throttled since ");
     assert!(csv.stderr.contains(&line), "{}", csv.stderr);
     assert!(csv.stderr.contains("analyze: Probes took about 1.8% of the "), "{}", csv.stderr);
     let html = shop().analyze(&["logs", "--format", "html"]);
@@ -123,21 +122,21 @@ fn json_has_all_of_them_with_their_runs() {
     let left_out = logs.analyze(&["logs", "--format", "json"]).json()["left_out"].clone();
     assert_eq!(left_out["probe_ns"], 60 * 36 * MS);
     assert_eq!(left_out["cpu_ns"], 120 * S);
-    assert_eq!(left_out["costly"].as_array().unwrap().len(), 22);
+    assert_eq!(left_out["throttled"].as_array().unwrap().len(), 22);
     assert_eq!(
-        left_out["costly"][0],
+        left_out["throttled"][0],
         serde_json::json!({
             "run": RUN_A, "method": HASH, "from_ns": T14 + 187 * S, "to_ns": null, "times": 1,
             "out_ns": T15 + 59 * MIN - T14 - 187 * S, "calls_per_s": 2_100_000, "mean_ns": 45,
         })
     );
-    let next = &left_out["costly"][1];
+    let next = &left_out["throttled"][1];
     assert_eq!((&next["times"], &next["to_ns"]), (&2.into(), &(T15 + 5 * MIN).into()));
-    assert_eq!(left_out["costly"][2]["method"], "C.m19()V");
+    assert_eq!(left_out["throttled"][2]["method"], "C.m19()V");
     let text = unwrapped(&logs.analyze(&["logs"]).quiet());
     let hash = format!("since 2026-11-20T14:03:07Z in run {RUN_A} (2,100,000 calls/s of 45 ns)");
     assert!(text.contains(&hash), "{text}");
-    assert!(text.contains(" 12 methods more were left out for their cost "), "{text}");
+    assert!(text.contains(" 12 more methods were throttled "), "{text}");
     // What the log does not know is not there.
     let old = logs.analyze(&["logs", "--run", RUN_B, "--format", "json"]).json();
     assert!(old["left_out"].get("cpu_ns").is_none() && old["left_out"].get("probe_ns").is_none());
@@ -149,21 +148,21 @@ fn a_comparison_says_how_many_there_are_and_counts_the_whole_time() {
     let side = logs.root().join("logs").join(RUN_A);
     let side = side.to_str().unwrap();
     let text = logs.analyze(&["diff", side, side]).quiet();
-    let count = "left out: 2 methods were left out for their cost, for some time or all; their time \
+    let count = "left out: 2 methods were throttled, for some time or all; their time \
                  is in their callers' self time meanwhile";
     assert_eq!(unwrapped(&text).matches(count).count(), 2, "{text}");
     let json = logs.analyze(&["diff", side, side, "--format", "json"]).json();
-    assert_eq!(json["after"]["left_out"]["costly"].as_array().unwrap().len(), 2);
+    assert_eq!(json["after"]["left_out"]["throttled"].as_array().unwrap().len(), 2);
     // A row under way is no end of an interval.
     assert_eq!(json["after"]["recorded_ns"], 2 * HOUR);
 }
 
 #[test]
-fn figures_say_how_long_their_method_was_left_out() {
+fn figures_say_how_long_their_method_was_throttled() {
     let ns = (57 * MIN - 7 * S + HOUR - MIN).to_string();
     let column = |more: &[&str]| {
         let arguments = [&["logs", "--format", "csv"][..], more].concat();
-        shop().analyze(&arguments).csv_column("left_out_ns")
+        shop().analyze(&arguments).csv_column("throttled_ns")
     };
     assert_eq!(column(&[]), [ns.as_str()]);
     assert_eq!(column(&["--to", "14:03"]), ["0"]);
@@ -173,7 +172,7 @@ fn figures_say_how_long_their_method_was_left_out() {
     assert_eq!(minutes[..5], ["0", "0", "0", "53000000000", "60000000000"]);
     assert_eq!(column(&["--by", "host"]), [ns.as_str()]);
     let json = shop().analyze(&["logs", "--format", "json"]).stdout;
-    assert!(json.contains(&format!("\"left_out_ns\": {ns}")), "{json}");
+    assert!(json.contains(&format!("\"throttled_ns\": {ns}")), "{json}");
     let whole = shop().analyze(&["logs", "--to", "14:03"]).quiet();
     assert!(!whole.contains('+'), "{whole}");
 }
