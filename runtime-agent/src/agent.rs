@@ -29,6 +29,7 @@ use crate::instrument::methods::Methods;
 use crate::instrument::virtual_loops;
 use crate::jvm::java_threads;
 use crate::jvm::loaders;
+use crate::jvm::mounted_lately;
 use crate::jvm::virtual_threads;
 use crate::message::message;
 use crate::options::{BadOptions, Fault, Options};
@@ -127,8 +128,9 @@ impl Agent for TProfiler {
         // SAFETY: the reference is the event's.
         let number =
             context.jni().and_then(|jni| unsafe { java_threads::number(jni, event.thread()) });
-        if let Some(number) = number {
+        if let (Some(jni), Some(number)) = (context.jni(), number) {
             mounts::end(number);
+            mounted_lately::ended(jni, number);
             virtual_loops::ended(number);
             virtual_threads::stop_listening_to_ends(context.jvmti());
         }

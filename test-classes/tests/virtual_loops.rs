@@ -49,6 +49,42 @@ fn a_loop_that_parks_now_and_then_is_seen_by_an_attach() {
     }
 }
 
+/// The loop is parked in each moment in which the agent asks which virtual threads run.
+#[test]
+fn a_loop_that_parks_most_of_the_time_is_seen() {
+    for jdk in able() {
+        let logs = tempfile::tempdir().expect("a temporary folder");
+        let of = |include: &str, port: u16| {
+            format!(
+                "include=virtual.Loops$Poll{include},leaves=keep,overhead=off,port={port},logs={}",
+                logs.path().display()
+            )
+        };
+        // By an attach, which is to measure it.
+        let mut program = start(Java::new(jdk));
+        program.ask("poll 500 400");
+        thread::sleep(Duration::from_millis(500));
+        let pid = program.program.pid().to_string();
+        let attached = tprofiler_text(&["attach", &pid, &of("", free_port())]);
+        let postponed = "postponed: virtual.Loops$Poll: run runs in thread #";
+        assert!(attached.contains(postponed), "{jdk}: {attached}");
+        end(program, jdk);
+        // By a mute, where it is not measured itself.
+        let port = free_port();
+        let mut program = start(Java::new(jdk).agent(&of(".helper", port)));
+        program.ask("poll 500 400");
+        thread::sleep(Duration::from_secs(1));
+        tprofiler_json(port, &["mute", "virtual.Loops$Poll.helper"]);
+        wait_until("its class is postponed", || {
+            let postponed = tprofiler_json(port, &["status"])["postponed"].clone();
+            postponed.to_string().contains("run runs in thread #")
+        });
+        thread::sleep(Duration::from_secs(5));
+        assert_eq!(tprofiler_json(port, &["status"])["classes_retransformed"], 0, "{jdk}");
+        end(program, jdk);
+    }
+}
+
 /// While the agent reads the calls of many threads, others go on and off their carriers.
 #[test]
 fn a_stop_remembers_each_loop_among_many_parked_threads() {

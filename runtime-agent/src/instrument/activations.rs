@@ -157,6 +157,29 @@ impl<'j> Stacks<'j> {
         if self.reader.stops_all() { 1 } else { READS }
     }
 
+    /// Has the next look read the stacks of virtual threads that were mounted lately, parked or not. Their weak global
+    /// references are `self`'s from now on.
+    pub(crate) fn expect(&mut self, threads: Vec<(u64, jni::jweak)>) {
+        for (number, thread) in threads {
+            let found = FoundThread { thread, is_virtual: true };
+            if let Some(known) = self.threads.insert(number, found) {
+                // SAFETY: made by `look` or given here before, and not used after this.
+                unsafe { self.jni.delete_weak_global_ref(known.thread) };
+            }
+        }
+    }
+
+    /// Whether virtual threads run in this JVM, as far as its threads tell.
+    pub(crate) fn has_carriers(jvmti: &Jvmti, jni: &JniEnv) -> bool {
+        let threads = jvmti.get_all_threads().unwrap_or_default();
+        // SAFETY: live references of this thread, deleted here.
+        unsafe {
+            let has_carriers = threads.iter().any(|thread| is_carrier(jvmti, jni, *thread));
+            threads.into_iter().for_each(|thread| jni.delete_local_ref(thread));
+            has_carriers
+        }
+    }
+
     /// Looks at the stacks of all threads.
     pub(crate) fn look(&mut self, wanted: Wanted<'_>) -> Look {
         if wanted.classes.is_empty() {

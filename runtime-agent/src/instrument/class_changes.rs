@@ -24,15 +24,19 @@ use super::first_pause;
 use super::loaded_class::LoadedClass;
 use crate::instrument::methods::{ClassKey, Methods};
 use crate::jvm::facts::internal_name;
+use crate::jvm::mounted_lately;
 use crate::message::message;
 use crate::options::retransform::Retransform;
-use crate::probe::mounts;
+use crate::probe::mounts::{self, Events};
 use crate::sys::clock;
 
 /// As many as HotSpot allows to be asked for.
 const MANY_REFERENCES: jni::jint = 65_536;
 /// How long a class is waited for that has a long-lived activation.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Before the first look, the agent notes for so long which virtual threads are mounted, where there are any. The look
+/// reads the stacks of these, parked or not.
+const LISTENING: Duration = Duration::from_secs(2);
 /// How long all looks together may take, from one `add` until everything is done or given up. What one takes is
 /// waited so many times until the next, so that there are looks in all that time; quick ones get a part of it.
 const LOOKING: Duration = Duration::from_secs(10);
@@ -272,8 +276,27 @@ impl<'j> ClassChanges<'j> {
             let known: HashSet<String> =
                 known.iter().map(|(_, name)| name.replace('/', ".")).collect();
             self.given_up.retain(|postponed| !known.contains(&postponed.class));
-            self.look_and_send(after_batch);
+            if self.listens() {
+                // They go when it is known which virtual threads run.
+                (self.next_look, self.is_unsent) = (Some(since + LISTENING), true);
+            } else {
+                self.look_and_send(after_batch);
+            }
         }
+    }
+
+    /// Begins to note which virtual threads are mounted; `false` if there are none, or loops do not matter.
+    fn listens(&self) -> bool {
+        let listens = self.retransform == Retransform::On
+            && match mounts::events() {
+                Events::NotNeeded | Events::Missing => false,
+                Events::Arrive => true,
+                Events::Unknown => Stacks::has_carriers(self.jvmti, self.jni),
+            };
+        if listens {
+            mounted_lately::listen();
+        }
+        listens
     }
 
     /// Whether it is still to be seen which loops were caught.
@@ -308,16 +331,28 @@ impl<'j> ClassChanges<'j> {
         }
         self.given_up.clear();
         (self.next_look, self.confirm, self.is_unsent) = (None, None, false);
+        self.forget(mounted_lately::take());
+    }
+
+    fn forget(&self, mounted_lately: Vec<(u64, jni::jweak)>) {
+        for (_, thread) in mounted_lately {
+            // SAFETY: nobody else has it.
+            unsafe { self.jni.delete_weak_global_ref(thread) };
+        }
     }
 
     fn look_and_send(&mut self, after_batch: impl FnMut()) {
         let classes = self.take_alive();
         (self.next_look, self.is_unsent) = (None, false);
+        let mounted_lately = mounted_lately::take();
         if classes.is_empty() {
-            return;
+            return self.forget(mounted_lately);
         }
         let (begun, before) = (Instant::now(), self.looked);
-        let look = self.look(&classes);
+        let look = self.with_stacks(&classes, |stacks, wanted| {
+            stacks.expect(mounted_lately);
+            stacks.look(wanted)
+        });
         let took = begun.elapsed();
         let is_even_running = self.retransform == Retransform::EvenRunning;
         self.is_first_pause_long = first_pause::is_too_long(self.jvmti, look.frames);
@@ -342,8 +377,7 @@ impl<'j> ClassChanges<'j> {
             let let_go =
                 look.seen.into_iter().filter(|seen| self.confirmed.contains_key(&*seen.class));
             self.let_go.extend(let_go.map(|seen| seen.activation));
-            self.counts.has_unchecked_threads |=
-                look.has_carriers && mounts::came_late() && self.counts.changed > changed;
+            self.counts.has_unchecked_threads |= look.has_carriers && self.counts.changed > changed;
         }
         let pause = match self.is_unsent {
             true => Duration::ZERO,

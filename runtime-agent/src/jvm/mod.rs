@@ -3,6 +3,7 @@
 pub(crate) mod facts;
 pub(crate) mod java_threads;
 pub(crate) mod loaders;
+pub(crate) mod mounted_lately;
 pub(crate) mod natives;
 pub(crate) mod pauses;
 pub(crate) mod probe_class;

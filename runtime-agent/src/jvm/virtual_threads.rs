@@ -11,7 +11,7 @@ use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::{jni, jvmti};
 
 use crate::instrument::virtual_loops;
-use crate::jvm::java_threads;
+use crate::jvm::{java_threads, mounted_lately};
 use crate::message::message;
 use crate::options::{Pretend, Trick};
 use crate::probe;
@@ -146,6 +146,8 @@ unsafe extern "C" fn mounted(_: *mut jvmti::jvmtiEnv, jni: *mut jni::JNIEnv, thr
         // SAFETY: the arguments are the callback's.
         if let Some(number) = unsafe { number(jni, thread) } {
             mounts::mount(number);
+            // SAFETY: as above.
+            unsafe { mounted_lately::note(jni, thread, number) };
         }
     });
 }

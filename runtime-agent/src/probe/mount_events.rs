@@ -56,11 +56,6 @@ pub(crate) fn begin(events: Events, came_late: bool) {
     EVENTS.store(events as u8, Ordering::Relaxed);
 }
 
-/// Whether virtual threads may have been mounted before the agent listened.
-pub(crate) fn came_late() -> bool {
-    CAME_LATE.load(Ordering::Relaxed)
-}
-
 /// A mount or unmount event has come.
 pub(super) fn arrived() {
     if events() != Events::Arrive {

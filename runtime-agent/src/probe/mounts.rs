@@ -5,7 +5,7 @@
 //! when it is mounted again, they are copied in. Totals are the carrier's, which know how many of its frames are
 //! of a method. A carrier's own frames are set aside meanwhile.
 
-pub(crate) use super::mount_events::{Events, begin, came_late, events};
+pub(crate) use super::mount_events::{Events, begin, events};
 use super::mounted::set_mounted;
 use super::recording::{guarded, recording};
 use super::save_frames;

@@ -54,8 +54,8 @@ const AFTER_STOP: Duration = Duration::from_secs(10);
 const LONG_PAUSE: Duration = Duration::from_secs(600);
 /// A method that was called less often is not compiled with the calls of its probes.
 const COMPILED_CALLS: u64 = 1_000;
-const UNCHECKED_THREADS: &str = "virtual threads that were parked at the attach could not be looked at; \
-     a loop of theirs may be slow until it returns";
+const UNCHECKED_THREADS: &str = "virtual threads that stayed parked for two seconds were not looked at; a loop of \
+     theirs may be slow until it returns";
 
 /// With `retransform=off`.
 const LEFT_ALONE: &str =

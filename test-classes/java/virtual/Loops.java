@@ -11,7 +11,8 @@ import java.util.concurrent.locks.LockSupport;
 /**
  * Loops of virtual threads that park, and a deep recursion. A line on stdin is answered when it is done:
  *
- * <p>{@code work WORK_MS PARK_MS} starts a loop that works and parks in turn; {@code naps} starts loops in eight
+ * <p>{@code work WORK_MS PARK_MS} starts a loop that works and parks in turn, {@code poll WORK_US PARK_MS} one that
+ * calls a method of its class; {@code naps} starts loops in eight
  * classes that park for a millisecond at a time; {@code wait COUNT DEPTH} has so many threads wait under so many calls,
  * and {@code wake} ends them; {@code deep DEPTH} has a platform thread wait under a recursion, and call a loop's class.
  */
@@ -33,6 +34,9 @@ public final class Loops {
             switch (words[0]) {
                 case "work":
                     start(() -> Work.run(numbers[0], numbers[1]));
+                    break;
+                case "poll":
+                    start(() -> Poll.run(numbers[0], numbers[1]));
                     break;
                 case "naps":
                     Runnable[] naps = {Nap0::run, Nap1::run, Nap2::run, Nap3::run, Nap4::run, Nap5::run, Nap6::run, Nap7::run};
@@ -87,6 +91,23 @@ public final class Loops {
                     until = System.nanoTime() + workMs * 1_000_000L;
                 }
             }
+        }
+    }
+
+    /** As {@link Work}, with a method that may be measured while the loop is not. */
+    static final class Poll {
+        static void run(int workUs, int parkMs) {
+            for (; ; ) {
+                long until = System.nanoTime() + workUs * 1_000L;
+                while (System.nanoTime() < until) {
+                    sum += helper(7);
+                }
+                LockSupport.parkNanos(parkMs * 1_000_000L);
+            }
+        }
+
+        static int helper(int i) {
+            return Integer.toString(i).length();
         }
     }
 

@@ -139,11 +139,19 @@ impl<V> Sharded<V> {
 
     /// Takes all values out and gives the memory back.
     pub(crate) fn clear(&self) {
+        drop(self.take_all());
+    }
+
+    /// The same, with the values.
+    pub(crate) fn take_all(&self) -> Vec<(u64, V)> {
+        let mut all = Vec::new();
         for shard in &self.shards {
             let old = std::mem::replace(&mut *lock(shard), Table::new());
             self.length.fetch_sub(old.values.len(), Ordering::Relaxed);
             self.account.give(old.bytes);
+            all.extend(old.values);
         }
+        all
     }
 }
 

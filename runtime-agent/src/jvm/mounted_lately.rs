@@ -1,0 +1,66 @@
+//! Virtual threads that were mounted lately. One that works for a millisecond and parks for a second runs in none of a
+//! few moments; but HotSpot says when it is mounted. Threads are noted only while somebody listens, and only as long
+//! as they live.
+#![allow(unsafe_code)]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use jvmti_bindings::env::JniEnv;
+use jvmti_bindings::prelude::jni;
+
+use crate::sys::memory::sharded::Sharded;
+
+static IS_LISTENING: AtomicBool = AtomicBool::new(false);
+
+/// Weak global references, by `Thread.getId()`.
+static NOTED: Sharded<Noted> = Sharded::new();
+
+/// Most threads that are noted.
+const MOST: usize = 100_000;
+
+#[derive(Clone, Copy)]
+struct Noted(jni::jweak);
+
+// SAFETY: a weak global reference may be used in every thread.
+unsafe impl Send for Noted {}
+// SAFETY: as above.
+unsafe impl Sync for Noted {}
+
+/// Notes threads from now on.
+pub(crate) fn listen() {
+    IS_LISTENING.store(true, Ordering::Relaxed);
+}
+
+/// A virtual thread was mounted.
+///
+/// # Safety
+/// `jni` is the calling thread's environment, and `thread` a live reference of it.
+pub(super) unsafe fn note(jni: *mut jni::JNIEnv, thread: jni::jthread, number: u64) {
+    if !IS_LISTENING.load(Ordering::Relaxed) || NOTED.contains(number) || NOTED.len() >= MOST {
+        return;
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        let jni = JniEnv::from_raw(jni);
+        let weak = jni.new_weak_global_ref(thread);
+        if !weak.is_null()
+            && let Err(Noted(weak)) = NOTED.insert(number, Noted(weak))
+        {
+            jni.delete_weak_global_ref(weak);
+        }
+    }
+}
+
+/// A virtual thread has ended.
+pub(crate) fn ended(jni: &JniEnv, number: u64) {
+    if let Some(Noted(weak)) = NOTED.remove(number) {
+        // SAFETY: made by `note`, and nobody else has it.
+        unsafe { jni.delete_weak_global_ref(weak) };
+    }
+}
+
+/// Notes no more threads. Returns those that were noted, which are the caller's to delete.
+pub(crate) fn take() -> Vec<(u64, jni::jweak)> {
+    IS_LISTENING.store(false, Ordering::Relaxed);
+    NOTED.take_all().into_iter().map(|(number, Noted(weak))| (number, weak)).collect()
+}
