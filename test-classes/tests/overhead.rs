@@ -93,7 +93,7 @@ fn what_is_throttled_is_named_and_all_else_is_exact() {
         let report = String::from_utf8(report.stdout).expect("text");
         let says = report.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(says.contains("step(I)J was throttled"), "{jdk}: {report}");
-        assert!(says.contains("Probes took"), "{jdk}: {report}");
+        assert!(says.contains("The profiler took"), "{jdk}: {report}");
     }
 }
 
@@ -149,7 +149,7 @@ fn without_a_budget_the_cost_is_told_as_well() {
         }
         let report = Command::new(&artifacts().analyze).arg(&logs).output().expect("it runs");
         let report = String::from_utf8(report.stdout).expect("text");
-        assert!(report.contains("Probes took about"), "{jdk}: {report}");
+        assert!(report.contains("The profiler took about"), "{jdk}: {report}");
         let lines: Vec<&str> = report.lines().collect();
         let figures = |method: &str| {
             let at = lines.iter().rposition(|line| line.contains(method)).expect("a method");

@@ -119,8 +119,8 @@ fn raised(run: &RaisedInRun, zone: &Zone, lines: &mut Vec<String>) {
     for time in run.times.iter().take(TIMES_SHOWN) {
         let until = time.to_ns.map_or_else(|| "the end".to_owned(), |ns| zone.text(ns));
         lines.push(format!(
-            "calls under {} have no record from {} to {until} in run {}: the threshold was raised \
-             from {}; the totals have the calls",
+            "of calls under {} only the slowest of each method have records from {} to {until} in run {}: the \
+             threshold was raised from {}; the totals have the calls",
             duration(time.highest_ns),
             zone.text(time.from_ns),
             run.run,
@@ -253,8 +253,8 @@ mod tests {
         assert_eq!(lines.len(), 4);
         assert_eq!(
             lines[0],
-            "calls under 4.00 ms have no record from 1970-01-01T00:01:00Z to 1970-01-01T00:02:00Z \
-             in run r: the threshold was raised from 1.00 ms; the totals have the calls"
+            "of calls under 4.00 ms only the slowest of each method have records from 1970-01-01T00:01:00Z to \
+             1970-01-01T00:02:00Z in run r: the threshold was raised from 1.00 ms; the totals have the calls"
         );
         assert!(lines[1].contains(" to the end in run r: "), "{}", lines[1]);
         assert_eq!(lines[3], "the threshold was raised 1 more time in run r");

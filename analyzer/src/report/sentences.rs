@@ -230,7 +230,7 @@ pub fn probe_share(losses: &Losses, jvms: usize) -> Option<String> {
     } else {
         String::new()
     };
-    Some(format!("Probes took {whole} of the {of} CPU time (an estimate){parts}"))
+    Some(format!("The profiler took {whole} of the {of} CPU time (an estimate){parts}"))
 }
 
 #[cfg(test)]
@@ -244,10 +244,10 @@ mod tests {
         };
         assert_eq!(share(18, 0, 1), None);
         for (probe_ns, text) in [
-            (0, "Probes took less than 0.1% of the process's CPU time (an estimate)"),
-            (99, "Probes took less than 0.1% of the process's CPU time (an estimate)"),
-            (100, "Probes took about 0.1% of the process's CPU time (an estimate)"),
-            (1_800, "Probes took about 1.8% of the process's CPU time (an estimate)"),
+            (0, "The profiler took less than 0.1% of the process's CPU time (an estimate)"),
+            (99, "The profiler took less than 0.1% of the process's CPU time (an estimate)"),
+            (100, "The profiler took about 0.1% of the process's CPU time (an estimate)"),
+            (1_800, "The profiler took about 1.8% of the process's CPU time (an estimate)"),
         ] {
             assert_eq!(share(probe_ns, 100_000, 1).as_deref(), Some(text));
         }
@@ -258,10 +258,10 @@ mod tests {
             first_cpu_ns: 10_000,
             ..Losses::default()
         };
-        let text = "Probes took about 5.0% of the process's CPU time (an estimate): about 9.0% in the first \
+        let text = "The profiler took about 5.0% of the process's CPU time (an estimate): about 9.0% in the first \
                     ten seconds, about 1.0% after";
         assert_eq!(probe_share(&both, 1).as_deref(), Some(text));
-        let of_two = "Probes took about 50.0% of the processes' CPU time (an estimate)";
+        let of_two = "The profiler took about 50.0% of the processes' CPU time (an estimate)";
         assert_eq!(share(1, 2, 2).as_deref(), Some(of_two));
     }
 }

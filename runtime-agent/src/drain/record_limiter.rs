@@ -7,16 +7,17 @@
 //! again when half of the room is not used. So a threshold that has just been doubled is not halved,
 //! nor the other way round, while the load stays as it is.
 //!
-//! First of all come records that are the slowest of their method in the interval until then: so each method that has
-//! slow calls has one in the log, however many others have.
+//! Of the records that are cut, the slowest of each method is held until the interval of method statistics ends, and
+//! written then, unless the log has got a slower one: so each method that has slow calls has its slowest in the log,
+//! however many others have. That takes as many rows as the statistics at most.
 //!
-//! Callers take at least as long as their callees: those of a record that is kept for its duration are kept too, if
+//! Callers take at least as long as their callees: those of a record that is kept are kept too, if
 //! they end in the same slice.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use log_format::rows::CallRow;
+use log_format::rows::{CallRow, Exit};
 
 use crate::log::budget::SLICE_NS;
 
@@ -83,16 +84,19 @@ impl Threshold {
     }
 }
 
-/// The records of a slice.
+/// The records of a slice, and those held of the interval.
 #[derive(Debug, Default)]
 pub(crate) struct Slice {
     began_ns: u64,
     rows: Vec<CallRow>,
     /// How many there were at or over the threshold, those cut included.
     seen: usize,
+    /// Of each method the slowest that was cut, if no other had been slower until then.
+    held: HashMap<u32, CallRow>,
+    newly_held: Vec<CallRow>,
 }
 
-/// Whether a call of a method, in nanoseconds, is slower than all that the log has of the interval.
+/// Whether a call of a method, in nanoseconds, is slower than all of the interval that the log has or will have.
 pub(crate) type IsSlower = fn(u32, u64) -> bool;
 
 impl Slice {
@@ -110,7 +114,7 @@ impl Slice {
         self.rows.append(&mut rows);
         match allowance.map(rows_in) {
             Some(most) if self.rows.len() > (most * TOO_MANY).max(LEAST_CUT) => {
-                self.cut(most * STILL_MANY, threshold, is_slower)
+                self.cut_and_raise(most * STILL_MANY, threshold, is_slower)
             }
             _ => 0,
         }
@@ -118,7 +122,7 @@ impl Slice {
 
     /// Memory that the records have.
     pub(crate) fn bytes(&self) -> usize {
-        self.rows.capacity() * size_of::<CallRow>()
+        (self.rows.capacity() + self.held.capacity()) * size_of::<CallRow>()
     }
 
     /// Whether it is time to end the slice.
@@ -137,9 +141,9 @@ impl Slice {
         let mut cut = 0;
         if let Some(most) = allowance.map(rows_in) {
             if self.seen > most * TOO_MANY {
-                cut = self.cut(most * STILL_MANY, threshold, is_slower);
+                cut = self.cut_and_raise(most * STILL_MANY, threshold, is_slower);
             }
-            cut += keep_slowest(&mut self.rows, most, is_slower).cut;
+            cut += self.cut(most, is_slower);
             // One that was ended early says nothing of the load.
             if self.is_over(now_ns) {
                 threshold.slice_ended(self.seen, most);
@@ -150,11 +154,42 @@ impl Slice {
         (std::mem::take(&mut self.rows), cut)
     }
 
-    /// Keeps the slowest `most` records, and raises the threshold to what they are over.
-    fn cut(&mut self, most: usize, threshold: &mut Threshold, is_slower: IsSlower) -> u64 {
-        let Kept { cut, least_ns } = keep_slowest(&mut self.rows, most, is_slower);
-        threshold.raise_to(least_ns);
+    /// The records that are held since this was asked last: they need their names while these are known.
+    pub(crate) fn take_newly_held(&mut self) -> Vec<CallRow> {
+        std::mem::take(&mut self.newly_held)
+    }
+
+    /// Ends the interval: the slowest records of their methods that were cut, by their ends.
+    pub(crate) fn take_held(&mut self) -> Vec<CallRow> {
+        let mut held: Vec<CallRow> = std::mem::take(&mut self.held).into_values().collect();
+        held.sort_by_key(|row| row.start_ns.saturating_add(row.total_ns));
+        held
+    }
+
+    /// Keeps the slowest `most` records, and raises the threshold to what they are over. Calls that have not ended say
+    /// nothing of what is to come.
+    fn cut_and_raise(
+        &mut self,
+        most: usize,
+        threshold: &mut Threshold,
+        is_slower: IsSlower,
+    ) -> u64 {
+        let cut = self.cut(most, is_slower);
+        let ended = self.rows.iter().filter(|row| row.exit != Exit::Open);
+        threshold.raise_to(ended.map(|row| row.total_ns).min().unwrap_or(0));
         cut
+    }
+
+    fn cut(&mut self, most: usize, is_slower: IsSlower) -> u64 {
+        let cut = keep_slowest(&mut self.rows, most);
+        for row in &cut {
+            let held_ns = self.held.get(&row.method).map_or(0, |held| held.total_ns);
+            if row.total_ns > held_ns && is_slower(row.method, row.total_ns) {
+                self.held.insert(row.method, row.clone());
+                self.newly_held.push(row.clone());
+            }
+        }
+        cut.len() as u64
     }
 }
 
@@ -163,49 +198,24 @@ fn rows_in(bytes: u64) -> usize {
     usize::try_from(bytes / ROW_BYTES).unwrap_or(usize::MAX).clamp(1, MAX_ROWS)
 }
 
-/// What [`keep_slowest`] did.
-#[derive(Debug, PartialEq, Eq)]
-struct Kept {
-    cut: u64,
-    /// The fastest that is kept for its duration; 0 if none had to be.
-    least_ns: u64,
-}
-
-/// Keeps `most` of `rows`, in their order: the slowest of each method if it [`IsSlower`], then the slowest.
-fn keep_slowest(rows: &mut Vec<CallRow>, most: usize, is_slower: IsSlower) -> Kept {
+/// Keeps the slowest `most` of `rows`, in their order; of those that are just as fast as the last that fits, the first.
+/// Returns the others.
+fn keep_slowest(rows: &mut Vec<CallRow>, most: usize) -> Vec<CallRow> {
     if rows.len() <= most {
-        return Kept { cut: 0, least_ns: rows.iter().map(|row| row.total_ns).min().unwrap_or(0) };
+        return Vec::new();
     }
-    let mut slowest: HashMap<u32, (u64, usize)> = HashMap::new();
-    for (place, row) in rows.iter().enumerate() {
-        let of_method = slowest.entry(row.method).or_insert((0, place));
-        if row.total_ns > of_method.0 {
-            *of_method = (row.total_ns, place);
-        }
-    }
-    slowest.retain(|method, (total_ns, _)| is_slower(*method, *total_ns));
-    let is_slowest = |row: &CallRow, place| slowest.get(&row.method).is_some_and(|s| s.1 == place);
-    let mut order: Vec<(bool, Reverse<u64>, usize)> = rows
-        .iter()
-        .enumerate()
-        .map(|(place, row)| (!is_slowest(row, place), Reverse(row.total_ns), place))
-        .collect();
+    let mut order: Vec<(Reverse<u64>, usize)> =
+        rows.iter().enumerate().map(|(place, row)| (Reverse(row.total_ns), place)).collect();
     order.select_nth_unstable(most);
-    let cut = (rows.len() - most) as u64;
-    order.truncate(most);
-    let for_duration = order.iter().filter(|(is_other, ..)| *is_other);
-    let least_ns = for_duration.map(|(_, Reverse(ns), _)| *ns).min().unwrap_or(0);
-    order.sort_unstable_by_key(|(.., place)| *place);
-    let mut kept = order.iter().map(|(.., place)| *place).peekable();
-    let mut place = 0..;
-    rows.retain(|_| kept.next_if_eq(&place.next().unwrap_or(0)).is_some());
-    Kept { cut, least_ns }
+    let mut cut: Vec<usize> = order.drain(most..).map(|(_, place)| place).collect();
+    cut.sort_unstable();
+    let (mut cut, mut place) = (cut.into_iter().peekable(), 0..);
+    rows.extract_if(.., |_| cut.next_if_eq(&place.next().unwrap_or(0)).is_some()).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use log_format::names::Hour;
-    use log_format::rows::Exit;
 
     use super::*;
 
@@ -235,27 +245,44 @@ mod tests {
             (vec![3, 1], 1, vec![3]),
         ] {
             let mut rows: Vec<CallRow> = given.iter().map(|ns| row(0, *ns)).collect();
-            let cut = keep_slowest(&mut rows, most, |_, _| false).cut;
-            assert_eq!(cut, (given.len() - kept.len()) as u64);
+            let cut = keep_slowest(&mut rows, most);
+            assert_eq!(cut.len(), given.len() - kept.len());
             assert_eq!(durations(&rows), kept);
         }
     }
 
     #[test]
-    fn the_slowest_of_each_method_come_first() {
+    fn of_what_is_cut_the_slowest_of_each_method_is_held() {
         let of = |method: u32, total_ns: u64| CallRow { method, ..row(0, total_ns) };
-        let given = [of(1, 90), of(2, 5), of(1, 80), of(3, 1), of(2, 6), of(1, 70), of(3, 1)];
+        let mut slice = Slice::default();
+        let mut threshold = Threshold::new(MS);
         // Of method 3 the log has one that took as long.
-        let keep = |most| {
-            let mut rows = given.to_vec();
-            let kept = keep_slowest(&mut rows, most, |method, ns| method != 3 || ns > 1);
-            (rows.iter().map(|row| (row.method, row.total_ns)).collect::<Vec<_>>(), kept)
+        let is_slower: IsSlower = |method, ns| method != 3 || ns > 1;
+        let mut end = |rows: &[CallRow]| {
+            slice.add(rows.to_vec(), Some(ROW_BYTES), &mut threshold, is_slower);
+            let (rows, cut) = slice.end(Some(ROW_BYTES), &mut threshold, is_slower, 1);
+            (durations(&rows), cut, durations(&slice.take_newly_held()))
         };
-        assert_eq!(keep(1), (vec![(1, 90)], Kept { cut: 6, least_ns: 0 }));
-        assert_eq!(keep(2), (vec![(1, 90), (2, 6)], Kept { cut: 5, least_ns: 0 }));
-        let four = vec![(1, 90), (1, 80), (2, 6), (1, 70)];
-        assert_eq!(keep(4), (four, Kept { cut: 3, least_ns: 70 }));
-        assert_eq!(keep(7).0.len(), 7);
+        assert_eq!(end(&[of(1, 90), of(2, 5), of(1, 80), of(3, 1)]), (vec![90], 3, vec![5, 80]));
+        assert_eq!(end(&[of(2, 6), of(1, 95), of(2, 7), of(1, 70)]), (vec![95], 3, vec![6, 7]));
+        assert_eq!(end(&[of(2, 9)]), (vec![9], 0, vec![]));
+        let mut held = durations(&slice.take_held());
+        held.sort_unstable();
+        // Whoever writes them leaves out those of which the log has slower ones by now.
+        assert_eq!(held, [7, 80]);
+        assert!(slice.take_held().is_empty());
+    }
+
+    #[test]
+    fn calls_that_have_not_ended_raise_nothing() {
+        let mut threshold = Threshold::new(MS);
+        let mut slice = Slice::default();
+        let open = |ms: u64| CallRow { exit: Exit::Open, ..row(0, ms * MS) };
+        let rows: Vec<CallRow> = (1..200).map(|i| open(10_000 + i)).collect();
+        slice.add(rows, Some(ROW_BYTES), &mut threshold, |_, _| true);
+        let (rows, cut) = slice.end(Some(ROW_BYTES), &mut threshold, |_, _| true, 1);
+        assert_eq!((durations(&rows), cut), (vec![10_199 * MS], 198));
+        assert_eq!(threshold.raised_to_ns(), 0);
     }
 
     #[test]

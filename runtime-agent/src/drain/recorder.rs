@@ -318,6 +318,7 @@ impl Recorder {
         let allowance = self.budget.allowance(now.monotonic_ns);
         let (rows, cut) =
             self.slice.end(allowance, &mut self.lowest, kept::is_slower, now.monotonic_ns);
+        self.name_held();
         for row in &rows {
             kept::keep(row.method, row.total_ns);
         }
@@ -449,7 +450,25 @@ impl Recorder {
         let before = self.raised_to_ns();
         let allowance = self.budget.allowance(clock::monotonic_ns());
         self.sums.cut_records += self.slice.add(rows, allowance, &mut self.lowest, kept::is_slower);
+        self.name_held();
         self.raised_since(before);
+    }
+
+    /// Names what the log will have of the interval, as long as the names are known.
+    fn name_held(&mut self) {
+        let held = self.slice.take_newly_held();
+        for row in &held {
+            kept::keep(row.method, row.total_ns);
+        }
+        self.log.name_calls(&held, &self.known);
+    }
+
+    /// Writes the slowest calls of their methods that were cut, and of which the log has none that is slower.
+    fn write_held(&mut self) {
+        let mut held = self.slice.take_held();
+        held.retain(|row| kept::is_slowest(row.method, row.total_ns));
+        self.sums.cut_records = self.sums.cut_records.saturating_sub(held.len() as u64);
+        self.write_calls(&held);
     }
 
     fn write_calls(&mut self, rows: &[CallRow]) {
@@ -519,6 +538,7 @@ impl Recorder {
         let now_ns = clock::unix_ns();
         let minutes = self.interval.minutes;
         let interval = std::mem::replace(&mut self.interval, Interval::begin(now_ns, minutes));
+        self.write_held();
         let counters = self.counters(interval.start_ns);
         for rows in interval.rows() {
             self.log.add_stats(&rows, &self.known);

@@ -189,18 +189,24 @@ impl RunLog {
 
     /// Adds calls, each to the hour in which it ended.
     pub(crate) fn add_calls(&mut self, rows: &[CallRow], names: &dyn Names) {
+        self.by_hour(rows, |part, rows| {
+            part.name_calls(rows, names);
+            part.add(rows);
+        });
+    }
+
+    /// Adds the names of calls that are added later.
+    pub(crate) fn name_calls(&mut self, rows: &[CallRow], names: &dyn Names) {
+        self.by_hour(rows, |part, rows| part.name_calls(rows, names));
+    }
+
+    fn by_hour(&mut self, rows: &[CallRow], mut add: impl FnMut(&mut PartFiles, &[CallRow])) {
         let latest = if self.has_clock_jumped { clock::unix_ns() } else { u64::MAX };
         let ended =
             |row: &CallRow| Hour::of_unix_ns(row.start_ns.saturating_add(row.total_ns).min(latest));
         for rows in rows.chunk_by(|a, b| ended(a) == ended(b)) {
             let Some(first) = rows.first() else { continue };
-            let part = self.part(ended(first));
-            for row in rows {
-                part.name_thread(row.thread, names);
-                part.name_stack(row.stack, names);
-                part.name_method(row.method, names);
-            }
-            part.add(rows);
+            add(self.part(ended(first)), rows);
         }
     }
 
@@ -446,6 +452,14 @@ impl PartFiles {
             && let Some(row) = names.method(id)
         {
             self.add(&[row]);
+        }
+    }
+
+    fn name_calls(&mut self, rows: &[CallRow], names: &dyn Names) {
+        for row in rows {
+            self.name_thread(row.thread, names);
+            self.name_stack(row.stack, names);
+            self.name_method(row.method, names);
         }
     }
 

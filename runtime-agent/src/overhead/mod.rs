@@ -222,19 +222,22 @@ impl Overhead {
         self.pair_ns = ns;
     }
 
-    /// What the probes of a short call are reckoned to cost, in nanoseconds.
+    /// What the probes of a call cost at least, in nanoseconds: as in a loop of their own.
     pub(crate) fn call_ns(&self) -> u64 {
-        as_u64(self.pair_ns * if self.is_large() { IN_LARGE_PROGRAM } else { IN_PROGRAM })
+        as_u64(self.pair_ns)
     }
 
     /// What a method's probes are reckoned to have cost, in nanoseconds.
     pub(crate) fn cost_ns(&self, did: &Recent) -> f64 {
         let calls = as_f64(did.calls);
         let is_long = as_f64(clock::ticks_to_ns(did.self_ticks)) >= calls * self.pair_ns * LONG;
-        let times = match self.is_large() {
-            true => IN_LARGE_PROGRAM,
-            false if is_long => IN_PROGRAM_LONG,
-            false => IN_PROGRAM,
+        let times = match self.budget {
+            // Most of the calls are those that are compiled best: 47 to 52 ns a call in three programs where the
+            // loop says 52.
+            None => 1.0,
+            Some(_) if self.is_large() => IN_LARGE_PROGRAM,
+            Some(_) if is_long => IN_PROGRAM_LONG,
+            Some(_) => IN_PROGRAM,
         };
         calls * self.pair_ns * times
     }
@@ -279,7 +282,7 @@ impl Overhead {
             measured.map(|(id, did)| Cost { id: *id, did: *did, ns: self.cost_ns(did) }).collect();
         let probes_ns = costs.iter().map(|cost| cost.ns).sum::<f64>();
         let own_ns = as_f64(period.own_ns) + self.guards_ns() * seconds;
-        self.share = (probes_ns + own_ns) / cpu_ns;
+        self.share = ((probes_ns + own_ns) / cpu_ns).min(1.0);
         self.cpu_rate = cpu_ns / seconds;
         let Some(budget) = self.budget else { return Vec::new() };
         let budget = f64::from(budget) / 1e6;
