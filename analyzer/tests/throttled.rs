@@ -76,7 +76,10 @@ fn a_text_names_the_methods_and_the_share_of_probes() {
     );
     assert!(early.contains(&next), "{early}");
     let late = unwrapped(&shop().analyze(&["logs", "--from", "15:05"]).quiet());
-    assert!(!late.contains("Dice") && late.contains("The profiler took about 0.9% of the"), "{late}");
+    assert!(
+        !late.contains("Dice") && late.contains("The profiler took about 0.9% of the"),
+        "{late}"
+    );
     let earliest = unwrapped(&shop().analyze(&["logs", "--to", "14:03"]).quiet());
     assert!(!earliest.contains("left out for") && earliest.contains("about 2.7%"), "{earliest}");
 }
