@@ -82,7 +82,7 @@ pub(crate) struct Status {
     pub throttled_calls: u64,
     /// The overhead budget.
     pub overhead: Option<Millionths>,
-    /// What probes cost now, as a share of the CPU time; 0 without a budget, and while recording is off.
+    /// What the profiler costs now, as a share of the CPU time; 0 while recording is off.
     pub overhead_share: f64,
     /// Methods that are throttled.
     pub throttled_methods: u64,

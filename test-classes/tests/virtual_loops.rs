@@ -56,22 +56,37 @@ fn a_loop_that_parks_most_of_the_time_is_seen() {
         let logs = tempfile::tempdir().expect("a temporary folder");
         let of = |include: &str, port: u16| {
             format!(
-                "include=virtual.Loops$Poll{include},leaves=keep,overhead=off,port={port},logs={}",
+                "include=virtual.Loops${include},leaves=keep,overhead=off,port={port},logs={}",
                 logs.path().display()
             )
         };
-        // By an attach, which is to measure it.
+        // By an attach, which is to measure it, and retransforms another class at once.
         let mut program = start(Java::new(jdk));
+        program.ask("wait 1 0");
+        program.ask("wake");
         program.ask("poll 500 400");
         thread::sleep(Duration::from_millis(500));
         let pid = program.program.pid().to_string();
-        let attached = tprofiler_text(&["attach", &pid, &of("", free_port())]);
+        let port = free_port();
+        let attached = tprofiler_text(&["attach", &pid, &of("*", port)]);
         let postponed = "postponed: virtual.Loops$Poll: run runs in thread #";
         assert!(attached.contains(postponed), "{jdk}: {attached}");
+        assert_eq!(field(&attached, "classes retransformed"), "1", "{jdk}: {attached}");
+        // Also after the look that counts loops that were caught.
+        thread::sleep(Duration::from_secs(4));
+        let status = tprofiler_json(port, &["status"]);
+        assert!(
+            status["postponed"].to_string().contains("run runs in thread #"),
+            "{jdk}: {status}"
+        );
+        assert_eq!(
+            (&status["classes_retransformed"], &status["loops_possibly_caught"]),
+            (&1.into(), &0.into())
+        );
         end(program, jdk);
         // By a mute, where it is not measured itself.
         let port = free_port();
-        let mut program = start(Java::new(jdk).agent(&of(".helper", port)));
+        let mut program = start(Java::new(jdk).agent(&of("Poll.helper", port)));
         program.ask("poll 500 400");
         thread::sleep(Duration::from_secs(1));
         tprofiler_json(port, &["mute", "virtual.Loops$Poll.helper"]);

@@ -109,7 +109,9 @@ fn slowest_of_run(
         let depth = *depths.entry(row.stack).or_insert_with(|| depth(names, &row));
         let of_thread = waiting.entry(row.thread).or_default();
         for (_, calls) in of_thread.split_off(&depth.saturating_add(1)) {
-            alone.extend(calls.into_iter().filter(|call| call.start_ns < row.start_ns));
+            // The slowest call of a method may come when its interval ends, after calls that are later.
+            let is_outside = |call: &CallRow| call.start_ns < row.start_ns || end(call) > end(&row);
+            alone.extend(calls.into_iter().filter(is_outside));
         }
         keep(&mut alone, count);
         let beside = of_thread.entry(depth).or_default();
@@ -118,7 +120,17 @@ fn slowest_of_run(
     });
     alone.extend(waiting.into_values().flat_map(BTreeMap::into_values).flatten());
     keep(&mut alone, count);
+    let is_within = |call: &CallRow, other: &CallRow| {
+        let (inner, outer) = ((call.start_ns, end(call)), (other.start_ns, end(other)));
+        call.thread == other.thread && inner != outer && outer.0 <= inner.0 && inner.1 <= outer.1
+    };
+    let all = alone.clone();
+    alone.retain(|call| !all.iter().any(|other| is_within(call, other)));
     alone
+}
+
+fn end(row: &CallRow) -> u64 {
+    row.start_ns.saturating_add(row.total_ns)
 }
 
 /// The length of a call's path. One that was not kept may be anywhere, so it says nothing of others.

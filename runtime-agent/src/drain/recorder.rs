@@ -318,10 +318,11 @@ impl Recorder {
         let allowance = self.budget.allowance(now.monotonic_ns);
         let (rows, cut) =
             self.slice.end(allowance, &mut self.lowest, kept::is_slower, now.monotonic_ns);
-        self.name_held();
         for row in &rows {
+            self.slice.is_written(row);
             kept::keep(row.method, row.total_ns);
         }
+        self.name_held();
         self.sums.cut_records += cut;
         self.write_calls(&rows);
         self.known.ids.limit();
@@ -431,6 +432,7 @@ impl Recorder {
             }
         });
         self.add_to_slice(rows);
+        self.name_held();
     }
 
     /// Adds open calls to `rows`, and those to the slice when there are many: 100,000 virtual threads may be parked.
@@ -450,7 +452,6 @@ impl Recorder {
         let before = self.raised_to_ns();
         let allowance = self.budget.allowance(clock::monotonic_ns());
         self.sums.cut_records += self.slice.add(rows, allowance, &mut self.lowest, kept::is_slower);
-        self.name_held();
         self.raised_since(before);
     }
 
@@ -463,10 +464,9 @@ impl Recorder {
         self.log.name_calls(&held, &self.known);
     }
 
-    /// Writes the slowest calls of their methods that were cut, and of which the log has none that is slower.
+    /// Writes the slowest calls of their methods that were cut.
     fn write_held(&mut self) {
-        let mut held = self.slice.take_held();
-        held.retain(|row| kept::is_slowest(row.method, row.total_ns));
+        let held = self.slice.take_held();
         self.sums.cut_records = self.sums.cut_records.saturating_sub(held.len() as u64);
         self.write_calls(&held);
     }
@@ -501,6 +501,7 @@ impl Recorder {
         }
         self.known.threads = threads;
         self.add_to_slice(rows);
+        self.name_held();
         for key in ended {
             if let Some(known) = self.known.threads.get_mut(&key) {
                 known.read_totals(&mut self.interval, &mut self.hot, &mut self.sums);

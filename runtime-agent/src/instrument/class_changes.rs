@@ -24,7 +24,7 @@ use super::first_pause;
 use super::loaded_class::LoadedClass;
 use crate::instrument::methods::{ClassKey, Methods};
 use crate::jvm::facts::internal_name;
-use crate::jvm::mounted_lately;
+use crate::jvm::{mounted_lately, virtual_threads};
 use crate::message::message;
 use crate::options::retransform::Retransform;
 use crate::probe::mounts::{self, Events};
@@ -145,6 +145,8 @@ pub(crate) struct ClassChanges<'j> {
     is_unsent: bool,
     pace: Pace,
     next_look: Option<Instant>,
+    /// Until when it is noted which virtual threads are mounted. No look comes before.
+    listens_until: Option<Instant>,
     next_quick_look: Instant,
     /// When to look whether loops were caught, in which classes, and which were old before.
     confirm: Option<Instant>,
@@ -186,6 +188,7 @@ impl<'j> ClassChanges<'j> {
             is_unsent: false,
             pace: Pace::default(),
             next_look: None,
+            listens_until: None,
             next_quick_look: Instant::now(),
             confirm: None,
             confirmed: Classes::new(),
@@ -278,7 +281,8 @@ impl<'j> ClassChanges<'j> {
             self.given_up.retain(|postponed| !known.contains(&postponed.class));
             if self.listens() {
                 // They go when it is known which virtual threads run.
-                (self.next_look, self.is_unsent) = (Some(since + LISTENING), true);
+                let until = *self.listens_until.get_or_insert(since + LISTENING);
+                (self.next_look, self.is_unsent, self.looks_since) = (Some(until), true, until);
             } else {
                 self.look_and_send(after_batch);
             }
@@ -288,6 +292,7 @@ impl<'j> ClassChanges<'j> {
     /// Begins to note which virtual threads are mounted; `false` if there are none, or loops do not matter.
     fn listens(&self) -> bool {
         let listens = self.retransform == Retransform::On
+            && virtual_threads::is_listening()
             && match mounts::events() {
                 Events::NotNeeded | Events::Missing => false,
                 Events::Arrive => true,
@@ -331,6 +336,7 @@ impl<'j> ClassChanges<'j> {
         }
         self.given_up.clear();
         (self.next_look, self.confirm, self.is_unsent) = (None, None, false);
+        self.listens_until = None;
         self.forget(mounted_lately::take());
     }
 
@@ -343,7 +349,7 @@ impl<'j> ClassChanges<'j> {
 
     fn look_and_send(&mut self, after_batch: impl FnMut()) {
         let classes = self.take_alive();
-        (self.next_look, self.is_unsent) = (None, false);
+        (self.next_look, self.is_unsent, self.listens_until) = (None, false, None);
         let mounted_lately = mounted_lately::take();
         if classes.is_empty() {
             return self.forget(mounted_lately);
@@ -522,7 +528,14 @@ impl<'j> ClassChanges<'j> {
         let classes = std::mem::take(&mut self.confirmed);
         let let_go = std::mem::take(&mut self.let_go);
         let looked = std::mem::replace(&mut self.looked, LOOKING - CONFIRMING);
-        let Look { old, mut seen, .. } = self.look(&classes);
+        // Those that wait too: what the look does not find it forgets.
+        let mut looked_at = self.take_alive();
+        for (name, none) in &classes {
+            looked_at.entry(name.clone()).or_insert(*none);
+        }
+        let Look { mut old, mut seen, .. } = self.look(&looked_at);
+        old.retain(|seen| classes.contains_key(&*seen.class));
+        seen.retain(|seen| classes.contains_key(&*seen.class));
         // A method whose own code stays as it is gets old like the others of its class, but the JVM does not say so.
         seen.retain(|seen| match seen.began {
             Some(began) => began < self.sent_until,
@@ -537,7 +550,9 @@ impl<'j> ClassChanges<'j> {
         seen.retain(|seen| still.contains(&seen.activation));
         self.looked = looked;
         // Quick looks are at the threads of the last look.
-        self.next_look = self.next_look.map(|_| Instant::now());
+        if self.listens_until.is_none() {
+            self.next_look = self.next_look.map(|_| Instant::now());
+        }
         let mut methods = HashSet::new();
         let is_new = |seen: &Seen| self.old.insert(seen.activation.clone());
         let mut caught: Vec<Seen> = old.into_iter().chain(seen).filter(is_new).collect();

@@ -21,7 +21,7 @@ use crate::session::phase;
 /// How long a class may take from the hook to where it can be found.
 const IN_FLIGHT: Duration = Duration::from_millis(50);
 /// How long to wait until it is certain which loops are long-lived.
-const SETTLING: Duration = Duration::from_secs(7);
+const SETTLING: Duration = Duration::from_secs(9);
 /// How long to go on after that, and how often to look for classes that are defined only now.
 const PATIENCE: Duration = Duration::from_secs(60);
 const ROUND: Duration = Duration::from_millis(500);

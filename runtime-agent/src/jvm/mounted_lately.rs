@@ -15,8 +15,8 @@ static IS_LISTENING: AtomicBool = AtomicBool::new(false);
 /// Weak global references, by `Thread.getId()`.
 static NOTED: Sharded<Noted> = Sharded::new();
 
-/// Most threads that are noted.
-const MOST: usize = 100_000;
+/// Most threads that are noted: the stack of each is read, which may stop all threads for a moment.
+const MOST: usize = 1_000;
 
 #[derive(Clone, Copy)]
 struct Noted(jni::jweak);
@@ -43,9 +43,10 @@ pub(super) unsafe fn note(jni: *mut jni::JNIEnv, thread: jni::jthread, number: u
     unsafe {
         let jni = JniEnv::from_raw(jni);
         let weak = jni.new_weak_global_ref(thread);
-        if !weak.is_null()
-            && let Err(Noted(weak)) = NOTED.insert(number, Noted(weak))
-        {
+        if weak.is_null() {
+            // No memory; the service must not find an exception.
+            jni.exception_clear();
+        } else if let Err(Noted(weak)) = NOTED.insert(number, Noted(weak)) {
             jni.delete_weak_global_ref(weak);
         }
     }

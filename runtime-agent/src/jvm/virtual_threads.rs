@@ -67,6 +67,11 @@ pub(crate) fn tell_if_missing(was_told: &mut bool) {
     }
 }
 
+/// Whether the events were asked for.
+pub(crate) fn is_listening() -> bool {
+    ARE_WANTED.load(Ordering::Relaxed)
+}
+
 /// Disables the events, where they exist.
 pub(crate) fn stop_listening(jvmti: &Jvmti) {
     for (id, _) in EVENTS {

@@ -464,9 +464,10 @@ impl PartFiles {
     }
 
     fn name_thread(&mut self, id: u32, names: &dyn Names) {
-        if self.threads.insert(id)
+        if !self.threads.contains(&id)
             && let Some(row) = names.thread(id)
         {
+            self.threads.insert(id);
             self.add(&[row]);
         }
     }

@@ -78,6 +78,8 @@ struct Calibration {
     batches: u32,
     /// Batches in a row that were no better.
     no_better: u32,
+    /// It was once.
+    is_known: bool,
 }
 
 impl Calibration {
@@ -110,7 +112,8 @@ impl Calibration {
         let ns = self.best?.as_secs_f64() * 1e9 / f64::from(Self::CALLS);
         // Until it is known that it gets no better, it is not taken to be as bad as it is interpreted.
         let is_known = self.no_better >= Self::ENOUGH || self.batches >= Self::MOST;
-        Some(if is_known { ns } else { ns.min(FIRST_GUESS_NS) })
+        self.is_known |= is_known;
+        Some(if self.is_known { ns } else { ns.min(FIRST_GUESS_NS) })
     }
 }
 
@@ -175,7 +178,8 @@ impl CostControl {
         let period =
             Period { now_ns: monotonic_ns, unix_ns, length_ns, cpu_ns, own_ns, methods: &methods };
         let leave = overhead.judge(period);
-        parts.recorder.add_cost(overhead.share(), cpu_ns, overhead.call_ns());
+        let call_ns = if self.calibration.is_known { overhead.call_ns() } else { 0 };
+        parts.recorder.add_cost(overhead.share(), cpu_ns, call_ns);
         let is_busy = overhead.is_busy(monotonic_ns);
         let length_ns = if is_busy { SHORT_PERIOD_NS } else { PERIOD_NS };
         self.length_ns = length_ns.max(TIMES_READING * reading_ns).min(LONGEST_PERIOD_NS);

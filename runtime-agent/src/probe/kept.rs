@@ -20,12 +20,6 @@ pub(crate) fn is_slower(method: u32, total_ns: u64) -> bool {
     is_slower_by_ticks(method, clock::ns_to_ticks(total_ns))
 }
 
-/// Whether a call that the log gets is the slowest of its method.
-pub(crate) fn is_slowest(method: u32, total_ns: u64) -> bool {
-    let slowest = SLOWEST_TICKS.get(method).map_or(0, |slowest| slowest.load(Ordering::Relaxed));
-    clock::ns_to_ticks(total_ns) >= slowest
-}
-
 /// The log gets a call, now or when the interval ends. To be called by the agent thread.
 pub(crate) fn keep(method: u32, total_ns: u64) {
     // Without memory all its calls count as slower, and others may go for them.

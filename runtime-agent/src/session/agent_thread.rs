@@ -112,7 +112,7 @@ const OBJECT_FREE: [jvmti::jvmtiEvent; 1] = [jvmti::JVMTI_EVENT_OBJECT_FREE];
 /// How long to wait for the thread of an earlier run that restores classes: it may be in the middle of a look.
 const TAKE_OVER: Duration = Duration::from_secs(12);
 /// How long an attach waits until it is certain which loops are long-lived.
-const SETTLING: Duration = Duration::from_secs(7);
+const SETTLING: Duration = Duration::from_secs(9);
 const TICK: Duration = Duration::from_millis(50);
 
 /// What the thread is handed when it starts.

@@ -284,15 +284,21 @@ impl Engine<'_> {
     /// Changes classes that have been waiting for their loops to end, and those of an earlier attachment that have been
     /// loaded meanwhile.
     pub(crate) fn change_classes(&mut self) {
-        let Self { recorder, changes, stale, methods, .. } = self;
+        let Self { recorder, changes, stale, methods, is_open, .. } = self;
+        // Before recording begins there is nothing to write, and the first interval begins with it.
+        let mut round = || {
+            if *is_open {
+                recorder.round();
+            }
+        };
         let mut opened = Vec::new();
         if stale.is_time() {
             // The ids of a class whose loader is gone may have gone to another class.
             opened.extend(stale.classes.extract_if(|class, _| !methods.knows(class)));
             let wanted = |class: &LoadedClass<'_>| class.key().filter(|key| stale.finds(key));
-            changes.add(wanted, || recorder.round());
+            changes.add(wanted, &mut round);
         }
-        changes.step(|| recorder.round());
+        changes.step(&mut round);
         opened.extend(changes.take_done().iter().filter_map(|key| stale.classes.remove_entry(key)));
         let opened: Vec<u32> = opened.into_iter().flat_map(|(_, ids)| ids).collect();
         if !opened.is_empty()

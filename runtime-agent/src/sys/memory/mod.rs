@@ -3,7 +3,7 @@
 //! What grows with threads, with their methods, with parked virtual threads or with recorded calls is taken from
 //! one sum before it is allocated, through the [`Account`] of its owner. Beyond the ceiling the owner does without:
 //! calls and records are counted as lost, and what exists stays whole. What the agent thread keeps of threads that
-//! are measured already is counted too, but never refused.
+//! are measured already is counted too, but never refused: a 64th of the ceiling is left for that.
 
 pub(crate) mod limit;
 pub(crate) mod sharded;
@@ -16,6 +16,9 @@ use crate::sys::mapped::{Mapped, page_size};
 /// Requests of a thread that are refused at once after one was refused: each other one changes [`USED`], which all
 /// threads share, and a thread without memory may ask at each call.
 pub(crate) const AFTER_REFUSAL: u32 = 100;
+
+/// This part of the ceiling is left to what is never refused.
+const NEVER_REFUSED: usize = 64;
 
 /// Bytes that all accounts may have together.
 static MAX: AtomicUsize = AtomicUsize::new(usize::MAX);
@@ -96,7 +99,8 @@ impl Account {
             return false;
         }
         let used = USED.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
-        if used > MAX.load(Ordering::Relaxed) {
+        let max = MAX.load(Ordering::Relaxed);
+        if used > max - max / NEVER_REFUSED {
             USED.fetch_sub(bytes, Ordering::Relaxed);
             IS_REFUSAL_NEW.store(true, Ordering::Relaxed);
             return false;
