@@ -142,6 +142,12 @@ fn without_a_budget_the_cost_is_told_as_well() {
             ask(port, &["status"])["overhead_estimated"].as_f64().expect("a share") > 0.05
         });
         assert_eq!(ask(port, &["status"])["methods_throttled"], 0, "{jdk}");
+        // Until what a call costs is known, in each JVM alike.
+        let price = || {
+            ask(port, &["flush"]);
+            Profile::only_run(&logs).counters.contains_key(counter::PROBE_CALL_NS)
+        };
+        wait_until("the price of a call", price);
         assert_eq!(program.end().stderr, "", "{jdk}");
         let profile = Profile::only_run(&logs);
         for counted in [counter::PROBE_NS, counter::CPU_NS, counter::PROBE_CALL_NS] {
