@@ -1,4 +1,4 @@
-//! The drain thread's work: takes records and totals from the threads and writes them, and carries
+//! The agent thread's work: takes records and totals from the threads and writes them, and carries
 //! out what control asks for. All of it happens on one thread, so nothing here is shared.
 
 use std::collections::{HashMap, HashSet};
@@ -41,7 +41,7 @@ const ROWS: usize = 8_192;
 /// Jumps of the clock that are told on stderr.
 const TOLD_JUMPS: u64 = 3;
 
-/// What the drain thread knows.
+/// What the agent thread knows.
 pub(crate) struct Recorder {
     log: RunLog,
     anchors: Anchors,

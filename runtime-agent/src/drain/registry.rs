@@ -1,4 +1,4 @@
-//! What the drain thread knows of what records speak of: methods, call paths and threads, and what the log
+//! What the agent thread knows of what records speak of: methods, call paths and threads, and what the log
 //! calls them.
 
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! What the drain thread keeps of each thread that the probe knows: how far it has read what that wrote.
+//! What the agent thread keeps of each thread that the probe knows: how far it has read what that wrote.
 
 use log_format::rows::{CallRow, Exit, ThreadRow};
 use log_format::writer::one_line;
@@ -24,7 +24,7 @@ pub(crate) trait JavaThreads {
     fn forget(&self, thread: &ProbeThread);
 }
 
-/// What the drain thread keeps of a thread.
+/// What the agent thread keeps of a thread.
 pub(crate) struct KnownThread {
     pub thread: ThreadRef,
     pub id: u32,

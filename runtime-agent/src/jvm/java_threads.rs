@@ -1,7 +1,7 @@
 //! Names of Java threads.
 //!
 //! A probe only keeps a weak reference to its thread; the name is asked when a record needs it, by
-//! the drain thread, or when the thread ends, by the thread itself. What the service's own threads do here takes
+//! the agent thread, or when the thread ends, by the thread itself. What the service's own threads do here takes
 //! nothing from the allocator without asking whether there is memory.
 #![allow(unsafe_code)]
 
@@ -223,7 +223,7 @@ pub(crate) fn ask_name(jvmti: &Jvmti, jni: &JniEnv, thread: &ProbeThread) -> Opt
     }
 }
 
-/// Names of virtual threads that have a record, by number, until the drain thread takes them.
+/// Names of virtual threads that have a record, by number, until the agent thread takes them.
 static VIRTUAL_NAMES: Sharded<VirtualName> = Sharded::new();
 /// The memory of the names.
 static NAMES: Account = Account::new();

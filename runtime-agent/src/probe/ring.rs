@@ -1,4 +1,4 @@
-//! The way of a thread's records to the drain thread: a ring with one writer and one reader, who
+//! The way of a thread's records to the agent thread: a ring with one writer and one reader, who
 //! never wait for each other. When it is full, or there is no memory, the record is dropped and counted.
 //!
 //! The ring is made of pages. The writer makes a page when it is about to write to it; the reader keeps one that it has

@@ -43,7 +43,7 @@ pub(crate) struct Frame {
     callee_ticks: AtomicU64,
     /// In the low half the id that the probes of the call have now. In the high half, which is the owner's,
     /// where the call stands on the thread's own stack, as [`place`] has it, and in its last bit whether
-    /// the drain thread knows of this frame; see `ring::Kind::Frame`.
+    /// the agent thread knows of this frame; see `ring::Kind::Frame`.
     id_and_place: AtomicU64,
 }
 
@@ -374,7 +374,7 @@ impl ShadowStack {
         self.depth.store(depth, Ordering::Release);
     }
 
-    /// Owner only: copies the frame at `from` to `to`, below it. The drain thread does not know it there.
+    /// Owner only: copies the frame at `from` to `to`, below it. The agent thread does not know it there.
     pub(super) fn move_frame(&self, from: u32, to: u32) {
         let (from, to) = (self.frame(from), self.frame(to));
         to.copy(from);

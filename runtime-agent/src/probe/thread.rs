@@ -1,4 +1,4 @@
-//! What the probe keeps of each thread, and the list of all of them for the drain thread.
+//! What the probe keeps of each thread, and the list of all of them for the agent thread.
 //!
 //! Where a thread is when the agent is detached, nobody can tell: in a probe, perhaps, or about to
 //! enter one. So what belongs to a thread is unmapped only by the thread itself: when it meets a probe
@@ -43,7 +43,7 @@ pub(crate) struct ProbeThread {
     unseen_ends: AtomicU64,
     /// The number of the virtual thread that it runs, or 0. The owner writes it.
     runs: AtomicU64,
-    /// The owner's: whether the drain thread knows what it runs.
+    /// The owner's: whether the agent thread knows what it runs.
     is_runs_told: Cell<bool>,
     /// The owner's: its own frames, while it runs a virtual thread.
     aside: Cell<Option<SavedStack>>,
@@ -142,7 +142,7 @@ impl ProbeThread {
         self.is_carrier.set(true);
     }
 
-    /// Owner only: whether the drain thread knows what it runs.
+    /// Owner only: whether the agent thread knows what it runs.
     pub(super) fn is_runs_told(&self) -> bool {
         self.is_runs_told.get()
     }
@@ -230,7 +230,7 @@ impl ProbeThread {
         unsafe { *self.last_name.get() = Some(LastName { bytes, length }) };
     }
 
-    /// The thread has run its last Java code; the drain thread frees it when all is written.
+    /// The thread has run its last Java code; the agent thread frees it when all is written.
     pub(crate) fn end(&self) {
         self.ended.store(true, Ordering::Release);
     }
@@ -329,7 +329,7 @@ pub(crate) fn end_current(note_name: impl FnOnce(&ProbeThread)) {
     let Some(place) = all.iter().position(|other| ptr::eq(&raw const **other, thread)) else {
         return;
     };
-    // Retired by now, perhaps. Then there is no drain thread to forget it.
+    // Retired by now, perhaps. Then there is no agent thread to forget it.
     if thread.is_retired() {
         all.swap_remove(place);
     } else {

@@ -1,6 +1,6 @@
 //! Exact totals of every method that a thread has called.
 //!
-//! The owning thread adds, the drain thread reads at any time and takes differences; nobody resets
+//! The owning thread adds, the agent thread reads at any time and takes differences; nobody resets
 //! anything but `max`, and nobody waits. The owner counts a call when all else of it is written: what
 //! a reading has of a call that it does not count yet is in no later one, and nothing is lost. A reading's
 //! calls are those of its histogram and those without times, and it has no more throws than calls: that
