@@ -117,11 +117,11 @@ pub(crate) struct Status {
     pub clock_jumps: u64,
     /// What self-tests found.
     pub self_tests: self_test::Results,
-    /// What may not be as whoever asks thinks that it is, a line each.
+    /// Hints for the user, a line each.
     pub hints: Vec<String>,
 }
 
-/// What was found for whoever asked for it.
+/// The result of a request that asks for one.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Found {
     Nothing,

@@ -29,13 +29,13 @@ pub struct Selection {
     pub stacks: bool,
     /// Whether figures come from the records for the call paths' sake.
     pub figures_of_stacks: bool,
-    /// Whether it is told what happened when, and which calls were the slowest.
+    /// Whether the report has an overview: what happened when, and the slowest calls.
     pub overview: bool,
     /// Whether durations of records are kept more closely than the histograms of totals have them.
     pub sketches: bool,
     /// Whether open calls are among the records.
     pub open: bool,
-    /// Whether sources are told.
+    /// Whether the report names source files.
     pub sources: bool,
     /// The zone whose hours are groups.
     pub zone: Zone,

@@ -15,6 +15,6 @@ pub(crate) struct Sums {
     /// What the profiler cost, and the process's CPU time.
     pub probe_ns: u64,
     pub cpu_ns: u64,
-    /// Not a sum: what the probes of a short call are reckoned to cost; 0 while that is not known.
+    /// Not a sum: what the probes of a call cost in a loop, an estimate in nanoseconds; 0 until it is known.
     pub probe_call_ns: u64,
 }

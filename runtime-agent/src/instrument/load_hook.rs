@@ -16,7 +16,7 @@ use crate::message::message;
 pub(crate) struct LoadHook {
     pub classes: ClassHook,
     pub loaders: &'static Loaders,
-    /// Whether classes get probes. Whoever gives them some holds it meanwhile.
+    /// Whether classes are instrumented. The load hook holds it while it instruments one.
     gate: RwLock<bool>,
 }
 
