@@ -25,5 +25,7 @@ pub use jdk::{Jdk, compiler, jdks};
 pub use libraries::{LibraryClass, classes_of, libraries, library};
 pub use loops::{Loops, Plain, RECOVERY, Rates, SHARE};
 pub use profile::{Counts, MethodName, Profile, Record, truth};
-pub use run::{Dialogue, Finished, Java, Running, free_port, hung_mount, skipped, wait_until};
+pub use run::{
+    Dialogue, Finished, Java, Running, free_port, has_thread, hung_mount, skipped, wait_until,
+};
 pub use truth_run::{TRUTH, jar_of, run_plain, run_truth};

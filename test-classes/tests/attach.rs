@@ -469,13 +469,6 @@ fn profile_of_a_jvm_that_somebody_else_detaches_prints_what_there_is() {
     assert!(nothing.contains("with start=off there is nothing to report"), "{nothing}");
 }
 
-fn has_thread(pid: u32, name: &str) -> bool {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    tasks
-        .filter_map(|task| fs::read_to_string(task.path().join("comm")).ok())
-        .any(|comm| comm.trim_end() == name)
-}
-
 /// Threads are in probes all the time while the agent comes and goes.
 #[test]
 fn coming_and_going_under_load_harms_nothing() {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use test_classes::{
     Dialogue, Java, Jdk, Loops, Plain, Profile, RECOVERY, SHARE, artifacts, classes, field,
-    free_port, jdks, tprofiler_json, tprofiler_text, wait_until,
+    free_port, has_thread, jdks, tprofiler_json, tprofiler_text, wait_until,
 };
 
 /// Ends a program, which has run as without the agent.
@@ -122,6 +122,37 @@ fn attach_postpones_classes_with_loops_until_they_have_ended() {
         assert_eq!(field(&detached, "classes not restored"), "0", "{jdk}: {detached}");
         end(loops.program, jdk);
     }
+}
+
+/// A class that is never free is given up after a minute, and said to be. The thread that restores classes after a
+/// detach ends too.
+#[test]
+fn after_a_minute_the_agent_gives_up() {
+    let jdk = jdks().last().expect("a JDK");
+    let logs = tempfile::tempdir().expect("a temporary folder");
+    let of = |port| options(logs.path(), port, ",overhead=off,leaves=keep");
+    let (port, left_port) = (free_port(), free_port());
+    let postponed = Loops::start(Java::new(jdk));
+    let left = Loops::start(Java::new(jdk).agent(&of(left_port)));
+    let [pid, left_pid] = [&postponed, &left].map(|loops| loops.pid.to_string());
+    tprofiler_text(&["attach", &pid, &of(port)]);
+    let detached = tprofiler_text(&["detach", &left_pid]);
+    assert_ne!(field(&detached, "classes left running"), "0", "{detached}");
+    thread::sleep(Duration::from_secs(30));
+    let status = || tprofiler_text(&["--pid", &pid, "status"]);
+    assert!(!status().contains("given up"), "{}", status());
+    assert!(has_thread(left.pid, "tprofiler-end"));
+    wait_until("classes are given up", || {
+        status().contains("SameClass: run runs in thread same; given up")
+    });
+    wait_until("the thread that restores classes ends", || !has_thread(left.pid, "tprofiler-end"));
+    // What was given up is there for the next attachment.
+    tprofiler_text(&["detach", &pid]);
+    let again = tprofiler_text(&["attach", &left_pid, &of(left_port)]);
+    assert!(again.contains("postponed: programs.Loops$SameClass"), "{again}");
+    let stderr = postponed.program.end().stderr;
+    assert!(stderr.contains("SameClass: run runs in thread same; the class was not"), "{stderr}");
+    end(left.program, jdk);
 }
 
 /// Loops that were running at a detach end later. What is left goes through the hook at the next attach, and counts for

@@ -22,6 +22,13 @@ fn field(text: &str, key: &str) -> u64 {
     number.unwrap_or_else(|| panic!("{key} in {text}"))
 }
 
+/// Pauses that were long, and all.
+fn long_pauses(answer: &str) -> (u64, u64) {
+    let line = answer.lines().find_map(|line| line.strip_prefix("pauses over 50 ms: "));
+    let (long, all) = line.and_then(|line| line.split_once(" of ")).expect("a line");
+    (long.parse().expect("a number"), all.parse().expect("a number"))
+}
+
 /// `programs.Many`, with classes that are missing when it runs.
 struct Many {
     program: Dialogue,
@@ -31,10 +38,10 @@ struct Many {
 }
 
 impl Many {
-    fn start(jdk: &Jdk, arguments: &str, jvm_option: Option<&str>) -> Self {
+    fn start<'o>(jdk: &Jdk, arguments: &str, more: impl IntoIterator<Item = &'o str>) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let log = format!("-Xlog:safepoint=info:file={}", folder.path().join("stops").display());
-        let java = Java::new(jdk).args([log.as_str(), "-Xmx1g"]).args(jvm_option);
+        let java = Java::new(jdk).args([log.as_str(), "-Xmx1g"]).args(more);
         let java = java.main(classes(), "programs.Many").args(arguments.split(' '));
         let mut program = java.talk();
         assert_eq!(program.hear(), "ready");
@@ -43,10 +50,14 @@ impl Many {
     }
 
     fn attach(&self) -> String {
+        self.attach_with("")
+    }
+
+    fn attach_with(&self, more: &str) -> String {
         let (port, logs) = (self.port, self.folder.path().join("logs"));
         let options = format!(
             "include=programs.Many$U*,include=programs.Many$T*,leaves=keep,overhead=off,\
-             port={port},logs={}",
+             port={port},logs={}{more}",
             logs.display()
         );
         command(&["attach", &self.pid, &options])
@@ -119,6 +130,40 @@ fn a_class_that_is_refused_is_not_tried_again_and_again() {
         let finished = program.end();
         let refused = finished.stderr.matches("was loaded before and").count();
         assert_eq!(refused, 8, "{jdk}: {}", finished.stderr);
+    }
+}
+
+/// Where the JVM cannot stop quickly, the agent stops it a few times, and lists the classes that it leaves alone.
+#[test]
+fn what_would_stop_the_jvm_for_too_long_is_not_done() {
+    for jdk in jdks() {
+        let more = ["-XX:+UseSerialGC", "-XX:-UseCountedLoopSafepoints"];
+        let mut many = Many::start(jdk, "2000 0 50 20", more);
+        let turn = many.program.ask("hold");
+        for (retransform, why) in [
+            ("", ["could be read in time", "stop all threads for too long"]),
+            (",retransform=even-running", ["stop all threads for too long"; 2]),
+        ] {
+            let attached = many.attach_with(retransform);
+            let retransformed = field(&attached, "classes retransformed");
+            let (stops, _) = long_pauses(&attached);
+            println!(
+                "{jdk} {retransform}: loops of {turn}, {stops} stops, {retransformed} classes"
+            );
+            // Where a stop takes no longer than usual the JVM was between two loops.
+            assert!(retransformed < 100, "{jdk}: {attached}");
+            assert_eq!(field(&attached, "classes postponed"), 2_000 - retransformed, "{jdk}");
+            assert!(stops < 20, "{jdk}: {attached}");
+            let reason = attached.lines().find(|line| line.starts_with("postponed: "));
+            let is_told = |reason: &str| why.iter().any(|why| reason.contains(why));
+            assert!(reason.is_some_and(is_told), "{jdk}: {attached}");
+            command(&["detach", &many.pid]);
+        }
+        many.program.ask("release");
+        let attached = many.attach();
+        assert_eq!(field(&attached, "classes retransformed"), 2_000, "{jdk}: {attached}");
+        assert_eq!(many.counted_calls(), 1_500, "{jdk}");
+        many.end();
     }
 }
 

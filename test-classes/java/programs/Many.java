@@ -7,6 +7,7 @@ import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.locks.LockSupport;
 
@@ -15,7 +16,8 @@ import java.util.concurrent.locks.LockSupport;
  * them copies of {@link Torn00000}, which cannot be linked, and of these some are not linked.
  *
  * <p>Usage: {@code Many CLASSES TORN THREADS DEPTH}. It says {@code ready}, answers {@code call} with the sum of what
- * a method of each class returns, and ends with its stdin.
+ * a method of each class returns, and ends with its stdin. After {@code hold} and until {@code release} a thread runs
+ * loops that HotSpot cannot stop: with -XX:-UseCountedLoopSafepoints all threads wait for the end of one.
  */
 public final class Many {
     private Many() {}
@@ -119,6 +121,19 @@ public final class Many {
         System.out.println("ready");
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
         for (String line = in.readLine(); line != null; line = in.readLine()) {
+            if (line.equals("hold")) {
+                holds = true;
+                Thread thread = new Thread(Many::hold, "holding");
+                thread.setDaemon(true);
+                thread.start();
+                System.out.println(held.join() + " ms");
+                continue;
+            }
+            if (line.equals("release")) {
+                holds = false;
+                System.out.println("released");
+                continue;
+            }
             long sum = 0;
             for (Class<?> unit : units) {
                 sum += (int) unit.getMethod("of", int.class).invoke(null, 1);
@@ -126,6 +141,29 @@ public final class Many {
             System.out.println(sum);
         }
         System.exit(0);
+    }
+
+    private static volatile boolean holds;
+    private static final CompletableFuture<Long> held = new CompletableFuture<>();
+
+    private static void hold() {
+        for (int round = 0; holds; round++) {
+            long begun = System.nanoTime();
+            turn(1 << 29);
+            if (round == 8) {
+                held.complete((System.nanoTime() - begun) / 1_000_000);
+            }
+        }
+    }
+
+    private static int turn(int times) {
+        int bits = 1;
+        for (int i = 0; i < times; i++) {
+            bits ^= bits << 13;
+            bits ^= bits >>> 17;
+            bits ^= bits << 5;
+        }
+        return bits;
     }
 
     private static void park(int depth, CountDownLatch parked) {
