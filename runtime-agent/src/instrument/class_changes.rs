@@ -390,6 +390,10 @@ impl<'j> ClassChanges<'j> {
             false => BETWEEN_LOOKS.max((self.looked - before) * PAUSE_BETWEEN),
         };
         self.next_look = (!self.waiting.is_empty()).then(|| Instant::now() + pause);
+        if self.next_look.is_some() {
+            // Loops that begin until the next look.
+            self.listens();
+        }
     }
 
     /// Local references to the classes that wait. Those that were unloaded wait no more.
@@ -585,6 +589,7 @@ impl<'j> ClassChanges<'j> {
         let late: Vec<Postponed> = late.iter().map(given_up).collect();
         if self.waiting.is_empty() {
             self.next_look = None;
+            self.forget(mounted_lately::take());
         }
         self.tell_postponed(&late);
         self.given_up.extend(late);
