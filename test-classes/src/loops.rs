@@ -5,7 +5,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::classes::classes;
-use crate::jdk::Jdk;
 use crate::run::{Dialogue, Java, wait_until};
 
 /// A loop must make this share of the rounds per CPU second that it makes without the agent.
@@ -66,10 +65,15 @@ impl Loops {
 
 impl Plain {
     /// Starts the program. It stands still until loops are compared.
-    pub fn start(jdk: &Jdk) -> Self {
-        let plain = Self(Loops::start(Java::new(jdk)));
+    pub fn start(java: Java) -> Self {
+        let plain = Self(Loops::start(java));
         plain.0.program.program.signal("STOP");
         plain
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.0.pid
     }
 
     /// How fast loops are, as a share of plain.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use log_format::rows::counter;
 use test_classes::{
     Counts, Dialogue, Finished, Java, Jdk, Profile, artifacts, bytecode_agent, classes, free_port,
-    jdks, wait_until,
+    has_thread, jdks, wait_until,
 };
 
 fn command(arguments: &[&str]) -> Command {

@@ -42,7 +42,7 @@ fn helper_calls(port: u16) -> Option<u64> {
 #[test]
 fn loops_stay_fast_with_the_agent_from_the_start() {
     for jdk in jdks() {
-        let mut plain = Plain::start(jdk);
+        let mut plain = Plain::start(Java::new(jdk));
         let logs = tempfile::tempdir().expect("a temporary folder");
         let port = free_port();
         let options = options(logs.path(), port, ",overhead=2%,leaves=skip");
@@ -97,7 +97,7 @@ fn attach_postpones_classes_with_loops_until_they_have_ended() {
         let logs = tempfile::tempdir().expect("a temporary folder");
         let port = free_port();
         let mut loops = Loops::start(Java::new(jdk));
-        let mut plain = Plain::start(jdk);
+        let mut plain = Plain::start(Java::new(jdk));
         let pid = loops.pid.to_string();
         let options = options(logs.path(), port, ",overhead=off,leaves=keep");
         let attached = tprofiler_text(&["attach", &pid, &options]);

@@ -45,8 +45,11 @@ fn loops_stay_fast_for_long() {
     let options = format!("include=programs,port={port},overhead=2%,leaves=skip,logs={logs_in}");
     // The heap is in memory from the start: it grows for an hour otherwise, without the agent too.
     let heap = ["-Xms64m", "-Xmx64m", "-XX:+AlwaysPreTouch", "-XX:+UseSerialGC"];
-    let mut plain = Plain::start(jdk);
+    let mut plain = Plain::start(Java::new(jdk).args(heap));
     let mut loops = Loops::start(Java::new(jdk).args(heap).agent(&options));
+    // Besides, loops that end after three seconds, and one of a virtual thread that is parked most of the time.
+    loops.program.ask("brief 2");
+    loops.program.ask("park");
     let pid = loops.pid.to_string();
     let ask = |arguments: &[&str]| tprofiler_json(port, arguments);
     let (mut slow, mut residents) = (Vec::new(), Vec::new());
@@ -83,7 +86,10 @@ fn loops_stay_fast_for_long() {
         });
         let resident = resident_kb(loops.pid);
         residents.push(resident);
-        println!("{number}: {action}: {share:.2} of plain ({name}), {resident} kB; {status}");
+        let plain_resident = resident_kb(plain.pid());
+        println!(
+            "{number}: {action}: {share:.2} of plain ({name}), {resident} kB (plain {plain_resident}); {status}"
+        );
         if share < SHARE {
             slow.push((number, action, share, name));
         }
