@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use log_format::names::Table;
 use log_format::pattern::Pattern;
-use log_format::rows::{CallRow, CounterRow, Exit, StatsRow};
+use log_format::rows::{CallRow, CounterRow, EventRow, Exit, StatsRow};
 
 use crate::input::parallel::Pace;
 use crate::input::problems::Problems;
-use crate::input::runs::{RunInput, discover};
+use crate::input::runs::{RunInput, discover, is_of_calls};
 use crate::input::table_rows::read_rows;
 use crate::options::time_range::TimeRange;
 use crate::options::{By, CallFilter, Format, Options, TreeOrder};
@@ -56,7 +56,7 @@ pub(crate) fn told(data: &RunData, problems: &Problems) -> String {
         data.tree.nodes(),
         data.minutes.clone().finish(),
         data.slow,
-        told_counts(&data.counts, data.recorded.ns(&log_format::run::Run::default())),
+        told_counts(&data.counts, data.recorded.ns()),
         (problems.messages(), problems.torn_lines(), problems.bad_lines(), problems.all_unread()),
     )
 }
@@ -69,7 +69,7 @@ fn told_counts(counts: &Counts, recorded_ns: u64) -> String {
 pub(crate) fn reference(run: &RunInput, selection: &Selection) -> (RunData, Problems) {
     let mut problems = Problems::default();
     let names = Names::read(run, &mut problems);
-    let has_rows = run.files.iter().any(|file| file.table != Table::Counters);
+    let has_rows = run.files.iter().any(|file| is_of_calls(file.table));
     if has_rows && !names.has_methods_file {
         problems.warn(&run.folder, "no methods.csv, its methods are shown by number");
     }
@@ -89,17 +89,25 @@ pub(crate) fn reference(run: &RunInput, selection: &Selection) -> (RunData, Prob
         _ => Group::All,
     };
     let (mut throttled, mut muted) = (Throttled::default(), Muted::default());
-    for file in run.files.iter().filter(|file| file.table == Table::Counters) {
+    for file in run.files.iter().filter(|file| !is_of_calls(file.table)) {
         counts.hours.insert(file.part.hour);
-        read_rows(&file.path, file.len, &mut problems, |row: CounterRow| {
-            recorded.add_counter(&row);
-            throttled.add(&row);
-            muted.add(&row);
-            Ok(())
-        });
+        if file.table == Table::Counters {
+            read_rows(&file.path, file.len, &mut problems, |row: CounterRow| {
+                recorded.add_counter(&row);
+                throttled.saw(row.start_ns);
+                Ok(())
+            });
+        } else {
+            read_rows(&file.path, file.len, &mut problems, |row: EventRow| {
+                recorded.add_event(&row);
+                throttled.add_event(&row);
+                muted.add_event(&row);
+                Ok(())
+            });
+        }
     }
     let partial = names.ids_of_partial(&throttled, &muted, &selection.statistics_of(0));
-    for file in run.files.iter().filter(|file| file.table != Table::Counters) {
+    for file in run.files.iter().filter(|file| is_of_calls(file.table)) {
         counts.hours.insert(file.part.hour);
         match file.table {
             Table::Calls => read_rows(&file.path, file.len, &mut problems, |row: CallRow| {
@@ -248,7 +256,7 @@ pub(crate) fn selections() -> Vec<Selection> {
 }
 
 /// Files that a fuzzer's input may have: each begins with a line `@` and its name.
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 12] = [
     "run.json",
     "20261120T14Z.calls.csv",
     "20261120T15Z.calls.csv",
@@ -258,6 +266,7 @@ const NAMES: [&str; 11] = [
     "20261120T14Z.threads.csv",
     "20261120T14Z.stacks.csv",
     "20261120T14Z.counters.csv",
+    "20261120T14Z.events.csv",
     "tprofiler.log",
     "tmethod.log",
 ];

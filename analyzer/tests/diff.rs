@@ -6,7 +6,7 @@ use std::fs;
 
 use common::*;
 use log_format::names::{RUN_JSON, Table};
-use log_format::rows::{StatsRow, counter as name};
+use log_format::rows::{EventRow, StatsRow, counter as name, event};
 
 const ORDER: &str = "com.shop.order.OrderService";
 const PAY: &str = "(ILjava/lang/String;)Z";
@@ -173,7 +173,7 @@ fn more_calls_at_the_same_speed_cost_more_by_the_hour_and_nothing_by_the_call() 
 }
 
 /// A run of half a minute with three methods; `hash` is throttled after `throttled` seconds.
-fn short_run(logs: &Logs, folder: &str, fetch_ns: u64, throttled: u64) -> RunFolder {
+fn short_run(logs: &Logs, folder: &str, fetch_ns: u64, throttled_s: u64) -> RunFolder {
     let run = logs.run(folder, "web07", 1);
     run.rows(
         T14,
@@ -183,7 +183,7 @@ fn short_run(logs: &Logs, folder: &str, fetch_ns: u64, throttled: u64) -> RunFol
             method(3, "com.shop.Page", "render", "()V"),
         ],
     );
-    let hash_calls = throttled * 100;
+    let hash_calls = throttled_s * 100;
     run.rows(
         T14,
         &[
@@ -192,11 +192,8 @@ fn short_run(logs: &Logs, folder: &str, fetch_ns: u64, throttled: u64) -> RunFol
             calls(T14, 3, 100, 10 * MS),
         ],
     );
-    let throttled = [
-        counter(T14 + throttled * S, "throttled_mean_ns:com.shop.Util.hash(I)I", 100 * US),
-        counter(T14 + throttled * S, "throttled:com.shop.Util.hash(I)I", 100),
-    ];
-    run.rows(T14, &throttled);
+    let hash = throttled(T14 + throttled_s * S, "com.shop.Util.hash(I)I", 100, 100 * US);
+    run.rows(T14, &[hash]);
     let edges = [0, 32].map(|s| counter(T14 + s * S, name::THRESHOLD_NS, MS));
     run.rows(T14, &edges);
     run
@@ -236,11 +233,8 @@ fn a_throttled_or_muted_method_is_listed_apart_and_a_regression_in_a_short_run_f
         let passed = diff(&logs, &[&["--per", "call"][..], &args].concat());
         assert!(passed.status == 0 && passed.stdout.contains(line), "{args:?}: {}", passed.stdout);
     }
-    let muted = RunFolder(logs.root().join("logs/after/run"));
-    muted.rows(
-        T14,
-        &[counter(T14, "muted:com.shop.Page", 1), counter(T14 + S, "muted:com.shop.Page", 0)],
-    );
+    let run = RunFolder(logs.root().join("logs/after/run"));
+    run.rows(T14, &[muted(T14, "com.shop.Page", true), muted(T14 + S, "com.shop.Page", false)]);
     assert_eq!(
         statuses(&[])[1..],
         [status("render", "not comparable"), status("hash", "not comparable")]
@@ -280,6 +274,9 @@ fn time_in_which_nothing_was_recorded_is_no_time() {
                 run.rows(T14, &[stats(start, 1, 0, S, &[S])]);
             }
         }
+        let on = |minute: u64| EventRow::new(T14 + minute * MIN, event::RECORDING_ON);
+        let off = EventRow::new(T14 + 10 * MIN + 9 * S, event::RECORDING_OFF);
+        run.rows(T14, &if stopped { vec![on(0), off, on(30)] } else { vec![on(0)] });
     }
     let csv = diff(&logs, &["--format", "csv"]);
     let per_hour = |side: &str| csv.csv_column(&format!("{side}_self_ns_per_hour")).concat();

@@ -10,7 +10,7 @@ use std::fs;
 use common::{Logs, MIN, MS, RunFolder, T14, US, call, counter, method, stack, stats, thread};
 use log_format::histogram::{bucket_of, lower_bound_ns};
 use log_format::names::Table;
-use log_format::rows::counter as name;
+use log_format::rows::{EventRow, counter as name, event};
 
 /// Durations that spread over five octaves from `least_ns` on; the same ones for the same seed.
 fn durations(seed: u64, count: u64, least_ns: u64) -> Vec<u64> {
@@ -198,12 +198,28 @@ fn records_that_are_not_there_do_not_make_them_wrong() {
 
 /// The errors where a method has these calls in its totals, and records of others.
 fn of_records(calls: &[u64], records: &[u64], counters: &[(&str, u64)]) -> Vec<(u64, f64)> {
+    of_records_with(calls, records, counters, None)
+}
+
+/// The same where a pattern has a threshold of its own.
+fn of_records_with(
+    calls: &[u64],
+    records: &[u64],
+    counters: &[(&str, u64)],
+    of_pattern: Option<u64>,
+) -> Vec<(u64, f64)> {
     let logs = Logs::new();
     write_run(&logs, 1, u64::MAX, &[calls]);
     let run = RunFolder(logs.root().join("logs/run1"));
     fs::remove_file(run.file(T14, Table::Counters)).unwrap();
     let rows: Vec<_> = counters.iter().map(|(name, value)| counter(T14, name, *value)).collect();
     run.rows(T14, &rows);
+    if let Some(threshold_ns) = of_pattern {
+        let pattern = "com.shop.Order".to_owned();
+        let threshold_ns = Some(threshold_ns);
+        let own = EventRow { pattern, threshold_ns, ..EventRow::new(T14, event::THRESHOLD) };
+        run.rows(T14, &[own]);
+    }
     let at = |at: usize| T14 + MIN + at as u64 * MS;
     let rows: Vec<_> =
         records.iter().enumerate().map(|(n, ns)| call(at(n), 1, 1, 1, *ns)).collect();
@@ -230,8 +246,8 @@ fn records_of_the_minute_that_has_no_totals_yet_do_not_make_them_wrong() {
     let records = times(10, 4_190 * US);
     let raised = (name::RAISED_TO_NS, 4 * MS);
     assert_within(&of_records(&calls, &records, &[threshold(MS), raised]), 0.25);
-    let other = ("threshold_ns:com.shop.Order", 4 * MS);
-    assert_within(&of_records(&calls, &records, &[threshold(MS), other]), 0.25);
+    let of_other = of_records_with(&calls, &records, &[threshold(MS)], Some(4 * MS));
+    assert_within(&of_other, 0.25);
     // Or those that were lost.
     for lost in [name::DROPPED_RECORDS, name::CUT_RECORDS, name::LOST_ROWS] {
         assert_within(&of_records(&calls, &records, &[threshold(MS), (lost, 9)]), 0.25);

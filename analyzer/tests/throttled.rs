@@ -6,7 +6,7 @@ use std::fs;
 
 use common::*;
 use log_format::names::RUN_JSON;
-use log_format::rows::{CounterRow, counter as name};
+use log_format::rows::{EventRow, counter as name, event};
 use log_format::run::Run;
 
 const HASH: &str = "com.shop.Util.hash(Ljava/lang/String;)I";
@@ -14,15 +14,8 @@ const NEXT: &str = "com.shop.Dice.next()I";
 const RUN_A: &str = "20261120T140000Z-web07-4242";
 const RUN_B: &str = "20261120T150000Z-web08-17";
 
-fn out(at_ns: u64, method: &str, calls_per_s: u64, mean_ns: u64) -> [CounterRow; 2] {
-    [
-        counter(at_ns, &format!("{}{method}", name::THROTTLED_MEAN_NS), mean_ns),
-        counter(at_ns, &format!("{}{method}", name::THROTTLED), calls_per_s),
-    ]
-}
-
-fn back(at_ns: u64, method: &str) -> CounterRow {
-    counter(at_ns, &format!("{}{method}", name::THROTTLED), 0)
+fn back(at_ns: u64, method: &str) -> EventRow {
+    EventRow { method: method.into(), ..EventRow::new(at_ns, event::UNTHROTTLED) }
 }
 
 /// Two hours, in which `hash` is throttled at 14:03:07 and `next` from 14:10 to 14:20 and from 14:30 to
@@ -46,11 +39,12 @@ fn shop() -> Logs {
             );
         }
     }
-    run.rows(T14, &out(T14 + 187 * S, HASH, 2_100_000, 45));
-    run.rows(T14, &out(T14 + 10 * MIN, NEXT, 900_000, 60));
+    let hash = throttled(T14 + 187 * S, HASH, 2_100_000, 45);
+    run.rows(T14, &[hash.clone(), throttled(T14 + 10 * MIN, NEXT, 900_000, 60)]);
     run.rows(T14, &[back(T14 + 20 * MIN, NEXT)]);
-    run.rows(T14, &out(T14 + 30 * MIN, NEXT, 1_000, 50));
-    run.rows(T15, &out(T15, HASH, 2_100_000, 45)).rows(T15, &out(T15, NEXT, 1_000, 50));
+    let next = throttled(T14 + 30 * MIN, NEXT, 1_000, 50);
+    // The second hour repeats what holds.
+    run.rows(T14, std::slice::from_ref(&next)).rows(T15, &[hash, next]);
     run.rows(T15, &[back(T15 + 5 * MIN, NEXT)]);
     logs
 }
@@ -94,10 +88,10 @@ fn an_hour_stands_alone() {
         }
     }
     let text = unwrapped(&logs.analyze(&["logs"]).quiet());
-    let hash = "was throttled since 2026-11-20T15:00:00Z (2,100,000 calls/s of 45 ns)";
+    let hash = "was throttled since 2026-11-20T14:03:07Z (2,100,000 calls/s of 45 ns)";
     assert!(text.contains(&format!("{HASH} {hash}")), "{text}");
     assert!(
-        text.contains("throttled from 2026-11-20T15:00:00Z to 2026-11-20T15:05:00Z (1,000"),
+        text.contains("throttled from 2026-11-20T14:30:00Z to 2026-11-20T15:05:00Z (1,000"),
         "{text}"
     );
 }
@@ -119,9 +113,9 @@ fn json_has_all_of_them_with_their_runs() {
     let run = logs.run(RUN_B, "web08", 17);
     run.rows(T15, &[method(1, "C", "m", "()V")]).rows(T15, &[stats(T15, 1, 0, MS, &[MS])]);
     for i in 0..20 {
-        run.rows(T15, &out(T15 + S, &format!("C.m{i}()V"), 10 + i, 20));
+        run.rows(T15, &[throttled(T15 + S, &format!("C.m{i}()V"), 10 + i, 20)]);
     }
-    run.rows(T15, &[counter(T15 + 11 * S, name::BYTES, 1)]);
+    run.rows(T15, &[0, 11].map(|s| counter(T15 + s * S, name::BYTES, 1)));
     let left_out = logs.analyze(&["logs", "--format", "json"]).json()["left_out"].clone();
     assert_eq!(left_out["probe_ns"], 60 * 36 * MS);
     assert_eq!(left_out["cpu_ns"], 120 * S);
@@ -196,8 +190,8 @@ fn hours_and_charts_have_only_methods_that_were_measured_all_the_time() {
             &[stats(hour + MIN, 1, 0, S, &vec![MS; many]), stats(hour, 3, 0, S, &vec![MS; many])],
         );
     }
-    let muted = |at, value| counter(at, &format!("{}com.shop.Page", name::MUTED), value);
-    run.rows(T14, &[muted(T14 + 30 * MIN, 1)]).rows(T15, &[muted(T15, 1)]);
+    let page = muted(T14 + 30 * MIN, "com.shop.Page", true);
+    run.rows(T14, std::slice::from_ref(&page)).rows(T15, &[page]);
     let text = logs.analyze(&["logs"]).quiet();
     let (_, hours) = text.split_once("Hours compared").expect("hours");
     let hours: Vec<&str> = hours.lines().skip(1).take(5).collect();

@@ -35,12 +35,21 @@ pub enum Table {
     Stats,
     /// `counters.csv`: what the agent did and lost.
     Counters,
+    /// `events.csv`: what happened, to methods and to the recording.
+    Events,
 }
 
 impl Table {
     /// All tables, names before the rows that use them.
-    pub const ALL: [Self; 6] =
-        [Self::Methods, Self::Threads, Self::Stacks, Self::Calls, Self::Stats, Self::Counters];
+    pub const ALL: [Self; 7] = [
+        Self::Methods,
+        Self::Threads,
+        Self::Stacks,
+        Self::Calls,
+        Self::Stats,
+        Self::Counters,
+        Self::Events,
+    ];
 
     /// The table's name in file names.
     #[must_use]
@@ -52,6 +61,7 @@ impl Table {
             Self::Calls => "calls",
             Self::Stats => "stats",
             Self::Counters => "counters",
+            Self::Events => "events",
         }
     }
 }

@@ -128,15 +128,74 @@ row! {
 }
 
 row! {
-    /// What the agent did, lost or changed in an interval.
+    /// What the agent did and lost in an interval, and gauges.
     CounterRow in Counters {
         /// When the interval began.
         start_ns: u64,
         /// Which counter; see [`counter`].
         name: String,
-        /// Its increase in the interval, or for `threshold_ns` the threshold in force.
+        /// Its increase in the interval; of a gauge, its value.
         value: u64,
     }
+}
+
+row! {
+    /// What happened in a run. The first rows of each file repeat what holds by then.
+    EventRow in Events {
+        /// When it happened; of a repeated row too.
+        at_ns: u64,
+        /// What happened; see [`event`].
+        event: String,
+        /// The method, as `CLASS.METHODDESCRIPTOR`, if it is about one.
+        method: String,
+        /// The pattern, if it is about the methods of one.
+        pattern: String,
+        /// How many calls a second the method had.
+        calls_per_s: Option<u64>,
+        /// How long these took on average.
+        mean_ns: Option<u64>,
+        /// The threshold from then on.
+        threshold_ns: Option<u64>,
+        /// Why.
+        reason: String,
+    }
+}
+
+impl EventRow {
+    /// An event without anything that only some have.
+    #[must_use]
+    pub fn new(at_ns: u64, event: &str) -> Self {
+        Self {
+            at_ns,
+            event: event.to_owned(),
+            method: String::new(),
+            pattern: String::new(),
+            calls_per_s: None,
+            mean_ns: None,
+            threshold_ns: None,
+            reason: String::new(),
+        }
+    }
+}
+
+/// Names of events.
+pub mod event {
+    /// Recording went on.
+    pub const RECORDING_ON: &str = "recording_on";
+    /// Recording went off, or was off when the run began.
+    pub const RECORDING_OFF: &str = "recording_off";
+    /// The overhead budget switched a method off: `method`, `calls_per_s`, `mean_ns`.
+    pub const THROTTLED: &str = "throttled";
+    /// The method is measured again.
+    pub const UNTHROTTLED: &str = "unthrottled";
+    /// The user switched the methods of a pattern off: `pattern`.
+    pub const MUTED: &str = "muted";
+    /// The methods of a pattern are measured again.
+    pub const UNMUTED: &str = "unmuted";
+    /// The methods of a pattern have a threshold of their own: `pattern`, `threshold_ns`.
+    pub const THRESHOLD: &str = "threshold";
+    /// A selected method could not be instrumented: `method`, `reason`.
+    pub const NOT_INSTRUMENTED: &str = "not_instrumented";
 }
 
 /// How a call ended.
@@ -165,14 +224,6 @@ pub mod counter {
     pub const THROTTLED_CALLS: &str = "throttled_calls";
     /// Not an increase: how many methods are muted.
     pub const MUTED_METHODS: &str = "muted_methods";
-    /// Begins the name of a row for a pattern; not an increase: 1 if it mutes, 0 if it unmutes.
-    pub const MUTED: &str = "muted:";
-    /// Begins the name of a row for a method, `throttled:CLASS.METHODDESCRIPTOR`; not an increase: how
-    /// many calls a second it had when it was throttled, 0 if it is measured again.
-    pub const THROTTLED: &str = "throttled:";
-    /// Begins the name of a row before that, of the same moment: the mean duration of those calls, in
-    /// nanoseconds.
-    pub const THROTTLED_MEAN_NS: &str = "throttled_mean_ns:";
     /// Time that was spent in probes, in nanoseconds: an estimate.
     pub const PROBE_NS: &str = "probe_ns";
     /// Not an increase: what the probes of a short call cost, in nanoseconds: an estimate.
@@ -187,8 +238,6 @@ pub mod counter {
     pub const METHODS: &str = "methods_instrumented";
     /// Methods that were selected and could not get probes.
     pub const SKIPPED: &str = "methods_skipped";
-    /// Begins the name of a row for one of them: `skipped:CLASS.METHODDESCRIPTOR:REASON`.
-    pub const SKIPPED_METHOD: &str = "skipped:";
     /// Methods that were left out because no time can go by in them.
     pub const LEAVES: &str = "methods_leaves";
     /// Classes that were selected and could not be read.
@@ -228,5 +277,9 @@ mod tests {
             "start_ns,method,calls,throws,total_ns,self_ns,max_ns,hist"
         );
         assert_eq!(columns(CounterRow::COLUMNS), "start_ns,name,value");
+        assert_eq!(
+            columns(EventRow::COLUMNS),
+            "at_ns,event,method,pattern,calls_per_s,mean_ns,threshold_ns,reason"
+        );
     }
 }

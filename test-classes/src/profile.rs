@@ -9,7 +9,8 @@ use log_format::compression::Compression;
 use log_format::names::parse_file_name;
 use log_format::reader::{Line, TableReader};
 use log_format::rows::{
-    CallRow, CounterRow, Exit, MethodRow, Row, StackRow, StatsRow, ThreadRow, counter,
+    CallRow, CounterRow, EventRow, Exit, MethodRow, Row, StackRow, StatsRow, ThreadRow, counter,
+    event,
 };
 
 /// `class method descriptor`, with spaces between.
@@ -54,6 +55,8 @@ pub struct Profile {
     pub records: Vec<Record>,
     /// Sums of counters.
     pub counters: BTreeMap<String, u64>,
+    /// What happened, in the order of the file.
+    pub events: Vec<EventRow>,
     /// Methods by id.
     pub methods: BTreeMap<u32, MethodName>,
     /// Threads that are named, by id.
@@ -130,6 +133,7 @@ impl Profile {
         for row in rows::<CounterRow>(run) {
             *profile.counters.entry(row.name).or_default() += row.value;
         }
+        profile.events = rows(run);
         profile
     }
 
@@ -138,7 +142,8 @@ impl Profile {
         let mut words = name.split(' ');
         let (class, method) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         let descriptor = words.next().unwrap_or_default();
-        self.counter(&format!("{}{class}.{method}{descriptor}", counter::THROTTLED)) > 0
+        let method = format!("{class}.{method}{descriptor}");
+        self.events(event::THROTTLED).any(|row| row.method == method)
     }
 
     /// Asserts that what was counted is the truth, exactly, but for methods of which it is said that they
@@ -165,6 +170,11 @@ impl Profile {
         {
             assert_eq!(self.counter(lost), 0, "{what}: {lost}");
         }
+    }
+
+    /// The events of a name. Each hour's files repeat some.
+    pub fn events<'p>(&'p self, event: &'p str) -> impl Iterator<Item = &'p EventRow> {
+        self.events.iter().filter(move |row| row.event == event)
     }
 
     /// The sum of a counter, 0 if it was never written.

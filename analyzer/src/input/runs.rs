@@ -30,7 +30,7 @@ pub struct RunInput {
     pub awaits_totals: bool,
 }
 
-/// A file of calls, stats or counters.
+/// A file of data: one that names nothing.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DataFile {
     /// Its hour, and which part of it.
@@ -226,9 +226,14 @@ fn canonical(path: &Path) -> io::Result<PathBuf> {
     })
 }
 
-/// Whether a table holds figures, not names.
+/// Whether a table holds data, not names.
 fn is_data(table: Table) -> bool {
-    matches!(table, Table::Calls | Table::Stats | Table::Counters)
+    is_of_calls(table) || matches!(table, Table::Counters | Table::Events)
+}
+
+/// Whether the rows of a table are of calls.
+pub fn is_of_calls(table: Table) -> bool {
+    matches!(table, Table::Calls | Table::Stats)
 }
 
 /// What the name of a file of a run says.

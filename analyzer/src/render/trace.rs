@@ -19,7 +19,7 @@ use super::remarks;
 use crate::analysis::Selected;
 use crate::input::problems::Problems;
 use crate::input::progress::Progress;
-use crate::input::runs::RunInput;
+use crate::input::runs::{RunInput, is_of_calls};
 use crate::options::Options;
 use crate::report::Collector;
 use crate::run::data::read_run;
@@ -69,9 +69,9 @@ pub fn write(
         }
         open += trace.run(place, run, &selection, &mut problems);
         // Of the rest, what was lost is wanted.
-        let mut counters = run.clone();
-        counters.files.retain(|file| file.table == Table::Counters);
-        let data = read_run(&counters, place, &selection, &mut problems);
+        let mut rest = run.clone();
+        rest.files.retain(|file| !is_of_calls(file.table));
+        let data = read_run(&rest, place, &selection, &mut problems);
         collector.add(run, place, data, &selection);
     }
     trace.raw("\n]}\n");

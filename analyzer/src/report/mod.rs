@@ -239,7 +239,7 @@ impl Collector {
         self.awaiting_totals += u64::from(run.awaits_totals);
         self.is_named |= data.nearest.is_none();
         self.nearest.merge(data.nearest.unwrap_or_default());
-        self.recorded_ns = self.recorded_ns.saturating_add(data.recorded.ns(&run.about));
+        self.recorded_ns = self.recorded_ns.saturating_add(data.recorded.ns());
         self.left_out.losses.merge(&data.losses);
         let statistics = selection.statistics_of(place);
         let times = data.thresholds.raised(&statistics);

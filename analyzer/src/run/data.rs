@@ -7,11 +7,11 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use log_format::names::Table;
-use log_format::rows::{CallRow, CounterRow, StatsRow};
+use log_format::rows::{CallRow, CounterRow, EventRow, StatsRow};
 
 use crate::input::parallel::{Pace, Unordered, read_blocks};
 use crate::input::problems::Problems;
-use crate::input::runs::{DataFile, RunInput};
+use crate::input::runs::{DataFile, RunInput, is_of_calls};
 use crate::input::table_rows::{TablePart, read_rows};
 use crate::options::time_range::TimeRange;
 use crate::run::counts::Counts;
@@ -110,17 +110,20 @@ pub(crate) fn read_run_at(
     problems: &mut Problems,
 ) -> RunData {
     let names = Names::read(run, problems);
-    let is_needed = run.files.iter().any(|file| file.table != Table::Counters);
+    let is_needed = run.files.iter().any(|file| is_of_calls(file.table));
     let lacks_methods_file = is_needed && !names.has_methods_file;
     if lacks_methods_file {
         problems.warn(&run.folder, "no methods.csv, its methods are shown by number");
     }
     let mut data = RunData { lacks_methods_file, ..RunData::default() };
-    let counters = |file: &&DataFile| file.table == Table::Counters;
     let statistics = selection.statistics_of(place);
     let mut early = BTreeMap::new();
-    for file in run.files.iter().filter(counters) {
-        data.read_counters(run, file, &statistics, &mut early, problems);
+    for file in &run.files {
+        match file.table {
+            Table::Counters => data.read_counters(run, file, &statistics, &mut early, problems),
+            Table::Events => data.read_events(file, problems),
+            _ => {}
+        }
     }
     // Where the first interval was cut off, by a full minute or a flush, it says little.
     let first = data.recorded.intervals().next();
@@ -150,7 +153,7 @@ pub(crate) fn read_run_at(
         open: OpenCalls::default(),
         data,
     };
-    for file in run.files.iter().filter(|file| !counters(file)) {
+    for file in run.files.iter().filter(|file| is_of_calls(file.table)) {
         reader.read_file(file, problems);
     }
     let RunReader { open, data, .. } = reader;
@@ -175,9 +178,19 @@ impl RunData {
                 early.entry(row.start_ns).or_default().add_first(&row);
             }
             self.thresholds.add(&row);
-            self.throttled.add(&row);
-            self.muted.add(&row);
+            self.throttled.saw(row.start_ns);
             self.recorded.add_counter(&row);
+            Ok(())
+        });
+    }
+
+    fn read_events(&mut self, file: &DataFile, problems: &mut Problems) {
+        self.counts.hours.insert(file.part.hour);
+        read_rows(&file.path, file.len, problems, |row: EventRow| {
+            self.thresholds.add_event(&row);
+            self.throttled.add_event(&row);
+            self.muted.add_event(&row);
+            self.recorded.add_event(&row);
             Ok(())
         });
     }
@@ -205,7 +218,7 @@ impl RunReader<'_> {
             Table::Stats => {
                 read_blocks::<StatsRow, _, _>(part, block_bytes, crew, &mut Unordered, problems);
             }
-            Table::Counters | Table::Methods | Table::Threads | Table::Stacks => {}
+            _ => {}
         }
         for worker in &mut self.crew {
             worker.end_file();

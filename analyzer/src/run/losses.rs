@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use log_format::rows::{CounterRow, counter};
+use log_format::rows::{CounterRow, EventRow, counter, event};
 
 use crate::options::time_range::TimeRange;
 
@@ -151,13 +151,19 @@ pub struct Raised {
 impl Thresholds {
     /// Adds a row of counters if it is a threshold. Rows that only repeat a threshold cost nothing.
     pub fn add(&mut self, row: &CounterRow) {
-        let of = row.name.strip_prefix(counter::THRESHOLD_NS);
-        if of.is_some_and(|of| of.is_empty() || of.starts_with(':')) {
+        if row.name == counter::THRESHOLD_NS {
             self.asked_ns.insert(row.value);
         }
         let is_change = self.changes.last().is_none_or(|(_, ns)| *ns != row.value);
         if row.name == counter::RAISED_TO_NS && is_change {
             self.changes.push((row.start_ns, row.value));
+        }
+    }
+
+    /// Adds an event if it sets a threshold of some methods.
+    pub fn add_event(&mut self, row: &EventRow) {
+        if row.event == event::THRESHOLD {
+            self.asked_ns.extend(row.threshold_ns);
         }
     }
 
@@ -231,7 +237,8 @@ mod tests {
         let mut thresholds = Thresholds::default();
         for (at, ns) in [(0, 0), (10, 0), (20, 2), (30, 4), (40, 0), (50, 0), (60, 8), (70, 8)] {
             thresholds.add(&row(at, counter::THRESHOLD_NS, 3));
-            thresholds.add(&row(at, "threshold_ns:a.B", 2));
+            let own = EventRow { threshold_ns: Some(2), ..EventRow::new(at, event::THRESHOLD) };
+            thresholds.add_event(&own);
             thresholds.add(&row(at, counter::RAISED_TO_NS, ns));
             thresholds.add(&row(at, counter::BYTES, 99));
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use log_format::pattern::Pattern;
-use log_format::rows::{CounterRow, counter};
+use log_format::rows::{EventRow, event};
 
 use crate::options::time_range::TimeRange;
 
@@ -15,16 +15,11 @@ pub struct Muted {
 }
 
 impl Muted {
-    /// Adds a row of counters, if it is about that. Rows in order that only repeat cost nothing.
-    pub fn add(&mut self, row: &CounterRow) {
-        let Some(pattern) = row.name.strip_prefix(counter::MUTED) else { return };
-        let changes = self.changes.entry(pattern.to_owned()).or_default();
-        let is_muted = row.value > 0;
-        let is_repeated = changes
-            .last_key_value()
-            .is_some_and(|(at, last)| *at <= row.start_ns && *last == is_muted);
-        if !is_repeated {
-            changes.insert(row.start_ns, is_muted);
+    /// Adds an event, if it is about that. One that is repeated changes nothing.
+    pub fn add_event(&mut self, row: &EventRow) {
+        let is_muted = row.event == event::MUTED;
+        if is_muted || row.event == event::UNMUTED {
+            self.changes.entry(row.pattern.clone()).or_default().insert(row.at_ns, is_muted);
         }
     }
 
@@ -47,12 +42,16 @@ mod tests {
     #[test]
     fn a_pattern_is_muted_until_it_is_unmuted() {
         let mut muted = Muted::default();
-        let rows =
-            [("com.shop", 10, 1), ("com.shop", 20, 1), ("com.shop", 30, 0), ("com.dao", 40, 1)];
-        for (pattern, start_ns, value) in rows {
-            muted.add(&CounterRow { start_ns, name: format!("muted:{pattern}"), value });
+        let rows = [
+            ("com.shop", 10, event::MUTED),
+            ("com.shop", 10, event::MUTED),
+            ("com.shop", 30, event::UNMUTED),
+            ("com.dao", 40, event::MUTED),
+        ];
+        for (pattern, at_ns, event) in rows {
+            muted.add_event(&EventRow { pattern: pattern.into(), ..EventRow::new(at_ns, event) });
         }
-        muted.add(&CounterRow { start_ns: 5, name: counter::MUTED_CALLS.into(), value: 3 });
+        muted.add_event(&EventRow::new(5, event::THROTTLED));
         let at = |from, to| {
             let range = TimeRange { from_ns: Some(from), to_ns: Some(to) };
             muted.in_range(&range).map(|pattern| pattern.to_string()).collect::<Vec<_>>()

@@ -78,7 +78,7 @@ impl Names {
                 Table::Methods => names.read_methods(path, problems),
                 Table::Threads => names.read_threads(path, problems),
                 Table::Stacks => names.read_stacks(path, problems),
-                Table::Calls | Table::Stats | Table::Counters => {}
+                Table::Calls | Table::Stats | Table::Counters | Table::Events => {}
             }
         }
         names

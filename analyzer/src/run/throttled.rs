@@ -1,17 +1,16 @@
-//! Which methods a run throttled, and when: the agent has a budget for
-//! that, and takes the probes off methods that cost most for the least time measured.
+//! Which methods a run throttled, and when: its overhead budget switches methods off that cost most for the least time
+//! measured.
 //!
 //! ```text
-//! rows       value  repeated  0         value  0        value  repeated
-//! throttled   |------------------|         |------|         |---------------...
+//! events     throttled  unthrottled   throttled
+//! throttled   |----------|             |---------...
 //! ```
 //!
-//! The beginning of every hour repeats what is throttled, for earlier hours may be deleted. Rows may
-//! come in any order.
+//! Each file repeats what holds, with the moment of the first time. Rows may come in any order.
 
 use std::collections::{BTreeMap, HashMap};
 
-use log_format::rows::{CounterRow, counter};
+use log_format::rows::{EventRow, event};
 
 use crate::options::time_range::TimeRange;
 
@@ -21,9 +20,11 @@ const MAX_ROWS: usize = 256;
 /// The methods that a run throttled.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Throttled {
-    methods: HashMap<String, Rows>,
-    /// The last moment of any counter: a method that is still throttled was so until then.
+    methods: HashMap<String, Changes>,
+    /// The last moment of any row: a method that is still throttled was so until then.
     last_ns: u64,
+    /// The first moment of any counter: of hours that were deleted nothing is known to be missed.
+    first_ns: Option<u64>,
 }
 
 /// A method that was throttled, in a selected time.
@@ -73,33 +74,36 @@ pub fn sort_by_missed(found: &mut [ThrottledInRun]) {
 }
 
 impl Throttled {
-    /// Adds a row of counters. Rows that only repeat cost nothing.
-    pub fn add(&mut self, row: &CounterRow) {
-        self.last_ns = self.last_ns.max(row.start_ns);
-        if let Some(name) = row.name.strip_prefix(counter::THROTTLED) {
-            let rows = self.rows(name);
-            add(&mut rows.calls_per_s, row);
-            if rows.calls_per_s.len() > MAX_ROWS {
-                rows.fold();
+    /// Adds an event, if it is about that. One that is repeated changes nothing.
+    pub fn add_event(&mut self, row: &EventRow) {
+        self.last_ns = self.last_ns.max(row.at_ns);
+        let cost = match row.event.as_str() {
+            event::THROTTLED => {
+                // Of a call at least one was seen.
+                Some(Cost { calls_per_s: row.calls_per_s.unwrap_or(1), mean_ns: row.mean_ns })
             }
-        } else if let Some(name) = row.name.strip_prefix(counter::THROTTLED_MEAN_NS) {
-            let rows = self.rows(name);
-            add(&mut rows.mean_ns, row);
-            if rows.mean_ns.len() > 2 * MAX_ROWS {
-                // Of more times than there are rows of.
-                rows.mean_ns.pop_first();
-            }
+            event::UNTHROTTLED => None,
+            _ => return,
+        };
+        let changes = self.methods.entry(row.method.clone()).or_default();
+        let change = changes.costs.entry(row.at_ns).or_default();
+        *change = cost.or(*change);
+        if changes.costs.len() > MAX_ROWS {
+            changes.fold();
         }
     }
 
-    fn rows(&mut self, name: &str) -> &mut Rows {
-        self.methods.entry(name.to_owned()).or_default()
+    /// The log has figures of this moment.
+    pub fn saw(&mut self, ns: u64) {
+        self.last_ns = self.last_ns.max(ns);
+        self.first_ns = Some(self.first_ns.map_or(ns, |first| first.min(ns)));
     }
 
     /// The methods that were throttled at some moment of `range`, in no order.
     pub fn in_range(&self, range: &TimeRange) -> impl Iterator<Item = ThrottledMethod> {
-        self.methods.iter().filter_map(|(name, rows)| {
-            let mut spans = rows.spans();
+        let known = TimeRange { from_ns: range.from_ns.max(self.first_ns), ..*range };
+        self.methods.iter().filter_map(move |(name, changes)| {
+            let mut spans = changes.spans();
             spans.retain(|span| range.overlaps(span.from_ns, span.to_ns));
             let last = spans.last()?;
             Some(ThrottledMethod {
@@ -108,22 +112,28 @@ impl Throttled {
                 to_ns: last.to_ns,
                 times: spans.iter().map(|span| span.times).sum(),
                 out_ns: spans.iter().fold(0, |sum, span| {
-                    u64::saturating_add(sum, span.out_ns_in(range, self.last_ns))
+                    u64::saturating_add(sum, span.out_ns_in(&known, self.last_ns))
                 }),
-                calls_per_s: last.calls_per_s,
-                mean_ns: last.mean_ns,
+                calls_per_s: last.cost.calls_per_s,
+                mean_ns: last.cost.mean_ns,
             })
         })
     }
 }
 
-/// What the log says of a method; values by their moment.
+/// When a method was throttled, with its cost, and when not, without.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Rows {
-    calls_per_s: BTreeMap<u64, u64>,
-    mean_ns: BTreeMap<u64, u64>,
+struct Changes {
+    costs: BTreeMap<u64, Option<Cost>>,
     /// The times whose rows are not kept, as one.
     folded: Option<Span>,
+}
+
+/// Why a method was throttled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cost {
+    calls_per_s: u64,
+    mean_ns: Option<u64>,
 }
 
 /// A time in which a method was throttled; if it is of several, one in which it was now and then.
@@ -134,69 +144,26 @@ struct Span {
     times: u64,
     /// How long it was throttled, if not all the time.
     out_ns: Option<u64>,
-    calls_per_s: u64,
-    mean_ns: Option<u64>,
+    cost: Cost,
 }
 
-/// Adds a value. One between two equal ones is a repetition and says nothing; but 0 stays, for other
-/// rows that come later may lie on either side of it.
-fn add(values: &mut BTreeMap<u64, u64>, row: &CounterRow) {
-    let at_ns = row.start_ns;
-    let value = values.entry(at_ns).or_default();
-    *value = row.value.max(*value);
-    let before = values.range(..at_ns).next_back().map(|(at_ns, _)| *at_ns);
-    let after = values.range(at_ns..).nth(1).map(|(at_ns, _)| *at_ns);
-    for at_ns in [Some(at_ns), before, after].into_iter().flatten() {
-        let value = values.get(&at_ns).copied().unwrap_or(0);
-        let is_equal = |other: Option<(&u64, &u64)>| other.is_some_and(|(_, v)| *v == value);
-        if value > 0
-            && is_equal(values.range(..at_ns).next_back())
-            && is_equal(values.range(at_ns..).nth(1))
-        {
-            values.remove(&at_ns);
-        }
-    }
-}
-
-impl Rows {
+impl Changes {
     /// When the method was throttled, in order.
     fn spans(&self) -> Vec<Span> {
         let mut spans: Vec<Span> = self.folded.into_iter().collect();
-        spans.extend(self.spans_of(&self.calls_per_s));
-        spans
-    }
-
-    fn spans_of(&self, calls_per_s: &BTreeMap<u64, u64>) -> Vec<Span> {
-        let mut spans: Vec<Span> = Vec::new();
-        for (at_ns, calls_per_s) in calls_per_s {
-            let (at_ns, calls_per_s) = (*at_ns, *calls_per_s);
-            let mean_ns = || self.mean_ns.range(..=at_ns).next_back().map(|(_, mean_ns)| *mean_ns);
-            match spans.last_mut().filter(|span| span.to_ns.is_none()) {
-                Some(span) if calls_per_s == 0 => span.to_ns = Some(at_ns),
-                Some(span) => (span.calls_per_s, span.mean_ns) = (calls_per_s, mean_ns()),
-                None if calls_per_s == 0 => {}
-                None => spans.push(Span {
-                    from_ns: at_ns,
-                    to_ns: None,
-                    times: 1,
-                    out_ns: None,
-                    calls_per_s,
-                    mean_ns: mean_ns(),
-                }),
-            }
-        }
+        spans.extend(spans_of(&self.costs));
         spans
     }
 
     /// Makes one time of the older half, and forgets its rows.
     fn fold(&mut self) {
-        let Some(middle_ns) = self.calls_per_s.keys().nth(MAX_ROWS / 2).copied() else { return };
-        let newer = self.calls_per_s.split_off(&middle_ns);
-        let older = std::mem::replace(&mut self.calls_per_s, newer);
-        for span in self.spans_of(&older) {
+        let Some(middle_ns) = self.costs.keys().nth(MAX_ROWS / 2).copied() else { return };
+        let newer = self.costs.split_off(&middle_ns);
+        let older = std::mem::replace(&mut self.costs, newer);
+        for span in spans_of(&older) {
             match (span.to_ns, &mut self.folded) {
                 // It ends among the newer rows.
-                (None, _) => drop(self.calls_per_s.insert(span.from_ns, span.calls_per_s)),
+                (None, _) => drop(self.costs.insert(span.from_ns, Some(span.cost))),
                 (Some(_), Some(folded)) => folded.take(&span),
                 (Some(_), folded) => *folded = Some(span),
             }
@@ -204,12 +171,28 @@ impl Rows {
     }
 }
 
+fn spans_of(costs: &BTreeMap<u64, Option<Cost>>) -> Vec<Span> {
+    let mut spans: Vec<Span> = Vec::new();
+    for (at_ns, cost) in costs {
+        match (spans.last_mut().filter(|span| span.to_ns.is_none()), *cost) {
+            (Some(span), None) => span.to_ns = Some(*at_ns),
+            // Another class of this name too, or the event before was lost.
+            (Some(span), Some(cost)) => span.cost = cost,
+            (None, None) => {}
+            (None, Some(cost)) => {
+                spans.push(Span { from_ns: *at_ns, to_ns: None, times: 1, out_ns: None, cost });
+            }
+        }
+    }
+    spans
+}
+
 impl Span {
     /// Takes another one in.
     fn take(&mut self, other: &Self) {
         self.out_ns = Some(self.whole_ns().saturating_add(other.whole_ns()));
         if self.to_ns < other.to_ns {
-            (self.calls_per_s, self.mean_ns) = (other.calls_per_s, other.mean_ns);
+            self.cost = other.cost;
         }
         self.from_ns = self.from_ns.min(other.from_ns);
         self.to_ns = self.to_ns.max(other.to_ns);
@@ -234,23 +217,24 @@ mod tests {
 
     const HASH: &str = "com.shop.Util.hash(Ljava/lang/String;)I";
 
-    fn row(start_ns: u64, name: &str, value: u64) -> CounterRow {
-        CounterRow { start_ns, name: name.into(), value }
+    /// The rows of `hash` throttled, or measured again with 0 calls: moment, calls a second, mean.
+    fn rows(of: &[(u64, u64, u64)]) -> Vec<EventRow> {
+        let row = |(at_ns, calls_per_s, mean_ns): &(u64, u64, u64)| {
+            let is_throttled = *calls_per_s > 0;
+            let event = if is_throttled { event::THROTTLED } else { event::UNTHROTTLED };
+            EventRow {
+                method: HASH.to_owned(),
+                calls_per_s: is_throttled.then_some(*calls_per_s),
+                mean_ns: is_throttled.then_some(*mean_ns),
+                ..EventRow::new(*at_ns, event)
+            }
+        };
+        of.iter().map(row).collect()
     }
 
-    /// The rows of `hash` throttled, measured again, or repeated: moment, calls a second, mean.
-    fn rows(of: &[(u64, u64, u64)]) -> Vec<CounterRow> {
-        let both = of.iter().flat_map(|(at, calls_per_s, mean_ns)| {
-            let mean = row(*at, &format!("throttled_mean_ns:{HASH}"), *mean_ns);
-            let throttled = row(*at, &format!("throttled:{HASH}"), *calls_per_s);
-            [Some(mean).filter(|_| *calls_per_s > 0), Some(throttled)]
-        });
-        both.flatten().collect()
-    }
-
-    fn throttled(rows: &[CounterRow]) -> Throttled {
+    fn throttled(rows: &[EventRow]) -> Throttled {
         let mut throttled = Throttled::default();
-        rows.iter().for_each(|row| throttled.add(row));
+        rows.iter().for_each(|row| throttled.add_event(row));
         throttled
     }
 
@@ -267,7 +251,8 @@ mod tests {
     #[test]
     fn a_method_goes_out_and_comes_back() {
         let mut throttled = throttled(&rows(&[(20, 1_000, 45), (40, 0, 0), (60, 2_000, 50)]));
-        throttled.add(&row(100, counter::BYTES, 7));
+        throttled.saw(0);
+        throttled.saw(100);
         let all = ThrottledMethod {
             name: HASH.into(),
             from_ns: 20,
@@ -297,19 +282,15 @@ mod tests {
 
     #[test]
     fn a_repetition_changes_nothing_and_takes_no_memory() {
-        let hours: Vec<_> = (0..10_000).map(|hour| (20 + hour * 100, 1_000, 45)).collect();
+        let hours = vec![(20, 1_000, 45); 10_000];
         let repeated = throttled(&rows(&hours));
-        assert_eq!(repeated.methods[HASH].calls_per_s.len(), 2);
-        assert_eq!(repeated.methods[HASH].mean_ns.len(), 2);
+        assert_eq!(repeated.methods[HASH].costs.len(), 1);
         let method = hash(&repeated, None, None).unwrap();
         assert_eq!((method.from_ns, method.to_ns, method.times), (20, None, 1));
-        // The hours before were deleted.
-        let late = throttled(&rows(&hours[5..]));
-        assert_eq!(hash(&late, None, None).unwrap().from_ns, 520);
         assert_eq!(hash(&throttled(&rows(&[(20, 0, 0)])), None, None), None);
         // Without its mean.
-        let bare = throttled(&[row(20, &format!("throttled:{HASH}"), 9)]);
-        assert_eq!(hash(&bare, None, None).unwrap().mean_ns, None);
+        let bare = EventRow { method: HASH.to_owned(), ..EventRow::new(20, event::THROTTLED) };
+        assert_eq!(hash(&throttled(&[bare]), None, None).unwrap().mean_ns, None);
     }
 
     #[test]
@@ -348,7 +329,7 @@ mod tests {
             .collect();
         let short = throttled(&rows(&often));
         let kept = &short.methods[HASH];
-        assert!(kept.calls_per_s.len() <= MAX_ROWS && kept.mean_ns.len() <= 2 * MAX_ROWS);
+        assert!(kept.costs.len() <= MAX_ROWS);
         let method = hash(&short, None, None).unwrap();
         assert_eq!((method.from_ns, method.to_ns), (10, Some(999_940)));
         assert_eq!((method.times, method.out_ns), (10_000, 10_000 * 30));
@@ -361,6 +342,6 @@ mod tests {
         let long = throttled(&rows(&changing));
         let method = hash(&long, None, None).unwrap();
         assert_eq!((method.from_ns, method.times, method.out_ns), (0, 1, 9_999));
-        assert!(long.methods[HASH].calls_per_s.len() <= MAX_ROWS);
+        assert!(long.methods[HASH].costs.len() <= MAX_ROWS);
     }
 }

@@ -16,7 +16,9 @@ use std::process::Command;
 
 use log_format::histogram::{Histogram, bucket_of};
 use log_format::names::{Hour, RUN_JSON, Table};
-use log_format::rows::{CallRow, CounterRow, Exit, MethodRow, Row, StackRow, StatsRow, ThreadRow};
+use log_format::rows::{
+    CallRow, CounterRow, EventRow, Exit, MethodRow, Row, StackRow, StatsRow, ThreadRow, event,
+};
 use log_format::run::Run;
 use log_format::writer::{write_header, write_rows};
 use tempfile::TempDir;
@@ -189,6 +191,22 @@ pub fn call(start_ns: u64, thread: u32, stack: u32, method: u32, total_ns: u64) 
 
 pub fn counter(start_ns: u64, name: &str, value: u64) -> CounterRow {
     CounterRow { start_ns, name: name.into(), value }
+}
+
+/// A method is throttled.
+pub fn throttled(at_ns: u64, method: &str, calls_per_s: u64, mean_ns: u64) -> EventRow {
+    EventRow {
+        method: method.into(),
+        calls_per_s: Some(calls_per_s),
+        mean_ns: Some(mean_ns),
+        ..EventRow::new(at_ns, event::THROTTLED)
+    }
+}
+
+/// The methods of a pattern are muted, or unmuted.
+pub fn muted(at_ns: u64, pattern: &str, is_muted: bool) -> EventRow {
+    let event = if is_muted { event::MUTED } else { event::UNMUTED };
+    EventRow { pattern: pattern.into(), ..EventRow::new(at_ns, event) }
 }
 
 /// Compares a text with `tests/golden/<name>`. `UPDATE_GOLDEN=1` writes the file instead.

@@ -7,19 +7,17 @@ use std::sync::Arc;
 use log_format::names::Hour;
 use log_format::pattern::Pattern;
 use log_format::rows::{CallRow, CounterRow, counter};
-use log_format::writer::one_line;
 use rewriter::probe::OFFLINE;
 
+use crate::drain::events::Events;
 use crate::drain::hot_methods::{HotMethods, Hottest, Period, Recent};
 use crate::drain::in_flight::{self, InFlight};
 use crate::drain::interval::Interval;
-use crate::drain::muted_rows::MutedRows;
 use crate::drain::open_calls;
 use crate::drain::record_limiter::{Slice, Threshold};
 use crate::drain::registry::Known;
 use crate::drain::sums::Sums;
 use crate::drain::thread_reader::{JavaThreads, KnownThread};
-use crate::drain::throttled_rows::ThrottledRows;
 use crate::instrument::class_hook::ClassCounts;
 use crate::instrument::methods::{Methods, OwnThreshold};
 use crate::instrument::muting::Rule;
@@ -57,10 +55,9 @@ pub(crate) struct Recorder {
     slice: Slice,
     interval: Interval,
     hot: HotMethods,
-    /// What was muted with `mute`.
-    muted: MutedRows,
-    /// Methods that are throttled.
-    throttled: ThrottledRows,
+    events: Events,
+    /// How many methods the user has muted, while there are patterns.
+    muted_methods: Option<u64>,
     /// The kernel's number of the thread that this belongs to.
     own_os_id: u32,
     /// The log has the thresholds with which the interval began.
@@ -95,8 +92,8 @@ impl Recorder {
             slice: Slice::default(),
             interval: Interval::first(clock::unix_ns()),
             hot: HotMethods::new(Now::read()),
-            muted: MutedRows::default(),
-            throttled: ThrottledRows::default(),
+            events: Events::new(clock::unix_ns()),
+            muted_methods: None,
             own_os_id: thread::os_id(),
             are_thresholds_told: false,
             counted: HashMap::new(),
@@ -203,7 +200,9 @@ impl Recorder {
         // If there are too many records under the new one, it is raised again.
         self.lowest = Threshold::new(probe::lowest_threshold_ns());
         probe::raise_thresholds(0);
-        self.log.add_counters(&self.threshold_rows(clock::unix_ns()));
+        let now_ns = clock::unix_ns();
+        self.log.add_counters(&self.threshold_rows(now_ns));
+        self.tell_own_thresholds(now_ns);
         Ok(named)
     }
 
@@ -240,14 +239,14 @@ impl Recorder {
 
     /// Methods are throttled from now on.
     pub(crate) fn throttle(&mut self, methods: &[(u32, Throttled)]) {
-        let rows = self.throttled.add(methods, &self.known.methods);
-        self.log.add_counters(&rows);
+        let rows = self.events.throttle(methods, &self.known.methods);
+        self.log.add_events(&rows);
     }
 
     /// Methods are measured again that were throttled.
     pub(crate) fn measure_again(&mut self, ids: &[u32]) {
-        let rows = self.throttled.remove(ids, &self.known.methods);
-        self.log.add_counters(&rows);
+        let rows = self.events.unthrottle(ids, &self.known.methods, clock::unix_ns());
+        self.log.add_events(&rows);
     }
 
     /// Calls that run now, in threads where one has run for at least `least_ns`.
@@ -263,7 +262,12 @@ impl Recorder {
 
     /// What is muted from now on, for the log.
     pub(crate) fn set_muted(&mut self, rules: &[Rule], methods: u64) {
-        self.log.add_counters(&self.muted.set(rules, methods));
+        let now_ns = clock::unix_ns();
+        let rows = self.events.set_muted(rules, now_ns);
+        self.log.add_events(&rows);
+        // Until an interval has begun without a pattern.
+        self.log.add_counters(&[muted_row(now_ns, methods)]);
+        self.muted_methods = (!rules.is_empty()).then_some(methods);
     }
 
     /// The thresholds that were asked for: that of all methods, and those of patterns.
@@ -306,8 +310,10 @@ impl Recorder {
     }
 
     fn flush_log(&mut self, now: Now, sync: bool) {
-        let rows = self.throttled.in_files(self.log.begun(), &self.known.methods);
-        self.log.add_counters(&rows);
+        let skipped = self.class_counts.take_skipped();
+        self.log.add_events(&Events::not_instrumented(skipped, now.unix_ns));
+        let rows = self.events.for_new_files(self.log.begun(), &self.known.methods);
+        self.log.add_events(&rows);
         self.budget.spend(self.log.take_added());
         self.log.flush(now, sync, &self.known);
     }
@@ -344,32 +350,34 @@ impl Recorder {
         CounterRow { start_ns, name, value: self.raised_to_ns() }
     }
 
-    fn threshold_rows(&self, start_ns: u64) -> Vec<CounterRow> {
-        let (all_ns, own) = self.thresholds();
-        let own = own
-            .into_iter()
-            .map(|own| (one_line(&format!("{}:{}", counter::THRESHOLD_NS, own.pattern)), own.ns));
-        std::iter::once((counter::THRESHOLD_NS.to_owned(), all_ns))
-            .chain(own)
-            .map(|(name, value)| CounterRow { start_ns, name, value })
-            .chain([self.raised_row(start_ns)])
-            .collect()
+    fn threshold_rows(&self, start_ns: u64) -> [CounterRow; 2] {
+        let name = counter::THRESHOLD_NS.to_owned();
+        [CounterRow { start_ns, name, value: self.threshold_ns }, self.raised_row(start_ns)]
+    }
+
+    fn tell_own_thresholds(&mut self, now_ns: u64) {
+        let rows = self.events.set_thresholds(&self.known.methods.thresholds(), now_ns);
+        self.log.add_events(&rows);
     }
 
     /// Recording begins. What went by before that, in looks at stacks for an attach, is not recorded time.
     pub(crate) fn begin_recording(&mut self) {
+        let now = Now::read();
         if !self.are_thresholds_told && self.interval.is_untouched() {
-            self.interval = Interval::first(clock::unix_ns());
-            self.hot = HotMethods::new(Now::read());
+            self.interval = Interval::first(now.unix_ns);
+            self.hot = HotMethods::new(now);
         }
+        self.log.add_events(&self.events.set_recording(true, now.unix_ns));
     }
 
-    /// Writes the thresholds with which the interval begins, and what is muted.
+    /// Writes the thresholds with which the interval begins, and how much is muted.
     fn tell_thresholds(&mut self) {
         if !std::mem::replace(&mut self.are_thresholds_told, true) {
             let start_ns = self.interval.start_ns;
             self.log.add_counters(&self.threshold_rows(start_ns));
-            self.log.add_counters(&self.muted.in_interval(start_ns));
+            let muted = self.muted_methods.map(|methods| muted_row(start_ns, methods));
+            self.log.add_counters(muted.as_slice());
+            self.tell_own_thresholds(start_ns);
         }
     }
 
@@ -412,7 +420,8 @@ impl Recorder {
     }
 
     /// Adds the calls that were open when a recording ended, `now_ticks`.
-    pub(crate) fn add_open_calls(&mut self, recording: u32, now_ticks: u64) {
+    pub(crate) fn end_recording(&mut self, recording: u32, now_ticks: u64) {
+        self.log.add_events(&self.events.set_recording(false, clock::unix_ns()));
         self.drain(recording);
         let mut rows = Vec::new();
         let threads = std::mem::take(&mut self.known.threads);
@@ -583,9 +592,6 @@ impl Recorder {
         if self.sums.probe_call_ns > 0 {
             rows.push(row(counter::PROBE_CALL_NS, self.sums.probe_call_ns));
         }
-        for skipped in self.class_counts.take_skipped() {
-            rows.push(row(&one_line(&format!("{}{skipped}", counter::SKIPPED_METHOD)), 1));
-        }
         for (name, value) in values {
             let before = self.counted.insert(name, value).unwrap_or(0);
             if value > before {
@@ -594,4 +600,8 @@ impl Recorder {
         }
         rows
     }
+}
+
+fn muted_row(start_ns: u64, value: u64) -> CounterRow {
+    CounterRow { start_ns, name: counter::MUTED_METHODS.to_owned(), value }
 }

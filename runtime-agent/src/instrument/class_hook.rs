@@ -25,9 +25,17 @@ pub(crate) struct ClassCounts {
 
 #[derive(Debug, Default)]
 struct Named {
-    waiting: Vec<String>,
+    waiting: Vec<NotInstrumented>,
     /// How many there were.
     count: usize,
+}
+
+/// A selected method that could not be instrumented.
+#[derive(Clone, Debug)]
+pub(crate) struct NotInstrumented {
+    /// `CLASS.METHODDESCRIPTOR`.
+    pub method: String,
+    pub reason: &'static str,
 }
 
 /// Skipped methods that are named in the log. More are only counted.
@@ -47,12 +55,12 @@ impl ClassCounts {
         self.skipped.load(Ordering::Relaxed)
     }
 
-    /// The skipped methods since this was asked last, as `CLASS.METHODDESCRIPTOR:REASON`.
-    pub(crate) fn take_skipped(&self) -> Vec<String> {
+    /// The skipped methods since this was asked last.
+    pub(crate) fn take_skipped(&self) -> Vec<NotInstrumented> {
         std::mem::take(&mut self.named().waiting)
     }
 
-    fn skip(&self, skipped: Vec<String>) {
+    fn skip(&self, skipped: Vec<NotInstrumented>) {
         if skipped.is_empty() {
             return;
         }
@@ -227,7 +235,7 @@ struct Selection<'s, 'r> {
     loader: String,
     /// Made when the first method needs it.
     class: Option<Arc<Class>>,
-    skipped: Vec<String>,
+    skipped: Vec<NotInstrumented>,
     new_methods: u64,
     /// Methods that were left out, by [`NotInstrumented`].
     left_out: [u32; 5],
@@ -262,7 +270,8 @@ impl Selector for Selection<'_, '_> {
             line: u32::from(method.line()),
         });
         let Some((id, is_new)) = id else {
-            self.skipped.push(format!("{}.{name}{descriptor}:too many methods", class.name));
+            let method = format!("{}.{name}{descriptor}", class.name);
+            self.skipped.push(NotInstrumented { method, reason: "too many methods" });
             return None;
         };
         self.new_methods += u64::from(is_new);
@@ -278,7 +287,8 @@ impl Selector for Selection<'_, '_> {
     ) {
         if !why.is_by_design() {
             let (class, name) = (class.name.to_str().replace('/', "."), name.to_str());
-            self.skipped.push(format!("{class}.{name}{descriptor}:{why}"));
+            let method = format!("{class}.{name}{descriptor}");
+            self.skipped.push(NotInstrumented { method, reason: why.text() });
         }
     }
 }

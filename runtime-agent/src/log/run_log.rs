@@ -14,7 +14,9 @@ use std::sync::Arc;
 
 use log_format::compression::Compression;
 use log_format::names::{Hour, Part, RUN_JSON, Table, run_name};
-use log_format::rows::{CallRow, CounterRow, MethodRow, Row, StackRow, StatsRow, ThreadRow};
+use log_format::rows::{
+    CallRow, CounterRow, EventRow, MethodRow, Row, StackRow, StatsRow, ThreadRow,
+};
 use log_format::run::Run;
 
 use crate::log::compress::{Background, Compressed};
@@ -224,6 +226,13 @@ impl RunLog {
     pub(crate) fn add_counters(&mut self, rows: &[CounterRow]) {
         let Some(first) = rows.first() else { return };
         self.part(Hour::of_unix_ns(first.start_ns)).add(rows);
+    }
+
+    /// Adds events. One that is repeated goes into the hour of now.
+    pub(crate) fn add_events(&mut self, rows: &[EventRow]) {
+        if !rows.is_empty() {
+            self.part(Hour::of_unix_ns(clock::unix_ns())).add(rows);
+        }
     }
 
     /// Bytes of rows that were added since this was asked last.

@@ -418,7 +418,7 @@ impl Engine<'_> {
         // Each start and each stop adds one; frames are of the odd number before.
         let recording = probe::recording().wrapping_sub(1);
         self.since_ns = clock::unix_ns();
-        self.recorder.add_open_calls(recording, clock::ticks());
+        self.recorder.end_recording(recording, clock::ticks());
         true
     }
 
