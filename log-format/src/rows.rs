@@ -146,6 +146,8 @@ row! {
         at_ns: u64,
         /// What happened; see [`event`].
         event: String,
+        /// The class, with dots, if it is about one.
+        class: String,
         /// The method, as `CLASS.METHODDESCRIPTOR`, if it is about one.
         method: String,
         /// The pattern, if it is about the methods of one.
@@ -168,6 +170,7 @@ impl EventRow {
         Self {
             at_ns,
             event: event.to_owned(),
+            class: String::new(),
             method: String::new(),
             pattern: String::new(),
             calls_per_s: None,
@@ -196,6 +199,10 @@ pub mod event {
     pub const THRESHOLD: &str = "threshold";
     /// A selected method could not be instrumented: `method`, `reason`.
     pub const NOT_INSTRUMENTED: &str = "not_instrumented";
+    /// A loaded class was not retransformed, and has no probes for now: `class`, `reason`.
+    pub const CLASS_POSTPONED: &str = "class_postponed";
+    /// A postponed class was retransformed, or is no longer wanted: `class`.
+    pub const CLASS_RETRANSFORMED: &str = "class_retransformed";
 }
 
 /// How a call ended.
@@ -279,7 +286,7 @@ mod tests {
         assert_eq!(columns(CounterRow::COLUMNS), "start_ns,name,value");
         assert_eq!(
             columns(EventRow::COLUMNS),
-            "at_ns,event,method,pattern,calls_per_s,mean_ns,threshold_ns,reason"
+            "at_ns,event,class,method,pattern,calls_per_s,mean_ns,threshold_ns,reason"
         );
     }
 }

@@ -118,6 +118,17 @@ fn attach_postpones_classes_with_loops_until_they_have_ended() {
         });
         loops.program.ask("call 1000");
         assert_eq!(helper_calls(port), Some(1_000), "{jdk}");
+        // The report names the others.
+        let report = Command::new(&artifacts().analyze).arg(logs.path()).output();
+        let report = String::from_utf8(report.expect("analyze runs").stdout).expect("text");
+        let words: Vec<&str> = report.split_whitespace().collect();
+        let report = words.join(" ");
+        assert!(report.contains("Loops$SameClass was not instrumented from "), "{report}");
+        assert!(
+            report.contains("Loops.lambda$main$0: ")
+                || report.contains(": run runs in thread pool"),
+            "{report}"
+        );
         let detached = tprofiler_text(&["detach", &pid]);
         assert_eq!(field(&detached, "classes not restored"), "0", "{jdk}: {detached}");
         end(loops.program, jdk);

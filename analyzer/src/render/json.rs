@@ -12,6 +12,7 @@ use crate::report::groups::{GroupReport, MethodReport};
 use crate::report::left_out::LeftOut;
 use crate::report::{Filters, ReadSummary, Report};
 use crate::run::data::OpenCall;
+use crate::run::postponed::{PostponedClass, PostponedInRun};
 use crate::run::throttled::ThrottledInRun;
 use crate::stats::method::Method;
 
@@ -157,6 +158,8 @@ pub(super) struct JsonLeftOut<'r> {
     raised_thresholds: Vec<RaisedThreshold<'r>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     throttled: Vec<JsonThrottled<'r>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    classes_postponed: Vec<JsonPostponed<'r>>,
 }
 
 #[derive(Serialize)]
@@ -178,6 +181,22 @@ struct JsonThrottled<'r> {
     out_ns: u64,
     calls_per_s: u64,
     mean_ns: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct JsonPostponed<'r> {
+    run: &'r str,
+    class: &'r str,
+    reason: &'r str,
+    from_ns: u64,
+    to_ns: Option<u64>,
+}
+
+impl<'r> JsonPostponed<'r> {
+    fn new(PostponedInRun { run, class }: &'r PostponedInRun) -> Self {
+        let PostponedClass { class, reason, from_ns, to_ns } = class;
+        Self { run, class, reason, from_ns: *from_ns, to_ns: *to_ns }
+    }
 }
 
 impl<'r> JsonThrottled<'r> {
@@ -226,6 +245,7 @@ impl<'r> JsonLeftOut<'r> {
             cpu_ns: Some(losses.cpu_ns).filter(|cpu_ns| *cpu_ns > 0),
             raised_thresholds: raised.collect(),
             throttled: left_out.throttled.iter().map(JsonThrottled::new).collect(),
+            classes_postponed: left_out.postponed.iter().map(JsonPostponed::new).collect(),
         }
     }
 }

@@ -7,11 +7,15 @@ use log_format::writer::one_line;
 use crate::options::zone::Zone;
 use crate::report::Report;
 use crate::report::left_out::{LeftOut, RaisedInRun};
+use crate::run::postponed::PostponedInRun;
 use crate::run::throttled::ThrottledInRun;
 use log_format::human::{duration, plural, separated};
 
 /// Times of a raised threshold that are told of each run.
 const TIMES_SHOWN: usize = 3;
+
+/// Classes not instrumented that are named.
+const CLASSES_SHOWN: usize = 5;
 
 /// Methods throttled that are named.
 const THROTTLED_SHOWN: usize = 10;
@@ -19,13 +23,16 @@ const THROTTLED_SHOWN: usize = 10;
 /// What is not in the report; empty if nothing is.
 pub fn left_out(report: &Report) -> Vec<String> {
     let mut lines = lost(&report.left_out, &report.zone);
-    lines.extend(throttled(&report.left_out.throttled, report.read.runs.len(), &report.zone));
+    let runs = report.read.runs.len();
+    lines.extend(postponed(&report.left_out.postponed, runs, &report.zone));
+    lines.extend(throttled(&report.left_out.throttled, runs, &report.zone));
     lines
 }
 
 /// The same where there is no room for the names of methods.
 pub fn left_out_in_short(report: &Report) -> Vec<String> {
     let mut lines = lost(&report.left_out, &report.zone);
+    lines.extend(postponed(&report.left_out.postponed, report.read.runs.len(), &report.zone));
     lines.extend(throttled_count(&report.left_out.throttled));
     lines
 }
@@ -136,6 +143,29 @@ fn raised(run: &RaisedInRun, zone: &Zone, lines: &mut Vec<String>) {
             run.run
         ));
     }
+}
+
+/// The classes that were not instrumented, because a loop runs in them.
+fn postponed(found: &[PostponedInRun], runs: usize, zone: &Zone) -> Vec<String> {
+    let line = |PostponedInRun { run, class }: &PostponedInRun| {
+        let from = zone.text(class.from_ns);
+        let when = match class.to_ns {
+            Some(to_ns) => format!("from {from} to {}", zone.text(to_ns)),
+            None => format!("since {from}"),
+        };
+        let place = if runs == 1 { String::new() } else { format!(" in run {run}") };
+        let (name, reason) = (one_line(&class.class), one_line(&class.reason));
+        format!("{name} was not instrumented {when}{place}: {reason}")
+    };
+    let rest = u64::try_from(found.len().saturating_sub(CLASSES_SHOWN)).unwrap_or(u64::MAX);
+    let rest = (rest > 0).then(|| {
+        plural(
+            rest,
+            "more class was not instrumented for some time",
+            "more classes were not instrumented for some time",
+        )
+    });
+    found.iter().take(CLASSES_SHOWN).map(line).chain(rest).collect()
 }
 
 /// The methods throttled, a line each: those first of which most was missed, in all runs

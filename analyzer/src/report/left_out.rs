@@ -3,6 +3,7 @@
 use log_format::pattern::Pattern;
 
 use crate::run::losses::{Losses, Raised};
+use crate::run::postponed::PostponedInRun;
 use crate::run::throttled::ThrottledInRun;
 
 /// What the report lacks.
@@ -18,6 +19,8 @@ pub struct LeftOut {
     pub throttled: Vec<ThrottledInRun>,
     /// Methods that these patterns name were muted at some time.
     pub muted: Vec<Pattern>,
+    /// Loaded classes that were not instrumented for some time.
+    pub postponed: Vec<PostponedInRun>,
 }
 
 /// The times in which a run recorded fewer calls than it was asked to.

@@ -28,6 +28,7 @@ use crate::report::throttled_times::ThrottledTimes;
 use crate::run::counts::Counts;
 use crate::run::data::{OpenCall, RunData};
 use crate::run::nearest_names::Nearest;
+use crate::run::postponed::PostponedInRun;
 use crate::run::selection::Selection;
 use crate::run::throttled::{Throttled, ThrottledInRun, sort_by_missed};
 use crate::stats::aggregate::{Group, Totals};
@@ -251,6 +252,9 @@ impl Collector {
         self.left_out.throttled.extend(throttled);
         self.throttled.push(data.throttled);
         self.left_out.muted.extend(data.muted.in_range(&statistics));
+        let postponed = data.postponed.in_range(&statistics);
+        let postponed = postponed.map(|class| PostponedInRun { run: run.label.clone(), class });
+        self.left_out.postponed.extend(postponed);
         self.missing_files.extend(run.missing.iter().map(|path| path.display().to_string()));
         if data.lacks_methods_file {
             self.missing_files.push(run.folder.join("*.methods.csv").display().to_string());

@@ -20,6 +20,7 @@ use crate::run::muted::Muted;
 use crate::run::names::Names;
 use crate::run::nearest_names::Nearest;
 use crate::run::open_calls::OpenCalls;
+use crate::run::postponed::Postponed;
 use crate::run::recorded_time::RecordedTime;
 use crate::run::row_sums::{RowSums, Scope, Worker};
 use crate::run::selection::Selection;
@@ -62,6 +63,8 @@ pub struct RunData {
     pub throttled: Throttled,
     /// Patterns whose methods were muted at some time.
     pub muted: Muted,
+    /// Loaded classes that were not instrumented for some time.
+    pub postponed: Postponed,
     /// If the pattern names none of the run's methods: the names that are near it.
     pub nearest: Option<Nearest>,
     /// When the run recorded, whatever is selected.
@@ -190,6 +193,7 @@ impl RunData {
             self.thresholds.add_event(&row);
             self.throttled.add_event(&row);
             self.muted.add_event(&row);
+            self.postponed.add_event(&row);
             self.recorded.add_event(&row);
             Ok(())
         });

@@ -10,6 +10,7 @@ pub mod names;
 pub mod nearest_names;
 pub mod old_counts;
 pub(crate) mod open_calls;
+pub mod postponed;
 pub mod recorded_time;
 pub(crate) mod records;
 pub(crate) mod row_sums;

@@ -6,10 +6,14 @@ use std::collections::{BTreeMap, HashSet};
 use log_format::rows::{EventRow, event};
 use log_format::writer::one_line;
 
+use crate::instrument::class_changes::Postponed;
 use crate::instrument::class_hook::NotInstrumented;
 use crate::instrument::methods::{Methods, OwnThreshold};
 use crate::instrument::muting::Rule;
 use crate::overhead::Throttled;
+
+/// Postponed classes that are named.
+const MOST_POSTPONED: usize = 1_000;
 
 /// What holds now.
 pub(crate) struct Events {
@@ -18,6 +22,8 @@ pub(crate) struct Events {
     /// By pattern. Of several that name a method the last counts.
     muted: Vec<EventRow>,
     thresholds: Vec<EventRow>,
+    /// Classes that are to be instrumented and are not, by name.
+    postponed: BTreeMap<String, EventRow>,
     /// How many files had been begun when this was written last.
     begun: u64,
 }
@@ -30,6 +36,7 @@ impl Events {
             throttled: BTreeMap::new(),
             muted: Vec::new(),
             thresholds: Vec::new(),
+            postponed: BTreeMap::new(),
             begun: 0,
         }
     }
@@ -107,6 +114,30 @@ impl Events {
         new
     }
 
+    /// Which classes are not retransformed for now. Those that keep their probes are not told.
+    pub(crate) fn set_postponed(&mut self, postponed: &[Postponed], now_ns: u64) -> Vec<EventRow> {
+        let row = |postponed: &Postponed| EventRow {
+            class: one_line(&postponed.class),
+            reason: one_line(&postponed.why.to_string()),
+            ..EventRow::new(now_ns, event::CLASS_POSTPONED)
+        };
+        let without_probes = postponed.iter().filter(|postponed| !postponed.has_probes);
+        let now = without_probes.take(MOST_POSTPONED).map(row).map(|row| (row.class.clone(), row));
+        let mut now: BTreeMap<String, EventRow> = now.collect();
+        let before = std::mem::take(&mut self.postponed);
+        let mut rows = Vec::new();
+        for (class, row) in before {
+            match now.get_mut(&class) {
+                Some(still) => *still = row,
+                None => rows
+                    .push(EventRow { class, ..EventRow::new(now_ns, event::CLASS_RETRANSFORMED) }),
+            }
+        }
+        rows.extend(now.values().filter(|row| row.at_ns == now_ns).cloned());
+        self.postponed = now;
+        rows
+    }
+
     /// Methods that could not be instrumented.
     pub(crate) fn not_instrumented(skipped: Vec<NotInstrumented>, now_ns: u64) -> Vec<EventRow> {
         let row = |NotInstrumented { method, reason }| EventRow {
@@ -124,7 +155,8 @@ impl Events {
         }
         let throttled = self.throttled.iter();
         let throttled = throttled.filter_map(|(id, throttled)| row_of(*id, *throttled, names));
-        let others = self.thresholds.iter().chain(&self.muted).cloned();
+        let others = self.thresholds.iter().chain(&self.muted).chain(self.postponed.values());
+        let others = others.cloned();
         std::iter::once(self.recording.clone()).chain(others).chain(throttled).collect()
     }
 }

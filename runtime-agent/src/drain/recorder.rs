@@ -18,6 +18,7 @@ use crate::drain::record_limiter::{Slice, Threshold};
 use crate::drain::registry::Known;
 use crate::drain::sums::Sums;
 use crate::drain::thread_reader::{JavaThreads, KnownThread};
+use crate::instrument::class_changes::Postponed;
 use crate::instrument::class_hook::ClassCounts;
 use crate::instrument::methods::{Methods, OwnThreshold};
 use crate::instrument::muting::Rule;
@@ -246,6 +247,12 @@ impl Recorder {
     /// Methods are measured again that were throttled.
     pub(crate) fn measure_again(&mut self, ids: &[u32]) {
         let rows = self.events.unthrottle(ids, &self.known.methods, clock::unix_ns());
+        self.log.add_events(&rows);
+    }
+
+    /// These classes are not retransformed for now.
+    pub(crate) fn set_postponed(&mut self, postponed: &[Postponed]) {
+        let rows = self.events.set_postponed(postponed, clock::unix_ns());
         self.log.add_events(&rows);
     }
 

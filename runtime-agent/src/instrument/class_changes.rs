@@ -61,6 +61,8 @@ pub(crate) struct Postponed {
     pub why: Why,
     /// It is not tried any more.
     pub is_given_up: bool,
+    /// It has probes, which are to be removed.
+    pub has_probes: bool,
 }
 
 /// Why a class has not been changed.
@@ -83,18 +85,23 @@ pub(crate) enum Why {
 
 impl fmt::Display for Postponed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let class = &self.class;
-        match &self.why {
-            Why::Runs { method, thread } if thread.is_empty() => {
-                write!(f, "{class}: {method} runs in many virtual threads")
+        write!(f, "{}: {}", self.class, self.why)
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Runs { method, thread } if thread.is_empty() => {
+                write!(f, "{method} runs in many virtual threads")
             }
-            Why::Runs { method, thread } => write!(f, "{class}: {method} runs in thread {thread}"),
-            Why::NotChecked => write!(f, "{class}: not all stacks could be read in time"),
-            Why::Pauses => write!(f, "{class}: retransforming would stop all threads for too long"),
-            Why::FirstPause => write!(
+            Self::Runs { method, thread } => write!(f, "{method} runs in thread {thread}"),
+            Self::NotChecked => f.write_str("not all stacks could be read in time"),
+            Self::Pauses => f.write_str("retransforming would stop all threads for too long"),
+            Self::FirstPause => write!(
                 f,
-                "{class}: with over {} frames on all stacks the first retransformation would stop all threads \
-                 for too long; start the JVM with -XX:-UseBiasedLocking, or with the agent",
+                "with over {} frames on all stacks the first retransformation would stop all threads for too long; \
+                 start the JVM with -XX:-UseBiasedLocking, or with the agent",
                 first_pause::MOST_FRAMES
             ),
         }
@@ -158,6 +165,8 @@ pub(crate) struct ClassChanges<'j> {
     sent_until: u64,
     /// Classes that were changed since this was asked last.
     done: Vec<ClassKey>,
+    /// Other classes are postponed than when this was asked last.
+    is_news: bool,
     counts: ChangeCounts,
 }
 
@@ -196,6 +205,7 @@ impl<'j> ClassChanges<'j> {
             let_go: HashSet::new(),
             sent_until: 0,
             done: Vec::new(),
+            is_news: false,
             counts: ChangeCounts::default(),
         }
     }
@@ -207,6 +217,11 @@ impl<'j> ClassChanges<'j> {
     /// The classes that were changed since this was asked last.
     pub(crate) fn take_done(&mut self) -> Vec<ClassKey> {
         std::mem::take(&mut self.done)
+    }
+
+    /// Whether other classes are postponed than when this was asked last, as far as that is certain.
+    pub(crate) fn take_news(&mut self) -> bool {
+        self.is_settled() && std::mem::take(&mut self.is_news)
     }
 
     /// The classes that wait, and those that were given up.
@@ -350,6 +365,7 @@ impl<'j> ClassChanges<'j> {
     fn look_and_send(&mut self, after_batch: impl FnMut()) {
         let classes = self.take_alive();
         (self.next_look, self.is_unsent, self.listens_until) = (None, false, None);
+        self.is_news = true;
         let mounted_lately = mounted_lately::take();
         if classes.is_empty() {
             return self.forget(mounted_lately);
@@ -503,7 +519,12 @@ impl<'j> ClassChanges<'j> {
             if let Some((waiting, had_probes)) = sent.remove(class) {
                 self.methods.set_has_probes(&waiting.key, had_probes);
                 let class = waiting.key.1.replace('/', ".");
-                postponed.push(Postponed { class, why: Why::Pauses, is_given_up: true });
+                postponed.push(Postponed {
+                    class,
+                    why: Why::Pauses,
+                    is_given_up: true,
+                    has_probes: had_probes,
+                });
             }
         }
         for (class, _) in &refused {
@@ -603,7 +624,12 @@ impl<'j> ClassChanges<'j> {
             }
             None => Why::NotChecked,
         };
-        Postponed { class: waiting.key.1.replace('/', "."), why, is_given_up: false }
+        Postponed {
+            class: waiting.key.1.replace('/', "."),
+            why,
+            is_given_up: false,
+            has_probes: self.methods.has_probes(&waiting.key),
+        }
     }
 
     fn tell_postponed(&self, postponed: &[Postponed]) {

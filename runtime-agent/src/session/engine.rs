@@ -299,6 +299,9 @@ impl Engine<'_> {
             changes.add(wanted, &mut round);
         }
         changes.step(&mut round);
+        if changes.take_news() {
+            recorder.set_postponed(&changes.postponed());
+        }
         opened.extend(changes.take_done().iter().filter_map(|key| stale.classes.remove_entry(key)));
         let opened: Vec<u32> = opened.into_iter().flat_map(|(_, ids)| ids).collect();
         if !opened.is_empty()
