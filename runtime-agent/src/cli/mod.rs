@@ -143,6 +143,7 @@ enum Command {
     /// Show the options in force
     Options,
     /// Bring the agent into a JVM that runs
+    #[command(after_help = crate::options::table::help())]
     Attach(AttachArguments),
     /// Take the agent out of a JVM, which goes on as before; without PID, that at --addr
     Detach {

@@ -1,8 +1,7 @@
 //! The agent's options: those behind `-agentpath:libtprofiler.so=`, in `TPROFILER_OPTS`, and in the
 //! file that `config` names. `docs/options.md` is the authority on what they mean.
 //!
-//! Every source becomes a list of settings, the weakest source first, so that there is one place that
-//! knows the keys.
+//! Every source becomes a list of settings, the weakest source first. [`table`] knows the keys.
 
 mod fault;
 mod file;
@@ -12,6 +11,7 @@ mod properties;
 pub(crate) mod retransform;
 mod self_tests;
 mod setting;
+pub mod table;
 mod toml;
 mod tprofiler;
 
@@ -26,16 +26,16 @@ use log_format::units::{self, parse_duration};
 
 pub use self::fault::Fault;
 use self::file::{is_of_tprofiler, read_file};
-use self::log_limits::{BYTES_PER_MB, compression, compression_text, megabytes, megabytes_text};
+use self::log_limits::BYTES_PER_MB;
 pub(crate) use self::overhead::{overhead_text, parse_overhead};
 use self::retransform::Retransform;
 pub use self::self_tests::{Pretend, ProbeChoice, Trick};
 use self::setting::Setting;
-use crate::instrument::filters::{Annotation, Filters};
+use self::table::OPTIONS;
+use crate::instrument::filters::Filters;
 use crate::message::message;
-use crate::schedule::{Plan, Window, parse_record};
+use crate::schedule::Plan;
 use crate::sys::clock::ClockChoice;
-use crate::sys::memory::limit;
 
 /// The port that is tried first, as TProfiler's was.
 pub const DEFAULT_PORT: u16 = 50_000;
@@ -45,11 +45,6 @@ pub const ENVIRONMENT: &str = "TPROFILER_OPTS";
 
 /// Most patterns that can have thresholds of their own.
 pub const MAX_THRESHOLDS: usize = 255;
-
-const KEYS: &str = "include, exclude, exclude_loader, accessors, leaves, min_code, threshold, \
-                    overhead, retransform, probe, clock, logs, log_group, port, port_access, bind, token_file, \
-                    start, window, record, pause, max_memory, max_mb_per_hour, max_mb, \
-                    keep, compress, debug, strict, config";
 
 /// Which commands clients on loopback may send without the token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -271,156 +266,14 @@ impl Options {
 
     fn set(&mut self, setting: &Setting, given: &mut Given) -> Result<(), String> {
         let Setting { key, value, .. } = setting;
-        match &**key {
-            "include" => {
-                if !std::mem::replace(&mut given.include, true) {
-                    self.filters.include.clear();
-                    self.filters.include_annotations.clear();
-                }
-                match Annotation::parse(value)? {
-                    Some(annotation) => self.filters.include_annotations.push(annotation),
-                    None => self.filters.include.push(Pattern::parse(value)?),
-                }
-            }
-            "exclude" => {
-                if !std::mem::replace(&mut given.exclude, true) {
-                    self.filters.exclude.clear();
-                    self.filters.exclude_annotations.clear();
-                }
-                match Annotation::parse(value)? {
-                    Some(annotation) => self.filters.exclude_annotations.push(annotation),
-                    None => self.filters.exclude.push(Pattern::parse(value)?),
-                }
-            }
-            "exclude_loader" => {
-                if !std::mem::replace(&mut given.exclude_loader, true) {
-                    self.filters.exclude_loaders.clear();
-                }
-                let pattern = Pattern::parse(value).map_err(|e| format!("exclude_loader: {e}"))?;
-                self.filters.exclude_loaders.push(pattern);
-            }
-            "accessors" => self.filters.accessors = switch(key, value)?,
-            "leaves" => {
-                self.filters.leaves = match value.as_str() {
-                    "keep" => true,
-                    "skip" => false,
-                    _ => {
-                        return Err(format!(
-                            "leaves: '{}' is neither keep nor skip",
-                            one_line(value)
-                        ));
-                    }
-                };
-            }
-            "min_code" => {
-                self.filters.min_code = value.parse().map_err(|_| {
-                    format!("min_code: '{}' is not a number of bytes", one_line(value))
-                })?;
-            }
-            "threshold" => match parse_threshold(value)? {
-                (None, threshold) => self.threshold = threshold,
-                (Some(pattern), threshold) => {
-                    self.thresholds.retain(|(known, _)| *known != pattern);
-                    self.thresholds.push((pattern, threshold));
-                }
-            },
-            "overhead" => self.overhead = parse_overhead(value)?,
-            "retransform" => {
-                self.retransform = match value.as_str() {
-                    "on" => Retransform::On,
-                    "off" => Retransform::Off,
-                    "even-running" => Retransform::EvenRunning,
-                    _ => {
-                        let value = one_line(value);
-                        return Err(format!(
-                            "retransform: '{value}' is not on, off or even-running"
-                        ));
-                    }
-                };
-            }
-            "probe" => {
-                self.probe = ProbeChoice::parse(value).ok_or_else(|| {
-                    format!("probe: '{}' is not auto, fast or plain", one_line(value))
-                })?;
-            }
-            "clock" => {
-                self.clock = ClockChoice::parse(value).ok_or_else(|| {
-                    format!("clock: '{}' is neither auto nor monotonic", one_line(value))
-                })?;
-            }
-            "logs" if value.is_empty() => return Err("logs: a folder is needed".to_owned()),
-            "logs" => self.logs = PathBuf::from(value),
-            "log_group" if value.is_empty() => {
-                return Err("log_group: a group is needed".to_owned());
-            }
-            "log_group" => self.log_group = Some(value.clone()),
-            "port" if value == "off" => self.port = None,
-            "port" => match value.parse() {
-                Ok(port) if port > 0 => self.port = Some(port),
-                _ => {
-                    let value = one_line(value);
-                    return Err(format!("port: '{value}' is not a port from 1 to 65535, or off"));
-                }
-            },
-            "port_access" => {
-                self.port_access = match value.as_str() {
-                    "token" => PortAccess::Token,
-                    "open" => PortAccess::Open,
-                    _ => {
-                        let value = one_line(value);
-                        return Err(format!("port_access: '{value}' is neither token nor open"));
-                    }
-                };
-            }
-            "bind" => {
-                self.bind = value.parse().map_err(|_| {
-                    format!("bind: '{}' is not an address like 0.0.0.0 or ::1", one_line(value))
-                })?;
-            }
-            "token_file" if value.is_empty() => {
-                return Err("token_file: a file is needed".to_owned());
-            }
-            "token_file" => self.token_file = Some(PathBuf::from(value)),
-            "start" => self.start = switch(key, value)?,
-            "window" => {
-                let window = Window::parse(value).map_err(|e| format!("window: {e}"))?;
-                self.plan.window = Some(window);
-            }
-            "record" => {
-                let record = parse_record(value).map_err(|e| format!("record: {e}"))?;
-                self.plan.record = Some(record);
-            }
-            "pause" => {
-                self.plan.pause = Some(parse_duration(value).map_err(|e| format!("pause: {e}"))?);
-            }
-            "max_memory" => match limit::parse(value) {
-                Some(bytes) => self.max_memory = Some(bytes),
-                None => {
-                    let value = one_line(value);
-                    return Err(format!(
-                        "max_memory: '{value}' is not a size like 64m, from 1m up"
-                    ));
-                }
-            },
-            "max_mb_per_hour" => self.hour_bytes = megabytes(key, value)?,
-            "max_mb" => self.run_bytes = megabytes(key, value)?,
-            "keep" if value == "off" => self.keep = None,
-            "keep" => self.keep = Some(parse_duration(value).map_err(|e| format!("keep: {e}"))?),
-            "compress" => self.compress = compression(value)?,
-            "debug" if value == "classes" => self.debug_classes = true,
-            "debug" if self.pretend.set(value).is_some() => {}
-            "debug" => match value.strip_prefix("fault:").and_then(Fault::parse) {
-                Some(fault) => self.fault = fault,
-                None => return Err(format!("debug: '{}' is not classes", one_line(value))),
-            },
-            "strict" if value.is_empty() => self.strict = true,
-            "strict" => self.strict = switch(key, value)?,
-            "config" => {}
-            _ => {
-                return Err(format!("unknown option '{}'; options are {KEYS}", one_line(key)));
+        match table::find(key) {
+            Some(def) => (def.set)(self, value, given),
+            None => {
+                let keys: Vec<&str> = OPTIONS.iter().map(|def| def.key).collect();
+                let keys = keys.join(", ");
+                Err(format!("unknown option '{}'; options are {keys}", one_line(key)))
             }
         }
-        Ok(())
     }
 
     /// What no setting is wrong with alone.
@@ -437,66 +290,7 @@ impl Options {
     /// The options by name, as they are written to `run.json`.
     #[must_use]
     pub fn to_map(&self) -> BTreeMap<String, String> {
-        let filters = &self.filters;
-        let patterns = |list: &[Pattern], annotations: &[Annotation]| {
-            let patterns = list.iter().map(Pattern::to_string);
-            patterns
-                .chain(annotations.iter().map(Annotation::to_string))
-                .collect::<Vec<_>>()
-                .join(",")
-        };
-        let switch = |on: bool| if on { "on" } else { "off" }.to_owned();
-        let duration = |duration| units::duration_text(units::as_ns(duration));
-        let own = self.thresholds.iter().map(|(pattern, d)| (pattern, units::as_ns(*d)));
-        let threshold = thresholds_text(units::as_ns(self.threshold), own);
-        let mut map: BTreeMap<String, String> = [
-            ("include", patterns(&filters.include, &filters.include_annotations)),
-            ("exclude", patterns(&filters.exclude, &filters.exclude_annotations)),
-            ("exclude_loader", patterns(&filters.exclude_loaders, &[])),
-            ("accessors", switch(filters.accessors)),
-            ("leaves", if filters.leaves { "keep" } else { "skip" }.to_owned()),
-            ("min_code", filters.min_code.to_string()),
-            ("threshold", threshold),
-            ("overhead", overhead_text(self.overhead)),
-            ("retransform", retransform_text(self.retransform).to_owned()),
-            ("probe", self.probe.text().to_owned()),
-            ("clock", self.clock.text().to_owned()),
-            ("logs", self.logs.display().to_string()),
-            ("port", self.port.map_or_else(|| "off".to_owned(), |port| port.to_string())),
-            (
-                "port_access",
-                match self.port_access {
-                    PortAccess::Token => "token",
-                    PortAccess::Open => "open",
-                }
-                .to_owned(),
-            ),
-            ("bind", self.bind.to_string()),
-            ("start", switch(self.start)),
-            ("max_mb_per_hour", megabytes_text(self.hour_bytes)),
-            ("max_mb", megabytes_text(self.run_bytes)),
-            ("keep", self.keep.map_or_else(|| "off".to_owned(), duration)),
-            ("compress", compression_text(self.compress)),
-            ("debug", if self.debug_classes { "classes" } else { "" }.to_owned()),
-            ("strict", switch(self.strict)),
-        ]
-        .into_iter()
-        .map(|(key, value)| (key.to_owned(), value))
-        .collect();
-        // Those that are empty when they are not given.
-        let optional = [
-            ("window", self.plan.window.map(|window| window.to_string())),
-            ("record", self.plan.record.map(duration)),
-            ("pause", self.plan.pause.map(duration)),
-            ("log_group", self.log_group.clone()),
-            ("token_file", self.token_file.as_ref().map(|path| path.display().to_string())),
-            ("max_memory", self.max_memory.map(limit::text)),
-            ("config", self.config.as_ref().map(|path| path.display().to_string())),
-        ];
-        for (key, value) in optional {
-            map.insert(key.to_owned(), value.unwrap_or_default());
-        }
-        map
+        OPTIONS.iter().map(|def| (def.key.to_owned(), (def.show)(self))).collect()
     }
 }
 
@@ -508,14 +302,6 @@ pub(crate) fn thresholds_text<'p>(
     let text = units::duration_text;
     let own = own.map(|(pattern, ns)| format!(",{pattern}:{}", text(ns)));
     format!("{}{}", text(all_ns), own.collect::<String>())
-}
-
-fn retransform_text(retransform: Retransform) -> &'static str {
-    match retransform {
-        Retransform::On => "on",
-        Retransform::Off => "off",
-        Retransform::EvenRunning => "even-running",
-    }
 }
 
 /// A variable of the environment, or one of Java's.
@@ -553,14 +339,6 @@ fn settings(text: &str, place: &str) -> Vec<Setting> {
             Setting { key: key.to_owned(), value: value.to_owned(), place: place.to_owned() }
         })
         .collect()
-}
-
-fn switch(key: &str, value: &str) -> Result<bool, String> {
-    match value {
-        "on" => Ok(true),
-        "off" => Ok(false),
-        _ => Err(format!("{key}: '{}' is neither on nor off", one_line(value))),
-    }
 }
 
 /// A value in a message.

@@ -267,3 +267,34 @@ fn a_file_of_tprofilers_opens_the_port_and_warns_unless_a_stronger_source_decide
     assert_eq!(parse("port_access=open").unwrap().to_map()["port_access"], "open");
     assert_eq!(parse("").unwrap().to_map()["port_access"], "token");
 }
+
+/// The table's defaults are the defaults, and docs/options.md has each option with its default, and no other.
+#[test]
+fn the_table_the_defaults_and_the_docs_agree() {
+    let defaults = Options::default();
+    for def in OPTIONS {
+        let Some(default) = def.default else { continue };
+        let options = parse(&format!("{}={default}", def.key)).unwrap();
+        assert_eq!(options, defaults, "{}={default}", def.key);
+        assert_eq!((def.show)(&defaults), default, "{}", def.key);
+    }
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/options.md");
+    let docs = fs::read_to_string(docs).unwrap();
+    let tables = docs.split("## Patterns").next().unwrap().lines();
+    let first_cells = tables.filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
+    // `record`, `pause`
+    let documented: Vec<&str> =
+        first_cells.flat_map(|cell| cell.split(", ").map(|one| one.trim_matches('`'))).collect();
+    let written = |def: &table::OptionDef| match def.default {
+        Some(default) => format!("{}={default}", def.key),
+        None => def.key.to_owned(),
+    };
+    let mut options: Vec<String> = OPTIONS.iter().map(written).collect();
+    let mut documented: Vec<String> = documented.into_iter().map(str::to_owned).collect();
+    options.sort();
+    documented.sort();
+    assert_eq!(options, documented);
+    for def in OPTIONS {
+        assert!(table::help().contains(def.help) && def.help.len() <= 90, "{}", def.key);
+    }
+}

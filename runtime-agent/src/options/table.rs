@@ -1,0 +1,460 @@
+//! The table of all options: it parses them, shows them in `run.json`, and has what `--help` and docs/options.md say
+//! of their defaults. A test holds these together.
+
+use std::path::PathBuf;
+
+use log_format::pattern::Pattern;
+use log_format::units::{self, parse_duration};
+
+use super::log_limits::{compression, compression_text, megabytes, megabytes_text};
+use super::{
+    Fault, Given, Options, PortAccess, ProbeChoice, Retransform, one_line, overhead_text,
+    parse_overhead, parse_threshold, thresholds_text,
+};
+use crate::instrument::filters::Annotation;
+use crate::schedule::{Window, parse_record};
+use crate::sys::clock::ClockChoice;
+use crate::sys::memory::limit;
+
+/// An option of the agent.
+pub struct OptionDef {
+    /// Its key.
+    pub key: &'static str,
+    /// The value that it has by default, as it is written; `None` if its absence means something of its own.
+    pub default: Option<&'static str>,
+    /// What it does, in one line.
+    pub help: &'static str,
+    /// Sets it to what was written.
+    pub(super) set: fn(&mut Options, &str, &mut Given) -> Result<(), String>,
+    /// What is in force.
+    pub(super) show: fn(&Options) -> String,
+}
+
+/// The option with a key.
+pub(super) fn find(key: &str) -> Option<&'static OptionDef> {
+    OPTIONS.iter().find(|def| def.key == key)
+}
+
+/// All options, for `--help`.
+#[must_use]
+pub fn help() -> String {
+    let line = |def: &OptionDef| {
+        let example = match def.default {
+            Some(default) => format!("{}={default}", def.key),
+            None => def.key.to_owned(),
+        };
+        format!("  {example:<22} {}\n", def.help)
+    };
+    let lines: String = OPTIONS.iter().map(line).collect();
+    format!("Options of the agent, with their defaults (docs/options.md):\n{lines}")
+}
+
+/// All options, in the order of docs/options.md.
+pub const OPTIONS: &[OptionDef] = &[
+    OptionDef {
+        key: "include",
+        default: None,
+        help: "Instrument what this pattern or @annotation names; default: the application's classes",
+        set: |options, value, given| {
+            let filters = &mut options.filters;
+            if !std::mem::replace(&mut given.include, true) {
+                filters.include.clear();
+                filters.include_annotations.clear();
+            }
+            match Annotation::parse(value)? {
+                Some(annotation) => filters.include_annotations.push(annotation),
+                None => filters.include.push(Pattern::parse(value)?),
+            }
+            Ok(())
+        },
+        show: |options| patterns(&options.filters.include, &options.filters.include_annotations),
+    },
+    OptionDef {
+        key: "exclude",
+        default: None,
+        help: "Exclude what this pattern or @annotation names",
+        set: |options, value, given| {
+            let filters = &mut options.filters;
+            if !std::mem::replace(&mut given.exclude, true) {
+                filters.exclude.clear();
+                filters.exclude_annotations.clear();
+            }
+            match Annotation::parse(value)? {
+                Some(annotation) => filters.exclude_annotations.push(annotation),
+                None => filters.exclude.push(Pattern::parse(value)?),
+            }
+            Ok(())
+        },
+        show: |options| patterns(&options.filters.exclude, &options.filters.exclude_annotations),
+    },
+    OptionDef {
+        key: "exclude_loader",
+        default: None,
+        help: "Exclude the classes of this class loader",
+        set: |options, value, given| {
+            let loaders = &mut options.filters.exclude_loaders;
+            if !std::mem::replace(&mut given.exclude_loader, true) {
+                loaders.clear();
+            }
+            loaders.push(Pattern::parse(value).map_err(|e| format!("exclude_loader: {e}"))?);
+            Ok(())
+        },
+        show: |options| patterns(&options.filters.exclude_loaders, &[]),
+    },
+    OptionDef {
+        key: "leaves",
+        default: Some("skip"),
+        help: "keep: instrument trivial leaves too",
+        set: |options, value, _| {
+            options.filters.leaves = match value {
+                "keep" => true,
+                "skip" => false,
+                _ => return wrong("leaves", value, "is neither keep nor skip"),
+            };
+            Ok(())
+        },
+        show: |options| if options.filters.leaves { "keep" } else { "skip" }.to_owned(),
+    },
+    OptionDef {
+        key: "accessors",
+        default: Some("on"),
+        help: "off: exclude methods that only read or write a field",
+        set: |options, value, _| {
+            options.filters.accessors = switch("accessors", value)?;
+            Ok(())
+        },
+        show: |options| on_off(options.filters.accessors),
+    },
+    OptionDef {
+        key: "min_code",
+        default: Some("0"),
+        help: "Exclude methods with fewer bytes of bytecode",
+        set: |options, value, _| {
+            let Ok(bytes) = value.parse() else {
+                return wrong("min_code", value, "is not a number of bytes");
+            };
+            options.filters.min_code = bytes;
+            Ok(())
+        },
+        show: |options| options.filters.min_code.to_string(),
+    },
+    OptionDef {
+        key: "threshold",
+        default: Some("1ms"),
+        help: "Record each call that takes at least this long; PATTERN:20ms for some methods",
+        set: |options, value, _| {
+            match parse_threshold(value)? {
+                (None, threshold) => options.threshold = threshold,
+                (Some(pattern), threshold) => {
+                    options.thresholds.retain(|(known, _)| *known != pattern);
+                    options.thresholds.push((pattern, threshold));
+                }
+            }
+            Ok(())
+        },
+        show: |options| {
+            let own = options.thresholds.iter().map(|(pattern, d)| (pattern, units::as_ns(*d)));
+            thresholds_text(units::as_ns(options.threshold), own)
+        },
+    },
+    OptionDef {
+        key: "overhead",
+        default: Some("2%"),
+        help: "Overhead budget: the agent's share of the process's CPU time, or off",
+        set: |options, value, _| {
+            options.overhead = parse_overhead(value)?;
+            Ok(())
+        },
+        show: |options| overhead_text(options.overhead),
+    },
+    OptionDef {
+        key: "start",
+        default: Some("on"),
+        help: "off: do not record before `tprofiler start`",
+        set: |options, value, _| {
+            options.start = switch("start", value)?;
+            Ok(())
+        },
+        show: |options| on_off(options.start),
+    },
+    OptionDef {
+        key: "window",
+        default: None,
+        help: "Record only at this time of day: 09:00-11:30",
+        set: |options, value, _| {
+            let window = Window::parse(value).map_err(|e| format!("window: {e}"))?;
+            options.plan.window = Some(window);
+            Ok(())
+        },
+        show: |options| options.plan.window.map(|window| window.to_string()).unwrap_or_default(),
+    },
+    OptionDef {
+        key: "record",
+        default: None,
+        help: "Record for this long, then pause, by turns; needs pause",
+        set: |options, value, _| {
+            let record = parse_record(value).map_err(|e| format!("record: {e}"))?;
+            options.plan.record = Some(record);
+            Ok(())
+        },
+        show: |options| options.plan.record.map(duration).unwrap_or_default(),
+    },
+    OptionDef {
+        key: "pause",
+        default: None,
+        help: "How long such a pause is",
+        set: |options, value, _| {
+            let pause = parse_duration(value).map_err(|e| format!("pause: {e}"))?;
+            options.plan.pause = Some(pause);
+            Ok(())
+        },
+        show: |options| options.plan.pause.map(duration).unwrap_or_default(),
+    },
+    OptionDef {
+        key: "logs",
+        default: Some("logs"),
+        help: "Folder that gets a folder for the run",
+        set: |options, value, _| {
+            options.logs = needed("logs", value, "a folder")?.into();
+            Ok(())
+        },
+        show: |options| options.logs.display().to_string(),
+    },
+    OptionDef {
+        key: "log_group",
+        default: None,
+        help: "Group that may read the log",
+        set: |options, value, _| {
+            options.log_group = Some(needed("log_group", value, "a group")?);
+            Ok(())
+        },
+        show: |options| options.log_group.clone().unwrap_or_default(),
+    },
+    OptionDef {
+        key: "max_mb_per_hour",
+        default: Some("100"),
+        help: "Megabytes that the log of an hour may take, or off",
+        set: |options, value, _| {
+            options.hour_bytes = megabytes("max_mb_per_hour", value)?;
+            Ok(())
+        },
+        show: |options| megabytes_text(options.hour_bytes),
+    },
+    OptionDef {
+        key: "max_mb",
+        default: Some("2048"),
+        help: "Megabytes that the log of the run may take, or off",
+        set: |options, value, _| {
+            options.run_bytes = megabytes("max_mb", value)?;
+            Ok(())
+        },
+        show: |options| megabytes_text(options.run_bytes),
+    },
+    OptionDef {
+        key: "keep",
+        default: Some("72h"),
+        help: "How long an hour's files are kept after they were closed, or off",
+        set: |options, value, _| {
+            options.keep = match value {
+                "off" => None,
+                _ => Some(parse_duration(value).map_err(|e| format!("keep: {e}"))?),
+            };
+            Ok(())
+        },
+        show: |options| options.keep.map_or_else(|| "off".to_owned(), duration),
+    },
+    OptionDef {
+        key: "compress",
+        default: Some("gzip"),
+        help: "How closed hours are compressed: gzip, zstd or off",
+        set: |options, value, _| {
+            options.compress = compression(value)?;
+            Ok(())
+        },
+        show: |options| compression_text(options.compress),
+    },
+    OptionDef {
+        key: "debug",
+        default: None,
+        help: "classes: write the decision on each class to classes.log",
+        set: |options, value, _| {
+            if value == "classes" {
+                options.debug_classes = true;
+            } else if options.pretend.set(value).is_none() {
+                let Some(fault) = value.strip_prefix("fault:").and_then(Fault::parse) else {
+                    return wrong("debug", value, "is not classes");
+                };
+                options.fault = fault;
+            }
+            Ok(())
+        },
+        show: |options| if options.debug_classes { "classes" } else { "" }.to_owned(),
+    },
+    OptionDef {
+        key: "port",
+        default: Some("50000"),
+        help: "Control port, or the next free of 16, or off",
+        set: |options, value, _| {
+            options.port = match (value, value.parse()) {
+                ("off", _) => None,
+                (_, Ok(port)) if port > 0 => Some(port),
+                _ => return wrong("port", value, "is not a port from 1 to 65535, or off"),
+            };
+            Ok(())
+        },
+        show: |options| options.port.map_or_else(|| "off".to_owned(), |port| port.to_string()),
+    },
+    OptionDef {
+        key: "port_access",
+        default: Some("token"),
+        help: "open: local clients start, stop and flush without the token",
+        set: |options, value, _| {
+            options.port_access = match value {
+                "token" => PortAccess::Token,
+                "open" => PortAccess::Open,
+                _ => return wrong("port_access", value, "is neither token nor open"),
+            };
+            Ok(())
+        },
+        show: |options| match options.port_access {
+            PortAccess::Token => "token".to_owned(),
+            PortAccess::Open => "open".to_owned(),
+        },
+    },
+    OptionDef {
+        key: "bind",
+        default: Some("127.0.0.1"),
+        help: "Address to listen on; other than loopback needs a token_file",
+        set: |options, value, _| {
+            let Ok(address) = value.parse() else {
+                return wrong("bind", value, "is not an address like 0.0.0.0 or ::1");
+            };
+            options.bind = address;
+            Ok(())
+        },
+        show: |options| options.bind.to_string(),
+    },
+    OptionDef {
+        key: "token_file",
+        default: None,
+        help: "File whose first line is the token; default: a random token in the run's folder",
+        set: |options, value, _| {
+            options.token_file = Some(needed("token_file", value, "a file")?.into());
+            Ok(())
+        },
+        show: |options| path(options.token_file.as_ref()),
+    },
+    OptionDef {
+        key: "max_memory",
+        default: None,
+        help: "Ceiling for memory that grows with threads and calls; default: 1/16 of the memory",
+        set: |options, value, _| {
+            let Some(bytes) = limit::parse(value) else {
+                return wrong("max_memory", value, "is not a size like 64m, from 1m up");
+            };
+            options.max_memory = Some(bytes);
+            Ok(())
+        },
+        show: |options| options.max_memory.map(limit::text).unwrap_or_default(),
+    },
+    OptionDef {
+        key: "clock",
+        default: Some("auto"),
+        help: "monotonic: read CLOCK_MONOTONIC, not the processor's counter",
+        set: |options, value, _| {
+            let Some(clock) = ClockChoice::parse(value) else {
+                return wrong("clock", value, "is neither auto nor monotonic");
+            };
+            options.clock = clock;
+            Ok(())
+        },
+        show: |options| options.clock.text().to_owned(),
+    },
+    OptionDef {
+        key: "retransform",
+        default: Some("on"),
+        help: "Change loaded classes: on, off, or even-running",
+        set: |options, value, _| {
+            options.retransform = match value {
+                "on" => Retransform::On,
+                "off" => Retransform::Off,
+                "even-running" => Retransform::EvenRunning,
+                _ => return wrong("retransform", value, "is not on, off or even-running"),
+            };
+            Ok(())
+        },
+        show: |options| match options.retransform {
+            Retransform::On => "on".to_owned(),
+            Retransform::Off => "off".to_owned(),
+            Retransform::EvenRunning => "even-running".to_owned(),
+        },
+    },
+    OptionDef {
+        key: "probe",
+        default: Some("auto"),
+        help: "Form of the probes: auto, fast or plain",
+        set: |options, value, _| {
+            let Some(probe) = ProbeChoice::parse(value) else {
+                return wrong("probe", value, "is not auto, fast or plain");
+            };
+            options.probe = probe;
+            Ok(())
+        },
+        show: |options| options.probe.text().to_owned(),
+    },
+    OptionDef {
+        key: "strict",
+        default: Some("off"),
+        help: "on: a wrong option stops the JVM instead of the agent",
+        set: |options, value, _| {
+            options.strict = value.is_empty() || switch("strict", value)?;
+            Ok(())
+        },
+        show: |options| on_off(options.strict),
+    },
+    OptionDef {
+        key: "config",
+        default: None,
+        help: "File with more options",
+        // It was read before.
+        set: |_, _, _| Ok(()),
+        show: |options| path(options.config.as_ref()),
+    },
+];
+
+fn wrong(key: &str, value: &str, why: &str) -> Result<(), String> {
+    Err(format!("{key}: '{}' {why}", one_line(value)))
+}
+
+fn needed(key: &str, value: &str, what: &str) -> Result<String, String> {
+    match value {
+        "" => Err(format!("{key}: {what} is needed")),
+        _ => Ok(value.to_owned()),
+    }
+}
+
+fn switch(key: &str, value: &str) -> Result<bool, String> {
+    match value {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(format!("{key}: '{}' is neither on nor off", one_line(value))),
+    }
+}
+
+fn on_off(is_on: bool) -> String {
+    if is_on { "on" } else { "off" }.to_owned()
+}
+
+fn duration(duration: std::time::Duration) -> String {
+    units::duration_text(units::as_ns(duration))
+}
+
+fn path(path: Option<&PathBuf>) -> String {
+    path.map(|path| path.display().to_string()).unwrap_or_default()
+}
+
+fn patterns(patterns: &[Pattern], annotations: &[Annotation]) -> String {
+    let patterns = patterns.iter().map(Pattern::to_string);
+    let all = patterns.chain(annotations.iter().map(Annotation::to_string));
+    all.collect::<Vec<_>>().join(",")
+}
