@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
-use crate::artifacts::{project, target};
+use crate::artifacts::{are_built, project, target};
 
 /// JaCoCo's agent.
 ///
@@ -47,14 +47,16 @@ pub fn bytecode_agent() -> &'static Path {
     AGENT.get_or_init(|| example("bytecode_agent"))
 }
 
-/// Builds a library in `runtime-agent/examples`.
+/// Builds a library in `runtime-agent/examples`, unless that is done.
 fn example(name: &str) -> PathBuf {
-    let status = Command::new(env!("CARGO"))
-        .args(["build", "--release", "--quiet", "-p", "runtime-agent", "--example", name])
-        .current_dir(project())
-        .status()
-        .expect("cargo runs");
-    assert!(status.success(), "the build of {name} fails");
+    if !are_built() {
+        let status = Command::new(env!("CARGO"))
+            .args(["build", "--release", "--quiet", "-p", "runtime-agent", "--example", name])
+            .current_dir(project())
+            .status()
+            .expect("cargo runs");
+        assert!(status.success(), "the build of {name} fails");
+    }
     target().join(format!("release/examples/lib{name}.so"))
 }
 
