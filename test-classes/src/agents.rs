@@ -47,17 +47,18 @@ pub fn bytecode_agent() -> &'static Path {
     AGENT.get_or_init(|| example("bytecode_agent"))
 }
 
-/// Builds a library in `runtime-agent/examples`, unless that is done.
+/// A library in `runtime-agent/examples`. cargo builds these in the dev profile with the tests. In the release
+/// profile it would build the agent once more, since examples bring the features of dev-dependencies.
 fn example(name: &str) -> PathBuf {
     if !are_built() {
         let status = Command::new(env!("CARGO"))
-            .args(["build", "--release", "--quiet", "-p", "runtime-agent", "--example", name])
+            .args(["build", "--quiet", "--workspace", "--examples"])
             .current_dir(project())
             .status()
             .expect("cargo runs");
         assert!(status.success(), "the build of {name} fails");
     }
-    target().join(format!("release/examples/lib{name}.so"))
+    target().join(format!("debug/examples/lib{name}.so"))
 }
 
 /// Makes a jar that starts `agents.Agent` of `java/agents`, which is found on the class path.
