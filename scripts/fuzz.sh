@@ -2,12 +2,24 @@
 # Fuzzes each target for some minutes (10), beginning with its seeds and what earlier runs have found
 # (*/fuzz/corpus): the rewriter (bytes), the analyzer (logs), and the rewriter with HotSpot as the judge
 # (mutations). FUZZ_SEED=20261123 has mutations begin elsewhere. Needs the nightly toolchain.
+#
+#   scripts/fuzz.sh [MINUTES]
+#   scripts/fuzz.sh --pack CRATE FOLDER    make the files of a folder the seeds of rewriter or analyzer
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
+usage() { fail "usage: fuzz.sh [MINUTES], or fuzz.sh --pack CRATE FOLDER"; }
+
+if [ "${1:-}" = --pack ]; then
+    [ $# -eq 3 ] && [ -d "$2/fuzz" ] && [ -d "$3" ] || usage
+    tar -cf "$2/fuzz/seeds.tar" --format=ustar --sort=name --owner=0 --group=0 --numeric-owner --mode=644 \
+        --mtime=@0 --transform 's,^,seeds/,' -C "$3" $(ls "$3")
+    exit
+fi
+
 minutes=${1:-10}
-[[ "$minutes" =~ ^[1-9][0-9]*$ ]] || fail "usage: fuzz.sh [MINUTES]"
+[[ "$minutes" =~ ^[1-9][0-9]*$ ]] || usage
 seconds=$((minutes * 60))
 ensure_rust
 ensure_tool cargo-fuzz || fail "fuzzing needs cargo-fuzz"
