@@ -24,9 +24,14 @@ ensure() {
     }
 }
 
+# Rustup fetches the version of rust-toolchain.toml. Where it cannot, a newer stable one has to do.
 ensure_rust() {
     command -v cargo >/dev/null 2>&1 ||
         fail "cargo is missing: install Rust 1.95 or newer (https://rustup.rs)"
+    cargo --version >/dev/null 2>&1 || {
+        say "Rust $(sed -n 's/^channel = "\(.*\)"/\1/p' rust-toolchain.toml) cannot be fetched; trying stable"
+        export RUSTUP_TOOLCHAIN=stable
+    }
     ensure cc gcc || exit 1
 }
 
