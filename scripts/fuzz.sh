@@ -13,8 +13,10 @@ usage() { fail "usage: fuzz.sh [MINUTES], or fuzz.sh --pack CRATE FOLDER"; }
 
 if [ "${1:-}" = --pack ]; then
     [ $# -eq 3 ] && [ -d "$2/fuzz" ] && [ -d "$3" ] || usage
-    tar -cf "$2/fuzz/seeds.tar" --format=ustar --sort=name --owner=0 --group=0 --numeric-owner --mode=644 \
-        --mtime=@0 --transform 's,^,seeds/,' -C "$3" $(ls "$3")
+    seeds=$PWD/$2/fuzz/seeds.tar
+    cd "$3"
+    tar -cf "$seeds" --format=ustar --owner=0 --group=0 --numeric-owner --mode=644 --mtime=@0 \
+        --transform 's,^,seeds/,' -- *
     exit
 fi
 
