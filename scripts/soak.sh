@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
-# Runs a service under load for some minutes (30), while the agent is attached, switched and detached, and
-# prints what that came to: memory, log bytes, requests a second. Counts are held to the service's own.
+# Runs the soaks for some minutes each (30), and prints what they measure:
+# - a service under load, while the agent is attached, switched and detached: memory, log bytes, requests a
+#   second; counts are compared with the service's own;
+# - running loops, while the agent mutes, stops, attaches and detaches: speed, memory, longest pause.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
 minutes=${1:-30}
-[[ "$minutes" =~ ^[0-9]+$ ]] || fail "usage: soak.sh [MINUTES]"
+[[ "$minutes" =~ ^[1-9][0-9]*$ ]] || fail "usage: soak.sh [MINUTES]"
 ensure_rust
 ensure_jdk
 scripts/jdks.sh
-cargo build --release --quiet --workspace --exclude test-classes
+build_artifacts
 SOAK_SECONDS=$((minutes * 60)) cargo test --quiet -p test-classes --test soak -- --nocapture
+SOAK_MINUTES=$minutes cargo test --quiet -p test-classes --test loops_soak -- --nocapture

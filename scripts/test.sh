@@ -1,17 +1,33 @@
 #!/usr/bin/env bash
-# Runs every test, with every Java runtime that is found or can be fetched. Arguments go to
-# `cargo test`, in place of --workspace.
+# Runs the tests, and fetches what they need first.
+#
+#   scripts/test.sh                                the fast lane: every crate, with the oldest Java runtime,
+#                                                  17 and the newest
+#   scripts/test.sh -p test-classes --test attach  some tests: arguments go to `cargo nextest run`
+#   scripts/test.sh --full                         all of it: every runtime, soaks and fuzzing too; hours
+#
+# TEST_JDKS=17,25 (or `all`) chooses other Java runtimes. With --full, SOAK_MINUTES (30) is how long each
+# soak takes and FUZZ_MINUTES (10) how long each fuzz target. docs/testing.md says more.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
+full=
+if [ "${1:-}" = --full ]; then
+    full=yes
+    shift
+    [ $# -eq 0 ] || fail "usage: test.sh --full, or test.sh [ARGUMENTS OF cargo nextest run]"
+    export TEST_JDKS=${TEST_JDKS:-all}
+fi
+
 ensure_rust
 ensure_jdk
-scripts/jdks.sh
+ensure_tool cargo-nextest || fail "the tests need cargo-nextest"
+scripts/jdks.sh ${full:+--all}
 scripts/libraries.sh
 scripts/browser.sh || echo "WARNING: there is no browser, so the report's pages are not tried in one."
 
-echo "Java runtimes:"
+echo "Java runtimes (TEST_JDKS=${TEST_JDKS:-}):"
 homes=$(java_homes)
 count=$(grep -c . <<<"$homes" || true)
 while read -r home; do
@@ -22,6 +38,36 @@ if [ "$count" -lt 2 ]; then
     echo "WARNING: only $count Java runtime was found. The tests say little about other versions."
 fi
 
-cargo build --release --quiet --workspace --exclude test-classes
-[ $# -gt 0 ] || set -- --workspace
-cargo test "$@"
+build_artifacts
+# Agents and libraries for tests.
+cargo build --quiet --workspace --examples
+export TEST_ARTIFACTS_BUILT=1
+
+# Most tests wait most of the time.
+places=$((3 * $(nproc)))
+[ "$places" -ge 6 ] || places=6
+run() { cargo nextest run --test-threads "$places" "$@" 2>&1 | tee target/test.log; }
+
+failed=
+if [ -n "$full" ]; then
+    run --workspace --profile full --run-ignored all -E "not binary(/soak$/)" || failed=yes
+elif [ $# -gt 0 ]; then
+    run "$@" || failed=yes
+else
+    run --workspace || failed=yes
+fi
+
+echo
+echo "The slowest tests, in seconds:"
+sed -nE 's/^ *(PASS|FAIL|LEAK|TIMEOUT|SIG[A-Z]+)[^[]*\[ *([0-9.]+)s\] *(\([ 0-9/]+\) )?(.*)/\2 \4/p' target/test.log |
+    sort -rn | uniq | head -20 | awk '{ printf "%8.1f  ", $1; $1 = ""; print substr($0, 2) }'
+echo
+
+if [ -n "$full" ] || [ $# -eq 0 ]; then
+    cargo test --workspace --doc --quiet || failed=yes
+fi
+if [ -n "$full" ]; then
+    scripts/soak.sh "${SOAK_MINUTES:-30}" || failed=yes
+    scripts/fuzz.sh "${FUZZ_MINUTES:-10}" || failed=yes
+fi
+[ -z "$failed" ] || fail "there are failures, see above"

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
-use crate::artifacts::{project, target};
+use crate::artifacts::{are_built, project, target};
 
 /// JaCoCo's agent.
 ///
@@ -47,15 +47,18 @@ pub fn bytecode_agent() -> &'static Path {
     AGENT.get_or_init(|| example("bytecode_agent"))
 }
 
-/// Builds a library in `runtime-agent/examples`.
+/// A library in `runtime-agent/examples`. cargo builds these in the dev profile with the tests. In the release
+/// profile it would build the agent once more, since examples bring the features of dev-dependencies.
 fn example(name: &str) -> PathBuf {
-    let status = Command::new(env!("CARGO"))
-        .args(["build", "--release", "--quiet", "-p", "runtime-agent", "--example", name])
-        .current_dir(project())
-        .status()
-        .expect("cargo runs");
-    assert!(status.success(), "the build of {name} fails");
-    target().join(format!("release/examples/lib{name}.so"))
+    if !are_built() {
+        let status = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--workspace", "--examples"])
+            .current_dir(project())
+            .status()
+            .expect("cargo runs");
+        assert!(status.success(), "the build of {name} fails");
+    }
+    target().join(format!("debug/examples/lib{name}.so"))
 }
 
 /// Makes a jar that starts `agents.Agent` of `java/agents`, which is found on the class path.

@@ -27,16 +27,23 @@ pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| project().join("target"), PathBuf::from)
 }
 
-/// Builds the programs, which takes no time when they are up to date.
+/// Whether `scripts/test.sh` has built all that tests run, so that no test needs to call cargo.
+pub(crate) fn are_built() -> bool {
+    std::env::var_os("TEST_ARTIFACTS_BUILT").is_some()
+}
+
+/// Builds the programs, unless that is done; it takes no time when they are up to date.
 pub fn artifacts() -> &'static Artifacts {
     static ARTIFACTS: OnceLock<Artifacts> = OnceLock::new();
     ARTIFACTS.get_or_init(|| {
-        let status = Command::new(env!("CARGO"))
-            .args(["build", "--release", "--quiet", "--workspace", "--exclude", "test-classes"])
-            .current_dir(project())
-            .status()
-            .expect("cargo runs");
-        assert!(status.success(), "the release build fails");
+        if !are_built() {
+            let status = Command::new(env!("CARGO"))
+                .args(["build", "--release", "--quiet", "--workspace", "--exclude", "test-classes"])
+                .current_dir(project())
+                .status()
+                .expect("cargo runs");
+            assert!(status.success(), "the release build fails");
+        }
         let release = target().join("release");
         Artifacts {
             agent: release.join("libtprofiler.so"),

@@ -1,67 +1,96 @@
-//! Compiles the Java programs, once for the oldest runtime.
+//! Compiles the Java programs, for the oldest runtime.
+//!
+//! Every test is a process of its own. The classes stay in `target/java-classes`, in a folder whose name has
+//! a hash of what they are made from, and the next process takes them from there.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::artifacts::project;
-use crate::jdk::{Jdk, compiler, jdks};
+use sha2::{Digest, Sha256};
+
+use crate::artifacts::{project, target};
+use crate::jdk::{Jdk, compiler, found};
 
 /// The folder with the classes of all programs in `java/` that Java 11 can run.
 pub fn classes() -> &'static Path {
-    static CLASSES: OnceLock<tempfile::TempDir> = OnceLock::new();
-    let folder = CLASSES.get_or_init(|| {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+    static CLASSES: OnceLock<PathBuf> = OnceLock::new();
+    CLASSES.get_or_init(|| {
         let java = project().join("test-classes/java");
         let sources: Vec<PathBuf> =
             ["truth", "virtual", "programs", "service", "tools", "agents", "changing/before"]
                 .iter()
                 .flat_map(|p| sources(&java.join(p)))
                 .collect();
-        compile(compiler(), &["--release", "11"], &sources, folder.path());
-        folder
-    });
-    folder.path()
+        kept("programs", compiler(), &sources, |folder| {
+            compile(compiler(), &["--release", "11"], &sources, folder);
+        })
+    })
 }
 
 /// The folder with the classes of `java/changing/after`, which are other versions of classes of
 /// `java/changing/before`.
 pub fn changed_classes() -> &'static Path {
-    static CLASSES: OnceLock<tempfile::TempDir> = OnceLock::new();
-    let folder = CLASSES.get_or_init(|| {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+    static CLASSES: OnceLock<PathBuf> = OnceLock::new();
+    CLASSES.get_or_init(|| {
         let sources = sources(&project().join("test-classes/java/changing/after"));
         let path = classes().display().to_string();
-        compile(compiler(), &["--release", "11", "-cp", &path], &sources, folder.path());
-        folder
-    });
-    folder.path()
+        kept("changed", compiler(), &sources, |folder| {
+            compile(compiler(), &["--release", "11", "-cp", &path], &sources, folder);
+        })
+    })
 }
 
-/// The folder with the classes of `java/newest`, and the runtime that can run them: the newest, at
+/// The folder with the classes of `java/newest`, and the runtime that can run them: the newest of all, at
 /// least version 24. Eclipse's compiler compiles them on that runtime, which may have no compiler.
 ///
 /// # Panics
 /// If there is no such runtime.
 pub fn newest_classes() -> (&'static Jdk, &'static Path) {
-    static CLASSES: OnceLock<tempfile::TempDir> = OnceLock::new();
-    let jdk = jdks().last().filter(|jdk| jdk.major >= 24);
+    static CLASSES: OnceLock<PathBuf> = OnceLock::new();
+    let jdk = found().last().filter(|jdk| jdk.major >= 24);
     let jdk = jdk.expect("a Java runtime 24 or newer is needed; scripts/test.sh fetches one");
     let folder = CLASSES.get_or_init(|| {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let result = Command::new(jdk.command("java"))
-            .arg("-jar")
-            .arg(ecj())
-            .args(["-24", "-nowarn", "-d"])
-            .arg(folder.path())
-            .args(sources(&project().join("test-classes/java/newest")))
-            .output()
-            .expect("java runs");
-        assert!(result.status.success(), "ecj: {}", String::from_utf8_lossy(&result.stderr));
-        folder
+        let sources = sources(&project().join("test-classes/java/newest"));
+        kept("newest", jdk, &sources, |folder| {
+            let result = Command::new(jdk.command("java"))
+                .arg("-jar")
+                .arg(ecj())
+                .args(["-24", "-nowarn", "-d"])
+                .arg(folder)
+                .args(&sources)
+                .output()
+                .expect("java runs");
+            assert!(result.status.success(), "ecj: {}", String::from_utf8_lossy(&result.stderr));
+        })
     });
-    (jdk, folder.path())
+    (jdk, folder)
+}
+
+/// The folder of classes that `make` puts into a folder; it runs only if no process has made the same
+/// classes before.
+fn kept(name: &str, jdk: &Jdk, sources: &[PathBuf], make: impl FnOnce(&Path)) -> PathBuf {
+    let all = target().join("java-classes");
+    fs::create_dir_all(&all).expect("a folder");
+    // How they are compiled is written in this file.
+    let mut hash = Sha256::new();
+    hash.update(include_bytes!("classes.rs"));
+    hash.update(format!("{jdk}"));
+    for source in sources {
+        hash.update(source.as_os_str().as_encoded_bytes());
+        hash.update(fs::read(source).expect("a source"));
+    }
+    let hash: String = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let folder = all.join(format!("{name}-{hash}"));
+    let lock = File::create(all.join("lock")).expect("a file");
+    lock.lock().expect("a lock");
+    if !folder.exists() {
+        let new = tempfile::tempdir_in(&all).expect("a temporary folder");
+        make(new.path());
+        fs::rename(new.keep(), &folder).expect("a folder of ours");
+    }
+    folder
 }
 
 /// Eclipse's compiler.

@@ -1,4 +1,13 @@
-//! The JVMs of this machine: JAVA_HOME, Debian's folder, and what `scripts/jdks.sh` has fetched.
+//! The Java runtimes of this machine, and those that the tests use.
+//!
+//! [`found`] searches JAVA_HOME, Debian's folder and what `scripts/jdks.sh` has fetched. [`jdks`] chooses
+//! from these as the variable `TEST_JDKS` says:
+//!
+//! | `TEST_JDKS` | runtimes |
+//! | --- | --- |
+//! | not set, or empty | the fast lane: one of the oldest version, one of 17, one of the newest |
+//! | `all` | all |
+//! | `17,25` | all of these versions |
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -56,13 +65,13 @@ fn children(folder: &Path) -> Vec<PathBuf> {
     children
 }
 
-/// All runtimes from version 11 on, each once.
+/// All runtimes from version 11 on, each once, the oldest first.
 ///
 /// # Panics
 /// If there is none.
-pub fn jdks() -> &'static [Jdk] {
-    static JDKS: OnceLock<Vec<Jdk>> = OnceLock::new();
-    JDKS.get_or_init(|| {
+pub fn found() -> &'static [Jdk] {
+    static FOUND: OnceLock<Vec<Jdk>> = OnceLock::new();
+    FOUND.get_or_init(|| {
         let mut homes: Vec<PathBuf> =
             std::env::var_os("JAVA_HOME").map(PathBuf::from).into_iter().collect();
         homes.extend(children(Path::new("/usr/lib/jvm")));
@@ -79,11 +88,103 @@ pub fn jdks() -> &'static [Jdk] {
     })
 }
 
-/// The oldest JDK from version 17 on that has a compiler.
+/// The runtimes to test with, the oldest first.
+///
+/// # Panics
+/// If there is none, or if `TEST_JDKS` names a version that was not found.
+pub fn jdks() -> &'static [Jdk] {
+    static JDKS: OnceLock<Vec<Jdk>> = OnceLock::new();
+    JDKS.get_or_init(|| {
+        let choice = std::env::var(CHOICE).unwrap_or_default();
+        choose(found(), &choice).unwrap_or_else(|error| panic!("{CHOICE}={choice}: {error}"))
+    })
+}
+
+/// Those of [`jdks`] from a version on. If `TEST_JDKS` leaves none, the newest of all, so that no test
+/// is without a runtime.
+///
+/// # Panics
+/// If no runtime is new enough.
+pub fn jdks_from(major: u32) -> Vec<&'static Jdk> {
+    let mut able: Vec<&Jdk> = jdks().iter().filter(|jdk| jdk.major >= major).collect();
+    if able.is_empty() {
+        able.extend(found().last().filter(|jdk| jdk.major >= major));
+    }
+    assert!(
+        !able.is_empty(),
+        "a Java runtime {major} or newer is needed; scripts/jdks.sh fetches it"
+    );
+    able
+}
+
+/// The variable that chooses runtimes.
+const CHOICE: &str = "TEST_JDKS";
+
+fn choose(found: &[Jdk], choice: &str) -> Result<Vec<Jdk>, String> {
+    match choice {
+        "" => {
+            let ends = [found.first(), found.last()].into_iter().flatten();
+            let majors: BTreeSet<u32> = ends.map(|jdk| jdk.major).chain([17]).collect();
+            let of = |major| found.iter().filter(move |jdk| jdk.major == major);
+            let one = |major| of(major).find(|jdk| jdk.has_compiler()).or(of(major).next());
+            Ok(majors.into_iter().filter_map(one).cloned().collect())
+        }
+        "all" => Ok(found.to_vec()),
+        _ => {
+            let mut majors = BTreeSet::new();
+            for word in choice.split(',') {
+                let word = word.trim();
+                let major: u32 = word.parse().map_err(|_| {
+                    format!("unexpected {word:?}; use `all`, or versions as in 17,25")
+                })?;
+                if !found.iter().any(|jdk| jdk.major == major) {
+                    return Err(format!("no Java runtime {major} was found"));
+                }
+                majors.insert(major);
+            }
+            Ok(found.iter().filter(|jdk| majors.contains(&jdk.major)).cloned().collect())
+        }
+    }
+}
+
+/// The oldest JDK from version 17 on that has a compiler, whatever `TEST_JDKS` says.
 ///
 /// # Panics
 /// If there is none.
 pub fn compiler() -> &'static Jdk {
-    let compiler = jdks().iter().find(|jdk| jdk.major >= 17 && jdk.has_compiler());
+    let compiler = found().iter().find(|jdk| jdk.major >= 17 && jdk.has_compiler());
     compiler.expect("a JDK 17 or newer with javac is needed; scripts/test.sh installs one")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn majors(choice: &str) -> Result<Vec<u32>, String> {
+        let jdk = |(number, &major): (usize, &u32)| Jdk {
+            home: PathBuf::from(format!("/nowhere/{number}")),
+            version: format!("{major}.0.1"),
+            major,
+        };
+        let found: Vec<Jdk> = [11, 17, 17, 21, 25, 25].iter().enumerate().map(jdk).collect();
+        Ok(choose(&found, choice)?.iter().map(|jdk| jdk.major).collect())
+    }
+
+    #[test]
+    fn the_fast_lane_has_the_oldest_17_and_the_newest() {
+        assert_eq!(majors(""), Ok(vec![11, 17, 25]));
+    }
+
+    #[test]
+    fn all_and_lists_have_every_runtime_of_a_version() {
+        assert_eq!(majors("all"), Ok(vec![11, 17, 17, 21, 25, 25]));
+        assert_eq!(majors("25, 17"), Ok(vec![17, 17, 25, 25]));
+    }
+
+    #[test]
+    fn a_wrong_choice_is_named() {
+        assert_eq!(majors("18"), Err("no Java runtime 18 was found".to_owned()));
+        assert!(majors("newest").is_err_and(|error| error.contains("\"newest\"")));
+        assert!(majors("17,").is_err());
+    }
 }

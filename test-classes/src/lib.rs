@@ -21,7 +21,7 @@ pub use artifacts::{Artifacts, artifacts, project};
 pub use check::{Check, Checked, Compared, Pair, check, compare};
 pub use classes::{changed_classes, classes, compile, ecj, newest_classes};
 pub use control::{Control, NONCE, field, mac, random, tprofiler, tprofiler_json, tprofiler_text};
-pub use jdk::{Jdk, compiler, jdks};
+pub use jdk::{Jdk, compiler, found, jdks, jdks_from};
 pub use libraries::{LibraryClass, classes_of, libraries, library};
 pub use loops::{Loops, Plain, RECOVERY, Rates, SHARE};
 pub use profile::{Counts, MethodName, Profile, Record, truth};

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, parent_id};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread::{self, JoinHandle};
@@ -301,8 +301,12 @@ pub fn skipped(why: &str) {
 pub fn free_port() -> u16 {
     use std::sync::atomic::{AtomicU16, Ordering};
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    // Below the ports that the kernel gives to clients, and apart from other test processes.
-    let base = 10_240 + u16::try_from(std::process::id() % 34).expect("small") * 640;
+    // Below the ports that the kernel gives to clients. Each test process has 640 of its own: nextest runs no
+    // two tests with the same slot at the same time.
+    let slot =
+        std::env::var("NEXTEST_TEST_GLOBAL_SLOT").ok().and_then(|slot| slot.parse::<u32>().ok());
+    let process = slot.map_or_else(std::process::id, |slot| parent_id().wrapping_mul(8) + slot);
+    let base = 10_240 + u16::try_from(process % 34).expect("small") * 640;
     loop {
         let port = base + NEXT.fetch_add(1, Ordering::Relaxed) % 32 * 20;
         // Not by listening: a child that another test starts just now would inherit the listener.

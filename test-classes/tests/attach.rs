@@ -10,7 +10,7 @@ use std::time::Duration;
 use log_format::rows::counter;
 use test_classes::{
     Counts, Dialogue, Finished, Java, Jdk, Profile, artifacts, bytecode_agent, classes, free_port,
-    has_thread, jdks, wait_until,
+    has_thread, jdks, jdks_from, wait_until,
 };
 
 fn command(arguments: &[&str]) -> Command {
@@ -562,7 +562,7 @@ fn coming_and_going_at_the_same_moment_harms_nothing() {
 /// Virtual threads are on their carriers and off them while the agent comes and goes.
 #[test]
 fn coming_and_going_among_virtual_threads_harms_nothing() {
-    for jdk in jdks().iter().filter(|jdk| jdk.major >= 21) {
+    for jdk in jdks_from(21) {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let file = |name: &str| folder.path().join(name);
         let java = Java::new(jdk).main(classes(), "virtual.Again").arg(file("counts"));

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::Command;
 
 use test_classes::{
-    Finished, Java, Jdk, TRUTH, classes, compile, compiler, jar_of, jdks, library, newest_classes,
-    project, run_plain, run_truth,
+    Finished, Java, Jdk, TRUTH, classes, compile, compiler, jar_of, jdks, jdks_from, library,
+    newest_classes, project, run_plain, run_truth,
 };
 
 const ROUNDS: u32 = 100;
@@ -99,7 +99,7 @@ fn with_archives_of_classes() {
 #[test]
 fn with_a_cache_of_compiled_code() {
     let mut runs = 0;
-    for jdk in jdks().iter().filter(|jdk| jdk.major >= 25) {
+    for jdk in jdks_from(25) {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let file = |name: &str| folder.path().join(name).display().to_string();
         let (jar, counts) = (jar_of("truth", folder.path()), file("counts"));

@@ -8,7 +8,8 @@ use std::process::Command;
 
 use log_format::rows::counter;
 use test_classes::{
-    Check, Java, Jdk, LibraryClass, Profile, check, classes, classes_of, jdks, libraries, library,
+    Check, Java, Jdk, LibraryClass, Profile, check, classes, classes_of, found, jdks, libraries,
+    library,
 };
 
 /// Checks classes, and asserts that nothing is wrong with them; prints what was done.
@@ -84,7 +85,7 @@ fn no_class_of_an_optimized_and_obfuscated_library_is_broken() {
 
 /// A JDK whose classes ProGuard can read.
 fn newest_with_jmods() -> &'static Jdk {
-    let jdk = jdks().iter().find(|jdk| jdk.home.join("jmods/java.base.jmod").exists());
+    let jdk = found().iter().find(|jdk| jdk.home.join("jmods/java.base.jmod").exists());
     jdk.expect("a JDK with jmods is needed; scripts/test.sh installs one")
 }
 

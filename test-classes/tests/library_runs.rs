@@ -36,14 +36,12 @@ fn class_path(jars: &[PathBuf]) -> String {
 }
 
 /// Runtimes from 17 up to a version.
-fn up_to(major: u32) -> impl Iterator<Item = &'static Jdk> {
-    let mut last = 0;
+fn up_to(major: u32) -> Vec<&'static Jdk> {
+    let mut able: Vec<&Jdk> =
+        jdks().iter().filter(|jdk| (17..=major).contains(&jdk.major)).collect();
     // One of each version.
-    jdks().iter().filter(move |jdk| {
-        let is_new = jdk.major != last;
-        last = jdk.major;
-        is_new && (17..=major).contains(&jdk.major)
-    })
+    able.dedup_by_key(|jdk| jdk.major);
+    if able.is_empty() { vec![compiler()] } else { able }
 }
 
 /// Some hundred statements of many kinds, whose results are printed.

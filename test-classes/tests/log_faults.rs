@@ -362,6 +362,7 @@ fn without_file_descriptors_the_log_waits() {
 }
 
 #[test]
+#[ignore = "full lane: it waits for a minute"]
 fn a_minute_without_the_processor_is_in_the_log_as_it_was() {
     // All at once: most of the time they stand still.
     let services: Vec<(&Jdk, Service)> = jdks().iter().map(|j| (j, Service::start(j))).collect();

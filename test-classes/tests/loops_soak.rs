@@ -9,7 +9,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use test_classes::{Java, Loops, Plain, SHARE, artifacts, free_port, jdks, tprofiler_json};
+use test_classes::{Java, Loops, Plain, SHARE, artifacts, found, free_port, tprofiler_json};
 
 /// What is done at the beginning of the rounds, in turn.
 const ACTIONS: [&str; 8] =
@@ -36,7 +36,7 @@ fn loops_stay_fast_for_long() {
     let actions: Vec<&str> =
         actions.as_ref().map_or(ACTIONS.to_vec(), |actions| actions.split(',').collect());
     let major = std::env::var("SOAK_JDK").ok().map(|major| major.parse().expect("a number"));
-    let jdk = jdks().iter().rfind(|jdk| major.is_none_or(|major: u32| jdk.major == major));
+    let jdk = found().iter().rfind(|jdk| major.is_none_or(|major: u32| jdk.major == major));
     let jdk = jdk.expect("a JDK");
     let logs = tempfile::tempdir().expect("a temporary folder");
     let port = free_port();

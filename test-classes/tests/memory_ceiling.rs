@@ -6,8 +6,8 @@ use std::fs;
 use log_format::rows::counter;
 use serde_json::Value;
 use test_classes::{
-    Control, Dialogue, Java, Jdk, Profile, classes, free_port, jdks, tprofiler, tprofiler_json,
-    wait_until,
+    Control, Dialogue, Java, Jdk, Profile, classes, free_port, jdks, jdks_from, tprofiler,
+    tprofiler_json, wait_until,
 };
 
 const MB: u64 = 1 << 20;
@@ -127,9 +127,7 @@ fn a_hundred_thousand_parked_virtual_threads_stay_under_the_ceiling() {
     const THREADS: u64 = 100_000;
     const MAX: u64 = 4 * MB;
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let able: Vec<&Jdk> = jdks().iter().filter(|jdk| jdk.major >= 21).collect();
-    assert!(!able.is_empty(), "no runtime has virtual threads");
-    for jdk in able {
+    for jdk in jdks_from(21) {
         let start = |start: &str, port: u16| {
             let logs = folder.path().join(format!("{}-{start}", jdk.major));
             let options = format!(

@@ -4,7 +4,9 @@ use std::fs;
 use std::process::Command;
 use std::time::Instant;
 
-use test_classes::{Dialogue, Java, Jdk, artifacts, classes, free_port, jdks, tprofiler_json};
+use test_classes::{
+    Dialogue, Java, Jdk, artifacts, classes, free_port, jdks, jdks_from, tprofiler_json,
+};
 
 fn command(arguments: &[&str]) -> String {
     let output = Command::new(&artifacts().tprofiler).args(arguments).output();
@@ -179,7 +181,7 @@ fn number(variable: &str, usually: u64) -> u64 {
 #[test]
 fn many_threads_do_not_make_batches_small() {
     let oldest = number("PAUSE_JDK", 0);
-    for jdk in jdks().iter().filter(|jdk| u64::from(jdk.major) >= oldest) {
+    for jdk in jdks_from(u32::try_from(oldest).expect("a version")) {
         let has_biased_locks = jdk.major < 15;
         let more = has_biased_locks.then_some("-XX:-UseBiasedLocking");
         // Before JDK 12 each class takes as long as a look at all stacks.

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::Command;
 
-use test_classes::{jdks, project};
+use test_classes::{found, project};
 
 /// The Java runtimes that the scripts list, in their order.
 fn listed(java_home: Option<&OsStr>) -> Vec<PathBuf> {
@@ -21,11 +21,11 @@ fn listed(java_home: Option<&OsStr>) -> Vec<PathBuf> {
 
 #[test]
 fn every_java_runtime_is_listed_once() {
-    let expected: BTreeSet<PathBuf> = jdks().iter().map(|jdk| jdk.home.clone()).collect();
+    let expected: BTreeSet<PathBuf> = found().iter().map(|jdk| jdk.home.clone()).collect();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let link = folder.path().join("link");
-    std::os::unix::fs::symlink(&jdks()[0].home, &link).expect("a link");
-    let again = jdks()[0].home.join("bin/..");
+    std::os::unix::fs::symlink(&found()[0].home, &link).expect("a link");
+    let again = found()[0].home.join("bin/..");
     for java_home in [None, Some(link.as_os_str()), Some(again.as_os_str())] {
         let listed = listed(java_home);
         assert_eq!(listed.iter().cloned().collect::<BTreeSet<_>>(), expected, "{java_home:?}");

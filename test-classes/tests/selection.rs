@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use test_classes::{Java, Jdk, Profile, classes, compiler, jdks};
+use test_classes::{Java, Jdk, Profile, classes, compiler, found, jdks};
 
 /// The methods that were called, as `class method`.
 fn called(profile: &Profile) -> BTreeSet<String> {
@@ -24,7 +24,7 @@ fn profile(jdk: &Jdk, options: &str) -> Profile {
 #[test]
 fn without_an_include_it_is_the_applications_classes() {
     // The compiler lies in the application's loader too, but in a module of the JDK.
-    let compilers: Vec<&Jdk> = jdks().iter().filter(|jdk| jdk.has_compiler()).collect();
+    let compilers: Vec<&Jdk> = found().iter().filter(|jdk| jdk.has_compiler()).collect();
     assert!(compilers.contains(&compiler()));
     for jdk in compilers {
         let folder = tempfile::tempdir().expect("a temporary folder");

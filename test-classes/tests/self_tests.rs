@@ -11,8 +11,8 @@ use std::time::Duration;
 use log_format::rows::counter;
 use serde_json::Value;
 use test_classes::{
-    Dialogue, Java, Jdk, Profile, TRUTH, artifacts, classes, free_port, jdks, run_truth, tprofiler,
-    tprofiler_json, wait_until,
+    Dialogue, Java, Jdk, Profile, TRUTH, artifacts, classes, free_port, jdks, jdks_from, run_truth,
+    tprofiler, tprofiler_json, wait_until,
 };
 
 /// Most CPU time that self-tests may take when a JVM starts.
@@ -79,9 +79,7 @@ fn events_before_any(jdk: &Jdk) -> &'static str {
 }
 
 fn with_virtual_threads() -> Vec<&'static Jdk> {
-    let able: Vec<&Jdk> = jdks().iter().filter(|jdk| jdk.major >= 21).collect();
-    assert!(!able.is_empty(), "no runtime has virtual threads");
-    able
+    jdks_from(21)
 }
 
 #[test]

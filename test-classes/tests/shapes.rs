@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use log_format::rows::{EventRow, counter, event};
 use rewriter::Skip;
 use test_classes::{
-    Check, Java, Profile, check, classes, compile, compiler, jdks, newest_classes, project,
+    Check, Java, Profile, check, classes, compile, compiler, jdks_from, newest_classes, project,
 };
 
 /// Makes the shapes in a folder.
@@ -77,7 +77,7 @@ fn every_shape_is_instrumented_or_skipped_for_its_reason() {
 /// Runs the classes of a folder on all JVMs that can, with the agent and without.
 fn run_everywhere(folder: &Path, least_version: u32, options: &[&str]) -> BTreeMap<String, String> {
     let mut results = BTreeMap::new();
-    for jdk in jdks().iter().filter(|jdk| jdk.major >= least_version) {
+    for jdk in jdks_from(least_version) {
         // Interpreted, and compiled by the optimizing compiler while the main thread waits.
         let compiled = ["-Xbatch", "-XX:-TieredCompilation", "-XX:CompileThreshold=1000"];
         for mode in [&["-Xint"][..], &compiled] {
@@ -135,7 +135,7 @@ fn a_class_of_a_preview_version_runs_as_before() {
     make(made.path());
     fs::copy(made.path().join("Preview.class"), alone.path().join("Preview.class"))
         .expect("a copy");
-    let newest = jdks().last().expect("a JDK").major;
+    let newest = newest_classes().0.major;
     let results = run_everywhere(alone.path(), newest, &["--enable-preview"]);
     assert_eq!(results["Preview"], (42 * 3000).to_string());
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use log_format::rows::counter;
-use test_classes::{Finished, Java, Jdk, Profile, classes, ecj, jdks, project};
+use test_classes::{Finished, Java, Jdk, Profile, classes, ecj, found, jdks, jdks_from, project};
 
 /// All files below a folder, by relative path.
 fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
@@ -79,9 +79,9 @@ fn javac_writes_the_same_classes() {
 fn eclipses_compiler_writes_the_same_classes() {
     let ecj = ecj();
     // The compiler needs Java 17.
-    let able: Vec<&Jdk> = jdks().iter().filter(|jdk| jdk.major >= 17).collect();
-    assert!(able.len() >= 2, "too few runtimes from 17 on: {able:?}");
-    for jdk in able {
+    let able = found().iter().filter(|jdk| jdk.major >= 17).count();
+    assert!(able >= 2, "too few runtimes from 17 on: {able}");
+    for jdk in jdks_from(17) {
         let main = "org.eclipse.jdt.internal.compiler.batch.Main";
         // Small runtimes lack what --release needs.
         let compiler = ["-cp", ecj.to_str().expect("a path"), main, "-11"];

@@ -5,14 +5,13 @@ use std::thread;
 use std::time::Duration;
 
 use test_classes::{
-    Dialogue, Java, Jdk, classes, field, free_port, jdks, tprofiler_json, tprofiler_text,
-    wait_until,
+    Dialogue, Java, Jdk, classes, field, free_port, jdks, jdks_from, tprofiler_json,
+    tprofiler_text, wait_until,
 };
 
 /// Runtimes with virtual threads.
-fn able() -> impl Iterator<Item = &'static Jdk> {
-    assert!(jdks().iter().any(|jdk| jdk.major >= 21), "no runtime has virtual threads");
-    jdks().iter().filter(|jdk| jdk.major >= 21)
+fn able() -> Vec<&'static Jdk> {
+    jdks_from(21)
 }
 
 fn options(logs: &Path, port: u16) -> String {

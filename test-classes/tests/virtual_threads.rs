@@ -4,12 +4,10 @@
 use std::fs;
 
 use log_format::rows::{Exit, counter};
-use test_classes::{Java, Jdk, Profile, classes, free_port, jdks, tprofiler, wait_until};
+use test_classes::{Java, Jdk, Profile, classes, free_port, jdks_from, tprofiler, wait_until};
 
 fn with_virtual_threads() -> Vec<&'static Jdk> {
-    let able: Vec<&Jdk> = jdks().iter().filter(|jdk| jdk.major >= 21).collect();
-    assert!(!able.is_empty(), "no runtime has virtual threads");
-    able
+    jdks_from(21)
 }
 
 /// Runs the program and returns what was recorded of `threads` threads.

@@ -2,6 +2,9 @@
 //! by line ([`crate::line_by_line`]). The logs are made from seeds and have everything in them that a log
 //! should not have.
 
+#[path = "../../../rewriter/fuzz/seeds.rs"]
+mod seeds;
+
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
@@ -243,12 +246,13 @@ fn damaged_files_are_read_alike_and_harm_nothing() {
 }
 
 /// The fuzzer's corpus once more, with the toolchain that the project is built with. `UPDATE_SEEDS=1`
-/// adds logs of this file to it.
+/// writes logs of this file to `fuzz/corpus/logs`; `scripts/fuzz.sh --pack` makes them seeds.
 #[test]
 fn the_fuzzer_s_corpus_is_as_it_should_be() {
-    let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds");
+    let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz");
     if std::env::var_os("UPDATE_SEEDS").is_some_and(|value| value == "1") {
-        fs::create_dir_all(&seeds).unwrap();
+        let corpus = fuzz.join("corpus/logs");
+        fs::create_dir_all(&corpus).unwrap();
         for seed in 0..40u8 {
             let folder = tempfile::tempdir().unwrap();
             write_run(folder.path(), seed.into());
@@ -263,13 +267,13 @@ fn the_fuzzer_s_corpus_is_as_it_should_be() {
                 packed.extend(&content[..content.len().min(1_500)]);
                 packed.push(b'\n');
             }
-            fs::write(seeds.join(format!("run-{seed}")), packed).unwrap();
+            fs::write(corpus.join(format!("run-{seed}")), packed).unwrap();
         }
     }
     let (mut seen, mut rows) = (0, 0);
-    for seed in fs::read_dir(seeds).unwrap() {
+    for seed in seeds::seeds(&fuzz.join("seeds.tar")) {
         seen += 1;
-        rows += check(&fs::read(seed.unwrap().path()).unwrap());
+        rows += check(&seed);
     }
     println!("{seen} seeds, {rows} rows");
     assert!(seen >= 40 && rows > 1_000, "{seen} seeds, {rows} rows");
