@@ -369,6 +369,9 @@ fn add_top(answer: &mut Answer, top: &Hottest, names: &[(Method, bool)]) {
 }
 
 fn add_in_flight(answer: &mut Answer, in_flight: &InFlight) {
+    if in_flight.threads.is_empty() {
+        answer.line("calls in progress", 0);
+    }
     for thread in &in_flight.threads {
         let kind = if thread.is_virtual { ", virtual" } else { "" };
         let name = one_line(&thread.name);

@@ -29,15 +29,13 @@ use log_format::units;
 use crate::control::{Control, Serving};
 use crate::drain::recorder::Recorder;
 use crate::drain::thread_reader::JavaThreads;
-use crate::instrument::class_changes::{ClassChanges, Postponed};
+use crate::instrument::class_changes::Postponed;
 use crate::instrument::class_hook::{ClassCounts, ClassHook};
 use crate::instrument::class_log::ClassLog;
 use crate::instrument::include_hints::WhyEmpty;
 use crate::instrument::load_hook::{self, LoadHook};
 use crate::instrument::methods::Methods;
-use crate::instrument::muting::Muting;
 use crate::instrument::restore::Restorer;
-use crate::instrument::stale_classes::StaleClasses;
 use crate::jvm::java_threads;
 use crate::jvm::loaders;
 use crate::jvm::loaders::Loaders;
@@ -50,7 +48,6 @@ use crate::log::run_log::RunLog;
 use crate::message::message;
 use crate::options::retransform::Retransform;
 use crate::options::{Fault, Options, ProbeChoice, Trick};
-use crate::overhead::controller::CostControl;
 use crate::probe;
 use crate::probe::thread::{self, ProbeThread, ThreadName};
 use crate::probe::{mounts, mute};
@@ -59,13 +56,11 @@ use crate::request::{
 };
 use crate::schedule::Schedule;
 use crate::self_test;
-use crate::self_test::compiled_out::Attempts;
 use crate::session::active::{self, Active};
-use crate::session::engine::Engine;
+use crate::session::engine::{Engine, EngineParts};
 use crate::session::phase;
 use crate::session::presence;
 use crate::session::run_info;
-use crate::sys::clock;
 use crate::sys::memory;
 
 /// How far the thread has come.
@@ -256,7 +251,7 @@ fn run_agent(
             drop(stage);
             // At the start of a JVM nobody asked.
             if arrival == Arrival::Attached && profile.control.is_none() {
-                tell_postponed("classes postponed", &profile.engine.changes.postponed());
+                tell_postponed("classes postponed", &profile.engine.postponed());
             }
             return run_profile(profile, fault, jvmti, jni);
         }
@@ -389,6 +384,56 @@ fn show(name: &str) {
     }
 }
 
+/// What a run needs of the disk and the network, which may hang.
+struct Prepared {
+    probe_class: ProbeClass,
+    log: RunLog,
+    control: Option<Control>,
+    class_log: Option<ClassLog>,
+}
+
+impl Prepared {
+    /// # Errors
+    /// One line: what went wrong.
+    fn new(
+        options: &Options,
+        arrival: Arrival,
+        claim: &Claim,
+        jvmti: &Jvmti,
+        jni: &JniEnv,
+    ) -> Result<Self, String> {
+        if !phase::take_over(TAKE_OVER) {
+            return Err("classes of the last run are still being restored; try again".to_owned());
+        }
+        options.fault.panic_if(Fault::Begin);
+        pauses::forget();
+        let is_fast = self_test::begin(jvmti, options);
+        probe::init(
+            options.clock,
+            options.probe != ProbeChoice::Plain,
+            options.pretend.fails(Trick::ThreadWord),
+        );
+        let probe_class = ProbeClass::get(jni, is_fast, &options.pretend)?;
+        let limits = Limits { max_bytes: options.run_bytes, keep: options.keep };
+        let run = run_info::describe(jvmti, options);
+        let logs = LogFolder::open(&options.logs, options.log_group.as_deref())?;
+        let mut log = RunLog::create(logs, &run, options.compress, limits)?;
+        let control = Control::bind(options, log.folder());
+        let bound = control.as_ref().and_then(|control| control.as_ref().ok());
+        log.set_port(bound.map(Control::port))?;
+        let class_log = options.debug_classes.then(|| ClassLog::create(log.folder())).flatten();
+        options.fault.hang(arrival == Arrival::Attached);
+        if !claim.take(Claimant::Agent) {
+            // The token's file goes first, then the folder.
+            drop((control, class_log));
+            log.discard();
+            return Err("too late".to_owned());
+        }
+        let control = control.and_then(|control| Control::tell(control, options));
+        Ok(Self { probe_class, log, control, class_log })
+    }
+}
+
 /// A run that has begun.
 struct Profile<'j> {
     engine: Engine<'j>,
@@ -409,35 +454,8 @@ impl<'j> Profile<'j> {
         jvmti: &'j Jvmti,
         jni: &'j JniEnv,
     ) -> Result<Self, String> {
-        if !phase::take_over(TAKE_OVER) {
-            return Err("classes of the last run are still being restored; try again".to_owned());
-        }
-        options.fault.panic_if(Fault::Begin);
-        pauses::forget();
-        let is_fast = self_test::begin(jvmti, &options);
-        probe::init(
-            options.clock,
-            options.probe != ProbeChoice::Plain,
-            options.pretend.fails(Trick::ThreadWord),
-        );
-        let probe_class = ProbeClass::get(jni, is_fast, &options.pretend)?;
-        let limits = Limits { max_bytes: options.run_bytes, keep: options.keep };
-        let run = run_info::describe(jvmti, &options);
-        let logs = LogFolder::open(&options.logs, options.log_group.as_deref())?;
-        let mut log = RunLog::create(logs, &run, options.compress, limits)?;
-        let (handle, requests) = Handle::new();
-        let control = Control::bind(&options, log.folder());
-        let bound = control.as_ref().and_then(|control| control.as_ref().ok());
-        log.set_port(bound.map(Control::port))?;
-        let class_log = options.debug_classes.then(|| ClassLog::create(log.folder())).flatten();
-        options.fault.hang(arrival == Arrival::Attached);
-        if !claim.take(Claimant::Agent) {
-            // The token's file goes first, then the folder.
-            drop((control, class_log));
-            log.discard();
-            return Err("too late".to_owned());
-        }
-        let control = control.and_then(|control| Control::tell(control, &options));
+        let Prepared { probe_class, log, control, class_log } =
+            Prepared::new(&options, arrival, claim, jvmti, jni)?;
         virtual_threads::listen(jvmti, arrival == Arrival::Attached, &options.pretend);
         // Whoever waits may have gone.
         let _ = stage.send(Stage::Prepared);
@@ -449,19 +467,7 @@ impl<'j> Profile<'j> {
         mute::forget();
         memory::begin(options.max_memory.unwrap_or_else(memory::limit::default_bytes));
         let class_counts = Arc::new(ClassCounts::default());
-        // SAFETY: for the recorder, which never leaves this thread.
-        let java = unsafe {
-            JavaNames { jvmti: Jvmti::from_raw(jvmti.raw()), jni: JniEnv::from_raw(jni.raw()) }
-        };
-        let recorder = Recorder::new(
-            log,
-            methods.clone(),
-            class_counts.clone(),
-            units::as_ns(options.threshold),
-            // The hour that is written to is never deleted.
-            [options.hour_bytes, options.run_bytes].into_iter().flatten().min(),
-            Box::new(java),
-        );
+        let recorder = recorder(log, &options, class_counts.clone(), jvmti, jni);
         let why_empty = Arc::new(WhyEmpty::new(&options.filters));
         let hook = ClassHook::new(
             options.filters,
@@ -471,6 +477,7 @@ impl<'j> Profile<'j> {
             class_log,
         );
         let schedule = Schedule::new(options.plan);
+        let (handle, requests) = Handle::new();
         let running = Arc::new(Active {
             load_hook: LoadHook::new(hook, Loaders::all()),
             engine: handle.clone(),
@@ -485,45 +492,21 @@ impl<'j> Profile<'j> {
         if let Err(error) = probe_class.set_off(jni, !starts) {
             message!("{error}; probes that are off are slower than they could be");
         }
-        const CONSEQUENCE: &str = "was not retransformed";
-        let mut engine = Engine {
+        let mut engine = Engine::new(EngineParts {
             jvmti,
             jni,
             running: running.clone(),
             probe_class,
-            attempts: Attempts::new(),
-            pretend: options.pretend,
             recorder,
-            muting: Muting::new(methods.clone()),
-            withdraw: None,
-            guard_out: None,
-            cost: CostControl::new(options.overhead),
-            changes: ClassChanges::new(
-                jvmti,
-                jni,
-                methods.clone(),
-                options.retransform,
-                CONSEQUENCE,
-            ),
-            stale: StaleClasses::new(methods.with_probes()),
-            methods,
             class_counts,
-            since_ns: clock::unix_ns(),
-            is_open: false,
-            schedule,
             why_empty,
-        };
+            schedule,
+            pretend: options.pretend,
+            overhead: options.overhead,
+            retransform: options.retransform,
+        });
         engine.instrument_loaded_classes()?;
-        // The JVM's start waits for nobody; classes with loops are retransformed later.
-        let settled =
-            Instant::now() + if arrival == Arrival::Attached { SETTLING } else { Duration::ZERO };
-        while !phase::is_ending()
-            && (engine.changes.is_unsent()
-                || !engine.changes.is_settled() && Instant::now() < settled)
-        {
-            sleep(TICK);
-            engine.change_classes();
-        }
+        settle(&mut engine, arrival);
         if starts && let Err(error) = engine.start() {
             message!("{error}; profiling is off");
         }
@@ -552,12 +535,9 @@ impl<'j> Profile<'j> {
         jvmti: &'j Jvmti,
         jni: &'j JniEnv,
     ) -> (Status, Restorer<'j>) {
-        self.engine.recorder.forget_loaders();
         load_hook::close_hook(&self.running.load_hook, jvmti);
         fault.panic_if(Fault::Detach);
-        self.engine.changes.clear();
-        // What is compiled from now on has nothing of the probes, also of classes that cannot be restored yet.
-        self.engine.take_guard_out_now();
+        self.engine.leave_classes();
         let mut restorer = Restorer::new(jvmti, jni, self.retransform);
         restorer.begin();
         let _ = jvmti.disable_events_global(&OBJECT_FREE);
@@ -567,8 +547,7 @@ impl<'j> Profile<'j> {
         }
         let mut status = self.engine.status();
         restorer.add_to(&mut status);
-        self.engine.recorder.close();
-        self.engine.forget_muted();
+        self.engine.close();
         for thread in thread::retire_all() {
             java_threads::forget(jni, &thread);
             thread.give_back();
@@ -578,6 +557,41 @@ impl<'j> Profile<'j> {
         show(presence::ENDING);
         active::end_and_restore();
         (status, restorer)
+    }
+}
+
+fn recorder(
+    log: RunLog,
+    options: &Options,
+    class_counts: Arc<ClassCounts>,
+    jvmti: &Jvmti,
+    jni: &JniEnv,
+) -> Recorder {
+    // SAFETY: for the recorder, which never leaves this thread.
+    let java = unsafe {
+        JavaNames { jvmti: Jvmti::from_raw(jvmti.raw()), jni: JniEnv::from_raw(jni.raw()) }
+    };
+    Recorder::new(
+        log,
+        Methods::all(),
+        class_counts,
+        units::as_ns(options.threshold),
+        // The hour that is written to is never deleted.
+        [options.hour_bytes, options.run_bytes].into_iter().flatten().min(),
+        Box::new(java),
+    )
+}
+
+/// Retransforms the loaded classes in which no loop runs. Others wait.
+fn settle(engine: &mut Engine<'_>, arrival: Arrival) {
+    // The JVM's start waits for nobody; classes with loops are retransformed later.
+    let settled =
+        Instant::now() + if arrival == Arrival::Attached { SETTLING } else { Duration::ZERO };
+    while !phase::is_ending()
+        && (engine.has_unsent() || engine.is_settling() && Instant::now() < settled)
+    {
+        sleep(TICK);
+        engine.change_classes();
     }
 }
 

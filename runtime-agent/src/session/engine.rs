@@ -14,7 +14,7 @@ use log_format::pattern::Pattern;
 
 use crate::drain::hot_methods::Period;
 use crate::drain::recorder::Recorder;
-use crate::instrument::class_changes::ClassChanges;
+use crate::instrument::class_changes::{ClassChanges, Postponed};
 use crate::instrument::class_hook::ClassCounts;
 use crate::instrument::include_hints::WhyEmpty;
 use crate::instrument::load_hook;
@@ -27,9 +27,10 @@ use crate::jvm::pauses;
 use crate::jvm::probe_class::ProbeClass;
 use crate::jvm::virtual_threads;
 use crate::message::message;
+use crate::options::retransform::Retransform;
 use crate::options::{Fault, Pretend};
-use crate::overhead::Throttled;
 use crate::overhead::controller::{CostControl, Parts};
+use crate::overhead::{Millionths, Throttled};
 use crate::probe::mute::{self, Cause};
 use crate::probe::{self, lost_calls, mounts};
 use crate::request::{Answer, Asked, Found, Reply, Request, Requests, Status};
@@ -63,32 +64,74 @@ const LEFT_ALONE: &str =
 
 /// The engine; it stays on its thread.
 pub(crate) struct Engine<'j> {
+    jvmti: &'j Jvmti,
+    jni: &'j JniEnv,
+    running: Arc<Active>,
+    probe_class: ProbeClass,
+    /// When the self-test of compiled-out probes goes on.
+    attempts: Attempts,
+    pretend: Pretend,
+    recorder: Recorder,
+    methods: Arc<Methods>,
+    muting: Muting,
+    /// When probes of muted methods are to be taken out, if there may be any.
+    withdraw: Option<Instant>,
+    cost: CostControl,
+    class_counts: Arc<ClassCounts>,
+    changes: ClassChanges<'j>,
+    stale: StaleClasses,
+    since_ns: u64,
+    /// The guard in front of the probes is open.
+    is_open: bool,
+    /// When it is to be taken out altogether, if it stays closed.
+    guard_out: Option<Instant>,
+    schedule: Schedule,
+    why_empty: Arc<WhyEmpty>,
+}
+
+/// What an engine is made of.
+pub(crate) struct EngineParts<'j> {
     pub jvmti: &'j Jvmti,
     pub jni: &'j JniEnv,
     pub running: Arc<Active>,
     pub probe_class: ProbeClass,
-    /// When the self-test of compiled-out probes goes on.
-    pub attempts: Attempts,
-    pub pretend: Pretend,
     pub recorder: Recorder,
-    pub methods: Arc<Methods>,
-    pub muting: Muting,
-    /// When probes of muted methods are to be taken out, if there may be any.
-    pub withdraw: Option<Instant>,
-    pub cost: CostControl,
     pub class_counts: Arc<ClassCounts>,
-    pub changes: ClassChanges<'j>,
-    pub stale: StaleClasses,
-    pub since_ns: u64,
-    /// The guard in front of the probes is open.
-    pub is_open: bool,
-    /// When it is to be taken out altogether, if it stays closed.
-    pub guard_out: Option<Instant>,
-    pub schedule: Schedule,
     pub why_empty: Arc<WhyEmpty>,
+    pub schedule: Schedule,
+    pub pretend: Pretend,
+    pub overhead: Option<Millionths>,
+    pub retransform: Retransform,
 }
 
-impl Engine<'_> {
+impl<'j> Engine<'j> {
+    pub(crate) fn new(parts: EngineParts<'j>) -> Self {
+        const CONSEQUENCE: &str = "was not retransformed";
+        let EngineParts { jvmti, jni, retransform, .. } = parts;
+        let methods = Methods::all();
+        Self {
+            jvmti,
+            jni,
+            running: parts.running,
+            probe_class: parts.probe_class,
+            attempts: Attempts::new(),
+            pretend: parts.pretend,
+            recorder: parts.recorder,
+            muting: Muting::new(methods.clone()),
+            withdraw: None,
+            guard_out: None,
+            cost: CostControl::new(parts.overhead),
+            changes: ClassChanges::new(jvmti, jni, methods.clone(), retransform, CONSEQUENCE),
+            stale: StaleClasses::new(methods.with_probes()),
+            methods,
+            class_counts: parts.class_counts,
+            since_ns: clock::unix_ns(),
+            is_open: false,
+            schedule: parts.schedule,
+            why_empty: parts.why_empty,
+        }
+    }
+
     /// Works until the JVM ends, until nobody can ask any more, or until it is asked to detach: who
     /// asked that is yet to be answered.
     pub(crate) fn run(&mut self, requests: &Requests, fault: Fault) -> Option<SyncSender<Answer>> {
@@ -345,6 +388,35 @@ impl Engine<'_> {
         Ok(())
     }
 
+    /// Whether it is still to be seen which of the loaded classes can be retransformed.
+    pub(crate) fn is_settling(&self) -> bool {
+        self.changes.is_unsent() || !self.changes.is_settled()
+    }
+
+    /// Whether classes wait that nothing runs in.
+    pub(crate) fn has_unsent(&self) -> bool {
+        self.changes.is_unsent()
+    }
+
+    /// The classes that are not retransformed for now.
+    pub(crate) fn postponed(&self) -> Vec<Postponed> {
+        self.changes.postponed()
+    }
+
+    /// Ends what recording needs, before classes are restored: nothing waits to be retransformed, and compiled code has
+    /// nothing of the probes from now on.
+    pub(crate) fn leave_classes(&mut self) {
+        self.recorder.forget_loaders();
+        self.changes.clear();
+        self.take_guard_out_now();
+    }
+
+    /// Closes the log, and gives back what muting needed.
+    pub(crate) fn close(&mut self) {
+        self.recorder.close();
+        self.forget_muted();
+    }
+
     fn tell_why_empty(&self) {
         for message in self.why_empty() {
             message!("{message}");
@@ -362,7 +434,7 @@ impl Engine<'_> {
     }
 
     /// Gives back what was needed for muting. Recording has ended.
-    pub(crate) fn forget_muted(&self) {
+    fn forget_muted(&self) {
         // It keeps an array that nobody reads any more if the JVM has no memory for an empty one.
         let _ = self.probe_class.set_muted(self.jni, &[]);
         mute::forget();
@@ -448,7 +520,7 @@ impl Engine<'_> {
     }
 
     /// Takes the guard out of the probe class.
-    pub(crate) fn take_guard_out_now(&mut self) {
+    fn take_guard_out_now(&mut self) {
         self.guard_out = None;
         if let Err(error) = self.probe_class.set_off(self.jni, true) {
             message!("{error}; probes that are off are slower than they could be");
