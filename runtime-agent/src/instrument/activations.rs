@@ -31,9 +31,10 @@ use crate::probe::open_frames;
 use crate::probe::thread::{self, ThreadName, ThreadRef};
 
 /// In how many reads in a row an activation must be there for a quick look to have seen it. In between threads get some
-/// way on.
+/// way on: on a busy machine that takes a while. All reads take about 50 ms.
 pub(super) const READS: usize = 10;
-const BETWEEN_READS: Duration = Duration::from_millis(2);
+const FIRST_BETWEEN_READS: Duration = Duration::from_millis(1);
+const LONGER_BETWEEN_READS: f64 = 1.4;
 
 /// A virtual thread that works and parks in turn is mounted in one of so many moments.
 const MOMENTS: usize = 8;
@@ -131,6 +132,8 @@ pub(crate) struct Stacks<'j> {
     reader: StackReader<'j>,
     /// Threads in which the last full look found activations, by `Thread.getId()`.
     threads: HashMap<u64, FoundThread>,
+    /// Between the reads of quick looks.
+    slept: Duration,
 }
 
 /// A thread in which a look found activations.
@@ -144,12 +147,12 @@ struct FoundThread {
 impl<'j> Stacks<'j> {
     pub(crate) fn new(jvmti: &'j Jvmti, jni: &'j JniEnv) -> Self {
         let (carriers, reader) = (Carriers::new(jvmti), StackReader::new(jvmti, jni));
-        Self { jvmti, jni, carriers, reader, threads: HashMap::new() }
+        Self { jvmti, jni, carriers, reader, threads: HashMap::new(), slept: Duration::ZERO }
     }
 
     /// How long looks let the service run, instead of stopping threads, since this was asked last.
     pub(crate) fn take_slept(&mut self) -> Duration {
-        self.reader.take_slept()
+        self.reader.take_slept() + std::mem::take(&mut self.slept)
     }
 
     /// How many reads a quick look takes: one where each stops all threads.
@@ -258,6 +261,7 @@ impl<'j> Stacks<'j> {
         let mut left: Vec<jni::jthread> = numbers.keys().copied().collect();
         let is_tight = search.needs_tight_reads() && !self.reader.stops_all();
         let mut is_complete = true;
+        let mut pause = FIRST_BETWEEN_READS;
         for _ in 0..reads {
             let mut is_all = true;
             for threads in left.chunks(if is_tight { 1 } else { left.len().max(1) }) {
@@ -289,7 +293,9 @@ impl<'j> Stacks<'j> {
             if left.is_empty() || !is_all {
                 break;
             }
-            sleep(BETWEEN_READS);
+            sleep(pause);
+            self.slept += pause;
+            pause = pause.mul_f64(LONGER_BETWEEN_READS);
         }
         for thread in numbers.keys() {
             // SAFETY: a reference of this thread, not used after this.
