@@ -6,7 +6,10 @@ cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
 ensure_rust
-ensure_tool cargo-deny || fail "cargo-deny is missing"
+ensure_tool cargo-deny || {
+    say "WARNING: cargo-deny is missing: dependencies are not checked"
+    exit 0
+}
 cargo deny check licenses bans sources
 if cargo deny fetch db >target/deny.log 2>&1; then
     cargo deny check advisories

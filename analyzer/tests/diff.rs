@@ -6,7 +6,7 @@ use std::fs;
 
 use common::*;
 use log_format::names::{RUN_JSON, Table};
-use log_format::rows::{EventRow, StatsRow, counter as name, event};
+use log_format::rows::{StatsRow, counter as name};
 
 const ORDER: &str = "com.shop.order.OrderService";
 const PAY: &str = "(ILjava/lang/String;)Z";
@@ -270,13 +270,12 @@ fn time_in_which_nothing_was_recorded_is_no_time() {
             // `stop` ends an interval at once.
             let start = T14 + minute * MIN + if stopped && minute == 10 { 9 * S } else { 0 };
             run.rows(T14, &[counter(start, name::BYTES, 70)]);
+            let recorded_s = if stopped && minute == 9 { 69 } else { 60 };
             if !is_off {
+                run.rows(T14, &[counter(start, name::RECORDED_NS, recorded_s * S)]);
                 run.rows(T14, &[stats(start, 1, 0, S, &[S])]);
             }
         }
-        let on = |minute: u64| EventRow::new(T14 + minute * MIN, event::RECORDING_ON);
-        let off = EventRow::new(T14 + 10 * MIN + 9 * S, event::RECORDING_OFF);
-        run.rows(T14, &if stopped { vec![on(0), off, on(30)] } else { vec![on(0)] });
     }
     let csv = diff(&logs, &["--format", "csv"]);
     let per_hour = |side: &str| csv.csv_column(&format!("{side}_self_ns_per_hour")).concat();

@@ -35,7 +35,7 @@ pub enum Table {
     Stats,
     /// `counters.csv`: what the agent did and lost.
     Counters,
-    /// `events.csv`: what happened, to methods and to the recording.
+    /// `events.csv`: what happened to methods and classes.
     Events,
 }
 

@@ -183,10 +183,6 @@ impl EventRow {
 
 /// Names of events.
 pub mod event {
-    /// Recording went on.
-    pub const RECORDING_ON: &str = "recording_on";
-    /// Recording went off, or was off when the run began.
-    pub const RECORDING_OFF: &str = "recording_off";
     /// The overhead budget switched a method off: `method`, `calls_per_s`, `mean_ns`.
     pub const THROTTLED: &str = "throttled";
     /// The method is measured again.
@@ -231,6 +227,8 @@ pub mod counter {
     pub const THROTTLED_CALLS: &str = "throttled_calls";
     /// Not an increase: how many methods are muted.
     pub const MUTED_METHODS: &str = "muted_methods";
+    /// For how long recording was on, in nanoseconds.
+    pub const RECORDED_NS: &str = "recorded_ns";
     /// Time that was spent in probes, in nanoseconds: an estimate.
     pub const PROBE_NS: &str = "probe_ns";
     /// Not an increase: what the probes of a short call cost, in nanoseconds: an estimate.

@@ -23,7 +23,7 @@ pub fn classes() -> &'static Path {
                 .iter()
                 .flat_map(|p| sources(&java.join(p)))
                 .collect();
-        kept("programs", compiler(), &sources, |folder| {
+        kept("programs", compiler(), &sources, &[], |folder| {
             compile(compiler(), &["--release", "11"], &sources, folder);
         })
     })
@@ -36,7 +36,7 @@ pub fn changed_classes() -> &'static Path {
     CLASSES.get_or_init(|| {
         let sources = sources(&project().join("test-classes/java/changing/after"));
         let path = classes().display().to_string();
-        kept("changed", compiler(), &sources, |folder| {
+        kept("changed", compiler(), &sources, &[classes()], |folder| {
             compile(compiler(), &["--release", "11", "-cp", &path], &sources, folder);
         })
     })
@@ -53,7 +53,7 @@ pub fn newest_classes() -> (&'static Jdk, &'static Path) {
     let jdk = jdk.expect("a Java runtime 24 or newer is needed; scripts/test.sh fetches one");
     let folder = CLASSES.get_or_init(|| {
         let sources = sources(&project().join("test-classes/java/newest"));
-        kept("newest", jdk, &sources, |folder| {
+        kept("newest", jdk, &sources, &[&ecj()], |folder| {
             let result = Command::new(jdk.command("java"))
                 .arg("-jar")
                 .arg(ecj())
@@ -69,8 +69,14 @@ pub fn newest_classes() -> (&'static Jdk, &'static Path) {
 }
 
 /// The folder of classes that `make` puts into a folder; it runs only if no process has made the same
-/// classes before.
-fn kept(name: &str, jdk: &Jdk, sources: &[PathBuf], make: impl FnOnce(&Path)) -> PathBuf {
+/// classes before. `uses` is what they are compiled with: classes, whose folder has their hash, or a compiler.
+fn kept(
+    name: &str,
+    jdk: &Jdk,
+    sources: &[PathBuf],
+    uses: &[&Path],
+    make: impl FnOnce(&Path),
+) -> PathBuf {
     let all = target().join("java-classes");
     fs::create_dir_all(&all).expect("a folder");
     // How they are compiled is written in this file.
@@ -80,6 +86,10 @@ fn kept(name: &str, jdk: &Jdk, sources: &[PathBuf], make: impl FnOnce(&Path)) ->
     for source in sources {
         hash.update(source.as_os_str().as_encoded_bytes());
         hash.update(fs::read(source).expect("a source"));
+    }
+    for with in uses {
+        hash.update(with.as_os_str().as_encoded_bytes());
+        hash.update(fs::metadata(with).expect("what they are compiled with").len().to_le_bytes());
     }
     let hash: String = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     let folder = all.join(format!("{name}-{hash}"));

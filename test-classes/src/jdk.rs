@@ -18,7 +18,7 @@ use std::sync::OnceLock;
 use crate::artifacts::project;
 
 /// A Java runtime.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Jdk {
     /// Its folder.
     pub home: PathBuf,
@@ -100,13 +100,15 @@ pub fn jdks() -> &'static [Jdk] {
     })
 }
 
-/// Those of [`jdks`] from a version on. If `TEST_JDKS` leaves none, the newest of all, so that no test
-/// is without a runtime.
+/// Those of [`jdks`] from a version on, and in the fast lane all that were found: each has other insides of virtual
+/// threads. If `TEST_JDKS` leaves none, the newest of all, so that no test is without a runtime.
 ///
 /// # Panics
 /// If no runtime is new enough.
 pub fn jdks_from(major: u32) -> Vec<&'static Jdk> {
-    let mut able: Vec<&Jdk> = jdks().iter().filter(|jdk| jdk.major >= major).collect();
+    let is_chosen = std::env::var(CHOICE).is_ok_and(|choice| !choice.is_empty());
+    let all = if is_chosen { jdks() } else { found() };
+    let mut able: Vec<&Jdk> = all.iter().filter(|jdk| jdk.major >= major).collect();
     if able.is_empty() {
         able.extend(found().last().filter(|jdk| jdk.major >= major));
     }

@@ -1,12 +1,14 @@
 //! A program under the agent does what it does without: the same output, the same exit status, and,
 //! for a compiler, the same class files byte for byte.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use log_format::rows::counter;
-use test_classes::{Finished, Java, Jdk, Profile, classes, ecj, found, jdks, jdks_from, project};
+use test_classes::{
+    Finished, Java, Jdk, Profile, classes, compiler, ecj, found, jdks, jdks_from, project,
+};
 
 /// All files below a folder, by relative path.
 fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
@@ -67,7 +69,8 @@ fn same_classes(jdk: &Jdk, compiler: &[&str], agent_options: &str, what: &str) {
 #[test]
 fn javac_writes_the_same_classes() {
     let mut tried = 0;
-    for jdk in jdks().iter().filter(|jdk| jdk.has_compiler()) {
+    let with_compiler = jdks().iter().filter(|jdk| jdk.has_compiler());
+    for jdk in with_compiler.chain([compiler()]).collect::<BTreeSet<_>>() {
         let javac = ["-m", "jdk.compiler/com.sun.tools.javac.Main", "--release", "11"];
         same_classes(jdk, &javac, "include=com.sun.tools.javac", "javac");
         tried += 1;

@@ -291,6 +291,10 @@ impl Collector {
     ) -> Report {
         self.left_out.unread = problems.all_unread().to_vec();
         sort_by_missed(&mut self.left_out.throttled);
+        // Those that were never instrumented, then by how long they were not.
+        self.left_out.postponed.sort_by_key(|PostponedInRun { class, .. }| {
+            Reverse(class.to_ns.map_or(u64::MAX, |to_ns| to_ns.saturating_sub(class.from_ns)))
+        });
         let labels: Vec<String> = runs.iter().map(|run| run.label.clone()).collect();
         let of_group = |group| label(group, &labels, &self.threads, &self.names, &selection.zone);
         let complete_from_ns = self.complete_from_ns(selection, problems);

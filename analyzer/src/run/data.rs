@@ -194,7 +194,6 @@ impl RunData {
             self.throttled.add_event(&row);
             self.muted.add_event(&row);
             self.postponed.add_event(&row);
-            self.recorded.add_event(&row);
             Ok(())
         });
     }

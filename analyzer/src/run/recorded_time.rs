@@ -1,18 +1,13 @@
 //! How long a run recorded, from its logs: what figures per hour are divided by.
 //!
-//! ```text
-//! starts of intervals     |--------|--------|--------|--------|--------|-----
-//! recording_on, _off       on                   off       on            (the log ends)
-//! counted                  =====================          ===================
-//! ```
-//!
-//! An interval counts from its start to the next one's, and never beyond its hour: none lies in two. Idle ones count
-//! too; time in which recording was off does not.
+//! The agent writes for how long recording was on in each interval (`recorded_ns`). Where that is missing, an interval
+//! with calls counts from its start to the next one's, and never beyond its hour: none lies in two. If it is missing
+//! altogether, idle intervals count too.
 
 use std::collections::BTreeMap;
 
 use log_format::names::Hour;
-use log_format::rows::{CounterRow, EventRow, counter, event};
+use log_format::rows::{CounterRow, counter};
 
 const MINUTE_NS: u64 = 60_000_000_000;
 
@@ -26,8 +21,8 @@ pub struct RecordedTime {
     /// The first and the last moment at which the log told a threshold. Every interval begins so, also
     /// the one that the end of the run cut off.
     told: Option<(u64, u64)>,
-    /// When recording went on, or off.
-    switches: BTreeMap<u64, bool>,
+    /// For how long recording was on, by interval.
+    recorded_ns: BTreeMap<u64, u64>,
 }
 
 impl RecordedTime {
@@ -41,22 +36,22 @@ impl RecordedTime {
         if row.name == counter::THRESHOLD_NS {
             let (first, last) = self.told.unwrap_or((row.start_ns, row.start_ns));
             self.told = Some((first.min(row.start_ns), last.max(row.start_ns)));
+        } else if row.name == counter::RECORDED_NS {
+            // With the clock set back two intervals may begin at one moment.
+            let sum = self.recorded_ns.entry(row.start_ns).or_default();
+            *sum = sum.saturating_add(row.value);
+            self.add(row.start_ns, false);
         } else if !is_told_at_any_time(&row.name) {
             self.add(row.start_ns, false);
         }
     }
 
-    /// Takes an event.
-    pub fn add_event(&mut self, row: &EventRow) {
-        let is_on = row.event == event::RECORDING_ON;
-        if is_on || row.event == event::RECORDING_OFF {
-            self.switches.insert(row.at_ns, is_on);
-        }
-    }
-
     /// Adds what was seen in other rows of the same run.
     pub fn merge(&mut self, other: &Self) {
-        self.switches.extend(&other.switches);
+        for (start_ns, ns) in &other.recorded_ns {
+            let sum = self.recorded_ns.entry(*start_ns).or_default();
+            *sum = sum.saturating_add(*ns);
+        }
         for (start_ns, has_calls) in &other.intervals {
             *self.intervals.entry(*start_ns).or_default() |= has_calls;
         }
@@ -77,27 +72,14 @@ impl RecordedTime {
     /// How long the run recorded, in nanoseconds.
     #[must_use]
     pub fn ns(&self) -> u64 {
-        self.with_ends()
-            .iter()
-            .fold(0, |sum: u64, interval| sum.saturating_add(self.on_ns(interval)))
-    }
-
-    /// For how long of an interval recording was on.
-    fn on_ns(&self, &Interval { start_ns, end_ns, .. }: &Interval) -> u64 {
-        // Without a word on it, it was.
-        let was_on = |at_ns| {
-            let before = self.switches.range(..=at_ns).next_back().map(|(_, is_on)| *is_on);
-            before.or_else(|| self.switches.values().next().map(|is_on| !is_on)).unwrap_or(true)
-        };
-        let (mut sum_ns, mut since) = (0, was_on(start_ns).then_some(start_ns));
-        for (at_ns, is_on) in self.switches.range(start_ns..end_ns) {
-            match (is_on, since) {
-                (true, None) => since = Some(*at_ns),
-                (false, Some(since_ns)) => (sum_ns, since) = (sum_ns + at_ns - since_ns, None),
-                _ => {}
-            }
-        }
-        sum_ns + since.map_or(0, |since_ns| end_ns - since_ns)
+        let told_ns = self.recorded_ns.values().fold(0, |sum: u64, ns| sum.saturating_add(*ns));
+        let is_never_told = self.recorded_ns.is_empty();
+        let intervals = self.with_ends().into_iter().filter(|interval| {
+            let is_told = self.recorded_ns.contains_key(&interval.start_ns);
+            !is_told && (interval.has_calls || is_never_told)
+        });
+        intervals
+            .fold(told_ns, |sum, interval| sum.saturating_add(interval.end_ns - interval.start_ns))
     }
 
     /// The start and the end of each interval, in order.
@@ -160,8 +142,8 @@ mod tests {
     }
 
     /// Recorded seconds of a run with intervals that begin so many seconds after 14:00. `end` is when the run ended,
-    /// which begins one more. `switches` are when recording went on or off.
-    fn seconds(starts: &[(u64, bool)], end: Option<u64>, switches: &[(u64, bool)]) -> u64 {
+    /// which begins one more. `recorded` says for how many seconds of an interval recording was on.
+    fn seconds(starts: &[(u64, bool)], end: Option<u64>, recorded: &[(u64, u64)]) -> u64 {
         let mut time = RecordedTime::default();
         for (at, has_calls) in starts {
             let start_ns = T14 + at * S;
@@ -176,11 +158,9 @@ mod tests {
             time.add_counter(&counter_row(T14 + end * S, counter::THRESHOLD_NS));
             time.add_counter(&counter_row(T14 + end * S, counter::BYTES));
         }
-        for (at, is_on) in switches {
-            let event = if *is_on { event::RECORDING_ON } else { event::RECORDING_OFF };
-            // Each hour's files repeat it.
-            time.add_event(&EventRow::new(T14 + at * S, event));
-            time.add_event(&EventRow::new(T14 + at * S, event));
+        for (at, seconds) in recorded {
+            let row = counter_row(T14 + at * S, counter::RECORDED_NS);
+            time.add_counter(&CounterRow { value: seconds * S, ..row });
         }
         let ns = time.ns();
         assert_eq!(ns % S, 0);
@@ -221,7 +201,7 @@ mod tests {
         assert_eq!(seconds(&long_call, Some(200), &[]), 180);
         assert_eq!(seconds(&[(0, true), (60, false), (120, true)], Some(180), &[]), 180);
         let hours = [(3_540, true), (3 * 3_600, true)];
-        assert_eq!(seconds(&hours, Some(3 * 3_600 + 9), &[(3_540, true)]), 69);
+        assert_eq!(seconds(&hours, Some(3 * 3_600 + 9), &[]), 69);
     }
 
     #[test]
@@ -235,18 +215,12 @@ mod tests {
             (240, true),
             (300, true),
         ];
-        let switches = [(0, true), (75, false), (260, true)];
-        assert_eq!(seconds(&stopped, Some(310), &switches), 125);
-        // A flush ends an interval at once too.
-        assert_eq!(seconds(&[(0, true), (60, true), (75, true)], Some(120), &[(0, true)]), 120);
-        // From the start, and to the end.
-        let of = [(0, false), (10, false), (60, true), (120, false)];
-        assert_eq!(seconds(&of, Some(180), &[(0, false), (60, true), (120, false)]), 60);
-        // Periods shorter than an interval.
-        let periods: Vec<(u64, bool)> =
-            (0..10).flat_map(|i| [(20 * i, true), (20 * i + 5, false)]).collect();
-        assert_eq!(seconds(&[(0, true), (60, true), (120, true)], Some(200), &periods), 50);
-        // The hours before were deleted, and their switches with them.
-        assert_eq!(seconds(&[(100, true), (160, true)], Some(200), &[(130, false)]), 30);
+        let recorded = [(0, 60), (60, 15), (240, 40), (300, 10)];
+        assert_eq!(seconds(&stopped, Some(310), &recorded), 125);
+        // Its row was lost with the disk full.
+        assert_eq!(seconds(&stopped, Some(310), &recorded[1..]), 125);
+        // The clock was set back from 15:00, and intervals overlap.
+        let set_back = [(3_600, true), (0, true), (60, true)];
+        assert_eq!(seconds(&set_back, Some(90), &[(3_600, 12), (0, 60), (60, 30)]), 102);
     }
 }

@@ -1,5 +1,5 @@
-//! What happens in a run, for events.csv: recording goes on and off, methods are throttled, muted or not instrumented,
-//! thresholds change. New files repeat what holds, because earlier ones may be deleted.
+//! What happens in a run, for events.csv: methods are throttled, muted or not instrumented, classes postponed, thresholds
+//! of patterns set. New files repeat what holds, because earlier ones may be deleted.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -16,8 +16,8 @@ use crate::overhead::Throttled;
 const MOST_POSTPONED: usize = 1_000;
 
 /// What holds now.
+#[derive(Default)]
 pub(crate) struct Events {
-    recording: EventRow,
     throttled: BTreeMap<u32, Throttled>,
     /// By pattern. Of several that name a method the last counts.
     muted: Vec<EventRow>,
@@ -26,28 +26,11 @@ pub(crate) struct Events {
     postponed: BTreeMap<String, EventRow>,
     /// How many files had been begun when this was written last.
     begun: u64,
+    /// When that was asked last.
+    latest_ns: u64,
 }
 
 impl Events {
-    /// A run begins, and records nothing yet.
-    pub(crate) fn new(now_ns: u64) -> Self {
-        Self {
-            recording: EventRow::new(now_ns, event::RECORDING_OFF),
-            throttled: BTreeMap::new(),
-            muted: Vec::new(),
-            thresholds: Vec::new(),
-            postponed: BTreeMap::new(),
-            begun: 0,
-        }
-    }
-
-    /// Recording goes on or off.
-    pub(crate) fn set_recording(&mut self, is_on: bool, now_ns: u64) -> Vec<EventRow> {
-        let event = if is_on { event::RECORDING_ON } else { event::RECORDING_OFF };
-        self.recording = EventRow::new(now_ns, event);
-        vec![self.recording.clone()]
-    }
-
     /// Methods are throttled from now on.
     pub(crate) fn throttle(
         &mut self,
@@ -114,28 +97,26 @@ impl Events {
         new
     }
 
-    /// Which classes are not retransformed for now. Those that keep their probes are not told.
+    /// Which classes are not measured for now, because they are not retransformed.
     pub(crate) fn set_postponed(&mut self, postponed: &[Postponed], now_ns: u64) -> Vec<EventRow> {
         let row = |postponed: &Postponed| EventRow {
             class: one_line(&postponed.class),
             reason: one_line(&postponed.why.to_string()),
             ..EventRow::new(now_ns, event::CLASS_POSTPONED)
         };
-        let without_probes = postponed.iter().filter(|postponed| !postponed.has_probes);
-        let now = without_probes.take(MOST_POSTPONED).map(row).map(|row| (row.class.clone(), row));
-        let mut now: BTreeMap<String, EventRow> = now.collect();
-        let before = std::mem::take(&mut self.postponed);
-        let mut rows = Vec::new();
-        for (class, row) in before {
-            match now.get_mut(&class) {
-                Some(still) => *still = row,
-                None => rows
-                    .push(EventRow { class, ..EventRow::new(now_ns, event::CLASS_RETRANSFORMED) }),
-            }
-        }
-        rows.extend(now.values().filter(|row| row.at_ns == now_ns).cloned());
-        self.postponed = now;
-        rows
+        let mut now: BTreeMap<String, EventRow> =
+            postponed.iter().map(row).map(|row| (row.class.clone(), row)).collect();
+        let is_gone = |class: &String, _: &mut EventRow| !now.contains_key(class);
+        let gone: Vec<String> =
+            self.postponed.extract_if(.., is_gone).map(|(class, _)| class).collect();
+        now.retain(|class, _| !self.postponed.contains_key(class));
+        let room = MOST_POSTPONED.saturating_sub(self.postponed.len());
+        let new: BTreeMap<String, EventRow> = now.into_iter().take(room).collect();
+        self.postponed.extend(new.clone());
+        let gone = gone
+            .into_iter()
+            .map(|class| EventRow { class, ..EventRow::new(now_ns, event::CLASS_RETRANSFORMED) });
+        gone.chain(new.into_values()).collect()
     }
 
     /// Methods that could not be instrumented.
@@ -148,16 +129,18 @@ impl Events {
         skipped.into_iter().map(row).collect()
     }
 
-    /// What holds, if files were begun since this was asked last.
-    pub(crate) fn for_new_files(&mut self, begun: u64, names: &Methods) -> Vec<EventRow> {
-        if std::mem::replace(&mut self.begun, begun) == begun {
+    /// What holds, if files were begun since this was asked last, or if the clock was set back: then as of now.
+    pub(crate) fn repeated(&mut self, begun: u64, names: &Methods, now_ns: u64) -> Vec<EventRow> {
+        let is_set_back = now_ns < std::mem::replace(&mut self.latest_ns, now_ns);
+        if std::mem::replace(&mut self.begun, begun) == begun && !is_set_back {
             return Vec::new();
         }
         let throttled = self.throttled.iter();
         let throttled = throttled.filter_map(|(id, throttled)| row_of(*id, *throttled, names));
         let others = self.thresholds.iter().chain(&self.muted).chain(self.postponed.values());
         let others = others.cloned();
-        std::iter::once(self.recording.clone()).chain(others).chain(throttled).collect()
+        let as_of_now = |row: EventRow| EventRow { at_ns: row.at_ns.min(now_ns), ..row };
+        others.chain(throttled).map(as_of_now).collect()
     }
 }
 

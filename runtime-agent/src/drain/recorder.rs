@@ -57,6 +57,8 @@ pub(crate) struct Recorder {
     interval: Interval,
     hot: HotMethods,
     events: Events,
+    /// Since when recording is on, if it is.
+    recording_since: Option<Now>,
     /// How many methods the user has muted, while there are patterns.
     muted_methods: Option<u64>,
     /// The kernel's number of the thread that this belongs to.
@@ -93,7 +95,8 @@ impl Recorder {
             slice: Slice::default(),
             interval: Interval::first(clock::unix_ns()),
             hot: HotMethods::new(Now::read()),
-            events: Events::new(clock::unix_ns()),
+            events: Events::default(),
+            recording_since: None,
             muted_methods: None,
             own_os_id: thread::os_id(),
             are_thresholds_told: false,
@@ -118,6 +121,11 @@ impl Recorder {
     /// Calls for which there was no memory, as far as totals have been read.
     pub(crate) fn lost_calls(&self) -> u64 {
         self.sums.lost_calls + lost_calls::calls()
+    }
+
+    /// For how long recording was on so far.
+    fn recorded_ns(&self) -> u64 {
+        self.sums.recorded_ns + self.recording_since.map_or(0, |since| Now::read().since(since))
     }
 
     /// What the budget raised all thresholds to, or 0.
@@ -319,7 +327,7 @@ impl Recorder {
     fn flush_log(&mut self, now: Now, sync: bool) {
         let skipped = self.class_counts.take_skipped();
         self.log.add_events(&Events::not_instrumented(skipped, now.unix_ns));
-        let rows = self.events.for_new_files(self.log.begun(), &self.known.methods);
+        let rows = self.events.repeated(self.log.begun(), &self.known.methods, now.unix_ns);
         self.log.add_events(&rows);
         self.budget.spend(self.log.take_added());
         self.log.flush(now, sync, &self.known);
@@ -374,7 +382,7 @@ impl Recorder {
             self.interval = Interval::first(now.unix_ns);
             self.hot = HotMethods::new(now);
         }
-        self.log.add_events(&self.events.set_recording(true, now.unix_ns));
+        self.recording_since = Some(now);
     }
 
     /// Writes the thresholds with which the interval begins, and how much is muted.
@@ -428,7 +436,9 @@ impl Recorder {
 
     /// Adds the calls that were open when a recording ended, `now_ticks`.
     pub(crate) fn end_recording(&mut self, recording: u32, now_ticks: u64) {
-        self.log.add_events(&self.events.set_recording(false, clock::unix_ns()));
+        if let Some(since) = self.recording_since.take() {
+            self.sums.recorded_ns += Now::read().since(since);
+        }
         self.drain(recording);
         let mut rows = Vec::new();
         let threads = std::mem::take(&mut self.known.threads);
@@ -588,6 +598,7 @@ impl Recorder {
             (counter::BYTES, self.log.bytes),
             (counter::IO_ERRORS, self.log.io_errors),
             (counter::LOST_ROWS, self.log.lost_rows),
+            (counter::RECORDED_NS, self.recorded_ns()),
             (counter::PROBE_NS, self.sums.probe_ns),
             (counter::CPU_NS, self.sums.cpu_ns),
             (counter::CLOCK_JUMPS, self.clock_jumps()),

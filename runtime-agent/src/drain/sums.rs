@@ -12,6 +12,8 @@ pub(crate) struct Sums {
     pub cut_records: u64,
     pub unseen_ends: u64,
     pub lost_calls: u64,
+    /// For how long recording was on, up to when it went off last.
+    pub recorded_ns: u64,
     /// What the profiler cost, and the process's CPU time.
     pub probe_ns: u64,
     pub cpu_ns: u64,

@@ -61,7 +61,8 @@ pub(crate) struct Postponed {
     pub why: Why,
     /// It is not tried any more.
     pub is_given_up: bool,
-    /// It has probes, which are to be removed.
+    pub key: ClassKey,
+    /// It has probes: they are to be removed, or are those of an earlier attachment.
     pub has_probes: bool,
 }
 
@@ -350,7 +351,7 @@ impl<'j> ClassChanges<'j> {
             unsafe { self.jni.delete_weak_global_ref(waiting.class) };
         }
         self.given_up.clear();
-        (self.next_look, self.confirm, self.is_unsent) = (None, None, false);
+        (self.next_look, self.confirm, self.is_unsent, self.is_news) = (None, None, false, false);
         self.listens_until = None;
         self.forget(mounted_lately::take());
     }
@@ -521,6 +522,7 @@ impl<'j> ClassChanges<'j> {
                 let class = waiting.key.1.replace('/', ".");
                 postponed.push(Postponed {
                     class,
+                    key: waiting.key,
                     why: Why::Pauses,
                     is_given_up: true,
                     has_probes: had_probes,
@@ -626,6 +628,7 @@ impl<'j> ClassChanges<'j> {
         };
         Postponed {
             class: waiting.key.1.replace('/', "."),
+            key: waiting.key.clone(),
             why,
             is_given_up: false,
             has_probes: self.methods.has_probes(&waiting.key),

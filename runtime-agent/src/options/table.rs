@@ -191,7 +191,7 @@ pub const OPTIONS: &[OptionDef] = &[
     OptionDef {
         key: "record",
         default: None,
-        help: "Record for this long, then pause, by turns; needs pause",
+        help: "Record this long, then pause, and repeat; needs pause",
         set: |options, value, _| {
             let record = parse_record(value).map_err(|e| format!("record: {e}"))?;
             options.plan.record = Some(record);
@@ -202,7 +202,7 @@ pub const OPTIONS: &[OptionDef] = &[
     OptionDef {
         key: "pause",
         default: None,
-        help: "How long such a pause is",
+        help: "Length of each pause; needs record",
         set: |options, value, _| {
             let pause = parse_duration(value).map_err(|e| format!("pause: {e}"))?;
             options.plan.pause = Some(pause);
@@ -213,7 +213,7 @@ pub const OPTIONS: &[OptionDef] = &[
     OptionDef {
         key: "logs",
         default: Some("logs"),
-        help: "Folder that gets a folder for the run",
+        help: "Folder in which the run's folder is created",
         set: |options, value, _| {
             options.logs = needed("logs", value, "a folder")?.into();
             Ok(())

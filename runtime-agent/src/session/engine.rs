@@ -343,7 +343,12 @@ impl<'j> Engine<'j> {
         }
         changes.step(&mut round);
         if changes.take_news() {
-            recorder.set_postponed(&changes.postponed());
+            // Others keep their probes, muted ones.
+            let is_measured =
+                |class: &Postponed| class.has_probes && !stale.classes.contains_key(&class.key);
+            let mut postponed = changes.postponed();
+            postponed.retain(|class| !is_measured(class));
+            recorder.set_postponed(&postponed);
         }
         opened.extend(changes.take_done().iter().filter_map(|key| stale.classes.remove_entry(key)));
         let opened: Vec<u32> = opened.into_iter().flat_map(|(_, ids)| ids).collect();
