@@ -118,17 +118,20 @@ fn attach_postpones_classes_with_loops_until_they_have_ended() {
         });
         loops.program.ask("call 1000");
         assert_eq!(helper_calls(port), Some(1_000), "{jdk}");
-        // The report names the others.
-        let report = Command::new(&artifacts().analyze).arg(logs.path()).output();
-        let report = String::from_utf8(report.expect("analyze runs").stdout).expect("text");
-        let words: Vec<&str> = report.split_whitespace().collect();
-        let report = words.join(" ");
-        assert!(report.contains("Loops$SameClass was not instrumented from "), "{report}");
-        assert!(
-            report.contains("Loops.lambda$main$0: ")
-                || report.contains(": run runs in thread pool"),
-            "{report}"
-        );
+        // The report names the others, and says since when this one is instrumented.
+        let mut analyze = Command::new(&artifacts().analyze);
+        let report = analyze.arg(logs.path()).args(["--format", "json"]).output();
+        let report = report.expect("analyze runs").stdout;
+        let report: Value = serde_json::from_slice(&report).expect("JSON");
+        let of = |class: &str| {
+            let postponed = report["left_out"]["classes_postponed"].as_array();
+            let class = format!("programs.Loops${class}");
+            let found = postponed.into_iter().flatten().find(|found| found["class"] == class);
+            found.unwrap_or_else(|| panic!("{jdk}: {class} in {report}")).clone()
+        };
+        assert_eq!(of("OtherClass")["reason"], "run runs in thread other", "{jdk}");
+        assert_eq!(of("OtherClass")["to_ns"], Value::Null, "{jdk}");
+        assert!(of("SameClass")["to_ns"].as_u64() > of("SameClass")["from_ns"].as_u64(), "{jdk}");
         let detached = tprofiler_text(&["detach", &pid]);
         assert_eq!(field(&detached, "classes not restored"), "0", "{jdk}: {detached}");
         end(loops.program, jdk);
