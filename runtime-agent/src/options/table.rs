@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use log_format::pattern::Pattern;
 use log_format::units::{self, parse_duration};
 
+use super::fault::Fault;
 use super::log_limits::{compression, compression_text, megabytes, megabytes_text};
-use super::{
-    Fault, Given, Options, PortAccess, ProbeChoice, Retransform, one_line, overhead_text,
-    parse_overhead, parse_threshold, thresholds_text,
-};
+use super::overhead::{overhead_text, parse_overhead};
+use super::retransform::Retransform;
+use super::self_tests::ProbeChoice;
+use super::values::{Given, Options, PortAccess, one_line, parse_threshold, thresholds_text};
 use crate::instrument::filters::Annotation;
 use crate::schedule::{Window, parse_record};
 use crate::sys::clock::ClockChoice;

@@ -1,8 +1,13 @@
 //! Options from all their sources, good and bad.
 
 use std::fs;
+use std::time::Duration;
+
+use log_format::compression::Compression;
+use log_format::pattern::Pattern;
 
 use super::*;
+use crate::sys::clock::ClockChoice;
 
 /// Without an environment.
 fn parse(text: &str) -> Result<Options, BadOptions> {

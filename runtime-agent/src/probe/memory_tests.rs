@@ -261,13 +261,17 @@ fn a_stack_can_be_read_while_it_grows_and_shrinks() {
             let is_over = &is_over;
             scope.spawn(move || {
                 let (mut random, mut calls) = (seed, 0);
-                while !is_over.load(Ordering::Relaxed) {
+                // Once at least: the thread may begin late.
+                loop {
                     random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                     // Mostly flat, sometimes far down; the method at each depth is always the same.
                     let depth = 1 + (random >> 8) % (1 << (random >> 28).max(4));
                     (0..depth).for_each(|at| call(1_000 + at % 7));
                     (0..depth).rev().for_each(|at| end(1_000 + at % 7));
                     calls += u64::from(depth);
+                    if is_over.load(Ordering::Relaxed) {
+                        break;
+                    }
                 }
                 let counted: u64 = (0..7).map(|n| counts(1_000 + n).0).sum();
                 assert_eq!((counted, current().unseen_ends()), (calls, 0));

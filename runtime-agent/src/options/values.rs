@@ -1,0 +1,159 @@
+//! The options in force, and their defaults.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use log_format::compression::Compression;
+use log_format::pattern::Pattern;
+use log_format::units::{self, parse_duration};
+
+use super::fault::Fault;
+use super::log_limits::BYTES_PER_MB;
+use super::overhead;
+use super::retransform::Retransform;
+use super::self_tests::{Pretend, ProbeChoice};
+use crate::instrument::filters::Filters;
+use crate::schedule::Plan;
+use crate::sys::clock::ClockChoice;
+
+/// The port that is tried first, as TProfiler's was.
+pub const DEFAULT_PORT: u16 = 50_000;
+
+/// Which commands clients on loopback may send without the token.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PortAccess {
+    /// Only `status` and `help`.
+    #[default]
+    Token,
+    /// Also `start`, `stop`, `flush`, and the commands of TProfiler's client.
+    Open,
+}
+
+/// Options in force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The classes and methods to give probes.
+    pub filters: Filters,
+    /// Calls that take at least so long are recorded one by one.
+    pub threshold: Duration,
+    /// Methods with a threshold of their own; of several patterns that name one, the last counts.
+    pub thresholds: Vec<(Pattern, Duration)>,
+    /// The share of the process's CPU time that probes may take, in millionths; `None` for any.
+    pub overhead: Option<u32>,
+    /// Whether loaded classes are retransformed.
+    pub retransform: Retransform,
+    /// Which form of the probes is used.
+    pub probe: ProbeChoice,
+    /// What probes read.
+    pub clock: ClockChoice,
+    /// The folder that gets a folder for this run.
+    pub logs: PathBuf,
+    /// The group that may read the log: its name or number.
+    pub log_group: Option<String>,
+    /// The first control port to try; `None` for no control.
+    pub port: Option<u16>,
+    /// Which commands clients may send without the token.
+    pub port_access: PortAccess,
+    /// The address that control listens on.
+    pub bind: IpAddr,
+    /// The file with the token for control; `None` if the agent makes one.
+    pub token_file: Option<PathBuf>,
+    /// Whether recording begins at once.
+    pub start: bool,
+    /// When recording is on.
+    pub plan: Plan,
+    /// Bytes of memory that may grow with threads and calls; `None` for a share of what there is.
+    pub max_memory: Option<u64>,
+    /// Bytes that the log of an hour may take; `None` for no limit.
+    pub hour_bytes: Option<u64>,
+    /// Bytes that the run's log may take.
+    pub run_bytes: Option<u64>,
+    /// How long closed hours are kept.
+    pub keep: Option<Duration>,
+    /// How closed hours are compressed.
+    pub compress: Compression,
+    /// Whether the decision on each class is logged.
+    pub debug_classes: bool,
+    /// A fault to inject, in tests.
+    pub fault: Fault,
+    /// What self-tests are to find, in tests.
+    pub pretend: Pretend,
+    /// Whether a wrong option stops the JVM instead of the agent.
+    pub strict: bool,
+    /// The file that the rest came from.
+    pub config: Option<PathBuf>,
+    /// What deserves a word and is not wrong; one line each.
+    pub warnings: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            filters: Filters::default(),
+            threshold: Duration::from_millis(1),
+            thresholds: Vec::new(),
+            overhead: Some(overhead::DEFAULT),
+            retransform: Retransform::default(),
+            probe: ProbeChoice::default(),
+            clock: ClockChoice::default(),
+            logs: PathBuf::from("logs"),
+            log_group: None,
+            port: Some(DEFAULT_PORT),
+            port_access: PortAccess::Token,
+            bind: Ipv4Addr::LOCALHOST.into(),
+            token_file: None,
+            start: true,
+            plan: Plan::default(),
+            max_memory: None,
+            hour_bytes: Some(100 * BYTES_PER_MB),
+            run_bytes: Some(2_048 * BYTES_PER_MB),
+            keep: Some(Duration::from_hours(72)),
+            compress: Compression::Gzip,
+            debug_classes: false,
+            fault: Fault::None,
+            pretend: Pretend::default(),
+            strict: false,
+            config: None,
+            warnings: Vec::new(),
+        }
+    }
+}
+
+/// Keys whose values are lists. What a source says takes the place of what weaker ones say.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Given {
+    pub include: bool,
+    pub exclude: bool,
+    pub exclude_loader: bool,
+}
+
+/// Thresholds as they are written to `run.json`: that of all methods, then those of patterns.
+pub(crate) fn thresholds_text<'p>(
+    all_ns: u64,
+    own: impl Iterator<Item = (&'p Pattern, u64)>,
+) -> String {
+    let text = units::duration_text;
+    let own = own.map(|(pattern, ns)| format!(",{pattern}:{}", text(ns)));
+    format!("{}{}", text(all_ns), own.collect::<String>())
+}
+
+/// Reads `1ms`, or `com.shop.dao.*:20ms` for the methods that a pattern names.
+///
+/// # Errors
+/// A sentence that says what is wrong with `value`.
+pub fn parse_threshold(value: &str) -> Result<(Option<Pattern>, Duration), String> {
+    let of = |e: String| format!("threshold: {e}");
+    match value.rsplit_once(':') {
+        None => Ok((None, parse_duration(value).map_err(of)?)),
+        Some((pattern, duration)) => {
+            let pattern = Pattern::parse(pattern).map_err(of)?;
+            Ok((Some(pattern), parse_duration(duration).map_err(of)?))
+        }
+    }
+}
+
+/// A value in a message.
+pub(super) fn one_line(text: &str) -> String {
+    text.replace(char::is_control, "?")
+}
