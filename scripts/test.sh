@@ -72,7 +72,7 @@ fi
 echo
 echo "The slowest tests, in seconds:"
 sed -nE 's/^ *(PASS|FAIL|LEAK|TIMEOUT|SIG[A-Z]+)[^[]*\[ *([0-9.]+)s\] *(\([ 0-9/]+\) )?(.*)/\2 \4/p' target/test.log |
-    sort -rn | uniq | head -20 | awk '{ printf "%8.1f  ", $1; $1 = ""; print substr($0, 2) }'
+    sort -rn | uniq | awk 'NR <= 20 { printf "%8.1f  ", $1; $1 = ""; print substr($0, 2) }'
 echo
 
 if [ -n "$full" ] || [ $# -eq 0 ]; then
