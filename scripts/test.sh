@@ -53,7 +53,7 @@ places=$((3 * $(nproc)))
 export NEXTEST_TEST_THREADS=$places
 run() {
     if [ -n "$has_nextest" ]; then
-        cargo nextest run "$@" 2>&1 | tee target/test.log
+        cargo nextest run "$@" 2>&1 | tee target/test.log && ! grep 'were not run' target/test.log
     else
         say "WARNING: no cargo-nextest; cargo test runs one test file after the other"
         cargo test "$@" 2>&1 | tee target/test.log
