@@ -69,6 +69,11 @@ else
     run --workspace || failed=yes
 fi
 
+# The summary once more as cargo test words it, for what reads that.
+sed -nE 's/^ *Summary \[ *([0-9.]+)s\] .* tests? run: ([0-9]+) passed( \([^)]*\))?(, ([0-9]+) failed)?(, ([0-9]+) timed out)?(, ([0-9]+) skipped)?.*/\1 \2 0\5 0\7 0\9/p' target/test.log |
+    awk '{ failed = $3 + $4; printf "test result: %s. %d passed; %d failed; %d ignored; finished in %ss\n",
+        failed ? "FAILED" : "ok", $2, failed, $5, $1 }'
+
 echo
 echo "The slowest tests, in seconds:"
 sed -nE 's/^ *(PASS|FAIL|LEAK|TIMEOUT|SIG[A-Z]+)[^[]*\[ *([0-9.]+)s\] *(\([ 0-9/]+\) )?(.*)/\2 \4/p' target/test.log |
