@@ -30,7 +30,7 @@ pub(crate) enum Request {
     Stop,
     /// Write everything so far to the disk.
     Flush,
-    /// Say what is going on.
+    /// Show the status.
     Status,
     /// Set the threshold, in nanoseconds, of the methods that a pattern names or of all others.
     Threshold(Option<Pattern>, u64),

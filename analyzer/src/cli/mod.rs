@@ -21,13 +21,13 @@ use log_format::units::{as_ns, parse_duration};
 pub use self::diff::DiffArgs;
 use self::values::parse_top;
 
-/// Says which methods cost the time, from the profiler's logs
+/// Report which methods cost the time, from the profiler's logs
 #[derive(Parser)]
 #[command(name = "analyze", version, after_help = AFTER_HELP)]
 #[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 #[command(subcommand_negates_reqs = true)]
 pub struct Cli {
-    /// Another thing to do than a report
+    /// What to do instead of a report
     #[command(subcommand)]
     pub command: Option<Command>,
     /// Folders of runs, runs' folders, or single files of a run; or TProfiler's logs
@@ -36,7 +36,7 @@ pub struct Cli {
     /// Sort methods by this, largest first [default: self]
     #[arg(long, value_enum)]
     sort: Option<SortKey>,
-    /// Show so many methods (of each group) and open calls; 0 shows all [default: 20 in text, else 0]
+    /// Show at most N methods (of each group) and unfinished calls; 0 shows all [default: 20 in text, else 0]
     #[arg(long, value_name = "N")]
     top: Option<String>,
     /// Split the figures into groups
@@ -64,28 +64,28 @@ pub struct Cli {
     /// Only this run; * stands for anything
     #[arg(long, value_name = "PATTERN")]
     run: Option<String>,
-    /// Only calls that ended so
+    /// Only calls that ended this way
     #[arg(long, value_enum, value_name = "HOW")]
     exit: Option<ExitKind>,
-    /// Only calls that took so long or longer: 200ms, 2s
+    /// Only recorded calls that took at least this long: 200ms, 2s
     #[arg(long, value_name = "TIME")]
     above: Option<String>,
     /// Show the call tree of the recorded calls
     #[arg(long, value_enum, value_name = "ORDER", conflicts_with = "slowest")]
     tree: Option<TreeOrder>,
-    /// Of call paths, only what is called by methods of this pattern
+    /// Only the parts of call paths below methods of this pattern
     #[arg(long, value_name = "PATTERN")]
     root: Option<String>,
     /// Show the N slowest calls, each with its callers and its call tree
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     slowest: Option<u16>,
-    /// Have calls that had not ended in forms that have no place of their own for them
+    /// Include unfinished calls in formats that cannot mark them
     #[arg(long)]
     open: bool,
-    /// What times in TProfiler's own logs (tprofiler.log) are in [default: by what is in them]
+    /// Unit of the times in TProfiler's own logs (tprofiler.log) [default: guessed from the log]
     #[arg(long, value_enum, value_name = "UNIT")]
     tprofiler_unit: Option<Unit>,
-    /// What to print
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
     /// Print the manual page or the completions of a shell: analyze --generate man > analyze.1

@@ -97,20 +97,20 @@ fn address(text: &str) -> Result<String, String> {
 
 #[derive(Clone, Debug, Subcommand)]
 enum Command {
-    /// Say what is going on
+    /// Show the agent's status
     Status,
     /// Begin recording
     Start,
-    /// End recording; calls still open are written as such
+    /// End recording, and write unfinished calls
     Stop,
-    /// Write everything so far to the disk
+    /// Write everything recorded so far to the disk
     Flush,
-    /// Show from which duration on calls are recorded, or set it
+    /// Show or set the threshold: how long a call must take to be recorded
     Threshold {
         /// A duration like 5ms, or one for some methods, like com.shop.dao.*:20ms
         value: Option<String>,
     },
-    /// Show the methods with the most time of their own
+    /// Show the methods with the most self time
     Top {
         /// How many methods, from 1 to 1000
         #[arg(default_value_t = 10)]
@@ -119,13 +119,13 @@ enum Command {
         #[arg(long)]
         minute: bool,
     },
-    /// Show calls that run now and have for long, with what they were called by and what they call
+    /// Show calls in progress that have run for at least TIME, with their callers and callees
     Inflight {
-        /// How long they have run at least: a duration like 2s, or a number of milliseconds
+        /// A duration like 2s, or a number of milliseconds
         #[arg(default_value = "1000", value_name = "TIME")]
         time: String,
     },
-    /// Stop measuring the methods that a pattern names, at once, or show what is muted
+    /// Mute the methods that a pattern names, or show what is muted
     Mute {
         /// A pattern like com.shop.util.*
         pattern: Option<String>,
@@ -142,15 +142,15 @@ enum Command {
     },
     /// Show the options in force
     Options,
-    /// Bring the agent into a JVM that runs
+    /// Attach the agent to a running JVM
     #[command(after_help = crate::options::table::help())]
     Attach(AttachArguments),
-    /// Take the agent out of a JVM, which goes on as before; without PID, that at --addr
+    /// Detach the agent from a JVM; without PID, the agent at --addr
     Detach {
         /// Process id of the JVM
         pid: Option<u32>,
     },
-    /// Show the JVMs of this user, and whether the agent is in them
+    /// List the JVMs of this user, and whether the agent is in them
     List,
     /// Attach, record for a while, detach, and print the report
     Profile(ProfileArguments),
