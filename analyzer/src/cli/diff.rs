@@ -24,7 +24,7 @@ pub struct DiffArgs {
     /// What is compared
     #[arg(long, value_enum, default_value = "hour")]
     per: Per,
-    /// Show so many methods of each section of the text; 0 shows all [default: 20]
+    /// Show at most N methods of each section of the text; 0 shows all [default: 20]
     #[arg(long, value_name = "N")]
     top: Option<String>,
     /// Only methods named by this pattern: com.shop, com.shop.Order.pay, com.shop.*Dao, or by a short name:
@@ -34,7 +34,7 @@ pub struct DiffArgs {
     /// What times in TProfiler's own logs (tprofiler.log) are in [default: by what is in them]
     #[arg(long, value_enum, value_name = "UNIT")]
     tprofiler_unit: Option<Unit>,
-    /// What to print
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
     /// Exit with status 3 if a method, or all together, costs more by over so much: 20%
