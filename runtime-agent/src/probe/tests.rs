@@ -165,7 +165,9 @@ fn the_slowest_call_of_a_method_has_a_record_whatever_others_do() {
     // A sleep may take longer than asked for, on a busy machine by far.
     let slow = [(70_011, 100), (70_012, 30), (70_011, 1), (70_011, 800), (70_012, 1)];
     let expected = |recorded: Vec<(u32, u64)>| {
-        let methods: Vec<u32> = recorded.iter().map(|(method, _)| *method).collect();
+        // One of the noisy ones may have waited for a processor, and be the slowest of its method.
+        let methods = recorded.iter().map(|(method, _)| *method).filter(|method| *method != NOISY);
+        let methods: Vec<u32> = methods.collect();
         assert_eq!(methods, [70_011, 70_012, 70_011], "{recorded:?}");
     };
     // Full rings.
