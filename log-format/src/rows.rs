@@ -140,9 +140,9 @@ row! {
 }
 
 row! {
-    /// What happened in a run. The first rows of each file repeat what holds by then.
+    /// What happened in a run. New files repeat the events that still hold.
     EventRow in Events {
-        /// When it happened; of a repeated row too.
+        /// When it happened, in a repeated row too; if the clock was set back since, when it was repeated.
         at_ns: u64,
         /// What happened; see [`event`].
         event: String,
@@ -195,7 +195,7 @@ pub mod event {
     pub const THRESHOLD: &str = "threshold";
     /// A selected method could not be instrumented: `method`, `reason`.
     pub const NOT_INSTRUMENTED: &str = "not_instrumented";
-    /// A loaded class was not retransformed, and has no probes for now: `class`, `reason`.
+    /// A loaded class could not be retransformed, and is not measured for now: `class`, `reason`.
     pub const CLASS_POSTPONED: &str = "class_postponed";
     /// A postponed class was retransformed, or is no longer wanted: `class`.
     pub const CLASS_RETRANSFORMED: &str = "class_retransformed";

@@ -24,11 +24,11 @@ fn field(text: &str, key: &str) -> u64 {
     number.unwrap_or_else(|| panic!("{key} in {text}"))
 }
 
-/// Pauses that were long, and all.
-fn long_pauses(answer: &str) -> (u64, u64) {
+/// Pauses that were long.
+fn long_pauses(answer: &str) -> u64 {
     let line = answer.lines().find_map(|line| line.strip_prefix("pauses over 50 ms: "));
-    let (long, all) = line.and_then(|line| line.split_once(" of ")).expect("a line");
-    (long.parse().expect("a number"), all.parse().expect("a number"))
+    let (long, _) = line.and_then(|line| line.split_once(" of ")).expect("a line");
+    long.parse().expect("a number")
 }
 
 /// How many classes a JVM's stderr says could not be retransformed: some are named, and others only counted.
@@ -157,7 +157,7 @@ fn what_would_stop_the_jvm_for_too_long_is_not_done() {
         ] {
             let attached = many.attach_with(retransform);
             let retransformed = field(&attached, "classes retransformed");
-            let (stops, _) = long_pauses(&attached);
+            let stops = long_pauses(&attached);
             println!(
                 "{jdk} {retransform}: loops of {turn}, {stops} stops, {retransformed} classes"
             );
