@@ -302,9 +302,9 @@ impl<'j> Stacks<'j> {
             unsafe { self.jni.delete_local_ref(*thread) };
         }
         let looked_at = there.keys().filter_map(|thread| numbers.get(thread).copied()).collect();
-        // Were there an older call too, it would have been on one of the stacks beside a younger one.
+        // Were there an older call too, it would have been on one of so many stacks beside a younger one.
         let sure = |seen: Seen| {
-            let likely = seen.likely_began.filter(|_| is_complete);
+            let likely = seen.likely_began.filter(|_| is_complete && reads >= READS);
             Seen { began: seen.began.or(likely), ..seen }
         };
         (there.into_values().flatten().map(sure).collect(), looked_at)
