@@ -32,7 +32,7 @@ use crate::probe::thread::{self, ThreadName, ThreadRef};
 
 /// In how many reads in a row an activation must be there for a quick look to have seen it. In between threads get some
 /// way on: on a busy machine that takes a while. All reads take about 50 ms.
-pub(super) const READS: usize = 10;
+const READS: usize = 10;
 const FIRST_BETWEEN_READS: Duration = Duration::from_millis(1);
 const LONGER_BETWEEN_READS: f64 = 1.4;
 
@@ -155,11 +155,6 @@ impl<'j> Stacks<'j> {
         self.reader.take_slept() + std::mem::take(&mut self.slept)
     }
 
-    /// How many reads a quick look takes: one where each stops all threads.
-    pub(crate) fn reads(&self) -> usize {
-        if self.reader.stops_all() { 1 } else { READS }
-    }
-
     /// Has the next look read the stacks of virtual threads that were mounted lately, parked or not. Their weak global
     /// references are `self`'s from now on.
     pub(crate) fn expect(&mut self, threads: Vec<(u64, jni::jweak)>) {
@@ -247,7 +242,6 @@ impl<'j> Stacks<'j> {
         &mut self,
         wanted: Wanted<'_>,
         threads: &HashSet<u64>,
-        reads: usize,
     ) -> (Vec<Seen>, HashSet<u64>) {
         let found = self.threads.iter().filter(|(number, _)| threads.contains(number));
         // SAFETY: the weak references are valid until they are deleted; a cleared one gives null.
@@ -259,15 +253,17 @@ impl<'j> Stacks<'j> {
         // What was there in all reads of a thread so far.
         let mut there: HashMap<jni::jthread, Vec<Seen>> = HashMap::new();
         let mut left: Vec<jni::jthread> = numbers.keys().copied().collect();
-        let is_tight = search.needs_tight_reads() && !self.reader.stops_all();
+        let is_tight = search.needs_tight_reads();
+        // Where each read stops all threads, one read is for all.
+        let is_one_by_one = is_tight && !self.reader.stops_all();
         let mut is_complete = true;
         let mut pause = FIRST_BETWEEN_READS;
-        for _ in 0..reads {
+        for _ in 0..READS {
             let mut is_all = true;
-            for threads in left.chunks(if is_tight { 1 } else { left.len().max(1) }) {
+            for threads in left.chunks(if is_one_by_one { 1 } else { left.len().max(1) }) {
                 // SAFETY: live references of this thread.
                 is_all &= unsafe {
-                    if let (true, [thread]) = (is_tight, threads) {
+                    for thread in threads.iter().filter(|_| is_tight) {
                         search.prepare(*thread);
                     }
                     self.reader.read(threads, wanted.deadline, |thread, stack| {
@@ -302,9 +298,9 @@ impl<'j> Stacks<'j> {
             unsafe { self.jni.delete_local_ref(*thread) };
         }
         let looked_at = there.keys().filter_map(|thread| numbers.get(thread).copied()).collect();
-        // Were there an older call too, it would have been on one of so many stacks beside a younger one.
+        // Were there an older call too, it would have been on one of the stacks beside a younger one.
         let sure = |seen: Seen| {
-            let likely = seen.likely_began.filter(|_| is_complete && reads >= READS);
+            let likely = seen.likely_began.filter(|_| is_complete);
             Seen { began: seen.began.or(likely), ..seen }
         };
         (there.into_values().flatten().map(sure).collect(), looked_at)

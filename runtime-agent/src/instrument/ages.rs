@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use super::activations::{Activation, Look, READS, Seen};
+use super::activations::{Activation, Look, Seen};
 
 /// Which activations have been running for long, from look to look.
 #[derive(Debug, Default)]
@@ -22,9 +22,6 @@ struct Age {
     since: Instant,
     /// When it began, in ticks, if that is known.
     began: Option<u64>,
-    /// In how many quick looks in a row there was no other call of the method than the shadow stack knows, as far as
-    /// one look can tell.
-    likely: usize,
 }
 
 /// How long an activation must have been seen in every look to count as long-lived.
@@ -40,7 +37,7 @@ impl Ages {
         let before = std::mem::take(&mut self.ages);
         let mut busy = Vec::new();
         for seen in &look.seen {
-            let age = Self::age(before.get(&seen.activation), seen.began, now);
+            let age = Self::age(before.get(&seen.activation), seen, now);
             self.ages.insert(seen.activation.clone(), age);
             // A young call that the shadow stack knows is no long-lived one, however often it is repeated.
             let is_young = seen.began.is_some() && !seen.is_long;
@@ -61,10 +58,7 @@ impl Ages {
                 return true;
             }
             let Some(seen) = seen.get(activation) else { return false };
-            // Quick looks of one read each, in a row, prove as much as one of many reads.
-            let likely = seen.likely_began.map_or(0, |_| age.likely + 1);
-            let began = seen.began.or(seen.likely_began.filter(|_| likely >= READS));
-            *age = Age { likely, ..Self::age(Some(age), began, now) };
+            *age = Self::age(Some(age), seen, now);
             true
         });
     }
@@ -74,12 +68,12 @@ impl Ages {
         self.ages.keys().map(|activation| activation.thread).collect()
     }
 
-    fn age(before: Option<&Age>, began: Option<u64>, now: Instant) -> Age {
-        let new = Age { since: now, began, likely: 0 };
+    fn age(before: Option<&Age>, seen: &Seen, now: Instant) -> Age {
+        let new = Age { since: now, began: seen.began };
         before.map_or(new, |age| {
             // Two calls that the shadow stack tells apart. What it does not know may be the same call.
-            let is_other = began.is_some() && age.began.is_some() && began != age.began;
-            if is_other { new } else { Age { began: began.or(age.began), ..*age } }
+            let is_other = seen.began.is_some() && age.began.is_some() && seen.began != age.began;
+            if is_other { new } else { Age { since: age.since, began: seen.began.or(age.began) } }
         })
     }
 }
@@ -146,26 +140,6 @@ mod tests {
         let requests: Vec<Look> = (0..6).map(|n| look(&[seen(1, Some(n), false)])).collect();
         assert_eq!(busy(&requests), [0; 6]);
         assert_eq!(busy(&[look(&[seen(1, Some(1), true), seen(2, Some(9), false)])]), [1]);
-    }
-
-    /// A loop that nobody knows, and short calls of its own method, which end and begin while its stack is read.
-    #[test]
-    fn few_quick_looks_of_one_read_prove_nothing() {
-        let unknown = || seen(1, None, false);
-        let likely = |n: u64| Seen { likely_began: Some(n), ..unknown() };
-        let (begun, threads) = (Instant::now(), HashSet::from([1]));
-        let look_after = |quick: &[Seen]| {
-            let mut ages = Ages::default();
-            ages.take(&look(&[unknown()]), begun);
-            for seen in quick {
-                ages.take_quick(std::slice::from_ref(seen), &threads, begun + BETWEEN_LOOKS / 2);
-            }
-            ages.take(&look(&[unknown()]), begun + BETWEEN_LOOKS).len()
-        };
-        let now_and_then = |n: u64| if n % 8 == 7 { unknown() } else { likely(n) };
-        assert_eq!(look_after(&(0..50).map(now_and_then).collect::<Vec<_>>()), 1);
-        // Calls that are told apart in every look are short ones.
-        assert_eq!(look_after(&(0..50).map(likely).collect::<Vec<_>>()), 0);
     }
 
     /// Recording may begin or end while a class waits.

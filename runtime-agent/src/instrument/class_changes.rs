@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::{jni, jvmti};
 
-use super::activations::{Activation, Look, READS, Seen, Stacks, Wanted};
+use super::activations::{Activation, Look, Seen, Stacks, Wanted};
 use super::ages::{Ages, BETWEEN_LOOKS, LONG_LIVED};
 use super::batches::{Batches, Pace, Sent};
 use super::first_pause;
@@ -444,9 +444,8 @@ impl<'j> ClassChanges<'j> {
         }
         let before = self.looked;
         let classes = self.take_alive();
-        let (seen, threads) = self.with_stacks(&classes, |stacks, wanted| {
-            stacks.look_quickly(wanted, &threads, stacks.reads())
-        });
+        let (seen, threads) =
+            self.with_stacks(&classes, |stacks, wanted| stacks.look_quickly(wanted, &threads));
         self.ages.take_quick(&seen, &threads, Instant::now());
         self.next_quick_look = Instant::now() + (self.looked - before) * PAUSE_BETWEEN;
     }
@@ -569,8 +568,8 @@ impl<'j> ClassChanges<'j> {
             None => !seen.is_measured && let_go.contains(&seen.activation),
         });
         let threads: HashSet<u64> = seen.iter().map(|seen| seen.activation.thread).collect();
-        let (still, _) = self
-            .with_stacks(&classes, |stacks, wanted| stacks.look_quickly(wanted, &threads, READS));
+        let (still, _) =
+            self.with_stacks(&classes, |stacks, wanted| stacks.look_quickly(wanted, &threads));
         let is_young = |seen: &Seen| seen.began.is_some_and(|began| began >= self.sent_until);
         let still = still.into_iter().filter(|seen| !is_young(seen));
         let still: HashSet<Activation> = still.map(|seen| seen.activation).collect();
