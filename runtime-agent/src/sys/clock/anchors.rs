@@ -16,6 +16,8 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
 
 use super::reading::{MONOTONIC, NS_PER_2_32_TICKS, SOURCE, monotonic_ns, scale, ticks, unix_ns};
 
@@ -26,6 +28,11 @@ const MIN_SPAN_NS: u64 = 50_000_000;
 const MIN_COMPARED_NS: u64 = 500_000_000;
 /// One in so many is noise, and so is the difference between clocks that the kernel adjusts.
 const NOISE: u64 = 100;
+/// How long a calibration waits, and how often at most.
+const CALIBRATION_STEP: Duration = Duration::from_millis(2);
+const CALIBRATION_STEPS: u32 = 50;
+/// A calibration may be wrong by one in so many.
+const CALIBRATION_ERROR: u64 = 1_000;
 /// Jumps whose anchors are remembered, for calls that began before.
 const REMEMBERED: usize = 8;
 /// How far behind the last anchor calls may have begun, in nanoseconds.
@@ -252,6 +259,23 @@ impl Anchors {
         }
         nearest.1.unix_ns(ticks)
     }
+}
+
+/// Nanoseconds of 2^32 ticks, measured in some milliseconds; `None` if one of the clocks does not go on. A thread
+/// that is off the processor between two readings gets a wide anchor, for which the time is made longer.
+pub(super) fn calibrate() -> Option<u64> {
+    let first = Anchor::take();
+    let mut last = first;
+    for _ in 0..CALIBRATION_STEPS {
+        thread::sleep(CALIBRATION_STEP);
+        last = Anchor::take();
+        let (ns, spread_ns) =
+            (last.monotonic_ns - first.monotonic_ns, first.spread_ns + last.spread_ns);
+        if spread_ns <= ns / CALIBRATION_ERROR {
+            break;
+        }
+    }
+    length(&first, &last)
 }
 
 /// Nanoseconds of 2^32 ticks between two anchors; `None` if one of the clocks did not go on.
