@@ -263,7 +263,9 @@ impl Finished {
 
     /// Asserts that the program ended well and that nobody complained.
     pub fn expect_quiet_success(&self, what: impl std::fmt::Display) -> &Self {
-        assert_eq!((self.status, &*self.stderr), (Some(0), ""), "{what}\n{}", self.stdout);
+        let lines: Vec<&str> = self.stdout.lines().collect();
+        let end = lines[lines.len().saturating_sub(20)..].join("\n");
+        assert_eq!((self.status, &*self.stderr), (Some(0), ""), "{what}\n{end}");
         self
     }
 }
