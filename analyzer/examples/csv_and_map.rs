@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for path in of_table("calls") {
         for row in csv::Reader::from_path(path)?.deserialize() {
             let row: CallRow = row?;
-            if row.exit == Exit::Open {
+            if row.exit == Exit::Unfinished {
                 continue;
             }
             let sums = sums.entry(row.method).or_default();

@@ -20,7 +20,7 @@ use crate::options::{By, CallFilter, Format, Options, TreeOrder};
 use crate::render::trace;
 use crate::render::{constructors, remarks, render};
 use crate::run::counts::Counts;
-use crate::run::data::{OpenCall, RunData, read_run_at, recorded_call};
+use crate::run::data::{RunData, UnfinishedCall, read_run_at, recorded_call};
 use crate::run::muted::Muted;
 use crate::run::names::Names;
 use crate::run::recorded_time::RecordedTime;
@@ -47,12 +47,13 @@ pub(crate) fn told(data: &RunData, problems: &Problems) -> String {
         totals.extend(of_group);
     }
     totals.sort();
-    let mut open: Vec<String> = data.open.iter().map(|call| format!("{call:?}")).collect();
-    open.sort();
+    let mut unfinished: Vec<String> =
+        data.unfinished.iter().map(|call| format!("{call:?}")).collect();
+    unfinished.sort();
     let threads: BTreeMap<_, _> = data.thread_names.iter().collect();
     let recursion: BTreeMap<_, _> = data.recursion.iter().collect();
     format!(
-        "{totals:#?}\n{open:#?}\n{threads:?}\n{:?}\n{recursion:?}\n{:?}\n{:#?}\n{}\n{:#?}",
+        "{totals:#?}\n{unfinished:#?}\n{threads:?}\n{:?}\n{recursion:?}\n{:?}\n{:#?}\n{}\n{:#?}",
         data.tree.nodes(),
         data.minutes.clone().finish(),
         data.slow,
@@ -80,7 +81,7 @@ pub(crate) fn reference(run: &RunInput, selection: &Selection) -> (RunData, Prob
     let mut recorded = RecordedTime::default();
     let mut unknown = HashSet::new();
     let (mut minutes, mut slowest) = (Minutes::default(), SlowestByThread::default());
-    let mut open: HashMap<(u32, u64, u32), CallRow> = HashMap::new();
+    let mut unfinished: HashMap<(u32, u64, u32), CallRow> = HashMap::new();
     let takes_method = |id| selected.as_ref().is_none_or(|ids| ids.contains(&id));
     let group = |at_ns: u64, thread| match selection.by {
         By::Hour => Group::Hour(log_format::names::Hour::of_unix_ns(at_ns)),
@@ -114,13 +115,13 @@ pub(crate) fn reference(run: &RunInput, selection: &Selection) -> (RunData, Prob
                 let end_ns = row.start_ns.saturating_add(row.total_ns);
                 let key = (row.thread, row.start_ns, row.method);
                 if !selection.range.contains(end_ns) {
-                } else if row.exit == Exit::Open {
-                    let known = open.entry(key).or_insert_with(|| row.clone());
+                } else if row.exit == Exit::Unfinished {
+                    let known = unfinished.entry(key).or_insert_with(|| row.clone());
                     if known.total_ns < row.total_ns {
                         *known = row;
                     }
                 } else {
-                    open.remove(&key);
+                    unfinished.remove(&key);
                     let is_counted = selection.counts_records();
                     if is_counted || selection.overview || selection.sketches {
                         counts.rows_in_range += u64::from(is_counted);
@@ -178,8 +179,8 @@ pub(crate) fn reference(run: &RunInput, selection: &Selection) -> (RunData, Prob
     let label: Arc<str> = Arc::from(run.label.as_str());
     let named = |id| names.method_or_unknown(id, &label);
     let mut data = RunData { recorded, ..RunData::default() };
-    for row in open.into_values().filter(|row| selection.calls.takes(row)) {
-        if selection.open {
+    for row in unfinished.into_values().filter(|row| selection.calls.takes(row)) {
+        if selection.unfinished {
             paths.add(&row);
         }
         if names.method(row.method).is_none() {
@@ -191,7 +192,7 @@ pub(crate) fn reference(run: &RunInput, selection: &Selection) -> (RunData, Prob
         let mut path = names.path(row.stack);
         let is_kept = path.next() == Some(row.method);
         let callers: Vec<u32> = path.filter(|_| is_kept).collect();
-        data.open.push(OpenCall {
+        data.unfinished.push(UnfinishedCall {
             run: 0,
             thread: names.thread(row.thread),
             method: named(row.method),
@@ -241,7 +242,7 @@ pub(crate) fn selections() -> Vec<Selection> {
     let above = |ns| CallFilter { above_ns: Some(ns), ..CallFilter::default() };
     let method = Some(Pattern::parse("com.shop.C1").unwrap());
     let csv = Options { format: Format::Csv, ..Options::default() };
-    let mut of_paths = of(Options { open: true, ..Options::default() }, all);
+    let mut of_paths = of(Options { unfinished: true, ..Options::default() }, all);
     (of_paths.stacks, of_paths.figures_of_stacks) = (true, true);
     vec![
         of(Options::default(), all),

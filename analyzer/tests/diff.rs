@@ -293,7 +293,10 @@ fn what_cannot_be_compared_is_an_error_of_one_line() {
     for (args, line) in [
         (vec!["logs/before", "nowhere"], "nowhere: No such file"),
         (vec!["logs/none", "logs/after"], "logs/none: there is no run in this folder"),
-        (vec!["logs/empty", "logs/after"], "logs/empty: no calls: either no class was measured"),
+        (
+            vec!["logs/empty", "logs/after"],
+            "logs/empty: no calls: either no class was instrumented",
+        ),
         (
             vec!["logs/before", "logs/after", "--method", "com.other"],
             "before and after: no calls in methods named by com.other: no method has such a name. ",
@@ -334,10 +337,10 @@ fn parts_that_cannot_be_read_are_said_and_methods_without_names_left_out() {
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert!(lines[0].contains("after/bad/run.json: expected value"), "{lines:?}");
     assert!(lines[1].contains("stats.csv:"), "{lines:?}");
-    let note = "have no name in their run cannot be compared and are left out: 1";
+    let note = "whose name is missing in their run, not compared: 1";
     let joined = outcome.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(joined.contains(note), "{joined}");
-    assert!(joined.contains("left out: 1 part of the logs could not be read"), "{joined}");
+    assert!(joined.contains("missing: 1 part of the logs could not be read"), "{joined}");
     // What is too slow goes first.
     assert_eq!(diff(&logs, &["--fail-above", "20%"]).status, 3);
 }

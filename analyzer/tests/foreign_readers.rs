@@ -144,7 +144,7 @@ fn promtool_finds_nothing_to_complain_of() {
         return;
     }
     let logs = shop();
-    for (file, more) in [("all.prom", &["--open"][..]), ("hours.prom", &["--by", "hour"])] {
+    for (file, more) in [("all.prom", &["--unfinished"][..]), ("hours.prom", &["--by", "hour"])] {
         write(&logs, "prometheus", file, more);
         let said = run(&logs, "promtool", &["check", "metrics"], Some(file));
         assert_eq!(said, "", "{file}");
@@ -160,7 +160,7 @@ fn the_prometheus_client_reads_every_series() {
         return;
     }
     let logs = shop();
-    write(&logs, "prometheus", "all.prom", &["--open"]);
+    write(&logs, "prometheus", "all.prom", &["--unfinished"]);
     let program = format!(
         "import sys; sys.path.insert(0, {:?})
 from prometheus_client.parser import text_string_to_metric_families as parse
@@ -170,7 +170,7 @@ assert calls.type == 'counter' and calls.documentation, calls
 found = {{(s.labels['class'], s.labels['method']): s.value for s in calls.samples}}
 assert found == {{('com.shop.order.OrderService', 'pay'): 3, ('com.shop.stock.Stock', 'count'): 3,
     ('com.shop.order.Order', '<init>'): 2}}, found
-assert families['tprofiler_method_open_calls'].type == 'gauge', families",
+assert families['tprofiler_method_unfinished_calls'].type == 'gauge', families",
         python.to_string_lossy()
     );
     run(&logs, "python3", &["-c", &program], None);

@@ -20,7 +20,7 @@ fn form(format: &str, more: &[&str]) -> Outcome {
     shop().analyze(&[&["logs", "--format", format], more].concat())
 }
 
-/// A form, and what was said beside it: that there is an open call, if it is left out.
+/// A format, and what stderr has: that an unfinished call is not counted, if so.
 fn golden(name: &str, format: &str, more: &[&str]) -> String {
     let outcome = form(format, more);
     assert_eq!(outcome.status, 0, "{outcome:?}");
@@ -54,8 +54,8 @@ fn collapsed_stacks_add_up_to_the_totals() {
     assert_eq!(times["(calls < 1 ms)"], 6 * MS);
     assert_eq!(times["com.shop.Worker.run()"], 40 * MS);
     let outcome = form("collapsed", &[]);
-    assert_eq!(outcome.stderr, "analyze: 1 call was still open and not counted\n");
-    let open = form("collapsed", &["--open"]);
+    assert_eq!(outcome.stderr, "analyze: 1 unfinished call is not counted\n");
+    let open = form("collapsed", &["--unfinished"]);
     assert_eq!(open.stderr, "");
     // Once, as it was written last; 3 s are its own, 40 ms those of a recorded callee.
     assert_eq!(times_by_frame(&open.stdout)["com.shop.Worker.run()"], 20 * S);
@@ -71,16 +71,17 @@ fn a_call_without_a_path_counts_within_its_callers_only() {
     let inner = call(T14 + MS, 1, 2, 2, 5 * MS);
     let outer = CallRow { self_ns: MS, ..call(T14, 1, 1, 1, 10 * MS) };
     run.rows(T14, &[inner, outer]);
-    run.rows(T14, &[counter(T14, name::DROPPED_RECORDS, 7)]);
+    run.rows(T14, &[counter(T14, name::RECORDED_CALLS_DROPPED, 7)]);
     run.rows::<StatsRow>(T14, &[]);
     let outcome = logs.analyze(&["logs", "--format", "collapsed"]);
     assert_eq!(outcome.stdout, "C.outer() 1000000\nC.outer();(other calls) 9000000\n");
     let trace = logs.analyze(&["logs", "--format", "chrome-trace"]);
-    let dropped = "7 records dropped: their thread's ring was full; the totals have the calls";
+    let dropped =
+        "7 recorded calls dropped: their thread's ring was full; method statistics include them";
     for (said, of) in [(&outcome.stderr, "collapsed"), (&trace.stderr, "chrome-trace")] {
         assert!(said.contains(dropped), "{of}: {said}");
     }
-    let fate = "have no place in call trees, and are time of their callers: 1\n";
+    let fate = "are not in call trees; their time is in their callers: 1\n";
     assert!(outcome.stderr.contains(fate), "{}", outcome.stderr);
 }
 
@@ -130,13 +131,14 @@ fn the_trace_has_every_call_in_time() {
     let pay = calls.iter().find(|event| event["args"]["exit"] == "throw").unwrap();
     assert_eq!((pay["ts"].as_f64(), pay["dur"].as_f64()), (Some(4_999_999.983), Some(50_000.0)));
     let outcome = form("chrome-trace", &[]);
-    assert_eq!(outcome.stderr, "analyze: 1 call was still open and not counted\n");
-    let outcome = form("chrome-trace", &["--open"]);
+    assert_eq!(outcome.stderr, "analyze: 1 unfinished call is not counted\n");
+    let outcome = form("chrome-trace", &["--unfinished"]);
     assert_eq!(outcome.stderr, "");
     let open = outcome.stdout;
     let json: Value = serde_json::from_str(&open).unwrap();
     let events = json["traceEvents"].as_array().unwrap();
-    let open: Vec<_> = events.iter().filter(|event| event["args"]["exit"] == "open").collect();
+    let open: Vec<_> =
+        events.iter().filter(|event| event["args"]["exit"] == "unfinished").collect();
     assert_eq!(open.len(), 1);
     assert_eq!(open[0]["dur"].as_f64(), Some(20_000_000.0));
 }
@@ -200,14 +202,14 @@ fn varint(bytes: &mut &[u8]) -> u64 {
 
 #[test]
 fn figures_for_prometheus() {
-    let text = golden("forms.prom", "prometheus", &["--open"]);
+    let text = golden("forms.prom", "prometheus", &["--unfinished"]);
     assert!(text.contains(
         "tprofiler_method_calls_total{class=\"com.shop.order.OrderService\",method=\"pay\",\
          descriptor=\"(ILjava/lang/String;)Z\"} 3\n"
     ));
     let by_hour = form("prometheus", &["--by", "hour"]).stdout;
     assert!(by_hour.contains("_calls_total{hour=\"2026-11-20T15:00Z\",class="), "{by_hour}");
-    assert!(!by_hour.contains("open"), "{by_hour}");
+    assert!(!by_hour.contains("unfinished"), "{by_hour}");
 }
 
 #[test]
@@ -230,7 +232,7 @@ fn call_trees_both_ways() {
         let tree = logs.analyze(&["logs", "--tree", order]).quiet();
         assert_golden(file, &tree);
     }
-    let open = logs.analyze(&["logs", "--tree", "top-down", "--open"]).quiet();
+    let open = logs.analyze(&["logs", "--tree", "top-down", "--unfinished"]).quiet();
     assert!(
         open.contains("    20.0 s   99.7%    3.00 s          1  com.shop.Worker.run()"),
         "{open}"
@@ -260,8 +262,8 @@ fn the_slowest_calls_have_their_trees() {
     assert!(three.contains(" 3 10.0 ms  com.shop.order.OrderService.pay"), "{three}");
     let count = logs.analyze(&["logs", "--slowest", "9", "--method", "com.shop.stock"]).quiet();
     assert!(count.contains(" 1 30.0 ms  com.shop.stock.Stock.count") && !count.contains("\n  2 "));
-    let open = logs.analyze(&["logs", "--slowest", "1", "--open", "--top", "0"]).quiet();
-    assert!(open.contains(" 1 20.0 s  com.shop.Worker.run(), still open"), "{open}");
+    let open = logs.analyze(&["logs", "--slowest", "1", "--unfinished", "--top", "0"]).quiet();
+    assert!(open.contains(" 1 20.0 s  com.shop.Worker.run(), unfinished"), "{open}");
     assert!(open.contains("com.shop.order.OrderService.pay(int, String)"), "{open}");
 }
 
@@ -387,7 +389,7 @@ fn options_without_effect_are_refused() {
         &["--by", "hour", "--format", "collapsed"],
         &["--by", "hour", "--tree", "top-down"],
         &["--by", "hour", "--format", "tprofiler"],
-        &["--open", "--format", "csv"],
+        &["--unfinished", "--format", "csv"],
         &["--above", "soon"],
         &["--thread", ""],
     ] {
@@ -398,7 +400,7 @@ fn options_without_effect_are_refused() {
 }
 
 #[test]
-fn logs_without_records_are_an_empty_form() {
+fn logs_without_recorded_calls_are_an_empty_form() {
     let logs = Logs::new();
     let run = logs.run("run", "web", 1);
     run.rows(T14, &[method(1, "C", "m", "()V")]);
@@ -408,7 +410,7 @@ fn logs_without_records_are_an_empty_form() {
         assert!(output.status.success(), "{format}");
     }
     let tree = logs.analyze(&["logs", "--tree", "bottom-up"]).quiet();
-    assert!(tree.contains("no calls: none has a record"), "{tree}");
+    assert!(tree.contains("no calls: none was recorded"), "{tree}");
 }
 
 #[test]

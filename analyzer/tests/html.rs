@@ -87,7 +87,7 @@ fn the_page_has_the_figures_of_the_other_reports() {
         .map(|t| t["start"].as_array().unwrap().len())
         .collect();
     assert_eq!(slow.iter().sum::<usize>(), 6);
-    assert_eq!(data["open"][0]["running"], 20 * S);
+    assert_eq!(data["unfinished"][0]["running"], 20 * S);
     check(&path);
 }
 
@@ -110,7 +110,7 @@ fn nothing_in_a_log_is_more_than_text() {
 #[test]
 fn a_log_with_nothing_in_it_is_a_page_that_says_so() {
     let logs = Logs::new();
-    logs.run("run", "web", 1).rows(T14, &[counter(T14, name::RECORDS, 0)]);
+    logs.run("run", "web", 1).rows(T14, &[counter(T14, name::RECORDED_CALLS, 0)]);
     let (path, data) = page(&logs, &[]);
     assert!(data["empty"].as_str().unwrap().starts_with("no calls"), "{}", data["empty"]);
     assert!(fs::metadata(&path).unwrap().len() < 100_000);

@@ -67,12 +67,12 @@ fn a_run_that_cannot_be_understood_is_left_out() {
         "analyze: logs/a-none/run.json: No such file",
         "analyze: logs/b-newer/run.json: format version 2, this release reads up to 1: this run",
         "analyze: logs/c-rubbish/run.json: expected value",
-        "analyze: left out: 3 parts of the logs could not be read",
+        "analyze: missing: 3 parts of the logs could not be read",
     ]) {
         assert!(line.starts_with(start), "{line}");
     }
     let text = logs.analyze(&["logs"]);
-    assert!(text.stdout.contains("left out  3 parts of the logs"), "{}", text.stdout);
+    assert!(text.stdout.contains("missing   3 parts of the logs"), "{}", text.stdout);
     let alone = logs.analyze(&["logs/b-newer"]);
     assert_eq!((alone.status, alone.stdout.as_str()), (2, ""));
     assert_eq!(alone.stderr.lines().count(), 1);
@@ -94,7 +94,11 @@ fn rubbish_lines_are_shown_up_to_a_number_and_counted() {
     run.raw(T14, Table::Stats, &format!("{T14},1,-1,0,0,0,0,\n{T14},1,1,0,7,7,7,300:1\n"));
     let outcome = logs.analyze(&["logs"]);
     assert_eq!(outcome.status, 0);
-    assert!(outcome.stdout.contains("1 row of totals, 13 bad lines"), "{}", outcome.stdout);
+    assert!(
+        outcome.stdout.contains("1 row of method statistics, 13 bad lines"),
+        "{}",
+        outcome.stdout
+    );
     let lines: Vec<&str> = outcome.stderr.lines().collect();
     assert_eq!(lines.len(), 6, "{lines:#?}");
     assert_eq!(
@@ -111,7 +115,7 @@ fn a_torn_line_is_counted_and_not_read() {
     let run = one_run(&logs, "run", 1);
     run.raw(T14, Table::Stats, &format!("{},1,1,0,99", T14 + MIN));
     let text = logs.analyze(&["logs"]).quiet();
-    assert!(text.contains("0 records, 1 row of totals, 1 torn line\n"), "{text}");
+    assert!(text.contains("0 recorded calls, 1 row of method statistics, 1 torn line\n"), "{text}");
     assert_eq!(calls(&logs.analyze(&["logs", "--format", "csv"])), ["1"]);
     // A file that was cut anywhere does no harm.
     let stats_file = run.file(T14, Table::Stats);
@@ -175,7 +179,7 @@ fn names_are_only_ever_those_of_the_own_run() {
     );
     for expected in [
         "missing   logs/b/*.methods.csv\n",
-        "note      Methods that have no name in their run and are shown by number: 2\n",
+        "note      Methods without a name in their run and are shown by number: 2\n",
         "  1 method #7 (unknown, run a)\n",
         "  2 method #1 (unknown, run b)\n",
         "  3 C.m()\n",
@@ -222,7 +226,11 @@ fn single_files_are_counted_alone_and_named_by_their_run() {
         (&1.into(), &"recorded_calls".into())
     );
     let csv = logs.analyze(&[records, "--format", "csv"]);
-    assert!(csv.stderr.contains("no totals in these files, only records"), "{}", csv.stderr);
+    assert!(
+        csv.stderr.contains("no method statistics in these files, only recorded calls"),
+        "{}",
+        csv.stderr
+    );
 }
 
 #[test]
@@ -252,10 +260,7 @@ fn sums_that_cannot_be_held_are_said() {
     run.rows(T14, &[StatsRow { self_ns: u64::MAX, ..stats(T14, 1, 0, 0, &[MS]) }]);
     let json = logs.analyze(&["logs", "--format", "json"]).json();
     assert_eq!(json["methods"][0]["self_ns"], u64::MAX);
-    assert_eq!(
-        json["notes"][0],
-        "A sum is larger than 64 bits hold and stands at the largest number"
-    );
+    assert_eq!(json["notes"][0], "A sum exceeds 64 bits and is shown as the largest number");
 }
 
 #[test]
@@ -382,7 +387,7 @@ fn compressed_hours_and_parts_of_hours_are_read_once() {
 }
 
 #[test]
-fn a_run_that_has_only_begun_has_no_totals_yet() {
+fn a_run_that_has_only_begun_has_no_statistics_yet() {
     let logs = Logs::new();
     let run = logs.run("run", "web", 1);
     run.rows(T14, &[method(1, "C", "m", "()V")]).rows(T14, &[thread(1, "main"), thread(2, "t")]);
@@ -397,7 +402,10 @@ fn a_run_that_has_only_begun_has_no_totals_yet() {
     run.rows(T14, &[stats(T14, 1, 0, MS, &[MS])]);
     run.rows(T15, &[call(T15, 1, 1, 1, MS)]);
     let text = logs.analyze(&["logs"]).quiet();
-    assert!(text.contains("note      Totals of the last hour are not written yet"), "{text}");
+    assert!(
+        text.contains("note      Method statistics of the last hour are not written yet"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -169,7 +169,7 @@ fn records_that_are_not_there_do_not_make_them_wrong() {
             let kept = lines.filter(|(at, line)| *at == 0 || keep(*at, total(line)));
             let kept: Vec<&str> = kept.map(|(_, line)| line).collect();
             fs::write(&path, kept.join("\n") + "\n").unwrap();
-            let dropped = counter(T14, name::DROPPED_RECORDS, is_told.into());
+            let dropped = counter(T14, name::RECORDED_CALLS_DROPPED, is_told.into());
             RunFolder(logs.root().join("logs/run1")).rows(T14, &[dropped]);
         })
     };
@@ -249,7 +249,8 @@ fn records_of_the_minute_that_has_no_totals_yet_do_not_make_them_wrong() {
     let of_other = of_records_with(&calls, &records, &[threshold(MS)], Some(4 * MS));
     assert_within(&of_other, 0.25);
     // Or those that were lost.
-    for lost in [name::DROPPED_RECORDS, name::CUT_RECORDS, name::LOST_ROWS] {
+    for lost in [name::RECORDED_CALLS_DROPPED, name::RECORDED_CALLS_OVER_BUDGET, name::ROWS_DROPPED]
+    {
         assert_within(&of_records(&calls, &records, &[threshold(MS), (lost, 9)]), 0.25);
     }
     // More of them, in the same bucket and in a higher one.

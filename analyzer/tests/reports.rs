@@ -57,17 +57,21 @@ fn shop() -> Logs {
     );
     a.rows(
         T15,
-        &[CallRow { exit: Exit::Open, self_ns: 5 * S, ..call(T14, 2, 1, 4, HOUR + 10 * MIN) }],
+        &[CallRow {
+            exit: Exit::Unfinished,
+            self_ns: 5 * S,
+            ..call(T14, 2, 1, 4, HOUR + 10 * MIN)
+        }],
     );
     a.rows(
         T14,
         &[
             counter(T14, name::THRESHOLD_NS, MS),
-            counter(T14, name::DROPPED_RECORDS, 12),
+            counter(T14, name::RECORDED_CALLS_DROPPED, 12),
             counter(T14, name::SKIPPED, 3),
             counter(T14 + 5 * MIN, name::RAISED_TO_NS, 2 * MS),
             counter(T14 + 7 * MIN, name::RAISED_TO_NS, 0),
-            counter(T14, name::RECORDS, 99),
+            counter(T14, name::RECORDED_CALLS, 99),
             counter(T14, "from_the_future", 99),
         ],
     );
@@ -108,7 +112,7 @@ fn headings_are_bold_on_a_terminal_alone() {
     let plain = logs.analyze(&["logs"]).quiet();
     assert!(!plain.contains('\x1b'));
     let bold = on_terminal("");
-    assert!(bold.contains("\x1b[1mMethods that throw most\x1b[0m"), "{bold}");
+    assert!(bold.contains("\x1b[1mMost exceptions\x1b[0m"), "{bold}");
     assert_eq!(anstream::adapter::strip_str(&bold).to_string(), plain);
     assert_eq!(on_terminal("NO_COLOR=1"), plain);
     assert_eq!(on_terminal("TERM=dumb"), plain);
@@ -152,7 +156,7 @@ fn no_line_is_wider_than_100_columns() {
         ..stats(T15, 1, 0, 0, &[u64::MAX])
     };
     run.rows(T15, &[rubbish]);
-    run.rows(T15, &[CallRow { exit: Exit::Open, ..call(T15, 1, 1, 1, MS) }]);
+    run.rows(T15, &[CallRow { exit: Exit::Unfinished, ..call(T15, 1, 1, 1, MS) }]);
     for by in ["hour", "thread", "run"] {
         let text = logs.analyze(&["logs", "--by", by, "--from", "2026-11-20"]).quiet();
         let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
@@ -269,7 +273,7 @@ fn from_is_part_of_the_selection_and_to_is_not() {
     assert!(text.contains("selected  from 2026-11-20T15:00:00Z\n"), "{text}");
     // What was lost at other times is not missing here, but the probes are.
     assert!(!text.contains("dropped") && !text.contains("threshold"), "{text}");
-    assert!(text.contains("3 selected methods were not measured"), "{text}");
+    assert!(text.contains("3 selected methods could not be instrumented"), "{text}");
 }
 
 #[test]
@@ -322,8 +326,8 @@ fn a_time_that_cuts_an_interval_is_answered_and_said() {
     assert_eq!((calls, &*of), (1, "recorded_calls"));
     assert!(text.contains("the logs have no method statistics of this time"), "{text}");
     // What was lost in the interval is said also of a part of it.
-    run.rows(T14, &[counter(T14 + MIN, "dropped_records", 7)]);
-    assert!(report("14:01:20", "14:01:40").3.contains("7 records dropped"));
+    run.rows(T14, &[counter(T14 + MIN, "recorded_calls_dropped", 7)]);
+    assert!(report("14:01:20", "14:01:40").3.contains("7 recorded calls dropped"));
     assert!(!report("14:02:20", "14:02:40").3.contains("dropped"));
 }
 
@@ -395,7 +399,7 @@ fn a_pattern_selects_methods() {
     assert_eq!(methods("**.c*"), ["count"]);
     let text = logs.analyze(&["logs", "--method", "com.shop.stock"]).quiet();
     assert!(text.contains("selected  methods com.shop.stock\n"), "{text}");
-    assert!(!text.contains("Worker.run()"), "open calls are selected too: {text}");
+    assert!(!text.contains("Worker.run()"), "unfinished calls are selected too: {text}");
 }
 
 #[test]
@@ -444,16 +448,16 @@ fn an_empty_selection_says_why() {
     for (args, reason) in [
         (
             &["--exit", "throw", "--thread", "worker"][..],
-            "no calls that the filters take at any time; --by thread has the threads' names",
+            "no calls match the filters at any time; --by thread lists the threads",
         ),
         (
             &["--exit", "throw", "--from", "15:00"][..],
-            "no call with a record ended with an exception from 2026-11-20T15:00:00Z; shorter ones \
-             that did are in the totals alone: a report without --exit has them in the column throws",
+            "no recorded call ended with an exception from 2026-11-20T15:00:00Z; shorter ones are in \
+             the method statistics: a report without --exit has them in the column throws",
         ),
         (
-            &["--exit", "open"][..],
-            "calls still open are in no figure; they are listed below, if there are any",
+            &["--exit", "unfinished"][..],
+            "unfinished calls are in no figure; they are listed below, if there are any",
         ),
         (
             &["--from", "2026-11-21"][..],
@@ -496,7 +500,7 @@ fn an_empty_selection_says_why() {
     let nothing = Logs::new();
     nothing.run("run", "web", 1);
     let text = nothing.analyze(&["logs"]).quiet();
-    assert!(text.contains("\nno calls: either no class was measured"), "{text}");
+    assert!(text.contains("\nno calls: either no class was instrumented"), "{text}");
 }
 
 #[test]
@@ -527,8 +531,10 @@ fn by_thread_a_record_without_its_path_counts_in_full_and_it_is_said() {
 fn an_open_call_is_told_once_and_only_while_it_is_open() {
     let logs = Logs::new();
     let run = logs.run("run", "web", 1);
-    let open =
-        |start_ns, thread, ns| CallRow { exit: Exit::Open, ..call(start_ns, thread, 2, 1, ns) };
+    let open = |start_ns, thread, ns| CallRow {
+        exit: Exit::Unfinished,
+        ..call(start_ns, thread, 2, 1, ns)
+    };
     run.rows(T14, &[method(1, "C", "m", "()V"), method(2, "C", "main", "()V")]);
     run.rows(T14, &[stack(1, 0, 2), stack(2, 1, 1)]);
     run.rows(
@@ -545,14 +551,14 @@ fn an_open_call_is_told_once_and_only_while_it_is_open() {
         ],
     );
     let json = logs.analyze(&["logs", "--format", "json"]).json();
-    let running: Vec<u64> = json["open"]
+    let running: Vec<u64> = json["unfinished"]
         .as_array()
         .unwrap()
         .iter()
         .map(|call| call["running_ns"].as_u64().unwrap())
         .collect();
     assert_eq!(running, [9 * MS, 4 * MS, 3 * MS]);
-    assert_eq!(json["open"][0]["callers"][0]["method"], "main");
+    assert_eq!(json["unfinished"][0]["callers"][0]["method"], "main");
     // The one that ended.
     assert_eq!(json["methods"].as_array().unwrap().len(), 1);
     let text = logs.analyze(&["logs", "--top", "1"]).quiet();
@@ -567,7 +573,7 @@ fn a_long_path_shows_the_nearest_callers() {
     let methods: Vec<_> = (1..=20).map(|id| method(id, "p.C", &format!("m{id}"), "()V")).collect();
     let stacks: Vec<_> = (1..=20).map(|id| stack(id, id - 1, id)).collect();
     run.rows(T14, &methods).rows(T14, &stacks);
-    run.rows(T14, &[CallRow { exit: Exit::Open, ..call(T14, 1, 20, 20, MS) }]);
+    run.rows(T14, &[CallRow { exit: Exit::Unfinished, ..call(T14, 1, 20, 20, MS) }]);
     let text = logs.analyze(&["logs"]).quiet();
     assert!(text.contains(" under ... > C.m12 > C.m13 > "), "{text}");
     assert!(text.contains(" > C.m18 > C.m19\n"), "{text}");

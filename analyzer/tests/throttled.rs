@@ -75,7 +75,7 @@ fn a_text_names_the_methods_and_the_share_of_probes() {
         "{late}"
     );
     let earliest = unwrapped(&shop().analyze(&["logs", "--to", "14:03"]).quiet());
-    assert!(!earliest.contains("left out for") && earliest.contains("about 2.7%"), "{earliest}");
+    assert!(!earliest.contains("was throttled") && earliest.contains("about 2.7%"), "{earliest}");
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn an_hour_stands_alone() {
 fn forms_without_a_place_for_it_say_it_on_stderr_and_tables_stay_as_they_are() {
     let csv = shop().analyze(&["logs", "--format", "csv"]);
     assert_eq!((csv.status, csv.csv_column("method")), (0, vec!["hash".to_owned()]));
-    let line = format!("analyze: left out: {HASH} was throttled since ");
+    let line = format!("analyze: missing: {HASH} was throttled since ");
     assert!(csv.stderr.contains(&line), "{}", csv.stderr);
     assert!(csv.stderr.contains("analyze: The profiler took about 1.8% of the "), "{}", csv.stderr);
     let html = shop().analyze(&["logs", "--format", "html"]);
@@ -116,7 +116,7 @@ fn json_has_all_of_them_with_their_runs() {
         run.rows(T15, &[throttled(T15 + S, &format!("C.m{i}()V"), 10 + i, 20)]);
     }
     run.rows(T15, &[0, 11].map(|s| counter(T15 + s * S, name::BYTES, 1)));
-    let left_out = logs.analyze(&["logs", "--format", "json"]).json()["left_out"].clone();
+    let left_out = logs.analyze(&["logs", "--format", "json"]).json()["missing"].clone();
     assert_eq!(left_out["probe_ns"], 60 * 36 * MS);
     assert_eq!(left_out["cpu_ns"], 120 * S);
     assert_eq!(left_out["throttled"].as_array().unwrap().len(), 22);
@@ -136,7 +136,7 @@ fn json_has_all_of_them_with_their_runs() {
     assert!(text.contains(" 12 more methods were throttled "), "{text}");
     // What the log does not know is not there.
     let old = logs.analyze(&["logs", "--run", RUN_B, "--format", "json"]).json();
-    assert!(old["left_out"].get("cpu_ns").is_none() && old["left_out"].get("probe_ns").is_none());
+    assert!(old["missing"].get("cpu_ns").is_none() && old["missing"].get("probe_ns").is_none());
 }
 
 #[test]
@@ -145,11 +145,11 @@ fn a_comparison_says_how_many_there_are_and_counts_the_whole_time() {
     let side = logs.root().join("logs").join(RUN_A);
     let side = side.to_str().unwrap();
     let text = logs.analyze(&["diff", side, side]).quiet();
-    let count = "left out: 2 methods were throttled, for some time or all; their time \
+    let count = "missing: 2 methods were throttled, for some time or all; their time \
                  is in their callers' self time meanwhile";
     assert_eq!(unwrapped(&text).matches(count).count(), 2, "{text}");
     let json = logs.analyze(&["diff", side, side, "--format", "json"]).json();
-    assert_eq!(json["after"]["left_out"]["throttled"].as_array().unwrap().len(), 2);
+    assert_eq!(json["after"]["missing"]["throttled"].as_array().unwrap().len(), 2);
     // A row under way is no end of an interval.
     assert_eq!(json["after"]["recorded_ns"], 2 * HOUR);
 }
@@ -242,7 +242,7 @@ fn methods_whose_time_is_mostly_that_of_their_probes_have_a_sign() {
     let json = logs.analyze(&["logs", "--format", "json"]).quiet();
     assert_eq!(json.matches("\"probe_ns\": 75000").count(), 2, "{json}");
     let text = logs.analyze(&["logs"]).quiet();
-    let sign = "~: half of this self time or more is that of the probes (an estimate)";
+    let sign = "~: at least half of this self time is spent in probes (an estimate)";
     assert_eq!(text.matches(sign).count(), 2, "{text}");
     assert_eq!(text.matches(" 5.7%~").count(), 2, "{text}");
     assert!(text.contains("94.3%  ") && !text.contains("94.3%~"), "{text}");

@@ -85,7 +85,7 @@ fn every_call_counts_and_no_self_time_is_below_zero() {
     assert_golden("tprofiler.txt", &logs.analyze(&["logs"]).quiet());
     let json = logs.analyze(&["logs", "--format", "json"]).json();
     assert_eq!(json["read"]["tprofiler_logs"], 1);
-    assert_eq!(json["read"]["records"], 8);
+    assert_eq!(json["read"]["recorded_calls"], 8);
 }
 
 #[test]
@@ -171,7 +171,10 @@ fn rubbish_and_torn_lines_are_counted_and_harm_no_other() {
     let torn = with(&format!("{CALLS}12\t0\t2\t99"));
     assert_eq!((torn.status, rows(&torn)), (0, IN_MS.map(str::to_owned).to_vec()));
     let text = logs.analyze(&["logs"]).quiet();
-    assert!(text.contains("8 records, 0 rows of totals, 1 torn line\n"), "{text}");
+    assert!(
+        text.contains("8 recorded calls, 0 rows of method statistics, 1 torn line\n"),
+        "{text}"
+    );
     let rubbish = "x\ty\tz\t1\n\n12\t0\t2\n1\t2\t3\t99999999999999999\n";
     let bad = with(&format!("{rubbish}{CALLS}"));
     assert_eq!((bad.status, rows(&bad)), (0, IN_MS.map(str::to_owned).to_vec()));
@@ -240,7 +243,7 @@ fn threads_and_patterns_select_and_times_of_day_leave_out() {
     ] {
         let outcome = csv(&logs, &[&["logs"], args.as_slice()].concat());
         assert_eq!((outcome.status, outcome.csv_column("method")), (1, vec!["m".to_owned()]));
-        let line = format!("tprofiler.log: TProfiler's logs have no times, left out of {what}\n");
+        let line = format!("tprofiler.log: TProfiler's logs have no times, not part of {what}\n");
         assert!(outcome.stderr.contains(&line), "{}", outcome.stderr);
     }
     let packages = csv(&logs, &["logs/tprofiler.log", "--by", "package"]);
@@ -258,7 +261,7 @@ fn logs_without_paths_and_times_are_left_out_of_forms_that_need_them() {
         (&["--exit", "throw"], "of --thread and --exit: they do not tell"),
     ] {
         let outcome = logs.analyze(&[&["logs"], args].concat());
-        let line = format!("tprofiler.log: TProfiler's logs are left out {of}\n");
+        let line = format!("tprofiler.log: TProfiler's logs are not part {of}\n");
         assert!(outcome.stderr.contains(&line), "{args:?}: {}", outcome.stderr);
         assert_eq!(outcome.status, 1, "{args:?}");
     }

@@ -71,7 +71,7 @@ impl PlainRow for CallRow {
         } else if let Some(text) = text.strip_prefix(b"throw") {
             (Exit::Throw, text)
         } else {
-            (Exit::Open, text.strip_prefix(b"open")?)
+            (Exit::Unfinished, text.strip_prefix(b"unfinished")?)
         };
         let (thread, stack) = (u32::try_from(thread).ok()?, u32::try_from(stack).ok()?);
         let method = u32::try_from(method).ok()?;
@@ -258,7 +258,7 @@ mod tests {
             self_ns: 0,
             exit,
         };
-        let rows = [call(Exit::Return), call(Exit::Throw), call(Exit::Open)];
+        let rows = [call(Exit::Return), call(Exit::Throw), call(Exit::Unfinished)];
         let mut text = Vec::new();
         write_header::<CallRow>(&mut text);
         write_rows(&mut text, &rows).unwrap();
@@ -305,7 +305,7 @@ mod tests {
             assert!(!agree::<CallRow>(CALLS, line.as_bytes()), "{line}");
         }
         let more = format!("{CALLS},weather,wind");
-        assert!(agree::<CallRow>(&more, b"1,1,1,1,5,5,open,rainy,,".strip_suffix(b",").unwrap()));
+        assert!(agree::<CallRow>(&more, b"1,1,1,1,5,5,unfinished,rainy,,".strip_suffix(b",").unwrap()));
         for line in
             ["1,1,1,1,5,5,open,\"rainy\",", "1,1,1,1,5,5,open,ra\tiny,", "1,1,1,1,5,5,open,"]
         {

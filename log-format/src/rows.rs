@@ -96,7 +96,7 @@ row! {
         stack: u32,
         /// Method id.
         method: u32,
-        /// Duration; up to the moment of writing for an open call.
+        /// Duration; for an unfinished call, up to the moment of writing.
         total_ns: u64,
         /// Duration less the time in instrumented callees.
         self_ns: u64,
@@ -210,14 +210,14 @@ pub enum Exit {
     /// An exception left it.
     Throw,
     /// It had not ended when recording stopped.
-    Open,
+    Unfinished,
 }
 
 /// Names of counters.
 pub mod counter {
-    /// Records that found their thread's ring full.
-    pub const DROPPED_RECORDS: &str = "dropped_records";
-    /// Calls not counted because memory for totals could not be had.
+    /// Recorded calls that found their thread's ring full.
+    pub const RECORDED_CALLS_DROPPED: &str = "recorded_calls_dropped";
+    /// Calls not counted, for lack of memory.
     pub const LOST_CALLS: &str = "lost_calls";
     /// Frames whose end was never seen; see docs/architecture.md.
     pub const UNSEEN_ENDS: &str = "unseen_ends";
@@ -237,26 +237,26 @@ pub mod counter {
     pub const CPU_NS: &str = "cpu_ns";
     /// Times that the processor's counter and CLOCK_MONOTONIC went apart.
     pub const CLOCK_JUMPS: &str = "clock_jumps";
-    /// Classes that got probes.
+    /// Classes that were instrumented.
     pub const CLASSES: &str = "classes_instrumented";
-    /// Methods that got probes.
+    /// Methods that were instrumented.
     pub const METHODS: &str = "methods_instrumented";
-    /// Methods that were selected and could not get probes.
+    /// Selected methods that could not be instrumented.
     pub const SKIPPED: &str = "methods_skipped";
-    /// Methods that were left out because no time can go by in them.
+    /// Selected methods that are trivial leaves.
     pub const LEAVES: &str = "methods_leaves";
     /// Classes that were selected and could not be read.
     pub const UNREADABLE: &str = "classes_unreadable";
     /// Rows written to calls.csv.
-    pub const RECORDS: &str = "records";
+    pub const RECORDED_CALLS: &str = "recorded_calls";
     /// Bytes written to this run.
     pub const BYTES: &str = "bytes";
     /// Writes that failed.
     pub const IO_ERRORS: &str = "io_errors";
-    /// Rows that were given up, because the disk took none for too long.
-    pub const LOST_ROWS: &str = "lost_rows";
-    /// Records over the threshold that were left out to stay within the hour's budget.
-    pub const CUT_RECORDS: &str = "cut_records";
+    /// Rows dropped because more than 16 MB waited for the disk.
+    pub const ROWS_DROPPED: &str = "rows_dropped";
+    /// Calls over the threshold that were not recorded, to stay within the hour's log budget.
+    pub const RECORDED_CALLS_OVER_BUDGET: &str = "recorded_calls_over_budget";
     /// Not an increase: hours of the run that were deleted since it began.
     pub const DELETED_HOURS: &str = "deleted_hours";
     /// Not an increase: the threshold in force, in nanoseconds.

@@ -65,8 +65,8 @@ pub(crate) struct Status {
     pub classes: u64,
     pub methods: u64,
     pub calls: u64,
-    pub records: u64,
-    pub dropped_records: u64,
+    pub recorded_calls: u64,
+    pub recorded_calls_dropped: u64,
     pub lost_calls: u64,
     /// Threads of which at least some calls were lost for lack of memory.
     pub threads_not_measured: u64,
@@ -87,7 +87,7 @@ pub(crate) struct Status {
     /// Methods that are throttled.
     pub throttled_methods: u64,
     pub skipped_methods: u64,
-    /// Methods that were left out because no time can go by in them.
+    /// Trivial leaves that were not instrumented.
     pub leaves: u64,
     pub io_errors: u64,
     /// The run's folder.
@@ -95,7 +95,7 @@ pub(crate) struct Status {
     pub bytes_this_hour: u64,
     /// Bytes that this hour may take; `None` for no limit.
     pub hour_budget: Option<u64>,
-    pub cut_records: u64,
+    pub recorded_calls_over_budget: u64,
     pub deleted_hours: u64,
     /// Loaded classes that were sent through the hook.
     pub retransformed_classes: u64,

@@ -238,6 +238,6 @@ fn outside_its_window_nothing_is_recorded() {
         finished.expect_quiet_success(zone);
         let profile = Profile::only_run(&folder.path().join("logs"));
         assert_eq!(!profile.counts.is_empty(), is_in, "{zone}: {window}");
-        assert!(profile.records.iter().all(|r| r.exit != Exit::Open || is_in));
+        assert!(profile.records.iter().all(|r| r.exit != Exit::Unfinished || is_in));
     }
 }

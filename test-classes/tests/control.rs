@@ -109,8 +109,8 @@ fn commands_are_answered_and_every_answer_ends() {
             "classes instrumented: ",
             "methods instrumented: ",
             "calls seen: ",
-            "records written: ",
-            "records dropped: 0",
+            "recorded calls: ",
+            "recorded calls dropped: 0",
             "logs: ",
             "log of this hour: ",
         ] {

@@ -16,7 +16,7 @@ const HOOK: &str = "programs.Exits hook ()V";
 
 fn assert_profile(profile: &Profile, open: &[&str], ended: &[&str], what: &str) {
     let is_open =
-        |name: &str| profile.records.iter().any(|r| r.method == name && r.exit == Exit::Open);
+        |name: &str| profile.records.iter().any(|r| r.method == name && r.exit == Exit::Unfinished);
     for name in open {
         assert!(is_open(name), "{what}: {name} is not open");
         assert!(!profile.counts.contains_key(*name), "{what}: {name} is counted");

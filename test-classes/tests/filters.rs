@@ -69,13 +69,13 @@ fn annotations_of_classes_and_methods_are_found() {
 }
 
 #[test]
-fn accessors_and_short_methods_can_be_left_out() {
+fn accessors_and_short_methods_can_be_excluded() {
     for jdk in jdks() {
         let all = called(jdk, "include=programs.Filtered");
         assert!(all.contains("F getNumber") && all.contains("F setNumber"), "{all:?}");
         let without = called(jdk, "include=programs.Filtered,accessors=off");
-        let left_out: Vec<&String> = all.difference(&without).collect();
-        assert_eq!(left_out, ["F getNumber", "F setNumber"], "{jdk}");
+        let excluded: Vec<&String> = all.difference(&without).collect();
+        assert_eq!(excluded, ["F getNumber", "F setNumber"], "{jdk}");
     }
     let jdk = jdks().first().expect("a JDK");
     // `main` is longer, nothing else is.
@@ -84,7 +84,7 @@ fn accessors_and_short_methods_can_be_left_out() {
 }
 
 #[test]
-fn methods_in_which_no_time_can_go_by_are_left_out_and_counted() {
+fn trivial_leaves_are_not_instrumented_and_are_counted() {
     for jdk in jdks() {
         let run = |leaves: &str| {
             let logs = tempfile::tempdir().expect("a temporary folder");
@@ -99,7 +99,7 @@ fn methods_in_which_no_time_can_go_by_are_left_out_and_counted() {
             let names: BTreeSet<String> = names.map(str::to_owned).collect();
             (names, profile.counter(counter::LEAVES), finished.stdout)
         };
-        let ((all, none, out), (without, left_out, same)) = (run("keep"), run("skip"));
+        let ((all, none, out), (without, excluded, same)) = (run("keep"), run("skip"));
         assert_eq!((none, &out), (0, &same), "{jdk}");
         let missing: BTreeSet<String> = all.difference(&without).cloned().collect();
         let (leaves, others): (Vec<_>, Vec<_>) =
@@ -109,7 +109,7 @@ fn methods_in_which_no_time_can_go_by_are_left_out_and_counted() {
         assert_eq!(leaves.len(), 10, "{jdk}: {leaves:?}");
         assert!(!without.iter().any(|name| name.starts_with("leaf")), "{jdk}: {without:?}");
         assert_eq!(without.iter().filter(|name| name.starts_with("other")).count(), 8, "{jdk}");
-        assert_eq!(left_out, 11, "{jdk}");
+        assert_eq!(excluded, 11, "{jdk}");
     }
     // Who names a method gets it.
     let jdk = jdks().first().expect("a JDK");
@@ -118,14 +118,14 @@ fn methods_in_which_no_time_can_go_by_are_left_out_and_counted() {
 }
 
 #[test]
-fn classes_of_a_loader_can_be_left_out() {
+fn classes_of_a_loader_can_be_excluded() {
     for jdk in jdks() {
         let all = called(jdk, "include=programs.Filtered");
         for loader in ["programs.Filtered$Loader", "**.*$Loader"] {
             let without =
                 called(jdk, &format!("include=programs.Filtered,exclude_loader={loader}"));
-            let left_out: Vec<&String> = all.difference(&without).collect();
-            assert_eq!(left_out, ["F$Loaded run"], "{jdk}");
+            let excluded: Vec<&String> = all.difference(&without).collect();
+            assert_eq!(excluded, ["F$Loaded run"], "{jdk}");
         }
         for app in ["app", "jdk.internal.loader.ClassLoaders$AppClassLoader"] {
             let run = run(jdk, &format!("include=programs.Filtered,exclude_loader={app}"));
@@ -135,7 +135,7 @@ fn classes_of_a_loader_can_be_left_out() {
 }
 
 #[test]
-fn proxies_are_left_out_unless_they_are_named() {
+fn proxies_are_excluded_unless_they_are_named() {
     let jdk = jdks().first().expect("a JDK");
     let proxy = "F$Order$$EnhancerByTest$$1 call";
     assert!(!called(jdk, "include=programs").contains(proxy));
@@ -160,11 +160,11 @@ fn each_decision_is_logged() {
         run.finished.expect_quiet_success(jdk);
         let log = fs::read_to_string(run.folder.join("classes.log")).expect("classes.log");
         for line in [
-            "java.lang.String: left out, no include names it",
-            "programs.Filtered$Whole: left out, exclude=programs.Filtered$Whole",
-            "programs.Filtered: app, 5 methods measured; left out 0 not included, 0 excluded, \
-             2 accessors, 0 short, 0 leaves",
-            "programs.Filtered$Order$$EnhancerByTest$$1: left out by default, **$$EnhancerBy**",
+            "java.lang.String: excluded, no include matches it",
+            "programs.Filtered$Whole: excluded, exclude=programs.Filtered$Whole",
+            "programs.Filtered: app, 5 methods instrumented; 0 not included, 0 excluded, \
+             2 accessors, 0 short, 0 trivial leaves",
+            "programs.Filtered$Order$$EnhancerByTest$$1: excluded by default, **$$EnhancerBy**",
         ] {
             assert!(log.lines().any(|l| l == line), "{jdk}: {line}\n{log}");
         }
@@ -172,14 +172,14 @@ fn each_decision_is_logged() {
         let loaded = loaded.expect("a decision on a class of another loader");
         assert!(
             loaded.starts_with("programs.Filtered$Loaded: programs.Filtered$Loader#")
-                && loaded.ends_with(", left out, exclude_loader=**$Loader"),
+                && loaded.ends_with(", excluded, exclude_loader=**$Loader"),
             "{loaded}"
         );
         // Without includes, classes of the JDK are another matter.
         let run = self::run(jdk, "debug=classes");
         let log = fs::read_to_string(run.folder.join("classes.log")).expect("classes.log");
         assert!(
-            log.lines().any(|l| l == "java.lang.String: left out, no class of the application"),
+            log.lines().any(|l| l == "java.lang.String: excluded, not a class of the application"),
             "{jdk}: {log}"
         );
     }
@@ -209,7 +209,7 @@ fn what_met_nothing_is_told_at_the_end() {
     let run = run(jdk, "include=programs.Filtered,exclude=programs");
     assert_eq!(
         run.finished.stderr,
-        "tprofiler: every class that an include names was left out or has no method to measure; \
+        "tprofiler: every class that an include matches is excluded or has no method to instrument; \
          debug=classes tells which and why\n"
     );
 }

@@ -46,7 +46,7 @@ fn expect_exact(jdk: &Jdk, profile: &Profile, finished: &Finished, class: &str) 
     for (method, counts) in truth {
         assert_eq!(profile.counts.get(&format!("{class} {method}")), Some(&counts), "{jdk}");
     }
-    for lost in [counter::LOST_CALLS, counter::UNSEEN_ENDS, counter::DROPPED_RECORDS] {
+    for lost in [counter::LOST_CALLS, counter::UNSEEN_ENDS, counter::RECORDED_CALLS_DROPPED] {
         assert_eq!(profile.counter(lost), 0, "{jdk}: {lost}");
     }
 }
@@ -84,7 +84,7 @@ fn exceptions_from_elsewhere_end_calls() {
         assert!(step.throws <= STOPPED, "{jdk}: {step:?}");
         let run = profile.counts["programs.Faults$Steps run ()V"];
         assert_eq!((run.calls, run.throws), (STOPPED, STOPPED), "{jdk}");
-        let open = profile.records.iter().filter(|record| record.exit == Exit::Open);
+        let open = profile.records.iter().filter(|record| record.exit == Exit::Unfinished);
         assert_eq!(open.map(|record| &*record.method).collect::<Vec<_>>(), [""; 0], "{jdk}");
         assert_eq!(profile.counter(counter::LOST_CALLS), 0, "{jdk}");
     }
@@ -145,7 +145,7 @@ fn a_busy_jvm_that_ends_itself_has_its_calls_on_disk() {
             let step = profile.counts["programs.Faults$Steps step ()V"];
             assert!(step.calls + 4 > before && before > 100_000, "{jdk}: {how}: {step:?} {before}");
             let open = |method: &str| {
-                let is_open = |r: &&Record| r.exit == Exit::Open && r.method.contains(method);
+                let is_open = |r: &&Record| r.exit == Exit::Unfinished && r.method.contains(method);
                 profile.records.iter().filter(is_open).count()
             };
             assert_eq!(open("Steps run ()V"), 4, "{jdk}: {how}");

@@ -1,5 +1,5 @@
 //! A log that may not take what it would need: totals stay exact, every second still has its slowest
-//! calls, and it is said what was left out. Then hours that end, as a clock sees them that is set.
+//! calls, and the log says what is missing. Then hours that end, as a clock sees them that is set.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, OpenOptions};
@@ -109,10 +109,10 @@ fn the_slowest_calls_of_every_second_are_kept_and_totals_are_exact() {
         let records = profile.records.len() as u64;
         assert!(records < (requests + slow) * 10 / 3, "{jdk}: {records}");
         assert!(bytes_in(&profile.folder) < 4_000_000 / 60 * 2, "{jdk}");
-        assert_eq!(profile.counter(counter::RECORDS), records, "{jdk}");
-        let cut = profile.counter(counter::CUT_RECORDS);
+        assert_eq!(profile.counter(counter::RECORDED_CALLS), records, "{jdk}");
+        let cut = profile.counter(counter::RECORDED_CALLS_OVER_BUDGET);
         assert!(cut > 0 && cut + records <= (requests + slow) * 10, "{jdk}: {cut}");
-        assert_eq!(profile.counter(counter::DROPPED_RECORDS), 0, "{jdk}");
+        assert_eq!(profile.counter(counter::RECORDED_CALLS_DROPPED), 0, "{jdk}");
 
         // The slowest call of each method is there, however many others have records. The length of a tick is
         // corrected between the two.
@@ -347,6 +347,6 @@ fn pauses_do_not_write_totals() {
         .collect();
     // Some twenty pauses; an interval may end with a minute, and one ends with the JVM.
     assert!((1..=3).contains(&starts.len()), "{starts:?}");
-    let open = profile.records.iter().filter(|record| record.exit == Exit::Open);
+    let open = profile.records.iter().filter(|record| record.exit == Exit::Unfinished);
     assert!(open.count() > 20, "calls open at the pauses");
 }

@@ -233,7 +233,7 @@ fn a_disk_that_is_full_and_has_room_again_loses_nothing() {
         assert_eq!(profile.counts[TICK].calls, ticks.0.len() as u64, "{jdk}");
         assert_eq!(profile.records.len(), ticks.0.len(), "{jdk}");
         assert!(profile.counter(counter::IO_ERRORS) > 0, "{jdk}");
-        assert_eq!(profile.counter(counter::LOST_ROWS), 0, "{jdk}");
+        assert_eq!(profile.counter(counter::ROWS_DROPPED), 0, "{jdk}");
         assert_readable(&logs);
     }
 }

@@ -124,7 +124,7 @@ fn attach_postpones_classes_with_loops_until_they_have_ended() {
         let report = report.expect("analyze runs").stdout;
         let report: Value = serde_json::from_slice(&report).expect("JSON");
         let of = |class: &str| {
-            let postponed = report["left_out"]["classes_postponed"].as_array();
+            let postponed = report["missing"]["classes_postponed"].as_array();
             let class = format!("programs.Loops${class}");
             let found = postponed.into_iter().flatten().find(|found| found["class"] == class);
             found.unwrap_or_else(|| panic!("{jdk}: {class} in {report}")).clone()

@@ -219,9 +219,9 @@ fn a_muted_method_has_no_probes_and_has_them_back_when_it_is_unmuted() {
                 assert_eq!(retransformed(), before + classes, "{what}: {pattern}");
                 let left = match pattern {
                     // Its constructor was hardly called.
-                    "**" => " 1 methods measured; left out 0 not included",
-                    "programs.Muted$Base" => " 6 methods measured; left out 0 not included",
-                    _ => " 5 methods measured; left out 0 not included",
+                    "**" => " 1 methods instrumented; 0 not included",
+                    "programs.Muted$Base" => " 6 methods instrumented; 0 not included",
+                    _ => " 5 methods instrumented; 0 not included",
                 };
                 assert_eq!(measured(), left, "{what}: {pattern}");
                 tprofiler(port, &["unmute", pattern]);

@@ -135,7 +135,8 @@ fn expect_exact(service: &mut Service, before: &[u64], logs: &Path) {
     let run = newest_run(logs);
     for (index, (_, method)) in METHODS.iter().enumerate() {
         let counts = run.counts.get(*method).copied().unwrap_or_default();
-        let is_open = |record: &&Record| record.method == *method && record.exit == Exit::Open;
+        let is_open =
+            |record: &&Record| record.method == *method && record.exit == Exit::Unfinished;
         let open = run.records.iter().filter(is_open).count() as u64;
         assert_eq!(counts.calls + open, after[index] - before[index], "{method}, {open} open");
         if method.contains(" find ") {

@@ -88,8 +88,8 @@ fn counts_are_the_truth_when_every_call_is_recorded() {
         let profile = profile(jdk, &[], ",threshold=0");
         let calls: u64 = profile.counts.values().map(|c| c.calls).sum();
         let records = u64::try_from(profile.records.len()).expect("a count");
-        assert_eq!(records + profile.counter(counter::DROPPED_RECORDS), calls, "{jdk}");
-        assert_eq!(records, profile.counter(counter::RECORDS), "{jdk}");
+        assert_eq!(records + profile.counter(counter::RECORDED_CALLS_DROPPED), calls, "{jdk}");
+        assert_eq!(records, profile.counter(counter::RECORDED_CALLS), "{jdk}");
     }
 }
 

@@ -50,7 +50,7 @@ fn calls_of_virtual_threads_are_counted_and_timed_across_carriers() {
         let waits: Vec<_> =
             profile.records.iter().filter(|r| r.method.contains(" waits ")).collect();
         // They go on all at once, on a carrier or two: records may find its ring full.
-        let dropped = profile.counter(counter::DROPPED_RECORDS);
+        let dropped = profile.counter(counter::RECORDED_CALLS_DROPPED);
         assert!(waits.len() as u64 + dropped >= 1_000, "{jdk}: {} and {dropped}", waits.len());
         assert!(waits.len() > 500, "{jdk}: {}", waits.len());
         for call in &waits {
@@ -114,13 +114,14 @@ fn each_method_with_slow_calls_has_one_in_the_log() {
         let program = Java::new(jdk).agent(&agent).main(classes(), "virtual.Flood");
         program.arg("100000").run().expect_quiet_success(jdk);
         let profile = Profile::only_run(logs.path());
-        let left_out = [counter::DROPPED_RECORDS, counter::CUT_RECORDS].map(|c| profile.counter(c));
-        assert!(left_out.iter().sum::<u64>() > 50_000, "{jdk}: {left_out:?}");
+        let dropped = [counter::RECORDED_CALLS_DROPPED, counter::RECORDED_CALLS_OVER_BUDGET]
+            .map(|c| profile.counter(c));
+        assert!(dropped.iter().sum::<u64>() > 50_000, "{jdk}: {dropped:?}");
         for (method, calls) in [("noisy", 99_900), ("rare", 100), ("pausesRarely", 100)] {
             let method = format!("virtual.Flood {method} ()V");
             assert_eq!(profile.counts[&method].calls, calls, "{jdk}: {method}");
             let records = profile.records.iter().filter(|record| record.method == method);
-            assert!(records.count() > 0, "{jdk}: {method}: {left_out:?}");
+            assert!(records.count() > 0, "{jdk}: {method}: {dropped:?}");
         }
     }
 }

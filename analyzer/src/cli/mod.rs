@@ -81,7 +81,7 @@ pub struct Cli {
     slowest: Option<u16>,
     /// Include unfinished calls in formats that cannot mark them
     #[arg(long)]
-    open: bool,
+    unfinished: bool,
     /// Unit of the times in TProfiler's own logs (tprofiler.log) [default: guessed from the log]
     #[arg(long, value_enum, value_name = "UNIT")]
     tprofiler_unit: Option<Unit>,
@@ -174,8 +174,8 @@ enum ExitKind {
     Return,
     /// With an exception
     Throw,
-    /// Not at all: recording stopped before
-    Open,
+    /// In progress when recording stopped
+    Unfinished,
 }
 
 impl Cli {
@@ -231,14 +231,14 @@ impl Cli {
                 exit: self.exit.map(|exit| match exit {
                     ExitKind::Return => Exit::Return,
                     ExitKind::Throw => Exit::Throw,
-                    ExitKind::Open => Exit::Open,
+                    ExitKind::Unfinished => Exit::Unfinished,
                 }),
                 above_ns: above.map_err(|reason| format!("--above: {reason}"))?.map(as_ns),
             },
             tree: self.tree,
             root: pattern("root", self.root)?,
             slowest: self.slowest.map(usize::from),
-            open: self.open,
+            unfinished: self.unfinished,
             tprofiler_unit: self.tprofiler_unit,
             format: self.format,
             color: self.output.is_none() && AutoStream::choice(&io::stdout()) != ColorChoice::Never,
@@ -255,7 +255,7 @@ impl Cli {
             Format::Text | Format::Csv | Format::Json | Format::Prometheus | Format::Tprofiler
         ) && self.tree.is_none()
             && self.slowest.is_none();
-        let has_places_for_open = has_stacks
+        let marks_unfinished = has_stacks
             || self.slowest.is_some()
             || matches!(
                 self.format,
@@ -288,7 +288,7 @@ impl Cli {
                     && !matches!(self.by, Some(GroupBy::Hour | GroupBy::Minute))
                     && self.from.is_none()
                     && self.to.is_none(),
-                "--local: this form has no times but those of --from, --to and --by hour or minute",
+                "--local: this format has no times but those of --from, --to and --by hour or minute",
             ),
             (
                 self.format == Format::Html && (self.sort.is_some() || self.top.is_some()),
@@ -300,9 +300,12 @@ impl Cli {
             ),
             (
                 self.top.is_some() && (self.format.is_of_stacks() || is_trace),
-                "--top: this form has everything",
+                "--top: this format has everything",
             ),
-            (self.open && !has_places_for_open, "--open: this form has no place for open calls"),
+            (
+                self.unfinished && !marks_unfinished,
+                "--unfinished: this format has no unfinished calls",
+            ),
         ];
         refused.into_iter().find(|(is_so, _)| *is_so).map_or(Ok(()), |(_, why)| Err(why.to_owned()))
     }

@@ -200,9 +200,9 @@ impl Side {
 
     /// The methods that were throttled or muted for part of the time.
     fn partly_measured(&self) -> PartlyMeasured<'_> {
-        let left_out = &self.report.left_out;
-        let throttled = left_out.throttled.iter().map(|found| found.method.name.as_str()).collect();
-        PartlyMeasured { throttled, muted: &left_out.muted }
+        let missing = &self.report.missing;
+        let throttled = missing.throttled.iter().map(|found| found.method.name.as_str()).collect();
+        PartlyMeasured { throttled, muted: &missing.muted }
     }
 
     fn methods(&self) -> BTreeMap<Arc<MethodName>, Figures> {
@@ -352,9 +352,7 @@ fn notes(before: &Side, after: &Side) -> Vec<String> {
         notes.push("Less than a minute was recorded: an hour's figures are uncertain".to_owned());
     }
     if unnamed > 0 {
-        notes.push(format!(
-            "Methods that have no name in their run cannot be compared and are left out: {unnamed}"
-        ));
+        notes.push(format!("Methods whose name is missing in their run, not compared: {unnamed}"));
     }
     notes
 }

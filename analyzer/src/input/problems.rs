@@ -29,9 +29,9 @@ impl Problems {
         self.unread.push(message(&format!("{}: {reason}", path.display())));
     }
 
-    /// A run is left out; `reason` names the file that says why.
-    pub fn run_left_out(&mut self, reason: &str) {
-        self.unread.push(message(&format!("{reason}: this run is left out")));
+    /// A run is skipped; `reason` names the file that says why.
+    pub fn skip_run(&mut self, reason: &str) {
+        self.unread.push(message(&format!("{reason}: this run is skipped")));
     }
 
     /// Something that is worth a message, though everything was read.

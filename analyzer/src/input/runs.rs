@@ -207,7 +207,7 @@ impl Finder<'_> {
                         files: found.files,
                     });
                 }
-                Err(reason) => self.problems.run_left_out(&reason),
+                Err(reason) => self.problems.skip_run(&reason),
             }
         }
         warn_of_copies(&runs, self.problems);

@@ -25,7 +25,7 @@ pub struct Options {
     pub paths: Vec<PathBuf>,
     /// What the methods are sorted by, largest first.
     pub sort: SortKey,
-    /// Methods shown in each group, and open calls shown; `None` shows all.
+    /// Methods shown in each group, and unfinished calls shown; `None` shows all.
     pub top: Option<usize>,
     /// Whether and how the figures are split into groups.
     pub by: By,
@@ -50,7 +50,7 @@ pub struct Options {
     /// Show so many of the slowest calls in place of the methods.
     pub slowest: Option<usize>,
     /// Whether calls that had not ended are part of forms that have no place of their own for them.
-    pub open: bool,
+    pub unfinished: bool,
     /// What times in TProfiler's own logs are in; `None` finds out.
     pub tprofiler_unit: Option<Unit>,
     /// What is printed.

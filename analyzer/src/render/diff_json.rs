@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use super::diff_csv::calls_per_hour;
-use super::json::{JsonLeftOut, Read};
+use super::json::{JsonMissing, Read};
 use crate::diff::{Change, Comparison, Least, MethodChange, Side};
 use crate::stats::aggregate::Figures;
 
@@ -63,7 +63,7 @@ struct Selected<'c> {
 struct JsonSide<'c> {
     recorded_ns: Option<u64>,
     read: Read<'c>,
-    left_out: JsonLeftOut<'c>,
+    missing: JsonMissing<'c>,
     notes: &'c [String],
 }
 
@@ -73,7 +73,7 @@ impl<'c> JsonSide<'c> {
         Self {
             recorded_ns: side.recorded_ns,
             read: Read::new(&report.read),
-            left_out: JsonLeftOut::new(&report.left_out),
+            missing: JsonMissing::new(&report.missing),
             notes: &report.notes,
         }
     }

@@ -6,7 +6,7 @@ use log_format::writer::one_line;
 
 use super::diff_csv::calls_per_hour;
 use super::labels::Labels;
-use super::remarks::left_out_in_short;
+use super::remarks::missing_in_short;
 use super::text_parts::{headed, hours, number, origin, recorded, wrapped};
 use crate::diff::{Change, Comparison, Least, Limit, MethodChange, Per, Side, Status};
 use crate::stats::aggregate::Figures;
@@ -71,9 +71,7 @@ fn of_side(heading: &'static str, side: &Side) -> Vec<(&'static str, String)> {
     let report = &side.report;
     let read = &report.read;
     let mut lines = vec![(heading, origin(read) + &recorded(read)), ("", hours(read))];
-    lines.extend(
-        left_out_in_short(report).into_iter().map(|line| ("", format!("left out: {line}"))),
-    );
+    lines.extend(missing_in_short(report).into_iter().map(|line| ("", format!("missing: {line}"))));
     lines.extend(report.notes.iter().map(|note| ("", note.clone())));
     lines
 }

@@ -9,9 +9,9 @@ use serde::{Serialize, Serializer};
 use crate::options::By;
 use crate::options::zone::hour_text;
 use crate::report::groups::{GroupReport, MethodReport};
-use crate::report::left_out::LeftOut;
+use crate::report::missing::Missing;
 use crate::report::{Filters, ReadSummary, Report};
-use crate::run::data::OpenCall;
+use crate::run::data::UnfinishedCall;
 use crate::run::postponed::{PostponedClass, PostponedInRun};
 use crate::run::throttled::ThrottledInRun;
 use crate::stats::method::Method;
@@ -32,15 +32,15 @@ struct Document<'r> {
     /// Of all runs together, if the logs tell.
     recorded_ns: Option<u64>,
     selected: Selected<'r>,
-    left_out: JsonLeftOut<'r>,
+    missing: JsonMissing<'r>,
     notes: Vec<&'r str>,
     by: Option<&'static str>,
     sort: &'static str,
     percentiles: &'static str,
     methods: Rows<'r>,
     methods_not_shown: usize,
-    open: Vec<Open<'r>>,
-    open_not_shown: usize,
+    unfinished: Vec<Unfinished<'r>>,
+    unfinished_not_shown: usize,
 }
 
 impl<'r> Document<'r> {
@@ -58,15 +58,19 @@ impl<'r> Document<'r> {
                 method: report.pattern.as_deref(),
                 filters: &report.filters,
             },
-            left_out: JsonLeftOut::new(&report.left_out),
+            missing: JsonMissing::new(&report.missing),
             notes: report.empty.iter().chain(&report.notes).map(String::as_str).collect(),
             by: report.by.column(),
             sort: report.sort.name(),
             percentiles: report.percentiles_are(),
             methods: Rows(report),
             methods_not_shown: report.groups.iter().map(|group| group.not_shown).sum(),
-            open: report.open.iter().map(|call| Open::new(call, &report.read)).collect(),
-            open_not_shown: report.open_not_shown,
+            unfinished: report
+                .unfinished
+                .iter()
+                .map(|call| Unfinished::new(call, &report.read))
+                .collect(),
+            unfinished_not_shown: report.unfinished_not_shown,
         }
     }
 }
@@ -89,7 +93,7 @@ pub(super) struct Read<'r> {
     hours: usize,
     first_hour: Option<String>,
     last_hour: Option<String>,
-    records: u64,
+    recorded_calls: u64,
     stats_rows: u64,
     tprofiler_logs: u64,
     torn_lines: u64,
@@ -109,7 +113,7 @@ impl<'r> Read<'r> {
             hours: hours.len(),
             first_hour: hours.first().copied().map(hour_text),
             last_hour: hours.last().copied().map(hour_text),
-            records: read.counts.records,
+            recorded_calls: read.counts.records,
             stats_rows: read.counts.stats_rows,
             tprofiler_logs: read.counts.tprofiler.logs(),
             torn_lines: read.torn_lines,
@@ -135,17 +139,17 @@ struct Selected<'r> {
 }
 
 #[derive(Serialize)]
-pub(super) struct JsonLeftOut<'r> {
+pub(super) struct JsonMissing<'r> {
     unread: &'r [String],
-    dropped_records: u64,
+    recorded_calls_dropped: u64,
     lost_calls: u64,
     unseen_ends: u64,
     methods_skipped: u64,
     leaves: u64,
     classes_unreadable: u64,
     io_errors: u64,
-    lost_rows: u64,
-    cut_records: u64,
+    rows_dropped: u64,
+    recorded_calls_over_budget: u64,
     deleted_hours: u64,
     muted_methods: u64,
     muted_calls: u64,
@@ -214,10 +218,10 @@ impl<'r> JsonThrottled<'r> {
     }
 }
 
-impl<'r> JsonLeftOut<'r> {
-    pub(super) fn new(left_out: &'r LeftOut) -> Self {
-        let losses = &left_out.losses;
-        let raised = left_out.raised.iter().flat_map(|run| {
+impl<'r> JsonMissing<'r> {
+    pub(super) fn new(missing: &'r Missing) -> Self {
+        let losses = &missing.losses;
+        let raised = missing.raised.iter().flat_map(|run| {
             run.times.iter().map(move |time| RaisedThreshold {
                 run: &run.run,
                 from: utc_text(time.from_ns),
@@ -227,16 +231,16 @@ impl<'r> JsonLeftOut<'r> {
             })
         });
         Self {
-            unread: &left_out.unread,
-            dropped_records: losses.dropped_records,
+            unread: &missing.unread,
+            recorded_calls_dropped: losses.recorded_calls_dropped,
             lost_calls: losses.lost_calls,
             unseen_ends: losses.unseen_ends,
             methods_skipped: losses.methods_skipped,
             leaves: losses.leaves,
             classes_unreadable: losses.classes_unreadable,
             io_errors: losses.io_errors,
-            lost_rows: losses.lost_rows,
-            cut_records: losses.cut_records,
+            rows_dropped: losses.rows_dropped,
+            recorded_calls_over_budget: losses.recorded_calls_over_budget,
             deleted_hours: losses.deleted_hours,
             muted_methods: losses.muted_methods,
             muted_calls: losses.muted_calls,
@@ -244,8 +248,8 @@ impl<'r> JsonLeftOut<'r> {
             probe_ns: Some(losses.probe_ns).filter(|ns| *ns > 0 || losses.cpu_ns > 0),
             cpu_ns: Some(losses.cpu_ns).filter(|cpu_ns| *cpu_ns > 0),
             raised_thresholds: raised.collect(),
-            throttled: left_out.throttled.iter().map(JsonThrottled::new).collect(),
-            classes_postponed: left_out.postponed.iter().map(JsonPostponed::new).collect(),
+            throttled: missing.throttled.iter().map(JsonThrottled::new).collect(),
+            classes_postponed: missing.postponed.iter().map(JsonPostponed::new).collect(),
         }
     }
 }
@@ -325,7 +329,7 @@ impl<'r> Name<'r> {
 }
 
 #[derive(Serialize)]
-struct Open<'r> {
+struct Unfinished<'r> {
     run: &'r str,
     thread: &'r str,
     #[serde(flatten)]
@@ -339,8 +343,8 @@ struct Open<'r> {
     callers_cut: bool,
 }
 
-impl<'r> Open<'r> {
-    fn new(call: &'r OpenCall, read: &'r ReadSummary) -> Self {
+impl<'r> Unfinished<'r> {
+    fn new(call: &'r UnfinishedCall, read: &'r ReadSummary) -> Self {
         Self {
             run: read.runs.get(call.run).map(String::as_str).unwrap_or_default(),
             thread: &call.thread,

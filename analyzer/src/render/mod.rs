@@ -48,7 +48,7 @@ pub fn render(report: &Report, options: &Options, out: &mut dyn Write) -> io::Re
         Format::Flamegraph => flamegraph::render(report, out),
         Format::Speedscope => speedscope::render(report, out),
         Format::Pprof => pprof::render(report, out),
-        Format::Prometheus => prometheus::render(report, options.open, out),
+        Format::Prometheus => prometheus::render(report, options.unfinished, out),
         Format::Tprofiler => tprofiler::render(report, false, out),
         Format::ChromeTrace => Ok(()),
     }

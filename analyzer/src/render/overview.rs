@@ -36,7 +36,7 @@ pub fn render(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Resu
 }
 
 fn hottest(methods: &[MethodReport], labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
-    heading(out, "Hottest methods: most time of their own")?;
+    heading(out, "Hottest methods, by self time")?;
     sign_of_calls(methods.iter(), out)?;
     sign_of_share(methods.iter(), out)?;
     writeln!(
@@ -135,7 +135,7 @@ fn throwing(methods: &[MethodReport], labels: &Labels, out: &mut dyn Write) -> i
     if methods.is_empty() {
         return Ok(());
     }
-    heading(out, "Methods that throw most")?;
+    heading(out, "Most exceptions")?;
     sign_of_calls(methods.iter(), out)?;
     writeln!(out)?;
     for throwing in methods {
@@ -153,7 +153,7 @@ fn recursion(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Resul
     if report.recursion.is_empty() {
         return Ok(());
     }
-    heading(out, "Methods that call themselves, from the recorded calls")?;
+    heading(out, "Recursive methods, from the recorded calls")?;
     writeln!(out)?;
     for (method, found) in report.recursion.iter().take(SHOWN) {
         let line = format!("{}  up to {} deep", labels.without_package(method), found.depth);

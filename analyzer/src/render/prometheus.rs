@@ -50,7 +50,7 @@ const OF_METHODS: [Metric; 5] = [
     },
 ];
 
-pub fn render(report: &Report, with_open: bool, out: &mut dyn Write) -> io::Result<()> {
+pub fn render(report: &Report, with_unfinished: bool, out: &mut dyn Write) -> io::Result<()> {
     let rows: Vec<(String, &MethodReport)> = report
         .groups
         .iter()
@@ -67,22 +67,22 @@ pub fn render(report: &Report, with_open: bool, out: &mut dyn Write) -> io::Resu
             writeln!(out, "{}{labels} {}", metric.name, (metric.value)(&method.figures))?;
         }
     }
-    if with_open {
-        open_calls(report, out)?;
+    if with_unfinished {
+        unfinished_calls(report, out)?;
     }
-    let losses = &report.left_out.losses;
+    let losses = &report.missing.losses;
     for (name, help, value) in [
         (
-            "tprofiler_records_dropped_total",
-            "Records of calls that were dropped because their thread's ring was full.",
-            losses.dropped_records,
+            "tprofiler_recorded_calls_dropped_total",
+            "Recorded calls dropped because their thread's ring was full.",
+            losses.recorded_calls_dropped,
         ),
         (
-            "tprofiler_records_cut_total",
-            "Records of calls that were left out to stay within the hour's budget.",
-            losses.cut_records,
+            "tprofiler_recorded_calls_over_budget_total",
+            "Calls over the threshold that were not recorded, to stay within the hour's log budget.",
+            losses.recorded_calls_over_budget,
         ),
-        ("tprofiler_calls_lost_total", "Calls that are not in the figures.", losses.lost_calls),
+        ("tprofiler_calls_lost_total", "Calls that were not counted.", losses.lost_calls),
     ] {
         head(name, "counter", help, out)?;
         writeln!(out, "{name} {value}")?;
@@ -90,9 +90,9 @@ pub fn render(report: &Report, with_open: bool, out: &mut dyn Write) -> io::Resu
     Ok(())
 }
 
-fn open_calls(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+fn unfinished_calls(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     let mut by_method: BTreeMap<&Method, (u64, u64)> = BTreeMap::new();
-    for call in &report.open {
+    for call in &report.unfinished {
         let (calls, longest_ns) = by_method.entry(&call.method).or_default();
         *calls += 1;
         *longest_ns = (*longest_ns).max(call.running_ns);
@@ -100,13 +100,13 @@ fn open_calls(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     if by_method.is_empty() {
         return Ok(());
     }
-    let name = "tprofiler_method_open_calls";
-    head(name, "gauge", "Calls that had not ended when recording stopped.", out)?;
+    let name = "tprofiler_method_unfinished_calls";
+    head(name, "gauge", "Calls in progress when recording stopped.", out)?;
     for (method, (calls, _)) in &by_method {
         writeln!(out, "{name}{} {calls}", labels(method, None))?;
     }
-    let name = "tprofiler_method_longest_open_call_seconds";
-    head(name, "gauge", "The longest call that had not ended, up to then.", out)?;
+    let name = "tprofiler_method_longest_unfinished_call_seconds";
+    head(name, "gauge", "The longest call in progress when recording stopped, up to then.", out)?;
     for (method, (_, longest_ns)) in &by_method {
         writeln!(out, "{name}{} {}", labels(method, None), seconds(*longest_ns))?;
     }

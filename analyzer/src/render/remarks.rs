@@ -1,4 +1,4 @@
-//! Sentences about what a report lacks, for every form of it.
+//! What is missing from a report, in words, for every format.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use log_format::writer::one_line;
 
 use crate::options::zone::Zone;
 use crate::report::Report;
-use crate::report::left_out::{LeftOut, RaisedInRun};
+use crate::report::missing::{Missing, RaisedInRun};
 use crate::run::postponed::PostponedInRun;
 use crate::run::throttled::ThrottledInRun;
 use log_format::human::{duration, plural, separated};
@@ -20,47 +20,47 @@ const CLASSES_SHOWN: usize = 5;
 /// Methods throttled that are named.
 const THROTTLED_SHOWN: usize = 10;
 
-/// What is not in the report; empty if nothing is.
-pub fn left_out(report: &Report) -> Vec<String> {
-    let mut lines = lost(&report.left_out, &report.zone);
+/// What the report lacks; empty if nothing.
+pub fn missing(report: &Report) -> Vec<String> {
+    let mut lines = lost(&report.missing, &report.zone);
     let runs = report.read.runs.len();
-    lines.extend(postponed(&report.left_out.postponed, runs, &report.zone));
-    lines.extend(throttled(&report.left_out.throttled, runs, &report.zone));
+    lines.extend(postponed(&report.missing.postponed, runs, &report.zone));
+    lines.extend(throttled(&report.missing.throttled, runs, &report.zone));
     lines
 }
 
 /// The same where there is no room for the names of methods.
-pub fn left_out_in_short(report: &Report) -> Vec<String> {
-    let mut lines = lost(&report.left_out, &report.zone);
-    lines.extend(postponed(&report.left_out.postponed, report.read.runs.len(), &report.zone));
-    lines.extend(throttled_count(&report.left_out.throttled));
+pub fn missing_in_short(report: &Report) -> Vec<String> {
+    let mut lines = lost(&report.missing, &report.zone);
+    lines.extend(postponed(&report.missing.postponed, report.read.runs.len(), &report.zone));
+    lines.extend(throttled_count(&report.missing.throttled));
     lines
 }
 
-fn lost(left_out: &LeftOut, zone: &Zone) -> Vec<String> {
-    let losses = &left_out.losses;
-    let unread = u64::try_from(left_out.unread.len()).unwrap_or(u64::MAX);
+fn lost(missing: &Missing, zone: &Zone) -> Vec<String> {
+    let losses = &missing.losses;
+    let unread = u64::try_from(missing.unread.len()).unwrap_or(u64::MAX);
     let counted = [
         (unread, "part of the logs could not be read", "parts of the logs could not be read"),
         (
-            losses.dropped_records,
-            "record dropped: its thread's ring was full; the totals have the call",
-            "records dropped: their thread's ring was full; the totals have the calls",
+            losses.recorded_calls_dropped,
+            "recorded call dropped: its thread's ring was full; method statistics include it",
+            "recorded calls dropped: their thread's ring was full; method statistics include them",
         ),
         (
             losses.lost_calls,
-            "call not counted: no memory for its totals, or a probe not the agent's",
-            "calls not counted: no memory for their totals, or probes not the agent's",
+            "call not counted: no memory for its statistics, or a probe not the agent's",
+            "calls not counted: no memory for their statistics, or probes not the agent's",
         ),
         (
             losses.unseen_ends,
-            "call is counted as one that threw: no probe saw its end",
-            "calls are counted as ones that threw: no probe saw their end",
+            "call counted as thrown: no probe saw its end",
+            "calls counted as thrown: no probe saw their end",
         ),
         (
             losses.muted_methods,
-            "method was muted for some time, and its calls not counted meanwhile",
-            "methods were muted for some time, and their calls not counted meanwhile",
+            "method was muted for some time; its calls were not counted then",
+            "methods were muted for some time; their calls were not counted then",
         ),
         (
             losses.muted_calls,
@@ -74,41 +74,41 @@ fn lost(left_out: &LeftOut, zone: &Zone) -> Vec<String> {
         ),
         (
             losses.methods_skipped,
-            "selected method was not measured: it could not get probes",
-            "selected methods were not measured: they could not get probes",
+            "selected method could not be instrumented",
+            "selected methods could not be instrumented",
         ),
         (
             losses.leaves,
-            "method without calls and loops was not measured (leaves=skip); its time is its \
-             callers' own",
-            "methods without calls and loops were not measured (leaves=skip); their time is their \
-             callers' own",
+            "trivial leaf was not instrumented (leaves=skip); its time is in its callers' \
+             self time",
+            "trivial leaves were not instrumented (leaves=skip); their time is in their callers' \
+             self time",
         ),
         (
             losses.classes_unreadable,
-            "selected class was not measured: it could not be read",
-            "selected classes were not measured: they could not be read",
+            "selected class could not be read, and was not instrumented",
+            "selected classes could not be read, and were not instrumented",
         ),
         (
-            losses.cut_records,
-            "record left out, to stay within the hour's budget; the totals have the call",
-            "records left out, to stay within the hour's budget; the totals have the calls, and \
-             the slowest of each half second have records",
+            losses.recorded_calls_over_budget,
+            "recorded call over the hour's log budget; method statistics include it",
+            "recorded calls over the hour's log budget; method statistics include them, and the \
+             slowest of each half second are recorded",
         ),
         (
             losses.deleted_hours,
-            "hour of the log was deleted, by the options keep and max_mb",
-            "hours of the log were deleted, by the options keep and max_mb",
+            "hour of the log was deleted (options keep and max_mb)",
+            "hours of the log were deleted (options keep and max_mb)",
         ),
         (
-            losses.lost_rows,
-            "row of the log was given up: the disk did not take it",
-            "rows of the log were given up: the disk did not take them",
+            losses.rows_dropped,
+            "row of the log was dropped: it could not be written in time",
+            "rows of the log were dropped: they could not be written in time",
         ),
         (
             losses.io_errors,
-            "write of the log failed, and was tried again",
-            "writes of the log failed, and were tried again",
+            "write to the log failed and was tried again",
+            "writes to the log failed and were tried again",
         ),
     ];
     let mut lines: Vec<String> = counted
@@ -116,7 +116,7 @@ fn lost(left_out: &LeftOut, zone: &Zone) -> Vec<String> {
         .filter(|(number, ..)| *number > 0)
         .map(|(number, one, many)| plural(number, one, many))
         .collect();
-    for run in &left_out.raised {
+    for run in &missing.raised {
         raised(run, zone, &mut lines);
     }
     lines
@@ -126,8 +126,8 @@ fn raised(run: &RaisedInRun, zone: &Zone, lines: &mut Vec<String>) {
     for time in run.times.iter().take(TIMES_SHOWN) {
         let until = time.to_ns.map_or_else(|| "the end".to_owned(), |ns| zone.text(ns));
         lines.push(format!(
-            "of calls under {} only the slowest of each method have records from {} to {until} in run {}: the \
-             threshold was raised from {}; the totals have the calls",
+            "calls under {} from {} to {until} in run {}: only the slowest of each method are recorded, because \
+             the threshold was raised from {}; method statistics include all",
             duration(time.highest_ns),
             zone.text(time.from_ns),
             run.run,
@@ -198,7 +198,7 @@ fn by_method(found: &[ThrottledInRun]) -> BTreeMap<&str, Vec<&ThrottledInRun>> {
     methods
 }
 
-/// What became of one method, in the runs that left it out.
+/// When one method was throttled, in the runs that did so.
 fn throttled_line(of: &[&ThrottledInRun], runs: usize, zone: &Zone) -> Option<String> {
     let busiest = of.iter().max_by_key(|run| run.method.calls_per_s)?;
     let from = zone.text(of.iter().map(|run| run.method.from_ns).min()?);
@@ -245,12 +245,16 @@ fn throttled_count(found: &[ThrottledInRun]) -> Option<String> {
 /// Everything that the rows of methods do not say.
 pub fn all(report: &Report) -> Vec<String> {
     let mut lines: Vec<String> = report.empty.iter().cloned().collect();
-    lines.extend(left_out(report).into_iter().map(|line| format!("left out: {line}")));
+    lines.extend(missing(report).into_iter().map(|line| format!("missing: {line}")));
     lines.extend(report.notes.iter().cloned());
-    let open = report.open.len().saturating_add(report.open_not_shown);
-    if open > 0 && !report.open_counted {
-        let calls = if open == 1 { "call was" } else { "calls were" };
-        lines.push(format!("{} {calls} still open and not counted", separated(open as u128)));
+    let unfinished = report.unfinished.len().saturating_add(report.unfinished_not_shown);
+    if unfinished > 0 && !report.unfinished_counted {
+        let unfinished = u64::try_from(unfinished).unwrap_or(u64::MAX);
+        lines.push(plural(
+            unfinished,
+            "unfinished call is not counted",
+            "unfinished calls are not counted",
+        ));
     }
     lines
 }
@@ -263,13 +267,13 @@ mod tests {
 
     #[test]
     fn only_what_was_lost_is_said() {
-        assert_eq!(lost(&LeftOut::default(), &Zone::default()), Vec::<String>::new());
-        let losses = Losses { dropped_records: 1_200, io_errors: 1, ..Losses::default() };
+        assert_eq!(lost(&Missing::default(), &Zone::default()), Vec::<String>::new());
+        let losses = Losses { recorded_calls_dropped: 1_200, io_errors: 1, ..Losses::default() };
         assert_eq!(
-            lost(&LeftOut { losses, ..LeftOut::default() }, &Zone::default()),
+            lost(&Missing { losses, ..Missing::default() }, &Zone::default()),
             [
-                "1,200 records dropped: their thread's ring was full; the totals have the calls",
-                "1 write of the log failed, and was tried again",
+                "1,200 recorded calls dropped: their thread's ring was full; method statistics include them",
+                "1 write to the log failed and was tried again",
             ]
         );
     }
@@ -279,12 +283,12 @@ mod tests {
         let time = |to_ns| Raised { from_ns: 60_000_000_000, to_ns, highest_ns: 4_000_000 };
         let times = vec![time(Some(120_000_000_000)), time(None), time(None), time(None)];
         let raised = vec![RaisedInRun { run: "r".into(), base_ns: 1_000_000, times }];
-        let lines = lost(&LeftOut { raised, ..LeftOut::default() }, &Zone::default());
+        let lines = lost(&Missing { raised, ..Missing::default() }, &Zone::default());
         assert_eq!(lines.len(), 4);
         assert_eq!(
             lines[0],
-            "of calls under 4.00 ms only the slowest of each method have records from 1970-01-01T00:01:00Z to \
-             1970-01-01T00:02:00Z in run r: the threshold was raised from 1.00 ms; the totals have the calls"
+            "calls under 4.00 ms from 1970-01-01T00:01:00Z to 1970-01-01T00:02:00Z in run r: only the slowest of \
+             each method are recorded, because the threshold was raised from 1.00 ms; method statistics include all"
         );
         assert!(lines[1].contains(" to the end in run r: "), "{}", lines[1]);
         assert_eq!(lines[3], "the threshold was raised 1 more time in run r");

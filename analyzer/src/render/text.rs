@@ -17,7 +17,7 @@ use super::{overview, remarks, tree};
 use crate::options::By;
 use crate::report::groups::{GroupReport, MethodReport, percent};
 use crate::report::{ReadSummary, Report};
-use crate::run::data::OpenCall;
+use crate::run::data::UnfinishedCall;
 use log_format::human::{count, duration, plural, separated};
 
 /// Columns of a table and their widths; two more columns of indent stand before them.
@@ -47,9 +47,9 @@ pub fn render(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     let table_methods = report.groups.iter().flat_map(|g| &g.methods).map(|m| &m.method);
     let first = report.groups.iter().flat_map(|g| g.first.by_self.iter().chain(&g.first.by_throws));
     let first = first.map(|m| &m.method).chain(report.slow.iter().flatten().map(|c| &c.method));
-    let open = report.open.iter().map(|call| &call.method);
+    let unfinished = report.unfinished.iter().map(|call| &call.method);
     let recursive = report.recursion.iter().map(|(method, _)| method);
-    let labels = Labels::new(table_methods.chain(first).chain(open).chain(recursive));
+    let labels = Labels::new(table_methods.chain(first).chain(unfinished).chain(recursive));
     writeln!(out)?;
     match &report.empty {
         Some(reason) => wrapped(out, "", "", reason)?,
@@ -58,7 +58,7 @@ pub fn render(report: &Report, out: &mut dyn Write) -> io::Result<()> {
             tables(report, &labels, out)?;
         }
     }
-    open_calls(report, &labels, out)
+    unfinished_calls(report, &labels, out)
 }
 
 fn summary(report: &Report, out: &mut dyn Write) -> io::Result<()> {
@@ -68,21 +68,18 @@ fn summary(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         wrapped(&mut text, &format!("{heading:<10}"), &" ".repeat(12), &line)?;
         // Only now: a style takes no columns.
         let rest = text.split_off(heading.len());
-        let style = if heading == "left out" { warning } else { Style::new() };
+        let style = if heading == "missing" { warning } else { Style::new() };
         write!(out, "{style}{heading}{style:#}")?;
         out.write_all(&rest)?;
     }
     Ok(())
 }
 
-/// What was read, selected and left out; lines without a heading go on from the one before.
+/// What was read and selected, and what is missing; lines without a heading go on from the one before.
 pub(super) fn summary_lines(report: &Report) -> Vec<(&'static str, String)> {
     let read = &report.read;
     let mut lines =
         vec![("read", origin(read) + &recorded(read)), ("", hours(read)), ("", amount(read))];
-    if !read.missing_files.is_empty() {
-        lines.push(("missing", some_of(&read.missing_files)));
-    }
     let mut selected = Vec::new();
     if !report.range.is_everything() {
         selected.push(report.range.text(&report.zone));
@@ -103,7 +100,8 @@ pub(super) fn summary_lines(report: &Report) -> Vec<(&'static str, String)> {
     if !selected.is_empty() {
         lines.push(("selected", selected.join(", ")));
     }
-    lines.extend(headed("left out", remarks::left_out(report)));
+    let files = (!read.missing_files.is_empty()).then(|| some_of(&read.missing_files));
+    lines.extend(headed("missing", files.into_iter().chain(remarks::missing(report)).collect()));
     lines.extend(headed("note", report.notes.clone()));
     lines
 }
@@ -112,7 +110,7 @@ fn exit_text(exit: Exit) -> &'static str {
     match exit {
         Exit::Return => "calls that returned",
         Exit::Throw => "calls that ended with an exception",
-        Exit::Open => "calls still open",
+        Exit::Unfinished => "unfinished calls",
     }
 }
 
@@ -120,14 +118,14 @@ fn amount(read: &ReadSummary) -> String {
     let counts = &read.counts;
     let of = match read.thresholds_ns {
         Some((0, 0)) | None => String::new(),
-        Some((low, high)) if low == high => format!(" (calls of {} or more)", duration(low)),
+        Some((low, high)) if low == high => format!(" ({} or more)", duration(low)),
         Some((low, high)) => {
-            format!(" (calls over thresholds from {} to {})", duration(low), duration(high))
+            format!(" (over thresholds from {} to {})", duration(low), duration(high))
         }
     };
     let mut text = format!(
-        "{}{of}, {} of totals",
-        plural(counts.records, "record", "records"),
+        "{}{of}, {} of method statistics",
+        plural(counts.records, "recorded call", "recorded calls"),
         plural(counts.stats_rows, "row", "rows")
     );
     if read.torn_lines > 0 {
@@ -229,37 +227,40 @@ fn cells(method: &MethodReport) -> [String; 10] {
     ]
 }
 
-/// The calls that one thread was in when its recording ended are listed together, callers first.
-fn open_calls(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
-    if report.open.is_empty() && report.open_not_shown == 0 {
+/// Lists the unfinished calls of a thread together, callers first.
+fn unfinished_calls(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
+    if report.unfinished.is_empty() && report.unfinished_not_shown == 0 {
         return Ok(());
     }
     writeln!(out)?;
-    heading(out, "Calls that were open when recording ended; no figure above has them")?;
+    heading(
+        out,
+        "Unfinished calls: in progress when recording stopped; no figure above includes them",
+    )?;
     writeln!(out, "\n     running        self")?;
-    let mut left: Vec<&OpenCall> = report.open.iter().collect();
+    let mut left: Vec<&UnfinishedCall> = report.unfinished.iter().collect();
     while let Some(first) = left.first().copied() {
         let (together, rest) = left.into_iter().partition(|call| is_same_stack(first, call));
         left = rest;
-        open_stack(report, labels, first, together, out)?;
+        unfinished_stack(report, labels, first, together, out)?;
     }
-    if report.open_not_shown > 0 {
-        writeln!(out, "  and {} more", separated(report.open_not_shown as u128))?;
+    if report.unfinished_not_shown > 0 {
+        writeln!(out, "  and {} more", separated(report.unfinished_not_shown as u128))?;
     }
     Ok(())
 }
 
-/// Whether two calls were open in one thread at one moment; moments are rounded to nanoseconds.
-fn is_same_stack(a: &OpenCall, b: &OpenCall) -> bool {
-    let until = |call: &OpenCall| call.start_ns.saturating_add(call.running_ns);
+/// Whether two calls were in progress in one thread at one moment; moments are rounded to nanoseconds.
+fn is_same_stack(a: &UnfinishedCall, b: &UnfinishedCall) -> bool {
+    let until = |call: &UnfinishedCall| call.start_ns.saturating_add(call.running_ns);
     (a.run, &a.thread) == (b.run, &b.thread) && until(a).abs_diff(until(b)) < 1_000
 }
 
-fn open_stack(
+fn unfinished_stack(
     report: &Report,
     labels: &Labels,
-    first: &OpenCall,
-    calls: Vec<&OpenCall>,
+    first: &UnfinishedCall,
+    calls: Vec<&UnfinishedCall>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let run = report.read.runs.get(first.run).filter(|_| report.read.runs.len() > 1);

@@ -62,10 +62,8 @@ pub(super) fn hours(read: &ReadSummary) -> String {
             hour_text(*first),
             hour_text(*last)
         ),
-        _ if read.counts.tprofiler.logs() > 0 => {
-            "logs of TProfiler's, which tell no times of the day".to_owned()
-        }
-        _ => "no files of calls, totals or counters".to_owned(),
+        _ if read.counts.tprofiler.logs() > 0 => "TProfiler's logs, which have no dates".to_owned(),
+        _ => "no files of calls, statistics or counters".to_owned(),
     }
 }
 
@@ -104,7 +102,7 @@ pub(super) fn sign_of_share<'m>(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     if methods.any(MethodReport::is_mostly_probe) {
-        writeln!(out, "~: half of this self time or more is that of the probes (an estimate)")?;
+        writeln!(out, "~: at least half of this self time is spent in probes (an estimate)")?;
     }
     Ok(())
 }

@@ -54,7 +54,7 @@ pub fn write(
     let Selected { runs, old_logs, selection } = found;
     let start_ns = runs.iter().map(|run| run.about.start_ns).min().unwrap_or(0);
     let mut trace = Trace { out, start_ns, has_events: false, has_calls: false, failed: None };
-    let mut open = 0;
+    let mut unfinished = 0;
     progress.expect(&runs, &[Table::Calls]);
     let mut collector = Collector::default();
     let head = format!(
@@ -67,7 +67,7 @@ pub fn write(
             tprofiler::leave_out(log, "of a trace: they have no times", &mut problems);
             continue;
         }
-        open += trace.run(place, run, &selection, &mut problems);
+        unfinished += trace.run(place, run, &selection, &mut problems);
         // Of the rest, what was lost is wanted.
         let mut rest = run.clone();
         rest.files.retain(|file| !is_of_calls(file.table));
@@ -78,7 +78,7 @@ pub fn write(
     let mut report = collector.finish(&runs, options, &selection, &problems);
     report.empty = (!trace.has_calls).then(|| "no recorded calls in the selection".to_owned());
     report.notes.clear();
-    report.open_not_shown = open;
+    report.unfinished_not_shown = unfinished;
     let remarks = remarks(&report, options.format);
     trace.failed.map_or(Ok(Said { problems, remarks }), |error| Err(TraceError::Output(error)))
 }
@@ -108,7 +108,7 @@ struct Trace<'o> {
 }
 
 impl Trace<'_> {
-    /// Gives the number of open calls that are left out.
+    /// Gives the number of unfinished calls that are left out.
     fn run(
         &mut self,
         place: usize,
@@ -157,7 +157,7 @@ impl Trace<'_> {
         let exit = match row.exit {
             Exit::Return => "return",
             Exit::Throw => "throw",
-            Exit::Open => "open",
+            Exit::Unfinished => "unfinished",
         };
         let text = format!(
             "{{\"ph\":\"X\",\"pid\":{pid},\"tid\":{},\"ts\":{sign}{},\"dur\":{},\"name\":{},\

@@ -29,7 +29,7 @@ pub fn render(report: &Report, order: TreeOrder, out: &mut dyn Write) -> io::Res
     if report.tree.is_empty() {
         return match &report.empty {
             Some(reason) => wrapped(out, "", "", reason),
-            None => wrapped(out, "", "", "no call has a record"),
+            None => wrapped(out, "", "", "no call was recorded"),
         };
     }
     let stacks = stacks(report);
@@ -55,16 +55,16 @@ pub fn render(report: &Report, order: TreeOrder, out: &mut dyn Write) -> io::Res
 /// Writes the slowest calls.
 pub fn slowest(report: &Report, calls: &[SlowCall], out: &mut dyn Write) -> io::Result<()> {
     if calls.is_empty() {
-        return wrapped(out, "", "", report.empty.as_deref().unwrap_or("no call has a record"));
+        return wrapped(out, "", "", report.empty.as_deref().unwrap_or("no call was recorded"));
     }
-    heading(out, "The slowest calls, without those that one of them made")?;
+    heading(out, "The slowest calls, without calls inside one of them")?;
     for (rank, call) in (1..).zip(calls) {
         writeln!(out)?;
         let labels = Labels::new(call.methods());
         let exit = match call.exit {
             Exit::Return => "",
             Exit::Throw => ", ended with an exception",
-            Exit::Open => ", still open",
+            Exit::Unfinished => ", unfinished",
         };
         let line = format!("{}  {}{exit}", duration(call.total_ns), labels.of(&call.method));
         wrapped(out, &format!("{rank:>3} "), &" ".repeat(6), &line)?;

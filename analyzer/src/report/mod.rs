@@ -1,8 +1,8 @@
-//! Turns what was read into a report: methods selected and sorted, calls still open, what was read
+//! Turns what was read into a report: methods selected and sorted, calls unfinished, what was read
 //! and what is not in it. The forms of output render a [`Report`] and decide nothing about it.
 
 pub mod groups;
-pub mod left_out;
+pub mod missing;
 mod sentences;
 pub mod slowest;
 mod throttled_times;
@@ -21,12 +21,12 @@ use crate::options::time_range::TimeRange;
 use crate::options::zone::Zone;
 use crate::options::{By, CallFilter, Options, SortKey, TreeOrder};
 use crate::report::groups::{GroupReport, groups, label};
-use crate::report::left_out::{LeftOut, RaisedInRun};
+use crate::report::missing::{Missing, RaisedInRun};
 use crate::report::sentences::{notes, probe_share, why_empty, without_record};
 use crate::report::slowest::SlowCall;
 use crate::report::throttled_times::ThrottledTimes;
 use crate::run::counts::Counts;
-use crate::run::data::{OpenCall, RunData};
+use crate::run::data::{RunData, UnfinishedCall};
 use crate::run::nearest_names::Nearest;
 use crate::run::postponed::PostponedInRun;
 use crate::run::selection::Selection;
@@ -62,13 +62,13 @@ pub struct Report {
     /// What was read.
     pub read: ReadSummary,
     /// What is not in the logs, or could not be read.
-    pub left_out: LeftOut,
+    pub missing: Missing,
     /// The methods. Without groups there is one, which has no label.
     pub groups: Vec<GroupReport>,
-    /// The calls still open, longest first.
-    pub open: Vec<OpenCall>,
-    /// Calls still open beyond those.
-    pub open_not_shown: usize,
+    /// The calls unfinished, longest first.
+    pub unfinished: Vec<UnfinishedCall>,
+    /// Calls unfinished beyond those.
+    pub unfinished_not_shown: usize,
     /// Why there are no methods, if there are none.
     pub empty: Option<String>,
     /// What a reader of the figures has to know, a sentence each.
@@ -79,8 +79,8 @@ pub struct Report {
     pub tree: CallTree,
     /// Whether call trees are shown in place of the methods, and which way they stand.
     pub tree_order: Option<TreeOrder>,
-    /// Whether open calls are in `tree`.
-    pub open_counted: bool,
+    /// Whether unfinished calls are in `tree`.
+    pub unfinished_counted: bool,
     /// Sums by minute of all methods that were measured all the time: when each minute began, in unix nanoseconds, and
     /// its sums.
     pub minutes: Vec<(u64, MinuteSums)>,
@@ -149,7 +149,7 @@ impl Filters {
 /// What was read.
 #[derive(Debug)]
 pub struct ReadSummary {
-    /// Labels of the runs, in order; [`OpenCall::run`] is a place in here.
+    /// Labels of the runs, in order; [`UnfinishedCall::run`] is a place in here.
     pub runs: Vec<String>,
     /// Number of processes: hosts and process ids that differ.
     pub jvms: usize,
@@ -175,7 +175,7 @@ pub struct ReadSummary {
 #[derive(Debug, Default)]
 pub struct Collector {
     totals: Totals<Method>,
-    open: Vec<OpenCall>,
+    unfinished: Vec<UnfinishedCall>,
     threads: HashMap<Group, String>,
     counts: Counts,
     recorded_ns: u64,
@@ -183,7 +183,7 @@ pub struct Collector {
     is_named: bool,
     nearest: Nearest,
     awaiting_totals: u64,
-    left_out: LeftOut,
+    missing: Missing,
     /// What each run throttled.
     throttled: Vec<Throttled>,
     missing_files: Vec<String>,
@@ -233,7 +233,7 @@ impl Collector {
         // TProfiler's logs have nothing but records.
         let is_old = data.counts.tprofiler.logs() > 0;
         self.lacks_threshold |= !is_old && data.thresholds.lowest_ns().is_none();
-        self.open.extend(data.open);
+        self.unfinished.extend(data.unfinished);
         let threads = data.thread_names.into_iter();
         self.threads.extend(threads.map(|(id, name)| (Group::Thread(place, id), name)));
         self.counts.merge(&data.counts);
@@ -241,20 +241,20 @@ impl Collector {
         self.is_named |= data.nearest.is_none();
         self.nearest.merge(data.nearest.unwrap_or_default());
         self.recorded_ns = self.recorded_ns.saturating_add(data.recorded.ns());
-        self.left_out.losses.merge(&data.losses);
+        self.missing.losses.merge(&data.losses);
         let statistics = selection.statistics_of(place);
         let times = data.thresholds.raised(&statistics);
         if let (Some(base_ns), false) = (data.thresholds.lowest_ns(), times.is_empty()) {
-            self.left_out.raised.push(RaisedInRun { run: run.label.clone(), base_ns, times });
+            self.missing.raised.push(RaisedInRun { run: run.label.clone(), base_ns, times });
         }
         let throttled = data.throttled.in_range(&statistics);
         let throttled = throttled.map(|method| ThrottledInRun { run: run.label.clone(), method });
-        self.left_out.throttled.extend(throttled);
+        self.missing.throttled.extend(throttled);
         self.throttled.push(data.throttled);
-        self.left_out.muted.extend(data.muted.in_range(&statistics));
+        self.missing.muted.extend(data.muted.in_range(&statistics));
         let postponed = data.postponed.in_range(&statistics);
         let postponed = postponed.map(|class| PostponedInRun { run: run.label.clone(), class });
-        self.left_out.postponed.extend(postponed);
+        self.missing.postponed.extend(postponed);
         self.missing_files.extend(run.missing.iter().map(|path| path.display().to_string()));
         if data.lacks_methods_file {
             self.missing_files.push(run.folder.join("*.methods.csv").display().to_string());
@@ -268,13 +268,14 @@ impl Collector {
         if selection.counts_records() {
             return Some(0);
         }
-        let losses = &self.left_out.losses;
-        let lost = [losses.dropped_records, losses.cut_records, losses.lost_rows];
+        let losses = &self.missing.losses;
+        let lost =
+            [losses.recorded_calls_dropped, losses.recorded_calls_over_budget, losses.rows_dropped];
         let unread = [problems.torn_lines(), problems.bad_lines(), self.awaiting_totals];
         let is_whole = lost.iter().chain(&unread).all(|count| *count == 0)
             && self.missing_files.is_empty()
             && problems.all_unread().is_empty();
-        let raised = self.left_out.raised.iter().flat_map(|run| &run.times);
+        let raised = self.missing.raised.iter().flat_map(|run| &run.times);
         let asked_ns = self.thresholds_ns.last().copied().unwrap_or(0);
         let highest_ns = raised.map(|time| time.highest_ns).fold(asked_ns, u64::max);
         (is_whole && !self.lacks_threshold).then_some(highest_ns)
@@ -289,16 +290,16 @@ impl Collector {
         selection: &Selection,
         problems: &Problems,
     ) -> Report {
-        self.left_out.unread = problems.all_unread().to_vec();
-        sort_by_missed(&mut self.left_out.throttled);
+        self.missing.unread = problems.all_unread().to_vec();
+        sort_by_missed(&mut self.missing.throttled);
         // Those that were never instrumented, then by how long they were not.
-        self.left_out.postponed.sort_by_key(|PostponedInRun { class, .. }| {
+        self.missing.postponed.sort_by_key(|PostponedInRun { class, .. }| {
             Reverse(class.to_ns.map_or(u64::MAX, |to_ns| to_ns.saturating_sub(class.from_ns)))
         });
         let labels: Vec<String> = runs.iter().map(|run| run.label.clone()).collect();
         let of_group = |group| label(group, &labels, &self.threads, &self.names, &selection.zone);
         let complete_from_ns = self.complete_from_ns(selection, problems);
-        let probe_call_ns = self.left_out.losses.probe_call_ns;
+        let probe_call_ns = self.missing.losses.probe_call_ns;
         let times = ThrottledTimes::new(&self.throttled, selection.all_statistics());
         let throttled = |group| {
             let host = match (group, selection.by) {
@@ -318,13 +319,13 @@ impl Collector {
         let mut notes = notes(selection, &self.counts, saturated, options.slowest.is_none());
         if self.awaiting_totals > 0 && !selection.counts_records() && empty.is_none() {
             notes.push(format!(
-                "Totals of the last hour are not written yet, a JVM writes them every minute; runs \
+                "Method statistics of the last hour are not written yet, a JVM writes them every minute; runs \
                  without: {}",
                 self.awaiting_totals
             ));
         }
         let jvms = distinct(runs, |run| (&run.about.host, run.about.pid)).len();
-        notes.extend(probe_share(&self.left_out.losses, jvms));
+        notes.extend(probe_share(&self.missing.losses, jvms));
         let mut tree = self.tree;
         for (pattern, part) in
             [(&options.method, through as fn(&_, &_) -> _), (&options.root, rooted_at)]
@@ -341,16 +342,16 @@ impl Collector {
         let every = CallFilter::default();
         let calls = if options.slowest.is_some() { &every } else { &selection.calls };
         let without_record =
-            without_record(calls, &self.counts, &self.thresholds_ns, &self.left_out);
+            without_record(calls, &self.counts, &self.thresholds_ns, &self.missing);
         let mut recursion: Vec<(Method, Recursion)> = self.recursion.into_iter().collect();
         recursion.sort_by(|a, b| (b.1.calls, &a.0).cmp(&(a.1.calls, &b.0)));
-        let open_count = self.open.len();
+        let unfinished_count = self.unfinished.len();
         let shown = options.top.unwrap_or(usize::MAX);
-        self.open.sort_by(|a, b| {
-            let key = |call: &OpenCall| (Reverse(call.running_ns), call.run, call.start_ns);
+        self.unfinished.sort_by(|a, b| {
+            let key = |call: &UnfinishedCall| (Reverse(call.running_ns), call.run, call.start_ns);
             key(a).cmp(&key(b)).then_with(|| (&a.thread, &a.method).cmp(&(&b.thread, &b.method)))
         });
-        self.open.truncate(shown);
+        self.unfinished.truncate(shown);
         Report {
             by: options.by,
             of_records: selection.counts_records(),
@@ -377,16 +378,16 @@ impl Collector {
                 bad_lines: problems.bad_lines(),
                 missing_files: self.missing_files,
             },
-            left_out: self.left_out,
+            missing: self.missing,
             groups,
-            open_not_shown: open_count - self.open.len(),
-            open: self.open,
+            unfinished_not_shown: unfinished_count - self.unfinished.len(),
+            unfinished: self.unfinished,
             empty,
             notes,
             top: options.top,
             tree,
             tree_order: options.tree,
-            open_counted: selection.stacks && selection.open,
+            unfinished_counted: selection.stacks && selection.unfinished,
             minutes: self.minutes.finish(),
             partial_methods: self.partial.len(),
             slow: self.slow,

@@ -1,5 +1,5 @@
 //! What a report says in words: why it is empty, what its figures leave out, and what the time of
-//! calls without a record is called.
+//! calls that were not recorded is called.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use log_format::units::duration_text;
 use crate::options::time_range::TimeRange;
 use crate::options::zone::hour_text;
 use crate::options::{By, CallFilter};
-use crate::report::left_out::LeftOut;
+use crate::report::missing::Missing;
 use crate::run::counts::Counts;
 use crate::run::losses::Losses;
 use crate::run::nearest_names::Nearest;
@@ -17,19 +17,21 @@ use crate::run::old_counts::OldCounts;
 use crate::run::selection::{RecordsBecause, Selection};
 use crate::run::window::Touched;
 
-const OPEN_IN_NO_FIGURE: &str =
-    "calls still open are in no figure; they are listed below, if there are any";
+const UNFINISHED_NOT_COUNTED: &str =
+    "unfinished calls are in no figure; they are listed below, if there are any";
 
-/// What the frame of calls without a record is called.
+/// The name of the frame for calls that were not recorded.
 pub fn without_record(
     calls: &CallFilter,
     counts: &Counts,
     thresholds_ns: &BTreeSet<u64>,
-    left_out: &LeftOut,
+    missing: &Missing,
 ) -> String {
-    let losses = &left_out.losses;
-    let is_lossless = [losses.dropped_records, losses.cut_records, losses.lost_rows] == [0; 3]
-        && left_out.raised.is_empty();
+    let losses = &missing.losses;
+    let is_lossless =
+        [losses.recorded_calls_dropped, losses.recorded_calls_over_budget, losses.rows_dropped]
+            == [0; 3]
+            && missing.raised.is_empty();
     let asked_ns = calls.above_ns.unwrap_or(0);
     if calls.exit.is_some() || counts.records_without_path > 0 {
         return "(other calls)".to_owned();
@@ -39,7 +41,7 @@ pub fn without_record(
         (Some(lowest_ns), Some(highest_ns)) if lowest_ns == highest_ns && is_lossless => {
             below((*highest_ns).max(asked_ns))
         }
-        _ => "(calls without a record)".to_owned(),
+        _ => "(calls not recorded)".to_owned(),
     }
 }
 
@@ -58,15 +60,15 @@ pub fn why_empty(selection: &Selection, counts: &Counts, hint: Option<&Nearest>)
     if rows == 0 {
         return match (of_records, counts.records > 0 || counts.stats_rows > 0) {
             (true, true) => {
-                "no calls: none has a record, and totals know neither threads nor callers"
+                "no calls: none was recorded, and method statistics have neither threads nor callers"
             }
             (false, true) => {
-                "no totals in these files, only records: a JVM writes the first after ten seconds, \
-                 then every minute, and at `tprofiler flush`; --above 0ns counts the records"
+                "no method statistics in these files, only recorded calls: a JVM writes statistics after ten \
+                 seconds, then every minute, and at `tprofiler flush`; --above 0ns counts the recorded calls"
             }
             (_, false) => {
-                "no calls: either no class was measured (`tprofiler status` says how many), or no \
-                 totals are written yet; a JVM writes them every minute and at `tprofiler flush`"
+                "no calls: either no class was instrumented (`tprofiler status` says how many), or no method \
+                 statistics are written yet; a JVM writes them every minute and at `tprofiler flush`"
             }
         }
         .to_owned();
@@ -83,28 +85,30 @@ pub fn why_empty(selection: &Selection, counts: &Counts, hint: Option<&Nearest>)
                 hour_text(*first),
                 hour_text(*last)
             ),
-            _ if selection.calls.exit == Some(Exit::Open) => OPEN_IN_NO_FIGURE.to_owned(),
-            _ => "no calls: none that has a record has ended".to_owned(),
+            _ if selection.calls.exit == Some(Exit::Unfinished) => {
+                UNFINISHED_NOT_COUNTED.to_owned()
+            }
+            _ => "no calls: no recorded call has ended".to_owned(),
         };
     }
     let Some(pattern) = selection.method.as_ref().map(ToString::to_string) else {
         return match (&selection.calls.thread, selection.calls.exit) {
-            (_, Some(Exit::Open)) => OPEN_IN_NO_FIGURE.to_owned(),
+            (_, Some(Exit::Unfinished)) => UNFINISHED_NOT_COUNTED.to_owned(),
             (None, Some(Exit::Throw)) => format!(
-                "no call with a record ended with an exception {range}; shorter ones that did are \
-                 in the totals alone: a report without --exit has them in the column throws"
+                "no recorded call ended with an exception {range}; shorter ones are in the method statistics: a \
+                 report without --exit has them in the column throws"
             ),
-            (Some(_), _) => format!(
-                "no calls that the filters take {range}; --by thread has the threads' names"
-            ),
-            _ => format!("no calls that the filters take {range}"),
+            (Some(_), _) => {
+                format!("no calls match the filters {range}; --by thread lists the threads")
+            }
+            _ => format!("no calls match the filters {range}"),
         };
     };
     if let Some(hint) = hint {
         return format!("no calls in methods named by {pattern}: {}", hint.hint());
     }
     if !selection.calls.is_everything() {
-        return format!("no calls that the filters take in methods named by {pattern} {range}");
+        return format!("no calls match the filters in methods named by {pattern} {range}");
     }
     if is_everything {
         format!("no calls in methods named by {pattern}")
@@ -118,15 +122,15 @@ fn tprofiler_notes(counts: &OldCounts) -> Vec<String> {
     for (logs, unit) in [(counts.logs_in_ms, "milliseconds"), (counts.logs_in_ns, "nanoseconds")] {
         if logs > 0 {
             notes.push(format!(
-                "TProfiler's logs with times in {unit}, which have only calls over its threshold, and \
-                 of none whether it threw: {logs}"
+                "TProfiler's logs with times in {unit}; they have only calls over its threshold, and no exits by \
+                 exception: {logs}"
             ));
         }
     }
     if counts.without_caller > 0 {
         notes.push(format!(
-            "Calls in TProfiler's logs whose caller is not there, because an exception went through \
-             it or it had not ended: {}",
+            "Calls in TProfiler's logs whose caller is missing, because an exception went through it or \
+             it was unfinished: {}",
             counts.without_caller
         ));
     }
@@ -151,7 +155,7 @@ fn of_time(selection: &Selection) -> Option<String> {
                 .to_owned(),
         ),
         None if is_wider && !selection.counts_records() => Some(format!(
-            "Method statistics are kept by interval: these are {}, of every interval that the selected time \
+            "Method statistics are kept by interval: these are {}, all intervals that the selected time \
              touches. Recorded calls are of the selected time",
             text(intervals)
         )),
@@ -169,25 +173,25 @@ pub fn notes(
     let mut notes: Vec<String> = of_time(selection).filter(|_| has_methods).into_iter().collect();
     if selection.by == By::Thread {
         notes.push(
-            "By thread only calls at or over the threshold are counted: shorter ones have no record"
+            "By thread only calls at or over the threshold are counted: shorter ones are not recorded"
                 .to_owned(),
         );
     } else if !selection.calls.is_everything() {
         notes.push(
             "With --thread, --exit and --above only calls at or over the threshold are counted: \
-             shorter ones have no record"
+             shorter ones are not recorded"
                 .to_owned(),
         );
     }
     notes.extend(tprofiler_notes(&counts.tprofiler));
     if counts.records_without_path > 0 {
         let fate = if selection.stacks {
-            "have no place in call trees, and are time of their callers"
+            "are not in call trees; their time is in their callers"
         } else {
             "count in full, recursive or not"
         };
         notes.push(format!(
-            "Records whose call path was not kept {fate}: {}",
+            "Recorded calls whose call path was not kept {fate}: {}",
             counts.records_without_path
         ));
     }
@@ -198,12 +202,12 @@ pub fn notes(
             "and are shown by number"
         };
         notes.push(format!(
-            "Methods that have no name in their run {fate}: {}",
+            "Methods without a name in their run {fate}: {}",
             counts.unknown_methods
         ));
     }
     if saturated {
-        notes.push("A sum is larger than 64 bits hold and stands at the largest number".to_owned());
+        notes.push("A sum exceeds 64 bits and is shown as the largest number".to_owned());
     }
     notes
 }

@@ -162,7 +162,7 @@ fn with_trees(
     for call in rows {
         trees.entry(call.thread).or_default().push((call, CallTree::default()));
     }
-    let filter = RecordFilter::everything(selection.open, &selection.progress);
+    let filter = RecordFilter::everything(selection.unfinished, &selection.progress);
     read_records(run, &filter, &mut problems, |row| {
         for (call, tree) in trees.get_mut(&row.thread).into_iter().flatten() {
             let path = path_below(&names, call, &row);

@@ -1,5 +1,5 @@
 //! Reads one run: streams its files, each with several threads, and keeps sums, the calls still
-//! open, and counts of what was read. The result of a run stands on its own, so runs can be read in
+//! unfinished, and counts of what was read. The result of a run stands on its own, so runs can be read in
 //! any order or in parallel.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -19,12 +19,12 @@ use crate::run::losses::{Losses, Thresholds};
 use crate::run::muted::Muted;
 use crate::run::names::Names;
 use crate::run::nearest_names::Nearest;
-use crate::run::open_calls::OpenCalls;
 use crate::run::postponed::Postponed;
 use crate::run::recorded_time::RecordedTime;
 use crate::run::row_sums::{RowSums, Scope, Worker};
 use crate::run::selection::Selection;
 use crate::run::throttled::Throttled;
+use crate::run::unfinished_calls::UnfinishedCalls;
 use crate::stats::aggregate::{Group, Totals};
 use crate::stats::by_minute::Minutes;
 use crate::stats::call_tree::{CallTree, Recursion};
@@ -40,7 +40,7 @@ pub struct RunData {
     /// Sums of the selected calls.
     pub totals: Totals<Method>,
     /// Selected calls that had not ended, each once.
-    pub open: Vec<OpenCall>,
+    pub unfinished: Vec<UnfinishedCall>,
     /// Sums of the selected calls by call path.
     pub tree: CallTree,
     /// The methods that call themselves.
@@ -77,7 +77,7 @@ pub struct RunData {
 
 /// A call that had not ended when it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OpenCall {
+pub struct UnfinishedCall {
     /// The run's place in the list of runs.
     pub run: usize,
     /// The thread's name and id.
@@ -153,15 +153,15 @@ pub(crate) fn read_run_at(
         pace,
         scope: &scope,
         crew: (0..workers).map(|_| Worker::new(&scope, &sums, workers)).collect(),
-        open: OpenCalls::default(),
+        unfinished: UnfinishedCalls::default(),
         data,
     };
     for file in run.files.iter().filter(|file| is_of_calls(file.table)) {
         reader.read_file(file, problems);
     }
-    let RunReader { open, data, .. } = reader;
+    let RunReader { unfinished, data, .. } = reader;
     let sums = sums.into_inner().unwrap_or_else(PoisonError::into_inner);
-    finish(data, sums, open, &scope, &Arc::from(run.label.as_str()))
+    finish(data, sums, unfinished, &scope, &Arc::from(run.label.as_str()))
 }
 
 impl RunData {
@@ -203,7 +203,7 @@ struct RunReader<'r> {
     pace: Pace,
     scope: &'r Scope<'r>,
     crew: Vec<Worker<'r>>,
-    open: OpenCalls,
+    unfinished: UnfinishedCalls,
     data: RunData,
 }
 
@@ -216,7 +216,13 @@ impl RunReader<'_> {
         let crew = self.crew.as_mut_slice();
         match file.table {
             Table::Calls => {
-                read_blocks::<CallRow, _, _>(part, block_bytes, crew, &mut self.open, problems);
+                read_blocks::<CallRow, _, _>(
+                    part,
+                    block_bytes,
+                    crew,
+                    &mut self.unfinished,
+                    problems,
+                );
             }
             Table::Stats => {
                 read_blocks::<StatsRow, _, _>(part, block_bytes, crew, &mut Unordered, problems);
@@ -232,17 +238,18 @@ impl RunReader<'_> {
 fn finish(
     mut data: RunData,
     mut sums: RowSums,
-    open: OpenCalls,
+    unfinished: UnfinishedCalls,
     scope: &Scope,
     label: &Arc<str>,
 ) -> RunData {
     let (names, selection) = (scope.names, scope.selection);
     // Those that the selection leaves out were needed to see which of them ended.
-    let mut open: Vec<CallRow> = open.into_rows().filter(|row| scope.takes(row)).collect();
-    if selection.open {
-        open.iter().for_each(|row| sums.paths.add(row));
+    let mut unfinished: Vec<CallRow> =
+        unfinished.into_rows().filter(|row| scope.takes(row)).collect();
+    if selection.unfinished {
+        unfinished.iter().for_each(|row| sums.paths.add(row));
     }
-    open.retain(|row| sums.selects(row.method, scope));
+    unfinished.retain(|row| sums.selects(row.method, scope));
     let named = |id| names.method_or_unknown(id, label);
     if selection.overview {
         let recursion = sums.paths.recursion(|stack| names.path(stack)).into_iter();
@@ -266,7 +273,8 @@ fn finish(
         sums.totals.add_durations_of(&id, durations, selection.counts_records());
     }
     data.totals = sums.totals.named(|id| named(*id));
-    data.open = open.iter().map(|row| open_call(row, scope.place, names, label)).collect();
+    data.unfinished =
+        unfinished.iter().map(|row| unfinished_call(row, scope.place, names, label)).collect();
     data.recorded.merge(&sums.recorded);
     data.counts.merge(&sums.counts);
     data.counts.unknown_methods = u64::try_from(sums.unknown_methods.len()).unwrap_or(u64::MAX);
@@ -298,8 +306,8 @@ pub(crate) fn recorded_call(
     }
 }
 
-fn open_call(row: &CallRow, place: usize, names: &Names, label: &Arc<str>) -> OpenCall {
-    OpenCall {
+fn unfinished_call(row: &CallRow, place: usize, names: &Names, label: &Arc<str>) -> UnfinishedCall {
+    UnfinishedCall {
         run: place,
         thread: names.thread(row.thread),
         method: names.method_or_unknown(row.method, label),

@@ -46,21 +46,21 @@ fn calls(random: &mut Random, start_ns: u64, rows: u64) -> String {
         "\"start_ns\",thread,stack,method,total_ns,self_ns,exit\r",
     ]);
     let mut text = format!("{header}\n");
-    let mut open: Vec<(u64, u64, u64)> = Vec::new();
+    let mut unfinished: Vec<(u64, u64, u64)> = Vec::new();
     for row in 0..rows {
         let fresh =
             (start_ns + row * S + random.below(S), 1 + random.below(6), 1 + random.below(9));
-        // Some rows are of calls that were open, and some of those are open again.
+        // Some rows are of calls that were unfinished, and some of those are unfinished again.
         let of_open = usize::try_from(random.below(8)).unwrap();
-        let key = if of_open < 2 { open.iter().rev().nth(of_open).copied() } else { None };
+        let key = if of_open < 2 { unfinished.iter().rev().nth(of_open).copied() } else { None };
         let (start, thread, method) = key.unwrap_or(fresh);
         let exit = match random.below(if key.is_some() { 3 } else { 16 }) {
-            0 => "open",
+            0 => "unfinished",
             1 => "throw",
             _ => "return",
         };
-        if exit == "open" {
-            open.push((start, thread, method));
+        if exit == "unfinished" {
+            unfinished.push((start, thread, method));
         }
         let bits = 1 + random.below(40);
         let total = random.below(1 << bits);
@@ -96,7 +96,7 @@ fn spoiled(random: &mut Random, line: String) -> String {
         7 => format!("{line}{line}\n"),
         8 => format!("\n{line}\n"),
         9 => format!("\"opened and not closed\n{line}\n"),
-        10 => line.replace("open", "\"op\"en") + "\n",
+        10 => line.replace("unfinished", "\"op\"en") + "\n",
         11 => line.replace("return", "up") + "\n",
         12 => format!("p p p\n{line}\n"),
         _ => line + "\n",
@@ -154,7 +154,7 @@ fn write_run(folder: &Path, seed: u64) {
 #[test]
 fn threads_and_blocks_make_no_difference() {
     let selections = selections();
-    let (mut open, mut bad) = (0, 0);
+    let (mut unfinished, mut bad) = (0, 0);
     for seed in 0..40 {
         let folder = tempfile::tempdir().unwrap();
         write_run(folder.path(), seed);
@@ -164,7 +164,7 @@ fn threads_and_blocks_make_no_difference() {
         let selection = &selections[usize::try_from(seed).unwrap() % selections.len()];
         let (data, problems) = reference(run, selection);
         let expected = told(&data, &problems);
-        open += data.open.len();
+        unfinished += data.unfinished.len();
         bad += problems.bad_lines();
         for (workers, block_bytes) in
             [(1, 1), (3, 1), (2, 60), (5, 200), (4, 1_000), (2, 5_000), (3, 1 << 18), (1, 1 << 18)]
@@ -177,7 +177,7 @@ fn threads_and_blocks_make_no_difference() {
         }
     }
     // There was something to be wrong about.
-    assert!(open > 200 && bad > 1_000, "{open} open calls, {bad} bad lines");
+    assert!(unfinished > 200 && bad > 1_000, "{unfinished} unfinished calls, {bad} bad lines");
 }
 
 /// Changes bytes, cuts the file, repeats a part of it or puts in what is no text.
@@ -198,7 +198,8 @@ fn damage(random: &mut Random, bytes: &mut Vec<u8>) {
                 bytes[from..end].fill_with(|| u8::try_from(random.below(256)).unwrap());
             }
             _ => {
-                let rubbish = [&b"\0\xff\""[..], b"\n\n\r,", b"18446744073709551615", b"open"];
+                let rubbish =
+                    [&b"\0\xff\""[..], b"\n\n\r,", b"18446744073709551615", b"unfinished"];
                 let rubbish = rubbish[usize::try_from(random.below(4)).unwrap()];
                 bytes.splice(at..at, rubbish.iter().copied());
             }

@@ -10,7 +10,7 @@ use crate::options::time_range::TimeRange;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
     /// Records that found their thread's ring full.
-    pub dropped_records: u64,
+    pub recorded_calls_dropped: u64,
     /// Calls that are not in the totals.
     pub lost_calls: u64,
     /// Calls whose end no probe saw; they are counted as ones that threw.
@@ -24,9 +24,9 @@ pub struct Losses {
     /// Writes of the log that failed.
     pub io_errors: u64,
     /// Rows that the disk did not take for too long.
-    pub lost_rows: u64,
+    pub rows_dropped: u64,
     /// Records over the threshold that were left out to stay within the hour's budget.
-    pub cut_records: u64,
+    pub recorded_calls_over_budget: u64,
     /// Hours that were deleted to keep to the limits of size and age.
     pub deleted_hours: u64,
     /// The most methods that were muted at a time.
@@ -64,12 +64,12 @@ impl Losses {
             return;
         }
         let (sum, holds_for_run) = match row.name.as_str() {
-            counter::DROPPED_RECORDS => (&mut self.dropped_records, false),
+            counter::RECORDED_CALLS_DROPPED => (&mut self.recorded_calls_dropped, false),
             counter::LOST_CALLS => (&mut self.lost_calls, false),
             counter::UNSEEN_ENDS => (&mut self.unseen_ends, false),
             counter::IO_ERRORS => (&mut self.io_errors, false),
-            counter::LOST_ROWS => (&mut self.lost_rows, false),
-            counter::CUT_RECORDS => (&mut self.cut_records, false),
+            counter::ROWS_DROPPED => (&mut self.rows_dropped, false),
+            counter::RECORDED_CALLS_OVER_BUDGET => (&mut self.recorded_calls_over_budget, false),
             counter::MUTED_CALLS => (&mut self.muted_calls, false),
             counter::THROTTLED_CALLS => (&mut self.throttled_calls, false),
             counter::PROBE_NS => (&mut self.probe_ns, false),
@@ -103,15 +103,15 @@ impl Losses {
     pub fn merge(&mut self, other: &Self) {
         self.add_probe_call(other.probe_call_ns);
         let sums = [
-            (&mut self.dropped_records, other.dropped_records),
+            (&mut self.recorded_calls_dropped, other.recorded_calls_dropped),
             (&mut self.lost_calls, other.lost_calls),
             (&mut self.unseen_ends, other.unseen_ends),
             (&mut self.methods_skipped, other.methods_skipped),
             (&mut self.leaves, other.leaves),
             (&mut self.classes_unreadable, other.classes_unreadable),
             (&mut self.io_errors, other.io_errors),
-            (&mut self.lost_rows, other.lost_rows),
-            (&mut self.cut_records, other.cut_records),
+            (&mut self.rows_dropped, other.rows_dropped),
+            (&mut self.recorded_calls_over_budget, other.recorded_calls_over_budget),
             (&mut self.deleted_hours, other.deleted_hours),
             (&mut self.muted_methods, other.muted_methods),
             (&mut self.muted_calls, other.muted_calls),
@@ -211,11 +211,17 @@ mod tests {
     fn losses_count_in_their_range_and_missing_probes_always() {
         let range = TimeRange { from_ns: Some(10), to_ns: None };
         let mut losses = Losses::default();
-        for name in [counter::DROPPED_RECORDS, counter::SKIPPED, counter::RECORDS, "new_in_v9"] {
+        for name in [
+            counter::RECORDED_CALLS_DROPPED,
+            counter::SKIPPED,
+            counter::RECORDED_CALLS,
+            "new_in_v9",
+        ] {
             losses.add(&row(9, name, 1), &range);
             losses.add(&row(10, name, 20), &range);
         }
-        let expected = Losses { dropped_records: 20, methods_skipped: 21, ..Losses::default() };
+        let expected =
+            Losses { recorded_calls_dropped: 20, methods_skipped: 21, ..Losses::default() };
         assert_eq!(losses, expected);
     }
 
@@ -225,9 +231,9 @@ mod tests {
         let mut losses = Losses::default();
         for (at, hours) in [(5, 1), (20, 3), (30, 3)] {
             losses.add(&row(at, counter::DELETED_HOURS, hours), &range);
-            losses.add(&row(at, counter::CUT_RECORDS, 10), &range);
+            losses.add(&row(at, counter::RECORDED_CALLS_OVER_BUDGET, 10), &range);
         }
-        assert_eq!((losses.deleted_hours, losses.cut_records), (3, 20));
+        assert_eq!((losses.deleted_hours, losses.recorded_calls_over_budget), (3, 20));
         losses.merge(&losses.clone());
         assert_eq!(losses.deleted_hours, 6);
     }

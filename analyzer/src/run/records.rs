@@ -21,7 +21,7 @@ pub struct RecordFilter {
     calls: CallFilter,
     methods: Option<HashSet<u32>>,
     threads: Option<HashSet<u32>>,
-    open: bool,
+    unfinished: bool,
     progress: Arc<Progress>,
 }
 
@@ -34,16 +34,16 @@ impl RecordFilter {
             calls: selection.calls.clone(),
             methods: selection.method.as_ref().map(|pattern| names.ids_named_by(pattern)),
             threads: threads.map(|pattern| names.threads_named_by(pattern)),
-            open: selection.open,
+            unfinished: selection.unfinished,
             progress: Arc::clone(&selection.progress),
         }
     }
 
-    /// Every record that has ended, and with `open` the others too.
-    pub fn everything(open: bool, progress: &Arc<Progress>) -> Self {
+    /// Every record that has ended, and with `unfinished` the others too.
+    pub fn everything(unfinished: bool, progress: &Arc<Progress>) -> Self {
         let progress = Arc::clone(progress);
         let (range, calls) = (TimeRange::default(), CallFilter::default());
-        Self { range, calls, methods: None, threads: None, open, progress }
+        Self { range, calls, methods: None, threads: None, unfinished, progress }
     }
 
     fn takes(&self, row: &CallRow) -> bool {
@@ -56,7 +56,7 @@ impl RecordFilter {
     }
 }
 
-/// Hands each wanted record of a run to `each`, in the order of the files. Open calls, each once,
+/// Hands each wanted record of a run to `each`, in the order of the files. Unfinished calls, each once,
 /// come last; if they are not wanted, their number is the result.
 pub fn read_records(
     run: &RunInput,
@@ -64,21 +64,21 @@ pub fn read_records(
     problems: &mut Problems,
     mut each: impl FnMut(CallRow),
 ) -> usize {
-    let mut open: HashMap<(u32, u64, u32), CallRow> = HashMap::new();
+    let mut unfinished: HashMap<(u32, u64, u32), CallRow> = HashMap::new();
     for file in run.files.iter().filter(|file| file.table == Table::Calls) {
         let progress = Some(&filter.progress);
         let part = TablePart { path: &file.path, len: file.len, progress };
         read_plain(part, problems, |row: CallRow| {
             let key = (row.thread, row.start_ns, row.method);
-            if row.exit == Exit::Open {
+            if row.exit == Exit::Unfinished {
                 // Written again each time that recording stops; the last time is the longest.
-                if open.get(&key).is_none_or(|known| known.total_ns < row.total_ns) {
-                    open.insert(key, row);
+                if unfinished.get(&key).is_none_or(|known| known.total_ns < row.total_ns) {
+                    unfinished.insert(key, row);
                 }
                 return Ok(());
             }
-            if !open.is_empty() {
-                open.remove(&key);
+            if !unfinished.is_empty() {
+                unfinished.remove(&key);
             }
             if filter.takes(&row) {
                 each(row);
@@ -86,12 +86,13 @@ pub fn read_records(
             Ok(())
         });
     }
-    let mut open: Vec<CallRow> = open.into_values().filter(|row| filter.takes(row)).collect();
-    if !filter.open {
-        return open.len();
+    let mut unfinished: Vec<CallRow> =
+        unfinished.into_values().filter(|row| filter.takes(row)).collect();
+    if !filter.unfinished {
+        return unfinished.len();
     }
     // Callees before callers, as everywhere.
-    open.sort_by_key(|row| (row.thread, std::cmp::Reverse(row.start_ns), row.stack));
-    open.into_iter().for_each(each);
+    unfinished.sort_by_key(|row| (row.thread, std::cmp::Reverse(row.start_ns), row.stack));
+    unfinished.into_iter().for_each(each);
     0
 }

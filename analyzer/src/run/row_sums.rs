@@ -14,9 +14,9 @@ use crate::options::By;
 use crate::options::time_range::TimeRange;
 use crate::run::counts::Counts;
 use crate::run::names::Names;
-use crate::run::open_calls::KnownKeys;
 use crate::run::recorded_time::RecordedTime;
 use crate::run::selection::Selection;
+use crate::run::unfinished_calls::KnownKeys;
 use crate::stats::aggregate::{Figures, Group, Totals};
 use crate::stats::by_minute::Minutes;
 use crate::stats::call_tree::PathSums;
@@ -213,10 +213,10 @@ impl RowSums {
         }
     }
 
-    /// Adds a recorded call, if it has ended. The result says whether it may be one that is open before
+    /// Adds a recorded call, if it has ended. The result says whether it may be one that is unfinished before
     /// or after it: then its place among the rows counts.
     #[inline]
-    pub fn add_record(&mut self, row: &CallRow, scope: &Scope, open: &KnownKeys) -> bool {
+    pub fn add_record(&mut self, row: &CallRow, scope: &Scope, unfinished: &KnownKeys) -> bool {
         self.counts.records = self.counts.records.saturating_add(1);
         let end_ns = row.start_ns.saturating_add(row.total_ns);
         if !scope.selection.range.contains(end_ns) {
@@ -224,10 +224,10 @@ impl RowSums {
         }
         let selection = scope.selection;
         let is_used = selection.counts_records() || selection.overview || selection.sketches;
-        if row.exit != Exit::Open && is_used {
+        if row.exit != Exit::Unfinished && is_used {
             self.add_ended(row, end_ns, scope);
         }
-        open.is_ordered(row)
+        unfinished.is_ordered(row)
     }
 
     fn add_ended(&mut self, row: &CallRow, end_ns: u64, scope: &Scope) {
@@ -395,8 +395,8 @@ impl<'r> Worker<'r> {
 
 impl RowWorker<CallRow, KnownKeys> for Worker<'_> {
     #[inline]
-    fn add(&mut self, row: &CallRow, open: &KnownKeys) -> bool {
-        self.sums.add_record(row, self.scope, open)
+    fn add(&mut self, row: &CallRow, unfinished: &KnownKeys) -> bool {
+        self.sums.add_record(row, self.scope, unfinished)
     }
 
     fn end_block(&mut self) {

@@ -33,8 +33,8 @@ pub struct Selection {
     pub overview: bool,
     /// Whether durations of records are kept more closely than the histograms of totals have them.
     pub sketches: bool,
-    /// Whether open calls are among the records.
-    pub open: bool,
+    /// Whether unfinished calls are among the records.
+    pub unfinished: bool,
     /// Whether the report names source files.
     pub sources: bool,
     /// The zone whose hours are groups.
@@ -58,7 +58,7 @@ impl Selection {
             stacks: options.needs_stacks() || options.format == Format::Html,
             figures_of_stacks: options.needs_stacks(),
             overview: options.has_overview(),
-            open: options.open,
+            unfinished: options.unfinished,
             zone: options.zone.clone(),
             progress: Arc::clone(progress),
             sources: matches!(

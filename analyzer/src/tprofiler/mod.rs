@@ -42,7 +42,7 @@ const NS_PER_MS: u64 = 1_000_000;
 
 /// Leaves a log out of a report that it has nothing for.
 pub fn leave_out(log: &OldLog, of: &str, problems: &mut Problems) -> RunData {
-    problems.unread(&log.path, format!("TProfiler's logs are left out {of}"));
+    problems.unread(&log.path, format!("TProfiler's logs are not part {of}"));
     RunData::default()
 }
 
@@ -68,13 +68,13 @@ pub fn read(
         By::Thread => Box::new(move |thread| Group::Thread(place, thread)),
         By::Hour | By::Minute => {
             let groups = if selection.by == By::Hour { "hours" } else { "minutes" };
-            let reason = format!("TProfiler's logs have no times, left out of {groups}");
+            let reason = format!("TProfiler's logs have no times, not part of {groups}");
             problems.unread(&log.path, reason);
             return RunData::default();
         }
     };
     if !selection.range.is_everything() {
-        problems.unread(&log.path, "TProfiler's logs have no times, left out of --from and --to");
+        problems.unread(&log.path, "TProfiler's logs have no times, not part of --from and --to");
         return RunData::default();
     }
     let names = match &log.methods {

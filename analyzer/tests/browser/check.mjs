@@ -37,11 +37,11 @@ await withPage(modules, { colorScheme: "light", offline: true }, async (tab) => 
     return found.size;
   });
 
-  // Summary: what was read, and the methods with most time of their own.
+  // Summary: what was read, and the hottest methods.
   assert.match(await tab.textContent("main"), /\d runs? of \d JVMs?/);
   if (all.length === 0) {
     assert.ok((await tab.textContent("main")).includes(data.empty));
-    for (const name of ["methods", "flame", "time", "timeline", "open"]) await view(name);
+    for (const name of ["methods", "flame", "time", "timeline", "unfinished"]) await view(name);
     assert.deepEqual(wrong, []);
     return;
   }
@@ -103,7 +103,7 @@ await withPage(modules, { colorScheme: "light", offline: true }, async (tab) => 
     paths.total.forEach((total, path) => assert.ok(Math.abs(total - below[path]) <= 1e-6 * total + 1, `path ${path}`));
   }
 
-  // Over time, timeline and open calls.
+  // Over time, timeline and unfinished calls.
   await view("time");
   if (data.hours.at.length > 0) {
     for (const measure of ["Exceptions", "Self time", "Recorded calls", "Longest call", "Calls"]) {
@@ -123,8 +123,8 @@ await withPage(modules, { colorScheme: "light", offline: true }, async (tab) => 
     await tab.getByRole("button", { name: "Whole" }).click();
     assert.equal(await tab.textContent("#range"), range);
   }
-  await view("open");
-  assert.equal(await tab.locator("main tbody tr").count(), data.open.length);
+  await view("unfinished");
+  assert.equal(await tab.locator("main tbody tr").count(), data.unfinished.length);
 
   // A method: its figures, histogram, callers and callees; and back.
   await view("methods");

@@ -41,9 +41,9 @@ pub fn shop() -> Logs {
             of(call(started + 41 * MS, 1, 4, 3, 5 * MS), 2 * MS),
             CallRow { exit: Exit::Throw, ..pay_50 },
             call(T14 + 10 * S, 2, 6, 1, 40 * MS),
-            CallRow { exit: Exit::Open, ..of(call(T14 + S, 2, 5, 4, 2 * S), 300 * MS) },
+            CallRow { exit: Exit::Unfinished, ..of(call(T14 + S, 2, 5, 4, 2 * S), 300 * MS) },
             // Written again at the next stop: the same call.
-            CallRow { exit: Exit::Open, ..of(call(T14 + S, 2, 5, 4, 20 * S), 3 * S) },
+            CallRow { exit: Exit::Unfinished, ..of(call(T14 + S, 2, 5, 4, 20 * S), 3 * S) },
         ],
     );
     a.rows(

@@ -125,9 +125,9 @@ fn add_status(answer: &mut Answer, status: &Status, names: bool) {
     answer.add("loops possibly caught", status.caught_loops);
     add_pauses(answer, status);
     answer.add("calls seen", status.calls);
-    answer.add("records written", status.records);
-    answer.add("records dropped", status.dropped_records);
-    answer.add("records cut", status.cut_records);
+    answer.add("recorded calls", status.recorded_calls);
+    answer.add("recorded calls dropped", status.recorded_calls_dropped);
+    answer.add("recorded calls over budget", status.recorded_calls_over_budget);
     answer.add("calls lost", status.lost_calls);
     answer.add("threads not measured", status.threads_not_measured);
     let (used, max) = status.memory;
@@ -392,7 +392,7 @@ fn add_in_flight(answer: &mut Answer, in_flight: &InFlight) {
 fn add_calls(answer: &mut Answer, thread: &BusyThread) {
     for (at, call) in thread.calls.iter().enumerate() {
         if thread.more_calls > 0 && at == OUTERMOST {
-            answer.line("left out", format!("{} calls", thread.more_calls));
+            answer.line("more calls", thread.more_calls);
         }
         let key = if call.is_long { "runs" } else { "below" };
         answer.line(key, format!("{} {}", human::duration(call.ns), call.method.line_name()));

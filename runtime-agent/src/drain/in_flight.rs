@@ -39,7 +39,7 @@ pub(crate) struct BusyThread {
     pub is_virtual: bool,
     /// From the outermost on.
     pub calls: Vec<RunningCall>,
-    /// Calls that are left out, behind the first [`OUTERMOST`].
+    /// Calls that are not shown, behind the first [`OUTERMOST`].
     pub more_calls: usize,
 }
 

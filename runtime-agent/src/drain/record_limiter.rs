@@ -184,7 +184,7 @@ impl Slice {
         is_slower: IsSlower,
     ) -> u64 {
         let cut = self.cut(most, is_slower);
-        let ended = self.rows.iter().filter(|row| row.exit != Exit::Open);
+        let ended = self.rows.iter().filter(|row| row.exit != Exit::Unfinished);
         threshold.raise_to(ended.map(|row| row.total_ns).min().unwrap_or(0));
         cut
     }
@@ -287,7 +287,7 @@ mod tests {
     fn calls_that_have_not_ended_raise_nothing() {
         let mut threshold = Threshold::new(MS);
         let mut slice = Slice::default();
-        let open = |ms: u64| CallRow { exit: Exit::Open, ..row(0, ms * MS) };
+        let open = |ms: u64| CallRow { exit: Exit::Unfinished, ..row(0, ms * MS) };
         let rows: Vec<CallRow> = (1..200).map(|i| open(10_000 + i)).collect();
         slice.add(rows, Some(ROW_BYTES), &mut threshold, |_, _| true);
         let (rows, cut) = slice.end(Some(ROW_BYTES), &mut threshold, |_, _| true, 1);

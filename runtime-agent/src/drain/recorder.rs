@@ -13,11 +13,11 @@ use crate::drain::events::Events;
 use crate::drain::hot_methods::{HotMethods, Hottest, Period, Recent};
 use crate::drain::in_flight::{self, InFlight};
 use crate::drain::interval::Interval;
-use crate::drain::open_calls;
 use crate::drain::record_limiter::{Slice, Threshold};
 use crate::drain::registry::Known;
 use crate::drain::sums::Sums;
 use crate::drain::thread_reader::{JavaThreads, KnownThread};
+use crate::drain::unfinished_calls;
 use crate::instrument::class_changes::Postponed;
 use crate::instrument::class_hook::ClassCounts;
 use crate::instrument::methods::{Methods, OwnThreshold};
@@ -344,7 +344,7 @@ impl Recorder {
             kept::keep(row.method, row.total_ns);
         }
         self.name_held();
-        self.sums.cut_records += cut;
+        self.sums.recorded_calls_over_budget += cut;
         self.write_calls(&rows);
         self.known.ids.limit();
         self.known.ended.clear();
@@ -444,7 +444,7 @@ impl Recorder {
         let threads = std::mem::take(&mut self.known.threads);
         for known in threads.values() {
             let Self { known: Known { ids, paths, .. }, anchors, .. } = self;
-            let open = known.open_calls(recording, now_ticks, anchors, paths, ids);
+            let open = known.unfinished_calls(recording, now_ticks, anchors, paths, ids);
             self.gather_open(open, &mut rows);
         }
         self.known.threads = threads;
@@ -453,7 +453,7 @@ impl Recorder {
                 let Self { known: Known { ids, paths, .. }, anchors, .. } = self;
                 let id = ids.of(number, 0);
                 let frames = open_frames::without_dropped(OpenFrame::all_of(saved));
-                let open = open_calls::rows(&frames, id, now_ticks, anchors, paths);
+                let open = unfinished_calls::rows(&frames, id, now_ticks, anchors, paths);
                 self.gather_open(open, &mut rows);
             }
         });
@@ -463,7 +463,7 @@ impl Recorder {
 
     /// Adds open calls to `rows`, and those to the slice when there are many: 100,000 virtual threads may be parked.
     fn gather_open(&mut self, open: Vec<CallRow>, rows: &mut Vec<CallRow>) {
-        rows.extend(open.into_iter().filter(open_calls::is_over_threshold));
+        rows.extend(open.into_iter().filter(unfinished_calls::is_over_threshold));
         if rows.len() >= ROWS {
             self.add_to_slice(std::mem::take(rows));
         }
@@ -477,7 +477,8 @@ impl Recorder {
         }
         let before = self.raised_to_ns();
         let allowance = self.budget.allowance(clock::monotonic_ns());
-        self.sums.cut_records += self.slice.add(rows, allowance, &mut self.lowest, kept::is_slower);
+        self.sums.recorded_calls_over_budget +=
+            self.slice.add(rows, allowance, &mut self.lowest, kept::is_slower);
         self.raised_since(before);
     }
 
@@ -493,7 +494,8 @@ impl Recorder {
     /// Writes the slowest calls of their methods that were cut.
     fn write_held(&mut self) {
         let held = self.slice.take_held();
-        self.sums.cut_records = self.sums.cut_records.saturating_sub(held.len() as u64);
+        self.sums.recorded_calls_over_budget =
+            self.sums.recorded_calls_over_budget.saturating_sub(held.len() as u64);
         self.write_calls(&held);
     }
 
@@ -517,8 +519,8 @@ impl Recorder {
             if has_ended {
                 ended.push(*key);
                 // The thread that calls System.exit ends in the middle of its calls.
-                let open = known.open_calls(recording, clock::ticks(), anchors, paths, ids);
-                rows.extend(open.into_iter().filter(open_calls::is_over_threshold));
+                let open = known.unfinished_calls(recording, clock::ticks(), anchors, paths, ids);
+                rows.extend(open.into_iter().filter(unfinished_calls::is_over_threshold));
             }
             known.add_losses(sums);
             if rows.len() >= ROWS {
@@ -583,7 +585,7 @@ impl Recorder {
     fn counters(&mut self, start_ns: u64) -> Vec<CounterRow> {
         let row = |name: &str, value| CounterRow { start_ns, name: name.to_owned(), value };
         let values = [
-            (counter::DROPPED_RECORDS, self.sums.dropped_records),
+            (counter::RECORDED_CALLS_DROPPED, self.sums.recorded_calls_dropped),
             (counter::LOST_CALLS, self.lost_calls()),
             (counter::UNSEEN_ENDS, self.sums.unseen_ends),
             (counter::MUTED_CALLS, mute::dropped_calls(Cause::User)),
@@ -593,11 +595,11 @@ impl Recorder {
             (counter::SKIPPED, self.class_counts.skipped()),
             (counter::LEAVES, self.class_counts.leaves()),
             (counter::UNREADABLE, self.class_counts.unreadable()),
-            (counter::RECORDS, self.sums.records),
-            (counter::CUT_RECORDS, self.sums.cut_records),
+            (counter::RECORDED_CALLS, self.sums.records),
+            (counter::RECORDED_CALLS_OVER_BUDGET, self.sums.recorded_calls_over_budget),
             (counter::BYTES, self.log.bytes),
             (counter::IO_ERRORS, self.log.io_errors),
-            (counter::LOST_ROWS, self.log.lost_rows),
+            (counter::ROWS_DROPPED, self.log.rows_dropped),
             (counter::RECORDED_NS, self.recorded_ns()),
             (counter::PROBE_NS, self.sums.probe_ns),
             (counter::CPU_NS, self.sums.cpu_ns),

@@ -7,9 +7,9 @@ pub(crate) struct Sums {
     pub calls: u64,
     /// Rows written to calls.csv.
     pub records: u64,
-    pub dropped_records: u64,
-    /// Records that were left out to stay within the hour's budget.
-    pub cut_records: u64,
+    pub recorded_calls_dropped: u64,
+    /// Calls over the threshold that were not recorded, to stay within the hour's log budget.
+    pub recorded_calls_over_budget: u64,
     pub unseen_ends: u64,
     pub lost_calls: u64,
     /// For how long recording was on, up to when it went off last.

@@ -6,9 +6,9 @@ use log_format::writer::one_line;
 use crate::drain::call_paths::{self, CallPaths};
 use crate::drain::hot_methods::HotMethods;
 use crate::drain::interval::Interval;
-use crate::drain::open_calls;
 use crate::drain::sums::Sums;
 use crate::drain::thread_ids::ThreadIds;
+use crate::drain::unfinished_calls;
 use crate::probe::MAX_PATH_DEPTH;
 use crate::probe::open_frames;
 use crate::probe::ring::{Kind, Record};
@@ -35,7 +35,7 @@ pub(crate) struct KnownThread {
     lost: Reading,
     /// Call paths of the frames that it told, from the outermost.
     path: Vec<u32>,
-    dropped_records: u64,
+    recorded_calls_dropped: u64,
     unseen_ends: u64,
     /// Memory of the readings beyond what was counted with their entries.
     readings_bytes: usize,
@@ -50,7 +50,7 @@ impl KnownThread {
             readings: Vec::new(),
             lost: Reading::default(),
             path: Vec::new(),
-            dropped_records: 0,
+            recorded_calls_dropped: 0,
             unseen_ends: 0,
             readings_bytes: 0,
         }
@@ -111,7 +111,7 @@ impl KnownThread {
     }
 
     /// Its calls that are open at `now_ticks`, callees before callers as calls end.
-    pub(crate) fn open_calls(
+    pub(crate) fn unfinished_calls(
         &self,
         recording: u32,
         now_ticks: u64,
@@ -124,7 +124,7 @@ impl KnownThread {
             return Vec::new();
         }
         let id = ids.of(self.thread.runs(), self.id);
-        open_calls::rows(&frames, id, now_ticks, anchors, paths)
+        unfinished_calls::rows(&frames, id, now_ticks, anchors, paths)
     }
 
     /// Adds what its totals have more than when they were read last.
@@ -155,7 +155,8 @@ impl KnownThread {
     /// Adds what was lost of it since this was asked last.
     pub(crate) fn add_losses(&mut self, sums: &mut Sums) {
         let dropped = self.thread.ring.dropped();
-        sums.dropped_records += dropped - std::mem::replace(&mut self.dropped_records, dropped);
+        sums.recorded_calls_dropped +=
+            dropped - std::mem::replace(&mut self.recorded_calls_dropped, dropped);
         let unseen = self.thread.unseen_ends();
         sums.unseen_ends += unseen - std::mem::replace(&mut self.unseen_ends, unseen);
     }

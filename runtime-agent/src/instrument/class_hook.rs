@@ -50,7 +50,7 @@ impl ClassCounts {
         self.methods.load(Ordering::Relaxed)
     }
 
-    /// Methods that were selected and could not get probes, those left out by design not counted.
+    /// Selected methods that could not be instrumented, without those excluded on purpose.
     pub(crate) fn skipped(&self) -> u64 {
         self.skipped.load(Ordering::Relaxed)
     }
@@ -75,7 +75,7 @@ impl ClassCounts {
         self.named.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Methods that were left out because no time can go by in them.
+    /// Trivial leaves that were not instrumented.
     pub(crate) fn leaves(&self) -> u64 {
         self.leaves.load(Ordering::Relaxed)
     }
@@ -125,26 +125,26 @@ impl ClassHook {
             return None;
         }
         if name == rewriter::probe::CALL_SITE {
-            self.log(name, format_args!("left out, the probes call it"));
+            self.log(name, format_args!("excluded, the probes call it"));
             return None;
         }
         self.why_empty.class(name);
         match self.filters.by_name(name, &self.defaults) {
             ByName::Selected(selected) => return Some(selected),
-            ByName::NotIncluded => self.log(name, format_args!("left out, no include names it")),
+            ByName::NotIncluded => self.log(name, format_args!("excluded, no include matches it")),
             ByName::Excluded(pattern) => {
-                self.log(name, format_args!("left out, exclude={pattern}"))
+                self.log(name, format_args!("excluded, exclude={pattern}"))
             }
             ByName::ByDefault(pattern) => {
-                self.log(name, format_args!("left out by default, {pattern}"));
+                self.log(name, format_args!("excluded by default, {pattern}"));
             }
         }
         None
     }
 
-    /// A class that was selected is left out, for it is the JDK's.
+    /// Excludes a selected class, because it is the JDK's.
     pub(crate) fn leave_out_jdk(&self, name: &str) {
-        self.log(name, format_args!("left out, no class of the application"));
+        self.log(name, format_args!("excluded, not a class of the application"));
     }
 
     /// The class with probes, or `None` if it stays as it is.
@@ -156,13 +156,13 @@ impl ClassHook {
         bytes: &[u8],
     ) -> Option<Vec<u8>> {
         if let Some(pattern) = self.filters.excluded_loader(&loader) {
-            self.log(name, format_args!("{}, left out, exclude_loader={pattern}", loader.name));
+            self.log(name, format_args!("{}, excluded, exclude_loader={pattern}", loader.name));
             return None;
         }
         let mut rewriter = self.pool().pop().unwrap_or_default();
         let loader_number = loader.number;
         let loader_name = if self.log.is_some() { loader.name.clone() } else { String::new() };
-        let (outcome, left_out) = self.methods.with_class(loader_number, name, |known| {
+        let (outcome, not_instrumented) = self.methods.with_class(loader_number, name, |known| {
             let is_new = known.is_new();
             let mut selection = Selection {
                 decision: ClassDecision::new(&self.filters, selected),
@@ -173,14 +173,14 @@ impl ClassHook {
                 class: None,
                 skipped: Vec::new(),
                 new_methods: 0,
-                left_out: [0; 5],
+                not_instrumented: [0; 5],
             };
             let outcome = rewriter.rewrite(bytes, &mut selection);
-            let Selection { skipped, new_methods, left_out, .. } = selection;
+            let Selection { skipped, new_methods, not_instrumented, .. } = selection;
             // A class that passes the hook again is not counted again.
             if is_new {
                 self.counts.skip(skipped);
-                let [.., leaves] = left_out;
+                let [.., leaves] = not_instrumented;
                 self.counts.leaves.fetch_add(u64::from(leaves), Ordering::Relaxed);
             }
             if let Ok(Outcome::Rewritten(rewritten)) = &outcome {
@@ -189,18 +189,21 @@ impl ClassHook {
                 self.counts.methods.fetch_add(methods, Ordering::Relaxed);
                 self.counts.classes.fetch_add(u64::from(is_first), Ordering::Relaxed);
             }
-            (outcome, left_out)
+            (outcome, not_instrumented)
         });
         self.pool().push(rewriter);
-        let [not_included, excluded, accessors, short, leaves] = left_out;
+        let [not_included, excluded, accessors, short, leaves] = not_instrumented;
         let others = format_args!(
-            "left out {not_included} not included, {excluded} excluded, {accessors} accessors, \
-             {short} short, {leaves} leaves"
+            "{not_included} not included, {excluded} excluded, {accessors} accessors, {short} short, \
+             {leaves} trivial leaves"
         );
         match outcome {
             Ok(Outcome::Rewritten(rewritten)) => {
                 let methods = rewritten.methods;
-                self.log(name, format_args!("{loader_name}, {methods} methods measured; {others}"));
+                self.log(
+                    name,
+                    format_args!("{loader_name}, {methods} methods instrumented; {others}"),
+                );
                 Some(rewritten.bytes)
             }
             Ok(Outcome::Unchanged) => {
@@ -237,8 +240,8 @@ struct Selection<'s, 'r> {
     class: Option<Arc<Class>>,
     skipped: Vec<NotInstrumented>,
     new_methods: u64,
-    /// Methods that were left out, by [`NotInstrumented`].
-    left_out: [u32; 5],
+    /// Methods that are not instrumented, by [`NotInstrumented`].
+    not_instrumented: [u32; 5],
 }
 
 impl Selector for Selection<'_, '_> {
@@ -247,11 +250,13 @@ impl Selector for Selection<'_, '_> {
             self.why_empty.method(&class.name.to_str(), &method.name.to_str());
             self.why_empty.annotations(|| class.annotations().chain(method.annotations()));
         }
-        let left_out = self.decision.leaves_out(class, method);
-        if let Some(count) = left_out.and_then(|why| self.left_out.get_mut(why as usize)) {
+        let not_instrumented = self.decision.leaves_out(class, method);
+        if let Some(count) =
+            not_instrumented.and_then(|why| self.not_instrumented.get_mut(why as usize))
+        {
             *count += 1;
         }
-        left_out.is_none()
+        not_instrumented.is_none()
     }
 
     fn id(&mut self, class: &ClassInfo<'_>, method: &MethodInfo<'_>) -> Option<MethodId> {

@@ -1,6 +1,6 @@
 //! Which classes and methods the options name: patterns, annotations, class loaders, code.
 //!
-//! What an exclude names is left out always. What an include names is measured, and if there is no
+//! What an exclude names is always excluded. What an include names is measured, and if there is no
 //! include, the application's classes are; annotations are looked for in the application's classes.
 
 use std::fmt;
@@ -10,7 +10,7 @@ use rewriter::{ClassInfo, MethodInfo, Mutf8};
 
 use crate::jvm::loaders::Loader;
 
-/// Classes that are left out unless an include names them: other agents, and proxies whose methods
+/// Classes that are excluded unless an include names them: other agents, and proxies whose methods
 /// only pass a call on. `docs/options.md` lists them.
 pub const DEFAULT_EXCLUDES: [&str; 20] = [
     "com.taobao.profile",
@@ -92,15 +92,15 @@ pub struct Filters {
     pub include_annotations: Vec<Annotation>,
     /// What to leave out.
     pub exclude: Vec<Pattern>,
-    /// Classes and methods with one of these are left out.
+    /// Classes and methods with one of these are excluded.
     pub exclude_annotations: Vec<Annotation>,
-    /// Loaders whose classes are left out.
+    /// Loaders whose classes are excluded.
     pub exclude_loaders: Vec<Pattern>,
     /// Whether methods that only read or write a field are measured.
     pub accessors: bool,
     /// Whether methods are measured in which no time can go by; see [`MethodInfo::is_straight_line`].
     pub leaves: bool,
-    /// Methods with less code, in bytes, are left out.
+    /// Methods with less code, in bytes, are excluded.
     pub min_code: u32,
 }
 
@@ -128,7 +128,7 @@ pub(crate) enum ByName<'f> {
     NotIncluded,
     /// This exclude names it.
     Excluded(&'f Pattern),
-    /// It is left out by default, by this pattern.
+    /// It is excluded by default, by this pattern.
     ByDefault(&'static str),
 }
 

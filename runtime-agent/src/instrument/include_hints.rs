@@ -104,7 +104,8 @@ impl WhyEmpty {
     pub(crate) fn messages(&self) -> Vec<String> {
         let mut messages: Vec<String> = self.unmet().map(Include::message).collect();
         if messages.is_empty() && !self.includes.is_empty() {
-            let why = "every class that an include names was left out or has no method to measure";
+            let why =
+                "every class that an include matches is excluded or has no method to instrument";
             messages.push(format!("{why}; debug=classes tells which and why"));
         }
         if messages.len() > MAX_MESSAGES {
@@ -290,7 +291,7 @@ mod tests {
         why.method("com/shop/Order", "pya");
         why.annotations(|| [Mutf8(b"Lcom/shop/Time;")].into_iter());
         assert_eq!(why.messages().len(), 1);
-        assert!(why.messages()[0].starts_with("every class that an include names was left out"));
+        assert!(why.messages()[0].starts_with("every class that an include matches is excluded"));
         assert!(includes(&[]).messages().is_empty());
     }
 

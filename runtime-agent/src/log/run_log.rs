@@ -89,7 +89,7 @@ pub(crate) struct RunLog {
     /// Writes that failed.
     pub io_errors: u64,
     /// Rows that were given up, because the disk took none for too long.
-    pub lost_rows: u64,
+    pub rows_dropped: u64,
     /// Why the last flush did not write everything.
     failure: Option<String>,
     /// No call has ended later than now, whatever its duration says.
@@ -137,7 +137,7 @@ impl RunLog {
             retry_folder: None,
             bytes: 0,
             io_errors: 0,
-            lost_rows: 0,
+            rows_dropped: 0,
             failure: None,
             has_clock_jumped: false,
         })
@@ -261,7 +261,7 @@ impl RunLog {
             match (&before, &self.failure) {
                 (None, Some(error)) => message!("{error}; it is tried again"),
                 (Some(_), None) => {
-                    message!("the log is written again; {} rows were given up", self.lost_rows);
+                    message!("the log is written again; {} rows were given up", self.rows_dropped);
                 }
                 _ => {}
             }
@@ -376,12 +376,12 @@ impl RunLog {
             return;
         }
         let calls = self.open.values_mut().filter_map(|part| part.tables.get_mut(&Table::Calls));
-        self.lost_rows += calls.map(TableFile::give_up).sum::<u64>();
+        self.rows_dropped += calls.map(TableFile::give_up).sum::<u64>();
         if waiting(&self.open) <= MAX_PENDING / 2 {
             return;
         }
         for part in self.open.values_mut() {
-            self.lost_rows += part.tables.values_mut().map(TableFile::give_up).sum::<u64>();
+            self.rows_dropped += part.tables.values_mut().map(TableFile::give_up).sum::<u64>();
             part.forget_names();
             self.begun += 1;
         }
@@ -598,7 +598,7 @@ mod tests {
         assert_eq!(fs::read_dir(&theirs).unwrap().count(), 0);
         assert!(!logs.exists());
         assert_eq!(flush(&mut log, RETRY_FOLDER_NS), (None, 1));
-        assert_eq!((rows(&log, Table::Calls).len(), log.lost_rows), (3, 0));
+        assert_eq!((rows(&log, Table::Calls).len(), log.rows_dropped), (3, 0));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! The owning thread pushes and pops; the agent thread may look at it from outside, to write the
 //! calls that are still open. What it sees then may be in the middle of a change, which is harmless:
-//! all fields are atomic, and it looks twice (see `open_calls`).
+//! all fields are atomic, and it looks twice (see `unfinished_calls`).
 #![allow(unsafe_code)]
 
 use std::cell::Cell;

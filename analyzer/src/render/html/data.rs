@@ -42,7 +42,7 @@ const PATHS: usize = 30_000;
 /// Methods of a short list.
 const FIRST: usize = 5;
 
-const OPEN_CALLS: usize = 500;
+const UNFINISHED_CALLS: usize = 500;
 
 /// Slow calls that are embedded with their callers.
 const WITH_CALLERS: usize = 500;
@@ -81,8 +81,8 @@ pub struct Page<'r> {
     threads: Vec<Thread<'r>>,
     /// The most calls that a thread has.
     of_a_thread: usize,
-    open: Vec<Open<'r>>,
-    open_not_shown: usize,
+    unfinished: Vec<Unfinished<'r>>,
+    unfinished_not_shown: usize,
 }
 
 /// A row for each method.
@@ -143,7 +143,7 @@ struct Thread<'r> {
 }
 
 #[derive(Serialize)]
-struct Open<'r> {
+struct Unfinished<'r> {
     run: &'r str,
     thread: &'r str,
     method: usize,
@@ -163,12 +163,14 @@ impl<'r> Page<'r> {
             _ => None,
         });
         let named = rows().map(|row| &row.method).chain(slow().map(|call| &call.method));
-        let labels = Labels::new(named.chain(report.open.iter().map(|c| &c.method)).chain(tree));
+        let labels =
+            Labels::new(named.chain(report.unfinished.iter().map(|c| &c.method)).chain(tree));
         let stacks = Stacks::new(&report.tree, |method| labels.of(method), &report.without_record);
         let mut table = Table::new(&labels, scale);
         let mut not_shown = NotShown::default();
         rows().for_each(|row| table.add(row, &mut not_shown));
-        let begun = slow().map(|call| call.start_ns).chain(report.open.iter().map(|c| c.start_ns));
+        let begun =
+            slow().map(|call| call.start_ns).chain(report.unfinished.iter().map(|c| c.start_ns));
         let mut moments: Vec<u64> = report.minutes.iter().map(|(at, _)| *at).chain(begun).collect();
         moments.sort_unstable();
         let base_ms = moments.first().copied().unwrap_or(report.start_ns) / 1_000_000;
@@ -183,7 +185,7 @@ impl<'r> Page<'r> {
             Some(Thread::new(calls, run(first.run), base, least_ns, &mut table))
         });
         let threads = threads.collect();
-        let open = report.open.iter().take(OPEN_CALLS).map(|call| Open {
+        let unfinished = report.unfinished.iter().take(UNFINISHED_CALLS).map(|call| Unfinished {
             run: run(call.run),
             thread: &call.thread,
             method: table.place(&call.method),
@@ -192,7 +194,7 @@ impl<'r> Page<'r> {
             own: call.self_ns,
             under: path(&call.callers),
         });
-        let open: Vec<Open<'_>> = open.collect();
+        let unfinished: Vec<Unfinished<'_>> = unfinished.collect();
         let recursion = report.recursion.iter().take(FIRST);
         let recursion =
             recursion.map(|(method, found)| (table.place(method), found.calls, found.depth));
@@ -222,8 +224,9 @@ impl<'r> Page<'r> {
             minutes: Times::new(&report.minutes, MINUTES / scale, base),
             threads,
             of_a_thread: OF_A_THREAD,
-            open_not_shown: report.open_not_shown + (report.open.len() - open.len()),
-            open,
+            unfinished_not_shown: report.unfinished_not_shown
+                + (report.unfinished.len() - unfinished.len()),
+            unfinished,
             not_shown,
             classes: table.classes,
             methods: table.methods,
@@ -231,7 +234,7 @@ impl<'r> Page<'r> {
     }
 }
 
-/// The methods that are embedded, and those that only have a name: what is open or slow may lie in
+/// The methods that are embedded, and those that only have a name: what is unfinished or slow may lie in
 /// none of the tables.
 struct Table<'r, 'l> {
     labels: &'l Labels,

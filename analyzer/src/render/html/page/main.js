@@ -29,18 +29,18 @@ function summaryView() {
       [methodLink(m), count(methods.throws[m]), percent(methods.throws[m], methods.calls[m])])));
   }
   if (data.recursion.length > 0) {
-    parts.push(el("h2", {}, "Methods that call themselves"), shortTable(["method", "recorded calls within another", "at once, at most"],
+    parts.push(el("h2", {}, "Recursive methods"), shortTable(["method", "recorded calls within another", "at once, at most"],
       data.recursion.map(([method, calls, depth]) => [methodLink(method), count(calls), separated(depth)])));
   }
   return el("div", {}, ...parts);
 }
 
-function openView() {
-  if (data.open.length === 0) return el("p", { class: "panel" }, "No call was open when recording ended.");
-  const rows = data.open.map((call) => [methodLink(call.method), duration(call.running), duration(call.own),
+function unfinishedView() {
+  if (data.unfinished.length === 0) return el("p", { class: "panel" }, "Every call had ended when recording stopped.");
+  const rows = data.unfinished.map((call) => [methodLink(call.method), duration(call.running), duration(call.own),
     clock(call.start / 1e6, 19), el("span", { title: call.under ? "under " + call.under : null }, threadName(call))]);
-  const rest = data.open_not_shown;
-  return el("div", {}, el("p", { class: "dim" }, "Calls that were open when recording ended; no other figure has them." +
+  const rest = data.unfinished_not_shown;
+  return el("div", {}, el("p", { class: "dim" }, "Calls in progress when recording stopped; no other figure includes them." +
     (rest > 0 ? ` ${separated(rest)} more are not in this page.` : "")),
   shortTable(["method", "running", "self", `began (${zone()})`, "thread"], rows));
 }
@@ -51,7 +51,7 @@ const VIEWS = [
   { id: "flame", name: "Flame graph", make: flameView },
   { id: "time", name: "Over time", make: timesView },
   { id: "timeline", name: "Slowest calls", make: timelineView },
-  { id: "open", name: "Open calls", make: openView },
+  { id: "unfinished", name: "Unfinished calls", make: unfinishedView },
 ];
 
 const main = document.getElementById("main");

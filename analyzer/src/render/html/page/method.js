@@ -46,7 +46,7 @@ function neighbourTable(rows, empty) {
   if (rows.length === 0) return el("p", { class: "dim" }, data.paths_cut ? "None in the call paths of this page." : empty);
   const rest = rows.length - NEIGHBOURS;
   const table = shortTable(["method", "recorded calls", "time"], rows.slice(0, NEIGHBOURS).map(({ frame, calls, total }) => [
-    typeof frame === "number" ? methodLink(frame) : el("span", { class: "dim" }, frame ?? "(called by no measured method)"),
+    typeof frame === "number" ? methodLink(frame) : el("span", { class: "dim" }, frame ?? "(called by no instrumented method)"),
     calls > 0 ? count(calls) : "", duration(total)]));
   return rest > 0 ? el("div", {}, table, el("p", { class: "dim" }, `and ${separated(rest)} more`)) : table;
 }
@@ -85,14 +85,14 @@ function methodView(method) {
       card("p95", duration(methods.p95[method])), card("p99", duration(methods.p99[method]))),
     el("p", { class: "dim" }, "Percentiles are " + data.percentiles + "." + (methods.out[method] > 0 ?
       " It was throttled for " + duration(methods.out[method]) + ": no figure here has its calls of that time." : "") +
-      (methods.mostly_probe[method] ? " Half of its self time or more is that of the probes (an estimate)." : "")),
+      (methods.mostly_probe[method] ? " At least half of its self time is spent in probes (an estimate)." : "")),
     el("h2", {}, data.of_records ? "Durations of the recorded calls" : "Durations of all calls"), histogram(method));
-  } else parts.push(el("p", { class: "panel" }, "Its totals are not in this report."));
+  } else parts.push(el("p", { class: "panel" }, "Its statistics are not in this report."));
   const { callers, callees } = neighbours(method);
   parts.push(el("div", { class: "two" },
     el("div", {}, el("h2", {}, "Callers"), neighbourTable(callers, "No recorded call of it.")),
     el("div", {}, el("h2", {}, "Callees"), neighbourTable(callees, "No recorded calls that it made."))),
-  el("p", { class: "dim" }, "Callers and callees are those of recorded calls: shorter ones are in the totals alone. Times of calls within each other overlap." +
+  el("p", { class: "dim" }, "Callers and callees are from recorded calls; shorter calls are in the statistics only. Times of nested calls overlap." +
     (data.paths_cut ? " Only the call paths with most time are in this page." : "")));
   const slow = slowCalls(method, 20);
   if (slow) parts.push(el("h2", {}, "Its slowest calls"), slow);

@@ -7,7 +7,7 @@ const selfOfAll = sum(methods.own) + data.not_shown.own;
 // one if that is mostly the probes'.
 const SIGN = [
   methods.out.some((ns) => ns > 0) ? "+: there may have been more calls, while the method was throttled" : "",
-  methods.mostly_probe.some((is) => is) ? "~: half of this self time or more is that of the probes (an estimate)" : "",
+  methods.mostly_probe.some((is) => is) ? "~: at least half of this self time is spent in probes (an estimate)" : "",
 ].filter((sign) => sign !== "").join("; ");
 
 function callsOf(method) {

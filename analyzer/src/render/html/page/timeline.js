@@ -19,7 +19,7 @@ function lanes(thread) {
 const threadLanes = data.threads.map(lanes);
 
 function callText(thread, place) {
-  const exit = { throw: ", ended with an exception", open: ", still open" }[thread.exit[place]] || "";
+  const exit = { throw: ", ended with an exception", unfinished: ", unfinished" }[thread.exit[place]] || "";
   return `${methodLabel(thread.method[place])}\n${duration(thread.total[place])}${exit}, ${duration(thread.own[place])} its own\n` +
     `from ${clock(thread.start[place] / 1e6, 23)} ${zone()}\nthread ${threadName(thread)}` +
     (thread.under[place] ? `\nunder ${thread.under[place]}` : "");

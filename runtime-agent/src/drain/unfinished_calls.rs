@@ -39,7 +39,7 @@ pub(crate) fn rows(
             method: frame.method,
             total_ns: clock::ticks_to_ns(total),
             self_ns: clock::ticks_to_ns(total.saturating_sub(callees)),
-            exit: Exit::Open,
+            exit: Exit::Unfinished,
         });
     }
     rows.reverse();

@@ -8,7 +8,7 @@ use crate::run::throttled::ThrottledInRun;
 
 /// What the report lacks.
 #[derive(Debug, Default)]
-pub struct LeftOut {
+pub struct Missing {
     /// Files and runs that could not be read, a message each.
     pub unread: Vec<String>,
     /// What the agent lost.

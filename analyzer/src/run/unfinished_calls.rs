@@ -1,15 +1,15 @@
-//! Calls that were still open when they were written. Such a row is written again each time that
+//! Calls that were unfinished when they were written. Such a row is written again each time that
 //! recording stops, and the same call may be seen to end later: what counts is the order of the rows.
 //!
-//! Blocks of rows are read at the same time, so only the rows that may belong to an open call are
-//! taken in their order; what tells them are the keys of all open rows in this block and those before
-//! it, which are looked for before any block after it is read. All open rows say `open`, and no other
-//! word of the table has a `p`: so the search costs little where there is none.
+//! Blocks of rows are read at the same time, so only the rows that may belong to an unfinished call are
+//! taken in their order; what tells them are the keys of all unfinished rows in this block and those before
+//! it, which are looked for before any block after it is read. Of the words for a call's end, `unfinished` alone has
+//! an `f`, so the search costs little where there is none.
 //!
 //! ```text
-//! rows        return return OPEN return | return END return | return return OPEN
-//! keys of               the first block:  + OPEN              the third: + OPEN
-//! in order              OPEN                     END                        OPEN
+//! rows        return return UNFIN return | return END return | return return UNFIN
+//! keys of               the first block:   + UNFIN             the third: + UNFIN
+//! in order              UNFIN                     END                        UNFIN
 //! ```
 
 use std::collections::HashSet;
@@ -22,32 +22,32 @@ use memchr::memchr;
 use crate::input::parallel::RowOrder;
 use crate::stats::id_map::IdMap;
 
-/// A thread's call of a method that began at a moment: what makes two open records the same call.
-type OpenKey = (u32, u64, u32);
+/// A thread's call of a method that began at a moment: what makes two unfinished records the same call.
+type UnfinishedKey = (u32, u64, u32);
 
-fn key(row: &CallRow) -> OpenKey {
+fn key(row: &CallRow) -> UnfinishedKey {
     (row.thread, row.start_ns, row.method)
 }
 
-/// The open calls of a run.
+/// The unfinished calls of a run.
 #[derive(Debug, Default)]
-pub struct OpenCalls {
-    open: IdMap<OpenKey, CallRow>,
+pub struct UnfinishedCalls {
+    unfinished: IdMap<UnfinishedKey, CallRow>,
     known: KnownKeys,
     /// Keys of blocks whose rows were not taken yet, with the blocks' numbers.
-    ahead: Vec<(u64, OpenKey)>,
+    ahead: Vec<(u64, UnfinishedKey)>,
 }
 
-impl OpenCalls {
+impl UnfinishedCalls {
     /// Takes the next row, in the order of the files.
     pub fn add(&mut self, row: CallRow) {
-        match self.open.entry(key(&row)) {
-            Entry::Vacant(entry) if row.exit == Exit::Open => {
+        match self.unfinished.entry(key(&row)) {
+            Entry::Vacant(entry) if row.exit == Exit::Unfinished => {
                 entry.insert(row);
             }
             Entry::Vacant(_) => {}
             // The last time is the longest.
-            Entry::Occupied(mut entry) if row.exit == Exit::Open => {
+            Entry::Occupied(mut entry) if row.exit == Exit::Unfinished => {
                 if entry.get().total_ns < row.total_ns {
                     entry.insert(row);
                 }
@@ -58,12 +58,12 @@ impl OpenCalls {
         }
     }
 
-    /// The calls that are open now, each as it was written last.
+    /// The calls that are unfinished now, each as it was written last.
     pub fn into_rows(self) -> impl Iterator<Item = CallRow> {
-        self.open.into_values()
+        self.unfinished.into_values()
     }
 
-    fn announce(&mut self, number: u64, keys: HashSet<OpenKey>) {
+    fn announce(&mut self, number: u64, keys: HashSet<UnfinishedKey>) {
         self.ahead.extend(keys.iter().map(|key| (number, *key)));
         self.known.0.push(Arc::new(Keys::new(keys)));
         // Few sets, and none is copied more often than its size doubles.
@@ -71,9 +71,9 @@ impl OpenCalls {
             if before.keys.len() > 2 * last.keys.len() {
                 break;
             }
-            let ahead: HashSet<OpenKey> = self.ahead.iter().map(|(_, key)| *key).collect();
+            let ahead: HashSet<UnfinishedKey> = self.ahead.iter().map(|(_, key)| *key).collect();
             let both = before.keys.iter().chain(&last.keys).copied();
-            let both = both.filter(|key| self.open.contains_key(key) || ahead.contains(key));
+            let both = both.filter(|key| self.unfinished.contains_key(key) || ahead.contains(key));
             let both = Arc::new(Keys::new(both.collect()));
             self.known.0.truncate(self.known.0.len() - 2);
             self.known.0.push(both);
@@ -81,7 +81,7 @@ impl OpenCalls {
     }
 }
 
-impl RowOrder<CallRow> for OpenCalls {
+impl RowOrder<CallRow> for UnfinishedCalls {
     type Ahead = KnownKeys;
 
     fn look_ahead(
@@ -91,12 +91,12 @@ impl RowOrder<CallRow> for OpenCalls {
         mut row: impl FnMut(&[u8]) -> Option<CallRow>,
     ) -> KnownKeys {
         let (mut keys, mut from) = (HashSet::new(), 0);
-        while let Some(found) = memchr(b'p', block.get(from..).unwrap_or_default()) {
+        while let Some(found) = memchr(b'f', block.get(from..).unwrap_or_default()) {
             let (before, after) = block.split_at(from + found);
             let begin = memchr::memrchr(b'\n', before).map_or(0, |end| end + 1);
             let end = memchr(b'\n', after).map_or(block.len(), |len| before.len() + len);
-            let open = row(block.get(begin..end).unwrap_or_default());
-            keys.extend(open.filter(|row| row.exit == Exit::Open).map(|row| key(&row)));
+            let unfinished = row(block.get(begin..end).unwrap_or_default());
+            keys.extend(unfinished.filter(|row| row.exit == Exit::Unfinished).map(|row| key(&row)));
             from = end;
         }
         if !keys.is_empty() {
@@ -115,7 +115,7 @@ impl RowOrder<CallRow> for OpenCalls {
     }
 }
 
-/// Keys of open rows, at least those of calls that are open before or within a block.
+/// Keys of unfinished rows, at least those of calls that are unfinished before or within a block.
 #[derive(Clone, Debug, Default)]
 pub struct KnownKeys(Vec<Arc<Keys>>);
 
@@ -123,20 +123,20 @@ impl KnownKeys {
     /// Whether a row's place among the others counts.
     #[inline]
     pub fn is_ordered(&self, row: &CallRow) -> bool {
-        row.exit == Exit::Open || self.0.iter().any(|keys| keys.contains(row))
+        row.exit == Exit::Unfinished || self.0.iter().any(|keys| keys.contains(row))
     }
 }
 
 #[derive(Debug)]
 struct Keys {
-    keys: HashSet<OpenKey>,
+    keys: HashSet<UnfinishedKey>,
     /// The first and the last start: what begins after a stop is no call of before.
     first_ns: u64,
     last_ns: u64,
 }
 
 impl Keys {
-    fn new(keys: HashSet<OpenKey>) -> Self {
+    fn new(keys: HashSet<UnfinishedKey>) -> Self {
         let starts = || keys.iter().map(|(_, start_ns, _)| *start_ns);
         let (first_ns, last_ns) = (starts().min().unwrap_or(u64::MAX), starts().max().unwrap_or(0));
         Self { keys, first_ns, last_ns }
@@ -158,15 +158,15 @@ mod tests {
 
     #[test]
     fn a_call_is_open_until_it_is_seen_to_end() {
-        let mut calls = OpenCalls::default();
+        let mut calls = UnfinishedCalls::default();
         for (start_ns, total_ns, exit) in [
-            (1, 10, Exit::Open),
-            (2, 10, Exit::Open),
-            (1, 30, Exit::Open),
-            (1, 20, Exit::Open),
+            (1, 10, Exit::Unfinished),
+            (2, 10, Exit::Unfinished),
+            (1, 30, Exit::Unfinished),
+            (1, 20, Exit::Unfinished),
             (2, 40, Exit::Throw),
             (3, 50, Exit::Return),
-            (3, 10, Exit::Open),
+            (3, 10, Exit::Unfinished),
         ] {
             calls.add(row(start_ns, total_ns, exit));
         }
@@ -177,30 +177,31 @@ mod tests {
 
     #[test]
     fn blocks_know_the_keys_of_those_before() {
-        let mut calls = OpenCalls::default();
-        // A line is a start and whether it is open: `12 open`.
+        let mut calls = UnfinishedCalls::default();
+        // A line is a start and whether it is unfinished: `12 unfinished`.
         let parse = |line: &[u8]| {
             let text = std::str::from_utf8(line).unwrap();
             let (start, exit) = text.split_once(' ')?;
-            let exit = if exit == "open" { Exit::Open } else { Exit::Return };
+            let exit = if exit == "unfinished" { Exit::Unfinished } else { Exit::Return };
             Some(row(start.parse().ok()?, 1, exit))
         };
         let ended = |start_ns| row(start_ns, 1, Exit::Return);
-        let first = calls.look_ahead(0, b"1 return\n2 open\n3 up\np p p\n4 open\n", parse);
+        let first =
+            calls.look_ahead(0, b"1 return\n2 unfinished\n3 uf\nf f f\n4 unfinished\n", parse);
         assert!(first.is_ordered(&ended(2)) && first.is_ordered(&ended(4)));
         assert!(!first.is_ordered(&ended(1)) && !first.is_ordered(&ended(3)));
-        let second = calls.look_ahead(1, b"1 return\n4 return\n9 open\n", parse);
+        let second = calls.look_ahead(1, b"1 return\n4 return\n9 unfinished\n", parse);
         assert!([2, 4, 9].into_iter().all(|start_ns| second.is_ordered(&ended(start_ns))));
         assert!(!first.is_ordered(&ended(9)));
-        calls.apply(0, vec![row(2, 1, Exit::Open), row(4, 1, Exit::Open)]);
-        calls.apply(1, vec![ended(4), row(9, 1, Exit::Open)]);
+        calls.apply(0, vec![row(2, 1, Exit::Unfinished), row(4, 1, Exit::Unfinished)]);
+        calls.apply(1, vec![ended(4), row(9, 1, Exit::Unfinished)]);
         assert!(calls.ahead.is_empty());
         // What has ended is forgotten, at the latest when as many have come again.
         for number in 2..200 {
-            let text = format!("{} open\n", 10 * number);
+            let text = format!("{} unfinished\n", 10 * number);
             let known = calls.look_ahead(number, text.as_bytes(), parse);
             assert!(known.is_ordered(&ended(2)) && known.0.len() < 10, "{}", known.0.len());
-            calls.apply(number, vec![row(10 * number, 1, Exit::Open), ended(10 * number)]);
+            calls.apply(number, vec![row(10 * number, 1, Exit::Unfinished), ended(10 * number)]);
         }
         let known: usize = calls.known.0.iter().map(|keys| keys.keys.len()).sum();
         assert!(known < 20, "{known}");
