@@ -3,7 +3,7 @@
 //!
 //! ```java
 //! public final class $TProfiler {               // package java.lang
-//!     @Stable private static byte[] sealed;    // by method id; never another array
+//!     @Stable private static byte[] compiledOut;    // by method id; never another array
 //!     @Stable private static MutableCallSite state;      // its target is `off`, or another handle
 //!     @Stable private static MutableCallSite trial;      // nobody's but the self-test's
 //!     @Stable private static MethodHandle off;
@@ -11,7 +11,7 @@
 //!     private static byte[] muted;             // by method id; the agent sets it before `on`
 //!     @Hidden public static void Start(int id) {                        // and Threw, Caught, Initialized
 //!         int method = id << 2 >>> 2;                                   // without BEFORE_INIT
-//!         if (method < sealed.length && sealed[method] != 0) { state.getTarget(); return; }
+//!         if (method < compiledOut.length && compiledOut[method] != 0) { state.getTarget(); return; }
 //!         if (state.getTarget() == off) return;
 //!         if (!on) return;
 //!         byte[] muted = $TProfiler.muted;
@@ -19,8 +19,8 @@
 //!     }
 //!     @Hidden @ForceInline public static void End(int id) {
 //!         int method = id << 2 >>> 2;
-//!         if (method < sealed.length && sealed[method] != 0) { state.getTarget(); return; }
-//!         endUnsealed(id);                                              // the rest
+//!         if (method < compiledOut.length && compiledOut[method] != 0) { state.getTarget(); return; }
+//!         endRest(id);                                              // the rest
 //!     }
 //!     @Hidden private static native void start0(int id);                // and end0, threw0, ...
 //!     private static void calibrate(int calls, int id) {                 // what a call costs here
@@ -38,7 +38,7 @@
 //!         state.setTarget(isOff != 0 ? off : MethodHandles.constant(int.class, 2));
 //!     }
 //!     private static int isOpen() {                                     // for the self-test
-//!         if (sealed[0] != 0) { trial.getTarget(); return 0; }          // no method has the id 0
+//!         if (compiledOut[0] != 0) { trial.getTarget(); return 0; }          // no method has the id 0
 //!         return 1;
 //!     }
 //!     private static int countOpen(int calls) {
@@ -60,13 +60,13 @@
 //!     }
 //! ```
 //! `on` is volatile, so that a loop that is running sees a change, of what is read after it too: an element
-//! of an array alone would be read once. An element of `sealed` is read once, on purpose: what is compiled
+//! of an array alone would be read once. An element of `compiledOut` is read once, on purpose: what is compiled
 //! while it is not 0 takes it for a constant, so that nothing is left of the probes, not even what keeps a
 //! compiler from moving code across them (`on` alone makes a library whose methods are tiny half as fast).
 //!
 //! A call site's target is a constant as well, and code that was compiled with it is thrown away when it changes. All
 //! compiled code with probes depends on that of `state`, also where nothing is left of them: that is what `getTarget`
-//! is called for in front of a sealed method's return. `state` is `off` while recording is off for long, so that
+//! is called for in front of a compiled-out method's return. `state` is `off` while recording is off for long, so that
 //! nothing is left of the probes then. To have all compiled code with probes thrown away, it gets another handle that
 //! means the same; a new one each time, or code that was being compiled all the while could come from an earlier one.
 //! To redefine this class would do that too, but HotSpot counts it against every method that it throws away, adds these counts up
@@ -78,8 +78,8 @@
 //! `@ForceInline` is where it has to be and nowhere else: C1, which compiles first and everything, would put
 //! three whole guards into each method and work nearly twice as long (javac: 2.3 s, not 1.3), while C2 puts those
 //! that are called often into their callers anyway. But of a method's returns some are taken seldom, and there
-//! C2 leaves a call where what is called is longer than 35 bytes (`MaxInlineSize`), sealed or not: these calls were 1
-//! to 2% of H2's and Lucene's time. So the part of `End` that finds the seal is short and forced, and the part behind
+//! C2 leaves a call where what is called is longer than 35 bytes (`MaxInlineSize`), compiled out or not: these calls were 1
+//! to 2% of H2's and Lucene's time. So the part of `End` that finds it is short and forced, and the part behind
 //! it is too long for C1. What comes after an exception is dear anyway. Version 49 needs no frames.
 
 #[path = "build/call_site.rs"]

@@ -305,7 +305,10 @@ mod tests {
             assert!(!agree::<CallRow>(CALLS, line.as_bytes()), "{line}");
         }
         let more = format!("{CALLS},weather,wind");
-        assert!(agree::<CallRow>(&more, b"1,1,1,1,5,5,unfinished,rainy,,".strip_suffix(b",").unwrap()));
+        assert!(agree::<CallRow>(
+            &more,
+            b"1,1,1,1,5,5,unfinished,rainy,,".strip_suffix(b",").unwrap()
+        ));
         for line in
             ["1,1,1,1,5,5,open,\"rainy\",", "1,1,1,1,5,5,open,ra\tiny,", "1,1,1,1,5,5,open,"]
         {

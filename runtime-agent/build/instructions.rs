@@ -31,14 +31,14 @@ const _: () = assert!(BEFORE_INIT == 1 << 30);
 /// known not to be null, it was looked at again for each probe before it: 0.7 s for a method that calls a
 /// hundred small measured ones, 12 s for three hundred.
 pub(crate) fn guard(
-    sealed: u16,
+    compiled_out: u16,
     state: &CallSite,
     on: u16,
     muted: u16,
     native: u16,
 ) -> Vec<Instruction> {
     let mut code = method_of_id();
-    code.extend(unless_sealed(sealed, state, code.len()));
+    code.extend(unless_compiled_out(compiled_out, state, code.len()));
     code.extend(state.unless_off(code.len()));
     code.extend(unless_off(on, code.len()));
     code.extend(unless_muted(muted, code.len()));
@@ -47,9 +47,9 @@ pub(crate) fn guard(
 }
 
 /// The part of it that is put into every caller, and calls the rest.
-pub(crate) fn front(sealed: u16, state: &CallSite, rest: u16) -> Vec<Instruction> {
+pub(crate) fn front(compiled_out: u16, state: &CallSite, rest: u16) -> Vec<Instruction> {
     let mut code = method_of_id();
-    code.extend(unless_sealed(sealed, state, code.len()));
+    code.extend(unless_compiled_out(compiled_out, state, code.len()));
     code.extend(call(rest));
     code
 }
@@ -76,16 +76,16 @@ fn method_of_id() -> Vec<Instruction> {
     ]
 }
 
-/// `if (method < sealed.length && sealed[method] != 0) { state.getTarget(); return; }` Like the others it is at an
+/// `if (method < compiledOut.length && compiledOut[method] != 0) { state.getTarget(); return; }` Like the others it is at an
 /// index of instructions, which is what targets are.
-fn unless_sealed(sealed: u16, state: &CallSite, at: usize) -> Vec<Instruction> {
+fn unless_compiled_out(compiled_out: u16, state: &CallSite, at: usize) -> Vec<Instruction> {
     let behind = target(at, 12);
     vec![
         Instruction::Iload_1,
-        Instruction::Getstatic(sealed),
+        Instruction::Getstatic(compiled_out),
         Instruction::Arraylength,
         Instruction::If_icmpge(behind),
-        Instruction::Getstatic(sealed),
+        Instruction::Getstatic(compiled_out),
         Instruction::Iload_1,
         Instruction::Baload,
         Instruction::Ifeq(behind),
@@ -151,11 +151,11 @@ pub(crate) fn calls_of(probes: &[u16]) -> Vec<Instruction> {
     code
 }
 
-/// `return sealed[0] == 0 ? 1 : 0;`, as the guard of a compiled-out method reads it. No method has the id 0.
-pub(crate) fn is_open(sealed: u16, trial: &CallSite) -> Vec<Instruction> {
+/// `return compiledOut[0] == 0 ? 1 : 0;`, as the guard of a compiled-out method reads it. No method has the id 0.
+pub(crate) fn is_open(compiled_out: u16, trial: &CallSite) -> Vec<Instruction> {
     const OPEN: u16 = 9;
     vec![
-        Instruction::Getstatic(sealed),
+        Instruction::Getstatic(compiled_out),
         Instruction::Iconst_0,
         Instruction::Baload,
         Instruction::Ifeq(OPEN),

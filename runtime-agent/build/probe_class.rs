@@ -22,12 +22,12 @@ const PROBES: [&str; 5] =
 /// The class whose methods can be compiled out.
 pub(crate) fn fast() -> Result<Vec<u8>> {
     let mut class = Class::new()?;
-    let sealed = class.pool.add_field_ref(class.this, "sealed", "[B")?;
+    let compiled_out = class.pool.add_field_ref(class.this, "compiledOut", "[B")?;
     let state = CallSite::new(&mut class.pool, class.this, "state")?;
     let trial = CallSite::new(&mut class.pool, class.this, "trial")?;
     let stable = class.annotations(&["Ljdk/internal/vm/annotation/Stable;"])?;
     let site = FieldType::Object(SITE.into());
-    class.field("sealed", bytes(), FieldAccessFlags::empty(), vec![stable.clone()])?;
+    class.field("compiledOut", bytes(), FieldAccessFlags::empty(), vec![stable.clone()])?;
     class.field("state", site.clone(), FieldAccessFlags::empty(), vec![stable.clone()])?;
     class.field("trial", site, FieldAccessFlags::empty(), vec![stable.clone()])?;
     let handle = FieldType::Object(HANDLE.into());
@@ -39,16 +39,16 @@ pub(crate) fn fast() -> Result<Vec<u8>> {
     for name in PROBES {
         let native = class.native(name)?;
         if name == probe::END {
-            let end = class.pool.add_method_ref(class.this, "endUnsealed", probe::DESCRIPTOR)?;
+            let end = class.pool.add_method_ref(class.this, "endRest", probe::DESCRIPTOR)?;
             let (front, rest) =
-                (front(sealed, &state, end), rest_of_end(&state, on, muted, native));
+                (front(compiled_out, &state, end), rest_of_end(&state, on, muted, native));
             if length(&front)? > MAX_INLINE_SIZE || length(&rest)? <= MAX_INLINE_SIZE {
                 return Err("C1 would put the wrong part of the guard into callers".into());
             }
             class.probe(name, PUBLIC, front, &inlined)?;
-            class.probe("endUnsealed", PRIVATE, rest, &hidden)?;
+            class.probe("endRest", PRIVATE, rest, &hidden)?;
         } else {
-            let guard = guard(sealed, &state, on, muted, native);
+            let guard = guard(compiled_out, &state, on, muted, native);
             class.probe(name, PUBLIC, guard, &hidden)?;
         }
     }
@@ -59,7 +59,7 @@ pub(crate) fn fast() -> Result<Vec<u8>> {
     prepare.push(Instruction::Return);
     class.helper("prepare", "()V", prepare)?;
     class.helper("change", "(I)V", state.change())?;
-    class.helper("isOpen", "()I", is_open(sealed, &trial))?;
+    class.helper("isOpen", "()I", is_open(compiled_out, &trial))?;
     let is_open = class.pool.add_method_ref(class.this, "isOpen", "()I")?;
     class.helper("countOpen", "(I)I", sum_of(is_open))?;
     class.helper("renewTrial", "()V", trial.renew())?;

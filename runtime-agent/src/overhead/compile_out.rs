@@ -32,7 +32,7 @@ impl Overhead {
         // Nobody notices the guard of a method that is worth its probes: it takes long itself.
         let guarded = self.throttled.iter().filter(|(_, left)| {
             let can_help = !is_renewed || left.is_fresh || !left.is_compiled;
-            !left.is_sealed && can_help && left.ratio > budget
+            !left.is_compiled_out && can_help && left.ratio > budget
         });
         let mut guarded: Vec<(u32, f64)> =
             guarded.map(|(id, left)| (*id, left.base_calls_per_s * of_one)).collect();
@@ -48,7 +48,7 @@ impl Overhead {
                 && (!is_renewed || left.is_fresh)
                 && id < end
             {
-                left.is_sealed = true;
+                left.is_compiled_out = true;
                 left.is_compiled |= !left.is_fresh;
                 share -= of_method;
                 found.push(id);
@@ -65,7 +65,8 @@ impl Overhead {
             return false;
         }
         self.is_renewed = true;
-        let compiled = self.throttled.values().filter(|left| left.is_sealed && left.is_compiled);
+        let compiled =
+            self.throttled.values().filter(|left| left.is_compiled_out && left.is_compiled);
         let calls_per_s: f64 = compiled.map(|left| left.base_calls_per_s).sum();
         let share = calls_per_s * self.guard_share(FASTER);
         share >= if self.is_large() { f64::MIN_POSITIVE } else { RENEW }
@@ -73,7 +74,7 @@ impl Overhead {
 
     /// All code that was compiled with probes has been thrown away.
     pub(crate) fn renewed(&mut self) {
-        for left in self.throttled.values_mut().filter(|left| left.is_sealed) {
+        for left in self.throttled.values_mut().filter(|left| left.is_compiled_out) {
             left.is_compiled = false;
         }
     }
@@ -81,7 +82,8 @@ impl Overhead {
     /// What the guards of throttled methods cost, in nanoseconds a second. Those that are compiled out have
     /// none, but in code that was compiled before.
     pub(super) fn guards_ns(&self) -> f64 {
-        let guarded = self.throttled.values().filter(|left| !left.is_sealed || left.is_compiled);
+        let guarded =
+            self.throttled.values().filter(|left| !left.is_compiled_out || left.is_compiled);
         let calls_per_s: f64 = guarded.map(|left| left.base_calls_per_s).sum();
         calls_per_s * self.growth * GUARD * self.pair_ns
     }

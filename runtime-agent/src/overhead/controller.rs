@@ -190,8 +190,8 @@ impl CostControl {
         if !leave.is_empty() {
             self.throttle(leave, parts);
         }
-        let compiled_out = self.overhead.compile_out(monotonic_ns, ProbeClass::sealable());
-        parts.probe_class.seal(parts.jni, compiled_out.into_iter(), true);
+        let compiled_out = self.overhead.compile_out(monotonic_ns, ProbeClass::compile_out_limit());
+        parts.probe_class.compile_out(parts.jni, compiled_out.into_iter(), true);
         if self.overhead.is_to_renew(monotonic_ns) {
             match parts.probe_class.renew_compiled(parts.jni) {
                 Ok(()) => self.overhead.renewed(),
@@ -228,9 +228,9 @@ impl CostControl {
     ) -> Result<(), String> {
         let compiled_out = self.overhead.compiled_out(ids);
         if !compiled_out.is_empty() {
-            parts.probe_class.seal(parts.jni, compiled_out.iter().copied(), false);
+            parts.probe_class.compile_out(parts.jni, compiled_out.iter().copied(), false);
             parts.probe_class.renew_compiled(parts.jni).inspect_err(|_| {
-                parts.probe_class.seal(parts.jni, compiled_out.iter().copied(), true);
+                parts.probe_class.compile_out(parts.jni, compiled_out.iter().copied(), true);
             })?;
         }
         // The guard opens when no compiled code is left that would count some of the calls only.

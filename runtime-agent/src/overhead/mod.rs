@@ -93,7 +93,7 @@ pub(crate) struct Throttled {
     /// It had been called so often that something compiled has them.
     is_compiled: bool,
     /// It is compiled out: nothing is left of its probes in what the JIT compiles from then on.
-    pub is_sealed: bool,
+    pub is_compiled_out: bool,
 }
 
 /// Some time, and what was done in it.
@@ -367,7 +367,7 @@ impl Overhead {
                     // What is called seldom now may be called often soon.
                     is_fresh: is_early || !is_compiled && !is_rare(&cost_of_one),
                     is_compiled,
-                    is_sealed: false,
+                    is_compiled_out: false,
                 };
                 self.throttled.insert(id, throttled);
                 leave.push(id);
@@ -424,8 +424,9 @@ impl Overhead {
 
     /// Which of these methods are compiled out.
     pub(crate) fn compiled_out(&self, ids: &[u32]) -> Vec<u32> {
-        let is_sealed = |id: &u32| self.throttled.get(id).is_some_and(|left| left.is_sealed);
-        ids.iter().copied().filter(is_sealed).collect()
+        let is_compiled_out =
+            |id: &u32| self.throttled.get(id).is_some_and(|left| left.is_compiled_out);
+        ids.iter().copied().filter(is_compiled_out).collect()
     }
 
     /// These methods have their probes back, from now on.

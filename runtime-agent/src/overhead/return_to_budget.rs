@@ -24,7 +24,9 @@ impl Overhead {
     fn fitting(&self, now_ns: u64) -> Vec<u32> {
         let budget = self.budget.map_or(0.0, |budget| f64::from(budget) / 1e6);
         let is_waiting = |id: &u32| {
-            self.throttled.get(id).is_some_and(|left| !left.is_sealed && left.again_ns <= now_ns)
+            self.throttled
+                .get(id)
+                .is_some_and(|left| !left.is_compiled_out && left.again_ns <= now_ns)
         };
         let mut waiting: Vec<u32> = self.throttled.keys().copied().filter(is_waiting).collect();
         waiting.sort_by(|one, other| {

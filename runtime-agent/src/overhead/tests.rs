@@ -301,7 +301,7 @@ fn methods_that_are_seldom_called_are_throttled_where_they_cost_too_much_togethe
 /// What was compiled with a guard that costs too much is compiled anew, once.
 #[test]
 fn what_was_compiled_too_early_is_renewed_once() {
-    // The second is not sealed: it is worth its probes.
+    // The second is not compiled out: it is worth its probes.
     for (self_ns, is_dear) in [(4, true), (4_000, false)] {
         let mut program = Program::new(&[(1, 1_000_000, self_ns)]);
         program.renews = false;

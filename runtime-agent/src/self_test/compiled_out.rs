@@ -1,8 +1,8 @@
 //! Whether the JIT takes a compiled-out probe for a constant, and whether a call site throws that code away again.
 //!
 //! ```text
-//! element 0 of `sealed` is not 0   a method that reads it is called until the JIT has compiled it
-//! element 0 is 0 for a moment      the method still takes it for sealed: it was folded
+//! element 0 of `compiledOut` is not 0   a method that reads it is called until the JIT has compiled it
+//! element 0 is 0 for a moment      the method still takes it for compiled out: it was folded
 //! the call site gets a target      the method reads the element again: compiled code was thrown away
 //! ```
 //! Nothing is timed. No method has the id 0, and no other code has this call site, so the service notices nothing.

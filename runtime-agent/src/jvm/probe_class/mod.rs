@@ -1,7 +1,7 @@
 //! The Java side of the probe: the class that instrumented code calls, and its switches.
 //!
 //! The class is fast or plain; see `build.rs`. Where self-tests say that the fast one's tricks do not work here, it is
-//! used as the plain one is: nothing is sealed, and the call site keeps its target.
+//! used as the plain one is: nothing is compiled out, and the call site keeps its target.
 #![allow(unsafe_code)]
 
 mod trial;
@@ -40,8 +40,8 @@ const NATIVES: [&str; 5] = ["start0", "end0", "threw0", "caught0", "initialized0
 /// event says when.
 const LIBRARY: Duration = Duration::from_secs(10);
 
-/// Methods with an id below this can be sealed. Bytes of Java's heap.
-const SEALABLE: u32 = 1 << 17;
+/// Methods with an id below this can be compiled out. Bytes of Java's heap.
+const MAX_COMPILED_OUT: u32 = 1 << 17;
 
 /// The class, once it is defined: it is the JVM's for good.
 static DEFINED: OnceLock<ProbeClass> = OnceLock::new();
@@ -62,7 +62,7 @@ pub(crate) struct ProbeClass {
 /// What only the fast class has.
 #[derive(Clone, Copy)]
 struct FastMembers {
-    sealed: jni::jfieldID,
+    compiled_out: jni::jfieldID,
     state: jni::jfieldID,
     prepare: jni::jmethodID,
     change: jni::jmethodID,
@@ -95,7 +95,7 @@ impl ProbeClass {
         compiled_out::begin(is_fast && class.fast.is_some());
         // The guard looks there.
         class.prepare(jni)?;
-        class.unseal_all(jni)?;
+        class.clear_compiled_out(jni)?;
         class.set_muted(jni, &[])?;
         let deadline = Instant::now() + LIBRARY;
         for native in NATIVES {
@@ -115,22 +115,22 @@ impl ProbeClass {
     /// makes a trap, and each trap that is met counts against whatever has the guard in it (see `build.rs`). What is
     /// counted of ways begins when the first compiler is done, which takes a moment.
     fn exercise(&self, jni: &JniEnv) -> Result<(), String> {
-        const SEALED: u32 = 1;
-        self.set_sealed(jni, SEALED, true);
+        const COMPILED_OUT: u32 = 1;
+        self.set_compiled_out(jni, COMPILED_OUT, true);
         let mut done = Ok(());
         for round in 1..=ROUNDS {
-            done = done.and_then(|()| self.go_all_ways(jni, SEALED, round == ROUNDS));
+            done = done.and_then(|()| self.go_all_ways(jni, COMPILED_OUT, round == ROUNDS));
             done = done.and_then(|()| cpu_time::timed(|| self.warm_trial(jni)));
             self.set_on(jni, false);
             thread::sleep(ROUND);
         }
-        self.set_sealed(jni, SEALED, false);
+        self.set_compiled_out(jni, COMPILED_OUT, false);
         IS_OFF.store(false, Ordering::Relaxed);
         done.and_then(|()| self.set_muted(jni, &[]))
     }
 
     /// The way of what is off is taken last: what was compiled of the guard is thrown away for it.
-    fn go_all_ways(&self, jni: &JniEnv, sealed: u32, off_too: bool) -> Result<(), String> {
+    fn go_all_ways(&self, jni: &JniEnv, compiled_out: u32, off_too: bool) -> Result<(), String> {
         const MUTED: jni::jint = 2;
         const OPEN: jni::jint = 3;
         let ways = [(true, false), (false, false), (false, true)];
@@ -140,7 +140,7 @@ impl ProbeClass {
             }
             self.set_muted(jni, &[0, 0, 1, 0])?;
             self.set_on(jni, is_on);
-            for id in [sealed.cast_signed(), MUTED, OPEN, CALIBRATION] {
+            for id in [compiled_out.cast_signed(), MUTED, OPEN, CALIBRATION] {
                 self.call(jni, self.exercise, CALLS, id);
             }
         }
@@ -174,7 +174,7 @@ impl ProbeClass {
         };
         let fast = if is_fast {
             Some(FastMembers {
-                sealed: field("sealed", "[B")?,
+                compiled_out: field("compiledOut", "[B")?,
                 state: field("state", &format!("L{};", rewriter::probe::CALL_SITE))?,
                 prepare: method("prepare", "()V")?,
                 change: method("change", "(I)V")?,
@@ -284,7 +284,7 @@ impl ProbeClass {
         Ok(true)
     }
 
-    /// Throws away all code that was compiled with probes. What is compiled from then on goes by what is sealed now.
+    /// Throws away all code that was compiled with probes. What is compiled from then on goes by what is compiled out now.
     ///
     /// # Errors
     /// One line: what the JVM refused.
@@ -324,48 +324,53 @@ impl ProbeClass {
         Ok(())
     }
 
-    /// Methods with an id below this can be sealed now.
-    pub(crate) fn sealable() -> u32 {
-        if compiled_out::can_compile_out() { SEALABLE } else { 0 }
+    /// Methods with an id below this can be compiled out now.
+    pub(crate) fn compile_out_limit() -> u32 {
+        if compiled_out::can_compile_out() { MAX_COMPILED_OUT } else { 0 }
     }
 
     /// Closes the guard for methods for good: in what is compiled from now on, nothing is left of it. Or takes
     /// that back, which holds for what is compiled from now on too.
-    pub(crate) fn seal(&self, jni: &JniEnv, ids: impl Iterator<Item = u32>, is_sealed: bool) {
-        for id in ids.filter(|id| *id < Self::sealable()) {
-            self.set_sealed(jni, id, is_sealed);
+    pub(crate) fn compile_out(
+        &self,
+        jni: &JniEnv,
+        ids: impl Iterator<Item = u32>,
+        is_compiled_out: bool,
+    ) {
+        for id in ids.filter(|id| *id < Self::compile_out_limit()) {
+            self.set_compiled_out(jni, id, is_compiled_out);
         }
     }
 
-    fn set_sealed(&self, jni: &JniEnv, id: u32, is_sealed: bool) {
+    fn set_compiled_out(&self, jni: &JniEnv, id: u32, is_compiled_out: bool) {
         let Some(fast) = self.fast else { return };
         let Ok(id) = jni::jsize::try_from(id) else { return };
         // SAFETY: the global reference is good as long as the JVM, and the field is the class's own. It holds
         // an array with so many elements, whose reference is this thread's, and is not used after this.
         unsafe {
-            let array = jni.get_static_object_field(self.class, fast.sealed);
-            jni.set_byte_array_region(array, id, 1, &[jni::jbyte::from(is_sealed)]);
+            let array = jni.get_static_object_field(self.class, fast.compiled_out);
+            jni.set_byte_array_region(array, id, 1, &[jni::jbyte::from(is_compiled_out)]);
             jni.delete_local_ref(array);
         }
     }
 
-    /// No method is sealed. What was compiled has to be gone.
-    fn unseal_all(&self, jni: &JniEnv) -> Result<(), String> {
+    /// No method is compiled out. What was compiled has to be gone.
+    fn clear_compiled_out(&self, jni: &JniEnv) -> Result<(), String> {
         let Some(fast) = self.fast else { return Ok(()) };
         let refused = || {
             jni.exception_clear();
-            "the JVM has no memory for the list of sealed methods".to_owned()
+            "the JVM has no memory for the list of compiled-out methods".to_owned()
         };
-        let length = jni::jsize::try_from(SEALABLE).map_err(|_| refused())?;
+        let length = jni::jsize::try_from(MAX_COMPILED_OUT).map_err(|_| refused())?;
         // SAFETY: as above. The array is set once: compiled code takes it for a constant.
         unsafe {
-            let array = jni.get_static_object_field(self.class, fast.sealed);
+            let array = jni.get_static_object_field(self.class, fast.compiled_out);
             if array.is_null() {
                 let array = jni.new_byte_array(length).ok_or_else(refused)?;
-                jni.set_static_object_field(self.class, fast.sealed, array);
+                jni.set_static_object_field(self.class, fast.compiled_out, array);
                 jni.delete_local_ref(array);
             } else {
-                jni.set_byte_array_region(array, 0, length, &vec![0; SEALABLE as usize]);
+                jni.set_byte_array_region(array, 0, length, &vec![0; MAX_COMPILED_OUT as usize]);
                 jni.delete_local_ref(array);
             }
         }

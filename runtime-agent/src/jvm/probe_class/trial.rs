@@ -45,14 +45,14 @@ impl ProbeClass {
         let Some(fast) = self.fast else { return Ok(()) };
         let renew = || self.call_void(jni, fast.renew_trial, &[], "test");
         cpu_time::timed(|| {
-            self.set_sealed(jni, TRIAL, false);
+            self.set_compiled_out(jni, TRIAL, false);
             let open = self.count_open(jni, CALLS)?;
             let after_renewal = || renew().and_then(|()| self.count_open(jni, CALLS));
             compiled_out::judge(open, after_renewal, pretend)?;
             if compiled_out::folded() != Verdict::Unknown {
                 return Ok(());
             }
-            self.set_sealed(jni, TRIAL, true);
+            self.set_compiled_out(jni, TRIAL, true);
             if begins_again {
                 renew()?;
             }
@@ -62,7 +62,7 @@ impl ProbeClass {
 
     /// Has the JIT compile what the self-test asks.
     pub(super) fn warm_trial(&self, jni: &JniEnv) -> Result<(), String> {
-        self.set_sealed(jni, TRIAL, true);
+        self.set_compiled_out(jni, TRIAL, true);
         self.count_open(jni, WARM_CALLS).map(drop)
     }
 
