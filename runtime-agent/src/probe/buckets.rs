@@ -1,9 +1,9 @@
 //! The bucket of the histogram for a duration in ticks.
 //!
-//! A probe finds it by going from one bucket to the next. That is one comparison for a call of less than 64 ns,
-//! and little beside a longer one. It must not be reckoned from the duration: processors read their
-//! counter only when they know where all that was stored before went (measured on an AMD EPYC), so that the next
-//! probe would wait for all that is reckoned here. They guess how often a loop goes round.
+//! A probe finds it by walking from bucket to bucket. That is one comparison for a call of less than 64 ns, and cheap
+//! beside a longer one. It must not be computed from the duration: processors read their counter only once they know
+//! the addresses of all earlier stores (measured on an AMD EPYC), so the next probe would wait for the computation.
+//! They predict the number of loop iterations instead.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,13 +11,13 @@ use log_format::histogram::lower_bound_ns;
 
 use crate::sys::clock;
 
-/// Buckets kept of a method: durations of 2^45 ns (ten hours) and more share the last one.
+/// Buckets kept for a method: durations of 2^45 ns (ten hours) and more share the last one.
 pub(crate) const KEPT_BUCKETS: usize = 80;
 
 /// The bucket of the shortest calls.
 pub(super) const SHORTEST: usize = 0;
 
-/// Where each bucket but the last ends, in ticks.
+/// The end of each bucket but the last, in ticks.
 struct Ends([AtomicU64; KEPT_BUCKETS - 1]);
 
 static ENDS: Ends = Ends::of_nanoseconds();
@@ -47,14 +47,14 @@ impl Ends {
     }
 }
 
-/// Computes where buckets end again; the length of a tick may have changed.
+/// Recomputes the ends of buckets; the length of a tick may have changed.
 pub(super) fn renew() {
     for (bucket, end) in ENDS.0.iter().enumerate() {
         end.store(clock::ns_to_ticks(end_ns(bucket)), Ordering::Relaxed);
     }
 }
 
-/// Where the bucket of the shortest calls ends, in ticks.
+/// The end of the bucket of the shortest calls, in ticks.
 pub(super) fn shortest_end() -> u64 {
     ENDS.0[SHORTEST].load(Ordering::Relaxed)
 }

@@ -1,28 +1,28 @@
-//! How long the slowest call of each method took that the log has of this interval, or will have when it ends. A call that took longer is
-//! recorded although thresholds are raised or its thread's ring is nearly full: so no method with slow calls is
-//! without a record because others have too many.
+//! The duration of each method's slowest call of this interval that is in the log, or will be when the interval ends. A
+//! longer call is recorded even if thresholds are raised or its thread's ring is nearly full. So no method with slow
+//! calls lacks a recorded call because other methods have too many.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::sys::clock;
 use crate::sys::memory::two_level::TwoLevel;
 
-/// In ticks, by method; 0 where there is none. It has room for sixteen million methods.
+/// In ticks, by method; 0 if there is none. It has room for sixteen million methods.
 static SLOWEST_TICKS: TwoLevel<AtomicU64, 32_768> = TwoLevel::new();
 
-/// Whether the log has no call of this method that took so long, and will have none.
+/// Whether the log neither has nor will have a call of this method that took as long.
 pub(super) fn is_slower_by_ticks(method: u32, total_ticks: u64) -> bool {
     SLOWEST_TICKS.get(method).is_none_or(|slowest| total_ticks > slowest.load(Ordering::Relaxed))
 }
 
-/// The same of a call in nanoseconds.
+/// The same for a call in nanoseconds.
 pub(crate) fn is_slower(method: u32, total_ns: u64) -> bool {
     is_slower_by_ticks(method, clock::ns_to_ticks(total_ns))
 }
 
-/// The log gets a call, now or when the interval ends. To be called by the agent thread.
+/// Notes a call that the log gets, now or when the interval ends. Agent thread only.
 pub(crate) fn keep(method: u32, total_ns: u64) {
-    // Without memory all its calls count as slower, and others may go for them.
+    // Without memory, all calls of the method count as slower, and may displace others.
     if is_slower(method, total_ns)
         && let Some(slowest) = SLOWEST_TICKS.get_or_make(method)
     {
@@ -30,7 +30,7 @@ pub(crate) fn keep(method: u32, total_ns: u64) {
     }
 }
 
-/// Another interval begins.
+/// Begins another interval.
 pub(crate) fn forget() {
     SLOWEST_TICKS.forget();
 }

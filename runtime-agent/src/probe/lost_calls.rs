@@ -1,11 +1,11 @@
-//! Calls for which there was no memory, and threads that had such calls.
+//! Counts calls that were lost for lack of memory, and the threads that made them.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::recording::attachment;
 
-/// Counters that threads share by chance, so that they seldom wait for one another's cache lines.
+/// Number of counters. Threads spread over them by address, so they seldom contend for a cache line.
 const COUNTERS: usize = 16;
 
 #[repr(align(64))]
@@ -15,20 +15,20 @@ static CALLS: [Counter; COUNTERS] = [const { Counter(AtomicU64::new(0)) }; COUNT
 static THREADS: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// The attachment in which the calling thread was counted, and one more.
+    /// The attachment in which the calling thread was counted, plus one.
     static COUNTED_IN: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Counts calls of the calling thread that no thread's totals have.
+/// Counts calls of the calling thread that are in no thread's method statistics.
 pub(super) fn add(calls: u64) {
-    // Threads' variables lie pages apart.
+    // Thread-local variables of different threads are pages apart.
     let place = COUNTED_IN.with(|own| std::ptr::from_ref(own).addr() >> 12) % COUNTERS;
     if let Some(counter) = CALLS.get(place) {
         counter.0.fetch_add(calls, Ordering::Relaxed);
     }
 }
 
-/// Counts the calling thread as one that is not measured, once in an attachment.
+/// Counts the calling thread as one without memory, once in an attachment.
 pub(super) fn add_thread() {
     let own = attachment().wrapping_add(1);
     if COUNTED_IN.replace(own) != own {
@@ -36,17 +36,17 @@ pub(super) fn add_thread() {
     }
 }
 
-/// Calls so far.
+/// Calls lost so far.
 pub(crate) fn calls() -> u64 {
     CALLS.iter().map(|counter| counter.0.load(Ordering::Relaxed)).sum()
 }
 
-/// Threads so far of which at least some calls were lost because there was no memory for the thread.
+/// Threads so far that lost calls because there was no memory for the thread.
 pub(crate) fn threads() -> u64 {
     THREADS.load(Ordering::Relaxed)
 }
 
-/// Begins again from 0.
+/// Resets all counters to 0.
 pub(super) fn forget() {
     CALLS.iter().for_each(|counter| counter.0.store(0, Ordering::Relaxed));
     THREADS.store(0, Ordering::Relaxed);

@@ -1,21 +1,19 @@
 //! The probe: what a call of an instrumented method does at its start and at its end.
 //!
-//! `start` pushes a frame on the thread's shadow stack; `end`, `threw` and `caught` pop. Every frame
-//! that is popped is counted in the thread's totals, and recorded if it took at least the threshold.
-//! Nothing here allocates through the allocator: what a thread needs comes from the kernel. Nothing waits, or calls
-//! the JVM, after a thread's first call, but for the name of a virtual thread, which is asked once each time that it is
-//! mounted and has a record. Without memory a call is counted as lost, or without its times, and the service goes on.
+//! `start` pushes a frame on the thread's shadow stack; `end`, `threw` and `caught` pop. Each popped frame is counted
+//! in the thread's method statistics, and recorded if the call reached the threshold. A probe takes its memory from the
+//! kernel, never from the allocator. After a thread's first call, a probe neither waits nor calls the JVM, with one
+//! exception: it asks for the name of a virtual thread, once for each mount with a recorded call. Without memory a call
+//! is counted as lost, or without its times, and the service continues.
 //!
-//! Normally the newest frame is the one that ends. If it is not, the frames above it were left behind
-//! by an exception, as that of a constructor's `super(...)`, which nothing can catch. They are counted
-//! as calls that threw. A constructor has another id until its `super(...)` has returned, so that what
-//! such a call left behind is never taken for a later call. If the method that ends has no frame at
-//! all, recording began while it ran: nothing happens. Calls whose method was muted or unmuted meanwhile
-//! are taken off the stack uncounted; see [`mute`].
+//! Normally the newest frame is the one that ends. If it is not, an exception left the frames above it behind, such as
+//! the frame of a constructor's `super(...)`, whose exceptions cannot be caught. Those frames are counted as calls that
+//! threw. A constructor has another id until its `super(...)` returns, so a frame left behind there is never taken for
+//! a later call. If the method that ends has no frame, recording began while it ran, and nothing happens. Calls whose
+//! method was muted or unmuted while they ran leave the stack uncounted; see [`mute`].
 //!
-//! The end of a call must not fail for lack of stack, or frames of a recursion would be taken for one
-//! another: a call that begins where there might be too little later on is refused, with the
-//! StackOverflowError that it is about to meet anyway.
+//! The end of a call must not fail for lack of stack, or frames of a recursion would be mixed up. So a call that begins
+//! where its end might lack stack is refused with the StackOverflowError that it would soon meet anyway.
 
 mod buckets;
 pub(crate) mod kept;
@@ -65,29 +63,29 @@ use self::totals::{EndedCall, MethodTotals};
 use crate::sys::clock;
 use crate::sys::clock::ClockChoice;
 
-/// Frames above this depth have no call path: their records say that it was too deep.
+/// Frames deeper than this have no call path: their recorded calls say that it was too deep.
 pub(crate) const MAX_PATH_DEPTH: u32 = 1_024;
 
-/// Notes the name of the virtual thread that the calling thread runs, whose number it is given.
+/// Notes the name of the virtual thread with this number, which the calling thread runs.
 static NOTE_NAME: OnceLock<fn(u64)> = OnceLock::new();
 
-/// Who notes names of virtual threads.
+/// Sets the function that notes names of virtual threads.
 pub(crate) fn ask_names_by(note: fn(u64)) {
     let _ = NOTE_NAME.set(note);
 }
 
-/// The id that no method has, of the calls that the agent makes itself to see what a call costs.
+/// The id of the agent's own calls, which measure what a call costs. No method has it.
 pub(crate) const CALIBRATION: i32 = 1_000_001;
 
-/// Chooses the clock, and finds out how near a thread's own word is, if `wants_near`. Takes some milliseconds, once.
-/// Recording is off. In tests the self-test `fails`.
+/// Chooses the clock, and tests whether the thread word is near, if `wants_near`. Takes some milliseconds, once.
+/// Recording must be off. In tests, `fails` makes the self-test fail.
 pub(crate) fn init(choice: ClockChoice, wants_near: bool, fails: bool) {
     clock::init(choice);
     thread_word::init(wants_near, fails);
     renew_ticks();
 }
 
-/// Whether probes read a thread's own word in place.
+/// Whether probes read the thread word in place.
 pub(crate) fn is_thread_word_near() -> bool {
     thread_word::is_near()
 }
@@ -95,37 +93,37 @@ pub(crate) fn is_thread_word_near() -> bool {
 /// Whether a method may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
-    /// It may.
+    /// The method may run.
     Go,
-    /// There is too little stack left: it has to throw a StackOverflowError, and is not counted.
+    /// Too little stack is left: the method must throw a StackOverflowError, and is not counted.
     NoStack,
 }
 
-/// A method is entered, if that is as simple as it is most of the time: the thread has called it before
-/// in this recording, and there is room. Otherwise nothing has happened, and [`start`] is to be called.
+/// Starts a call in the common case: the thread has called the method before in this recording, and there is room. If
+/// this returns `false`, it has changed nothing, and the caller must call [`start`].
 #[inline]
 pub(crate) fn start_plain(method: u32) -> bool {
     let Some(thread) = thread::current_if_near() else { return false };
     let address = native_stack::address_here();
     let stack = &thread.stack;
-    // An even number is never a thread's.
+    // No thread's state is even.
     if stack.state() != STATE.load(Ordering::Relaxed) || address < thread.least_address {
         return false;
     }
     let Some(place) = stack.plain_place() else { return false };
-    // A constructor's id before its `super(...)` is no method's.
+    // No method has the id of a constructor before its `super(...)`.
     let Some(totals) = thread.totals.known(method) else { return false };
     stack.push_at(place, method, address, totals, clock::counter);
     true
 }
 
-/// A method is entered. `first_call` runs when the thread is met for the first time.
+/// Starts a call. `first_call` runs at the thread's first call.
 #[inline]
 pub(crate) fn start(method: u32, first_call: impl FnOnce(&ProbeThread)) -> Entry {
     start_at(native_stack::address_here(), method, first_call)
 }
 
-/// As [`start`], from an address on the thread's own stack.
+/// Like [`start`], from an address on the thread's own stack.
 #[inline]
 fn start_at(address: usize, method: u32, first_call: impl FnOnce(&ProbeThread)) -> Entry {
     let state = STATE.load(Ordering::Relaxed);
@@ -140,7 +138,7 @@ fn start_at(address: usize, method: u32, first_call: impl FnOnce(&ProbeThread)) 
         },
     };
     let stack = &thread.stack;
-    // It was muted after the guard was asked.
+    // It was muted after the guard was passed.
     if method & BEFORE_INIT != 0 && mute::is_muted(method & !BEFORE_INIT) {
         return Entry::Go;
     }
@@ -159,16 +157,16 @@ fn start_at(address: usize, method: u32, first_call: impl FnOnce(&ProbeThread)) 
     Entry::Go
 }
 
-/// The calling thread as it has to be now for a call of `method`: at its first call of a recording, and
-/// when methods were muted or unmuted since its last. `None` if the call is not to be counted: there is
-/// no memory for the thread, or the guard in Java was still open when it was asked.
+/// Prepares the calling thread for a call of `method`: at its first call of a recording, and after methods were muted
+/// or unmuted. `None` if the call must not be counted: there is no memory for the thread, or the method was muted or
+/// recording ended after the guard was passed.
 #[cold]
 fn renew_thread(
     known: Option<&'static ProbeThread>,
     method: u32,
     first_call: impl FnOnce(&ProbeThread),
 ) -> Option<&'static ProbeThread> {
-    // What was muted before is seen from here on.
+    // Whatever was muted before is visible from here on.
     let state = STATE.load(Ordering::Acquire);
     if state & 1 == 0 {
         return None;
@@ -178,7 +176,7 @@ fn renew_thread(
         None => {
             let begun =
                 guarded(|| thread::begin_current().inspect(|thread| first_call(thread))).flatten();
-            // The agent's own calls are none of the service's.
+            // The agent's own calls do not count as the service's.
             if begun.is_none() && method != CALIBRATION.cast_unsigned() {
                 lost_calls::add(1);
             }
@@ -197,13 +195,13 @@ fn renew_thread(
     (!mute::is_muted(method & !BEFORE_INIT)).then_some(thread)
 }
 
-/// Most constructors that are called in one another's `super(...)` in one compiled frame. Compilers
-/// go about ten calls deep.
+/// Most constructors in one compiled frame, each called in another's `super(...)`. Compilers inline about ten calls
+/// deep.
 const MAX_INLINED: u32 = 32;
 
-/// Where nobody with probes catches what constructors throw out of their `super(...)`, what they leave
-/// behind would fill the stack. More of them than a compiler can have inlined, none of which stands
-/// above `address`, where the next one begins, have ended.
+/// Clears frames that exceptions out of `super(...)` left behind and no instrumented method caught; they would fill the
+/// stack. If more of them than a compiler can inline are at or below `address`, where the next one begins, all have
+/// ended.
 #[inline]
 fn clear_uninitialized(thread: &ProbeThread, address: usize) {
     let stack = &thread.stack;
@@ -216,12 +214,12 @@ fn clear_uninitialized(thread: &ProbeThread, address: usize) {
         while let Some(top) = stack.depth().checked_sub(1).filter(ended) {
             finish_left(thread, top);
         }
-        // Those beyond the last frame were called by these.
+        // Calls beyond the last frame were called by these.
         stack.set_beyond(0);
     }
 }
 
-/// A constructor's `super(...)` has returned. `method` is the id that it had until now.
+/// Notes that a constructor's `super(...)` has returned. `method` is the id it had until now.
 #[inline]
 pub(crate) fn initialized(method: u32) {
     let Some(thread) = thread_of_this_recording() else { return };
@@ -240,19 +238,19 @@ pub(crate) fn initialized(method: u32) {
     }
 }
 
-/// A method returns.
+/// Ends a call that returns.
 #[inline]
 pub(crate) fn end(method: u32) {
     leave(method, Exit::Return);
 }
 
-/// An exception leaves a method.
+/// Ends a call that an exception leaves.
 #[inline]
 pub(crate) fn threw(method: u32) {
     leave(method, Exit::Throw);
 }
 
-/// A method goes on in an exception handler: what it had called has ended.
+/// Enters an exception handler of a method: everything it called has ended.
 #[inline]
 pub(crate) fn caught(method: u32) {
     let Some(thread) = thread_of_this_recording() else { return };
@@ -282,15 +280,14 @@ enum Exit {
 fn thread_of_this_recording() -> Option<&'static ProbeThread> {
     let thread = thread::current()?;
     let state = STATE.load(Ordering::Relaxed);
-    // An even number is never a thread's.
+    // No thread's state is even.
     if thread.stack.state() == state || is_of_recording(thread) { Some(thread) } else { None }
 }
 
-/// Whether the thread's frames are of the recording that is going on; if so, those that are to be
-/// dropped are gone afterwards.
+/// Whether the thread's frames belong to the current recording. If so, removes those to be dropped.
 #[cold]
 fn is_of_recording(thread: &ProbeThread) -> bool {
-    // What was muted before is seen from here on.
+    // Whatever was muted before is visible from here on.
     let state = STATE.load(Ordering::Acquire);
     let is_same =
         thread.stack.recording() == recording_of(state) && !mount_events::cannot_measure(thread);
@@ -307,14 +304,14 @@ fn leave(method: u32, exit: Exit) {
     }
 }
 
-/// Ends a call, if that is as simple as it is most of the time: it is the newest of this recording.
-/// Otherwise nothing has happened.
+/// Ends a call in the common case: it is the newest call of this recording. If this returns `false`, it has changed
+/// nothing.
 #[inline(always)]
 fn leave_plain(method: u32, exit: Exit) -> bool {
     let Some(thread) = thread::current_if_near() else { return false };
     let now = clock::counter();
     let stack = &thread.stack;
-    // An even number is never a thread's.
+    // No thread's state is even.
     if stack.state() != STATE.load(Ordering::Relaxed) {
         return false;
     }
@@ -327,7 +324,7 @@ fn leave_plain(method: u32, exit: Exit) -> bool {
     true
 }
 
-/// The same of a call that is not like most. As a function that no panic leaves, it is a jump away.
+/// Ends a call in all other cases. No panic leaves this function, so calling it is a plain jump.
 #[cold]
 #[inline(never)]
 extern "C" fn leave_other(method: u32, exit: Exit) {
@@ -345,8 +342,8 @@ extern "C" fn leave_other(method: u32, exit: Exit) {
     }
 }
 
-/// Ends a call for which the stack had no frame left. `false` if the call that ends has one, since
-/// it stands above the last: what was beyond was left behind.
+/// Ends a call that had no frame because the stack was full. `false` if the call has a frame, because it is above the
+/// last one: an exception left all calls beyond.
 #[cold]
 fn leave_beyond(thread: &ProbeThread, address: usize, method: u32, exit: Exit) -> bool {
     let stack = &thread.stack;
@@ -377,20 +374,20 @@ fn leave_below(thread: &ProbeThread, method: u32, exit: Exit, now: u64) {
     }
 }
 
-/// The newest frame whose probes have this id.
+/// The newest frame with this probe id.
 fn find(thread: &ProbeThread, method: u32) -> Option<u32> {
     (0..thread.stack.depth()).rev().find(|index| thread.stack.frame(*index).probe_id() == method)
 }
 
-/// Ends the calls above `index`, which an exception has left that arrives here `now`.
+/// Ends the calls above `index`, which an exception left that arrives here `now`.
 fn throw_above(thread: &ProbeThread, index: u32, now: u64) {
     while thread.stack.depth() > index + 1 {
         finish_unseen(thread, thread.stack.depth() - 1, now);
     }
 }
 
-/// Ends the newest call, at `index`, which an exception left some time ago: at the end of its last
-/// callee, for want of anything better.
+/// Ends the newest call, at `index`, which an exception left earlier. Its end is taken as the end of its last callee,
+/// the best estimate there is.
 #[cold]
 fn finish_left(thread: &ProbeThread, index: u32) {
     let frame = thread.stack.frame(index);
@@ -405,7 +402,7 @@ fn finish_unseen(thread: &ProbeThread, index: u32, now: u64) {
         thread.stack.pop_to(index);
         return;
     }
-    // A constructor's `super(...)` that throws is nothing to wonder at.
+    // A `super(...)` that throws is expected.
     if !frame.is_before_init() {
         thread.count_unseen_end();
     }
@@ -439,8 +436,8 @@ fn pop(stack: &ShadowStack, place: Place<'_>, total_ticks: u64) {
     }
 }
 
-/// The rest for a call that is not one of the shortest. As a function with no more parameters than registers, it
-/// is a jump away, and so is what may come after it.
+/// Finishes a call that is not one of the shortest. The parameters fit into registers, so calling this, and calling
+/// what follows, is a plain jump.
 #[inline(never)]
 #[allow(improper_ctypes_definitions)]
 extern "C" fn finish_longer(
@@ -458,7 +455,7 @@ extern "C" fn finish_longer(
     pop(&thread.stack, thread.stack.place(index), total_ticks);
 }
 
-/// Pops the frame of a call that may have a record, or after which memory is given back.
+/// Pops the frame of a call that may be recorded, or after which memory is given back.
 #[cold]
 #[inline(never)]
 #[allow(improper_ctypes_definitions)]
@@ -472,18 +469,18 @@ extern "C" fn pop_other(thread: &ProbeThread, index: u32, total_ticks: u64, exit
     }
 }
 
-/// The time of a call without that of its callees.
+/// The duration of a call without its callees.
 fn self_ticks(frame: &stack::Frame, total_ticks: u64) -> u64 {
     total_ticks.saturating_sub(frame.callee_ticks())
 }
 
-/// A place on the stack, as a record has it: it is below [`stack::MAX_DEPTH`].
+/// The depth of a recorded call. An index is below [`stack::MAX_DEPTH`].
 fn depth_of(index: u32) -> u16 {
     u16::try_from(index).unwrap_or(u16::MAX)
 }
 
-/// Records a call if it took as long as calls of its method must. Where there are too many, only the slowest of
-/// their methods are.
+/// Records a call that reached its method's threshold. While thresholds are raised, records shorter calls only if they
+/// are the slowest of their method.
 #[cold]
 fn record_if_slow(thread: &ProbeThread, index: u32, exit: Exit, total_ticks: u64) {
     let frame = thread.stack.frame(index);
@@ -491,7 +488,7 @@ fn record_if_slow(thread: &ProbeThread, index: u32, exit: Exit, total_ticks: u64
     if total_ticks < thresholds::ticks_of(method) {
         return;
     }
-    // Slower than what the log has, and than what this thread had since the agent thread looked last.
+    // Slower than any in the log, and than any of this thread since the agent thread last read.
     let is_slowest = kept::is_slower_by_ticks(method, total_ticks)
         && totals_of(thread, frame).is_longest(total_ticks);
     if is_slowest || total_ticks >= thresholds::raised_to_ticks() {
@@ -499,7 +496,7 @@ fn record_if_slow(thread: &ProbeThread, index: u32, exit: Exit, total_ticks: u64
     }
 }
 
-/// Puts a call into the ring, behind the frames of its call path that the agent thread does not know yet.
+/// Puts a call into the ring, after the frames of its call path that the agent thread does not know yet.
 fn record(thread: &ProbeThread, index: u32, exit: Exit, total_ticks: u64, is_slowest: bool) {
     let stack = &thread.stack;
     let mut untold = index + 1;

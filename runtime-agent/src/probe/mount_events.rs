@@ -1,28 +1,28 @@
-//! Whether the JVM says which virtual thread runs where, and what becomes of calls if it does not.
+//! Whether the JVM reports mounts of virtual threads, and what happens to calls if it does not.
 //!
-//! Without these events nobody can tell the calls of one virtual thread on a carrier from those of the next. So they
-//! are not measured then, and each is counted as lost. The rest of the process is measured as ever.
+//! Without these events, calls of one virtual thread on a carrier cannot be told from those of the next. So they are
+//! not timed, and each is counted as lost. The rest of the process is profiled as usual.
 //!
 //! ```text
 //! a mount or unmount event                              they arrive
-//! a virtual thread makes its first measured call,
+//! first instrumented call in a virtual thread,
 //!   and the agent has listened since the JVM's start    there would have been an event: they are missing
 //! a virtual thread ends                                 its unmount event would have come before: they are missing
 //! ```
-//! Nothing of that costs a thread anything that has no virtual threads, and no virtual thread is started for it.
+//! This costs nothing in threads without virtual threads, and starts no virtual thread.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use super::mute;
 use super::thread::{self, ProbeThread};
 
-/// What is known of the events.
+/// What is known about the events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Events {
     /// The JVM has no virtual threads, or each is a thread of its own.
     #[default]
     NotNeeded,
-    /// No virtual thread was seen so far.
+    /// No virtual thread has been seen so far.
     Unknown,
     Arrive,
     Missing,
@@ -42,7 +42,7 @@ impl Events {
 }
 
 static EVENTS: AtomicU8 = AtomicU8::new(Events::NotNeeded as u8);
-/// A virtual thread may have been mounted before the agent listened.
+/// Whether a virtual thread may have been mounted before the agent listened.
 static CAME_LATE: AtomicBool = AtomicBool::new(false);
 
 pub(crate) fn events() -> Events {
@@ -50,21 +50,21 @@ pub(crate) fn events() -> Events {
     Events::ALL.into_iter().find(|events| *events as u8 == number).unwrap_or_default()
 }
 
-/// Begins an attachment, in a JVM that runs already or in one that has just begun.
+/// Begins an attachment. `came_late` if the JVM was already running.
 pub(crate) fn begin(events: Events, came_late: bool) {
     CAME_LATE.store(came_late, Ordering::Relaxed);
     EVENTS.store(events as u8, Ordering::Relaxed);
 }
 
-/// A mount or unmount event has come.
+/// Notes that a mount or unmount event arrived.
 pub(super) fn arrived() {
     if events() != Events::Arrive {
         EVENTS.store(Events::Arrive as u8, Ordering::Relaxed);
     }
 }
 
-/// Whether the events are missing, now that the calling thread makes its first measured call in a virtual thread whose
-/// mount event it has not seen.
+/// Whether the events are missing. To be called at the calling thread's first instrumented call in a virtual thread
+/// whose mount event it has not seen.
 pub(super) fn are_missing_at_first_call() -> bool {
     match events() {
         Events::Missing => true,
@@ -77,7 +77,7 @@ pub(super) fn are_missing_at_first_call() -> bool {
     }
 }
 
-/// A virtual thread has ended on the calling thread. If that is a carrier, the unmount event comes before.
+/// Notes that a virtual thread ended on the calling thread. On a carrier, its unmount event comes first.
 pub(super) fn thread_ended() {
     if !thread::current().is_some_and(ProbeThread::is_carrier) {
         return;
@@ -85,13 +85,13 @@ pub(super) fn thread_ended() {
     let (unknown, missing) = (Events::Unknown as u8, Events::Missing as u8);
     let (set, read) = (Ordering::Relaxed, Ordering::Relaxed);
     if EVENTS.compare_exchange(unknown, missing, set, read).is_ok() {
-        // Every thread has a look whether it runs virtual threads.
+        // Every thread checks whether it runs virtual threads.
         mute::tell();
     }
 }
 
-/// Whether calls of the calling thread, which is `thread`, cannot be measured. Frames that it has are dropped then, as
-/// calls that are lost.
+/// Whether calls of the calling thread, `thread`, cannot be timed. If so, drops its frames and counts their calls as
+/// lost.
 #[cold]
 pub(super) fn cannot_measure(thread: &ProbeThread) -> bool {
     if !thread.is_carrier() || events() != Events::Missing {
@@ -101,7 +101,7 @@ pub(super) fn cannot_measure(thread: &ProbeThread) -> bool {
         for _ in 0..thread.stack.depth() {
             thread.lost.count_without_times(false);
         }
-        // No recording has this number, so each of its probes comes here.
+        // No recording has this number, so each probe of the thread comes here.
         thread.stack.restart(0);
     }
     true
@@ -122,20 +122,20 @@ mod tests {
             (Events::Unknown, true, false, Events::Unknown),
             (Events::Arrive, false, false, Events::Arrive),
             (Events::Missing, true, true, Events::Missing),
-            // A virtual thread that has a carrier, in a JVM that cannot tell.
+            // A virtual thread with a carrier, in a JVM without events.
             (Events::NotNeeded, true, true, Events::Missing),
         ] {
             begin(known, came_late);
             assert_eq!((are_missing_at_first_call(), events()), (is_missing, then), "{known:?}");
         }
-        // Late is better than never.
+        // A late event still counts.
         mounts::unmount(7);
         assert_eq!(events(), Events::Arrive);
         begin(Events::NotNeeded, false);
     }
 
-    /// The agent came late: the calls of a virtual thread are counted until it ends without an event. From then on
-    /// all are lost, the one in progress too, until an event comes after all.
+    /// The agent came late: calls of a virtual thread are counted until it ends without an event. From then on all are
+    /// lost, including the one in progress, until an event does arrive.
     #[test]
     fn calls_of_a_carrier_are_lost_once_events_are_known_to_be_missing() {
         let _turn = turn();
@@ -165,7 +165,7 @@ mod tests {
         });
         assert_eq!(lost, Some(3));
         assert_eq!(counted, ((2, 0), (0, 0)));
-        // A thread that runs none is measured whatever is known.
+        // A thread without virtual threads is profiled whatever the events are.
         begin(Events::Missing, false);
         let counted = record_on_thread(u64::MAX, || {
             start(23, no_java);

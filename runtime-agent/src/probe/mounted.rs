@@ -5,8 +5,7 @@ use std::cell::Cell;
 use super::recording::attachment;
 
 thread_local! {
-    /// The number of the virtual thread that this carrier runs, or 0, and the attachment in which
-    /// that was so.
+    /// The number of the virtual thread that this carrier runs, or 0, and the attachment in which that was set.
     static MOUNTED: Cell<(u32, u64)> = const { Cell::new((0, 0)) };
 }
 
@@ -16,7 +15,7 @@ pub(super) fn mounted() -> u64 {
     if mounted_in == attachment() { number } else { 0 }
 }
 
-/// The calling thread runs virtual thread `number` from now on, or none if that is 0.
+/// Sets the number of the virtual thread that the calling thread runs from now on, or 0 for none.
 pub(super) fn set_mounted(number: u64) {
     MOUNTED.set((attachment(), number));
 }

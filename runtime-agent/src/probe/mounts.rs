@@ -1,9 +1,9 @@
-//! Virtual threads: their frames go with them from carrier to carrier.
+//! Virtual threads: their frames move with them from carrier to carrier.
 //!
-//! A mounted virtual thread uses the shadow stack of its carrier, so that a probe knows nothing of
-//! it. When it is unmounted with calls in progress, its frames are copied out and kept by its number;
-//! when it is mounted again, they are copied in. Totals are the carrier's, which know how many of its frames are
-//! of a method. A carrier's own frames are set aside meanwhile.
+//! A mounted virtual thread uses the shadow stack of its carrier, so a probe need not know about it. When it is
+//! unmounted with calls in progress, its frames are copied out and kept under its number; when it is mounted again,
+//! they are copied in. Method statistics are the carrier's: they know how many of its frames are of a method.
+//! Meanwhile, the carrier's own frames are set aside.
 
 pub(crate) use super::mount_events::{Events, begin, events};
 use super::mounted::set_mounted;
@@ -14,10 +14,10 @@ use super::thread::{self, ProbeThread};
 use super::{lost_calls, mount_events};
 use crate::sys::memory::sharded::Sharded;
 
-/// Frames of virtual threads that are not mounted, by number of the thread.
+/// Frames of unmounted virtual threads, by thread number.
 static UNMOUNTED: Sharded<SavedStack> = Sharded::new();
 
-/// The calling thread, which is `thread` and has just been met, runs virtual thread `number`.
+/// Notes at the first call of the calling thread, `thread`, that it runs virtual thread `number`.
 pub(crate) fn is_mounted(thread: &ProbeThread, number: u64) {
     thread.set_carrier();
     if mount_events::are_missing_at_first_call() {
@@ -27,12 +27,12 @@ pub(crate) fn is_mounted(thread: &ProbeThread, number: u64) {
     thread.set_runs(number);
 }
 
-/// Whether virtual threads may be mounted in this JVM: it says so, or the calling thread is one, `is_virtual`.
+/// Whether virtual threads may be mounted in this JVM: the JVM says so, or the calling thread is virtual.
 pub(crate) fn are_virtual_threads_here(is_virtual: bool) -> bool {
     is_virtual || events() != Events::NotNeeded
 }
 
-/// The calling thread runs virtual thread `number` from now on.
+/// Mounts virtual thread `number` on the calling thread.
 pub(crate) fn mount(number: u64) {
     mount_events::arrived();
     set_mounted(number);
@@ -47,12 +47,12 @@ pub(crate) fn mount(number: u64) {
     restore(thread, saved);
 }
 
-/// The calling thread stops to run virtual thread `number`.
+/// Unmounts virtual thread `number` from the calling thread.
 pub(crate) fn unmount(number: u64) {
     mount_events::arrived();
     set_mounted(0);
     let Some(thread) = thread::current() else { return };
-    // It may have been met for the first time while it ran this one.
+    // The calling thread's first call may have been while it ran this virtual thread.
     let own = thread.take_aside();
     if let Some(saved) = save_frames::save(thread)
         && saved.recording() == recording()
@@ -64,7 +64,7 @@ pub(crate) fn unmount(number: u64) {
     restore(thread, own);
 }
 
-/// Virtual thread `number` has ended.
+/// Drops the frames of virtual thread `number`, which has ended.
 pub(crate) fn end(number: u64) {
     mount_events::thread_ended();
     drop(take(number));
@@ -89,12 +89,12 @@ fn restore(thread: &ProbeThread, saved: Option<SavedStack>) {
     }
 }
 
-/// Forgets all frames of threads that are not mounted.
+/// Forgets the frames of all unmounted virtual threads.
 pub(crate) fn forget_all() {
     UNMOUNTED.clear();
 }
 
-/// Calls `visit` with the frames of each virtual thread that is not mounted.
+/// Calls `visit` with the frames of each unmounted virtual thread.
 pub(crate) fn for_each(visit: impl FnMut(u64, &SavedStack)) {
     UNMOUNTED.for_each(visit);
 }

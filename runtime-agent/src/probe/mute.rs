@@ -1,14 +1,12 @@
-//! Methods that are muted, as the probe sees them where the guard in Java is not enough.
+//! Muted methods, as the probe sees them, where the guard in Java is not enough.
 //!
-//! The guard keeps the calls of a muted method from the probe. What it cannot do is to end those that
-//! are in progress at that moment: they would stay on their thread's stack, and be taken for callers of
-//! what comes next, or for calls that an exception left. So each time that methods are muted or unmuted,
-//! every thread looks through its stack at its next probe, and drops the calls that this concerns:
-//! those of methods that are muted, and those that began before their method was muted or unmuted last.
+//! The guard keeps the calls of a muted method from the probe, but cannot end calls in progress. Those would stay on
+//! their thread's stack, and be taken for callers of later calls, or for calls that an exception left. So each time
+//! methods are muted or unmuted, every thread checks its stack at its next probe. It drops calls of muted methods, and
+//! calls that began before their method was last muted or unmuted.
 //!
-//! To mute, a method is first marked here, then the guard is closed; to unmute, the guard is opened
-//! first. Each step ends with [`tell`]. So a call whose end the guard hides is dropped whichever of the
-//! two its thread saw first.
+//! To mute a method, mark it here first, then close the guard. To unmute it, open the guard first. Each step ends with
+//! [`tell`]. So a call whose end the guard hides is dropped, whichever of the two its thread saw first.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,10 +16,10 @@ use super::thread::ProbeThread;
 use super::thread::totals_of;
 use crate::sys::memory::two_level::TwoLevel;
 
-/// When each method was muted or unmuted last, in ticks, with [`MUTED`] and [`BY_AGENT`] in the last bits;
-/// 0 if it never was. It has room for four million methods.
+/// When each method was last muted or unmuted, in ticks, with [`MUTED`] and [`BY_AGENT`] in the low bits; 0 if never.
+/// It has room for four million methods.
 static CHANGES: TwoLevel<AtomicU64, 8_192> = TwoLevel::new();
-/// Calls that were dropped, by [`Cause`].
+/// Dropped calls, by [`Cause`].
 static DROPPED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
 const MUTED: u64 = 1;
@@ -32,7 +30,7 @@ const BY_AGENT: u64 = 2;
 pub(crate) enum Cause {
     /// The user, by a pattern.
     User,
-    /// The agent: the overhead budget throttled it or measures it again, or it has probes of an earlier attachment.
+    /// The agent: the overhead budget throttled or resumed it, or its probes are from an earlier attachment.
     Agent,
 }
 
@@ -40,8 +38,7 @@ fn change(method: u32) -> Option<&'static AtomicU64> {
     CHANGES.get(method)
 }
 
-/// Marks a method as muted or unmuted from `now` on, in ticks. `false` if that cannot be done: its id
-/// is too high, or there is no memory.
+/// Marks a method as muted or unmuted from `now` on, in ticks. `false` if its id is too high, or there is no memory.
 pub(crate) fn set(method: u32, is_muted: bool, cause: Cause, now: u64) -> bool {
     let Some(change) = CHANGES.get_or_make(method) else { return false };
     let by = if cause == Cause::Agent { BY_AGENT } else { 0 };
@@ -49,7 +46,7 @@ pub(crate) fn set(method: u32, is_muted: bool, cause: Cause, now: u64) -> bool {
     true
 }
 
-/// Has every thread look at its stack: what was marked, and what the guard in Java was told, is done.
+/// Makes every thread check its stack. The marks and the guard in Java must already be set.
 pub(crate) fn tell() {
     STATE.fetch_add(ONE_MUTING, Ordering::SeqCst);
 }
@@ -59,18 +56,18 @@ pub(crate) fn is_muted(method: u32) -> bool {
     change(method).is_some_and(|change| change.load(Ordering::Relaxed) & MUTED != 0)
 }
 
-/// Whether a call of this method that began at `start_ticks` is to be dropped.
+/// Whether to drop a call of this method that began at `start_ticks`.
 pub(crate) fn concerns(method: u32, start_ticks: u64) -> bool {
     let change = change(method).map_or(0, |change| change.load(Ordering::Relaxed));
     change & MUTED != 0 || change != 0 && start_ticks <= change
 }
 
-/// Takes the calls off the stack whose methods were muted or unmuted since they began, wherever they
-/// stand on it, and has the stack be that of `state`. Their own time is their caller's.
+/// Removes from the stack, at any depth, the calls whose methods were muted or unmuted since they began, and marks the
+/// stack as checked for `state`. The self time of the removed calls goes to their callers.
 #[cold]
 pub(super) fn drop_frames(thread: &ProbeThread, state: u64) {
     let stack = &thread.stack;
-    // Where calls have no frames, frames must stay where they are until those calls have ended.
+    // While calls beyond the last frame run, frames must not move.
     if stack.beyond() > 0 {
         return;
     }
@@ -90,7 +87,7 @@ pub(super) fn drop_frames(thread: &ProbeThread, state: u64) {
     stack.set_state(state);
 }
 
-/// Counts a frame as dropped. `depth` frames stay below it.
+/// Counts a frame as dropped. `depth` frames remain below it.
 pub(super) fn drop_frame(thread: &ProbeThread, frame: &Frame, depth: u32) {
     let by = change(frame.method()).map_or(0, |change| change.load(Ordering::Relaxed));
     let cause = if by & BY_AGENT != 0 { Cause::Agent } else { Cause::User };
@@ -114,7 +111,7 @@ fn dropped(cause: Cause) -> &'static AtomicU64 {
     }
 }
 
-/// No method is muted, and none ever was. Recording must be off.
+/// Forgets all mutes and counts. Recording must be off.
 pub(crate) fn forget() {
     CHANGES.forget();
     for dropped in &DROPPED {

@@ -1,7 +1,7 @@
 //! How much of a thread's own stack is left.
 //!
-//! Java code may go on until the JVM's guard zone is nearer than the pages that it keeps free for
-//! native code. Which address that is, only the JVM knows; here it is taken from its defaults.
+//! Java code may continue until the pages that the JVM keeps free for native code would reach its guard zones. Only the
+//! JVM knows that address; the figures here are its defaults.
 #![allow(unsafe_code)]
 
 use std::mem::MaybeUninit;
@@ -9,23 +9,23 @@ use std::ptr;
 
 use crate::sys::mapped::page_size;
 
-/// The JVM's guard zones and what it keeps free for native code: 1, 2, 1 and 20 pages of 4 KiB, each in
-/// whole pages of the kernel's.
+/// The size of the JVM's guard zones and of the pages it keeps free for native code: 1, 2, 1 and 20 pages of 4 KiB,
+/// each rounded up to whole kernel pages.
 fn kept_by_the_jvm() -> usize {
     [1, 2, 1, 20].map(|pages: usize| (pages * 4096).next_multiple_of(page_size())).iter().sum()
 }
 
-/// Stack that the end of a call may need more than its start: the JVM may turn a compiled frame into
-/// a larger, interpreted one, and a StackOverflowError has to be made.
+/// Stack that the end of a call may need beyond its start: the JVM may replace a compiled frame by a larger,
+/// interpreted one, and a StackOverflowError has to be created.
 const FOR_THE_END: usize = 16 << 10;
 
-/// An address in the frame of the function that this is inlined into.
+/// An address in the frame of the function into which this is inlined.
 #[inline(always)]
 pub(super) fn address_here() -> usize {
     #[cfg(target_arch = "x86_64")]
     {
         let address;
-        // SAFETY: copies a register. The address of a variable would need a frame to have it in.
+        // SAFETY: copies a register. Taking the address of a variable would need a stack frame for it.
         unsafe {
             std::arch::asm!("mov {}, rsp", out(reg) address,
                 options(nomem, nostack, preserves_flags));
@@ -39,7 +39,7 @@ pub(super) fn address_here() -> usize {
     }
 }
 
-/// The lowest address on the calling thread's stack where a call may begin; 0 if there is no telling.
+/// The lowest address on the calling thread's stack where a call may begin; 0 if unknown.
 pub(super) fn least_address() -> usize {
     lowest_address().map_or(0, |lowest| lowest + kept_by_the_jvm() + FOR_THE_END)
 }
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn a_thread_knows_the_end_of_its_stack() {
-        // Larger than any that the C library may have kept of another thread.
+        // Larger than any stack that the C library may keep from another thread.
         let size = 64 << 20;
         let builder = std::thread::Builder::new().stack_size(size);
         let thread = builder.spawn(|| (address_here(), lowest_address(), least_address()));

@@ -1,14 +1,14 @@
-//! Calls that are in progress, read from outside their threads' shadow stacks.
+//! Reads calls in progress from outside their threads' shadow stacks.
 //!
-//! A thread goes on while its stack is read. Two readings that agree are what was there in between;
-//! nobody waits for a thread.
+//! The thread keeps running while its stack is read, and nobody waits for it. If two readings agree, the stack was like
+//! that in between.
 
 use super::mute;
 use super::saved::{SavedFrame, SavedStack};
 use super::stack::Frame;
 use super::thread::ProbeThread;
 
-/// How long after the first reading the second one is made: longer than a probe takes.
+/// How long after the first reading the second one follows: longer than a probe takes.
 pub(crate) const BETWEEN_READINGS: std::time::Duration = std::time::Duration::from_micros(200);
 
 /// A call in progress.
@@ -28,13 +28,13 @@ impl OpenFrame {
         }
     }
 
-    /// The frames of a thread that does not run, from the outermost.
+    /// The frames of a thread that is not running, outermost first.
     pub(crate) fn all_of(saved: &SavedStack) -> Vec<Self> {
         saved.frames.iter().map(Self::of_saved).collect()
     }
 }
 
-/// The frames of a thread as they are now, from the outermost; none if they are of another recording.
+/// The thread's current frames, outermost first; none if they belong to another recording.
 pub(crate) fn read_frames(thread: &ProbeThread, recording: u32) -> Vec<OpenFrame> {
     let stack = &thread.stack;
     if stack.recording() != recording {
@@ -45,12 +45,12 @@ pub(crate) fn read_frames(thread: &ProbeThread, recording: u32) -> Vec<OpenFrame
         start_ticks: frame.start_ticks(),
         callee_ticks: frame.callee_ticks(),
     };
-    // What was given back to the kernel a moment ago is zeros, which are no method's.
+    // Pages just given back to the kernel read as zeros, and no method has the id 0.
     stack.look().map(open).take_while(|frame| frame.method != 0).collect()
 }
 
-/// The frames of a recording that has ended. A probe that began before its end may still be changing
-/// them; it takes less than a microsecond, but its thread may be off the processor.
+/// The frames of a recording that has ended. A probe that began before its end may still change them: it takes less
+/// than a microsecond, but its thread may be off the processor.
 pub(crate) fn frames_when_ended(thread: &ProbeThread, recording: u32) -> Vec<OpenFrame> {
     let mut last = read_frames(thread, recording);
     for _ in 0..if last.is_empty() || thread.has_ended() { 0 } else { 20 } {
@@ -64,8 +64,7 @@ pub(crate) fn frames_when_ended(thread: &ProbeThread, recording: u32) -> Vec<Ope
     without_dropped(last)
 }
 
-/// The frames less those that their thread will drop at its next probe, because their methods were
-/// muted or unmuted.
+/// Removes the frames that their thread will drop at its next probe because their methods were muted or unmuted.
 pub(crate) fn without_dropped(frames: Vec<OpenFrame>) -> Vec<OpenFrame> {
     let mut kept: Vec<OpenFrame> = Vec::with_capacity(frames.len());
     for frame in frames {

@@ -1,14 +1,14 @@
-//! Whether recording goes on, as every probe asks it.
+//! Whether recording is on, as every probe checks it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// In the low half, which recording is going on: odd while on, even while off; each start and stop adds
-/// one. In the high half, how often methods were muted or unmuted. So with one comparison a thread
-/// notices that its frames are of an earlier recording, or that some are to be dropped.
+/// Low half: the recording's number, odd while on, even while off; each start and stop adds one. High half: how often
+/// methods were muted or unmuted. So one comparison tells a thread that its frames are of an earlier recording, or that
+/// some must be dropped.
 pub(super) static STATE: AtomicU64 = AtomicU64::new(0);
 
-/// One more time that methods were muted or unmuted.
+/// Added to [`STATE`] each time methods are muted or unmuted.
 pub(super) const ONE_MUTING: u64 = 1 << 32;
 
 /// The recording in a [`STATE`].
@@ -17,10 +17,10 @@ pub(super) const fn recording_of(state: u64) -> u32 {
     state as u32
 }
 
-/// Recording has ended for good, after an error of ours.
+/// Whether recording has ended for good, after an error of the agent.
 static GAVE_UP: AtomicBool = AtomicBool::new(false);
 
-/// Begins a recording; `false` if one is going on, or none may begin any more.
+/// Begins a recording; `false` if one is in progress, or recording has ended for good.
 pub(crate) fn begin_recording() -> bool {
     !gave_up() && change_recording(0)
 }
@@ -36,8 +36,8 @@ pub(crate) fn gave_up() -> bool {
     GAVE_UP.load(Ordering::Acquire)
 }
 
-/// Runs a part of a probe that is not on the common path. A panic, which would be a fault of ours,
-/// must not end the service.
+/// Runs a part of a probe that is not on the common path. A panic would be a bug of the agent, and must not end the
+/// service.
 pub(super) fn guarded<R>(work: impl FnOnce() -> R) -> Option<R> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(result) => Some(result),
@@ -48,7 +48,7 @@ pub(super) fn guarded<R>(work: impl FnOnce() -> R) -> Option<R> {
     }
 }
 
-/// Ends the recording; `false` if none is going on.
+/// Ends the recording; `false` if none is in progress.
 pub(crate) fn end_recording() -> bool {
     change_recording(1)
 }
@@ -62,7 +62,7 @@ fn change_recording(from_parity: u32) -> bool {
     STATE.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).is_ok()
 }
 
-/// The number of the recording that is going on or went on last.
+/// The number of the current recording, or of the last one.
 pub(crate) fn recording() -> u32 {
     recording_of(STATE.load(Ordering::Acquire))
 }
@@ -71,15 +71,15 @@ pub(crate) fn is_recording() -> bool {
     recording() & 1 == 1
 }
 
-/// Each detach adds one.
+/// The number of detaches.
 static ATTACHMENT: AtomicU32 = AtomicU32::new(0);
 
-/// The number of the attachment that is under way or comes next.
+/// The number of the current attachment, or of the next one.
 pub(crate) fn attachment() -> u32 {
     ATTACHMENT.load(Ordering::Acquire)
 }
 
-/// The attachment is over; another may come.
+/// Ends the attachment; another may follow.
 pub(super) fn end_attachment() {
     ATTACHMENT.fetch_add(1, Ordering::AcqRel);
 }

@@ -1,9 +1,9 @@
-//! The way of a thread's records to the agent thread: a ring with one writer and one reader, who
-//! never wait for each other. When it is full, or there is no memory, the record is dropped and counted.
+//! Carries a thread's recorded calls to the agent thread: a ring with one writer and one reader, which never wait for
+//! each other. If it is full, or there is no memory, the call is dropped and counted.
 //!
-//! The ring is made of pages. The writer makes a page when it is about to write to it; the reader keeps one that it has
-//! read for the writer to take, and unmaps the others. So a thread has as many pages as it has records that nobody has
-//! read, and two; and one that records steadily makes no system calls for them.
+//! The ring consists of pages. The writer maps a page when it first writes to it. The reader keeps one page that it has
+//! read for the writer to reuse, and unmaps the others. So a thread has the pages of its unread entries, and two more;
+//! a thread that records steadily makes no system calls for them.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -14,7 +14,7 @@ use super::stack::MAX_DEPTH;
 use crate::sys::mapped::{self, Mapped, PAGE};
 use crate::sys::memory::Account;
 
-/// What a ring carries.
+/// An entry of the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub kind: Kind,
@@ -28,45 +28,45 @@ pub(crate) struct Record {
 
 const _: () = assert!(size_of::<Record>() == 32 && MAX_DEPTH <= 1 << 16);
 
-/// What a record says.
+/// What an entry means.
 #[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// The frame at this depth is of this method: told once a frame, before the first record of
-    /// itself or of a frame above it. It has no times.
+    /// The frame at this depth is of this method. Pushed once for each frame, before the first recorded call of itself
+    /// or of a frame above it. It has no times.
     Frame,
     /// A call returned.
     Return,
     /// An exception left a call.
     Throw,
-    /// The thread runs the virtual thread whose number is in `start_ticks`, or none if that is 0.
-    /// Told before the first record of what it runs.
+    /// The thread runs the virtual thread whose number is in `start_ticks`, or none if that is 0. Pushed before the
+    /// first recorded call of what it runs.
     Runs,
 }
 
-/// A power of two. Records come at most every threshold from each level of the stack; the drain
-/// thread looks 20 times a second.
+/// A power of two. Each level of the stack records at most one call per threshold; the agent thread drains 20 times a
+/// second.
 pub(super) const CAPACITY: u64 = 4096;
-/// So many of them are for the slowest calls of their methods.
+/// Entries kept for calls that are the slowest of their method.
 pub(super) const RESERVED: u64 = CAPACITY / 4;
-/// Slots of a page of memory. The reader hands slots back by the page.
+/// Entries of a memory page. The reader returns slots a page at a time.
 const PAGE_SLOTS: u64 = (PAGE / size_of::<Record>()) as u64;
 const PAGES: usize = (CAPACITY / PAGE_SLOTS) as usize;
 const _: () = assert!(CAPACITY.is_multiple_of(PAGE_SLOTS));
 
-/// The ring. All of its `unsafe` rests on this: slots from `read` up to `written` belong to the
-/// reader, all others to the writer, and each side alone moves its own end. A page belongs to whom its
-/// slots belong to; the reader takes it out of `pages` before it hands back its last slot.
+/// The ring. All of its `unsafe` rests on this: slots from `read` up to `written` belong to the reader, all others to
+/// the writer, and each side alone moves its own end. A page belongs to the owner of its slots; the reader takes it out
+/// of `pages` before it returns the page's last slot.
 #[derive(Debug)]
 pub(crate) struct Ring {
     pages: [AtomicPtr<Record>; PAGES],
-    /// A page that is in no place, or null. The reader puts it there, the writer takes it.
+    /// A page not in use, or null. The reader puts it here, the writer takes it.
     spare: AtomicPtr<Record>,
     written: AtomicU64,
     read: AtomicU64,
-    /// How far the reader has come, up to a page further than it has handed back.
+    /// How far the reader has read, at most a page beyond what it has returned.
     taken: Cell<u64>,
-    /// The writer's last look at `read`.
+    /// The value of `read` that the writer last saw.
     read_seen: Cell<u64>,
     dropped: AtomicU64,
 }
@@ -94,17 +94,17 @@ impl Ring {
         &self.pages[(position / PAGE_SLOTS) as usize % PAGES]
     }
 
-    /// The slot of a position, if its page is there.
+    /// The slot of a position, if its page exists.
     fn slot(&self, position: u64) -> Option<NonNull<Record>> {
         let start = NonNull::new(self.page(position).load(Ordering::Acquire))?;
         #[allow(clippy::cast_possible_truncation)]
         let index = (position % PAGE_SLOTS) as usize;
-        // SAFETY: the page has so many slots, and is aligned for anything.
+        // SAFETY: the index is below the page's number of slots, and a page is aligned for any type.
         Some(unsafe { start.add(index) })
     }
 
-    /// Makes room for `count` records; `false` if there were more than `capacity` then, or there is no memory. Writer
-    /// only.
+    /// Makes room for `count` entries; `false` if the ring would then hold more than `capacity`, or there is no memory.
+    /// Writer only.
     pub(crate) fn make_room(&self, count: u64, capacity: u64, account: &Account) -> bool {
         let written = self.written.load(Ordering::Relaxed);
         let end = written + count;
@@ -116,11 +116,11 @@ impl Ring {
             && (first..end.div_ceil(PAGE_SLOTS)).all(|n| self.make_page(n * PAGE_SLOTS, account))
     }
 
-    /// Makes the page of a position that is the writer's, unless it is there. Writer only.
+    /// Maps the page of a position that is the writer's, unless it exists. Writer only.
     fn make_page(&self, position: u64, account: &Account) -> bool {
         let page = self.page(position);
         if page.load(Ordering::Relaxed).is_null() {
-            // Each slot is written before it is read, so what is left in it does not matter.
+            // Each slot is written before it is read, so old contents do not matter.
             let spare = self.spare.swap(ptr::null_mut(), Ordering::Acquire);
             if !spare.is_null() {
                 page.store(spare, Ordering::Release);
@@ -132,7 +132,7 @@ impl Ring {
         true
     }
 
-    /// Appends a record for which [`make_room`](Self::make_room) has made room. Writer only.
+    /// Appends an entry. [`make_room`](Self::make_room) must have made room for it. Writer only.
     pub(crate) fn push(&self, record: Record) {
         let written = self.written.load(Ordering::Relaxed);
         let Some(slot) = self.slot(written) else { return self.count_drop() };
@@ -142,17 +142,17 @@ impl Ring {
         self.written.store(written + 1, Ordering::Release);
     }
 
-    /// Counts a record that did not fit. Writer only.
+    /// Counts a call that did not fit. Writer only.
     pub(crate) fn count_drop(&self) {
         self.dropped.store(self.dropped.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Records dropped so far.
+    /// Calls dropped so far.
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Gives all its pages back to the kernel. There is no reader any more; the writer may still write.
+    /// Gives all pages back to the kernel. No reader may be left; the writer may still write.
     pub(super) fn give_back(&self) {
         for page in self.pages.iter().chain([&self.spare]) {
             if let Some(start) = NonNull::new(page.load(Ordering::Acquire)) {
@@ -162,7 +162,7 @@ impl Ring {
         }
     }
 
-    /// Takes all records that are there. Reader only.
+    /// Takes all available entries. Reader only.
     pub(crate) fn drain(&self, account: &Account, mut take: impl FnMut(Record)) {
         let written = self.written.load(Ordering::Acquire);
         let mut taken = self.taken.get();
@@ -239,7 +239,7 @@ mod tests {
             assert_eq!(read, expected);
             expected.clear();
         }
-        // What is left of the last page read keeps it, and one is spare.
+        // A partly read last page remains, and one page is spare.
         let is_part = !ring.written.load(Ordering::Relaxed).is_multiple_of(PAGE_SLOTS);
         assert!(account.bytes() <= page_size() * (1 + usize::from(is_part)));
         assert!(
@@ -294,7 +294,7 @@ mod tests {
         assert_eq!(pages(), 9);
         ring.drain(&account, |_| {});
         assert_eq!(pages(), 2);
-        // Without memory there is room as far as this page and the spare one go.
+        // Without memory, there is room only in this page and the spare one.
         refuse(true);
         let left = 2 * PAGE_SLOTS - (1 + PAGE_SLOTS + 1_000) % PAGE_SLOTS;
         push(left);

@@ -1,12 +1,12 @@
-//! Copies frames out of a shadow stack and in again. Without memory for the copy, the calls in progress are
-//! counted as lost; what the thread calls afterwards is measured.
+//! Copies frames out of a shadow stack and back. Without memory for the copy, the calls in progress are counted as
+//! lost; later calls of the thread are recorded as usual.
 
 use super::lost_calls;
 use super::native_stack;
 use super::saved::{SavedFrame, SavedStack};
 use super::thread::{ProbeThread, totals_of};
 
-/// The calling thread is `thread`: takes all frames off its stack. `None` if there are none, or no memory.
+/// Takes all frames off the stack of the calling thread, `thread`. `None` if there are none, or no memory.
 pub(super) fn save(thread: &ProbeThread) -> Option<SavedStack> {
     let stack = &thread.stack;
     let (depth, beyond) = (stack.depth(), stack.beyond());
@@ -30,12 +30,12 @@ pub(super) fn save(thread: &ProbeThread) -> Option<SavedStack> {
     saved
 }
 
-/// The calling thread is `thread`, whose stack is empty: puts back what `save` took, here or in another thread. Calls
-/// for whose frames there is no room are counted without times when they end.
+/// Puts back what `save` took, in this or another thread. `thread` is the calling thread, and its stack is empty. Calls
+/// whose frames do not fit are counted without times when they end.
 pub(super) fn restore(thread: &ProbeThread, saved: &SavedStack) {
     let stack = &thread.stack;
     stack.set_state(saved.state);
-    // Where the calls stand now only the JVM knows: above all that are yet to come.
+    // Only the JVM knows where these calls are now on the native stack: above all later ones.
     let above_all = native_stack::address_here() + (1 << 30);
     let mut frames = saved.frames.iter();
     while !frames.as_slice().is_empty() && stack.make_room(&thread.account) {

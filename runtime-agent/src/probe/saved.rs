@@ -1,10 +1,10 @@
-//! Frames of threads that do not run: those of an unmounted virtual thread, and those of a carrier while it runs one.
+//! Frames of threads that are not running: of an unmounted virtual thread, or of a carrier while it runs one.
 
 use super::recording::recording_of;
 use super::stack::Frame;
 use crate::sys::memory::Account;
 
-/// A frame of a thread that does not run.
+/// A frame of a thread that is not running.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SavedFrame {
     pub probe_id: u32,
@@ -26,34 +26,34 @@ impl SavedFrame {
     }
 }
 
-/// The frames of a thread that does not run.
+/// The frames of a thread that is not running.
 #[derive(Debug)]
 pub(crate) struct SavedStack {
-    /// What the frames belong to; see `probe::STATE`.
+    /// The state to which the frames belong; see `probe::STATE`.
     pub(super) state: u64,
     pub frames: Vec<SavedFrame>,
     pub(super) beyond: u64,
-    /// Bytes that [`ACCOUNT`] has for it.
+    /// Bytes that it has taken from [`ACCOUNT`].
     bytes: usize,
 }
 
 /// The memory of all saved frames.
 static ACCOUNT: Account = Account::new();
-/// What the allocator adds to each.
+/// Overhead of the allocator for each.
 const ALLOCATION: usize = 16;
 
 impl SavedStack {
-    /// The recording that the frames are of.
+    /// The recording to which the frames belong.
     pub(crate) fn recording(&self) -> u32 {
         recording_of(self.state)
     }
 
-    /// How many calls it stands for.
+    /// The number of calls in it.
     pub(super) fn calls(&self) -> u64 {
         self.frames.len() as u64 + self.beyond
     }
 
-    /// An empty one with room for so many frames, if there is memory.
+    /// Creates an empty one with room for this many frames, if there is memory.
     pub(super) fn with_room(frames: u32, state: u64, beyond: u64) -> Option<Self> {
         let bytes = frames as usize * size_of::<SavedFrame>() + ALLOCATION;
         if !ACCOUNT.take(bytes) {

@@ -1,8 +1,7 @@
 //! The shadow stack: the instrumented calls that a thread is in.
 //!
-//! The owning thread pushes and pops; the agent thread may look at it from outside, to write the
-//! calls that are still open. What it sees then may be in the middle of a change, which is harmless:
-//! all fields are atomic, and it looks twice (see `unfinished_calls`).
+//! The owning thread pushes and pops. The agent thread may read it from outside, to write unfinished calls. It may then
+//! see a change half done. That is harmless: all fields are atomic, and it reads twice (see `unfinished_calls`).
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -16,24 +15,23 @@ use super::totals::MethodTotals;
 use crate::sys::mapped::{self, Mapped};
 use crate::sys::memory::Account;
 
-/// Frames that a stack can hold. A Java stack of 1 MB can have more only of methods that are compiled
-/// into one another.
+/// Frames that a stack can hold. A Java stack of 1 MB can have more only if methods are inlined into one another.
 pub(crate) const MAX_DEPTH: u32 = 65_536;
 
-/// Frames of the first block, a page. Each further one is twice as long.
+/// Frames of the first block, a page. Each further block is twice as long.
 pub(super) const FIRST_DEPTH: u32 = 128;
 const BLOCKS: usize = 10;
 const _: () = assert!(FIRST_DEPTH << (BLOCKS - 1) == MAX_DEPTH);
 /// Bytes of the first block.
 pub(super) const FIRST_BYTES: usize = FIRST_DEPTH as usize * size_of::<Frame>();
 
-/// A stack goes back to its first block when it is no deeper again, but at most once in so many ticks, about a
-/// millisecond: it costs some microseconds,
+/// A stack returns to its first block when it is that shallow again, but at most once in this many ticks, about a
+/// millisecond, because it costs some microseconds,
 const TRIM_TICKS: u64 = 2_000_000;
-/// which is little beside so many calls.
+/// unless it was deeper than this: beside that many calls the cost is small.
 const DEEP: u32 = 1_024;
 
-/// A call in progress. All zero is a frame.
+/// A call in progress. All zero is a valid frame.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Frame {
@@ -41,9 +39,8 @@ pub(crate) struct Frame {
     start_ticks: AtomicU64,
     /// Time in instrumented callees that have ended.
     callee_ticks: AtomicU64,
-    /// In the low half the id that the probes of the call have now. In the high half, which is the owner's,
-    /// where the call stands on the thread's own stack, as [`place`] has it, and in its last bit whether
-    /// the agent thread knows of this frame; see `ring::Kind::Frame`.
+    /// Low half: the current probe id of the call. High half, the owner's: where the call is on the thread's own stack,
+    /// encoded by [`place`], and in its last bit whether the agent thread knows this frame; see `ring::Kind::Frame`.
     id_and_place: AtomicU64,
 }
 
@@ -53,7 +50,7 @@ const fn id_and_place(probe_id: u32, place: u32) -> u64 {
     (place as u64) << 32 | probe_id as u64
 }
 
-/// An address in units of eight bytes. The last bit is free, as stacks are aligned to sixteen.
+/// An address in units of eight bytes. The last bit is free, because stacks are aligned to sixteen bytes.
 #[allow(clippy::cast_possible_truncation)]
 const fn place(address: usize) -> u32 {
     (address >> 3) as u32 & !TOLD
@@ -62,15 +59,14 @@ const fn place(address: usize) -> u32 {
 const _: () = assert!(size_of::<Frame>() == 32);
 
 impl Frame {
-    /// The id that the probes of the call have now: of a constructor before its `super(...)` has
-    /// returned, with [`BEFORE_INIT`] set.
+    /// The current probe id of the call. For a constructor before its `super(...)` returns, [`BEFORE_INIT`] is set.
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // Its low half.
     pub(crate) fn probe_id(&self) -> u32 {
         self.id_and_place.load(Ordering::Relaxed) as u32
     }
 
-    /// Owner only: makes it what another one is.
+    /// Owner only: copies all fields of another frame.
     fn copy(&self, from: &Self) {
         self.totals.store(from.totals().cast_mut(), Ordering::Relaxed);
         self.id_and_place.store(from.id_and_place.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -88,30 +84,30 @@ impl Frame {
         self.probe_id() & !BEFORE_INIT
     }
 
-    /// Whether this is a constructor that has not been initialized.
+    /// Whether this is a constructor before its `super(...)` returned.
     pub(crate) fn is_before_init(&self) -> bool {
         self.probe_id() & BEFORE_INIT != 0
     }
 
-    /// Owner only: the constructor's `super(...)` has returned.
+    /// Owner only: notes that the constructor's `super(...)` has returned.
     #[inline]
     pub(crate) fn set_initialized(&self) {
         self.id_and_place
             .store(id_and_place(self.method(), self.place_and_told()), Ordering::Relaxed);
     }
 
-    /// Owner only: whether `address` is clearly above where this call stands on the thread's stack:
-    /// probes themselves differ by a few words, or by a frame of Java.
+    /// Owner only: whether `address` is clearly above this call on the thread's stack. Addresses of one call's probes
+    /// differ by a few words, or by a Java frame.
     pub(crate) fn is_below(&self, address: usize) -> bool {
         self.distance_below(address) > 512 / 8
     }
 
-    /// Owner only: whether `address` is above that, or is the same.
+    /// Owner only: whether `address` is above this call, or the same.
     pub(crate) fn is_not_above(&self, address: usize) -> bool {
         self.distance_below(address) >= 0
     }
 
-    /// Stacks are smaller than 16 GiB, so that 32 bits tell.
+    /// Stacks are smaller than 16 GiB, so 32 bits suffice.
     fn distance_below(&self, address: usize) -> i32 {
         place(address).wrapping_sub(self.place_and_told() & !TOLD).cast_signed()
     }
@@ -150,7 +146,7 @@ impl Frame {
     }
 }
 
-/// Where a frame in use is, for its owner. The memory is there as long as the thread, whatever block is in use.
+/// The location of a frame in use, for its owner. Its memory lives as long as the thread, whichever block is in use.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'s> {
     frame: NonNull<Frame>,
@@ -175,26 +171,26 @@ impl<'s> Place<'s> {
 
 /// The shadow stack of a thread.
 ///
-/// Its frames are in a block of memory. When that is full, the owner copies them to one that is twice as long; when
-/// the stack is no deeper than the first block again, back to that. Blocks are unmapped with the thread and not
-/// before, so whoever reads a stack from outside reads frames, though they may be those of a moment ago, or zeros.
+/// Its frames are in a block of memory. When that is full, the owner copies them to one twice as long. When the stack
+/// fits into the first block again, the owner copies them back. Blocks are unmapped only with the thread, so a reader
+/// from outside always reads frames, though they may be outdated, or zeros.
 #[repr(C, align(64))] // What every call needs comes first.
 #[derive(Debug)]
 pub(crate) struct ShadowStack {
-    /// The owner's: the block in use.
+    /// Owner only: the block in use.
     frames: Cell<NonNull<Frame>>,
-    /// What the frames belong to; see `probe::STATE`.
+    /// The state to which the frames belong; see `probe::STATE`.
     state: AtomicU64,
     depth: AtomicU32,
-    /// How many frames the block in use has; 0 while calls are in progress beyond the last one. The owner's, like
-    /// all that follows but `level` and `blocks`.
+    /// Owner only, like all that follows but `level` and `blocks`: how many frames the block in use has; 0 while calls
+    /// are in progress beyond the last frame.
     limit: Cell<u32>,
-    /// Which block is in use. Readers find it by this.
+    /// The index of the block in use. Readers find the block by it.
     level: AtomicU32,
     /// Calls in progress beyond the last frame.
     beyond: Cell<u64>,
     trimmed_ticks: Cell<u64>,
-    /// The blocks that were made so far. Only the owner makes them.
+    /// The blocks created so far. Only the owner creates them.
     blocks: [AtomicPtr<Frame>; BLOCKS],
 }
 
@@ -203,21 +199,22 @@ unsafe impl Sync for ShadowStack {}
 // SAFETY: its memory is bound to no thread.
 unsafe impl Send for ShadowStack {}
 
-/// Frames of a block.
+/// Number of frames of a block.
 const fn capacity(level: u32) -> u32 {
     FIRST_DEPTH << level
 }
 
-/// Bytes of a block.
+/// Size of a block in bytes.
 const fn block_bytes(level: u32) -> usize {
     FIRST_BYTES << level
 }
 
 impl ShadowStack {
-    /// A stack whose first block is at `first`.
+    /// Creates a stack whose first block is at `first`.
     ///
     /// # Safety
-    /// There are [`FIRST_BYTES`] of zeros, aligned to 64 bytes, for this stack alone and at least as long as it.
+    /// There are [`FIRST_BYTES`] of zeros, aligned to 64 bytes, which only this stack uses and which live at least as
+    /// long as it.
     pub(super) unsafe fn new(first: NonNull<u8>) -> Self {
         let blocks = [const { AtomicPtr::new(ptr::null_mut()) }; BLOCKS];
         blocks[0].store(first.cast().as_ptr(), Ordering::Relaxed);
@@ -233,7 +230,7 @@ impl ShadowStack {
         }
     }
 
-    /// Owner only: how many frames the block in use has.
+    /// Owner only: the number of frames of the block in use.
     fn capacity(&self) -> u32 {
         capacity(self.level.load(Ordering::Relaxed))
     }
@@ -244,12 +241,12 @@ impl ShadowStack {
         self.place(index).frame()
     }
 
-    /// Owner only: where that is.
+    /// Owner only: the location of the frame at `index`.
     #[inline]
     pub(super) fn place(&self, index: u32) -> Place<'_> {
         let last = self.capacity() - 1;
         debug_assert!(index <= last);
-        // An index out of range would be a fault of ours; it must not become one of the service.
+        // An index out of range would be a bug of the agent; it must not harm the service.
         // SAFETY: the index is that of a frame of the block.
         unsafe { self.place_at(index.min(last)) }
     }
@@ -258,20 +255,20 @@ impl ShadowStack {
     /// The block in use has a frame with this index.
     #[inline(always)]
     unsafe fn place_at(&self, index: u32) -> Place<'_> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         let frame = unsafe { self.frames.get().add(index as usize) };
         Place { frame, index, stack: PhantomData }
     }
 
-    /// The frames in use, as they can be seen from outside: while the owner goes on some may be those of a moment
-    /// ago, or zeros.
+    /// The frames in use, as seen from outside. While the owner runs, some may be outdated, or zeros.
     pub(crate) fn look(&self) -> impl Iterator<Item = &Frame> {
         let level = self.level.load(Ordering::Acquire);
         let block = self.blocks.get(level as usize).map(|block| block.load(Ordering::Acquire));
         let block = block.and_then(NonNull::new);
         let depth = if block.is_some() { self.depth().min(capacity(level)) } else { 0 };
         let frame = move |index: u32| {
-            // SAFETY: the block has so many frames, zero is one, and it is unmapped with the thread.
+            // SAFETY: the block has this many frames, zero is a valid frame, and the block is unmapped only with the
+            // thread.
             Some(unsafe { block?.add(index as usize).as_ref() })
         };
         (0..depth).filter_map(frame)
@@ -287,7 +284,7 @@ impl ShadowStack {
         super::recording::recording_of(self.state())
     }
 
-    /// The state in which the frames are right.
+    /// The state for which the frames were last checked.
     #[inline]
     pub(super) fn state(&self) -> u64 {
         self.state.load(Ordering::Relaxed)
@@ -298,7 +295,7 @@ impl ShadowStack {
         self.state.store(state, Ordering::Relaxed);
     }
 
-    /// Owner only: calls beyond the last frame.
+    /// Owner only: number of calls beyond the last frame.
     #[inline]
     pub(crate) fn beyond(&self) -> u64 {
         self.beyond.get()
@@ -310,7 +307,7 @@ impl ShadowStack {
         self.limit.set(if calls == 0 { self.capacity() } else { 0 });
     }
 
-    /// Owner only: the depth, and the next frame, if there is room for it.
+    /// Owner only: the depth and the next frame, if there is room for it.
     #[inline]
     pub(super) fn plain_place(&self) -> Option<(u32, &Frame)> {
         let depth = self.depth.load(Ordering::Relaxed);
@@ -318,17 +315,17 @@ impl ShadowStack {
         (depth < self.limit.get()).then(|| (depth, unsafe { self.place_at(depth) }.frame()))
     }
 
-    /// Owner only: the newest frame, if there is one, and no call can stand beyond it.
+    /// Owner only: the newest frame, if there is one and no call is beyond the last frame.
     #[inline(always)]
     pub(super) fn plain_top(&self) -> Option<Place<'_>> {
-        // Of no frames it is the largest number there is.
+        // Without frames this wraps to the largest number.
         let top = self.depth.load(Ordering::Relaxed).wrapping_sub(1);
         // SAFETY: the limit is never above the number of frames of the block in use.
         (top < self.limit.get()).then(|| unsafe { self.place_at(top) })
     }
 
-    /// Owner only: makes room for one more frame, if need be. `false` if the next call has to stand beyond the last
-    /// one: the stack is as deep as it can get, there is no memory, or others stand there already.
+    /// Owner only: makes room for one more frame if necessary. `false` if the next call must go beyond the last frame:
+    /// the stack is at its limit, there is no memory, or other calls are beyond already.
     pub(crate) fn make_room(&self, account: &Account) -> bool {
         let is_full = self.depth.load(Ordering::Relaxed) >= self.capacity();
         self.beyond.get() == 0 && (!is_full || self.grow(account))
@@ -347,7 +344,7 @@ impl ShadowStack {
         self.push_at((depth, self.frame(depth)), probe_id, address, totals, clock);
     }
 
-    /// The same at this depth, which is the stack's, with the frame that is there.
+    /// Like [`push`](Self::push), with the stack's depth and the frame at that depth.
     #[inline]
     pub(super) fn push_at(
         &self,
@@ -357,8 +354,8 @@ impl ShadowStack {
         totals: &MethodTotals,
         clock: impl FnOnce() -> u64,
     ) {
-        // The clock first: processors read their counter only when they know where all that was stored
-        // before went. What the kernel takes for a page that the stack grows by is the call's, therefore.
+        // Read the clock first: processors read their counter only once they know the addresses of all earlier stores.
+        // So the call includes the time in which the kernel maps a page for the stack.
         let now = clock();
         totals.enter();
         frame.totals.store(ptr::from_ref(totals).cast_mut(), Ordering::Relaxed);
@@ -374,7 +371,7 @@ impl ShadowStack {
         self.depth.store(depth, Ordering::Release);
     }
 
-    /// Owner only: copies the frame at `from` to `to`, below it. The agent thread does not know it there.
+    /// Owner only: copies the frame at `from` to `to`, below it. There, the agent thread does not know it yet.
     pub(super) fn move_frame(&self, from: u32, to: u32) {
         let (from, to) = (self.frame(from), self.frame(to));
         to.copy(from);
@@ -382,7 +379,7 @@ impl ShadowStack {
         to.id_and_place.store(untold, Ordering::Relaxed);
     }
 
-    /// Owner only: goes on in the next longer block. `false` if there is none, or no memory for it.
+    /// Owner only: moves to the next longer block. `false` if there is none, or no memory for it.
     #[cold]
     fn grow(&self, account: &Account) -> bool {
         let level = self.level.load(Ordering::Relaxed) + 1;
@@ -401,29 +398,29 @@ impl ShadowStack {
         true
     }
 
-    /// Owner only: copies the frames in use to a block that exists and has room for them, and uses that.
+    /// Owner only: copies the frames in use to an existing block with room for them, and uses that block.
     fn move_to(&self, level: u32) {
         let to = self.blocks.get(level as usize).map(|block| block.load(Ordering::Relaxed));
         let Some(to) = to.and_then(NonNull::new) else { return };
         let depth = self.depth.load(Ordering::Relaxed);
         debug_assert!(depth <= capacity(level));
         for index in 0..depth.min(capacity(level)) {
-            // SAFETY: the block has so many frames, and zero is one.
+            // SAFETY: the block has this many frames, and zero is a valid frame.
             unsafe { to.add(index as usize).as_ref() }.copy(self.frame(index));
         }
         self.frames.set(to);
-        // The frames are there when a reader finds the block.
+        // A reader that finds the block finds the frames in it.
         self.level.store(level, Ordering::Release);
         self.set_beyond(self.beyond());
     }
 
-    /// Owner only: whether there may be memory to give back when so many frames are left.
+    /// Owner only: whether there may be memory to give back when this many frames remain.
     #[inline]
     pub(super) fn is_trimmed_at(&self, depth: u32) -> bool {
         self.limit.get() > FIRST_DEPTH && (depth == 0 || depth == FIRST_DEPTH)
     }
 
-    /// Owner only: gives memory back after a deep recursion. There are [`FIRST_DEPTH`] frames at most.
+    /// Owner only: gives memory back after a deep recursion. At most [`FIRST_DEPTH`] frames are in use.
     #[cold]
     pub(super) fn trim(&self, now: u64, account: &Account) {
         let since = now.wrapping_sub(self.trimmed_ticks.get());
@@ -436,17 +433,17 @@ impl ShadowStack {
         }
     }
 
-    /// Gives the pages of all blocks from this one on back to the kernel.
+    /// Gives the pages of this block and all longer ones back to the kernel.
     fn release_blocks(&self, first: u32) {
         for (level, block) in (0..).zip(&self.blocks).skip(first as usize) {
             if let Some(start) = NonNull::new(block.load(Ordering::Acquire)) {
-                // SAFETY: the block has this length and is unmapped with the thread; zero is a frame.
+                // SAFETY: the block has this length and is unmapped only with the thread; zero is a valid frame.
                 unsafe { mapped::release(start.cast(), block_bytes(level), 0) };
             }
         }
     }
 
-    /// Gives all its pages back to the kernel. Nobody may rely on its frames any more.
+    /// Gives all its pages back to the kernel. Nobody may rely on its frames afterwards.
     pub(super) fn give_back(&self) {
         self.release_blocks(0);
     }
@@ -455,7 +452,7 @@ impl ShadowStack {
     #[cold]
     pub(crate) fn restart(&self, state: u64) {
         for index in 0..self.depth.load(Ordering::Relaxed) {
-            // SAFETY: a frame in use points to totals of this thread, which live as long as it.
+            // SAFETY: a frame in use points to statistics of this thread, which live as long as the thread.
             if let Some(totals) = unsafe { self.frame(index).totals().as_ref() } {
                 totals.leave();
             }
@@ -468,10 +465,10 @@ impl ShadowStack {
 
 impl Drop for ShadowStack {
     fn drop(&mut self) {
-        // The first block is not its own.
+        // The first block belongs to the thread's first mapping.
         for (level, block) in (0..).zip(&mut self.blocks).skip(1) {
             if let Some(start) = NonNull::new(*block.get_mut()) {
-                // SAFETY: made by `grow` with this length; nobody has this stack any more.
+                // SAFETY: made by `grow` with this length; nobody uses this stack any more.
                 drop(unsafe { Mapped::from_raw(start.cast(), block_bytes(level)) });
             }
         }

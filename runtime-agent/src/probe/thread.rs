@@ -1,13 +1,12 @@
-//! What the probe keeps of each thread, and the list of all of them for the agent thread.
+//! The data that the probe keeps for each thread, and the list of all threads for the agent thread.
 //!
-//! Where a thread is when the agent is detached, nobody can tell: in a probe, perhaps, or about to
-//! enter one. So what belongs to a thread is unmapped only by the thread itself: when it meets a probe
-//! again after the next attach, or when it ends. At the detach its pages are given back to the kernel
-//! where they read as zero from then on, which a probe that is still at work can bear: see
+//! At a detach, nobody knows where a thread is: it may be in a probe, or about to enter one. So only the thread itself
+//! unmaps its data: at its first probe after the next attach, or when it ends. At the detach, the data's pages are
+//! given back to the kernel, and read as zero from then on. A probe still running can handle that; see
 //! [`ProbeThread::give_back`].
 //!
-//! A thread of the service never waits for memory, nor ends the process for lack of it: what is made here, and what
-//! grows later, comes from the kernel under the ceiling of `memory`, and each owner can do without.
+//! A thread of the service never waits for memory, nor ends the process for lack of it. Everything allocated here, then
+//! or later, comes from the kernel under the ceiling of `memory`, and each owner can do without.
 #![allow(unsafe_code)]
 
 use std::cell::{Cell, UnsafeCell};
@@ -27,42 +26,42 @@ use super::totals::{MethodTotals, ThreadTotals};
 use super::{lost_calls, mounted, native_stack, recording, thread_word};
 use crate::sys::memory::Account;
 
-/// A thread that has called an instrumented method. What every call needs is in two cache lines.
+/// The data of a thread that has called an instrumented method. What every call needs is in two cache lines.
 #[repr(C, align(64))]
 pub(crate) struct ProbeThread {
     pub stack: ShadowStack,
     /// Lowest address on the thread's own stack where a call may begin.
     pub least_address: usize,
     pub totals: ThreadTotals,
-    /// The attachment that it belongs to.
+    /// The attachment to which it belongs.
     attachment: u32,
-    /// Takes the place of totals for which there was no memory; its method id is 0.
+    /// Replaces method statistics for which there was no memory; its method id is 0.
     pub lost: MethodTotals,
     pub ring: Ring,
-    /// Frames whose end was never seen. The owner writes it.
+    /// Frames whose end no probe saw. Written by the owner.
     unseen_ends: AtomicU64,
-    /// The number of the virtual thread that it runs, or 0. The owner writes it.
+    /// The number of the virtual thread that it runs, or 0. Written by the owner.
     runs: AtomicU64,
-    /// The owner's: whether the agent thread knows what it runs.
+    /// Owner only: whether the agent thread knows which virtual thread it runs.
     is_runs_told: Cell<bool>,
-    /// The owner's: its own frames, while it runs a virtual thread.
+    /// Owner only: its own frames while it runs a virtual thread.
     aside: Cell<Option<SavedStack>>,
     /// The kernel's thread id.
     pub os_id: u32,
-    /// `Thread.getId()` of the platform thread, or 0 while that is not known.
+    /// `Thread.getId()` of the platform thread, or 0 while unknown.
     java_id: AtomicU64,
     /// A weak global reference to the `java.lang.Thread`, or null.
     java_thread: AtomicPtr<std::ffi::c_void>,
-    /// What the thread was called when it ended, in modified UTF-8. The owner writes it before `ended`.
+    /// The thread's name when it ended, in modified UTF-8. The owner writes it before `ended`.
     last_name: UnsafeCell<Option<LastName>>,
     ended: AtomicBool,
-    /// The memory that it has.
+    /// The account of its memory.
     pub account: Account,
-    /// The owner's: it runs virtual threads.
+    /// Owner only: whether it runs virtual threads.
     is_carrier: Cell<bool>,
 }
 
-/// Bytes of a thread's name that are kept at its end.
+/// Bytes kept of the name of a thread that ended.
 const MAX_NAME: usize = 512;
 
 struct LastName {
@@ -70,14 +69,12 @@ struct LastName {
     length: usize,
 }
 
-// SAFETY: its parts are `Sync` by their own rules, of which the owner of a thread's cells is the
-// thread that made it.
+// SAFETY: its parts are `Sync` by their own rules; only the thread that made it, its owner, uses its cells.
 unsafe impl Send for ProbeThread {}
-// SAFETY: the cells are used by the owner alone, and the last name by others only once `ended` is set; everything
-// else is `Sync`.
+// SAFETY: only the owner uses the cells. Others read the last name only once `ended` is set; everything else is `Sync`.
 unsafe impl Sync for ProbeThread {}
 
-/// How a thread presents itself.
+/// A thread's name and number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ThreadName {
     pub name: String,
@@ -103,7 +100,7 @@ impl ProbeThread {
             least_address: native_stack::least_address(),
             unseen_ends: AtomicU64::new(0),
             runs: AtomicU64::new(runs),
-            // What is not said is that it runs none.
+            // Without an entry, the agent thread assumes that it runs none.
             is_runs_told: Cell::new(runs == 0),
             aside: Cell::new(None),
             os_id: os_id(),
@@ -116,7 +113,7 @@ impl ProbeThread {
         }
     }
 
-    /// Owner only: the totals of a method, or those that take their place where there is no memory.
+    /// Owner only: the statistics of a method, or `lost` if there is no memory for them.
     pub(super) fn totals_of_method(&self, method: u32) -> &MethodTotals {
         self.totals.of(method, &self.account).unwrap_or(&self.lost)
     }
@@ -142,7 +139,7 @@ impl ProbeThread {
         self.is_carrier.set(true);
     }
 
-    /// Owner only: whether the agent thread knows what it runs.
+    /// Owner only: whether the agent thread knows which virtual thread it runs.
     pub(super) fn is_runs_told(&self) -> bool {
         self.is_runs_told.get()
     }
@@ -152,7 +149,7 @@ impl ProbeThread {
         self.is_runs_told.set(true);
     }
 
-    /// Owner only: keeps its own frames while it runs a virtual thread.
+    /// Owner only: sets its own frames aside while it runs a virtual thread.
     pub(super) fn set_aside(&self, frames: Option<SavedStack>) {
         self.aside.set(frames);
     }
@@ -162,19 +159,19 @@ impl ProbeThread {
         self.aside.take()
     }
 
-    /// Whether it is of an earlier attachment: nobody reads it any more.
+    /// Whether it belongs to an earlier attachment, so that nobody reads it any more.
     pub(crate) fn is_retired(&self) -> bool {
         self.attachment != attachment()
     }
 
-    /// Gives the pages back to the kernel of a thread that is retired. Its owner may be in a probe all
-    /// the while: it finds zeros, which are frames, entries and slots, and what it writes nobody
-    /// reads. What it could unmap itself meanwhile is left alone.
+    /// Gives the pages of a retired thread back to the kernel. Its owner may be in a probe meanwhile: it then finds
+    /// zeros, which are valid frames, entries and slots, and nobody reads what it writes. Memory that the owner itself
+    /// might unmap meanwhile is left alone.
     pub(crate) fn give_back(&self) {
         self.stack.give_back();
         self.ring.give_back();
         self.totals.give_back();
-        // What it keeps is a page or two, until it is dropped.
+        // It keeps a page or two until it is dropped.
         self.account.give_all();
     }
 
@@ -187,7 +184,7 @@ impl ProbeThread {
         self.unseen_ends.load(Ordering::Relaxed)
     }
 
-    /// `Thread.getId()` of the platform thread, or 0 while that is not known.
+    /// `Thread.getId()` of the platform thread, or 0 while unknown.
     pub(crate) fn java_id(&self) -> u64 {
         self.java_id.load(Ordering::Relaxed)
     }
@@ -209,18 +206,18 @@ impl ProbeThread {
         self.java_thread.store(weak, Ordering::Release);
     }
 
-    /// What the thread was called when it ended, if it has.
+    /// The thread's name when it ended, if it has ended.
     pub(crate) fn last_name(&self) -> Option<ThreadName> {
         if !self.has_ended() {
             return None;
         }
-        // SAFETY: it has ended, so nobody writes any more.
+        // SAFETY: it has ended, so nobody writes the name any more.
         let LastName { bytes, length } = unsafe { &*self.last_name.get() }.as_ref()?;
         let name = decode_lossy(bytes.get(..*length)?);
         Some(ThreadName { name, java_id: self.java_id() })
     }
 
-    /// Owner only, before its end: notes what it is called, in modified UTF-8.
+    /// Owner only, before it ends: notes its name, in modified UTF-8.
     pub(crate) fn set_last_name(&self, name: &[u8]) {
         let name = cut(name, MAX_NAME);
         let length = name.len();
@@ -230,7 +227,7 @@ impl ProbeThread {
         unsafe { *self.last_name.get() = Some(LastName { bytes, length }) };
     }
 
-    /// The thread has run its last Java code; the agent thread frees it when all is written.
+    /// Marks the thread as ended: it runs no more Java code. The agent thread frees it when everything is written.
     pub(crate) fn end(&self) {
         self.ended.store(true, Ordering::Release);
     }
@@ -241,12 +238,12 @@ impl ProbeThread {
 }
 
 thread_local! {
-    /// A StackOverflowError is being made: calls that this takes are not refused.
+    /// A StackOverflowError is being created: calls made for that are not refused.
     static IS_OVERFLOWING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Makes a StackOverflowError for the calling thread, unless that is what it is at. That may run Java
-/// code, probes and all.
+/// Creates a StackOverflowError for the calling thread, unless it is already creating one. That may run instrumented
+/// Java code.
 pub(crate) fn overflow(throw: impl FnOnce()) {
     if !IS_OVERFLOWING.replace(true) {
         throw();
@@ -260,32 +257,31 @@ fn threads() -> MutexGuard<'static, Vec<ThreadRef>> {
     THREADS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The calling thread, if it has called an instrumented method before.
+/// The calling thread's data, if it has called an instrumented method before.
 ///
-/// The reference is good until the thread itself calls [`begin_current`] or [`end_current`].
+/// The reference is valid until the thread itself calls [`begin_current`] or [`end_current`].
 pub(crate) fn current() -> Option<&'static ProbeThread> {
-    // SAFETY: the word is null, or was set below, to a thread that `THREADS` keeps until it has ended,
-    // and is replaced or set back to null before that.
+    // SAFETY: the word is null, or was set below to a thread that `THREADS` keeps until it has ended, and is replaced
+    // or set back to null before that.
     unsafe { ptr::with_exposed_provenance::<ProbeThread>(thread_word::get()).as_ref() }
 }
 
-/// The same, if it costs next to nothing to find out. Nobody is found before [`thread_word::init`],
-/// nor where the counter is not the clock.
+/// Like [`current`], but only if the lookup costs next to nothing. `None` before [`thread_word::init`], and if the
+/// counter is not the clock.
 #[inline(always)]
 pub(super) fn current_if_near() -> Option<&'static ProbeThread> {
     // SAFETY: as above.
     unsafe { ptr::with_exposed_provenance::<ProbeThread>(thread_word::near()).as_ref() }
 }
 
-/// A thread for which there was no memory asks again after so many calls.
+/// After this many calls, a thread without memory tries again.
 const CALLS_WITHOUT_MEMORY: u32 = 1_000;
 
 thread_local! {
     static UNTIL_NEXT_TRY: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Makes the calling thread known. What there was of it in an earlier attachment goes. `None` if there
-/// is no memory for it.
+/// Creates the calling thread's data and drops that of an earlier attachment. `None` if there is no memory.
 #[cold]
 pub(crate) fn begin_current() -> Option<&'static ProbeThread> {
     let wait = UNTIL_NEXT_TRY.get();
@@ -308,17 +304,17 @@ fn make_known() -> Option<()> {
     thread_word::set(thread.address());
     if let Some(index) = all.iter().position(|known| known.address() == old) {
         let old = all.swap_remove(index);
-        // It may have got this one when nobody was there to take it any more.
+        // It may have got this one when nobody was left to take it.
         thread.set_java_thread(old.take_java_thread());
         thread.set_java_id(old.java_id());
         thread.is_carrier.set(thread.is_carrier() || old.is_carrier());
     }
-    // There is room.
+    // Room was reserved above.
     all.push(thread);
     Some(())
 }
 
-/// Takes leave of the calling thread. If it was ever known, `note_name` notes what it is called.
+/// Ends the calling thread's data. If there is any, `note_name` notes the thread's name.
 pub(crate) fn end_current(note_name: impl FnOnce(&ProbeThread)) {
     let Some(thread) = current() else { return };
     if !thread.is_retired() {
@@ -329,16 +325,16 @@ pub(crate) fn end_current(note_name: impl FnOnce(&ProbeThread)) {
     let Some(place) = all.iter().position(|other| ptr::eq(&raw const **other, thread)) else {
         return;
     };
-    // Retired by now, perhaps. Then there is no agent thread to forget it.
+    // If it is retired by now, there is no agent thread to forget it.
     if thread.is_retired() {
         all.swap_remove(place);
     } else {
-        // The last that is done with it: whoever has seen it may forget it, and unmap it.
+        // This must come last: the agent thread may then forget the thread, and unmap it.
         thread.end();
     }
 }
 
-/// The attachment ends: whoever is known is retired. Returns those that have not ended.
+/// Ends the attachment: retires all known threads. Returns those that have not ended.
 pub(crate) fn retire_all() -> Vec<ThreadRef> {
     let mut all = threads();
     recording::end_attachment();
@@ -347,25 +343,25 @@ pub(crate) fn retire_all() -> Vec<ThreadRef> {
     all.clone()
 }
 
-/// Makes room in the list, so that threads that come seldom need the allocator for it.
+/// Reserves room in the list, so that threads that start later seldom need the allocator.
 pub(crate) fn make_room_in_list() {
     let mut all = threads();
     if all.capacity() - all.len() < SPARE {
-        // Without it a thread tries for itself.
+        // If this fails, a new thread tries for itself.
         let _ = all.try_reserve(2 * SPARE);
     }
 }
 
-/// Places of the list that are free when the agent thread has looked.
+/// Free places of the list after the agent thread has reserved.
 const SPARE: usize = 64;
 
-/// Keeps everybody from the list of threads.
+/// Locks the list of threads.
 #[cfg(test)]
 pub(crate) fn lock_all() -> MutexGuard<'static, Vec<ThreadRef>> {
     threads()
 }
 
-/// All threads that are known and not retired.
+/// All threads that are not retired.
 pub(crate) fn all() -> Vec<ThreadRef> {
     threads().iter().filter(|thread| !thread.is_retired()).cloned().collect()
 }
@@ -379,13 +375,13 @@ pub(crate) fn forget(thread: &ThreadRef) {
     }
 }
 
-/// The totals of a frame's method; `None` if the frame was given back to the kernel just now. They live
-/// as long as the thread.
+/// The statistics of a frame's method; `None` if the frame's page was just given back to the kernel. They live as long
+/// as the thread.
 #[inline]
 #[allow(unsafe_code)]
 pub(super) fn totals_in<'t>(_: &'t ProbeThread, frame: &Frame) -> Option<&'t MethodTotals> {
-    // SAFETY: a frame in use points to totals of its thread, which live as long as the thread; the
-    // kernel's pages are zero.
+    // SAFETY: a frame in use points to statistics of its thread, which live as long as the thread; pages given back to
+    // the kernel are zero, which is null here.
     unsafe { frame.totals().as_ref() }
 }
 

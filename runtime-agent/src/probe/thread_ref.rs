@@ -1,7 +1,7 @@
 //! Counted references to threads, whose memory comes from the kernel.
 //!
-//! A thread begins with one mapping, which has everything that a thread with few methods and a flat stack needs.
-//! Without memory for it, there is no thread: nothing here ends the process.
+//! A thread begins with one mapping, which is enough for a thread with few methods and a shallow stack. Without memory
+//! for it, the thread gets no data; nothing here ends the process.
 #![allow(unsafe_code)]
 
 use std::ops::Deref;
@@ -14,8 +14,8 @@ use super::totals::{self, ThreadTotals};
 use crate::sys::mapped::{Mapped, PAGE};
 use crate::sys::memory::Account;
 
-/// What the first mapping has: a head, the first hash table, and the first chunk of totals, of which a few are in the
-/// first page; then the first frames, whose pages are given back whole.
+/// Layout of the first mapping: the head, the first hash table, and the first chunk of method statistics, a few of
+/// which are in the first page; then the first frames, whose pages are given back whole.
 const TABLE: usize = size_of::<Head>().next_multiple_of(64);
 const CHUNK: usize = TABLE + totals::FIRST_TABLE_BYTES;
 const FRAMES: usize = 3 * PAGE;
@@ -23,14 +23,14 @@ const BYTES: usize = FRAMES + stack::FIRST_BYTES;
 const _: () = assert!(CHUNK + 4 * size_of::<totals::MethodTotals>() <= PAGE);
 const _: () = assert!(CHUNK + totals::FIRST_CHUNK_BYTES <= FRAMES && BYTES == 16 << 10);
 
-/// The thread, and who refers to it.
+/// The thread, and the number of references to it.
 #[repr(C)]
 struct Head {
     thread: ProbeThread,
     references: AtomicU32,
 }
 
-/// A reference to a thread. The last one that is dropped unmaps all that belongs to the thread.
+/// A reference to a thread. Dropping the last one unmaps everything that belongs to the thread.
 #[derive(Debug)]
 pub(crate) struct ThreadRef(NonNull<Head>);
 
@@ -40,15 +40,15 @@ unsafe impl Send for ThreadRef {}
 unsafe impl Sync for ThreadRef {}
 
 impl ThreadRef {
-    /// Makes what the calling thread needs; `None` if there is no memory.
+    /// Creates the calling thread's data; `None` if there is no memory.
     pub(super) fn of_current() -> Option<Self> {
         let account = Account::of_thread();
         if !account.take(totals::readings_bytes(totals::FIRST_CHUNK_BYTES)) {
             return None;
         }
         let start = account.map(BYTES)?.into_raw();
-        // SAFETY: zeroed memory of the lengths asked for, aligned to 64 bytes, that nobody else has and
-        // that is unmapped only after the thread is dropped.
+        // SAFETY: zeroed memory of the lengths asked for, aligned to 64 bytes, which nobody else uses and which is
+        // unmapped only after the thread is dropped.
         unsafe {
             let stack = ShadowStack::new(start.add(FRAMES));
             let totals = ThreadTotals::new(start.add(TABLE), start.add(CHUNK));
@@ -58,13 +58,13 @@ impl ThreadRef {
         Some(Self(start.cast()))
     }
 
-    /// The thread's address: that of no other thread that there is.
+    /// The thread's address, which no other live thread has.
     pub(crate) fn address(&self) -> usize {
         self.0.as_ptr().expose_provenance()
     }
 
     fn head(&self) -> &Head {
-        // SAFETY: it lives as long as a reference does.
+        // SAFETY: the head lives as long as a reference to it.
         unsafe { self.0.as_ref() }
     }
 }
@@ -79,7 +79,7 @@ impl Deref for ThreadRef {
 
 impl Clone for ThreadRef {
     fn clone(&self) -> Self {
-        // There are far fewer than 2^32: the list's, the agent thread's, and for a moment one or two more.
+        // There are far fewer than 2^32 references: the list's, the agent thread's, and briefly one or two more.
         self.head().references.fetch_add(1, Ordering::Relaxed);
         Self(self.0)
     }
@@ -90,10 +90,10 @@ impl Drop for ThreadRef {
         if self.head().references.fetch_sub(1, Ordering::Release) != 1 {
             return;
         }
-        // What others did with the thread was before this.
+        // All that others did with the thread happened before this.
         fence(Ordering::Acquire);
-        // SAFETY: this was the last reference. The mapping has this length, and nothing of it is used after the
-        // thread has been dropped.
+        // SAFETY: this was the last reference. The mapping has this length, and nothing of it is used after the thread
+        // has been dropped.
         unsafe {
             self.0.drop_in_place();
             drop(Mapped::from_raw(self.0.cast(), BYTES));

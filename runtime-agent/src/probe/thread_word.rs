@@ -1,14 +1,13 @@
-//! One word that each thread has for itself, as near as it can be.
+//! One word for each thread, as cheap to reach as possible.
 //!
-//! What `thread_local!` compiles to in a shared library is a call of `__tls_get_addr`, by the C
-//! convention, for each use: next to the clock the dearest part of a probe. The other way that the ABI
-//! has, a TLS descriptor, is a function of its own and an argument, put there by the C library. Where that
-//! had room for the word in every thread's static block, the function returns the argument, which is how far
-//! the word is from the thread's pointer. [`init`] looks whether it is that function, and whether the word really is
-//! there in this thread and in another. Then [`near`] need not call it. Otherwise the word is far: [`get`] calls the
-//! function each time.
+//! In a shared library, `thread_local!` compiles to a call of `__tls_get_addr`, with the C calling convention, for each
+//! use: after the clock, the most expensive part of a probe. The ABI's other way, a TLS descriptor, is a function with
+//! its own convention and an argument, both set by the C library. If the C library had room for the word in every
+//! thread's static block, the function returns the argument: the word's distance from the thread pointer. [`init`]
+//! checks that it is that function, and that the word really is there in this thread and in another. Then [`near`] need
+//! not call it. Otherwise the word is far, and [`get`] calls the function each time.
 //!
-//! aarch64 has no other way than the descriptor, and there `thread_local!` is it.
+//! aarch64 has only the descriptor, and `thread_local!` uses it there.
 #![allow(unsafe_code)]
 
 #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
@@ -20,7 +19,7 @@ mod word {
 
     use crate::self_test::cpu_time;
 
-    // In the section of thread-local variables that are zero at first.
+    // In the section of zero-initialized thread-local variables.
     global_asm!(
         ".pushsection .tbss.tprofiler_thread_word,\"awT\",@nobits",
         ".hidden tprofiler_thread_word",
@@ -33,16 +32,16 @@ mod word {
         ".popsection",
     );
 
-    /// How far the word is from the thread's pointer, if that is the same in all threads. Otherwise, and
-    /// before [`init`], it is 0, where the thread's pointer itself is.
+    /// The word's distance from the thread pointer, if that is the same in all threads. Otherwise, and before [`init`],
+    /// it is 0, which is where the thread pointer itself is stored.
     static OFFSET: AtomicIsize = AtomicIsize::new(0);
 
-    /// How far the word is from the calling thread's pointer.
+    /// The word's distance from the calling thread's pointer.
     fn offset() -> isize {
         let offset;
-        // SAFETY: the sequence that the ABI prescribes, which the linker of a program may replace by a
-        // shorter one. It changes nothing but its result; for the vector registers see glibc's bug 31372:
-        // before 2.39 the way without a static block did not keep them.
+        // SAFETY: the sequence that the ABI prescribes, which the linker of a program may replace by a shorter one. It
+        // changes only its result. The vector registers are listed for glibc's bug 31372: before 2.39, the function for
+        // words outside the static block did not preserve them.
         unsafe {
             asm!(
                 "lea rax, [rip + tprofiler_thread_word@TLSDESC]",
@@ -57,23 +56,23 @@ mod word {
         offset
     }
 
-    /// What that function is in glibc: `mov rax, [rax + 8]`, where `rax` is the descriptor's address, and
-    /// `ret`; perhaps with an `endbr64` before.
+    /// That function's code in glibc: `mov rax, [rax + 8]`, where `rax` is the descriptor's address, and `ret`; perhaps
+    /// with an `endbr64` before.
     const RETURNS_ARGUMENT: [&[u8]; 2] =
         [&[0x48, 0x8b, 0x40, 0x08, 0xc3], &[0xf3, 0x0f, 0x1e, 0xfa, 0x48, 0x8b, 0x40, 0x08, 0xc3]];
 
-    /// Finds out whether the word is near. It is near for nobody if the counter is not the clock, for
-    /// whoever asks is going to read it. In tests the second thread's answer is wrong.
+    /// Tests whether the word is near. It is never near if the counter is not the clock, because callers of [`near`]
+    /// read the counter next. In tests, `fails` makes the second thread's answer wrong.
     pub(crate) fn init(wants_near: bool, fails: bool) {
         let near = if wants_near && crate::sys::clock::is_counter() { distance() } else { 0 };
         let is_same = near != 0 && cpu_time::timed(|| is_same_in_two_threads(near, fails));
         OFFSET.store(if is_same { near } else { 0 }, Ordering::Relaxed);
     }
 
-    /// How far the word is from the thread's pointer, if that seems to be the same for all threads, or 0.
+    /// The word's distance from the thread pointer, if that seems to be the same in all threads, else 0.
     fn distance() -> isize {
         let found: usize;
-        // SAFETY: the first half of the sequence, which changes nothing but its result.
+        // SAFETY: the first half of the sequence, which changes only its result.
         unsafe {
             asm!(
                 "lea rax, [rip + tprofiler_thread_word@TLSDESC]",
@@ -81,18 +80,18 @@ mod word {
                 options(nomem, nostack, preserves_flags),
             );
         }
-        // In a program the linker has replaced it by the offset, which is below the thread's pointer.
+        // In a program, the linker has replaced it by the offset, which is negative.
         if found.cast_signed() < 0 { found.cast_signed() } else { argument(found) }
     }
 
-    /// Whether the word is so far from the pointers of the calling thread and of another one.
+    /// Whether the word is at this distance from the pointers of the calling thread and of another one.
     fn is_same_in_two_threads(near: isize, fails: bool) -> bool {
         let other = thread::Builder::new().name("tprofiler test".to_owned());
         let other = other.spawn(move || cpu_time::timed(|| is_there(near)) && !fails);
         is_there(near) && other.is_ok_and(|other| other.join().unwrap_or(false))
     }
 
-    /// Whether what the function sets is found at this distance. The word is as it was afterwards.
+    /// Whether a word set through the function is found at this distance. Restores the word.
     fn is_there(near: isize) -> bool {
         const MARK: usize = 0x5eed;
         let before = get();
@@ -102,15 +101,14 @@ mod word {
         is_there
     }
 
-    /// The argument of the descriptor at this address, if its function does nothing but to return it, or
-    /// 0.
+    /// The argument of the descriptor at this address, if its function only returns it, else 0.
     fn argument(descriptor: usize) -> isize {
         // SAFETY: a descriptor is two words: the address of a function, and its argument.
         let [function, argument] =
             unsafe { ptr::with_exposed_provenance::<[usize; 2]>(descriptor).read() };
         let code = ptr::with_exposed_provenance::<u8>(function);
         let is = |expected: &&[u8]| {
-            // SAFETY: as long as all bytes were those, the function goes on.
+            // SAFETY: as long as all bytes matched, the function continues.
             expected.iter().enumerate().all(|(n, byte)| unsafe { code.add(n).read() } == *byte)
         };
         if RETURNS_ARGUMENT.iter().any(is) { argument.cast_signed() } else { 0 }
@@ -131,7 +129,7 @@ mod word {
     #[inline(always)]
     fn read(offset: isize) -> usize {
         let word;
-        // SAFETY: the calling thread's own word, which is there as long as the thread.
+        // SAFETY: the calling thread's own word, which lives as long as the thread.
         unsafe {
             asm!("mov {}, fs:[{}]", out(reg) word, in(reg) offset,
                 options(nostack, readonly, preserves_flags));
@@ -158,13 +156,13 @@ mod word {
     use std::cell::Cell;
 
     thread_local! {
-        // `const` and without a destructor, so that it is never too early or too late to read it.
+        // `const` and without a destructor, so it can be read at any time in a thread's life.
         static WORD: Cell<usize> = const { Cell::new(0) };
     }
 
     pub(crate) const fn init(_wants_near: bool, _fails: bool) {}
 
-    /// The calling thread's word, if the counter is the clock, for whoever asks is going to read it.
+    /// The calling thread's word, if the counter is the clock: callers read the counter next.
     #[inline(always)]
     pub(crate) fn near() -> usize {
         if crate::sys::clock::is_counter() { WORD.get() } else { 0 }

@@ -1,12 +1,11 @@
-//! Exact totals of every method that a thread has called.
+//! Exact statistics of every method that a thread has called.
 //!
-//! The owning thread adds, the agent thread reads at any time and takes differences; nobody resets
-//! anything but `max`, and nobody waits. The owner counts a call when all else of it is written: what
-//! a reading has of a call that it does not count yet is in no later one, and nothing is lost. A reading's
-//! calls are those of its histogram and those without times, and it has no more throws than calls: that
-//! holds for the last reading, too, when a JVM has ended a thread in the middle of its probe. (The times may
-//! have that call already.) Memory goes with the methods that the thread really called: a growing hash table
-//! finds them, pages of entries hold them.
+//! The owning thread adds; the agent thread reads at any time and takes differences. Nobody resets anything but `max`,
+//! and nobody waits. The owner counts a call after writing all its other values. So if a reading includes values of a
+//! call not counted yet, no later reading includes them again, and nothing is lost. A reading's calls are those of its
+//! histogram and those without times, and it never has more throws than calls. That holds for the last reading too, if
+//! the JVM ended a thread inside a probe. (The times may include that call already.) Memory grows with the methods that
+//! the thread really called: a growing hash table finds them, chunks of entries hold them.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -19,13 +18,13 @@ use super::buckets::KEPT_BUCKETS;
 use crate::sys::mapped::{self, Mapped, PAGE};
 use crate::sys::memory::Account;
 
-/// Totals of one method in one thread. The owner's fields stand in the first cache line.
+/// Statistics of one method in one thread. The owner's fields are in the first cache line.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub(crate) struct MethodTotals {
     method: u32,
-    /// Calls that the owner has put on its stack, and those that it has taken off again. Where they are the same,
-    /// none is on the stack. The reader looks for more when the second has changed.
+    /// Calls that the owner has put on its stack, and calls that it has taken off again. If they are equal, none is on
+    /// the stack. The reader reads the rest only if the second has changed.
     entered: Cell<u64>,
     ended: AtomicU64,
     throws: AtomicU64,
@@ -33,7 +32,7 @@ pub(crate) struct MethodTotals {
     self_ticks: AtomicU64,
     max_ticks: AtomicU64,
     histogram: [AtomicU32; KEPT_BUCKETS],
-    /// Calls that are in no bucket.
+    /// Calls in no bucket.
     without_times: AtomicU32,
 }
 
@@ -42,12 +41,12 @@ const _: () = assert!(size_of::<MethodTotals>() == 384);
 // SAFETY: cells are used by the owning thread alone; everything else is atomic.
 unsafe impl Sync for MethodTotals {}
 
-/// Adds without a locked instruction: there is one writer.
+/// Adds without a locked instruction: there is only one writer.
 fn add(counter: &AtomicU64, value: u64) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(value), Ordering::Relaxed);
 }
 
-/// Counts a call, whose times whoever reads the count finds written.
+/// Counts a call. A reader that sees the count sees the call's times.
 #[inline]
 fn count_one(count: &AtomicU32) {
     count.store(count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
@@ -72,13 +71,13 @@ impl MethodTotals {
         self.method
     }
 
-    /// Owner only: the method is on the stack once more.
+    /// Owner only: notes that the method is on the stack once more.
     #[inline]
     pub(crate) fn enter(&self) {
         self.entered.set(self.entered.get().wrapping_add(1));
     }
 
-    /// Owner only: it is on the stack once less, and that call is not counted.
+    /// Owner only: notes that the method is on the stack once less, without counting the call.
     pub(crate) fn leave(&self) {
         self.ended.store(self.with_one_ended(), Ordering::Release);
     }
@@ -87,13 +86,13 @@ impl MethodTotals {
         self.ended.load(Ordering::Relaxed).wrapping_add(1)
     }
 
-    /// Owner only: adds what a call took that has ended. It is to be counted next, with what this returns.
+    /// Owner only: adds the times of a call that ended. The caller must count it next, with the value returned here.
     #[inline]
     #[must_use]
     pub(crate) fn add(&self, call: &EndedCall) -> u64 {
         let ended = self.with_one_ended();
         add(&self.self_ticks, call.self_ticks);
-        // Of a recursion, only the outermost call.
+        // In a recursion, only the outermost call counts.
         if ended == self.entered.get() {
             add(&self.total_ticks, call.total_ticks);
         }
@@ -106,32 +105,31 @@ impl MethodTotals {
         ended
     }
 
-    /// Owner only: whether no call took longer since the last reading.
+    /// Owner only: whether no call has taken longer since the last reading.
     pub(super) fn is_longest(&self, total_ticks: u64) -> bool {
         total_ticks >= self.max_ticks.load(Ordering::Relaxed)
     }
 
-    /// Owner only: counts a call of this duration, which then is on the stack no more. `ended` is what
-    /// [`Self::add`] said.
+    /// Owner only: counts a call in this bucket and takes it off the stack. `ended` is what [`Self::add`] returned.
     #[inline]
     pub(crate) fn count(&self, bucket: usize, ended: u64) {
         self.count_in(bucket);
-        // Last of all: the reader looks for more when this has changed, and then finds the rest.
+        // Last: the reader reads the rest once this has changed.
         self.ended.store(ended, Ordering::Release);
     }
 
     #[inline]
     fn count_in(&self, bucket: usize) {
         debug_assert!(bucket < KEPT_BUCKETS);
-        // A bucket that does not exist would be a fault of ours; it must not become one of the service.
+        // A bucket that does not exist would be a bug of the agent; it must not harm the service.
         if let Some(count) = self.histogram.get(bucket) {
             count_one(count);
         }
     }
 
-    /// Owner only: counts a call whose times are not known.
+    /// Owner only: counts a call whose times are unknown.
     pub(crate) fn count_without_times(&self, threw: bool) {
-        // It never was on the stack; but the two have to stay as far apart as they were.
+        // The call was never on the stack, but the difference of the two must not change.
         self.enter();
         if threw {
             add(&self.throws, 1);
@@ -149,7 +147,7 @@ pub(crate) struct EndedCall {
     pub threw: bool,
 }
 
-/// What was added to one method's totals between two readings.
+/// The increase of one method's statistics between two readings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Added {
     pub calls: u64,
@@ -158,11 +156,11 @@ pub(crate) struct Added {
     pub self_ticks: u64,
     /// The longest call.
     pub max_ticks: u64,
-    /// Buckets and how many calls each has more.
+    /// Buckets, and how many more calls each has.
     pub histogram: Vec<(u8, u32)>,
 }
 
-/// What a reader found last. All numbers wrap around.
+/// The values that a reader last found. All numbers wrap around.
 #[derive(Debug, Default)]
 pub(crate) struct Reading {
     ended: u64,
@@ -170,12 +168,12 @@ pub(crate) struct Reading {
     total_ticks: u64,
     self_ticks: u64,
     without_times: u32,
-    /// Buckets in use.
+    /// Non-empty buckets.
     histogram: Vec<(u8, u32)>,
 }
 
 impl Reading {
-    /// Memory that it has beside what is counted with its chunk.
+    /// Memory that it has beyond what is counted with its chunk.
     pub(crate) fn bytes_more(&self) -> usize {
         let bytes = size_of::<Self>() + self.histogram.capacity() * size_of::<(u8, u32)>() + 16;
         bytes.saturating_sub(READING_BYTES)
@@ -183,8 +181,7 @@ impl Reading {
 }
 
 impl MethodTotals {
-    /// Reader only: what was added since `before`, which becomes the present reading. `None` if
-    /// nothing was.
+    /// Reader only: the increase since `before`, which is then set to the present reading. `None` if there is none.
     pub(crate) fn take_since(&self, before: &mut Reading) -> Option<Added> {
         let ended = self.ended.load(Ordering::Acquire);
         if ended == before.ended {
@@ -211,36 +208,36 @@ impl MethodTotals {
         let without_times = self.without_times.load(Ordering::Relaxed);
         added.calls += u64::from(without_times.wrapping_sub(before.without_times));
         if added.calls == 0 {
-            // The reading before had it all, or what was taken off the stack was not counted.
+            // The reading before already included it, or the frames taken off the stack were not counted.
             before.ended = ended;
             return None;
         }
-        // Each call that was found above has the rest of it in what is read below.
+        // The other values of each call found above are visible to the reads below.
         fence(Ordering::Acquire);
         let throws = self.throws.load(Ordering::Relaxed);
         let total_ticks = self.total_ticks.load(Ordering::Relaxed);
         let self_ticks = self.self_ticks.load(Ordering::Relaxed);
-        // One of a call that is not counted yet comes with it.
+        // A throw of a call that is not counted yet is reported with that call.
         added.throws = throws.wrapping_sub(before.throws).min(added.calls);
         let throws = before.throws.wrapping_add(added.throws);
         added.total_ticks = total_ticks.wrapping_sub(before.total_ticks);
         added.self_ticks = self_ticks.wrapping_sub(before.self_ticks);
-        // An exchange, so that a longer call stored meanwhile is not lost.
+        // Swap, so that a longer call stored meanwhile is not lost.
         added.max_ticks = self.max_ticks.swap(0, Ordering::Relaxed);
         *before = Reading { ended, throws, total_ticks, self_ticks, without_times, histogram };
         Some(added)
     }
 }
 
-/// Bytes of a thread's first chunk of entries, of which there are as many as the first table has room for. Each further
-/// one is twice as long, up to
+/// Bytes of a thread's first chunk of entries, which has one entry for each method that the first table can hold. Each
+/// further chunk is twice as long, up to
 pub(super) const FIRST_CHUNK_BYTES: usize = 25 * size_of::<MethodTotals>();
 const LONGEST_CHUNK_BYTES: usize = 64 << 10;
 
-/// What the agent thread keeps of each entry, with a few buckets.
+/// Memory that the agent thread keeps for each entry, with a few buckets.
 const READING_BYTES: usize = size_of::<Reading>() + 4 * size_of::<(u8, u32)>() + 16;
 
-/// What it keeps of the entries of a chunk of this length. It is counted with the chunk.
+/// The same for all entries of a chunk of this length. It is counted with the chunk.
 pub(super) const fn readings_bytes(chunk_bytes: usize) -> usize {
     (chunk_bytes / size_of::<MethodTotals>() - 1) * READING_BYTES
 }
@@ -249,7 +246,7 @@ pub(super) const fn readings_bytes(chunk_bytes: usize) -> usize {
 #[repr(C, align(64))]
 struct ChunkHead {
     next: AtomicPtr<Self>,
-    /// Entries that are ready to be read.
+    /// Entries ready to be read.
     count: AtomicU32,
     /// The chunk's length.
     bytes: usize,
@@ -260,7 +257,7 @@ impl ChunkHead {
         Self { next: AtomicPtr::new(ptr::null_mut()), count: AtomicU32::new(0), bytes }
     }
 
-    /// Entries that fit, the head's place not counted.
+    /// The number of entries that fit beside the head.
     #[allow(clippy::cast_possible_truncation)]
     const fn capacity(&self) -> u32 {
         (self.bytes / size_of::<MethodTotals>() - 1) as u32
@@ -269,7 +266,7 @@ impl ChunkHead {
 
 const _: () = assert!(size_of::<ChunkHead>() <= size_of::<MethodTotals>());
 
-/// A slot of the hash table; all zero is empty, since method ids begin at 1.
+/// A slot of the hash table; all zero is empty, because method ids begin at 1.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Slot {
@@ -277,44 +274,44 @@ struct Slot {
     entry: *const MethodTotals,
 }
 
-/// Slots of the first table, which is not a page long.
+/// Slots of the first table, which is shorter than a page.
 const FIRST_SLOTS: usize = 32;
 /// Bytes of the first table.
 pub(super) const FIRST_TABLE_BYTES: usize = FIRST_SLOTS * size_of::<Slot>();
-/// Slots of the first table that is mapped.
+/// Slots of the first mapped table.
 const MAPPED_SLOTS: usize = 4096 / size_of::<Slot>();
 
-/// Totals of all methods of one thread.
+/// Statistics of all methods of one thread.
 #[repr(C)] // What every call needs comes first.
 pub(crate) struct ThreadTotals {
-    /// The owner's: the hash table, its number of slots, a power of two, less one, and how many are in use.
+    /// Owner only: the hash table, its number of slots (a power of two) minus one, and the number in use.
     table: Cell<*mut Slot>,
     mask: Cell<usize>,
     used: Cell<usize>,
-    /// The owner's: the highest id that it has.
+    /// Owner only: its highest method id.
     highest: Cell<u32>,
-    /// The owner's: the table's memory, if it is not the first.
+    /// Owner only: the table's memory, if it is not the first table.
     table_mapping: Cell<Option<Mapped>>,
     last_chunk: Cell<NonNull<ChunkHead>>,
     /// Where the reader begins.
     first_chunk: NonNull<ChunkHead>,
 }
 
-// SAFETY: the cells are used by the owning thread alone, until it has ended (see `thread`); the
-// reader follows `first_chunk` and sees entries only once `count` has released them.
+// SAFETY: the owning thread alone uses the cells, until it has ended (see `thread`); the reader follows `first_chunk`
+// and sees entries only once `count` has released them.
 unsafe impl Sync for ThreadTotals {}
 // SAFETY: nothing in it is bound to a thread.
 unsafe impl Send for ThreadTotals {}
 
 impl ThreadTotals {
-    /// Totals whose first table and first chunk are at these places.
+    /// Creates statistics whose first table and first chunk are at these places.
     ///
     /// # Safety
-    /// There are [`FIRST_TABLE_BYTES`] and [`FIRST_CHUNK_BYTES`] of zeros, aligned to 64 bytes, for these totals
-    /// alone and at least as long as they.
+    /// There are [`FIRST_TABLE_BYTES`] and [`FIRST_CHUNK_BYTES`] of zeros, aligned to 64 bytes, which only these
+    /// statistics use and which live at least as long as they do.
     pub(super) unsafe fn new(table: NonNull<u8>, chunk: NonNull<u8>) -> Self {
         let chunk: NonNull<ChunkHead> = chunk.cast();
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe { chunk.write(ChunkHead::new(FIRST_CHUNK_BYTES)) };
         Self {
             table: Cell::new(table.cast().as_ptr()),
@@ -327,7 +324,7 @@ impl ThreadTotals {
         }
     }
 
-    /// Owner only: the totals of a method, if it has some and they are found at once.
+    /// Owner only: a method's statistics, if they exist and are in the method's own slot.
     #[inline]
     pub(super) fn known(&self, method: u32) -> Option<&MethodTotals> {
         let index = method as usize & self.mask.get();
@@ -337,16 +334,16 @@ impl ThreadTotals {
         if slot.method == method { unsafe { slot.entry.as_ref() } } else { None }
     }
 
-    /// Owner only: the totals of a method; made if need be. `None` if there is no memory for
-    /// them, or the method is not one that the agent has given probes.
+    /// Owner only: a method's statistics, created if necessary. `None` if there is no memory for them, or the id is not
+    /// one of an instrumented method.
     #[inline]
     pub(crate) fn of(&self, method: u32, account: &Account) -> Option<&MethodTotals> {
         let slot = self.find(self.table.get(), self.mask.get(), method);
         // SAFETY: `find` returns a slot of the table.
         let found = unsafe { slot.read() };
         if found.method == method {
-            // SAFETY: an entry that is not null lies in a chunk that lives as long as `self`. It is null in
-            // an empty slot, whose number is no method's.
+            // SAFETY: an entry that is not null lies in a chunk that lives as long as `self`. It is null in an empty
+            // slot, whose number is no method's id.
             return unsafe { found.entry.as_ref() };
         }
         self.insert(method, account)
@@ -378,7 +375,7 @@ impl ThreadTotals {
         if 4 * (self.used.get() + 1) > 3 * (self.mask.get() + 1) {
             self.grow_table(account)?;
         } else if self.is_shared(method) {
-            // If there is no memory for it, there is room all the same.
+            // If there is no memory for a longer table, this one still has room.
             self.grow_table(account);
         }
         let entry = self.new_entry(method, account)?;
@@ -390,9 +387,9 @@ impl ThreadTotals {
         Some(unsafe { entry.as_ref() })
     }
 
-    /// Whether another method's slot is this one's own too, and a longer table would have one for each: ids are
-    /// numbered without gaps, so that in a table as long as the highest no two share a slot. Not where most slots
-    /// would be empty, nor where ids are so far apart that others would be shared.
+    /// Whether another method occupies this method's own slot, and a longer table would avoid that: ids have no gaps,
+    /// so in a table as long as the highest id no two methods share a slot. `false` if most slots would be empty, or
+    /// ids are so far apart that others would collide.
     fn is_shared(&self, method: u32) -> bool {
         let (used, slots) = (self.used.get(), self.mask.get() + 1);
         // SAFETY: the index is below the table's number of slots, which are plain numbers.
@@ -424,12 +421,12 @@ impl ThreadTotals {
 
     fn new_entry(&self, method: u32, account: &Account) -> Option<NonNull<MethodTotals>> {
         let chunk = self.chunk_with_room(account)?;
-        // SAFETY: a chunk of ours, which lives as long as `self`, with a head.
+        // SAFETY: a chunk of these statistics, which lives as long as `self`, with a head.
         let count = unsafe { &chunk.as_ref().count };
         let index = count.load(Ordering::Relaxed);
         // SAFETY: there is room: the head and this entry fit into the chunk.
         let entry = unsafe { chunk.cast::<MethodTotals>().add(1 + index as usize) };
-        // SAFETY: the place is within the chunk, aligned, and nobody reads it before `count` says so.
+        // SAFETY: the place is within the chunk, aligned, and nobody reads it before `count` includes it.
         unsafe { entry.write(MethodTotals::new(method)) };
         count.store(index + 1, Ordering::Release);
         Some(entry)
@@ -438,7 +435,7 @@ impl ThreadTotals {
     /// The last chunk, or a new one if that is full.
     fn chunk_with_room(&self, account: &Account) -> Option<NonNull<ChunkHead>> {
         let last = self.last_chunk.get();
-        // SAFETY: a chunk of ours, which lives as long as `self`, with a head.
+        // SAFETY: a chunk of these statistics, which lives as long as `self`, with a head.
         let head = unsafe { last.as_ref() };
         if head.count.load(Ordering::Relaxed) < head.capacity() {
             return Some(last);
@@ -452,20 +449,20 @@ impl ThreadTotals {
             return None;
         };
         let new: NonNull<ChunkHead> = mapped.into_raw().cast();
-        // SAFETY: the mapping is longer than a head and aligned, and nobody knows it yet.
+        // SAFETY: the mapping is longer than a head and aligned, and nobody else has it yet.
         unsafe { new.write(ChunkHead::new(bytes)) };
         head.next.store(new.as_ptr(), Ordering::Release);
         self.last_chunk.set(new);
         Some(new)
     }
 
-    /// Reader: all entries, oldest first. They keep their order from call to call.
+    /// Reader: all entries, oldest first. Their order never changes.
     pub(crate) fn entries(&self) -> impl Iterator<Item = &MethodTotals> {
         let mut chunk = self.first_chunk;
         let mut index = 0;
         std::iter::from_fn(move || {
             loop {
-                // SAFETY: a chunk of ours, which lives as long as `self`, with a head.
+                // SAFETY: a chunk of these statistics, which lives as long as `self`, with a head.
                 let head = unsafe { chunk.as_ref() };
                 if index < head.count.load(Ordering::Acquire) {
                     index += 1;
@@ -483,21 +480,22 @@ impl ThreadTotals {
         })
     }
 
-    /// The chunks, from the first on, with their lengths.
+    /// The chunks and their lengths, from the first on.
     fn chunks(&self) -> impl Iterator<Item = (NonNull<ChunkHead>, usize)> {
         let mut next = Some(self.first_chunk);
         std::iter::from_fn(move || {
             let chunk = next?;
-            // SAFETY: a chunk of ours, with a head, which whoever asks does not unmap before it was asked for the next.
+            // SAFETY: a chunk of these statistics, with a head; a caller unmaps it only after it has asked for the
+            // next.
             let head = unsafe { chunk.as_ref() };
             next = NonNull::new(head.next.load(Ordering::Acquire));
             Some((chunk, head.bytes))
         })
     }
 
-    /// Gives the entries' pages back to the kernel, but for each chunk's first, which has its head.
-    /// The owner may be adding meanwhile: a chunk is unmapped by nobody before `self` is dropped, and
-    /// an entry of zeros is one. The table, which the owner may replace, is left alone.
+    /// Gives the entries' pages back to the kernel, but not each chunk's first page, which has its head. The owner may
+    /// add entries meanwhile: chunks are unmapped only when `self` is dropped, and an entry of zeros is valid. The
+    /// table is left alone, because the owner may replace it.
     pub(super) fn give_back(&self) {
         for (chunk, bytes) in self.chunks() {
             // SAFETY: the chunk has this length; see above.
@@ -508,10 +506,10 @@ impl ThreadTotals {
 
 impl Drop for ThreadTotals {
     fn drop(&mut self) {
-        // The first one is not its own.
+        // The first chunk belongs to the thread's first mapping.
         for (chunk, bytes) in self.chunks().skip(1) {
-            // SAFETY: it was made from a mapping of this length, each is met once, after its head was read, and
-            // nobody looks at it any more.
+            // SAFETY: it was made from a mapping of this length. Each chunk is visited once, after its head was read,
+            // and nobody reads it any more.
             drop(unsafe { Mapped::from_raw(chunk.cast(), bytes) });
         }
     }
