@@ -11,7 +11,7 @@ use crate::instructions::target;
 pub(crate) const SITE: &str = probe::CALL_SITE;
 pub(crate) const HANDLE: &str = "java/lang/invoke/MethodHandle";
 
-/// A field with a call site: indices of the constant pool.
+/// A field with a call site: indices into the constant pool.
 pub(crate) struct CallSite {
     pub field: u16,
     pub get: u16,
@@ -59,7 +59,7 @@ impl CallSite {
         ]
     }
 
-    /// Pushes a method handle that returns a number. It is a new one each time.
+    /// Pushes a method handle that returns a number. It is a new handle each time.
     fn handle(&self, number: Instruction) -> [Instruction; 4] {
         [
             Instruction::Getstatic(self.int),

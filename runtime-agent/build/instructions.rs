@@ -8,7 +8,7 @@ use ristretto_classfile::attributes::Instruction;
 
 use crate::call_site::CallSite;
 
-/// HotSpot's compilers put a method into callers that need not call it often if its code is no longer than this.
+/// HotSpot's compilers inline a method even into rare callers if its code is no longer than this.
 pub(crate) const MAX_INLINE_SIZE: usize = 35;
 
 /// How long code is, in bytes.
@@ -20,16 +20,16 @@ pub(crate) fn length(code: &[Instruction]) -> Result<usize, Box<dyn error::Error
     Ok(bytes.into_inner().len())
 }
 
-// Two bits go: the sign, and what tells a constructor that is not initialized.
+// The shifts remove two bits: the sign, and the one that marks a constructor that is not initialized.
 const _: () = assert!(BEFORE_INIT == 1 << 30);
 
 /// The guard in front of a native method.
 ///
-/// What turns a call away is the fall-through of each branch, on purpose: where HotSpot's C1 puts a probe into
-/// its caller, it follows that first when it looks for null checks that are not needed, so that what comes
-/// behind the probe is first seen with what all ways into it have in common. The other way round, with `muted`
-/// known not to be null, it was looked at again for each probe before it: 0.7 s for a method that calls a
-/// hundred small measured ones, 12 s for three hundred.
+/// The fall-through of each branch is the path that turns a call away, on purpose. When HotSpot's C1 inlines a probe,
+/// it follows that path first while it looks for unnecessary null checks. So it first sees the code after the probe
+/// with what all paths into it have in common. The other way round, with `muted` known not to be null, it looked at
+/// that code again for each probe before it: 0.7 s for a method that calls a hundred small instrumented ones, 12 s for
+/// three hundred.
 pub(crate) fn guard(
     compiled_out: u16,
     state: &CallSite,
@@ -46,7 +46,7 @@ pub(crate) fn guard(
     code
 }
 
-/// The part of it that is put into every caller, and calls the rest.
+/// The part of the guard that is inlined into every caller, and calls the rest.
 pub(crate) fn front(compiled_out: u16, state: &CallSite, rest: u16) -> Vec<Instruction> {
     let mut code = method_of_id();
     code.extend(unless_compiled_out(compiled_out, state, code.len()));
@@ -54,7 +54,7 @@ pub(crate) fn front(compiled_out: u16, state: &CallSite, rest: u16) -> Vec<Instr
     code
 }
 
-/// The rest.
+/// The rest of the guard.
 pub(crate) fn rest_of_end(state: &CallSite, on: u16, muted: u16, native: u16) -> Vec<Instruction> {
     let mut code = method_of_id();
     code.extend(state.unless_off(code.len()));
@@ -76,8 +76,8 @@ fn method_of_id() -> Vec<Instruction> {
     ]
 }
 
-/// `if (method < compiledOut.length && compiledOut[method] != 0) { state.getTarget(); return; }` Like the others it is at an
-/// index of instructions, which is what targets are.
+/// `if (method < compiledOut.length && compiledOut[method] != 0) { state.getTarget(); return; }` Like the others, it is
+/// at an instruction index, as are branch targets.
 fn unless_compiled_out(compiled_out: u16, state: &CallSite, at: usize) -> Vec<Instruction> {
     let behind = target(at, 12);
     vec![
@@ -119,8 +119,8 @@ fn unless_muted(muted: u16, at: usize) -> Vec<Instruction> {
     ]
 }
 
-/// The guard in front of a native method in the plain class. One instruction does nothing: without it the guard
-/// would be short enough for C1 to put into every caller.
+/// The guard in front of a native method in the plain class. One instruction does nothing: without it the guard would
+/// be short enough for C1 to inline it into every caller.
 pub(crate) fn plain_guard(on: u16, muted: u16, native: u16) -> Vec<Instruction> {
     let mut code = vec![Instruction::Nop];
     code.extend(method_of_id());
@@ -134,12 +134,12 @@ pub(crate) fn call(method: u16) -> Vec<Instruction> {
     vec![Instruction::Iload_0, Instruction::Invokestatic(method), Instruction::Return]
 }
 
-/// What is so many instructions behind.
+/// The instruction this many instructions after `at`.
 pub(crate) fn target(at: usize, instructions: u16) -> u16 {
     u16::try_from(at).map_or(u16::MAX, |at| at + instructions)
 }
 
-/// Calls probes of the method that the second parameter names, as often as the first one says.
+/// Calls probes of the method in the second parameter, as often as the first one says.
 pub(crate) fn calls_of(probes: &[u16]) -> Vec<Instruction> {
     const LOOP: u16 = 0;
     let behind = target(2 * probes.len(), 4);
@@ -169,7 +169,7 @@ pub(crate) fn is_open(compiled_out: u16, trial: &CallSite) -> Vec<Instruction> {
     ]
 }
 
-/// Calls a method as often as the parameter says, and adds up what it returns.
+/// Calls a method as often as the parameter says, and adds up its results.
 pub(crate) fn sum_of(method: u16) -> Vec<Instruction> {
     const LOOP: u16 = 2;
     const BEHIND: u16 = 10;

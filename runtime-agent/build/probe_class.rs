@@ -1,4 +1,4 @@
-//! Puts the two forms of the probe class together.
+//! Builds the two forms of the probe class.
 
 use std::error;
 
@@ -66,7 +66,7 @@ pub(crate) fn fast() -> Result<Vec<u8>> {
     class.finish()
 }
 
-/// The class that leans on nothing of HotSpot's.
+/// The class that relies on no HotSpot internals.
 pub(crate) fn plain() -> Result<Vec<u8>> {
     let mut class = Class::new()?;
     let hidden = class.annotations(&HIDDEN)?;
@@ -84,7 +84,7 @@ pub(crate) fn plain() -> Result<Vec<u8>> {
 const PUBLIC: MethodAccessFlags = MethodAccessFlags::PUBLIC;
 const PRIVATE: MethodAccessFlags = MethodAccessFlags::PRIVATE;
 
-/// The JDK moved it after 11. A JVM that knows neither shows probes in stack traces, and no more.
+/// The JDK moved the annotation after 11. A JVM that knows neither shows probes in stack traces; nothing else differs.
 const HIDDEN: [&str; 2] =
     ["Ljdk/internal/vm/annotation/Hidden;", "Ljava/lang/invoke/LambdaForm$Hidden;"];
 
@@ -92,7 +92,7 @@ fn bytes() -> FieldType {
     FieldType::Array(Box::new(FieldType::Base(BaseType::Byte)))
 }
 
-/// A class in the making, with what both forms have.
+/// A class being built, with the parts of both forms.
 struct Class {
     pool: ConstantPool<'static>,
     this: u16,
@@ -205,7 +205,7 @@ impl Class {
         Ok(self.pool.add_method_ref(self.this, name.as_str(), probe::DESCRIPTOR)?)
     }
 
-    /// Adds what the agent calls in both forms, and writes the class.
+    /// Adds the methods that the agent calls in both forms, and writes the class.
     fn finish(mut self) -> Result<Vec<u8>> {
         let mut probes = Vec::new();
         for name in PROBES {

@@ -1,5 +1,5 @@
-//! An agent that writes down, when the JVM ends, the bytecode that each method of some classes has by
-//! then: a line a method, with the code in hexadecimal digits.
+//! An agent that writes, when the JVM ends, the current bytecode of each method of some classes: a line for each
+//! method, with the code in hexadecimal digits.
 //!
 //! Usage: `-agentpath:...=PREFIX,FILE`, where the prefix is that of the classes' internal names.
 #![allow(missing_docs, unsafe_code)]
@@ -58,7 +58,7 @@ fn codes(jvmti: &Jvmti, prefix: &str) -> Result<Vec<String>, jvmti::jvmtiError> 
         for method in unsafe { jvmti.get_class_methods(class) }? {
             // SAFETY: a method of a class that is loaded.
             let (name, descriptor, _) = unsafe { jvmti.get_method_name(method) }?;
-            // SAFETY: as above. One without code has none to show.
+            // SAFETY: as above. A method without code has no bytecodes.
             let code = unsafe { jvmti.get_bytecodes(method) }.unwrap_or_default();
             let mut line = format!("{signature} {name}{descriptor} ");
             for byte in code {

@@ -1,13 +1,13 @@
-//! What a service cannot do to itself in Java: native methods of the test program `programs.Faults`.
+//! Faults that Java code cannot cause itself: native methods of the test program `programs.Faults`.
 #![allow(missing_docs, unsafe_code, non_snake_case)]
 
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::{jni, jvmti};
 
-/// Has the JVM throw an exception in a thread, wherever that is, as `Thread.stop` once did.
+/// Throws an exception in a thread, wherever it is, as `Thread.stop` once did.
 ///
 /// # Safety
-/// The JVM calls it with its own references.
+/// Only the JVM calls it, with its own references.
 #[unsafe(no_mangle)]
 pub unsafe extern "system" fn Java_programs_Faults_stop(
     env: *mut jni::JNIEnv,
@@ -15,7 +15,7 @@ pub unsafe extern "system" fn Java_programs_Faults_stop(
     thread: jni::jthread,
     thrown: jni::jobject,
 ) {
-    // SAFETY: the JVM's own environment and references, on the thread that they belong to.
+    // SAFETY: the JVM's own environment and references, on the thread to which they belong.
     unsafe {
         let jni = JniEnv::from_raw(env);
         let mut vm = std::ptr::null_mut();
@@ -28,16 +28,16 @@ pub unsafe extern "system" fn Java_programs_Faults_stop(
         let mut capabilities = jvmti::jvmtiCapabilities::default();
         capabilities.set_can_signal_thread(true);
         assert!(jvmti.add_capabilities(&capabilities).is_ok());
-        // A thread that has ended meanwhile is none of the test's.
+        // The test does not care if the thread has ended meanwhile.
         let _ = jvmti.stop_thread(thread, thrown);
         let _ = jvmti.dispose_environment();
     }
 }
 
-/// Forks the process, as native libraries do; the child ends at once. Gives the child's exit status.
+/// Forks the process, as native libraries do; the child ends at once. Returns the child's exit status.
 ///
 /// # Safety
-/// The JVM calls it.
+/// Only the JVM calls it.
 #[unsafe(no_mangle)]
 pub unsafe extern "system" fn Java_programs_Faults_fork(
     _env: *mut jni::JNIEnv,

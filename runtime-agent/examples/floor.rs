@@ -1,5 +1,5 @@
-//! The least that exact timing in native code takes: a native method that reads the clock, and nothing
-//! else, at a call's entry, and one at its exit. Benchmarks hold the probe against it.
+//! The least that exact timing in native code costs: a native method at a call's entry that only reads the clock, and
+//! one at its exit. Benchmarks compare the probe with it.
 #![allow(unsafe_code, non_snake_case, missing_docs)]
 
 use std::ffi::c_void;

@@ -1,9 +1,9 @@
-//! Another agent with a load hook, for tests that load it next to ours. It gives the classes of the
-//! package `truth` an attribute and a constant more, has them say `done twice` where they say `done`,
-//! and writes down which classes it met and whether they had probes by then.
+//! Another agent with a load hook, for tests that load it next to ours. It adds an attribute and a constant to the
+//! classes of the package `truth`, makes them say `done twice` where they say `done`, and writes down which classes it
+//! met and whether they were already instrumented.
 //!
-//! Usage: `-agentpath:...=capable,FILE`, or `incapable`: whether it can retransform decides who is
-//! asked first.
+//! Usage: `-agentpath:...=capable,FILE`, or `incapable`: whether it can retransform decides which agent the JVM calls
+//! first.
 #![allow(missing_docs)]
 
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ use jvmti_bindings::prelude::{
 #[derive(Default)]
 struct SecondAgent {
     file: OnceLock<String>,
-    /// A line for each class each time it was met.
+    /// A line for each time a class was met.
     met: Mutex<String>,
 }
 
@@ -75,7 +75,7 @@ fn prepare(context: &AgentLoadContext<'_>, capable: bool) -> Result<(), jvmti::j
     ])
 }
 
-/// A class file that is being read.
+/// A class file being read.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -102,7 +102,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The class with a constant and an attribute more, and another text.
+/// The class with one more constant and attribute, and another text.
 fn changed(class: &[u8]) -> Option<Vec<u8>> {
     let mut reader = Reader(class);
     let mut out = reader.take(8)?.to_vec();

@@ -1,6 +1,5 @@
-//! A library to be loaded before the C library's, for tests that set the clocks of one process. The file
-//! that `SET_CLOCK` names has three numbers of eight bytes, which can be changed under way; those that
-//! are missing are 0.
+//! A library to preload before the C library, for tests that set the clocks of one process. The file in `SET_CLOCK` has
+//! three eight-byte numbers, which may change at run time; missing ones are 0.
 //!
 //! ```text
 //! 0   seconds to add to CLOCK_REALTIME
@@ -15,16 +14,16 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 const NS: i64 = 1_000_000_000;
-/// Numbers in the file, and their length.
+/// The count of numbers in the file, and the length of one.
 const NUMBERS: usize = 3;
 const LENGTH: usize = 8;
 
-/// The numbers in the file, in memory that the file is mapped to.
+/// The numbers of the file, in memory mapped from the file.
 fn numbers() -> Option<&'static [AtomicI64; NUMBERS]> {
     static FOUND: OnceLock<Option<&'static [AtomicI64; NUMBERS]>> = OnceLock::new();
     *FOUND.get_or_init(|| {
-        // SAFETY: the environment is not changed while a process begins; the mapping is a page that
-        // is never unmapped, with the file's bytes and zeros behind them.
+        // SAFETY: the environment does not change while a process begins; the mapping is a page that is never unmapped,
+        // with the file's bytes followed by zeros.
         unsafe {
             let name = libc::getenv(c"SET_CLOCK".as_ptr());
             if name.is_null() {
@@ -41,19 +40,19 @@ fn numbers() -> Option<&'static [AtomicI64; NUMBERS]> {
 
 /// How CLOCK_MONOTONIC has been held so far.
 struct Held {
-    /// Where it stands still now.
+    /// The value at which it is held now.
     at_ns: Option<i64>,
     /// How far it is behind.
     behind_ns: i64,
 }
 
-/// What CLOCK_MONOTONIC shows when it is `ns`.
+/// The shown value of CLOCK_MONOTONIC when its true value is `ns`.
 fn monotonic(ns: i64, is_held: bool, ahead_ns: i64) -> i64 {
     static HELD: Mutex<Held> = Mutex::new(Held { at_ns: None, behind_ns: 0 });
     let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
     let shown = ns + ahead_ns - held.behind_ns;
     match (held.at_ns, is_held) {
-        // Another thread may have asked the kernel later, and have held the clock already.
+        // Another thread may have asked the kernel later, and already have held the clock.
         (Some(at_ns), true) => at_ns,
         (None, true) => *held.at_ns.insert(shown),
         (Some(at_ns), false) => {
@@ -65,16 +64,16 @@ fn monotonic(ns: i64, is_held: bool, ahead_ns: i64) -> i64 {
     }
 }
 
-/// As the C library's.
+/// Replaces the C library's function.
 ///
 /// # Safety
-/// As the C library's.
+/// The same as for the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clock_gettime(
     clock: libc::clockid_t,
     time: *mut libc::timespec,
 ) -> libc::c_int {
-    // SAFETY: the caller's promise: `time` can be written to.
+    // SAFETY: the caller guarantees that `time` can be written to.
     unsafe {
         let result = libc::syscall(libc::SYS_clock_gettime, clock, time);
         if let Some([seconds, is_held, ahead_ns]) = numbers().filter(|_| result == 0) {

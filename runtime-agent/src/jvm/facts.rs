@@ -1,10 +1,10 @@
-//! What the JVM says of itself and of its classes.
+//! Facts about the JVM and its classes.
 #![allow(unsafe_code)]
 
 use jvmti_bindings::env::Jvmti;
 use jvmti_bindings::prelude::jni;
 
-/// The version of Java: 8, 11, 17.
+/// The major version of Java: 8, 11, 17.
 pub(crate) fn java_major(jvmti: &Jvmti) -> jni::jint {
     jvmti.get_version_number().map_or(0, |version| version >> 16 & 0xfff)
 }

@@ -1,8 +1,8 @@
 //! Names of Java threads.
 //!
-//! A probe only keeps a weak reference to its thread; the name is asked when a record needs it, by
-//! the agent thread, or when the thread ends, by the thread itself. What the service's own threads do here takes
-//! nothing from the allocator without asking whether there is memory.
+//! A probe keeps only a weak reference to its thread. The agent thread asks for the name when a recorded call needs it,
+//! or the thread itself when it ends. The service's threads allocate nothing here without checking whether there is
+//! memory.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_void};
@@ -39,9 +39,9 @@ pub(crate) fn remember(env: *mut jni::JNIEnv, thread: &ProbeThread) {
     if env.is_null() {
         return;
     }
-    // SAFETY: `env` is the environment of this thread, handed to a native method by the JVM.
+    // SAFETY: `env` is the environment of this thread, which the JVM passed to a native method.
     let jni = unsafe { JniEnv::from_raw(env) };
-    // It would be the virtual thread. Carriers say their names when they end.
+    // It would be the virtual thread. A carrier notes its name when it ends.
     if thread.runs() != 0 || !thread.java_thread().is_null() {
         return;
     }
@@ -53,8 +53,8 @@ pub(crate) fn remember(env: *mut jni::JNIEnv, thread: &ProbeThread) {
     }
     // SAFETY: `current` is a live reference of this thread, used until it is deleted.
     unsafe {
-        // The agent was attached while the thread ran a virtual one, and has seen no event of it. A
-        // JVM that has no virtual threads does not know the question.
+        // The agent may have been attached while the thread ran a virtual one, and have seen no event for it. A JVM
+        // without virtual threads does not have this function.
         let is_virtual = jni.is_virtual_thread(current).unwrap_or(false);
         let class = if mounts::are_virtual_threads_here(is_virtual) {
             class_of(&jni, current)
@@ -76,7 +76,7 @@ pub(crate) fn remember(env: *mut jni::JNIEnv, thread: &ProbeThread) {
     }
 }
 
-/// Calls `with` with the name of a Java thread, in modified UTF-8. `None` if the JVM does not say.
+/// Calls `with` with the name of a Java thread, in modified UTF-8. `None` if the JVM does not give it.
 ///
 /// # Safety
 /// `java_thread` is a live reference of this thread to a java.lang.Thread.
@@ -87,8 +87,8 @@ unsafe fn with_name<R>(
     with: impl FnOnce(&[u8]) -> R,
 ) -> Option<R> {
     let mut info = jvmti::jvmtiThreadInfo::default();
-    // SAFETY: the caller's promise; the JVM writes to `info`, with a name of its own that ends with its NUL and
-    // that is handed back to it, and with references for the caller.
+    // SAFETY: the caller guarantees the reference. The JVM fills `info` with its own NUL-terminated name, which is
+    // returned to it, and with references for the caller.
     unsafe {
         let table = &*(*jvmti.raw()).functions;
         let (get, deallocate) = (table.GetThreadInfo?, table.Deallocate?);
@@ -111,12 +111,12 @@ unsafe fn with_name<R>(
     }
 }
 
-/// What of a thread's class matters here.
+/// The kinds of thread classes that matter here.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ThreadClass {
-    /// A virtual thread that is never mounted: it has a thread of its own, as in a JVM without continuations.
+    /// A virtual thread that is never mounted: it has its own platform thread, as in a JVM without continuations.
     Bound,
-    /// A thread that does nothing but run virtual threads.
+    /// A thread that only runs virtual threads.
     Carrier,
     Other,
 }
@@ -126,8 +126,8 @@ enum ThreadClass {
 unsafe fn class_of(jni: &JniEnv, thread: jni::jthread) -> ThreadClass {
     let Some(jvmti) = get_jvmti() else { return ThreadClass::Other };
     let mut signature = ptr::null_mut();
-    // SAFETY: the caller's promise; the class is a live reference of this thread until it is deleted. The JVM's text
-    // ends with its NUL and is handed back to it.
+    // SAFETY: the caller guarantees the thread; the class is a live reference of this thread until it is deleted. The
+    // JVM's text is NUL-terminated and is returned to it.
     unsafe {
         let class = jni.get_object_class(thread);
         let table = &*(*jvmti.raw()).functions;
@@ -150,19 +150,19 @@ unsafe fn class_of(jni: &JniEnv, thread: jni::jthread) -> ThreadClass {
     }
 }
 
-/// The name of a Java thread and its number.
+/// The name and number of a Java thread.
 ///
 /// # Safety
 /// `java_thread` is a live reference of this thread to a java.lang.Thread.
 pub(crate) unsafe fn name(jvmti: &Jvmti, jni: &JniEnv, java_thread: jni::jthread) -> ThreadName {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees it.
     let (java_id, name) = unsafe {
         (number(jni, java_thread), with_name(jvmti, Some(jni), java_thread, mutf8::decode_lossy))
     };
     ThreadName { name: name.unwrap_or_default(), java_id: java_id.unwrap_or(0) }
 }
 
-/// Notes in `thread`, which is the calling one and ends, what it is called.
+/// Notes in `thread`, the calling thread, which is ending, its name.
 ///
 /// # Safety
 /// `java_thread` is a live reference to the calling thread.
@@ -172,22 +172,22 @@ pub(crate) unsafe fn note_last_name(
     java_thread: jni::jthread,
     thread: &ProbeThread,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees it.
     unsafe {
         thread.set_java_id(number(jni, java_thread).unwrap_or(0));
         with_name(jvmti, Some(jni), java_thread, |name| thread.set_last_name(name));
     }
 }
 
-/// The field of java.lang.Thread that has its number.
+/// The field of java.lang.Thread with its number.
 static TID: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-/// Finds the field. It has been there since Java 1.4; if it goes, threads have no number.
+/// Finds the field. It has existed since Java 1.4; without it, threads have no number.
 ///
 /// # Safety
 /// `class` is a live reference of this thread to java.lang.Thread.
 pub(crate) unsafe fn find_number(jni: &JniEnv, class: jni::jclass) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees it.
     match unsafe { jni.get_field_id(class, "tid", "J") } {
         Some(field) => TID.store(field.cast(), Ordering::Release),
         None => jni.exception_clear(),
@@ -197,15 +197,15 @@ pub(crate) unsafe fn find_number(jni: &JniEnv, class: jni::jclass) {
 /// `Thread.getId()`, from its field: a subclass may override the method.
 ///
 /// # Safety
-/// As of [`name`].
+/// See [`name`].
 pub(crate) unsafe fn number(jni: &JniEnv, java_thread: jni::jthread) -> Option<u64> {
     let field = TID.load(Ordering::Acquire);
-    // SAFETY: the caller's promise; the field is one of java.lang.Thread.
+    // SAFETY: the caller guarantees the thread; the field is one of java.lang.Thread.
     (!field.is_null())
         .then(|| unsafe { jni.get_long_field(java_thread, field.cast()) }.cast_unsigned())
 }
 
-/// What a thread that the probe knows is called now; `None` if it is gone.
+/// The current name of a thread that the probe knows; `None` if the thread is gone.
 pub(crate) fn ask_name(jvmti: &Jvmti, jni: &JniEnv, thread: &ProbeThread) -> Option<ThreadName> {
     let weak: *mut c_void = thread.java_thread();
     if weak.is_null() {
@@ -223,18 +223,18 @@ pub(crate) fn ask_name(jvmti: &Jvmti, jni: &JniEnv, thread: &ProbeThread) -> Opt
     }
 }
 
-/// Names of virtual threads that have a record, by number, until the agent thread takes them.
+/// Names of virtual threads with a recorded call, by number, until the agent thread takes them.
 static VIRTUAL_NAMES: Sharded<VirtualName> = Sharded::new();
 /// The memory of the names.
 static NAMES: Account = Account::new();
-/// Bytes of a virtual thread's name that are kept.
+/// Bytes kept of a virtual thread's name.
 const MAX_VIRTUAL_NAME: usize = 256;
 
 /// A name in modified UTF-8.
 struct VirtualName(Vec<u8>);
 
 impl VirtualName {
-    /// A copy; `None` if there is no memory.
+    /// Copies a name; `None` if there is no memory.
     fn new(name: &[u8]) -> Option<Self> {
         let name = cut(name, MAX_VIRTUAL_NAME);
         if !NAMES.take(name.len()) {
@@ -256,8 +256,8 @@ impl Drop for VirtualName {
     }
 }
 
-/// Notes the name of the virtual thread that the calling thread runs. JVMTI's references go when the
-/// native method returns. Without memory the thread has none in the log.
+/// Notes the name of the virtual thread that the calling thread runs. JVMTI's references are freed when the native
+/// method returns. Without memory, the thread has no name in the log.
 fn note_virtual_name(number: u64) {
     if VIRTUAL_NAMES.contains(number) {
         return;
@@ -271,7 +271,7 @@ fn note_virtual_name(number: u64) {
     }
 }
 
-/// The name that was noted of a virtual thread.
+/// Takes the noted name of a virtual thread.
 pub(crate) fn take_virtual_name(number: u64) -> Option<String> {
     VIRTUAL_NAMES.remove(number).map(|name| mutf8::decode_lossy(&name.0))
 }
@@ -281,7 +281,7 @@ pub(crate) fn forget_virtual_names() {
     VIRTUAL_NAMES.clear();
 }
 
-/// Gives the weak reference of a thread that is done with back to the JVM.
+/// Deletes the weak reference of a thread that is no longer needed.
 pub(crate) fn forget(jni: &JniEnv, thread: &ProbeThread) {
     let weak = thread.take_java_thread();
     if !weak.is_null() {

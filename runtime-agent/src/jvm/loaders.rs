@@ -1,4 +1,4 @@
-//! Class loaders: numbers and names for them, and which classes are the application's.
+//! Class loaders: their numbers and names, and which classes belong to the application.
 #![allow(unsafe_code)]
 
 use std::collections::HashSet;
@@ -8,8 +8,7 @@ use dashmap::DashMap;
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::jni;
 
-/// A class loader as the log names it. Its number is the JVMTI tag of the loader object, so that it
-/// dies with the loader.
+/// A class loader as the log names it. Its number is the JVMTI tag of the loader object, so it ends with the loader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Loader {
     pub number: u64,
@@ -32,10 +31,10 @@ const PLATFORM: u64 = 1;
 const APP: u64 = 2;
 const FIRST_OTHER: u64 = 3;
 
-/// Packages that are the JDK's in whichever loader they are: its code generators put classes there.
+/// Packages of the JDK in any loader: its code generators put classes there.
 const JDK_PREFIXES: [&str; 3] = ["java/", "jdk/", "sun/"];
 
-/// Knows the loaders that were met.
+/// The loaders seen so far.
 #[derive(Debug)]
 pub(crate) struct Loaders {
     next: Mutex<u64>,
@@ -45,20 +44,19 @@ pub(crate) struct Loaders {
     jdk_packages: DashMap<String, bool>,
 }
 
-/// The loaders of this JVM. Their numbers are with the loaders themselves, so they go on from one
-/// profile to the next.
+/// The loaders of this JVM. The loader objects carry their numbers, so these persist across attachments.
 static LOADERS: OnceLock<Loaders> = OnceLock::new();
 
-/// Numbers of loaders that are no more, and of which nobody has taken notice. The JVM tells of them in
-/// the middle of a collection: nobody may hold the lock and wait for the JVM.
+/// Numbers of freed loaders that nobody has handled yet. The JVM reports them during a garbage collection, so nobody
+/// may hold the lock while waiting for the JVM.
 static GONE: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 
-/// A tagged object is no more.
+/// Notes that a tagged object was freed.
 pub(crate) fn object_freed(tag: jni::jlong) {
     GONE.lock().unwrap_or_else(PoisonError::into_inner).push(tag.cast_unsigned());
 }
 
-/// Notes the loaders that are no more. Between attachments the JVM tells nobody.
+/// Finds loaders that were freed. Between attachments the JVM reports none.
 pub(crate) fn find_gone(jvmti: &Jvmti, jni: &JniEnv) {
     let known: HashSet<u64> = Loaders::all().names.iter().map(|entry| *entry.key()).collect();
     let tags: Vec<jni::jlong> = known.iter().map(|number| tag(*number)).collect();
@@ -71,7 +69,7 @@ pub(crate) fn find_gone(jvmti: &Jvmti, jni: &JniEnv) {
     known.difference(&live).for_each(|number| object_freed(tag(*number)));
 }
 
-/// Forgets the loaders that are no more, and tells their numbers.
+/// Forgets the freed loaders, and returns their numbers.
 pub(crate) fn take_gone() -> HashSet<u64> {
     let gone = std::mem::take(&mut *GONE.lock().unwrap_or_else(PoisonError::into_inner));
     let gone: HashSet<u64> = gone.into_iter().collect();
@@ -95,7 +93,7 @@ impl Loaders {
     /// # Safety
     /// `loader` is a live reference of this thread, or null.
     pub(crate) unsafe fn get(&self, jvmti: &Jvmti, jni: &JniEnv, loader: jni::jobject) -> Loader {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         let number = unsafe { self.number(jvmti, jni, loader) };
         let name = match number {
             BOOT => "boot".to_owned(),
@@ -116,7 +114,7 @@ impl Loaders {
         jni: &JniEnv,
         class: jni::jclass,
     ) -> Option<Loader> {
-        // SAFETY: the caller's promise; the loader is given back.
+        // SAFETY: the caller guarantees the class; the loader's reference is deleted.
         unsafe {
             let loader = jvmti.get_class_loader(class).ok()?;
             let known = self.get(jvmti, jni, loader);
@@ -131,25 +129,25 @@ impl Loaders {
         if loader.is_null() {
             return BOOT;
         }
-        // SAFETY: `loader` is live, by the caller's promise.
+        // SAFETY: the caller guarantees that `loader` is live.
         let known = || unsafe { jvmti.get_tag(loader) }.map_or(0, i64::cast_unsigned);
         if known() != 0 {
             return known();
         }
-        // One thread at a time gives a new number.
+        // Only one thread at a time assigns a new number.
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         if known() != 0 {
             return known();
         }
         // SAFETY: `loader` is live.
         let class = unsafe { jni.get_object_class(loader) };
-        // SAFETY: its class is a live reference of this thread, given back right after.
+        // SAFETY: its class is a live reference of this thread, deleted right after.
         let signature = unsafe { jvmti.get_class_signature(class) };
         // SAFETY: as above.
         unsafe { jni.delete_local_ref(class) };
         let signature =
             signature.map_or_else(|_| "Lloader;".to_owned(), |(signature, _)| signature);
-        // There is one object of each, even if the application has a system class loader of its own.
+        // There is one object of each, even if the application sets its own system class loader.
         let number = match &*signature {
             "Ljdk/internal/loader/ClassLoaders$AppClassLoader;" => APP,
             "Ljdk/internal/loader/ClassLoaders$PlatformClassLoader;" => PLATFORM,
@@ -165,7 +163,7 @@ impl Loaders {
         number
     }
 
-    /// Whether a class is the application's and not the JDK's, when no include says.
+    /// Whether a class belongs to the application and not to the JDK, if no include decides.
     ///
     /// # Safety
     /// `loader` is a live reference of this thread, or null, and its number is `number`.
@@ -191,7 +189,7 @@ impl Loaders {
         if let Some(is_jdk) = self.jdk_packages.get(package) {
             return !*is_jdk;
         }
-        // SAFETY: the caller's promise; the reference that comes back is given back.
+        // SAFETY: the caller guarantees the loader; the returned reference is deleted.
         let module = unsafe { jvmti.get_named_module(loader, package) };
         let is_jdk = match module {
             Ok(module) if !module.is_null() => {
@@ -217,13 +215,13 @@ fn tag(number: u64) -> jni::jlong {
     number.cast_signed()
 }
 
-/// Reads the name from its field: Java code of the application's may not run here.
+/// Reads the name from its field, because no Java code of the application may run here.
 ///
 /// # Safety
 /// `module` is a live reference of this thread to a java.lang.Module.
 unsafe fn module_name(jni: &JniEnv, module: jni::jobject) -> Option<String> {
-    // SAFETY: the class is that of the module and has this field since Java 9; an exception for a
-    // field that is not there is cleared.
+    // SAFETY: the class is that of the module and has this field since Java 9; the exception for a missing field is
+    // cleared.
     unsafe {
         let class = jni.get_object_class(module);
         let field = jni.get_field_id(class, "name", "Ljava/lang/String;");

@@ -1,4 +1,4 @@
-//! What the agent has the JVM do or tell: its probe class and natives, threads, class loaders, pauses.
+//! The agent's interface to the JVM: its probe class and natives, threads, class loaders, pauses.
 
 pub(crate) mod facts;
 pub(crate) mod java_threads;

@@ -1,6 +1,6 @@
-//! Virtual threads that were mounted lately. One that works for a millisecond and parks for a second runs in none of a
-//! few moments; but HotSpot says when it is mounted. Threads are noted only while somebody listens, and only as long
-//! as they live.
+//! Notes virtual threads that were mounted recently. One that works for a millisecond and parks for a second is running
+//! in few samples, but HotSpot reports when it is mounted. Threads are noted only while somebody listens, and only as
+//! long as they live.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,13 +15,13 @@ static IS_LISTENING: AtomicBool = AtomicBool::new(false);
 /// Weak global references, by `Thread.getId()`.
 static NOTED: Sharded<Noted> = Sharded::new();
 
-/// Most threads that are noted: the stack of each is read, which may stop all threads for a moment.
+/// Most threads to note: the stack of each is read, which may stop all threads for a moment.
 const MOST: usize = 1_000;
 
 #[derive(Clone, Copy)]
 struct Noted(jni::jweak);
 
-// SAFETY: a weak global reference may be used in every thread.
+// SAFETY: a weak global reference may be used on any thread.
 unsafe impl Send for Noted {}
 // SAFETY: as above.
 unsafe impl Sync for Noted {}
@@ -31,7 +31,7 @@ pub(crate) fn listen() {
     IS_LISTENING.store(true, Ordering::Relaxed);
 }
 
-/// A virtual thread was mounted.
+/// Notes that a virtual thread was mounted.
 ///
 /// # Safety
 /// `jni` is the calling thread's environment, and `thread` a live reference of it.
@@ -39,12 +39,12 @@ pub(super) unsafe fn note(jni: *mut jni::JNIEnv, thread: jni::jthread, number: u
     if !IS_LISTENING.load(Ordering::Relaxed) || NOTED.contains(number) || NOTED.len() >= MOST {
         return;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees it.
     unsafe {
         let jni = JniEnv::from_raw(jni);
         let weak = jni.new_weak_global_ref(thread);
         if weak.is_null() {
-            // No memory; the service must not find an exception.
+            // No memory; the exception must not reach the service.
             jni.exception_clear();
         } else if let Err(Noted(weak)) = NOTED.insert(number, Noted(weak)) {
             jni.delete_weak_global_ref(weak);
@@ -52,7 +52,7 @@ pub(super) unsafe fn note(jni: *mut jni::JNIEnv, thread: jni::jthread, number: u
     }
 }
 
-/// A virtual thread has ended.
+/// Forgets a virtual thread that has ended.
 pub(crate) fn ended(jni: &JniEnv, number: u64) {
     if let Some(Noted(weak)) = NOTED.remove(number) {
         // SAFETY: made by `note`, and nobody else has it.
@@ -60,7 +60,7 @@ pub(crate) fn ended(jni: &JniEnv, number: u64) {
     }
 }
 
-/// Notes no more threads. Returns those that were noted, which are the caller's to delete.
+/// Stops noting threads. Returns the noted ones; the caller must delete the references.
 pub(crate) fn take() -> Vec<(u64, jni::jweak)> {
     IS_LISTENING.store(false, Ordering::Relaxed);
     NOTED.take_all().into_iter().map(|(number, Noted(weak))| (number, weak)).collect()

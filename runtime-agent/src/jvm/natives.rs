@@ -18,7 +18,7 @@ pub extern "system" fn Java_java_lang__00024TProfiler_start0(
     }
 }
 
-/// A call that is not like most: it has the same parameters, so that getting here costs a jump.
+/// Starts a call in all other cases. It has the same parameters, so calling it is a plain jump.
 #[cold]
 #[inline(never)]
 extern "system" fn start_other(env: *mut jni::JNIEnv, _class: jni::jclass, method: jni::jint) {
@@ -28,12 +28,12 @@ extern "system" fn start_other(env: *mut jni::JNIEnv, _class: jni::jclass, metho
     }
 }
 
-/// Throws what the method would have met a few frames later. Its constructor may have probes itself.
+/// Throws the error that the method would meet a few frames later. The error's constructor may be instrumented.
 #[cold]
 fn throw_stack_overflow(env: *mut jni::JNIEnv) {
     probe::thread::overflow(|| {
-        // SAFETY: `env` is the environment of this thread, handed to a native method by the JVM. A
-        // message of null is none.
+        // SAFETY: `env` is the environment of this thread, which the JVM passed to a native method. A null message
+        // means none.
         unsafe {
             let table = &**env;
             let class = (table.FindClass)(env, c"java/lang/StackOverflowError".as_ptr());

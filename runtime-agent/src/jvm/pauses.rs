@@ -1,7 +1,7 @@
-//! How long the agent has stopped threads of the service, at most and in all.
+//! How long the agent has stopped threads of the service, at most and in total.
 //!
-//! A pause is measured from outside, as the time of the call that causes it. Waiting for a processor counts, so
-//! on a busy machine the figures are too high, never too low.
+//! A pause is measured from outside, as the duration of the call that causes it. That includes waiting for a processor,
+//! so on a busy machine the figures are too high, never too low.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -15,13 +15,13 @@ pub(crate) enum Cause {
     LookAtAll,
     /// A stack was read since JDK 12: its thread alone.
     LookAtOne,
-    /// Compiled code was thrown away by a call site: all threads.
+    /// A call site discarded compiled code: all threads.
     CallSite,
 }
 
 /// Pauses up to this are short.
 pub(crate) const SHORT: Duration = Duration::from_millis(50);
-/// No pause may be longer.
+/// No pause should be longer.
 pub(crate) const LONGEST: Duration = Duration::from_millis(200);
 
 #[derive(Debug)]
@@ -41,7 +41,7 @@ static COUNTS: [Counts; 4] = [const {
     }
 }; 4];
 
-/// Figures of some pauses.
+/// Figures of a group of pauses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Figures {
     pub count: u64,
@@ -71,7 +71,7 @@ pub(crate) fn add(cause: Cause, took: Duration) {
     counts.total_ns.fetch_add(ns, Ordering::Relaxed);
 }
 
-/// Does what stops threads, and counts the pause.
+/// Runs work that stops threads, and counts the pause.
 pub(crate) fn timed<R>(cause: Cause, work: impl FnOnce() -> R) -> R {
     let begun = Instant::now();
     let result = work();
@@ -98,17 +98,17 @@ fn sum<const N: usize>(causes: [Cause; N]) -> Figures {
     })
 }
 
-/// What stopped all threads since the attachment began.
+/// Pauses of all threads since the attachment began.
 pub(crate) fn figures() -> Figures {
     sum([Cause::Retransform, Cause::LookAtAll, Cause::CallSite])
 }
 
-/// Looks at stacks since the attachment began.
+/// Readings of stacks since the attachment began.
 pub(crate) fn looks() -> Figures {
     sum([Cause::LookAtAll, Cause::LookAtOne])
 }
 
-/// Forgets all pauses: an attachment begins.
+/// Forgets all pauses, because an attachment begins.
 pub(crate) fn forget() {
     for counts in &COUNTS {
         for counter in [&counts.count, &counts.long, &counts.longest_ns, &counts.total_ns] {

@@ -1,7 +1,7 @@
-//! The JVM's word on which virtual thread runs where (JDK 21 and newer).
+//! The JVM's events for mounted and unmounted virtual threads (JDK 21 and newer).
 //!
-//! JVMTI has no event for that; HotSpot has, as extensions. Where they are missing, calls in virtual threads are not
-//! measured, and a message says so; see `probe::mount_events`.
+//! JVMTI has no such events; HotSpot has them as extensions. If they are missing, calls in virtual threads are not
+//! recorded, and a message says so; see `probe::mount_events`.
 #![allow(unsafe_code)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,7 +17,7 @@ use crate::options::{Pretend, Trick};
 use crate::probe;
 use crate::probe::mounts::{self, Events};
 
-/// A callback of HotSpot's: it has these parameters, though its type says that they vary.
+/// A callback of HotSpot: it has these parameters, though its declared type is variadic.
 type Callback = unsafe extern "C" fn(*mut jvmti::jvmtiEnv, *mut jni::JNIEnv, jni::jthread);
 
 const EVENTS: [(&str, Callback); 2] = [
@@ -25,13 +25,13 @@ const EVENTS: [(&str, Callback); 2] = [
     ("com.sun.hotspot.events.VirtualThreadUnmount", unmounted),
 ];
 
-/// A run is active, and wants the events.
+/// Whether a run is active and wants the events.
 static ARE_WANTED: AtomicBool = AtomicBool::new(false);
 
-/// Test only: events are thrown away.
+/// Test only: whether events are ignored.
 static ARE_IGNORED: AtomicBool = AtomicBool::new(false);
 
-/// Asks for the events, if the JVM has virtual threads that are mounted. `came_late` if it may run some already.
+/// Enables the events, if the JVM has virtual threads that are mounted. `came_late` if some may already run.
 pub(crate) fn listen(jvmti: &Jvmti, came_late: bool, pretend: &Pretend) {
     if !jvmti.get_capabilities().is_ok_and(|all| all.can_support_virtual_threads()) {
         return mounts::begin(Events::NotNeeded, came_late);
@@ -46,7 +46,7 @@ pub(crate) fn listen(jvmti: &Jvmti, came_late: bool, pretend: &Pretend) {
         };
         if let Err(error) = listened {
             message!("{NOT_MEASURED}: no {id} ({error})");
-            // One without the other is of no use.
+            // One without the other is useless.
             stop_listening(jvmti);
             mounts::begin(Events::Missing, came_late);
             return;
@@ -59,7 +59,7 @@ pub(crate) fn listen(jvmti: &Jvmti, came_late: bool, pretend: &Pretend) {
 
 const NOT_MEASURED: &str = "calls in virtual threads are not measured, and are counted as lost";
 
-/// Says so once if events that were asked for do not arrive. For the agent thread.
+/// Says once if enabled events do not arrive. Agent thread only.
 pub(crate) fn tell_if_missing(was_told: &mut bool) {
     if !*was_told && mounts::events() == Events::Missing {
         *was_told = true;
@@ -67,15 +67,15 @@ pub(crate) fn tell_if_missing(was_told: &mut bool) {
     }
 }
 
-/// Whether the events were asked for.
+/// Whether the events are enabled.
 pub(crate) fn is_listening() -> bool {
     ARE_WANTED.load(Ordering::Relaxed)
 }
 
-/// Disables the events, where they exist.
+/// Disables the events, if they exist.
 pub(crate) fn stop_listening(jvmti: &Jvmti) {
     for (id, _) in EVENTS {
-        // A JVM that has none has none to send.
+        // A JVM without the event sends none.
         if let Ok(index) = index_of(jvmti, id)
             && let Err(error) = notify(jvmti, index, false)
         {
@@ -89,7 +89,7 @@ pub(crate) fn stop_listening(jvmti: &Jvmti) {
 /// Disables the events for ends of virtual threads, unless a run is active or calls of such threads are remembered.
 pub(crate) fn stop_listening_to_ends(jvmti: &Jvmti) {
     if !ARE_WANTED.load(Ordering::Relaxed) && !virtual_loops::are_any_remembered() {
-        // Not there on older JVMs either.
+        // Older JVMs do not have it either.
         let _ = jvmti.disable_events_global(&[jvmti::JVMTI_EVENT_VIRTUAL_THREAD_END]);
         // A run may have begun meanwhile.
         if ARE_WANTED.load(Ordering::SeqCst) {
@@ -106,8 +106,8 @@ fn index_of(jvmti: &Jvmti, id: &str) -> Result<jni::jint, String> {
 
 fn listen_to(jvmti: &Jvmti, id: &str, callback: Callback) -> Result<(), String> {
     let index = index_of(jvmti, id)?;
-    // SAFETY: HotSpot calls it with the environments and the thread; on the platforms that there are
-    // a function is called alike whether its parameters vary or not.
+    // SAFETY: HotSpot calls it with the environments and the thread; on all supported platforms a function is called
+    // the same way whether its type is variadic or not.
     let callback = unsafe { std::mem::transmute::<Callback, jvmti::jvmtiExtensionEvent>(callback) };
     jvmti
         .set_extension_event_callback(index, Some(callback))
@@ -115,10 +115,10 @@ fn listen_to(jvmti: &Jvmti, id: &str, callback: Callback) -> Result<(), String> 
     notify(jvmti, index, true)
 }
 
-/// Has an event sent from now on, or no more.
+/// Enables or disables an event.
 fn notify(jvmti: &Jvmti, index: jni::jint, is_wanted: bool) -> Result<(), String> {
     let mode = if is_wanted { jvmti::JVMTI_ENABLE } else { jvmti::JVMTI_DISABLE };
-    // SAFETY: the table belongs to the environment; a null thread stands for all.
+    // SAFETY: the table belongs to the environment; a null thread means all threads.
     let error = unsafe {
         let table = &*(*jvmti.raw()).functions;
         let set = table.SetEventNotificationMode.ok_or("no SetEventNotificationMode")?;
@@ -127,16 +127,16 @@ fn notify(jvmti: &Jvmti, index: jni::jint, is_wanted: bool) -> Result<(), String
     if error == jvmti::jvmtiError::NONE { Ok(()) } else { Err(format!("JVMTI error {error:?}")) }
 }
 
-/// A virtual thread's number.
+/// The number of a virtual thread.
 ///
 /// # Safety
-/// `jni` and `thread` are those of a callback.
+/// `jni` and `thread` come from a callback.
 unsafe fn number(jni: *mut jni::JNIEnv, thread: jni::jthread) -> Option<u64> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees it.
     unsafe { java_threads::number(&JniEnv::from_raw(jni), thread) }
 }
 
-/// Runs the work of a callback; a panic must not reach the JVM.
+/// Runs the body of a callback; a panic must not reach the JVM.
 fn guarded(work: impl FnOnce()) {
     if ARE_IGNORED.load(Ordering::Relaxed) {
         return;

@@ -1,4 +1,4 @@
-//! Probes without memory, stacks that grow while they are read, and what is counted meanwhile.
+//! Probes without memory, stacks that grow while another thread reads them, and counts meanwhile.
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
@@ -8,7 +8,7 @@ use super::*;
 use crate::probe::open_frames;
 use crate::sys::memory::tests::{refusals, refuse};
 
-/// Calls lost by what `work` does, among other tests that take turns.
+/// Calls lost by `work`, while other tests wait for their turn.
 fn lost(work: impl FnOnce()) -> u64 {
     let before = lost_calls::calls();
     work();
@@ -19,7 +19,7 @@ fn current() -> &'static ProbeThread {
     thread::current().expect("known")
 }
 
-/// A call begins.
+/// Begins a call.
 fn call(method: u32) {
     assert_eq!(start(method, no_java), Entry::Go);
 }
@@ -40,7 +40,7 @@ fn a_thread_without_memory_loses_its_calls_and_is_measured_later() {
             }
             assert!(thread::current().is_none());
             refuse(false);
-            // It does not ask each time.
+            // It does not try again each time.
             while thread::current().is_none() {
                 start(3, no_java);
                 end(3);
@@ -50,7 +50,7 @@ fn a_thread_without_memory_loses_its_calls_and_is_measured_later() {
             assert_eq!((counts(1), counts(3)), ((0, 0), (2, 0)));
         });
     });
-    // A thousand calls after the first try, the next one is measured.
+    // After the first try, the thread tries again after a thousand calls.
     assert_eq!(calls, 1_001);
     assert_eq!(lost_calls::threads() - threads, 1);
 }
@@ -66,7 +66,7 @@ fn without_memory_for_frames_calls_are_counted_without_times() {
         }
         let stack = &current().stack;
         assert_eq!((stack.depth(), stack.beyond()), (FIRST_DEPTH, 1_000 - u64::from(FIRST_DEPTH)));
-        // There is memory again, but what is beyond stays there.
+        // There is memory again, but calls beyond the last frame stay there.
         refuse(false);
         current().account.forget_refusal();
         start(1, no_java);
@@ -86,7 +86,7 @@ fn without_memory_for_frames_calls_are_counted_without_times() {
     });
 }
 
-/// Calls beyond the last frame are forgotten with their recording, and the next one takes the short way again.
+/// Calls beyond the last frame are forgotten with their recording, and the next recording is on the common path again.
 #[test]
 fn a_recording_after_one_without_memory_for_frames_is_plain() {
     let _turn = turn();
@@ -133,7 +133,7 @@ fn without_memory_for_totals_or_records_calls_and_records_are_counted_as_lost() 
 fn a_thread_without_memory_for_its_methods_or_frames_seldom_asks_for_it() {
     let _turn = turn();
     record_on_thread(u64::MAX, || {
-        // The first chunk of totals is full.
+        // The first chunk of method statistics is full.
         for method in 1..=24 {
             start(method, no_java);
             end(method);
@@ -152,10 +152,10 @@ fn a_thread_without_memory_for_its_methods_or_frames_seldom_asks_for_it() {
             refusals() - before
         };
         assert!((1..=200).contains(&asked(&call_often)));
-        // With memory, the method is measured soon.
+        // With memory, the method's calls are counted soon.
         call_often();
         assert!((9_800..=10_000).contains(&counts(25).0), "{:?}", counts(25));
-        // A loop at the edge of the frames that there is memory for.
+        // A loop just past the last frame for which there was memory.
         for _ in 0..FIRST_DEPTH {
             start(1, no_java);
         }
@@ -185,7 +185,7 @@ fn frames_of_a_virtual_thread_without_memory_are_lost_and_the_rest_is_exact() {
             end(2);
             mounts::unmount(900_001);
             assert_eq!([1, 2, 3, 4].map(counts), [(1, 0), (0, 0), (0, 0), (1, 0)]);
-            // With memory nothing is lost.
+            // With memory, nothing is lost.
             mounts::mount(900_001);
             (0..300).for_each(|_| call(2));
             mounts::unmount(900_001);
@@ -198,7 +198,7 @@ fn frames_of_a_virtual_thread_without_memory_are_lost_and_the_rest_is_exact() {
     assert_eq!(calls, 2);
 }
 
-/// A carrier that has no memory for them takes frames of a virtual thread as far as it has room.
+/// A carrier without memory for all frames of a virtual thread takes as many as fit.
 #[test]
 fn a_virtual_thread_moves_to_a_carrier_without_memory() {
     let _turn = turn();
@@ -227,7 +227,7 @@ fn a_virtual_thread_moves_to_a_carrier_without_memory() {
 #[test]
 fn a_deep_recursion_is_exact_through_growth_and_gives_memory_back() {
     let _turn = turn();
-    // An id that no other test gives a threshold to: there are no records.
+    // No other test gives this id a threshold, so there are no recorded calls.
     record_on_thread(u64::MAX, || {
         start(77_001, no_java);
         let flat = current().account.bytes();
@@ -249,7 +249,7 @@ fn a_deep_recursion_is_exact_through_growth_and_gives_memory_back() {
     });
 }
 
-/// What is seen from outside are frames that the thread has or had, from the outermost, while blocks change.
+/// A reader from outside sees frames that the thread has or had, outermost first, while blocks change.
 #[test]
 fn a_stack_can_be_read_while_it_grows_and_shrinks() {
     let _turn = turn();
@@ -261,10 +261,10 @@ fn a_stack_can_be_read_while_it_grows_and_shrinks() {
             let is_over = &is_over;
             scope.spawn(move || {
                 let (mut random, mut calls) = (seed, 0);
-                // Once at least: the thread may begin late.
+                // At least once: the thread may begin late.
                 loop {
                     random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                    // Mostly flat, sometimes far down; the method at each depth is always the same.
+                    // Mostly shallow, sometimes deep; the method at each depth is always the same.
                     let depth = 1 + (random >> 8) % (1 << (random >> 28).max(4));
                     (0..depth).for_each(|at| call(1_000 + at % 7));
                     (0..depth).rev().for_each(|at| end(1_000 + at % 7));
@@ -287,7 +287,7 @@ fn a_stack_can_be_read_while_it_grows_and_shrinks() {
                 deepest = deepest.max(frames.len());
                 for (at, frame) in frames.iter().enumerate() {
                     let expected = 1_000 + u32::try_from(at % 7).unwrap();
-                    // Other tests' threads that have ended are still in the list.
+                    // Ended threads of other tests are still in the list.
                     assert!(frame.method == expected || thread.has_ended(), "{frame:?} at {at}");
                 }
             }
@@ -297,7 +297,7 @@ fn a_stack_can_be_read_while_it_grows_and_shrinks() {
     assert!(end_recording());
 }
 
-/// As at a detach: the agent thread gives pages back while their owner's stack grows and its totals and records come.
+/// As at a detach: pages are given back while their owner's stack, method statistics and ring grow.
 #[test]
 fn a_thread_may_be_in_a_probe_while_its_memory_is_given_back() {
     let _turn = turn();
@@ -312,7 +312,7 @@ fn a_thread_may_be_in_a_probe_while_its_memory_is_given_back() {
                         (1..2_000).for_each(call);
                         (1..2_000).rev().for_each(end);
                     }
-                    // Whoever calls again begins anew.
+                    // A thread that calls again begins with new data.
                     thread::end_current(|_| {});
                 });
             }

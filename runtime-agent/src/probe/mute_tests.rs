@@ -1,5 +1,4 @@
-//! Methods that are muted while they are called. What the guard in Java would turn away is not called
-//! here.
+//! Methods that are muted while they run. Calls that the guard in Java would turn away are not made here.
 
 use super::ring::Kind;
 use super::stack::MAX_DEPTH;
@@ -27,7 +26,7 @@ fn a_call_in_progress_is_dropped_and_the_rest_is_exact() {
         start(81, no_java);
         start(3, no_java);
         set(81, true);
-        // The end of 81 is not seen; the stack is put in order at the next probe, whichever it is.
+        // No probe sees the end of 81; the next probe of any method cleans up the stack.
         start(4, no_java);
         assert_eq!(thread::current().unwrap().stack.depth(), 3);
         end(4);
@@ -36,7 +35,7 @@ fn a_call_in_progress_is_dropped_and_the_rest_is_exact() {
         assert_eq!(mute::dropped_calls(mute::Cause::User) - before, 1);
         assert_eq!([1, 81, 3, 4].map(counts), [(1, 0), (0, 0), (1, 0), (1, 0)]);
         assert_eq!(thread::current().unwrap().unseen_ends(), 0);
-        // The path is told as it is without it.
+        // The call path does not include the muted method.
         let told = records().into_iter().filter(|r| r.kind == Kind::Frame);
         assert_eq!(told.map(|r| (r.depth, r.method)).collect::<Vec<_>>(), [(0, 1), (1, 3), (2, 4)]);
         set(81, false);
@@ -73,20 +72,20 @@ fn what_was_left_behind_by_muting_is_no_caller_and_no_throw() {
         start(82, no_java);
         set(82, true);
         set(82, false);
-        // Its call in progress has ended unseen. This is not a recursion of it, and has a time.
+        // No probe saw the end of its call in progress. This call is no recursion of it, and has a time.
         start(82, no_java);
         assert_eq!(thread::current().unwrap().stack.depth(), 2);
         end(82);
         let reading = totals(82);
         assert_eq!((reading.calls, reading.throws), (1, 0));
         assert_eq!(reading.total_ticks, reading.max_ticks);
-        // Muted with nobody above: its caller ends.
+        // Muted without callees: its caller ends.
         start(82, no_java);
         set(82, true);
         threw(1);
         assert_eq!([1, 82].map(counts), [(1, 1), (1, 0)]);
         assert_eq!(thread::current().unwrap().stack.depth(), 0);
-        // The end of a call that was dropped is that of no other.
+        // The end of a dropped call ends no other call.
         set(82, false);
         start(82, no_java);
         start(82, no_java);
@@ -109,7 +108,7 @@ fn an_exception_through_a_muted_method_leaves_counts_exact() {
         start(3, no_java);
         set(83, true);
         threw(3);
-        // 83 throws on, unseen.
+        // 83 throws on, and no probe sees it.
         caught(1);
         start(4, no_java);
         end(4);
@@ -127,7 +126,7 @@ fn a_constructor_is_muted_before_its_super_call_too() {
         let id = 84 | BEFORE_INIT;
         set(84, true);
         start(1, no_java);
-        // As if the guard had been asked before.
+        // As if the guard was passed before.
         start(id, no_java);
         initialized(id);
         start(id, no_java);
@@ -149,7 +148,7 @@ fn a_constructor_is_muted_before_its_super_call_too() {
     mute::forget();
 }
 
-/// The guard was asked before the method was muted, and the probe comes after.
+/// The guard was passed before the method was muted; the probe comes later.
 #[test]
 fn a_probe_that_comes_late_is_turned_away() {
     let _turn = turn();
@@ -160,7 +159,7 @@ fn a_probe_that_comes_late_is_turned_away() {
         end(1);
         assert_eq!([1, 85].map(counts), [(1, 0), (0, 0)]);
         start(85, no_java);
-        // Its thread has looked by then: it is dropped where it ends unseen.
+        // Its thread has checked its stack by then, so the frame is dropped when it ends without a probe.
         mute::tell();
         start(1, no_java);
         end(1);

@@ -1,5 +1,4 @@
-//! The probe on threads without a JVM. Recording is one switch for the whole process, so these tests
-//! take turns.
+//! The probe on threads without a JVM. Recording is one switch for the whole process, so these tests take turns.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -11,7 +10,7 @@ use super::stack::MAX_DEPTH;
 use super::totals::{Added, MethodTotals, Reading};
 use super::*;
 
-/// Counts what a thread takes from the allocator.
+/// Counts allocations of a thread.
 struct Counting;
 
 thread_local! {
@@ -22,7 +21,7 @@ thread_local! {
 static ALLOCATOR: Counting = Counting;
 
 #[allow(unsafe_code)]
-// SAFETY: everything is handed on to the system's allocator.
+// SAFETY: forwards everything to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
@@ -45,12 +44,12 @@ pub(super) fn turn() -> MutexGuard<'static, ()> {
 
 pub(super) fn no_java(_: &ProbeThread) {}
 
-/// As the native method does it.
+/// Like the native method.
 pub(super) fn start(method: u32, first_call: impl FnOnce(&ProbeThread)) -> Entry {
     if start_plain(method) { Entry::Go } else { super::start(method, first_call) }
 }
 
-/// Runs `body` on a thread of its own while recording, and returns what it left behind.
+/// Runs `body` on a new thread while recording, and returns its result.
 pub(super) fn record_on_thread<R: Send>(threshold_ns: u64, body: impl FnOnce() -> R + Send) -> R {
     set_threshold_ns(threshold_ns);
     assert!(begin_recording());
@@ -80,17 +79,17 @@ pub(super) fn records() -> Vec<Record> {
 #[test]
 fn probes_take_nothing_from_the_allocator() {
     let _turn = turn();
-    // As the agent thread does it each round.
+    // As the agent thread does each round.
     thread::make_room_in_list();
     let allocated = record_on_thread(0, || {
         let before = ALLOCATIONS.get();
         drop(Box::new(1));
         assert_eq!(ALLOCATIONS.get(), before + 1, "allocations are counted");
         let before = ALLOCATIONS.get();
-        // The first call of a thread is no exception.
+        // A thread's first call is no exception.
         start(1, no_java);
         end(1);
-        // Methods seen for the first time, recursion, exceptions, records, a full ring, left frames.
+        // Methods called for the first time, recursion, exceptions, recorded calls, a full ring, frames left behind.
         for round in 0..100 {
             for method in 1..2_000 {
                 start(method, no_java);
@@ -146,7 +145,7 @@ fn a_method_may_have_a_threshold_of_its_own() {
     set_numbered_ns(8, u64::MAX);
 }
 
-/// Calls of a method that took so many milliseconds, the records of which are what is returned.
+/// Makes calls of these methods that take this many milliseconds, and returns the recorded ones.
 fn recorded_ms(calls: &[(u32, u64)]) -> Vec<(u32, u64)> {
     for (method, ms) in calls {
         start(*method, no_java);
@@ -162,10 +161,10 @@ fn recorded_ms(calls: &[(u32, u64)]) -> Vec<(u32, u64)> {
 fn the_slowest_call_of_a_method_has_a_record_whatever_others_do() {
     let _turn = turn();
     const NOISY: u32 = 70_010;
-    // A sleep may take longer than asked for, on a busy machine by far.
+    // A sleep may take longer than asked for, much longer on a busy machine.
     let slow = [(70_011, 100), (70_012, 30), (70_011, 1), (70_011, 800), (70_012, 1)];
     let expected = |recorded: Vec<(u32, u64)>| {
-        // One of the noisy ones may have waited for a processor, and be the slowest of its method.
+        // A noisy call may have waited for a processor, and be the slowest of its method.
         let methods = recorded.iter().map(|(method, _)| *method).filter(|method| *method != NOISY);
         let methods: Vec<u32> = methods.collect();
         assert_eq!(methods, [70_011, 70_012, 70_011], "{recorded:?}");
@@ -182,7 +181,7 @@ fn the_slowest_call_of_a_method_has_a_record_whatever_others_do() {
     // A raised threshold.
     raise_thresholds(3_600_000_000_000);
     expected(record_on_thread(1_000_000, || recorded_ms(&slow)));
-    // The log has slower ones of this interval.
+    // The log has slower calls of this interval.
     kept::keep(70_011, 30_000_000_000);
     let recorded = record_on_thread(1_000_000, || recorded_ms(&slow));
     assert_eq!(recorded.iter().map(|(method, _)| *method).collect::<Vec<_>>(), [70_012]);
@@ -214,7 +213,7 @@ fn a_probe_waits_for_nobody() {
         done.send(()).expect("a receiver");
     });
     is_known.recv().expect("a sender");
-    // The one lock that a thread takes, when it is met for the first time.
+    // The only lock that a thread takes, at its first call.
     let list = thread::lock_all();
     go_on.send(()).expect("a receiver");
     let went_on = is_done.recv_timeout(Duration::from_secs(10));
@@ -284,20 +283,20 @@ fn depth() -> u32 {
 fn frames_that_were_left_behind_are_cleared_away() {
     let _turn = turn();
     record_on_thread(u64::MAX, || {
-        // An exception passes 2 and 3, which do not say so, and leaves 1.
+        // An exception passes 2 and 3 without a probe, and leaves 1.
         for method in [1, 2, 3] {
             start(method, no_java);
         }
         threw(1);
         assert_eq!((counts(1), counts(2), counts(3), depth()), ((1, 1), (1, 1), (1, 1), 0));
-        // 1 returns over a constructor, which threw, and over 2, whose end was not seen.
+        // 1 returns over a constructor that threw, and over 2, whose end no probe saw.
         for method in [1, UNINITIALIZED, 2] {
             start(method, no_java);
         }
         end(1);
         assert_eq!((counts(1), counts(9), counts(2)), ((2, 1), (1, 1), (2, 2)));
         assert_eq!((unseen(), depth()), (3, 0));
-        // 1 catches what left a constructor, and goes on.
+        // 1 catches an exception that left a constructor, and continues.
         start(1, no_java);
         start(UNINITIALIZED, no_java);
         start(UNINITIALIZED, no_java);
@@ -306,7 +305,7 @@ fn frames_that_were_left_behind_are_cleared_away() {
         caught(1);
         end(1);
         assert_eq!((counts(1), depth(), unseen()), ((3, 1), 0, 3));
-        // Nothing of these is on the stack.
+        // None of these is on the stack.
         end(2);
         threw(3);
         caught(4);
@@ -318,7 +317,7 @@ fn frames_that_were_left_behind_are_cleared_away() {
 fn a_constructor_that_failed_is_not_taken_for_another() {
     let _turn = turn();
     record_on_thread(u64::MAX, || {
-        // One is initialized; another one that it makes is not; it catches that, and returns.
+        // One is initialized. It creates others that fail, catches their exceptions, and returns.
         start(UNINITIALIZED, no_java);
         initialized(UNINITIALIZED);
         for _ in 0..3 {
@@ -329,7 +328,7 @@ fn a_constructor_that_failed_is_not_taken_for_another() {
         start(UNINITIALIZED, no_java);
         end(9);
         assert_eq!((counts(9), depth(), unseen()), ((5, 4), 0, 0));
-        // One fails in another's arguments, and that one goes on.
+        // One fails while the arguments of another are evaluated, and the other continues.
         start(UNINITIALIZED, no_java);
         start(2, no_java);
         start(UNINITIALIZED, no_java);
@@ -351,7 +350,7 @@ fn failed_constructors_that_nobody_sees_do_not_pile_up() {
             assert!(depth() < 100);
         }
         std::thread::sleep(Duration::from_millis(2));
-        // A new one in their place, but these may still be running: they stand above it.
+        // Another one in their place. These may still be running, because they are above it.
         for inner in 0..100 {
             start_at(top - 8192 - inner * 64, UNINITIALIZED, no_java);
         }
@@ -393,7 +392,7 @@ fn a_call_without_stack_for_its_end_is_refused() {
     });
 }
 
-/// Only so is the memory of a deep recursion given back each time.
+/// This alone makes a deep recursion's memory be given back each time.
 #[test]
 fn a_deep_recursion_is_noticed_each_time() {
     let _turn = turn();
@@ -450,7 +449,7 @@ fn what_was_left_behind_beyond_the_last_frame_is_forgotten() {
         let last = top - MAX_DEPTH as usize * 16;
         start_at(last, 3, no_java);
         start_at(last, UNINITIALIZED, no_java);
-        // This is seen from far above, which is where the test stands.
+        // The test itself is far above on the stack, so the end is seen from there.
         end(1);
         assert_eq!((depth(), counts(1), counts(2).0), (0, (1, 0), u64::from(MAX_DEPTH) - 1));
         start(4, no_java);
@@ -472,12 +471,12 @@ fn a_new_recording_begins_with_an_empty_stack() {
             start(1, no_java);
             reached.send(()).expect("a receiver");
             wait.recv().expect("a sender");
-            // Off: nothing is seen.
+            // Off: no probe sees anything.
             end(1);
             start(2, no_java);
             reached.send(()).expect("a receiver");
             wait.recv().expect("a sender");
-            // On again: the calls in progress are not known any more.
+            // On again: the calls in progress are forgotten.
             end(2);
             end(1);
             start(1, no_java);
@@ -496,8 +495,8 @@ fn a_new_recording_begins_with_an_empty_stack() {
     assert!(end_recording());
 }
 
-/// The agent may be detached while a thread is in a probe. What that finds then is zeros, and what it
-/// does with them is nobody's concern; after the next attach the thread begins anew.
+/// The agent may be detached while a thread is in a probe. The probe then finds zeros, and nobody reads what it writes.
+/// After the next attach the thread begins with new data.
 #[test]
 fn a_thread_outlives_the_detach_and_begins_anew() {
     let _turn = turn();
@@ -516,14 +515,14 @@ fn a_thread_outlives_the_detach_and_begins_anew() {
         assert!(known.is_retired());
         assert!(thread::all().is_empty());
 
-        // As a probe does that began before the end of the recording.
+        // Like a probe that began before the end of the recording.
         finish(known, 1, Exit::Return, clock::ticks());
         for method in 900..1_100 {
             let totals = known.totals.of(method, &known.account).expect("there is memory");
             known.stack.push(method, 0, totals, clock::ticks);
             finish(known, known.stack.depth() - 1, Exit::Throw, clock::ticks());
         }
-        // And as those do that come later.
+        // Like later probes.
         end(1);
         threw(1);
         caught(1);

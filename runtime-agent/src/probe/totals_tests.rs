@@ -1,10 +1,10 @@
-//! A method's totals, and how they are found and read.
+//! A method's statistics, and how they are found and read.
 
 use super::super::buckets;
 use super::*;
 use crate::sys::memory::tests::refuse;
 
-/// Totals with memory of their own.
+/// Method statistics with memory of their own.
 struct Own {
     // Dropped before the memory.
     totals: ThreadTotals,
@@ -26,7 +26,7 @@ impl Own {
     }
 }
 
-/// A call of a method that is entered and left at once.
+/// Enters and leaves a method at once.
 fn count(totals: &MethodTotals, ticks: u64, threw: bool) {
     totals.enter();
     leave(totals, ticks, threw);
@@ -40,7 +40,7 @@ fn leave(totals: &MethodTotals, ticks: u64, threw: bool) {
 #[test]
 fn thousands_of_methods_keep_their_own_totals() {
     let totals = Own::new();
-    // Ids far apart collide in the table; ids in a row fill chunks.
+    // Ids far apart collide in the table; consecutive ids fill chunks.
     let ids = || (1..5_000u32).chain((1..2_000).map(|i| i * 65_536));
     for round in 0..2 {
         for id in ids() {
@@ -64,13 +64,13 @@ fn a_method_is_found_at_once_where_ids_are_near_one_another() {
     let ids = || (1..1_000u32).chain(5_000..6_000);
     assert!(ids().all(|id| totals.of(id).is_some()));
     assert!(ids().all(|id| totals.totals.known(id).is_some()));
-    // Where they are not, the table does not grow with the highest.
+    // If ids are far apart, the table does not grow with the highest.
     let totals = Own::new();
     assert!((1..100).all(|i| totals.of(i * 10_000).is_some()));
     assert_eq!(totals.totals.mask.get() + 1, 256);
 }
 
-/// Durations that are in the first bucket and in the last, whatever a tick is.
+/// Durations in the first and in the last bucket, whatever the length of a tick.
 const SHORT: u64 = 10;
 const LONG: u64 = 1 << 50;
 
@@ -79,7 +79,7 @@ fn readings_are_differences_and_add_up() {
     let entry = MethodTotals::new(7);
     let mut before = Reading::default();
     assert_eq!(entry.take_since(&mut before), None);
-    // A recursion: the inner call's time is in the outer one's.
+    // A recursion: the outer call's time includes the inner call's.
     entry.enter();
     count(&entry, SHORT, true);
     leave(&entry, LONG, false);
@@ -105,7 +105,7 @@ fn a_call_that_is_not_counted_is_on_the_stack_no_more() {
     assert_eq!((reading.calls, reading.total_ticks), (1, SHORT));
 }
 
-/// The last call before a pause is not counted in one column and lost in the next.
+/// The last call before a pause is not counted in one column and missing in the next.
 #[test]
 fn a_reader_loses_nothing_of_the_last_call() {
     for _ in 0..2_000 {
@@ -138,7 +138,7 @@ fn a_reader_loses_nothing_of_the_last_call() {
     }
 }
 
-/// As a thread leaves it that the JVM's end meets in the middle of its probe.
+/// As a thread leaves it if the JVM ends while the thread is in a probe.
 #[test]
 fn a_reading_has_the_calls_of_its_histogram() {
     let entry = MethodTotals::new(7);
@@ -162,7 +162,7 @@ fn a_throw_comes_with_its_call() {
     let entry = MethodTotals::new(7);
     let mut before = Reading::default();
     count(&entry, SHORT, true);
-    // The next call is in the middle of its probe.
+    // The next call's probe is half done.
     add(&entry.throws, 1);
     let first = entry.take_since(&mut before).unwrap();
     assert_eq!((first.calls, first.throws), (1, 1));
@@ -176,7 +176,7 @@ fn a_throw_comes_with_its_call() {
 #[test]
 fn memory_grows_with_methods_and_without_it_there_are_no_more() {
     let totals = Own::new();
-    // The first table is three quarters full, and the first chunk has no room for one more.
+    // The first table is three quarters full, and the first chunk is full.
     assert!((1..=24).all(|id| totals.of(id).is_some()));
     assert_eq!(totals.account.bytes(), 0);
     assert!(totals.of(25).is_some());
@@ -186,7 +186,7 @@ fn memory_grows_with_methods_and_without_it_there_are_no_more() {
     let full = totals.account.bytes();
     assert!((1_000 * 384..1_000 * 600 + LONGEST_CHUNK_BYTES).contains(&full), "{full}");
     refuse(true);
-    // As far as the last chunk has room.
+    // As many as the last chunk has room for.
     let more = (5_000..6_000).take_while(|id| totals.of(*id).is_some()).count();
     assert!(more < LONGEST_CHUNK_BYTES / 384, "{more}");
     assert!(totals.of(6_000).is_none() && totals.of(7).is_some());

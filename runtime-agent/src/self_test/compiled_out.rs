@@ -1,13 +1,13 @@
-//! Whether the JIT takes a compiled-out probe for a constant, and whether a call site throws that code away again.
+//! Tests whether the JIT treats a compiled-out probe as a constant, and whether a call site discards that code again.
 //!
 //! ```text
 //! element 0 of `compiledOut` is not 0   a method that reads it is called until the JIT has compiled it
-//! element 0 is 0 for a moment      the method still takes it for compiled out: it was folded
-//! the call site gets a target      the method reads the element again: compiled code was thrown away
+//! element 0 is 0 for a moment           the method still returns at once: the element was folded
+//! the call site gets a target           the method reads the element again: compiled code was discarded
 //! ```
-//! Nothing is timed. No method has the id 0, and no other code has this call site, so the service notices nothing.
-//! Code that is not compiled yet reads the element as code does that is never folded. So the test goes on in the
-//! agent thread for half a minute; until it is decided, probes are plain.
+//! Nothing is timed. No method has the id 0, and no other code has this call site, so the service notices nothing. Code
+//! that is not compiled yet reads the element, just like code that never folds it. So the test continues in the agent
+//! thread for half a minute; until it is decided, probes are plain.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
@@ -15,12 +15,12 @@ use std::time::{Duration, Instant};
 use super::verdict::Verdict;
 use crate::options::{Pretend, Trick};
 
-/// How often the method is called to have it compiled, and to see what it does.
+/// How often the method is called to get it compiled, and how often to see what it does.
 pub(crate) const WARM_CALLS: i32 = 2_000;
 pub(crate) const CALLS: i32 = 100;
-/// How long the test goes on.
+/// How long the test continues.
 const LONGEST: Duration = Duration::from_secs(30);
-/// How long after an attempt the next one comes; besides, a tenth of the time since the beginning.
+/// The pause after an attempt; added to it is a tenth of the time since the beginning.
 const PAUSE: Duration = Duration::from_millis(50);
 
 static FOLDED: AtomicU8 = AtomicU8::new(Verdict::Plain as u8);
@@ -31,12 +31,12 @@ pub(crate) fn folded() -> Verdict {
     Verdict::of(FOLDED.load(Ordering::Relaxed))
 }
 
-/// Whether a call site throws compiled code away.
+/// Whether a call site discards compiled code.
 pub(crate) fn renewed() -> Verdict {
     Verdict::of(RENEWED.load(Ordering::Relaxed))
 }
 
-/// Whether the guard can be taken out of compiled code, and be put back.
+/// Whether the guard can be removed from compiled code, and be put back.
 pub(crate) fn can_renew() -> bool {
     renewed() == Verdict::Works
 }
@@ -46,15 +46,15 @@ pub(crate) fn can_compile_out() -> bool {
     folded() == Verdict::Works && can_renew()
 }
 
-/// Begins an attachment. Nothing is known, or, with plain probes, nothing is asked.
+/// Begins an attachment. Nothing is known yet; with plain probes, nothing is tested.
 pub(crate) fn begin(is_fast: bool) {
     let verdict = if is_fast { Verdict::Unknown } else { Verdict::Plain };
     FOLDED.store(verdict as u8, Ordering::Relaxed);
     RENEWED.store(verdict as u8, Ordering::Relaxed);
 }
 
-/// Judges one attempt: how many of [`CALLS`] found the element to be 0, and how many after the call site was given a
-/// target, which is asked only if it means something.
+/// Judges one attempt: how many of [`CALLS`] found the element to be 0, and how many after the call site got a target,
+/// which is tested only if all calls were folded.
 pub(crate) fn judge<E>(
     open: i32,
     after_renewal: impl FnOnce() -> Result<i32, E>,
@@ -84,7 +84,7 @@ impl Attempts {
         Self { began: Instant::now(), next: PAUSE }
     }
 
-    /// Whether it is time for another attempt. After the last one the verdict is that nothing is folded.
+    /// Whether another attempt is due. After the last one, the verdict is `Fails`.
     pub(crate) fn is_due(&mut self) -> bool {
         folded() == Verdict::Unknown && self.is_due_after(self.began.elapsed())
     }
@@ -114,15 +114,15 @@ mod tests {
         (folded(), renewed(), can_compile_out())
     }
 
-    /// One test, for the verdicts are the process's.
+    /// One test only, because the verdicts belong to the process.
     #[test]
     fn verdicts_and_attempts() {
         use Verdict::{Fails, Plain, Unknown, Works};
         assert_eq!(judged(0, CALLS, &[]), (Works, Works, true));
-        // Compiled code that a new target does not throw away could never count again.
+        // If a new target does not discard compiled code, that code could never count again.
         assert_eq!(judged(0, 0, &[]), (Works, Fails, false));
         assert_eq!(judged(CALLS, CALLS, &[]), (Unknown, Unknown, false));
-        // The JIT was done in the middle.
+        // The JIT finished in the middle.
         assert_eq!(judged(CALLS / 2, CALLS, &[]), (Unknown, Unknown, false));
         assert_eq!(judged(0, CALLS, &[Trick::CompiledOut]), (Unknown, Unknown, false));
         assert_eq!(judged(0, CALLS, &[Trick::CallSite]), (Works, Fails, false));

@@ -1,4 +1,4 @@
-//! What all self-tests cost.
+//! The CPU time of all self-tests.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,7 +6,7 @@ use crate::sys::clock;
 
 static CPU_NS: AtomicU64 = AtomicU64::new(0);
 
-/// Runs a part of a self-test and adds up the CPU time of the calling thread.
+/// Runs a part of a self-test and adds the calling thread's CPU time to the sum.
 pub(crate) fn timed<R>(test: impl FnOnce() -> R) -> R {
     let before = clock::cpu_ns_of(libc::CLOCK_THREAD_CPUTIME_ID);
     let result = test();
@@ -20,7 +20,7 @@ pub(super) fn used_ns() -> u64 {
     CPU_NS.load(Ordering::Relaxed)
 }
 
-/// Another attachment begins.
+/// Forgets the sum, because an attachment begins.
 pub(super) fn forget() {
     CPU_NS.store(0, Ordering::Relaxed);
 }

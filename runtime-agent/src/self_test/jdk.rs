@@ -1,4 +1,4 @@
-//! The JDK that the agent runs in, and the newest that it was tested on.
+//! The JDK in which the agent runs, and the newest tested one.
 
 use jvmti_bindings::env::Jvmti;
 
@@ -10,7 +10,7 @@ pub(crate) fn version(jvmti: &Jvmti) -> Option<u32> {
     parse(&jvmti.get_system_property("java.vm.specification.version").ok()?)
 }
 
-/// Reads `25`, or `1.8` as old JVMs have it.
+/// Parses `25`, or `1.8` from old JVMs.
 fn parse(text: &str) -> Option<u32> {
     text.strip_prefix("1.").unwrap_or(text).split('.').next()?.parse().ok()
 }

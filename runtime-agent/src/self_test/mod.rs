@@ -1,4 +1,4 @@
-//! Finds out whether what the agent leans on inside HotSpot and the C library works in this process.
+//! Tests whether the HotSpot and C library internals that the agent relies on work in this process.
 //!
 //! Each trick has a test at the start and a plain mode. `unknown` selects the plain mode. The table in
 //! docs/architecture.md says what each relies on and what happens without it.
@@ -53,8 +53,8 @@ impl Results {
     }
 }
 
-/// Begins an attachment: decides whether probes are fast. Says so once if they are plain because the JDK is newer
-/// than any tested one.
+/// Begins an attachment: decides whether probes are fast. Says so once if they are plain because the JDK is newer than
+/// any tested one.
 pub(crate) fn begin(jvmti: &Jvmti, options: &Options) -> bool {
     static SAID: Once = Once::new();
     cpu_time::forget();

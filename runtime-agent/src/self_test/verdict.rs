@@ -1,6 +1,6 @@
-//! What a self-test found.
+//! The result of a self-test.
 
-/// What a self-test found.
+/// The result of a self-test.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// The trick is not used, so nothing was tested.
@@ -19,7 +19,7 @@ impl Verdict {
         all.into_iter().find(|verdict| *verdict as u8 == number).unwrap_or_default()
     }
 
-    /// In words, with those of the two results.
+    /// The verdict as text; the caller gives the words for the two results.
     pub(super) fn text(self, works: &'static str, fails: &'static str) -> &'static str {
         match self {
             Self::Plain => "plain",

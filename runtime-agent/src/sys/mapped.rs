@@ -1,18 +1,18 @@
 //! Memory straight from the kernel: zeroed, committed page by page when it is touched.
 //!
-//! The probe's memory comes from here and not from the allocator: a probe may run wherever Java
-//! code runs, and a shadow stack should cost only what is used of it.
+//! The probe takes its memory from here and not from the allocator: a probe may run wherever Java code runs, and a
+//! shadow stack should cost only the pages it uses.
 #![allow(unsafe_code)]
 
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A page of memory, as it mostly is.
+/// The usual size of a page.
 pub(crate) const PAGE: usize = 4096;
 
-/// Requests that are refused without asking the kernel after it has refused one: where there is no memory, threads
-/// must not spend their time asking for it.
+/// After the kernel refused a request, this many more are refused without asking it, so that threads do not spend their
+/// time asking for memory that is not there.
 const AFTER_REFUSAL: u32 = 100;
 static REFUSED_AT_ONCE: AtomicU32 = AtomicU32::new(0);
 
@@ -25,11 +25,11 @@ pub(crate) struct Mapped {
 
 // SAFETY: the mapping belongs to this value alone, whichever thread holds it.
 unsafe impl Send for Mapped {}
-// SAFETY: through a shared reference only the address can be had.
+// SAFETY: a shared reference gives access to the address only.
 unsafe impl Sync for Mapped {}
 
 impl Mapped {
-    /// Maps `length` bytes; `None` if the kernel refuses, or refused a moment ago.
+    /// Maps `length` bytes; `None` if the kernel refuses, or has refused shortly before.
     pub(crate) fn new(length: usize) -> Option<Self> {
         let less = |left: u32| left.checked_sub(1);
         if REFUSED_AT_ONCE.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok() {
@@ -50,9 +50,8 @@ impl Mapped {
             REFUSED_AT_ONCE.store(AFTER_REFUSAL, Ordering::Relaxed);
             return None;
         }
-        // Or else, where the machine makes huge pages of all memory that it can, a thread's first frame
-        // would take 2 MB.
-        // SAFETY: the mapping that was made above. A kernel without huge pages refuses, and may.
+        // Without this, a thread's first frame would take 2 MB on a machine that uses huge pages for all memory.
+        // SAFETY: the mapping that was made above. A kernel without huge pages refuses, which does no harm.
         unsafe { libc::madvise(start, length, libc::MADV_NOHUGEPAGE) };
         NonNull::new(start.cast()).map(|start| Self { start, length })
     }
@@ -66,23 +65,23 @@ impl Mapped {
         self.length
     }
 
-    /// The mapping's first byte; it is not unmapped until [`from_raw`](Self::from_raw).
+    /// Gives up ownership and returns the first byte. The memory stays mapped until [`from_raw`](Self::from_raw).
     pub(crate) fn into_raw(self) -> NonNull<u8> {
         let start = self.start;
         std::mem::forget(self);
         start
     }
 
-    /// The mapping of `length` bytes that [`into_raw`](Self::into_raw) gave away.
+    /// Takes back the mapping of `length` bytes that [`into_raw`](Self::into_raw) returned.
     ///
     /// # Safety
-    /// `start` comes from `into_raw` of a mapping of this length, and is used once.
+    /// `start` comes from `into_raw` of a mapping of this length, and is passed here only once.
     pub(crate) unsafe fn from_raw(start: NonNull<u8>, length: usize) -> Self {
         Self { start, length }
     }
 }
 
-/// The kernel's own size of a page, which on some machines is larger than [`PAGE`].
+/// The kernel's page size, which on some machines is larger than [`PAGE`].
 pub(crate) fn page_size() -> usize {
     static SIZE: OnceLock<usize> = OnceLock::new();
     // SAFETY: it asks for a number.
@@ -90,11 +89,11 @@ pub(crate) fn page_size() -> usize {
     *SIZE.get_or_init(|| usize::try_from(size()).unwrap_or(PAGE).max(PAGE))
 }
 
-/// Gives the whole pages between `offset` and `length` from `start` on back to the kernel; they read as
-/// zero afterwards.
+/// Gives the whole pages between `start + offset` and `start + length` back to the kernel; they read as zero
+/// afterwards.
 ///
 /// # Safety
-/// All that lies in a [`Mapped`] that is not unmapped meanwhile, and for whoever uses it zero is a value at any time.
+/// The range lies in a [`Mapped`] that is not unmapped meanwhile, and zero is at any time a valid value for its users.
 pub(crate) unsafe fn release(start: NonNull<u8>, length: usize, offset: usize) {
     let (page, address) = (page_size(), start.as_ptr().addr());
     let from = (address + offset).next_multiple_of(page);
@@ -102,7 +101,7 @@ pub(crate) unsafe fn release(start: NonNull<u8>, length: usize, offset: usize) {
     if from >= to {
         return;
     }
-    // SAFETY: the range lies within the mapping; the rest is the caller's promise.
+    // SAFETY: the range lies within the mapping; the caller guarantees the rest.
     unsafe {
         libc::madvise(start.as_ptr().add(from - address).cast(), to - from, libc::MADV_DONTNEED)
     };
@@ -119,7 +118,7 @@ impl Drop for Mapped {
 mod tests {
     use super::*;
 
-    /// The flags that the kernel shows of a mapping.
+    /// The kernel's flags of a mapping.
     fn flags(start: usize) -> String {
         let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
         let mut lines = maps.lines().skip_while(|line| {
@@ -144,7 +143,7 @@ mod tests {
             // SAFETY: within the mapping, which is this test's.
             unsafe { at(offset).write(7) };
         }
-        // Half a page at either end stays.
+        // The half pages at both ends stay.
         // SAFETY: the mapping is this test's, and zero is a value of its bytes.
         unsafe { release(mapped.start(), 2 * page + page / 2, page / 2) };
         // SAFETY: as above.

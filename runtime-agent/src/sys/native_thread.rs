@@ -1,4 +1,4 @@
-//! Threads of the agent that the JVM does not know.
+//! Threads of the agent that are not attached to the JVM.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -6,17 +6,17 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// How much of the processor a thread gets when the service wants it too.
+/// The share of the processor that a thread gets when the service needs it too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Priority {
     Normal,
     Lowest,
 }
 
-/// Starts a thread that the service's signals do not reach.
+/// Starts a thread with all signals blocked, so that it gets none of the service's.
 ///
 /// # Errors
-/// There is no thread to be had.
+/// The thread could not be created.
 pub(crate) fn spawn(
     name: &str,
     priority: Priority,
@@ -32,24 +32,24 @@ pub(crate) fn spawn(
     thread::Builder::new().name(name.to_owned()).spawn(work)
 }
 
-/// Does what may hang, as files on a network do, on a thread of its own. `None` if it is not done in time; the thread is
-/// then left to itself.
+/// Does work that may hang, such as reading files on a network, on a thread of its own. `None` if it takes longer than
+/// `limit`; the thread then continues unobserved.
 pub(crate) fn within<T: Send + 'static>(
     limit: Duration,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
     let (done, result) = mpsc::sync_channel(1);
     let work = move || {
-        // Nobody may wait any more.
+        // The caller may have stopped waiting.
         let _ = done.send(work());
     };
     spawn("tprofiler-wait", Priority::Normal, work).ok()?;
     result.recv_timeout(limit).ok()
 }
 
-/// Keeps the service's signals away from this thread.
+/// Blocks all signals in this thread, so that the service's go elsewhere.
 fn block_signals() {
-    // SAFETY: fills a set of this function's own and sets the mask of this thread.
+    // SAFETY: fills a local signal set and sets the mask of this thread.
     unsafe {
         let mut all = std::mem::zeroed();
         libc::sigfillset(&raw mut all);
@@ -57,8 +57,8 @@ fn block_signals() {
     }
 }
 
-/// Makes this thread the last to get the processor. Where that is refused, it has to share.
+/// Gives this thread the lowest priority. If that is refused, it keeps its priority.
 fn step_back() {
-    // SAFETY: on Linux the call concerns the calling thread alone, and touches no memory.
+    // SAFETY: on Linux the call affects only the calling thread, and touches no memory.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
 }

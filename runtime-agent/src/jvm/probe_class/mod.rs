@@ -1,7 +1,7 @@
 //! The Java side of the probe: the class that instrumented code calls, and its switches.
 //!
-//! The class is fast or plain; see `build.rs`. Where self-tests say that the fast one's tricks do not work here, it is
-//! used as the plain one is: nothing is compiled out, and the call site keeps its target.
+//! The class is fast or plain; see `build.rs`. If self-tests find that the fast one's tricks do not work here, it is
+//! used like the plain one: nothing is compiled out, and the call site keeps its target.
 #![allow(unsafe_code)]
 
 mod trial;
@@ -24,42 +24,41 @@ use crate::self_test::cpu_time;
 static FAST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/probe.class"));
 static PLAIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/plain_probe.class"));
 
-/// How often all ways through the guard are taken before anybody does, with how many calls each and how long from
-/// one time to the next.
+/// How often all paths of the guard run before any other code uses them, with how many calls each, and the pause
+/// between two rounds.
 const ROUNDS: u32 = 5;
 const CALLS: jni::jint = 60;
 const ROUND: Duration = Duration::from_millis(1);
 
-/// Whether the class's state is off.
+/// Whether the class's `state` is `off`.
 static IS_OFF: AtomicBool = AtomicBool::new(false);
 
-/// The native methods, in Java's view.
+/// The native methods, as Java names them.
 const NATIVES: [&str; 5] = ["start0", "end0", "threw0", "caught0", "initialized0"];
 
-/// How long the JVM may take to know the library. It does once `Agent_OnAttach` has returned to it; no
-/// event says when.
+/// How long to wait until the JVM knows the library. It does once `Agent_OnAttach` has returned; no event reports that.
 const LIBRARY: Duration = Duration::from_secs(10);
 
-/// Methods with an id below this can be compiled out. Bytes of Java's heap.
+/// Methods with an id below this can be compiled out. One byte of Java heap for each.
 const MAX_COMPILED_OUT: u32 = 1 << 17;
 
-/// The class, once it is defined: it is the JVM's for good.
+/// The class, once it is defined: the JVM keeps it for good.
 static DEFINED: OnceLock<ProbeClass> = OnceLock::new();
 
-/// The class, defined and bound.
+/// The class, defined, with its native methods bound.
 #[derive(Clone, Copy)]
 pub(crate) struct ProbeClass {
-    /// A global reference that is never given back.
+    /// A global reference that is never deleted.
     class: jni::jclass,
     on: jni::jfieldID,
     muted: jni::jfieldID,
     calibrate: jni::jmethodID,
     exercise: jni::jmethodID,
-    /// Not in the plain class.
+    /// `None` in the plain class.
     fast: Option<FastMembers>,
 }
 
-/// What only the fast class has.
+/// Members of the fast class only.
 #[derive(Clone, Copy)]
 struct FastMembers {
     compiled_out: jni::jfieldID,
@@ -70,30 +69,30 @@ struct FastMembers {
     renew_trial: jni::jmethodID,
 }
 
-// SAFETY: a global reference and a field id are good on every thread.
+// SAFETY: a global reference and a field id are valid on every thread.
 unsafe impl Send for ProbeClass {}
-// SAFETY: as above; all it does is call the JVM.
+// SAFETY: as above; its methods only call the JVM.
 unsafe impl Sync for ProbeClass {}
 
 impl ProbeClass {
-    /// The class, which is defined if need be, with its native methods bound, before any class can
-    /// call them. Recording must be off. A class that an earlier attachment defined keeps its form.
+    /// Returns the class, defined if necessary, with its native methods bound, before any class can call them.
+    /// Recording must be off. A class that an earlier attachment defined keeps its form.
     ///
     /// # Errors
-    /// One line: what the JVM refused.
+    /// One line that says what the JVM refused.
     pub(crate) fn get(jni: &JniEnv, is_fast: bool, pretend: &Pretend) -> Result<Self, String> {
         let class = match DEFINED.get() {
             Some(class) => *class,
             None => {
                 let bytes = if is_fast { FAST } else { PLAIN };
-                // Cut off, it is refused by the JVM.
+                // The JVM refuses a truncated class.
                 let length = if pretend.fails(Trick::ProbeClass) { 99 } else { bytes.len() };
                 let class = Self::define(jni, bytes.get(..length).unwrap_or(bytes), is_fast)?;
                 *DEFINED.get_or_init(|| class)
             }
         };
         compiled_out::begin(is_fast && class.fast.is_some());
-        // The guard looks there.
+        // The guard reads these.
         class.prepare(jni)?;
         class.clear_compiled_out(jni)?;
         class.set_muted(jni, &[])?;
@@ -111,9 +110,9 @@ impl ProbeClass {
         Ok(class)
     }
 
-    /// Goes all ways through the guard, before anybody does: of a way that was never taken HotSpot's best compiler
-    /// makes a trap, and each trap that is met counts against whatever has the guard in it (see `build.rs`). What is
-    /// counted of ways begins when the first compiler is done, which takes a moment.
+    /// Runs all paths of the guard before any other code does. For a path that never ran, C2 leaves a trap, and each
+    /// trap that is hit counts against the method into which the guard is inlined (see `build.rs`). HotSpot counts the
+    /// paths only once the first compiler is done, which takes a moment.
     fn exercise(&self, jni: &JniEnv) -> Result<(), String> {
         const COMPILED_OUT: u32 = 1;
         self.set_compiled_out(jni, COMPILED_OUT, true);
@@ -129,7 +128,8 @@ impl ProbeClass {
         done.and_then(|()| self.set_muted(jni, &[]))
     }
 
-    /// The way of what is off is taken last: what was compiled of the guard is thrown away for it.
+    /// Runs all paths. The path for `off` runs only in the last round, because the change discards the guard's compiled
+    /// code.
     fn go_all_ways(&self, jni: &JniEnv, compiled_out: u32, off_too: bool) -> Result<(), String> {
         const MUTED: jni::jint = 2;
         const OPEN: jni::jint = 3;
@@ -162,12 +162,12 @@ impl ProbeClass {
             jni.exception_clear();
             format!("the JVM refuses {what} of {name}")
         };
-        // SAFETY: `class` is a live reference; the fields are there and are static.
+        // SAFETY: `class` is a live reference; the fields exist and are static.
         let field = |name: &str, signature: &str| unsafe {
             let field = jni.get_static_field_id(class, name, signature);
             field.ok_or_else(|| refused("the fields"))
         };
-        // SAFETY: as above; the methods are there and are static.
+        // SAFETY: as above; the methods exist and are static.
         let method = |name: &str, signature: &str| unsafe {
             let method = jni.get_static_method_id(class, name, signature);
             method.ok_or_else(|| refused("the methods"))
@@ -198,10 +198,10 @@ impl ProbeClass {
         Ok(Self { class: global, on, muted, calibrate, exercise, fast })
     }
 
-    /// Makes the call sites and their targets, once.
+    /// Creates the call sites and their targets, once.
     fn prepare(&self, jni: &JniEnv) -> Result<(), String> {
         let Some(fast) = self.fast else { return Ok(()) };
-        // SAFETY: the global reference is good as long as the JVM, and the field is the class's own. The local
+        // SAFETY: the global reference is valid as long as the JVM, and the field is the class's own. The local
         // reference is not used after this.
         let is_prepared = unsafe {
             let state = jni.get_static_object_field(self.class, fast.state);
@@ -213,7 +213,7 @@ impl ProbeClass {
         if is_prepared { Ok(()) } else { self.call_void(jni, fast.prepare, &[], "prepare") }
     }
 
-    /// Calls a static method of the class that returns nothing.
+    /// Calls a static void method of the class.
     fn call_void(
         &self,
         jni: &JniEnv,
@@ -221,12 +221,12 @@ impl ProbeClass {
         arguments: &[jni::jvalue],
         verb: &str,
     ) -> Result<(), String> {
-        // SAFETY: the global reference is good as long as the JVM; callers give what the method takes.
+        // SAFETY: the global reference is valid as long as the JVM; callers pass what the method takes.
         unsafe { jni.call_static_void_method(self.class, method, arguments) };
         Self::check(jni, verb)
     }
 
-    /// Whether a call went well.
+    /// Whether a call succeeded.
     fn check(jni: &JniEnv, verb: &str) -> Result<(), String> {
         if jni.exception_check() {
             jni.exception_clear();
@@ -237,7 +237,7 @@ impl ProbeClass {
 
     /// Binds a native method by calling it.
     fn bind(self, jni: &JniEnv, native: &str) -> Result<(), String> {
-        // SAFETY: the global reference is good as long as the JVM; the method takes an int.
+        // SAFETY: the global reference is valid as long as the JVM; the method takes an int.
         unsafe {
             if let Some(method) = jni.get_static_method_id(self.class, native, "(I)V") {
                 jni.call_static_void_method(self.class, method, &[jni::jvalue { i: 0 }]);
@@ -250,14 +250,14 @@ impl ProbeClass {
         Ok(())
     }
 
-    /// Has the calling thread pass the probes of a method with this id so many times.
+    /// Runs the probes of a method with this id on the calling thread, this many times.
     pub(crate) fn calibrate(&self, jni: &JniEnv, calls: jni::jint, id: jni::jint) {
         self.call(jni, self.calibrate, calls, id);
     }
 
     fn call(&self, jni: &JniEnv, method: jni::jmethodID, calls: jni::jint, id: jni::jint) {
         let arguments = [jni::jvalue { i: calls }, jni::jvalue { i: id }];
-        // SAFETY: the global reference is good as long as the JVM; the method takes two ints.
+        // SAFETY: the global reference is valid as long as the JVM; the method takes two ints.
         unsafe { jni.call_static_void_method(self.class, method, &arguments) };
         if jni.exception_check() {
             jni.exception_clear();
@@ -266,15 +266,15 @@ impl ProbeClass {
 
     /// Opens or closes the guard in front of the native methods. Every thread sees it at once.
     pub(crate) fn set_on(&self, jni: &JniEnv, on: bool) {
-        // SAFETY: the global reference is good as long as the JVM, and the field is the class's own.
+        // SAFETY: the global reference is valid as long as the JVM, and the field is the class's own.
         unsafe { jni.set_static_boolean_field(self.class, self.on, on) };
     }
 
-    /// Takes the guard out of what is compiled from now on, or puts it back. What was compiled with it, or without,
-    /// is thrown away: this is for long times. `true` if that changed; probes that cannot do that keep the guard.
+    /// Removes the guard from code compiled from now on, or puts it back. Discards all code compiled the other way, so
+    /// it is only for long periods. `true` if that changed something; probes that cannot do that keep the guard.
     ///
     /// # Errors
-    /// One line: what the JVM refused. It is as it was.
+    /// One line that says what the JVM refused. Nothing has changed then.
     pub(crate) fn set_off(&self, jni: &JniEnv, is_off: bool) -> Result<bool, String> {
         if IS_OFF.load(Ordering::Relaxed) == is_off || !compiled_out::can_renew() {
             return Ok(false);
@@ -284,12 +284,12 @@ impl ProbeClass {
         Ok(true)
     }
 
-    /// Throws away all code that was compiled with probes. What is compiled from then on goes by what is compiled out now.
+    /// Discards all code that was compiled with probes. The JIT compiles it again with the methods compiled out by now.
     ///
     /// # Errors
-    /// One line: what the JVM refused.
+    /// One line that says what the JVM refused.
     pub(crate) fn renew_compiled(&self, jni: &JniEnv) -> Result<(), String> {
-        // While recording is off for long, nothing of the probes is compiled. Its start throws away the rest.
+        // While recording is off for long, no probes are compiled in. The start of recording discards the rest.
         let is_needless = IS_OFF.load(Ordering::Relaxed) || !compiled_out::can_renew();
         if is_needless { Ok(()) } else { self.change(jni, false) }
     }
@@ -300,8 +300,7 @@ impl ProbeClass {
         pauses::timed(Cause::CallSite, || self.call_void(jni, fast.change, &arguments, "change"))
     }
 
-    /// Closes the guard for methods alone: those whose id is the index of something other than 0. Every
-    /// thread sees it at once.
+    /// Closes the guard for single methods: those whose element in `by_id` is not 0. Every thread sees it at once.
     ///
     /// # Errors
     /// One line: the JVM has no memory for it.
@@ -312,11 +311,11 @@ impl ProbeClass {
         };
         let length = jni::jsize::try_from(by_id.len()).map_err(|_| refused())?;
         let array = jni.new_byte_array(length).ok_or_else(refused)?;
-        // SAFETY: the array is a live reference of this thread and as long as the slice; the global
-        // reference is good as long as the JVM, and the field is the class's own.
+        // SAFETY: the array is a live reference of this thread and as long as the slice; the global reference is valid
+        // as long as the JVM, and the field is the class's own.
         unsafe {
             jni.set_byte_array_region(array, 0, length, by_id);
-            // The elements are there before the array is.
+            // The elements must be visible before the array is.
             fence(Ordering::Release);
             jni.set_static_object_field(self.class, self.muted, array);
             jni.delete_local_ref(array);
@@ -324,13 +323,13 @@ impl ProbeClass {
         Ok(())
     }
 
-    /// Methods with an id below this can be compiled out now.
+    /// Methods with an id below this can currently be compiled out.
     pub(crate) fn compile_out_limit() -> u32 {
         if compiled_out::can_compile_out() { MAX_COMPILED_OUT } else { 0 }
     }
 
-    /// Closes the guard for methods for good: in what is compiled from now on, nothing is left of it. Or takes
-    /// that back, which holds for what is compiled from now on too.
+    /// Closes the guard of these methods for good, so that code compiled from now on has no trace of it. Or takes that
+    /// back, also only for code compiled from now on.
     pub(crate) fn compile_out(
         &self,
         jni: &JniEnv,
@@ -345,8 +344,8 @@ impl ProbeClass {
     fn set_compiled_out(&self, jni: &JniEnv, id: u32, is_compiled_out: bool) {
         let Some(fast) = self.fast else { return };
         let Ok(id) = jni::jsize::try_from(id) else { return };
-        // SAFETY: the global reference is good as long as the JVM, and the field is the class's own. It holds
-        // an array with so many elements, whose reference is this thread's, and is not used after this.
+        // SAFETY: the global reference is valid as long as the JVM, and the field is the class's own. It holds an array
+        // of that many elements, whose reference is this thread's and is not used after this.
         unsafe {
             let array = jni.get_static_object_field(self.class, fast.compiled_out);
             jni.set_byte_array_region(array, id, 1, &[jni::jbyte::from(is_compiled_out)]);
@@ -354,7 +353,7 @@ impl ProbeClass {
         }
     }
 
-    /// No method is compiled out. What was compiled has to be gone.
+    /// Clears all compiled-out methods. Code compiled with them must be gone.
     fn clear_compiled_out(&self, jni: &JniEnv) -> Result<(), String> {
         let Some(fast) = self.fast else { return Ok(()) };
         let refused = || {
@@ -362,7 +361,7 @@ impl ProbeClass {
             "the JVM has no memory for the list of compiled-out methods".to_owned()
         };
         let length = jni::jsize::try_from(MAX_COMPILED_OUT).map_err(|_| refused())?;
-        // SAFETY: as above. The array is set once: compiled code takes it for a constant.
+        // SAFETY: as above. The array is set only once, because compiled code treats it as a constant.
         unsafe {
             let array = jni.get_static_object_field(self.class, fast.compiled_out);
             if array.is_null() {

@@ -1,4 +1,4 @@
-//! The part of the probe class that serves the self-test of compiled-out probes; see
+//! The part of the probe class for the self-test of compiled-out probes; see
 //! [`compiled_out`](crate::self_test::compiled_out).
 #![allow(unsafe_code)]
 
@@ -15,7 +15,7 @@ use crate::self_test::verdict::Verdict;
 
 /// The element that the test uses: no method has this id, and [`ProbeClass::exercise`] does not use it either.
 const TRIAL: u32 = 0;
-/// How many rounds more the test is given at the start.
+/// How many more rounds the test gets at the start.
 const ROUNDS: u32 = 5;
 
 impl ProbeClass {
@@ -31,11 +31,11 @@ impl ProbeClass {
         Ok(())
     }
 
-    /// Makes one attempt to find out whether compiled-out probes are folded; see `self_test`. If `begins_again`
-    /// and it fails, what was compiled so far is thrown away: it may have been compiled while the element was 0.
+    /// Makes one attempt to find out whether compiled-out probes are folded; see `self_test`. If it fails and
+    /// `begins_again`, discards the code compiled so far, which may have been compiled while the element was 0.
     ///
     /// # Errors
-    /// One line: what the JVM refused.
+    /// One line that says what the JVM refused.
     pub(crate) fn test_compiled_out(
         &self,
         jni: &JniEnv,
@@ -60,7 +60,7 @@ impl ProbeClass {
         })
     }
 
-    /// Has the JIT compile what the self-test asks.
+    /// Makes the JIT compile what the self-test needs.
     pub(super) fn warm_trial(&self, jni: &JniEnv) -> Result<(), String> {
         self.set_compiled_out(jni, TRIAL, true);
         self.count_open(jni, WARM_CALLS).map(drop)
@@ -69,7 +69,7 @@ impl ProbeClass {
     fn count_open(&self, jni: &JniEnv, calls: jni::jint) -> Result<jni::jint, String> {
         let Some(fast) = self.fast else { return Ok(0) };
         let arguments = [jni::jvalue { i: calls }];
-        // SAFETY: the global reference is good as long as the JVM; the method takes an int and returns one.
+        // SAFETY: the global reference is valid as long as the JVM; the method takes an int and returns one.
         let open = unsafe { jni.call_static_int_method(self.class, fast.count_open, &arguments) };
         Self::check(jni, "test").map(|()| open)
     }

@@ -1,18 +1,18 @@
-//! Anchors: all clocks read at one moment, about once a second. They tell how long a tick is, and turn
-//! ticks into moments.
+//! Anchors: all clocks read at one moment, about once a second. They give the length of a tick, and turn ticks into
+//! times.
 //!
-//! The length of a tick is an average since the first anchor, so it must not include a time in which
-//! one clock stood still or jumped: a suspended machine, a restored snapshot, a guest that moved to
-//! another host. [`Anchors::renew`] compares each second with the average:
+//! The length of a tick is an average since the first anchor. So it must not include a time in which one clock stood
+//! still or jumped: a suspended machine, a restored snapshot, a guest moved to another host. [`Anchors::renew`]
+//! compares each second with the average:
 //!
 //! ```text
 //! |ticks as nanoseconds - nanoseconds| over 1% of the longer:
 //!     a jump. New anchors begin; the length of a tick stays what it was
 //! the same deviation in the next second too, within 1%:
-//!     ticks have another length from now on, as those of another host may
+//!     ticks have another length from now on, as on another host
 //! ```
-//! Half a second or more is compared, so 1% is 5 ms at least. An anchor is off by less than the time
-//! that it took to read the clocks, as a rule 50 ns, and that is added to the limit.
+//! At least half a second is compared, so 1% is at least 5 ms. An anchor is off by less than the time it took to read
+//! the clocks, usually 50 ns; that time is added to the limit.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -21,21 +21,21 @@ use std::time::Duration;
 
 use super::reading::{MONOTONIC, NS_PER_2_32_TICKS, SOURCE, monotonic_ns, scale, ticks, unix_ns};
 
-/// Anchors closer than this say less about the length of a tick than the calibration at start, which is of some
-/// milliseconds: each may be wrong by a tenth of a microsecond.
+/// Anchors closer than this give a worse tick length than the calibration at the start, which takes some milliseconds:
+/// each may be wrong by a tenth of a microsecond.
 const MIN_SPAN_NS: u64 = 50_000_000;
-/// A shorter time is not compared: it would take a reading that is off by milliseconds for a jump.
+/// A shorter time is not compared, or a reading that is off by milliseconds would look like a jump.
 const MIN_COMPARED_NS: u64 = 500_000_000;
-/// One in so many is noise, and so is the difference between clocks that the kernel adjusts.
+/// A deviation of up to one in this many is noise, or a difference between clocks that the kernel adjusts.
 const NOISE: u64 = 100;
-/// How long a calibration waits, and how often at most.
+/// The length of a calibration's step, and the most steps.
 const CALIBRATION_STEP: Duration = Duration::from_millis(2);
 const CALIBRATION_STEPS: u32 = 50;
-/// A calibration may be wrong by one in so many.
+/// A calibration may be wrong by one in this many.
 const CALIBRATION_ERROR: u64 = 1_000;
-/// Jumps whose anchors are remembered, for calls that began before.
+/// Jumps whose anchors are kept, for calls that began before them.
 const REMEMBERED: usize = 8;
-/// How far behind the last anchor calls may have begun, in nanoseconds.
+/// How long after the last anchor a call may have begun, in nanoseconds.
 const AHEAD_NS: u64 = 3_000_000_000;
 
 /// All clocks at one moment.
@@ -44,13 +44,13 @@ struct Anchor {
     ticks: u64,
     monotonic_ns: u64,
     unix_ns: u64,
-    /// How long it took to read the first two.
+    /// The time it took to read the first two.
     spread_ns: u64,
 }
 
 impl Anchor {
     fn take() -> Self {
-        // The reading between two of the others; the closest of a few tries.
+        // The counter is read between two readings of CLOCK_MONOTONIC; the closest of a few tries counts.
         let mut best = Self { ticks: 0, monotonic_ns: 0, unix_ns: 0, spread_ns: u64::MAX };
         for _ in 0..4 {
             let before = monotonic_ns();
@@ -67,7 +67,7 @@ impl Anchor {
     }
 }
 
-/// Two anchors between which no clock jumped, and the length of a tick then.
+/// Two anchors without a jump between them, and the length of a tick in that time.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     first: Anchor,
@@ -80,7 +80,7 @@ impl Span {
         Self { first: anchor, last: anchor, ns_per_2_32 }
     }
 
-    /// How far ticks lie outside of it, in ticks.
+    /// How far these ticks are outside the span, in ticks.
     fn distance(&self, ticks: u64, ahead: u64) -> u64 {
         let end = self.last.ticks.saturating_add(ahead);
         self.first.ticks.saturating_sub(ticks).max(ticks.saturating_sub(end))
@@ -96,10 +96,10 @@ impl Span {
     }
 }
 
-/// How far two clocks went in the same time.
+/// How far two clocks advanced in the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Jump {
-    /// By the ticks, in nanoseconds of the length that they had; below 0 if they went back.
+    /// By the ticks, converted with the previous tick length; negative if they went back.
     pub ticks_ns: i64,
     /// By CLOCK_MONOTONIC.
     pub monotonic_ns: u64,
@@ -119,26 +119,26 @@ impl Jump {
         self.ticks_ns.unsigned_abs().max(self.monotonic_ns)
     }
 
-    /// Whether they differ by more than noise.
+    /// Whether the two differ by more than noise.
     fn is_one(&self, noise_ns: u64) -> bool {
         let off = i128::from(self.ticks_ns).abs_diff(i128::from(self.monotonic_ns));
         off > u128::from(self.longer() / NOISE + noise_ns)
     }
 }
 
-/// Turns ticks into moments.
+/// Turns ticks into times.
 #[derive(Debug)]
 pub(crate) struct Anchors {
     current: Span,
-    /// Those before the last jumps, the newest last.
+    /// The spans before the last jumps, the newest last.
     earlier: VecDeque<Span>,
-    /// What the next anchor is compared with.
+    /// The anchor with which the next one is compared.
     compared: Anchor,
-    /// The length of a tick in the last comparison, if that found a jump and ticks went on.
+    /// The length of a tick in the last comparison, if that found a jump and the ticks advanced.
     other_ns_per_2_32: Option<u64>,
-    /// The last comparison found a jump.
+    /// Whether the last comparison found a jump.
     is_jumping: bool,
-    /// Ticks are CLOCK_MONOTONIC's, so that there is nothing to compare.
+    /// Whether ticks are CLOCK_MONOTONIC's, so that there is nothing to compare.
     is_monotonic: bool,
     jumps: u64,
 }
@@ -163,8 +163,8 @@ impl Anchors {
         }
     }
 
-    /// Takes a new anchor and corrects the length of a tick. If a clock has jumped since the last one,
-    /// says how; of jumps in successive seconds, the first.
+    /// Takes a new anchor and corrects the length of a tick. Returns the jump if a clock has jumped since the last
+    /// anchor; of jumps in successive seconds, only the first.
     pub(crate) fn renew(&mut self) -> Option<Jump> {
         let jump = self.add(Anchor::take());
         NS_PER_2_32_TICKS.store(self.current.ns_per_2_32, Ordering::Relaxed);
@@ -217,12 +217,12 @@ impl Anchors {
         }
     }
 
-    /// Begins new anchors with `now`; `before` was the last one before the jump.
+    /// Begins a new span with `now`; `before` was the last anchor before the jump.
     fn begin_again(&mut self, before: Anchor, now: Anchor) {
         let next = Span::from(now, self.current.ns_per_2_32);
         let mut span = std::mem::replace(&mut self.current, next);
         span.last = before;
-        // Those of a second in a row of jumps are not worth the place.
+        // Spans between successive jumps, each a second long, are not worth keeping.
         if !self.is_jumping {
             if self.earlier.len() == REMEMBERED {
                 self.earlier.pop_front();
@@ -231,8 +231,8 @@ impl Anchors {
         }
     }
 
-    /// Measures the length of a tick, once there is enough time between the anchors. Setting the time of
-    /// day does not change it.
+    /// Measures the length of a tick, once the anchors are far enough apart. Setting the time of day does not change
+    /// it.
     fn measure(&mut self) {
         let Span { first, last, .. } = &self.current;
         let is_long = last.monotonic_ns.saturating_sub(first.monotonic_ns) >= MIN_SPAN_NS;
@@ -241,8 +241,8 @@ impl Anchors {
         }
     }
 
-    /// The moment of a reading of the clock, in unix nanoseconds: by the anchors that are nearest, so that
-    /// what was before a jump is told by those before it.
+    /// Converts a reading of the clock to unix nanoseconds. It uses the nearest span, so ticks from before a jump are
+    /// converted by anchors from before it.
     pub(crate) fn unix_ns(&self, ticks: u64) -> u64 {
         if self.earlier.is_empty() {
             return self.current.unix_ns(ticks);
@@ -261,8 +261,8 @@ impl Anchors {
     }
 }
 
-/// Nanoseconds of 2^32 ticks, measured in some milliseconds; `None` if one of the clocks does not go on. A thread
-/// that is off the processor between two readings gets a wide anchor, for which the time is made longer.
+/// Measures the nanoseconds of 2^32 ticks in some milliseconds; `None` if one of the clocks does not advance. If the
+/// thread is off the processor between two readings, its anchor is imprecise, and it measures for longer.
 pub(super) fn calibrate() -> Option<u64> {
     let first = Anchor::take();
     let mut last = first;
@@ -278,7 +278,7 @@ pub(super) fn calibrate() -> Option<u64> {
     length(&first, &last)
 }
 
-/// Nanoseconds of 2^32 ticks between two anchors; `None` if one of the clocks did not go on.
+/// Nanoseconds of 2^32 ticks between two anchors; `None` if one of the clocks did not advance.
 fn length(from: &Anchor, to: &Anchor) -> Option<u64> {
     let ns = to.monotonic_ns.saturating_sub(from.monotonic_ns);
     let ticks = to.ticks.saturating_sub(from.ticks);

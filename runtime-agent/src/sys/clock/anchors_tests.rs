@@ -9,7 +9,7 @@ const WALL: u64 = 1_795_186_458 * S;
 const LENGTH: u64 = 5 * (1_u64 << 32) / 4;
 const TICKS_PER_S: u64 = S / 5 * 4;
 
-/// What the clocks show: the counter, CLOCK_MONOTONIC and the time of day.
+/// The values of the clocks: the counter, CLOCK_MONOTONIC and the time of day.
 #[derive(Clone, Copy)]
 struct Clocks {
     ticks: u64,
@@ -22,7 +22,7 @@ impl Clocks {
         Self { ticks: 1_000 * TICKS_PER_S, monotonic_ns: 5, unix_ns: WALL }
     }
 
-    /// Time passes for all of them.
+    /// Advances all of them.
     fn pass(&mut self, ns: u64) -> Anchor {
         self.ticks += ns / 5 * 4;
         self.monotonic_ns += ns;
@@ -57,17 +57,17 @@ fn a_time_of_day_that_is_set_moves_moments_and_no_durations() {
         assert_eq!(anchors.current.ns_per_2_32, LENGTH);
         let (now, unix_ns) = (clocks.ticks, clocks.unix_ns);
         assert_eq!(anchors.unix_ns(now), unix_ns);
-        // What ended before the clock was set keeps its order, and its distance to now.
+        // Calls that ended before the clock was set keep their order, and their distance to now.
         assert_eq!(unix_ns - anchors.unix_ns(now - 4_000), 5_000);
         assert_eq!(anchors.unix_ns(now + 4_000), unix_ns + 5_000);
     }
-    // Earlier than any moment that can be told.
+    // Earlier than any representable time.
     anchors.current.last.unix_ns = 3;
     assert_eq!(anchors.unix_ns(0), 0);
     assert_eq!(anchors.jumps(), 0);
 }
 
-/// The machine is suspended for 20 s, in which only the counter and the time of day go on.
+/// The machine is suspended for 20 s, in which only the counter and the time of day advance.
 #[test]
 fn a_suspended_machine_is_a_jump_and_later_times_are_true() {
     let (mut clocks, mut anchors) = running();
@@ -120,7 +120,7 @@ fn either_clock_may_jump_either_way() {
     }
 }
 
-/// The guest goes on on a host whose counter is faster by a third, and far behind.
+/// The guest moves to a host whose counter is faster by a third, and far behind.
 #[test]
 fn a_counter_with_another_rate_is_one_jump_and_is_measured_anew() {
     let (mut clocks, mut anchors) = running();
@@ -141,7 +141,7 @@ fn a_counter_with_another_rate_is_one_jump_and_is_measured_anew() {
     assert_eq!(anchors.unix_ns(clocks.ticks), clocks.unix_ns);
 }
 
-/// Each second in a row has a jump of another length, as when a guest is paused again and again.
+/// Each second has a jump of another length, as when a guest is paused again and again.
 #[test]
 fn jumps_in_successive_seconds_are_one_and_never_averaged() {
     let (mut clocks, mut anchors) = running();
@@ -156,7 +156,7 @@ fn jumps_in_successive_seconds_are_one_and_never_averaged() {
     assert_eq!((anchors.jumps(), anchors.current.ns_per_2_32), (2, LENGTH));
 }
 
-/// Flushes take anchors whenever somebody asks.
+/// Each flush takes an anchor, whenever a client asks for one.
 #[test]
 fn anchors_close_together_hide_no_jump_and_find_none() {
     let (mut clocks, mut anchors) = running();

@@ -1,16 +1,16 @@
 //! Whether the kernel trusts the time-stamp counter.
 //!
-//! CPUID says that a counter is invariant; only the kernel finds out that the counters of two sockets
-//! differ, or that the firmware set one. It then takes another clock source, and so must the probe.
+//! CPUID says that a counter is invariant. Only the kernel finds out that the counters of two sockets differ, or that
+//! the firmware set one. It then uses another clock source, and so must the probe.
 
 use std::fs;
 
 const FOLDER: &str = "/sys/devices/system/clocksource/clocksource0";
 
-/// What the kernel falls back to when it distrusts the counter.
+/// The clock sources that the kernel uses when it distrusts the counter.
 const FALLBACKS: [&str; 4] = ["hpet", "acpi_pm", "refined-jiffies", "jiffies"];
 
-/// The kernel's clock sources; `None` for what cannot be read, as in some containers.
+/// The kernel's clock sources; `None` if unreadable, as in some containers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ClockSources {
     pub available: Option<String>,
@@ -23,7 +23,7 @@ impl ClockSources {
         Self { available: read("available_clocksource"), current: read("current_clocksource") }
     }
 
-    /// Whether the time-stamp counter may be the clock. What could not be read decides nothing.
+    /// Whether the time-stamp counter may be the clock. Unreadable values are ignored.
     pub(super) fn trust_tsc(&self) -> bool {
         let is_available = |list: &String| list.split_whitespace().any(|source| source == "tsc");
         let is_fallback = |source: &String| FALLBACKS.contains(&source.trim());
@@ -32,10 +32,10 @@ impl ClockSources {
     }
 }
 
-/// Renewals of the clock, one a second or so, between two looks at the kernel's clock source.
+/// Renewals of the clock, about one a second, between two checks of the kernel's clock source.
 const RENEWALS: u32 = 60;
 
-/// Looks from time to time whether the kernel still trusts the counter.
+/// Checks from time to time whether the kernel still trusts the counter.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     renewals: u32,
@@ -43,8 +43,8 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// To be called at each renewal of the clock, which `jumped`. `true` once: when the kernel has dropped the counter
-    /// that is this run's clock.
+    /// To be called at each renewal of the clock; `jumped` if that found a jump. Returns `true` once, when the kernel
+    /// has dropped the counter that is this run's clock.
     pub(crate) fn loses_trust(&mut self, jumped: bool) -> bool {
         self.is_due(jumped) && {
             self.is_lost = super::reading::is_counter() && !ClockSources::read().trust_tsc();
@@ -81,7 +81,7 @@ mod tests {
             (None, None, true),
             (None, Some("tsc\n"), true),
             (Some("tsc \n"), None, true),
-            // The kernel takes an unstable counter off the list, or leaves it there and uses another.
+            // The kernel takes an unstable counter off the list, or leaves it there and uses another source.
             (Some("hpet acpi_pm \n"), Some("hpet\n"), false),
             (Some("tsc hpet acpi_pm \n"), Some("hpet\n"), false),
             (Some("tsc acpi_pm \n"), Some("acpi_pm\n"), false),

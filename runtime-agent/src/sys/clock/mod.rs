@@ -1,9 +1,9 @@
-//! The probe's clock, and how its ticks become nanoseconds and moments.
+//! The probe's clock, and how its ticks become nanoseconds and times.
 //!
-//! The probe reads raw ticks: the time-stamp counter where it is invariant (the `quanta` crate finds
-//! that out) and the kernel trusts it ([`kernel`]), CLOCK_MONOTONIC elsewhere. One calibration of some
-//! milliseconds drifts by seconds an hour, so the agent thread takes an anchor every second: all clocks at one moment. Start
-//! times and the length of a tick come from the [`Anchors`].
+//! The probe reads raw ticks: the time-stamp counter if it is invariant (the `quanta` crate finds out) and the kernel
+//! trusts it ([`kernel`]), else CLOCK_MONOTONIC. A calibration of some milliseconds drifts by seconds an hour, so the
+//! agent thread takes an anchor every second: all clocks at one moment. Start times and the length of a tick come from
+//! the [`Anchors`].
 
 mod anchors;
 mod kernel;
@@ -22,7 +22,7 @@ pub(crate) use self::reading::{
 /// Which clock the options ask for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClockChoice {
-    /// The processor's counter where it can be trusted.
+    /// The processor's counter if it can be trusted.
     #[default]
     Auto,
     /// CLOCK_MONOTONIC.
@@ -42,22 +42,22 @@ impl ClockChoice {
     }
 }
 
-/// Chooses the clock of a run. Calibrates the counter, which takes some milliseconds, once. Recording is
-/// off, for ticks of one clock mean nothing to the other.
+/// Chooses the clock of a run. Calibrates the counter once, which takes some milliseconds. Recording must be off,
+/// because ticks of one clock mean nothing to the other.
 ///
-/// The calibration of `quanta` is not used: where its thread was off the processor between two readings, it
-/// was wrong by 6%, which the first anchors took for a jump.
+/// The calibration of `quanta` is not used: if its thread was off the processor between two readings, it was wrong by
+/// 6%, which the first anchors took for a jump.
 pub(crate) fn init(choice: ClockChoice) {
     let is_trusted = || !cfg!(target_arch = "x86_64") || ClockSources::read().trust_tsc();
     let (source, ns) = match choice == ClockChoice::Auto && is_trusted() {
         true => match COUNTER.get_or_init(quanta::Clock::new).delta_as_nanos(0, NANOSECONDS) {
-            // Without an invariant counter, quanta takes CLOCK_MONOTONIC.
+            // Without an invariant counter, quanta uses CLOCK_MONOTONIC.
             NANOSECONDS => (MONOTONIC, NANOSECONDS),
             ns => (COUNTS, ns.max(1)),
         },
         false => (MONOTONIC, NANOSECONDS),
     };
-    // What was measured since is better than the calibration.
+    // If the clock is unchanged, its measured tick length is better than a calibration.
     if SOURCE.load(Ordering::Relaxed) != source {
         NS_PER_2_32_TICKS.store(ns, Ordering::Relaxed);
         SOURCE.store(source, Ordering::Relaxed);
@@ -72,7 +72,7 @@ mod tests {
     use super::reading::scale;
     use super::*;
 
-    /// Other tests of this process take the counter for the clock, so no other is chosen here.
+    /// Other tests of this process rely on the counter as the clock, so this one chooses no other.
     #[test]
     fn ticks_and_nanoseconds_agree_with_the_clock() {
         init(ClockChoice::Auto);

@@ -1,4 +1,4 @@
-//! The clocks, read.
+//! Reads the clocks.
 #![allow(unsafe_code)]
 
 use std::sync::OnceLock;
@@ -8,12 +8,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// The counter with its calibration.
 pub(super) static COUNTER: OnceLock<quanta::Clock> = OnceLock::new();
 
-/// What the probe reads: nothing was chosen yet, or one of those below.
+/// What the probe reads: 0 before a clock is chosen, then one of the values below.
 pub(super) static SOURCE: AtomicU8 = AtomicU8::new(0);
 pub(super) const MONOTONIC: u8 = 1;
 pub(super) const COUNTS: u8 = 2;
 
-/// Nanoseconds of 2^32 ticks where each is one.
+/// Nanoseconds of 2^32 ticks if a tick is a nanosecond.
 pub(super) const NANOSECONDS: u64 = 1 << 32;
 
 /// Nanoseconds of 2^32 ticks.
@@ -25,7 +25,7 @@ pub(crate) fn is_counter() -> bool {
     cfg!(target_arch = "x86_64") && SOURCE.load(Ordering::Relaxed) == COUNTS
 }
 
-/// The processor's counter; to be asked only if it is the clock.
+/// Reads the processor's counter. Use it only if it is the clock.
 #[inline]
 pub(crate) fn counter() -> u64 {
     #[cfg(target_arch = "x86_64")]
@@ -35,7 +35,7 @@ pub(crate) fn counter() -> u64 {
     other_ticks()
 }
 
-/// Ticks now; of CLOCK_MONOTONIC before one was chosen.
+/// The current ticks; CLOCK_MONOTONIC's before a clock is chosen.
 #[inline]
 pub(crate) fn ticks() -> u64 {
     if is_counter() { counter() } else { other_ticks() }
@@ -57,25 +57,25 @@ fn monotonic_ticks() -> u64 {
     seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
 }
 
-/// Nanoseconds of a number of ticks, by the length of a tick known best.
+/// Converts ticks to nanoseconds, with the best known length of a tick.
 #[inline]
 pub(crate) fn ticks_to_ns(ticks: u64) -> u64 {
     scale(ticks, NS_PER_2_32_TICKS.load(Ordering::Relaxed))
 }
 
-/// Ticks of a number of nanoseconds, rounded up, so that `ticks_to_ns` gives at least as many.
+/// Converts nanoseconds to ticks, rounded up, so that `ticks_to_ns` gives at least as many.
 pub(crate) fn ns_to_ticks(ns: u64) -> u64 {
     let per = u128::from(NS_PER_2_32_TICKS.load(Ordering::Relaxed).max(1));
     u64::try_from((u128::from(ns) << 32).div_ceil(per)).unwrap_or(u64::MAX)
 }
 
-/// A counter that jumped can give more ticks than there are nanoseconds.
+/// Converts ticks to nanoseconds. A counter that jumped can give more than fit into a `u64`.
 #[inline]
 pub(super) fn scale(ticks: u64, ns_per_2_32: u64) -> u64 {
     u64::try_from((u128::from(ticks) * u128::from(ns_per_2_32)) >> 32).unwrap_or(u64::MAX)
 }
 
-/// What the probe reads: `tsc` or `monotonic`; `none` before one was chosen.
+/// The probe's clock: `tsc` or `monotonic`; `none` before one is chosen.
 pub(crate) fn source() -> &'static str {
     match SOURCE.load(Ordering::Relaxed) {
         MONOTONIC => "monotonic",
@@ -84,13 +84,13 @@ pub(crate) fn source() -> &'static str {
     }
 }
 
-/// Now, in unix nanoseconds.
+/// The current time in unix nanoseconds.
 pub(crate) fn unix_ns() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// CLOCK_MONOTONIC, which is what `Instant` reads, from an arbitrary start.
+/// CLOCK_MONOTONIC, which `Instant` reads, from an arbitrary start.
 pub(crate) fn monotonic_ns() -> u64 {
     static START: OnceLock<std::time::Instant> = OnceLock::new();
     // One second ahead, so that no reading is 0.
@@ -98,7 +98,7 @@ pub(crate) fn monotonic_ns() -> u64 {
     1_000_000_000 + u64::try_from(since.as_nanos()).unwrap_or(u64::MAX - 1_000_000_000)
 }
 
-/// What a clock of CPU time shows.
+/// The value of a CPU-time clock, in nanoseconds; 0 if it cannot be read.
 #[allow(unsafe_code)]
 pub(crate) fn cpu_ns_of(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

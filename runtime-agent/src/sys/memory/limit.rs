@@ -1,42 +1,42 @@
-//! The default of `max_memory`: a sixteenth of what the process may have, which its cgroup and the machine say.
+//! The default of `max_memory`: a sixteenth of the memory available to the process, by its cgroup and the machine.
 
 use std::fs::File;
 use std::io::Read;
 
 /// A megabyte of memory.
 const MB: u64 = 1 << 20;
-/// The least default and the largest.
+/// The lowest and the highest default.
 const LEAST: u64 = 16 * MB;
 const MOST: u64 = 256 * MB;
-/// The default's share of what the process may have.
+/// The default is this fraction of the memory available to the process.
 const SHARE: u64 = 16;
 
-/// Bytes of a file that are read.
+/// At most this many bytes of a file are read.
 const FILE_BYTES: u64 = 64 << 10;
-/// Folders of cgroups above one another that are looked at.
+/// At most this many levels of cgroup folders are checked.
 const FOLDERS: usize = 32;
 
-/// The default, of the machine as it is now.
+/// The default, for the current state of the machine.
 pub(crate) fn default_bytes() -> u64 {
     let cgroup = read("/proc/self/cgroup").and_then(|groups| cgroup_limit(&groups, &read));
     let ram = read("/proc/meminfo").and_then(|text| ram(&text));
     default_of(cgroup, ram)
 }
 
-/// The default where a cgroup has this limit and the machine so much memory, both in bytes, where known.
+/// The default for this cgroup limit and this much memory of the machine, both in bytes; `None` if unknown.
 fn default_of(cgroup: Option<u64>, ram: Option<u64>) -> u64 {
     let available = [cgroup, ram].into_iter().flatten().min();
     available.map_or(LEAST, |bytes| (bytes / SHARE).clamp(LEAST, MOST))
 }
 
-/// The beginning of a file, if it is text.
+/// Reads the beginning of a file, if it is text.
 fn read(path: &str) -> Option<String> {
     let mut text = String::new();
     File::open(path).ok()?.take(FILE_BYTES).read_to_string(&mut text).ok()?;
     Some(text)
 }
 
-/// The lowest limit of the cgroup that `/proc/self/cgroup` names and of those around it. `read` reads a file.
+/// The lowest limit of the cgroup in `/proc/self/cgroup` and its parents. `read` reads a file.
 fn cgroup_limit(groups: &str, read: &dyn Fn(&str) -> Option<String>) -> Option<u64> {
     let of_line = |line: &str| {
         // The hierarchy's number, its controllers (none in version 2), and the group's path.
@@ -53,8 +53,8 @@ fn cgroup_limit(groups: &str, read: &dyn Fn(&str) -> Option<String>) -> Option<u
     groups.lines().filter_map(of_line).min()
 }
 
-/// The lowest limit on the way from a group to the root. In a container the path may be the host's, of which the
-/// container sees nothing but the root.
+/// The lowest limit from a group up to the root. In a container, the path may be the host's, of which the container
+/// sees only the root.
 fn lowest(
     root: &str,
     path: &str,
@@ -64,7 +64,7 @@ fn lowest(
     let mut path = path.trim_end_matches('/');
     let mut least = None;
     for _ in 0..FOLDERS {
-        // "max", and in version 1 a number close to 2^63, is no limit.
+        // "max", and in version 1 a number close to 2^63, mean no limit.
         let limit = read(&format!("{root}{path}/{file}")).and_then(|text| text.trim().parse().ok());
         let limit = limit.filter(|bytes: &u64| *bytes < 1 << 60);
         least = [least, limit].into_iter().flatten().min();
@@ -76,14 +76,14 @@ fn lowest(
     least
 }
 
-/// The machine's memory, by `/proc/meminfo`.
+/// The machine's memory, from `/proc/meminfo`.
 fn ram(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kb: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kb.checked_mul(1_024)
 }
 
-/// Reads a size of memory in bytes: a whole number, with `k`, `m` or `g` behind it as for `-Xmx`, or `KB`, `MB`, `GB`.
+/// Parses a size of memory in bytes: a whole number with the suffix `k`, `m` or `g` as for `-Xmx`, or `KB`, `MB`, `GB`.
 pub(crate) fn parse(text: &str) -> Option<u64> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at_checked(digits)?;
@@ -97,7 +97,7 @@ pub(crate) fn parse(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(1 << shift).filter(|bytes| *bytes >= MB)
 }
 
-/// Writes a size as [`parse`] reads it, in the largest unit that divides it.
+/// Formats a size so that [`parse`] reads it, in the largest unit that divides it.
 pub(crate) fn text(bytes: u64) -> String {
     let units = [("g", 30), ("m", 20), ("k", 10)];
     let whole = units.into_iter().find(|(_, shift)| bytes.is_multiple_of(1 << *shift));
@@ -139,7 +139,7 @@ mod tests {
         let of_pods = ("/sys/fs/cgroup/kubepods/memory.max", "4294967296\n");
         assert_eq!(limit(groups, &[of_app, of_pod, of_pods]), Some(512 * MB));
         assert_eq!(limit(groups, &[of_app]), None);
-        // In a container's own namespace, and with the host's path, of which nothing is there.
+        // In a container's own namespace, and with the host's path, none of which exists here.
         let own = ("/sys/fs/cgroup/memory.max", "268435456\n");
         assert_eq!(limit("0::/\n", &[own]), Some(256 * MB));
         assert_eq!(limit(groups, &[own]), Some(256 * MB));
@@ -160,7 +160,7 @@ mod tests {
         let odd = ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "many");
         assert_eq!(limit("5:memory", &[odd]), None);
         assert_eq!(limit(groups, &[odd]), None);
-        // However deep, it is bounded.
+        // The depth is bounded.
         assert_eq!(limit(&format!("0::{}", "/a".repeat(10_000)), &[second]), None);
     }
 

@@ -1,9 +1,9 @@
 //! The ceiling of the agent's memory (option `max_memory`).
 //!
-//! What grows with threads, with their methods, with parked virtual threads or with recorded calls is taken from
-//! one sum before it is allocated, through the [`Account`] of its owner. Beyond the ceiling the owner does without:
-//! calls and records are counted as lost, and what exists stays whole. What the agent thread keeps of threads that
-//! are measured already is counted too, but never refused: a 64th of the ceiling is left for that.
+//! Memory that grows with threads, their methods, parked virtual threads or recorded calls is taken from one sum before
+//! it is allocated, through the [`Account`] of its owner. Beyond the ceiling the owner does without: calls are counted
+//! as lost or dropped, and existing data stays intact. What the agent thread keeps for threads that are already known
+//! is counted too, but never refused: a 64th of the ceiling is reserved for that.
 
 pub(crate) mod limit;
 pub(crate) mod sharded;
@@ -17,49 +17,49 @@ use crate::sys::mapped::{Mapped, page_size};
 /// threads share, and a thread without memory may ask at each call.
 pub(crate) const AFTER_REFUSAL: u32 = 100;
 
-/// This part of the ceiling is left to what is never refused.
+/// This fraction of the ceiling is reserved for requests that are never refused.
 const NEVER_REFUSED: usize = 64;
 
-/// Bytes that all accounts may have together.
+/// Bytes that all accounts together may use.
 static MAX: AtomicUsize = AtomicUsize::new(usize::MAX);
-/// Bytes that they have.
+/// Bytes that they use.
 static USED: AtomicUsize = AtomicUsize::new(0);
-/// An account was refused something since a run began, and nobody has said so.
+/// Whether an account was refused memory since the run began, and nobody has asked about it yet.
 static IS_REFUSAL_NEW: AtomicBool = AtomicBool::new(false);
 
-/// Sets the ceiling of a run that begins.
+/// Sets the ceiling for a run that begins.
 pub(crate) fn begin(max_bytes: u64) {
     MAX.store(usize::try_from(max_bytes).unwrap_or(usize::MAX), Ordering::Relaxed);
     IS_REFUSAL_NEW.store(false, Ordering::Relaxed);
 }
 
-/// Bytes in use, and how many there may be.
+/// Bytes in use, and the ceiling.
 pub(crate) fn used_and_max() -> (u64, u64) {
     (USED.load(Ordering::Relaxed) as u64, MAX.load(Ordering::Relaxed) as u64)
 }
 
-/// Whether something was refused since this was asked last.
+/// Whether a request was refused since the last call.
 pub(crate) fn take_refusal() -> bool {
     IS_REFUSAL_NEW.load(Ordering::Relaxed) && IS_REFUSAL_NEW.swap(false, Ordering::Relaxed)
 }
 
-/// The bytes of one owner. What it has is given back when it is dropped.
+/// The bytes of one owner. They are given back when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Account {
     bytes: AtomicUsize,
-    /// It is that of a thread, which alone takes from it.
+    /// Whether it belongs to a thread, which alone takes from it.
     is_of_thread: bool,
     /// The next requests that are refused at once.
     refused_at_once: AtomicU32,
 }
 
 impl Account {
-    /// The account of what threads share.
+    /// An account for memory that threads share.
     pub(crate) const fn new() -> Self {
         Self::with(false)
     }
 
-    /// The account of a thread.
+    /// An account for one thread's memory.
     pub(crate) const fn of_thread() -> Self {
         Self::with(true)
     }
@@ -68,13 +68,13 @@ impl Account {
         Self { bytes: AtomicUsize::new(0), is_of_thread, refused_at_once: AtomicU32::new(0) }
     }
 
-    /// Bytes that it has.
+    /// Bytes that it uses.
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Takes so many bytes; `false` if that would pass the ceiling, or would have a moment ago.
+    /// Takes bytes; `false` if that would exceed the ceiling, or would have shortly before.
     pub(crate) fn take(&self, bytes: usize) -> bool {
         if let Some(left) = self.refused_at_once.load(Ordering::Relaxed).checked_sub(1) {
             self.refused_at_once.store(left, Ordering::Relaxed);
@@ -87,7 +87,7 @@ impl Account {
         is_taken
     }
 
-    /// Lets the next request ask again.
+    /// Makes the next request ask again.
     #[cfg(test)]
     pub(crate) fn forget_refusal(&self) {
         self.refused_at_once.store(0, Ordering::Relaxed);
@@ -109,25 +109,25 @@ impl Account {
         true
     }
 
-    /// Gives so many bytes back, or what there is left.
+    /// Gives bytes back, but no more than it has.
     pub(crate) fn give(&self, bytes: usize) {
         let less = |own: usize| Some(own.saturating_sub(bytes));
         let had = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         USED.fetch_sub(had.unwrap_or(0).min(bytes), Ordering::Relaxed);
     }
 
-    /// Gives everything back.
+    /// Gives all bytes back.
     pub(crate) fn give_all(&self) {
         USED.fetch_sub(self.bytes.swap(0, Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// Has exactly so many bytes from now on, the ceiling notwithstanding: they are in use already.
+    /// Sets its bytes, even beyond the ceiling: they are already in use.
     pub(crate) fn set(&self, bytes: usize) {
         USED.fetch_add(bytes, Ordering::Relaxed);
         USED.fetch_sub(self.bytes.swap(bytes, Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// Takes memory from the kernel; `None` if that would pass the ceiling, or the kernel refuses.
+    /// Maps memory from the kernel; `None` if that would exceed the ceiling, or the kernel refuses.
     pub(crate) fn map(&self, length: usize) -> Option<Mapped> {
         let bytes = length.next_multiple_of(page_size());
         if !self.take(bytes) {
@@ -141,7 +141,7 @@ impl Account {
         mapped
     }
 
-    /// Gives memory back to the kernel that [`map`](Self::map) took.
+    /// Unmaps memory that [`map`](Self::map) mapped.
     pub(crate) fn unmap(&self, mapped: Mapped) {
         let bytes = mapped.length().next_multiple_of(page_size());
         drop(mapped);
@@ -166,26 +166,26 @@ pub(crate) mod tests {
         static REFUSALS: Cell<u32> = const { Cell::new(0) };
     }
 
-    /// Whether the calling thread gets no memory, for a test. Asked once for each request that is not refused at once.
+    /// Whether a test refuses memory to the calling thread. Called once for each request that is not refused at once.
     pub(crate) fn is_refusing() -> bool {
         let is_refusing = IS_REFUSING.get();
         REFUSALS.set(REFUSALS.get() + u32::from(is_refusing));
         is_refusing
     }
 
-    /// How often the calling thread was refused memory for a test, and not at once.
+    /// How often a test refused memory to the calling thread, without refusals at once.
     pub(crate) fn refusals() -> u32 {
         REFUSALS.get()
     }
 
-    /// The calling thread gets no memory from now on, or gets some again.
+    /// Refuses memory to the calling thread from now on, or no longer.
     pub(crate) fn refuse(refuses: bool) {
         IS_REFUSING.set(refuses);
     }
 
     #[test]
     fn an_account_gives_back_what_it_has_and_no_more() {
-        // Other tests take memory meanwhile: only the account's own figures are certain.
+        // Other tests take memory meanwhile, so only the account's own figures are certain.
         let account = Account::new();
         let own = || account.bytes();
         assert!(account.take(1_000) && account.take(500));

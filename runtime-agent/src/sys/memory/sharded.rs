@@ -1,4 +1,4 @@
-//! A map by thread number that many threads use at once, and that does without memory where there is none.
+//! A map by thread number for concurrent use, which refuses values if there is no memory.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -7,12 +7,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::Account;
 
-/// Parts of the map, each with a lock of its own.
+/// Shards of the map, each with a lock of its own.
 const SHARDS: usize = 64;
-/// A part whose table has more bytes gives them back when it is empty.
+/// An empty shard whose table has more bytes than this gives them back.
 const KEPT: usize = 4_096;
 
-/// Spreads numbers that come one after the other.
+/// Spreads consecutive numbers.
 #[derive(Debug, Default)]
 pub(crate) struct NumberHasher(u64);
 
@@ -26,7 +26,7 @@ impl Hasher for NumberHasher {
     }
 
     fn write_u64(&mut self, number: u64) {
-        // By the golden ratio; the table uses the highest bits and the lowest.
+        // Multiplies by the golden ratio; the table uses the highest bits and the lowest.
         let product = u128::from(number) * 0x9e37_79b9_7f4a_7c15;
         #[allow(clippy::cast_possible_truncation)]
         let folded = (product as u64) ^ (product >> 64) as u64;
@@ -36,7 +36,7 @@ impl Hasher for NumberHasher {
 
 struct Table<V> {
     values: HashMap<u64, V, BuildHasherDefault<NumberHasher>>,
-    /// Bytes that the account has for it.
+    /// Bytes that it has taken from the account.
     bytes: usize,
 }
 
@@ -46,7 +46,7 @@ impl<V> Table<V> {
     }
 }
 
-/// A part of the map, in cache lines of its own.
+/// A shard of the map, in cache lines of its own.
 #[repr(align(64))]
 struct Shard<V>(Mutex<Table<V>>);
 
@@ -54,11 +54,11 @@ struct Shard<V>(Mutex<Table<V>>);
 pub(crate) struct Sharded<V> {
     shards: [Shard<V>; SHARDS],
     length: AtomicUsize,
-    /// The memory of the tables, without what values have elsewhere.
+    /// The memory of the tables, without what the values allocate.
     account: Account,
 }
 
-/// Bytes that a table with room for so many values takes, about.
+/// The approximate size in bytes of a table with room for this many values.
 const fn table_bytes<V>(capacity: usize) -> usize {
     (capacity + capacity / 7) * (size_of::<(u64, V)>() + 1)
 }
@@ -77,15 +77,15 @@ impl<V> Sharded<V> {
         Some(lock(self.shards.get(index)?))
     }
 
-    /// How many values there are, about.
+    /// The approximate number of values.
     pub(crate) fn len(&self) -> usize {
         self.length.load(Ordering::Relaxed)
     }
 
-    /// Puts a value in the place of the one that has this number.
+    /// Inserts a value, or replaces the one with this number.
     ///
     /// # Errors
-    /// The value, if there is no memory for it.
+    /// Returns the value if there is no memory for it.
     pub(crate) fn insert(&self, number: u64, value: V) -> Result<(), V> {
         let Some(mut table) = self.shard(number) else { return Err(value) };
         if table.values.len() == table.values.capacity() && !self.grow(&mut table) {
@@ -97,7 +97,7 @@ impl<V> Sharded<V> {
         Ok(())
     }
 
-    /// Makes room for one more; `false` if there is no memory.
+    /// Makes room for one more value; `false` if there is no memory.
     fn grow(&self, table: &mut Table<V>) -> bool {
         let more = table_bytes::<V>(table.values.len().max(4));
         if !self.account.take(more) {
@@ -110,7 +110,7 @@ impl<V> Sharded<V> {
         is_done
     }
 
-    /// Takes the value with this number out.
+    /// Removes and returns the value with this number.
     pub(crate) fn remove(&self, number: u64) -> Option<V> {
         if self.len() == 0 {
             return None;
@@ -130,19 +130,19 @@ impl<V> Sharded<V> {
         self.len() > 0 && self.shard(number).is_some_and(|table| table.values.contains_key(&number))
     }
 
-    /// Calls `visit` with each value. Users of a part of the map wait while that part is visited.
+    /// Calls `visit` with each value. Users of a shard wait while it is visited.
     pub(crate) fn for_each(&self, mut visit: impl FnMut(u64, &V)) {
         for shard in &self.shards {
             lock(shard).values.iter().for_each(|(number, value)| visit(*number, value));
         }
     }
 
-    /// Takes all values out and gives the memory back.
+    /// Removes all values and gives the memory back.
     pub(crate) fn clear(&self) {
         drop(self.take_all());
     }
 
-    /// The same, with the values.
+    /// Like [`clear`](Self::clear), and returns the values.
     pub(crate) fn take_all(&self) -> Vec<(u64, V)> {
         let mut all = Vec::new();
         for shard in &self.shards {
@@ -191,7 +191,7 @@ mod tests {
         let map = Sharded::new();
         assert_eq!(map.insert(1, 10), Ok(()));
         refuse(true);
-        // One more finds room where the first one is; a part that is empty has none.
+        // The first value's shard has room for one more; an empty shard has none.
         assert_eq!(map.insert(65, 11), Ok(()));
         assert_eq!(map.insert(2, 12), Err(12));
         refuse(false);

@@ -1,4 +1,4 @@
-//! A table by method id, of which only pages with entries in use exist. Reading takes no lock.
+//! A table by method id. Only pages with entries in use exist, and reading takes no lock.
 #![allow(unsafe_code)]
 
 use std::ptr::NonNull;
@@ -6,16 +6,16 @@ use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
 
 use crate::sys::mapped::{Mapped, PAGE, page_size, release};
 
-/// A value that is used through shared references alone.
+/// A value used only through shared references.
 ///
 /// # Safety
-/// All bytes zero is a value, it needs no drop, and its alignment divides a page.
+/// All zero bytes are a valid value, it needs no drop, and its alignment divides a page.
 pub(crate) unsafe trait Zeroed: Sync {
     /// Sets it to zero.
     fn clear(&self);
 }
 
-// SAFETY: an atomic number, for which zero is a value.
+// SAFETY: an atomic number, for which zero is valid.
 unsafe impl Zeroed for AtomicU8 {
     fn clear(&self) {
         self.store(0, Ordering::Relaxed);
@@ -29,7 +29,7 @@ unsafe impl Zeroed for AtomicU64 {
     }
 }
 
-/// The table: `PAGES` pages of entries, zero at first. It is for a `static`: pages are never unmapped.
+/// The table: `PAGES` pages of entries, zero at first. For use in a `static`: pages are never unmapped.
 pub(crate) struct TwoLevel<T, const PAGES: usize> {
     pages: [AtomicPtr<T>; PAGES],
 }
@@ -46,15 +46,15 @@ impl<T: Zeroed, const PAGES: usize> TwoLevel<T, PAGES> {
         Some((self.pages.get(index / Self::ENTRIES)?, index % Self::ENTRIES))
     }
 
-    /// The entry, if its page exists. One whose page does not is zero.
+    /// The entry, if its page exists. An entry without a page is zero.
     pub(crate) fn get(&self, index: u32) -> Option<&T> {
         let (page, at) = self.page(index)?;
         let start = NonNull::new(page.load(Ordering::Acquire))?;
-        // SAFETY: a page that was mapped for so many entries, is never unmapped, and was zero at first.
+        // SAFETY: the page was mapped for this many entries, is never unmapped, and was zero at first.
         Some(unsafe { start.add(at).as_ref() })
     }
 
-    /// The entry, whose page is made if need be. `None` beyond the table's end, or without memory.
+    /// The entry; its page is created if necessary. `None` beyond the table's end, or without memory.
     pub(crate) fn get_or_make(&self, index: u32) -> Option<&T> {
         let (page, _) = self.page(index)?;
         if page.load(Ordering::Acquire).is_null() {
@@ -74,10 +74,10 @@ impl<T: Zeroed, const PAGES: usize> TwoLevel<T, PAGES> {
         let starts = self.pages.iter().map(|page| page.load(Ordering::Acquire));
         for start in starts.filter_map(NonNull::new) {
             if page_size() == PAGE {
-                // SAFETY: the page has this length and is never unmapped; zero is a value at any time.
+                // SAFETY: the page has this length and is never unmapped; zero is at any time a valid value.
                 unsafe { release(start.cast(), PAGE, 0) };
             } else {
-                // SAFETY: the page has so many entries.
+                // SAFETY: the page has this many entries.
                 (0..Self::ENTRIES).for_each(|at| unsafe { start.add(at).as_ref() }.clear());
             }
         }
