@@ -3,11 +3,11 @@
 //! ```text
 //! Agent_OnLoad    read the options, ask for capabilities and events
 //! VMInit          start the agent thread, wait until it has begun
-//! Agent_OnAttach  the same two at once, without waiting; or, if asked to, detach
+//! Agent_OnAttach  both at once, without waiting; or detach, if the options say so
 //! VMDeath         end recording, write everything
 //! ```
-//! `agent_thread` has what the agent thread does in between. The load hook is opened in VMInit and not before: a hook
-//! in an earlier phase costs the JVM its archives of preloaded classes.
+//! `agent_thread` shows what the agent thread does in between. The load hook opens in VMInit and not before: an
+//! earlier hook would cost the JVM its archives of preloaded classes.
 //!
 //! Every wait has a limit. A JVM never waits for a disk or a network for longer than that, and starts in any case.
 #![allow(unsafe_code)]
@@ -46,7 +46,7 @@ use crate::sys::native_thread::{self, Priority, within};
 
 /// How long the JVM's start waits for files of options and for the log folder.
 const FILES: Duration = Duration::from_secs(2);
-/// How long it waits then until loaded classes are instrumented.
+/// How long it then waits for loaded classes to be instrumented.
 const INSTRUMENTED: Duration = Duration::from_secs(10);
 
 /// The agent of this process.
@@ -85,7 +85,7 @@ impl Agent for TProfiler {
             if options == presence::DETACH { detach(&context) } else { attach(&context, &options) };
         match done {
             Ok(()) => presence::OK,
-            // Who asked is told.
+            // The return code tells the client.
             Err((presence::NOT_ATTACHED, _)) => presence::NOT_ATTACHED,
             Err((code, error)) => {
                 message!("{error}");
@@ -107,7 +107,7 @@ impl Agent for TProfiler {
         phase::set_ending();
         if let Some(running) = active::get()
             && let Err(error) = running.engine.ask(Request::Finish)
-            // It may have been detached meanwhile, with everything written.
+            // A detach may have come first, and written everything.
             && active::get().is_some()
         {
             message!("{error}; the last records may not be on disk");
@@ -149,7 +149,7 @@ impl Agent for TProfiler {
             && let Some(bytes) =
                 load_hook::rewrite(&running.load_hook, context.jvmti(), jni, &event)
         {
-            // A class that cannot be handed over stays as it is.
+            // A class that the JVM does not take back stays as it is.
             let _ = event.set_transformed_class(&context, &bytes);
         }
     }
@@ -164,7 +164,7 @@ impl TProfiler {
     /// Reads the options and asks the JVM for what is needed.
     ///
     /// # Errors
-    /// What is wrong, and whether the JVM is to stop for it.
+    /// What is wrong, and whether the JVM must not start because of it.
     fn load(&self, context: &AgentLoadContext<'_>, text: &str) -> Result<(), BadOptions> {
         let mut given = self.options.lock().unwrap_or_else(PoisonError::into_inner);
         if given.is_some() {
@@ -181,7 +181,7 @@ impl TProfiler {
     }
 }
 
-/// Has panics of the agent's threads printed as the agent's other messages are.
+/// Prints panics of the agent's threads like the agent's other messages.
 fn say_panics_in_one_line() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -191,7 +191,7 @@ fn say_panics_in_one_line() {
     });
 }
 
-/// Reads options and checks the log folder, which may hang on a network.
+/// Reads options and checks the log folder; either may hang on a network.
 fn read_options(
     text: &str,
     read: fn(&str) -> Result<Options, BadOptions>,
@@ -211,7 +211,7 @@ fn read_options(
     })
 }
 
-/// Lets the application begin when its first call counts, or when that takes too long.
+/// Waits until the application's first call will be counted, or until that takes too long.
 fn wait_until_begun(Started { stages, claim }: &Started) {
     let mut deadline = Instant::now() + FILES;
     let mut is_prepared = false;
@@ -221,12 +221,12 @@ fn wait_until_begun(Started { stages, claim }: &Started) {
             Ok(Stage::Prepared) => {
                 (is_prepared, deadline) = (true, Instant::now() + INSTRUMENTED);
             }
-            // What went wrong it has said itself.
+            // The agent thread reports its own errors.
             Ok(Stage::Begun) | Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) if claim.take(Claimant::Waiter) => {
                 return tell_late(FILES);
             }
-            // It has been prepared just now.
+            // The agent thread has become prepared just now.
             Err(RecvTimeoutError::Timeout) if !is_prepared => {
                 (is_prepared, deadline) = (true, Instant::now() + INSTRUMENTED);
             }
@@ -249,8 +249,8 @@ fn tell_late(limit: Duration) {
 /// What `Agent_OnAttach` returns, and why.
 type Refusal = (jni::jint, String);
 
-/// Asks the JVM for what is needed. The environment that it gives, and what that can do, are kept as long as the JVM
-/// lives.
+/// Asks the JVM for the capabilities and events that the agent needs. The environment and its capabilities are kept
+/// as long as the JVM lives.
 ///
 /// # Errors
 /// One line: what the JVM refuses.
@@ -259,7 +259,7 @@ fn prepare(context: &AgentLoadContext<'_>) -> Result<(), String> {
         return Ok(());
     }
     let of = |e: jvmti::jvmtiError| format!("JVMTI error {e:?}");
-    // A JVM that has not come as far as to run anything has none for who comes by attach.
+    // Before the JVM runs anything, it gives an attached agent no JVMTI.
     let none = |e| format!("the JVM is not ready: no JVMTI (error {e})");
     let jvmti = context.vm().jvmti().map_err(none)?;
     let mut capabilities = jvmti::jvmtiCapabilities::default();
@@ -300,11 +300,11 @@ fn begin(
 
 /// How long it may take until the agent thread runs.
 const THREAD_START: Duration = Duration::from_secs(10);
-/// How long an attached agent may take for the log folder, and for the thread of an earlier run to let go.
+/// How long an attached agent may wait for the log folder, and for an earlier run's thread to stop.
 const PREPARED: Duration = Duration::from_secs(30);
 
-/// Begins a run in a JVM that runs. Natives can be bound only when this has returned to the JVM, so that the agent
-/// thread does the rest.
+/// Begins a run in a running JVM. Natives can be bound only after this has returned to the JVM, so the agent thread
+/// does the rest.
 fn attach(context: &AgentLoadContext<'_>, options: &str) -> Result<(), Refusal> {
     let refused = |error: String| (presence::REFUSED, error);
     if probe::gave_up() {
@@ -331,7 +331,7 @@ fn attach(context: &AgentLoadContext<'_>, options: &str) -> Result<(), Refusal> 
             tell_late(PREPARED);
         }
     };
-    // Without a thread, nobody says that the log folder hangs.
+    // If this thread cannot start, nothing reports that the log folder hangs.
     let _ = native_thread::spawn("tprofiler-wait", Priority::Normal, wait);
     Ok(())
 }
@@ -342,8 +342,8 @@ fn environments(context: &AgentLoadContext<'_>) -> Result<(Jvmti, JniEnv), Refus
     let jvmti = java_threads::get_jvmti().ok_or_else(|| refused("no JVMTI"))?;
     let vm = context.vm().raw();
     let mut env = std::ptr::null_mut();
-    // SAFETY: the JVM handed its own table, and writes the environment of this thread, which is one
-    // of the JVM's, to the variable.
+    // SAFETY: the JVM handed over its own table. It writes the environment of this thread, which is a thread
+    // of the JVM, to the variable.
     let jni = unsafe {
         let found = ((**vm).GetEnv)(vm, &raw mut env, jni::JNI_VERSION_1_6);
         (found == jni::JNI_OK && !env.is_null()).then(|| JniEnv::from_raw(env.cast()))

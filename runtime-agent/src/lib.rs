@@ -2,16 +2,16 @@
 //!
 //! ```text
 //! agent          the JVM's callbacks
-//!   agent_thread the agent's own thread: begins a profile, and ends it when it is detached
-//!   instrument   sends classes through the hook, and back
-//!   class_hook   which classes get probes; the rewriter gives them
-//!   natives      the probe's entry from Java -> probe -> a thread's stack, totals and ring
-//!   engine       the agent's thread: start, stop, and the recorder, which drains and writes
-//!   control      TCP clients, who ask the engine
+//!   agent_thread the agent thread: begins a run, and ends it at a detach
+//!   instrument   instruments classes, and restores them
+//!   class_hook   which classes are instrumented; the rewriter inserts the probes
+//!   natives      the probe's entry from Java -> probe -> a thread's stack, method statistics and ring
+//!   engine       on the agent thread: start, stop, and the recorder, which drains and writes
+//!   control      TCP clients, which ask the engine
 //! ```
-//! `docs/architecture.md` tells how they hang together. The probe is written so that it can run
-//! wherever Java code runs: after a thread's first call it never allocates through the allocator, waits,
-//! or calls the JVM, but for the name of a virtual thread that has a record.
+//! `docs/architecture.md` describes how they work together. The probe can run wherever Java code runs: after a
+//! thread's first call it never uses the allocator, waits, or calls the JVM, except for the name of a virtual thread
+//! that has a recorded call.
 
 mod agent;
 #[cfg(feature = "cli")]
@@ -35,6 +35,6 @@ pub use agent::TProfiler;
 
 #[allow(unsafe_code, clippy::undocumented_unsafe_blocks, missing_docs)]
 mod entry_points {
-    //! What the JVM looks for in an agent library; each catches every panic.
+    //! The functions that the JVM looks up in an agent library; each catches every panic.
     jvmti_bindings::export_agent!(super::TProfiler);
 }

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::io::Write;
 
-/// Prints one line. A stderr that cannot be written to is no reason to stop.
+/// Prints one line. Ignores a stderr that cannot be written to.
 pub(crate) fn print(message: fmt::Arguments<'_>) {
     // One write, so that lines of several threads do not mix.
     let line = format!("tprofiler: {message}\n");

@@ -1,4 +1,4 @@
-//! What is asked of the engine, and its answers' way back.
+//! Requests to the engine, and its answers.
 
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::time::{Duration, Instant};
@@ -18,10 +18,10 @@ use crate::self_test;
 
 /// How long an answer may take: a flush waits for the disk.
 const ANSWER: Duration = Duration::from_secs(10);
-/// How long it may take to put thousands of classes back.
+/// How long a request that changes classes may take: a detach restores thousands.
 const DETACH: Duration = Duration::from_secs(120);
 
-/// What can be asked of the engine.
+/// A request to the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     /// Begin recording.
@@ -34,33 +34,33 @@ pub(crate) enum Request {
     Status,
     /// Set the threshold, in nanoseconds, of the methods that a pattern names or of all others.
     Threshold(Option<Pattern>, u64),
-    /// Say which methods have the most time of their own, at most so many.
+    /// Find the methods with the most self time, at most so many.
     Top(Period, usize),
-    /// Say which calls have run for so many nanoseconds and go on.
+    /// Find calls in progress that have run for at least so many nanoseconds.
     InFlight(u64),
     /// Mute the methods that a pattern names, or unmute them.
     Mute(Pattern, bool),
-    /// Set the overhead budget, or do without one.
+    /// Set the overhead budget, or remove it.
     Overhead(Option<Millionths>),
-    /// Say which methods are throttled.
+    /// List the throttled methods.
     Throttled,
-    /// The JVM ends: write everything, and do no more.
+    /// The JVM ends: write everything, then stop.
     Finish,
-    /// Leave the JVM as it was, and end.
+    /// Restore the JVM to its state before the agent, and end.
     Detach,
 }
 
-/// What is going on.
+/// The agent's status.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Status {
     pub is_recording: bool,
-    /// Of all methods but those that `own_thresholds` name, in nanoseconds.
+    /// Of all methods except those that `own_thresholds` names, in nanoseconds.
     pub threshold_ns: u64,
     /// Of the methods that patterns name, in nanoseconds.
     pub own_thresholds: Vec<(Pattern, u64)>,
     /// What the hour's budget raised all thresholds to, or 0.
     pub raised_to_ns: u64,
-    /// Since when, unix nanoseconds.
+    /// Since when recording is on or off, in unix nanoseconds.
     pub since_ns: u64,
     pub classes: u64,
     pub methods: u64,
@@ -70,13 +70,13 @@ pub(crate) struct Status {
     pub lost_calls: u64,
     /// Threads of which at least some calls were lost for lack of memory.
     pub threads_not_measured: u64,
-    /// Bytes in use, and how many may be.
+    /// Bytes in use, and the most allowed.
     pub memory: (u64, u64),
     pub unseen_ends: u64,
-    /// What was muted and unmuted, as far as it still means something.
+    /// The mute and unmute rules that still have an effect.
     pub mute_rules: Vec<Rule>,
     pub muted_methods: u64,
-    /// Calls in progress that were dropped for it.
+    /// Calls that were in progress, and dropped, when a rule muted or unmuted their method.
     pub muted_calls: u64,
     /// Calls that were in progress when the budget throttled their method, or measured it again.
     pub throttled_calls: u64,
@@ -97,21 +97,21 @@ pub(crate) struct Status {
     pub hour_budget: Option<u64>,
     pub recorded_calls_over_budget: u64,
     pub deleted_hours: u64,
-    /// Loaded classes that were sent through the hook.
+    /// Loaded classes that were retransformed.
     pub retransformed_classes: u64,
-    /// Those that the JVM refused, or that would have stopped all threads for too long.
+    /// Loaded classes that the JVM refused, or that would have stopped all threads for too long.
     pub not_retransformed: u64,
-    /// Classes that wait for a loop to end, or were given up for it.
+    /// Classes that wait for a loop to end, or were given up because of one.
     pub postponed: Vec<Postponed>,
     /// Loops that began just before their class was retransformed.
     pub caught_loops: u64,
-    /// Classes that were given probes and that the JVM has not loaded so far; counted at a detach.
+    /// Instrumented classes that the JVM has not loaded so far; counted at a detach.
     pub not_seen_loaded: u64,
     /// How long threads were stopped by the agent.
     pub pauses: pauses::Figures,
-    /// How often the agent has read stacks, and for how long that stopped a thread, or before JDK 12 all.
+    /// How often the agent has read stacks, and for how long that stopped a thread (before JDK 12, all threads).
     pub stack_looks: pauses::Figures,
-    /// What the probe reads: `tsc` or `monotonic`.
+    /// The clock that the probe reads: `tsc` or `monotonic`.
     pub clock: &'static str,
     /// How often a clock jumped, as when the machine was suspended.
     pub clock_jumps: u64,
@@ -132,7 +132,7 @@ pub(crate) enum Found {
     Throttled(Vec<(Method, Throttled)>),
 }
 
-/// What the engine says when it has done what it was asked.
+/// The engine's reply to a request that it has carried out.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Reply {
     pub status: Status,
@@ -175,12 +175,12 @@ pub(crate) type Requests = Receiver<Asked>;
 pub(crate) struct Asked {
     pub request: Request,
     pub answer: SyncSender<Answer>,
-    /// Until when somebody waits for the answer.
+    /// When the client stops waiting for the answer.
     until: Instant,
 }
 
 impl Asked {
-    /// Whether nobody waits any more, and an error has been reported. What the JVM's end asks is always done.
+    /// Whether the client has stopped waiting and got an error. The JVM's last request is always carried out.
     pub(crate) fn is_late(&self) -> bool {
         Instant::now() >= self.until && self.request != Request::Finish
     }

@@ -1,7 +1,7 @@
-//! When recording is on by itself: a daily window, and periods of recording and pause within it.
+//! When the agent records on its own: in a daily window, and in turns of recording and pause within it.
 //!
-//! The engine asks in each round of its loop. Only an edge acts, that is, a moment at which what is
-//! wanted changes: what a client commands holds until the next one.
+//! The engine asks in each round of its loop. Only an edge has an effect, a moment at which the schedule turns
+//! recording on or off. So a client's command holds until the next edge.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -10,8 +10,8 @@ use log_format::units::parse_duration;
 
 const DAY_S: u32 = 24 * 3600;
 
-/// A time of the day to another, by the local clock. One that ends before it begins goes over
-/// midnight; one that ends as it begins is the whole day.
+/// A daily period by the local clock. One that ends before it begins spans midnight; one that ends when it begins is
+/// the whole day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     /// First second of the day that is in it.
@@ -20,15 +20,15 @@ pub struct Window {
     pub to_s: u32,
 }
 
-/// What the options say of when to record. By default, always.
+/// When to record, by the options. By default, always.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// Only at this time of the day.
     pub window: Option<Window>,
-    /// Recording goes on and off by turns, beginning when the window opens, or else with the agent.
-    /// So long it is on; not 0.
+    /// How long recording stays on; not 0. Recording and pauses alternate from the time the window opens, or without a
+    /// window from the agent's start.
     pub record: Option<Duration>,
-    /// So long it is off then; given if `record` is.
+    /// How long it then stays off; set if `record` is.
     pub pause: Option<Duration>,
 }
 
@@ -47,7 +47,7 @@ impl Window {
     }
 
     fn contains(&self, second_of_day: u32) -> bool {
-        // From the window's begin on, round the clock.
+        // Seconds after the window's start, around the clock.
         let after = |second: u32| (second + DAY_S - self.from_s) % DAY_S;
         self.from_s == self.to_s || after(second_of_day) < after(self.to_s)
     }
@@ -74,7 +74,7 @@ pub fn time_of_day(text: &str) -> Option<u32> {
     (parts.next().is_none() && second <= DAY_S).then_some(second)
 }
 
-/// Reads how long to record; 0 would be never.
+/// Reads how long to record; not 0.
 ///
 /// # Errors
 /// A sentence that says what is wrong with `text`.
@@ -83,7 +83,7 @@ pub fn parse_record(text: &str) -> Result<Duration, String> {
     if record.is_zero() { Err(format!("'{text}' is no time")) } else { Ok(record) }
 }
 
-/// A [`Plan`] as time goes on.
+/// Follows a [`Plan`] through time.
 #[derive(Debug)]
 pub(crate) struct Schedule {
     plan: Plan,
@@ -94,7 +94,7 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// Begins; what is wanted now is no edge.
+    /// Begins; the state at the beginning is no edge.
     pub(crate) fn new(plan: Plan) -> Self {
         Self::at(plan, Instant::now(), local_second_of_day())
     }
@@ -105,12 +105,12 @@ impl Schedule {
         schedule
     }
 
-    /// Whether recording is to be on.
+    /// Whether recording should be on.
     pub(crate) fn wanted(&self) -> bool {
         self.wanted
     }
 
-    /// Whether recording is to be on from now on, if that has changed since it was asked last.
+    /// Whether recording should be on from now on, if that has changed since the last call.
     pub(crate) fn edge(&mut self) -> Option<bool> {
         if self.plan == Plan::default() {
             return None;
@@ -134,10 +134,10 @@ impl Schedule {
     }
 }
 
-/// The second of the day where this machine is: by TZ, or else by its own setting.
+/// The local second of the day: by TZ, or else by the machine's setting.
 #[allow(unsafe_code)]
 fn local_second_of_day() -> u32 {
-    // SAFETY: both structures are this function's own; zero is a value of each of their fields.
+    // SAFETY: both structures are this function's own; zero is a valid value of each of their fields.
     let time = unsafe {
         let now = libc::time(std::ptr::null_mut());
         let mut local: libc::tm = std::mem::zeroed();

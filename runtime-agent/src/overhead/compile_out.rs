@@ -1,35 +1,35 @@
-//! Which throttled methods are also compiled out, and when compiled code is thrown away for that.
+//! Decides which throttled methods are also compiled out, and when compiled code is discarded for that.
 //!
-//! A closed guard still costs about a nanosecond a call, and keeps the JIT from moving code across it. A method
-//! that is compiled out costs nothing in whatever the JIT compiles from then on. It cannot be measured again
-//! unless that code is thrown away, so a method is compiled out only where its guard would cost too much.
+//! A closed guard still costs about a nanosecond a call, and keeps the JIT from moving code across it. A
+//! compiled-out method costs nothing in code that the JIT compiles from then on. It cannot be measured again unless
+//! that code is discarded, so a method is compiled out only if its guard would cost too much.
 
 use super::{FASTER, Overhead, SECOND_NS};
 
-/// When compiled code is thrown away, once: by then most methods that will be compiled out are, and a program
-/// that has just begun compiles much of its code again as it is.
+/// When compiled code is discarded, once. By then most methods that will be compiled out are, and a program that has
+/// just begun compiles much of its code again anyway.
 const RENEW_NS: u64 = 4 * SECOND_NS;
-/// What a call costs that the guard turns away, as a share of one that it lets through in a loop: H2 with all
+/// Cost of a call that the guard turns away, as a share of one that it lets through in a loop. From H2 with all
 /// methods muted.
 const GUARD: f64 = 0.15;
 /// The guards of all throttled methods that are not compiled out may cost this share of the CPU time. In a large
-/// program none may: of 850 throttled methods of H2 the guards of 50 took 7% of its throughput, whatever they cost in
-/// a loop, for the JIT makes less of the code around them.
+/// program they may cost nothing: of H2's 850 throttled methods, the guards of 50 took 7% of the throughput, whatever
+/// they cost in a loop, because the JIT optimizes the code around them less.
 const GUARDS: f64 = 0.01;
-/// Code that was compiled with guards of methods that were compiled out later is thrown away if those guards
-/// cost more than this share of the CPU time, or anything in a large program.
+/// Compiled code is discarded if it has guards of methods that were compiled out later, and these guards cost more
+/// than this share of the CPU time. In a large program any cost is enough.
 const RENEW: f64 = 0.02;
 
 impl Overhead {
     /// Finds the methods to compile out that have ids below `end`: the hottest, until the guards of the rest cost
-    /// little; all of them in a large program. Until compiled code is thrown away that is any throttled method, for
-    /// how often it will be called is not known when it is throttled, and how large the program is neither. Later it
-    /// is those that were throttled just now and are not compiled yet: the guards of others stay in the compiled code.
+    /// little; in a large program all. Until compiled code is discarded, any throttled method qualifies, because
+    /// neither its later calls nor the size of the program is known then. Later only methods qualify that were
+    /// throttled just now and are not compiled yet: the guards of others stay in the compiled code.
     pub(crate) fn compile_out(&mut self, now_ns: u64, end: u32) -> Vec<u32> {
         let of_one = self.guard_share(if self.is_early(now_ns) { FASTER } else { 1.0 });
         let budget = self.budget.map_or(0.0, |budget| f64::from(budget) / 1e6);
         let is_renewed = self.is_renewed;
-        // Nobody notices the guard of a method that is worth its probes: it takes long itself.
+        // The guard of a method that is worth its probes does not matter: the method itself takes long.
         let guarded = self.throttled.iter().filter(|(_, left)| {
             let can_help = !is_renewed || left.is_fresh || !left.is_compiled;
             !left.is_compiled_out && can_help && left.ratio > budget
@@ -58,8 +58,7 @@ impl Overhead {
         found
     }
 
-    /// Whether all code that was compiled with probes is to be thrown away now. Asked once, a few seconds after
-    /// the beginning.
+    /// Whether to discard all code that was compiled with probes now. Decided once, a few seconds after the start.
     pub(crate) fn is_to_renew(&mut self, now_ns: u64) -> bool {
         if self.is_renewed || self.began_ns.is_none_or(|began_ns| now_ns < began_ns + RENEW_NS) {
             return false;
@@ -72,15 +71,15 @@ impl Overhead {
         share >= if self.is_large() { f64::MIN_POSITIVE } else { RENEW }
     }
 
-    /// All code that was compiled with probes has been thrown away.
+    /// Notes that all code compiled with probes has been discarded.
     pub(crate) fn renewed(&mut self) {
         for left in self.throttled.values_mut().filter(|left| left.is_compiled_out) {
             left.is_compiled = false;
         }
     }
 
-    /// What the guards of throttled methods cost, in nanoseconds a second. Those that are compiled out have
-    /// none, but in code that was compiled before.
+    /// Cost of the guards of throttled methods, in nanoseconds a second. Compiled-out methods have guards only in code
+    /// that was compiled before.
     pub(super) fn guards_ns(&self) -> f64 {
         let guarded =
             self.throttled.values().filter(|left| !left.is_compiled_out || left.is_compiled);
@@ -88,7 +87,7 @@ impl Overhead {
         calls_per_s * self.growth * GUARD * self.pair_ns
     }
 
-    /// What the guard costs a method that was called once a second, as a share of the CPU time.
+    /// Cost of the guard of a method that was called once a second, as a share of the CPU time.
     fn guard_share(&self, faster: f64) -> f64 {
         GUARD * self.pair_ns * self.growth * faster / self.cpu_rate
     }

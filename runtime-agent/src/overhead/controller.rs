@@ -1,5 +1,5 @@
-//! Finds out what the profiler costs, and keeps it within its overhead budget if there is one: calibrates the cost of
-//! a call, has each period judged, closes and opens guards. The decisions are made in `overhead`.
+//! Measures what the profiler costs, and keeps it within its overhead budget if there is one. Calibrates the cost of
+//! a call, lets `overhead` judge each period, and closes and opens guards as it decides.
 use std::time::{Duration, Instant};
 
 use jvmti_bindings::env::JniEnv;
@@ -15,13 +15,14 @@ use crate::overhead::{Millionths, Overhead, Period, Throttled, as_u64};
 use crate::probe::CALIBRATION;
 use crate::sys::clock;
 
-/// How long a period is, and when there is something to decide soon.
+/// Length of a period, and of a short one while there is something to decide soon.
 const PERIOD_NS: u64 = 1_000_000_000;
 const SHORT_PERIOD_NS: u64 = 200_000_000;
-/// How many times as long as it takes to read all totals, which grows with threads and methods, and the longest.
+/// A period lasts at least so many times as long as reading all method statistics, which grows with threads and
+/// methods; but no longer than the longest.
 const TIMES_READING: u64 = 200;
 const LONGEST_PERIOD_NS: u64 = 5 * PERIOD_NS;
-/// What a call is taken to cost until that is known, in nanoseconds.
+/// Assumed cost of a call until it is known, in nanoseconds.
 const FIRST_GUESS_NS: f64 = 40.0;
 
 /// What the engine keeps for its overhead budget.
@@ -30,7 +31,7 @@ pub(crate) struct CostControl {
     calibration: Calibration,
     /// When the period began; `None` while nothing is recorded.
     began: Option<Reading>,
-    /// Calls for which there was no memory, until then.
+    /// Calls lost for lack of memory, until then.
     lost_calls: u64,
     length_ns: u64,
 }
@@ -45,7 +46,7 @@ struct Reading {
 }
 
 impl Reading {
-    /// To be called by the agent thread.
+    /// Must be called by the agent thread.
     fn take() -> Self {
         Self {
             now: Now::read(),
@@ -68,17 +69,18 @@ impl CostControl {
     }
 }
 
-/// Finds out what a call costs: the JVM compiles the loop that makes calls, so the first batches say little.
+/// Measures what a call costs. The JVM has yet to compile the loop that makes the calls, so the first batches say
+/// little.
 #[derive(Debug, Default)]
 struct Calibration {
     began: Option<Instant>,
-    /// How often it was begun anew.
+    /// How often it was repeated.
     again: usize,
     best: Option<Duration>,
     batches: u32,
     /// Batches in a row that were no better.
     no_better: u32,
-    /// It was once.
+    /// The cost has been known once.
     is_known: bool,
 }
 
@@ -87,10 +89,10 @@ impl Calibration {
     const CALLS: i32 = 20_000;
     const MOST: u32 = 60;
     const ENOUGH: u32 = 10;
-    /// When it is begun anew: at first the JVM may have had no time for the loop.
+    /// When to repeat it: at first the JVM may have had no time to compile the loop.
     const AGAIN: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(60)];
 
-    /// Makes a batch of calls, if more have to be. What a call costs in nanoseconds, when that is new.
+    /// Makes a batch of calls, if more are needed. Returns what a call costs in nanoseconds, if that is new.
     fn go_on(&mut self, probe_class: &ProbeClass, jni: &JniEnv) -> Option<f64> {
         let since = self.began.get_or_insert_with(Instant::now).elapsed();
         if Self::AGAIN.get(self.again).is_some_and(|at| since >= *at) {
@@ -103,21 +105,21 @@ impl Calibration {
         let began = Instant::now();
         probe_class.calibrate(jni, Self::CALLS, CALIBRATION);
         let took = began.elapsed();
-        // As it is run to run.
+        // Ignores changes under 3%, the noise between runs.
         let is_better = self.best.is_none_or(|best| took < best - best / 32);
         self.no_better = if is_better { 0 } else { self.no_better + 1 };
         if is_better {
             self.best = Some(took);
         }
         let ns = self.best?.as_secs_f64() * 1e9 / f64::from(Self::CALLS);
-        // Until it is known that it gets no better, it is not taken to be as bad as it is interpreted.
+        // Until batches stop improving, the loop may be interpreted: the cost is at most the first guess.
         let is_known = self.no_better >= Self::ENOUGH || self.batches >= Self::MOST;
         self.is_known |= is_known;
         Some(if self.is_known { ns } else { ns.min(FIRST_GUESS_NS) })
     }
 }
 
-/// What of the engine it reads and changes.
+/// The parts of the engine that it reads and changes.
 pub(crate) struct Parts<'e> {
     pub recorder: &'e mut Recorder,
     pub muting: &'e mut Muting,
@@ -126,12 +128,12 @@ pub(crate) struct Parts<'e> {
 }
 
 impl CostControl {
-    /// Nothing is recorded any more.
+    /// Notes that recording is off.
     pub(crate) fn pause(&mut self) {
         self.began = None;
     }
 
-    /// To be called in each round while something is recorded.
+    /// Must be called in each round while recording is on.
     pub(crate) fn go_on(&mut self, parts: &mut Parts<'_>) {
         if let Some(ns) = self.calibration.go_on(parts.probe_class, parts.jni) {
             self.overhead.set_pair_ns(ns);
@@ -161,12 +163,12 @@ impl CostControl {
         let methods = parts.recorder.take_recent();
         let lost_calls = parts.recorder.lost_calls();
         let before = std::mem::replace(&mut self.lost_calls, lost_calls);
-        // Of CPU time: a program that begins has no processor to spare, and waiting for one costs nothing.
+        // CPU time, because a program that begins has no processor to spare, and waiting for one costs nothing.
         let reading_ns = Reading::take().agent_cpu_ns.saturating_sub(end.agent_cpu_ns);
         let Now { unix_ns, monotonic_ns } = end.now;
         let length_ns = end.now.since(began.now).max(1);
         let cpu_ns = end.process_cpu_ns.saturating_sub(began.process_cpu_ns);
-        // While it was stopped, the process would have used as much of the processors as it usually does.
+        // While it was stopped, the process would have used as much CPU time as it does on average.
         let paused_ns = u128::from(end.paused_ns.saturating_sub(began.paused_ns));
         let lost_ns = paused_ns * u128::from(cpu_ns) / u128::from(length_ns);
         let agent_ns = end.agent_cpu_ns.saturating_sub(began.agent_cpu_ns);
@@ -216,8 +218,8 @@ impl CostControl {
         parts.recorder.throttle(&throttled);
     }
 
-    /// Measures throttled methods again. Those that are compiled out take throwing away all code that was
-    /// compiled with probes, which makes no method's code old.
+    /// Measures throttled methods again. If some are compiled out, discards all code that was compiled with probes,
+    /// which makes no method's code old.
     ///
     /// # Errors
     /// One line: what the JVM refused. They stay throttled.
@@ -233,7 +235,7 @@ impl CostControl {
                 parts.probe_class.compile_out(parts.jni, compiled_out.iter().copied(), true);
             })?;
         }
-        // The guard opens when no compiled code is left that would count some of the calls only.
+        // The guard opens only now, when no compiled code is left that would count only some of the calls.
         parts.muting.throttle(ids, false, parts.probe_class, parts.jni)?;
         self.overhead.measured_again(ids, Now::read().monotonic_ns);
         parts.recorder.measure_again(ids);

@@ -1,13 +1,13 @@
 //! Decides which methods are throttled, so that the profiler stays within its share of the process's CPU time.
 //!
-//! The cost of a call is calibrated, so the calls of the last second give the cost of each method. Over the
-//! budget, those methods are throttled that cost most for the least time measured in them: many calls, each
-//! about as long as its probes. A method whose slow calls are worth its probes is needed, and stays.
+//! The cost of a call is calibrated, so the calls of the last period give the cost of each method. Over the budget,
+//! the methods are throttled that cost most for the least time measured in them: many calls, each about as long as
+//! its probes. A method whose slow calls are worth its probes is needed, and stays.
 //!
-//! [`return_to_budget`] decides which throttled methods are measured again, [`compile_out`] for which of them
-//! even the guard is too expensive. Nothing here retransforms a class: a running loop would stay slow for good.
+//! [`return_to_budget`] decides which throttled methods are measured again, and [`compile_out`] for which of them
+//! even the guard costs too much. Nothing here retransforms a class: a running loop would stay slow for good.
 //!
-//! These are decisions only, without a clock or a JVM; `cost_control` carries them out.
+//! These are decisions only, without a clock or a JVM; [`controller`] carries them out.
 
 mod compile_out;
 pub(crate) mod controller;
@@ -21,53 +21,53 @@ use crate::drain::hot_methods::Recent;
 use crate::sys::clock;
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// What a call costs in a program, in terms of what it costs in a loop of its own: what cannot be inlined
-/// any more, and caches. H2 and Lucene with all methods measured: 75 to 95 ns where the loop says 25.
+/// Cost of a call in a program, as a multiple of its cost in a loop of its own: code around probes is no longer
+/// inlined, and caches miss. H2 and Lucene with all methods measured: 75 to 95 ns where the loop says 25.
 const IN_PROGRAM: f64 = 3.0;
-/// The same for methods that take so many times as long themselves: they would not have been inlined. That is less
-/// than it is, 53 to 71 ns in a service by samples of `perf`; but it keeps the methods that take the time.
+/// The same for methods whose calls take [`LONG`] times as long: they would not have been inlined. That is less than
+/// the real cost, 53 to 71 ns in a service by samples of `perf`, but it keeps the methods that take the time.
 const IN_PROGRAM_LONG: f64 = 1.5;
 const LONG: f64 = 40.0;
 /// The same in a large program, however long methods take: neither code nor data of probes are in the nearest
-/// caches. By samples of `perf` a call took 108 to 160 ns in H2 and Lucene with the budget, where the loop says 28.
+/// caches. By samples of `perf`, a call took 108 to 160 ns in H2 and Lucene with the budget, where the loop says 28.
 const IN_LARGE_PROGRAM: f64 = 5.0;
-/// More measured methods than this, called since the JVM began, make a program a large one.
+/// A program is large if more measured methods than this were called since the JVM began.
 const LARGE_PROGRAM: usize = 200;
-/// What is left when the budget is overrun: were it all of it, it would be overrun again at once.
+/// Share of the budget that stays in use after an overrun: with all of it, the next overrun would come at once.
 const TARGET: f64 = 0.5;
-/// When recording begins, the program is about to get faster, and calls everything so many times as often
-/// soon. To take probes out ever again would keep it from that, so as much is throttled at once as will have
-/// to be then, and what was too much comes back afterwards.
+/// After recording begins, the program gets faster, and soon calls everything [`FASTER`] times as often. Throttling
+/// more methods again and again would prevent that. So as much is throttled at once as will be necessary then, and
+/// what was too much comes back afterwards.
 const EARLY_NS: u64 = 10 * SECOND_NS;
 const FASTER: f64 = 20.0;
 const SETTLED_NS: u64 = 18 * SECOND_NS;
-/// When the budget was overrun so often in the beginning, methods are throttled as soon as the rest would be over
-/// it, were it called so many times as often. What the compiler gets to before stays slow.
+/// After so many overruns in the beginning, methods are throttled as soon as the rest would be over the budget if it
+/// were called [`FASTER`] times as often. Methods that the compiler gets to before that stay slow.
 const TIGHT: u32 = 2;
-/// A process with less CPU time than this share of a processor is as good as idle.
+/// A process with less CPU time than this share of a processor is practically idle.
 const LEAST_CPU: f64 = 0.05;
-/// Fewer calls a second are not worth leaving their method out, as long as all such methods together cost no
-/// more than a share of the budget. When the program begins, most are called so seldom, for a moment.
+/// A method with fewer calls a second is not worth throttling, as long as all such methods together cost at most the
+/// share [`MOST_RARE`] of the budget. When the program begins, most methods are that rare, for a moment.
 const LEAST_CALLS: f64 = 200.0;
 const MOST_RARE: f64 = 0.5;
-/// Slow calls that take so many times as long as a method's probes make it worth them. One of a millisecond in
-/// a thousand calls does; what a pause of the JVM happens to hit does not.
+/// A method is worth its probes if its slow calls take so many times as long as they. One of a millisecond in a
+/// thousand calls is enough; calls that a pause of the JVM happens to hit are not.
 const NEEDED: f64 = 10.0;
-/// So much of the budget is for methods that are neither needed nor worth it, whatever those take that are: time
-/// that threads wait for a processor makes many look as if they were worth it.
+/// Share of the budget that is always left for methods that are neither needed nor worth it: time that threads wait
+/// for a processor makes many look as if they were worth it.
 const LEAST_ROOM: f64 = 0.25;
-/// How long it takes until a third is left of what is known of a method: what was slow when the program began
-/// says nothing of later.
+/// After this time, a third is left of what is known about a method: what was slow when the program began says
+/// nothing about later.
 const MEMORY_S: f64 = 10.0;
-/// How long a method is measured, when it is looked at again, before it may be throttled; less if it costs
-/// more than a share of the CPU time.
+/// How long a method that came back is measured before it may be throttled again; less if it costs more than the
+/// share [`DEAR`] of the CPU time.
 const LOOK_NS: u64 = SECOND_NS;
 const SHORT_LOOK_NS: u64 = SECOND_NS / 5;
 const DEAR: f64 = 0.05;
-/// How long after that a method comes back if there is room in the budget; twice as long each time.
+/// How long a throttled method waits at least before it comes back; twice as long each time.
 const FIRST_WAIT_NS: u64 = 60 * SECOND_NS;
 const LONGEST_WAIT_NS: u64 = 3_600 * SECOND_NS;
-/// Methods that have been called fewer times are not compiled yet by the compiler that matters.
+/// Methods with fewer calls are not compiled yet by the compiler that matters.
 const COMPILED_CALLS: u64 = 10_000;
 
 /// A share of the CPU time, in millionths.
@@ -83,20 +83,20 @@ pub(crate) struct Throttled {
     times: u32,
     /// When it may come back if there is room.
     again_ns: u64,
-    /// Calls a second, had the program done what it did when methods were throttled first.
+    /// Calls a second, scaled to the program's speed when methods were first throttled.
     base_calls_per_s: f64,
-    /// What its probes cost a call, and for the time that was measured.
+    /// Cost of its probes, for a call and relative to the measured time.
     call_ns: f64,
     ratio: f64,
-    /// It was throttled just now, and little or nothing that is compiled has its probes in it.
+    /// It was throttled just now, and little or no compiled code contains its probes.
     is_fresh: bool,
-    /// It had been called so often that something compiled has them.
+    /// It had been called so often that compiled code contains its probes.
     is_compiled: bool,
-    /// It is compiled out: nothing is left of its probes in what the JIT compiles from then on.
+    /// It is compiled out: code that the JIT compiles from then on has nothing of its probes.
     pub is_compiled_out: bool,
 }
 
-/// Some time, and what was done in it.
+/// A period, and what methods did in it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Period<'p> {
     /// Its end, by the monotonic clock and by the calendar.
@@ -105,8 +105,8 @@ pub(crate) struct Period<'p> {
     pub length_ns: u64,
     /// The process's CPU time.
     pub cpu_ns: u64,
-    /// What the profiler cost beside its probes: the agent thread's CPU time, and CPU time that the process
-    /// lost to pauses.
+    /// What the profiler cost besides its probes: the agent thread's CPU time, and CPU time that the process lost to
+    /// pauses.
     pub own_ns: u64,
     pub methods: &'p HashMap<u32, Recent>,
 }
@@ -120,18 +120,18 @@ struct Cost {
 }
 
 impl Cost {
-    /// What its probes cost for the time that was measured.
+    /// Cost of its probes relative to the measured time.
     fn ratio(&self) -> f64 {
         self.ns / as_f64(clock::ticks_to_ns(self.did.self_ticks)).max(1.0)
     }
 
-    /// What is throttled first: what costs most for the least time that was measured.
+    /// Methods with the highest score are throttled first: they cost most for the least measured time.
     fn score(&self) -> f64 {
         self.ns * self.ratio()
     }
 }
 
-/// Time of a method's slow calls, and what its probes cost meanwhile, in nanoseconds; either fades.
+/// Time of a method's slow calls, and what its probes cost meanwhile, in nanoseconds; both decay.
 #[derive(Clone, Copy, Debug, Default)]
 struct Worth {
     slow_ns: f64,
@@ -145,7 +145,7 @@ impl Worth {
     }
 }
 
-/// The budget, and who is throttled for it.
+/// The budget, and the methods throttled for it.
 #[derive(Debug)]
 pub(crate) struct Overhead {
     budget: Option<Millionths>,
@@ -154,20 +154,20 @@ pub(crate) struct Overhead {
     throttled: HashMap<u32, Throttled>,
     /// How often methods that are measured again were throttled.
     before: HashMap<u32, u32>,
-    /// Calls of methods until now, as far as they were measured.
+    /// Measured calls of methods until now.
     called: HashMap<u32, u64>,
     /// Measured methods that had slow calls.
     worth: HashMap<u32, Worth>,
-    /// Methods that are looked at again, and since when.
+    /// Methods that came back and may not be throttled yet, and since when.
     looks: HashMap<u32, u64>,
     next_return_ns: u64,
     /// When recording began, and in how many periods the budget was overrun in the seconds after that.
     began_ns: Option<u64>,
     early_overruns: u32,
-    /// Whether it was decided since then if what is compiled is thrown away.
+    /// Whether it has been decided since then if compiled code is discarded.
     is_renewed: bool,
-    /// Calls a second of measured methods when methods were throttled first, and how many times as often they
-    /// are called now.
+    /// Calls a second of measured methods when methods were first throttled, and how many times as often they are
+    /// called now.
     base: HashMap<u32, f64>,
     growth: f64,
     /// CPU time of the last period, in nanoseconds a second.
@@ -200,8 +200,7 @@ impl Overhead {
         self.budget
     }
 
-    /// Sets the budget. Without one nothing is throttled any more; what is throttled still could not be measured
-    /// again.
+    /// Sets the budget. Without one, nothing more is throttled; methods that still are could not be measured again.
     pub(crate) fn set_budget(&mut self, budget: Option<Millionths>) {
         self.budget = budget;
         if budget.is_none() {
@@ -212,27 +211,27 @@ impl Overhead {
         }
     }
 
-    /// These methods could not be throttled.
+    /// Forgets methods that could not be throttled.
     pub(crate) fn forget(&mut self, ids: &[u32]) {
         self.throttled.retain(|id, _| !ids.contains(id));
     }
 
-    /// A call was measured to cost this in a loop of its own.
+    /// Sets what a call costs in a loop of its own, as measured.
     pub(crate) fn set_pair_ns(&mut self, ns: f64) {
         self.pair_ns = ns;
     }
 
-    /// What the probes of a call cost at least, in nanoseconds: as in a loop of their own.
+    /// The least that the probes of a call cost, in nanoseconds: as in a loop of their own.
     pub(crate) fn call_ns(&self) -> u64 {
         as_u64(self.pair_ns)
     }
 
-    /// What a method's probes are reckoned to have cost, in nanoseconds.
+    /// Estimated cost of a method's probes, in nanoseconds.
     pub(crate) fn cost_ns(&self, did: &Recent) -> f64 {
         let calls = as_f64(did.calls);
         let is_long = as_f64(clock::ticks_to_ns(did.self_ticks)) >= calls * self.pair_ns * LONG;
         let times = match self.budget {
-            // Most of the calls are those that are compiled best: 47 to 52 ns a call in three programs where the
+            // Most of the calls are the ones that are compiled best: 47 to 52 ns a call in three programs where the
             // loop says 52.
             None => 1.0,
             Some(_) if self.is_large() => IN_LARGE_PROGRAM,
@@ -255,13 +254,13 @@ impl Overhead {
         &self.throttled
     }
 
-    /// Whether a method was ever throttled, or is.
+    /// Whether a method is or ever was throttled.
     pub(crate) fn has_throttled(&self, id: u32) -> bool {
         self.throttled.contains_key(&id) || self.before.contains_key(&id)
     }
 
-    /// Whether the next period should be a short one: methods are looked at, or the program begins, and what
-    /// is not throttled before it is compiled costs more.
+    /// Whether the next period should be short: methods have just come back, or the program begins. A method that is
+    /// not throttled before it is compiled costs more.
     pub(crate) fn is_busy(&self, now_ns: u64) -> bool {
         !self.looks.is_empty() || self.is_early(now_ns)
     }
@@ -270,7 +269,7 @@ impl Overhead {
         self.began_ns.is_some_and(|began_ns| now_ns < began_ns + EARLY_NS)
     }
 
-    /// Judges a period: what the profiler cost in it, and the methods that are to be throttled from now on.
+    /// Judges a period: finds what the profiler cost in it, and returns the methods to throttle from now on.
     pub(crate) fn judge(&mut self, period: Period<'_>) -> Vec<u32> {
         let seconds = as_f64(period.length_ns.max(1)) / 1e9;
         let cpu_ns = as_f64(period.cpu_ns).max(LEAST_CPU * as_f64(period.length_ns));
@@ -296,7 +295,7 @@ impl Overhead {
             looked_at.get(&id).is_some_and(|since_ns| period.now_ns < since_ns + length)
         };
         let mut leave = Vec::new();
-        // As long as methods are interpreted, they take several times as long themselves.
+        // While methods are interpreted, they take several times as long themselves.
         let worth_it = if is_early { budget / 5.0 } else { budget };
         let is_free = |cost: &Cost| {
             let Cost { id, ns, .. } = cost;
@@ -311,12 +310,12 @@ impl Overhead {
         let rare_ns = sum(&costs, &|cost| may_go_if_often(cost) && is_rare(cost));
         let spares_rare = is_early || rare_ns <= MOST_RARE * budget * cpu_ns;
         let may_go = |cost: &Cost| may_go_if_often(cost) && !(spares_rare && is_rare(cost));
-        // What is needed is beyond the budget: all else would be throttled for it, to no avail. What is worth
-        // it or rare is within, and leaves less room for others; in the beginning, all of it has far less.
+        // Needed methods do not count: all others would be throttled for them, in vain. Methods that are worth it or
+        // rare count, and leave less room for others. In the beginning, there is far less room for all.
         let mut cost = sum(&costs, &may_go);
         let stays_ns = sum(&costs, &|cost| is_free(cost) && !may_go(cost));
         let room_ns = match is_early {
-            // Of a processor, for a program that has nothing to do yet uses little of one.
+            // Of a processor, because a program that has nothing to do yet uses little of one.
             true if self.early_overruns >= TIGHT => {
                 budget / FASTER * cpu_ns.max(as_f64(period.length_ns))
             }
@@ -339,7 +338,7 @@ impl Overhead {
             let mut gone = 0.0;
             for cost_of_one in costs {
                 let Cost { id, did, ns } = cost_of_one;
-                // With what they cost gone, the rest is a larger share of the process, or called more often.
+                // Without their cost, the rest is a larger share of the process, or is called more often.
                 if cost <= target * (cpu_ns - gone).max(LEAST_CPU * cpu_ns) {
                     break;
                 }
@@ -364,7 +363,7 @@ impl Overhead {
                     base_calls_per_s: calls_per_s / self.growth,
                     call_ns: ns / as_f64(did.calls.max(1)),
                     ratio: cost_of_one.ratio(),
-                    // What is called seldom now may be called often soon.
+                    // A method that is rare now may soon be called often.
                     is_fresh: is_early || !is_compiled && !is_rare(&cost_of_one),
                     is_compiled,
                     is_compiled_out: false,
@@ -380,7 +379,7 @@ impl Overhead {
         leave
     }
 
-    /// Finds out how many times as often methods are called as when methods were throttled first.
+    /// Finds how many times as often methods are called now as when methods were first throttled.
     fn grow(&mut self, costs: &[Cost], seconds: f64) {
         let (mut then, mut now) = (0.0, 0.0);
         for Cost { id, did, .. } in costs {
@@ -394,7 +393,7 @@ impl Overhead {
         }
     }
 
-    /// Adds what methods cost, and what slow calls it was for.
+    /// Adds what methods cost, and the time of their slow calls.
     fn weigh(&mut self, costs: &[Cost], seconds: f64) {
         let remains = (-seconds / MEMORY_S).exp();
         self.worth.retain(|_, worth| {
@@ -403,7 +402,7 @@ impl Overhead {
             worth.slow_ns > 1.0
         });
         for Cost { id, did, ns } in costs {
-            // What is slow is needed as much in a large program.
+            // Slow calls are needed as much in a large program, so its higher factor does not count here.
             let cost_ns = ns.min(as_f64(did.calls) * self.pair_ns * IN_PROGRAM);
             if let Some(worth) = self.worth.get_mut(id) {
                 worth.slow_ns += as_f64(did.slow_ns);
@@ -415,7 +414,7 @@ impl Overhead {
         }
     }
 
-    /// Recording begins again, with nothing left of what was compiled with probes in it.
+    /// Recording begins again, and all code that was compiled with probes has been discarded.
     pub(crate) fn begin_again(&mut self) {
         self.looks.clear();
         (self.began_ns, self.early_overruns, self.is_renewed) = (None, 0, false);
@@ -429,14 +428,14 @@ impl Overhead {
         ids.iter().copied().filter(is_compiled_out).collect()
     }
 
-    /// These methods have their probes back, from now on.
+    /// Notes that these methods are measured again, from now on.
     pub(crate) fn measured_again(&mut self, ids: &[u32], now_ns: u64) {
         for id in ids {
             if let Some(throttled) = self.throttled.remove(id) {
                 self.before.insert(*id, throttled.times);
             }
         }
-        // What it was before says nothing now.
+        // What their slow calls were worth before says nothing now.
         self.worth.retain(|id, _| !ids.contains(id));
         self.looks.extend(ids.iter().map(|id| (*id, now_ns)));
     }

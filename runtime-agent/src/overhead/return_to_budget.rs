@@ -1,9 +1,9 @@
-//! Which throttled methods are measured again: those whose guard only has to be opened, when there is room in
-//! the budget. Methods that are compiled out stay throttled.
+//! Decides which throttled methods are measured again: those that only need their guard opened, when there is room
+//! in the budget. Compiled-out methods stay throttled.
 
 use super::{Overhead, SECOND_NS, TARGET};
 
-/// How much of the budget may be in use after methods come back that are worth their probes: they will not be
+/// Share of the budget that may be in use after methods that are worth their probes come back: they will not be
 /// throttled again.
 const WORTH_IT: f64 = 0.8;
 /// How often methods come back.
@@ -20,7 +20,7 @@ impl Overhead {
         fitting
     }
 
-    /// The methods that fit into the budget, those first that cost least for the time they take.
+    /// The methods that fit into the budget; first those that cost least for the time they take.
     fn fitting(&self, now_ns: u64) -> Vec<u32> {
         let budget = self.budget.map_or(0.0, |budget| f64::from(budget) / 1e6);
         let is_waiting = |id: &u32| {

@@ -1,20 +1,20 @@
-//! Hours of a program's life, decided in a moment.
+//! Tests that decide hours of a program's life at once.
 
 use super::*;
 
 const S: u64 = SECOND_NS;
 const NONE: [u32; 0] = [];
 
-/// A program whose methods are called so often, as long as they are measured.
+/// A program that calls each measured method at a fixed rate.
 struct Program {
     overhead: Overhead,
     now_ns: u64,
-    /// Calls a second, own time of each, and slow time a second, in nanoseconds.
+    /// Calls a second, self time of a call, and time of slow calls a second, in nanoseconds.
     methods: HashMap<u32, (u64, u64, u64)>,
-    /// CPU time a second, and what of it is the agent's own.
+    /// CPU time a second, and the agent's part of it.
     cpu_ns: u64,
     own_ns: u64,
-    /// Compiled code is thrown away when that is decided.
+    /// Compiled code is discarded when that is decided.
     renews: bool,
 }
 
@@ -67,9 +67,9 @@ impl Program {
     }
 }
 
-/// One that answers requests, and ones that it calls often; calls cost 75 ns.
+/// A method that answers requests, and methods that it calls often; calls cost 75 ns.
 fn service() -> Program {
-    // 0.0075%, 0.15%, 1.5%, 7.5% and 7.5% of the time, the last of which takes its time itself.
+    // 0.0075%, 0.15%, 1.5%, 7.5% and 7.5% of the time; calls of the last take long themselves.
     Program::new(&[
         (1, 1_000, 3_600),
         (2, 20_000, 20),
@@ -93,7 +93,7 @@ fn nothing_is_throttled_within_the_budget() {
 #[test]
 fn what_costs_most_for_the_least_time_is_throttled_first() {
     let mut program = service();
-    // Nothing in the beginning, so that the program is not about to become faster.
+    // No calls in the beginning, so that the program is not about to become faster.
     let methods = std::mem::take(&mut program.methods);
     program.seconds(20);
     program.methods = methods;
@@ -115,7 +115,7 @@ fn what_was_throttled_in_the_beginning_comes_back_if_it_fits() {
     assert_eq!(program.throttled(), [3, 4, 5]);
 }
 
-/// What the compiler gets to first stays slow, so nothing waits until the budget is used up a third time.
+/// Methods that the compiler gets to first stay slow, so methods do not wait until a third overrun.
 #[test]
 fn in_the_beginning_what_is_new_is_throttled_at_once() {
     let mut program = service();
@@ -132,7 +132,7 @@ fn in_the_beginning_what_is_new_is_throttled_at_once() {
     assert_eq!(program.throttled(), [3, 4, 5, 6, 7]);
     program.methods.insert(9, (20_000, 20, 0));
     assert_eq!(program.second(), NONE);
-    // It begins again, and was over the budget never since.
+    // After a new beginning, the budget has not been overrun yet.
     program.overhead.begin_again();
     program.methods.insert(10, (20_000, 20, 0));
     assert_eq!(program.second(), NONE);
@@ -155,11 +155,11 @@ fn what_an_idle_program_calls_stays() {
 #[test]
 fn a_method_whose_slow_calls_are_worth_it_stays() {
     let mut program = service();
-    // Of three threads.
+    // Slow calls in three threads.
     program.methods.insert(4, (1_000_000, 10, 3_000_000_000));
     program.seconds(5);
     assert_eq!(program.throttled(), [2, 3, 5]);
-    // Then it has no more of them.
+    // Then it has no more slow calls.
     program.methods.insert(4, (1_000_000, 10, 0));
     program.seconds(5);
     assert!(!program.throttled().contains(&4));
@@ -179,7 +179,7 @@ fn without_a_budget_nothing_is_throttled_and_all_comes_back() {
     assert_ne!(program.second(), NONE);
 }
 
-/// Methods that are called when nothing is compiled yet are compiled out, but for those that are worth their probes.
+/// Methods that are called when nothing is compiled yet are compiled out, except those that are worth their probes.
 #[test]
 fn hot_methods_are_compiled_out_before_they_are_compiled() {
     let mut program = Program::new(&[(1, 200_000, 10), (2, 2_000_000, 4_000)]);
@@ -201,7 +201,7 @@ fn of_throttled_methods_only_the_hottest_are_compiled_out() {
     assert_eq!(program.throttled(), [1, 2]);
 }
 
-/// In a large program the JIT makes less of code with guards, so no throttled method keeps one.
+/// In a large program the JIT optimizes code with guards less, so no throttled method keeps one.
 #[test]
 fn in_a_large_program_all_throttled_methods_are_compiled_out() {
     let mut program = Program::new(&[(1, 2_000_000, 10), (2, 200_000, 10), (3, 20_000, 10)]);
@@ -211,8 +211,8 @@ fn in_a_large_program_all_throttled_methods_are_compiled_out() {
     assert_eq!(program.overhead.compiled_out(&[1, 2, 3]), [1, 2, 3]);
 }
 
-/// Of H2 the first judgement is sometimes so early that its hottest methods look as if their guards cost nothing: with
-/// them in the compiled code it was half as fast.
+/// The first judgement of H2 is sometimes so early that the guards of its hottest methods seem to cost nothing. With
+/// these guards in the compiled code, H2 was half as fast.
 #[test]
 fn what_is_throttled_before_the_program_is_known_to_be_large_is_compiled_out_too() {
     let mut program = Program::new(&[(1, 2_000_000, 10), (2, 20_000, 10)]);
@@ -224,7 +224,7 @@ fn what_is_throttled_before_the_program_is_known_to_be_large_is_compiled_out_too
     assert_eq!(program.overhead.compiled_out(&[1, 2]), [1, 2]);
 }
 
-/// What is throttled when it is compiled already keeps its guard in the compiled code.
+/// A method that is throttled when it is already compiled keeps its guard in the compiled code.
 #[test]
 fn compiled_methods_are_not_compiled_out_later() {
     let mut program = Program::new(&[(1, 9_000, 10)]);
@@ -252,10 +252,10 @@ fn what_the_agent_costs_itself_is_within_the_budget() {
     }
 }
 
-/// Together they are within the budget, not one beside the other.
+/// Methods that are worth their probes and the others share one budget.
 #[test]
 fn what_is_worth_its_probes_leaves_less_room() {
-    // 1.5% of the time, whose methods take 3,600 ns each, and 0.75%.
+    // Method 1, whose calls take 3,600 ns, costs 1.5% of the time at first, and method 2 costs 0.75%.
     for (calls, throttled) in [(400_000, vec![2]), (200_000, vec![])] {
         let mut program = Program::new(&[]);
         program.seconds(20);
@@ -266,7 +266,7 @@ fn what_is_worth_its_probes_leaves_less_room() {
     }
 }
 
-/// Where there are many methods, a call costs more: 125 ns here. What is slow is needed all the same.
+/// In a program with many methods, a call costs more: 125 ns here. Methods with slow calls are needed all the same.
 #[test]
 fn a_large_program_has_room_for_fewer_calls() {
     for (others, throttled) in [(150, vec![]), (250, vec![1])] {
@@ -284,7 +284,7 @@ fn a_large_program_has_room_for_fewer_calls() {
     }
 }
 
-/// Seldom called methods are spared as long as there are not too many of them; calls cost 125 ns.
+/// Rarely called methods are spared as long as there are not too many of them; calls cost 125 ns.
 #[test]
 fn methods_that_are_seldom_called_are_throttled_where_they_cost_too_much_together() {
     // 0.56% and 2.25% of the time.
@@ -298,7 +298,7 @@ fn methods_that_are_seldom_called_are_throttled_where_they_cost_too_much_togethe
     }
 }
 
-/// What was compiled with a guard that costs too much is compiled anew, once.
+/// Code that was compiled with a guard that costs too much is compiled again, once.
 #[test]
 fn what_was_compiled_too_early_is_renewed_once() {
     // The second is not compiled out: it is worth its probes.

@@ -14,7 +14,7 @@ pub(crate) struct Active {
 
 static ACTIVE: RwLock<Option<Arc<Active>>> = RwLock::new(None);
 
-/// What is active, if it has come as far as to have classes.
+/// The active run, once its load hook exists.
 pub(crate) fn get() -> Option<Arc<Active>> {
     ACTIVE.read().unwrap_or_else(PoisonError::into_inner).clone()
 }
@@ -23,13 +23,13 @@ pub(crate) fn set(active: Arc<Active>) {
     *ACTIVE.write().unwrap_or_else(PoisonError::into_inner) = Some(active);
 }
 
-/// The run is over.
+/// Ends the run.
 pub(crate) fn end() {
     clear();
     phase::end();
 }
 
-/// The run is over, and its thread goes on to restore classes.
+/// Ends the run; its thread goes on to restore classes.
 pub(crate) fn end_and_restore() {
     clear();
     phase::end_and_restore();

@@ -8,11 +8,11 @@
 //!          close files and port, give memory back
 //! restore  for a minute, classes that had long-lived loops
 //! ```
-//! `prepare` may hang on a disk. The JVM's start does not wait for it: whoever waits and this thread claim the run,
-//! and the first to do so decides whether it begins.
+//! `prepare` may hang on a disk. The JVM's start does not wait for it: the waiting thread and this thread both claim
+//! the run, and the first to claim it decides whether it begins.
 //!
 //! After a panic of this thread, probes are off and only a detach is carried out. A thread of the service may be in
-//! a probe at any time, so what belongs to a thread is unmapped by itself alone; see `probe::thread`.
+//! a probe at any time, so only the thread itself unmaps its data; see `probe::thread`.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_void};
@@ -63,14 +63,14 @@ use crate::session::presence;
 use crate::session::run_info;
 use crate::sys::memory;
 
-/// How far the thread has come.
+/// How far the agent thread has got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// It runs, and can be seen from outside.
+    /// It runs, and other processes can see it.
     Runs,
-    /// All that could hang on a disk is done.
+    /// Everything that can hang on a disk is done.
     Prepared,
-    /// Classes have probes, and recording has begun, if it is to.
+    /// Classes are instrumented, and recording has begun if it was asked for.
     Begun,
 }
 
@@ -92,25 +92,25 @@ pub(crate) enum Claimant {
     Waiter,
 }
 
-/// Decides once whether a run begins, and who says why not.
+/// Decides once whether a run begins, and which thread reports why not.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Claim(Arc<OnceLock<Claimant>>);
 
 impl Claim {
-    /// `true` for the first who asks, as often as that one asks.
+    /// `true` for the first claimant, each time that it asks.
     pub(crate) fn take(&self, who: Claimant) -> bool {
         *self.0.get_or_init(|| who) == who
     }
 }
 
 const OBJECT_FREE: [jvmti::jvmtiEvent; 1] = [jvmti::JVMTI_EVENT_OBJECT_FREE];
-/// How long to wait for the thread of an earlier run that restores classes: it may be in the middle of a look.
+/// How long to wait for an earlier run's thread to stop restoring classes: it may be reading stacks.
 const TAKE_OVER: Duration = Duration::from_secs(12);
 /// How long an attach waits until it is certain which loops are long-lived.
 const SETTLING: Duration = Duration::from_secs(9);
 const TICK: Duration = Duration::from_millis(50);
 
-/// What the thread is handed when it starts.
+/// What the agent thread gets when it starts.
 enum ThreadStart {
     Run {
         options: Box<Options>,
@@ -118,11 +118,11 @@ enum ThreadStart {
         stage: Sender<Stage>,
         claim: Claim,
     },
-    /// No run: classes of an earlier one are restored.
+    /// No run: restore classes of an earlier one.
     Restore,
 }
 
-/// What the thread that started the agent thread waits with.
+/// Lets the thread that started the agent thread wait for it.
 pub(crate) struct Started {
     pub stages: Receiver<Stage>,
     pub claim: Claim,
@@ -164,7 +164,7 @@ fn spawn(jvmti: &Jvmti, jni: &JniEnv, start: ThreadStart) -> Result<(), String> 
     let _frame = jni.push_local_frame(16);
     // SAFETY: all references are of this thread and live; the constructor's parameters are these.
     unsafe {
-        // To look the class up by name would ask the application's class loader.
+        // Looking the class up by name would ask the application's class loader.
         let class = jni.get_object_class(current);
         java_threads::find_number(jni, class);
         let constructor = jni
@@ -179,11 +179,11 @@ fn spawn(jvmti: &Jvmti, jni: &JniEnv, start: ThreadStart) -> Result<(), String> 
         }
         let thread = thread.ok_or_else(refused)?;
         let start = Box::into_raw(Box::new(start));
-        // The JVM makes it a daemon, and leaves it out when threads are listed.
+        // The JVM makes it a daemon and hides it from thread lists.
         jvmti
             .run_agent_thread(thread, run, start.cast(), jvmti::JVMTI_THREAD_NORM_PRIORITY)
             .map_err(|e| {
-                // There is no thread that would take it.
+                // No thread takes ownership of it.
                 drop(Box::from_raw(start));
                 format!("the JVM refuses a thread ({e:?})")
             })
@@ -200,7 +200,7 @@ unsafe extern "system" fn run(
     let start = unsafe { Box::from_raw(start.cast::<ThreadStart>()) };
     // SAFETY: the JVM hands this thread its environments, and they live as long as the thread.
     let (jvmti, jni) = unsafe { (Jvmti::from_raw(jvmti), JniEnv::from_raw(jni)) };
-    // What was said of a panic is said.
+    // The panic hook has already reported a panic.
     let _ = catch_unwind(AssertUnwindSafe(|| begin_at(*start, &jvmti, &jni)));
 }
 
@@ -208,7 +208,7 @@ fn begin_at(start: ThreadStart, jvmti: &Jvmti, jni: &JniEnv) {
     match start {
         ThreadStart::Run { options, arrival, stage, claim } => {
             show(presence::BEGINNING);
-            // Whoever waits may have gone.
+            // The waiting thread may have given up.
             let _ = stage.send(Stage::Runs);
             run_agent(*options, arrival, stage, &claim, jvmti, jni);
         }
@@ -229,7 +229,7 @@ fn begin_at(start: ThreadStart, jvmti: &Jvmti, jni: &JniEnv) {
     }
 }
 
-/// A run, from its beginning to its end.
+/// Carries out a run, from its beginning to its end.
 fn run_agent(
     options: Options,
     arrival: Arrival,
@@ -249,7 +249,7 @@ fn run_agent(
             show(presence::ATTACHED);
             let _ = stage.send(Stage::Begun);
             drop(stage);
-            // At the start of a JVM nobody asked.
+            // At the JVM's start, nobody waits for an answer.
             if arrival == Arrival::Attached && profile.control.is_none() {
                 tell_postponed("classes postponed", &profile.engine.postponed());
             }
@@ -261,7 +261,7 @@ fn run_agent(
             "internal error".to_owned()
         }
     };
-    // A thread that waited in vain has said so.
+    // A waiting thread that claimed the run has already reported the failure.
     if claim.take(Claimant::Agent) {
         message!("{error}; profiling is off");
     }
@@ -269,7 +269,7 @@ fn run_agent(
     drop(stage);
     virtual_threads::stop_listening(jvmti);
     show(presence::ENDING);
-    // A panic may have come when some classes had probes already.
+    // Some classes may have been instrumented before a panic.
     match active::get() {
         Some(running) => {
             let restored = catch_unwind(AssertUnwindSafe(|| {
@@ -291,14 +291,14 @@ fn run_agent(
     }
 }
 
-/// Names a class that waits, where no answer does.
+/// Prints how many classes are postponed, and the first, where no answer lists them.
 pub(crate) fn tell_postponed(what: &str, postponed: &[Postponed]) {
     if let Some(first) = postponed.first() {
         message!("{what}: {}, the first is {first}", postponed.len());
     }
 }
 
-/// A run that has begun, to its end.
+/// Carries out a run that has begun, to its end.
 fn run_profile<'j>(mut profile: Profile<'j>, fault: Fault, jvmti: &'j Jvmti, jni: &'j JniEnv) {
     let ran = catch_unwind(AssertUnwindSafe(|| {
         fault.panic_if(Fault::Run);
@@ -338,8 +338,7 @@ fn finish_restoring(mut restorer: Restorer<'_>) {
     phase::end_restoring();
 }
 
-/// Detaches after a panic, as far as that needs nothing of what the panic may have left in any state: restores
-/// classes, and answers.
+/// Detaches after a panic: restores classes and answers. Uses nothing that the panic may have left in a bad state.
 fn detach_after_panic(
     profile: Profile<'_>,
     answer: &SyncSender<Answer>,
@@ -372,11 +371,11 @@ fn detach_after_panic(
             phase::end_restoring();
         }
     }
-    // What it has may be in any state.
+    // Its fields may be in a bad state, so they are not dropped.
     std::mem::forget(engine);
 }
 
-/// Gives the calling thread a name in the kernel.
+/// Sets the calling thread's name in the kernel.
 fn show(name: &str) {
     if let Ok(name) = CString::new(name) {
         // SAFETY: the name ends with its NUL, and belongs to the calling thread.
@@ -384,7 +383,7 @@ fn show(name: &str) {
     }
 }
 
-/// What a run needs of the disk and the network, which may hang.
+/// What a run needs from the disk and the network, which may hang.
 struct Prepared {
     probe_class: ProbeClass,
     log: RunLog,
@@ -457,10 +456,10 @@ impl<'j> Profile<'j> {
         let Prepared { probe_class, log, control, class_log } =
             Prepared::new(&options, arrival, claim, jvmti, jni)?;
         virtual_threads::listen(jvmti, arrival == Arrival::Attached, &options.pretend);
-        // Whoever waits may have gone.
+        // The waiting thread may have given up.
         let _ = stage.send(Stage::Prepared);
         options.fault.be_slow();
-        // A method keeps its id from one attachment to the next; all else of an earlier one is forgotten.
+        // Method ids last across attachments; everything else from an earlier one is forgotten.
         let methods = Methods::all();
         let own = options.thresholds.iter().map(|(of, least)| (of.clone(), units::as_ns(*least)));
         methods.begin_attachment(&own.collect::<Vec<_>>())?;
@@ -483,12 +482,12 @@ impl<'j> Profile<'j> {
             engine: handle.clone(),
         });
         active::set(running.clone());
-        // Without it, ids of classes that were unloaded are not used again.
+        // Without these events, ids of unloaded classes are not reused.
         let _ = jvmti.enable_events_global(&OBJECT_FREE);
         loaders::find_gone(jvmti, jni);
         recorder.forget_loaders();
         let starts = options.start && schedule.wanted();
-        // Before there are classes with probes, whose compiled code would be thrown away.
+        // Done before classes are instrumented: later it would discard their compiled code.
         if let Err(error) = probe_class.set_off(jni, !starts) {
             message!("{error}; probes that are off are slower than they could be");
         }
@@ -510,7 +509,7 @@ impl<'j> Profile<'j> {
         if starts && let Err(error) = engine.start() {
             message!("{error}; profiling is off");
         }
-        // Whoever connected meanwhile is answered when there is something to say.
+        // Clients that connected meanwhile are answered from here on.
         let control = control.and_then(|control| control.serve(handle));
         let retransform = options.retransform;
         Ok(Self { engine, requests, running, control, retransform })
@@ -518,9 +517,9 @@ impl<'j> Profile<'j> {
 
     /// Answers a detach that is done.
     fn answer_detach(&self, answer: &SyncSender<Answer>, status: &Status) {
-        // Whoever asked may have gone.
+        // The client may have gone.
         let _ = answer.send(Ok(Reply { status: status.clone(), found: Found::Nothing }));
-        // Somebody else may have asked for the same meanwhile.
+        // Other clients may have asked for a detach meanwhile.
         while let Ok(Asked { request, answer, .. }) = self.requests.try_recv() {
             let is_done = request == Request::Detach;
             let reply = is_done.then(|| Reply { status: status.clone(), found: Found::Nothing });
@@ -528,7 +527,7 @@ impl<'j> Profile<'j> {
         }
     }
 
-    /// Leaves the JVM as it was, as far as that can be. Recording has ended.
+    /// Restores the JVM to its state before the agent, as far as possible. Recording has ended.
     fn detach(
         &mut self,
         fault: Fault,
@@ -576,7 +575,7 @@ fn recorder(
         Methods::all(),
         class_counts,
         units::as_ns(options.threshold),
-        // The hour that is written to is never deleted.
+        // The hour being written is never deleted, so it must fit the run's limit too.
         [options.hour_bytes, options.run_bytes].into_iter().flatten().min(),
         Box::new(java),
     )
@@ -584,7 +583,7 @@ fn recorder(
 
 /// Retransforms the loaded classes in which no loop runs. Others wait.
 fn settle(engine: &mut Engine<'_>, arrival: Arrival) {
-    // The JVM's start waits for nobody; classes with loops are retransformed later.
+    // The JVM's start does not wait: classes with loops are retransformed later.
     let settled =
         Instant::now() + if arrival == Arrival::Attached { SETTLING } else { Duration::ZERO };
     while !phase::is_ending()
@@ -595,7 +594,7 @@ fn settle(engine: &mut Engine<'_>, arrival: Arrival) {
     }
 }
 
-/// Answers the recorder from the JVM.
+/// Gives the recorder the threads' names, from the JVM.
 struct JavaNames {
     jvmti: Jvmti,
     jni: JniEnv,

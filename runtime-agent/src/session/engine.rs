@@ -1,6 +1,6 @@
-//! The agent's own Java thread: it drains, and it alone starts and stops recording.
+//! The engine runs on the agent thread: it drains, and it alone starts and stops recording.
 //!
-//! Everybody else asks it through [`Handle`], so that nothing that waits is ever near a probe.
+//! Other threads ask it through [`Handle`](crate::request::Handle), so nothing that waits is ever near a probe.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -41,19 +41,19 @@ use crate::session::active::Active;
 use crate::sys::clock;
 use crate::sys::memory;
 
-/// How often the threads' rings are emptied.
+/// How often the threads' rings are drained.
 const ROUND: Duration = Duration::from_millis(50);
 /// How often the clock is corrected.
 const CLOCK_ROUND: Duration = Duration::from_secs(1);
-/// When classes should have been met.
+/// When to report why no class is instrumented, if none is.
 const EMPTY_ROUND: Duration = Duration::from_secs(30);
-/// How long methods have been muted before they are retransformed out: for a moment it is not worth it.
+/// How long methods stay muted before they are retransformed out: for a short mute it is not worth it.
 const UNTIL_WITHDRAWN: Duration = Duration::from_secs(1);
-/// How long recording has been off before the guard is taken out, which throws compiled code away: after a
-/// command, and in a pause of the schedule.
+/// How long recording stays off before the guard is removed, which discards compiled code: after a command, and in
+/// a pause of the schedule.
 const AFTER_STOP: Duration = Duration::from_secs(10);
 const LONG_PAUSE: Duration = Duration::from_secs(600);
-/// A method that was called less often is not compiled with the calls of its probes.
+/// Probe calls of a method that was called less often are in no compiled code.
 const COMPILED_CALLS: u64 = 1_000;
 const UNCHECKED_THREADS: &str = "virtual threads that stayed parked for two seconds were not looked at; a loop of \
      theirs may be slow until it returns";
@@ -74,7 +74,7 @@ pub(crate) struct Engine<'j> {
     recorder: Recorder,
     methods: Arc<Methods>,
     muting: Muting,
-    /// When probes of muted methods are to be taken out, if there may be any.
+    /// When to retransform muted methods out, if there may be any.
     withdraw: Option<Instant>,
     cost: CostControl,
     class_counts: Arc<ClassCounts>,
@@ -83,7 +83,7 @@ pub(crate) struct Engine<'j> {
     since_ns: u64,
     /// The guard in front of the probes is open.
     is_open: bool,
-    /// When it is to be taken out altogether, if it stays closed.
+    /// When to remove the guard, if it stays closed.
     guard_out: Option<Instant>,
     schedule: Schedule,
     why_empty: Arc<WhyEmpty>,
@@ -132,13 +132,12 @@ impl<'j> Engine<'j> {
         }
     }
 
-    /// Works until the JVM ends, until nobody can ask any more, or until it is asked to detach: who
-    /// asked that is yet to be answered.
+    /// Runs until the JVM ends, all handles are gone, or a detach is requested. Returns where to answer the detach.
     pub(crate) fn run(&mut self, requests: &Requests, fault: Fault) -> Option<SyncSender<Answer>> {
         let began = Instant::now();
         let mut clock_renewed = began;
         let mut told_why_empty = false;
-        // Where that was clear from the beginning, it has been said.
+        // Events that were missing from the beginning have been reported already.
         let mut told_missing = mounts::events() == mounts::Events::Missing;
         loop {
             match requests.recv_timeout(ROUND) {
@@ -148,7 +147,7 @@ impl<'j> Engine<'j> {
                         fault.panic_if(Fault::Finish);
                         self.carry_out(Request::Detach)
                     });
-                    // Who asked waits for the rest of the detach all the same.
+                    // The client waits for the rest of the detach all the same.
                     if catch_unwind(finish).is_err() {
                         self.give_up();
                     }
@@ -157,7 +156,7 @@ impl<'j> Engine<'j> {
                 Ok(Asked { request, answer, .. }) => {
                     let is_last = request == Request::Finish;
                     let status = self.carry_out(request);
-                    // Whoever asked may have gone.
+                    // The client may have gone.
                     let _ = answer.send(status);
                     if is_last {
                         return None;
@@ -167,7 +166,7 @@ impl<'j> Engine<'j> {
                 Err(RecvTimeoutError::Disconnected) => return None,
             }
             if probe::gave_up() {
-                // What fails has been told; it is tried again.
+                // A failed write has been reported, and is tried again.
                 let _ = self.stop_and_flush();
             }
             self.go_on_with_self_test();
@@ -194,7 +193,7 @@ impl<'j> Engine<'j> {
 
     fn carry_out(&mut self, request: Request) -> Answer {
         let mut found = Found::Nothing;
-        // What a pattern names is told in place of what holds for all.
+        // After a command with a pattern, hints about the pattern replace the general ones.
         let mut hints = None;
         match request {
             Request::Start => self.start()?,
@@ -240,7 +239,7 @@ impl<'j> Engine<'j> {
         Ok(Reply { status, found })
     }
 
-    /// Finds out what the profiler costs, and keeps it within its budget.
+    /// Measures the profiler's cost and keeps it within the overhead budget.
     fn keep_to_overhead(&mut self) {
         let is_open = self.is_open;
         let (cost, mut parts) = self.cost_control();
@@ -276,7 +275,7 @@ impl<'j> Engine<'j> {
         Found::Throttled(throttled)
     }
 
-    /// Applies thresholds and rules of muting to methods that were instrumented since they were set.
+    /// Applies thresholds and mute rules to methods that were instrumented since they were set.
     fn follow_patterns(&mut self) {
         self.methods.follow_thresholds();
         match self.muting.follow(&self.probe_class, self.jni) {
@@ -290,7 +289,7 @@ impl<'j> Engine<'j> {
     }
 
     /// Retransforms muted methods out, so that they cost nothing at all: code that was compiled while they were called
-    /// calls the guard for good.
+    /// would call the guard for good.
     fn withdraw_muted(&mut self) {
         if self.withdraw.is_none_or(|at| Instant::now() < at) {
             return;
@@ -305,7 +304,7 @@ impl<'j> Engine<'j> {
         }
     }
 
-    /// Gives methods that are no longer muted the probes that were taken out.
+    /// Puts the probes back into methods that are no longer muted.
     fn give_probes_back(&mut self) {
         let given = self.methods.take_withheld(|id| !self.muting.is_named(id));
         if !given.is_empty() {
@@ -313,8 +312,7 @@ impl<'j> Engine<'j> {
         }
     }
 
-    /// Sends the classes of these methods through the hook again, as soon as no loop runs in them. What threads record
-    /// meanwhile is written between batches.
+    /// Retransforms the classes of these methods as soon as no loop runs in them. Drains the rings between batches.
     fn change_classes_of(&mut self, ids: &HashSet<u32>) {
         let Self { recorder, changes, methods, .. } = self;
         let wanted = |class: &LoadedClass<'_>| {
@@ -324,8 +322,8 @@ impl<'j> Engine<'j> {
         changes.add(wanted, || recorder.round());
     }
 
-    /// Changes classes that have been waiting for their loops to end, and those of an earlier attachment that have been
-    /// loaded meanwhile.
+    /// Retransforms classes that waited for their loops to end, and classes of an earlier attachment that were loaded
+    /// meanwhile.
     pub(crate) fn change_classes(&mut self) {
         let Self { recorder, changes, stale, methods, is_open, .. } = self;
         // Before recording begins there is nothing to write, and the first interval begins with it.
@@ -336,14 +334,14 @@ impl<'j> Engine<'j> {
         };
         let mut opened = Vec::new();
         if stale.is_time() {
-            // The ids of a class whose loader is gone may have gone to another class.
+            // The ids of a class whose loader is gone may belong to another class now.
             opened.extend(stale.classes.extract_if(|class, _| !methods.knows(class)));
             let wanted = |class: &LoadedClass<'_>| class.key().filter(|key| stale.finds(key));
             changes.add(wanted, &mut round);
         }
         changes.step(&mut round);
         if changes.take_news() {
-            // Others keep their probes, muted ones.
+            // The others still have probes, and only wait to lose those of muted methods.
             let is_measured =
                 |class: &Postponed| class.has_probes && !stale.classes.contains_key(&class.key);
             let mut postponed = changes.postponed();
@@ -359,7 +357,7 @@ impl<'j> Engine<'j> {
         }
     }
 
-    /// Starts or stops when the schedule has come to an edge. What was commanded holds until then.
+    /// Starts or stops recording at an edge of the schedule. A command holds until the next edge.
     fn keep_to_schedule(&mut self) {
         match self.schedule.edge() {
             Some(true) => {
@@ -369,14 +367,14 @@ impl<'j> Engine<'j> {
                     message!("{error}; profiling stays off until the next start");
                 }
             }
-            // Totals are written when their interval ends, pauses or not: a pause every few seconds would
-            // fill the disk with them.
+            // Method statistics are written when their interval ends, not at each pause: a pause every few seconds
+            // would fill the disk with them.
             Some(false) => drop(self.stop()),
             None => {}
         }
     }
 
-    /// Opens the load hook, and sends loaded classes through it that the filters select or that have the probes of an
+    /// Opens the load hook, and retransforms loaded classes that the filters select or that have the probes of an
     /// earlier attachment.
     ///
     /// # Errors
@@ -393,12 +391,12 @@ impl<'j> Engine<'j> {
         Ok(())
     }
 
-    /// Whether it is still to be seen which of the loaded classes can be retransformed.
+    /// Whether it is not certain yet which loaded classes can be retransformed.
     pub(crate) fn is_settling(&self) -> bool {
         self.changes.is_unsent() || !self.changes.is_settled()
     }
 
-    /// Whether classes wait that nothing runs in.
+    /// Whether classes wait in which no loop runs.
     pub(crate) fn has_unsent(&self) -> bool {
         self.changes.is_unsent()
     }
@@ -408,15 +406,15 @@ impl<'j> Engine<'j> {
         self.changes.postponed()
     }
 
-    /// Ends what recording needs, before classes are restored: nothing waits to be retransformed, and compiled code has
-    /// nothing of the probes from now on.
+    /// Cleans up before classes are restored: no class waits to be retransformed any more, and compiled code has no
+    /// probes from now on.
     pub(crate) fn leave_classes(&mut self) {
         self.recorder.forget_loaders();
         self.changes.clear();
         self.take_guard_out_now();
     }
 
-    /// Closes the log, and gives back what muting needed.
+    /// Closes the log, and frees what muting used.
     pub(crate) fn close(&mut self) {
         self.recorder.close();
         self.forget_muted();
@@ -428,7 +426,7 @@ impl<'j> Engine<'j> {
         }
     }
 
-    /// Why no class has probes, if none has.
+    /// Why no class is instrumented, if none is.
     fn why_empty(&self) -> Vec<String> {
         if self.class_counts.classes() > 0 {
             return Vec::new();
@@ -438,9 +436,9 @@ impl<'j> Engine<'j> {
         left_alone.into_iter().chain(self.why_empty.messages()).collect()
     }
 
-    /// Gives back what was needed for muting. Recording has ended.
+    /// Frees what muting used. Recording has ended.
     fn forget_muted(&self) {
-        // It keeps an array that nobody reads any more if the JVM has no memory for an empty one.
+        // If the JVM has no memory for an empty array, it keeps the old one, which nobody reads any more.
         let _ = self.probe_class.set_muted(self.jni, &[]);
         mute::forget();
     }
@@ -452,7 +450,7 @@ impl<'j> Engine<'j> {
         }
         self.guard_out = None;
         if self.probe_class.set_off(self.jni, false)? {
-            // All code with probes was thrown away, so throttled methods can be measured again at no further cost.
+            // All code with probes was discarded, so throttled methods can be measured again at no further cost.
             let throttled: Vec<u32> = self.cost.overhead.throttled().keys().copied().collect();
             let (cost, mut parts) = self.cost_control();
             cost.measure_again(&throttled, &mut parts)?;
@@ -470,10 +468,10 @@ impl<'j> Engine<'j> {
     /// Ends recording, if it is on, and writes everything up to now.
     ///
     /// # Errors
-    /// One line: the disk does not take it now. Recording is off all the same.
+    /// One line: the write failed. Recording is off all the same.
     fn stop_and_flush(&mut self) -> Result<(), String> {
         let was_on = self.stop();
-        // Whoever asks again does not put it off.
+        // A repeated stop does not postpone it.
         let at = Instant::now() + AFTER_STOP;
         self.guard_out = Some(self.guard_out.map_or(at, |before| before.min(at)));
         if !was_on {
@@ -484,7 +482,7 @@ impl<'j> Engine<'j> {
         self.recorder.flush().map_err(told)
     }
 
-    /// Ends recording; `false` if it was off. The open calls wait with other records.
+    /// Ends recording; `false` if it was off. Unfinished calls wait with the recorded calls.
     fn stop(&mut self) -> bool {
         if !self.is_open {
             return false;
@@ -492,17 +490,17 @@ impl<'j> Engine<'j> {
         self.is_open = false;
         self.guard_out = Some(Instant::now() + LONG_PAUSE);
         virtual_loops::remember(|_| true);
-        // The guard first, so that no thread goes on calling for nothing.
+        // Close the guard first, so that no thread goes on calling probes for nothing.
         self.probe_class.set_on(self.jni, false);
         probe::end_recording();
-        // Each start and each stop adds one; frames are of the odd number before.
+        // Each start and each stop adds one to the number; the frames have the odd one before.
         let recording = probe::recording().wrapping_sub(1);
         self.since_ns = clock::unix_ns();
         self.recorder.end_recording(recording, clock::ticks());
         true
     }
 
-    /// Makes another attempt to find out whether compiled-out probes are folded, where that is not known yet.
+    /// Repeats the self-test of compiled-out probes while its result is not known.
     fn go_on_with_self_test(&mut self) {
         if !self.attempts.is_due() {
             return;
@@ -510,21 +508,21 @@ impl<'j> Engine<'j> {
         if let Err(error) = self.probe_class.test_compiled_out(self.jni, &self.pretend, true) {
             message!("self-test: {error}");
         }
-        // It could not be taken out before.
+        // The guard could not be removed before.
         if compiled_out::can_renew() && !self.is_open {
             self.guard_out.get_or_insert_with(|| Instant::now() + AFTER_STOP);
         }
     }
 
-    /// Takes the guard out of the probe class if recording has been off for long enough: in a program whose
-    /// methods are tiny, a closed guard costs as much as the program itself.
+    /// Removes the guard from the probe class if recording has been off for long enough: in a program whose methods
+    /// are tiny, a closed guard costs as much as the program itself.
     fn take_guard_out(&mut self) {
         if self.guard_out.is_some_and(|at| Instant::now() >= at) {
             self.take_guard_out_now();
         }
     }
 
-    /// Takes the guard out of the probe class.
+    /// Removes the guard from the probe class.
     fn take_guard_out_now(&mut self) {
         self.guard_out = None;
         if let Err(error) = self.probe_class.set_off(self.jni, true) {
@@ -532,9 +530,9 @@ impl<'j> Engine<'j> {
         }
     }
 
-    /// Stops probes after an error of ours, without touching the data.
+    /// Stops probes after an internal error, without touching the data.
     pub(crate) fn give_up(&self) {
-        // Whatever it was about, the JVM takes no calls while an exception is pending.
+        // The JVM takes no calls while an exception is pending, whatever it is about.
         self.jni.exception_clear();
         self.probe_class.set_on(self.jni, false);
         probe::give_up();

@@ -9,19 +9,19 @@ use crate::options::retransform::Retransform;
 
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
 
-/// The JVM ends.
+/// Notes that the JVM is shutting down.
 pub(crate) fn set_ending() {
     IS_ENDING.store(true, Ordering::Relaxed);
 }
 
-/// Whether the JVM ends. Nobody has to wait for looks at stacks or for classes any more.
+/// Whether the JVM is shutting down. Nobody waits for looks at stacks or for classes any more.
 pub(crate) fn is_ending() -> bool {
     IS_ENDING.load(Ordering::Relaxed)
 }
 
 static LAST_RETRANSFORM: Mutex<Retransform> = Mutex::new(Retransform::On);
 
-/// What a run has as its option `retransform` holds for its classes after it too.
+/// Keeps a run's option `retransform`: it applies to the run's classes after its end too.
 pub(crate) fn set_last_retransform(retransform: Retransform) {
     *LAST_RETRANSFORM.lock().unwrap_or_else(PoisonError::into_inner) = retransform;
 }
@@ -56,18 +56,18 @@ pub(crate) fn begin() -> bool {
     !std::mem::replace(&mut phase().is_active, true)
 }
 
-/// The run is over.
+/// Ends the run.
 pub(crate) fn end() {
     phase().is_active = false;
 }
 
-/// The run is over, and its thread goes on to restore classes.
+/// Ends the run; its thread goes on to restore classes.
 pub(crate) fn end_and_restore() {
     let mut phase = phase();
     (phase.is_restoring, phase.is_active) = (true, false);
 }
 
-/// Takes the right to restore classes while no run is active; `false` if somebody has it.
+/// Takes the right to restore classes; `false` if a run is active or another thread has the right.
 pub(crate) fn begin_restoring() -> bool {
     let mut phase = phase();
     !phase.is_active && !std::mem::replace(&mut phase.is_restoring, true)
@@ -78,14 +78,14 @@ pub(crate) fn is_restoring() -> bool {
     phase().is_restoring
 }
 
-/// The calling thread restores classes no more.
+/// Notes that the calling thread has stopped restoring classes.
 pub(crate) fn end_restoring() {
     phase().is_restoring = false;
     RESTORED.notify_all();
 }
 
-/// Waits until the thread of an earlier run has noticed that another run begins, and restores classes no more.
-/// `false` if it does not notice in time.
+/// Waits until the thread of an earlier run notices that another run begins, and stops restoring classes.
+/// `false` if it does not in time.
 pub(crate) fn take_over(limit: Duration) -> bool {
     let waited = RESTORED.wait_timeout_while(phase(), limit, |phase| phase.is_restoring);
     !waited.unwrap_or_else(PoisonError::into_inner).0.is_restoring

@@ -1,14 +1,13 @@
-//! How the agent shows from outside: the code that `Agent_OnAttach` returns, which is all that the JVM
-//! tells whoever attaches, and the names that the kernel has for its threads.
+//! How other processes see the agent: the code that `Agent_OnAttach` returns, which is all that the JVM tells the
+//! attaching process, and the kernel's names of the agent's threads.
 //!
-//! Threads are there as long as the agent is at work, need no connection to be seen, and can be seen
-//! in containers too.
+//! The threads exist as long as the agent is active, can be seen without a connection, and in containers too.
 
-/// What was asked for is done, or has begun.
+/// The request is done, or has begun.
 pub const OK: i32 = 0;
 /// An option is wrong, or the log folder cannot be used.
 pub const WRONG_OPTIONS: i32 = 1;
-/// The agent is at work here already.
+/// The agent is already active in this JVM.
 pub const ATTACHED_ALREADY: i32 = 2;
 /// There is nothing to detach.
 pub const NOT_ATTACHED: i32 = 3;
@@ -17,18 +16,17 @@ pub const REFUSED: i32 = 4;
 /// The agent could not be detached.
 pub const NOT_DETACHED: i32 = 5;
 
-/// The option string that asks the agent to go.
+/// The option string that asks the agent to detach.
 pub const DETACH: &str = "detach";
 
-/// The agent's thread while it gets ready, as the kernel names it.
+/// The agent thread's name in the kernel while it prepares a run.
 pub const BEGINNING: &str = "tprofiler-begin";
-/// The agent's thread while a profile is under way.
+/// The agent thread's name during a run.
 pub const ATTACHED: &str = "tprofiler";
-/// The agent's thread when all is over.
+/// The agent thread's name after a run.
 pub const ENDING: &str = "tprofiler-end";
 
-/// The file with the token that the agent makes, in the run's folder. The agent keeps it open while it
-/// listens.
+/// The agent's token file, in the run's folder. The agent keeps it open while it listens.
 pub const TOKEN_FILE: &str = "control.token";
 
 /// The name of the thread that listens on the control port. The kernel keeps 15 bytes of a name.
@@ -37,7 +35,7 @@ pub fn control_thread(port: u16) -> String {
     format!("tprofiler:{port}")
 }
 
-/// The port that is in the name of a thread.
+/// The port in the control thread's name; `None` for other threads.
 #[must_use]
 pub fn control_port(thread: &str) -> Option<u16> {
     thread.strip_prefix("tprofiler:")?.parse().ok()

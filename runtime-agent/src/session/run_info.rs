@@ -1,4 +1,4 @@
-//! What `run.json` says of this JVM.
+//! Describes this JVM for `run.json`.
 #![allow(unsafe_code)]
 
 use std::path::Path;
@@ -20,7 +20,7 @@ pub(crate) fn service_name() -> &'static str {
     SERVICE.get().map_or("unknown", String::as_str)
 }
 
-/// Makes the log folder if need be, and finds out whether runs can be made in it that `group` may read.
+/// Creates the log folder if needed, and checks that it can hold runs that `group` may read.
 ///
 /// # Errors
 /// One line: why not.
@@ -34,7 +34,7 @@ pub(crate) fn describe(jvmti: &Jvmti, options: &Options) -> Run {
     let command_line = property("sun.java.command");
     let service = service(&command_line);
     if !service.is_empty() {
-        // A file's name may have line breaks, an answer's line not.
+        // A file name may contain line breaks, a line of an answer may not.
         let _ = SERVICE.set(service.replace(char::is_control, "?"));
     }
     Run {
@@ -65,7 +65,7 @@ fn service(command_line: &str) -> String {
 
 fn host() -> String {
     let mut name = [0u8; 256];
-    // SAFETY: the buffer is as long as is said; the last byte stays 0.
+    // SAFETY: the buffer is longer than the length passed; the last byte stays 0.
     let result = unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) };
     let name = name.split(|b| *b == 0).next().unwrap_or_default();
     match String::from_utf8_lossy(name).into_owned() {
