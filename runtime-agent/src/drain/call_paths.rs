@@ -1,12 +1,11 @@
-//! Call paths: chains of instrumented frames, each a number.
+//! Call paths: chains of instrumented frames, each chain with an id.
 
 use std::collections::HashMap;
 
-/// Most paths that are kept of a run; some 10 MB.
+/// Most paths kept in a run; some 10 MB.
 const MAX_PATHS: usize = 200_000;
 
-/// The path that stands for all that were not kept, because there were too many or because they
-/// were too deep.
+/// Stands for all paths that were not kept because there were too many or because they were too deep.
 pub(crate) const UNKNOWN: u32 = 1;
 
 /// All paths of a run, by id from 1.
@@ -23,7 +22,7 @@ impl CallPaths {
         Self { ids: HashMap::new(), paths: vec![(0, 0)] }
     }
 
-    /// The path that leads from `parent`, 0 for a root, to a call of `method`.
+    /// The path from `parent` (0 for a root) to a call of `method`.
     pub(crate) fn id(&mut self, parent: u32, method: u32) -> u32 {
         if parent == UNKNOWN {
             return UNKNOWN;
@@ -41,7 +40,7 @@ impl CallPaths {
         }
     }
 
-    /// Memory that they have, about.
+    /// Approximate memory that they use.
     pub(crate) fn bytes(&self) -> usize {
         self.paths.capacity() * size_of::<(u32, u32)>()
             + self.ids.capacity() * size_of::<((u32, u32), u32)>()

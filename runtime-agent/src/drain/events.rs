@@ -1,5 +1,5 @@
-//! What happens in a run, for events.csv: methods are throttled, muted or not instrumented, classes postponed, thresholds
-//! of patterns set. New files repeat what holds, because earlier ones may be deleted.
+//! Events of a run, for events.csv: methods throttled, muted or not instrumented, classes postponed, thresholds of
+//! patterns set. New files repeat the state in force, because earlier files may be deleted.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -12,26 +12,26 @@ use crate::instrument::methods::{Methods, OwnThreshold};
 use crate::instrument::muting::Rule;
 use crate::overhead::Throttled;
 
-/// Postponed classes that are named.
+/// Most postponed classes that are named.
 const MOST_POSTPONED: usize = 1_000;
 
-/// What holds now.
+/// The state in force.
 #[derive(Default)]
 pub(crate) struct Events {
     throttled: BTreeMap<u32, Throttled>,
-    /// By pattern. Of several that name a method the last counts.
+    /// By pattern. If several patterns name a method, the last counts.
     muted: Vec<EventRow>,
     thresholds: Vec<EventRow>,
-    /// Classes that are to be instrumented and are not, by name.
+    /// Classes that should be instrumented and are not, by name.
     postponed: BTreeMap<String, EventRow>,
-    /// How many files had been begun when this was written last.
+    /// How many files had been begun at the last write.
     begun: u64,
-    /// When that was asked last.
+    /// When `repeated` was last called.
     latest_ns: u64,
 }
 
 impl Events {
-    /// Methods are throttled from now on.
+    /// Records that methods are throttled from now on.
     pub(crate) fn throttle(
         &mut self,
         throttled: &[(u32, Throttled)],
@@ -41,7 +41,7 @@ impl Events {
         throttled.iter().filter_map(|(id, throttled)| row_of(*id, *throttled, names)).collect()
     }
 
-    /// Methods are measured again from now on.
+    /// Records that methods are unthrottled from now on.
     pub(crate) fn unthrottle(
         &mut self,
         ids: &[u32],
@@ -51,7 +51,7 @@ impl Events {
         self.throttled.retain(|id, _| !ids.contains(id));
         let name_of = |id: &u32| name_of(*id, names);
         let again: HashSet<String> = ids.iter().filter_map(name_of).collect();
-        // The same method of another class loader may be throttled still.
+        // The same method of another class loader may still be throttled.
         let still: HashSet<String> = self.throttled.keys().filter_map(name_of).collect();
         let row = |method: &String| EventRow {
             method: method.clone(),
@@ -60,7 +60,7 @@ impl Events {
         again.difference(&still).map(row).collect()
     }
 
-    /// What the user has muted from now on.
+    /// Records what the user has muted from now on.
     pub(crate) fn set_muted(&mut self, rules: &[Rule], now_ns: u64) -> Vec<EventRow> {
         let row = |rule: &Rule| EventRow {
             pattern: one_line(&rule.pattern.to_string()),
@@ -84,7 +84,7 @@ impl Events {
         [gone, new].concat()
     }
 
-    /// The thresholds of patterns from now on.
+    /// Records the thresholds of patterns from now on.
     pub(crate) fn set_thresholds(&mut self, own: &[OwnThreshold], now_ns: u64) -> Vec<EventRow> {
         let row = |own: &OwnThreshold| EventRow {
             pattern: one_line(&own.pattern.to_string()),
@@ -97,7 +97,7 @@ impl Events {
         new
     }
 
-    /// Which classes are not measured for now, because they are not retransformed.
+    /// Records which classes are not instrumented for now because they were not retransformed.
     pub(crate) fn set_postponed(&mut self, postponed: &[Postponed], now_ns: u64) -> Vec<EventRow> {
         let row = |postponed: &Postponed| EventRow {
             class: one_line(&postponed.class),
@@ -129,7 +129,7 @@ impl Events {
         skipped.into_iter().map(row).collect()
     }
 
-    /// What holds, if files were begun since this was asked last, or if the clock was set back: then as of now.
+    /// Repeats the state if files were begun since the last call, or with the time of now if the clock was set back.
     pub(crate) fn repeated(&mut self, begun: u64, names: &Methods, now_ns: u64) -> Vec<EventRow> {
         let is_set_back = now_ns < std::mem::replace(&mut self.latest_ns, now_ns);
         if std::mem::replace(&mut self.begun, begun) == begun && !is_set_back {
@@ -144,7 +144,7 @@ impl Events {
     }
 }
 
-/// Of the rows that hold now, those that held before at the same place, and the others.
+/// Splits the rows in force now into those that were in force before at the same place, and the others.
 fn changed(before: Vec<EventRow>, now: Vec<EventRow>) -> (Vec<EventRow>, Vec<EventRow>) {
     let is_same = |(before, now): &(EventRow, &EventRow)| {
         *before == EventRow { at_ns: before.at_ns, ..(*now).clone() }

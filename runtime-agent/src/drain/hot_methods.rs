@@ -1,8 +1,8 @@
-//! Totals of all methods since the run began, and of the last minute: what `top` shows; and since they
-//! were taken last: what the overhead budget is judged by.
+//! Method statistics since the run began and of the last minute, for `top`, and since the last reading, for the
+//! overhead budget.
 //!
-//! The log's intervals are no help there: they end with the minute, or later, or whenever somebody asks
-//! for a flush. So time is cut into slices of its own, of which as many are kept as make a minute.
+//! The log's intervals do not serve: they end with the minute, or later, or at any flush. So this module has its own
+//! time slices and keeps a minute's worth of them.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
@@ -13,7 +13,7 @@ use crate::probe::totals::Added;
 const SLICE_NS: u64 = 15_000_000_000;
 const MINUTE_NS: u64 = 60_000_000_000;
 
-/// Totals of one method over some time.
+/// Statistics of one method over some time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sum {
     pub calls: u64,
@@ -23,30 +23,30 @@ pub(crate) struct Sum {
     pub max_ticks: u64,
 }
 
-/// Which time `top` is about.
+/// The period that `top` covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Period {
     /// Since the run began.
     Run,
-    /// The last minute, or up to a quarter more.
+    /// The last minute, or up to a quarter longer.
     Minute,
 }
 
-/// The methods with the most time of their own, first the most.
+/// The methods with the most self time, most first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hottest {
     /// When the period began, in unix nanoseconds.
     pub since_ns: u64,
     /// How long ago that was.
     pub covers_ns: u64,
-    /// Whether it is shorter than was asked for: the run began then.
+    /// Whether it is shorter than requested because the run began within it.
     pub is_short: bool,
     /// Methods that were called in it.
     pub called: usize,
     pub methods: Vec<(u32, Sum)>,
 }
 
-/// What a method did since that was taken last.
+/// What a method did since the last reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Recent {
     pub calls: u64,
@@ -56,14 +56,14 @@ pub(crate) struct Recent {
     pub slow_ns: u64,
 }
 
-/// Totals by method, as they come.
+/// Statistics by method, updated as readings come in.
 #[derive(Debug)]
 pub(crate) struct HotMethods {
     began: Now,
-    /// Nothing is kept until somebody asks for it.
+    /// `None` until somebody asks for it.
     recent: Option<HashMap<u32, Recent>>,
     run: HashMap<u32, Sum>,
-    /// The last is the one that goes on; never empty.
+    /// The last is the current one; never empty.
     slices: VecDeque<TimeSlice>,
 }
 
@@ -99,7 +99,7 @@ impl HotMethods {
         Self { began: now, recent: None, run: HashMap::new(), slices }
     }
 
-    /// Adds what a method did since it was asked last.
+    /// Adds what a method did since it was last read.
     pub(crate) fn add(&mut self, method: u32, since: &Added) {
         let sum = Sum::of(since);
         self.run.entry(method).or_default().add(&sum);
@@ -122,7 +122,7 @@ impl HotMethods {
         }
     }
 
-    /// What methods did since this was asked last; nothing the first time.
+    /// What methods did since the last call; nothing the first time.
     pub(crate) fn take_recent(&mut self) -> HashMap<u32, Recent> {
         let room = self.recent.as_ref().map_or(0, HashMap::len);
         self.recent.replace(HashMap::with_capacity(room)).unwrap_or_default()
@@ -133,8 +133,7 @@ impl HotMethods {
         self.run.get(&method).map_or(0, |sum| sum.calls)
     }
 
-    /// Whether the slice that goes on is over. Then everything up to now is to be added, and
-    /// [`next_slice`](Self::next_slice) to be called.
+    /// Whether the current slice is over. Then add everything up to now and call [`next_slice`](Self::next_slice).
     pub(crate) fn is_slice_over(&self, now: Now) -> bool {
         self.slices.back().is_none_or(|slice| now.since(slice.began) >= SLICE_NS)
     }
@@ -151,7 +150,7 @@ impl HotMethods {
         }
     }
 
-    /// The methods with the most time of their own, at most `count`.
+    /// The methods with the most self time, at most `count`.
     pub(crate) fn hottest(&mut self, period: Period, count: usize, now: Now) -> Hottest {
         self.forget_old(now);
         let mut minute = HashMap::new();
@@ -224,7 +223,7 @@ mod tests {
             assert!(hot.slices.len() <= 6);
         }
         assert_eq!(hot.hottest(Period::Run, 10, at(300)).methods[0].1.calls, 300);
-        // Nobody called for hours, and nobody asked.
+        // No calls for hours, and no query.
         assert_eq!(hot.hottest(Period::Minute, 10, at(9_000)).methods.len(), 1);
         hot.next_slice(at(9_000));
         assert!(hot.hottest(Period::Minute, 10, at(9_060)).methods.is_empty());

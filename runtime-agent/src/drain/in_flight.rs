@@ -1,5 +1,4 @@
-//! Calls that run now and have done so for long: what `inflight` shows. A call that hangs is seen there
-//! before it ends.
+//! Calls that have been in progress for long: what `inflight` shows. It shows a hanging call before that call ends.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -12,15 +11,15 @@ use crate::probe::thread::{ThreadName, ThreadRef};
 use crate::probe::{self, mounts};
 use crate::sys::clock;
 
-/// Threads that are shown, those first whose innermost long call has run longest.
+/// Most threads that are shown; those whose innermost long call has run longest come first.
 const MAX_THREADS: usize = 100;
-/// Threads whose stacks are read at once.
+/// Threads whose stacks are read together.
 const READ_AT_ONCE: usize = 256;
-/// Calls of a thread that are shown: outermost and innermost ones.
+/// Calls of a thread that are shown: the outermost and the innermost ones.
 pub(crate) const OUTERMOST: usize = 16;
 const INNERMOST: usize = 48;
 
-/// What runs now.
+/// The calls in progress.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct InFlight {
     pub threads: Vec<BusyThread>,
@@ -34,12 +33,12 @@ pub(crate) struct BusyThread {
     pub name: String,
     /// `Thread.getId()`, or 0.
     pub java_id: u64,
-    /// The kernel's, or 0 of a virtual thread.
+    /// The kernel's thread id, or 0 for a virtual thread.
     pub os_id: u32,
     pub is_virtual: bool,
     /// From the outermost on.
     pub calls: Vec<RunningCall>,
-    /// Calls that are not shown, behind the first [`OUTERMOST`].
+    /// Calls that are not shown, after the first [`OUTERMOST`].
     pub more_calls: usize,
 }
 
@@ -49,11 +48,11 @@ pub(crate) struct RunningCall {
     pub method: Method,
     /// How long it has run.
     pub ns: u64,
-    /// It has run for as long as was asked for; if not, it was called by such a one.
+    /// Whether it has run for at least the requested time; if not, its caller has.
     pub is_long: bool,
 }
 
-/// What is read of a thread.
+/// What is read from a thread.
 struct Seen<'t> {
     thread: Option<&'t ThreadRef>,
     /// The virtual thread, or 0.
@@ -61,7 +60,7 @@ struct Seen<'t> {
     frames: Vec<OpenFrame>,
 }
 
-/// Looks at all threads. `name_of` knows names of virtual threads by their numbers.
+/// Looks at all threads. `name_of` returns the name of a virtual thread by its number.
 pub(crate) fn look<'t>(
     threads: impl Iterator<Item = &'t ThreadRef>,
     methods: &Methods,
@@ -101,7 +100,7 @@ pub(crate) fn look<'t>(
         }
     }
     mounts::for_each(|number, saved| {
-        // One that was mounted a moment ago has been seen.
+        // A thread that was mounted a moment ago has been read already.
         if saved.recording() == recording && !mounted.contains(&number) {
             keep_long(Seen { thread: None, number, frames: OpenFrame::all_of(saved) });
         }
@@ -132,8 +131,8 @@ pub(crate) fn look<'t>(
     InFlight { threads: threads.collect(), more_threads }
 }
 
-/// The threads whose innermost long call has run longest. Of the others only the number is kept: there may be 100,000,
-/// each with a deep stack.
+/// The threads whose innermost long call has run longest. The others are only counted: there may be 100,000, each
+/// with a deep stack.
 #[derive(Default)]
 struct Longest<'t> {
     threads: Vec<(u64, Seen<'t>)>,
@@ -141,7 +140,7 @@ struct Longest<'t> {
 }
 
 impl<'t> Longest<'t> {
-    /// Adds a thread whose innermost long call has run for so many nanoseconds.
+    /// Adds a thread whose innermost long call has run for `ns` nanoseconds.
     fn add(&mut self, ns: u64, thread: Seen<'t>) {
         self.threads.push((ns, thread));
         if self.threads.len() >= 2 * MAX_THREADS {
@@ -162,7 +161,7 @@ impl<'t> Longest<'t> {
     }
 }
 
-/// The calls that both readings have: those that ran all the while in between.
+/// The calls that are in both readings: they ran during the whole time between.
 fn in_both(mut before: Vec<OpenFrame>, after: &[OpenFrame]) -> Vec<OpenFrame> {
     let is_same =
         |(a, b): &(&OpenFrame, &OpenFrame)| (a.method, a.start_ticks) == (b.method, b.start_ticks);
@@ -178,7 +177,7 @@ mod tests {
     #[test]
     fn the_longest_are_kept_and_the_others_counted() {
         let mut longest = Longest::default();
-        // In an order in which each place is the best for a time.
+        // An order in which each place holds the longest for a while.
         for n in 0..10_007_u64 {
             let seen = Seen { thread: None, number: n, frames: Vec::new() };
             longest.add(n * 5_003 % 10_007, seen);

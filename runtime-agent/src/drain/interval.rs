@@ -1,5 +1,5 @@
-//! Totals of an interval, over all threads. Intervals end with the minutes of the clock, so that none
-//! lies in two hours.
+//! Method statistics of an interval, over all threads. Intervals end on a minute of the clock, so that none spans two
+//! hours.
 
 use std::collections::HashMap;
 
@@ -13,15 +13,15 @@ use crate::sys::clock;
 const MINUTE_NS: u64 = 60_000_000_000;
 const FIRST_INTERVAL_NS: u64 = 10_000_000_000;
 
-/// Rows that are made at once: with thousands of methods, all of them would take megabytes.
+/// Rows made at a time: with thousands of methods, all rows at once would take megabytes.
 const ROWS: usize = 1_024;
 
-/// Totals since the interval began, by method.
+/// Method statistics since the interval began, by method.
 pub(crate) struct Interval {
     pub start_ns: u64,
     pub minutes: u64,
     end_ns: u64,
-    /// The run's first.
+    /// Whether it is the run's first.
     is_first: bool,
     methods: HashMap<u32, Totals>,
 }
@@ -34,7 +34,7 @@ struct Totals {
 }
 
 impl Interval {
-    /// A short one, so that whoever tries the agent soon finds something.
+    /// The run's first interval: a short one, so that a user who tries the agent soon sees something.
     pub(crate) fn first(now_ns: u64) -> Self {
         let interval = Self::begin(now_ns, 1);
         let end_ns = interval.end_ns.min(now_ns + FIRST_INTERVAL_NS);
@@ -47,18 +47,18 @@ impl Interval {
         Self { start_ns: now_ns, end_ns, minutes, is_first: false, methods: HashMap::new() }
     }
 
-    /// Whether it is the run's first, and has nothing yet.
+    /// Whether it is the run's first and still empty.
     pub(crate) fn is_untouched(&self) -> bool {
         self.is_first && self.methods.is_empty()
     }
 
-    /// Whether it is time to end it. A clock that is set back must not make an interval last until it
-    /// has caught up.
+    /// Whether it is time to end it. If the clock is set back, the interval ends now and does not wait until the
+    /// clock catches up.
     pub(crate) fn is_over(&self, now_ns: u64) -> bool {
         now_ns >= self.end_ns || now_ns < self.start_ns
     }
 
-    /// Whether it was about as long as it was to be.
+    /// Whether it lasted about as long as planned.
     pub(crate) fn was_whole(&self, now_ns: u64) -> bool {
         now_ns >= self.end_ns && self.end_ns - self.start_ns > self.minutes * MINUTE_NS / 10 * 9
     }
@@ -76,7 +76,7 @@ impl Interval {
         }
     }
 
-    /// The rows of all methods, some at a time.
+    /// The rows of all methods, a batch at a time.
     pub(crate) fn rows(&self) -> impl Iterator<Item = Vec<StatsRow>> + '_ {
         let mut methods: Vec<u32> = self.methods.keys().copied().collect();
         methods.sort_unstable();

@@ -1,4 +1,4 @@
-//! Takes what probes have recorded from the threads, sums it up, and makes rows of the log of it.
+//! Takes recorded calls and method statistics from the threads, sums them up, and makes rows for the log.
 
 pub(crate) mod call_paths;
 pub(crate) mod events;

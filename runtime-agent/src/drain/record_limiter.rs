@@ -1,18 +1,19 @@
-//! Which records of a slice are written, and the threshold that follows.
+//! Decides which recorded calls of a slice are written, and adapts the threshold.
 //!
-//! Records wait for the end of their slice, half a second at most. If they need more bytes than the
-//! budget allows, the slowest that fit are kept and the others counted. If they are eight times too
-//! many, the threshold is doubled as well, as often as four times too many stay above it: probes do
-//! not go on recording what will be cut, and yet no slice is without its slowest calls. It is halved
-//! again when half of the room is not used. So a threshold that has just been doubled is not halved,
-//! nor the other way round, while the load stays as it is.
+//! Recorded calls wait for the end of their slice, half a second at most. If they need more bytes than the budget
+//! allows, the slowest that fit are kept; the others are dropped and counted.
 //!
-//! Of the records that are cut, the slowest of each method is held until the interval of method statistics ends, and
-//! written then, unless the log has got a slower one: so each method that has slow calls has its slowest in the log,
-//! however many others have. That takes as many rows as the statistics at most.
+//! If there are eight times too many, the threshold is also doubled, as often as at least four times too many stay
+//! above it. So probes do not go on recording calls that will be dropped, and yet each slice has its slowest calls.
+//! The threshold is halved again when half of the room is unused. So under constant load, a threshold that was just
+//! doubled is not halved, and vice versa.
 //!
-//! Callers take at least as long as their callees: those of a record that is kept are kept too, if
-//! they end in the same slice.
+//! The slowest dropped call of each method is held until the interval of method statistics ends. It is written then,
+//! unless the log has a slower one by that time. So the log has the slowest call of each method that has slow calls,
+//! however many other methods have. That takes at most as many rows as the statistics.
+//!
+//! Callers take at least as long as their callees: so the callers of a kept call are kept too, if they end in the
+//! same slice.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -21,26 +22,26 @@ use log_format::rows::{CallRow, Exit};
 
 use crate::log::budget::SLICE_NS;
 
-/// Bytes of a row of calls.csv, about.
+/// Approximate bytes of a row of calls.csv.
 const ROW_BYTES: u64 = 60;
-/// Most records of a slice, however much the budget has left: they are kept in memory.
+/// Most recorded calls of a slice, even if the budget has room for more: they are kept in memory.
 const MAX_ROWS: usize = 25_000;
-/// Fewer records than this are not cut before their slice ends.
+/// With fewer recorded calls than this, none is dropped before the slice ends.
 const LEAST_CUT: usize = 4_096;
-/// What follows a threshold of 0 when it is doubled.
+/// The first threshold above 0 when a threshold of 0 is doubled.
 const LEAST_RAISED_NS: u64 = 1_000;
-/// The threshold is raised when there are so many times too many records, and so that fewer are left.
+/// The threshold is raised when there are this many times too many recorded calls, and so that fewer are left.
 const TOO_MANY: usize = 8;
 const STILL_MANY: usize = 4;
-/// Slices in a row that leave room before the threshold is halved; one that has next to no records
-/// suffices.
+/// Slices in a row that leave room before the threshold is halved. One slice with next to no recorded calls is
+/// enough.
 const PATIENCE: u32 = 4;
 
 /// The lowest threshold of all methods, and how far it is raised.
 #[derive(Debug)]
 pub(crate) struct Threshold {
     base_ns: u64,
-    /// How often it is doubled.
+    /// How often it has been doubled.
     level: u32,
     /// Slices in a row that left room.
     calm: u32,
@@ -51,7 +52,7 @@ impl Threshold {
         Self { base_ns, level: 0, calm: 0 }
     }
 
-    /// What it is raised to; 0 if it is not raised.
+    /// The raised value; 0 if it is not raised.
     pub(crate) fn raised_to_ns(&self) -> u64 {
         if self.level == 0 { 0 } else { self.at_level(self.level) }
     }
@@ -64,18 +65,18 @@ impl Threshold {
         1_u64.checked_shl(level).map_or(u64::MAX, |times| first.saturating_mul(times))
     }
 
-    /// Doubles it as often as it stays at or under `least_ns`.
+    /// Doubles it as long as it stays at or under `least_ns`.
     fn raise_to(&mut self, least_ns: u64) {
         while self.level < 63 && self.at_level(self.level + 1) <= least_ns {
             self.level += 1;
         }
     }
 
-    /// A slice had `seen` records at or over the threshold, and room for `most`.
+    /// Adapts the threshold after a slice with `seen` recorded calls at or over it, and room for `most`.
     fn slice_ended(&mut self, seen: usize, most: usize) {
         self.calm = if seen <= most / 2 { self.calm + 1 } else { 0 };
         if seen == 0 {
-            // It is another load than before.
+            // The load is not the same as before.
             self.level = 0;
         } else if self.calm >= PATIENCE || seen <= most / 16 {
             self.level = self.level.saturating_sub(1);
@@ -84,24 +85,25 @@ impl Threshold {
     }
 }
 
-/// The records of a slice, and those held of the interval.
+/// The recorded calls of a slice, and those held for the interval.
 #[derive(Debug, Default)]
 pub(crate) struct Slice {
     began_ns: u64,
     rows: Vec<CallRow>,
-    /// How many there were at or over the threshold, those cut included.
+    /// How many were at or over the threshold, dropped ones included.
     seen: usize,
-    /// Of each method the slowest that was cut, if no other had been slower until then.
+    /// The slowest dropped call of each method, if none was slower before it.
     held: HashMap<u32, CallRow>,
     newly_held: Vec<CallRow>,
 }
 
-/// Whether a call of a method, in nanoseconds, is slower than all of the interval that the log has or will have.
+/// Whether a call of a method, in nanoseconds, is slower than all its calls in the interval that the log has or will
+/// have.
 pub(crate) type IsSlower = fn(u32, u64) -> bool;
 
 impl Slice {
-    /// Adds records, in the order of their ends. Of far too many the fastest are cut at once; the
-    /// number of those is given back.
+    /// Adds recorded calls, in the order of their ends. If there are far too many, drops the fastest at once and
+    /// returns how many it dropped.
     pub(crate) fn add(
         &mut self,
         mut rows: Vec<CallRow>,
@@ -120,7 +122,7 @@ impl Slice {
         }
     }
 
-    /// Memory that the records have.
+    /// Memory that the recorded calls use.
     pub(crate) fn bytes(&self) -> usize {
         (self.rows.capacity() + self.held.capacity()) * size_of::<CallRow>()
     }
@@ -130,7 +132,7 @@ impl Slice {
         now_ns.saturating_sub(self.began_ns) >= SLICE_NS
     }
 
-    /// Ends the slice: the records to write, in their order, and how many were cut.
+    /// Ends the slice: returns the calls to write, in order, and how many were dropped.
     pub(crate) fn end(
         &mut self,
         allowance: Option<u64>,
@@ -144,7 +146,7 @@ impl Slice {
                 cut = self.cut_and_raise(most * STILL_MANY, threshold, is_slower);
             }
             cut += self.cut(most, is_slower);
-            // One that was ended early says nothing of the load.
+            // A slice that was ended early says nothing about the load.
             if self.is_over(now_ns) {
                 threshold.slice_ended(self.seen, most);
             }
@@ -154,29 +156,29 @@ impl Slice {
         (std::mem::take(&mut self.rows), cut)
     }
 
-    /// The records that are held since this was asked last: they need their names while these are known.
+    /// The calls held since the last call of this function: add their names to the log while these are known.
     pub(crate) fn take_newly_held(&mut self) -> Vec<CallRow> {
         let mut held = std::mem::take(&mut self.newly_held);
         held.retain(|row| self.held.get(&row.method) == Some(row));
         held
     }
 
-    /// A record is written: of its method none is held any more that is no slower.
+    /// Notes that a call is written, and releases the method's held call unless that is slower.
     pub(crate) fn is_written(&mut self, row: &CallRow) {
         if self.held.get(&row.method).is_some_and(|held| held.total_ns <= row.total_ns) {
             self.held.remove(&row.method);
         }
     }
 
-    /// Ends the interval: the slowest records of their methods that were cut, by their ends.
+    /// Ends the interval: returns the slowest dropped call of each method, in the order of their ends.
     pub(crate) fn take_held(&mut self) -> Vec<CallRow> {
         let mut held: Vec<CallRow> = std::mem::take(&mut self.held).into_values().collect();
         held.sort_by_key(|row| row.start_ns.saturating_add(row.total_ns));
         held
     }
 
-    /// Keeps the slowest `most` records, and raises the threshold to what they are over. Calls that have not ended say
-    /// nothing of what is to come.
+    /// Keeps the slowest `most` recorded calls, and raises the threshold to what they are over. Unfinished calls say
+    /// nothing about the calls to come, so they do not count for the threshold.
     fn cut_and_raise(
         &mut self,
         most: usize,
@@ -202,13 +204,13 @@ impl Slice {
     }
 }
 
-/// Records that so many bytes have room for; one at least.
+/// How many recorded calls fit in so many bytes; at least one.
 fn rows_in(bytes: u64) -> usize {
     usize::try_from(bytes / ROW_BYTES).unwrap_or(usize::MAX).clamp(1, MAX_ROWS)
 }
 
-/// Keeps the slowest `most` of `rows`, in their order; of those that are just as fast as the last that fits, the first.
-/// Returns the others.
+/// Keeps the slowest `most` of `rows`, in order. Of those as fast as the last that fits, it keeps the first. Returns
+/// the others.
 fn keep_slowest(rows: &mut Vec<CallRow>, most: usize) -> Vec<CallRow> {
     if rows.len() <= most {
         return Vec::new();
@@ -265,7 +267,7 @@ mod tests {
         let of = |method: u32, total_ns: u64| CallRow { method, ..row(0, total_ns) };
         let mut slice = Slice::default();
         let mut threshold = Threshold::new(MS);
-        // Of method 3 the log has one that took as long.
+        // The log has a call of method 3 that took as long.
         let is_slower: IsSlower = |method, ns| method != 3 || ns > 1;
         let mut end = |rows: &[CallRow]| {
             slice.add(rows.to_vec(), Some(ROW_BYTES), &mut threshold, is_slower);
@@ -278,7 +280,7 @@ mod tests {
         assert_eq!(end(&[of(4, 9)]), (vec![9], 0, vec![]));
         let mut held = durations(&slice.take_held());
         held.sort_unstable();
-        // Of methods 1 and 4 those that were written are slower, or not.
+        // Of methods 1 and 4, a written call is slower than the held one, or not.
         assert_eq!(held, [7, 70]);
         assert!(slice.take_held().is_empty());
     }
@@ -354,7 +356,7 @@ mod tests {
         let (rows, more) = slice.end(Some(100 * ROW_BYTES), &mut threshold, |_, _| false, 1);
         assert_eq!(durations(&rows), (MS + 19_900..MS + 20_000).collect::<Vec<_>>());
         assert_eq!(cut + more, 20_000 - 100);
-        // It was ended early, and has no say in the threshold.
+        // A slice that was ended early does not change the threshold.
         let before = in_force_ns(&threshold);
         assert_eq!(
             slice.end(Some(100 * ROW_BYTES), &mut threshold, |_, _| false, 1),
@@ -364,8 +366,8 @@ mod tests {
         assert!(slice.rows.is_empty() && !slice.is_over(SLICE_NS) && slice.is_over(SLICE_NS + 1));
     }
 
-    /// An hour of a service with 1,000 requests a second and ten calls over 1 ms in each, and ten
-    /// times that for two minutes: 100 MB hold it, and every second has its slowest call.
+    /// An hour of a service with 1,000 requests a second, each with ten calls over 1 ms, and ten times that for two
+    /// minutes: 100 MB hold it, and every second has its slowest call.
     #[test]
     fn every_second_of_an_hour_has_its_slowest_call() {
         let mut budget = Budget::new(Some(100_000_000));

@@ -1,5 +1,5 @@
-//! The agent thread's work: takes records and totals from the threads and writes them, and carries
-//! out what control asks for. All of it happens on one thread, so nothing here is shared.
+//! The agent thread's work: takes recorded calls and method statistics from the threads, writes them, and carries out
+//! control requests. All of it runs on one thread, so nothing here is shared.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -35,40 +35,40 @@ use crate::probe::{self, kept, lost_calls};
 use crate::sys::clock::{self, Anchors, Jump};
 use crate::sys::memory::{self, Account};
 
-/// Records of several threads that are gathered before the budget is asked.
+/// Recorded calls of several threads that are gathered before the budget is asked.
 const ROWS: usize = 8_192;
-/// Jumps of the clock that are told on stderr.
+/// Clock jumps that are reported on stderr.
 const TOLD_JUMPS: u64 = 3;
 
-/// What the agent thread knows.
+/// The agent thread's state.
 pub(crate) struct Recorder {
     log: RunLog,
     anchors: Anchors,
     watch: clock::Watch,
     class_counts: Arc<ClassCounts>,
     known: Known,
-    /// Of all methods without one of their own.
+    /// Threshold of all methods without one of their own.
     threshold_ns: u64,
     /// The lowest of all thresholds, raised when the budget runs short.
     lowest: Threshold,
     budget: Budget,
-    /// Records that wait for the end of their slice.
+    /// Recorded calls that wait for the end of their slice.
     slice: Slice,
     interval: Interval,
     hot: HotMethods,
     events: Events,
-    /// Since when recording is on, if it is.
+    /// When recording began, if it is on.
     recording_since: Option<Now>,
-    /// How many methods the user has muted, while there are patterns.
+    /// How many methods the user has muted; `None` without patterns.
     muted_methods: Option<u64>,
-    /// The kernel's number of the thread that this belongs to.
+    /// The kernel's id of the thread that runs this recorder.
     own_os_id: u32,
-    /// The log has the thresholds with which the interval began.
+    /// Whether the log has the thresholds at the start of the interval.
     are_thresholds_told: bool,
-    /// Values of counters when they were written last.
+    /// Counter values at the last write.
     counted: HashMap<&'static str, u64>,
     sums: Sums,
-    /// What is kept here of threads and calls.
+    /// Memory used here for threads and calls.
     account: Account,
     is_ceiling_told: bool,
 }
@@ -111,24 +111,24 @@ impl Recorder {
         &self.log
     }
 
-    /// Sums of everything up to now.
+    /// Sums up to now.
     pub(crate) fn sums(&mut self) -> Sums {
         self.drain(probe::recording());
         self.read_totals();
         Sums { lost_calls: self.lost_calls(), ..self.sums }
     }
 
-    /// Calls for which there was no memory, as far as totals have been read.
+    /// Calls not counted for lack of memory, as far as method statistics have been read.
     pub(crate) fn lost_calls(&self) -> u64 {
         self.sums.lost_calls + lost_calls::calls()
     }
 
-    /// For how long recording was on so far.
+    /// How long recording has been on so far.
     fn recorded_ns(&self) -> u64 {
         self.sums.recorded_ns + self.recording_since.map_or(0, |since| Now::read().since(since))
     }
 
-    /// What the budget raised all thresholds to, or 0.
+    /// The value to which the budget raised all thresholds, or 0.
     pub(crate) fn raised_to_ns(&self) -> u64 {
         self.lowest.raised_to_ns()
     }
@@ -138,7 +138,7 @@ impl Recorder {
         &self.budget
     }
 
-    /// Corrects the clock; to be called about every second. A jump ends the interval of totals.
+    /// Corrects the clock; call it about every second. A jump ends the interval of method statistics.
     pub(crate) fn renew_clock(&mut self) {
         let jump = self.anchors.renew();
         // The length of a tick may have changed.
@@ -162,7 +162,7 @@ impl Recorder {
             TOLD_JUMPS => "; later jumps are only counted",
             _ => return,
         };
-        // Nobody reads more digits.
+        // More digits are of no use.
         let [ticks_ms, monotonic_ms] =
             [ticks_ns / 1_000_000, i64::try_from(monotonic_ns / 1_000_000).unwrap_or(i64::MAX)];
         message!(
@@ -172,12 +172,12 @@ impl Recorder {
         );
     }
 
-    /// How often a clock jumped in this run.
+    /// How often the clock jumped in this run.
     pub(crate) fn clock_jumps(&self) -> u64 {
         self.anchors.jumps()
     }
 
-    /// Lets the ids of classes that were unloaded be used again.
+    /// Lets the ids of unloaded classes be used again.
     pub(crate) fn forget_loaders(&self) {
         let gone = loaders::take_gone();
         if !gone.is_empty() {
@@ -185,8 +185,8 @@ impl Recorder {
         }
     }
 
-    /// Sets the threshold of the methods that a pattern names, or that of all others. Returns how many
-    /// methods the pattern names.
+    /// Sets the threshold of the methods that a pattern names, or of all others. Returns how many methods the pattern
+    /// names.
     ///
     /// # Errors
     /// One line: there are too many patterns.
@@ -206,7 +206,7 @@ impl Recorder {
                 None
             }
         };
-        // If there are too many records under the new one, it is raised again.
+        // If too many recorded calls reach the new threshold, it is raised again.
         self.lowest = Threshold::new(probe::lowest_threshold_ns());
         probe::raise_thresholds(0);
         let now_ns = clock::unix_ns();
@@ -215,14 +215,14 @@ impl Recorder {
         Ok(named)
     }
 
-    /// The methods with the most time of their own, at most `count`.
+    /// The methods with the most self time, at most `count`.
     pub(crate) fn top(&mut self, period: Period, count: usize) -> Hottest {
         self.drain(probe::recording());
         self.read_totals();
         self.hot.hottest(period, count, Now::read())
     }
 
-    /// Those of the methods that were called so often at least, at most `count` of them.
+    /// Those of the methods that were called at least so often, at most `count` of them.
     pub(crate) fn called(
         &mut self,
         methods: impl Iterator<Item = u32>,
@@ -232,13 +232,13 @@ impl Recorder {
         methods.filter(|id| self.hot.calls(*id) >= least_calls).collect()
     }
 
-    /// What methods did since this was asked last.
+    /// What methods did since the last call of this function.
     pub(crate) fn take_recent(&mut self) -> HashMap<u32, Recent> {
         self.read_totals();
         self.hot.take_recent()
     }
 
-    /// Adds what the profiler cost, as a share of the process's CPU time meanwhile.
+    /// Adds the profiler's cost, as a share of the process's CPU time since the last call.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
     pub(crate) fn add_cost(&mut self, share: f64, cpu_ns: u64, call_ns: u64) {
         self.sums.probe_ns += (share * cpu_ns as f64) as u64;
@@ -246,25 +246,25 @@ impl Recorder {
         self.sums.probe_call_ns = call_ns;
     }
 
-    /// Methods are throttled from now on.
+    /// Logs that methods are throttled from now on.
     pub(crate) fn throttle(&mut self, methods: &[(u32, Throttled)]) {
         let rows = self.events.throttle(methods, &self.known.methods);
         self.log.add_events(&rows);
     }
 
-    /// Methods are measured again that were throttled.
+    /// Logs that throttled methods are unthrottled.
     pub(crate) fn measure_again(&mut self, ids: &[u32]) {
         let rows = self.events.unthrottle(ids, &self.known.methods, clock::unix_ns());
         self.log.add_events(&rows);
     }
 
-    /// These classes are not retransformed for now.
+    /// Logs which classes are not retransformed for now.
     pub(crate) fn set_postponed(&mut self, postponed: &[Postponed]) {
         let rows = self.events.set_postponed(postponed, clock::unix_ns());
         self.log.add_events(&rows);
     }
 
-    /// Calls that run now, in threads where one has run for at least `least_ns`.
+    /// Calls in progress, in threads where one has run for at least `least_ns`.
     pub(crate) fn in_flight(&mut self, least_ns: u64) -> InFlight {
         self.meet_threads();
         let Known { threads, ids, methods, java, .. } = &self.known;
@@ -275,23 +275,22 @@ impl Recorder {
         in_flight::look(threads, methods, &**java, &name_of, least_ns)
     }
 
-    /// What is muted from now on, for the log.
+    /// Logs what is muted from now on.
     pub(crate) fn set_muted(&mut self, rules: &[Rule], methods: u64) {
         let now_ns = clock::unix_ns();
         let rows = self.events.set_muted(rules, now_ns);
         self.log.add_events(&rows);
-        // Until an interval has begun without a pattern.
+        // The next intervals repeat this row while there are patterns.
         self.log.add_counters(&[muted_row(now_ns, methods)]);
         self.muted_methods = (!rules.is_empty()).then_some(methods);
     }
 
-    /// The thresholds that were asked for: that of all methods, and those of patterns.
+    /// The thresholds that the user set: that of all methods, and those of patterns.
     pub(crate) fn thresholds(&self) -> (u64, Vec<OwnThreshold>) {
         (self.threshold_ns, self.known.methods.thresholds())
     }
 
-    /// One round: takes what the threads have recorded, writes it, and ends the interval if its
-    /// time has come.
+    /// Runs one round: takes the threads' recorded calls, writes them, and ends the interval if it is over.
     pub(crate) fn round(&mut self) {
         let now = Now::read();
         self.budget.set_hour(Hour::of_unix_ns(now.unix_ns), now.monotonic_ns);
@@ -311,7 +310,7 @@ impl Recorder {
         self.count_memory();
     }
 
-    /// Counts the memory that is kept here, and says once if there is no more for others.
+    /// Counts the memory used here, and reports once if none is left for others.
     fn count_memory(&mut self) {
         self.account.set(self.known.bytes() + self.slice.bytes());
         if !self.is_ceiling_told && memory::take_refusal() {
@@ -333,7 +332,7 @@ impl Recorder {
         self.log.flush(now, sync, &self.known);
     }
 
-    /// Writes the records of a slice, as far as the budget goes.
+    /// Writes the recorded calls of a slice, as far as the budget allows.
     fn end_slice(&mut self, now: Now) {
         let before = self.raised_to_ns();
         let allowance = self.budget.allowance(now.monotonic_ns);
@@ -351,8 +350,7 @@ impl Recorder {
         self.raised_since(before);
     }
 
-    /// Puts what thresholds are raised to in force, and into the log, if it is not what it was
-    /// `before`.
+    /// If the raised threshold differs from `before`, puts it in force and into the log.
     fn raised_since(&mut self, before: u64) {
         if self.raised_to_ns() != before {
             probe::raise_thresholds(self.raised_to_ns());
@@ -375,7 +373,7 @@ impl Recorder {
         self.log.add_events(&rows);
     }
 
-    /// Recording begins. What went by before that, in looks at stacks for an attach, is not recorded time.
+    /// Begins recording. Time before that, spent looking at stacks for an attach, is not recorded time.
     pub(crate) fn begin_recording(&mut self) {
         let now = Now::read();
         if !self.are_thresholds_told && self.interval.is_untouched() {
@@ -385,7 +383,7 @@ impl Recorder {
         self.recording_since = Some(now);
     }
 
-    /// Writes the thresholds with which the interval begins, and how much is muted.
+    /// Writes the thresholds at the start of the interval, and how many methods are muted.
     fn tell_thresholds(&mut self) {
         if !std::mem::replace(&mut self.are_thresholds_told, true) {
             let start_ns = self.interval.start_ns;
@@ -396,15 +394,15 @@ impl Recorder {
         }
     }
 
-    /// Writes everything there is, totals included, and waits for the disk.
+    /// Writes everything, method statistics included, and waits for the disk.
     ///
     /// # Errors
-    /// One line: the disk does not take it now.
+    /// One line: the disk does not accept it now.
     pub(crate) fn flush(&mut self) -> Result<(), String> {
         self.write_all(false)
     }
 
-    /// The same at the end of a run.
+    /// Does the same at the end of a run.
     ///
     /// # Errors
     /// As [`flush`](Self::flush).
@@ -420,21 +418,21 @@ impl Recorder {
         self.end_slice(now);
         self.end_interval();
         if is_end {
-            // The beginning of an interval that has nothing else says how long the last one was.
+            // An interval with no other rows begins here, which shows how long the last one was.
             self.tell_thresholds();
         }
         self.flush_log(now, true);
         self.log.failure().map_or(Ok(()), |failure| Err(failure.to_owned()))
     }
 
-    /// Writes what is left and closes the files. Nothing may come after this but its end.
+    /// Writes what is left and closes the files. After this, the recorder may only be dropped.
     pub(crate) fn close(&mut self) {
-        // What fails has been told.
+        // A failure has been reported already.
         let _ = self.finish();
         self.log.close();
     }
 
-    /// Adds the calls that were open when a recording ended, `now_ticks`.
+    /// Adds the calls that were unfinished when a recording ended, at `now_ticks`.
     pub(crate) fn end_recording(&mut self, recording: u32, now_ticks: u64) {
         if let Some(since) = self.recording_since.take() {
             self.sums.recorded_ns += Now::read().since(since);
@@ -461,7 +459,7 @@ impl Recorder {
         self.name_held();
     }
 
-    /// Adds open calls to `rows`, and those to the slice when there are many: 100,000 virtual threads may be parked.
+    /// Adds unfinished calls to `rows`. Moves many of them to the slice: 100,000 virtual threads may be parked.
     fn gather_open(&mut self, open: Vec<CallRow>, rows: &mut Vec<CallRow>) {
         rows.extend(open.into_iter().filter(unfinished_calls::is_over_threshold));
         if rows.len() >= ROWS {
@@ -470,7 +468,7 @@ impl Recorder {
     }
 
     fn add_to_slice(&mut self, mut rows: Vec<CallRow>) {
-        // Those of classes that another rewriting has given probes have no names.
+        // Methods that the `rewrite` command instrumented have no names.
         rows.retain(|row| row.method < OFFLINE);
         for row in &rows {
             self.hot.add_slow(row.method, row.total_ns);
@@ -482,7 +480,7 @@ impl Recorder {
         self.raised_since(before);
     }
 
-    /// Names what the log will have of the interval, as long as the names are known.
+    /// Adds the names of held calls to the log while the names are still known.
     fn name_held(&mut self) {
         let held = self.slice.take_newly_held();
         for row in &held {
@@ -491,7 +489,7 @@ impl Recorder {
         self.log.name_calls(&held, &self.known);
     }
 
-    /// Writes the slowest calls of their methods that were cut.
+    /// Writes the slowest dropped call of each method.
     fn write_held(&mut self) {
         let held = self.slice.take_held();
         self.sums.recorded_calls_over_budget =
@@ -504,7 +502,7 @@ impl Recorder {
         self.log.add_calls(rows, &self.known);
     }
 
-    /// Takes the records of all threads, and all there is of those that have ended, their open calls
+    /// Takes the recorded calls of all threads. Takes everything from threads that have ended, their unfinished calls
     /// of `recording` included.
     fn drain(&mut self, recording: u32) {
         self.meet_threads();
@@ -513,7 +511,7 @@ impl Recorder {
         let mut threads = std::mem::take(&mut self.known.threads);
         for (key, known) in &mut threads {
             let Self { known: Known { ids, paths, .. }, anchors, sums, .. } = self;
-            // Asked first: what it recorded before is then all there.
+            // Read this first: everything that an ended thread recorded is then in its ring.
             let has_ended = known.thread.has_ended();
             known.take_records(anchors, paths, ids, &mut rows);
             if has_ended {
@@ -543,7 +541,7 @@ impl Recorder {
 
     fn meet_threads(&mut self) {
         thread::make_room_in_list();
-        // This thread's own calls are there to see what a call costs.
+        // The agent thread's own calls only measure what a call costs.
         for thread in thread::all().into_iter().filter(|thread| thread.os_id != self.own_os_id) {
             let key = thread.address();
             self.known
@@ -581,7 +579,7 @@ impl Recorder {
         kept::forget();
     }
 
-    /// The increase of every counter since it was written last.
+    /// The increase of every counter since the last write.
     fn counters(&mut self, start_ns: u64) -> Vec<CounterRow> {
         let row = |name: &str, value| CounterRow { start_ns, name: name.to_owned(), value };
         let values = [

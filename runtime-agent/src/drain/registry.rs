@@ -1,5 +1,4 @@
-//! What the agent thread knows of what records speak of: methods, call paths and threads, and what the log
-//! calls them.
+//! Resolves the ids in recorded calls: methods, call paths and threads, and their names in the log.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,14 +13,14 @@ use crate::instrument::methods::Methods;
 use crate::log::run_log::Names;
 use crate::probe::thread::ThreadName;
 
-/// All that has an id in the log.
+/// Everything that has an id in the log.
 pub(crate) struct Known {
     pub methods: Arc<Methods>,
     pub paths: CallPaths,
-    /// By address of the thread; an address is used again only after `forget`.
+    /// By address of the thread's data; an address is reused only after `forget`.
     pub threads: HashMap<usize, KnownThread>,
     pub ids: ThreadIds,
-    /// Names of threads that have ended and may have records in the slice, by id.
+    /// Names of threads that have ended and may have recorded calls in the slice, by id.
     pub ended: HashMap<u32, ThreadRow>,
     pub java: Box<dyn JavaThreads>,
 }
@@ -40,7 +39,7 @@ impl Known {
 }
 
 impl Known {
-    /// Memory that grows with threads and call paths, about, beside what the threads themselves have.
+    /// Approximate memory that grows with threads and call paths, without that of the threads themselves.
     pub(crate) fn bytes(&self) -> usize {
         let threads = self.threads.capacity() * size_of::<(usize, KnownThread)>();
         let of_threads: usize = self.threads.values().map(KnownThread::bytes).sum();

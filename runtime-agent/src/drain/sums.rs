@@ -12,11 +12,11 @@ pub(crate) struct Sums {
     pub recorded_calls_over_budget: u64,
     pub unseen_ends: u64,
     pub lost_calls: u64,
-    /// For how long recording was on, up to when it went off last.
+    /// How long recording was on, up to when it was last switched off.
     pub recorded_ns: u64,
     /// What the profiler cost, and the process's CPU time.
     pub probe_ns: u64,
     pub cpu_ns: u64,
-    /// Not a sum: what the probes of a call cost in a loop, an estimate in nanoseconds; 0 until it is known.
+    /// Not a sum: the cost of one call's probes in a loop, an estimate in nanoseconds; 0 until it is known.
     pub probe_call_ns: u64,
 }

@@ -1,15 +1,15 @@
-//! Ids of threads in the log. Virtual threads get one when they have a record.
+//! Thread ids in the log. A virtual thread gets one with its first recorded call.
 
 use std::collections::HashMap;
 
 use crate::jvm::java_threads;
 use crate::probe::thread::ThreadName;
 
-/// Virtual threads that are remembered. One that is forgotten gets another id.
+/// Most virtual threads that are remembered. A forgotten one gets another id.
 const MAX_VIRTUAL_THREADS: usize = 100_000;
 /// Bytes of a virtual thread's name that are kept.
 const MAX_NAME: usize = 256;
-/// Bytes that a name takes as a rule.
+/// Typical length of a name, in bytes.
 const NAME: usize = 32;
 
 #[derive(Default)]
@@ -22,13 +22,13 @@ pub(crate) struct ThreadIds {
 }
 
 impl ThreadIds {
-    /// An id that no thread has had.
+    /// A new id.
     pub(crate) fn next(&mut self) -> u32 {
         self.last += 1;
         self.last
     }
 
-    /// The id of virtual thread `number`, or `own`, that of the thread itself, if it is 0.
+    /// The id of virtual thread `number`; if `number` is 0, `own`, the thread's own id.
     pub(crate) fn of(&mut self, number: u64, own: u32) -> u32 {
         if number == 0 {
             return own;
@@ -39,15 +39,16 @@ impl ThreadIds {
         }
     }
 
-    /// A thread begins to record what it runs: virtual thread `number`, or itself if that is 0. The name
-    /// that was noted of it is taken, whether it is known by then or not.
+    /// Notes which virtual thread makes the thread's next recorded calls: `number`, or none if it is 0.
+    /// Takes the virtual thread's noted name, even if it already has one.
     pub(crate) fn runs(&mut self, number: u64) {
         if number != 0 {
             self.name(number, java_threads::take_virtual_name(number));
         }
     }
 
-    /// One that had no name so far gets another id with it: the first may be in the log, without.
+    /// Gives a new id with the name to a virtual thread that had none: the log may already have the old id without a
+    /// name.
     fn name(&mut self, number: u64, name: Option<String>) {
         let known = self.name_of(number);
         if name.is_some() && known.is_none_or(|known| known.name.is_empty()) {
@@ -64,7 +65,7 @@ impl ThreadIds {
         id
     }
 
-    /// Memory that they have, about: names are seldom long.
+    /// Approximate memory that they use: names are seldom long.
     pub(crate) fn bytes(&self) -> usize {
         self.virtual_ids.capacity() * size_of::<(u64, u32)>()
             + self.virtual_names.capacity() * (size_of::<(u32, ThreadName)>() + NAME)
@@ -80,7 +81,7 @@ impl ThreadIds {
         self.virtual_thread(*self.virtual_ids.get(&number)?)
     }
 
-    /// Forgets virtual threads when there are too many. All rows that have their ids are written.
+    /// Forgets virtual threads when there are too many. Call it only when all rows with their ids are written.
     pub(crate) fn limit(&mut self) {
         if self.virtual_ids.len() > MAX_VIRTUAL_THREADS {
             self.virtual_ids.clear();
@@ -110,7 +111,7 @@ mod tests {
         let with_name = ids.of(70, own);
         assert_ne!(with_name, nameless);
         assert_eq!(named(&ids, with_name), "payments");
-        // A name that comes again changes nothing.
+        // A second name changes nothing.
         ids.name(70, Some("other".to_owned()));
         assert_eq!((ids.of(70, own), named(&ids, with_name)), (with_name, "payments"));
         ids.name(71, Some("ü".repeat(200)));

@@ -1,4 +1,4 @@
-//! What the agent thread keeps of each thread that the probe knows: how far it has read what that wrote.
+//! What the agent thread keeps of each thread that the probe knows: how far it has read that thread's data.
 
 use log_format::rows::{CallRow, Exit, ThreadRow};
 use log_format::writer::one_line;
@@ -16,28 +16,28 @@ use crate::probe::thread::{ProbeThread, ThreadName, ThreadRef};
 use crate::probe::totals::Reading;
 use crate::sys::clock::{self, Anchors};
 
-/// What the JVM knows of the threads.
+/// What the JVM knows about threads.
 pub(crate) trait JavaThreads {
-    /// What a thread is called now; `None` if it has ended.
+    /// The thread's current name; `None` if it has ended.
     fn name(&self, thread: &ProbeThread) -> Option<ThreadName>;
-    /// A thread has ended, and nothing more will be asked of it.
+    /// Forgets a thread that has ended.
     fn forget(&self, thread: &ProbeThread);
 }
 
-/// What the agent thread keeps of a thread.
+/// What the agent thread keeps of one thread.
 pub(crate) struct KnownThread {
     pub thread: ThreadRef,
     pub id: u32,
-    /// The virtual thread whose records come, or 0.
+    /// The virtual thread that recorded the calls that come next, or 0.
     runs: u64,
-    /// Readings of its totals, in the order of its entries.
+    /// Last readings of its method statistics, in the order of its entries.
     readings: Vec<Reading>,
     lost: Reading,
-    /// Call paths of the frames that it told, from the outermost.
+    /// Call paths of the frames in its ring, from the outermost.
     path: Vec<u32>,
     recorded_calls_dropped: u64,
     unseen_ends: u64,
-    /// Memory of the readings beyond what was counted with their entries.
+    /// Memory of the readings beyond what their entries already account for.
     readings_bytes: usize,
 }
 
@@ -56,12 +56,12 @@ impl KnownThread {
         }
     }
 
-    /// Memory that it has, about.
+    /// Approximate memory that it uses.
     pub(crate) fn bytes(&self) -> usize {
         self.readings_bytes + self.path.capacity() * size_of::<u32>()
     }
 
-    /// Names it for the log, as it is called now or was at its end.
+    /// Names the thread for the log: its current name, or its last one if it has ended.
     pub(crate) fn row(&self, java: &dyn JavaThreads) -> ThreadRow {
         let name = self.thread.last_name().or_else(|| java.name(&self.thread));
         let ThreadName { name, java_id } = name.unwrap_or_default();
@@ -74,7 +74,7 @@ impl KnownThread {
         }
     }
 
-    /// Takes what its ring has: call paths to `paths`, calls to `rows`.
+    /// Takes what is in its ring: call paths to `paths`, recorded calls to `rows`.
     pub(crate) fn take_records(
         &mut self,
         anchors: &Anchors,
@@ -93,7 +93,7 @@ impl KnownThread {
             if record.kind == Kind::Frame {
                 path.truncate(depth);
                 let parent = if depth == 0 { Some(0) } else { path.last().copied() };
-                // A frame whose caller was never told cannot be; its path would be a guess.
+                // A frame whose caller is missing should not occur; its path would be a guess.
                 let unknown = path.len() < depth;
                 let parent = parent.filter(|_| !unknown).unwrap_or(call_paths::UNKNOWN);
                 path.resize(depth, call_paths::UNKNOWN);
@@ -110,7 +110,7 @@ impl KnownThread {
         });
     }
 
-    /// Its calls that are open at `now_ticks`, callees before callers as calls end.
+    /// The thread's unfinished calls at `now_ticks`, callees before callers as calls end.
     pub(crate) fn unfinished_calls(
         &self,
         recording: u32,
@@ -127,7 +127,7 @@ impl KnownThread {
         unfinished_calls::rows(&frames, id, now_ticks, anchors, paths)
     }
 
-    /// Adds what its totals have more than when they were read last.
+    /// Adds the increase of its method statistics since the last reading.
     pub(crate) fn read_totals(
         &mut self,
         interval: &mut Interval,
@@ -152,7 +152,7 @@ impl KnownThread {
         }
     }
 
-    /// Adds what was lost of it since this was asked last.
+    /// Adds its losses since the last call.
     pub(crate) fn add_losses(&mut self, sums: &mut Sums) {
         let dropped = self.thread.ring.dropped();
         sums.recorded_calls_dropped +=

@@ -7,12 +7,12 @@ use crate::probe::open_frames::OpenFrame;
 use crate::probe::{self, MAX_PATH_DEPTH};
 use crate::sys::clock::{self, Anchors};
 
-/// Whether an open call has taken as long as calls of its method must.
+/// Whether an unfinished call has reached the threshold of its method.
 pub(crate) fn is_over_threshold(row: &CallRow) -> bool {
     row.total_ns >= probe::threshold_ns_of(row.method)
 }
 
-/// The rows of calls that are open at `now_ticks`, callees before callers as calls end.
+/// The rows of calls that are unfinished at `now_ticks`, callees before callers as calls end.
 pub(crate) fn rows(
     frames: &[OpenFrame],
     id: u32,
