@@ -3,14 +3,14 @@
 //! ```text
 //! line     a minute's share at once, then evenly; it ends a minute's share below the budget
 //! balance  line - bytes of all files of the hour
-//! slice    half a second: its records may take the slice's share and half of the balance.
+//! slice    half a second: its recorded calls may take the slice's share and half of the balance.
 //!          Below the line they take less, but never less than a quarter of the share
 //! ```
-//! So what was not used is there for a burst, and every slice of the hour has room for its slowest
-//! calls, whatever came before. Totals go on always: they take what they need, and if that is more
-//! than a third of the budget, their intervals grow.
+//! So what was not used is there for a burst, and every slice of the hour has room for its slowest calls, whatever
+//! came before. Method statistics always go on: they take what they need. If that is more than a third of the budget,
+//! their intervals grow.
 //!
-//! Time is CLOCK_MONOTONIC: the budget does not notice when the clock is set.
+//! Time is CLOCK_MONOTONIC: setting the clock does not affect the budget.
 
 use log_format::names::Hour;
 
@@ -19,16 +19,16 @@ const SLICES_PER_HOUR: u64 = 7_200;
 /// Length of a slice.
 pub(crate) const SLICE_NS: u64 = 3_600 * NS_PER_S / SLICES_PER_HOUR;
 
-/// Lengths of an interval of totals, in minutes. Each divides an hour.
+/// Lengths of an interval of method statistics, in minutes. Each divides an hour.
 const INTERVALS: [u64; 3] = [1, 5, 60];
 
 /// The hour's budget.
 #[derive(Debug)]
 pub(crate) struct Budget {
-    /// `None` is no limit.
+    /// `None` for no limit.
     hour_bytes: Option<u64>,
     hour: Option<Hour>,
-    /// When the hour began, or the run in it.
+    /// When the hour began, or the run if that was later.
     since_ns: u64,
     spent: u64,
 }
@@ -38,7 +38,7 @@ impl Budget {
         Self { hour_bytes, hour: None, since_ns: 0, spent: 0 }
     }
 
-    /// Bytes of an hour, if they are limited.
+    /// The hour's budget in bytes, if there is one.
     pub(crate) fn hour_bytes(&self) -> Option<u64> {
         self.hour_bytes
     }
@@ -48,19 +48,19 @@ impl Budget {
         self.spent
     }
 
-    /// Says which hour it is. Another one than before begins with a budget of its own.
+    /// Sets the current hour. A new hour begins with its own budget.
     pub(crate) fn set_hour(&mut self, hour: Hour, now_ns: u64) {
         if self.hour != Some(hour) {
             *self = Self { hour: Some(hour), since_ns: now_ns, ..Self::new(self.hour_bytes) };
         }
     }
 
-    /// Bytes were added to the log.
+    /// Counts bytes that were added to the log.
     pub(crate) fn spend(&mut self, bytes: u64) {
         self.spent = self.spent.saturating_add(bytes);
     }
 
-    /// Bytes that the records of a slice may take that ends `now_ns`; `None` is no limit.
+    /// Bytes that the recorded calls of a slice ending at `now_ns` may take; `None` for no limit.
     pub(crate) fn allowance(&self, now_ns: u64) -> Option<u64> {
         let hour_bytes = self.hour_bytes?;
         let minute_share = hour_bytes / 60;
@@ -70,15 +70,15 @@ impl Budget {
         Some(match line.checked_sub(self.spent) {
             Some(balance) => slice_share + balance / 2,
             None => {
-                // What is overspent is saved within the next minute or so.
+                // The overspent bytes are saved within the next minute or so.
                 let overspent = (self.spent - line) / 120;
                 slice_share.saturating_sub(overspent).max(slice_share / 4)
             }
         })
     }
 
-    /// How many minutes the next interval of totals is to take, when the totals of one of `minutes`
-    /// took `bytes`. `is_whole` says that it was not ended early.
+    /// How many minutes the next interval of method statistics takes, if those of an interval of `minutes` took
+    /// `bytes`. `is_whole` means that it was not ended early.
     pub(crate) fn next_interval(&self, minutes: u64, bytes: u64, is_whole: bool) -> u64 {
         let Some(hour_bytes) = self.hour_bytes else { return minutes };
         let fits = |minutes: u64| bytes <= (hour_bytes / 180).saturating_mul(minutes);
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn what_is_not_used_is_there_for_a_burst_and_every_slice_has_its_share() {
         let mut budget = budget(100 * MB);
-        // Half an hour without a record, then as many as may be.
+        // Half an hour without a recorded call, then as many as allowed.
         let mut now = HOUR_NS / 2;
         assert!(budget.allowance(now).unwrap() > 20 * MB);
         let share = 100 * MB / SLICES_PER_HOUR;

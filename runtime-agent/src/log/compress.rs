@@ -1,12 +1,12 @@
-//! Compresses the files of closed hours and deletes files, on a thread that steps back behind the
-//! service's, so that neither is ever waited for.
+//! Compresses the files of closed hours and deletes files, on a thread of lowest priority, so that neither the agent
+//! nor the service ever waits for that.
 //!
 //! ```text
 //! NAME.csv            stays until the last step
 //! NAME.csv.gz.new     written, forced to the disk, read back and compared
-//! NAME.csv.gz         renamed; from here on readers have it both ways, and count it once
+//! NAME.csv.gz         renamed; from here on both forms are there, and readers count them once
 //! ```
-//! Whatever happens in between, one whole file is there.
+//! Whatever happens in between, there is always one whole file.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
@@ -23,29 +23,29 @@ use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use crate::log::folder::RunFolder;
 use crate::sys::native_thread::{self, Priority};
 
-/// Level 3 compresses rows to 34%, at 55 MB/s where it was measured; level 6 to 32%, at 20.
+/// Level 3 compresses rows to 34%, at 55 MB/s when measured; level 6 to 32%, at 20.
 const GZIP_LEVEL: u32 = 3;
 
-/// What a file is called behind its name while it is being written.
+/// Suffix of a file that is being written.
 const UNFINISHED: &str = ".new";
 
-/// What the thread is asked to do with files of a folder, by their plain names.
+/// A job for the thread: files of a folder, by their plain names.
 enum Job {
     Compress(Part, Arc<RunFolder>, Vec<String>),
     Delete(Arc<RunFolder>, Vec<String>),
 }
 
-/// What became of a part that was to be compressed.
+/// The result of compressing a part.
 #[derive(Debug)]
 pub(crate) struct Compressed {
     pub part: Part,
-    /// Bytes that its files take less than before.
+    /// Bytes saved by compressing its files.
     pub saved: u64,
-    /// What went wrong, one line each.
+    /// Errors, one line each.
     pub errors: Vec<String>,
 }
 
-/// The thread, which starts when there is something to do.
+/// The thread, started with the first job.
 #[derive(Debug)]
 pub(crate) struct Background {
     compression: Compression,
@@ -61,22 +61,22 @@ impl Background {
         Self { compression, jobs: None, done, done_sender, is_stopped: Arc::default() }
     }
 
-    /// Has files compressed.
+    /// Compresses files on the thread.
     pub(crate) fn compress(&mut self, part: Part, folder: Arc<RunFolder>, files: Vec<String>) {
         if self.compression != Compression::Off {
-            // Without a thread they stay as they are.
+            // Without a thread they stay uncompressed.
             let _ = self.send(Job::Compress(part, folder, files));
         }
     }
 
-    /// Has files deleted, after what was asked for before.
+    /// Deletes files after all earlier jobs.
     pub(crate) fn delete(&mut self, folder: Arc<RunFolder>, files: Vec<String>) {
         if let Err(Job::Delete(folder, files)) = self.send(Job::Delete(folder, files)) {
             delete(&folder, &files);
         }
     }
 
-    /// What was compressed since the last time.
+    /// Results since the last call.
     pub(crate) fn finished(&self) -> Vec<Compressed> {
         self.done.try_iter().collect()
     }
@@ -99,7 +99,7 @@ impl Background {
 }
 
 impl Drop for Background {
-    /// The thread leaves what it is at, and ends.
+    /// Stops the thread, even within a file.
     fn drop(&mut self) {
         self.is_stopped.store(true, Ordering::Relaxed);
     }
@@ -117,7 +117,7 @@ fn work(
             Job::Compress(part, folder, files) => {
                 let (mut saved, mut errors) = (0, Vec::new());
                 for file in files {
-                    // A fault of an encoder is no reason to lose the file, nor the thread.
+                    // A panic in an encoder must lose neither the file nor the thread.
                     let work = || compress(&folder, &file, compression, is_stopped);
                     let result = catch_unwind(AssertUnwindSafe(work));
                     match result.unwrap_or_else(|_| Err(io::Error::other("internal error"))) {
@@ -128,27 +128,26 @@ fn work(
                         }
                     }
                 }
-                // Nobody may be left to hear it.
+                // The receiver may be gone.
                 let _ = done.send(Compressed { part, saved, errors });
             }
         }
     }
 }
 
-/// Deletes files in whatever form they are there.
+/// Deletes files, compressed or not.
 fn delete(folder: &RunFolder, files: &[String]) {
     for file in files {
         for compression in Compression::ALL {
             let file = format!("{file}{}", compression.suffix());
-            // What somebody else has deleted is gone as well.
+            // It is no error if somebody else has deleted them.
             let _ = folder.remove(&format!("{file}{UNFINISHED}"));
             let _ = folder.remove(&file);
         }
     }
 }
 
-/// Compresses a file and deletes the plain one; gives the bytes that this saves. A file that is not
-/// there any more saves nothing.
+/// Compresses a file and deletes the plain one. Returns the bytes saved: 0 if the file is gone.
 fn compress(
     folder: &RunFolder,
     plain: &str,
@@ -196,7 +195,7 @@ fn write(
             encoder.finish()?
         }
         Compression::Zstd => {
-            // The encoder panics when it cannot read or write, so it does neither with a file.
+            // The encoder panics if it cannot read or write, so it gets memory and no file.
             let mut target = target;
             let mut block = vec![0; ZSTD_FRAME];
             loop {
@@ -213,7 +212,7 @@ fn write(
     written.get_ref().sync_all()
 }
 
-/// Bytes that are compressed at a time.
+/// Bytes compressed at a time.
 const ZSTD_FRAME: usize = 4 << 20;
 
 fn fill(source: &mut impl Read, block: &mut [u8]) -> io::Result<usize> {
@@ -227,7 +226,7 @@ fn fill(source: &mut impl Read, block: &mut [u8]) -> io::Result<usize> {
     Ok(filled)
 }
 
-/// Makes sure that what was written is what was there; gives the bytes that it takes.
+/// Checks that the compressed file decodes to the plain one; returns its size in bytes.
 fn compare(
     folder: &RunFolder,
     plain: &str,
@@ -251,7 +250,7 @@ fn compare(
     }
 }
 
-/// An input that fails once nobody wants it any more.
+/// An input that fails once the thread is to stop.
 struct Stoppable<'s> {
     input: File,
     is_stopped: &'s AtomicBool,
@@ -305,7 +304,7 @@ mod tests {
                 let mut read = Vec::new();
                 log_format::compression::open(&compressed).unwrap().read_to_end(&mut read).unwrap();
                 assert!(read == contents);
-                // It is gone, and nothing is to be done.
+                // The file is gone: there is nothing to do.
                 assert_eq!(compress(&folder, "t.csv", compression, &going_on).unwrap(), 0);
             }
         }
@@ -322,7 +321,7 @@ mod tests {
             assert!(compress(&folder, "t.csv", compression, &stopped).is_err());
         }
         assert_eq!(names(&folder), ["t.csv"]);
-        // What was written is not what was there.
+        // The compressed file differs from the plain one.
         let (source, target) = (folder.read("t.csv").unwrap(), folder.create("other").unwrap());
         let going_on = AtomicBool::new(false);
         write(source, target, Compression::Gzip, &going_on).unwrap();
@@ -348,7 +347,7 @@ mod tests {
         let done = background.done.recv().unwrap();
         assert_eq!((done.part, done.errors.len()), (part, 0));
         assert!(done.saved > 1_000_000);
-        // It ends when nobody can ask any more, and then everything is done.
+        // It ends when no more jobs can come, and all of them are done by then.
         let Background { jobs, done, done_sender, .. } = &mut background;
         *jobs = None;
         *done_sender = mpsc::channel().0;

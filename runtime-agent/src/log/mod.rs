@@ -1,4 +1,4 @@
-//! The files of a run: where they lie, what they may take, and when they go.
+//! The files of a run: where they are, how much they may take, and when they are deleted.
 
 pub(crate) mod budget;
 pub(crate) mod compress;

@@ -1,25 +1,24 @@
-//! Which closed parts of hours are to be deleted, when the run's log is too large or they are too
-//! old. Only parts that this run has written and closed are known here, so nothing else can be
-//! deleted.
+//! Decides which closed parts of hours are deleted when the run's log is too large or they are too old. It knows only
+//! parts that this run has written and closed, so nothing else can be deleted.
 //!
-//! Age is time on CLOCK_MONOTONIC since a part was closed, and the oldest is the one that was closed
-//! first: a clock that is set wrong deletes nothing.
+//! Age is time on CLOCK_MONOTONIC since a part was closed, and the oldest part is the one closed first: a clock that
+//! is set wrong deletes nothing.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use log_format::names::Part;
 
-/// What the options allow.
+/// The limits that the options set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// Bytes of the run.
+    /// Most bytes of the run.
     pub max_bytes: Option<u64>,
-    /// Age of a part.
+    /// Greatest age of a part.
     pub keep: Option<Duration>,
 }
 
-/// The closed parts that are there.
+/// The closed parts that exist.
 #[derive(Debug)]
 pub(crate) struct Retention {
     limits: Limits,
@@ -40,20 +39,20 @@ impl Retention {
         Self { limits, parts: VecDeque::new(), deleted: 0 }
     }
 
-    /// A part was closed.
+    /// Adds a part that was closed.
     pub(crate) fn add(&mut self, part: Part, bytes: u64, now_ns: u64) {
         self.parts.push_back(ClosedPart { part, closed_ns: now_ns, bytes });
     }
 
-    /// The files of a part take fewer bytes now.
+    /// Notes that a part's files take fewer bytes now.
     pub(crate) fn shrink(&mut self, part: Part, saved: u64) {
         if let Some(closed) = self.parts.iter_mut().find(|closed| closed.part == part) {
             closed.bytes = closed.bytes.saturating_sub(saved);
         }
     }
 
-    /// Whether a part that is written to is to be closed, so that it can be deleted in time. It may be that
-    /// somebody flushes all the time, which no budget prevents.
+    /// Whether an open part should be closed, so that it can be deleted in time. A user who flushes all the time can
+    /// make a part large, and no budget prevents that.
     pub(crate) fn is_too_large(&self, bytes: u64) -> bool {
         self.limits.max_bytes.is_some_and(|max| bytes > max / 4)
     }
@@ -63,7 +62,7 @@ impl Retention {
         self.deleted
     }
 
-    /// The next part to delete, when the open files take `open_bytes`.
+    /// The next part to delete, if the open files take `open_bytes`.
     pub(crate) fn next_to_delete(&mut self, open_bytes: u64, now_ns: u64) -> Option<Part> {
         let oldest = self.parts.front()?;
         let age = Duration::from_nanos(now_ns.saturating_sub(oldest.closed_ns));
@@ -102,7 +101,7 @@ mod tests {
         assert_eq!(retention.next_to_delete(11, 4), None);
         retention.shrink(part(6), 20);
         assert_eq!(retention.next_to_delete(60, 4), None);
-        // The open hour is never among them, however large it is.
+        // The open hour is never deleted, however large it is.
         assert_eq!(retention.next_to_delete(1_000, 4), Some(part(6)));
         assert_eq!(retention.next_to_delete(1_000, 4), Some(part(3)));
         assert_eq!(retention.next_to_delete(1_000, 4), None);

@@ -1,11 +1,11 @@
 //! Writes the files of a run.
 //!
-//! Rows are gathered in memory and written by [`RunLog::flush`], names before the rows that use them, so that whoever
-//! reads along finds them. A write that fails is tried again after a second, from where it stopped; when too much has
-//! gathered, it is given up and counted. Files that somebody deletes are made again, with all names that they need.
+//! [`RunLog::flush`] writes the rows gathered in memory, names before the rows that use them, so that concurrent
+//! readers find them. It retries a failed write after a second, from where it stopped; when too much waits, rows are
+//! dropped and counted. It creates files that somebody deleted again, with all names that they need.
 //!
-//! An hour's files are closed when another hour has begun and nothing came for them any more, and are compressed
-//! then. What still comes for a closed hour, because the clock was set back, begins another part of the hour.
+//! An hour's files are closed and compressed when another hour has begun and no more rows come for them. Rows that
+//! still come for a closed hour, because the clock was set back, begin another part of the hour.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, ErrorKind, Write};
@@ -26,20 +26,20 @@ use crate::log::table_file::TableFile;
 use crate::message::message;
 use crate::sys::clock;
 
-/// Most bytes that wait for a disk that does not take them.
+/// Most bytes that wait for a disk that does not accept them.
 const MAX_PENDING: usize = 16 << 20;
-/// How long to wait after a write that failed.
+/// Delay after a write that failed.
 const RETRY_NS: u64 = 1_000_000_000;
-/// How long to wait after the log folder was deleted and could not be made again.
+/// Delay after the log folder was deleted and could not be created again.
 const RETRY_FOLDER_NS: u64 = 5_000_000_000;
-/// How long nothing must have come for an hour that is over before its files are closed: its last
-/// records may still be in a ring, and a clock that is set back a little goes on in the same files.
+/// The files of a past hour are closed after this time without new rows: its last recorded calls may still be in a
+/// ring, and a clock that is set back a little goes on in the same files.
 const IDLE_NS: u64 = 10_000_000_000;
 
-/// What `run.json` is called while it is being written.
+/// Name of `run.json` while it is being written.
 const NEW_RUN_JSON: &str = "run.json.new";
 
-/// What time it is.
+/// The current time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Now {
     pub unix_ns: u64,
@@ -47,7 +47,7 @@ pub(crate) struct Now {
 }
 
 impl Now {
-    /// Nanoseconds since an earlier moment, whatever happened to the clock.
+    /// Nanoseconds since an earlier moment, whatever happened to the clock since.
     pub(crate) fn since(self, earlier: Self) -> u64 {
         self.monotonic_ns.saturating_sub(earlier.monotonic_ns)
     }
@@ -57,11 +57,11 @@ impl Now {
     }
 }
 
-/// Gives names to the ids in rows.
+/// Resolves the ids in rows to names.
 pub(crate) trait Names {
     /// The method with an id.
     fn method(&self, id: u32) -> Option<MethodRow>;
-    /// The thread with an id, as it is called now.
+    /// The thread with an id, with its current name.
     fn thread(&self, id: u32) -> Option<ThreadRow>;
     /// The call path with an id.
     fn stack(&self, id: u32) -> Option<StackRow>;
@@ -73,26 +73,26 @@ pub(crate) struct RunLog {
     logs: LogFolder,
     folder: Arc<RunFolder>,
     run: Run,
-    /// The parts of hours that are written to.
+    /// The open parts of hours.
     open: BTreeMap<Part, PartFiles>,
-    /// Rises whenever files are begun, or rows were given up.
+    /// Increases whenever files are begun, or rows were dropped.
     begun: u64,
     /// How many parts of an hour are closed.
     closed: HashMap<Hour, u32>,
     retention: Retention,
     background: Background,
-    /// When to write again after a failure.
+    /// When to retry after a failure.
     retry_ns: u64,
-    /// When to make the log folder again after that failed, and why it did.
+    /// When to retry creating the log folder, and why that failed.
     retry_folder: Option<(u64, String)>,
     pub bytes: u64,
     /// Writes that failed.
     pub io_errors: u64,
-    /// Rows that were given up, because the disk took none for too long.
+    /// Rows dropped because the disk accepted none for too long.
     pub rows_dropped: u64,
     /// Why the last flush did not write everything.
     failure: Option<String>,
-    /// No call has ended later than now, whatever its duration says.
+    /// Set if a clock has jumped. Then no call ended later than now, whatever its duration says.
     has_clock_jumped: bool,
 }
 
@@ -106,17 +106,17 @@ struct PartFiles {
     bytes: u64,
     /// Bytes added since [`RunLog::take_added`].
     added: u64,
-    /// Rows were added since the last flush.
+    /// Whether rows were added since the last flush.
     is_touched: bool,
-    /// When there were, on CLOCK_MONOTONIC.
+    /// When there last were, on CLOCK_MONOTONIC.
     touched_ns: u64,
 }
 
 impl RunLog {
-    /// Makes the folder of a new run in `logs`.
+    /// Creates the folder of a new run in `logs`.
     ///
     /// # Errors
-    /// One line: the folder cannot be made.
+    /// One line: the folder cannot be created.
     pub(crate) fn create(
         logs: LogFolder,
         run: &Run,
@@ -147,13 +147,13 @@ impl RunLog {
         &self.folder
     }
 
-    /// Deletes the run's folder, for which nothing was recorded.
+    /// Deletes the folder of a run in which nothing was recorded.
     pub(crate) fn discard(self) {
-        // What cannot be deleted stays.
+        // Anything that cannot be deleted stays.
         let _ = self.logs.remove_run(&self.folder);
     }
 
-    /// Says on which port control listens, and writes `run.json`.
+    /// Sets the control port and writes `run.json`.
     ///
     /// # Errors
     /// One line: the file cannot be written.
@@ -169,12 +169,12 @@ impl RunLog {
         self.folder.rename(NEW_RUN_JSON, RUN_JSON)
     }
 
-    /// Rises whenever files are begun that have nothing of what was said in earlier ones.
+    /// Increases whenever files are begun that do not repeat what earlier ones say.
     pub(crate) fn begun(&self) -> u64 {
         self.begun
     }
 
-    /// The part of an hour that is written to.
+    /// The open part of an hour.
     fn part(&mut self, hour: Hour) -> &mut PartFiles {
         let number = 1 + self.closed.get(&hour).copied().unwrap_or(0);
         let begun = &mut self.begun;
@@ -184,7 +184,7 @@ impl RunLog {
         })
     }
 
-    /// A clock has jumped: calls over it may have any duration.
+    /// Notes that a clock has jumped: calls during the jump may have any duration.
     pub(crate) fn set_clock_jumped(&mut self) {
         self.has_clock_jumped = true;
     }
@@ -197,7 +197,7 @@ impl RunLog {
         });
     }
 
-    /// Adds the names of calls that are added later.
+    /// Adds the names of calls that will be added later.
     pub(crate) fn name_calls(&mut self, rows: &[CallRow], names: &dyn Names) {
         self.by_hour(rows, |part, rows| part.name_calls(rows, names));
     }
@@ -212,7 +212,7 @@ impl RunLog {
         }
     }
 
-    /// Adds totals of one interval.
+    /// Adds the method statistics of one interval.
     pub(crate) fn add_stats(&mut self, rows: &[StatsRow], names: &dyn Names) {
         let Some(first) = rows.first() else { return };
         let part = self.part(Hour::of_unix_ns(first.start_ns));
@@ -228,31 +228,31 @@ impl RunLog {
         self.part(Hour::of_unix_ns(first.start_ns)).add(rows);
     }
 
-    /// Adds events. One that is repeated goes into the hour of now.
+    /// Adds events. A repeated one goes into the current hour.
     pub(crate) fn add_events(&mut self, rows: &[EventRow]) {
         if !rows.is_empty() {
             self.part(Hour::of_unix_ns(clock::unix_ns())).add(rows);
         }
     }
 
-    /// Bytes of rows that were added since this was asked last.
+    /// Bytes of rows added since the last call.
     pub(crate) fn take_added(&mut self) -> u64 {
         self.open.values_mut().map(|part| std::mem::take(&mut part.added)).sum()
     }
 
-    /// Hours that were deleted, because the run was too large or they were too old.
+    /// Parts of hours deleted because the run was too large or they were too old.
     pub(crate) fn deleted_hours(&self) -> u64 {
         self.retention.deleted()
     }
 
-    /// Why the last flush did not write everything, if it did not.
+    /// Why the last flush did not write everything, if so.
     pub(crate) fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }
 
-    /// Hands everything that was added to the kernel; with `sync`, to the disk. Says in a message
-    /// when writing begins to fail, and when it works again. Closes the files of hours that are over,
-    /// and deletes the oldest if the run is too large or they are too old.
+    /// Hands all added rows to the kernel; with `sync`, to the disk. Reports when writing begins to fail, and when it
+    /// works again. Closes the files of past hours, and deletes the oldest if the run is too large or they are too
+    /// old.
     pub(crate) fn flush(&mut self, now: Now, sync: bool, names: &dyn Names) {
         let is_waiting = now.monotonic_ns < self.retry_ns;
         if !is_waiting || sync {
@@ -282,7 +282,7 @@ impl RunLog {
         }
     }
 
-    /// Closes all files, whether everything is written or not.
+    /// Closes all files, even if rows still wait.
     pub(crate) fn close(&mut self) {
         self.open.clear();
     }
@@ -293,7 +293,7 @@ impl RunLog {
         }
         self.make_deleted_folder(now, names)?;
         let mut failures = self.write_tables(sync, names);
-        // Whoever deletes the folder may do so while files are begun in it.
+        // Somebody may delete the folder while files are being begun in it.
         if failures.iter().any(|(_, error)| error.kind() == ErrorKind::NotFound) {
             self.make_deleted_folder(now, names)?;
             failures = self.write_tables(sync, names);
@@ -303,8 +303,8 @@ impl RunLog {
         last.map_or(Ok(()), Err)
     }
 
-    /// Makes the run's folder again if somebody has deleted it, or only `run.json`, without which nobody
-    /// could read the other files.
+    /// Creates the run's folder again if somebody has deleted it, or only `run.json`: without it nobody could read
+    /// the other files.
     fn make_deleted_folder(&mut self, now: Now, names: &dyn Names) -> Result<(), String> {
         let is_deleted = self.folder.is_deleted();
         if !is_deleted && self.folder.has(RUN_JSON) {
@@ -316,7 +316,7 @@ impl RunLog {
             return Err(error.clone());
         }
         let made = if is_deleted { self.make_folder(now) } else { self.write_run() };
-        // Whoever deletes it may not be done yet.
+        // The deletion may still be going on.
         let made = made.or_else(|error| match error.kind() {
             ErrorKind::NotFound => self.make_folder(now),
             _ => Err(error),
@@ -335,7 +335,7 @@ impl RunLog {
         Ok(())
     }
 
-    /// Makes another folder for the run, and the log folder if that was deleted too.
+    /// Creates another folder for the run, and the log folder if that was deleted too.
     fn make_folder(&mut self, now: Now) -> io::Result<()> {
         let made = self.logs.make_again();
         self.retry_folder = made.as_ref().err().map(|error| {
@@ -347,7 +347,7 @@ impl RunLog {
         self.write_run()
     }
 
-    /// Writes what waits; tells what could not be written.
+    /// Writes what waits; returns what could not be written.
     fn write_tables(&mut self, sync: bool, names: &dyn Names) -> Vec<(PathBuf, io::Error)> {
         let mut failures = Vec::new();
         for (name, part) in &mut self.open {
@@ -367,7 +367,8 @@ impl RunLog {
         failures
     }
 
-    /// Gives up rows when too much waits for the disk: records first, whose calls the totals have.
+    /// Drops rows when too much waits for the disk: recorded calls first, because the method statistics count them
+    /// too.
     fn give_up_excess(&mut self) {
         let waiting = |open: &BTreeMap<Part, PartFiles>| -> usize {
             open.values().flat_map(|part| part.tables.values()).map(TableFile::waiting).sum()
@@ -387,7 +388,7 @@ impl RunLog {
         }
     }
 
-    /// Closes the files of hours that are over, and those that alone take much of what the run may.
+    /// Closes the files of past hours, and files that alone take much of the run's limit.
     fn close_idle(&mut self, now: Now) {
         let current = Hour::of_unix_ns(now.unix_ns);
         let mut idle = Vec::new();
@@ -411,7 +412,7 @@ impl RunLog {
     }
 }
 
-/// Makes a folder for a run.
+/// Creates a folder for a run.
 fn make_run(logs: &LogFolder, run: &Run) -> io::Result<RunFolder> {
     logs.make_run(|attempt| run_name(run.start_ns, &run.host, run.pid, attempt))
 }
@@ -431,14 +432,14 @@ impl PartFiles {
         self.is_touched = true;
     }
 
-    /// Has all names written again when they are used next.
+    /// Writes all names again at their next use.
     fn forget_names(&mut self) {
         self.methods.clear();
         self.threads.clear();
         self.stacks.clear();
     }
 
-    /// Begins new files: the old ones are gone. The names in them come again, for rows that wait need them.
+    /// Begins new files because the old ones are gone. Adds their names again, because rows that wait need them.
     fn forget_files(&mut self, names: &dyn Names) {
         self.bytes = 0;
         for file in self.tables.values_mut() {
@@ -482,7 +483,7 @@ impl PartFiles {
     }
 
     fn name_stack(&mut self, id: u32, names: &dyn Names) {
-        // From the call up to the first caller that is known, written in the other direction.
+        // From the call up to the first known caller; rows are written in the other direction.
         let mut chain = Vec::new();
         let mut next = id;
         while next != 0 && self.stacks.insert(next) {

@@ -1,4 +1,4 @@
-//! One CSV file of the log: rows that wait, and the file that they go to.
+//! One CSV file of the log, and the rows that wait to be written to it.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
@@ -7,19 +7,19 @@ use std::os::unix::fs::MetadataExt;
 use log_format::rows::Row;
 use log_format::writer::{write_header, write_rows};
 
-/// Room for rows that is kept.
+/// Capacity of the row buffer that is kept after a write.
 const KEPT_BYTES: usize = 64 << 10;
 
-/// A file that is appended to.
+/// A file to append to.
 #[derive(Debug)]
 pub(crate) struct TableFile {
     header: Vec<u8>,
     file: Option<File>,
-    /// Bytes of the header that the file does not have yet.
+    /// Bytes of the header that are not in the file yet.
     header_left: usize,
-    /// Whole lines, but for what has been written of the first.
+    /// Whole lines, but for the part of the first that has been written.
     pending: Vec<u8>,
-    /// The file ends in the middle of a line.
+    /// Whether the file ends in the middle of a line.
     is_torn: bool,
 }
 
@@ -30,20 +30,20 @@ impl TableFile {
         Self { header, file: None, header_left: 0, pending: Vec::new(), is_torn: false }
     }
 
-    /// Adds rows, and tells how many bytes they take.
+    /// Adds rows, and returns how many bytes they take.
     pub(crate) fn add<R: Row>(&mut self, rows: &[R]) -> u64 {
         let before = self.pending.len();
-        // No row of ours has a field that cannot be written.
+        // No row of this format has a field that cannot be written.
         let _ = write_rows(&mut self.pending, rows);
         (self.pending.len() - before) as u64
     }
 
-    /// Bytes that wait to be written.
+    /// Bytes waiting to be written.
     pub(crate) fn waiting(&self) -> usize {
         self.pending.len()
     }
 
-    /// Whether there is something to write.
+    /// Whether anything waits to be written.
     pub(crate) fn is_behind(&self) -> bool {
         !self.pending.is_empty()
     }
@@ -54,7 +54,7 @@ impl TableFile {
         links.is_some_and(|metadata| metadata.nlink() == 0)
     }
 
-    /// Lets the file go; what waits goes into a new one.
+    /// Drops the file; what waits goes into a new one.
     pub(crate) fn forget(&mut self) {
         self.file = None;
         if std::mem::take(&mut self.is_torn) {
@@ -63,8 +63,8 @@ impl TableFile {
         }
     }
 
-    /// Writes what is waiting, as far as it goes, and returns how many bytes that was. `open` gives the
-    /// file, to append to, and whether there is nothing in it; one that somebody has put back has a header.
+    /// Writes as much of what waits as possible, and returns how many bytes that was. `open` returns the file to
+    /// append to, and whether it is empty; a file that somebody has put back has a header.
     pub(crate) fn write(
         &mut self,
         open: impl FnOnce() -> io::Result<(File, bool)>,
@@ -99,7 +99,7 @@ impl TableFile {
         ((of_header + written) as u64, error)
     }
 
-    /// Gives up what the disk has not taken for too long, and tells how many rows that were.
+    /// Drops the rows that the disk has not accepted for too long, and returns how many.
     pub(crate) fn give_up(&mut self) -> u64 {
         let rows = self.pending.iter().filter(|b| **b == b'\n').count() as u64;
         self.pending.clear();
@@ -110,7 +110,7 @@ impl TableFile {
     }
 }
 
-/// Writes as much as goes, and tells how many bytes that was.
+/// Writes as much as possible, and returns how many bytes that was.
 fn append(file: &mut File, bytes: &[u8]) -> (usize, Option<io::Error>) {
     let mut written = 0;
     while let Some(rest) = bytes.get(written..).filter(|rest| !rest.is_empty()) {

@@ -1,4 +1,4 @@
-//! Who may use the log's folders and files: the JVM's user alone, or a group besides, which may read.
+//! Who may use the log's folders and files: only the JVM's user, or also a group, which may read.
 
 use std::fs;
 use std::os::fd::AsFd;
@@ -8,27 +8,27 @@ use rustix::io::Errno;
 
 use super::refusal::Refusal;
 
-/// Where the names of groups are. The C library's look-up may ask other machines, and wait for them.
+/// The file with the names of groups. The C library's look-up may ask other machines, and wait for them.
 const GROUPS: &str = "/etc/group";
 
-/// Where a file system keeps the rights of further users and groups. A new folder takes them over from
+/// Attributes in which a file system keeps the rights of further users and groups. A new folder inherits them from
 /// the folder that contains it, which may be another user's.
 const ACLS: [&str; 2] = ["system.posix_acl_access", "system.posix_acl_default"];
 
-/// Who may use what the agent makes.
+/// Who may use what the agent creates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Access {
     group: Option<Gid>,
 }
 
 impl Access {
-    /// The option `log_group`: the name of a group, or its number.
+    /// Reads the option `log_group`: the name of a group, or its number.
     ///
     /// # Errors
     /// One line: there is no such group.
     pub(super) fn of(group: Option<&str>) -> Result<Self, String> {
         let Some(group) = group else { return Ok(Self::default()) };
-        // The kernel takes the largest number for "no change".
+        // The kernel takes the largest number to mean "no change".
         let number = group.parse().ok().filter(|number| *number != u32::MAX);
         let number = match number {
             Some(number) => number,
@@ -49,8 +49,8 @@ impl Access {
         Mode::from_raw_mode(if self.has_group() { 0o640 } else { 0o600 })
     }
 
-    /// Lets the group in, if there is one. What was just made with the mode of its owner needs nothing
-    /// else: a umask only takes rights away.
+    /// Gives the group access, if there is one. Without a group nothing needs to change: files are created with the
+    /// owner's mode, and a umask only removes rights.
     pub(super) fn admit_group(self, what: impl AsFd, mode: Mode) -> Result<(), Refusal> {
         let Some(group) = self.group else { return Ok(()) };
         let refused = |error: Errno| Refusal::Group(group.as_raw(), error);
@@ -61,7 +61,7 @@ impl Access {
                 Err(error) => return Err(refused(error)),
             }
         }
-        // Only now, so that no other group has the new rights for a moment.
+        // Last, so that no other group has the new rights for a moment.
         fchmod(&what, mode).map_err(refused)
     }
 }

@@ -6,11 +6,11 @@
 //! RunFolder    descriptor of the run's folder; its files are opened, renamed and deleted
 //!              relative to it
 //! ```
-//! Another user may be able to write to `logs`, or to the folder that contains it, and so rename what is
-//! there and put something else in its place. So the path that the options give is resolved once, with
-//! its symlinks. After that every name is one component, relative to one of these descriptors, and no
-//! symlink is followed. What must stay true: the agent writes only to files in a folder that it has made
-//! itself, and that no other user can write to. Paths are there for messages and status alone.
+//! Another user may be able to write to `logs`, or to the folder that contains it, and so rename what is there and
+//! put something else in its place. So the path that the options give is resolved once, with its symlinks. After that
+//! every name is one component, relative to one of these descriptors, and no symlink is followed. The invariant: the
+//! agent writes only to files in a folder that it created itself, and that no other user can write to. Paths are only
+//! for messages and status.
 
 mod access;
 mod refusal;
@@ -36,20 +36,20 @@ pub(crate) use self::refusal::Refusal;
 /// Most runs of one process that begin in the same second.
 const MAX_ATTEMPTS: u32 = 1_000;
 
-/// How a folder of the given path is opened. It may be one that can be passed and not read.
+/// How a folder of the given path is opened. The agent may only have search permission for it.
 const FOUND: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-/// How a folder is opened that the agent has made.
+/// How a folder that the agent has created is opened.
 const MADE: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-/// How a file is made.
+/// How a file is created.
 const NEW_FILE: OFlags = OFlags::WRONLY
     .union(OFlags::CREATE)
     .union(OFlags::EXCL)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
-/// How a file is opened that has the name already. It may be a pipe, which nobody waits for.
+/// How an existing file is opened. It may be a pipe, and opening one must not wait.
 const OLD_FILE: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 
-/// What is made belongs to the JVM's user alone until it has been checked.
+/// New folders belong to the JVM's user alone until they have been checked.
 const OWN_FOLDER: Mode = Mode::RWXU;
 const OWN_FILE: Mode = Mode::RUSR.union(Mode::WUSR);
 
@@ -58,13 +58,13 @@ const OWN_FILE: Mode = Mode::RUSR.union(Mode::WUSR);
 pub(crate) struct LogFolder {
     path: PathBuf,
     access: Access,
-    /// The folder that contains it, and its name there; none for a path like `.`, which ends in no name.
+    /// The folder that contains it, and its name there; `None` for a path like `.`, which ends in no name.
     place: Option<(OwnedFd, OsString)>,
     folder: OwnedFd,
 }
 
 impl LogFolder {
-    /// Opens the log folder, and makes it and its missing parents. What it makes, the group may use.
+    /// Opens the log folder, and creates it and its missing parents. The group may use the folders that it creates.
     ///
     /// # Errors
     /// One line: the folder cannot be used, or there is no such group.
@@ -94,7 +94,7 @@ impl LogFolder {
         &self.path
     }
 
-    /// Finds out whether runs can be made in it.
+    /// Checks whether runs can be created in it.
     ///
     /// # Errors
     /// One line: why not.
@@ -102,12 +102,13 @@ impl LogFolder {
         let of = |e: io::Error| format!("logs: {}: {e}", self.path.display());
         let rights = Rights::WRITE_OK | Rights::EXEC_OK;
         match accessat(&self.folder, ".", rights, AtFlags::EACCESS) {
-            // Not every kernel can tell for a process whose real user is another; the run's folder will show it.
+            // Not every kernel can tell for a process whose real user is another; creating the run's folder will show
+            // it.
             Ok(()) | Err(Errno::NOSYS) => {}
             Err(error) => return Err(of(error.into())),
         }
-        // A file without a name shows whether the group can be let in, and leaves nothing behind. Not
-        // every file system has such files; there the run's folder will show it.
+        // A file without a name shows whether the group can be given access, and leaves nothing behind. Not every
+        // file system has such files; there, creating the run's folder will show it.
         let trial = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
         if self.access.has_group()
             && let Ok(file) = openat(&self.folder, ".", trial, OWN_FILE)
@@ -118,10 +119,11 @@ impl LogFolder {
         Ok(())
     }
 
-    /// Makes the folder of a run, by the first name that is free. Each attempt has a name, from 1 on.
+    /// Creates the folder of a run, with the first name that is free. `name` returns the name of each attempt, from 1
+    /// on.
     ///
     /// # Errors
-    /// It cannot be made, or is not what was made.
+    /// It cannot be created, or what has the name now is not the folder that was created.
     pub(crate) fn make_run(&self, name: impl Fn(u32) -> String) -> io::Result<RunFolder> {
         for attempt in 1..=MAX_ATTEMPTS {
             let name = name(attempt);
@@ -140,20 +142,20 @@ impl LogFolder {
     /// Deletes a run's folder with its files.
     ///
     /// # Errors
-    /// It cannot be deleted, as when somebody has renamed it.
+    /// It cannot be deleted, for example because somebody has renamed it.
     pub(crate) fn remove_run(&self, run: &RunFolder) -> io::Result<()> {
         for entry in Dir::read_from(&run.folder)? {
-            // It has no folders in it, and what is not deleted keeps it from being deleted.
+            // It contains no folders, and anything that cannot be deleted makes the deletion of the folder fail.
             let _ = unlinkat(&run.folder, entry?.file_name(), AtFlags::empty());
         }
         let name = run.path.file_name().unwrap_or_default();
         Ok(unlinkat(&self.folder, name, AtFlags::REMOVEDIR)?)
     }
 
-    /// Makes the log folder again if somebody has deleted it.
+    /// Creates the log folder again if somebody has deleted it.
     ///
     /// # Errors
-    /// It cannot be made, as when something else has its name now.
+    /// It cannot be created, for example because something else has its name now.
     pub(crate) fn make_again(&mut self) -> io::Result<()> {
         if !is_deleted(&self.folder) {
             return Ok(());
@@ -169,8 +171,8 @@ impl LogFolder {
         Ok(())
     }
 
-    /// Opens what another JVM of this user has made in the place of a deleted log folder: nobody else can make a folder
-    /// that this user owns, and that is as closed to others as the agent's are.
+    /// Opens the folder that another JVM of this user has created in the place of a deleted log folder. Nobody else
+    /// can create a folder that this user owns and that is as closed to others as the agent's.
     fn open_made_by_another_jvm(&self, place: &OwnedFd, name: &OsStr) -> io::Result<OwnedFd> {
         let folder = openat(place, name, MADE, Mode::empty()).map_err(|_| Refusal::Taken)?;
         let stat = fstat(&folder)?;
@@ -201,20 +203,20 @@ impl RunFolder {
         &self.path
     }
 
-    /// Whether somebody has deleted it. One that was renamed goes on.
+    /// Whether somebody has deleted it. A renamed folder stays in use.
     pub(crate) fn is_deleted(&self) -> bool {
         is_deleted(&self.folder)
     }
 
-    /// Whether something has a name.
+    /// Whether anything has this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         !matches!(statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT))
     }
 
-    /// Makes a file to write, in the place of one that has its name.
+    /// Creates a file to write, and replaces one that has its name.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// It cannot be created.
     pub(crate) fn create(&self, name: &str) -> io::Result<File> {
         match unlinkat(&self.folder, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => self.make_file(name),
@@ -222,19 +224,18 @@ impl RunFolder {
         }
     }
 
-    /// Makes a file that only the JVM's user can read, whatever the group may.
+    /// Creates a file that only the JVM's user can read, even if there is a group.
     ///
     /// # Errors
-    /// It cannot be made, or something has its name.
+    /// It cannot be created, or something has its name.
     pub(crate) fn create_private(&self, name: &str) -> io::Result<File> {
         Ok(openat(&self.folder, name, NEW_FILE, OWN_FILE)?.into())
     }
 
-    /// Opens a file to append to; `true` if there is nothing in it. One that the JVM's user has put back
-    /// goes on.
+    /// Opens a file to append to; `true` if it is empty. A file that the JVM's user has put back stays in use.
     ///
     /// # Errors
-    /// It cannot be made, or what has its name is no file of the JVM's user with one name.
+    /// It cannot be created, or what has its name is not a file of the JVM's user with a single link.
     pub(crate) fn append(&self, name: &str) -> io::Result<(File, bool)> {
         match self.make_file(name) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
@@ -257,12 +258,12 @@ impl RunFolder {
     /// Opens a file to read.
     ///
     /// # Errors
-    /// It cannot be opened, or is no file.
+    /// It cannot be opened, or is not a file.
     pub(crate) fn read(&self, name: &str) -> io::Result<File> {
         self.open_old(name, OFlags::RDONLY).map(|(file, _)| file)
     }
 
-    /// Renames a file, in the place of one that has the new name.
+    /// Renames a file, and replaces one that has the new name.
     ///
     /// # Errors
     /// It cannot be renamed.
@@ -305,11 +306,11 @@ impl RunFolder {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Contents {
     None,
-    /// Several JVMs may share a log folder, and be faster.
+    /// The folder may have other runs in it: several JVMs may share a log folder, and another may be faster.
     OfOtherRuns,
 }
 
-/// Opens a folder that the given path names, or makes it.
+/// Opens a folder that the given path names, or creates it.
 fn open_or_make(parent: &OwnedFd, name: &OsStr, access: Access) -> io::Result<OwnedFd> {
     match openat(parent, name, FOUND, Mode::empty()) {
         Err(Errno::NOENT) => {}
@@ -324,19 +325,19 @@ fn open_or_make(parent: &OwnedFd, name: &OsStr, access: Access) -> io::Result<Ow
     }
 }
 
-/// Makes a folder, and opens it.
+/// Creates a folder, and opens it.
 fn make(parent: &OwnedFd, name: &OsStr, access: Access, contents: Contents) -> io::Result<OwnedFd> {
     mkdirat(parent, name, OWN_FOLDER)?;
     let made = open_made(parent, name, access, contents);
     if made.is_err() {
-        // That removes nothing but an empty folder.
+        // This removes nothing but an empty folder.
         let _ = unlinkat(parent, name, AtFlags::REMOVEDIR);
     }
     made
 }
 
-/// Opens a folder that was just made, and makes sure that it is the one: whoever may write to `parent`
-/// may have put another in its place.
+/// Opens a folder that was just created, and checks that it is the same one: a user who can write to `parent` may
+/// have put another in its place.
 fn open_made(
     parent: &OwnedFd,
     name: &OsStr,
@@ -371,7 +372,7 @@ fn is_empty(folder: &OwnedFd) -> io::Result<bool> {
 fn is_deleted(folder: impl AsFd) -> bool {
     match fstat(folder) {
         Ok(stat) => stat.st_nlink == 0,
-        // What NFS says of it.
+        // NFS reports a deleted folder this way.
         Err(error) => error == Errno::STALE,
     }
 }

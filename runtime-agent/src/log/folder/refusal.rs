@@ -7,19 +7,19 @@ use rustix::io::Errno;
 /// Why something is not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// The number of another user, who owns it.
+    /// The id of another user, who owns it.
     Owner(u32),
-    /// The mode of a new folder that others may use.
+    /// The mode of a new folder that others can use.
     Mode(u32),
     /// A new folder has something in it.
     NotEmpty,
-    /// It has the name of a file, and is none.
+    /// It has the name of a file, but is not one.
     NotAFile,
-    /// A file has other names too, that many in all.
+    /// A file has more than one link: this many.
     Links(u64),
-    /// The group cannot be let in.
+    /// The group cannot be given access.
     Group(u32, Errno),
-    /// The log folder was deleted, and its name was taken.
+    /// The log folder was deleted, and something else has its name.
     Taken,
     /// The log folder was deleted, and the folder that contained it too.
     NoPlace,

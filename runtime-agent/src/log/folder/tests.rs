@@ -1,4 +1,4 @@
-//! What another user may have put in the place of a folder or a file, and what is made of it.
+//! What the agent does if another user has put something in the place of a folder or file.
 
 use std::fmt;
 use std::fs::{self, Permissions};
@@ -12,7 +12,7 @@ use super::*;
 
 const NOBODY: u32 = 65_534;
 
-/// Where a folder keeps the rights that what is made in it begins with.
+/// The attribute in which a folder keeps the default access rights of new files and folders in it.
 const DEFAULT_ACL: &str = "system.posix_acl_default";
 
 fn open(path: &Path) -> LogFolder {
@@ -72,7 +72,7 @@ fn what_is_made_is_for_its_owner_alone() {
 fn a_group_may_read() {
     let folder = tempfile::tempdir().unwrap();
     let group = group();
-    // The rights of nobody and of all groups, for whatever is made below.
+    // Give NOBODY and all groups rights to whatever is created below.
     let entry = |tag: u16, rights: u16, id: u32| {
         [&tag.to_le_bytes()[..], &rights.to_le_bytes(), &id.to_le_bytes()].concat()
     };
@@ -92,7 +92,7 @@ fn a_group_may_read() {
     let run = run(&logs);
     run.create("run.json").unwrap();
     run.append("t.csv").unwrap();
-    // One that was put back.
+    // A file that somebody has put back.
     set_mode(&path.join("run-1/t.csv"), 0o666);
     run.append("t.csv").unwrap();
     let files = [("", 0o750), ("run-1", 0o750), ("run-1/run.json", 0o640), ("run-1/t.csv", 0o640)];
@@ -158,7 +158,7 @@ fn a_folder_that_is_not_the_new_one_is_refused() {
     fs::write(path("full/t.csv"), "").unwrap();
     assert_eq!(refused("full", Contents::None), Refusal::NotEmpty);
     assert!(open_in(folder.path(), "full", Contents::OfOtherRuns).is_ok());
-    // Of another user.
+    // A folder of another user.
     let (parent, name, owner) = if geteuid().is_root() {
         fs::create_dir(path("theirs")).unwrap();
         set_mode(&path("theirs"), 0o700);
@@ -195,7 +195,7 @@ fn only_an_own_file_with_one_name_is_appended_to() {
     fs::create_dir(path("folder")).unwrap();
     assert!(run.append("folder").is_err());
     assert_eq!(refusal(run.read("folder")), Refusal::NotAFile);
-    // Nobody waits for the other end of a pipe.
+    // Opening a pipe must not wait for its other end.
     mkfifoat(&run.folder, "pipe", OWN_FILE).unwrap();
     assert!(run.append("pipe").is_err());
     let reader = openat(&run.folder, "pipe", OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty());
@@ -239,7 +239,7 @@ fn a_new_file_takes_the_place_of_a_symlink() {
     assert!(run.has("link"));
     run.remove("link").unwrap();
     assert!(!run.has("link"));
-    // What is there is not taken away, if it is no file.
+    // Something that is no file is not replaced.
     fs::create_dir(run.path().join("folder")).unwrap();
     assert!(run.create("folder").is_err());
 }
@@ -299,7 +299,7 @@ fn a_deleted_folder_is_made_again_by_its_own_name_or_not_at_all() {
     logs.make_run(|_| "run".to_owned()).unwrap();
     assert!(path("a/logs/run").is_dir());
 
-    // The folder that contained it is not made again, nor one of its name used.
+    // The containing folder is not created again, nor is another folder of its name used.
     fs::remove_dir_all(path("a")).unwrap();
     fs::create_dir(path("a")).unwrap();
     assert_eq!(refusal(logs.make_again()), Refusal::NoPlace);
