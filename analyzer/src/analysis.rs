@@ -1,4 +1,4 @@
-//! Finds what to read and what of it is selected, reads it, and makes a report of it.
+//! Finds the runs and the selected data in them, reads them, and makes a report.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::tprofiler::OldLog;
 use log_format::names::Table;
 use log_format::pattern::Pattern;
 
-/// A report and what went wrong on the way to it.
+/// A report and the problems met while reading.
 #[derive(Debug)]
 pub struct Analysis {
     /// The report.
@@ -31,11 +31,10 @@ pub struct Analysis {
 }
 
 /// Reads the logs and makes a report.
-/// Figures come from the method statistics where they can, else from the recorded calls: see
-/// [`RecordsBecause`].
+/// Figures come from the method statistics where possible, else from the recorded calls: see [`RecordsBecause`].
 ///
 /// # Errors
-/// Lines to be said if there is nothing to report on: no run can be read, or no time lies between
+/// Lines to print if there is nothing to report: no run can be read, or no time lies between
 /// `from` and `to`.
 pub fn analyze(options: &Options, progress: &Arc<Progress>) -> Result<Analysis, Vec<String>> {
     let mut problems = Problems::default();
@@ -43,7 +42,7 @@ pub fn analyze(options: &Options, progress: &Arc<Progress>) -> Result<Analysis, 
     let options = &options;
     let is_short = selected.widen();
     let selection = &selected.selection;
-    // Where there are no rows of one kind, there may be some of the other.
+    // If there are no rows of one kind, there may be some of the other.
     let ways: &[Option<RecordsBecause>] = match is_short {
         _ if selection.asks_for_records() || options.slowest.is_some() => &[None],
         true => &[Some(RecordsBecause::ShortTime), None],
@@ -55,7 +54,7 @@ pub fn analyze(options: &Options, progress: &Arc<Progress>) -> Result<Analysis, 
         selected.selection = selected.selection.of_records(options, *way);
         let analysis = read(options, &selected, problems.clone());
         let report = &analysis.report;
-        // Statistics of other methods than those selected are answer enough; records are not.
+        // Statistics of methods that are not selected still show that the time was recorded; recorded calls do not.
         let has_rows = way.is_none() && report.read.counts.rows_in_range > 0;
         if has_rows || !report.groups.is_empty() {
             return Ok(analysis);
@@ -84,7 +83,7 @@ fn read(options: &Options, selected: &Selected, mut problems: Problems) -> Analy
         collector.add(run, place, data, selection);
     }
     let slowest = options.slowest.map(|count| {
-        // The first reading has told the problems.
+        // The first reading has reported the problems.
         slowest::find(runs, selection, count, &mut Problems::default())
     });
     let mut report = collector.finish(runs, options, selection, &problems);
@@ -92,17 +91,17 @@ fn read(options: &Options, selected: &Selected, mut problems: Problems) -> Analy
     Analysis { report, problems }
 }
 
-/// The runs to read, and what of them is selected.
+/// The runs to read, and what is selected in them.
 pub(crate) struct Selected {
     pub runs: Vec<RunInput>,
-    /// For each run, the log of TProfiler's that it is, if it is one.
+    /// For each run, its TProfiler log, if it is one.
     pub old_logs: Vec<Option<OldLog>>,
     pub selection: Selection,
 }
 
 impl Selected {
-    /// Widens the selected time to whole intervals, as far as statistics go. The result says whether it is
-    /// shorter than one of them in each run.
+    /// Widens the selected time to whole intervals, for the statistics. Returns whether it is shorter than one of
+    /// them in each run.
     fn widen(&mut self) -> bool {
         let range = self.selection.range;
         if range.is_everything() {
@@ -115,7 +114,7 @@ impl Selected {
     }
 }
 
-/// Finds what to read. The result also has the options with full names for short ones.
+/// Finds what to read. Also returns the options, with short names replaced by full ones.
 pub(crate) fn select(
     options: &Options,
     progress: &Arc<Progress>,
@@ -146,7 +145,7 @@ pub(crate) fn select(
         let full = full.map_err(|reason| vec![format!("{option}: {reason}")])?;
         *pattern = full.flatten().or_else(|| pattern.take());
     }
-    // Without any file there is no time of day to speak of, and nothing to select either.
+    // Without any file there is no time of day to refer to, and nothing to select.
     let newest = runs.iter().flat_map(|run| &run.files).map(|file| file.part.hour).max();
     let has_times = options.from.is_some() || options.to.is_some();
     let range = match newest {
@@ -162,15 +161,15 @@ pub(crate) fn select(
     Ok((Selected { runs, old_logs, selection }, options))
 }
 
-/// What a short name of methods stands for in all of these logs; `None` if the pattern is none.
+/// The method that a short name stands for in all of these logs; `None` if the pattern is not a short name.
 ///
 /// # Errors
-/// A sentence with the candidates if there are several.
+/// A message with the candidates if there are several.
 pub(crate) fn full_name_in(
     pattern: &Pattern,
     paths: &[PathBuf],
 ) -> Result<Option<Pattern>, String> {
-    // The reading after this one tells the problems.
+    // The reading after this one reports the problems.
     let problems = &mut Problems::default();
     let (logs, paths) = tprofiler::discover(paths, problems);
     let mut runs = discover(&paths, has_old_logs, problems);
@@ -180,14 +179,14 @@ pub(crate) fn full_name_in(
     full_name(pattern, &runs, &old_logs)
 }
 
-/// What a short name stands for; `None` if the pattern is none.
+/// The method that a short name stands for; `None` if the pattern is not a short name.
 fn full_name(
     pattern: &Pattern,
     runs: &[RunInput],
     old_logs: &[Option<OldLog>],
 ) -> Result<Option<Pattern>, String> {
     let mut short = ShortName::new(pattern);
-    // The reading after this one tells the problems.
+    // The reading after this one reports the problems.
     let problems = &mut Problems::default();
     for (run, old_log) in runs.iter().zip(old_logs) {
         if short.is_done() {

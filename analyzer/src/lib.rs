@@ -4,13 +4,14 @@
 //! paths --input--> runs --run--> sums of a run --report--> report --render--> text, CSV, JSON, HTML
 //! ```
 //!
-//! [`analyze`] does it; begin to read there. [`options`] is what can be chosen, [`stats`] has the sums, [`run`] reads
-//! one run, [`report`] puts runs together, [`diff`] compares two reports, [`render`] writes them. [`tprofiler`] reads
-//! the logs that TProfiler itself has written.
+//! Begin to read at [`analyze`]. [`options`] are the user's choices, [`stats`] has the sums, [`run`] reads one run,
+//! [`report`] puts runs together, [`diff`] compares two reports, [`render`] writes them. [`tprofiler`] reads
+//! the logs of TProfiler itself.
 //!
-//! A run is streamed, its files in blocks by several threads, so memory goes with the methods, threads
-//! and call paths of the logs and not with their rows. Nothing in a log makes the analyzer fail: what
-//! cannot be read is left out and is said in [`Problems`](input::problems::Problems).
+//! A run is streamed, its files in blocks by several threads, so memory grows with the methods, threads and call
+//! paths of the logs, not with their rows. Nothing in a log makes the analyzer fail: it skips what it cannot read,
+//! and
+//! reports it in [`Problems`](input::problems::Problems).
 #![forbid(unsafe_code)]
 
 mod analysis;

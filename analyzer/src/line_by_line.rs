@@ -1,5 +1,5 @@
-//! A run read in the simplest way, line by line: what the reading with threads and blocks is held
-//! against, by the tests and by the fuzzer.
+//! Reads a run in the simplest way, line by line. The tests and the fuzzer compare the multithreaded reading with
+//! it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -39,7 +39,7 @@ const S: u64 = 1_000_000_000;
 /// 2026-11-20T14:00:00Z.
 const T14: u64 = 1_795_183_200 * S;
 
-/// Everything that can be told of a run's data, in an order of its own.
+/// All of a run's data as text, in a fixed order.
 pub(crate) fn told(data: &RunData, problems: &Problems) -> String {
     let mut totals: Vec<String> = Vec::new();
     for (group, methods) in data.totals.clone().into_groups() {
@@ -66,7 +66,7 @@ fn told_counts(counts: &Counts, recorded_ns: u64) -> String {
     format!("{counts:?} {recorded_ns}")
 }
 
-/// The same by reading line by line.
+/// The same data, read line by line.
 pub(crate) fn reference(run: &RunInput, selection: &Selection) -> (RunData, Problems) {
     let mut problems = Problems::default();
     let names = Names::read(run, &mut problems);
@@ -255,7 +255,7 @@ pub(crate) fn selections() -> Vec<Selection> {
     ]
 }
 
-/// Files that a fuzzer's input may have: each begins with a line `@` and its name.
+/// Files that a fuzzer's input may contain: each begins with a line `@` and its name.
 const NAMES: [&str; 12] = [
     "run.json",
     "20261120T14Z.calls.csv",
@@ -271,7 +271,7 @@ const NAMES: [&str; 12] = [
     "tmethod.log",
 ];
 
-/// Writes the files that are in `input` into `folder`. Its first byte is returned.
+/// Writes the files of `input` into `folder`. Returns its first byte.
 fn unpack(input: &[u8], folder: &Path) -> u8 {
     let (choice, mut rest) = input.split_first().map_or((0, input), |(first, rest)| (*first, rest));
     let mut name = "run.json";
@@ -293,11 +293,11 @@ fn unpack(input: &[u8], folder: &Path) -> u8 {
     choice
 }
 
-/// What a fuzzer asks for: whatever is in the files, no panic, the sums of the simplest reading, and
-/// every form of report. The result says how many rows there were.
+/// Checks what a fuzzer asks for: whatever is in the files, no panic, the sums of the simplest reading, and every
+/// report format. Returns the number of rows.
 ///
 /// # Panics
-/// If one of that is not so.
+/// If one of these does not hold.
 pub fn check(input: &[u8]) -> u64 {
     let folder = tempfile::tempdir().unwrap();
     let choice = usize::from(unpack(input, folder.path()));
@@ -319,7 +319,7 @@ pub fn check(input: &[u8]) -> u64 {
     rows
 }
 
-/// Makes a report of one form.
+/// Makes a report in one format.
 fn report(folder: &Path, choice: usize) {
     let forms = Format::value_variants();
     let format = forms[choice % forms.len()];
@@ -332,7 +332,7 @@ fn report(folder: &Path, choice: usize) {
     };
     let mut out = Vec::new();
     if format == Format::ChromeTrace {
-        // Or a reason why there is none.
+        // Or the reason why there is no trace.
         let _ = trace::write(&options, &Arc::default(), &mut out);
     } else if let Ok(analysis) = crate::analyze(&options, &Arc::default()) {
         render(&analysis.report, &options, &mut out).expect("memory can be written to");

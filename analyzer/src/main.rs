@@ -1,5 +1,5 @@
-//! `analyze`: says which methods cost the time, from the profiler's logs. Exit status: 0 all was
-//! read, 1 part of the logs could not be read, 2 no report, 3 slower than `diff` was to allow.
+//! `analyze`: reports which methods cost the time, from the profiler's logs. Exit status: 0 all was read, 1 part of
+//! the logs could not be read, 2 no report, 3 slower than the limit of `diff`.
 
 mod cli;
 
@@ -77,10 +77,10 @@ fn both_files(report: &Report, options: &Options, folder: &Path) -> io::Result<(
     to_file(&folder.join("topobject.log"), |out| constructors(report, out))
 }
 
-/// Records go to the output as they are read, so what went wrong is known after it.
+/// Recorded calls are written as they are read, so problems are known only afterwards.
 fn chrome_trace(options: &Options) -> ExitCode {
     let mut said = Said::default();
-    // A bar and the trace would be in each other's way.
+    // The bar and a trace on the same terminal would overwrite each other.
     let has_room = options.output.is_some() || !io::stdout().is_terminal();
     let progress = Arc::default();
     let shown = has_room.then(|| progress::show(&progress));
@@ -106,7 +106,7 @@ fn chrome_trace(options: &Options) -> ExitCode {
 
 fn not_written(options: &Options, error: &io::Error, problems: &Problems) -> ExitCode {
     match &options.output {
-        // Whoever read us has seen enough.
+        // The reader has closed the pipe.
         None if error.kind() == ErrorKind::BrokenPipe => read(problems),
         None => no_report(&[format!("the report cannot be written: {error}")]),
         Some(path) => no_report(&[format!("{}: cannot be written: {error}", path.display())]),
@@ -154,7 +154,7 @@ fn no_report(reasons: &[String]) -> ExitCode {
 fn say(lines: &[String]) {
     let mut stderr = io::stderr().lock();
     for line in lines {
-        // There is nowhere left to complain to.
+        // There is nowhere left to report it.
         let _ = writeln!(stderr, "analyze: {line}");
     }
 }

@@ -1,4 +1,4 @@
-//! The command line of `analyze diff`: what can be given, and how it becomes [`DiffOptions`].
+//! The command line of `analyze diff`: its arguments, and their conversion to [`DiffOptions`].
 
 use std::path::PathBuf;
 
@@ -50,7 +50,7 @@ const AFTER_HELP: &str = "Times are self times. Exit status: 0 all was read, 1 p
 not be read, 2 no comparison, 3 something is slower than --fail-above allows.";
 
 impl DiffArgs {
-    /// The options that were given.
+    /// Converts the arguments to options.
     ///
     /// # Errors
     /// One line that says which argument is wrong, and why.

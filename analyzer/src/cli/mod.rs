@@ -1,4 +1,4 @@
-//! The command line: what can be given, and how it becomes [`Options`].
+//! The command line: its arguments, and their conversion to [`Options`].
 
 mod diff;
 mod values;
@@ -131,7 +131,7 @@ pub enum Generate {
 }
 
 impl Generate {
-    /// Writes it.
+    /// Writes the manual page or the completions.
     ///
     /// # Errors
     /// It cannot be written.
@@ -143,7 +143,7 @@ impl Generate {
             Self::Zsh => Shell::Zsh,
             Self::Fish => Shell::Fish,
         };
-        // It cannot fail to write to memory, and would panic.
+        // Writing to memory cannot fail; writing to `out` may, and the generator would panic.
         let mut text = Vec::new();
         clap_complete::generate(shell, &mut command, "analyze", &mut text);
         out.write_all(&text)
@@ -179,7 +179,7 @@ enum ExitKind {
 }
 
 impl Cli {
-    /// The options that were given.
+    /// Converts the arguments to options.
     ///
     /// # Errors
     /// One line that says which argument is wrong, and why.
@@ -246,7 +246,7 @@ impl Cli {
         })
     }
 
-    /// Refuses options that would have no effect: who gives one expects it to have one.
+    /// Refuses options that would have no effect: the user expects one.
     fn check(&self) -> Result<(), String> {
         let is_text = self.format == Format::Text;
         let has_stacks = self.format.is_of_stacks() || self.tree.is_some();

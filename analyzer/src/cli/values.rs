@@ -1,6 +1,6 @@
-//! Values of options that several commands have.
+//! Option values that several commands share.
 
-/// The number of `--top`.
+/// Parses the number of `--top`.
 ///
 /// # Errors
 /// One line that says what is wrong with it.

@@ -1,67 +1,67 @@
-//! What a method was to cost, what it did cost, and whether that is too much more.
+//! The expected and the actual cost of a method, and whether it is too slow.
 
 pub(crate) const HOUR_NS: u64 = 3_600_000_000_000;
 
-/// What is too slow: both must be passed.
+/// The limit of "too slow": a change must exceed both values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limit {
-    /// Costs more by over so many percent.
+    /// Limit of the increase in cost, in percent.
     pub percent: f64,
-    /// And at least so much.
+    /// Least increase in cost.
     pub least: Least,
 }
 
-/// What a cost has to be at least, to be worth a word.
+/// The least cost worth reporting.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Least {
-    /// So many percent of the time compared: of what was recorded or, where that is not known, of the self time of all
+    /// Percent of the compared time: of the recorded time or, where that is not known, of the self time of all
     /// methods.
     Percent(f64),
-    /// So many nanoseconds in an hour or, if `after` is shorter, in all of it.
+    /// Nanoseconds in an hour or, if `after` is shorter, in all of it.
     Ns(u64),
 }
 
 impl Limit {
-    /// The same without a least cost.
+    /// The same limit without a least cost.
     #[must_use]
     pub fn of_any_cost(&self) -> Self {
         Self { percent: self.percent, least: Least::Ns(0) }
     }
 }
 
-/// The time that costs are of.
+/// The time that costs refer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compared {
-    /// An hour; `after` recorded for so many nanoseconds.
+    /// An hour; `after` recorded for this many nanoseconds.
     Hours(u64),
-    /// All of `after`, where hours are not known: so many nanoseconds of self time.
+    /// All of `after`, where hours are not known: this many nanoseconds of self time.
     SelfTime(u64),
 }
 
-/// Two costs in nanoseconds, both of an hour; or of all of `after` where hours are not known.
+/// Two costs in nanoseconds, both per hour, or for all of `after` where hours are not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Change {
-    /// What it was to cost, going by `before`.
+    /// The expected cost, from `before`.
     pub was_ns: u64,
-    /// What it did cost.
+    /// The actual cost, in `after`.
     pub is_ns: u64,
 }
 
 impl Change {
-    /// What it cost more; less than 0 if it cost less.
+    /// The increase in cost; negative if it costs less.
     #[must_use]
     pub fn cost_ns(self) -> i64 {
         let difference = i128::from(self.is_ns) - i128::from(self.was_ns);
         i64::try_from(difference).unwrap_or(if difference < 0 { i64::MIN } else { i64::MAX })
     }
 
-    /// The same in percent of what it was to cost; `None` of nothing.
+    /// The increase in percent of the expected cost; `None` if that is zero.
     #[must_use]
     pub fn percent(self) -> Option<f64> {
         (self.was_ns > 0).then(|| self.cost_ns() as f64 / self.was_ns as f64 * 100.0)
     }
 
-    /// Whether this passes a limit, in a comparison with that much time.
+    /// Whether this exceeds a limit, in a comparison of this much time.
     #[must_use]
     pub fn is_over(self, limit: &Limit, time: Compared) -> bool {
         let cost_ns = u64::try_from(self.cost_ns()).unwrap_or(0);
@@ -72,7 +72,7 @@ impl Change {
             (Least::Percent(percent), Compared::SelfTime(all_ns)) => {
                 cost_ns as f64 >= all_ns as f64 * percent / 100.0
             }
-            // Of a short run an hour's cost is mostly noise; what counts is what was seen.
+            // The hourly cost of a short run is mostly noise; only the observed cost counts.
             (Least::Ns(least_ns), Compared::Hours(ns)) if ns < HOUR_NS => {
                 scaled(cost_ns.into(), ns, HOUR_NS) >= least_ns
             }
@@ -104,11 +104,11 @@ mod tests {
         assert!(!over(10 * S, 12 * S, all));
         assert!(over(10 * S, 12 * S + 1, all));
         assert!(over(5 * S, 6 * S + 1, Compared::Hours(HOUR_NS)));
-        // Over by far, but not by a second.
+        // Far over in percent, but by less than a second.
         assert!(!over(S / 10, S, long));
         assert!(over(0, S, long));
         assert!(!over(0, 0, all));
-        // Seen for half an hour: a second of an hour is half a second there.
+        // Observed for half an hour: a second per hour is half a second there.
         assert!(!over(0, S, half));
         assert!(over(0, 2 * S, half));
         // Faster is never too slow, even if all limits are 0.
@@ -123,7 +123,7 @@ mod tests {
     fn a_share_is_of_the_time_compared() {
         let limit = Limit { percent: 20.0, least: Least::Percent(0.1) };
         let costs = |is_ns, time| Change { was_ns: 0, is_ns }.is_over(&limit, time);
-        // 3.6 s of an hour, however long that was seen.
+        // 3.6 s of an hour, however long the observed time.
         for recorded_ns in [32 * S, HOUR_NS, 50 * HOUR_NS] {
             let time = Compared::Hours(recorded_ns);
             assert!(costs(4 * S, time) && !costs(3 * S, time));

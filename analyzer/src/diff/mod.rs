@@ -1,16 +1,15 @@
-//! Compares two sets of logs method by method: what became slower, what it costs, and whether that is
-//! more than was allowed.
+//! Compares two sets of logs method by method: what became slower, what it costs, and whether that exceeds the
+//! limit.
 //!
-//! Two times stand against each other, in either way of comparing: what a method was to cost, going by
-//! `before`, and what it did cost in `after`.
+//! Both modes compare two times: the cost of a method expected from `before`, and its actual cost in `after`.
 //!
 //! ```text
 //! per hour   was = self time in an hour of before              is = self time in an hour of after
 //! per call   was = calls of after x self time of before's call  is = self time of after
 //! ```
 //!
-//! The second leaves the load out: twice the calls at the same speed change nothing. Hours are those
-//! that a JVM recorded, see [`crate::run::recorded_time`], so forty JVMs can be held against one.
+//! The second mode ignores the load: twice the calls at the same speed change nothing. Hours are those that a JVM
+//! recorded, see [`crate::run::recorded_time`], so forty JVMs can be compared with one.
 
 mod change;
 
@@ -37,9 +36,9 @@ const MINUTE_NS: u64 = 60_000_000_000;
 /// All choices for one comparison.
 #[derive(Clone, Debug)]
 pub struct DiffOptions {
-    /// What was before: runs' folders, folders of runs, or single files.
+    /// The logs of before: runs' folders, folders of runs, or single files.
     pub before: Vec<PathBuf>,
-    /// What came after.
+    /// The logs of after.
     pub after: Vec<PathBuf>,
     /// What is compared.
     pub per: Per,
@@ -47,15 +46,15 @@ pub struct DiffOptions {
     pub method: Option<Pattern>,
     /// Methods shown in each section of a text; `None` shows all.
     pub top: Option<usize>,
-    /// What times in TProfiler's own logs are in; `None` finds out.
+    /// Unit of the times in TProfiler's own logs; `None` detects it.
     pub tprofiler_unit: Option<Unit>,
-    /// What is printed.
+    /// Output format.
     pub format: Format,
     /// How much slower is too slow.
     pub limit: Option<Limit>,
 }
 
-/// What a comparison is made by.
+/// The mode of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Per {
     /// Self time in an hour of recording: more calls cost more
@@ -78,34 +77,34 @@ impl Per {
 /// A comparison, ready to be rendered.
 #[derive(Debug)]
 pub struct Comparison {
-    /// What it is made by.
+    /// The mode.
     pub per: Per,
-    /// What was too slow.
+    /// The limit of "too slow".
     pub limit: Option<Limit>,
     /// The logs of before.
     pub before: Side,
     /// The logs of after.
     pub after: Side,
-    /// All methods, the largest cost first; those without a cost stand at the end.
+    /// All methods, the largest cost first; those without a cost come last.
     pub methods: Vec<MethodChange>,
     /// The sum of all methods that have a [`Change`].
     pub all: Change,
     /// Whether the sum is too slow.
     pub all_fails: bool,
-    /// The time that costs are of.
+    /// The time that costs refer to.
     pub time: Compared,
-    /// What a reader of the figures has to know, a sentence each.
+    /// What a reader must know about the figures, a sentence each.
     pub notes: Vec<String>,
 }
 
 /// One of the two sets of logs.
 #[derive(Debug)]
 pub struct Side {
-    /// All of its methods, and what was read and left out.
+    /// All of its methods, what was read, and what is missing.
     pub report: Report,
     /// What went wrong while reading.
     pub problems: Problems,
-    /// How long its JVMs recorded, one after the other. `None` where the logs know no times.
+    /// How long its JVMs recorded, summed. `None` if the logs have no times.
     pub recorded_ns: Option<u64>,
 }
 
@@ -114,30 +113,30 @@ pub struct Side {
 pub struct MethodChange {
     /// The method.
     pub name: Arc<MethodName>,
-    /// What became of it.
+    /// How its cost changed.
     pub status: Status,
     /// Its figures before, if it had any.
     pub before: Option<Figures>,
     /// Its figures after.
     pub after: Option<Figures>,
-    /// What it cost. `None` where there is no call to compare with.
+    /// Its cost. `None` if there is no call to compare with.
     pub change: Option<Change>,
     /// Whether it is too slow.
     pub fails: bool,
 }
 
-/// What became of a method.
+/// How a method's cost changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Status {
     /// Costs more.
     Slower,
-    /// Costs what it did.
+    /// Costs the same.
     Same,
     /// Costs less.
     Faster,
-    /// Has calls after only.
+    /// Has calls only after.
     New,
-    /// Had calls before only.
+    /// Had calls only before.
     Vanished,
     /// Was throttled or muted for part of the time, on one side or both.
     NotComparable,
@@ -221,9 +220,9 @@ impl Side {
     }
 }
 
-/// Methods of which one side has only part of the calls.
+/// Methods with only part of their calls on one side.
 struct PartlyMeasured<'r> {
-    /// As the log names them.
+    /// Named as in the log.
     throttled: HashSet<&'r str>,
     muted: &'r [Pattern],
 }
@@ -240,12 +239,12 @@ impl PartlyMeasured<'_> {
 /// Compares two sets of logs.
 ///
 /// # Errors
-/// Lines to be said if there is nothing to compare: one of them cannot be read or has no calls, or
-/// does not tell how long it recorded where that is needed.
+/// Lines to print if there is nothing to compare: one of them cannot be read, has no calls, or lacks the
+/// recorded time where that is needed.
 pub fn compare(options: &DiffOptions, progress: &Arc<Progress>) -> Result<Comparison, Vec<String>> {
     let mut options = options.clone();
     if let Some(pattern) = &options.method {
-        // In both alike.
+        // Both sides use the same one.
         let paths = [&options.before[..], &options.after].concat();
         let full =
             full_name_in(pattern, &paths).map_err(|reason| vec![format!("--method: {reason}")])?;
@@ -281,7 +280,7 @@ pub fn compare(options: &DiffOptions, progress: &Arc<Progress>) -> Result<Compar
     let time = after.recorded_ns.map_or(Compared::SelfTime(all.is_ns), Compared::Hours);
     if let Some(limit) = &options.limit {
         for method in &mut methods {
-            // A new method has nothing that it could be slower than.
+            // A new method has nothing to be slower than.
             let change = method.change.filter(|_| method.before.is_some());
             method.fails = change.is_some_and(|change| change.is_over(limit, time));
         }

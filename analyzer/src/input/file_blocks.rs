@@ -1,12 +1,12 @@
-//! Cuts a table into blocks of whole lines, in order. Memory is what a block takes, whatever the file
-//! has in it: of a line that is longer than any row no more is kept than shows that.
+//! Cuts a table into blocks of whole lines, in order. A block's memory does not depend on the file's content: of a
+//! line longer than any row, only enough is kept to show its length.
 
 use std::io::{self, ErrorKind, Read};
 
 use log_format::reader::MAX_LINE;
 use memchr::{memchr, memrchr};
 
-/// Lines with their ends. The memory is used again for the next block.
+/// Lines with their ends. The memory is reused for the next block.
 #[derive(Debug, Default)]
 pub struct Block {
     bytes: Vec<u8>,
@@ -19,7 +19,7 @@ impl Block {
         self.bytes.get(..self.len).unwrap_or_default()
     }
 
-    /// Room for as many bytes more.
+    /// Space for `size` more bytes.
     fn room(&mut self, size: usize) -> &mut [u8] {
         let end = self.len.saturating_add(size);
         if self.bytes.len() < end {
@@ -38,9 +38,9 @@ impl Block {
 #[derive(Debug)]
 pub struct Blocks<I> {
     input: I,
-    /// How long a block is, at about.
+    /// Approximate length of a block.
     size: usize,
-    /// How much is read at once.
+    /// Bytes read at once.
     read_size: usize,
     /// What follows the last whole line.
     rest: Vec<u8>,
@@ -92,7 +92,7 @@ impl<I: Read> Blocks<I> {
         }
     }
 
-    /// Leaves out the rest of a line that is longer than any row, up to its end.
+    /// Skips the rest of a line that is longer than any row, up to its end.
     fn pass_over(&mut self, block: &mut Block) -> bool {
         let kept = MAX_LINE.min(block.len);
         loop {

@@ -1,4 +1,4 @@
-//! What there is to read, and how it is read: runs and their files, rows in blocks by several threads.
+//! Finds runs and their files, and reads rows in blocks on several threads.
 
 pub(crate) mod file_blocks;
 pub(crate) mod parallel;

@@ -1,4 +1,4 @@
-//! Reads a table with several threads. The same file gives the same result, however many they are.
+//! Reads a table with several threads. The result does not depend on their number.
 //!
 //! ```text
 //! one lock    file --> block 1, 2, 3, ...     look_ahead          lines counted, apply: 1, 2, 3, ...
@@ -7,10 +7,11 @@
 //!                                                +------------------+
 //! ```
 //!
-//! A thread takes the next block under the lock and reads its lines without. Sums go anywhere, in any
-//! order. What needs the order of the lines (their numbers, and rows for which the worker says so) is
-//! kept with the block and taken when all blocks before it are done. Text is held of a block for each
-//! thread; rows whose order counts wait for the slowest of them, and few rows are of that kind.
+//! A thread takes the next block under the lock and reads its lines without it. Sums are merged in any order. What
+//! depends on the order of lines (their numbers, and rows for which the worker says so) stays with the block and is
+//! applied when all blocks before it are done. Each thread holds the text of one block; rows whose order counts
+//! wait
+//! for the slowest thread, and such rows are few.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -25,13 +26,13 @@ use crate::input::file_blocks::{Block, Blocks};
 use crate::input::problems::{BAD_LINES_SHOWN, Problems};
 use crate::input::table_rows::{BLOCK_BYTES, TablePart, each_line, open, read_size};
 
-/// More threads than that only wait for the file.
+/// More threads than this only wait for the file.
 const MAX_WORKERS: usize = 16;
 
-/// How many threads read, and what each takes at once.
+/// How many threads read, and how much each takes at once.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// Threads.
+    /// Number of threads.
     pub workers: usize,
     /// Length of a block.
     pub block_bytes: usize,
@@ -46,16 +47,16 @@ impl Default for Pace {
 
 /// What a thread does with rows.
 pub trait RowWorker<R, A>: Send {
-    /// Takes a row. The result says whether its place among the others counts.
+    /// Takes a row. Returns whether its place among the others counts.
     fn add(&mut self, row: &R, ahead: &A) -> bool;
 
-    /// A block is done.
+    /// Called at the end of a block.
     fn end_block(&mut self);
 }
 
-/// What takes those rows whose order counts, and says which ones they are.
+/// Takes the rows whose order counts, and says which ones they are.
 pub trait RowOrder<R>: Send {
-    /// What a worker has to know of all rows up to the end of its block.
+    /// What a worker must know of all rows up to the end of its block.
     type Ahead: Send;
 
     /// Looks at a block, in the order of the file, before blocks after it are read. `row` reads a line.
@@ -69,11 +70,11 @@ pub trait RowOrder<R>: Send {
     /// Takes rows of a block, in the order of the file.
     fn apply(&mut self, number: u64, rows: Vec<R>);
 
-    /// All blocks of a file are done.
+    /// Called after all blocks of a file.
     fn end_file(&mut self);
 }
 
-/// For tables whose rows stand each for itself.
+/// For tables whose rows do not depend on each other.
 #[derive(Debug)]
 pub struct Unordered;
 
@@ -87,8 +88,8 @@ impl<R> RowOrder<R> for Unordered {
     fn end_file(&mut self) {}
 }
 
-/// Reads a part of a file as [`read_rows`](crate::input::table_rows::read_rows) does, with as many threads
-/// as there are workers, or fewer where the file is small.
+/// Reads a part of a file as [`read_rows`](crate::input::table_rows::read_rows) does, with one thread for each
+/// worker, or fewer if the file is small.
 pub fn read_blocks<R, O, W>(
     part: TablePart,
     block_bytes: usize,
@@ -107,7 +108,7 @@ pub fn read_blocks<R, O, W>(
     }
 }
 
-/// Whether the file ends within a line.
+/// Reads the file; returns whether it ends within a line.
 fn read<R, O, W>(
     part: TablePart,
     block_bytes: usize,
@@ -144,7 +145,7 @@ where
     thread::scope(|scope| {
         for worker in workers {
             let (work, lines) = (&work, lines.clone());
-            // Where no thread is to be had, the others do its work.
+            // If no thread can be started, the others do its work.
             let _ = thread::Builder::new().spawn_scoped(scope, move || help(work, worker, lines));
         }
         if let Some(worker) = first {
@@ -156,22 +157,22 @@ where
     work.blocks.finish()
 }
 
-/// What is done under the lock.
+/// The state that the lock protects.
 struct Work<'w, I, R, O> {
     path: &'w Path,
     blocks: Blocks<I>,
     order: &'w mut O,
-    /// Blocks that were taken, and those of them from the first on that are done.
+    /// Number of blocks taken, and how many of them, from the first on, are done.
     taken: u64,
     applied: u64,
-    /// Blocks that are done before one before them is.
+    /// Blocks that are done while an earlier one is not.
     done: BTreeMap<u64, Done<R>>,
     /// Lines before the next block to be applied.
     lines: u64,
     problems: &'w mut Problems,
 }
 
-/// What a block leaves behind, besides sums.
+/// What a block produces besides sums.
 struct Done<R> {
     lines: u64,
     /// The first bad lines, numbered from the block's first line.
@@ -210,7 +211,7 @@ impl<I: Read, R, O: RowOrder<R>> Work<'_, I, R, O> {
     }
 }
 
-/// Does blocks until there are none.
+/// Reads blocks until there are none left.
 fn help<I, R, O, W>(work: &Mutex<Work<'_, I, R, O>>, worker: &mut W, mut lines: LineParser<R>)
 where
     I: Read,
@@ -255,8 +256,7 @@ fn read_block<R: PlainRow, A, W: RowWorker<R, A>>(
     done
 }
 
-/// What a thread that fell left behind is whole: nothing under the lock is left half done by a panic
-/// elsewhere.
+/// Ignores poisoning: a panic elsewhere leaves nothing under the lock half done.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,5 +1,6 @@
-//! What went wrong while reading, as one-line messages. Nothing here stops the reading; it is said
-//! once, and the exit status follows from it.
+//! What went wrong while reading, as one-line messages. No problem stops the reading; each is reported once, and
+//! the
+//! exit status depends on it.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -7,10 +8,10 @@ use std::path::Path;
 use log_format::reader::BadLine;
 use log_format::writer::one_line;
 
-/// Bad lines that are shown; the rest is only counted.
+/// Bad lines that are shown; the rest are only counted.
 pub const BAD_LINES_SHOWN: usize = 5;
 
-/// A reason longer than this is cut: it may quote a line of rubbish.
+/// Longer messages are cut: they may quote a line of garbage.
 const MAX_MESSAGE_CHARS: usize = 400;
 
 /// All problems of a reading.
@@ -24,7 +25,7 @@ pub struct Problems {
 }
 
 impl Problems {
-    /// Something that was asked for could not be read.
+    /// An input that could not be read.
     pub fn unread(&mut self, path: &Path, reason: impl Display) {
         self.unread.push(message(&format!("{}: {reason}", path.display())));
     }
@@ -34,12 +35,12 @@ impl Problems {
         self.unread.push(message(&format!("{reason}: this run is skipped")));
     }
 
-    /// Something that is worth a message, though everything was read.
+    /// Adds a warning, though everything was read.
     pub fn warn(&mut self, path: &Path, reason: impl Display) {
         self.warnings.push(message(&format!("{}: {reason}", path.display())));
     }
 
-    /// A line that is no row.
+    /// A line that is not a row.
     pub fn bad_line(&mut self, path: &Path, line: &BadLine) {
         self.bad_lines = self.bad_lines.saturating_add(1);
         if self.bad_lines_shown.len() < BAD_LINES_SHOWN {
@@ -47,12 +48,12 @@ impl Problems {
         }
     }
 
-    /// Lines that are no rows and are not shown, for they come after as many as can be.
+    /// Bad lines beyond those that are shown.
     pub fn bad_lines_not_shown(&mut self, count: u64) {
         self.bad_lines = self.bad_lines.saturating_add(count);
     }
 
-    /// A last line without its end.
+    /// A last line without its line end.
     pub fn torn_line(&mut self) {
         self.torn_lines = self.torn_lines.saturating_add(1);
     }
@@ -67,13 +68,13 @@ impl Problems {
         self.torn_lines = self.torn_lines.saturating_add(later.torn_lines);
     }
 
-    /// What could not be read: the report lacks it.
+    /// Inputs that could not be read: the report lacks them.
     #[must_use]
     pub fn all_unread(&self) -> &[String] {
         &self.unread
     }
 
-    /// Lines that were no rows.
+    /// Number of bad lines.
     #[must_use]
     pub fn bad_lines(&self) -> u64 {
         self.bad_lines
@@ -85,7 +86,7 @@ impl Problems {
         self.torn_lines
     }
 
-    /// Everything that is to be said, a line each.
+    /// All messages, one line each.
     #[must_use]
     pub fn messages(&self) -> Vec<String> {
         let mut lines = [&*self.unread, &*self.warnings, &*self.bad_lines_shown].concat();
@@ -99,7 +100,7 @@ impl Problems {
     }
 }
 
-/// One line, not too long, that does nothing to a terminal.
+/// One line of limited length, without terminal control characters.
 fn message(text: &str) -> String {
     let line = one_line(text);
     match line.char_indices().nth(MAX_MESSAGE_CHARS) {

@@ -1,5 +1,5 @@
-//! How far the reading is, for whoever waits at a terminal. A bar on stderr is there from the second
-//! second on, and is gone before anything else is written:
+//! Shows the progress of the reading at a terminal. A bar appears on stderr after one second, and is removed before
+//! anything else is written:
 //!
 //! ```text
 //! analyze: 4.31 GB of 20.00 GB, 1.12 GB/s, 14s left
@@ -17,12 +17,12 @@ use log_format::names::Table;
 
 use crate::input::runs::RunInput;
 
-/// Who has to wait for longer than this is told how far it is.
+/// Readings that are shorter than this show no bar.
 const WAIT: Duration = Duration::from_secs(1);
 
 const BETWEEN: Duration = Duration::from_millis(200);
 
-/// Bytes of logs, as they lie on the disk.
+/// Bytes of logs, as stored on disk.
 #[derive(Debug, Default)]
 pub struct Progress {
     read: AtomicU64,
@@ -30,7 +30,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// The tables of a kind are about to be read, of all of these runs.
+    /// Adds the tables of these kinds, of all of these runs, to the bytes to read.
     pub fn expect<'r>(&self, runs: impl IntoIterator<Item = &'r RunInput>, tables: &[Table]) {
         let files = runs.into_iter().flat_map(|run| &run.files);
         let lens = files.filter(|file| tables.contains(&file.table)).map(|file| file.len);
@@ -43,7 +43,7 @@ impl Progress {
 
     fn update(&self, bar: &ProgressBar) {
         let read = self.read.load(Ordering::Relaxed);
-        // Files may be longer than they were when they were found.
+        // Files may have grown since they were found.
         let all = self.all.load(Ordering::Relaxed).max(read);
         bar.update(|state| {
             state.set_len(all);
@@ -73,10 +73,10 @@ impl<I: Read> Read for Counted<I> {
     }
 }
 
-/// A bar that is shown for as long as this lives.
+/// The bar is shown while this lives.
 #[derive(Debug)]
 pub struct Shown {
-    /// Sends nothing; its end is the end of the bar.
+    /// Nothing is sent; dropping it ends the bar.
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -95,7 +95,7 @@ fn show_on(target: ProgressDrawTarget, wait: Duration, progress: &Arc<Progress>)
     let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::hidden());
     let template =
         "analyze: {decimal_bytes} of {decimal_total_bytes}, {decimal_bytes_per_sec}, {eta} left";
-    // Without the template it is indicatif's own bar.
+    // Without the template, indicatif uses its own bar.
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
@@ -104,7 +104,7 @@ fn show_on(target: ProgressDrawTarget, wait: Duration, progress: &Arc<Progress>)
     let draw = move || {
         let (begin, mut target, mut has_rate) = (Instant::now(), Some(target), false);
         while ended.recv_timeout(BETWEEN) == Err(RecvTimeoutError::Timeout) {
-            // Names come first, and are not counted: what has to be waited for begins after them.
+            // Names are read first and are not counted: the long part of the reading comes after them.
             if progress.read.load(Ordering::Relaxed) == 0 {
                 continue;
             }
@@ -122,7 +122,7 @@ fn show_on(target: ProgressDrawTarget, wait: Duration, progress: &Arc<Progress>)
         }
         bar.finish_and_clear();
     };
-    // Where no thread is to be had, there is no bar.
+    // If no thread can be started, there is no bar.
     Shown { end: Some(end), thread: Builder::new().spawn(draw).ok() }
 }
 
@@ -130,7 +130,7 @@ impl Drop for Shown {
     fn drop(&mut self) {
         self.end = None;
         if let Some(thread) = self.thread.take() {
-            // It has nothing to tell.
+            // The thread returns nothing.
             let _ = thread.join();
         }
     }
@@ -144,7 +144,7 @@ mod tests {
 
     use super::*;
 
-    /// Keeps what is written, and says when something was.
+    /// Keeps what is written, and reports each write.
     #[derive(Clone, Debug)]
     struct Screen(Arc<Mutex<String>>, Sender<()>);
 

@@ -1,7 +1,8 @@
-//! Finds what there is to read: runs and their files of data, each once, however it was named.
+//! Finds runs and their data files, each once, even if it was named twice.
 //!
-//! The length of each file is taken here and later not read beyond. Names are read after that, so a
-//! run that is still being written never has a row whose names are not there yet.
+//! The length of each file is taken here, and the reading stops there. Names are read after that, so the names of
+//! all
+//! rows are there even in a run that is still being written.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -22,15 +23,15 @@ pub struct RunInput {
     pub folder: PathBuf,
     /// Its `run.json`.
     pub about: Run,
-    /// The files of data to count, by hour.
+    /// The data files to count, by hour.
     pub files: Vec<DataFile>,
-    /// Files of data that should be there and are not.
+    /// Missing data files.
     pub missing: Vec<PathBuf>,
-    /// Whether its last hour has records and no totals, as when it has only begun.
+    /// Whether its last hour has recorded calls but no method statistics, as when it has just begun.
     pub awaits_totals: bool,
 }
 
-/// A file of data: one that names nothing.
+/// A data file: one that does not contain names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DataFile {
     /// Its hour, and which part of it.
@@ -43,9 +44,9 @@ pub struct DataFile {
     pub len: u64,
 }
 
-/// Finds all runs in `paths`, in the order of their names. A path may be a run's folder, a folder
-/// of runs, or one file of a run, of which then only the named files are counted. Of a folder without a run
-/// `has_others` says whether it has other logs.
+/// Finds all runs in `paths`, in the order of their names. A path may be a run's folder, a folder of runs, or one
+/// file of a run; in the last case only the named files are counted. For a folder without a run, `has_others` says
+/// whether it has other logs.
 pub fn discover(
     paths: &[PathBuf],
     has_others: fn(&Path) -> bool,
@@ -58,10 +59,10 @@ pub fn discover(
     finder.finish()
 }
 
-/// What is known of a run before its `run.json` is read.
+/// A run before its `run.json` is read.
 struct Found {
     folder: PathBuf,
-    /// Whether all of its files are wanted.
+    /// Whether all of its files are to be read.
     whole: bool,
     files: Vec<DataFile>,
 }
@@ -117,7 +118,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Takes every file of a run.
+    /// Adds every file of a run.
     fn run(&mut self, folder: &Path, inside: &[PathBuf]) {
         let Some(key) = self.register(folder) else { return };
         if let Some(found) = self.runs.get_mut(&key) {
@@ -130,8 +131,8 @@ impl Finder<'_> {
         }
     }
 
-    /// Takes a single file. It or its run may have been named by a link, so both the name that was
-    /// given and the true one may be the one that lies in a run.
+    /// Adds a single file. The file or its run may be named by a symlink, so either the given path or the true one
+    /// may be the one inside a run.
     fn named_file(&mut self, path: &Path) {
         let canonical = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let names: Vec<(&Path, FileName)> = [path, canonical.as_path()]
@@ -147,7 +148,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Makes a run known and returns its key.
+    /// Registers a run and returns its key.
     fn register(&mut self, folder: &Path) -> Option<PathBuf> {
         match canonical(folder) {
             Ok(key) => {
@@ -182,7 +183,7 @@ impl Finder<'_> {
         let Some(found) = self.runs.get_mut(run) else { return };
         match found.files.iter_mut().find(|f| (f.part, f.table) == (part, table)) {
             None => found.files.push(file),
-            // While a file is being compressed it is there both ways; the plain one is whole.
+            // While a file is being compressed, both files exist; the plain one is complete.
             Some(other) if compression == Compression::Off => *other = file,
             Some(_) => {}
         }
@@ -217,8 +218,8 @@ impl Finder<'_> {
     }
 }
 
-/// The true name of a file. By way of `/proc/<pid>/root` files of a container can be read, but what
-/// their true names say lies elsewhere: there, the name that was given has to do.
+/// The canonical path of a file. Through `/proc/<pid>/root`, files of a container can be read, but their
+/// canonical paths name something else outside it: there, the given path is used.
 fn canonical(path: &Path) -> io::Result<PathBuf> {
     fs::canonicalize(path).or_else(|error| match fs::metadata(path) {
         Ok(_) => Ok(path.to_owned()),
@@ -231,17 +232,17 @@ fn is_data(table: Table) -> bool {
     is_of_calls(table) || matches!(table, Table::Counters | Table::Events)
 }
 
-/// Whether the rows of a table are of calls.
+/// Whether the rows of a table describe calls.
 pub fn is_of_calls(table: Table) -> bool {
     matches!(table, Table::Calls | Table::Stats)
 }
 
-/// What the name of a file of a run says.
+/// Parses the name of a run's file.
 pub fn table_of(path: &Path) -> Option<FileName> {
     parse_file_name(path.file_name()?.to_str()?)
 }
 
-/// The paths in a folder, sorted.
+/// The sorted paths of a folder's entries.
 pub fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut paths =
         fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
@@ -256,13 +257,13 @@ fn looks_like_run(entries: &[PathBuf]) -> bool {
     })
 }
 
-/// Whether a folder has folders of runs in it.
+/// Whether a folder contains folders of runs.
 fn has_runs(folder: &Path) -> bool {
     let inside = if folder.is_dir() { entries(folder).unwrap_or_default() } else { Vec::new() };
     inside.iter().any(|sub| entries(sub).is_ok_and(|inside| looks_like_run(&inside)))
 }
 
-/// The folder of a file; of a bare file name it is `.`.
+/// The folder of a file; for a bare file name it is `.`.
 fn folder_of(file: &Path) -> PathBuf {
     match file.parent() {
         Some(parent) if parent != Path::new("") => parent.to_owned(),
@@ -275,7 +276,7 @@ fn file_name(path: &Path) -> String {
     name.to_string_lossy().into_owned()
 }
 
-/// The hours with records that have no totals. All have some as soon as their first interval is over.
+/// The hours that have recorded calls but no method statistics. An hour gets some after its first interval.
 fn without_totals(found: &Found) -> Vec<Hour> {
     let hours_of = |table| -> BTreeSet<Hour> {
         found.files.iter().filter(|f| f.table == table).map(|f| f.part.hour).collect()
@@ -284,8 +285,8 @@ fn without_totals(found: &Found) -> Vec<Hour> {
     hours_of(Table::Calls).difference(&with_totals).copied().collect()
 }
 
-/// Copies of one run cannot be told from hours of it that were shipped to several places, so both
-/// are counted, and it is said.
+/// Warns of possible copies of a run. They cannot be told from hours of it that were shipped to several places,
+/// so both are counted.
 fn warn_of_copies(runs: &[RunInput], problems: &mut Problems) {
     let mut known = HashMap::new();
     for run in runs.iter().filter(|run| run.about.start_ns > 0) {
@@ -394,7 +395,7 @@ mod tests {
             let runs = discover(&paths, |_| false, &mut Problems::default());
             let calls = runs[0].files.iter().filter(|file| file.table == Table::Calls);
             let names: Vec<String> = calls.map(|file| file_name(&file.path)).collect();
-            // In the order in which they were written, which is not that of their names.
+            // In the order in which they were written, not that of their names.
             let expected = ["calls.csv", "-2.calls.csv.gz", "-10.calls.csv"];
             let expected = expected
                 .map(|end| format!("{HOUR}{}{end}", if end.starts_with('-') { "" } else { "." }));

@@ -1,4 +1,4 @@
-//! Reads one table of a run row by row, and turns whatever is not a row into a problem.
+//! Reads one table of a run row by row, and reports lines that are not rows as problems.
 
 use std::borrow::Cow;
 use std::fs::{self, File};
@@ -16,14 +16,14 @@ use crate::input::file_blocks::{Block, Blocks};
 use crate::input::problems::Problems;
 use crate::input::progress::{Counted, Progress};
 
-/// A block stays in a processor's own cache, and is long enough for what is done once for each.
+/// A block fits a processor's own cache, and is long enough to make its fixed costs small.
 pub const BLOCK_BYTES: usize = 1 << 18;
 
 /// Bytes that are read at a time.
 const BUFFER: usize = 1 << 16;
 
-/// Reads the first `len` bytes of a file and hands each row to `each`; a compressed file, which does
-/// not grow, is read whole. A row that `each` refuses is a bad line, with the reason that `each` gives.
+/// Reads the first `len` bytes of a file and passes each row to `each`; a compressed file, which does not grow, is
+/// read whole. If `each` refuses a row, it is a bad line, with the reason that `each` returns.
 pub fn read_rows<R: Row>(
     path: &Path,
     len: u64,
@@ -36,7 +36,7 @@ pub fn read_rows<R: Row>(
     }
 }
 
-/// The same of a table with plain lines, which takes a fraction of the time.
+/// Like `read_rows`, for tables with plain lines, in a fraction of the time.
 pub fn read_plain<R: PlainRow>(
     part: TablePart,
     problems: &mut Problems,
@@ -70,7 +70,7 @@ pub fn read_plain<R: PlainRow>(
     }
 }
 
-/// Hands each line of a block to `each`, with its number from 1 on. The result is the number of lines.
+/// Passes each line of a block to `each`, with its number from 1 on. Returns the number of lines.
 #[inline]
 pub fn each_line<R: PlainRow>(
     mut text: &[u8],
@@ -94,19 +94,19 @@ pub fn each_line<R: PlainRow>(
     number
 }
 
-/// How much is read at once: of a damaged file as much comes out as a reader with a buffer gets.
+/// Bytes read at once: of a damaged file, this yields as much as a buffered reader would get.
 pub fn read_size(is_plain: bool) -> usize {
     if is_plain { usize::MAX } else { BUFFER }
 }
 
-/// What is to be read of a file.
+/// What to read of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct TablePart<'f> {
     /// The file.
     pub path: &'f Path,
-    /// The bytes that count of a plain one.
+    /// How many bytes of a plain file to read.
     pub len: u64,
-    /// Who is to be told how far it is.
+    /// Where to report the progress.
     pub progress: Option<&'f Arc<Progress>>,
 }
 
@@ -134,16 +134,15 @@ fn read<R: Row>(
     Ok(())
 }
 
-/// Opens the first `len` bytes of a plain file, or all of a compressed one, and reads the header. The
-/// result says too whether it is plain. There is none for a file that can have no rows; `problems` say
-/// why.
+/// Opens the first `len` bytes of a plain file, or all of a compressed one, and reads the header. Also returns
+/// whether the file is plain. Returns `None` for a file that cannot have rows; `problems` say why.
 pub fn open<R: Row>(
     part: TablePart,
     problems: &mut Problems,
 ) -> io::Result<Option<(TableReader<R, impl BufRead + Send + use<R>>, bool)>> {
     let TablePart { path, len, progress } = part;
     let found = now_at(path)?;
-    // A pipe would be waited for, for ever.
+    // Reading a pipe could wait forever.
     if !fs::metadata(&found)?.is_file() {
         problems.unread(path, "not a file");
         return Ok(None);
@@ -164,7 +163,7 @@ pub fn open<R: Row>(
     Ok(Some((reader, compression == Compression::Off)))
 }
 
-/// Where a file is now: it may have been compressed since it was found.
+/// The current path of a file: it may have been compressed since it was found.
 fn now_at(path: &Path) -> io::Result<Cow<'_, Path>> {
     match fs::metadata(path) {
         Err(error)

@@ -1,9 +1,8 @@
-//! Reads a text line by line, whatever is in it: a line that is too long is passed over, a last one
-//! without its end is torn.
+//! Reads any text line by line. A line that is too long is skipped; a last line without its line end is torn.
 
 use std::io::{self, BufRead, Read};
 
-/// A line longer than this is rubbish.
+/// A line longer than this is garbage.
 const MAX_LINE: u64 = 1 << 20;
 
 /// The lines of a text.

@@ -1,17 +1,17 @@
-//! Patterns for names that have no structure: of threads, hosts and runs. `*` stands for anything,
-//! every other character for itself.
+//! Patterns for names without structure: of threads, hosts and runs. `*` matches anything, every other character
+//! itself.
 
 use std::fmt;
 
-/// One pattern.
+/// A pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Glob(String);
 
 impl Glob {
-    /// Reads a pattern.
+    /// Parses a pattern.
     ///
     /// # Errors
-    /// A sentence if `text` is empty: it would name nothing.
+    /// A message if `text` is empty: it would match nothing.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.is_empty() {
             return Err("'' is not a pattern like exec-1 or exec-*".to_owned());
@@ -19,7 +19,7 @@ impl Glob {
         Ok(Self(text.to_owned()))
     }
 
-    /// Whether the pattern names `name`, the whole of it.
+    /// Whether the pattern matches all of `name`.
     #[must_use]
     pub fn matches(&self, name: &str) -> bool {
         let Some((first, rest)) = self.0.split_once('*') else { return self.0 == name };
@@ -27,7 +27,7 @@ impl Glob {
         let mut parts: Vec<&str> = rest.split('*').collect();
         let last = parts.pop().unwrap_or_default();
         for part in parts {
-            // The first place is as good as any: the next star takes what is left.
+            // The first place is as good as any: the next star matches the rest.
             let Some((_, after)) = name.split_once(part) else { return false };
             name = after;
         }

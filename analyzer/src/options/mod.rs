@@ -1,5 +1,5 @@
-//! What the reader of a report can choose. The command line turns into [`Options`] in one place
-//! (`main.rs`); everything behind it knows only these types.
+//! The user's choices for a report. The command line is converted to [`Options`] in one place (`main.rs`); the rest
+//! of the code knows only these types.
 
 pub mod glob;
 pub mod time_range;
@@ -15,7 +15,7 @@ use crate::options::glob::Glob;
 use crate::options::time_range::Moment;
 use crate::options::zone::Zone;
 
-/// Rows of a text report where `--top` is not given.
+/// Rows of a text report without `--top`.
 pub const TOP_IN_TEXT: usize = 20;
 
 /// All choices for one report.
@@ -23,37 +23,37 @@ pub const TOP_IN_TEXT: usize = 20;
 pub struct Options {
     /// Runs' folders, folders of runs, or single files.
     pub paths: Vec<PathBuf>,
-    /// What the methods are sorted by, largest first.
+    /// The column that methods are sorted by, largest first.
     pub sort: SortKey,
     /// Methods shown in each group, and unfinished calls shown; `None` shows all.
     pub top: Option<usize>,
     /// Whether and how the figures are split into groups.
     pub by: By,
-    /// Take only what lies at or after this moment.
+    /// Select only data at or after this moment.
     pub from: Option<Moment>,
-    /// Take only what lies before this moment.
+    /// Select only data before this moment.
     pub to: Option<Moment>,
-    /// The zone in which times are given and shown.
+    /// The time zone for input and output.
     pub zone: Zone,
-    /// Take only methods that this pattern names.
+    /// Select only methods that this pattern matches.
     pub method: Option<Pattern>,
-    /// Take only runs of hosts that this pattern names.
+    /// Select only runs on hosts that this pattern matches.
     pub host: Option<Glob>,
-    /// Take only runs that this pattern names.
+    /// Select only runs that this pattern matches.
     pub run: Option<Glob>,
-    /// Take only some of the recorded calls.
+    /// Select only some of the recorded calls.
     pub calls: CallFilter,
-    /// Show call trees in place of the methods.
+    /// Show call trees instead of the methods.
     pub tree: Option<TreeOrder>,
-    /// Of call trees, show only what these methods called.
+    /// In call trees, show only what these methods called.
     pub root: Option<Pattern>,
-    /// Show so many of the slowest calls in place of the methods.
+    /// Show this many of the slowest calls instead of the methods.
     pub slowest: Option<usize>,
-    /// Whether calls that had not ended are part of forms that have no place of their own for them.
+    /// Include unfinished calls in formats that cannot mark them.
     pub unfinished: bool,
-    /// What times in TProfiler's own logs are in; `None` finds out.
+    /// Unit of the times in TProfiler's own logs; `None` detects it.
     pub tprofiler_unit: Option<Unit>,
-    /// What is printed.
+    /// Output format.
     pub format: Format,
     /// Whether a text has colours.
     pub color: bool,
@@ -62,7 +62,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Whether the report tells what happened when, and which calls were the slowest.
+    /// Whether the report shows what happened when, and the slowest calls.
     #[must_use]
     pub fn has_overview(&self) -> bool {
         let is_of_methods = self.tree.is_none() && self.slowest.is_none();
@@ -70,7 +70,7 @@ impl Options {
             || (self.format == Format::Text && self.by == By::Nothing && is_of_methods)
     }
 
-    /// Whether the report tells percentiles.
+    /// Whether the report has percentiles.
     #[must_use]
     pub fn has_percentiles(&self) -> bool {
         matches!(self.format, Format::Text | Format::Html | Format::Csv | Format::Json)
@@ -85,7 +85,7 @@ impl Options {
     }
 }
 
-/// What times in `tprofiler.log` are in.
+/// Unit of the times in `tprofiler.log`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Unit {
     /// Milliseconds, TProfiler's default
@@ -94,15 +94,16 @@ pub enum Unit {
     Ns,
 }
 
-/// Which recorded calls count. Totals know nothing of single calls: with a filter, figures come from
-/// the records.
+/// Which recorded calls count. Method statistics have no single calls: with a filter, figures come from the
+/// recorded
+/// calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallFilter {
-    /// Those of threads that this pattern names.
+    /// Those in threads that this pattern matches.
     pub thread: Option<Glob>,
     /// Those that ended in this way.
     pub exit: Option<Exit>,
-    /// Those that took at least so long.
+    /// Those that took at least this long.
     pub above_ns: Option<u64>,
 }
 
@@ -121,7 +122,7 @@ impl CallFilter {
     }
 }
 
-/// Which way a call tree stands.
+/// The order of a call tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TreeOrder {
     /// Callers first, what they called below them
@@ -150,7 +151,7 @@ pub enum SortKey {
 }
 
 impl SortKey {
-    /// The key as it is written on the command line.
+    /// The key as written on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -164,7 +165,7 @@ impl SortKey {
     }
 }
 
-/// What the figures are split by.
+/// The grouping of the figures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
     /// One table for everything.
@@ -172,7 +173,7 @@ pub enum By {
     Nothing,
     /// A table for each hour of UTC.
     Hour,
-    /// A table for each thread, from the records alone: totals know no threads.
+    /// A table for each thread, from the recorded calls alone: method statistics have no threads.
     Thread,
     /// A table for each run.
     Run,
@@ -203,7 +204,7 @@ impl By {
     }
 }
 
-/// The form of a report.
+/// The format of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// Tables for people, 100 columns wide
@@ -232,7 +233,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Whether it has a place for what a reader has to know of its figures.
+    /// Whether the format has a place for notes on its figures.
     #[must_use]
     pub const fn has_notes(self) -> bool {
         matches!(self, Self::Text | Self::Html | Self::Json)

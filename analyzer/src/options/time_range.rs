@@ -1,5 +1,4 @@
-//! Moments as `--from` and `--to` take them, and the range between two. Everything is UTC; the end
-//! of a range is not part of it.
+//! Moments of `--from` and `--to`, and the range between two. All are UTC; a range excludes its end.
 
 use std::fmt;
 use std::ops::Range;
@@ -17,27 +16,26 @@ const NS_PER_DAY: u64 = 24 * 3_600 * NS_PER_S;
 pub enum Moment {
     /// Unix nanoseconds.
     At(u64),
-    /// Nanoseconds after midnight of the day that the newest data is from.
+    /// Nanoseconds after midnight of the day of the newest data.
     OfDay(u64),
-    /// The same two as a clock of the chosen zone shows them.
+    /// Like `At`, as a clock of the chosen zone shows it.
     ShownAt(u64),
-    /// See [`ShownAt`](Self::ShownAt).
+    /// Like `OfDay`, as a clock of the chosen zone shows it.
     ShownOfDay(u64),
 }
 
 impl Moment {
-    /// Reads `2026-11-20T14:00Z`, `2026-11-20T14:00:30Z`, `2026-11-20` or `14:00`. The `Z` may be
-    /// left out.
+    /// Parses `2026-11-20T14:00Z`, `2026-11-20T14:00:30Z`, `2026-11-20` or `14:00`. The `Z` is optional.
     ///
     /// # Errors
-    /// A sentence that says what is wrong with `text`.
+    /// A message that says what is wrong with `text`.
     pub fn parse(text: &str) -> Result<Self, String> {
         parse(text).ok_or_else(|| {
             format!("'{text}' is not a time like 2026-11-20T14:00Z, 2026-11-20 or 14:00")
         })
     }
 
-    /// The moment in unix nanoseconds, where the newest data is of the hour `newest`.
+    /// The moment in unix nanoseconds, if the newest data is from the hour `newest`.
     #[must_use]
     pub fn unix_ns(self, newest: Hour, zone: &Zone) -> u64 {
         match self {
@@ -56,7 +54,7 @@ impl Moment {
 }
 
 impl Moment {
-    /// The moment at which clocks of the chosen zone show what was given.
+    /// The moment at which clocks of the chosen zone show the given time.
     #[must_use]
     pub fn in_zone(self) -> Self {
         match self {
@@ -105,13 +103,13 @@ fn time_ns(text: &str) -> Option<u64> {
     Some(((hour * 60 + minute) * 60 + seconds) * NS_PER_S)
 }
 
-/// The digits at `range`; `parse` alone would take a sign too.
+/// The digits at `range`; `parse` alone would accept a sign too.
 fn number(text: &str, range: Range<usize>) -> Option<u64> {
     let digits = text.get(range)?;
     digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok())?
 }
 
-/// From one moment on until before another, in unix nanoseconds; an end that is not given is open.
+/// From one moment until before another, in unix nanoseconds; a missing end is open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimeRange {
     /// The first moment in the range.
@@ -121,15 +119,15 @@ pub struct TimeRange {
 }
 
 impl TimeRange {
-    /// The range between two moments, where the newest data is of the hour `newest`.
+    /// The range between two moments, if the newest data is from the hour `newest`.
     ///
     /// # Errors
-    /// A sentence if nothing can lie between them.
+    /// A message if the range is empty.
     pub fn new(from: Option<Moment>, to: Option<Moment>, newest: Hour) -> Result<Self, String> {
         Self::in_zone(from, to, newest, &Zone::default())
     }
 
-    /// The same with moments of a zone.
+    /// The same with moments in a zone.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -158,7 +156,7 @@ impl TimeRange {
         }
     }
 
-    /// The shortest range that has both in it.
+    /// The shortest range that contains both.
     #[must_use]
     pub fn around(&self, other: &Self) -> Self {
         let both = |ours: Option<u64>, others: Option<u64>, least: fn(u64, u64) -> u64| {
@@ -170,7 +168,7 @@ impl TimeRange {
         }
     }
 
-    /// The range in words, with times of a zone.
+    /// The range in words, with times in a zone.
     #[must_use]
     pub fn text(&self, zone: &Zone) -> String {
         match (self.from_ns, self.to_ns) {
@@ -181,7 +179,7 @@ impl TimeRange {
         }
     }
 
-    /// Whether the range is the whole of time.
+    /// Whether the range contains all time.
     #[must_use]
     pub fn is_everything(&self) -> bool {
         *self == Self::default()
@@ -193,8 +191,7 @@ impl TimeRange {
         self.from_ns.is_none_or(|from| from <= unix_ns) && self.to_ns.is_none_or(|to| unix_ns < to)
     }
 
-    /// Whether the range shares a moment with the one from `start_ns` until before `end_ns`; `None`
-    /// is the end of time.
+    /// Whether the range overlaps the one from `start_ns` until before `end_ns`; `None` is the end of time.
     #[must_use]
     pub fn overlaps(&self, start_ns: u64, end_ns: Option<u64>) -> bool {
         let begins_before_end = self.to_ns.is_none_or(|to| start_ns < to);

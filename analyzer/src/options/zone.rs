@@ -1,5 +1,5 @@
-//! Time zones of people: UTC, or that of the machine (`TZ`, else `/etc/localtime`). The logs are UTC
-//! in any case.
+//! Time zones for input and output: UTC, or that of the machine (`TZ`, else `/etc/localtime`). The logs are always
+//! in UTC.
 
 use std::env;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ impl Zone {
     /// The zone of this machine.
     ///
     /// # Errors
-    /// A sentence that says why it is not known.
+    /// A message that says why it is not known.
     pub fn local() -> Result<Self, String> {
         let name = env::var("TZ").ok().filter(|name| !name.is_empty());
         let zone = match &name {
@@ -31,13 +31,13 @@ impl Zone {
         zone.map(|zone| Self(Some(Arc::new(zone)))).map_err(|error| format!("{of}: {error}"))
     }
 
-    /// Whether this is UTC, not a zone that may happen to be the same.
+    /// Whether this is UTC itself, not a zone with the same offset.
     #[must_use]
     pub fn is_utc(&self) -> bool {
         self.0.is_none()
     }
 
-    /// How far clocks here are ahead of UTC at a moment, in seconds.
+    /// How far local clocks are ahead of UTC at a moment, in seconds.
     #[must_use]
     pub fn offset_s(&self, unix_ns: u64) -> i64 {
         let Some(zone) = &self.0 else { return 0 };
@@ -45,26 +45,26 @@ impl Zone {
         zone.find_local_time_type(at).map_or(0, |kind| i64::from(kind.ut_offset()))
     }
 
-    /// What clocks here show at a moment, as if they showed UTC.
+    /// What local clocks show at a moment, as if they showed UTC.
     fn shown_ns(&self, unix_ns: u64) -> u64 {
         shifted(unix_ns, self.offset_s(unix_ns))
     }
 
-    /// The moment at which clocks here show this. Of an hour that is there twice it is the second;
-    /// one that is left out is taken as if the clocks had not been set yet.
+    /// The moment at which local clocks show this time. If an hour occurs twice, it is the second one; a time in a
+    /// skipped hour is taken as if the clocks had not been set yet.
     #[must_use]
     pub fn moment_ns(&self, shown_ns: u64) -> u64 {
         let guess = shifted(shown_ns, -self.offset_s(shown_ns));
         shifted(shown_ns, -self.offset_s(guess))
     }
 
-    /// The moment at which the hour of clocks here began.
+    /// The moment at which the local hour began.
     #[must_use]
     pub fn hour_start_ns(&self, unix_ns: u64) -> u64 {
         unix_ns.saturating_sub(self.shown_ns(unix_ns) % NS_PER_HOUR)
     }
 
-    /// What clocks here show at the midnight that a day began with, as if they showed UTC.
+    /// What local clocks show at the midnight at which a day began, as if they showed UTC.
     #[must_use]
     pub fn shown_midnight_ns(&self, unix_ns: u64) -> u64 {
         let shown_ns = self.shown_ns(unix_ns);
@@ -146,7 +146,7 @@ mod tests {
             assert_eq!(berlin().moment_ns(berlin().shown_ns(ns)), ns);
             assert_eq!(Zone::default().moment_ns(ns), ns);
         }
-        // Twice there: the second.
+        // This hour occurs twice: the second one.
         assert_eq!(berlin().moment_ns(berlin().shown_ns(BEFORE)), BEFORE + NS_PER_HOUR);
         let midnight = berlin().moment_ns(berlin().shown_midnight_ns(BEFORE));
         assert_eq!(berlin().text(midnight), "2026-10-25T00:00:00+02:00");
