@@ -99,7 +99,11 @@ mod tests {
         let busy = 4 * std::thread::available_parallelism().map_or(2, usize::from);
         let lengths: Vec<u64> = std::thread::scope(|scope| {
             for _ in 0..busy {
-                scope.spawn(|| while !is_over.load(Ordering::Relaxed) {});
+                scope.spawn(|| {
+                    while !is_over.load(Ordering::Relaxed) {
+                        std::hint::spin_loop();
+                    }
+                });
             }
             let lengths = (0..20).filter_map(|_| anchors::calibrate()).collect();
             is_over.store(true, Ordering::Relaxed);
