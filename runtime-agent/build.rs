@@ -1,11 +1,11 @@
-//! Generates the probe class: the guard in Java in front of the agent's native methods. There are two forms; the
-//! agent defines one of them. This is the fast one:
+//! Generates the probe class: the guard in Java in front of the agent's native methods. There are two forms; the agent
+//! defines one of them. This is the fast one:
 //!
 //! ```java
 //! public final class $TProfiler {               // package java.lang
 //!     @Stable private static byte[] compiledOut;    // by method id; never another array
 //!     @Stable private static MutableCallSite state;      // its target is `off`, or another handle
-//!     @Stable private static MutableCallSite trial;      // nobody's but the self-test's
+//!     @Stable private static MutableCallSite trial;      // for the self-test only
 //!     @Stable private static MethodHandle off;
 //!     private static volatile boolean on;
 //!     private static byte[] muted;             // by method id; the agent sets it before `on`
@@ -59,28 +59,29 @@
 //!         if (method >= muted.length || muted[method] == 0) start0(id);
 //!     }
 //! ```
-//! `on` is volatile, so that a loop that is running sees a change, of what is read after it too: an element
-//! of an array alone would be read once. An element of `compiledOut` is read once, on purpose: what is compiled
-//! while it is not 0 takes it for a constant, so that nothing is left of the probes, not even what keeps a
-//! compiler from moving code across them (`on` alone makes a library whose methods are tiny half as fast).
+//! `on` is volatile, so a running loop sees a change of it, and of everything read after it; an array element alone
+//! would be read only once. An element of `compiledOut` is read once on purpose. Code compiled while it is not 0 treats
+//! it as a constant, so nothing is left of the probes, not even the volatile read that keeps a compiler from moving
+//! code across them (`on` alone halves the speed of a library of tiny methods).
 //!
-//! A call site's target is a constant as well, and code that was compiled with it is thrown away when it changes. All
-//! compiled code with probes depends on that of `state`, also where nothing is left of them: that is what `getTarget`
-//! is called for in front of a compiled-out method's return. `state` is `off` while recording is off for long, so that
-//! nothing is left of the probes then. To have all compiled code with probes thrown away, it gets another handle that
-//! means the same; a new one each time, or code that was being compiled all the while could come from an earlier one.
-//! To redefine this class would do that too, but HotSpot counts it against every method that it throws away, adds these counts up
-//! for all that is inlined into one, and from 201 on (half of `PerMethodRecompilationCutoff`) leaves traps in what
-//! it compiles that nothing is compiled anew for, however often they are met: a large program may be slow from then
-//! on for good. What a call site throws away is not counted.
+//! A call site's target is a constant as well, and code compiled with it is discarded when it changes. All compiled
+//! code with probes depends on the target of `state`, even where nothing is left of them: for that, a compiled-out
+//! method calls `getTarget` before it returns. `state` is `off` while recording is off for long, so that nothing is
+//! left of the probes then. To discard all compiled code with probes, the agent sets another handle that means the
+//! same. It is a new one each time, because code that was being compiled meanwhile could stem from an earlier one.
 //!
-//! The annotations are the JDK's own: `@Hidden` keeps the methods out of the service's stack traces.
-//! `@ForceInline` is where it has to be and nowhere else: C1, which compiles first and everything, would put
-//! three whole guards into each method and work nearly twice as long (javac: 2.3 s, not 1.3), while C2 puts those
-//! that are called often into their callers anyway. But of a method's returns some are taken seldom, and there
-//! C2 leaves a call where what is called is longer than 35 bytes (`MaxInlineSize`), compiled out or not: these calls were 1
-//! to 2% of H2's and Lucene's time. So the part of `End` that finds it is short and forced, and the part behind
-//! it is too long for C1. What comes after an exception is dear anyway. Version 49 needs no frames.
+//! Redefining this class would discard that code too. But HotSpot counts it against every method whose code it
+//! discards, and adds these counts up for all that is inlined into one method. From 201 on (half of
+//! `PerMethodRecompilationCutoff`), it leaves traps in what it compiles, and never compiles again for them, however
+//! often they are hit: a large program may then stay slow for good. HotSpot does not count what a call site discards.
+//!
+//! The annotations are the JDK's own: `@Hidden` keeps the methods out of the service's stack traces. `@ForceInline` is
+//! only where it must be. C1 compiles everything first; it would put three whole guards into each method and work
+//! nearly twice as long (javac: 2.3 s, not 1.3), while C2 inlines frequent calls anyway. But some of a method's returns
+//! are rare, and there C2 leaves a call if the callee is longer than 35 bytes (`MaxInlineSize`), compiled out or not:
+//! these calls took 1 to 2% of H2's and Lucene's time. So the part of `End` that tests `compiledOut` is short and
+//! forced, and the part behind it is too long for C1. What follows an exception is expensive anyway. Class file version
+//! 49 needs no stack map frames.
 
 #[path = "build/call_site.rs"]
 mod call_site;
@@ -95,8 +96,8 @@ use std::{env, error, fs};
 fn main() -> Result<(), Box<dyn error::Error>> {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=build");
-    // A JVM may close a library whose Agent_OnAttach did not do what was asked. Ours has callbacks and
-    // native methods: it stays.
+    // A JVM may close a library whose Agent_OnAttach failed. This one has callbacks and native methods, so it must stay
+    // loaded.
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
     let out = env::var("OUT_DIR")?;
     fs::write(Path::new(&out).join("probe.class"), probe_class::fast()?)?;

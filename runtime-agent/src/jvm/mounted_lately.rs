@@ -1,6 +1,6 @@
-//! Notes virtual threads that were mounted recently. One that works for a millisecond and parks for a second is running
-//! in few samples, but HotSpot reports when it is mounted. Threads are noted only while somebody listens, and only as
-//! long as they live.
+//! Notes virtual threads that were mounted recently. A few looks may all miss one that works for a millisecond and
+//! parks for a second; but HotSpot reports when it is mounted. Threads are noted only while somebody listens, and only
+//! as long as they live.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicBool, Ordering};

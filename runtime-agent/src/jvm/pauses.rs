@@ -21,7 +21,7 @@ pub(crate) enum Cause {
 
 /// Pauses up to this are short.
 pub(crate) const SHORT: Duration = Duration::from_millis(50);
-/// No pause should be longer.
+/// No pause may be longer.
 pub(crate) const LONGEST: Duration = Duration::from_millis(200);
 
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! element 0 of `compiledOut` is not 0   a method that reads it is called until the JIT has compiled it
-//! element 0 is 0 for a moment           the method still returns at once: the element was folded
+//! element 0 is 0 for a moment           the method still treats it as compiled out: it was folded
 //! the call site gets a target           the method reads the element again: compiled code was discarded
 //! ```
 //! Nothing is timed. No method has the id 0, and no other code has this call site, so the service notices nothing. Code

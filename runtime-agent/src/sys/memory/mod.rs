@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use crate::sys::mapped::{Mapped, page_size};
 
-/// Requests of a thread that are refused at once after one was refused: each other one changes [`USED`], which all
-/// threads share, and a thread without memory may ask at each call.
+/// After a refusal, this many more requests of a thread are refused at once. Any other request changes [`USED`], which
+/// all threads share, and a thread without memory may ask at each call.
 pub(crate) const AFTER_REFUSAL: u32 = 100;
 
 /// This fraction of the ceiling is reserved for requests that are never refused.
@@ -49,7 +49,7 @@ pub(crate) struct Account {
     bytes: AtomicUsize,
     /// Whether it belongs to a thread, which alone takes from it.
     is_of_thread: bool,
-    /// The next requests that are refused at once.
+    /// The number of next requests to refuse at once.
     refused_at_once: AtomicU32,
 }
 
