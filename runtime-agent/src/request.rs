@@ -34,9 +34,9 @@ pub(crate) enum Request {
     Status,
     /// Set the threshold, in nanoseconds, of the methods that a pattern names or of all others.
     Threshold(Option<Pattern>, u64),
-    /// Find the methods with the most self time, at most so many.
+    /// Find the methods with the most self time, at most this many.
     Top(Period, usize),
-    /// Find calls in progress that have run for at least so many nanoseconds.
+    /// Find calls in progress that have run for at least this many nanoseconds.
     InFlight(u64),
     /// Mute the methods that a pattern names, or unmute them.
     Mute(Pattern, bool),

@@ -1,12 +1,12 @@
 //! Finds long-lived activations of methods with loops, by looking at stacks.
 //!
-//! Retransforming a class makes the running activations of its methods old. HotSpot compiles a loop that runs
-//! already by on-stack replacement, but never that of an old method: such a loop is interpreted, at a twentieth of
-//! its speed, until the method returns. So a class is not retransformed while a method of its own that has a
-//! backward branch has been running for long.
+//! Retransforming a class makes the running activations of its methods old. HotSpot compiles a running loop by
+//! on-stack replacement, but never that of an old method: such a loop is interpreted, at a twentieth of its speed,
+//! until the method returns. So a class is not retransformed while a method of its own that has a backward branch has
+//! been running for long.
 //!
-//! Callers of the class's methods do not count: their code stays new. How long an activation has been running, `ages`
-//! finds out from look to look.
+//! Callers of the class's methods do not count: their code stays new. `ages` finds out from look to look how long an
+//! activation has been running.
 #![allow(unsafe_code)]
 
 use std::collections::hash_map::Entry;
@@ -30,13 +30,13 @@ use crate::probe::mute;
 use crate::probe::open_frames;
 use crate::probe::thread::{self, ThreadName, ThreadRef};
 
-/// In how many reads in a row an activation must be there for a quick look to have seen it. In between threads get some
-/// way on: on a busy machine that takes a while. All reads take about 50 ms.
+/// A quick look sees an activation only if it is there in this many reads in a row. Between reads threads make
+/// progress, which takes a while on a busy machine. All reads take about 50 ms.
 const READS: usize = 10;
 const FIRST_BETWEEN_READS: Duration = Duration::from_millis(1);
 const LONGER_BETWEEN_READS: f64 = 1.4;
 
-/// A virtual thread that works and parks in turn is mounted in one of so many moments.
+/// A virtual thread that works and parks in turn is mounted in at least one of this many moments.
 const MOMENTS: usize = 8;
 const BETWEEN_MOMENTS: Duration = Duration::from_millis(5);
 
@@ -51,7 +51,7 @@ pub(crate) struct Activation {
     pub method: usize,
 }
 
-/// An activation, and what to say of it.
+/// An activation, and what is known of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub activation: Activation,
@@ -59,9 +59,9 @@ pub(crate) struct Seen {
     pub class: Rc<str>,
     pub method: Rc<str>,
     pub thread: Rc<str>,
-    /// When it began at the earliest, in ticks, if the shadow stack knows calls of the method.
+    /// The earliest time at which it may have begun, in ticks, if the shadow stack knows calls of the method.
     pub began: Option<u64>,
-    /// The same if no other call of the method was there than the shadow stack knows, of which one read is no proof.
+    /// The same if the shadow stack knows every call of the method that was there, which one read does not prove.
     pub(super) likely_began: Option<u64>,
     /// The shadow stack says that it has been running for long.
     pub is_long: bool,
@@ -72,7 +72,7 @@ pub(crate) struct Seen {
 /// What a look found.
 #[derive(Debug, Default)]
 pub(crate) struct Look {
-    /// Activations of present versions of methods.
+    /// Activations of current versions of methods.
     pub seen: Vec<Seen>,
     /// Activations of old versions: their loops are caught.
     pub old: Vec<Seen>,
@@ -80,7 +80,7 @@ pub(crate) struct Look {
     pub frames: usize,
     /// There are threads that carry virtual ones.
     pub has_carriers: bool,
-    /// The stacks of all threads that were to be read were read. Otherwise there may be more.
+    /// All stacks that were to be read were read. Otherwise there may be more activations.
     pub is_complete: bool,
 }
 
@@ -106,10 +106,10 @@ struct StackMethod {
     is_old: bool,
 }
 
-/// When the calls in progress of one thread began, in ticks, by method and by its shadow stack.
+/// When one thread's calls in progress began, in ticks, by method; from its shadow stack.
 type ShadowCalls = HashMap<u32, Vec<u64>>;
 
-/// What is known of the calls of a method on a stack, by the shadow stack read before it and again after it.
+/// What is known of a method's calls on a stack, from the shadow stack read before it and again after it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     /// Calls that are in both: they were on the stack. Any other may have ended or begun in between.
@@ -120,7 +120,7 @@ struct Known {
     likely: usize,
     /// When the oldest in either began.
     likely_oldest: u64,
-    /// One that is in either has been running for long.
+    /// A call in either has been running for long.
     may_be_long: bool,
 }
 
@@ -132,7 +132,7 @@ pub(crate) struct Stacks<'j> {
     reader: StackReader<'j>,
     /// Threads in which the last full look found activations, by `Thread.getId()`.
     threads: HashMap<u64, FoundThread>,
-    /// Between the reads of quick looks.
+    /// Time slept between the reads of quick looks.
     slept: Duration,
 }
 
@@ -150,13 +150,13 @@ impl<'j> Stacks<'j> {
         Self { jvmti, jni, carriers, reader, threads: HashMap::new(), slept: Duration::ZERO }
     }
 
-    /// How long looks let the service run, instead of stopping threads, since this was asked last.
+    /// How long looks let the service run, instead of stopping threads, since the last call.
     pub(crate) fn take_slept(&mut self) -> Duration {
         self.reader.take_slept() + std::mem::take(&mut self.slept)
     }
 
-    /// Has the next look read the stacks of virtual threads that were mounted lately, parked or not. Their weak global
-    /// references are `self`'s from now on.
+    /// Makes the next look read the stacks of virtual threads that were mounted lately, parked or not. Takes ownership
+    /// of their weak global references.
     pub(crate) fn expect(&mut self, threads: Vec<(u64, jni::jweak)>) {
         for (number, thread) in threads {
             let found = FoundThread { thread, is_virtual: true };
@@ -236,8 +236,8 @@ impl<'j> Stacks<'j> {
         Look { is_complete, ..search.look }
     }
 
-    /// Looks a few times in a row at some of the threads that the last full look found something in. Returns what was
-    /// there each time, and the threads.
+    /// Looks a few times in a row at some of the threads in which the last full look found something. Returns the
+    /// activations that were there each time, and the threads that were read.
     pub(crate) fn look_quickly(
         &mut self,
         wanted: Wanted<'_>,
@@ -254,7 +254,7 @@ impl<'j> Stacks<'j> {
         let mut there: HashMap<jni::jthread, Vec<Seen>> = HashMap::new();
         let mut left: Vec<jni::jthread> = numbers.keys().copied().collect();
         let is_tight = search.needs_tight_reads();
-        // Where each read stops all threads, one read is for all.
+        // If each read stops all threads, one read covers them all.
         let is_one_by_one = is_tight && !self.reader.stops_all();
         let mut is_complete = true;
         let mut pause = FIRST_BETWEEN_READS;
@@ -298,7 +298,7 @@ impl<'j> Stacks<'j> {
             unsafe { self.jni.delete_local_ref(*thread) };
         }
         let looked_at = there.keys().filter_map(|thread| numbers.get(thread).copied()).collect();
-        // Were there an older call too, it would have been on one of the stacks beside a younger one.
+        // An older call, if there was one, would have been on one of the stacks beside a younger one.
         let sure = |seen: Seen| {
             let likely = seen.likely_began.filter(|_| is_complete);
             Seen { began: seen.began.or(likely), ..seen }
@@ -314,7 +314,7 @@ impl<'j> Stacks<'j> {
     }
 
     /// Local references to virtual threads, each once: those that are mounted in one of several moments, and those in
-    /// which the look before found something.
+    /// which the previous look found something.
     ///
     /// # Safety
     /// `carriers` are live references of this thread.
@@ -343,7 +343,7 @@ impl<'j> Stacks<'j> {
         found.into_values().collect()
     }
 
-    /// Adds the loops of virtual threads that their shadow stacks tell of, mounted or not.
+    /// Adds the loops of virtual threads, mounted or not, that their shadow stacks show.
     fn add_virtual_loops(&self, wanted: Wanted<'_>, look: &mut Look) {
         for (id, number) in virtual_loops::long_calls() {
             let Some(method) = wanted.methods.get(id) else { continue };
@@ -427,14 +427,14 @@ impl<'l> Search<'l> {
 
     fn method(&mut self, frame: &jvmti::jvmtiFrameInfo) -> Option<Rc<StackMethod>> {
         let method = self.methods.entry(frame.method.addr()).or_insert_with(|| {
-            // SAFETY: the method is on a stack; of one whose class is gone meanwhile the JVM says so.
+            // SAFETY: the method is on a stack; if its class is gone meanwhile, the JVM returns an error.
             let found = unsafe { stack_method(self.jvmti, self.jni, frame.method, self.wanted) };
             found.map(Rc::new)
         });
         method.clone()
     }
 
-    /// Adds what a stack has to the look. Returns the number of the thread if that is anything.
+    /// Adds a stack's activations to the look. Returns the thread's number if there are any.
     ///
     /// # Safety
     /// `thread` is a live reference of this thread.
@@ -462,12 +462,13 @@ impl<'l> Search<'l> {
             let known = || known(before.and_then(|calls| calls.get(&id)), after.get(&id));
             of_methods.entry(id).or_insert_with(|| (0, known())).0 += 1;
         }
-        // From the outermost on: what is called by a young call is young.
+        // From the outermost frame on: calls made by a young call are young.
         let (mut caller, mut likely_caller) = (None, None);
         for (index, method) in found.iter().rev() {
             let frame = frames.get(*index)?;
-            // Which call of a recursion a frame is cannot be told: any may be the oldest. One that began when nothing
-            // was recorded is not on the shadow stack, so calls that may have ended or begun meanwhile say nothing.
+            // It is unknown which call of a recursion a frame is: any may be the oldest. A call that began while
+            // recording was off is not on the shadow stack, so calls that may have ended or begun meanwhile prove
+            // nothing.
             let of_method = method.id.and_then(|id| of_methods.get(&id)).copied();
             let (on_stack, known) = of_method.unwrap_or_default();
             let began = (known.surely > 0 && known.surely >= on_stack).then_some(known.oldest);
@@ -509,8 +510,8 @@ impl Carriers {
         Self(found.and_then(|function| function.func))
     }
 
-    /// The virtual thread that a carrier carries. The question stops virtual threads from being mounted anywhere, so it
-    /// is asked of carriers only.
+    /// The virtual thread that a carrier carries. The call keeps virtual threads from being mounted anywhere, so it is
+    /// made only for carriers.
     ///
     /// # Safety
     /// `carrier` is a live reference of this thread.
@@ -542,7 +543,7 @@ fn is_measured(method: u32) -> bool {
     probe::is_recording() && !mute::is_muted(method)
 }
 
-/// `Thread.getId()` of what runs in a thread that the probe knows.
+/// `Thread.getId()` of the virtual thread that a thread carries, or else of the thread itself.
 fn number_of(thread: &thread::ProbeThread) -> u64 {
     match thread.runs() {
         0 => thread.java_id(),
@@ -573,7 +574,7 @@ fn known(before: Option<&Vec<u64>>, after: Option<&Vec<u64>>) -> Known {
     }
 }
 
-/// A method of the JVM, if it may be measured, or is of a class that was asked for and has a loop.
+/// Describes a method on a stack; `None` unless it has an id, or is of a wanted class and has a loop.
 ///
 /// # Safety
 /// `method` is one of the JVM's.
@@ -594,7 +595,7 @@ unsafe fn stack_method(
         };
         jni.delete_local_ref(declaring);
         let class = class?;
-        // One that cannot be read counts as having a loop; a native one has no code.
+        // A method that cannot be read counts as having a loop; a native one has no code.
         let has_loop = || match jvmti.get_bytecodes(method) {
             Ok(code) => rewriter::has_backward_branch(&code),
             Err(error) => error != jvmti::jvmtiError::NATIVE_METHOD,

@@ -1,8 +1,8 @@
 //! How long activations of methods with loops have been running, from look to look.
 //!
-//! One counts as long-lived if the shadow stack says that it is older than a second. Where that does not know it, it
-//! is if it was there in every look over five seconds: in full looks at all threads, and in between in many quick ones
-//! at the threads in question, so that a short method that is called again and again is seen to have returned.
+//! An activation counts as long-lived if the shadow stack says that it is older than a second. If the shadow stack
+//! does not know it, it must be there in every look over five seconds. Between full looks at all threads, many quick
+//! ones at the threads in question notice that a short method, called again and again, has returned.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -39,7 +39,7 @@ impl Ages {
         for seen in &look.seen {
             let age = Self::age(before.get(&seen.activation), seen, now);
             self.ages.insert(seen.activation.clone(), age);
-            // A young call that the shadow stack knows is no long-lived one, however often it is repeated.
+            // A young call that the shadow stack knows is not long-lived, however often it is repeated.
             let is_young = seen.began.is_some() && !seen.is_long;
             let may_be = age.since == first_look || now.duration_since(age.since) >= LONG_LIVED;
             if seen.is_long || !is_young && may_be {
@@ -71,7 +71,7 @@ impl Ages {
     fn age(before: Option<&Age>, seen: &Seen, now: Instant) -> Age {
         let new = Age { since: now, began: seen.began };
         before.map_or(new, |age| {
-            // Two calls that the shadow stack tells apart. What it does not know may be the same call.
+            // The shadow stack tells the two calls apart. A call that it does not know may be the same.
             let is_other = seen.began.is_some() && age.began.is_some() && seen.began != age.began;
             if is_other { new } else { Age { since: age.since, began: seen.began.or(age.began) } }
         })
@@ -99,7 +99,7 @@ mod tests {
         Look { seen: seen.to_vec(), is_complete: true, ..Look::default() }
     }
 
-    /// How many activations keep the class, at looks that are 1.25 s apart.
+    /// How many activations hold the class back, at looks that are 1.25 s apart.
     fn busy(looks: &[Look]) -> Vec<usize> {
         let mut ages = Ages::default();
         let begun = Instant::now();

@@ -1,7 +1,7 @@
-//! How large a batch may be of what stops all threads, by how long the batches before it took.
+//! Sizes batches of work that stops all threads, by how long the earlier batches took.
 //!
-//! A batch takes some time however small it is, with thousands of threads tens of milliseconds: the median of the
-//! latest small batches. What a batch took beyond that says how much larger the next may be. On a busy machine both vary
+//! Even a small batch takes some time, tens of milliseconds with thousands of threads: the median of the latest small
+//! batches. The time that a batch took beyond that says how much larger the next may be. On a busy machine both vary
 //! by much more than a class adds. Then sizes wander, but rather up than down: small batches stop threads for longest.
 
 use std::collections::VecDeque;
@@ -9,11 +9,11 @@ use std::time::Duration;
 
 /// How long a batch should take at most.
 const TARGET: Duration = Duration::from_millis(34);
-/// Where any batch takes longer than that, however small it is: so many times what it takes.
+/// If even a small batch takes longer than that, a batch may take this many times as long as a small one.
 const MORE_THAN_SMALL: f64 = 1.3;
-/// What a batch should take in no case.
+/// No batch should take longer than this.
 const MOST: Duration = Duration::from_millis(150);
-/// After so many batches a size that took too long is tried again.
+/// After this many batches a size that took too long is tried again.
 const PATIENCE: u32 = 16;
 /// Batches up to this size are small.
 const SMALL: usize = 4;
@@ -26,11 +26,11 @@ const GROWTH: (f64, f64) = (0.5, 4.0);
 #[derive(Debug)]
 pub(super) struct BatchSize {
     next: usize,
-    /// A larger one took too long, so many batches ago.
+    /// The largest size to try, and how many batches ago a larger one took too long.
     largest: (usize, u32),
     /// What the latest small batches took.
     small: VecDeque<Duration>,
-    /// The first batch of all throws away compiled code, and says nothing about others.
+    /// The very first batch discards compiled code, and says nothing about others.
     is_first: bool,
 }
 
@@ -61,7 +61,7 @@ impl BatchSize {
             (largest, PATIENCE) => (largest.saturating_mul(2), 0),
             (largest, ago) => (largest, ago + 1),
         };
-        // The rest of something took no longer than a whole batch.
+        // A batch that is only the rest of a list does not count, unless it took too long.
         if size >= self.next || took > MOST {
             self.next = self.after(size, took).clamp(1, self.largest.0);
         }
@@ -75,7 +75,7 @@ impl BatchSize {
         let room = most.saturating_sub(small).as_secs_f64();
         let beyond = took.saturating_sub(small).as_secs_f64().max(f64::MIN_POSITIVE);
         let (least_growth, most_growth) = GROWTH;
-        // One of these alone may take that long: a second one shows.
+        // A single one may take that long by itself: a batch of two shows.
         let most_growth = if size == 1 && took > TARGET / 2 { 2.0 } else { most_growth };
         let growth = (room / beyond).clamp(least_growth, most_growth);
         // No batch has more than the JVM has classes.
@@ -95,7 +95,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Sizes of batches and what they take, where each costs `fixed` and `each` more a class.
+    /// Sizes and durations of batches that each take `fixed`, and `each` more a class.
     fn batches(size: &mut BatchSize, fixed: Duration, each: Duration) -> Vec<(usize, Duration)> {
         let next = |_| {
             let now = size.next();
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn slow_classes_go_alone() {
         let batches = batches(&mut BatchSize::default(), MS, 100 * MS);
-        // Two show that it is the classes.
+        // A batch of two shows that it is the classes.
         assert_eq!(batches[2].0, 2);
         // They are tried again only much later.
         let alone = batches.iter().filter(|(size, _)| *size == 1).count();
@@ -134,7 +134,7 @@ mod tests {
         }
     }
 
-    /// What batches take varies by much more than what a class adds.
+    /// The durations of batches vary by much more than a class adds.
     #[test]
     fn noise_does_not_make_batches_small() {
         for (most_noise_ms, least) in [(10, 60), (60, 60), (120, 25)] {

@@ -1,11 +1,12 @@
-//! Retransforms many classes in batches, because all threads stand still meanwhile.
+//! Retransforms many classes in batches, because all threads are stopped meanwhile.
 //!
-//! Each batch is as large as fits into a short pause, by how long the batches before it took, and the service runs for
-//! twice as long between two batches as it stood still. HotSpot refuses a whole batch if it refuses one class of it, before
-//! it stops any thread. That is the class that passed the load hook last; where none did, the batch is split in halves
-//! until the class is alone. Classes that are not linked yet go in batches of their own: retransforming links them, and
-//! one whose dependencies are missing cannot be linked. When the smallest batch takes too long, or all together do, the
-//! rest is not done.
+//! Each batch is as large as fits into a short pause, by how long the batches before it took. Between two batches the
+//! service runs for twice as long as it was stopped.
+//!
+//! HotSpot refuses a whole batch if it refuses one class of it, before it stops any thread. That is the class that
+//! passed the load hook last; if none did, the batch is split in halves until the class is alone. Classes that are not
+//! linked yet go in batches of their own: retransforming links them, and one whose dependencies are missing cannot be
+//! linked. When the smallest batch takes too long, or all together do, the rest is skipped.
 #![allow(unsafe_code)]
 
 use std::thread::sleep;
@@ -20,12 +21,12 @@ use super::vm_thread::Stopwatch;
 use crate::jvm::pauses::{self, Cause};
 use crate::session::phase;
 
-/// Batches of one class that may take too long in a row. The first after an attach throws away all compiled code.
+/// How many batches of one class in a row may take too long. The first after an attach discards all compiled code.
 const TOO_LONG: u32 = 2;
-/// How long all batches together may stop the service: 20,000 classes with 5,000 threads take 7 s since JDK 17. Before,
-/// each class takes as long as a look at all stacks.
+/// How long all batches together may stop the service: 20,000 classes with 5,000 threads take 7 s since JDK 17. Before
+/// JDK 17, each class takes as long as a look at all stacks.
 const IN_ALL: Duration = Duration::from_secs(10);
-/// How many times as long as a batch took the service runs until the next.
+/// After a batch, the service runs for this many times as long as the batch took.
 const REST: u32 = 2;
 
 /// What became of the classes of a call to [`Batches::send`].
@@ -43,7 +44,7 @@ pub(crate) struct Sent {
     pub is_ending: bool,
 }
 
-/// What the batches of one wish have shown so far.
+/// What the batches of one request have shown so far.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     size: BatchSize,
@@ -72,7 +73,7 @@ impl<'j> Batches<'j> {
         Self { jvmti, jni, pace, until, sent: Sent::default() }
     }
 
-    /// Retransforms classes until the time is up, one batch at least, and calls `after_batch` after each batch.
+    /// Retransforms classes until the time is up, at least one batch, and calls `after_batch` after each batch.
     ///
     /// # Safety
     /// `classes` are live references of this thread.
@@ -113,9 +114,9 @@ impl<'j> Batches<'j> {
         self.sent
     }
 
-    /// Links classes, and returns those that can be linked. HotSpot looks at the classes of a batch in their order, and
-    /// links each. With an array's class behind it, which can never be changed, nothing comes of the rest. Where HotSpot
-    /// links later, a class that cannot be linked is found in its batch.
+    /// Links classes, and returns those that can be linked. HotSpot goes through the classes of a batch in their order,
+    /// and links each. The array's class after it can never be changed, so HotSpot goes no further. Where HotSpot links
+    /// later, a class that cannot be linked is found in its batch.
     ///
     /// # Safety
     /// As of [`send`](Self::send).
@@ -190,7 +191,7 @@ impl<'j> Batches<'j> {
     }
 }
 
-/// A reference to the class `byte[]`. To look a class up by its name would ask the application's class loader.
+/// A reference to the class `byte[]`. Looking a class up by its name would ask the application's class loader.
 fn array_class(jni: &JniEnv) -> Option<jni::jclass> {
     let array = jni.new_byte_array(0);
     if jni.exception_check() {

@@ -1,12 +1,12 @@
-//! Loaded classes that are to pass the load hook again: what the user asked for, class by class.
+//! Retransforms loaded classes, each of them when nothing long-lived runs in it.
 //!
 //! ```text
 //! add     look at all stacks; retransform the classes that nothing long-lived runs in; the rest waits
 //! step    look again; retransform classes that have left the stacks; after a minute, give the others up
 //! ```
-//! Retransforming goes on for seconds after a look; then there is another look before the next classes.
-//! A class that passes the hook gets what it is to have at that moment, so the order of several wishes does not
-//! matter. With the hook closed it gets its own bytes back.
+//! Retransforming goes on for seconds after a look; then another look comes before the next classes.
+//! A class that passes the hook gets the probes that it should have at that moment, so the order of several requests
+//! does not matter. With the hook closed it gets its own bytes back.
 #![allow(unsafe_code)]
 
 use std::collections::{HashMap, HashSet};
@@ -30,19 +30,19 @@ use crate::options::retransform::Retransform;
 use crate::probe::mounts::{self, Events};
 use crate::sys::clock;
 
-/// As many as HotSpot allows to be asked for.
+/// The most local references that HotSpot lets a caller ask for.
 const MANY_REFERENCES: jni::jint = 65_536;
-/// How long a class is waited for that has a long-lived activation.
+/// How long a class with a long-lived activation waits before it is given up.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Before the first look, the agent notes for so long which virtual threads are mounted, where there are any. The look
-/// reads the stacks of these, parked or not.
+/// How long before the first look the agent notes which virtual threads are mounted, if there are any. The look reads
+/// the stacks of these, parked or not.
 const LISTENING: Duration = Duration::from_secs(2);
-/// How long all looks together may take, from one `add` until everything is done or given up. What one takes is
-/// waited so many times until the next, so that there are looks in all that time; quick ones get a part of it.
+/// How long all looks together may take, from one `add` until everything is done or given up; quick looks get a part
+/// of it. The pause after a look is [`PAUSE_BETWEEN`] times as long as the look, so that looks spread over that time.
 const LOOKING: Duration = Duration::from_secs(10);
 const LOOKING_QUICKLY: Duration = Duration::from_secs(3);
 const PAUSE_BETWEEN: u32 = 8;
-/// For how many times as long as a look took classes are retransformed after it, within limits: what it has seen gets
+/// After a look, classes are retransformed for this many times as long as it took, within limits: what it has seen gets
 /// old, and looks stop threads too.
 const SENDING: u32 = 4;
 const SENDING_LIMITS: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(5));
@@ -50,10 +50,10 @@ const SENDING_LIMITS: (Duration, Duration) = (Duration::from_secs(2), Duration::
 const CONFIRM: Duration = Duration::from_secs(1);
 /// How long that look may take.
 const CONFIRMING: Duration = Duration::from_secs(2);
-/// Classes that are named in messages; of others only the number is given.
+/// How many classes messages name; the rest are only counted.
 const NAMED: usize = 5;
 
-/// A class that has not been changed.
+/// A class that has not been retransformed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Postponed {
     /// Name with dots.
@@ -66,7 +66,7 @@ pub(crate) struct Postponed {
     pub has_probes: bool,
 }
 
-/// Why a class has not been changed.
+/// Why a class has not been retransformed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
     /// A method of its own with a loop has been running for long.
@@ -120,7 +120,7 @@ pub(crate) struct ChangeCounts {
     pub skipped: u64,
     /// Loops that run in an old version of their method, because they began just before it was replaced.
     pub caught: u64,
-    /// Classes were retransformed while there were virtual threads that nobody could look at.
+    /// Classes were retransformed while there were virtual threads whose stacks could not be read.
     pub has_unchecked_threads: bool,
 }
 
@@ -139,7 +139,7 @@ pub(crate) struct ClassChanges<'j> {
     jni: &'j JniEnv,
     methods: Arc<Methods>,
     retransform: Retransform,
-    /// What is true of a class that is not changed.
+    /// For messages: what is true of a class that is not retransformed.
     consequence: &'static str,
     stacks: Option<Stacks<'j>>,
     is_first_pause_long: bool,
@@ -153,20 +153,20 @@ pub(crate) struct ClassChanges<'j> {
     is_unsent: bool,
     pace: Pace,
     next_look: Option<Instant>,
-    /// Until when it is noted which virtual threads are mounted. No look comes before.
+    /// Until when mounted virtual threads are noted. No look comes before that.
     listens_until: Option<Instant>,
     next_quick_look: Instant,
-    /// When to look whether loops were caught, in which classes, and which were old before.
+    /// When to check for caught loops, in which classes, and which activations were old before.
     confirm: Option<Instant>,
     confirmed: Classes,
     old: HashSet<Activation>,
-    /// Activations in classes that were retransformed since, because they did not seem to be long-lived; and until when
-    /// classes were, in ticks.
+    /// Activations in classes that were retransformed since, because they did not seem to be long-lived; and when the
+    /// latest retransformation ended, in ticks.
     let_go: HashSet<Activation>,
     sent_until: u64,
-    /// Classes that were changed since this was asked last.
+    /// Classes that were retransformed since the last `take_done`.
     done: Vec<ClassKey>,
-    /// Other classes are postponed than when this was asked last.
+    /// The postponed classes have changed since the last `take_news`.
     is_news: bool,
     counts: ChangeCounts,
 }
@@ -215,12 +215,12 @@ impl<'j> ClassChanges<'j> {
         &self.counts
     }
 
-    /// The classes that were changed since this was asked last.
+    /// The classes that were retransformed since the last call.
     pub(crate) fn take_done(&mut self) -> Vec<ClassKey> {
         std::mem::take(&mut self.done)
     }
 
-    /// Whether other classes are postponed than when this was asked last, as far as that is certain.
+    /// Whether the postponed classes have changed since the last call, as far as that is certain.
     pub(crate) fn take_news(&mut self) -> bool {
         self.is_settled() && std::mem::take(&mut self.is_news)
     }
@@ -234,24 +234,24 @@ impl<'j> ClassChanges<'j> {
             .collect()
     }
 
-    /// Whether the user wants no loaded class to be changed.
+    /// Whether the user wants no loaded class to be retransformed.
     pub(crate) fn are_loaded_classes_left_alone(&self) -> bool {
         self.retransform == Retransform::Off
     }
 
-    /// Whether nothing waits but classes that have a long-lived activation for certain.
+    /// Whether every class that waits certainly has a long-lived activation.
     pub(crate) fn is_settled(&self) -> bool {
         let is_certain = self.looks_since.elapsed() > LONG_LIVED + BETWEEN_LOOKS;
         self.waiting.is_empty() || !self.is_unsent && is_certain
     }
 
-    /// Whether classes wait that nothing runs in: they go with the next step.
+    /// Whether classes wait in which nothing runs: the next step retransforms them.
     pub(crate) fn is_unsent(&self) -> bool {
         self.is_unsent
     }
 
-    /// Sends the loaded classes for which `wanted` gives a key through the hook, now or when nothing long-lived runs
-    /// in them. `after_batch` is called after each batch.
+    /// Retransforms each loaded class for which `wanted` returns a key, now or when nothing long-lived runs in it.
+    /// Calls `after_batch` after each batch.
     pub(crate) fn add(
         &mut self,
         mut wanted: impl FnMut(&LoadedClass<'_>) -> Option<ClassKey>,
@@ -288,7 +288,7 @@ impl<'j> ClassChanges<'j> {
             unsafe { self.jni.delete_local_ref(class) };
         }
         if known.len() > before {
-            // A new wish begins new looks, for the classes that wait as well.
+            // A new request begins new looks, also for the classes that wait already.
             (self.looks_since, self.looked) = (since, Duration::ZERO);
             (self.stacks, self.pace) = (None, Pace::default());
             self.ages = Ages::default();
@@ -296,7 +296,7 @@ impl<'j> ClassChanges<'j> {
                 known.iter().map(|(_, name)| name.replace('/', ".")).collect();
             self.given_up.retain(|postponed| !known.contains(&postponed.class));
             if self.listens() {
-                // They go when it is known which virtual threads run.
+                // They are retransformed when it is known which virtual threads run.
                 let until = *self.listens_until.get_or_insert(since + LISTENING);
                 (self.next_look, self.is_unsent, self.looks_since) = (Some(until), true, until);
             } else {
@@ -320,12 +320,12 @@ impl<'j> ClassChanges<'j> {
         listens
     }
 
-    /// Whether it is still to be seen which loops were caught.
+    /// Whether the check for caught loops is still to come.
     pub(crate) fn is_confirming(&self) -> bool {
         self.confirm.is_some()
     }
 
-    /// Looks again, if it is time, and sends what can be sent. Gives up what has waited for too long.
+    /// Looks again, if it is time, and retransforms the classes that it can. Gives up those that have waited too long.
     pub(crate) fn step(&mut self, after_batch: impl FnMut()) {
         let now = Instant::now();
         if self.confirm.is_none() && self.next_look.is_none() {
@@ -344,7 +344,7 @@ impl<'j> ClassChanges<'j> {
         }
     }
 
-    /// Forgets all that waits.
+    /// Forgets all classes that wait.
     pub(crate) fn clear(&mut self) {
         for waiting in self.waiting.drain(..) {
             // SAFETY: made by `add`, and not used after this.
@@ -408,12 +408,12 @@ impl<'j> ClassChanges<'j> {
         };
         self.next_look = (!self.waiting.is_empty()).then(|| Instant::now() + pause);
         if self.next_look.is_some() {
-            // Loops that begin until the next look.
+            // For loops that begin before the next look.
             self.listens();
         }
     }
 
-    /// Local references to the classes that wait. Those that were unloaded wait no more.
+    /// Local references to the classes that wait. Unloaded classes no longer wait.
     fn take_alive(&mut self) -> Classes {
         let mut classes = Classes::new();
         let jni = self.jni;
@@ -435,7 +435,7 @@ impl<'j> ClassChanges<'j> {
         self.with_stacks(classes, |stacks, wanted| stacks.look(wanted))
     }
 
-    /// Looks at the threads again that keep classes waiting, as long as it is not certain for how long they will.
+    /// Looks again at the threads that keep classes waiting, until it is certain which activations are long-lived.
     fn look_quickly(&mut self) {
         let threads = self.ages.threads();
         let is_enough = self.is_settled() || self.looked >= LOOKING_QUICKLY;
@@ -450,7 +450,7 @@ impl<'j> ClassChanges<'j> {
         self.next_quick_look = Instant::now() + (self.looked - before) * PAUSE_BETWEEN;
     }
 
-    /// Does what reads stacks, and counts the time that it takes.
+    /// Runs `read`, which reads stacks, and counts the time that it takes.
     fn with_stacks<R>(
         &mut self,
         classes: &Classes,
@@ -465,7 +465,7 @@ impl<'j> ClassChanges<'j> {
         result
     }
 
-    /// Sends the classes that wait through the hook, until the time is up: those that nothing runs in, or all.
+    /// Retransforms waiting classes until the time is up: those that nothing runs in, or all.
     fn send(&mut self, sends_all: bool, until: Instant, after_batch: impl FnMut()) {
         let is_sent = |waiting: &mut Waiting| sends_all || waiting.runs.is_none();
         let mut sent: HashMap<jni::jclass, (Waiting, bool)> = HashMap::new();
@@ -478,7 +478,7 @@ impl<'j> ClassChanges<'j> {
                 unsafe { self.jni.delete_weak_global_ref(waiting.class) };
                 continue;
             }
-            // The hook says so if it gives the class probes.
+            // The hook sets it again if it instruments the class.
             let had_probes = self.methods.set_has_probes(&waiting.key, false);
             sent.insert(class, (waiting, had_probes));
             references.push(class);
@@ -554,7 +554,7 @@ impl<'j> ClassChanges<'j> {
         let classes = std::mem::take(&mut self.confirmed);
         let let_go = std::mem::take(&mut self.let_go);
         let looked = std::mem::replace(&mut self.looked, LOOKING - CONFIRMING);
-        // Those that wait too: what the look does not find it forgets.
+        // Include the classes that wait: a look forgets threads in which it finds nothing.
         let mut looked_at = self.take_alive();
         for (name, none) in &classes {
             looked_at.entry(name.clone()).or_insert(*none);
@@ -562,7 +562,7 @@ impl<'j> ClassChanges<'j> {
         let Look { mut old, mut seen, .. } = self.look(&looked_at);
         old.retain(|seen| classes.contains_key(&*seen.class));
         seen.retain(|seen| classes.contains_key(&*seen.class));
-        // A method whose own code stays as it is gets old like the others of its class, but the JVM does not say so.
+        // A method whose own code is unchanged gets old like the others of its class, but the JVM does not say so.
         seen.retain(|seen| match seen.began {
             Some(began) => began < self.sent_until,
             None => !seen.is_measured && let_go.contains(&seen.activation),
@@ -575,7 +575,7 @@ impl<'j> ClassChanges<'j> {
         let still: HashSet<Activation> = still.map(|seen| seen.activation).collect();
         seen.retain(|seen| still.contains(&seen.activation));
         self.looked = looked;
-        // Quick looks are at the threads of the last look.
+        // Quick looks are at the threads of the last full look, so a full look comes next.
         if self.listens_until.is_none() {
             self.next_look = self.next_look.map(|_| Instant::now());
         }

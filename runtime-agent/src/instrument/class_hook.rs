@@ -1,4 +1,4 @@
-//! Decides which classes get probes, and gives them.
+//! Decides which classes are instrumented, and has them rewritten.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +11,7 @@ use crate::instrument::include_hints::WhyEmpty;
 use crate::instrument::methods::{Class, KnownClass, Method, Methods};
 use crate::jvm::loaders::Loader;
 
-/// How many classes and methods were met, since the run began.
+/// Counts of classes and methods since the run began.
 #[derive(Debug, Default)]
 pub(crate) struct ClassCounts {
     classes: AtomicU64,
@@ -19,14 +19,14 @@ pub(crate) struct ClassCounts {
     skipped: AtomicU64,
     unreadable: AtomicU64,
     leaves: AtomicU64,
-    /// Those of the skipped that have not been written, each with its reason.
+    /// Skipped methods that are not in the log yet, each with its reason.
     named: Mutex<Named>,
 }
 
 #[derive(Debug, Default)]
 struct Named {
     waiting: Vec<NotInstrumented>,
-    /// How many there were.
+    /// How many methods were skipped so far.
     count: usize,
 }
 
@@ -55,7 +55,7 @@ impl ClassCounts {
         self.skipped.load(Ordering::Relaxed)
     }
 
-    /// The skipped methods since this was asked last.
+    /// The methods skipped since the last call.
     pub(crate) fn take_skipped(&self) -> Vec<NotInstrumented> {
         std::mem::take(&mut self.named().waiting)
     }
@@ -95,7 +95,7 @@ pub(crate) struct ClassHook {
     why_empty: Arc<WhyEmpty>,
     /// With `debug=classes`.
     log: Option<ClassLog>,
-    /// Rewriters that nobody uses now.
+    /// Rewriters that are not in use.
     rewriters: Mutex<Vec<Rewriter>>,
 }
 
@@ -111,15 +111,15 @@ impl ClassHook {
         Self { filters, defaults, methods, counts, why_empty, log, rewriters }
     }
 
-    /// Writes the decisions on classes that wait. The agent thread's, because a disk may hang.
+    /// Writes the waiting decisions on classes. For the agent thread, because a disk may hang.
     pub(crate) fn write_log(&self) {
         if let Some(log) = &self.log {
             log.write();
         }
     }
 
-    /// Whether a class may have methods to give probes to, and if so, what its name says of them.
-    /// `name` is its internal name.
+    /// What a class's name says about its methods; `None` if none of them can be instrumented. `name` is the internal
+    /// name.
     pub(crate) fn selects(&self, name: &str) -> Option<Selected> {
         if name == rewriter::probe::CLASS {
             return None;

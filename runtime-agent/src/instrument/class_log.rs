@@ -1,7 +1,6 @@
 //! `classes.log` in the run's folder, with `debug=classes`: the decision on each class, a line each.
 //!
-//! Threads that load classes only add lines; the agent thread writes them. So a disk that hangs holds up
-//! no class.
+//! Threads that load classes only add lines; the agent thread writes them. So a disk that hangs delays no class.
 
 use std::fmt;
 use std::fs::File;
@@ -34,7 +33,7 @@ struct Lines {
 }
 
 impl ClassLog {
-    /// Makes the file in a run's folder. Without it the agent does its work all the same.
+    /// Creates the file in a run's folder. If that fails, the agent works without it.
     pub(crate) fn create(folder: &RunFolder) -> Option<Self> {
         match folder.create(NAME) {
             Ok(file) => Some(Self { file: Mutex::new(Some(file)), lines: Mutex::default() }),
@@ -61,7 +60,7 @@ impl ClassLog {
         lines.waiting.push('\n');
     }
 
-    /// Writes the lines that wait. The agent thread's.
+    /// Writes the lines that wait. For the agent thread.
     pub(crate) fn write(&self) {
         let waiting = {
             let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,7 +1,7 @@
 //! Which classes and methods the options name: patterns, annotations, class loaders, code.
 //!
-//! What an exclude names is always excluded. What an include names is measured, and if there is no
-//! include, the application's classes are; annotations are looked for in the application's classes.
+//! What an exclude names is always excluded. What an include names is instrumented; without an include, the
+//! application's classes are. Annotations are looked for in the application's classes.
 
 use std::fmt;
 
@@ -76,29 +76,29 @@ impl fmt::Display for Annotation {
     }
 }
 
-/// Whether a pattern names just this class: without stars it is no package that the class lies in.
+/// Whether a pattern names just this class: without stars it must not be a package that contains the class.
 fn names_class(pattern: &Pattern, class: &str) -> bool {
     let text = pattern.as_str();
     let is_whole = text.len() == class.len() || text.contains('*') || text.starts_with('~');
     is_whole && pattern.class(class) == ClassMatch::AllMethods
 }
 
-/// What options say of classes and methods.
+/// What the options say about classes and methods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filters {
-    /// What to measure.
+    /// Classes and methods to instrument.
     pub include: Vec<Pattern>,
-    /// Classes or methods with one of these are measured too.
+    /// Classes and methods with one of these are instrumented too.
     pub include_annotations: Vec<Annotation>,
-    /// What to leave out.
+    /// Classes and methods to exclude.
     pub exclude: Vec<Pattern>,
     /// Classes and methods with one of these are excluded.
     pub exclude_annotations: Vec<Annotation>,
     /// Loaders whose classes are excluded.
     pub exclude_loaders: Vec<Pattern>,
-    /// Whether methods that only read or write a field are measured.
+    /// Whether methods that only read or write a field are instrumented.
     pub accessors: bool,
-    /// Whether methods are measured in which no time can go by; see [`MethodInfo::is_straight_line`].
+    /// Whether trivial leaves are instrumented; see [`MethodInfo::is_straight_line`].
     pub leaves: bool,
     /// Methods with less code, in bytes, are excluded.
     pub min_code: u32,
@@ -119,10 +119,10 @@ impl Default for Filters {
     }
 }
 
-/// What a class's name alone says.
+/// What a class's name alone decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ByName<'f> {
-    /// Its methods may be measured.
+    /// Its methods may be instrumented.
     Selected(Selected),
     /// No include names it.
     NotIncluded,
@@ -132,17 +132,17 @@ pub(crate) enum ByName<'f> {
     ByDefault(&'static str),
 }
 
-/// What is known of the methods of a class.
+/// What a class's name says about its methods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Selected {
-    /// An include names the class or some of its methods. If not, only the application's classes
-    /// are measured.
+    /// An include names the class or some of its methods. If not, it is instrumented only if it is one of the
+    /// application's.
     pub is_included: bool,
     /// Every method is named, and none excluded by name.
     pub all_methods: bool,
 }
 
-/// Why a method is not measured.
+/// Why a method is not instrumented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotInstrumented {
     NotIncluded,
@@ -153,7 +153,7 @@ pub(crate) enum NotInstrumented {
 }
 
 impl Filters {
-    /// Whether anything says what to measure.
+    /// Whether there is an include.
     pub(crate) fn has_include(&self) -> bool {
         !self.include.is_empty() || !self.include_annotations.is_empty()
     }
@@ -210,8 +210,8 @@ impl DefaultExcludes {
         Self(DEFAULT_EXCLUDES.iter().filter_map(|text| pattern(text)).collect())
     }
 
-    /// The default exclude that names a class, unless one of `include` is about such classes: the
-    /// exclude would name the include's own text.
+    /// The default exclude that names a class, unless one of `include` is meant for such classes: then the exclude
+    /// matches the include's own text.
     fn pattern_for(&self, class: &str, include: &[Pattern]) -> Option<&'static str> {
         let names = |pattern: &Pattern, class: &str| pattern.class(class) == ClassMatch::AllMethods;
         let (text, default) = self.0.iter().find(|(_, default)| names(default, class))?;
@@ -236,7 +236,7 @@ impl<'f> ClassDecision<'f> {
         Self { filters, selected, annotated: None }
     }
 
-    /// Why a method is not to be measured; `None` if it is.
+    /// Why a method is not instrumented; `None` if it is.
     pub(crate) fn leaves_out(
         &mut self,
         class: &ClassInfo<'_>,

@@ -1,8 +1,8 @@
-//! What the first retransformation in a JVM costs that was started without the agent.
+//! What the first retransformation costs in a JVM that was started without the agent.
 //!
-//! HotSpot throws away all compiled code then. Before JDK 15 it also revokes biased locks in each compiled frame of each
+//! HotSpot then discards all compiled code. Before JDK 15 it also revokes biased locks in each compiled frame of each
 //! stack, and the pause grows with the square of their number: 0.1 s with 60,000 frames, 0.3 s with 120,000, and more
-//! than 5 s with 600,000. So it is not done in a JVM with more frames than fit into a pause.
+//! than 5 s with 600,000. So nothing is retransformed in a JVM with more frames than fit into a pause.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,12 +19,13 @@ pub(super) const MOST_FRAMES: usize = 80_000;
 
 static IS_OVER: AtomicBool = AtomicBool::new(false);
 
-/// The JVM has retransformed classes, or the agent is there from its start: then it knows what code depends on what.
+/// Notes that the JVM has retransformed classes, or had the agent from its start: then it knows what code depends on
+/// what.
 pub(crate) fn set_over() {
     IS_OVER.store(true, Ordering::Relaxed);
 }
 
-/// Whether the first retransformation would stop all threads for too long, with so many frames on all stacks.
+/// Whether the first retransformation would stop all threads for too long, with this many frames on all stacks.
 pub(super) fn is_too_long(jvmti: &Jvmti, frames: usize) -> bool {
     frames > MOST_FRAMES && may_be_too_long(jvmti)
 }

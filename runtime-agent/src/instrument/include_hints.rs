@@ -1,7 +1,6 @@
-//! Why is it empty? Remembers which includes met no class, and which names came nearest.
+//! Explains why nothing is instrumented: which includes matched nothing, and which names are nearest to them.
 //!
-//! Of all names that are met only the best few are kept. Once every include has met something,
-//! nothing is compared any more.
+//! It keeps only the nearest few of all names. Once every include has matched something, it compares nothing any more.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -18,7 +17,7 @@ const MAX_MESSAGES: usize = 20;
 /// Names longer than this are not compared letter by letter.
 const MAX_COMPARED: usize = 32;
 
-/// The includes, and what each has met.
+/// The includes, and what each has matched.
 #[derive(Debug)]
 pub(crate) struct WhyEmpty {
     includes: Vec<Include>,
@@ -31,7 +30,7 @@ struct Include {
     /// What names are compared with: its text up to the first star.
     wanted: String,
     is_met: AtomicBool,
-    /// With how near each is; the nearest first.
+    /// The nearest names, each with how near it is; the nearest first.
     nearest: Mutex<Vec<(u32, String)>>,
 }
 
@@ -49,7 +48,7 @@ impl WhyEmpty {
         Self { unmet: AtomicUsize::new(includes.len()), includes }
     }
 
-    /// Includes that have met nothing.
+    /// Includes that have matched nothing.
     fn unmet(&self) -> impl Iterator<Item = &Include> {
         let is_done = self.unmet.load(Ordering::Relaxed) == 0;
         let includes = if is_done { &[][..] } else { &self.includes };
@@ -62,7 +61,7 @@ impl WhyEmpty {
         }
     }
 
-    /// A class is met.
+    /// Takes the name of a class.
     pub(crate) fn class(&self, name: &str) {
         for include in self.unmet() {
             let Named::Pattern(pattern) = &include.named else { continue };
@@ -73,7 +72,7 @@ impl WhyEmpty {
         }
     }
 
-    /// A method is met of a class of which not all methods are named.
+    /// Takes a method of a class whose name alone does not decide.
     pub(crate) fn method(&self, class: &str, method: &str) {
         for include in self.unmet() {
             let Named::Pattern(pattern) = &include.named else { continue };
@@ -85,7 +84,7 @@ impl WhyEmpty {
         }
     }
 
-    /// Annotations are met, as descriptors.
+    /// Takes annotations, as descriptors.
     pub(crate) fn annotations<'a, I: Iterator<Item = Mutf8<'a>>>(&self, found: impl Fn() -> I) {
         for include in self.unmet() {
             let Named::Annotation(annotation) = &include.named else { continue };
@@ -100,7 +99,7 @@ impl WhyEmpty {
         }
     }
 
-    /// What there is to say when no class got probes, a line each.
+    /// The messages for when no class is instrumented, one line each.
     pub(crate) fn messages(&self) -> Vec<String> {
         let mut messages: Vec<String> = self.unmet().map(Include::message).collect();
         if messages.is_empty() && !self.includes.is_empty() {
@@ -175,15 +174,15 @@ fn how_near(wanted: &str, name: &str) -> u32 {
         }
         equal += if part == wanted { 100 } else { 99 };
     }
-    // The same name in another package, or a class as it is called without one.
+    // The same name in another package, or a class named without its package.
     let last = |name| str::rsplit(name, ['.', '/']).next().unwrap_or_default();
     let is_same = !last(wanted).is_empty() && last(wanted).eq_ignore_ascii_case(last(name));
     let same = if is_same { 250 } else { 0 };
-    // To have but `com` in common is nothing.
+    // Having only `com` in common does not count.
     if near == 0 && same == 0 && equal < 198 { 0 } else { equal + near + same }
 }
 
-/// How near two parts of names are: 0 if they differ in more than a slip of the hand.
+/// How near two parts of names are: 0 if they differ in more than a typo.
 fn near_parts(wanted: &str, part: &str) -> u32 {
     let (a, b) = (wanted.as_bytes(), part.as_bytes());
     let allowed = if a.len() < 6 { 1 } else { 2 };
@@ -197,7 +196,7 @@ fn near_parts(wanted: &str, part: &str) -> u32 {
     }
 }
 
-/// How many letters must be changed, added, left out or swapped with their neighbour.
+/// How many letters must be changed, added, removed or swapped with their neighbour.
 fn distance(a: &[u8], b: &[u8]) -> usize {
     let mut before: Vec<usize> = Vec::new();
     let mut row: Vec<usize> = (0..=b.len()).collect();

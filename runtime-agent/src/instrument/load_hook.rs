@@ -1,4 +1,4 @@
-//! The load hook: classes on their way into the JVM get probes, if the gate is open.
+//! The load hook: instruments classes while the JVM loads them, if the gate is open.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -12,7 +12,7 @@ use crate::instrument::class_hook::ClassHook;
 use crate::jvm::loaders::Loaders;
 use crate::message::message;
 
-/// The way of classes into the JVM, while a run is active.
+/// What the load hook needs while a run is active.
 pub(crate) struct LoadHook {
     pub classes: ClassHook,
     pub loaders: &'static Loaders,
@@ -25,12 +25,12 @@ impl LoadHook {
         Self { classes, loaders, gate: RwLock::new(true) }
     }
 
-    /// The right to give a class probes, for as long as it is held; `None` once the gate is closed.
+    /// The right to instrument a class, for as long as it is held; `None` once the gate is closed.
     fn enter_gate(&self) -> Option<RwLockReadGuard<'_, bool>> {
         Some(self.gate.read().unwrap_or_else(PoisonError::into_inner)).filter(|is_open| **is_open)
     }
 
-    /// No class is given probes any more: who was at it has ended when this returns.
+    /// Closes the gate. No thread is instrumenting a class any more when this returns.
     fn close_gate(&self) {
         *self.gate.write().unwrap_or_else(PoisonError::into_inner) = false;
     }
@@ -45,7 +45,7 @@ pub(crate) fn open_hook(jvmti: &Jvmti) {
     }
 }
 
-/// Closes the load hook. Nobody is in it any more when this returns.
+/// Closes the load hook. No thread is instrumenting a class any more when this returns.
 pub(crate) fn close_hook(load_hook: &LoadHook, jvmti: &Jvmti) {
     load_hook.close_gate();
     if let Err(error) = jvmti.disable_events_global(&HOOK) {
@@ -54,12 +54,12 @@ pub(crate) fn close_hook(load_hook: &LoadHook, jvmti: &Jvmti) {
 }
 
 thread_local! {
-    /// This thread is in the hook: what it loads meanwhile is ours.
+    /// This thread is in the hook: classes that it loads meanwhile are the agent's.
     static IN_HOOK: Cell<bool> = const { Cell::new(false) };
     static PASSED: Cell<Passed> = const { Cell::new(Passed { classes: 0, last: None }) };
 }
 
-/// The loaded classes of the calling thread's retransformations that have passed the hook since this was asked last.
+/// Loaded classes that the calling thread retransformed and that passed the hook since the last [`take_passed`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Passed {
     pub classes: usize,

@@ -1,9 +1,9 @@
-//! Method ids: who is who, as long as the JVM lives.
+//! Method ids, for the life of the JVM.
 //!
-//! A method keeps its id when its class is redefined, retransformed or loaded again by the same
-//! loader, and has another one in every other loader. When a loader is no more, the ids of its classes
-//! wait for another loader of the same class that loads them again, so that an application that is
-//! deployed a thousand times has as many ids as one that is deployed once.
+//! A method keeps its id when its class is redefined, retransformed or loaded again by the same loader, and has
+//! another one in every other loader. When a loader is freed, the ids of its classes wait for another loader of the
+//! same class that loads them again. So an application that is deployed a thousand times has as many ids as one that
+//! is deployed once.
 //!
 //! With its id a method gets its threshold: that of the last pattern which names it.
 //!
@@ -35,7 +35,7 @@ pub(crate) struct Class {
 }
 
 impl Class {
-    /// The loader's class, whichever of its objects it is, and the class's own name.
+    /// The loader's class, without the loader's number, and the class's own name.
     fn key(&self) -> (String, String) {
         let loader = self.loader.split('#').next().unwrap_or_default();
         (loader.to_owned(), self.name.clone())
@@ -59,8 +59,8 @@ impl Method {
     }
 }
 
-/// More methods than this get no ids, and so no probes: classes of ever new names, as script engines make,
-/// must not take all memory.
+/// Methods beyond this number get no ids, and so no probes: script engines keep making classes with new names,
+/// which must not take all memory.
 const MAX_METHODS: u32 = 1_000_000;
 const _: () = assert!(MAX_METHODS < OFFLINE && MAX_METHODS < CALIBRATION.cast_unsigned());
 
@@ -74,9 +74,9 @@ type ClassMethods = Vec<(String, String, MethodId)>;
 #[derive(Debug, Default)]
 struct KnownMethods {
     methods: ClassMethods,
-    /// The class was given probes and did not lose them since, as far as is known.
+    /// The class was instrumented and has not lost its probes since, as far as is known.
     has_probes: bool,
-    /// The attachments in which it passed the hook last, and in which it was given probes last.
+    /// The attachments in which it last passed the hook, and in which it was last instrumented.
     seen_in: u32,
     instrumented_in: u32,
 }
@@ -89,18 +89,18 @@ pub(crate) struct Methods {
     most: u32,
     /// By number of the loader and internal name of the class.
     classes: DashMap<(u64, String), KnownMethods>,
-    /// Methods of classes whose loader is no more, by the loader's class and name of the class.
+    /// Methods of classes whose loader was freed, by the loader's class and name of the class.
     left: DashMap<(String, String), ClassMethods>,
     /// By id, from 1.
     methods: RwLock<Vec<Arc<Method>>>,
     thresholds: RwLock<Thresholds>,
-    /// Those that are to have no probes for now.
+    /// Methods that get no probes for now.
     withheld: RwLock<HashSet<u32>>,
 }
 
 /// Methods copied at a time: a thread that loads a class waits some microseconds for it.
 const COPIED: usize = 2_048;
-/// How long the agent thread matches patterns at a time: records wait meanwhile.
+/// How long the agent thread matches patterns at a time: recorded calls wait meanwhile.
 pub(crate) const AT_A_TIME: Duration = Duration::from_millis(20);
 
 /// Thresholds of the methods that patterns name.
@@ -170,8 +170,7 @@ impl Methods {
         with(&mut KnownClass { registry: self, is_new, known: &mut entry })
     }
 
-    /// A new attachment begins, with these thresholds of the options. Thresholds and mutes of an earlier one are
-    /// forgotten.
+    /// Begins a new attachment with these thresholds of the options. Forgets thresholds and mutes of an earlier one.
     ///
     /// # Errors
     /// One line: there are too many patterns.
@@ -223,7 +222,7 @@ impl Methods {
             .collect()
     }
 
-    /// Loaders, by number, are no more, and neither are their classes.
+    /// Forgets the classes of freed loaders, by the loaders' numbers.
     pub(crate) fn forget_loaders(&self, gone: &HashSet<u64>) {
         self.classes.retain(|(loader, _), known| {
             if !gone.contains(loader) {
@@ -238,7 +237,7 @@ impl Methods {
         });
     }
 
-    /// An id that a method just like this one had in a loader that is no more.
+    /// Takes the id that the same method had in a freed loader, if there is one.
     fn take_left(&self, method: &Method) -> Option<MethodId> {
         let mut left = self.left.get_mut(&method.class.key())?;
         // From the end: methods of one class stand together.
@@ -272,18 +271,18 @@ impl Methods {
         self.classes.get(&(loader, name.to_owned())).is_some_and(|known| is_one(&known))
     }
 
-    /// From now on these methods get no probes when their class is transformed.
+    /// Gives these methods no probes from now on when their class is transformed.
     pub(crate) fn withhold(&self, ids: &HashSet<u32>) {
         self.withheld.write().unwrap_or_else(PoisonError::into_inner).extend(ids);
     }
 
-    /// Takes those methods back that `wanted` names, of those that get no probes.
+    /// Lets the withheld methods that `wanted` names get probes again, and returns them.
     pub(crate) fn take_withheld(&self, wanted: impl Fn(u32) -> bool) -> HashSet<u32> {
         let mut withheld = self.withheld.write().unwrap_or_else(PoisonError::into_inner);
         withheld.extract_if(|id| wanted(*id)).collect()
     }
 
-    /// Whether a method is to have no probes for now.
+    /// Whether a method gets no probes for now.
     pub(crate) fn is_withheld(&self, id: u32) -> bool {
         self.withheld.read().unwrap_or_else(PoisonError::into_inner).contains(&id)
     }
@@ -358,8 +357,8 @@ impl Methods {
         self.own_thresholds().all.to_vec()
     }
 
-    /// Gives the methods that a pattern of the options names their own threshold. To be called before
-    /// methods are added.
+    /// Gives the methods that a pattern of the options names their own threshold. Must be called before methods are
+    /// added.
     ///
     /// # Errors
     /// One line: there are too many patterns.
@@ -399,8 +398,8 @@ impl Methods {
         Ok(named)
     }
 
-    /// Gives methods that were added since a client changed a threshold their own, for up to 20 ms; the
-    /// rest at the next call. For the agent thread.
+    /// Assigns thresholds to methods that were added since a client changed a threshold, for up to 20 ms; to the rest
+    /// at the next call. For the agent thread.
     pub(crate) fn follow_thresholds(&self) {
         let Thresholds { all, seen: Some(seen) } = self.own_thresholds() else { return };
         let last = self.for_each_from(seen + 1, Instant::now() + AT_A_TIME, |id, method| {
@@ -428,7 +427,7 @@ impl Methods {
     }
 }
 
-/// The thresholds with that of a pattern added or changed, and that one.
+/// Adds or changes the threshold of a pattern. Returns all thresholds, and that one.
 fn with_threshold(
     all: &[OwnThreshold],
     pattern: Pattern,
@@ -458,18 +457,18 @@ pub(crate) struct KnownClass<'r> {
 }
 
 impl KnownClass<'_> {
-    /// Whether the class is met for the first time in this attachment.
+    /// Whether the class passes the hook for the first time in this attachment.
     pub(crate) fn is_new(&self) -> bool {
         self.is_new
     }
 
-    /// The class is given probes; `true` for the first time in this attachment.
+    /// Notes that the class is instrumented; `true` for the first time in this attachment.
     pub(crate) fn set_has_probes(&mut self) -> bool {
         self.known.has_probes = true;
         std::mem::replace(&mut self.known.instrumented_in, attachment()) != attachment()
     }
 
-    /// Whether a method is to have no probes for now.
+    /// Whether a method gets no probes for now.
     pub(crate) fn is_withheld(&self, id: MethodId) -> bool {
         self.registry.is_withheld(id.get())
     }
@@ -556,7 +555,7 @@ mod tests {
         assert_eq!(load(5, "x.Loader#5", &[("b", 2), ("a", 7)]), [2, 5]);
         assert_eq!(load(6, "y.Loader#6", &both), [6, 7]);
         assert_eq!(load(7, "x.Loader#7", &both), [1, 8]);
-        // One loader more each time, and no id more.
+        // One more loader each time, and no more ids.
         for loader in 10..1_000 {
             registry.forget_loaders(&HashSet::from([loader - 1]));
             let ids = load(loader, "x.Loader#1", &both);

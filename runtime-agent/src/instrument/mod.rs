@@ -1,20 +1,19 @@
-//! Classes on their way into the JVM get probes; those that are loaded get them by retransformation, and lose them
-//! by it.
+//! Instruments classes: new ones while the JVM loads them, loaded ones by retransformation, which removes probes too.
 //!
 //! ```text
-//! load_hook      classes on their way into the JVM
-//! class_hook     which classes get probes
-//! class_changes  loaded classes that are to pass the hook again, and when each may
-//! activations    loops that run, by looks at stacks
+//! load_hook      instruments classes while the JVM loads them
+//! class_hook     which classes are instrumented
+//! class_changes  which loaded classes are to be retransformed, and when each may be
+//! activations    running loops, found by looks at stacks
 //! ages           how long they have been running
 //! virtual_loops  calls of virtual threads, by shadow stacks
 //! stack_reader   stacks, with short pauses
 //! batches        retransformation with short pauses
 //! batch_size     how much fits into a short pause
-//! first_pause    whether the first retransformation can be borne
-//! vm_thread      how long the thread that does all that had to wait
-//! restore        classes get their own bytes back
-//! stale_classes  classes that did not get them, at the next attach
+//! first_pause    whether the first retransformation would take too long
+//! vm_thread      how long the VM thread, which does all that, had to wait
+//! restore        gives classes their own bytes back
+//! stale_classes  classes that still have probes at the next attach
 //! ```
 
 mod activations;

@@ -1,8 +1,8 @@
-//! Mutes and unmutes methods: by pattern, those that get probes later on included, and those that are
+//! Mutes and unmutes methods: those that patterns name, now or when they are instrumented later, and those that are
 //! throttled.
 //!
-//! Nothing is retransformed here: the guard in Java is given a list of methods to turn away, and the probe
-//! is told which calls in progress that concerns (see `probe::mute`).
+//! Nothing is retransformed here: the guard in Java gets a list of methods to turn away, and the probe learns which
+//! calls in progress that concerns (see `probe::mute`).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::sys::clock;
 /// Most patterns that are remembered.
 const MAX_RULES: usize = 255;
 
-/// What was asked for, and which methods it concerns.
+/// The rules, and the methods that are muted.
 pub(crate) struct Muting {
     methods: Arc<Methods>,
     /// The last that names a method holds for it.
@@ -34,7 +34,7 @@ pub(crate) struct Muting {
     stale: HashSet<u32>,
     /// By id, as the guard in Java has it; index 0 is no method's. Empty if nothing is muted.
     by_id: Vec<i8>,
-    /// Methods whose ids are at most this have been held against the rules.
+    /// Methods whose ids are at most this have been matched against the rules.
     seen: usize,
 }
 
@@ -68,17 +68,17 @@ impl Muting {
         self.named.contains(&id)
     }
 
-    /// Whether a method is muted, for either reason.
+    /// Whether a method is muted, for any reason.
     pub(crate) fn is_muted(&self, id: u32) -> bool {
         self.by_id.get(id as usize).is_some_and(|muted| *muted != 0)
     }
 
-    /// The methods that are muted, for either reason.
+    /// The methods that are muted, for any reason.
     pub(crate) fn muted(&self) -> impl Iterator<Item = u32> + '_ {
         (0..).zip(&self.by_id).filter(|(_, muted)| **muted != 0).map(|(id, _)| id)
     }
 
-    /// What was asked for and still means something, in that order.
+    /// The rules that still have an effect, in the order in which they were given.
     pub(crate) fn rules(&self) -> &[Rule] {
         &self.rules
     }
@@ -97,7 +97,7 @@ impl Muting {
         between: impl FnMut(),
     ) -> Result<usize, String> {
         let before = self.rules.clone();
-        // All names: what was asked before does not matter any more.
+        // This pattern names all methods: earlier rules do not matter any more.
         let is_all = pattern.as_str() == "**";
         self.rules.retain(|rule| rule.pattern != pattern && !is_all);
         if self.rules.len() == MAX_RULES {
@@ -122,7 +122,7 @@ impl Muting {
         Ok(wanted.len())
     }
 
-    /// Leaves methods out for their cost, or measures them again.
+    /// Throttles methods, or measures them again.
     ///
     /// # Errors
     /// One line: what the JVM refused.
@@ -147,7 +147,7 @@ impl Muting {
             .inspect_err(|_| self.throttled = before)
     }
 
-    /// Closes methods of classes that have the probes of an earlier attachment, or opens them.
+    /// Closes the guard for methods of classes that have the probes of an earlier attachment, or opens it.
     ///
     /// # Errors
     /// One line: what the JVM refused.
@@ -171,8 +171,8 @@ impl Muting {
         self.change(&wanted, Cause::Agent, probe_class, jni)
     }
 
-    /// Mutes methods that were instrumented since and are named by a pattern, for up to 20 ms; the rest at
-    /// the next call. `true` if there are any.
+    /// Applies the rules to methods that were instrumented since they were set, for up to 20 ms; to the rest at the
+    /// next call. `true` if more or fewer methods are muted now.
     ///
     /// # Errors
     /// One line: what the JVM refused. It is not tried again for these methods.
@@ -217,7 +217,7 @@ impl Muting {
         Ok(())
     }
 
-    /// Mutes methods, or unmutes them, as is wanted of each.
+    /// Mutes or unmutes each method, as `wanted` says.
     fn change(
         &mut self,
         wanted: &[(u32, bool)],
@@ -235,7 +235,7 @@ impl Muting {
             let to_mute: HashSet<u32> = to_mute.iter().copied().collect();
             virtual_loops::remember(|id| to_mute.contains(&id));
         }
-        // What cannot be marked goes on as it is.
+        // Methods that cannot be marked stay as they are.
         to_mute.retain(|id| mute::set(*id, true, cause, clock::ticks()));
         if to_mute.is_empty() && to_unmute.is_empty() {
             return Ok(());
@@ -255,7 +255,7 @@ impl Muting {
         }
         mute::tell();
         let told = probe_class.set_muted(jni, &by_id);
-        // If the guard is as it was, so is everything.
+        // Unmute now that the guard is open. If the guard could not be changed, undo the new marks instead.
         let unmuted = if told.is_ok() { to_unmute } else { to_mute };
         for id in unmuted {
             mute::set(id, false, cause, clock::ticks());

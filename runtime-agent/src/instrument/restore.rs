@@ -1,7 +1,7 @@
 //! Gives classes their own bytes back after a run, as far as no loop runs in them.
 //!
 //! The load hook is closed by then, so a class that is retransformed loses its probes. A class that passed the hook
-//! shortly before may be defined later, with probes: it is looked for as long as others are waited for.
+//! shortly before may be defined later, with probes: the restorer looks for it as long as it waits for others.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::options::retransform::Retransform;
 use crate::request::Status;
 use crate::session::phase;
 
-/// How long a class may take from the hook to where it can be found.
+/// How long a class may take from the hook until it can be found.
 const IN_FLIGHT: Duration = Duration::from_millis(50);
 /// How long to wait until it is certain which loops are long-lived.
 const SETTLING: Duration = Duration::from_secs(9);

@@ -1,9 +1,8 @@
 //! Reads whole stacks of threads of the service.
 //!
 //! Since JDK 12 reading a stack stops its thread alone, so stacks are read one by one (JDK 21 may stop all threads for
-//! the stack of a virtual one). Before, each read stops all
-//! threads, however few stacks it reads: then many are read at once, as many as fit into a short pause, and the service
-//! runs for as long between two reads as it stood still.
+//! the stack of a virtual one). Before, each read stops all threads, however few stacks it reads. Then many are read
+//! at once, as many as fit into a short pause, and between two reads the service runs for as long as it was stopped.
 #![allow(unsafe_code)]
 
 use std::thread::sleep;
@@ -22,14 +21,14 @@ use crate::session::phase;
 const HANDSHAKES: jni::jint = 12;
 /// Frames that the buffer of one stack has room for at first. It grows to the deepest stack.
 const FRAMES: usize = 1_024;
-/// Frames of each stack of a list, for which HotSpot allocates. Threads with more are read one by one.
+/// Most frames of each stack of a list, because HotSpot allocates for them. Deeper stacks are read one by one.
 const LIST_FRAMES: jni::jint = 400;
-/// Stacks of a list, for the same reason.
+/// Most stacks of a list, for the same reason.
 const MOST_STACKS: usize = 1_000;
-/// Reads that may take too long, before the rest is not read.
+/// How many reads in a row may take too long before the rest is not read.
 const TOO_LONG: u32 = 2;
 
-/// A stack, from the innermost frame on. `None` of a thread whose stack cannot be read; one that has ended has none.
+/// A stack, from the innermost frame on. `None` if it cannot be read; empty if its thread has ended.
 pub(super) type Stack<'s> = Option<&'s [jvmti::jvmtiFrameInfo]>;
 
 /// Reads stacks.
@@ -40,7 +39,7 @@ pub(super) struct StackReader<'j> {
     /// How many stacks are read at once; `None` if one by one.
     list: Option<BatchSize>,
     too_long: u32,
-    /// How long the service was let run between reads since this was asked last. It is no part of the time for looks.
+    /// How long the service ran between reads since the last `take_slept`. It does not count as time for looks.
     slept: Duration,
 }
 
@@ -99,7 +98,7 @@ impl<'j> StackReader<'j> {
         is_late || self.too_long >= TOO_LONG || phase::is_ending()
     }
 
-    /// Lets the service run for as long as it stood still until `read`.
+    /// Lets the service run, from `read` on, for as long as it was stopped.
     fn rest(&mut self, read: Instant, stood_still: Duration) {
         let until = read + stood_still.min(pauses::LONGEST);
         let rest = until.saturating_duration_since(Instant::now());
@@ -125,7 +124,7 @@ impl<'j> StackReader<'j> {
         if let Some(size) = &mut self.list {
             size.add(threads.len(), stopwatch.work(took));
         }
-        // The service runs on while what was found is looked at.
+        // The service runs on while the stacks are examined.
         let read = Instant::now();
         let mut stacks = result.unwrap_or_default().into_iter();
         let mut deep = Vec::new();
@@ -134,7 +133,7 @@ impl<'j> StackReader<'j> {
             if let Some(stack) = &stack
                 && stack.thread != *thread
             {
-                // SAFETY: HotSpot gives back the reference that it was given. Another one is ours to delete.
+                // SAFETY: HotSpot returns the reference that it was given. Another one is ours to delete.
                 unsafe { self.jni.delete_local_ref(stack.thread) };
             }
             match stack {
@@ -165,7 +164,7 @@ impl<'j> StackReader<'j> {
             let most = jni::jint::try_from(self.buffer.len()).unwrap_or(jni::jint::MAX);
             let mut count: jni::jint = 0;
             let begun = Instant::now();
-            // SAFETY: the table belongs to the environment; the buffer has room for so many frames.
+            // SAFETY: the table belongs to the environment; the buffer has room for this many frames.
             let error = unsafe {
                 let table = &*(*self.jvmti.raw()).functions;
                 let read = table.GetStackTrace?;

@@ -1,17 +1,17 @@
-//! Classes that still have the probes of an earlier attachment, from an attach on.
+//! Classes that still have the probes of an earlier attachment after an attach.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use super::methods::ClassKey;
 
-/// How often classes are looked for that an earlier attachment gave probes and that were not loaded yet: every second,
+/// How often to look for classes that an earlier attachment instrumented and that were not loaded yet: every second,
 /// later after a share of the time since the attachment began.
 const STALE_ROUND: Duration = Duration::from_secs(1);
 const STALE_SHARE: u32 = 60;
 
-/// Classes that still have the probes of an earlier attachment. Their methods are closed until they have passed the
-/// hook.
+/// Classes that still have the probes of an earlier attachment. The guard is closed for their methods until they have
+/// passed the hook.
 #[derive(Debug)]
 pub(crate) struct StaleClasses {
     began: Instant,
@@ -32,7 +32,7 @@ impl StaleClasses {
         self.classes.contains_key(class) && self.found.insert(class.clone())
     }
 
-    /// Whether to look for them among the loaded classes, which takes time: ever more seldom.
+    /// Whether to look for them among the loaded classes, which takes time: less and less often.
     pub(crate) fn is_time(&mut self) -> bool {
         let pause = STALE_ROUND.max(self.began.elapsed() / STALE_SHARE);
         let is_time = !self.classes.is_empty() && self.looked.elapsed() >= pause;

@@ -1,8 +1,8 @@
 //! Long-lived calls of virtual threads, by their shadow stacks.
 //!
-//! The JVM shows the stack of a virtual thread only while it is mounted. What the agent has measured of it, it knows
-//! in both cases. After a stop it no longer follows threads, and calls of methods that are muted or throttled leave the
-//! shadow stacks, so the calls of that moment are remembered until their thread ends: nobody can say whether they still
+//! The JVM shows the stack of a virtual thread only while it is mounted. The agent knows its measured calls in both
+//! cases. After a stop the agent no longer follows threads, and calls of methods that are muted or throttled leave the
+//! shadow stacks. So the calls of that moment are remembered until their thread ends: it is unknown whether they still
 //! run.
 
 use std::collections::{HashMap, HashSet};
@@ -15,14 +15,16 @@ use super::long_calls::{has_run_for, is_long};
 use crate::probe::open_frames;
 use crate::probe::{self, mounts, mute, thread};
 
-/// Threads that are mounted and unmounted all the time may be met in neither place: so many readings, so far apart.
+/// A thread that is mounted and unmounted all the time may be missed in both places. So there are this many readings,
+/// this far apart.
 const READINGS: u32 = 3;
 const BETWEEN: Duration = Duration::from_millis(3);
 
 /// Calls younger than this are not remembered: nearly all of them are short calls of methods that are called often.
 const YOUNG: Duration = Duration::from_millis(10);
 
-/// Calls that are remembered one by one, at 16 bytes each and some 50 a thread. Methods with more count as running as long as any is.
+/// Calls that are remembered one by one, at 16 bytes each and some 50 a thread. Methods with more count as running as
+/// long as any call is remembered.
 const MOST: usize = 1_000_000;
 
 /// Calls that were in progress when recording ended, or when their method was muted or throttled.
@@ -73,7 +75,7 @@ impl Remembered {
     }
 }
 
-/// Long-lived calls in progress: the method, and one of the threads, unless there are too many to tell.
+/// Long-lived calls in progress: the method, and one of the threads, unless there are too many to know.
 pub(super) fn long_calls() -> HashMap<u32, Option<u64>> {
     let mut long: HashMap<u32, Option<u64>> = HashMap::new();
     let mut add = |thread: u64, (method, began): Call| {
@@ -94,8 +96,8 @@ pub(super) fn long_calls() -> HashMap<u32, Option<u64>> {
     long
 }
 
-/// Remembers what is in progress of methods that will be followed no more. For the moment before that: what is mounted
-/// or unmounted in between would be lost after it.
+/// Remembers the calls in progress of methods that the agent is about to stop following. Must be called before that:
+/// calls of threads that are mounted or unmounted in between would be lost after it.
 pub(crate) fn remember(is_one: impl Fn(u32) -> bool) {
     ARE_ANY_REMEMBERED.store(true, Ordering::Relaxed);
     remembered(|known| known.is_reading = true);
@@ -121,7 +123,7 @@ pub(crate) fn are_any_remembered() -> bool {
     ARE_ANY_REMEMBERED.load(Ordering::Relaxed)
 }
 
-/// A virtual thread has ended.
+/// Notes that a virtual thread has ended.
 pub(crate) fn ended(thread: u64) {
     if !are_any_remembered() {
         return;
@@ -141,8 +143,8 @@ fn remembered<R>(work: impl FnOnce(&mut Remembered) -> R) -> R {
     work(known.get_or_insert_default())
 }
 
-/// Gives each call of a virtual thread in the recording of this number, some more than once. Calls whose end the guard
-/// hides are none: those that were long-lived then are remembered.
+/// Passes each call of a virtual thread in this recording to `add`, some more than once. Skips calls whose end the
+/// guard hides: those that were long-lived then are remembered.
 fn read(recording: u32, add: &mut impl FnMut(u64, Call)) {
     let mut add = |thread: u64, (method, began): Call| {
         if !mute::concerns(method, began) {

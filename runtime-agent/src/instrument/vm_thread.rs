@@ -1,7 +1,7 @@
 //! How long HotSpot's VM thread has waited for a processor.
 //!
-//! That thread does all the work while the others stand still. On a busy machine a pause is longer than its work, and
-//! by changing amounts, from which nothing can be learned about the size of batches.
+//! That thread does all the work while the others are stopped. On a busy machine a pause is longer than its work, by
+//! changing amounts, from which nothing can be learned about the size of batches.
 
 use std::fs;
 use std::path::PathBuf;
@@ -19,14 +19,14 @@ impl Stopwatch {
         Self { begun: Instant::now(), waited: waited() }
     }
 
-    /// What of a pause that ends now, and began after the start, was work.
+    /// The part of a pause that was work. The pause ends now, and began after the start.
     pub(super) fn work(&self, pause: Duration) -> Duration {
         let pause = pause.min(self.begun.elapsed());
         pause.saturating_sub(waited().saturating_sub(self.waited)).max(pause / 8)
     }
 }
 
-/// Zero where the kernel does not say.
+/// How long the VM thread has waited for a processor; zero if the kernel does not say.
 fn waited() -> Duration {
     static FILE: OnceLock<Option<PathBuf>> = OnceLock::new();
     let file = FILE.get_or_init(|| find("/proc/self/task"));

@@ -18,7 +18,7 @@ use crate::sys::clock;
 /// Length of a period, and of a short one while there is something to decide soon.
 const PERIOD_NS: u64 = 1_000_000_000;
 const SHORT_PERIOD_NS: u64 = 200_000_000;
-/// A period lasts at least so many times as long as reading all method statistics, which grows with threads and
+/// A period lasts at least this many times as long as reading all method statistics, which grows with threads and
 /// methods; but no longer than the longest.
 const TIMES_READING: u64 = 200;
 const LONGEST_PERIOD_NS: u64 = 5 * PERIOD_NS;

@@ -41,7 +41,7 @@ const TARGET: f64 = 0.5;
 const EARLY_NS: u64 = 10 * SECOND_NS;
 const FASTER: f64 = 20.0;
 const SETTLED_NS: u64 = 18 * SECOND_NS;
-/// After so many overruns in the beginning, methods are throttled as soon as the rest would be over the budget if it
+/// After this many overruns in the beginning, methods are throttled as soon as the rest would be over the budget if it
 /// were called [`FASTER`] times as often. Methods that the compiler gets to before that stay slow.
 const TIGHT: u32 = 2;
 /// A process with less CPU time than this share of a processor is practically idle.
@@ -50,7 +50,7 @@ const LEAST_CPU: f64 = 0.05;
 /// share [`MOST_RARE`] of the budget. When the program begins, most methods are that rare, for a moment.
 const LEAST_CALLS: f64 = 200.0;
 const MOST_RARE: f64 = 0.5;
-/// A method is worth its probes if its slow calls take so many times as long as they. One of a millisecond in a
+/// Slow calls that take this many times as long as a method's probes make it needed. One of a millisecond in a
 /// thousand calls is enough; calls that a pause of the JVM happens to hit are not.
 const NEEDED: f64 = 10.0;
 /// Share of the budget that is always left for methods that are neither needed nor worth it: time that threads wait
@@ -64,7 +64,7 @@ const MEMORY_S: f64 = 10.0;
 const LOOK_NS: u64 = SECOND_NS;
 const SHORT_LOOK_NS: u64 = SECOND_NS / 5;
 const DEAR: f64 = 0.05;
-/// How long a throttled method waits at least before it comes back; twice as long each time.
+/// How long a throttled method waits before it comes back, if there is room in the budget; twice as long each time.
 const FIRST_WAIT_NS: u64 = 60 * SECOND_NS;
 const LONGEST_WAIT_NS: u64 = 3_600 * SECOND_NS;
 /// Methods with fewer calls are not compiled yet by the compiler that matters.
