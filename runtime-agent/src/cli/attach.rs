@@ -16,16 +16,16 @@ use crate::control::token::Token;
 use crate::options::Options;
 use crate::session::presence;
 
-/// How long the agent may take to give thousands of classes probes, or their own bytes back.
+/// How long the agent may take to instrument thousands of classes, or to restore them.
 const CHANGE: Duration = Duration::from_secs(130);
-/// How long its thread may take to be gone when all is done.
+/// How long its thread may take to end when everything is done.
 const GONE: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug, Args)]
 pub(super) struct AttachArguments {
     /// Process id of the JVM
     pub pid: u32,
-    /// Options as behind -agentpath: include=com.shop,threshold=5ms
+    /// Options as after -agentpath: include=com.shop,threshold=5ms
     #[arg(default_value = "", hide_default_value = true, value_name = "AGENT_OPTIONS")]
     pub options: String,
     /// The agent's library, as the JVM sees it; else the one beside this command
@@ -40,19 +40,19 @@ pub(super) struct AttachArguments {
 #[derive(Clone, Debug)]
 pub(super) struct Attached {
     pub jvm: Jvm,
-    /// The log folder, as the JVM sees it.
+    /// The log folder, in the JVM's file system.
     pub logs: PathBuf,
     pub port: Option<u16>,
     /// The address that control listens on.
     bind: IpAddr,
-    /// The file with the agent's token, as the JVM sees it.
+    /// The file with the agent's token, in the JVM's file system.
     token_file: Option<PathBuf>,
 }
 
-/// Attaches, and says in a few lines what came of it.
+/// Attaches, and returns a few lines about the result.
 ///
 /// # Errors
-/// One line: why not.
+/// One line: why it failed.
 pub(super) fn attach_and_tell(
     arguments: &AttachArguments,
     token: Option<&Token>,
@@ -66,10 +66,10 @@ pub(super) fn attach_and_tell(
     }
 }
 
-/// What the agent that has just been attached says of itself, if it has a control port.
+/// The status of an agent that was just attached, if it has a control port.
 pub(super) fn status(attached: &Attached, token: Option<&Token>) -> Option<String> {
     let Attached { jvm, port, bind, token_file, .. } = attached;
-    // The options of this very command may name the token.
+    // The options of this command may name the token's file.
     let file = token_file.as_ref().map(|file| jvm.seen_from_here(file));
     let own = file.map(|file| bounded("token_file", FILES, move || Token::read(&file)));
     let own = own.and_then(|read| read.ok()?.ok());
@@ -78,10 +78,10 @@ pub(super) fn status(attached: &Attached, token: Option<&Token>) -> Option<Strin
     agent.connect_known().ok()?.ask("status").ok()
 }
 
-/// Attaches, and waits until classes have probes.
+/// Attaches, and waits until classes are instrumented.
 ///
 /// # Errors
-/// One line: why not. The agent is not in the JVM then, but for one that takes too long.
+/// One line: why it failed. The agent is not in the JVM then, unless it takes too long.
 pub(super) fn attach(arguments: &AttachArguments) -> Result<Attached, String> {
     let AttachArguments { pid, options, agent, even_running } = arguments;
     let jvm = Jvm::find(*pid)?;
@@ -96,7 +96,7 @@ pub(super) fn attach(arguments: &AttachArguments) -> Result<Attached, String> {
             return Err(format!("the agent is in it already{port}"));
         }
     }
-    // A JVM that has had the library before knows it by that path.
+    // A JVM that had the library before knows it by that path.
     let library = match (agent, jvm.agent_library()) {
         (Some(agent), _) => agent.clone(),
         (None, Some(library)) => library,
@@ -116,10 +116,10 @@ pub(super) fn attach(arguments: &AttachArguments) -> Result<Attached, String> {
     Ok(Attached { jvm, logs, port, bind, token_file })
 }
 
-/// Checks options as the agent does, and makes the paths among them not depend on the JVM's folder.
+/// Checks options as the agent does, and makes their paths independent of the JVM's folder.
 fn complete(options: &str, jvm: &Jvm) -> Result<(String, Options), String> {
     let mut options = options.to_owned();
-    // Of a key that repeats, the last counts.
+    // If a key repeats, the last value counts.
     let with = |options: &str, key: &str, path: &Path| {
         if !fits_option(path) {
             return Err(format!("{key}: {} cannot stand in an option", path.display()));
@@ -163,7 +163,7 @@ fn complete(options: &str, jvm: &Jvm) -> Result<(String, Options), String> {
 /// Reads options as the agent does.
 ///
 /// # Errors
-/// One line: what is wrong with them, or a disk that does not answer.
+/// One line: what is wrong with them, or that the disk does not answer.
 pub(super) fn read_options(options: &str) -> Result<Options, String> {
     let options = options.to_owned();
     let read = bounded("config", FILES, move || Options::read_attached(&options))?;
@@ -180,7 +180,7 @@ fn library_beside() -> Result<PathBuf, String> {
     }
 }
 
-/// What `Agent_OnAttach` returned, in words.
+/// The meaning of what `Agent_OnAttach` returned.
 fn explain(code: i32) -> Result<(), String> {
     let reason = match code {
         presence::OK => return Ok(()),
@@ -223,20 +223,20 @@ fn wait_until_begun(jvm: &Jvm) -> Result<Option<u16>, String> {
     }
 }
 
-/// Detaches the agent from a JVM, and waits until it has gone. Returns what it says of that.
+/// Detaches the agent from a JVM, and waits until it has gone. Returns its report.
 ///
 /// # Errors
-/// One line: why not.
+/// One line: why it failed.
 pub(super) fn detach(pid: u32, token: Option<&Token>) -> Result<String, String> {
     let jvm = Jvm::find(pid)?;
     let port = match jvm.presence() {
         Presence::Attached { port } => port,
         Presence::Beginning => return Err("the agent is being attached; try again".to_owned()),
-        // It may have left classes with probes.
+        // It may have left instrumented classes.
         Presence::Idle => None,
         Presence::None => return Err("the agent is not attached to it".to_owned()),
     };
-    // It may listen on another address, or have a token that is not known here.
+    // It may listen on another address, or its token may be unknown here.
     let agent = port.and_then(|port| agent_in(&jvm, loopback(port), token));
     let answer = match agent.and_then(|agent| agent.connect_known().ok()) {
         Some(mut connection) => connection.ask("detach")?,
@@ -265,7 +265,7 @@ fn agent_in(jvm: &Jvm, addresses: Vec<SocketAddr>, token: Option<&Token>) -> Opt
     jvm.shares("net").then_some(Agent { addresses, tokens })
 }
 
-/// The JVMs of this user, or of all for root: a line each.
+/// The JVMs of this user, or for root all JVMs: one a line.
 pub(super) fn list() -> String {
     let mut rows = vec![["PID", "AGENT", "PORT", "PROGRAM"].map(str::to_owned)];
     for jvm in Jvm::all() {
@@ -283,7 +283,7 @@ pub(super) fn list() -> String {
         .collect()
 }
 
-/// Where a log folder of a JVM is, for this process.
+/// A JVM's log folder, as this process can reach it.
 pub(super) fn logs_from_here(attached: &Attached) -> PathBuf {
     attached.jvm.seen_from_here(Path::new(&attached.logs))
 }

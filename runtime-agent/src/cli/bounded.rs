@@ -1,16 +1,16 @@
-//! Waits of the command that have a limit: a file system on a network may never answer.
+//! Waits with a time limit: a network file system may never answer.
 
 use std::time::Duration;
 
 use crate::sys::native_thread::within;
 
-/// How long a disk may take for a small file.
+/// How long a disk may take to read a small file.
 pub(super) const FILES: Duration = Duration::from_secs(10);
 
-/// Does what may hang.
+/// Runs a function that may hang.
 ///
 /// # Errors
-/// One line: there is no answer in time.
+/// One line: no answer in time.
 pub(super) fn bounded<T: Send + 'static>(
     what: &str,
     limit: Duration,

@@ -8,16 +8,16 @@ use crate::control::session::{Session, new_nonce};
 use crate::control::token::Token;
 
 const CONNECT: Duration = Duration::from_secs(5);
-/// Longer than the agent takes for an answer.
+/// Longer than the agent takes to answer.
 const ANSWER: Duration = Duration::from_secs(15);
 /// Longer than the agent takes to retransform classes.
 const RETRANSFORMED: Duration = Duration::from_secs(130);
-/// Connections that are tried until both sides have proved that they know the token.
+/// Attempts until both sides have proved that they know the token.
 const ATTEMPTS: usize = 3;
-/// More than any answer.
+/// Larger than any answer.
 const MAX_ANSWER: usize = 16 << 20;
 
-/// Why there is no answer.
+/// Why there was no answer.
 enum Failure {
     /// The other end closed the connection.
     Closed,
@@ -55,7 +55,7 @@ impl From<Failure> for String {
 /// A connection to an agent, or to another program that listens on its port.
 pub(super) struct Connection {
     stream: TcpStream,
-    /// Bytes read beyond the last line.
+    /// Bytes read after the last line.
     unused: Vec<u8>,
     /// Set once the agent has proved that it knows the token.
     session: Option<Session>,
@@ -65,7 +65,7 @@ impl Connection {
     /// Connects, and sends nothing.
     ///
     /// # Errors
-    /// One line: why not.
+    /// One line: why it failed.
     pub(super) fn open(address: SocketAddr) -> Result<Self, String> {
         match TcpStream::connect_timeout(&address, CONNECT) {
             Ok(stream) => Ok(Self { stream, unused: Vec::new(), session: None }),
@@ -76,8 +76,8 @@ impl Connection {
         }
     }
 
-    /// Connects, and has the agent and this side prove that they know one of these tokens. Sends only a nonce
-    /// before the agent's proof, and nothing that changes anything.
+    /// Connects; then the agent and this side prove that they know one of these tokens. Before the agent's proof,
+    /// this sends only a nonce, and nothing that changes anything.
     ///
     /// # Errors
     /// One line: no connection, no answer, or no proof.
@@ -88,15 +88,15 @@ impl Connection {
             let proved = connection.authenticate(tokens).and_then(|()| connection.prove());
             match proved {
                 Ok(()) => return Ok(connection),
-                // With many other clients, the agent may have closed it before it had this side's proof.
+                // With many other clients, the agent may have closed the connection before this side's proof arrived.
                 Err(Failure::Closed) if attempt < ATTEMPTS => attempt += 1,
                 Err(failure) => return Err(failure.into()),
             }
         }
     }
 
-    /// Sends a first command, whose HMAC is this side's proof: from then on the agent closes the connection for no
-    /// other client. So no command that changes something has to be sent twice.
+    /// Sends a first command, whose HMAC is this side's proof. From then on the agent does not close the connection
+    /// in favour of other clients. So a command that changes something never has to be sent twice.
     fn prove(&mut self) -> Result<(), Failure> {
         self.try_ask("help").map(drop)
     }
@@ -122,7 +122,7 @@ impl Connection {
     /// Sends one command and returns its answer, without the `ok`.
     ///
     /// # Errors
-    /// One line: the agent's error, or why there is no answer.
+    /// One line: the agent's error, or why there was no answer.
     pub(super) fn ask(&mut self, command: &str) -> Result<String, String> {
         Ok(self.try_ask(command)?)
     }
@@ -157,7 +157,7 @@ impl Connection {
         Ok(body.lines().map(|line| printable(line) + "\n").collect())
     }
 
-    /// Sends a line and reads an answer, with the line that ends it.
+    /// Sends a line and reads an answer, including the line that ends it.
     fn exchange(&mut self, line: &str, patience: Duration) -> Result<String, Failure> {
         self.stream.write_all(line.as_bytes())?;
         let deadline = Instant::now() + patience;
@@ -196,12 +196,12 @@ impl Connection {
     }
 }
 
-/// The error with which an answer ends.
+/// The error at the end of an answer.
 fn error_in(answer: &str) -> Option<&str> {
     answer.lines().next_back()?.strip_prefix("error: ")
 }
 
-/// Without control characters: another program's answer must not control the terminal.
+/// Removes control characters: another program's answer must not control the terminal.
 fn printable(line: &str) -> String {
     line.replace(char::is_control, "?")
 }

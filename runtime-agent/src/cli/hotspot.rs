@@ -1,9 +1,9 @@
-//! HotSpot's attach protocol, version 1, for the one command that is needed.
+//! HotSpot's attach protocol, version 1, for the one command needed here.
 //!
-//! A JVM that nobody has attached to yet begins to listen when it finds a file `.attach_pid<pid>` in
-//! its working folder, or in /tmp, on SIGQUIT. It listens on the socket `/tmp/.java_pid<pid>`. What
-//! it is asked is a list of strings, each ended by a NUL; what it answers is a line with a number
-//! and text behind it. In a container, the number in these names is that of the container.
+//! A JVM to which nothing has attached yet starts to listen when it gets SIGQUIT and finds a file `.attach_pid<pid>`
+//! in its working folder, or in /tmp. It listens on the socket `/tmp/.java_pid<pid>`. A request is a list of strings,
+//! each ended by a NUL; the answer is a line with a number, followed by text. In a container, the pid in these names
+//! is that in the container.
 #![allow(unsafe_code)]
 
 use std::fs;
@@ -19,18 +19,18 @@ use super::bounded::bounded;
 use super::jvm::Jvm;
 use super::trigger::Trigger;
 
-/// How long a JVM may take until it listens.
+/// How long a JVM may take to start listening.
 const LISTEN: Duration = Duration::from_secs(10);
 /// How long it may take to accept a connection and to read a request.
 const ACCEPT: Duration = Duration::from_secs(5);
-/// How long it may take for an answer: the agent may be putting classes back.
+/// How long it may take to answer: the agent may be restoring classes.
 const ANSWER: Duration = Duration::from_secs(130);
-/// More than any answer.
+/// Larger than any answer.
 const MAX_ANSWER: usize = 1 << 16;
 
 const DISABLE_ATTACH: &str = "-XX:+DisableAttachMechanism";
 
-/// Has a JVM load a library, and returns what its `Agent_OnAttach` did.
+/// Makes a JVM load a library, and returns the result of its `Agent_OnAttach`.
 ///
 /// # Errors
 /// One line: why the library was not loaded.
@@ -50,7 +50,7 @@ pub(super) fn load(jvm: &Jvm, library: &Path, options: &str) -> Result<i32, Stri
     result(&String::from_utf8_lossy(&answer.map_err(|error| failed(ANSWER, error))?))
 }
 
-/// Reads up to the end, or to more than any answer has.
+/// Reads to the end, or until there is more than any answer has.
 fn read_until(stream: &mut UnixStream, deadline: Instant) -> io::Result<Vec<u8>> {
     let (mut answer, mut bytes) = (Vec::new(), [0; 4 << 10]);
     while answer.len() < MAX_ANSWER {
@@ -69,8 +69,8 @@ fn read_until(stream: &mut UnixStream, deadline: Instant) -> io::Result<Vec<u8>>
     Ok(answer)
 }
 
-/// The library's return code in an answer. Whether there is one says its text alone: the number in
-/// front is 0 for some refusals too.
+/// The library's return code in an answer. Only the text shows whether there is one: the number in front is 0 for
+/// some refusals too.
 fn result(answer: &str) -> Result<i32, String> {
     let (_, text) = answer.split_once('\n').unwrap_or(("", answer));
     let code = text.lines().find_map(|line| line.trim().strip_prefix("return code:"));
@@ -98,10 +98,10 @@ fn connect(jvm: &Jvm) -> Result<UnixStream, String> {
         return Err(of(&format!("it belongs to user {}, not to the JVM's", found.uid())));
     }
     let path = socket.clone();
-    // A JVM that is stopped accepts nobody, and the kernel lets only so many wait.
+    // A stopped JVM does not accept connections, and the kernel's queue is limited.
     let connected = bounded("the JVM's socket", ACCEPT, move || UnixStream::connect(path))?;
     let stream = connected.map_err(|error| of(&error))?;
-    // Somebody may have put another socket in its place.
+    // Somebody may have replaced the socket.
     let uid = peer_uid(&stream).map_err(|error| of(&error))?;
     match [0, jvm.uid()].contains(&uid) {
         true => Ok(stream),
@@ -109,7 +109,7 @@ fn connect(jvm: &Jvm) -> Result<UnixStream, String> {
     }
 }
 
-/// The user of the process that listened on the other end.
+/// The user of the process that listens at the other end.
 fn peer_uid(stream: &UnixStream) -> io::Result<u32> {
     let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length = libc::socklen_t::try_from(size_of::<libc::ucred>()).unwrap_or(0);
@@ -123,7 +123,7 @@ fn peer_uid(stream: &UnixStream) -> io::Result<u32> {
 }
 
 fn start_listening(jvm: &Jvm, socket: &Path) -> Result<(), String> {
-    // It would print a dump of its threads on the service's stdout instead.
+    // With this option the JVM would print a thread dump on the service's stdout instead.
     if jvm.has_option(DISABLE_ATTACH) {
         return Err(format!("the JVM runs with {DISABLE_ATTACH}: nothing can be attached"));
     }
@@ -135,7 +135,7 @@ fn start_listening(jvm: &Jvm, socket: &Path) -> Result<(), String> {
     let pid = libc::pid_t::try_from(jvm.pid).map_err(|_| "no such process")?;
     // Another command may have made the JVM listen meanwhile.
     let is_mine = trigger.is_some() && fs::symlink_metadata(socket).is_err();
-    // SAFETY: a signal that the process catches, as was just seen.
+    // SAFETY: sends a signal to a process that handles it, as just checked.
     if is_mine && unsafe { libc::kill(pid, libc::SIGQUIT) } != 0 {
         return Err(format!("SIGQUIT: {}", io::Error::last_os_error()));
     }

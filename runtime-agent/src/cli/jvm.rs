@@ -1,4 +1,4 @@
-//! The JVMs of this machine, as `/proc` has them. Nothing here connects to one or disturbs it.
+//! The JVMs of this machine, as `/proc` shows them. Nothing here connects to one or disturbs it.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -16,29 +16,29 @@ use crate::control::token::Token;
 use crate::session::presence;
 
 const LIBRARY: &str = "libtprofiler.so";
-/// How long the files of one JVM may take: another user's may be on a file system that never answers.
+/// How long reading the files of one JVM may take: another user's may be on a file system that never answers.
 const TOKENS: Duration = Duration::from_secs(2);
 
-/// A process that has a JVM in it.
+/// A process with a JVM.
 #[derive(Clone, Debug)]
 pub(super) struct Jvm {
     pub pid: u32,
     /// `/proc/<pid>`.
     folder: PathBuf,
-    /// `/proc/<pid>/maps`, when it was looked at first.
+    /// `/proc/<pid>/maps`, as read at first.
     maps: String,
 }
 
-/// What the agent is at in a JVM.
+/// The state of the agent in a JVM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Presence {
-    /// It was never there.
+    /// It was never loaded.
     None,
-    /// Its library is there, and nothing is at work.
+    /// Its library is loaded, but the agent is not active.
     Idle,
-    /// It gets ready.
+    /// It is starting.
     Beginning,
-    /// A profile is under way.
+    /// It is attached.
     Attached {
         /// The control port, if there is one.
         port: Option<u16>,
@@ -54,10 +54,10 @@ impl Jvm {
     /// The JVM with a process id.
     ///
     /// # Errors
-    /// One line: there is no such process, it is no JVM, or it is somebody else's.
+    /// One line: there is no such process, it is no JVM, or it belongs to another user.
     pub(super) fn find(pid: u32) -> Result<Self, String> {
         let folder = PathBuf::from(format!("/proc/{pid}"));
-        // A thread has a folder too.
+        // A thread has a folder in /proc too.
         if status_field(&folder, "Tgid:").as_deref() != Some(&*pid.to_string()) {
             return Err("no such process".to_owned());
         }
@@ -72,7 +72,7 @@ impl Jvm {
             }
             Err(error) => return Err(format!("{}: {error}", folder.join("maps").display())),
         };
-        // One that its parent has not asked about yet is still in the list.
+        // A zombie is still in the list.
         if maps.is_empty() {
             return Err("it has ended".to_owned());
         }
@@ -89,7 +89,7 @@ impl Jvm {
         Ok(jvm)
     }
 
-    /// The JVMs that this user may look into, by process id.
+    /// The JVMs that this user may inspect, by process id.
     pub(super) fn all() -> Vec<Self> {
         let pid = |entry: fs::DirEntry| entry.file_name().to_str()?.parse().ok();
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -98,9 +98,9 @@ impl Jvm {
         pids.into_iter().filter_map(|pid| Self::find(pid).ok()).collect()
     }
 
-    /// Whether the process is still there.
+    /// Whether the process still exists.
     pub(super) fn is_alive(&self) -> bool {
-        // One that has ended and that its parent has not asked about has no memory.
+        // A zombie has no memory.
         fs::read(self.folder.join("maps")).is_ok_and(|maps| !maps.is_empty())
     }
 
@@ -110,20 +110,20 @@ impl Jvm {
         ids.split_whitespace().nth(1).and_then(|uid| uid.parse().ok()).unwrap_or(0)
     }
 
-    /// Its process id as it knows it itself, in its own container.
+    /// Its process id in its own container.
     pub(super) fn own_pid(&self) -> u32 {
         let pids = self.status_field("NSpid:").unwrap_or_default();
         pids.split_whitespace().last().and_then(|pid| pid.parse().ok()).unwrap_or(self.pid)
     }
 
-    /// Whether it answers SIGQUIT. If it does not, the signal would end it.
+    /// Whether it handles SIGQUIT. If not, the signal would end it.
     pub(super) fn catches_sigquit(&self) -> bool {
         let caught = self.status_field("SigCgt:").unwrap_or_default();
         let caught = u64::from_str_radix(&caught, 16).unwrap_or(0);
         caught >> (libc::SIGQUIT - 1) & 1 == 1
     }
 
-    /// Whether an option is in its command line, or in a variable that adds to that.
+    /// Whether an option is in its command line, or in an environment variable that adds to it.
     pub(super) fn has_option(&self, option: &str) -> bool {
         let option = option.as_bytes();
         let has = |text: &[u8]| text.windows(option.len()).any(|window| window == option);
@@ -140,19 +140,19 @@ impl Jvm {
         line.split(|b| *b == 0).map(<[u8]>::to_vec).collect()
     }
 
-    /// A path of its own, as this process can reach it.
+    /// A path in the JVM's file system, as this process can reach it.
     pub(super) fn seen_from_here(&self, path: &Path) -> PathBuf {
         if self.shares("mnt") { path.to_owned() } else { self.inside(path) }
     }
 
-    /// A path of its own, by way of its root folder.
+    /// A path in the JVM's file system, by way of the JVM's root folder.
     pub(super) fn inside(&self, path: &Path) -> PathBuf {
         let mut inside = self.folder.join("root").into_os_string();
         inside.push(path);
         inside.into()
     }
 
-    /// The JVM's /tmp. HotSpot uses that, whatever TMPDIR says.
+    /// The JVM's /tmp. HotSpot uses it, whatever TMPDIR says.
     pub(super) fn temporary_folder(&self) -> PathBuf {
         let inside = self.inside(Path::new("/tmp"));
         if inside.is_dir() { inside } else { PathBuf::from("/tmp") }
@@ -163,7 +163,7 @@ impl Jvm {
         self.folder.join("cwd")
     }
 
-    /// Whether it has the same namespace as this process: `mnt` for files, `net` for ports.
+    /// Whether it is in the same namespace as this process: `mnt` for files, `net` for ports.
     pub(super) fn shares(&self, namespace: &str) -> bool {
         let of = |folder: &Path| fs::read_link(folder.join("ns").join(namespace)).ok();
         let root =
@@ -173,12 +173,12 @@ impl Jvm {
         of(&self.folder) == of(own) && same_root
     }
 
-    /// The agent's library, by the path under which it was loaded.
+    /// The path under which the agent's library was loaded.
     pub(super) fn agent_library(&self) -> Option<PathBuf> {
         self.mapped(LIBRARY).map(PathBuf::from)
     }
 
-    /// A file of this name that is mapped.
+    /// A mapped file with this name.
     fn mapped(&self, name: &str) -> Option<&str> {
         self.maps.lines().find_map(|line| {
             let path = line.get(line.find('/')?..)?;
@@ -187,9 +187,9 @@ impl Jvm {
         })
     }
 
-    /// What the agent is at in it.
+    /// The state of the agent in it.
     pub(super) fn presence(&self) -> Presence {
-        // It may have come since this was looked at first.
+        // It may have been loaded since `maps` was read.
         if !Self::find(self.pid).is_ok_and(|now| now.agent_library().is_some()) {
             return Presence::None;
         }
@@ -206,7 +206,7 @@ impl Jvm {
         Presence::Idle
     }
 
-    /// Whether its agent has this control port. One that gets ready may listen already, and does not show its port yet.
+    /// Whether its agent has this control port. A starting agent may listen already, but does not show its port yet.
     pub(super) fn has_control_port(&self, port: u16) -> bool {
         match self.presence() {
             Presence::Attached { port: shown } => shown == Some(port),
@@ -215,8 +215,8 @@ impl Jvm {
         }
     }
 
-    /// The token that the agent has made: the JVM has its file open, so this works across containers. As a
-    /// rule there is one.
+    /// The token that the agent created. The JVM has the token's file open, so this works across containers. Normally
+    /// there is one.
     ///
     /// # Errors
     /// One line: why none was found.
@@ -225,7 +225,7 @@ impl Jvm {
         bounded("the token's file", TOKENS, move || tokens_among(&files, uid))?
     }
 
-    /// Its main class, jar or module, as the command line has it; else the name of its executable.
+    /// Its main class, jar or module from the command line; else the name of its executable.
     pub(super) fn program(&self) -> String {
         let arguments = self.arguments();
         let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
@@ -291,7 +291,8 @@ fn tokens_among(files: &Path, uid: u32) -> Result<Vec<Token>, String> {
     }
 }
 
-/// Checks that a file is regular and the JVM's user's or root's, without opening what it may be instead.
+/// Checks that a file is regular and belongs to the JVM's user or root. It may be something else, so it is not opened
+/// for this.
 fn check_token_file(path: &Path, uid: u32) -> Result<(), String> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let stat = openat(CWD, path, flags, Mode::empty()).and_then(fstat);
@@ -323,7 +324,7 @@ fn is_token_file(path: &Path) -> bool {
     path.strip_suffix(presence::TOKEN_FILE.as_bytes()).is_some_and(|rest| rest.ends_with(b"/"))
 }
 
-/// Whether a path can go into an option string.
+/// Whether a path can be part of an option string.
 pub(super) fn fits_option(path: &Path) -> bool {
     !path.as_os_str().as_bytes().contains(&b',') && path.to_str().is_some()
 }
@@ -356,7 +357,7 @@ mod tests {
             assert_eq!(error(65_534), None);
             assert!(error(1).unwrap().ends_with("to user 65534, not to the JVM's user 1"));
         }
-        // A pipe that is open already is neither opened nor waited for.
+        // A pipe that is already open is neither opened nor waited for.
         let pipe = folder.path().join("pipe").join(presence::TOKEN_FILE);
         fs::create_dir(pipe.parent().unwrap()).unwrap();
         assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());

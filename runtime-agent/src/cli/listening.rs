@@ -1,14 +1,14 @@
-//! Whether a process listens on a TCP port, as `/proc` has it.
+//! Whether a process listens on a TCP port, as `/proc` shows it.
 
 use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 
-/// `TCP_LISTEN` of the kernel.
+/// The kernel's `TCP_LISTEN`.
 const LISTENS: &str = "0A";
 
-/// Whether the process with this folder in `/proc` listens on a port of its network namespace. `false` if that cannot
-/// be seen.
+/// Whether the process with this folder in `/proc` listens on a port of its network namespace. `false` if that is not
+/// visible.
 pub(super) fn listens_on(process: &Path, port: u16) -> bool {
     let sockets: HashSet<String> = ["net/tcp", "net/tcp6"]
         .iter()
@@ -24,7 +24,7 @@ pub(super) fn listens_on(process: &Path, port: u16) -> bool {
         .any(|target| target.to_str().is_some_and(|target| sockets.contains(target)))
 }
 
-/// The inode of a line of the kernel's table, if it is a socket that listens on the port.
+/// The inode in a line of the kernel's table, if that socket listens on the port.
 fn inode_of_listener(line: &str, port: u16) -> Option<&str> {
     let mut fields = line.split_whitespace();
     let (_, own_port) = fields.nth(1)?.rsplit_once(':')?;

@@ -1,5 +1,5 @@
-//! The `tprofiler` command: sends one request to an agent and prints its answer, or brings an agent
-//! into a JVM that runs, and out of it.
+//! The `tprofiler` command: sends one request to an agent and prints its answer, attaches an agent to a running JVM,
+//! or detaches it.
 
 mod attach;
 mod bounded;
@@ -63,7 +63,7 @@ fn default_address() -> String {
     format!("127.0.0.1:{DEFAULT_PORT}")
 }
 
-/// The command line, where no command's help offers what is only for commands that an agent answers.
+/// The command line. Hides options that only apply to commands for an agent from the help of the other commands.
 fn command_line() -> clap::Command {
     let without = |command: clap::Command| {
         let hidden = |name: &'static str, action| {
@@ -81,10 +81,10 @@ fn command_line() -> clap::Command {
         .fold(Arguments::command(), |line, name| line.mut_subcommand(name, without))
 }
 
-/// Checks the form of an address; whether there is such a host, connecting shows.
+/// Checks the form of an address. Whether the host exists, the connection will show.
 fn address(text: &str) -> Result<String, String> {
     let is_address = text.rsplit_once(':').is_some_and(|(host, port)| {
-        // Of an IPv6 address without brackets, nobody can tell the port.
+        // In an IPv6 address without brackets, the port is ambiguous.
         let is_host = !host.contains(':') || host.starts_with('[') && host.ends_with(']');
         !host.is_empty() && is_host && port.parse::<u16>().is_ok_and(|port| port > 0)
     });
@@ -157,9 +157,9 @@ enum Command {
 }
 
 impl Command {
-    /// The line that asks an agent; `None` for what is more than that.
+    /// The line to send to an agent; `None` for commands that are more than that.
     fn line(&self) -> Option<String> {
-        // What is given is not a second line, whatever it is.
+        // Whatever the value contains, it cannot become a second line.
         let with = |word: &str, value: &Option<String>| match value {
             Some(value) => format!("{word} {}", value.replace(char::is_control, "?")),
             None => word.to_owned(),
@@ -236,7 +236,7 @@ fn run(mut arguments: Arguments) -> Result<ExitCode, String> {
             answer.map_err(|error| format!("{target}: {error}"))
         }
     }?;
-    // Whoever reads may have gone.
+    // The reader may be gone.
     let _ = io::stdout().write_all(text.as_bytes());
     Ok(ExitCode::SUCCESS)
 }
@@ -255,7 +255,7 @@ fn ask(target: &Target, token: Option<&Token>, line: &str) -> Result<String, Str
     Ok(answer)
 }
 
-/// Sends one command to whatever listens there: with `port_access=open` an agent does some of them.
+/// Sends one command, without proof, to whatever program listens: with `port_access=open` an agent accepts some.
 fn ask_without_token(target: &Target, line: &str) -> Result<String, String> {
     let mut agent = target.find(None)?;
     agent.tokens = Err("--no-token".to_owned());

@@ -19,7 +19,7 @@ use super::bounded::{FILES, bounded};
 use super::jvm::Presence;
 use crate::control::token::Token;
 
-/// How often it is looked whether the JVM is still there.
+/// How often to check whether the JVM still exists.
 const LOOK: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Debug, Args)]
@@ -46,10 +46,10 @@ fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Profiles a JVM for a while, and leaves it as it was; earlier on Ctrl-C.
+/// Profiles a JVM for a while, and leaves it as it was. Ctrl-C ends it early.
 ///
 /// # Errors
-/// One line: why not.
+/// One line: why it failed.
 pub(super) fn profile(
     arguments: &ProfileArguments,
     token: Option<&Token>,
@@ -60,7 +60,7 @@ pub(super) fn profile(
         return Err("with start=off there is nothing to report".to_owned());
     }
     let attached = attach(&arguments.attach)?;
-    // Once it has ended, nobody can tell any more.
+    // Read these now: after the JVM has ended nobody can.
     let own = (attached.jvm.own_pid(), attached.jvm.uid());
     let run = find_run(&attached, own);
     let (pid, program) = (attached.jvm.pid, attached.jvm.program());
@@ -68,14 +68,14 @@ pub(super) fn profile(
         "tprofiler: recording {pid} ({program}) for {:?}; Ctrl-C ends it",
         arguments.duration
     );
-    // What the report will lack.
+    // Report what will be missing from the report.
     let status = status(&attached, token).unwrap_or_default();
     for line in status.lines().filter(|line| line.starts_with("postponed: ")) {
         eprintln!("tprofiler: {line}");
     }
     wait(&attached, arguments.duration, &signals);
     let detached = detach(pid, token);
-    // Why there may be nothing in the report.
+    // Report why there may be nothing in the report.
     let said = detached.as_deref().unwrap_or_default();
     for hint in said.lines().filter_map(|line| line.strip_prefix("hint: ")) {
         eprintln!("tprofiler: {hint}");
@@ -109,13 +109,14 @@ fn analyze() -> Result<PathBuf, String> {
     }
 }
 
-/// The newest run in the log folder of a JVM with this process id and user.
+/// The newest run in the log folder of the JVM with this process id and user.
 fn find_run(attached: &Attached, (pid, uid): (u32, u32)) -> Option<PathBuf> {
     let logs = logs_from_here(attached);
     bounded("logs", FILES, move || newest_run(&logs, pid, uid)).ok()?
 }
 
-/// The newest run of a process in a folder that others may be able to write to. A run is the user's own, or root's.
+/// The newest run of a process in a folder that others may be able to write to. Only runs that belong to the user or
+/// root count.
 fn newest_run(logs: &Path, pid: u32, uid: u32) -> Option<PathBuf> {
     let is_own = |path: &Path, is_kind: fn(&fs::Metadata) -> bool| {
         let found = fs::symlink_metadata(path);
@@ -126,13 +127,13 @@ fn newest_run(logs: &Path, pid: u32, uid: u32) -> Option<PathBuf> {
         is_own(folder, fs::Metadata::is_dir)
             && is_own(&folder.join(RUN_JSON), fs::Metadata::is_file)
     });
-    // Of another folder, or of a run that is being made, there is nothing to say.
+    // Ignores other folders, and runs that are just being created.
     let runs = folders.filter_map(|folder| Run::read(&folder).ok().map(|run| (run, folder)));
     let own = runs.filter(|(run, _)| run.pid == pid);
     own.max_by_key(|(run, _)| run.start_ns).map(|(_, folder)| folder)
 }
 
-/// Waits for the time to pass, for a signal, or for the JVM's end.
+/// Waits until the time has passed, a signal comes, or the JVM ends.
 fn wait(attached: &Attached, duration: Duration, signals: &Signals) {
     let deadline = Instant::now() + duration;
     loop {
@@ -143,11 +144,11 @@ fn wait(attached: &Attached, duration: Duration, signals: &Signals) {
     }
 }
 
-/// The signals that ask a process to end, which wait until they are asked for.
+/// The signals that ask a process to end, blocked until `came_within` takes them.
 struct Signals(libc::sigset_t);
 
 impl Signals {
-    /// Has them wait from now on, in this thread, of which the process has one.
+    /// Blocks them from now on in this thread, the only one of the process.
     fn block() -> Self {
         // SAFETY: fills a set of this function's own and changes the mask of this thread.
         unsafe {
@@ -161,13 +162,13 @@ impl Signals {
         }
     }
 
-    /// Whether one of them comes within a time, or has come before.
+    /// Whether one of them comes within `time`, or has come before.
     fn came_within(&self, time: Duration) -> bool {
         let timeout = libc::timespec {
             tv_sec: libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX),
             tv_nsec: time.subsec_nanos().into(),
         };
-        // SAFETY: the set is one, and nobody asks which signal it was.
+        // SAFETY: the set is initialized, and the null pointer means that no signal information is returned.
         let signal =
             unsafe { libc::sigtimedwait(&raw const self.0, ptr::null_mut(), &raw const timeout) };
         signal > 0 || io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL)
@@ -195,13 +196,13 @@ mod tests {
         let (_, own) = (make("older", 1), make("own", 2));
         assert_eq!(found(77, own_uid()).as_ref(), Some(&own));
         assert_eq!(found(78, own_uid()), None);
-        // A link to a run that is somebody else's, or is older.
+        // A link to an older run.
         symlink(logs.path().join("older"), logs.path().join("z-link")).unwrap();
         assert_eq!(found(77, own_uid()).as_ref(), Some(&own));
         if own_uid() != 0 {
             return assert_eq!(found(77, own_uid() + 1), None);
         }
-        // The folder, and in another one the file, belong to somebody else.
+        // The folder, or in another run the file, belongs to another user.
         for (name, start_ns, path) in [("folder", 3, ""), ("file", 4, RUN_JSON)] {
             let forged = make(name, start_ns);
             assert_eq!(found(77, 0).as_ref(), Some(&forged));

@@ -1,6 +1,6 @@
-//! Finds the agent that a command is for: its addresses, and its token.
+//! Finds the agent that a command is for: its addresses and its token.
 //!
-//! The token is in the run's folder, and among the open files of the JVM.
+//! The token is in the run's folder, and among the JVM's open files.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use super::connection::Connection;
 use super::jvm::{Jvm, Presence};
 use crate::control::token::Token;
 
-/// What the user gives to name an agent.
+/// How the user names an agent.
 #[derive(Clone, Debug)]
 pub(super) enum Target {
     /// `HOST:PORT`.
@@ -33,10 +33,10 @@ impl std::fmt::Display for Target {
     }
 }
 
-/// Where an agent may be reached, and what it has to know.
+/// Where an agent may be reached, and the tokens it may know.
 pub(super) struct Agent {
     pub addresses: Vec<SocketAddr>,
-    /// The agent knows one of these; or why none was found.
+    /// The agent knows one of these; or the reason why none was found.
     pub tokens: Result<Vec<Token>, String>,
 }
 
@@ -89,8 +89,8 @@ impl Target {
 }
 
 impl Agent {
-    /// Connects to the agent and has it prove that it knows the token. If none was found, only connects,
-    /// and returns why.
+    /// Connects to the agent and checks its proof that it knows the token. If no token was found, only connects, and
+    /// returns the reason.
     ///
     /// # Errors
     /// One line: the connection fails, or the proof is wrong.
@@ -109,7 +109,7 @@ impl Agent {
         Err(failed.unwrap_or_else(|| "no such address".to_owned()))
     }
 
-    /// The same, but fails if no token was found.
+    /// Does the same, but fails if no token was found.
     ///
     /// # Errors
     /// One line: why there is no token, the connection fails, or the proof is wrong.
@@ -121,13 +121,13 @@ impl Agent {
     }
 }
 
-/// The loopback addresses with a port.
+/// The loopback addresses with this port.
 pub(super) fn loopback(port: u16) -> Vec<SocketAddr> {
     let addresses: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
     addresses.map(|address| SocketAddr::new(address, port)).into()
 }
 
-/// The address at which an agent of this machine is reached that listens on `bind`.
+/// The address at which to reach an agent of this machine that listens on `bind`.
 pub(super) fn reachable(bind: IpAddr) -> IpAddr {
     match bind {
         IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
@@ -150,7 +150,7 @@ fn tokens_of(addresses: &[SocketAddr]) -> Result<Vec<Token>, String> {
     let jvms = Jvm::all().into_iter();
     let jvms: Vec<Jvm> =
         jvms.filter(|jvm| jvm.shares("net") && jvm.has_control_port(address.port())).collect();
-    // All at once: one that gives no answer does not hold up the others.
+    // In parallel: one that does not answer does not hold up the others.
     thread::scope(|scope| {
         let ask = |jvm| (jvm, scope.spawn(move || Jvm::control_tokens(jvm)));
         for (jvm, asked) in jvms.iter().map(ask).collect::<Vec<_>>() {

@@ -1,13 +1,13 @@
-//! The file that has a JVM listen for attach requests: `.attach_pid<pid>` in the JVM's working folder, or
-//! in /tmp if it cannot be made there.
+//! The file that makes a JVM listen for attach requests: `.attach_pid<pid>` in the JVM's working folder, or in /tmp
+//! if it cannot be created there.
 //!
-//! Others may be able to write to these folders. So the file is made with `O_EXCL`, and nothing that has
-//! its name already is opened, written to or followed. HotSpot looks in its working folder first, and
-//! at /tmp only if there is nothing of that name; a file of another user there makes it dump its threads on
-//! the service's stdout. So what is in the way ends the attempt before the JVM gets a signal.
+//! Others may be able to write to these folders. So the file is created with `O_EXCL`, and nothing that already has
+//! its name is written to or followed. HotSpot looks in its working folder first, and in /tmp only if there is
+//! nothing of that name. If the file there belongs to another user, it dumps its threads on the service's stdout. So
+//! anything in the way ends the attempt before the JVM gets a signal.
 //!
-//! It dumps its threads too if a second signal comes when it listens already. So of several commands at the same
-//! moment only one sends it: the one that has the file locked.
+//! HotSpot also dumps its threads if a second signal comes when it already listens. So of several concurrent commands
+//! only one sends the signal: the one that has locked the file.
 
 use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};
@@ -18,27 +18,27 @@ use std::time::Duration;
 use super::bounded::bounded;
 use super::jvm::{Jvm, own_uid};
 
-/// How long a file system may take to make the file.
+/// How long a file system may take to create the file.
 const CREATE: Duration = Duration::from_secs(5);
 
-/// The file. It goes when this is dropped.
+/// The file; deleted on drop.
 #[derive(Debug)]
 pub(super) struct Trigger {
     path: PathBuf,
-    /// Locked, where that can be done.
+    /// Locked, where locks work.
     _file: Option<File>,
 }
 
 impl Trigger {
-    /// Makes it, or takes one that this user or the JVM's has left. `None` if another command has it, and sends the
-    /// signal.
+    /// Creates the file, or takes over one that this user or the JVM's has left. `None` if another command has it and
+    /// sends the signal.
     ///
     /// # Errors
     /// One line: what is in the way.
     pub(super) fn make(jvm: &Jvm) -> Result<Option<Self>, String> {
         let name = format!(".attach_pid{}", jvm.own_pid());
         let folders = [jvm.working_folder(), jvm.temporary_folder()];
-        // The JVM wants to see it owned by its user or root.
+        // The JVM requires that its user or root owns the file.
         let owners = [0, jvm.uid(), own_uid()];
         let made = bounded("the JVM's working folder", CREATE, move || {
             Self::make_in(&folders.map(|folder| folder.join(&name)), &owners)
@@ -66,7 +66,7 @@ impl Trigger {
                         Ok(found) if is_left_over(&found, owners) => {
                             return Ok(Self::lock(path, open(path).ok()));
                         }
-                        // A link to nothing is nothing to the JVM.
+                        // The JVM ignores a dangling link.
                         Ok(_) if fs::metadata(path).is_err() => {}
                         Ok(_) => return Err(of(&"not a file of the JVM's user; delete it")),
                         Err(_) => {}
@@ -79,11 +79,11 @@ impl Trigger {
         Err(reason)
     }
 
-    /// Takes a file that is there; `None` if another command has it. Of another user's it cannot be told.
+    /// Takes over an existing file; `None` if another command has it. If it could not be opened, that is unknown.
     fn lock(path: &Path, file: Option<File>) -> Option<Self> {
         let is_others = file.as_ref().is_some_and(|file| {
             let is_locked = matches!(file.try_lock(), Err(TryLockError::WouldBlock));
-            // It was done with the file just now, and has deleted it.
+            // The other command has just finished with the file and deleted it.
             let is_gone = || file.metadata().is_ok_and(|file| file.nlink() == 0);
             is_locked || is_gone()
         });
@@ -101,7 +101,7 @@ fn create(path: &Path) -> io::Result<File> {
     options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)
 }
 
-/// Opens one that is there, to be locked only.
+/// Opens an existing file, only to lock it.
 fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)
@@ -109,7 +109,7 @@ fn open(path: &Path) -> io::Result<File> {
 
 impl Drop for Trigger {
     fn drop(&mut self) {
-        // The JVM may have done it.
+        // The JVM may have deleted it already.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -130,14 +130,14 @@ mod tests {
 
         let trigger = make().unwrap().unwrap();
         assert_eq!((trigger.path.as_path(), cwd.exists(), tmp.exists()), (&**cwd, true, false));
-        // Another command at the same moment leaves the signal to this one, and the file.
+        // Another command at the same moment leaves the file and the signal to this one.
         assert!(make().unwrap().is_none());
         assert!(cwd.exists());
         assert_eq!(fs::metadata(cwd).unwrap().mode() & 0o777, 0o600);
         drop(trigger);
         assert!(!cwd.exists());
 
-        // One that an earlier attempt left is taken, and goes.
+        // A file that an earlier attempt left is taken over, and deleted.
         fs::write(cwd, "").unwrap();
         drop(make().unwrap().unwrap());
         assert!(!cwd.exists());
@@ -157,7 +157,7 @@ mod tests {
         assert!(cwd.exists());
         fs::remove_file(cwd).unwrap();
 
-        // The JVM passes over a link to nothing, and looks in /tmp.
+        // The JVM ignores a dangling link, and looks in /tmp.
         let nothing = folder.path().join("nothing");
         symlink(&nothing, cwd).unwrap();
         assert_eq!(make().unwrap().unwrap().path, *tmp);

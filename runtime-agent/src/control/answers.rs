@@ -1,7 +1,6 @@
-//! What the agent answers: lines of `key: value`, or the same as one line of JSON.
+//! The agent's answers: lines of `key: value`, or the same as one line of JSON.
 //!
-//! Every entry is added once, with what either form shows of it. In JSON times are whole nanoseconds, in
-//! text they are rounded.
+//! Every entry is added once, with what each form shows of it. JSON has times in whole nanoseconds, text rounds them.
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
@@ -32,7 +31,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// Lines, the last of which is `ok`.
+    /// Lines that end with `ok`.
     pub(super) fn text(self) -> String {
         self.text + "ok\n"
     }
@@ -51,15 +50,15 @@ impl Answer {
         self.json.insert(name.to_owned(), value.into());
     }
 
-    /// What is the same in both forms. In JSON, the key has no spaces.
+    /// Adds a value that is the same in both forms. In JSON, the key has no spaces.
     fn add(&mut self, key: &str, value: impl Display + Into<Value>) {
         self.line(key, &value);
         self.value(&key.replace(' ', "_"), value);
     }
 }
 
-/// The answer to a command that was carried out. Clients without the token see no path, and no name of the
-/// service or its classes.
+/// The answer to a command that was carried out. A client without the token sees no path, and no name of the service
+/// or its classes.
 pub(super) fn answer(
     reply: &Reply,
     shows: Shows,
@@ -69,7 +68,7 @@ pub(super) fn answer(
     let Reply { status, found } = reply;
     let mut answer = Answer::default();
     let names = access == Access::Everything;
-    // With several JVMs on a machine, a port alone does not say whose answer this is.
+    // With several JVMs on a machine, a port alone does not tell which one answered.
     if names {
         answer.add("service", run_info::service_name());
     }
@@ -101,7 +100,7 @@ pub(super) fn answer(
     answer
 }
 
-/// What may not be as whoever asks thinks, where there is place for it: options are keys of their own.
+/// Adds hints about what may surprise the user. Not to `options`, where every key is an option.
 fn add_hints(answer: &mut Answer, status: &Status, shows: Shows) {
     if matches!(shows, Shows::Status | Shows::Thresholds | Shows::Muted | Shows::Restored) {
         for hint in &status.hints {
@@ -158,7 +157,7 @@ fn add_status(answer: &mut Answer, status: &Status, names: bool) {
     }
 }
 
-/// The budget, what of it is used, and how many methods are throttled.
+/// Adds the budget, how much of it is used, and how many methods are throttled.
 fn add_overhead(answer: &mut Answer, status: &Status) {
     answer.line("overhead budget", overhead_text(status.overhead));
     answer.value("overhead_budget", status.overhead.map(|millionths| f64::from(millionths) / 1e6));
@@ -167,7 +166,7 @@ fn add_overhead(answer: &mut Answer, status: &Status) {
     answer.add("methods throttled", status.throttled_methods);
 }
 
-/// Methods that are shown in text; in JSON all are.
+/// Methods shown in text; JSON shows all.
 const SHOWN: usize = 50;
 
 fn add_throttled(answer: &mut Answer, throttled: &[(Method, Throttled)]) {
@@ -199,7 +198,7 @@ fn add_moment(answer: &mut Answer, key: &str, unix_ns: u64) {
     answer.value(&format!("{key}_ns"), unix_ns);
 }
 
-/// Classes that wait, or were given up, with the reasons; in text, the first.
+/// Adds classes that wait or were given up, with the reasons; text shows the first ones.
 fn add_postponed(answer: &mut Answer, status: &Status, one: &str) {
     let told = |postponed: &Postponed| {
         let next = if postponed.is_given_up { "given up" } else { "tried again for a minute" };
@@ -212,7 +211,7 @@ fn add_postponed(answer: &mut Answer, status: &Status, one: &str) {
     answer.value(&one.replace(' ', "_"), reasons);
 }
 
-/// Classes that are named in text; in JSON all are.
+/// Classes named in text; JSON names all.
 const POSTPONED: usize = 20;
 
 fn add_pauses(answer: &mut Answer, status: &Status) {
@@ -230,7 +229,7 @@ fn add_pauses(answer: &mut Answer, status: &Status) {
     answer.value("longest_stack_look_ns", looks.longest_ns);
 }
 
-/// Which tricks work in this JVM.
+/// Adds which HotSpot features work in this JVM.
 fn add_self_tests(answer: &mut Answer, results: &Results) {
     answer.line("compiled-out probes", results.compiled_out());
     answer.value("compiled_out_probes", results.compiled_out());
@@ -257,7 +256,7 @@ fn budget(status: &Status) -> String {
     )
 }
 
-/// What `detach` says beyond the other answers.
+/// Adds what only `detach` reports.
 fn add_restored(answer: &mut Answer, status: &Status) {
     answer.add("classes restored", status.retransformed_classes);
     answer.add("classes not restored", status.not_retransformed);
@@ -268,13 +267,13 @@ fn add_restored(answer: &mut Answer, status: &Status) {
     answer.add("clock jumps", status.clock_jumps);
 }
 
-/// That of all methods.
+/// Adds the threshold of all methods.
 fn add_threshold(answer: &mut Answer, status: &Status) {
     answer.line("threshold", units::duration_text(status.threshold_ns));
     answer.value("threshold_ns", status.threshold_ns);
 }
 
-/// The thresholds in force.
+/// Adds the thresholds in force.
 fn add_thresholds(answer: &mut Answer, status: &Status) {
     add_threshold(answer, status);
     let mut own = Vec::new();
@@ -289,7 +288,7 @@ fn add_thresholds(answer: &mut Answer, status: &Status) {
     answer.value("raised_to_ns", status.raised_to_ns);
 }
 
-/// What is muted; of several patterns that name a method, the last counts.
+/// Adds what is muted; if several patterns name a method, the last counts.
 fn add_muted(answer: &mut Answer, status: &Status) {
     answer.add("methods muted", status.muted_methods);
     let mut rules = Vec::new();
@@ -300,7 +299,7 @@ fn add_muted(answer: &mut Answer, status: &Status) {
     answer.value("muted", rules);
 }
 
-/// The options in force: as they were given, but for what can be changed.
+/// Adds the options in force: as they were given, except those that can change at run time.
 fn add_options(answer: &mut Answer, status: &Status, options: &BTreeMap<String, String>) {
     let own = status.own_thresholds.iter().map(|(pattern, ns)| (pattern, *ns));
     let mut options = options.clone();
@@ -321,7 +320,7 @@ fn name_value(method: &Method) -> Value {
     })
 }
 
-/// Names and further values of a method in one object.
+/// The names of a method and further values, in one object.
 fn with_name(method: &Method, values: Value) -> Value {
     match (name_value(method), values) {
         (Value::Object(mut all), Value::Object(values)) => {

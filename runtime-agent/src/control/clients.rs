@@ -1,4 +1,4 @@
-//! The clients that are connected. Strangers and clients that know the token have separate places.
+//! The connected clients. Strangers and clients that know the token have separate places.
 //!
 //! Every client begins as a stranger. If all strangers' places are taken, the oldest stranger's connection
 //! is closed, once it had enough time to prove that it knows the token. So strangers cannot keep the owner
@@ -9,13 +9,13 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Connections a second, and in a burst, of all clients: it is not known yet who they are.
+/// Connections a second, and in a burst, of all clients: the agent does not know yet who they are.
 pub(super) const CONNECTIONS: (u32, u32) = (100, 100);
 const MAX_STRANGERS: usize = 32;
 const MAX_KNOWN: usize = 16;
-/// How long a stranger keeps its place in any case. Proving the token takes some milliseconds.
+/// How long a stranger keeps its place in any case. Proving the token takes a few milliseconds.
 const MOMENT: Duration = Duration::from_millis(250);
-/// At the rate at which connections are accepted, none waits for the place of another.
+/// At the rate at which connections are accepted, none waits for another's place.
 const _: () = assert!(MAX_STRANGERS as u128 * 1_000 >= CONNECTIONS.0 as u128 * MOMENT.as_millis());
 
 /// All clients.
@@ -118,7 +118,7 @@ impl Place {
         }
     }
 
-    /// Waits. `false` at once if the connection is closed meanwhile.
+    /// Waits. Returns `false` at once if the connection is closed meanwhile.
     pub(super) fn wait(&self, time: Duration) -> bool {
         let began = Instant::now();
         let mut table = self.clients.table();

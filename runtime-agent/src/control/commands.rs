@@ -1,4 +1,4 @@
-//! What clients can ask, as it stands on a line.
+//! Parses the commands that clients send, one a line.
 
 use log_format::pattern::Pattern;
 use log_format::units;
@@ -26,10 +26,10 @@ mac HMAC COMMAND: prove it too; every command but status and help needs that
 help: this list
 ";
 
-/// Methods that `top` shows, if it is not said, and at most.
+/// Methods that `top` shows by default, and at most.
 const TOP: usize = 10;
 const MAX_TOP: usize = 1_000;
-/// How long a call has run that `inflight` shows, if it is not said.
+/// Default of `inflight`: how long a call must have run.
 const IN_FLIGHT_NS: u64 = 1_000_000_000;
 /// Longest pattern, in bytes, and most stars in it: the agent thread matches it against all methods.
 const MAX_PATTERN: usize = 256;
@@ -44,17 +44,17 @@ pub(super) struct Command {
     pub is_json: bool,
 }
 
-/// What an answer has beyond whose it is and whether profiling is on.
+/// What an answer contains besides its agent and whether profiling is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shows {
     Nothing,
     Status,
     Thresholds,
     Muted,
-    /// The overhead budget, and what it throttled.
+    /// The overhead budget, and the methods that it throttled.
     Overhead,
     Options,
-    /// What came of a detach.
+    /// The result of a detach.
     Restored,
     /// What was found.
     Found,
@@ -65,7 +65,7 @@ pub(super) enum Shows {
 pub(super) enum Wrong {
     /// There is no such command.
     Command,
-    /// There is, and what stands behind it cannot be; one line.
+    /// There is such a command, but its argument is wrong; one line.
     Value(String),
 }
 
@@ -156,8 +156,8 @@ fn in_flight(rest: &str) -> Result<Request, String> {
     })
 }
 
-/// The command that a word is in TProfiler's dialect. Methods are named in the log before the first row
-/// that is about them, so to flush them is to flush all.
+/// The command that a word means in TProfiler's dialect. The log names methods before the first row about them, so
+/// flushing the methods means flushing everything.
 pub(super) fn of_tprofiler(word: &str) -> Option<Request> {
     match word {
         "start" => Some(Request::Start),

@@ -1,4 +1,4 @@
-//! What every conversation needs beside the engine, and what clients may ask how often.
+//! What every conversation needs beside the engine, and rate limits of clients' commands.
 
 use std::collections::BTreeMap;
 

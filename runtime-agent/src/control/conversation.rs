@@ -14,7 +14,7 @@ use super::session::{Session, new_nonce};
 use super::{answers, commands};
 use crate::request::{Answer, Handle, Request};
 
-/// How long a client that is hung up on may go on sending.
+/// How long a client may go on sending after the agent has hung up.
 const LINGER: Duration = Duration::from_secs(1);
 /// How long the answer to a wrong HMAC is delayed, to slow down guessing.
 const WRONG_MAC: Duration = Duration::from_secs(1);
@@ -31,11 +31,11 @@ pub(super) struct Conversation<'c> {
     pub is_loopback: bool,
 }
 
-/// What comes of a line.
+/// The result of a line.
 struct Said {
     answer: String,
     goes_on: bool,
-    /// How long the answer is delayed.
+    /// How long to delay the answer.
     after: Duration,
 }
 
@@ -50,8 +50,8 @@ impl Said {
 }
 
 impl Conversation<'_> {
-    /// Answers a client until it leaves, is silent for too long, sends a line that it must not send or
-    /// that is no command, or has to give way to another.
+    /// Answers a client until it leaves, is silent for too long, sends a line that is forbidden or no command, or has
+    /// to make room for another client.
     pub(super) fn hold(&self) -> io::Result<()> {
         let mut stream = self.stream;
         let mut lines = Lines::new(stream);
@@ -103,7 +103,7 @@ impl Conversation<'_> {
         }
     }
 
-    /// After `auth`, every line needs an HMAC.
+    /// Handles a line of a client that knows the token. After `auth`, every line needs an HMAC.
     fn hear_known(&self, line: &str, session: &mut Session) -> Said {
         let Some(command) = session.command(line) else {
             return Said { after: WRONG_MAC, ..Said::and_ends("error: wrong MAC\n") };
@@ -196,8 +196,8 @@ impl Conversation<'_> {
     }
 }
 
-/// Ends a connection so that its last answer arrives: to close it with bytes unread would reset it,
-/// and the client would lose what it has not read either.
+/// Ends a connection so that its last answer arrives: closing it with bytes unread would reset it, and the client
+/// would lose what it has not read yet.
 fn hang_up(mut stream: &TcpStream) {
     let deadline = Instant::now() + LINGER;
     let is_closing =

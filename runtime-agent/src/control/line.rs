@@ -1,7 +1,7 @@
-//! Splits what a client sends into lines, and tells the two dialects apart.
+//! Splits the client's bytes into lines, and recognizes the two dialects.
 //!
-//! A line ends with `\n` or `\r\n`. A word that ends with a bare `\r` is TProfiler's dialect. Whether
-//! a `\r` is bare is seen from the byte behind it, for which a short while is waited.
+//! A line ends with `\n` or `\r\n`. A word that ends with a bare `\r` is TProfiler's dialect. Only the next byte
+//! shows whether a `\r` is bare, so the reader waits a short while for it.
 
 use std::io::{self, ErrorKind, Read};
 use std::net::TcpStream;
@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 
 /// Longest line that is read.
 pub(super) const MAX_LINE: usize = 4096;
-/// How long the `\n` may be behind its `\r`.
+/// How long to wait for the `\n` after a `\r`.
 const AFTER_CR: Duration = Duration::from_millis(100);
 /// How long a client may take for a line, however slowly it sends bytes.
 const LINE: Duration = Duration::from_secs(30);
 
-/// Which of the two ways of talking a line is in.
+/// The protocol of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
-    /// Ours.
+    /// This agent's.
     Lines,
     /// TProfiler's.
     TProfiler,
@@ -28,16 +28,16 @@ pub(super) enum Dialect {
 pub(super) enum Next {
     /// A line without its end.
     Line(String, Dialect),
-    /// More than [`MAX_LINE`] bytes without an end, or with one too late.
+    /// More than [`MAX_LINE`] bytes without an end, or an end that came too late.
     TooLong,
-    /// The client has gone.
+    /// The client has disconnected.
     End,
 }
 
 /// The lines of a client.
 pub(super) struct Lines<'s> {
     stream: &'s TcpStream,
-    /// Bytes read and not yet given out.
+    /// Bytes read and not yet returned.
     buffer: Vec<u8>,
 }
 
@@ -49,7 +49,7 @@ impl<'s> Lines<'s> {
     /// The next line.
     ///
     /// # Errors
-    /// The client is silent or slow for too long.
+    /// The client is silent or too slow.
     pub(super) fn next(&mut self) -> io::Result<Next> {
         let deadline = Instant::now() + LINE;
         loop {
@@ -93,7 +93,7 @@ impl<'s> Lines<'s> {
         }
     }
 
-    /// `false` at the end of the stream.
+    /// Reads more bytes. `false` at the end of the stream.
     fn read_more(&mut self) -> io::Result<bool> {
         let mut bytes = [0; 512];
         let count = (&mut self.stream).read(&mut bytes)?;
@@ -109,7 +109,7 @@ mod tests {
 
     use super::*;
 
-    /// What `Lines` makes of pieces that arrive one after the other.
+    /// The result of `Lines` for pieces that arrive one after the other.
     fn lines(pieces: &[&[u8]]) -> Vec<Next> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

@@ -1,9 +1,9 @@
 //! Remote control over TCP, by lines of text. `docs/control.md` is the authority on the protocol.
 //!
-//! Every user of this machine can connect, and so can a server that is made to fetch a URL. So a client has
-//! to prove that it knows the token ([`session`]), which decides what it may do ([`access`]). Strangers,
-//! clients without that proof, are limited in number ([`clients`]) and rate ([`rate`]), and cannot use up
-//! the share of clients that know the token.
+//! Every user of this machine can connect, and so can a server that is tricked into fetching a URL. So a client has
+//! to prove that it knows the token ([`session`]), which decides what it may do ([`access`]). Strangers, clients
+//! without that proof, are limited in number ([`clients`]) and rate ([`rate`]), and cannot use up the share of
+//! clients that know the token.
 //!
 //! Each client has its own thread, which only asks the agent thread and waits: no client can delay a probe.
 //! A line is at most 4,096 bytes, and a silent client is disconnected. The first line that is no command
@@ -41,7 +41,7 @@ use crate::sys::native_thread::{self, Priority};
 
 const IDLE: Duration = Duration::from_secs(30);
 const WRITE: Duration = Duration::from_secs(5);
-/// How many ports are tried, from the one that was asked for.
+/// How many ports are tried, from the requested one on.
 const PORTS: u16 = 16;
 
 /// A port to listen on.
@@ -53,8 +53,8 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// Takes the port that the options say, or the next free one of 16; `None` if they want none. Creates the
-    /// token in the run's `folder`, unless the options name one.
+    /// Takes the port that the options name, or the next free one of 16; `None` if they disable control. Creates the
+    /// token in the run's `folder`, unless the options name a token file.
     pub(crate) fn bind(options: &Options, folder: &Arc<RunFolder>) -> Option<Result<Self, String>> {
         let first = options.port?;
         Some(token_for(options, folder).and_then(|(token, token_file)| {
@@ -64,7 +64,7 @@ impl Control {
         }))
     }
 
-    /// Says on stderr if the port is not the first one, or why there is none.
+    /// Reports on stderr if the port is not the first one, or why there is none.
     pub(crate) fn tell(bound: Result<Self, String>, options: &Options) -> Option<Self> {
         match bound {
             Ok(control) => {
@@ -93,7 +93,7 @@ impl Control {
         let serve = {
             let (clients, listener) = (clients.clone(), listener.clone());
             move || {
-                // Its name is seen from outside from now on. Whoever waits may have gone.
+                // From now on its name is visible from outside. The waiting thread may be gone.
                 let _ = named.send(());
                 accept(&listener, &engine, &Arc::new(context), &clients);
             }
@@ -101,7 +101,7 @@ impl Control {
         let name = presence::control_thread(port);
         match native_thread::spawn(&name, Priority::Normal, serve) {
             Ok(thread) => {
-                // An error would say that it has ended.
+                // An error would mean that the thread has ended.
                 let _ = is_named.recv();
                 Some(Serving { listener, clients, thread, _token_file: token_file })
             }
@@ -127,7 +127,7 @@ fn accept(listener: &TcpListener, engine: &Handle, context: &Arc<Context>, clien
                 thread::sleep(turns.take().unwrap_or(rate::MAX_WAIT));
                 admit(stream, address, engine, context, clients);
             }
-            // Out of file descriptors, perhaps; there may be some again.
+            // Probably out of file descriptors; some may be free again later.
             Err(_) => thread::sleep(Duration::from_millis(100)),
         }
     }
@@ -168,7 +168,7 @@ fn listen(address: IpAddr, first: u16) -> Result<(TcpListener, u16), String> {
     Err(format!("no free port from {first} to {last}{reason}"))
 }
 
-/// A port that is listened on.
+/// A port that the agent listens on.
 pub(crate) struct Serving {
     listener: Arc<TcpListener>,
     clients: Arc<Clients>,
@@ -181,10 +181,10 @@ impl Serving {
     #[allow(unsafe_code)]
     pub(crate) fn close(self) {
         self.clients.close();
-        // SAFETY: the descriptor is the listener's, which is open. It wakes the thread up.
+        // SAFETY: the descriptor is the listener's, which is open. The call wakes the thread up.
         unsafe { libc::shutdown(self.listener.as_raw_fd(), libc::SHUT_RDWR) };
         drop(self.listener);
-        // It cannot have panicked.
+        // The thread cannot have panicked.
         let _ = self.thread.join();
     }
 }
@@ -209,9 +209,9 @@ fn admit(
     let is_loopback = address.ip().to_canonical().is_loopback();
     let serve = move || {
         let (stream, place, context) = (&*stream, &place, &*context);
-        // A client that goes away is no error.
+        // A client that disconnects is not an error.
         drop(Conversation { stream, place, engine, context, is_loopback }.hold());
     };
-    // If there is no thread, what was to run on it is dropped, and the client hung up on.
+    // Without a thread, its closure is dropped, which hangs up on the client.
     let _ = thread::Builder::new().name("tprofiler-cli".to_owned()).spawn(serve);
 }

@@ -38,7 +38,7 @@ struct Turns {
     interval: Duration,
     /// How far ahead turns can be taken without waiting.
     at_once: Duration,
-    /// When the last turn that was taken is over, if each takes one interval.
+    /// When the last turn taken is over, if each takes one interval.
     end: Duration,
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct Session {
     token: Token,
     client_nonce: String,
     agent_nonce: String,
-    /// Number of the last command; the first has number 1.
+    /// Number of the last command; the first is 1.
     number: u64,
 }
 
@@ -52,7 +52,7 @@ impl Session {
         format!("nonce: {}\nproof: {proof}\nok\n", self.agent_nonce)
     }
 
-    /// Whether the agent's proof is right.
+    /// Whether the agent's proof is valid.
     #[cfg(any(feature = "cli", test))]
     pub(crate) fn is_proof(&self, proof: &str) -> bool {
         self.token.has_signed(&[PROOF, &self.client_nonce, &self.agent_nonce], proof)

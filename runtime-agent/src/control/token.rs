@@ -1,8 +1,8 @@
 //! The token: the key with which clients and the agent prove themselves to each other, see
 //! [`super::session`].
 //!
-//! The agent makes one for each run, in a file that only its own user and root can read, or reads the one
-//! in `token_file`. It is never shown or sent.
+//! The agent creates one for each run, in a file that only its own user and root can read, or reads the one in
+//! `token_file`. It never shows or sends the token.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
@@ -29,7 +29,7 @@ const BYTES: usize = 32;
 pub(crate) struct Token(Hmac<Sha256>);
 
 impl Token {
-    /// Reads the token in a file that a user has named, links followed.
+    /// Reads the token in a file that a user has named. Follows links.
     ///
     /// # Errors
     /// One line: why it cannot be used.
@@ -37,7 +37,7 @@ impl Token {
         Self::read_with(path, 0)
     }
 
-    /// Reads the token that an agent has left in its run's folder.
+    /// Reads the token that an agent has written to its run's folder.
     ///
     /// # Errors
     /// One line: why it cannot be used.
@@ -84,7 +84,7 @@ impl Token {
         Ok(Self(key))
     }
 
-    /// Makes a random token, in a new file of a run's folder.
+    /// Creates a random token, in a new file of a run's folder.
     ///
     /// # Errors
     /// One line: the kernel has no random bytes, or the file cannot be created.
@@ -124,8 +124,8 @@ impl Token {
     }
 }
 
-/// The file of a token that the agent made. It stays open so that `tprofiler` finds it in
-/// `/proc/PID/fd`, and is deleted on drop.
+/// The file of a token that the agent created. It stays open so that `tprofiler` finds it in `/proc/PID/fd`, and is
+/// deleted on drop.
 #[derive(Debug)]
 pub(crate) struct TokenFile {
     folder: Arc<RunFolder>,
@@ -134,12 +134,12 @@ pub(crate) struct TokenFile {
 
 impl Drop for TokenFile {
     fn drop(&mut self) {
-        // It is no error if the file or the whole folder was deleted before.
+        // It is not an error if the file or the whole folder is already deleted.
         let _ = self.folder.remove(presence::TOKEN_FILE);
     }
 }
 
-/// Refuses what is not a regular file, and what another user could read or has written.
+/// Refuses anything that is not a regular file, and a file that another user could read or has written.
 fn check(file: &Metadata) -> Result<(), String> {
     if !file.is_file() {
         return Err("not a file".to_owned());
@@ -161,7 +161,7 @@ fn check(file: &Metadata) -> Result<(), String> {
 /// One line: the kernel has none yet.
 pub(crate) fn random_hex() -> Result<String, String> {
     let mut bytes = [0; BYTES];
-    // Does not wait if the machine has just booted.
+    // Does not wait, even if the machine has just booted.
     match getrandom(&mut bytes, GetRandomFlags::NONBLOCK) {
         Ok(BYTES) => Ok(hex(&bytes)),
         Ok(_) => Err("too few random bytes".to_owned()),
@@ -199,7 +199,7 @@ mod tests {
 
     use super::*;
 
-    /// Test case 2 of RFC 4231 (section 4.3). Its message has no lengths in it.
+    /// Test case 2 of RFC 4231 (section 4.3). Its message contains no lengths.
     #[test]
     fn an_hmac_is_that_of_rfc_4231() {
         let mut mac = Token(Hmac::new_from_slice(b"Jefe").unwrap()).of_texts(&[]);

@@ -1,25 +1,25 @@
 //! Faults that the agent's own tests inject: `debug=fault:STAGE`.
 
-/// Longer than anybody waits for.
+/// Longer than the JVM waits at its start until classes are instrumented.
 const SLOW: std::time::Duration = std::time::Duration::from_secs(25);
 
-/// Longer than the JVM's start waits for files.
+/// Longer than the JVM waits for files at its start.
 const HUNG: std::time::Duration = std::time::Duration::from_secs(5);
 const HUNG_AT_ATTACH: std::time::Duration = std::time::Duration::from_secs(33);
 
-/// Where the agent panics on purpose.
+/// The fault to inject: where the agent panics, or what takes long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fault {
     /// Nowhere.
     #[default]
     None,
-    /// While the JVM loads it.
+    /// While the JVM loads the agent.
     Load,
     /// While a run begins.
     Begin,
-    /// Not at all: files take long.
+    /// No panic: files take long.
     Hang,
-    /// Not at all: it takes long to instrument classes.
+    /// No panic: instrumenting classes takes long.
     Slow,
     /// In the agent thread, when the run has begun.
     Run,
@@ -49,21 +49,21 @@ impl Fault {
         }
     }
 
-    /// Takes as long as a hung disk that comes back when nobody waits any more, if that is the fault.
+    /// With fault `Hang`, waits like a hung disk that responds only after everybody has given up waiting.
     pub(crate) fn hang(self, is_attached: bool) {
         if self == Self::Hang {
             std::thread::sleep(if is_attached { HUNG_AT_ATTACH } else { HUNG });
         }
     }
 
-    /// Takes long if that is the fault.
+    /// With fault `Slow`, takes long.
     pub(crate) fn be_slow(self) {
         if self == Self::Slow {
             std::thread::sleep(SLOW);
         }
     }
 
-    /// Panics if the fault is to happen here.
+    /// Panics if the fault belongs here.
     #[allow(clippy::panic)]
     pub(crate) fn panic_if(self, here: Self) {
         if self == here {

@@ -1,4 +1,4 @@
-//! Reads the file of options that `config` names.
+//! Reads the options file that `config` names.
 
 use std::fs::{self, Metadata, OpenOptions};
 use std::io::{self, Read};
@@ -9,15 +9,15 @@ use super::setting::Setting;
 use super::{toml, tprofiler};
 use log_format::writer::one_line;
 
-/// Bytes that a file of options may have.
+/// Largest size of an options file, in bytes.
 const MAX_CONFIG: u64 = 1 << 20;
 
-/// Whether a file of options is one of TProfiler's, by its name.
+/// Whether an options file is one of TProfiler's, judged by its name.
 pub(super) fn is_of_tprofiler(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "properties")
 }
 
-/// Reads a file: one of TProfiler's, or else TOML.
+/// Reads a file: TProfiler's format by its name, otherwise TOML.
 pub(super) fn read_file(
     path: &Path,
     environment: &dyn Fn(&str) -> Option<String>,
@@ -34,7 +34,7 @@ pub(super) fn read_file(
     }
 }
 
-/// Reads a file that is no pipe and no device: those may never end, or not even open.
+/// Reads a regular file. Pipes and devices are refused: they may never end, or even never open.
 fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
     let check = |found: &Metadata| match found.is_file() {
         true => Ok(()),

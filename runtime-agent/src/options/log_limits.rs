@@ -1,11 +1,11 @@
-//! Options of the log's size: megabytes and the way of compression.
+//! Options for the log's size: megabytes and compression.
 
 use log_format::compression::Compression;
 use log_format::writer::one_line;
 
-/// A megabyte, as disks are sold.
+/// A megabyte, as disk makers count.
 pub(super) const BYTES_PER_MB: u64 = 1_000_000;
-/// Less than this has no room for totals and a record every half second.
+/// Less has no room for method statistics and a recorded call every half second.
 const LEAST_MB: f64 = 0.5;
 
 const COMPRESSIONS: [(&str, Compression); 3] =
@@ -23,7 +23,7 @@ pub(super) fn compression_text(compression: Compression) -> String {
     known.map_or_else(String::new, |(name, _)| name.to_owned())
 }
 
-/// Reads a number of megabytes, which may have a fraction, as bytes; `None` is no limit.
+/// Reads a number of megabytes, perhaps with a fraction, as bytes; `None` for no limit.
 pub(super) fn megabytes(key: &str, value: &str) -> Result<Option<u64>, String> {
     if value == "off" {
         return Ok(None);
@@ -31,7 +31,7 @@ pub(super) fn megabytes(key: &str, value: &str) -> Result<Option<u64>, String> {
     let number: Option<Option<f64>> =
         value.bytes().all(|b| b.is_ascii_digit() || b == b'.').then(|| value.parse().ok());
     match number.flatten() {
-        // A float beyond 2^64 becomes the largest number, which is as good as no limit.
+        // A float over 2^64 becomes the largest number, which amounts to no limit.
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         Some(mb) if mb >= LEAST_MB => Ok(Some((mb * BYTES_PER_MB as f64) as u64)),
         _ => {

@@ -1,5 +1,5 @@
-//! The agent's options: those behind `-agentpath:libtprofiler.so=`, in `TPROFILER_OPTS`, and in the
-//! file that `config` names. `docs/options.md` is the authority on what they mean.
+//! The agent's options: those after `-agentpath:libtprofiler.so=`, in `TPROFILER_OPTS`, and in the file that `config`
+//! names. `docs/options.md` is the authority on what they mean.
 //!
 //! Every source becomes a list of settings, the weakest source first. [`table`] knows the keys.
 
@@ -30,18 +30,18 @@ pub use self::values::{DEFAULT_PORT, Options, PortAccess, parse_threshold};
 use self::values::{Given, one_line};
 use crate::message::message;
 
-/// Read as an option string is, for where no start script can be changed.
+/// Read like an option string, for deployments where no start script can be changed.
 pub const ENVIRONMENT: &str = "TPROFILER_OPTS";
 
-/// Most patterns that can have thresholds of their own.
+/// Most patterns with thresholds of their own.
 pub const MAX_THRESHOLDS: usize = 255;
 
-/// What is wrong with an option string, and whether the JVM is to stop for it.
+/// What is wrong with an option string, and whether that should stop the JVM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadOptions {
     /// One line.
     pub message: String,
-    /// `strict` was given, before or behind what is wrong.
+    /// Whether `strict` was given, before or after the error.
     pub strict: bool,
 }
 
@@ -54,8 +54,8 @@ impl Options {
         Self::read_with(text, &environment)
     }
 
-    /// Reads an option string and the file that it names. Whoever attaches says all there is to say,
-    /// so `TPROFILER_OPTS` is not read.
+    /// Reads an option string and the file that it names, for an attach. The command passes all options, so
+    /// `TPROFILER_OPTS` is not read.
     ///
     /// # Errors
     /// The first thing that is wrong.
@@ -63,7 +63,7 @@ impl Options {
         Self::read_with(text, &|name| if name == ENVIRONMENT { None } else { environment(name) })
     }
 
-    /// Whether an option string asks for `strict`, as far as that can be told without reading a file.
+    /// Whether an option string asks for `strict`, as far as can be told without reading a file.
     pub(crate) fn asks_for_strict(text: &str) -> bool {
         let given = settings(text, "");
         given.iter().rfind(|setting| setting.key == "strict").is_some_and(|s| s.value != "off")
@@ -76,7 +76,7 @@ impl Options {
         Some(PathBuf::from(config.value)).filter(|path| !path.as_os_str().is_empty())
     }
 
-    /// Says what deserves a word.
+    /// Prints the warnings.
     pub(crate) fn tell_warnings(&self) {
         for warning in &self.warnings {
             message!("{warning}");
@@ -130,7 +130,7 @@ impl Options {
         }
     }
 
-    /// Opens the port for a file of TProfiler's, whose client knows no token, and warns. A stronger source
+    /// Opens the port for a TProfiler file, because TProfiler's client knows no token, and warns. A stronger source
     /// that sets `port_access` prevents both.
     fn open_port_for_tprofiler(&mut self, file: &Path, stronger: &[Vec<Setting>]) {
         if !is_of_tprofiler(file) || stronger.iter().flatten().any(|s| s.key == "port_access") {
@@ -158,7 +158,7 @@ impl Options {
         }
     }
 
-    /// What no setting is wrong with alone.
+    /// Checks the options for errors that no setting has by itself.
     fn check(&self) -> Result<(), String> {
         if self.plan.record.is_some() != self.plan.pause.is_some() {
             return Err("record and pause belong together".to_owned());
@@ -169,14 +169,14 @@ impl Options {
         Ok(())
     }
 
-    /// The options by name, as they are written to `run.json`.
+    /// The options by name, in the form for `run.json`.
     #[must_use]
     pub fn to_map(&self) -> BTreeMap<String, String> {
         OPTIONS.iter().map(|def| (def.key.to_owned(), (def.show)(self))).collect()
     }
 }
 
-/// A variable of the environment, or one of Java's.
+/// The environment variable `name`; `user.home`, `user.name` and `user.dir` also mean what they mean in Java.
 fn environment(name: &str) -> Option<String> {
     match (std::env::var_os(name), name) {
         (Some(value), _) => Some(value.to_string_lossy().into_owned()),
@@ -187,7 +187,7 @@ fn environment(name: &str) -> Option<String> {
     }
 }
 
-/// The settings of an option string: `key=value` pairs with commas between them.
+/// The settings of an option string: `key=value` pairs separated by commas.
 fn settings(text: &str, place: &str) -> Vec<Setting> {
     let pairs = text.split(',').filter(|pair| !pair.is_empty());
     pairs

@@ -2,13 +2,13 @@
 
 use log_format::writer::one_line;
 
-/// Of a percent, in millionths.
+/// One percent, in millionths.
 const PERCENT: f64 = 10_000.0;
 
 /// The budget if none is given.
 pub(super) const DEFAULT: u32 = 20_000;
 
-/// Reads a budget, in millionths; `None` is none.
+/// Reads a budget, in millionths; `None` for no budget.
 ///
 /// # Errors
 /// A sentence that says what is wrong with `value`.
@@ -20,7 +20,7 @@ pub(crate) fn parse_overhead(value: &str) -> Result<Option<u32>, String> {
     let percent =
         value.strip_suffix('%').filter(is_plain).and_then(|text| text.parse::<f64>().ok());
     match percent {
-        // In this range nothing is cut off.
+        // No digits are lost in this range.
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         Some(percent) if (0.1..=100.0).contains(&percent) => {
             Ok(Some((percent * PERCENT).round() as u32))
@@ -32,7 +32,7 @@ pub(crate) fn parse_overhead(value: &str) -> Result<Option<u32>, String> {
     }
 }
 
-/// Writes a budget as [`parse_overhead`] reads it.
+/// Writes a budget in the form that [`parse_overhead`] reads.
 pub(crate) fn overhead_text(budget: Option<u32>) -> String {
     budget.map_or_else(
         || "off".to_owned(),

@@ -1,16 +1,15 @@
-//! Java's `.properties` format, with `${name}` variables as TProfiler's configuration has them.
+//! Java's `.properties` format, with `${name}` variables like TProfiler's configuration.
 
 /// A key and its value, as in `key = value`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub key: String,
     pub value: String,
-    /// Number of the line that it begins in, from 1.
+    /// Number of its first line, from 1.
     pub line: usize,
 }
 
-/// The entries of a file. Like Java's reader it takes everything for something; of a key that
-/// repeats, the last counts.
+/// The entries of a file. Like Java's reader, it accepts any input; if a key repeats, the last value counts.
 pub(super) fn read(bytes: &[u8]) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
     let text = decode(bytes);
@@ -22,7 +21,7 @@ pub(super) fn read(bytes: &[u8]) -> Vec<Entry> {
     entries
 }
 
-/// UTF-8 if it is that, or else ISO-8859-1, which everything is.
+/// Decodes UTF-8, or else ISO-8859-1, in which any bytes are valid.
 fn decode(bytes: &[u8]) -> String {
     let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
     match std::str::from_utf8(bytes) {
@@ -31,13 +30,13 @@ fn decode(bytes: &[u8]) -> String {
     }
 }
 
-/// White space as the format has it.
+/// White space as the format defines it.
 fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\u{c}')
 }
 
-/// Lines without comments and empty ones, those that a backslash continues put together; each with
-/// the number of its first.
+/// Lines without comments and empty ones, continuation lines (after a backslash) joined; each with the number of its
+/// first line.
 fn logical_lines(text: &str) -> Vec<(usize, String)> {
     let mut lines = Vec::new();
     let mut open: Option<(usize, String)> = None;
@@ -62,7 +61,7 @@ fn logical_lines(text: &str) -> Vec<(usize, String)> {
     lines
 }
 
-/// Key and value: between them stands white space, or one `=` or `:` with white space around it.
+/// Splits key and value at white space, or at one `=` or `:` with white space around it.
 fn split(line: &str) -> (String, String) {
     let mut is_escaped = false;
     let end = line.find(|c: char| {
@@ -77,7 +76,7 @@ fn split(line: &str) -> (String, String) {
 }
 
 fn unescape(text: &str) -> String {
-    // In UTF-16, as a character may be two escapes.
+    // In UTF-16, because a character may be two escapes.
     let mut units: Vec<u16> = Vec::with_capacity(text.len());
     let mut rest = text.chars();
     while let Some(c) = rest.next() {
@@ -98,7 +97,7 @@ fn unescape(text: &str) -> String {
                         rest.nth(3);
                         continue;
                     }
-                    // Java refuses such a file; here it is the letter.
+                    // Java refuses such a file; here it is just the letter.
                     'u'
                 }
                 Some(other) => other,
@@ -111,11 +110,10 @@ fn unescape(text: &str) -> String {
     String::from_utf16_lossy(&units)
 }
 
-/// How deep variables may name each other. One that names itself goes no further.
+/// How deep variables may refer to each other. This also ends a variable that refers to itself.
 const MAX_DEPTH: u32 = 16;
 
-/// Puts values in the place of variables. One that `lookup` does not know stays as it is, and its
-/// name is added to `unknown`.
+/// Expands variables. One that `lookup` does not know stays unchanged, and its name is added to `unknown`.
 pub(super) fn expand(
     value: &str,
     lookup: &dyn Fn(&str) -> Option<String>,
@@ -135,7 +133,7 @@ fn expand_to(
     while let Some((before, behind)) = rest.split_once("${") {
         let Some((name, after)) = behind.split_once('}') else { break };
         expanded.push_str(before);
-        // A value that has grown so long names itself several times.
+        // A value this long refers to itself several times.
         let value = lookup(name).filter(|_| depth > 0 && expanded.len() < 1 << 16);
         match value {
             Some(value) => expanded.push_str(&expand_to(&value, lookup, unknown, depth - 1)),

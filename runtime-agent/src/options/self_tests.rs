@@ -1,15 +1,15 @@
 //! Options about self-tests: `probe=FORM`, and for the agent's own tests `debug=fails:TRICK` and
 //! `debug=newest-tested:JDK`.
 
-/// Which form of the probes is used.
+/// The form of the probes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProbeChoice {
-    /// The fast one on tested JDKs, the plain one on newer ones.
+    /// The fast form on tested JDKs, the plain form on newer ones.
     #[default]
     Auto,
-    /// The fast one on every JDK.
+    /// The fast form on every JDK.
     Fast,
-    /// The one that leans on nothing of HotSpot's.
+    /// The plain form, which relies on nothing specific to HotSpot.
     Plain,
 }
 
@@ -29,20 +29,20 @@ impl ProbeChoice {
     }
 }
 
-/// What the agent leans on and tests itself.
+/// What the agent relies on and tests itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trick {
     /// The JVM accepts a class in `java.lang`.
     ProbeClass,
-    /// The JIT takes `@Stable` elements for constants.
+    /// The JIT treats `@Stable` elements as constants.
     CompiledOut,
-    /// A new target of a call site throws compiled code away.
+    /// A new target of a call site discards compiled code.
     CallSite,
     /// The thread word is at the same distance in all threads.
     ThreadWord,
-    /// The JVM has the events for virtual threads.
+    /// The JVM has HotSpot's extension events for virtual threads.
     MountExtension,
-    /// It sends them.
+    /// The JVM sends those events.
     MountEvents,
 }
 
@@ -57,16 +57,16 @@ impl Trick {
     ];
 }
 
-/// What the agent's own tests have it believe.
+/// What the agent's own tests make it assume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pretend {
-    /// The newest JDK that was tested, if it is to be another than the real one.
+    /// The newest tested JDK, if it should differ from the real one.
     pub newest_tested: Option<u32>,
     fails: Vec<Trick>,
 }
 
 impl Pretend {
-    /// Whether the self-test of a trick is to fail.
+    /// Whether the self-test of a trick should fail.
     pub(crate) fn fails(&self, trick: Trick) -> bool {
         self.fails.contains(&trick)
     }
@@ -76,7 +76,7 @@ impl Pretend {
         Self { newest_tested: None, fails: tricks.to_vec() }
     }
 
-    /// Takes the value of `debug`; `None` if it is about something else.
+    /// Sets the value of `debug`; `None` if it is about something else.
     pub(super) fn set(&mut self, value: &str) -> Option<()> {
         if let Some(jdk) = value.strip_prefix("newest-tested:") {
             self.newest_tested = Some(jdk.parse().ok()?);

@@ -1,5 +1,5 @@
-//! The table of all options: it parses them, shows them in `run.json`, and has what `--help` and docs/options.md say
-//! of their defaults. A test holds these together.
+//! The table of all options. It parses them, shows them in `run.json`, and has the defaults that `--help` and
+//! docs/options.md show. A test checks that these agree.
 
 use std::path::PathBuf;
 
@@ -21,13 +21,13 @@ use crate::sys::memory::limit;
 pub struct OptionDef {
     /// Its key.
     pub key: &'static str,
-    /// The value that it has by default, as it is written; `None` if its absence means something of its own.
+    /// Its default value, as written in options; `None` if its absence has a meaning of its own.
     pub default: Option<&'static str>,
     /// What it does, in one line.
     pub help: &'static str,
-    /// Sets it to what was written.
+    /// Sets it to the written value.
     pub(super) set: fn(&mut Options, &str, &mut Given) -> Result<(), String>,
-    /// What is in force.
+    /// Shows the value in force.
     pub(super) show: fn(&Options) -> String,
 }
 
@@ -417,7 +417,7 @@ pub const OPTIONS: &[OptionDef] = &[
         key: "config",
         default: None,
         help: "File with more options",
-        // It was read before.
+        // The file has been read already.
         set: |_, _, _| Ok(()),
         show: |options| path(options.config.as_ref()),
     },

@@ -1,4 +1,4 @@
-//! Options from all their sources, good and bad.
+//! Valid and invalid options from all their sources.
 
 use std::fs;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use log_format::pattern::Pattern;
 use super::*;
 use crate::sys::clock::ClockChoice;
 
-/// Without an environment.
+/// Parses without environment variables.
 fn parse(text: &str) -> Result<Options, BadOptions> {
     Options::read_with(text, &|_| None)
 }
 
-/// With `TPROFILER_OPTS`.
+/// Parses with `TPROFILER_OPTS`.
 fn parse_with(text: &str, environment: &str) -> Result<Options, BadOptions> {
     Options::read_with(text, &|name| (name == ENVIRONMENT).then(|| environment.to_owned()))
 }
@@ -123,7 +123,7 @@ fn limits_of_the_log() {
     let off = parse("max_mb_per_hour=off,max_mb=off,keep=off,compress=off").unwrap();
     assert_eq!((off.hour_bytes, off.run_bytes, off.keep), (None, None, None));
     assert_eq!(parse("max_mb=1").unwrap().to_map()["compress"], "gzip");
-    // What is written can be read again.
+    // What `to_map` writes can be read again.
     for options in [options, off] {
         let text: Vec<String> = options
             .to_map()
@@ -209,7 +209,7 @@ fn the_option_string_wins_over_the_environment_and_that_over_the_file() {
     assert_eq!(options.thresholds.len(), 2);
     assert_eq!(options.config.as_deref(), Some(&*path));
 
-    // Lists of a stronger source take the place of others; the file may be named in either.
+    // Lists of a stronger source replace those of weaker ones; either source may name the file.
     let options = parse_with("include=d.String", &format!("{config},exclude=e.Env")).unwrap();
     assert_eq!(patterns(&options.filters.include), ["d.String"]);
     assert_eq!(patterns(&options.filters.exclude), ["e.Env"]);
@@ -273,7 +273,7 @@ fn a_file_of_tprofilers_opens_the_port_and_warns_unless_a_stronger_source_decide
     assert_eq!(parse("").unwrap().to_map()["port_access"], "token");
 }
 
-/// The table's defaults are the defaults, and docs/options.md has each option with its default, and no other.
+/// The table's defaults equal `Options::default()`, and docs/options.md has exactly these options and defaults.
 #[test]
 fn the_table_the_defaults_and_the_docs_agree() {
     let defaults = Options::default();
@@ -287,7 +287,7 @@ fn the_table_the_defaults_and_the_docs_agree() {
     let docs = fs::read_to_string(docs).unwrap();
     let tables = docs.split("## Patterns").next().unwrap().lines();
     let first_cells = tables.filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
-    // `record`, `pause`
+    // A cell may name two options: `record`, `pause`.
     let documented: Vec<&str> =
         first_cells.flat_map(|cell| cell.split(", ").map(|one| one.trim_matches('`'))).collect();
     let written = |def: &table::OptionDef| match def.default {

@@ -1,4 +1,4 @@
-//! Options from a TOML file: keys as on the command line, lists where a key may repeat.
+//! Options from a TOML file: the same keys as on the command line, and lists where a key may repeat.
 
 use toml::de::{DeTable, DeValue};
 
@@ -41,7 +41,7 @@ pub(super) fn read(name: &str, text: &str) -> Result<Vec<Setting>, String> {
     Ok(settings.into_iter().map(|(_, setting)| setting).collect())
 }
 
-/// A value as it would stand on the command line.
+/// A value in its command-line form.
 fn text_of(value: &DeValue<'_>) -> Option<String> {
     match value {
         DeValue::String(text) => Some(text.to_string()),

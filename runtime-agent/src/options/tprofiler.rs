@@ -1,5 +1,4 @@
-//! TProfiler's `profile.properties`: what each of its keys means here. `docs/from-tprofiler.md` has
-//! the table.
+//! TProfiler's `profile.properties`: translates its keys to options. `docs/from-tprofiler.md` has the table.
 
 use std::path::Path;
 
@@ -10,11 +9,11 @@ use crate::schedule::time_of_day;
 /// Keys that name one of TProfiler's log files; their folder becomes `logs`.
 const LOG_FILES: [&str; 3] = ["logFilePath", "methodFilePath", "samplerFilePath"];
 
-/// What TProfiler took if only one of the two is there.
+/// TProfiler's defaults if only one of the two keys is there.
 const DEFAULT_USE_S: &str = "5";
 const DEFAULT_INTERVAL_S: &str = "50";
 
-/// Reads the settings of a file called `name`; adds what deserves a word to `warnings`.
+/// Reads the settings of a file called `name`; adds anything worth mentioning to `warnings`.
 ///
 /// # Errors
 /// One line, with the file's name and the line's number.
@@ -58,8 +57,7 @@ impl Reader<'_> {
         self.settings.push(setting);
     }
 
-    /// Puts values in the place of variables: other keys of the file, then the environment. Keys
-    /// that serve only as variables are left out.
+    /// Expands variables: other keys of the file, then the environment. Omits keys that serve only as variables.
     fn expand(
         &mut self,
         entries: Vec<Entry>,
@@ -90,7 +88,7 @@ impl Reader<'_> {
         expanded
     }
 
-    /// A missing end is the day's end, a missing start its begin.
+    /// Without an end, the window lasts until the end of the day; without a start, it begins with the day.
     fn window(&mut self, start: Option<&Entry>, end: Option<&Entry>) -> Result<(), String> {
         let time = |entry: Option<&Entry>, default: &str| {
             let Some(entry) = entry else { return Ok(default.to_owned()) };
@@ -127,7 +125,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Their folder is that of the first one.
+    /// The log folder is that of the first log file.
     fn logs(&mut self, files: &[Option<&Entry>]) {
         let folder = |entry: &Entry| {
             let folder = Path::new(&entry.value).parent().filter(|f| !f.as_os_str().is_empty());
@@ -159,7 +157,7 @@ impl Reader<'_> {
             }
             "excludeClassLoader" => {
                 for loader in list() {
-                    // What it is called from Java 9 on.
+                    // Its name from Java 9 on.
                     let loader = match loader {
                         "sun.misc.Launcher$AppClassLoader" => "app",
                         "sun.misc.Launcher$ExtClassLoader" => "platform",
@@ -186,7 +184,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether the value is `true`; anything else is false, as it was there.
+    /// Whether the value is `true`; anything else means false, as in TProfiler.
     fn is_true(&mut self, entry: &Entry) -> bool {
         let is = |word: &str| entry.value.eq_ignore_ascii_case(word);
         if !is("true") && !is("false") {
@@ -198,7 +196,7 @@ impl Reader<'_> {
     }
 }
 
-/// Whether TProfiler has such a key.
+/// Whether TProfiler has this key.
 fn is_known(key: &str) -> bool {
     const OTHERS: [&str; 12] = [
         "startProfTime",
@@ -217,7 +215,7 @@ fn is_known(key: &str) -> bool {
     LOG_FILES.contains(&key) || OTHERS.contains(&key)
 }
 
-/// A value in a message.
+/// A value for a message, in one line.
 fn one_line(text: &str) -> String {
     text.replace(char::is_control, "?")
 }

@@ -17,7 +17,7 @@ use crate::instrument::filters::Filters;
 use crate::schedule::Plan;
 use crate::sys::clock::ClockChoice;
 
-/// The port that is tried first, as TProfiler's was.
+/// The port that is tried first; TProfiler used the same one.
 pub const DEFAULT_PORT: u16 = 50_000;
 
 /// Which commands clients on loopback may send without the token.
@@ -33,21 +33,21 @@ pub enum PortAccess {
 /// Options in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The classes and methods to give probes.
+    /// The classes and methods to instrument.
     pub filters: Filters,
-    /// Calls that take at least so long are recorded one by one.
+    /// Calls that take at least this long are recorded.
     pub threshold: Duration,
-    /// Methods with a threshold of their own; of several patterns that name one, the last counts.
+    /// Methods with a threshold of their own; if several patterns name one, the last counts.
     pub thresholds: Vec<(Pattern, Duration)>,
-    /// The share of the process's CPU time that probes may take, in millionths; `None` for any.
+    /// The share of the process's CPU time that probes may take, in millionths; `None` for no limit.
     pub overhead: Option<u32>,
     /// Whether loaded classes are retransformed.
     pub retransform: Retransform,
-    /// Which form of the probes is used.
+    /// The form of the probes.
     pub probe: ProbeChoice,
-    /// What probes read.
+    /// The clock that probes read.
     pub clock: ClockChoice,
-    /// The folder that gets a folder for this run.
+    /// The log folder, in which this run gets a folder.
     pub logs: PathBuf,
     /// The group that may read the log: its name or number.
     pub log_group: Option<String>,
@@ -63,11 +63,11 @@ pub struct Options {
     pub start: bool,
     /// When recording is on.
     pub plan: Plan,
-    /// Bytes of memory that may grow with threads and calls; `None` for a share of what there is.
+    /// Bytes of memory that may grow with threads and calls; `None` for a share of the available memory.
     pub max_memory: Option<u64>,
     /// Bytes that the log of an hour may take; `None` for no limit.
     pub hour_bytes: Option<u64>,
-    /// Bytes that the run's log may take.
+    /// Bytes that the run's log may take; `None` for no limit.
     pub run_bytes: Option<u64>,
     /// How long closed hours are kept.
     pub keep: Option<Duration>,
@@ -77,13 +77,13 @@ pub struct Options {
     pub debug_classes: bool,
     /// A fault to inject, in tests.
     pub fault: Fault,
-    /// What self-tests are to find, in tests.
+    /// What self-tests should find, in tests.
     pub pretend: Pretend,
-    /// Whether a wrong option stops the JVM instead of the agent.
+    /// Whether a wrong option stops the JVM, and not just the agent.
     pub strict: bool,
-    /// The file that the rest came from.
+    /// The file with more options.
     pub config: Option<PathBuf>,
-    /// What deserves a word and is not wrong; one line each.
+    /// Warnings: what is worth mentioning but not wrong; one line each.
     pub warnings: Vec<String>,
 }
 
@@ -120,7 +120,7 @@ impl Default for Options {
     }
 }
 
-/// Keys whose values are lists. What a source says takes the place of what weaker ones say.
+/// Keys whose values are lists, and that a source has set: its values replace those of weaker sources.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Given {
     pub include: bool,
@@ -128,7 +128,7 @@ pub(super) struct Given {
     pub exclude_loader: bool,
 }
 
-/// Thresholds as they are written to `run.json`: that of all methods, then those of patterns.
+/// Thresholds in the form for `run.json`: that of all methods, then those of patterns.
 pub(crate) fn thresholds_text<'p>(
     all_ns: u64,
     own: impl Iterator<Item = (&'p Pattern, u64)>,
@@ -153,7 +153,7 @@ pub fn parse_threshold(value: &str) -> Result<(Option<Pattern>, Duration), Strin
     }
 }
 
-/// A value in a message.
+/// A value for a message, in one line.
 pub(super) fn one_line(text: &str) -> String {
     text.replace(char::is_control, "?")
 }
