@@ -1,5 +1,5 @@
-//! The straightforward way to sum up calls.csv: the csv crate, a map, one thread. What the analyzer is
-//! compared with in `scripts/bench-analyzer.sh`; the columns are those of `analyze --format csv`.
+//! Sums up calls.csv in the straightforward way: the csv crate, a map, one thread. `scripts/bench-analyzer.sh`
+//! compares the analyzer with it; the columns are those of `analyze --format csv`.
 //!
 //! ```text
 //! csv_and_map RUN

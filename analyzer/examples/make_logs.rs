@@ -1,13 +1,13 @@
-//! Makes the logs of one run, as large as wanted; the same ones from the same seed. For
-//! `scripts/bench-analyzer.sh`, and for whoever wants to see what the analyzer does with 20 GB.
+//! Makes the logs of one run in any size; the same ones from the same seed. For `scripts/bench-analyzer.sh`, and to
+//! try the analyzer with 20 GB.
 //!
 //! ```text
 //! make_logs FOLDER MEGABYTES [METHODS] [THREADS] [HOURS] [SEED]
 //! ```
 //!
-//! MEGABYTES are those of calls.csv. Most calls are of few methods, as everywhere; every method has
-//! some in every hour. Durations are from 1 ms on, and rarely of seconds. No method is its own caller,
-//! so programs that know no call paths come to the same sums.
+//! MEGABYTES is the size of calls.csv. Most calls are of few methods, as usual; every method has some in every hour.
+//! Durations are from 1 ms on, rarely seconds. No method is its own caller, so programs that do not know call paths
+//! get the same sums.
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -76,7 +76,7 @@ impl Size {
     }
 }
 
-/// Numbers that look random (splitmix64).
+/// Pseudo-random numbers (splitmix64).
 struct Random(u64);
 
 impl Random {
@@ -140,7 +140,7 @@ fn write_hour(folder: &Path, start_ns: u64, size: &Size, random: &mut Random) ->
         kind: "platform".into(),
     });
     write(folder, hour, threads)?;
-    // Callers are of a lower number, so no path is a circle and none has a method twice.
+    // Callers have a lower number, so no path is a circle and none has a method twice.
     let stacks = (1..=size.paths()).map(|id| {
         let method = size.method_of(id);
         let parent = if method < 8 { 0 } else { method / 3 };
@@ -161,7 +161,7 @@ fn write_hour(folder: &Path, start_ns: u64, size: &Size, random: &mut Random) ->
     write(folder, hour, stats)
 }
 
-/// Writes the records of an hour. The totals are theirs, in the hour's first minute.
+/// Writes the recorded calls of an hour, and their method statistics in the hour's first minute.
 fn write_calls(
     folder: &Path,
     start_ns: u64,
@@ -186,7 +186,7 @@ fn write_calls(
     let mut line = Vec::new();
     while written < bytes {
         row += 1;
-        // Each method has its turn, however rare it is.
+        // Each method gets a turn, however rare it is.
         let method = match u32::try_from(row) {
             Ok(method) if method <= size.methods => method,
             _ => random.mostly_small(size.methods),
@@ -199,7 +199,7 @@ fn write_calls(
         let throws = random.below(100) == 0;
         end_ns = (end_ns + random.below(2 * step_ns)).min(start_ns + HOUR - 1);
         line.clear();
-        // Without csv's care, for these are many.
+        // Without the csv crate's checks, because there are many.
         for number in [
             end_ns - total_ns,
             1 + random.below(size.threads.into()),

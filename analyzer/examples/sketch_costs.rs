@@ -1,5 +1,5 @@
-//! What it costs to keep durations of recorded calls for percentiles, by method: the sketch of
-//! `analyzer::stats::sketch` beside the crate `sketches-ddsketch` at the same error.
+//! Measures the cost of keeping durations of recorded calls for percentiles, by method: the sketch of
+//! `analyzer::stats::sketch` against the crate `sketches-ddsketch` with the same error.
 //!
 //! Usage: `cargo run --release -p analyzer --example sketch_costs [ROUNDS]`
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
@@ -12,7 +12,7 @@ use sketches_ddsketch::{Config, DDSketch};
 
 const CALLS: usize = 4_000_000;
 
-/// Calls of so many methods in an order that looks random: methods, and durations over six octaves.
+/// Calls of this many methods in pseudo-random order: methods, and durations over six octaves.
 fn calls(methods: u64) -> Vec<(usize, u64)> {
     let mut random = 88_172_645_463_325_252u64;
     let mut next = |bound: u64| {
@@ -45,7 +45,7 @@ fn main() {
             calls.iter().for_each(|(method, ns)| sketches[*method].add(*ns));
             own.push(ns_per_call(begin));
             black_box(sketches);
-            // Within 1.6%, as the other.
+            // Within 1.6%, like ours.
             let config = Config::new(1.0 / 64.0, 2_048, 1.0);
             let mut sketches = vec![DDSketch::new(config); methods as usize];
             let begin = Instant::now();

@@ -30,8 +30,8 @@ pub struct Analysis {
     pub problems: Problems,
 }
 
-/// Reads the logs and makes a report.
-/// Figures come from the method statistics where possible, else from the recorded calls: see [`RecordsBecause`].
+/// Reads the logs and makes a report. Figures come from the method statistics where possible, else from the recorded
+/// calls: see [`RecordsBecause`].
 ///
 /// # Errors
 /// Lines to print if there is nothing to report: no run can be read, or no time lies between
@@ -54,7 +54,7 @@ pub fn analyze(options: &Options, progress: &Arc<Progress>) -> Result<Analysis, 
         selected.selection = selected.selection.of_records(options, *way);
         let analysis = read(options, &selected, problems.clone());
         let report = &analysis.report;
-        // Statistics of methods that are not selected still show that the time was recorded; recorded calls do not.
+        // Statistics of methods other than those selected are enough for a report; recorded calls are not.
         let has_rows = way.is_none() && report.read.counts.rows_in_range > 0;
         if has_rows || !report.groups.is_empty() {
             return Ok(analysis);

@@ -5,13 +5,12 @@
 //! ```
 //!
 //! Begin to read at [`analyze`]. [`options`] are the user's choices, [`stats`] has the sums, [`run`] reads one run,
-//! [`report`] puts runs together, [`diff`] compares two reports, [`render`] writes them. [`tprofiler`] reads
-//! the logs of TProfiler itself.
+//! [`report`] puts runs together, [`diff`] compares two reports, [`render`] writes them. [`tprofiler`] reads the logs
+//! of TProfiler itself.
 //!
 //! A run is streamed, its files in blocks by several threads, so memory grows with the methods, threads and call
 //! paths of the logs, not with their rows. Nothing in a log makes the analyzer fail: it skips what it cannot read,
-//! and
-//! reports it in [`Problems`](input::problems::Problems).
+//! and reports it in [`Problems`](input::problems::Problems).
 #![forbid(unsafe_code)]
 
 mod analysis;

@@ -1,5 +1,4 @@
-//! Reads a run in the simplest way, line by line. The tests and the fuzzer compare the multithreaded reading with
-//! it.
+//! Reads a run in the simplest way, line by line. The tests and the fuzzer compare the multithreaded reading with it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::collections::{BTreeMap, HashMap, HashSet};

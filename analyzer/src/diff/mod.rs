@@ -1,5 +1,4 @@
-//! Compares two sets of logs method by method: what became slower, what it costs, and whether that exceeds the
-//! limit.
+//! Compares two sets of logs method by method: what became slower, what it costs, and whether that exceeds the limit.
 //!
 //! Both modes compare two times: the cost of a method expected from `before`, and its actual cost in `after`.
 //!
@@ -239,8 +238,8 @@ impl PartlyMeasured<'_> {
 /// Compares two sets of logs.
 ///
 /// # Errors
-/// Lines to print if there is nothing to compare: one of them cannot be read, has no calls, or lacks the
-/// recorded time where that is needed.
+/// Lines to print if there is nothing to compare: one of them cannot be read, has no calls, or lacks the recorded
+/// time where that is needed.
 pub fn compare(options: &DiffOptions, progress: &Arc<Progress>) -> Result<Comparison, Vec<String>> {
     let mut options = options.clone();
     if let Some(pattern) = &options.method {

@@ -9,8 +9,7 @@
 //!
 //! A thread takes the next block under the lock and reads its lines without it. Sums are merged in any order. What
 //! depends on the order of lines (their numbers, and rows for which the worker says so) stays with the block and is
-//! applied when all blocks before it are done. Each thread holds the text of one block; rows whose order counts
-//! wait
+//! applied when all blocks before it are done. Each thread holds the text of one block; rows whose order counts wait
 //! for the slowest thread, and such rows are few.
 
 use std::collections::BTreeMap;

@@ -1,5 +1,4 @@
-//! What went wrong while reading, as one-line messages. No problem stops the reading; each is reported once, and
-//! the
+//! What went wrong while reading, as one-line messages. No problem stops the reading; each is reported once, and the
 //! exit status depends on it.
 
 use std::fmt::Display;

@@ -1,7 +1,6 @@
 //! Finds runs and their data files, each once, even if it was named twice.
 //!
-//! The length of each file is taken here, and the reading stops there. Names are read after that, so the names of
-//! all
+//! The length of each file is taken here, and the reading stops there. Names are read after that, so the names of all
 //! rows are there even in a run that is still being written.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -218,8 +217,8 @@ impl Finder<'_> {
     }
 }
 
-/// The canonical path of a file. Through `/proc/<pid>/root`, files of a container can be read, but their
-/// canonical paths name something else outside it: there, the given path is used.
+/// The canonical path of a file. Through `/proc/<pid>/root`, files of a container can be read, but their canonical
+/// paths name something else outside it: there, the given path is used.
 fn canonical(path: &Path) -> io::Result<PathBuf> {
     fs::canonicalize(path).or_else(|error| match fs::metadata(path) {
         Ok(_) => Ok(path.to_owned()),
@@ -285,8 +284,8 @@ fn without_totals(found: &Found) -> Vec<Hour> {
     hours_of(Table::Calls).difference(&with_totals).copied().collect()
 }
 
-/// Warns of possible copies of a run. They cannot be told from hours of it that were shipped to several places,
-/// so both are counted.
+/// Warns of possible copies of a run. They cannot be told from hours of it that were shipped to several places, so
+/// both are counted.
 fn warn_of_copies(runs: &[RunInput], problems: &mut Problems) {
     let mut known = HashMap::new();
     for run in runs.iter().filter(|run| run.about.start_ns > 0) {

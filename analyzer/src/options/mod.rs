@@ -94,8 +94,7 @@ pub enum Unit {
     Ns,
 }
 
-/// Which recorded calls count. Method statistics have no single calls: with a filter, figures come from the
-/// recorded
+/// Which recorded calls count. Method statistics have no single calls: with a filter, figures come from the recorded
 /// calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallFilter {

@@ -1,5 +1,5 @@
-//! Time zones for input and output: UTC, or that of the machine (`TZ`, else `/etc/localtime`). The logs are always
-//! in UTC.
+//! Time zones for input and output: UTC, or that of the machine (`TZ`, else `/etc/localtime`). The logs are always in
+//! UTC.
 
 use std::env;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Collapsed stacks: a line for each call path with its own time in nanoseconds, the outermost frame
-//! first. What `flamegraph.pl`, `inferno-flamegraph` and speedscope read.
+//! Collapsed stacks: a line for each call path with its self time in nanoseconds, the outermost frame first.
+//! `flamegraph.pl`, `inferno-flamegraph` and speedscope read this format.
 
 use std::io::{self, Write};
 
@@ -33,7 +33,7 @@ pub fn lines(stacks: &Stacks) -> Vec<String> {
     let mut lines = Vec::new();
     for (place, node) in stacks.nodes().iter().enumerate().skip(1) {
         if node.self_ns > 0 {
-            // A semicolon stands between frames; only what is no descriptor can have one.
+            // A semicolon separates frames; only a string that is not a descriptor can contain one.
             let label = |node| one_line(&stacks.label(node).replace(';', ","));
             let mut frames: Vec<String> = stacks.path(place).map(label).collect();
             frames.reverse();

@@ -29,7 +29,7 @@ pub fn render(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     write(report, out).map_err(plain)
 }
 
-/// Takes an error of the output out of its wrapping, so that a broken pipe is still known for one.
+/// Unwraps an error of the output, so that a broken pipe is still recognized.
 pub(super) fn plain(error: csv::Error) -> io::Error {
     match error.into_kind() {
         ErrorKind::Io(error) => error,
@@ -39,7 +39,7 @@ pub(super) fn plain(error: csv::Error) -> io::Error {
 
 fn write(report: &Report, out: &mut dyn Write) -> csv::Result<()> {
     let mut writer = WriterBuilder::new().from_writer(out);
-    // A class is a column of its own already.
+    // The class already has its own column.
     let key = report.by.column().filter(|_| report.by != By::Class);
     writer.write_record(key.into_iter().chain(COLUMNS))?;
     for group in &report.groups {

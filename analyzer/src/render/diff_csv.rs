@@ -1,4 +1,4 @@
-//! The methods' rows of a comparison, both sides beside each other, in whole nanoseconds.
+//! The methods' rows of a comparison, both sides next to each other, in whole nanoseconds.
 
 use std::io::{self, Write};
 
@@ -11,7 +11,7 @@ use crate::stats::aggregate::Figures;
 const COLUMNS: [&str; 7] =
     ["class", "method", "descriptor", "status", "cost_ns", "change_percent", "fails"];
 
-/// Columns of each side, behind `before_` and then `after_`.
+/// Columns of each side, prefixed with `before_` and `after_`.
 const OF_SIDE: [&str; 10] = [
     "calls",
     "throws",
@@ -58,7 +58,7 @@ fn fields(comparison: &Comparison, method: &MethodChange) -> Vec<String> {
     fields
 }
 
-/// A method without calls has none of anything; what is of a call is empty then.
+/// A method without calls has zeros; per-call columns are empty then.
 fn of_side(side: &Side, figures: Option<&Figures>) -> [String; 10] {
     let none = Figures::default();
     let figures = figures.unwrap_or(&none);

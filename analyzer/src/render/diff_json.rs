@@ -1,5 +1,5 @@
-//! The whole comparison for programs, schema 1: see `docs/reports.md`. Fields may be added; one that is
-//! removed or changes its meaning raises the number.
+//! The whole comparison for programs, schema 1: see `docs/reports.md`. Fields may be added; removing one or changing
+//! its meaning raises the number.
 
 use std::io::{self, Write};
 

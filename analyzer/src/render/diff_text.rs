@@ -1,4 +1,4 @@
-//! A comparison for people: what became slower first, each section by the time that it is about.
+//! A comparison for people: what became slower comes first, each section sorted by its time.
 
 use std::io::{self, Write};
 
@@ -13,11 +13,11 @@ use crate::stats::aggregate::Figures;
 use crate::stats::method::Method;
 use log_format::human::{count, duration, plural, separated};
 
-/// Widths of the columns: cost, change, then calls, self time and self time of a call, each before and
-/// after. Two columns of indent stand before them.
+/// Widths of the columns: cost, change, then calls, self time and self time per call, each before and after. Two
+/// columns of indent precede them.
 const WIDTHS: [usize; 8] = [11, 10, 12, 12, 12, 12, 12, 12];
 
-/// Methods that are named as too slow at the top; all have a mark in their rows.
+/// Methods named as too slow at the top; all are marked in their rows.
 const FAILS_NAMED: usize = 5;
 
 pub fn render(comparison: &Comparison, top: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
@@ -76,7 +76,7 @@ fn of_side(heading: &'static str, side: &Side) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// The time that costs are of.
+/// The time that costs refer to.
 fn unit(comparison: &Comparison) -> &'static str {
     if comparison.after.recorded_ns.is_some() { "in an hour" } else { "in all" }
 }
@@ -111,7 +111,7 @@ fn compared(comparison: &Comparison) -> String {
     )
 }
 
-/// What is too slow, a line each; empty if nothing is, or nobody asked.
+/// What is too slow, one line each; empty if nothing is, or without a limit.
 fn fails(comparison: &Comparison, label: impl Fn(&Method) -> String) -> Vec<String> {
     let unit = unit(comparison);
     let line = |what: &str, change: Change| {
@@ -132,7 +132,7 @@ fn fails(comparison: &Comparison, label: impl Fn(&Method) -> String) -> Vec<Stri
     lines
 }
 
-/// What came close to being too slow, a line each: over the limit but not worth a word, or over half of the limit.
+/// What is close to the limit, one line each: over it but below the least cost, or over half of it.
 fn close(comparison: &Comparison, label: impl Fn(&Method) -> String) -> Vec<String> {
     let Some(limit) = &comparison.limit else { return Vec::new() };
     let any_cost = limit.of_any_cost();
@@ -151,7 +151,7 @@ fn close(comparison: &Comparison, label: impl Fn(&Method) -> String) -> Vec<Stri
         let label = label(&Method::Named(method.name.clone()));
         format!("{label}: {} and {} {unit}{why}", percent_text(*change), cost_text(*change))
     };
-    // They stand by cost, the most first.
+    // They are sorted by cost, the largest first.
     let mut lines: Vec<String> = found.iter().take(FAILS_NAMED).map(line).collect();
     if let rest @ 1.. = found.len().saturating_sub(FAILS_NAMED) {
         lines.push(format!("and {}", plural(number(rest), "more method", "more methods")));
@@ -159,7 +159,7 @@ fn close(comparison: &Comparison, label: impl Fn(&Method) -> String) -> Vec<Stri
     lines
 }
 
-/// That nothing is too slow.
+/// The line saying that nothing is too slow.
 fn passed(comparison: &Comparison) -> Option<String> {
     let limit = comparison.limit.as_ref().filter(|_| !comparison.fails())?;
     let least = match limit.least {
@@ -180,7 +180,7 @@ fn passed(comparison: &Comparison) -> Option<String> {
     ))
 }
 
-/// What the rows of a CSV do not say.
+/// What the rows of a CSV do not show.
 pub fn remarks(comparison: &Comparison) -> Vec<String> {
     let mut lines = Vec::new();
     for (heading, side) in [("before", &comparison.before), ("after", &comparison.after)] {

@@ -1,5 +1,4 @@
-//! A flame graph as SVG, drawn by `inferno`. The page needs no network, and searches and zooms by a
-//! script of its own.
+//! A flame graph as SVG, drawn by `inferno`. The page needs no network; its own script searches and zooms.
 
 use std::io::{self, Write};
 
@@ -15,15 +14,15 @@ pub fn render(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     options.count_name = "ns".to_owned();
     options.name_type = "Method:".to_owned();
     options.hash = true;
-    // The end of a name tells more than its package.
+    // The end of a name is more useful than its package.
     options.text_truncate_direction = TextTruncateDirection::Right;
-    // inferno adds them up as they are.
+    // inferno adds them up without a check for overflow.
     if stacks.total_ns() == u64::MAX {
         return Err(io::Error::other("the times in these logs are too large to be drawn"));
     }
     let lines = lines(&stacks);
     if lines.is_empty() {
-        // Without stacks inferno reports an error after it has drawn a picture that says so.
+        // Without stacks, inferno returns an error after it has drawn a picture that says so.
         let mut picture = Vec::new();
         let _ = from_lines(&mut options, std::iter::empty(), &mut picture);
         return out.write_all(&picture);

@@ -1,5 +1,5 @@
-//! The whole report for programs, schema 1: see `docs/reports.md`. Fields may be added; one that is
-//! removed or changes its meaning raises the number.
+//! The whole report for programs, schema 1: see `docs/reports.md`. Fields may be added; removing one or changing its
+//! meaning raises the number.
 
 use std::io::{self, Write};
 
@@ -29,7 +29,7 @@ struct Document<'r> {
     read: Read<'r>,
     /// What figures are made from.
     figures_of: &'static str,
-    /// Of all runs together, if the logs tell.
+    /// Of all runs together, if the logs have it.
     recorded_ns: Option<u64>,
     selected: Selected<'r>,
     missing: JsonMissing<'r>,
@@ -130,7 +130,7 @@ impl<'r> Read<'r> {
 struct Selected<'r> {
     from: Option<String>,
     to: Option<String>,
-    /// The intervals of the statistics that count.
+    /// The intervals of the method statistics that count.
     statistics_from: Option<String>,
     statistics_to: Option<String>,
     method: Option<&'r str>,
@@ -154,7 +154,7 @@ pub(super) struct JsonMissing<'r> {
     muted_methods: u64,
     muted_calls: u64,
     throttled_calls: u64,
-    /// These three are not there where the logs know nothing of them.
+    /// These three are omitted if the logs do not have them.
     #[serde(skip_serializing_if = "Option::is_none")]
     probe_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -338,7 +338,7 @@ struct Unfinished<'r> {
     start_ns: u64,
     running_ns: u64,
     self_ns: u64,
-    /// From the nearest on.
+    /// The nearest first.
     callers: Vec<Name<'r>>,
     callers_cut: bool,
 }

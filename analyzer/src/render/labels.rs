@@ -1,7 +1,7 @@
-//! Methods as people write them: `com.shop.Order.pay(int, String)`.
+//! Methods in Java notation: `com.shop.Order.pay(int, String)`.
 //!
-//! Two methods never have the same label: where the simple names of the parameters' classes do not
-//! tell them apart, their full names and the result do.
+//! Two methods never have the same label: if the simple names of the parameters' classes do not distinguish them, the
+//! label has their full names and the result.
 
 use std::collections::HashMap;
 
@@ -11,12 +11,12 @@ use crate::stats::method::{Callers, Method, MethodName};
 
 /// Labels of the methods of a report.
 pub struct Labels {
-    /// How many methods would have this short label.
+    /// How many methods would have each short label.
     short: HashMap<String, usize>,
 }
 
 impl Labels {
-    /// Prepares labels for `methods`, each of which may come several times.
+    /// Prepares labels for `methods`; a method may occur several times.
     pub fn new<'m>(methods: impl Iterator<Item = &'m Method>) -> Self {
         let distinct: std::collections::HashSet<&Method> = methods.collect();
         let mut short = HashMap::new();
@@ -59,12 +59,12 @@ pub fn brief(method: &Method) -> String {
     }
 }
 
-/// The way from the outermost caller that is known to the nearest; empty if there is none at all.
+/// The call path from the outermost known caller to the nearest; empty if there is none.
 pub fn path(callers: &Callers) -> String {
     nearest(callers, usize::MAX)
 }
 
-/// The end of that way, with at most `most` callers.
+/// The end of that path, with at most `most` callers.
 pub fn nearest(callers: &Callers, most: usize) -> String {
     let is_cut = callers.has_more || callers.methods.len() > most;
     let cut = is_cut.then(|| "...".to_owned());
@@ -96,7 +96,7 @@ fn simple(class: &str) -> &str {
     class.rsplit_once('.').map_or(class, |(_, simple)| simple)
 }
 
-/// A descriptor (JVM specification 4.3.3) in Java's words.
+/// A descriptor (JVM specification 4.3.3) in Java notation.
 struct Signature {
     parameters: Vec<String>,
     result: String,
@@ -119,7 +119,7 @@ impl Signature {
     }
 }
 
-/// The first type of a descriptor, and what follows it.
+/// The first type of a descriptor, and the text after it.
 fn parse_type(text: &str) -> Option<(String, &str)> {
     let element = text.trim_start_matches('[');
     let dimensions = text.len() - element.len();

@@ -1,4 +1,4 @@
-//! The forms of a report. Each renders the same [`Report`]; none decides what is in it.
+//! The formats of a report. Each renders the same [`Report`]; none decides what is in it.
 
 mod collapsed;
 mod csv;
@@ -29,10 +29,10 @@ use crate::diff::Comparison;
 use crate::options::{Format, Options};
 use crate::report::Report;
 
-/// Writes a report. [`Format::ChromeTrace`] is none: see [`crate::render::trace`].
+/// Writes a report. [`Format::ChromeTrace`] is not written here: see [`crate::render::trace`].
 ///
 /// # Errors
-/// The output cannot be written; a reader that has gone away is [`io::ErrorKind::BrokenPipe`].
+/// The output cannot be written; if the reader has closed it, this is [`io::ErrorKind::BrokenPipe`].
 pub fn render(report: &Report, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     match options.format {
         Format::Text if options.color => text::render(report, out),
@@ -54,7 +54,7 @@ pub fn render(report: &Report, options: &Options, out: &mut dyn Write) -> io::Re
     }
 }
 
-/// Writes what TProfiler has in `topobject.log`: the constructors.
+/// Writes the constructors, as TProfiler does in `topobject.log`.
 ///
 /// # Errors
 /// As [`render`].
@@ -80,7 +80,7 @@ pub fn render_diff(
     }
 }
 
-/// What a form of comparison has no place for and is to be said elsewhere, a line each.
+/// What a format of comparison has no place for and is printed elsewhere, one line each.
 #[must_use]
 pub fn diff_remarks(comparison: &Comparison, format: Format) -> Vec<String> {
     match format {
@@ -89,7 +89,7 @@ pub fn diff_remarks(comparison: &Comparison, format: Format) -> Vec<String> {
     }
 }
 
-/// What a form of report has no place for and is to be said elsewhere, a line each.
+/// What a format of report has no place for and is printed elsewhere, one line each.
 #[must_use]
 pub fn remarks(report: &Report, format: Format) -> Vec<String> {
     if format.has_notes() { Vec::new() } else { remarks::all(report) }

@@ -1,4 +1,4 @@
-//! Where a report goes: to standard output, or to a file that is written whole or not at all.
+//! Writes a report to standard output, or to a file, whole or not at all.
 
 use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, BufWriter, Write};
@@ -9,16 +9,16 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use tempfile::{Builder, NamedTempFile};
 
-/// What a file may be used for that is not there before, unless the umask forbids it.
+/// Mode of a new file, before the umask.
 const NEW_FILE_MODE: u32 = 0o666;
 
-/// Our files by their numbers: by this name one without a name can get one.
+/// Our open files by number: a file without a name gets one through this path.
 const OWN_FILES: &str = "/proc/self/fd";
 
 /// Writes to standard output.
 ///
 /// # Errors
-/// It cannot be written; a reader that has gone away is [`io::ErrorKind::BrokenPipe`].
+/// It cannot be written; if the reader has closed it, this is [`io::ErrorKind::BrokenPipe`].
 pub fn to_stdout<E: From<io::Error>>(
     write: impl FnOnce(&mut dyn Write) -> Result<(), E>,
 ) -> Result<(), E> {
@@ -27,12 +27,12 @@ pub fn to_stdout<E: From<io::Error>>(
     Ok(out.flush()?)
 }
 
-/// Writes a file that has no name, and gives it its name when it is whole: whoever ends us before that,
-/// by Ctrl-C or in any other way, finds `path` as it was, and nothing else. What is no file (a pipe, a
-/// terminal) is written to directly.
+/// Writes a file without a name, and gives it its name when it is whole. If the process is ended before that, by
+/// Ctrl-C or in any other way, `path` is unchanged and nothing else is left. If `path` is not a file (a pipe, a
+/// terminal), it is written to directly.
 ///
 /// # Errors
-/// It cannot be written; then `path` is as it was.
+/// It cannot be written; then `path` is unchanged.
 pub fn to_file<E: From<io::Error>>(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> Result<(), E>,
@@ -50,11 +50,11 @@ pub fn to_file<E: From<io::Error>>(
     Ok(file.persist(&folder, &path)?)
 }
 
-/// Whether [`to_file`] could begin to write, so that nobody waits for a report that has no place. It
-/// leaves nothing behind.
+/// Checks that [`to_file`] could begin to write, so that nobody waits for a report that cannot be stored. Leaves
+/// nothing behind.
 ///
 /// # Errors
-/// The file could not be made.
+/// The file could not be created.
 pub fn check_place(path: &Path) -> io::Result<()> {
     if is_file(path) {
         let (_, folder) = place_of(path);
@@ -72,22 +72,22 @@ fn is_file(path: &Path) -> bool {
 
 /// The file, and the folder that it is in.
 fn place_of(path: &Path) -> (PathBuf, PathBuf) {
-    // A link keeps pointing to the file.
+    // A symlink keeps pointing to the file.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new(".")).to_owned();
     (path, folder)
 }
 
-/// A file that is not there yet.
+/// A file that does not have its name yet.
 enum NewFile {
     Nameless(File),
-    /// Where the file system knows none without names: it is deleted unless we are killed.
+    /// If the file system has no files without names: it is deleted unless the process is killed.
     Named(NamedTempFile),
 }
 
 impl NewFile {
-    /// Whoever may read the file before may read the new one; or new files, and the umask takes its part.
+    /// Users who can read the old file can read the new one; without an old file, the umask decides.
     fn in_folder(folder: &Path, before: Option<&Metadata>) -> io::Result<Self> {
         let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
         if Path::new(OWN_FILES).exists()
@@ -100,7 +100,7 @@ impl NewFile {
             return Ok(Self::Nameless(file));
         }
         let new_file = || Permissions::from_mode(NEW_FILE_MODE);
-        // Its error would name a file that nobody knows.
+        // Its error would name a file that the user does not know.
         fs::metadata(folder)?;
         let mut builder = temporary();
         builder.permissions(before.map_or_else(new_file, Metadata::permissions));
@@ -112,7 +112,7 @@ impl NewFile {
             Self::Named(file) => file.persist(path).map_err(|error| error.error).map(drop),
             Self::Nameless(file) => {
                 let own = format!("{OWN_FILES}/{}", file.as_raw_fd());
-                // A link takes no other's name, a rename does.
+                // A link does not replace an existing name, a rename does.
                 let name = temporary().make_in(folder, |name| {
                     let follow = AtFlags::SYMLINK_FOLLOW;
                     Ok(rustix::fs::linkat(CWD, own.as_str(), CWD, name, follow)?)

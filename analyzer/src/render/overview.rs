@@ -1,5 +1,5 @@
-//! The answer in the first screen of a text: the hottest methods, the slowest calls, hours compared,
-//! exceptions and recursion, a few of each. Methods have no package here: the table below has it.
+//! The first screen of a text: the hottest methods, the slowest calls, busiest hours, exceptions and recursion, a few
+//! of each. Methods have no package here: the table below has it.
 
 use std::cmp::Reverse;
 use std::io::{self, Write};
@@ -15,18 +15,18 @@ use crate::stats::by_minute::{MinuteSums, hours};
 use crate::stats::slow_calls::RecordedCall;
 use log_format::human::{count, duration, plural};
 
-/// Calls and hours and so on of each part.
+/// Entries shown in each part.
 const SHOWN: usize = 5;
 
-/// Callers of a slow call.
+/// Callers shown of a slow call.
 const CALLERS_SHOWN: usize = 3;
 
-/// Hours are compared if there are more than this; of many there are the busiest.
+/// Hours are shown if there are more than this; of many, only the busiest.
 const HOURS_SHOWN: usize = 6;
 
-/// Writes what the report has of it.
+/// Writes the parts that the report has data for.
 pub fn render(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
-    // With groups there is no whole to speak of.
+    // With groups there are no figures of the whole.
     let ([group], None) = (&report.groups[..], report.by.column()) else { return Ok(()) };
     hottest(&group.first.by_self, labels, out)?;
     slowest(report, labels, out)?;

@@ -1,7 +1,6 @@
-//! Call paths for `go tool pprof`: its protobuf, compressed with gzip. A sample is a call path with
-//! two values: recorded calls, and their own time. See
-//! <https://github.com/google/pprof/blob/main/proto/profile.proto>, where the numbers of the fields
-//! are from.
+//! Call paths for `go tool pprof`: its protobuf, compressed with gzip. A sample is a call path with two values:
+//! recorded calls, and their self time. The field numbers are from
+//! <https://github.com/google/pprof/blob/main/proto/profile.proto>.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -103,7 +102,7 @@ fn profile(report: &Report, stacks: &Stacks) -> Profile {
         default_sample_type: strings.place("time"),
         ..Profile::default()
     };
-    // A frame is a function, and a location of the same number. The first is the root's, unused.
+    // A frame is a function, and a location with the same number. The first is the root's, unused.
     for (id, frame) in (0..).zip(stacks.frames()).skip(1) {
         let source = frame.method.as_ref().and_then(|method| report.sources.get(method));
         let line = source.map_or(0, |source| i64::from(source.line));
@@ -114,7 +113,7 @@ fn profile(report: &Report, stacks: &Stacks) -> Profile {
                 Some(Method::Named(name)) => {
                     strings.place(&format!("{}.{}{}", name.class, name.method, name.descriptor))
                 }
-                // Where both names are the same, pprof takes them for C++ and cuts what is in brackets.
+                // If both names are the same, pprof takes them for C++ and cuts what is in brackets.
                 _ => 0,
             },
             filename: source.map_or(0, |source| strings.place(&source.file)),
@@ -133,12 +132,12 @@ fn profile(report: &Report, stacks: &Stacks) -> Profile {
     profile
 }
 
-/// Only rubbish is larger: 292 years.
+/// Only garbage is larger: 292 years.
 fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// The table of strings, each once.
+/// The table of strings, each stored once.
 #[derive(Default)]
 struct Strings {
     table: Vec<String>,

@@ -1,5 +1,5 @@
-//! The methods' figures in Prometheus' text format, version 0.0.4: base units, `_total` for what only
-//! grows. It is a picture of the logs, to be scraped once or put into a textfile collector.
+//! The methods' figures in Prometheus' text format, version 0.0.4: base units, `_total` for counters. It is a
+//! snapshot of the logs, to be scraped once or put into a textfile collector.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -56,7 +56,7 @@ pub fn render(report: &Report, with_unfinished: bool, out: &mut dyn Write) -> io
         .iter()
         .flat_map(|group| group.methods.iter().map(move |method| (group, method)))
         .map(|(group, method)| {
-            // A class has its label already.
+            // The class already has its label.
             let key = report.by.column().filter(|key| *key != "class");
             (labels(&method.method, key.zip(group.label.as_deref())), method)
         })

@@ -11,13 +11,13 @@ use crate::run::postponed::PostponedInRun;
 use crate::run::throttled::ThrottledInRun;
 use log_format::human::{duration, plural, separated};
 
-/// Times of a raised threshold that are told of each run.
+/// Times with a raised threshold that are shown for each run.
 const TIMES_SHOWN: usize = 3;
 
 /// Classes not instrumented that are named.
 const CLASSES_SHOWN: usize = 5;
 
-/// Methods throttled that are named.
+/// Throttled methods that are named.
 const THROTTLED_SHOWN: usize = 10;
 
 /// What the report lacks; empty if nothing.
@@ -29,7 +29,7 @@ pub fn missing(report: &Report) -> Vec<String> {
     lines
 }
 
-/// The same where there is no room for the names of methods.
+/// The same without the names of methods, for formats with little space.
 pub fn missing_in_short(report: &Report) -> Vec<String> {
     let mut lines = lost(&report.missing, &report.zone);
     lines.extend(postponed(&report.missing.postponed, report.read.runs.len(), &report.zone));
@@ -145,7 +145,7 @@ fn raised(run: &RaisedInRun, zone: &Zone, lines: &mut Vec<String>) {
     }
 }
 
-/// The classes that were not instrumented, because a loop runs in them.
+/// The classes that were not instrumented because a loop runs in them.
 fn postponed(found: &[PostponedInRun], runs: usize, zone: &Zone) -> Vec<String> {
     let line = |PostponedInRun { run, class }: &PostponedInRun| {
         let from = zone.text(class.from_ns);
@@ -168,8 +168,7 @@ fn postponed(found: &[PostponedInRun], runs: usize, zone: &Zone) -> Vec<String> 
     found.iter().take(CLASSES_SHOWN).map(line).chain(rest).collect()
 }
 
-/// The methods throttled, a line each: those first of which most was missed, in all runs
-/// together.
+/// The throttled methods, one line each, sorted by the time missed in all runs together.
 fn throttled(found: &[ThrottledInRun], runs: usize, zone: &Zone) -> Vec<String> {
     let mut methods: Vec<(f64, Vec<&ThrottledInRun>)> = by_method(found)
         .into_values()
@@ -198,7 +197,7 @@ fn by_method(found: &[ThrottledInRun]) -> BTreeMap<&str, Vec<&ThrottledInRun>> {
     methods
 }
 
-/// When one method was throttled, in the runs that did so.
+/// When one method was throttled, in the runs that throttled it.
 fn throttled_line(of: &[&ThrottledInRun], runs: usize, zone: &Zone) -> Option<String> {
     let busiest = of.iter().max_by_key(|run| run.method.calls_per_s)?;
     let from = zone.text(of.iter().map(|run| run.method.from_ns).min()?);
@@ -242,7 +241,7 @@ fn throttled_count(found: &[ThrottledInRun]) -> Option<String> {
     })
 }
 
-/// Everything that the rows of methods do not say.
+/// Everything that the methods' rows do not show.
 pub fn all(report: &Report) -> Vec<String> {
     let mut lines: Vec<String> = report.empty.iter().cloned().collect();
     lines.extend(missing(report).into_iter().map(|line| format!("missing: {line}")));
@@ -296,7 +295,7 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    /// A method that was left out from 0:01 on, for an hour.
+    /// A method that was throttled from 0:01 on, for an hour.
     fn out(run: &str, name: &str, calls_per_s: u64) -> ThrottledInRun {
         let method = ThrottledMethod {
             name: name.into(),
@@ -346,7 +345,7 @@ mod tests {
     #[test]
     fn of_methods_throttled_those_are_named_that_had_most_time() {
         let mut found: Vec<_> = (1..=12).map(|i| out("r", &format!("C.m{i}()V"), i)).collect();
-        // Little in each run, much in all.
+        // Little in each run, much in all of them.
         found.extend((0..40).map(|i| out(&format!("r{i}"), "C.many()V", 2)));
         let lines = throttled(&found, 41, &Zone::default());
         assert_eq!(lines.len(), 11);

@@ -1,6 +1,5 @@
-//! Call paths for speedscope: its file format with one profile of the kind `sampled`, a sample for
-//! each call path and its own time as the weight. See
-//! <https://www.speedscope.app/file-format-schema.json>.
+//! Call paths for speedscope: its file format with one profile of type `sampled`, a sample for each call path with
+//! its self time as the weight. See <https://www.speedscope.app/file-format-schema.json>.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -12,7 +11,7 @@ use crate::report::Report;
 
 pub fn render(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     let stacks = stacks(report);
-    // Frames that have no time are left out of the list, and so get other numbers.
+    // Frames without time are not in the list, so the others get new numbers.
     let mut frames = Vec::new();
     let mut places = BTreeMap::new();
     let (mut samples, mut weights) = (Vec::new(), Vec::new());

@@ -1,6 +1,6 @@
 //! Tables for people: plain text, no line over [`WIDTH`] columns, nothing cut from a name.
 //!
-//! A method's name stands above its figures: together they fit on no line.
+//! A method's name is above its figures: together they fit on no line.
 
 use std::io::{self, Write};
 
@@ -20,7 +20,7 @@ use crate::report::{ReadSummary, Report};
 use crate::run::data::UnfinishedCall;
 use log_format::human::{count, duration, plural, separated};
 
-/// Columns of a table and their widths; two more columns of indent stand before them.
+/// Columns of a table and their widths; two columns of indent precede them.
 const COLUMNS: [(&str, usize); 10] = [
     ("calls", 11),
     ("throws", 10),
@@ -66,7 +66,7 @@ fn summary(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     for (heading, line) in summary_lines(report) {
         let mut text = Vec::new();
         wrapped(&mut text, &format!("{heading:<10}"), &" ".repeat(12), &line)?;
-        // Only now: a style takes no columns.
+        // Only now: a style has no width.
         let rest = text.split_off(heading.len());
         let style = if heading == "missing" { warning } else { Style::new() };
         write!(out, "{style}{heading}{style:#}")?;
@@ -75,7 +75,7 @@ fn summary(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// What was read and selected, and what is missing; lines without a heading go on from the one before.
+/// What was read and selected, and what is missing; a line without a heading continues the one before.
 pub(super) fn summary_lines(report: &Report) -> Vec<(&'static str, String)> {
     let read = &report.read;
     let mut lines =
@@ -250,7 +250,7 @@ fn unfinished_calls(report: &Report, labels: &Labels, out: &mut dyn Write) -> io
     Ok(())
 }
 
-/// Whether two calls were in progress in one thread at one moment; moments are rounded to nanoseconds.
+/// Whether two calls were in progress at the same moment in one thread; moments are rounded to nanoseconds.
 fn is_same_stack(a: &UnfinishedCall, b: &UnfinishedCall) -> bool {
     let until = |call: &UnfinishedCall| call.start_ns.saturating_add(call.running_ns);
     (a.run, &a.thread) == (b.run, &b.thread) && until(a).abs_diff(until(b)) < 1_000

@@ -1,4 +1,4 @@
-//! What texts are made of: lines that fit, signs, and what was read.
+//! Parts of texts: lines that fit, signs, and what was read.
 
 use std::io::{self, Write};
 
@@ -15,13 +15,13 @@ pub(super) const WIDTH: usize = 100;
 /// Hosts, services and missing files that are named.
 const NAMES_SHOWN: usize = 5;
 
-/// Writes a line that stands out on a terminal.
+/// Writes a line that is highlighted on a terminal.
 pub(super) fn heading(out: &mut dyn Write, line: &str) -> io::Result<()> {
     let bold = Style::new().bold();
     writeln!(out, "{bold}{line}{bold:#}")
 }
 
-/// Lines of which only the first has the heading.
+/// Writes lines, the first one with the heading.
 pub(super) fn headed(
     heading: &'static str,
     lines: Vec<String>,
@@ -44,7 +44,7 @@ pub(super) fn origin(read: &ReadSummary) -> String {
     text
 }
 
-/// How long that recorded, all runs together, if the logs tell; pauses of less than a minute are in it.
+/// How long all runs together recorded, if the logs have it; pauses of less than a minute are included.
 pub(super) fn recorded(read: &ReadSummary) -> String {
     match read.recorded_ns {
         0 => String::new(),
@@ -75,7 +75,7 @@ pub(super) fn some_of(names: &[String]) -> String {
     one_line(&format!("{}{more}", first.join(", ")))
 }
 
-/// A length as the numbers are that reports print.
+/// A length, converted to the number type that reports print.
 pub(super) fn number(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
 }
@@ -85,7 +85,7 @@ fn is_in_part(method: &MethodReport) -> bool {
     method.throttled_ns > 0
 }
 
-/// Says what the sign behind a number of calls is, if a method has it.
+/// Explains the sign behind a number of calls, if a method has it.
 pub(super) fn sign_of_calls<'m>(
     mut methods: impl Iterator<Item = &'m MethodReport>,
     out: &mut dyn Write,
@@ -96,7 +96,7 @@ pub(super) fn sign_of_calls<'m>(
     Ok(())
 }
 
-/// The same of the sign behind a share of the self time.
+/// Explains the sign behind a share of the self time, if a method has it.
 pub(super) fn sign_of_share<'m>(
     mut methods: impl Iterator<Item = &'m MethodReport>,
     out: &mut dyn Write,
@@ -113,14 +113,14 @@ pub(super) fn calls(method: &MethodReport) -> String {
     count(method.figures.calls.into()) + more
 }
 
-/// A method's share of the self time, with a sign if that is mostly the probes'.
+/// A method's share of the self time, with a sign if that is mostly the probes' time.
 pub(super) fn share(method: &MethodReport) -> String {
     let probe = if method.is_mostly_probe() { "~" } else { "" };
     format!("{:.1}%{probe}", method.self_percent)
 }
 
-/// Writes `text` after `first`, on as many lines as it needs; `rest` begins the others. Lines break
-/// at spaces, and within a word only if it alone is too long.
+/// Writes `text` after `first`, on as many lines as it needs; further lines begin with `rest`. Lines break at spaces,
+/// and within a word only if the word alone is too long.
 pub(super) fn wrapped(out: &mut dyn Write, first: &str, rest: &str, text: &str) -> io::Result<()> {
     let mut line = first.to_owned();
     let mut width = line.chars().count();

@@ -4,9 +4,8 @@
 //! com/shop/Order:pay:84 <tab> calls <tab> average ms <tab> total ms
 //! ```
 //!
-//! Times are without those of measured callees, as TProfiler's are, in whole milliseconds, halves
-//! rounded up; the average is that of the rounded total. The largest total comes first.
-//! `topobject.log` has the constructors alone.
+//! Times exclude instrumented callees, as TProfiler's do, in whole milliseconds, halves rounded up; the average is
+//! that of the rounded total. The largest total comes first. `topobject.log` has only the constructors.
 
 use std::cmp::Reverse;
 use std::io::{self, Write};
@@ -26,7 +25,7 @@ pub fn render(report: &Report, constructors: bool, out: &mut dyn Write) -> io::R
     for method in methods {
         let line = match report.sources.get(&method.method) {
             Some(source) => source.line.to_string(),
-            // TProfiler's own logs have no descriptors, but the line in their place.
+            // TProfiler's own logs have no descriptors; the line takes their place.
             None => method.method.parts().2.strip_prefix(':').unwrap_or("0").to_owned(),
         };
         let name = match &method.method {

@@ -2,10 +2,9 @@
 //! `chrome://tracing`. See
 //! <https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU>.
 //!
-//! Records are written as they are read; what is kept is the names. Times are microseconds since the
-//! start of the earliest run: viewers read them as doubles, which hold a nanosecond of some hundred
-//! days, but not of all the years since 1970. The first event of a thread names it. A process is a
-//! run: two of them may have the same process id.
+//! Recorded calls are written as they are read; only names are kept. Times are microseconds since the start of the
+//! earliest run: viewers read them as doubles, which resolve nanoseconds for some hundred days, but not for all the
+//! years since 1970. The first event of a thread names it. A process is a run: two runs may have the same process id.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
@@ -29,19 +28,19 @@ use crate::run::selection::Selection;
 use crate::stats::method::Method;
 use crate::tprofiler;
 
-/// What is to be said of a trace.
+/// Messages about a trace.
 #[derive(Debug, Default)]
 pub struct Said {
     /// What could not be read.
     pub problems: Problems,
-    /// What the trace lacks, a line each.
+    /// What the trace lacks, one line each.
     pub remarks: Vec<String>,
 }
 
 /// Writes the trace.
 ///
 /// # Errors
-/// There is nothing to read (lines to be said), or the output cannot be written.
+/// There is nothing to read (lines to print), or the output cannot be written.
 pub fn write(
     options: &Options,
     progress: &Arc<Progress>,
@@ -68,7 +67,7 @@ pub fn write(
             continue;
         }
         unfinished += trace.run(place, run, &selection, &mut problems);
-        // Of the rest, what was lost is wanted.
+        // The rest is read for its losses.
         let mut rest = run.clone();
         rest.files.retain(|file| !is_of_calls(file.table));
         let data = read_run(&rest, place, &selection, &mut problems);
@@ -86,7 +85,7 @@ pub fn write(
 /// Why there is no trace.
 #[derive(Debug)]
 pub enum TraceError {
-    /// There is nothing to read; lines to be said.
+    /// There is nothing to read; lines to print.
     NoReport(Vec<String>),
     /// The output cannot be written.
     Output(io::Error),
@@ -108,7 +107,7 @@ struct Trace<'o> {
 }
 
 impl Trace<'_> {
-    /// Gives the number of unfinished calls that are left out.
+    /// Returns the number of unfinished calls that are missing.
     fn run(
         &mut self,
         place: usize,
@@ -121,7 +120,7 @@ impl Trace<'_> {
         let name =
             format!("{} on {}, pid {}, run {}", about.service, about.host, about.pid, run.label);
         self.metadata("process_name", pid, 0, &json!({ "name": name }));
-        // What is wrong with them is told where the counters are read.
+        // Problems with them are reported where the counters are read.
         let names = Names::read(run, &mut Problems::default());
         let label = run.label.as_str().into();
         let mut threads = HashSet::new();
@@ -151,7 +150,7 @@ impl Trace<'_> {
 
     fn call(&mut self, pid: usize, row: &CallRow, name: &str, method: &Method) {
         let (class, _, descriptor) = method.parts();
-        // A clock that was set back may put a call before the start.
+        // If the clock was set back, a call may begin before the start.
         let before = row.start_ns < self.start_ns;
         let sign = if before { "-" } else { "" };
         let exit = match row.exit {

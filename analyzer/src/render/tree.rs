@@ -1,4 +1,4 @@
-//! Call trees as text, and the slowest calls with theirs.
+//! Call trees as text, and the slowest calls with their trees.
 
 use std::io::{self, Write};
 
@@ -15,10 +15,10 @@ use crate::report::slowest::SlowCall;
 use crate::stats::stacks::{StackNode, Stacks};
 use log_format::human::{count, duration, plural};
 
-/// What has less of the whole is folded, in percent.
+/// Nodes with a smaller share of the whole, in percent, are folded.
 const FOLDED_BELOW: f64 = 0.5;
 
-/// Deeper calls stand no further to the right, with their depth before them.
+/// Deeper calls are not indented further, but have their depth before them.
 const MAX_DEPTH: usize = 12;
 
 /// The width of the columns before a name.
@@ -95,7 +95,7 @@ fn tree(
     writeln!(out, "{time:>10}{:>8}{own:>10}{:>11}", "%", "calls")?;
     let all_ns = u128::from(stacks.total_ns());
     let children = stacks.children();
-    // What is still to be written: a node, or a sentence on those that are not shown.
+    // What is still to be written: a node, or a line about those that are not shown.
     let mut left = vec![(Item::Node(0), 0)];
     while let Some((item, depth)) = left.pop() {
         let place = match item {
@@ -107,7 +107,7 @@ fn tree(
             }
         };
         if let Some(node) = stacks.nodes().get(place).filter(|_| place != 0) {
-            // Without a record, how much of it is its own is not known.
+            // If it was not recorded, its self time is not known.
             let is_known = node.calls > 0 || node.self_ns > 0;
             let own = if order == TreeOrder::TopDown && is_known {
                 duration(node.self_ns)

@@ -1,4 +1,4 @@
-//! The methods of a report in their groups, sorted and cut.
+//! The methods of a report in their groups, sorted and limited.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -10,32 +10,32 @@ use crate::report::throttled_times::OfGroup;
 use crate::stats::aggregate::{Figures, Group, Totals};
 use crate::stats::method::Method;
 
-/// Methods that an overview begins with.
+/// Methods in an overview.
 const FIRST_METHODS: usize = 5;
 
 /// The methods of a group.
 #[derive(Debug)]
 pub struct GroupReport {
-    /// The hour, thread, run and so on; `None` without groups.
+    /// The hour, thread, run or other key; `None` without groups.
     pub label: Option<String>,
     /// Its methods, sorted, as many as were asked for.
     pub methods: Vec<MethodReport>,
-    /// Its methods beyond those.
+    /// The number of its methods beyond those.
     pub not_shown: usize,
     /// Calls of all of its methods.
     pub calls: u128,
     /// Self time of all of its methods, in nanoseconds.
     pub self_ns: u128,
-    /// Its first methods in two respects, whatever it is sorted by; for reports with an overview.
+    /// Its first methods by self time and by exceptions, whatever it is sorted by; for reports with an overview.
     pub first: FirstMethods,
 }
 
-/// The methods that an overview begins with.
+/// The methods in an overview.
 #[derive(Debug, Default)]
 pub struct FirstMethods {
     /// By self time.
     pub by_self: Vec<MethodReport>,
-    /// By exceptions; without those that have none.
+    /// By exceptions; only methods that have some.
     pub by_throws: Vec<MethodReport>,
 }
 
@@ -46,18 +46,17 @@ pub struct MethodReport {
     pub method: Method,
     /// Its sums.
     pub figures: Figures,
-    /// Its share of the self time of all methods of its group.
+    /// Its share of the self time of all methods in its group.
     pub self_percent: f64,
-    /// How long it was throttled in the time and the runs of its group, in nanoseconds: its figures
-    /// are without that.
+    /// How long it was throttled in the time and the runs of its group, in nanoseconds. Its figures lack that time.
     pub throttled_ns: u64,
-    /// What its probes took at least, an estimate in nanoseconds; `None` if the logs do not tell. About half of it is in
-    /// its self time, the rest in that of its callers.
+    /// What its probes took at least, an estimate in nanoseconds; `None` if the logs do not have it. About half of it
+    /// is in its self time, the rest in that of its callers.
     pub probe_ns: Option<u64>,
 }
 
 impl MethodReport {
-    /// Whether half of its self time or more is that of its probes.
+    /// Whether its probes took half of its self time or more.
     #[must_use]
     pub fn is_mostly_probe(&self) -> bool {
         let self_ns = self.figures.self_ns;
@@ -81,14 +80,14 @@ pub(crate) fn label(
         Group::Run(run) => Some(run_label(run)),
         Group::Thread(run, id) => {
             let name = threads.get(&group).cloned().unwrap_or_else(|| format!("thread #{id}"));
-            // Thread ids hold for a run only.
+            // Thread ids are unique only within a run.
             let is_unique = runs.len() < 2;
             Some(if is_unique { name } else { format!("{name} in {}", run_label(run)) })
         }
     }
 }
 
-/// The groups with their methods, sorted and cut, and whether a sum was too large to be held.
+/// The groups with their methods, sorted and limited, and whether a sum overflowed.
 pub(crate) fn groups<'t>(
     totals: Totals<Method>,
     options: &Options,
@@ -152,10 +151,10 @@ fn group_report(
     GroupReport { label, not_shown: count - methods.len(), methods, calls, self_ns, first }
 }
 
-/// `part` of `whole` in percent; of nothing it is 0.
+/// `part` as a percentage of `whole`; 0 if `whole` is 0.
 #[must_use]
 pub fn percent(part: u128, whole: u128) -> f64 {
-    // Far more digits than anybody looks at survive the conversion.
+    // The conversion keeps far more digits than are shown.
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 * 100.0 }
 }
 

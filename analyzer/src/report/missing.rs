@@ -9,21 +9,21 @@ use crate::run::throttled::ThrottledInRun;
 /// What the report lacks.
 #[derive(Debug, Default)]
 pub struct Missing {
-    /// Files and runs that could not be read, a message each.
+    /// Files and runs that could not be read, one message each.
     pub unread: Vec<String>,
     /// What the agent lost.
     pub losses: Losses,
     /// When the threshold was raised, run by run.
     pub raised: Vec<RaisedInRun>,
-    /// Methods that were throttled, those with most time missed first.
+    /// Throttled methods, those with most time missed first.
     pub throttled: Vec<ThrottledInRun>,
-    /// Methods that these patterns name were muted at some time.
+    /// Patterns whose methods were muted at some time.
     pub muted: Vec<Pattern>,
     /// Loaded classes that were not instrumented for some time.
     pub postponed: Vec<PostponedInRun>,
 }
 
-/// The times in which a run recorded fewer calls than it was asked to.
+/// The times in which a run recorded fewer calls than configured.
 #[derive(Debug, PartialEq, Eq)]
 pub struct RaisedInRun {
     /// Label of the run.

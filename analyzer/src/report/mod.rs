@@ -1,5 +1,5 @@
-//! Turns what was read into a report: methods selected and sorted, calls unfinished, what was read
-//! and what is not in it. The forms of output render a [`Report`] and decide nothing about it.
+//! Turns what was read into a report: sorted methods, unfinished calls, what was read and what is missing. The output
+//! formats render a [`Report`] and decide nothing about it.
 
 pub mod groups;
 pub mod missing;
@@ -41,13 +41,13 @@ use crate::stats::stacks::{rooted_at, through};
 /// A report, ready to be rendered.
 #[derive(Debug)]
 pub struct Report {
-    /// What the figures are split by.
+    /// The grouping of the figures.
     pub by: By,
-    /// Whether the figures come from the records.
+    /// Whether the figures come from the recorded calls.
     pub of_records: bool,
-    /// Whether percentiles are closer where calls are recorded.
+    /// Whether percentiles are more exact where calls are recorded.
     pub has_sketches: bool,
-    /// What the methods are sorted by.
+    /// The column that methods are sorted by.
     pub sort: SortKey,
     /// The zone in which times are shown.
     pub zone: Zone,
@@ -61,47 +61,47 @@ pub struct Report {
     pub filters: Filters,
     /// What was read.
     pub read: ReadSummary,
-    /// What is not in the logs, or could not be read.
+    /// What is missing from the logs, or could not be read.
     pub missing: Missing,
-    /// The methods. Without groups there is one, which has no label.
+    /// The methods. Without groups, there is one group without a label.
     pub groups: Vec<GroupReport>,
-    /// The calls unfinished, longest first.
+    /// The unfinished calls, longest first.
     pub unfinished: Vec<UnfinishedCall>,
-    /// Calls unfinished beyond those.
+    /// The number of unfinished calls beyond those.
     pub unfinished_not_shown: usize,
     /// Why there are no methods, if there are none.
     pub empty: Option<String>,
-    /// What a reader of the figures has to know, a sentence each.
+    /// What a reader must know about the figures, a sentence each.
     pub notes: Vec<String>,
-    /// Methods shown in each group, and callees of a call tree; `None` shows all.
+    /// Methods shown in each group, and callees in a call tree; `None` shows all.
     pub top: Option<usize>,
-    /// Sums by call path, for the forms that are made from them.
+    /// Sums by call path, for the formats that are made from them.
     pub tree: CallTree,
-    /// Whether call trees are shown in place of the methods, and which way they stand.
+    /// The order of the call trees that are shown instead of the methods, if they are.
     pub tree_order: Option<TreeOrder>,
     /// Whether unfinished calls are in `tree`.
     pub unfinished_counted: bool,
-    /// Sums by minute of all methods that were measured all the time: when each minute began, in unix nanoseconds, and
-    /// its sums.
+    /// Sums by minute of all methods that were on all the time: when each minute began, in unix nanoseconds, and its
+    /// sums.
     pub minutes: Vec<(u64, MinuteSums)>,
-    /// Methods that are not in `minutes`: they were throttled or muted for part of the time.
+    /// Number of methods that are not in `minutes`: they were throttled or muted for part of the time.
     pub partial_methods: usize,
     /// The methods that call themselves, those with most such calls first.
     pub recursion: Vec<(Method, Recursion)>,
-    /// The slowest calls of the threads that have the slowest, each thread's in order of their begin.
+    /// The slowest calls of the threads that have the slowest, each thread's in order of their start.
     pub slow: Vec<Vec<RecordedCall>>,
     /// The slowest calls, if they were asked for.
     pub slowest: Option<Vec<SlowCall>>,
-    /// What the calls without a record are called, as far as the selection says it.
+    /// The label of the calls that were not recorded, as far as the selection determines it.
     pub without_record: String,
-    /// Where the sources of methods are, for the forms that tell it.
+    /// Where the sources of methods are, for the formats that show it.
     pub sources: HashMap<Method, Source>,
-    /// The time from the first run's start on, in unix nanoseconds.
+    /// The start of the first run, in unix nanoseconds.
     pub start_ns: u64,
 }
 
 impl Report {
-    /// How close percentiles are.
+    /// How exact percentiles are.
     #[must_use]
     pub fn percentiles_are(&self) -> &'static str {
         let counts = &self.read.counts;
@@ -115,7 +115,7 @@ impl Report {
     }
 }
 
-/// What else was selected, as it was given.
+/// The other filters, as given.
 #[derive(Debug, Default, Serialize)]
 pub struct Filters {
     /// The hosts.
@@ -126,7 +126,7 @@ pub struct Filters {
     pub thread: Option<String>,
     /// How calls ended.
     pub exit: Option<Exit>,
-    /// How long calls took at least, in nanoseconds.
+    /// The least duration of calls, in nanoseconds.
     pub above_ns: Option<u64>,
     /// The callers.
     pub root: Option<String>,
@@ -149,9 +149,9 @@ impl Filters {
 /// What was read.
 #[derive(Debug)]
 pub struct ReadSummary {
-    /// Labels of the runs, in order; [`UnfinishedCall::run`] is a place in here.
+    /// Labels of the runs, in order; [`UnfinishedCall::run`] is an index into this.
     pub runs: Vec<String>,
-    /// Number of processes: hosts and process ids that differ.
+    /// Number of processes: distinct hosts and process ids.
     pub jvms: usize,
     /// Names of the hosts.
     pub hosts: Vec<String>,
@@ -159,19 +159,19 @@ pub struct ReadSummary {
     pub services: Vec<String>,
     /// Rows and hours.
     pub counts: Counts,
-    /// Thresholds that were in force, in nanoseconds: the lowest and the highest.
+    /// Thresholds that applied, in nanoseconds: the lowest and the highest.
     pub thresholds_ns: Option<(u64, u64)>,
-    /// How long the runs recorded, one after the other; 0 if their logs do not tell.
+    /// How long the runs recorded, summed; 0 if their logs do not have it.
     pub recorded_ns: u64,
     /// Files that ended within a line.
     pub torn_lines: u64,
-    /// Lines that were no rows.
+    /// Number of lines that are not rows.
     pub bad_lines: u64,
-    /// Files that should be there and are not.
+    /// Missing files.
     pub missing_files: Vec<String>,
 }
 
-/// Collects runs, in their order, until all are there.
+/// Collects runs, in order, until all are added.
 #[derive(Debug, Default)]
 pub struct Collector {
     totals: Totals<Method>,
@@ -179,7 +179,7 @@ pub struct Collector {
     threads: HashMap<Group, String>,
     counts: Counts,
     recorded_ns: u64,
-    /// Whether the pattern names a method of any run, and what is near it otherwise.
+    /// Whether the pattern matches a method of any run, and otherwise the nearest names.
     is_named: bool,
     nearest: Nearest,
     awaiting_totals: u64,
@@ -196,14 +196,14 @@ pub struct Collector {
     /// Names of hosts, classes and packages that are groups.
     names: Vec<String>,
     places: HashMap<String, usize>,
-    /// Every threshold that was in force.
+    /// Every threshold that applied.
     thresholds_ns: BTreeSet<u64>,
-    /// Whether a run's log does not tell its threshold.
+    /// Whether a run's log lacks its threshold.
     lacks_threshold: bool,
 }
 
 impl Collector {
-    /// Adds the next run, which stands at `place` in the list of runs.
+    /// Adds the next run, at index `place` in the list of runs.
     pub fn add(&mut self, run: &RunInput, place: usize, data: RunData, selection: &Selection) {
         let Self { totals, names, places, .. } = self;
         let mut named = |name: &str| {
@@ -230,7 +230,7 @@ impl Collector {
         self.slow = of_runs(std::mem::take(&mut self.slow));
         self.sources.extend(data.sources);
         self.thresholds_ns.extend(data.thresholds.all_ns());
-        // TProfiler's logs have nothing but records.
+        // TProfiler's logs have only recorded calls.
         let is_old = data.counts.tprofiler.logs() > 0;
         self.lacks_threshold |= !is_old && data.thresholds.lowest_ns().is_none();
         self.unfinished.extend(data.unfinished);
@@ -261,10 +261,10 @@ impl Collector {
         }
     }
 
-    /// How long a call took at least that has a record for certain, whichever method, run and time it
-    /// is of. `None` if there is no such duration.
+    /// The duration from which a call was certainly recorded, whatever its method, run and time. `None` if there is
+    /// no such duration.
     fn complete_from_ns(&self, selection: &Selection, problems: &Problems) -> Option<u64> {
-        // Other calls do not count.
+        // Only recorded calls count then.
         if selection.counts_records() {
             return Some(0);
         }
@@ -292,7 +292,7 @@ impl Collector {
     ) -> Report {
         self.missing.unread = problems.all_unread().to_vec();
         sort_by_missed(&mut self.missing.throttled);
-        // Those that were never instrumented, then by how long they were not.
+        // First the classes that were never instrumented, then by how long they were not.
         self.missing.postponed.sort_by_key(|PostponedInRun { class, .. }| {
             Reverse(class.to_ns.map_or(u64::MAX, |to_ns| to_ns.saturating_sub(class.from_ns)))
         });
@@ -338,7 +338,7 @@ impl Collector {
                 }
             }
         }
-        // The trees of the slowest calls have every call.
+        // The trees of the slowest calls contain every call.
         let every = CallFilter::default();
         let calls = if options.slowest.is_some() { &every } else { &selection.calls };
         let without_record =
@@ -400,7 +400,7 @@ impl Collector {
     }
 }
 
-/// Why nothing is left of a tree.
+/// Why no paths are left of a tree.
 fn no_such_path(tree: &CallTree, pattern: &Pattern) -> String {
     let methods = tree.nodes().iter().filter_map(|node| match &node.frame {
         Frame::Method(Method::Named(name)) => Some(name.as_ref()),

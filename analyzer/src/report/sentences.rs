@@ -1,5 +1,5 @@
-//! What a report says in words: why it is empty, what its figures leave out, and what the time of
-//! calls that were not recorded is called.
+//! Texts of a report: why it is empty, what its figures lack, and the label for the time of calls that were not
+//! recorded.
 
 use std::collections::BTreeSet;
 
@@ -137,7 +137,7 @@ fn tprofiler_notes(counts: &OldCounts) -> Vec<String> {
     notes
 }
 
-/// Which calls figures are of, where that is not what the selected time says.
+/// Which calls the figures cover, if that differs from the selected time.
 fn of_time(selection: &Selection) -> Option<String> {
     let intervals = selection.all_statistics();
     let is_wider = Touched::is_wider(&intervals, &selection.range);
@@ -163,7 +163,7 @@ fn of_time(selection: &Selection) -> Option<String> {
     }
 }
 
-/// What a reader of the figures has to know; `has_methods` if they are of methods, not of single calls.
+/// What a reader must know about the figures; `has_methods` if they are of methods, not of single calls.
 pub fn notes(
     selection: &Selection,
     counts: &Counts,
@@ -212,7 +212,7 @@ pub fn notes(
     notes
 }
 
-/// What part of the CPU time went into probes, if the logs of these processes tell.
+/// The share of the CPU time that probes took, if the logs of these processes have it.
 pub fn probe_share(losses: &Losses, jvms: usize) -> Option<String> {
     if losses.cpu_ns == 0 {
         return None;

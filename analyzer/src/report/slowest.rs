@@ -1,16 +1,16 @@
 //! The slowest calls, each with everything that was recorded below it.
 //!
-//! A call that one of the slowest made is no call of its own in the list, or a slow request would
-//! fill it. Rows of a thread stand in the order of their ends, callees before callers: so the calls
-//! of a thread wait, by the depth of their paths, until a row with a smaller depth says what became
-//! of them: it made them, or its caller has no record and they stand for themselves.
+//! A call within one of the slowest does not count on its own, or a slow request would fill the list. Rows of a
+//! thread are in the order of their ends, callees before callers. So the calls of a thread wait, by the depth of
+//! their paths, until a row with a smaller depth comes: either it made them, or their caller was not recorded and
+//! they count on their own.
 //!
 //! ```text
 //! depth 3   call, call      wait
-//! depth 2   call            made those that began after it; the others are on their own
+//! depth 2   call            made those that began after it; the others count on their own
 //! ```
 //!
-//! Of each depth only as many wait as are to be shown. Their trees come from a second reading.
+//! At each depth, only as many wait as are to be shown. Their trees come from a second reading.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -30,7 +30,7 @@ use crate::stats::method::{Callers, Method};
 /// One of the slowest calls.
 #[derive(Debug)]
 pub struct SlowCall {
-    /// The run's place in the list of runs.
+    /// The run's index in the list of runs.
     pub run: usize,
     /// The thread's name and id.
     pub thread: String,
@@ -44,7 +44,7 @@ pub struct SlowCall {
     pub exit: Exit,
     /// Its callers.
     pub callers: Callers,
-    /// The recorded calls from this one on.
+    /// The recorded calls from this one down.
     pub tree: CallTree,
 }
 
@@ -89,7 +89,7 @@ pub fn find(
     calls
 }
 
-/// The slowest first; of those that took as long, the earliest.
+/// The slowest first; of calls with the same duration, the earliest.
 fn order(row: &CallRow) -> (Reverse<u64>, u64, u32, u32) {
     (Reverse(row.total_ns), row.start_ns, row.thread, row.method)
 }
@@ -109,7 +109,7 @@ fn slowest_of_run(
         let depth = *depths.entry(row.stack).or_insert_with(|| depth(names, &row));
         let of_thread = waiting.entry(row.thread).or_default();
         for (_, calls) in of_thread.split_off(&depth.saturating_add(1)) {
-            // The slowest call of a method may come when its interval ends, after calls that are later.
+            // The row of a method's slowest call may come at the end of its interval, after later calls.
             let is_outside = |call: &CallRow| call.start_ns < row.start_ns || end(call) > end(&row);
             alone.extend(calls.into_iter().filter(is_outside));
         }
@@ -133,7 +133,7 @@ fn end(row: &CallRow) -> u64 {
     row.start_ns.saturating_add(row.total_ns)
 }
 
-/// The length of a call's path. One that was not kept may be anywhere, so it says nothing of others.
+/// The length of a call's path. A call whose path was not kept may be anywhere, so it says nothing about others.
 fn depth(names: &Names, row: &CallRow) -> usize {
     let mut path = names.path(row.stack);
     if path.next() == Some(row.method) { 1 + path.count() } else { usize::MAX }
@@ -146,14 +146,14 @@ fn keep(calls: &mut Vec<CallRow>, count: usize) {
     }
 }
 
-/// Reads the run again, for what these calls made.
+/// Reads the run again, for the callees of these calls.
 fn with_trees(
     run: &RunInput,
     place: usize,
     rows: &[&CallRow],
     selection: &Selection,
 ) -> Vec<SlowCall> {
-    // The first reading has told the problems.
+    // The first reading has reported the problems.
     let mut problems = Problems::default();
     let names = Names::read(run, &mut problems);
     let label: Arc<str> = Arc::from(run.label.as_str());
@@ -187,7 +187,7 @@ fn with_trees(
     with_tree.collect()
 }
 
-/// The path of a record from `call` on, the innermost first, if `call` is it or made it.
+/// The path of a recorded call from `call` down, the innermost first, if it is `call` or within it.
 fn path_below(names: &Names, call: &CallRow, row: &CallRow) -> Option<Vec<u32>> {
     let end = |row: &CallRow| row.start_ns.saturating_add(row.total_ns);
     if row.thread != call.thread || row.start_ns < call.start_ns || end(row) > end(call) {

@@ -1,5 +1,5 @@
-//! How long methods were throttled in the time and the runs of each group of a report: what
-//! their figures there lack.
+//! How long methods were throttled in the time and the runs of each group of a report: the time that their figures
+//! lack.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use crate::stats::method::Method;
 
 const NS_PER_MINUTE: u64 = 60_000_000_000;
 
-/// Nanoseconds, by method as the log names it.
+/// Nanoseconds, by method name as in the log.
 type Times = HashMap<String, u64>;
 
 /// The times of all runs.
@@ -32,7 +32,7 @@ impl<'r> ThrottledTimes<'r> {
         Self { runs, range, whole: sum(runs, &range), by_run }
     }
 
-    /// The times in a group. If it is a host, `is_of` says which runs are its.
+    /// The times in a group. If it is a host, `is_of` says whether a run belongs to it.
     pub(crate) fn of(&self, group: Group, is_of: Option<&dyn Fn(usize) -> bool>) -> OfGroup<'_> {
         OfGroup(match (group, is_of) {
             (Group::Run(run) | Group::Thread(run, _), _) => {

@@ -6,22 +6,22 @@ use log_format::names::Hour;
 
 use crate::run::old_counts::OldCounts;
 
-/// How much was read, and how much of it fell out of the selection.
+/// How much was read, and how much of it was not selected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Rows of `calls.csv`.
     pub records: u64,
     /// Rows of `stats.csv`.
     pub stats_rows: u64,
-    /// Those of the rows that the report is made from which lie in the selected time.
+    /// Rows of the table that the report is made from which lie in the selected time.
     pub rows_in_range: u64,
-    /// Records counted by thread whose call path was not kept.
+    /// Recorded calls without a call path, where calls are grouped by thread.
     pub records_without_path: u64,
-    /// Methods that their run has no name for.
+    /// Methods without a name in their run.
     pub unknown_methods: u64,
     /// The hours of the files read.
     pub hours: BTreeSet<Hour>,
-    /// What TProfiler's own logs have of it.
+    /// Counts of TProfiler's own logs.
     pub tprofiler: OldCounts,
 }
 

@@ -1,6 +1,5 @@
-//! Reads one run: streams its files, each with several threads, and keeps sums, the calls still
-//! unfinished, and counts of what was read. The result of a run stands on its own, so runs can be read in
-//! any order or in parallel.
+//! Reads one run: streams its files, each with several threads, and keeps sums, unfinished calls, and counts of what
+//! was read. Runs do not depend on each other, so they can be read in any order or in parallel.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
@@ -31,7 +30,7 @@ use crate::stats::call_tree::{CallTree, Recursion};
 use crate::stats::method::{Callers, Method, Source};
 use crate::stats::slow_calls::RecordedCall;
 
-/// How long a run's first interval is: ten seconds or so.
+/// Length of a run's first interval: about ten seconds.
 const FIRST_NS: Range<u64> = 8_000_000_000..13_000_000_000;
 
 /// What was read of one run.
@@ -47,7 +46,7 @@ pub struct RunData {
     pub recursion: HashMap<Method, Recursion>,
     /// Sums of the selected calls by minute.
     pub minutes: Minutes,
-    /// Methods that are not in them: they were throttled or muted for part of the selected time.
+    /// Methods missing from `minutes`: they were throttled or muted for part of the selected time.
     pub partial: HashSet<Method>,
     /// The slowest of the selected calls, by thread.
     pub slow: Vec<Vec<RecordedCall>>,
@@ -65,20 +64,20 @@ pub struct RunData {
     pub muted: Muted,
     /// Loaded classes that were not instrumented for some time.
     pub postponed: Postponed,
-    /// If the pattern names none of the run's methods: the names that are near it.
+    /// If the pattern matches none of the run's methods: the nearest names.
     pub nearest: Option<Nearest>,
     /// When the run recorded, whatever is selected.
     pub recorded: RecordedTime,
     /// What was read.
     pub counts: Counts,
-    /// Whether there are rows to name, and no names of methods at all.
+    /// Whether there are rows to name but no method names at all.
     pub lacks_methods_file: bool,
 }
 
 /// A call that had not ended when it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnfinishedCall {
-    /// The run's place in the list of runs.
+    /// The run's index in the list of runs.
     pub run: usize,
     /// The thread's name and id.
     pub thread: String,
@@ -88,13 +87,13 @@ pub struct UnfinishedCall {
     pub start_ns: u64,
     /// How long it had run when it was written last.
     pub running_ns: u64,
-    /// Time in the method itself until then.
+    /// Self time until then.
     pub self_ns: u64,
     /// Its callers.
     pub callers: Callers,
 }
 
-/// Reads a run, which stands at `place` in the list of runs.
+/// Reads a run, at index `place` in the list of runs.
 pub fn read_run(
     run: &RunInput,
     place: usize,
@@ -104,7 +103,7 @@ pub fn read_run(
     read_run_at(Pace::default(), run, place, selection, problems)
 }
 
-/// The same with as many threads and as long blocks as that, which make no difference.
+/// Like `read_run`, with this number of threads and length of blocks; neither changes the result.
 pub(crate) fn read_run_at(
     pace: Pace,
     run: &RunInput,
@@ -128,7 +127,7 @@ pub(crate) fn read_run_at(
             _ => {}
         }
     }
-    // Where the first interval was cut off, by a full minute or a flush, it says little.
+    // If the first interval was cut short by a full minute or a flush, it says little.
     let first = data.recorded.intervals().next();
     if let (Some((start_ns, end_ns)), Some((early_ns, first))) = (first, early.first_key_value())
         && start_ns == *early_ns
@@ -165,7 +164,7 @@ pub(crate) fn read_run_at(
 }
 
 impl RunData {
-    /// Reads counters, of which those of an interval count if it begins in `statistics`.
+    /// Reads counters; those of an interval count if it begins in `statistics`.
     fn read_counters(
         &mut self,
         run: &RunInput,
@@ -243,7 +242,7 @@ fn finish(
     label: &Arc<str>,
 ) -> RunData {
     let (names, selection) = (scope.names, scope.selection);
-    // Those that the selection leaves out were needed to see which of them ended.
+    // Unselected calls were needed too, to see which of them ended.
     let mut unfinished: Vec<CallRow> =
         unfinished.into_rows().filter(|row| scope.takes(row)).collect();
     if selection.unfinished {

@@ -1,6 +1,5 @@
-//! However many threads read a run, in blocks of whatever size: the result is that of reading it line
-//! by line ([`crate::line_by_line`]). The logs are made from seeds and have everything in them that a log
-//! should not have.
+//! Whatever the number of threads and the size of blocks, reading a run gives the same result as reading it line by
+//! line ([`crate::line_by_line`]). The logs are made from seeds and contain everything that a log should not.
 
 #[path = "../../../rewriter/fuzz/seeds.rs"]
 mod seeds;
@@ -22,7 +21,7 @@ const S: u64 = 1_000_000_000;
 /// 2026-11-20T14:00:00Z.
 const T14: u64 = 1_795_183_200 * S;
 
-/// Numbers that look random; the same ones for the same seed.
+/// Pseudo-random numbers; the same ones for the same seed.
 struct Random(u64);
 
 impl Random {
@@ -83,7 +82,7 @@ fn calls(random: &mut Random, start_ns: u64, rows: u64) -> String {
     text
 }
 
-/// A line with its end, and now and then something that should not be there.
+/// A line with its end, sometimes with something that should not be there.
 fn spoiled(random: &mut Random, line: String) -> String {
     match random.below(40) {
         0 => format!("{line}\r\n"),
@@ -176,11 +175,11 @@ fn threads_and_blocks_make_no_difference() {
             assert!(told == expected, "seed {seed}, {pace:?}:\n{told}\ninstead of\n{expected}");
         }
     }
-    // There was something to be wrong about.
+    // There were enough unfinished calls and bad lines to test.
     assert!(unfinished > 200 && bad > 1_000, "{unfinished} unfinished calls, {bad} bad lines");
 }
 
-/// Changes bytes, cuts the file, repeats a part of it or puts in what is no text.
+/// Changes bytes, cuts the file, repeats a part of it or inserts bytes that are not text.
 fn damage(random: &mut Random, bytes: &mut Vec<u8>) {
     let place = |random: &mut Random, bytes: &[u8]| {
         usize::try_from(random.below(bytes.len() as u64 + 1)).unwrap()
@@ -240,14 +239,14 @@ fn damaged_files_are_read_alike_and_harm_nothing() {
             slowest: (seed % 2 == 0).then_some(3),
             ..Options::default()
         };
-        // A report, or a reason why there is none.
+        // A report, or the reason why there is none.
         let _ = crate::analyze(&options, &Arc::default());
     }
     assert!(bad > 1_000 && rows > 10_000, "{bad} bad lines, {rows} rows");
 }
 
-/// The fuzzer's corpus once more, with the toolchain that the project is built with. `UPDATE_SEEDS=1`
-/// writes logs of this file to `fuzz/corpus/logs`; `scripts/fuzz.sh --pack` makes them seeds.
+/// Runs the fuzzer's corpus with the project's own toolchain. `UPDATE_SEEDS=1` writes logs of this file to
+/// `fuzz/corpus/logs`; `scripts/fuzz.sh --pack` makes seeds of them.
 #[test]
 fn the_fuzzer_s_corpus_is_as_it_should_be() {
     let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz");

@@ -1,4 +1,4 @@
-//! What a run's counters say is not in its logs: losses, and records left out by a raised threshold.
+//! What a run's logs lack, by its counters: losses, and recorded calls below a raised threshold.
 
 use std::collections::BTreeSet;
 
@@ -9,49 +9,49 @@ use crate::options::time_range::TimeRange;
 /// What was lost, summed over runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// Records that found their thread's ring full.
+    /// Recorded calls dropped because their thread's ring was full.
     pub recorded_calls_dropped: u64,
-    /// Calls that are not in the totals.
+    /// Calls missing from the method statistics.
     pub lost_calls: u64,
-    /// Calls whose end no probe saw; they are counted as ones that threw.
+    /// Calls whose end no probe saw; they count as throws.
     pub unseen_ends: u64,
-    /// Selected methods without probes.
+    /// Selected methods that could not be instrumented.
     pub methods_skipped: u64,
-    /// Methods without probes because no time can go by in them.
+    /// Trivial leaves, which are not instrumented by default.
     pub leaves: u64,
-    /// Selected classes without probes.
+    /// Selected classes that could not be instrumented.
     pub classes_unreadable: u64,
     /// Writes of the log that failed.
     pub io_errors: u64,
-    /// Rows that the disk did not take for too long.
+    /// Rows dropped because the disk did not take them for too long.
     pub rows_dropped: u64,
-    /// Records over the threshold that were left out to stay within the hour's budget.
+    /// Recorded calls dropped to stay within the hour's budget.
     pub recorded_calls_over_budget: u64,
     /// Hours that were deleted to keep to the limits of size and age.
     pub deleted_hours: u64,
-    /// The most methods that were muted at a time.
+    /// The most methods muted at a time.
     pub muted_methods: u64,
     /// Calls that were in progress when their method was muted or unmuted.
     pub muted_calls: u64,
-    /// Calls that were in progress when their method was throttled or measured again.
+    /// Calls that were in progress when their method was throttled or unthrottled.
     pub throttled_calls: u64,
-    /// Time that probes took from the process, an estimate.
+    /// Time that the process spent in probes, an estimate.
     pub probe_ns: u64,
-    /// What the probes of a short call took, an estimate: the least of all intervals; `None` if no log tells.
+    /// Time of the probes of a short call, an estimate: the least of all intervals; `None` if no log has it.
     pub probe_call_ns: Option<u64>,
-    /// CPU time of the process; 0 if its log does not tell.
+    /// CPU time of the process; 0 if its log does not have it.
     pub cpu_ns: u64,
-    /// The same two of the run's first interval, of ten seconds, in which methods are throttled.
+    /// Probe time of the run's first interval of ten seconds, in which methods are throttled.
     pub first_probe_ns: u64,
-    /// See [`first_probe_ns`](Self::first_probe_ns).
+    /// CPU time of the same interval.
     pub first_cpu_ns: u64,
 }
 
 impl Losses {
-    /// Adds a row of counters if it lies in `range`. Counters that are no losses are passed over.
+    /// Adds a row of counters if it lies in `range`. Counters other than losses are ignored.
     pub fn add(&mut self, row: &CounterRow, range: &TimeRange) {
         if row.name == counter::DELETED_HOURS {
-            // The count since the run began, for rows of deleted hours are gone with them.
+            // The count since the run began, because rows of deleted hours are deleted with them.
             self.deleted_hours = self.deleted_hours.max(row.value);
             return;
         }
@@ -74,7 +74,7 @@ impl Losses {
             counter::THROTTLED_CALLS => (&mut self.throttled_calls, false),
             counter::PROBE_NS => (&mut self.probe_ns, false),
             counter::CPU_NS => (&mut self.cpu_ns, false),
-            // A method without probes lacks them from then on, whichever hours are looked at.
+            // A method that was not instrumented stays so, whichever hours are selected.
             counter::SKIPPED => (&mut self.methods_skipped, true),
             counter::LEAVES => (&mut self.leaves, true),
             counter::UNREADABLE => (&mut self.classes_unreadable, true),
@@ -89,7 +89,7 @@ impl Losses {
         self.probe_call_ns = self.probe_call_ns.into_iter().chain(ns).min();
     }
 
-    /// Adds a row of counters of the run's first interval, beside [`add`](Self::add).
+    /// Adds a row of counters of the run's first interval, in addition to [`add`](Self::add).
     pub fn add_first(&mut self, row: &CounterRow) {
         let sum = match row.name.as_str() {
             counter::PROBE_NS => &mut self.first_probe_ns,
@@ -130,26 +130,25 @@ impl Losses {
 /// The thresholds of a run over time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Thresholds {
-    /// Every one that was asked for.
+    /// Every configured threshold.
     asked_ns: BTreeSet<u64>,
-    /// When thresholds were raised, and to what; both in nanoseconds. They are raised to 0 when they
-    /// are what was asked for again.
+    /// When thresholds were raised, and to what; both in nanoseconds. 0 means back to the configured threshold.
     changes: Vec<(u64, u64)>,
 }
 
-/// A time in which no call had a record that was shorter than a raised threshold.
+/// A time in which no call below a raised threshold was recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Raised {
     /// When it was raised, in unix nanoseconds.
     pub from_ns: u64,
-    /// When it was what was asked for again; `None` if that is not in the log.
+    /// When it was back at the configured value; `None` if that is not in the log.
     pub to_ns: Option<u64>,
     /// The highest threshold in between.
     pub highest_ns: u64,
 }
 
 impl Thresholds {
-    /// Adds a row of counters if it is a threshold. Rows that only repeat a threshold cost nothing.
+    /// Adds a row of counters if it is a threshold. Rows that only repeat a threshold take no memory.
     pub fn add(&mut self, row: &CounterRow) {
         if row.name == counter::THRESHOLD_NS {
             self.asked_ns.insert(row.value);
@@ -160,20 +159,20 @@ impl Thresholds {
         }
     }
 
-    /// Adds an event if it sets a threshold of some methods.
+    /// Adds an event if it sets a threshold for some methods.
     pub fn add_event(&mut self, row: &EventRow) {
         if row.event == event::THRESHOLD {
             self.asked_ns.extend(row.threshold_ns);
         }
     }
 
-    /// The lowest threshold that was asked for. `None` if the log has none.
+    /// The lowest configured threshold. `None` if the log has none.
     #[must_use]
     pub fn lowest_ns(&self) -> Option<u64> {
         self.asked_ns.first().copied()
     }
 
-    /// Every threshold that was asked for, of any method and at any time.
+    /// Every configured threshold, of any method and at any time.
     pub fn all_ns(&self) -> impl Iterator<Item = u64> + '_ {
         self.asked_ns.iter().copied()
     }

@@ -1,4 +1,4 @@
-//! One run: its names, its rows summed, and what its counters say of the time.
+//! One run: its names, the sums of its rows, and what its counters and events say.
 
 pub mod counts;
 pub mod data;

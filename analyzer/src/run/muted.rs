@@ -1,4 +1,4 @@
-//! Which patterns were muted when: what methods' figures lack then.
+//! Which patterns were muted when: their methods' figures lack that time.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use log_format::rows::{EventRow, event};
 
 use crate::options::time_range::TimeRange;
 
-/// The patterns that a run had muted.
+/// The patterns that a run muted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Muted {
-    /// Whether each was muted from a moment on.
+    /// By pattern and moment: whether it was muted from then on.
     changes: BTreeMap<String, BTreeMap<u64, bool>>,
 }
 
 impl Muted {
-    /// Adds an event, if it is about that. One that is repeated changes nothing.
+    /// Adds an event if it is a mute or unmute. A repeated one changes nothing.
     pub fn add_event(&mut self, row: &EventRow) {
         let is_muted = row.event == event::MUTED;
         if is_muted || row.event == event::UNMUTED {
@@ -23,7 +23,7 @@ impl Muted {
         }
     }
 
-    /// The patterns that were muted at some moment of a time.
+    /// The patterns that were muted at some moment in `range`.
     pub fn in_range(&self, range: &TimeRange) -> impl Iterator<Item = Pattern> {
         let is_in = move |changes: &BTreeMap<u64, bool>| {
             let ends = changes.keys().skip(1).copied().map(Some).chain([None]);

@@ -1,7 +1,7 @@
 //! The names of one run: its methods, threads and call paths.
 //!
-//! Ids hold for one run only, so every lookup goes through the run's own [`Names`]; there is no way
-//! to ask for the name of an id without its run.
+//! Ids are valid for one run only, so every lookup uses the run's own [`Names`]; there is no way to look up an id
+//! without its run.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -22,7 +22,7 @@ use crate::run::muted::Muted;
 use crate::run::throttled::Throttled;
 use crate::stats::method::{Callers, Method, MethodName, PathKind, Source};
 
-/// Callers kept of a call that is shown with them.
+/// Callers kept of a call that is shown with its callers.
 const CALLERS_SHOWN: usize = 8;
 
 /// The names of one run.
@@ -32,7 +32,7 @@ pub struct Names {
     sources: HashMap<u32, Source>,
     threads: HashMap<u32, String>,
     stacks: HashMap<u32, Stack>,
-    /// Whether there is any file of methods.
+    /// Whether there is a file of methods.
     pub has_methods_file: bool,
 }
 
@@ -43,14 +43,14 @@ struct Stack {
 }
 
 impl Names {
-    /// Reads the names of a run, of all of its hours. Files that came after the run was found are
-    /// read too: rows that name them may be among those to count.
+    /// Reads the names of a run, of all of its hours. Files created after the run was found are read too: rows to be
+    /// counted may use their names.
     #[must_use]
     pub fn read(run: &RunInput, problems: &mut Problems) -> Self {
         Self::read_tables(run, &[Table::Methods, Table::Threads, Table::Stacks], problems)
     }
 
-    /// Reads the names of a run's methods, and no others.
+    /// Reads only the names of a run's methods.
     #[must_use]
     pub fn read_methods_of(run: &RunInput, problems: &mut Problems) -> Self {
         Self::read_tables(run, &[Table::Methods], problems)
@@ -65,7 +65,7 @@ impl Names {
                 return names;
             }
         };
-        // By hour; of a file that is there plain and compressed, the plain one.
+        // By hour; if a file exists both plain and compressed, the plain one.
         let mut by_part = BTreeMap::new();
         for path in files {
             let Some(FileName { part, table, compression }) = table_of(&path) else { continue };
@@ -98,7 +98,7 @@ impl Names {
 
     fn read_threads(&mut self, path: &Path, problems: &mut Problems) {
         read_rows(path, u64::MAX, problems, |row: ThreadRow| {
-            // A thread may be renamed; the files come in the order of their hours.
+            // A thread may be renamed; files are read in the order of their hours.
             self.threads.insert(row.id, row.name);
             Ok(())
         });
@@ -112,25 +112,25 @@ impl Names {
         });
     }
 
-    /// The name of a method, if the run has one.
+    /// The name of a method, if the run has it.
     #[must_use]
     pub fn method(&self, id: u32) -> Option<&Arc<MethodName>> {
         self.methods.get(&id)
     }
 
-    /// The names of all methods, in no order.
+    /// The names of all methods, unordered.
     pub fn methods(&self) -> impl Iterator<Item = &MethodName> {
         self.methods.values().map(Arc::as_ref)
     }
 
-    /// The ids of all methods that a pattern names.
+    /// The ids of all methods that a pattern matches.
     #[must_use]
     pub fn ids_named_by(&self, pattern: &Pattern) -> HashSet<u32> {
         let named = |name: &MethodName| pattern.method(&name.class, &name.method);
         self.methods.iter().filter(|(_, name)| named(name)).map(|(id, _)| *id).collect()
     }
 
-    /// The ids of the methods that were throttled or muted for part of a time.
+    /// The ids of the methods that were throttled or muted for part of `range`.
     #[must_use]
     pub fn ids_of_partial(
         &self,
@@ -165,7 +165,7 @@ impl Names {
         self.sources.iter().filter_map(|(id, source)| Some((self.methods.get(id)?, source)))
     }
 
-    /// The ids of all threads that a pattern names.
+    /// The ids of all threads that a pattern matches.
     #[must_use]
     pub fn threads_named_by(&self, pattern: &Glob) -> HashSet<u32> {
         self.threads.iter().filter(|(_, name)| pattern.matches(name)).map(|(id, _)| *id).collect()
@@ -180,7 +180,7 @@ impl Names {
         }
     }
 
-    /// Whether a call of `method` with the call path `stack` was the outermost of a recursion.
+    /// Whether a call of `method` with the call path `stack` is the outermost one of a recursion.
     #[must_use]
     pub fn path_kind(&self, stack: u32, method: u32) -> PathKind {
         let mut path = self.path(stack);
@@ -226,14 +226,14 @@ impl Names {
         self.stacks.keys().max().copied().unwrap_or(0)
     }
 
-    /// The methods of a call path from the method itself outwards. A caller that the run does not
-    /// know ends the path with 0, which is no method's id.
+    /// The methods of a call path, from the method itself outwards. A caller that the run does not know ends the path
+    /// with 0, which is not a method id.
     pub fn path(&self, stack: u32) -> impl Iterator<Item = u32> + '_ {
         let mut next = Some(stack);
         let mut steps = 0;
         std::iter::from_fn(move || {
             let id = next?;
-            // Rows that name each other as parents would never end.
+            // Rows that name each other as parents would loop forever.
             steps += 1;
             let known = self.stacks.get(&id).filter(|_| steps <= self.stacks.len());
             let method = known.map_or(0, |stack| stack.method);
@@ -243,7 +243,7 @@ impl Names {
     }
 }
 
-/// Adds a row. An id that has another meaning already is refused: the first one stands.
+/// Adds a row. If the id already has another meaning, the row is refused: the first one counts.
 fn insert<V: PartialEq>(
     map: &mut HashMap<u32, V>,
     id: u32,
@@ -273,8 +273,8 @@ mod tests {
 
     #[test]
     fn a_path_leads_outwards_and_always_ends() {
-        // 1: a    2: a > b    3: a > b > a    4: not kept    5: above 9, which is not there
-        // 6 and 7: parents of each other
+        // 1: a    2: a > b    3: a > b > a    4: not kept    5: above 9, which is missing 6 and 7: parents of each
+        // other
         let names = stacks(&[
             (1, 0, 10),
             (2, 1, 11),

@@ -1,4 +1,4 @@
-//! Names to try when a pattern names no method: those that share its last word.
+//! Names to suggest when a pattern matches no method: those that share its last word.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -7,34 +7,34 @@ use strsim::damerau_levenshtein;
 
 use crate::stats::method::MethodName;
 
-/// Names that are told.
+/// Names suggested.
 const SHOWN: usize = 3;
 
-/// Letters that may be wrong, missing, too many or in the wrong order.
+/// Typos allowed: letters that are wrong, missing, superfluous or swapped.
 const SLIPS: usize = 2;
 
-/// A word shorter than this is in too many names to say anything.
+/// A shorter word is part of too many names to be useful.
 const LEAST_WORD: usize = 3;
 
-/// Names near a pattern, the nearest first; only as many as are told.
+/// Names near a pattern, the nearest first; only as many as are suggested.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Nearest(BTreeSet<(Reverse<u32>, String)>);
 
 impl Nearest {
-    /// Holds names against a pattern.
+    /// Compares names with a pattern.
     #[must_use]
     pub fn to<'n>(pattern: &str, names: impl Iterator<Item = &'n MethodName>) -> Self {
         let text = pattern.split('(').next().unwrap_or_default().to_lowercase();
         let mut words = text.rsplit('.').map(|word| word.trim_matches(['*', '~', ' ']));
         let (last, before) = (words.next().unwrap_or_default(), words.next());
         let depth = text.split('.').count();
-        // A short name is near to everything.
+        // Almost every name is near a short one.
         let slips = SLIPS.min(text.len() / 4);
         let mut nearest = Self::default();
         let mut known = BTreeSet::new();
         for name in names {
             nearest.add(near(last, before, name));
-            // A slip of the pen in a package or class.
+            // A typo in a package or class.
             let begin = beginning(&name.class, depth);
             if known.insert(begin) && damerau_levenshtein(&begin.to_lowercase(), &text) <= slips {
                 nearest.add(Some((Reverse(2), begin.to_owned())));
@@ -57,7 +57,7 @@ impl Nearest {
         }
     }
 
-    /// What to say to somebody whose pattern named nothing.
+    /// The hint to print if a pattern matched nothing.
     #[must_use]
     pub fn hint(&self) -> String {
         let names: Vec<&str> = self.0.iter().map(|(_, name)| name.as_str()).collect();
@@ -78,7 +78,7 @@ fn beginning(class: &str, depth: usize) -> &str {
     end.map_or(class, |(end, _)| class.get(..end).unwrap_or(class))
 }
 
-/// How near a name is, and what of it to tell: the class, or the method too.
+/// How near a name is, and the part of it to suggest: the class, or the method too.
 fn near(last: &str, before: Option<&str>, name: &MethodName) -> Option<(Reverse<u32>, String)> {
     let class = name.class.to_lowercase();
     let simple = class.rsplit(['.', '$']).next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What was read of logs that TProfiler itself has written.
+//! Counts of what was read of TProfiler's own logs.
 
 /// What was read of TProfiler's logs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -9,7 +9,7 @@ pub struct OldCounts {
     pub logs_in_ns: u64,
     /// Rows.
     pub calls: u64,
-    /// Those whose caller has no row.
+    /// Rows whose caller has no row.
     pub without_caller: u64,
 }
 

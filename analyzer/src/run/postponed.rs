@@ -1,4 +1,4 @@
-//! Loaded classes that the agent did not instrument for some time, and why: a loop runs in them.
+//! Loaded classes that the agent did not instrument for some time because a loop ran in them.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::options::time_range::TimeRange;
 /// The postponed classes of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Postponed {
-    /// By class: from when on it was postponed, with the reason, or instrumented.
+    /// By class and moment: postponed from then on, with the reason, or instrumented.
     changes: BTreeMap<String, BTreeMap<u64, Option<String>>>,
 }
 
@@ -20,7 +20,7 @@ pub struct PostponedClass {
     pub class: String,
     /// Why: `run runs in thread main`.
     pub reason: String,
-    /// Since when, in unix nanoseconds.
+    /// When it was postponed, in unix nanoseconds.
     pub from_ns: u64,
     /// When it was instrumented; `None` if that is not in the log.
     pub to_ns: Option<u64>,
@@ -36,7 +36,7 @@ pub struct PostponedInRun {
 }
 
 impl Postponed {
-    /// Adds an event, if it is about that. One that is repeated changes nothing.
+    /// Adds an event if a class was postponed or instrumented. A repeated one changes nothing.
     pub fn add_event(&mut self, row: &EventRow) {
         let reason = match row.event.as_str() {
             event::CLASS_POSTPONED => Some(row.reason.clone()),
@@ -46,7 +46,7 @@ impl Postponed {
         self.changes.entry(row.class.clone()).or_default().insert(row.at_ns, reason);
     }
 
-    /// The classes that were postponed at some moment of `range`; of each the last time.
+    /// The classes that were postponed at some moment in `range`, each with its last such time.
     pub fn in_range(&self, range: &TimeRange) -> impl Iterator<Item = PostponedClass> {
         self.changes.iter().filter_map(|(class, changes)| {
             let ends = changes.keys().skip(1).copied().map(Some).chain([None]);

@@ -1,8 +1,8 @@
-//! How long a run recorded, from its logs: what figures per hour are divided by.
+//! How long a run recorded, by its logs: the divisor of figures per hour.
 //!
-//! The agent writes for how long recording was on in each interval (`recorded_ns`). Where that is missing, an interval
-//! with calls counts from its start to the next one's, and never beyond its hour: none lies in two. If it is missing
-//! altogether, idle intervals count too.
+//! The agent writes how long recording was on in each interval (`recorded_ns`). If that is missing, an interval with
+//! calls counts from its start to the next one's, and at most to the end of its hour: no interval spans two hours. If
+//! no interval has it, idle intervals count too.
 
 use std::collections::BTreeMap;
 
@@ -14,30 +14,30 @@ const MINUTE_NS: u64 = 60_000_000_000;
 /// The intervals of one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordedTime {
-    /// By start, in unix nanoseconds: whether a measured call ended in the interval.
+    /// By start, in unix nanoseconds: whether an instrumented call ended in the interval.
     intervals: BTreeMap<u64, bool>,
-    /// The interval of the row before: most rows are of the same one.
+    /// The interval of the previous row: most rows are of the same one.
     latest: Option<(u64, bool)>,
-    /// The first and the last moment at which the log told a threshold. Every interval begins so, also
-    /// the one that the end of the run cut off.
+    /// The first and the last moment at which the log has a threshold. Every interval begins with one, including the
+    /// one that the end of the run cut short.
     told: Option<(u64, u64)>,
-    /// For how long recording was on, by interval.
+    /// How long recording was on, by interval.
     recorded_ns: BTreeMap<u64, u64>,
 }
 
 impl RecordedTime {
-    /// Takes the start of a row of totals.
+    /// Adds the start of a row of method statistics.
     pub fn add_stats(&mut self, start_ns: u64) {
         self.add(start_ns, true);
     }
 
-    /// Takes a row of counters.
+    /// Adds a row of counters.
     pub fn add_counter(&mut self, row: &CounterRow) {
         if row.name == counter::THRESHOLD_NS {
             let (first, last) = self.told.unwrap_or((row.start_ns, row.start_ns));
             self.told = Some((first.min(row.start_ns), last.max(row.start_ns)));
         } else if row.name == counter::RECORDED_NS {
-            // With the clock set back two intervals may begin at one moment.
+            // If the clock was set back, two intervals may begin at the same moment.
             let sum = self.recorded_ns.entry(row.start_ns).or_default();
             *sum = sum.saturating_add(row.value);
             self.add(row.start_ns, false);
@@ -46,7 +46,7 @@ impl RecordedTime {
         }
     }
 
-    /// Adds what was seen in other rows of the same run.
+    /// Adds what other rows of the same run showed.
     pub fn merge(&mut self, other: &Self) {
         for (start_ns, ns) in &other.recorded_ns {
             let sum = self.recorded_ns.entry(*start_ns).or_default();
@@ -110,14 +110,14 @@ impl RecordedTime {
                 }
             })
             .collect();
-        // What was begun when the run ended: nobody knows how long it was, and it has no figures.
+        // The interval that was in progress when the run ended: its length is unknown, and it has no figures.
         let is_end_told = |start_ns| self.told.is_some_and(|(_, last)| last > start_ns);
         intervals.pop_if(|last| !last.has_calls && !is_end_told(last.start_ns));
         intervals
     }
 }
 
-/// Whether the log has this gauge also at other moments than an interval's start.
+/// Whether the log has this gauge at other moments than an interval's start too.
 fn is_told_at_any_time(name: &str) -> bool {
     name == counter::RAISED_TO_NS || name == counter::MUTED_METHODS
 }
@@ -141,8 +141,8 @@ mod tests {
         CounterRow { start_ns, name: name.into(), value: 1 }
     }
 
-    /// Recorded seconds of a run with intervals that begin so many seconds after 14:00. `end` is when the run ended,
-    /// which begins one more. `recorded` says for how many seconds of an interval recording was on.
+    /// Recorded seconds of a run with intervals that begin this many seconds after 14:00. The run ended at `end`,
+    /// which begins one more interval. `recorded` has for how many seconds of an interval recording was on.
     fn seconds(starts: &[(u64, bool)], end: Option<u64>, recorded: &[(u64, u64)]) -> u64 {
         let mut time = RecordedTime::default();
         for (at, has_calls) in starts {
@@ -171,9 +171,9 @@ mod tests {
     fn a_run_recorded_from_its_first_interval_to_its_end() {
         assert_eq!(seconds(&[], None, &[]), 0);
         assert_eq!(seconds(&[(20, true), (30, true)], Some(47), &[]), 27);
-        // Killed: nobody knows when, and the totals of the last interval are lost.
+        // Killed at an unknown time, and the method statistics of the last interval are lost.
         assert_eq!(seconds(&[(20, true), (30, true), (60, false)], None, &[]), 40);
-        // Written under way, or the counters are not there.
+        // Still being written, or without counters.
         assert_eq!(seconds(&[(20, true), (30, true)], None, &[]), 40);
         // Idle to its end.
         let idle = [(20, true), (30, false), (60, false)];
@@ -183,7 +183,7 @@ mod tests {
         }
         time.add_counter(&counter_row(T14 + 75 * S, counter::THRESHOLD_NS));
         assert_eq!(time.ns(), 55 * S);
-        // A threshold that was changed under way is no end of anything.
+        // A threshold changed within an interval does not end it.
         let mut time = RecordedTime::default();
         for at in [0, 60, 120] {
             time.add_stats(T14 + at * S);
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn idle_minutes_count_and_hours_that_are_not_there_do_not() {
-        // One call that takes three minutes: it is in the figures when it ends.
+        // One call that takes three minutes: it counts when it ends.
         let long_call = [(20, false), (30, false), (60, false), (120, false), (180, true)];
         assert_eq!(seconds(&long_call, Some(200), &[]), 180);
         assert_eq!(seconds(&[(0, true), (60, false), (120, true)], Some(180), &[]), 180);
@@ -217,7 +217,7 @@ mod tests {
         ];
         let recorded = [(0, 60), (60, 15), (240, 40), (300, 10)];
         assert_eq!(seconds(&stopped, Some(310), &recorded), 125);
-        // Its row was lost with the disk full.
+        // Its row was lost because the disk was full.
         assert_eq!(seconds(&stopped, Some(310), &recorded[1..]), 125);
         // The clock was set back from 15:00, and intervals overlap.
         let set_back = [(3_600, true), (0, true), (60, true)];

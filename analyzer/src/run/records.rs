@@ -1,4 +1,4 @@
-//! Streams the records of a run, for what has to see each call.
+//! Streams the recorded calls of a run, for code that must see each call.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::options::time_range::TimeRange;
 use crate::run::names::Names;
 use crate::run::selection::Selection;
 
-/// Which records of a run are wanted.
+/// Which recorded calls of a run to read.
 pub struct RecordFilter {
     range: TimeRange,
     calls: CallFilter,
@@ -26,7 +26,7 @@ pub struct RecordFilter {
 }
 
 impl RecordFilter {
-    /// What a selection takes of the run with these names.
+    /// The recorded calls that a selection takes of the run with these names.
     pub fn new(selection: &Selection, names: &Names) -> Self {
         let threads = selection.calls.thread.as_ref();
         Self {
@@ -39,7 +39,7 @@ impl RecordFilter {
         }
     }
 
-    /// Every record that has ended, and with `unfinished` the others too.
+    /// Every recorded call that has ended, and with `unfinished` the others too.
     pub fn everything(unfinished: bool, progress: &Arc<Progress>) -> Self {
         let progress = Arc::clone(progress);
         let (range, calls) = (TimeRange::default(), CallFilter::default());
@@ -56,8 +56,8 @@ impl RecordFilter {
     }
 }
 
-/// Hands each wanted record of a run to `each`, in the order of the files. Unfinished calls, each once,
-/// come last; if they are not wanted, their number is the result.
+/// Passes each selected recorded call of a run to `each`, in the order of the files. Unfinished calls, each once,
+/// come last; if they are not selected, returns their number.
 pub fn read_records(
     run: &RunInput,
     filter: &RecordFilter,
@@ -71,7 +71,7 @@ pub fn read_records(
         read_plain(part, problems, |row: CallRow| {
             let key = (row.thread, row.start_ns, row.method);
             if row.exit == Exit::Unfinished {
-                // Written again each time that recording stops; the last time is the longest.
+                // Written again each time recording stops; the last one is the longest.
                 if unfinished.get(&key).is_none_or(|known| known.total_ns < row.total_ns) {
                     unfinished.insert(key, row);
                 }
@@ -91,7 +91,7 @@ pub fn read_records(
     if !filter.unfinished {
         return unfinished.len();
     }
-    // Callees before callers, as everywhere.
+    // Callees before callers, as everywhere else.
     unfinished.sort_by_key(|row| (row.thread, std::cmp::Reverse(row.start_ns), row.stack));
     unfinished.into_iter().for_each(each);
     0

@@ -1,6 +1,5 @@
-//! What rows become while they are read: [`RowSums`], of which each thread has its own. They can be
-//! merged in any order with the same result. What they are made by, for all threads alike, is the
-//! [`Scope`].
+//! Sums up rows as they are read. Each thread has its own [`RowSums`], which can be merged in any order with the same
+//! result. All threads share a [`Scope`], which selects the rows.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -27,21 +26,21 @@ use crate::stats::slow_calls::SlowestByThread;
 
 const NS_PER_MINUTE: u64 = 60_000_000_000;
 
-/// Figures that all threads together keep before they give them to the sums of all.
+/// Figures that all threads together keep before they add them to the common sums.
 const FIGURES_KEPT: usize = 1 << 19;
 
 /// How many figures take as much memory as a sketch.
 const FIGURES_OF_SKETCH: usize = 4;
 
-/// Whether a row counts, and where.
+/// Whether a row counts, and for which group.
 pub struct Scope<'s> {
     /// The run's names.
     pub names: &'s Names,
-    /// The run's place in the list of runs.
+    /// The run's index in the list of runs.
     pub place: usize,
     /// What was selected.
     pub selection: &'s Selection,
-    /// When intervals of the run's statistics begin that are selected.
+    /// The range in which the selected intervals of the run's statistics begin.
     pub statistics: TimeRange,
     /// Ids of the selected methods; `None` selects all.
     selected: Option<HashSet<u32>>,
@@ -51,12 +50,12 @@ pub struct Scope<'s> {
     partial: HashSet<u32>,
     /// By method id.
     methods: Vec<MethodScope>,
-    /// By call path, of a call of the method that it ends in: [`PathKind`] as a number from 1 on, and
-    /// the method above. 0 where nobody has asked yet.
+    /// By call path, for a call of the method that it ends in: [`PathKind`] as a number from 1 on, and the method
+    /// above. 0 if not looked up yet.
     path_kinds: Vec<AtomicU32>,
 }
 
-/// What is to be known of a method.
+/// What the sums need to know about a method.
 #[derive(Clone, Copy)]
 struct MethodScope {
     has_name: bool,
@@ -87,12 +86,12 @@ impl<'s> Scope<'s> {
         scope
     }
 
-    /// Leaves methods out of the sums by minute.
+    /// Excludes methods from the sums by minute.
     pub fn set_partial(&mut self, partial: HashSet<u32>) {
         self.partial = partial;
     }
 
-    /// The methods that are left out of the sums by minute, of those selected.
+    /// The selected methods that are missing from the sums by minute.
     pub fn partial(&self) -> impl Iterator<Item = u32> {
         self.partial.iter().copied().filter(|id| self.is_selected(*id))
     }
@@ -103,7 +102,7 @@ impl<'s> Scope<'s> {
         self.selection.overview && (self.partial.is_empty() || !self.partial.contains(&method))
     }
 
-    /// Whether methods are selected and none is one of them.
+    /// Whether a method is selected by pattern and the run has none that matches.
     pub fn selects_none(&self) -> bool {
         self.selected.as_ref().is_some_and(HashSet::is_empty)
     }
@@ -126,7 +125,7 @@ impl<'s> Scope<'s> {
         known.copied().unwrap_or_else(|| self.look_up(id))
     }
 
-    /// Whether the filter of calls takes this one.
+    /// Whether the call filter takes this call.
     pub fn takes(&self, row: &CallRow) -> bool {
         self.selection.calls.takes(row)
             && self.threads.as_ref().is_none_or(|ids| ids.contains(&row.thread))
@@ -157,7 +156,8 @@ impl<'s> Scope<'s> {
         kind
     }
 
-    /// The group of a call or of totals. Hosts and packages become groups when all runs are there.
+    /// The group of a recorded call or of method statistics. Hosts and packages become groups when all runs are
+    /// added.
     #[inline]
     fn group(&self, at_ns: u64, thread: u32) -> Group {
         match self.selection.by {
@@ -173,14 +173,14 @@ impl<'s> Scope<'s> {
     }
 }
 
-/// Sums of rows, and what is counted of them. Everything that is collected from rows has its place
-/// here: in `add_record` or `add_stats`, and in `merge`.
+/// Sums of rows, and counts of them. Everything collected from rows is added here: in `add_record` or `add_stats`,
+/// and in `merge`.
 #[derive(Default)]
 pub struct RowSums {
     /// Sums of the selected calls.
     pub totals: Totals<u32>,
     current: CurrentGroup,
-    /// Durations of the selected calls, in reports that have them.
+    /// Durations of the selected calls, for reports that need them.
     pub sketches: Sketches,
     /// Sums of the selected calls by call path.
     pub paths: PathSums,
@@ -188,7 +188,7 @@ pub struct RowSums {
     pub minutes: Minutes,
     /// The slowest of the selected calls.
     pub slowest: SlowestByThread,
-    /// Methods that have no name.
+    /// Methods without a name.
     pub unknown_methods: HashSet<u32>,
     /// What was read.
     pub counts: Counts,
@@ -197,7 +197,7 @@ pub struct RowSums {
 }
 
 impl RowSums {
-    /// Adds totals of an interval.
+    /// Adds method statistics of an interval.
     pub fn add_stats(&mut self, row: &StatsRow, scope: &Scope) {
         self.recorded.add_stats(row.start_ns);
         self.counts.stats_rows = self.counts.stats_rows.saturating_add(1);
@@ -213,8 +213,8 @@ impl RowSums {
         }
     }
 
-    /// Adds a recorded call, if it has ended. The result says whether it may be one that is unfinished before
-    /// or after it: then its place among the rows counts.
+    /// Adds a recorded call, if it has ended. Returns whether it may be one that is unfinished before or after: then
+    /// its place among the rows counts.
     #[inline]
     pub fn add_record(&mut self, row: &CallRow, scope: &Scope, unfinished: &KnownKeys) -> bool {
         self.counts.records = self.counts.records.saturating_add(1);
@@ -273,7 +273,7 @@ impl RowSums {
     /// The figures of a method in a group.
     #[inline]
     fn of(&mut self, group: Group, method: u32) -> &mut Figures {
-        // Threads take turns row by row, all other groups stay for long.
+        // Threads alternate from row to row; all other groups stay for long.
         if method > MAX_DENSE_ID || matches!(group, Group::Thread(..)) {
             return self.totals.of(group, &method);
         }
@@ -287,7 +287,7 @@ impl RowSums {
         }
     }
 
-    /// Gives the figures of the current group to the others.
+    /// Adds the figures of the current group to the others.
     fn settle(&mut self) {
         if let Some(group) = self.current.group.take() {
             for (method, figures) in self.current.drain() {
@@ -296,7 +296,7 @@ impl RowSums {
         }
     }
 
-    /// How much memory they take, in figures.
+    /// How much memory these sums take, counted in figures.
     fn len(&self) -> usize {
         let figures = self.totals.len() + self.current.figures.len();
         let sketches = self.sketches.len() * FIGURES_OF_SKETCH;
@@ -327,11 +327,11 @@ impl RowSums {
     }
 }
 
-/// The figures of one group, where the next row is likely to be of that group too.
+/// The figures of one group, for rows in a row of the same group.
 #[derive(Default)]
 struct CurrentGroup {
     group: Option<Group>,
-    /// By method id, the place in `figures`, from 1 on.
+    /// By method id, the index in `figures`, from 1 on.
     places: Vec<u32>,
     figures: Vec<(u32, Figures)>,
 }
@@ -369,18 +369,18 @@ pub struct Worker<'r> {
     sums: RowSums,
     /// The sums of all threads.
     all: &'r Mutex<RowSums>,
-    /// Figures that this thread keeps to itself.
+    /// Most figures that this thread keeps for itself.
     max_figures: usize,
 }
 
 impl<'r> Worker<'r> {
-    /// One of so many workers.
+    /// One of `workers` workers.
     pub fn new(scope: &'r Scope<'r>, all: &'r Mutex<RowSums>, workers: usize) -> Self {
         let max_figures = FIGURES_KEPT / workers.max(1);
         Self { scope, sums: RowSums::default(), all, max_figures }
     }
 
-    /// A file is done: the next one has other hours, so these sums may not be needed again.
+    /// Called at the end of a file: the next one has other hours, so these sums may not be needed again.
     pub fn end_file(&mut self) {
         let sums = std::mem::take(&mut self.sums);
         self.all.lock().unwrap_or_else(PoisonError::into_inner).merge(sums);

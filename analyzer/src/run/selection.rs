@@ -12,39 +12,39 @@ use crate::options::{By, CallFilter, Format, Options};
 /// Which rows count, and how they are grouped.
 #[derive(Clone, Debug)]
 pub struct Selection {
-    /// When: records by their end.
+    /// The selected time: recorded calls by their end.
     pub range: TimeRange,
-    /// The time of the intervals whose method statistics count, by the run's place in the list of runs:
-    /// by their start. Of a run that has no place here, it is `range`.
+    /// The time of the intervals whose method statistics count, by the run's index in the list of runs: by their
+    /// start. For a run without an entry, it is `range`.
     pub statistics: Vec<TimeRange>,
-    /// Why figures come from the records, although nothing selected needs it.
+    /// Why figures come from the recorded calls although no filter needs that.
     pub records_because: Option<RecordsBecause>,
-    /// Which methods.
+    /// The selected methods.
     pub method: Option<Pattern>,
     /// The groups.
     pub by: By,
-    /// Which recorded calls.
+    /// The selected recorded calls.
     pub calls: CallFilter,
     /// Whether call paths are summed up.
     pub stacks: bool,
-    /// Whether figures come from the records for the call paths' sake.
+    /// Whether figures come from the recorded calls because of the call paths.
     pub figures_of_stacks: bool,
     /// Whether the report has an overview: what happened when, and the slowest calls.
     pub overview: bool,
-    /// Whether durations of records are kept more closely than the histograms of totals have them.
+    /// Whether durations of recorded calls are kept more exactly than in the histograms of the method statistics.
     pub sketches: bool,
-    /// Whether unfinished calls are among the records.
+    /// Whether unfinished calls count as recorded calls.
     pub unfinished: bool,
     /// Whether the report names source files.
     pub sources: bool,
     /// The zone whose hours are groups.
     pub zone: Zone,
-    /// Where the reading says how far it is.
+    /// Where the reading reports its progress.
     pub progress: Arc<Progress>,
 }
 
 impl Selection {
-    /// What these options select, in the time `range`.
+    /// The selection of these options, in the time `range`.
     #[must_use]
     pub fn new(options: &Options, range: TimeRange, progress: &Arc<Progress>) -> Self {
         let selection = Self {
@@ -69,32 +69,32 @@ impl Selection {
         selection.of_records(options, None)
     }
 
-    /// The same with figures from the records, if there is a reason for that.
+    /// The same with figures from the recorded calls, if there is a reason for that.
     #[must_use]
     pub fn of_records(&self, options: &Options, because: Option<RecordsBecause>) -> Self {
         let mut selection = Self { records_because: because, ..self.clone() };
-        // A sketch takes the memory of several figures: one for a method of a run, not for each of its
+        // A sketch takes the memory of several figures: affordable for each method of a run, but not for each of its
         // hours and threads.
         let is_small = !matches!(options.by, By::Hour | By::Minute | By::Thread);
-        // Totals lie in a time by their interval, records by their end: those are other calls.
+        // Method statistics are selected by their interval, recorded calls by their end: those are different calls.
         let is_same_calls = self.range.is_everything() || selection.counts_records();
         selection.sketches = options.has_percentiles() && is_small && is_same_calls;
         selection
     }
 
-    /// Whether figures come from the records: totals know no threads and no single calls.
+    /// Whether figures come from the recorded calls: method statistics have no threads and no single calls.
     #[must_use]
     pub fn counts_records(&self) -> bool {
         self.records_because.is_some() || self.asks_for_records()
     }
 
-    /// Whether what is selected is known of records alone.
+    /// Whether only recorded calls have what is selected.
     #[must_use]
     pub fn asks_for_records(&self) -> bool {
         self.by == By::Thread || !self.calls.is_everything() || self.figures_of_stacks
     }
 
-    /// The time of the intervals of a run that count: its statistics, and what it lost.
+    /// The time of the intervals of a run that count, for its statistics and its losses.
     #[must_use]
     pub fn statistics_of(&self, place: usize) -> TimeRange {
         self.statistics.get(place).copied().unwrap_or(self.range)
@@ -108,11 +108,11 @@ impl Selection {
     }
 }
 
-/// Why figures come from the records, where statistics would have every call.
+/// Why figures come from the recorded calls, although statistics would have every call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordsBecause {
     /// The selected time is shorter than an interval of the statistics.
     ShortTime,
-    /// There are no statistics of the selected time, or none yet.
+    /// There are no statistics for the selected time, or none yet.
     NoStatistics,
 }

@@ -1,5 +1,5 @@
-//! Short names of methods and classes: what `handleOrders`, `Order` and `Order.pay` stand for, where
-//! exactly one class of the logs has such a method, or such a name.
+//! Short names of methods and classes: finds the full name for `handleOrders`, `Order` or `Order.pay`, if exactly one
+//! class of the logs has such a method or such a name.
 
 use std::collections::BTreeSet;
 
@@ -7,28 +7,28 @@ use log_format::pattern::Pattern;
 
 use crate::stats::method::MethodName;
 
-/// Names listed where a short name could stand for several.
+/// Names listed if a short name is ambiguous.
 const SHOWN: usize = 10;
 
-/// Finds what a pattern stands for that names no method.
+/// Finds the full name for a pattern that matches no method.
 #[derive(Debug)]
 pub struct ShortName<'p> {
     pattern: &'p Pattern,
-    /// Whether it names a method as it is.
+    /// Whether the pattern matches a method as it is.
     is_named: bool,
-    /// Full names that end in it.
+    /// Full names that end in the pattern.
     candidates: BTreeSet<String>,
 }
 
 impl<'p> ShortName<'p> {
-    /// Of a pattern with stars there is nothing to find.
+    /// A pattern with stars is not a short name.
     #[must_use]
     pub fn new(pattern: &'p Pattern) -> Self {
         let is_named = pattern.has_wildcards();
         Self { pattern, is_named, candidates: BTreeSet::new() }
     }
 
-    /// Whether nothing more can come of other names.
+    /// Whether more names cannot change the result.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.is_named
@@ -43,17 +43,17 @@ impl<'p> ShortName<'p> {
         }
         let full = format!("{class}.{method}");
         let short = self.pattern.as_str();
-        // The class, and those that it is nested in.
+        // The class, and the classes that contain it.
         let ends = class.match_indices('$').map(|(end, _)| end).chain([class.len()]);
         let classes = ends.filter_map(|end| class.get(..end));
         let found = classes.chain([full.as_str()]).filter(|name| is_end_of(short, name));
         self.candidates.extend(found.map(str::to_owned));
     }
 
-    /// The pattern with the full name, if there is one; `None` if it stays as it is.
+    /// The pattern with the full name, if there is one; `None` if it is unchanged.
     ///
     /// # Errors
-    /// A sentence with the candidates if there are several.
+    /// A message with the candidates if there are several.
     pub fn finish(self) -> Result<Option<Pattern>, String> {
         if self.is_named {
             return Ok(None);
@@ -110,7 +110,7 @@ mod tests {
             ("OrderHandler", "com.shop.web.OrderHandler"),
             ("OrderHandler.close", "com.shop.web.OrderHandler.close"),
             ("web.CartHandler", "com.shop.web.CartHandler"),
-            // Of these only nested classes have methods.
+            // Only nested classes of this one have methods.
             ("Stock", "com.shop.Stock"),
             ("Stock$Shelf", "com.shop.Stock$Shelf"),
             ("Slot", "com.shop.Stock$Shelf$Slot"),
@@ -123,7 +123,7 @@ mod tests {
         {
             assert_eq!(find(unchanged), Ok(None), "{unchanged}");
         }
-        // On a boundary of names.
+        // Only whole words of a name match.
         assert_eq!(find("Handler"), Ok(None));
     }
 

@@ -1,12 +1,12 @@
-//! Which methods a run throttled, and when: its overhead budget switches methods off that cost most for the least time
-//! measured.
+//! Which methods a run throttled, and when: its overhead budget switches off the methods that cost most for the least
+//! time measured.
 //!
 //! ```text
 //! events     throttled  unthrottled   throttled
 //! throttled   |----------|             |---------...
 //! ```
 //!
-//! Each file repeats what holds, with the moment of the first time. Rows may come in any order.
+//! Each file repeats the current state, with its first moment. Rows may come in any order.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,7 +14,7 @@ use log_format::rows::{EventRow, event};
 
 use crate::options::time_range::TimeRange;
 
-/// Rows kept of a method. One that goes in and out more often has its older times told as one.
+/// Rows kept for a method. If there are more, its older times are merged into one.
 const MAX_ROWS: usize = 256;
 
 /// The methods that a run throttled.
@@ -23,34 +23,34 @@ pub struct Throttled {
     methods: HashMap<String, Changes>,
     /// The last moment of any row: a method that is still throttled was so until then.
     last_ns: u64,
-    /// The first moment of any counter: of hours that were deleted nothing is known to be missed.
+    /// The first moment of any counter: nothing is known to be missed in hours that were deleted.
     first_ns: Option<u64>,
 }
 
-/// A method that was throttled, in a selected time.
+/// A method that was throttled in a selected time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThrottledMethod {
-    /// Class, method and descriptor as the log has them, `com.shop.Util.hash(I)I`.
+    /// Class, method and descriptor as in the log, `com.shop.Util.hash(I)I`.
     pub name: String,
-    /// When it was throttled, in unix nanoseconds: the first time.
+    /// When it was first throttled, in unix nanoseconds.
     pub from_ns: u64,
-    /// When it was measured again, the last time; `None` if that is not in the log.
+    /// When it was last unthrottled; `None` if that is not in the log.
     pub to_ns: Option<u64>,
     /// How often it was throttled.
     pub times: u64,
     /// How long it was throttled within the selected time.
     pub out_ns: u64,
-    /// How many calls a second it had when it was throttled last.
+    /// Its calls per second when it was last throttled.
     pub calls_per_s: u64,
-    /// How long they took on average, if the log tells.
+    /// Their average duration, if the log has it.
     pub mean_ns: Option<u64>,
 }
 
 impl ThrottledMethod {
-    /// The time of its calls that was not measured, in nanoseconds, if it went on as it had been.
+    /// The time of its calls that was missed, in nanoseconds, if calls went on at the same rate.
     #[must_use]
     pub fn missed_ns(&self) -> f64 {
-        // A call of unknown length is taken for a short one: long ones are not throttled.
+        // A call of unknown length counts as a short one: long ones are not throttled.
         let mean_ns = self.mean_ns.unwrap_or(1) as f64;
         self.calls_per_s as f64 * mean_ns * (self.out_ns as f64 / 1e9)
     }
@@ -65,7 +65,7 @@ pub struct ThrottledInRun {
     pub method: ThrottledMethod,
 }
 
-/// Sorts methods by the time that was missed of each, the most first.
+/// Sorts methods by the time missed, the most first.
 pub fn sort_by_missed(found: &mut [ThrottledInRun]) {
     found.sort_by(|a, b| {
         let by_missed = b.method.missed_ns().total_cmp(&a.method.missed_ns());
@@ -74,12 +74,12 @@ pub fn sort_by_missed(found: &mut [ThrottledInRun]) {
 }
 
 impl Throttled {
-    /// Adds an event, if it is about that. One that is repeated changes nothing.
+    /// Adds an event if a method was throttled or unthrottled. A repeated one changes nothing.
     pub fn add_event(&mut self, row: &EventRow) {
         self.last_ns = self.last_ns.max(row.at_ns);
         let cost = match row.event.as_str() {
             event::THROTTLED => {
-                // Of a call at least one was seen.
+                // At least one call was seen.
                 Some(Cost { calls_per_s: row.calls_per_s.unwrap_or(1), mean_ns: row.mean_ns })
             }
             event::UNTHROTTLED => None,
@@ -93,13 +93,13 @@ impl Throttled {
         }
     }
 
-    /// The log has figures of this moment.
+    /// Tells that the log has figures of this moment.
     pub fn saw(&mut self, ns: u64) {
         self.last_ns = self.last_ns.max(ns);
         self.first_ns = Some(self.first_ns.map_or(ns, |first| first.min(ns)));
     }
 
-    /// The methods that were throttled at some moment of `range`, in no order.
+    /// The methods that were throttled at some moment in `range`, unordered.
     pub fn in_range(&self, range: &TimeRange) -> impl Iterator<Item = ThrottledMethod> {
         let known = TimeRange { from_ns: range.from_ns.max(self.first_ns), ..*range };
         self.methods.iter().filter_map(move |(name, changes)| {
@@ -121,28 +121,28 @@ impl Throttled {
     }
 }
 
-/// When a method was throttled, with its cost, and when not, without.
+/// When a method was throttled, with its cost, and unthrottled, without.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Changes {
     costs: BTreeMap<u64, Option<Cost>>,
-    /// The times whose rows are not kept, as one.
+    /// The merged time of the rows that are not kept.
     folded: Option<Span>,
 }
 
-/// Why a method was throttled.
+/// The cost for which a method was throttled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cost {
     calls_per_s: u64,
     mean_ns: Option<u64>,
 }
 
-/// A time in which a method was throttled; if it is of several, one in which it was now and then.
+/// A time in which a method was throttled; if it is merged from several, throttled now and then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Span {
     from_ns: u64,
     to_ns: Option<u64>,
     times: u64,
-    /// How long it was throttled, if not all the time.
+    /// How long it was throttled, if not all of that time.
     out_ns: Option<u64>,
     cost: Cost,
 }
@@ -155,7 +155,7 @@ impl Changes {
         spans
     }
 
-    /// Makes one time of the older half, and forgets its rows.
+    /// Merges the older half of the rows into one time.
     fn fold(&mut self) {
         let Some(middle_ns) = self.costs.keys().nth(MAX_ROWS / 2).copied() else { return };
         let newer = self.costs.split_off(&middle_ns);
@@ -176,7 +176,7 @@ fn spans_of(costs: &BTreeMap<u64, Option<Cost>>) -> Vec<Span> {
     for (at_ns, cost) in costs {
         match (spans.last_mut().filter(|span| span.to_ns.is_none()), *cost) {
             (Some(span), None) => span.to_ns = Some(*at_ns),
-            // Another class of this name too, or the event before was lost.
+            // There is another class with this name, or the event before was lost.
             (Some(span), Some(cost)) => span.cost = cost,
             (None, None) => {}
             (None, Some(cost)) => {
@@ -188,7 +188,7 @@ fn spans_of(costs: &BTreeMap<u64, Option<Cost>>) -> Vec<Span> {
 }
 
 impl Span {
-    /// Takes another one in.
+    /// Adds another one.
     fn take(&mut self, other: &Self) {
         self.out_ns = Some(self.whole_ns().saturating_add(other.whole_ns()));
         if self.to_ns < other.to_ns {
@@ -203,7 +203,7 @@ impl Span {
         self.out_ns_in(&TimeRange::default(), self.from_ns)
     }
 
-    /// How long the method was throttled in `range`, where the log ends at `last_ns`.
+    /// How long the method was throttled in `range`, if the log ends at `last_ns`.
     fn out_ns_in(&self, range: &TimeRange, last_ns: u64) -> u64 {
         let from_ns = self.from_ns.max(range.from_ns.unwrap_or(0));
         let to_ns = self.to_ns.unwrap_or(last_ns).min(range.to_ns.unwrap_or(u64::MAX));
@@ -217,7 +217,7 @@ mod tests {
 
     const HASH: &str = "com.shop.Util.hash(Ljava/lang/String;)I";
 
-    /// The rows of `hash` throttled, or measured again with 0 calls: moment, calls a second, mean.
+    /// The rows of `hash` being throttled, or unthrottled with 0 calls: moment, calls per second, mean.
     fn rows(of: &[(u64, u64, u64)]) -> Vec<EventRow> {
         let row = |(at_ns, calls_per_s, mean_ns): &(u64, u64, u64)| {
             let is_throttled = *calls_per_s > 0;
@@ -334,10 +334,10 @@ mod tests {
         assert_eq!((method.from_ns, method.to_ns), (10, Some(999_940)));
         assert_eq!((method.times, method.out_ns), (10_000, 10_000 * 30));
         assert_eq!((method.calls_per_s, method.mean_ns), (10_999, Some(10_039)));
-        // The newest are known one by one.
+        // The newest are kept one by one.
         let newest = hash(&short, Some(999_000), None).unwrap();
         assert_eq!((newest.from_ns, newest.times, newest.out_ns), (999_010, 10, 300));
-        // A time that is longer than all rows that are kept.
+        // A time that is longer than all kept rows.
         let changing: Vec<_> = (0..10_000).map(|i| (i, 1 + i, 45)).collect();
         let long = throttled(&rows(&changing));
         let method = hash(&long, None, None).unwrap();

@@ -1,10 +1,10 @@
-//! Calls that were unfinished when they were written. Such a row is written again each time that
-//! recording stops, and the same call may be seen to end later: what counts is the order of the rows.
+//! Calls that were unfinished when they were written. Such a row is written again each time recording stops, and the
+//! same call may be seen to end later, so the order of the rows counts.
 //!
-//! Blocks of rows are read at the same time, so only the rows that may belong to an unfinished call are
-//! taken in their order; what tells them are the keys of all unfinished rows in this block and those before
-//! it, which are looked for before any block after it is read. Of the words for a call's end, `unfinished` alone has
-//! an `f`, so the search costs little where there is none.
+//! Blocks of rows are read in parallel, so only rows that may belong to an unfinished call are taken in order. They
+//! are recognized by the keys of all unfinished rows in this block and those before it, which are searched for before
+//! any later block is read. Of the words for a call's end, only `unfinished` has an `f`, so the search costs little
+//! where there is none.
 //!
 //! ```text
 //! rows        return return UNFIN return | return END return | return return UNFIN
@@ -22,7 +22,7 @@ use memchr::memchr;
 use crate::input::parallel::RowOrder;
 use crate::stats::id_map::IdMap;
 
-/// A thread's call of a method that began at a moment: what makes two unfinished records the same call.
+/// Thread, start and method of a call: unfinished rows with the same key are the same call.
 type UnfinishedKey = (u32, u64, u32);
 
 fn key(row: &CallRow) -> UnfinishedKey {
@@ -46,7 +46,7 @@ impl UnfinishedCalls {
                 entry.insert(row);
             }
             Entry::Vacant(_) => {}
-            // The last time is the longest.
+            // The last one is the longest.
             Entry::Occupied(mut entry) if row.exit == Exit::Unfinished => {
                 if entry.get().total_ns < row.total_ns {
                     entry.insert(row);
@@ -58,7 +58,7 @@ impl UnfinishedCalls {
         }
     }
 
-    /// The calls that are unfinished now, each as it was written last.
+    /// The calls that are still unfinished, each as it was last written.
     pub fn into_rows(self) -> impl Iterator<Item = CallRow> {
         self.unfinished.into_values()
     }
@@ -66,7 +66,7 @@ impl UnfinishedCalls {
     fn announce(&mut self, number: u64, keys: HashSet<UnfinishedKey>) {
         self.ahead.extend(keys.iter().map(|key| (number, *key)));
         self.known.0.push(Arc::new(Keys::new(keys)));
-        // Few sets, and none is copied more often than its size doubles.
+        // There are few sets, and each is copied only when its size doubles.
         while let [.., before, last] = self.known.0.as_slice() {
             if before.keys.len() > 2 * last.keys.len() {
                 break;
@@ -115,7 +115,7 @@ impl RowOrder<CallRow> for UnfinishedCalls {
     }
 }
 
-/// Keys of unfinished rows, at least those of calls that are unfinished before or within a block.
+/// Keys of unfinished rows: at least those of calls that are unfinished before or within a block.
 #[derive(Clone, Debug, Default)]
 pub struct KnownKeys(Vec<Arc<Keys>>);
 
@@ -130,7 +130,7 @@ impl KnownKeys {
 #[derive(Debug)]
 struct Keys {
     keys: HashSet<UnfinishedKey>,
-    /// The first and the last start: what begins after a stop is no call of before.
+    /// The first and the last start: a call that begins after a stop is not one from before it.
     first_ns: u64,
     last_ns: u64,
 }
@@ -196,7 +196,7 @@ mod tests {
         calls.apply(0, vec![row(2, 1, Exit::Unfinished), row(4, 1, Exit::Unfinished)]);
         calls.apply(1, vec![ended(4), row(9, 1, Exit::Unfinished)]);
         assert!(calls.ahead.is_empty());
-        // What has ended is forgotten, at the latest when as many have come again.
+        // Ended calls are forgotten, at the latest when as many new ones have come.
         for number in 2..200 {
             let text = format!("{} unfinished\n", 10 * number);
             let known = calls.look_ahead(number, text.as_bytes(), parse);

@@ -1,5 +1,5 @@
-//! Which intervals of the method statistics a selected time touches. Statistics can be cut only where
-//! an interval begins or ends, so a selected time is widened to the intervals that it touches:
+//! Finds the intervals of the method statistics that a selected time overlaps. Statistics can be cut only between
+//! intervals, so a selected time is widened to whole intervals:
 //!
 //! ```text
 //! intervals     |--------|--------|--------|--------|
@@ -16,26 +16,26 @@ use crate::input::table_rows::read_rows;
 use crate::options::time_range::TimeRange;
 use crate::run::recorded_time::RecordedTime;
 
-/// Intervals end up to so long after the full minute.
+/// Intervals end up to this long after the full minute.
 const LATE_NS: u64 = 2_000_000_000;
 
-/// The intervals of a run that a selected time touches.
+/// The intervals of a run that a selected time overlaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Touched {
     /// The selected time, widened to whole intervals.
     pub statistics: TimeRange,
-    /// Whether the selected time is shorter than an interval that it touches.
+    /// Whether the selected time is shorter than an interval that it overlaps.
     pub is_shorter: bool,
-    /// Whether it touches any.
+    /// Whether it overlaps any.
     pub is_any: bool,
 }
 
 impl Touched {
-    /// Finds the intervals of a run. Problems with its files are those of the reading after this one.
+    /// Finds the intervals of a run. The reading after this one reports problems with its files.
     pub fn of(run: &RunInput, range: &TimeRange) -> Self {
         let mut time = RecordedTime::default();
         let ends = [range.from_ns, range.to_ns.map(|ns| ns.saturating_sub(1))];
-        // No interval lies in two hours, so only those of the two ends count.
+        // No interval spans two hours, so only the hours of the two ends count.
         let hours = ends.map(|ns| ns.map(Hour::of_unix_ns));
         let of_ends = run.files.iter().filter(|file| hours.contains(&Some(file.part.hour)));
         let problems = &mut Problems::default();
@@ -72,7 +72,7 @@ impl Touched {
             }
         }
         let mut statistics = *range;
-        // What lies between the hours of the two ends was not looked at.
+        // The hours between those of the two ends were not read.
         let is_in_hour_of = |ns: u64, end_ns: u64| Hour::of_unix_ns(ns) == Hour::of_unix_ns(end_ns);
         if let (Some(from_ns), Some((start_ns, _))) = (range.from_ns, touched.first())
             && is_in_hour_of(*start_ns, from_ns)
@@ -87,7 +87,7 @@ impl Touched {
         Self { statistics, is_shorter, is_any: !touched.is_empty() }
     }
 
-    /// Whether the statistics are of a longer time than the selected one, by more than an interval's delay.
+    /// Whether the statistics cover more than the selected time, by more than an interval's delay.
     pub fn is_wider(statistics: &TimeRange, range: &TimeRange) -> bool {
         let more = |one: Option<u64>, other: Option<u64>| match (one, other) {
             (Some(one), Some(other)) => one.saturating_sub(other) > LATE_NS,
@@ -105,7 +105,7 @@ mod tests {
 
     fn of(from: Option<u64>, to: Option<u64>) -> (Option<u64>, Option<u64>, bool) {
         let range = TimeRange { from_ns: from.map(|s| s * S), to_ns: to.map(|s| s * S) };
-        // The last begin some time after they should.
+        // The last intervals begin some time late.
         let ends = [(100.0, 110.0), (110.0, 160.0), (160.0, 220.0), (300.4, 360.9), (360.9, 420.2)];
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let ns = |s: f64| (s * 10.0) as u64 * (S / 10);
@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(of(Some(105), Some(165)), (Some(100), Some(220), false));
         assert_eq!(of(Some(130), None), (Some(110), None, false));
         assert_eq!(of(None, Some(165)), (None, Some(220), false));
-        // Where there is no interval, nothing is widened.
+        // Without intervals, nothing is widened.
         assert_eq!(of(Some(20), Some(100)), (Some(20), Some(100), false));
         assert_eq!(of(Some(230), Some(240)), (Some(230), Some(240), false));
     }
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn a_time_within_an_interval_is_shorter() {
         assert_eq!(of(Some(120), Some(130)), (Some(110), Some(160), true));
-        // Also where it lies in two.
+        // Also if it lies in two intervals.
         assert_eq!(of(Some(150), Some(170)), (Some(110), Some(220), true));
         assert_eq!(of(Some(119), Some(120)), (Some(110), Some(160), true));
     }

@@ -1,7 +1,7 @@
 //! Sums of calls, by group and method.
 //!
-//! Sums can be made anywhere and merged in any order with the same result, so files may be read in
-//! parallel. They take memory for each method of each group, never for a row.
+//! Sums can be made anywhere and merged in any order with the same result, so files may be read in parallel. They
+//! take memory for each method of each group, not for each row.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -22,25 +22,25 @@ pub enum Group {
     All,
     /// An hour of UTC.
     Hour(Hour),
-    /// The run at this place of the list of runs.
+    /// The run at this index in the list of runs.
     Run(usize),
-    /// A thread: its run's place in the list of runs, and its id there.
+    /// A thread: its run's index in the list of runs, and its id there.
     Thread(usize, u32),
     /// A minute, from the start of 1970.
     Minute(u64),
-    /// A host, class or package: its place in the list of names.
+    /// A host, class or package: its index in the list of names.
     Named(usize),
 }
 
 /// The sums of one method in one group.
 ///
-/// Sums that pass 64 bits stay at the largest number, and [`is_saturated`](Self::is_saturated) says
-/// so. Only rubbish in a log gets there: it is 584 years of one method.
+/// Sums saturate at 64 bits, and [`is_saturated`](Self::is_saturated) tells so. Only garbage in a log gets there: it
+/// is 584 years of one method.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
     /// Calls that ended.
     pub calls: u64,
-    /// Those of them that ended with an exception.
+    /// Calls that ended with an exception.
     pub throws: u64,
     /// Time in the method and its callees; of a recursion only the outermost call counts.
     pub total_ns: u64,
@@ -51,7 +51,7 @@ pub struct Figures {
     /// Durations of the calls.
     pub hist: Histogram,
     saturated: bool,
-    /// Those of them that are recorded, more closely, in reports that have it.
+    /// Durations of the recorded calls, more exactly, in reports that have them.
     recorded: Option<Box<Recorded>>,
 }
 
@@ -59,12 +59,12 @@ pub struct Figures {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Recorded {
     durations: Sketch,
-    /// Calls that took at least so long all have records, as far as the logs tell.
+    /// All calls of at least this duration were recorded, as far as the logs tell.
     complete_from_ns: Option<u64>,
 }
 
 impl Figures {
-    /// Adds the exact totals of an interval.
+    /// Adds the method statistics of an interval.
     pub fn add_stats(&mut self, row: &StatsRow) {
         self.add(row.calls, row.throws, row.total_ns, row.self_ns, row.max_ns);
         self.hist.merge(&row.hist);
@@ -77,22 +77,22 @@ impl Figures {
         self.hist.add(bucket_of(row.total_ns), 1);
     }
 
-    /// The same without its duration: all of them come in the end, by [`Totals::add_durations_of`].
+    /// The same without its duration: all durations are added later, by [`Totals::add_durations_of`].
     #[inline]
     pub fn add_sums(&mut self, row: &CallRow, path: PathKind) {
-        // Its time is part of the outermost call's already.
+        // The outermost call already contains its time.
         let total_ns = if path == PathKind::Recursive { 0 } else { row.total_ns };
         let throws = u64::from(row.exit == Exit::Throw);
         self.add(1, throws, total_ns, row.self_ns, row.total_ns);
     }
 
-    /// Adds how long recorded calls took, for [`percentile_ns`](Self::percentile_ns): the calls
-    /// themselves are in the other figures.
+    /// Adds durations of recorded calls, for [`percentile_ns`](Self::percentile_ns): the calls themselves are in the
+    /// other figures.
     fn add_durations(&mut self, durations: Sketch) {
         self.recorded.get_or_insert_default().durations.merge(durations);
     }
 
-    /// That all calls which took at least so long have records, as far as the logs tell.
+    /// Tells that all calls of at least this duration were recorded, as far as the logs tell.
     pub fn complete_from(&mut self, ns: u64) {
         if let Some(recorded) = &mut self.recorded {
             recorded.complete_from_ns = Some(ns);
@@ -124,35 +124,33 @@ impl Figures {
         self.max_ns = self.max_ns.max(max_ns);
     }
 
-    /// Whether a sum passed 64 bits and so is too small.
+    /// Whether a sum saturated and so is too small.
     #[must_use]
     pub fn is_saturated(&self) -> bool {
         self.saturated
     }
 
-    /// Total time divided by calls, in whole nanoseconds, rounded down. `None` without calls. Under
-    /// recursion it is a lower bound of the mean duration: every call counts, but only the time of
-    /// the outermost.
+    /// Total time divided by calls, in whole nanoseconds, rounded down. `None` without calls. With recursion it is a
+    /// lower bound of the mean duration: every call counts, but only the outermost one's time.
     #[must_use]
     pub fn avg_ns(&self) -> Option<u64> {
         self.total_ns.checked_div(self.calls)
     }
 
-    /// The durations that 50, 95 and 99% of the calls do not exceed, in rising order.
+    /// The durations that 50, 95 and 99% of the calls do not exceed, in ascending order.
     #[must_use]
     pub fn percentiles_ns(&self) -> [Option<u64>; 3] {
         let [mut p50, mut p95, mut p99] =
             [50.0, 95.0, 99.0].map(|percent| self.percentile(percent));
-        // One may be closer than the other: the other gives way.
+        // If one is more exact than the other, the other is adjusted.
         in_order(&mut p95, &mut p99);
         in_order(&mut p50, &mut p95);
         in_order(&mut p95, &mut p99);
         [p50, p95, p99].map(|percentile| percentile.map(|percentile| percentile.ns))
     }
 
-    /// The duration that `percent` (50 or more) of the calls do not exceed, in nanoseconds: within 2%
-    /// if all calls that took so long are known to have records, else see
-    /// [`Histogram::percentile_ns`] for its error.
+    /// The duration that `percent` (50 or more) of the calls do not exceed, in nanoseconds. It is within 2% if all
+    /// calls of that duration are known to be recorded; else see [`Histogram::percentile_ns`] for its error.
     #[must_use]
     pub fn percentile_ns(&self, percent: f64) -> Option<u64> {
         self.percentile(percent).map(|percentile| percentile.ns)
@@ -172,10 +170,10 @@ impl Figures {
         of_all.map(|ns| Percentile { ns, is_close: false })
     }
 
-    /// How long the call took that so many are longer than, by the records. The histogram says in which
-    /// bucket it lies and where among the calls there, and all of those have records. There may be more
-    /// records than calls, of a JVM that had not written its last totals: then it is one of the calls
-    /// from that place on, and they have to be of one length.
+    /// The duration of the call that exactly `longer` calls exceed, from the recorded calls. The histogram tells its
+    /// bucket and its rank there, if all calls of the bucket are recorded. If a JVM did not write its last
+    /// statistics, there may be more recorded calls than counted ones: then it is one of several calls from that rank
+    /// on, and they must have the same duration.
     fn of_records_ns(&self, longer: u64) -> Option<u64> {
         let recorded = self.recorded.as_deref()?;
         let complete_from_ns = recorded.complete_from_ns?;
@@ -189,15 +187,15 @@ impl Figures {
         (is_sure && lower_bound_ns(bucket) >= complete_from_ns).then_some(ns.min(self.max_ns))
     }
 
-    /// What stands for all calls if they share a bucket: their average, for the bucket's middle may be
-    /// far from it on either side. Raised if the longest call is so far above it that a percentile could
-    /// be off by more than is promised. A percentile from the middle on cannot be so far below it.
+    /// A duration for all calls if they share a bucket: their average, because the bucket's middle may be far from
+    /// it. It is raised if the longest call is so far above it that a percentile's error could exceed the promised
+    /// one. A percentile from the median on cannot be that far below it.
     fn of_one_bucket_ns(&self) -> Option<u64> {
         let mut buckets = self.hist.buckets();
         let (Some((bucket, count)), None) = (buckets.next(), buckets.next()) else { return None };
         let avg_ns = self.avg_ns().filter(|_| count == self.calls)?;
         let is_inside = |ns| bucket_of(ns) == bucket;
-        // Of a recursion the average is too low; it need not lie in the bucket then.
+        // With recursion, the average is too low; it need not lie in the bucket.
         (is_inside(avg_ns) && is_inside(self.max_ns) && avg_ns <= self.max_ns).then(|| {
             let least_ns = if lower_bound_ns(bucket) == 0 {
                 self.max_ns.saturating_sub(32)
@@ -216,7 +214,7 @@ struct Percentile {
     is_close: bool,
 }
 
-/// Has a percentile not be above a higher one: of two that are not equally close the closer counts.
+/// Keeps a percentile from exceeding a higher one: of two, the more exact one stays.
 fn in_order(lower: &mut Option<Percentile>, higher: &mut Option<Percentile>) {
     let (Some(lower), Some(higher)) = (lower, higher) else { return };
     if lower.ns > higher.ns {
@@ -230,8 +228,8 @@ fn in_order(lower: &mut Option<Percentile>, higher: &mut Option<Percentile>) {
 
 /// Figures by group and method. `M` is a method's id within a run, or a method of a report.
 ///
-/// Methods have numbers of our own here, so that the figures, which are most of the memory, stay where
-/// they are when ids become names.
+/// Methods have internal numbers here, so that the figures, which take most of the memory, stay in place when ids
+/// become names.
 #[derive(Clone, Debug)]
 pub struct Totals<M> {
     methods: Vec<M>,
@@ -246,7 +244,7 @@ impl<M> Default for Totals<M> {
 }
 
 impl<M: Clone + Eq + Hash> Totals<M> {
-    /// The figures of a method in a group, to be added to.
+    /// The figures of a method in a group, for adding to them.
     pub fn of(&mut self, group: Group, method: &M) -> &mut Figures {
         let number = self.number(method);
         self.groups.entry(group).or_default().entry(number).or_default()
@@ -256,7 +254,7 @@ impl<M: Clone + Eq + Hash> Totals<M> {
         if let Some(number) = self.numbers.get(method) {
             return *number;
         }
-        // There are no more methods than ids, and those are as long.
+        // There are no more methods than ids, which are 32 bits too.
         let number = u32::try_from(self.methods.len()).unwrap_or(u32::MAX);
         self.methods.push(method.clone());
         self.numbers.insert(method.clone(), number);
@@ -269,9 +267,9 @@ impl<M: Clone + Eq + Hash> Totals<M> {
         add(self.groups.entry(group).or_default(), number, figures);
     }
 
-    /// Adds how long the recorded calls of a method took, in the only group, for percentiles. If `are_all`,
-    /// no other calls are counted there, and its histogram comes from them. A method that has no figures,
-    /// because its totals are not there, gets none.
+    /// Adds the durations of a method's recorded calls in the only group, for percentiles. If `are_all`, no other
+    /// calls are counted there, and its histogram is made from them. A method without figures, because its method
+    /// statistics are missing, gets none.
     pub fn add_durations_of(&mut self, method: &M, durations: Sketch, are_all: bool) {
         debug_assert!(self.groups.len() < 2, "durations know no groups");
         let number = self.numbers.get(method);
@@ -291,13 +289,13 @@ impl<M: Clone + Eq + Hash> Totals<M> {
         self.groups.values().map(HashMap::len).sum()
     }
 
-    /// Whether there are none.
+    /// Whether there are no figures.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Adds all figures of `other`. Memory of the other's goes group by group.
+    /// Adds all figures of `other`, freeing its memory group by group.
     pub fn merge(&mut self, other: Self) {
         if self.methods.is_empty() {
             *self = other;
@@ -306,7 +304,7 @@ impl<M: Clone + Eq + Hash> Totals<M> {
         }
     }
 
-    /// The same of groups that are ours by way of `ours`.
+    /// The same, with `ours` mapping the other's groups to ours.
     pub fn merge_by(&mut self, other: Self, mut ours: impl FnMut(Group, &M) -> Group) {
         for (group, figures) in other.groups {
             for (number, figures) in figures {
@@ -318,8 +316,7 @@ impl<M: Clone + Eq + Hash> Totals<M> {
         }
     }
 
-    /// The same figures of methods that have other names. Those of two methods that have one name now
-    /// are added up.
+    /// The same figures with renamed methods. Methods that get the same name are added up.
     #[must_use]
     pub fn named<N: Clone + Eq + Hash>(self, name: impl Fn(&M) -> N) -> Totals<N> {
         let mut named = Totals::default();
@@ -342,7 +339,7 @@ impl<M: Clone + Eq + Hash> Totals<M> {
         self.groups.keys().copied()
     }
 
-    /// The groups, sorted, each with its methods in no order. Memory goes group by group.
+    /// The groups, sorted, each with its methods unordered. Memory is freed group by group.
     pub fn into_groups(self) -> impl Iterator<Item = (Group, Vec<(M, Figures)>)> {
         let mut groups: Vec<_> = self.groups.into_iter().collect();
         groups.sort_unstable_by_key(|(group, _)| *group);
@@ -450,7 +447,7 @@ mod tests {
         }
     }
 
-    /// Of a JVM that was killed before its last totals: more records than calls.
+    /// From a JVM that was killed before it wrote its last statistics: more recorded calls than counted ones.
     #[test]
     fn a_close_percentile_stays_as_it_is() {
         let mut figures = Figures::default();
@@ -486,7 +483,7 @@ mod tests {
         assert_eq!(of(&[100_000, 110_000]).percentile_ns(50.0), Some(105_000));
         assert_eq!(of(&[100_000, 110_000]).percentile_ns(99.0), Some(110_000));
         assert_eq!(of(&[]).percentile_ns(50.0), None);
-        // Within what is promised for every mixture of durations that a bucket can hold.
+        // Within the promised error for every mixture of durations that a bucket can hold.
         for bucket in [0, 1, 2, 21, 22] {
             let (low, next) = (lower_bound_ns(bucket), lower_bound_ns(bucket + 1));
             for high in [low, (low + next) / 2, next - 1] {
@@ -506,7 +503,7 @@ mod tests {
                 }
             }
         }
-        // Of a recursion the average is no duration: the bucket's middle, and not above the maximum.
+        // With recursion, the average is not a duration: the bucket's middle counts, up to the maximum.
         let mut recursive = of(&[120_000, 120_000]);
         recursive.total_ns = 120_000;
         assert_eq!(recursive.percentile_ns(50.0), Some(114_688));

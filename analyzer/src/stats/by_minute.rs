@@ -1,7 +1,7 @@
 //! What happened when: sums of all methods for each minute.
 //!
-//! Totals are of the interval that they are from, which begins in the minute; a recorded call counts
-//! in the minute in which it ended.
+//! Method statistics count for the minute in which their interval begins, a recorded call for the minute in which it
+//! ended.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +11,16 @@ use crate::options::zone::Zone;
 
 const NS_PER_MINUTE: u64 = 60_000_000_000;
 
-/// The sums of a minute or of several.
+/// The sums of one or more minutes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MinuteSums {
     /// Calls that ended.
     pub calls: u64,
-    /// Those of them that ended with an exception.
+    /// Calls that ended with an exception.
     pub throws: u64,
     /// Time in the methods.
     pub self_ns: u64,
-    /// Calls that have a record.
+    /// Recorded calls.
     pub recorded: u64,
     /// The longest call.
     pub max_ns: u64,
@@ -41,12 +41,12 @@ impl MinuteSums {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Minutes {
     sums: BTreeMap<u64, MinuteSums>,
-    /// The minute that rows were last of: nearly always the next row is of the same.
+    /// The minute of the last rows: nearly always the next row is from the same one.
     last: Option<(u64, MinuteSums)>,
 }
 
 impl Minutes {
-    /// Adds totals of an interval.
+    /// Adds method statistics of an interval.
     pub fn add_stats(&mut self, row: &StatsRow) {
         let sums = MinuteSums {
             calls: row.calls,
@@ -58,7 +58,7 @@ impl Minutes {
         self.add(row.start_ns, &sums);
     }
 
-    /// Adds a recorded call, which is `counted` if there are no totals that have it.
+    /// Adds a recorded call; `counted` if no method statistics contain it.
     pub fn add_record(&mut self, row: &CallRow, counted: bool) {
         let mut sums = MinuteSums { recorded: 1, max_ns: row.total_ns, ..MinuteSums::default() };
         if counted {
@@ -95,7 +95,7 @@ impl Minutes {
         }
     }
 
-    /// The minutes in their order: the moment at which each began, in unix nanoseconds, and its sums.
+    /// The minutes in order: the start of each, in unix nanoseconds, and its sums.
     pub fn finish(mut self) -> Vec<(u64, MinuteSums)> {
         self.keep_last();
         let start = |minute: u64| minute.saturating_mul(NS_PER_MINUTE);
@@ -103,7 +103,7 @@ impl Minutes {
     }
 }
 
-/// The sums of each hour as clocks of the zone show it.
+/// The sums of each hour, as clocks of the zone show it.
 #[must_use]
 pub fn hours(minutes: &[(u64, MinuteSums)], zone: &Zone) -> Vec<(u64, MinuteSums)> {
     let mut hours: Vec<(u64, MinuteSums)> = Vec::new();

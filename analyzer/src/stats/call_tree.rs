@@ -1,17 +1,16 @@
 //! The call tree of recorded calls: a node for each call path, with the sums of its calls.
 //!
-//! Trees of runs are merged by the names of their methods. A tree takes memory for each call path,
-//! never for a record.
+//! Trees of runs are merged by the names of their methods. A tree takes memory for each call path, not for each
+//! recorded call.
 //!
 //! ```text
 //! total of a call = self + recorded callees + callees without a record
 //! ```
 //!
-//! The log's self time leaves out all measured callees, recorded or not, so what is left of the
-//! total is the time of callees without a record, and gets a node of its own. A caller that has no
-//! record itself (it is still open, say) has no figures; what is known of it is its callees.
-//! Callers stand before their callees in [`CallTree::nodes`], so sums go up the tree in one walk
-//! from the end, however deep a path is.
+//! The log's self time excludes all instrumented callees, recorded or not. So the rest of the total is the time of
+//! callees that were not recorded, and gets a node of its own. A caller that was not recorded itself (it is
+//! unfinished, for example) has no figures, only callees. Callers come before their callees in [`CallTree::nodes`],
+//! so one walk from the end sums up the tree, however deep a path is.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -21,19 +20,19 @@ use log_format::rows::{CallRow, Exit};
 use crate::stats::id_map::IdMap;
 use crate::stats::method::Method;
 
-/// Callers of a path that are kept: more than the agent writes, and a bound for rubbish.
+/// Callers kept of a path: more than the agent writes, and a limit for garbage.
 const MAX_DEPTH: usize = 4_096;
 
 /// One step of a call path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Frame {
-    /// The beginning of every path.
+    /// The start of every path.
     Root,
     /// A call of a method.
     Method(Method),
     /// Callers that the log does not have.
     NotKept,
-    /// The time of callees that have no record: those below the threshold.
+    /// The time of callees that were not recorded: those below the threshold.
     Unrecorded,
 }
 
@@ -42,11 +41,11 @@ pub enum Frame {
 pub struct PathFigures {
     /// Recorded calls.
     pub calls: u64,
-    /// Those of them that ended with an exception.
+    /// Calls that ended with an exception.
     pub throws: u64,
-    /// Time from their begin to their end.
+    /// Time from their start to their end.
     pub total_ns: u64,
-    /// Their time less that of all measured callees, recorded or not.
+    /// Their time less that of all instrumented callees, recorded or not.
     pub self_ns: u64,
 }
 
@@ -71,12 +70,12 @@ impl PathFigures {
     }
 }
 
-/// How a method calls itself, by way of others or not.
+/// How a method calls itself, directly or through others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recursion {
-    /// Recorded calls that were made while the method was running in the thread already.
+    /// Recorded calls made while the method was already in progress in the thread.
     pub calls: u64,
-    /// Calls of the method that were running at once in a thread, at most.
+    /// The most calls of the method in progress at once in a thread.
     pub depth: u64,
 }
 
@@ -93,9 +92,9 @@ impl Recursion {
 pub struct Node {
     /// What was called.
     pub frame: Frame,
-    /// The caller's place among the nodes, which is before its own; the root's is its own.
+    /// The caller's index among the nodes, which is lower than its own; the root's is its own.
     pub parent: usize,
-    /// Sums of the calls that were recorded with exactly this path.
+    /// Sums of the calls recorded with exactly this path.
     pub figures: PathFigures,
 }
 
@@ -155,8 +154,8 @@ impl CallTree {
         }
     }
 
-    /// Gives the time of callees without a record nodes of their own. This is done once, to the tree
-    /// of one run: where calls with a record and without one are summed up, it is not to be had.
+    /// Gives the time of callees that were not recorded nodes of their own. This is done once, on the tree of one
+    /// run: once recorded and unrecorded calls are summed up together, that time cannot be told any more.
     pub fn add_unrecorded(&mut self) {
         let mut known_ns: Vec<u64> = self.nodes.iter().map(|node| node.figures.self_ns).collect();
         for place in (1..self.nodes.len()).rev() {
@@ -188,7 +187,7 @@ impl CallTree {
     }
 }
 
-/// Sums by call path and method, as ids of a run: what a run's records become while they are read.
+/// Sums by call path and method id of a run, made as its recorded calls are read.
 #[derive(Debug, Default)]
 pub struct PathSums {
     sums: IdMap<(u32, u32), PathFigures>,
@@ -200,7 +199,7 @@ impl PathSums {
         self.sums.entry((row.stack, row.method)).or_default().add(&PathFigures::of(row));
     }
 
-    /// The methods with recorded calls that were made while the method was running in the thread already.
+    /// The methods with recorded calls that were made while the method was already in progress in the thread.
     pub fn recursion<P: Iterator<Item = u32>>(
         &self,
         path: impl Fn(u32) -> P,
@@ -225,7 +224,7 @@ impl PathSums {
         self.sums.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no paths.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sums.is_empty()
@@ -238,11 +237,11 @@ impl PathSums {
         }
     }
 
-    /// The tree of these sums. `path` gives the methods of a call path from the innermost outwards,
-    /// with 0 where they are not known any further.
+    /// The tree of these sums. `path` gives the methods of a call path from the innermost outwards, with 0 from where
+    /// they are unknown.
     ///
-    /// Calls whose path was not kept at all are left out: they lie in the time of callers that are in
-    /// the tree (as callees without a record), and would count twice.
+    /// Calls whose path was not kept at all are not in it: their time is in callers that are in the tree (as callees
+    /// that were not recorded), and would count twice.
     pub fn into_tree<P: Iterator<Item = u32>>(
         self,
         path: impl Fn(u32) -> P,
@@ -250,7 +249,7 @@ impl PathSums {
     ) -> CallTree {
         let mut tree = CallTree::default();
         let mut sums: Vec<_> = self.sums.into_iter().collect();
-        // The same logs give the same tree.
+        // Makes the tree the same for the same logs.
         sums.sort_unstable_by_key(|(key, _)| *key);
         for ((stack, called), figures) in sums {
             if let Some(frames) = frames(path(stack), called, &method) {

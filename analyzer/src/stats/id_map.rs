@@ -1,14 +1,14 @@
-//! Maps by ids and the like, which are looked up for every row.
+//! Maps with ids and the like as keys, which are looked up for every row.
 //!
-//! The standard hasher withstands keys that are chosen to collide, and takes most of a row's time for
-//! it. This one multiplies; what it begins with is another number in every process, so nobody can
-//! choose keys for it either without knowing that.
+//! The standard hasher resists keys that are chosen to collide, but takes most of a row's time for it. This one
+//! multiplies. It starts with a different number in every process, so nobody can choose colliding keys without
+//! knowing that number.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::OnceLock;
 
-/// Ids up to this one have a place in an array; the agent gives them out from 1 on.
+/// Ids up to this one have a place in an array; the agent assigns them from 1 on.
 pub const MAX_DENSE_ID: u32 = 1 << 20;
 
 /// A map whose keys are hashed with [`IdHasher`].
@@ -36,20 +36,20 @@ impl BuildHasher for IdState {
     }
 }
 
-/// Multiplies each word into one of 128 bits, and folds it.
+/// Multiplies each word to 128 bits, and folds them.
 #[derive(Debug)]
 pub struct IdHasher {
     state: u64,
 }
 
-/// The golden ratio's fraction: odd, with its bits in no order.
+/// The golden ratio's fraction: odd, with irregular bits.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Hasher for IdHasher {
     #[inline]
     fn write_u64(&mut self, word: u64) {
         let product = u128::from(self.state ^ word) * u128::from(FACTOR);
-        // Both halves are wanted.
+        // Both halves are used.
         #[allow(clippy::cast_possible_truncation)]
         let (low, high) = (product as u64, (product >> 64) as u64);
         self.state = low ^ high;
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn neighbours_and_texts_have_hashes_of_their_own() {
         let state = IdState::default();
-        // What a map uses: the low bits for the place, the highest seven to compare.
+        // The bits that a map uses: the low bits for the place, the highest seven to compare.
         let places: HashSet<u64> =
             (0..100_000_u32).map(|id| state.hash_one(id) % (1 << 20)).collect();
         assert!(places.len() > 90_000, "{}", places.len());

@@ -1,10 +1,10 @@
-//! Methods as reports name them, and what goes with a method.
+//! Methods as reports name them, and types about a method.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// What identifies a method across runs. The class loader is not part of it: the same class of two
-/// loaders is one method of a report.
+/// What identifies a method across runs. The class loader is not part of it: reports show the same class of two
+/// loaders as one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MethodName {
     /// Class name with dots.
@@ -20,7 +20,7 @@ pub struct MethodName {
 pub enum Method {
     /// A method with a name.
     Named(Arc<MethodName>),
-    /// An id that its run has no name for.
+    /// An id without a name in its run.
     Unknown {
         /// Label of the run.
         run: Arc<str>,
@@ -30,7 +30,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// Class, method and descriptor. A method without a name has its number for a name.
+    /// Class, method and descriptor. A method without a name is named by its number.
     #[must_use]
     pub fn parts(&self) -> (&str, Cow<'_, str>, &str) {
         match self {
@@ -41,7 +41,7 @@ impl Method {
         }
     }
 
-    /// Its name as the log has it in counters: `com.shop.Util.hash(I)I`.
+    /// Its name as in the log's counters: `com.shop.Util.hash(I)I`.
     #[must_use]
     pub fn log_name(&self) -> String {
         let (class, name, descriptor) = self.parts();
@@ -50,14 +50,14 @@ impl Method {
 }
 
 impl MethodName {
-    /// Its name as the log has it in counters: `com.shop.Util.hash(I)I`.
+    /// Its name as in the log's counters: `com.shop.Util.hash(I)I`.
     #[must_use]
     pub fn log_name(&self) -> String {
         format!("{}.{}{}", self.class, self.method, self.descriptor)
     }
 }
 
-/// What the call path of a call says about recursion.
+/// What a call's path says about recursion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathKind {
     /// The method is not among its own callers.
@@ -80,7 +80,7 @@ pub struct Source {
 /// The callers of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Callers {
-    /// From the nearest on, as far as they are kept.
+    /// From the nearest on, as far as they were kept.
     pub methods: Vec<Method>,
     /// Whether there are callers beyond those.
     pub has_more: bool,

@@ -1,4 +1,4 @@
-//! Sums over calls, and the types of what they are sums of. Nothing here knows a file.
+//! Sums over calls, and the types of their keys. This module does not know about files.
 
 pub mod aggregate;
 pub mod by_minute;

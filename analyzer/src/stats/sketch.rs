@@ -1,9 +1,9 @@
-//! Durations of recorded calls, close enough for percentiles within 2%.
+//! Durations of recorded calls, exact enough for percentiles within 2%.
 //!
-//! A [`Sketch`] counts by bucket, as the histogram of the logs does, with 32 buckets an octave where
-//! that has two, and 64 of a nanosecond each at the bottom. A bucket's middle is within 1.6% of
-//! everything in it. Each lies in one bucket of the histogram, so a place among the calls of one
-//! is a place among the records of the other, if all of those calls have records.
+//! A [`Sketch`] counts by bucket, like the histogram of the logs, but with 32 buckets per octave instead of two, and
+//! 64 buckets of a nanosecond each at the bottom. A bucket's middle is within 1.6% of everything in it. Each bucket
+//! lies within one bucket of the histogram, so a rank among the calls of that bucket is a rank among its recorded
+//! calls, if all of them were recorded.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -13,10 +13,10 @@ use log_format::histogram::bucket_of;
 
 use crate::stats::id_map::MAX_DENSE_ID;
 
-/// Durations below this have a bucket each; above, an octave has half as many.
+/// Durations below this have a bucket each; above, an octave has half as many buckets.
 const EXACT_NS: u64 = 64;
 
-/// Buckets an octave, as a power of two.
+/// Buckets per octave, as a power of two.
 const OCTAVE_BITS: u32 = 5;
 
 /// Counts of durations. Sketches can be merged in any order with the same result.
@@ -47,19 +47,18 @@ impl Sketch {
         self.0.is_empty()
     }
 
-    /// The counts by the buckets of the histogram; one may come more than once.
+    /// The counts by the buckets of the histogram; a bucket may come more than once.
     pub fn buckets(&self) -> impl Iterator<Item = (u8, u64)> + '_ {
         self.0.buckets().map(|(place, count)| (bucket_of(lowest_ns(place)), count))
     }
 
-    /// The duration that `longer` others are longer than, or as long; `None` if there are no more than
-    /// those.
+    /// The duration that at least `longer` others reach or exceed; `None` if there are no more than that.
     #[must_use]
     pub fn ns_below(&self, longer: u64) -> Option<u64> {
         self.0.bucket_below(longer).map(middle_ns)
     }
 
-    /// How many durations there are in this bucket of the histogram, and how many in higher ones.
+    /// How many durations are in this bucket of the histogram, and how many in higher ones.
     #[must_use]
     pub fn counts_from(&self, bucket: u8) -> (u64, u64) {
         let (mut inside, mut above) = (0u64, 0u64);
@@ -74,7 +73,7 @@ impl Sketch {
     }
 }
 
-/// Sketches by method id. Row by row they are looked for, so they stand by themselves in an array.
+/// Sketches by method id. They are looked up for each row, so they have an array of their own.
 #[derive(Default)]
 pub struct Sketches {
     by_method: Vec<Sketch>,
@@ -82,7 +81,7 @@ pub struct Sketches {
 }
 
 impl Sketches {
-    /// Adds a duration. An id that is too large for an array is refused with `false`.
+    /// Adds a duration. Returns `false` if the id is too large for an array.
     #[inline]
     pub fn add(&mut self, method: u32, ns: u64) -> bool {
         let Some(index) = usize::try_from(method).ok().filter(|_| method <= MAX_DENSE_ID) else {
@@ -98,13 +97,13 @@ impl Sketches {
         true
     }
 
-    /// How many methods have one.
+    /// How many methods have a sketch.
     #[must_use]
     pub fn len(&self) -> usize {
         self.used
     }
 
-    /// Whether no method has one.
+    /// Whether no method has a sketch.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.used == 0
@@ -121,7 +120,7 @@ impl Sketches {
         }
     }
 
-    /// The methods that have one.
+    /// The methods with a sketch.
     pub fn into_methods(self) -> impl Iterator<Item = (u32, Sketch)> {
         (0..).zip(self.by_method).filter(|(_, sketch)| !sketch.is_empty())
     }
@@ -153,7 +152,7 @@ fn place_of(ns: u64) -> u16 {
     EXACT_NS as u16 + (((octave - EXACT_NS.ilog2()) << OCTAVE_BITS) + within as u32) as u16
 }
 
-/// The shortest duration of a bucket, and how many nanoseconds it spans.
+/// The shortest duration of a bucket, and its width in nanoseconds.
 fn span_ns(place: u16) -> (u64, u64) {
     let place = u64::from(place);
     if place < EXACT_NS {

@@ -1,8 +1,7 @@
-//! The slowest recorded calls of each thread, found in one reading of the records.
+//! The slowest recorded calls of each thread, found in one pass over the recorded calls.
 //!
-//! Of a thread [`OF_A_THREAD`] calls are kept, however many there are. A call is never shorter than
-//! one that it made, so with a call that is kept all of its recorded callers are kept too: which of
-//! them stand within others can be seen from these alone.
+//! Of each thread, [`OF_A_THREAD`] calls are kept. A call is never shorter than one that it made, so all recorded
+//! callers of a kept call are kept too. So the kept calls alone show which of them are within others.
 
 use std::cmp::Reverse;
 
@@ -11,19 +10,19 @@ use log_format::rows::{CallRow, Exit};
 use crate::stats::id_map::IdMap;
 use crate::stats::method::{Callers, Method};
 
-/// Calls kept of each thread.
+/// Calls kept for each thread.
 pub const OF_A_THREAD: usize = 200;
 
-/// Calls kept of all threads: 20 MB of them.
+/// Calls kept for all threads: they take 20 MB.
 const MOST: usize = 500_000;
 
-/// Threads that a report has.
+/// Threads in a report.
 pub const THREADS: usize = 60;
 
 /// One recorded call of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedCall {
-    /// The run's place in the list of runs.
+    /// The run's index in the list of runs.
     pub run: usize,
     /// The thread's name and id.
     pub thread: String,
@@ -33,37 +32,37 @@ pub struct RecordedCall {
     pub start_ns: u64,
     /// How long it took.
     pub total_ns: u64,
-    /// Its time without measured callees.
+    /// Its self time.
     pub self_ns: u64,
     /// How it ended.
     pub exit: Exit,
     /// Its callers.
     pub callers: Callers,
-    /// Whether another call of the list made it.
+    /// Whether it is within another call of the list.
     pub is_inner: bool,
 }
 
-/// The slowest first; of those that took as long, the one that began first, and of a caller and its
-/// callee the caller, whose row comes later.
+/// The slowest first; among equally slow ones, the one that began first; of a caller and its callee the caller, whose
+/// row comes later.
 fn order(row: &CallRow) -> (Reverse<u64>, u64, Reverse<u64>) {
     (Reverse(row.total_ns), row.start_ns, Reverse(row.total_ns.saturating_sub(row.self_ns)))
 }
 
 /// The slowest calls of one run, by thread id.
 ///
-/// Where thousands of threads have calls, those go whose slowest call is shorter than that of half of the
-/// others; of one that comes back later, what it had before is missing.
+/// If thousands of threads have calls, those whose slowest call is shorter than that of half of the others are
+/// dropped. If such a thread comes back later, its earlier calls are missing.
 #[derive(Debug, Default)]
 pub struct SlowestByThread {
     threads: IdMap<u32, Slowest>,
-    /// Calls of all threads.
+    /// Number of calls of all threads.
     count: usize,
 }
 
 #[derive(Debug, Default)]
 struct Slowest {
     rows: Vec<CallRow>,
-    /// Calls that are shorter are not among the slowest.
+    /// Shorter calls are not among the slowest.
     least_ns: u64,
 }
 
@@ -121,8 +120,8 @@ impl SlowestByThread {
         }
     }
 
-    /// The calls of the threads that have the slowest ones, by thread, each thread's in the order in
-    /// which they began; whether a call stands within another one is told with it.
+    /// The calls of the threads that have the slowest ones, by thread, each thread's in the order of their start.
+    /// With each call: whether it is within another one.
     pub fn finish(self) -> Vec<Vec<(CallRow, bool)>> {
         let mut threads: Vec<Vec<CallRow>> = self
             .threads
@@ -139,10 +138,10 @@ impl SlowestByThread {
 }
 
 impl Slowest {
-    /// The rows are the slowest ones afterwards, in their order. Returns how many went.
+    /// Keeps only the slowest rows, in their order. Returns how many were dropped.
     fn cut(&mut self) -> usize {
         let before = self.rows.len();
-        // By everything that a row has: rows that were read twice may differ in anything.
+        // By all fields of a row: rows that were read twice may differ in any field.
         let key = |row: &CallRow| {
             (order(row), row.stack, row.method, row.self_ns, row.exit == Exit::Throw)
         };
@@ -160,7 +159,7 @@ fn with_inner(mut rows: Vec<CallRow>) -> Vec<(CallRow, bool)> {
     rows.sort_by_key(|row| (row.start_ns, order(row)));
     let mut until_ns = None;
     let told = rows.into_iter().map(|row| {
-        // Calls of a thread lie within one another or apart.
+        // Calls of a thread are nested or disjoint.
         let is_inner = until_ns.is_some_and(|until_ns| end(&row) <= until_ns);
         if !is_inner {
             until_ns = Some(end(&row));
@@ -170,7 +169,7 @@ fn with_inner(mut rows: Vec<CallRow>) -> Vec<(CallRow, bool)> {
     told.collect()
 }
 
-/// The calls of several runs: those of the threads that have the slowest ones, thread by thread.
+/// The calls of several runs: those of the threads that have the slowest ones, by thread.
 #[must_use]
 pub fn of_runs(mut threads: Vec<Vec<RecordedCall>>) -> Vec<Vec<RecordedCall>> {
     let slowest = |calls: &Vec<RecordedCall>| calls.iter().map(|call| call.total_ns).max();
@@ -248,7 +247,7 @@ mod tests {
             }
             assert!(slowest.count() <= MOST);
         }
-        // Each of these has been there all the time: its longest calls are longer than those of most.
+        // Each of these threads was kept all the time: its longest calls are longer than those of most.
         let calls = told(slowest.finish());
         assert_eq!((calls.len(), calls[0].len()), (THREADS, OF_A_THREAD));
         assert!(calls.iter().flatten().all(|call| call.1 >= 2_900), "{:?}", calls[THREADS - 1]);

@@ -1,5 +1,5 @@
-//! Call trees as they are shown: with labels, and with times that add up. The total of a node is its
-//! own time and the totals of the nodes below it.
+//! Call trees for display: with labels, and with times that add up. The total of a node is its self time plus the
+//! totals of the nodes below it.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use log_format::pattern::Pattern;
 use crate::stats::call_tree::{CallTree, Frame};
 use crate::stats::method::Method;
 
-/// The label of callers that the log does not have.
+/// The label of callers that are not in the log.
 const NOT_KEPT: &str = "(callers not kept)";
 
 /// What a frame is.
@@ -16,26 +16,26 @@ const NOT_KEPT: &str = "(callers not kept)";
 pub struct StackFrame {
     /// How it is written.
     pub label: String,
-    /// Its method; `None` for time without records and callers that were not kept.
+    /// Its method; `None` for time that was not recorded and callers that were not kept.
     pub method: Option<Method>,
 }
 
 /// A node of the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StackNode {
-    /// Its frame's place in [`Stacks::frames`].
+    /// Its frame's index in [`Stacks::frames`].
     pub frame: usize,
-    /// The place of the node above; the root's is its own.
+    /// The index of the node above; the root's is its own.
     pub parent: usize,
     /// Recorded calls.
     pub calls: u64,
-    /// Its own time and that of all nodes below it.
+    /// Its self time and that of all nodes below it.
     pub total_ns: u64,
-    /// Its own time.
+    /// Its self time.
     pub self_ns: u64,
 }
 
-/// See the module. Nodes stand after the node above them.
+/// See the module. Nodes come after the node above them.
 #[derive(Debug)]
 pub struct Stacks {
     frames: Vec<StackFrame>,
@@ -44,7 +44,7 @@ pub struct Stacks {
 }
 
 impl Stacks {
-    /// Makes the stacks of a tree. `without_record` is the label of the time that is in no record.
+    /// Makes the stacks of a tree. `without_record` is the label of the time that was not recorded.
     #[must_use]
     pub fn new(tree: &CallTree, label: impl Fn(&Method) -> String, without_record: &str) -> Self {
         let mut stacks = Self::empty();
@@ -75,8 +75,8 @@ impl Stacks {
         Self { frames: vec![frame], nodes: vec![root], places: HashMap::new() }
     }
 
-    /// The same times turned over: the first level is where the time was spent, below it stand the
-    /// callers. The total of a node is the own time of the first level that its callers caused.
+    /// The same times inverted: the first level is where the time was spent, with the callers below it. The total of
+    /// a node is the self time of the first level that its callers caused.
     #[must_use]
     pub fn bottom_up(&self) -> Self {
         let mut turned = Self::empty();
@@ -103,7 +103,7 @@ impl Stacks {
         turned
     }
 
-    /// The nodes; the first is the root, which is no frame of a stack.
+    /// The nodes; the first is the root, which is not a frame of any stack.
     #[must_use]
     pub fn nodes(&self) -> &[StackNode] {
         &self.nodes
@@ -137,7 +137,7 @@ impl Stacks {
         })
     }
 
-    /// The places of the nodes below each node, those with most time first.
+    /// The indexes of the nodes below each node, those with most time first.
     #[must_use]
     pub fn children(&self) -> Vec<Vec<usize>> {
         let mut children = vec![Vec::new(); self.nodes.len()];
@@ -174,7 +174,7 @@ impl Stacks {
         place
     }
 
-    /// Gives every node the time of those below it.
+    /// Adds to every node the time of those below it.
     fn sum_up(&mut self) {
         for place in (0..self.nodes.len()).rev() {
             let Some(node) = self.nodes.get_mut(place) else { continue };
@@ -190,7 +190,7 @@ impl Stacks {
     }
 }
 
-/// The part of a tree below the methods that `pattern` names, which become the outermost.
+/// The part of a tree below the methods that `pattern` matches, which become the outermost.
 #[must_use]
 pub fn rooted_at(tree: &CallTree, pattern: &Pattern) -> CallTree {
     let mut rooted = CallTree::default();
@@ -210,8 +210,8 @@ pub fn rooted_at(tree: &CallTree, pattern: &Pattern) -> CallTree {
     rooted
 }
 
-/// The part of a tree whose paths lead through a method that `pattern` names. Callers of it stay,
-/// without calls and times of their own.
+/// The part of a tree whose paths lead through a method that `pattern` matches. Its callers stay, without calls and
+/// times of their own.
 #[must_use]
 pub fn through(tree: &CallTree, pattern: &Pattern) -> CallTree {
     let mut kept = CallTree::default();
@@ -231,7 +231,7 @@ pub fn through(tree: &CallTree, pattern: &Pattern) -> CallTree {
     kept
 }
 
-/// Which nodes are a call of a named method, or below one.
+/// Which nodes are a call of a matching method, or below one.
 fn inside(tree: &CallTree, pattern: &Pattern) -> Vec<bool> {
     let mut inside: Vec<bool> = Vec::with_capacity(tree.nodes().len());
     for node in tree.nodes() {
@@ -299,7 +299,7 @@ mod tests {
     #[test]
     fn a_caller_without_a_record_is_as_wide_as_its_callees() {
         let stacks = stacks(&tree(&[("run>a>b", 30, 10), ("run", 0, 0), ("run>a", 20, 15)]));
-        // The times of `a` are less than those of its callees: some calls of it are not recorded.
+        // The time of `a` is less than that of its callees: some calls of `a` were not recorded.
         assert_eq!(
             lines(&stacks),
             ["run 1 45 0", "run>a 1 45 15", "run>a>b 1 30 10", "run>a>b>(short) 0 20 20"]

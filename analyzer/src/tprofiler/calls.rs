@@ -1,10 +1,9 @@
-//! Finds in TProfiler's rows which call made which, so that a caller's own time can be told.
+//! Finds callers and callees in TProfiler's rows, to compute a caller's self time.
 //!
-//! The rows of a thread are the calls of one of its periods of recording, the one that ended last
-//! first: a caller stands before its callees. A row has the depth of its call and its time, but not when
-//! it began. TProfiler takes every row one deeper for a callee, and that can be wrong: a call that an
-//! exception of a callee passed through never had a row, and leaves all later depths of the period too
-//! large by one.
+//! The rows of a thread are the calls of one of its recording periods, the one that ended last first: a caller comes
+//! before its callees. A row has its call's depth and duration, but not its start. TProfiler takes every row one
+//! level deeper as a callee, which can be wrong: a call that a callee's exception passed through has no row, and all
+//! later depths of the period are too large by one.
 //!
 //! ```text
 //! depth  time
@@ -13,9 +12,9 @@
 //!   2     30     c: cannot be within a. Its caller has no row
 //! ```
 //!
-//! Callees never take longer than their caller, together. So a row belongs to the nearest row before it
-//! that is not as deep and has that much time left. A row that does not fit began before that caller
-//! did, and so did all rows after it. No time of one's own is less than 0 then.
+//! Callees together never take longer than their caller. So a row belongs to the nearest earlier row that is less
+//! deep and has that much time left. A row that does not fit began before that caller did, and so did all rows after
+//! it. That way, no self time is negative.
 
 use std::collections::HashMap;
 
@@ -30,7 +29,7 @@ pub struct CallRow {
     pub total_ns: u64,
 }
 
-/// A call of which all callees are known.
+/// A call with all of its callees known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
     /// Method number.
@@ -41,7 +40,7 @@ pub struct Call {
     pub self_ns: u64,
     /// Whether the method is among its own callers.
     pub is_recursive: bool,
-    /// Whether its caller, or one between it and the nearest that is known, has no row.
+    /// Whether its caller, or one between it and the nearest known one, has no row.
     pub lacks_caller: bool,
 }
 
@@ -54,7 +53,7 @@ pub struct Callers {
 }
 
 impl Callers {
-    /// Takes the next row of the thread, and hands out the calls that it is not within.
+    /// Adds the next row of the thread, and passes on the calls that it is not within.
     pub fn add(&mut self, row: CallRow, mut each: impl FnMut(Call)) {
         let is_caller =
             |(depth, call): &(u64, Call)| *depth < row.depth && call.self_ns >= row.total_ns;
@@ -80,7 +79,7 @@ impl Callers {
         self.callers.push((row.depth, call));
     }
 
-    /// Hands out what is left at the end of a thread's rows.
+    /// Passes on the remaining calls at the end of a thread's rows.
     pub fn finish(&mut self, mut each: impl FnMut(Call)) {
         while !self.callers.is_empty() {
             self.pop(&mut each);
@@ -100,8 +99,8 @@ impl Callers {
 mod tests {
     use super::*;
 
-    /// Rows of depth, method and time. The result is method, self time, and `r` or `!` for a call that
-    /// is recursive or lacks its caller; in the order of the methods.
+    /// Rows of depth, method and time. The result is method, self time, and `r` or `!` for a call that is recursive
+    /// or lacks its caller, ordered by method.
     fn calls(rows: &[(u64, u32, u64)]) -> Vec<String> {
         let mut callers = Callers::default();
         let mut calls = Vec::new();
@@ -134,10 +133,10 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_no_callee() {
         assert_eq!(calls(&[(1, 1, 10), (2, 2, 4), (2, 3, 30)]), ["1 6!", "2 4", "3 30!"]);
-        // What is behind it began earlier still, however well it would fit.
+        // Later rows began earlier still, however well they would fit.
         let rows = [(1, 1, 10), (2, 2, 4), (2, 3, 30), (2, 4, 1)];
         assert_eq!(calls(&rows), ["1 6!", "2 4", "3 30!", "4 1!"]);
-        // It may be within the caller of what it does not fit into.
+        // It may be within the caller of the row that it does not fit into.
         assert_eq!(calls(&[(0, 1, 100), (1, 2, 10), (2, 3, 30)]), ["1 60", "2 10", "3 30!"]);
     }
 

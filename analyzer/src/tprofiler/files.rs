@@ -1,4 +1,4 @@
-//! Finds TProfiler's files, by their names: its options may give them others, but few do.
+//! Finds TProfiler's files by their default names; its options allow others, but few users change them.
 
 use std::collections::HashSet;
 use std::fs;
@@ -25,8 +25,8 @@ pub struct OldLog {
     pub(super) len: u64,
 }
 
-/// Finds TProfiler's logs in `paths`: files, or folders with such files in them or in their folders.
-/// What is left of `paths` is to be searched for runs.
+/// Finds TProfiler's logs in `paths`: files, or folders that contain such files, directly or one level down. Also
+/// returns the other `paths`, to be searched for runs.
 pub fn discover(paths: &[PathBuf], problems: &mut Problems) -> (Vec<OldLog>, Vec<PathBuf>) {
     let (mut logs, mut methods, mut rest) = (Vec::new(), Vec::new(), Vec::new());
     for path in paths {
@@ -61,10 +61,10 @@ pub fn discover(paths: &[PathBuf], problems: &mut Problems) -> (Vec<OldLog>, Vec
     (found, rest)
 }
 
-/// The logs in a folder and in its folders, sorted.
+/// The logs in a folder and its direct subfolders, sorted.
 #[must_use]
 pub fn logs_in(folder: &Path) -> Vec<PathBuf> {
-    // What cannot be read is told by the search for runs.
+    // The search for runs reports what cannot be read.
     let inside = |folder: &Path| entries(folder).unwrap_or_default();
     let is_log = |path: &PathBuf| suffix(path, LOG).is_some() && path.is_file();
     let (folders, files): (Vec<PathBuf>, Vec<PathBuf>) =
@@ -73,7 +73,7 @@ pub fn logs_in(folder: &Path) -> Vec<PathBuf> {
     files.into_iter().chain(below).filter(is_log).collect()
 }
 
-/// What follows a file's name: nothing, or the day that it is of, `.2012-01-31`.
+/// The text after a file's name: nothing, or its day, `.2012-01-31`.
 fn suffix(path: &Path, name: &str) -> Option<String> {
     let (_, plain) = Compression::of_name(path.file_name()?.to_str()?);
     let day = plain.strip_prefix(name)?;
@@ -83,7 +83,7 @@ fn suffix(path: &Path, name: &str) -> Option<String> {
     (day.is_empty() || day.strip_prefix('.').is_some_and(is_day)).then(|| day.to_owned())
 }
 
-/// The file that names the methods of a log: that of its day, or else the one without a day.
+/// The file that names the methods of a log: that of its day, else the one without a day.
 fn methods_of(log: &Path) -> Option<PathBuf> {
     let folder = log.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
@@ -105,7 +105,7 @@ pub fn as_runs(logs: &[OldLog]) -> Vec<RunInput> {
             label: log.path.display().to_string(),
             missing: if log.methods.is_none() { vec![folder.join(METHODS)] } else { Vec::new() },
             folder,
-            // Nothing in it tells the process: each is taken for one of its own.
+            // The log does not identify the process: each log counts as one.
             about: Run { pid: number, ..Run::default() },
             files: Vec::new(),
             awaits_totals: false,
@@ -114,8 +114,7 @@ pub fn as_runs(logs: &[OldLog]) -> Vec<RunInput> {
     (1..).zip(logs).map(run).collect()
 }
 
-/// Opens a file and reads as far as it was long when it was found; a compressed one, which does not
-/// grow, to its end.
+/// Opens a file, to be read up to its length when it was found; a compressed one, which does not grow, to its end.
 pub(super) fn open(path: &Path, len: u64) -> io::Result<TextLines<BufReader<impl Read>>> {
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::other("not a file"));

@@ -1,5 +1,5 @@
-//! Reads the logs that TProfiler itself has written: `tprofiler.log` and `tmethod.log`, also those of
-//! days before, `tprofiler.log.2012-01-31`.
+//! Reads logs that TProfiler itself has written: `tprofiler.log` and `tmethod.log`, including those of earlier days,
+//! `tprofiler.log.2012-01-31`.
 //!
 //! ```text
 //! tprofiler.log   <thread> TAB <depth> TAB <method> TAB <time>     a call over the threshold
@@ -8,9 +8,9 @@
 //!                 instrumentclass:<number> instrumentmethod:<number>
 //! ```
 //!
-//! Nothing in them is a moment, so they are in no report of a time or by hour. Times are milliseconds,
-//! more than one, or nanoseconds, more than 500,000: a time of 500,000 or less is in milliseconds for
-//! certain. Its own analysis also knows a line `##...:true` for nanoseconds, which no release writes.
+//! They contain no moments, so reports by time range or by hour do not use them. Times are milliseconds above one, or
+//! nanoseconds above 500,000: a time of 500,000 or less is certainly in milliseconds. TProfiler's analysis also knows
+//! a line `##...:true` for nanoseconds, which no release writes.
 
 mod calls;
 mod files;
@@ -35,12 +35,12 @@ use crate::stats::aggregate::{Group, Totals};
 use crate::stats::method::{Method, MethodName, PathKind};
 use crate::stats::sketch::Sketches;
 
-/// In nanoseconds, only calls that took longer have a row.
+/// In nanoseconds, only longer calls have a row.
 const LEAST_NS: u64 = 500_000;
 
 const NS_PER_MS: u64 = 1_000_000;
 
-/// Leaves a log out of a report that it has nothing for.
+/// Skips a log in a report that it has no data for.
 pub fn leave_out(log: &OldLog, of: &str, problems: &mut Problems) -> RunData {
     problems.unread(&log.path, format!("TProfiler's logs are not part {of}"));
     RunData::default()
@@ -51,7 +51,7 @@ pub fn method_names(log: &OldLog, problems: &mut Problems) -> HashMap<u32, Arc<M
     log.methods.as_ref().map_or_else(HashMap::new, |path| names::read(path, problems))
 }
 
-/// Reads a log, which stands at `place` in the list of runs.
+/// Reads a log, at index `place` in the list of runs.
 pub fn read(
     log: &OldLog,
     place: usize,
@@ -113,7 +113,7 @@ struct LogReader<'s> {
     totals: Totals<u32>,
     sketches: Sketches,
     unknown: HashSet<u32>,
-    /// Times that cannot be what they are taken for.
+    /// Times that are too short for the assumed unit.
     too_short: u64,
     data: RunData,
 }
@@ -189,7 +189,7 @@ impl LogReader<'_> {
         self.callers = callers;
     }
 
-    /// No call of a thread goes on in another period.
+    /// No call of a thread continues in another period.
     fn end_thread(&mut self, thread: Option<u32>) {
         let mut callers = std::mem::take(&mut self.callers);
         callers.finish(|call| self.count(thread.unwrap_or_default(), call));
@@ -255,7 +255,7 @@ impl LogReader<'_> {
     }
 }
 
-/// What the times of a log are in, going by what is in it.
+/// The unit of a log's times, detected from its content.
 fn find_unit(log: &OldLog, problems: &mut Problems) -> io::Result<Unit> {
     let mut lines = open(&log.path, log.len)?;
     let mut has_calls = false;
@@ -277,13 +277,13 @@ fn find_unit(log: &OldLog, problems: &mut Problems) -> io::Result<Unit> {
     Ok(Unit::Ns)
 }
 
-/// What a line of `tprofiler.log` is.
+/// The kinds of lines in `tprofiler.log`.
 enum Line {
     /// A call in a thread. Its time is in the log's unit.
     Call(u32, CallRow),
     /// The end of a period.
     End,
-    /// What times are in.
+    /// The unit of times.
     Unit(Unit),
 }
 

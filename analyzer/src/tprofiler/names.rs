@@ -11,11 +11,11 @@ use super::files::open;
 use crate::input::problems::Problems;
 use crate::stats::method::MethodName;
 
-/// A method of `tmethod.log`: class, name, and the line that TProfiler saw last of it.
+/// A method of `tmethod.log`: class, name, and the line that TProfiler last saw in it.
 type NameRow = (String, String, u64);
 
-/// Names by number. TProfiler writes no descriptors: where several methods of a class have one name,
-/// their lines tell them apart.
+/// Reads names by number. TProfiler writes no descriptors: if several methods of a class share a name, their lines
+/// distinguish them.
 pub(super) fn read(path: &Path, problems: &mut Problems) -> HashMap<u32, Arc<MethodName>> {
     let mut rows = HashMap::new();
     if let Err(error) = read_rows(path, &mut rows, problems) {
@@ -84,7 +84,7 @@ fn parse(line: &str) -> Result<Option<(u32, NameRow)>, &'static str> {
         (!class.is_empty() && !name.is_empty()).then_some((id.parse().ok()?, row))
     })();
     let (id, row) = parsed.ok_or("not number, class, method and line")?;
-    // A number that was given away before its method was known.
+    // A number that was assigned before its method was known.
     let is_named = (row.0.as_str(), row.1.as_str()) != ("null", "null");
     Ok(is_named.then_some((id, row)))
 }

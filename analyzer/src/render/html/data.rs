@@ -1,10 +1,10 @@
-//! What the page shows. Tables are columns, names stand once, and moments are nanoseconds after a
-//! base, or they would not fit the numbers of JavaScript.
+//! The data of the page. Tables are stored by column, names once, and moments as nanoseconds after a base, because
+//! unix nanoseconds do not fit JavaScript's numbers.
 //!
-//! What is embedded is bounded, whatever the logs are: methods until [`METHOD_BYTES`] are used, the
-//! busiest first, their histograms until [`HISTOGRAM_BYTES`], [`PATHS`] call paths, and calls of
-//! threads as they were collected. What is left out is summed up. If all that is still too much when it
-//! is packed (names of random letters are not packed well), the page is made again with less.
+//! The embedded data is bounded, whatever the logs contain: methods until [`METHOD_BYTES`] are used, the busiest
+//! first, their histograms until [`HISTOGRAM_BYTES`], [`PATHS`] call paths, and the collected calls of threads. The
+//! rest is summed up. If the packed page is still too large (names of random letters pack badly), it is made again
+//! with less data.
 
 use std::collections::HashMap;
 
@@ -25,26 +25,26 @@ use crate::stats::stacks::Stacks;
 const METHOD_BYTES: usize = 8_000_000;
 const HISTOGRAM_BYTES: usize = 4_000_000;
 
-/// What the figures of a method take beside its name.
+/// Bytes of a method's figures, without its name.
 const FIGURES_BYTES: usize = 80;
 
-/// What a bucket of a histogram takes.
+/// Bytes of a histogram bucket.
 const BUCKET_BYTES: usize = 7;
 
-/// Minutes embedded one by one; of more there are the hours alone.
+/// Most minutes embedded one by one; if there are more, only hours are.
 const MINUTES: usize = 15_000;
 
-/// Hours embedded: a year's. Of more there are none.
+/// Most hours embedded: a year's. If there are more, none are.
 const HOURS: usize = 9_000;
 
 const PATHS: usize = 30_000;
 
-/// Methods of a short list.
+/// Methods in a short list.
 const FIRST: usize = 5;
 
 const UNFINISHED_CALLS: usize = 500;
 
-/// Slow calls that are embedded with their callers.
+/// Slow calls embedded with their callers.
 const WITH_CALLERS: usize = 500;
 
 const NS_PER_HOUR: u64 = 3_600_000_000_000;
@@ -55,31 +55,31 @@ pub struct Page<'r> {
     title: String,
     summary: Vec<(&'static str, String)>,
     empty: Option<&'r str>,
-    /// Whether the figures are of recorded calls alone.
+    /// Whether the figures come from recorded calls alone.
     of_records: bool,
     percentiles: &'static str,
-    /// The moment that others are counted from, in unix milliseconds.
+    /// The base of other moments, in unix milliseconds.
     base_ms: u64,
-    /// How far clocks are ahead of UTC, in seconds, from a moment on, in unix milliseconds.
+    /// How far clocks are ahead of UTC, in seconds, each from a moment in unix milliseconds on.
     offsets: Vec<(u64, i64)>,
     is_utc: bool,
-    /// Whether threads are told with their runs.
+    /// Whether threads are shown with their runs.
     many_runs: bool,
-    /// Whether there are call paths that are not embedded.
+    /// Whether some call paths are not embedded.
     paths_cut: bool,
-    /// Methods that call themselves: recorded calls within another one, and calls at once at most.
+    /// Methods that call themselves: recorded calls within another one, and the most calls in progress at once.
     recursion: Vec<(usize, u64, u64)>,
     classes: Vec<&'r str>,
     methods: Methods,
     not_shown: NotShown,
     frames: Vec<Frame>,
     paths: Paths,
-    /// Methods that are not in `hours` and `minutes`.
+    /// Number of methods that are not in `hours` and `minutes`.
     partial_methods: usize,
     hours: Times,
     minutes: Times,
     threads: Vec<Thread<'r>>,
-    /// The most calls that a thread has.
+    /// The most calls kept of a thread.
     of_a_thread: usize,
     unfinished: Vec<Unfinished<'r>>,
     unfinished_not_shown: usize,
@@ -101,7 +101,7 @@ struct Methods {
     /// How long it was throttled, in nanoseconds.
     out: Vec<u64>,
     mostly_probe: Vec<bool>,
-    /// Buckets and their counts, one after the other; of the busiest methods.
+    /// Buckets and their counts, alternating; only for the busiest methods.
     hist: Vec<Vec<u64>>,
 }
 
@@ -114,7 +114,7 @@ struct NotShown {
     own: u64,
 }
 
-/// A row for each hour or minute that has calls.
+/// A row for each hour or minute with calls.
 #[derive(Default, Serialize)]
 struct Times {
     /// Milliseconds after the base.
@@ -126,7 +126,7 @@ struct Times {
     max: Vec<u64>,
 }
 
-/// The slowest calls of a thread, a row for each.
+/// The slowest calls of a thread, one row each.
 #[derive(Serialize)]
 struct Thread<'r> {
     name: &'r str,
@@ -138,7 +138,7 @@ struct Thread<'r> {
     own: Vec<u64>,
     exit: Vec<Exit>,
     inner: Vec<bool>,
-    /// The callers of the slowest of those that no other one made.
+    /// The callers of the slowest calls that are not within another one.
     under: Vec<String>,
 }
 
@@ -234,8 +234,8 @@ impl<'r> Page<'r> {
     }
 }
 
-/// The methods that are embedded, and those that only have a name: what is unfinished or slow may lie in
-/// none of the tables.
+/// The methods that are embedded with figures, and those with only a name: an unfinished or slow call may be of a
+/// method in none of the tables.
 struct Table<'r, 'l> {
     labels: &'l Labels,
     methods: Methods,
@@ -292,7 +292,7 @@ impl<'r, 'l> Table<'r, 'l> {
         }
     }
 
-    /// The place of a method's name, which is added if it is not there.
+    /// The index of a method's name, which is added if missing.
     fn place(&mut self, method: &'r Method) -> usize {
         match self.places.get(method) {
             Some(place) => *place,
@@ -304,7 +304,7 @@ impl<'r, 'l> Table<'r, 'l> {
         let class = method.parts().0;
         let label = self.labels.of(method);
         let name = label.strip_prefix(class).and_then(|rest| rest.strip_prefix('.'));
-        // A class with a name that had to be changed to be shown stands in the label alone.
+        // If a class's name had to be changed to be shown, it is only in the label.
         let (class, name) = match name {
             Some(name) => (class, name.to_owned()),
             None => ("", label),
@@ -351,7 +351,7 @@ impl<'r> Thread<'r> {
     }
 }
 
-/// The moment that others are counted from, in unix milliseconds.
+/// The base of other moments, in unix milliseconds.
 #[derive(Clone, Copy)]
 struct Base(u64);
 
@@ -378,12 +378,12 @@ impl Times {
     }
 }
 
-/// How far clocks of the zone are ahead of UTC, wherever in these moments that changes.
+/// How far clocks of the zone are ahead of UTC, at each of these moments where that changes.
 fn offsets(zone: &Zone, moments: Vec<u64>) -> Vec<(u64, i64)> {
     let mut offsets: Vec<(u64, i64)> = Vec::new();
     let mut hour = None;
     for at in moments {
-        // Clocks are set at full hours of UTC, or at half ones: minutes that have calls tell.
+        // Clocks are set at full or half hours of UTC, so the minutes with calls show each change.
         if hour == Some(at / (NS_PER_HOUR / 2)) {
             continue;
         }

@@ -1,12 +1,12 @@
-//! The whole report as one page for a browser. It needs no network, and no other file.
+//! The whole report as one page for a browser. It needs no network and no other file.
 //!
 //! ```text
 //! page/*.html, *.css, *.js    the page, put together when this crate is built
 //! data.rs                     what it shows: JSON, compressed (gzip) and written in base64
 //! ```
 //!
-//! Sums are made here; the page only sorts, searches and draws. What it embeds is bounded, whatever
-//! the logs are: see [`data`].
+//! Sums are made here; the page only sorts, searches and draws. The embedded data is bounded, whatever the logs
+//! contain: see [`data`].
 
 mod data;
 mod paths;
@@ -42,7 +42,7 @@ const AFTER_DATA: &str = concat!(
     "})();\n</script>\n</body>\n</html>\n",
 );
 
-/// What the data of a page may take. The rest of it is 45 KB.
+/// Limit of a page's data. The rest of the page is 45 KB.
 const MOST_BYTES: usize = 9_800_000;
 
 pub fn render(report: &Report, out: &mut dyn Write) -> io::Result<()> {
@@ -58,7 +58,7 @@ pub fn render(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(AFTER_DATA.as_bytes())
 }
 
-/// To a fifth of its size, as a rule; and whatever a method is called, it cannot end the script element.
+/// Packs the data, usually to a fifth of its size. Whatever a method's name is, it cannot end the script element.
 fn pack(page: &Page<'_>) -> io::Result<Vec<u8>> {
     let mut base64 = EncoderWriter::new(Vec::new(), &STANDARD);
     let mut gzip = GzEncoder::new(BufWriter::new(&mut base64), Compression::default());

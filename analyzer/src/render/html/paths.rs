@@ -1,5 +1,5 @@
-//! The call paths of the page's flame graph: those with most time. What they leave out of a caller's
-//! time is a frame of its own, so widths add up.
+//! The call paths of the page's flame graph: those with most time. The part of a caller's time that is in other paths
+//! has its own frame, so widths add up.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -11,17 +11,17 @@ use crate::stats::stacks::Stacks;
 
 const SMALLER: &str = "(smaller paths)";
 
-/// A method's place, or what else a frame is.
+/// What a frame is: a method's index, or a label.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub enum Frame {
-    /// The place of a method of the table.
+    /// The index of the method in the table.
     Method(usize),
-    /// How the frame is written.
+    /// The frame's text.
     Label(String),
 }
 
-/// A row for each path, callers before what they called; the first is the whole.
+/// A row for each path, callers before callees; the first is the whole.
 #[derive(Default, Serialize)]
 pub struct Paths {
     frame: Vec<usize>,
@@ -32,8 +32,8 @@ pub struct Paths {
 }
 
 impl Paths {
-    /// The `most` paths of these stacks with most time, and their frames. `place` knows the methods
-    /// of the table.
+    /// The `most` paths of these stacks with most time, and their frames. `place` gives a method's index in the
+    /// table.
     pub fn new(
         stacks: &Stacks,
         place: impl Fn(&Method) -> Option<usize>,
@@ -41,7 +41,7 @@ impl Paths {
     ) -> (Vec<Frame>, Self) {
         let nodes = stacks.nodes();
         let mut kept: Vec<usize> = (0..nodes.len()).collect();
-        // A caller has no less time than what it called, and stands before it.
+        // A caller has no less time than its callees, and comes before them.
         let time = |place: &usize| nodes.get(*place).map_or(0, |node| node.total_ns);
         kept.sort_by_key(|place| (Reverse(time(place)), *place));
         kept.truncate(most);
@@ -49,7 +49,7 @@ impl Paths {
         let mut paths = Self::default();
         let mut frames = Frames { frames: Vec::new(), places: HashMap::new() };
         let mut ours: HashMap<usize, usize> = HashMap::new();
-        // The time of a path that is neither its own nor that of a path that is here.
+        // The time of a path that is neither its self time nor that of an embedded path.
         let mut rest: Vec<u64> = Vec::new();
         for old in kept {
             let Some(node) = nodes.get(old) else { continue };
@@ -90,7 +90,7 @@ impl Paths {
 
 struct Frames {
     frames: Vec<Frame>,
-    /// By place among the frames of the stacks.
+    /// By index among the frames of the stacks.
     places: HashMap<usize, usize>,
 }
 

@@ -1,4 +1,4 @@
-// Charts of what happened when: by hour, and by minute of the time that is looked at.
+// Charts over time: by hour, and by minute of the displayed time.
 const MEASURES = [
   { name: "Calls", of: "calls", text: count },
   { name: "Exceptions", of: "throws", text: count },
@@ -15,7 +15,7 @@ const chartState = { measure: 0, hour: null };
 // Bars for `values` at the moments `at`, each `step` milliseconds wide, from `from` to `to`.
 function bars({ id, at, values, step, from, to, text, label, click }) {
   const highest = values.reduce((most, value) => Math.max(most, value), 1);
-  // Of what is counted, half of the axis is a whole number too.
+  // For counts, half of the axis must be a whole number too.
   const isCount = text === count;
   const most = isCount && highest > 1 ? 2 * Math.ceil(highest / 2) : highest;
   const left = 66;
@@ -74,7 +74,7 @@ function chart(id, times, step, measure, options) {
   const at = chosen.map((place) => times.at[place]);
   return bars({
     id, at, step, values: chosen.map((place) => times[measure.of][place]), text: measure.text,
-    // A few bars are not blown up to fill the width.
+    // A few bars are not stretched to fill the width.
     from: options.from ?? at[0], to: options.to ?? Math.max(at[at.length - 1] + step, at[0] + 6 * step),
     label: options.label, click: options.click,
   });

@@ -1,4 +1,4 @@
-// The report's data, and how its figures are written: as `analyze` writes them.
+// The report's data, and functions that format its figures as `analyze` does.
 const data = await unpacked(document.getElementById("data").textContent);
 const methods = data.methods;
 const paths = data.paths;
@@ -25,7 +25,7 @@ function shortLabel(method) {
   return simple === "" ? methods.name[method] : simple + "." + methods.name[method];
 }
 
-// What a frame is: the place of a method, or a label.
+// What a frame is: the index of a method, or a label.
 function frameOf(path) {
   return data.frames[paths.frame[path]];
 }
@@ -71,12 +71,12 @@ function offset(unixMs) {
   return found * 1000;
 }
 
-// A thread, and where there are several runs its run: names and ids of threads hold for one.
+// A thread, with its run if there are several: names and ids of threads hold for one run.
 function threadName(of) {
   return (of.name ?? of.thread) + (data.many_runs ? ` in ${of.run}` : "");
 }
 
-// A moment, given in milliseconds after the base, as a clock shows it; `digits` of its text.
+// A moment, in milliseconds after the base, as a clock shows it; `digits` of its text.
 function clock(ms, digits) {
   const at = data.base_ms + ms;
   return new Date(at + offset(at)).toISOString().slice(0, digits).replace("T", " ");
@@ -90,7 +90,7 @@ function sum(column) {
   return column.reduce((all, value) => all + value, 0);
 }
 
-// An element. Text is only ever text: names in a log may be anything.
+// An element. Text is never parsed as HTML: a name in a log may be anything.
 function el(tag, attributes, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes || {})) {
@@ -121,7 +121,7 @@ function hideTip() {
   tip.hidden = true;
 }
 
-// A canvas as wide as its place, sharp on every screen. `draw` is given its context and width.
+// A canvas as wide as its place, sharp on every screen. `draw` gets its context and width.
 function canvas(height, draw) {
   const element = el("canvas", { tabindex: "-1" });
   element.style.height = height + "px";

@@ -1,5 +1,5 @@
-// The flame graph of the recorded calls, callers on top. A frame is as wide as its time; what it
-// called stands below it, and beside that, in a frame of its own, the time of callees without a record.
+// The flame graph of the recorded calls, callers on top. A frame is as wide as its time. Its callees are below it;
+// beside them, a frame of its own shows the time of callees that were not recorded.
 const FRAME = 19;
 const FRAMES_DEEP = 200;
 
@@ -11,7 +11,7 @@ const below = (() => {
   return below;
 })();
 
-// Paths that calls were recorded with; the other rows are callers and time without records.
+// Paths with recorded calls; the other rows are callers, and time of calls that were not recorded.
 const recordedPaths = paths.calls.filter((calls) => calls > 0).length;
 
 const flameState = { root: 0, search: "" };
@@ -40,7 +40,7 @@ function flameView() {
   const back = el("button", { type: "button", class: "plain", onclick: () => zoom(0) }, "Whole");
   const open = el("a", { id: "flame-method" });
 
-  // What there is to draw: frames by depth, with their left edge and width as shares of the whole.
+  // The frames to draw, by depth, with their left edge and width as shares of the whole.
   function layout() {
     rows = [];
     const root = flameState.root;
@@ -98,7 +98,7 @@ function flameView() {
       (marked === null ? "" : `; marked: ${duration(marked)}, ${percent(marked, paths.total[0])} of all`);
   }
 
-  // The time of marked frames, those within others not counted again.
+  // The time of marked frames; those within others do not count again.
   function markedTime(isMarked) {
     const within = new Uint8Array(paths.frame.length);
     let ns = 0;

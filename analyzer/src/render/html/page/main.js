@@ -1,4 +1,4 @@
-// The views and the way between them: the part of the address after # says what is seen.
+// The views and the navigation between them: the part of the address after # names the view.
 function summaryView() {
   const facts = el("dl", { class: "facts" });
   let last = null;

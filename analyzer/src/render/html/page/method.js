@@ -1,4 +1,4 @@
-// The page of one method: its figures, durations of all of its calls, callers and callees.
+// The page of one method: its figures, the durations of all its calls, callers and callees.
 function bucketStart(bucket) {
   if (bucket === 0) return 0;
   return 2 ** (6 + Math.floor((bucket - 1) / 2)) * (bucket % 2 === 0 ? 1.5 : 1);
@@ -20,8 +20,8 @@ function histogram(method) {
   return el("div", { class: "hist", id: "histogram" }, ...cells);
 }
 
-// Recorded calls from and to a method, by the other end: callers by what they caused here, callees by
-// what they took there.
+// Recorded calls from and to a method, grouped by the other method: callers by the time they caused here, callees by
+// the time they took there.
 function neighbours(method) {
   const callers = new Map();
   const callees = new Map();
@@ -51,7 +51,7 @@ function neighbourTable(rows, empty) {
   return rest > 0 ? el("div", {}, table, el("p", { class: "dim" }, `and ${separated(rest)} more`)) : table;
 }
 
-// The slowest calls, of this method or of all, that no other one in the list made.
+// The slowest calls, of this method or of all, that are not within another one in the list.
 function slowCalls(method, most) {
   const found = [];
   data.threads.forEach((thread) => thread.method.forEach((of, place) => {

@@ -1,10 +1,10 @@
-// The table of methods: sorted and searched as a whole, drawn only where it is seen.
+// The table of methods: sorted and searched as a whole, drawn only where visible.
 const ROW = 27;
 
 const selfOfAll = sum(methods.own) + data.not_shown.own;
 
-// A method's calls, with a sign if it was throttled part of the time, and its share of the self time, with
-// one if that is mostly the probes'.
+// A method's calls, with a sign if it was throttled part of the time, and its share of the self time, with a sign if
+// that is mostly the probes' time.
 const SIGN = [
   methods.out.some((ns) => ns > 0) ? "+: there may have been more calls, while the method was throttled" : "",
   methods.mostly_probe.some((is) => is) ? "~: at least half of this self time is spent in probes (an estimate)" : "",
@@ -36,11 +36,11 @@ function average(method) {
   return methods.calls[method] > 0 ? Math.floor(methods.total[method] / methods.calls[method]) : 0;
 }
 
-// What the table looks like now; kept while other views are seen.
+// The state of the table; kept while other views are shown.
 const tableState = { column: 4, rising: false, search: "", top: 0 };
 let lowered = null;
 
-// The methods that the search names, in their order.
+// The methods that the search matches, in their order.
 function tableRows() {
   const column = COLUMNS[tableState.column];
   const keys = Array.from({ length: MEASURED }, (_, method) => column.by(method));

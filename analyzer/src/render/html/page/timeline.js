@@ -1,11 +1,11 @@
-// The slowest calls of each thread on a common axis of time, calls below those that made them.
+// The slowest calls of each thread on a common time axis, callees below their callers.
 const CALL = 13;
 const LANES = 12;
 const HEADING = 18;
 
 const timelineState = { from: null, to: null };
 
-// The calls of a thread with the row that each stands in: below the one that it lies within.
+// The calls of a thread, each with its row: below the call that contains it.
 function lanes(thread) {
   const until = [];
   return thread.start.map((start, place) => {
