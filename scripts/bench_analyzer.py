@@ -42,7 +42,7 @@ def duckdb(run, result, quantile):
                     max(total_ns) AS max_ns, {quantile}(total_ns, [0.5, 0.95, 0.99]) AS q
                 FROM read_csv('{run}/*.calls.csv', header = true, auto_detect = false, delim = ',',
                     quote = '', escape = '', columns = {TYPES})
-                WHERE exit <> 'open'
+                WHERE exit <> 'unfinished'
                 GROUP BY method
             )
             JOIN (SELECT DISTINCT id, class, method, descriptor FROM read_csv('{run}/*.methods.csv'))
@@ -66,7 +66,7 @@ def polars(run, result):
         quote_char=None,
         schema={name: types[of] for name, of in TYPES.items()},
     )
-    sums = calls.filter(pl.col("exit") != "open").group_by("method").agg(
+    sums = calls.filter(pl.col("exit") != "unfinished").group_by("method").agg(
         pl.len().alias("calls"),
         (pl.col("exit") == "throw").sum().alias("throws"),
         total.sum(),

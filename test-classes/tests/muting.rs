@@ -73,7 +73,7 @@ fn a_compiled_loop_sees_at_once_that_a_method_is_muted() {
             assert!(profile.records.iter().all(|r| !r.method.contains(" main ")), "{what}");
             let report = Command::new(&artifacts().analyze).arg(&logs).output().expect("it runs");
             let report = String::from_utf8(report.stdout).expect("text");
-            let remark = "1 method was muted for some time, and its calls not counted meanwhile";
+            let remark = "1 method was muted for some time; its calls were not counted then";
             assert!(report.contains(remark), "{what}: {report}");
             // That of `main`, and at most one of `work` each time.
             let dropped = profile.counter(counter::MUTED_CALLS);
