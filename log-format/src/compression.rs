@@ -1,7 +1,7 @@
-//! How files of the log are compressed: what their names say, and reading through it.
+//! How log files are compressed: what their names say, and reading through the compression.
 //!
-//! Readers take a compressed file for the plain one. A `.gz` may have several members and a `.zst`
-//! several frames, as they have when files of that kind are joined.
+//! Readers treat a compressed file like the plain one. A `.gz` may have several members and a `.zst` several frames,
+//! as in files made by joining others.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -24,10 +24,10 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// All there are, plain first.
+    /// All kinds, plain first.
     pub const ALL: [Self; 3] = [Self::Off, Self::Gzip, Self::Zstd];
 
-    /// What file names end in behind `.csv`.
+    /// Suffix of file names, after `.csv`.
     #[must_use]
     pub const fn suffix(self) -> &'static str {
         match self {
@@ -37,7 +37,7 @@ impl Compression {
         }
     }
 
-    /// Splits a file name into what its end says, and the name of the plain file.
+    /// Splits a file name into its compression and the name of the plain file.
     #[must_use]
     pub fn of_name(name: &str) -> (Self, &str) {
         [Self::Gzip, Self::Zstd]
@@ -46,7 +46,7 @@ impl Compression {
             .unwrap_or((Self::Off, name))
     }
 
-    /// The contents of an input that is compressed so.
+    /// The decoded contents of an input with this compression.
     #[must_use]
     pub fn decode(self, input: impl Read + Send + 'static) -> Box<dyn Read + Send> {
         let input = BufReader::with_capacity(1 << 16, input);
@@ -58,7 +58,7 @@ impl Compression {
     }
 }
 
-/// The contents of a file that is compressed as its name says.
+/// The decoded contents of a file, whose name says how it is compressed.
 ///
 /// # Errors
 /// The file cannot be opened.
@@ -67,7 +67,7 @@ pub fn open(path: &Path) -> io::Result<Box<dyn Read + Send>> {
     Ok(Compression::of_name(&name).0.decode(File::open(path)?))
 }
 
-/// Bytes that are decoded at a time.
+/// Bytes decoded at a time.
 const DECODED: usize = 1 << 16;
 
 /// Reads zstd frames one after the other.

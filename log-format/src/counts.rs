@@ -1,14 +1,13 @@
-//! Counts by the number of a bucket, kept small: reports hold some for each method of each hour.
+//! Counts by bucket number, in little memory: reports hold some for each method of each hour.
 
-/// Counts of buckets from the lowest in use to the highest, two bytes each, and a word more for each
-/// that has 65,536 and more. `STEP` buckets come into being together, so that it does not grow with each
-/// of them.
+/// Counts of buckets from the lowest in use to the highest, two bytes each, and another word for each count of 65,536
+/// or more. `STEP` buckets are allocated together, so that not every new bucket makes it grow.
 #[derive(Clone, Default)]
 pub struct Counts<const STEP: u16> {
-    /// The number of the first bucket, a multiple of `STEP`, and counts of the buckets from it on.
-    /// Without buckets there is nothing.
+    /// The number of the first bucket, a multiple of `STEP`, and the counts of the buckets from it on. Empty without
+    /// buckets.
     low: Box<[u16]>,
-    /// What the `low` of a bucket could not hold is here in its place: the count is the sum of both.
+    /// What does not fit into the `low` of a bucket is here at the same index: the count is the sum of both.
     high: Option<Box<High>>,
 }
 
@@ -91,8 +90,7 @@ impl<const STEP: u16> Counts<STEP> {
         self.low = low.into();
     }
 
-    /// The bucket that holds what `more` others stand above, or beside; `None` if there are no more than
-    /// those.
+    /// The bucket of the value that `more` others equal or exceed; `None` if there are no more than those.
     #[must_use]
     pub fn bucket_below(&self, more: u64) -> Option<u16> {
         let mut seen = 0u64;

@@ -1,5 +1,4 @@
-//! Histogram of durations with two buckets an octave, as kept by the probe and written to
-//! `stats.csv`.
+//! Histogram of durations with two buckets per octave. The probe keeps it, and `stats.csv` contains it.
 //!
 //! ```text
 //! bucket 0            durations under 64 ns
@@ -7,8 +6,8 @@
 //! bucket 2(h-6)+2     1.5 * 2^h <= ns < 2^(h+1)
 //! ```
 //!
-//! A percentile is reported as the middle of its bucket and so lies within 25% of the true value
-//! (within 32 ns below 64 ns); it is never above the largest duration known.
+//! A percentile is reported as the middle of its bucket, which lies within 25% of the true value (within 32 ns below
+//! 64 ns). It is never above the largest known duration.
 
 use std::cmp::Ordering;
 use std::fmt::{self, Write as _};
@@ -19,7 +18,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 /// Smallest power of two that has buckets of its own: everything under 2^6 = 64 ns is bucket 0.
 const FIRST_OCTAVE: u32 = 6;
 
-/// Number of buckets: all that a `u64` of nanoseconds can need.
+/// Number of buckets, enough for every `u64` of nanoseconds.
 pub const BUCKETS: usize = 2 * (64 - FIRST_OCTAVE as usize) + 1;
 
 const _: () = assert!(bucket_of(63) == 0 && bucket_of(64) == 1 && bucket_of(96) == 2);
@@ -55,20 +54,20 @@ pub const fn lower_bound_ns(bucket: u8) -> u64 {
     (1 << octave) + half * (1 << (octave - 1))
 }
 
-/// Middle of a bucket, in nanoseconds: what stands for every duration in it.
+/// Middle of a bucket, in nanoseconds: represents every duration in it.
 #[must_use]
 pub const fn middle_ns(bucket: u8) -> u64 {
     let low = lower_bound_ns(bucket);
     low + (lower_bound_ns(bucket.saturating_add(1)) - low) / 2
 }
 
-/// Counts by bucket. In CSV and JSON it is the text `bucket:count;bucket:count`, empty buckets left
-/// out, in rising order.
+/// Counts by bucket. In CSV and JSON it is the text `bucket:count;bucket:count`, in rising order, without empty
+/// buckets.
 #[derive(Clone, Default)]
 pub struct Histogram(Counts<4>);
 
 impl Histogram {
-    /// Adds `count` durations to `bucket`. A bucket that does not exist is refused with `false`.
+    /// Adds `count` durations to `bucket`. Returns `false` if that bucket does not exist.
     #[inline]
     pub fn add(&mut self, bucket: u8, count: u64) -> bool {
         let exists = usize::from(bucket) < BUCKETS;
@@ -96,8 +95,7 @@ impl Histogram {
         self.0.buckets().map(|(bucket, count)| (u8::try_from(bucket).unwrap_or(u8::MAX), count))
     }
 
-    /// The bucket of the duration that `longer` others are longer than, or as long; `None` if there are
-    /// no more than those.
+    /// The bucket of the duration that `longer` others equal or exceed; `None` if there are no more than those.
     #[must_use]
     pub fn bucket_below(&self, longer: u64) -> Option<u8> {
         self.0.bucket_below(longer).and_then(|bucket| u8::try_from(bucket).ok())
@@ -115,8 +113,8 @@ impl Histogram {
         })
     }
 
-    /// The duration below or at which `percent` of all durations lie, in nanoseconds: the middle of
-    /// its bucket, or `max_ns` if that is less. `None` without durations.
+    /// The duration at or below which `percent` of all durations lie, in nanoseconds: the middle of its bucket, or
+    /// `max_ns` if that is less. `None` without durations.
     #[must_use]
     pub fn percentile_ns(&self, percent: f64, max_ns: u64) -> Option<u64> {
         let total = self.count();

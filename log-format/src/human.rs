@@ -1,4 +1,4 @@
-//! Numbers for people: three digits that matter and a unit.
+//! Numbers for people: three significant digits and a unit.
 
 /// Units of durations, their length in nanoseconds, and how many of them make the next one.
 const UNITS: [(&str, f64, f64); 7] = [
@@ -11,7 +11,7 @@ const UNITS: [(&str, f64, f64); 7] = [
     ("d", 86_400e9, f64::INFINITY),
 ];
 
-/// A duration in the largest unit that leaves something before the point: `1.23 s`, `45.6 ms`.
+/// A duration in the largest unit in which it is at least 1: `1.23 s`, `45.6 ms`.
 #[must_use]
 pub fn duration(ns: u64) -> String {
     if ns < 1_000 {
@@ -40,7 +40,7 @@ fn three_digits(value: f64) -> String {
     }
 }
 
-/// Bytes in the largest unit that leaves something before the point: `4.85 MB`, `100 MB`.
+/// Bytes in the largest unit in which they are at least 1: `4.85 MB`, `100 MB`.
 #[must_use]
 pub fn bytes(number: u64) -> String {
     if number < 1_000 {
@@ -49,7 +49,7 @@ pub fn bytes(number: u64) -> String {
     in_thousands(number as f64, [" bytes", " kB", " MB", " GB", " TB", " PB", " EB"])
 }
 
-/// A number in the largest of units that are a thousand times as large each.
+/// A number in the largest fitting unit, each a thousand times the last.
 fn in_thousands(mut value: f64, units: [&str; 7]) -> String {
     let mut text = String::new();
     for unit in units {
@@ -85,7 +85,7 @@ pub fn separated(number: u128) -> String {
     text
 }
 
-/// A number and what it counts, `1 run` or `2 runs`.
+/// A number and what it counts: `1 run` or `2 runs`.
 #[must_use]
 pub fn plural(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", separated(number.into()), if number == 1 { one } else { many })

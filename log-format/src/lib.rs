@@ -1,9 +1,8 @@
 //! The profiler's logs, version 1: names of folders and files, columns, encoding and decoding.
 //!
-//! This crate is the one place where the format stands. The agent writes through it, the analyzer
-//! reads through it, and `docs/log-format.md` explains it to everybody else. It also holds the
-//! vocabulary that both ends share: [`Histogram`](histogram::Histogram) and
-//! [`Pattern`](pattern::Pattern).
+//! This is the only crate that defines the format. The agent writes through it, the analyzer reads through it, and
+//! `docs/log-format.md` explains it to users. It also holds types that both share:
+//! [`Histogram`](histogram::Histogram) and [`Pattern`](pattern::Pattern).
 //!
 //! ```text
 //! logs/<run>/run.json                    what was profiled, and with which options
@@ -24,6 +23,6 @@ pub mod run;
 pub mod units;
 pub mod writer;
 
-/// Version of the format that this crate writes and the newest that it reads. It rises only when
-/// the meaning of something that was there before changes; new columns and files do not raise it.
+/// Version of the format that this crate writes, and the newest that it reads. It increases only when the meaning of
+/// something existing changes, not for new columns and files.
 pub const FORMAT_VERSION: u32 = 1;

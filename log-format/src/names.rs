@@ -20,7 +20,7 @@ pub const RUN_JSON: &str = "run.json";
 const NS_PER_HOUR: u64 = 3_600_000_000_000;
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// One of the tables of a run; each has a file an hour.
+/// A table of a run; each has one file an hour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Table {
     /// `methods.csv`: names of method ids.
@@ -31,7 +31,7 @@ pub enum Table {
     Stacks,
     /// `calls.csv`: calls at or over the threshold.
     Calls,
-    /// `stats.csv`: exact totals of all calls, by method and interval.
+    /// `stats.csv`: exact statistics of all calls, by method and interval.
     Stats,
     /// `counters.csv`: what the agent did and lost.
     Counters,
@@ -137,13 +137,13 @@ fn parse_hour(text: &str) -> Option<Hour> {
     Some(Hour(u32::try_from(seconds / 3600).ok()?))
 }
 
-/// What was written of an hour at a stretch. As a rule an hour has one part. It gets another when
-/// the clock is set back into an hour whose files are closed. Parts are self-contained, as hours are.
+/// The part of an hour that was written at a stretch. Normally an hour has one part. It gets another when the clock
+/// is set back into an hour whose files are closed. Parts are self-contained, as hours are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Part {
     /// The hour.
     pub hour: Hour,
-    /// From 1 up, in the order of writing.
+    /// From 1 on, in the order of writing.
     pub number: u32,
 }
 
@@ -164,18 +164,18 @@ impl fmt::Display for Part {
     }
 }
 
-/// What the name of a table's file says.
+/// The meaning of a table file's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileName {
-    /// Which part of which hour.
+    /// The part and its hour.
     pub part: Part,
     /// The table.
     pub table: Table,
-    /// How the file is compressed; that does not make it another file.
+    /// How the file is compressed; it is the same file in any form.
     pub compression: Compression,
 }
 
-/// Reads a file name, or gives `None` if it is no file of a run's tables.
+/// Parses a file name; `None` if it is not a file of a run's tables.
 #[must_use]
 pub fn parse_file_name(name: &str) -> Option<FileName> {
     let (compression, plain) = Compression::of_name(name);
@@ -191,12 +191,12 @@ pub fn parse_file_name(name: &str) -> Option<FileName> {
 
 fn parse_part_number(text: &str) -> Option<u32> {
     let number: u32 = text.parse().ok()?;
-    // In one form only, so that no two names are the same part.
+    // Only one form is valid, so that no two names are the same part.
     (number > 1 && number.to_string() == text).then_some(number)
 }
 
-/// Name of a run's folder. `attempt` counts from 1 and tells apart runs that would have the same
-/// name. Bytes of `host` that do not belong in a file name become `_`.
+/// Name of a run's folder. `attempt` counts from 1 and distinguishes runs that would otherwise have the same name.
+/// Bytes of `host` that do not belong in a file name become `_`.
 #[must_use]
 pub fn run_name(start_unix_ns: u64, host: &str, pid: u32, attempt: u32) -> String {
     let t = utc(start_unix_ns);

@@ -1,16 +1,15 @@
-//! Patterns that name classes and methods, as options and reports take them.
+//! Patterns that name classes and methods, for options and reports.
 //!
 //! | pattern | names |
 //! | --- | --- |
 //! | `com.shop` | every class in the package and below it, the class of that name and its nested classes |
 //! | `com.shop.Order.pay` | the methods `pay` of that class |
 //! | `com.shop.*Dao` | by glob: `*` stands for anything within one name, `**` for anything with dots too |
-//! | `**.get*` | a glob is held against the class's name, then against `class.method` |
-//! | `~com.sh` | every class whose name begins so, whatever the case of its letters: TProfiler's prefixes |
+//! | `**.get*` | a glob is matched against the class's name, then against `class.method` |
+//! | `~com.sh` | every class whose name begins like this, ignoring case: TProfiler's prefixes |
 //!
-//! A pattern without a star ends on a name's boundary: `com.shop` does not name `com.shopping.X`.
-//! Patterns have dots; the names that are held against them may have either form, `com.shop.Order`
-//! or `com/shop/Order`.
+//! A pattern without a star ends on a name's boundary: `com.shop` does not name `com.shopping.X`. Patterns have dots;
+//! the names matched against them may have either form, `com.shop.Order` or `com/shop/Order`.
 
 use std::fmt;
 
@@ -26,11 +25,11 @@ enum Kind {
     /// Names, without stars; ends on a name's boundary.
     Names,
     Glob(Vec<Token>),
-    /// The beginning of a class's name, in lower case.
+    /// The beginning of a class's name, in lower case; matches ignore case.
     AnyCase(String),
 }
 
-/// What is known of a class's methods from the class's name alone.
+/// What the class's name alone shows about its methods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClassMatch {
     /// No method of the class is named.
@@ -57,8 +56,7 @@ impl Pattern {
     /// A sentence that says what is wrong with `text`.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.contains('/') {
-            // A line break in an option would make two lines of the message.
-            // Nor are parameters part of a pattern.
+            // A line break in an option would split the message into two lines. Parameters are not part of a pattern.
             let name = text.split('(').next().unwrap_or_default();
             let (text, dotted) = (printable(text), printable(&name.replace('/', ".")));
             return Err(format!("'{text}' is not a pattern; use dots: {dotted}"));
@@ -66,9 +64,9 @@ impl Pattern {
         if let Some(start) = text.strip_prefix('~') {
             return Self::any_case(start);
         }
-        // "com.shop." is how a prefix is written elsewhere; it means the same.
+        // Other tools write a prefix as "com.shop."; it means the same.
         let name = text.strip_suffix('.').unwrap_or(text);
-        // `include==x` is a slip of the hand; it would name nothing without a word.
+        // `include==x` is a typo; it would silently name nothing.
         if name.split('.').any(str::is_empty)
             || name.contains(is_unusable)
             || name.starts_with('=')
@@ -83,8 +81,7 @@ impl Pattern {
         Ok(Self { text: name.to_owned(), kind })
     }
 
-    /// The pattern that names every class whose name begins with `start`, which may end anywhere,
-    /// whatever the case of the letters.
+    /// The pattern that names every class whose name begins with `start`, ignoring case; `start` may end anywhere.
     ///
     /// # Errors
     /// A sentence that says what is wrong with `start`.
@@ -170,8 +167,8 @@ fn printable(text: &str) -> String {
     text.replace(char::is_control, "?")
 }
 
-/// Whether no name has this character (JVMS 4.2.2), or a list of patterns ends with it. Nearly all
-/// others are in names of other languages: spaces in those of Kotlin's tests.
+/// Whether no name can have this character (JVMS 4.2.2), or it separates patterns in a list. Nearly all others occur
+/// in names of other languages: Kotlin's tests have spaces.
 fn is_unusable(c: char) -> bool {
     c.is_control() || matches!(c, ';' | '[' | ',')
 }
@@ -181,7 +178,7 @@ fn dotted(name: &str) -> impl Iterator<Item = char> {
     name.chars().map(|c| if c == '/' { '.' } else { c })
 }
 
-/// Whether a class's name begins with `start`, which is in lower case.
+/// Whether a class's name begins with `start`, ignoring case; `start` is in lower case.
 fn begins_in_any_case(class: &str, start: &str) -> bool {
     let mut class = dotted(class).flat_map(char::to_lowercase);
     start.chars().all(|c| class.next() == Some(c))
@@ -225,11 +222,11 @@ fn tokens(text: &str) -> Vec<Token> {
     tokens
 }
 
-/// Steps through all ways to match at once, so that no pattern takes more than
-/// `tokens * characters` steps. As a rule there are one or two, or soon none.
+/// Tries all ways to match at once, so that no pattern takes more than `tokens * characters` steps. Usually there are
+/// one or two ways, or soon none.
 struct Matcher<'g> {
     tokens: &'g [Token],
-    /// The ways: so many tokens match all that was fed. In rising order.
+    /// The ways: each is the number of tokens that match the input so far. In rising order.
     states: Vec<usize>,
     next: Vec<usize>,
 }
@@ -242,13 +239,13 @@ impl<'g> Matcher<'g> {
         matcher
     }
 
-    /// Adds a state to the next ones. They come in rising order, but for those that are there.
+    /// Adds a state to the next ones. States come in rising order, except those that are already there.
     fn reach(&mut self, state: usize) {
         if self.next.last().is_some_and(|last| *last >= state) {
             return;
         }
         self.next.push(state);
-        // A star may stand for nothing. Two never follow each other.
+        // A star may match nothing. Two stars never follow each other.
         if matches!(self.tokens.get(state), Some(Token::Star | Token::DoubleStar)) {
             self.next.push(state + 1);
         }
@@ -283,12 +280,12 @@ impl<'g> Matcher<'g> {
     }
 }
 
-/// Includes and excludes together. Exclude wins; no include names everything.
+/// Includes and excludes together. Exclude wins; without an include, everything is included.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// What to take.
+    /// What to include.
     pub include: Vec<Pattern>,
-    /// What to leave out of it.
+    /// What to exclude from that.
     pub exclude: Vec<Pattern>,
 }
 
@@ -321,7 +318,7 @@ impl Filter {
         verdict
     }
 
-    /// Whether the filter takes this method of this class.
+    /// Whether the filter includes this method of this class.
     #[must_use]
     pub fn method(&self, class: &str, method: &str) -> bool {
         let names = |p: &Pattern| p.method(class, method);

@@ -1,11 +1,9 @@
-//! A short cut for lines as the agent writes them: plain numbers, the columns of the format in their
-//! order, no quotes, ended by `\n`. It reads them at the speed of memory, nearly, and refuses every
-//! other line, also those that are rows all the same: what [`LineParser`] says of a line is what
-//! counts, and wherever both give a row it is the same one.
+//! A short cut for lines as the agent writes them: plain numbers, the format's columns in their order, no quotes,
+//! ended by `\n`. It reads them almost at memory speed, and refuses every other line, even if that is a valid row.
+//! [`LineParser`] is authoritative: if both return a row, it is the same one.
 //!
-//! Numbers are read eight digits at a time. In a word of eight characters, xor with `0` makes digits
-//! 0 to 9; the first byte that is more tells how many digits there are; and three multiplications
-//! make a number of them:
+//! Numbers are read eight digits at a time. In a word of eight characters, xor with `0` makes digits 0 to 9; the
+//! first byte that is larger shows how many digits there are; three multiplications turn them into a number:
 //!
 //! ```text
 //! 1 2 3 4 5 6 7 8      d0 * 10 + d1              of each two neighbours
@@ -17,9 +15,9 @@ use crate::histogram::Histogram;
 use crate::reader::{LineParser, MAX_LINE};
 use crate::rows::{CallRow, Exit, MethodRow, Row, StackRow, StatsRow};
 
-/// A row whose table has plain lines.
+/// A row whose table can have plain lines.
 pub trait PlainRow: Row {
-    /// The row that `text` begins with, and what follows its last column.
+    /// The row that `text` begins with, and the text after its last column.
     #[doc(hidden)]
     fn split_plain(text: &[u8]) -> Option<(Self, &[u8])>;
 }
@@ -27,12 +25,12 @@ pub trait PlainRow: Row {
 /// Reads the plain lines of one file.
 #[derive(Clone, Copy, Debug)]
 pub struct PlainLines {
-    /// Columns beyond those of the format; `None` if those are not the first, in their order.
+    /// Columns after those of the format; `None` if the format's columns are not the first, in order.
     more_columns: Option<usize>,
 }
 
 impl PlainLines {
-    /// For a file whose other lines this parser reads.
+    /// A parser for the file whose other lines `parser` reads.
     #[must_use]
     pub fn of<R: PlainRow>(lines: &LineParser<R>) -> Self {
         let is_in_order = R::COLUMNS.iter().copied().eq(lines.columns().take(R::COLUMNS.len()));
@@ -40,9 +38,8 @@ impl PlainLines {
         Self { more_columns: is_in_order.then_some(more) }
     }
 
-    /// The row of the line that `text` begins with, and the length of the line with its end. `None`
-    /// says nothing of the line but that it has to be read in another way; the last line of `text`
-    /// may be such for being the last.
+    /// The row of the line that `text` begins with, and the length of the line with its end. `None` only means that
+    /// the line has to be read in another way. The last line of `text` may need that just because it is the last.
     #[inline]
     #[must_use]
     pub fn next<R: PlainRow>(self, text: &[u8]) -> Option<(R, usize)> {
@@ -97,7 +94,7 @@ impl PlainRow for StatsRow {
                 return None;
             }
             text = match rest.strip_prefix(b";") {
-                // Nothing may follow the last one.
+                // Nothing may follow the last column.
                 Some(rest) if rest.first()?.is_ascii_digit() => rest,
                 Some(_) => return None,
                 None if matches!(rest.first()?, b',' | b'\n') => rest,
@@ -134,20 +131,20 @@ impl PlainRow for StackRow {
     }
 }
 
-/// A text of printable ASCII without quotes, up to the next comma or the end of the line.
+/// Text of printable ASCII without quotes, up to the next comma or the end of the line.
 fn text_of(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let is_end = |byte: &u8| !matches!(byte, b' '..=b'~') || matches!(byte, b',' | b'"');
     let (column, rest) = text.split_at_checked(text.iter().position(is_end)?)?;
     matches!(rest.first()?, b',' | b'\n').then_some((column, rest))
 }
 
-/// The same and its comma.
+/// Like `text_of`, and also consumes the comma.
 fn text_column(text: &[u8]) -> Option<(String, &[u8])> {
     let (column, rest) = text_of(text)?;
     Some((String::from_utf8(column.to_vec()).ok()?, rest.strip_prefix(b",")?))
 }
 
-/// A number and its comma.
+/// A number and the comma after it.
 #[inline(always)]
 fn column(text: &[u8]) -> Option<(u64, &[u8])> {
     let (value, rest) = number(text)?;
@@ -156,15 +153,15 @@ fn column(text: &[u8]) -> Option<(u64, &[u8])> {
 
 const POWERS_OF_TEN: [u64; 8] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 
-/// The number that `text` begins with, of 1 to 19 digits. Eight bytes have to follow where a word of
-/// digits could stand.
+/// The number that `text` begins with, of 1 to 19 digits. Eight bytes must follow wherever a word of digits could
+/// begin.
 #[inline(always)]
 fn number(text: &[u8]) -> Option<(u64, &[u8])> {
     let (mut value, mut text) = (0_u64, text);
     // 19 digits always fit: two words and three digits.
     for before in [0, 8, 16] {
         let digits = u64::from_le_bytes(*text.first_chunk()?) ^ 0x3030_3030_3030_3030;
-        // Sets the highest bit of every byte over 9. A carry spoils only bytes behind the first.
+        // Sets the highest bit of every byte over 9. A carry affects only bytes after the first such byte.
         let others = (digits.wrapping_add(0x7676_7676_7676_7676) | digits) & 0x8080_8080_8080_8080;
         if others == 0 {
             value = value.wrapping_mul(100_000_000).wrapping_add(of_eight(digits));
@@ -179,7 +176,7 @@ fn number(text: &[u8]) -> Option<(u64, &[u8])> {
             return None;
         }
         let count = count as usize;
-        // Moved to the end, so that zeros stand before them.
+        // Moved to the end, so that zeros precede them.
         let last = of_eight(digits << (64 - 8 * count));
         value = value.wrapping_mul(*POWERS_OF_TEN.get(count)?).wrapping_add(last);
         return Some((value, text.get(count..)?));
@@ -208,7 +205,7 @@ mod tests {
         TableReader::new(format!("{header}\n").as_bytes()).unwrap().into_parts().0
     }
 
-    /// Every line that is read in short is read so in full.
+    /// If the short cut reads a line, the full parser reads the same row.
     fn agree<R: PlainRow + PartialEq + std::fmt::Debug>(header: &str, line: &[u8]) -> bool {
         agrees(&mut lines::<R>(header), line)
     }

@@ -1,11 +1,11 @@
-//! Reads a table line by line, whatever is in the file.
+//! Reads a table line by line, and tolerates any input.
 //!
-//! Columns are found by name; columns that nobody knows are passed over. A line that is no row is an
-//! [`BadLine`] with its number, and reading goes on with the next line. A last line without its end is
-//! torn (the agent is still writing, or was killed): it is not read, only counted.
+//! Columns are found by name; unknown columns are ignored. A line that is not a row becomes a [`BadLine`] with its
+//! number, and reading continues with the next line. A last line without its end is torn (the agent is still writing,
+//! or was killed): it is not read, only counted.
 //!
-//! What a line means is [`LineParser`]'s business alone; [`PlainRow`](crate::plain::PlainRow) is a
-//! short cut for lines that need none of its care.
+//! Only [`LineParser`] decides what a line means; [`PlainRow`](crate::plain::PlainRow) is a short cut for lines that
+//! do not need its care.
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
@@ -17,15 +17,15 @@ use csv::StringRecord;
 use crate::compression;
 use crate::rows::Row;
 
-/// A line longer than this is rubbish: the longest that the agent writes is a method whose names
-/// are as long as a class file allows (three of 65,535 bytes, quoted).
+/// A longer line is garbage: the longest line that the agent writes is a method whose names are as long as a class
+/// file allows (three of 65,535 bytes, quoted).
 pub const MAX_LINE: usize = 1 << 20;
 
 const MAX_LINE_READ: u64 = MAX_LINE as u64;
 
 const TOO_LONG: &str = "longer than any row";
 
-/// A line that holds no row of its table.
+/// A line that is not a row of its table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadLine {
     /// Number of the line, from 1.
@@ -42,12 +42,12 @@ impl fmt::Display for BadLine {
 
 impl std::error::Error for BadLine {}
 
-/// What the next line was.
+/// The result of reading a line.
 #[derive(Debug)]
 pub enum Line<R> {
     /// A row.
     Row(R),
-    /// No row.
+    /// Not a row.
     Bad(BadLine),
 }
 
@@ -60,7 +60,8 @@ pub struct LineParser<R> {
 
 impl<R> Clone for LineParser<R> {
     fn clone(&self) -> Self {
-        // A copy of csv-core 0.1's reader knows no delimiters: it leaves a part of its table behind.
+        // The clone of csv-core 0.1's reader is incomplete: it lacks a part of the reader's table, and knows no
+        // delimiters.
         Self { header: self.header.clone(), fields: Fields::new(), row: PhantomData }
     }
 }
@@ -75,10 +76,10 @@ impl<R: Row> LineParser<R> {
         self.header.iter()
     }
 
-    /// The row of a line, which is given without its end.
+    /// The row of a line, which is given without its line end.
     ///
     /// # Errors
-    /// It is no row, for this reason.
+    /// Why it is not a row.
     pub fn parse(&mut self, line: &[u8]) -> Result<R, String> {
         if line.len() >= MAX_LINE {
             return Err(TOO_LONG.to_owned());
@@ -142,8 +143,8 @@ impl<R: Row, I: BufRead> TableReader<R, I> {
         Ok(reader)
     }
 
-    /// What reads lines as this reader does, and the rest of the input, which begins with a line if
-    /// none was read yet.
+    /// Returns a parser that reads lines like this reader, and the rest of the input. The rest begins with a whole
+    /// line if none was read yet.
     #[must_use]
     pub fn into_parts(self) -> (LineParser<R>, I) {
         (self.lines, self.input)
@@ -156,8 +157,8 @@ impl<R: Row, I: BufRead> TableReader<R, I> {
         R::COLUMNS.iter().copied().filter(|c| !header.iter().any(|h| h == *c)).collect()
     }
 
-    /// Why no line of this file can be a row: its header misses a column or has one twice. `None` if
-    /// all is well, and for a file whose header is not (wholly) there yet.
+    /// Why no line of this file can be a row: its header lacks a column or has one twice. `None` if all is well, or
+    /// if the header is not complete yet.
     #[must_use]
     pub fn header_problem(&self) -> Option<String> {
         if !self.has_header {
@@ -172,13 +173,13 @@ impl<R: Row, I: BufRead> TableReader<R, I> {
         Some(format!("column {twice} stands there twice"))
     }
 
-    /// Whether the file ended within a line.
+    /// Whether the file ended in the middle of a line.
     #[must_use]
     pub fn is_torn(&self) -> bool {
         self.torn
     }
 
-    /// Reads the next line; `None` at the end of what is there.
+    /// Reads the next line; `None` at the current end of the input.
     ///
     /// # Errors
     /// The input cannot be read.
@@ -206,7 +207,7 @@ impl<R: Row, I: BufRead> TableReader<R, I> {
             self.torn |= read > 0;
             return Ok(LineEnd::EndOfFile);
         }
-        // Pass over the rest of it.
+        // Skip the rest of it.
         loop {
             self.line.clear();
             let read = self.input.by_ref().take(MAX_LINE_READ).read_until(b'\n', &mut self.line)?;
@@ -243,7 +244,7 @@ impl Fields {
 
     fn split(&mut self, line: &[u8]) -> Result<StringRecord, &'static str> {
         self.parser.reset();
-        // Unquoting never lengthens, and a line has at most one field more than it has bytes.
+        // Unquoting never lengthens, and a line has at most one more field than bytes.
         self.text.resize(line.len() + 1, 0);
         self.ends.resize(line.len() + 2, 0);
         let (_, _, written, fields) = self.parser.read_record(line, &mut self.text, &mut self.ends);
@@ -262,7 +263,7 @@ impl Fields {
     }
 }
 
-/// The csv crate's error without the position that it does not know.
+/// The csv crate's error without the position, which it does not know.
 fn plain(error: &csv::Error) -> String {
     match error.kind() {
         csv::ErrorKind::Deserialize { err, .. } => err.to_string(),

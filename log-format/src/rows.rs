@@ -1,6 +1,5 @@
-//! One row type per table. The names of the fields are the columns, in this order; the doc of a
-//! field is its meaning. Times are nanoseconds, moments are unix nanoseconds; ids count from 1 and
-//! hold for the run.
+//! One row type per table. The field names are the columns, in this order; the field docs give their meaning. Times
+//! are nanoseconds, moments are unix nanoseconds; ids count from 1 and are valid within the run.
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -57,7 +56,7 @@ row! {
 }
 
 row! {
-    /// Names a thread. Only threads that have a record are written.
+    /// Names a thread. Only threads with recorded calls are written.
     ThreadRow in Threads {
         /// Thread id of the run.
         id: u32,
@@ -79,8 +78,8 @@ row! {
         id: u32,
         /// Call path of the caller, 0 for a root.
         parent: u32,
-        /// The method called last on this path; 0 stands for every path that was not kept because
-        /// there were too many or because it was too deep.
+        /// The method called last on this path; 0 stands for all paths that were not kept because there were too many
+        /// or because they were too deep.
         method: u32,
     }
 }
@@ -98,7 +97,7 @@ row! {
         method: u32,
         /// Duration; for an unfinished call, up to the moment of writing.
         total_ns: u64,
-        /// Duration less the time in instrumented callees.
+        /// Duration minus the time in instrumented callees.
         self_ns: u64,
         /// How the call ended.
         exit: Exit,
@@ -106,7 +105,7 @@ row! {
 }
 
 row! {
-    /// Exact totals of all calls of a method that ended in an interval.
+    /// Exact statistics of all calls of a method that ended in an interval.
     StatsRow in Stats {
         /// When the interval began.
         start_ns: u64,
@@ -114,11 +113,11 @@ row! {
         method: u32,
         /// Calls that ended.
         calls: u64,
-        /// Those of them that ended with an exception.
+        /// Those that ended with an exception.
         throws: u64,
-        /// Time in the method and its callees; of a recursion only the outermost call counts.
+        /// Time in the method and its callees; in a recursion only the outermost call counts.
         total_ns: u64,
-        /// Time in the method itself.
+        /// Time in the method without its instrumented callees.
         self_ns: u64,
         /// The longest call.
         max_ns: u64,
@@ -142,7 +141,7 @@ row! {
 row! {
     /// What happened in a run. New files repeat the events that still hold.
     EventRow in Events {
-        /// When it happened, in a repeated row too; if the clock was set back since, when it was repeated.
+        /// When it happened, also in a repeated row; if the clock was set back since then, when it was repeated.
         at_ns: u64,
         /// What happened; see [`event`].
         event: String,
@@ -150,21 +149,21 @@ row! {
         class: String,
         /// The method, as `CLASS.METHODDESCRIPTOR`, if it is about one.
         method: String,
-        /// The pattern, if it is about the methods of one.
+        /// The pattern, if it is about a pattern's methods.
         pattern: String,
         /// How many calls a second the method had.
         calls_per_s: Option<u64>,
-        /// How long these took on average.
+        /// The average duration of these calls.
         mean_ns: Option<u64>,
-        /// The threshold from then on.
+        /// The threshold from now on.
         threshold_ns: Option<u64>,
-        /// Why.
+        /// The reason.
         reason: String,
     }
 }
 
 impl EventRow {
-    /// An event without anything that only some have.
+    /// An event without the fields that only some events have.
     #[must_use]
     pub fn new(at_ns: u64, event: &str) -> Self {
         Self {
@@ -183,21 +182,21 @@ impl EventRow {
 
 /// Names of events.
 pub mod event {
-    /// The overhead budget switched a method off: `method`, `calls_per_s`, `mean_ns`.
+    /// The overhead budget throttled a method: `method`, `calls_per_s`, `mean_ns`.
     pub const THROTTLED: &str = "throttled";
-    /// The method is measured again.
+    /// The method is no longer throttled.
     pub const UNTHROTTLED: &str = "unthrottled";
-    /// The user switched the methods of a pattern off: `pattern`.
+    /// The user muted the methods of a pattern: `pattern`.
     pub const MUTED: &str = "muted";
-    /// The methods of a pattern are measured again.
+    /// The methods of a pattern are no longer muted.
     pub const UNMUTED: &str = "unmuted";
     /// The methods of a pattern have a threshold of their own: `pattern`, `threshold_ns`.
     pub const THRESHOLD: &str = "threshold";
     /// A selected method could not be instrumented: `method`, `reason`.
     pub const NOT_INSTRUMENTED: &str = "not_instrumented";
-    /// A loaded class could not be retransformed, and is not measured for now: `class`, `reason`.
+    /// A loaded class could not be retransformed, and is not instrumented for now: `class`, `reason`.
     pub const CLASS_POSTPONED: &str = "class_postponed";
-    /// A postponed class was retransformed, or is no longer wanted: `class`.
+    /// A postponed class was retransformed, or is no longer selected: `class`.
     pub const CLASS_RETRANSFORMED: &str = "class_retransformed";
 }
 
@@ -215,27 +214,27 @@ pub enum Exit {
 
 /// Names of counters.
 pub mod counter {
-    /// Recorded calls that found their thread's ring full.
+    /// Recorded calls dropped because their thread's ring was full.
     pub const RECORDED_CALLS_DROPPED: &str = "recorded_calls_dropped";
-    /// Calls not counted, for lack of memory.
+    /// Calls not counted for lack of memory.
     pub const LOST_CALLS: &str = "lost_calls";
     /// Frames whose end was never seen; see docs/architecture.md.
     pub const UNSEEN_ENDS: &str = "unseen_ends";
-    /// Calls that were in progress when their method was muted or unmuted; nothing has them.
+    /// Calls in progress when their method was muted or unmuted; they are neither recorded nor counted.
     pub const MUTED_CALLS: &str = "muted_calls";
-    /// Calls that were in progress when their method was throttled or measured again.
+    /// Calls in progress when their method was throttled or unthrottled.
     pub const THROTTLED_CALLS: &str = "throttled_calls";
-    /// Not an increase: how many methods are muted.
+    /// A gauge: how many methods are muted.
     pub const MUTED_METHODS: &str = "muted_methods";
-    /// For how long recording was on, in nanoseconds.
+    /// How long recording was on, in nanoseconds.
     pub const RECORDED_NS: &str = "recorded_ns";
-    /// Time that was spent in probes, in nanoseconds: an estimate.
+    /// Time spent in probes, in nanoseconds: an estimate.
     pub const PROBE_NS: &str = "probe_ns";
-    /// Not an increase: what the probes of a short call cost, in nanoseconds: an estimate.
+    /// A gauge: the cost of the probes of a short call, in nanoseconds: an estimate.
     pub const PROBE_CALL_NS: &str = "probe_call_ns";
     /// CPU time of the process, in nanoseconds.
     pub const CPU_NS: &str = "cpu_ns";
-    /// Times that the processor's counter and CLOCK_MONOTONIC went apart.
+    /// How often the processor's counter and CLOCK_MONOTONIC diverged.
     pub const CLOCK_JUMPS: &str = "clock_jumps";
     /// Classes that were instrumented.
     pub const CLASSES: &str = "classes_instrumented";
@@ -245,7 +244,7 @@ pub mod counter {
     pub const SKIPPED: &str = "methods_skipped";
     /// Selected methods that are trivial leaves.
     pub const LEAVES: &str = "methods_leaves";
-    /// Classes that were selected and could not be read.
+    /// Classes that were selected but could not be read.
     pub const UNREADABLE: &str = "classes_unreadable";
     /// Rows written to calls.csv.
     pub const RECORDED_CALLS: &str = "recorded_calls";
@@ -257,11 +256,11 @@ pub mod counter {
     pub const ROWS_DROPPED: &str = "rows_dropped";
     /// Calls over the threshold that were not recorded, to stay within the hour's log budget.
     pub const RECORDED_CALLS_OVER_BUDGET: &str = "recorded_calls_over_budget";
-    /// Not an increase: hours of the run that were deleted since it began.
+    /// A gauge: hours of the run that were deleted since it began.
     pub const DELETED_HOURS: &str = "deleted_hours";
-    /// Not an increase: the threshold in force, in nanoseconds.
+    /// A gauge: the threshold in force, in nanoseconds.
     pub const THRESHOLD_NS: &str = "threshold_ns";
-    /// Not an increase: what the hour's budget raised all thresholds to, in nanoseconds; 0 for none.
+    /// A gauge: the value to which the hour's budget raised all thresholds, in nanoseconds; 0 for none.
     pub const RAISED_TO_NS: &str = "raised_to_ns";
 }
 
@@ -269,7 +268,7 @@ pub mod counter {
 mod tests {
     use super::*;
 
-    /// The columns as docs/log-format.md promises them.
+    /// The columns are those that docs/log-format.md promises.
     #[test]
     fn the_columns_of_version_1_stay() {
         let columns = |c: &[&str]| c.join(",");

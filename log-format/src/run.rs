@@ -10,8 +10,7 @@ use crate::FORMAT_VERSION;
 use crate::names::RUN_JSON;
 use crate::writer::one_line;
 
-/// Contents of `run.json`. Fields that a reader does not know are ignored; those that are missing
-/// take their default, apart from `format_version`.
+/// Contents of `run.json`. Unknown fields are ignored; missing ones take their default, except `format_version`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// See [`FORMAT_VERSION`].
@@ -40,7 +39,7 @@ pub struct Run {
     /// Start of the run, unix nanoseconds.
     #[serde(default)]
     pub start_ns: u64,
-    /// `tsc` or `monotonic`: what the probe reads.
+    /// The clock that probes read: `tsc` or `monotonic`.
     #[serde(default)]
     pub clock: String,
     /// The options in force.
@@ -76,7 +75,7 @@ impl Run {
     /// The file's contents.
     #[must_use]
     pub fn to_json(&self) -> String {
-        // A struct of strings and numbers has no way to fail.
+        // Serializing a struct of strings and numbers cannot fail.
         let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
         text.push('\n');
         text

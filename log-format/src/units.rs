@@ -1,4 +1,4 @@
-//! Durations as people write them in options: `1ms`, `500us`, `2s`.
+//! Durations as users write them in options: `1ms`, `500us`, `2s`.
 
 use std::time::Duration;
 
@@ -25,13 +25,13 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_nanos(ns))
 }
 
-/// A duration in nanoseconds; the longest there is, some 584 years, for longer ones.
+/// A duration in nanoseconds. Longer ones become the longest possible, some 584 years.
 #[must_use]
 pub fn as_ns(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Writes a duration as [`parse_duration`] reads it, in the largest unit that divides it.
+/// Writes a duration in the form that [`parse_duration`] reads, in the largest unit that divides it.
 #[must_use]
 pub fn duration_text(ns: u64) -> String {
     const UNITS: [(&str, u64); 6] = [

@@ -1,7 +1,7 @@
 //! Encodes rows as CSV lines.
 //!
-//! A row is always one line: control characters in names become `\u000a`-like escapes, so that a
-//! file can be cut, searched and read line by line.
+//! A row is always one line: control characters in names become escapes like `\u000a`, so that a file can be cut,
+//! searched and read line by line.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ pub fn write_header<R: Row>(out: &mut Vec<u8>) {
 /// Appends rows, a line each. Bytes already in `out` stay.
 ///
 /// # Errors
-/// A row whose fields are not plain values; there is none in this crate.
+/// A row has fields that are not plain values; no row type of this crate does.
 pub fn write_rows<R: Row>(out: &mut Vec<u8>, rows: &[R]) -> Result<(), csv::Error> {
     let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(out);
     for row in rows {
@@ -26,7 +26,7 @@ pub fn write_rows<R: Row>(out: &mut Vec<u8>, rows: &[R]) -> Result<(), csv::Erro
     Ok(())
 }
 
-/// A name that fits on one line.
+/// A name, escaped to fit on one line.
 #[must_use]
 pub fn one_line(name: &str) -> String {
     if !name.chars().any(char::is_control) {

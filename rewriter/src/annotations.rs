@@ -1,7 +1,7 @@
-//! The annotations of a class or method (JVMS 4.7.16, 4.7.17), read in place and only when asked for.
+//! The annotations of a class or method (JVMS 4.7.16, 4.7.17), read in place and only on request.
 //!
-//! The JVM itself does not check these attributes. What cannot be read ends the annotations of its
-//! attribute; it is no error, and the class is rewritten all the same.
+//! The JVM itself does not check these attributes. Anything unreadable ends the annotations of its attribute. This is
+//! not an error, and the class is rewritten all the same.
 
 use crate::constant_pool::{ConstantPool, CpIndex};
 use crate::mutf8::Mutf8;
@@ -9,7 +9,7 @@ use crate::reader::Cursor;
 
 const ATTRIBUTES: [&str; 2] = ["RuntimeVisibleAnnotations", "RuntimeInvisibleAnnotations"];
 
-/// Values that stand within values: more than any compiler writes.
+/// Deepest nesting of values: more than any compiler writes.
 const MAX_NESTING: u32 = 32;
 
 /// The attributes of a class or a method, from which annotations can be read.
@@ -19,14 +19,14 @@ pub(crate) struct Annotated<'a> {
     attributes: Attributes<'a>,
 }
 
-/// Attributes that have not been looked at, their count in front.
+/// Attributes that have not been read yet, beginning with their count.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attributes<'a> {
     bytes: &'a [u8],
 }
 
 impl<'a> Attributes<'a> {
-    /// Those that begin at `cursor`.
+    /// The attributes that begin at `cursor`.
     pub(crate) fn at(cursor: &Cursor<'a>) -> Self {
         Self { bytes: cursor.rest() }
     }
@@ -37,7 +37,7 @@ impl<'a> Annotated<'a> {
         Self { pool, attributes }
     }
 
-    /// The contents of the first attribute of this name.
+    /// The contents of the first attribute with this name.
     pub(crate) fn attribute(self, name: &str) -> Option<Cursor<'a>> {
         let mut attributes = Cursor::new(self.attributes.bytes, 0);
         for _ in 0..attributes.u2().ok()? {
@@ -67,9 +67,9 @@ impl std::fmt::Debug for Annotated<'_> {
 pub struct Annotations<'a> {
     pool: &'a ConstantPool<'a, 'a>,
     attributes: Cursor<'a>,
-    /// Attributes that have not been looked at.
+    /// How many attributes have not been read yet.
     left: u16,
-    /// The rest of an attribute with annotations, and how many come.
+    /// The rest of an attribute with annotations, and how many are left in it.
     current: Option<(Cursor<'a>, u16)>,
 }
 
@@ -111,7 +111,7 @@ impl std::fmt::Debug for Annotations<'_> {
     }
 }
 
-/// Passes over an annotation; its type.
+/// Skips an annotation and returns its type.
 fn read_annotation<'a>(
     cursor: &mut Cursor<'a>,
     pool: &ConstantPool<'a, '_>,
@@ -160,7 +160,7 @@ mod tests {
         [&[1], &length[..], text.as_bytes()].concat()
     }
 
-    /// The annotations in these attributes, of a class whose pool has the attribute's name, `LA;`,
+    /// The annotations in these attributes, for a class whose pool has the attribute's name, `LA;`, `LB;` and `v`.
     /// `LB;` and `v`.
     fn annotations(attributes: &[u8]) -> Vec<String> {
         let names = ["RuntimeInvisibleAnnotations", "LA;", "LB;", "v"].map(utf8).concat();
@@ -203,7 +203,7 @@ mod tests {
                 annotations(&changed);
             }
         }
-        // Lists in lists, deeper than any stack is.
+        // Lists in lists, deeper than any stack allows.
         let deep = [&b"\0\x01\0\x02\0\x01\0\x04"[..], &b"[\0\x01".repeat(100_000)].concat();
         assert!(annotations(&[&[0, 1][..], &attribute(&deep)].concat()).is_empty());
     }

@@ -2,8 +2,8 @@
 
 use crate::instruction::{Bytecode, Pc};
 
-/// Whether bytecode has a branch to itself or to an earlier instruction. Code that cannot be read counts as
-/// having one.
+/// Whether bytecode has a branch to itself or to an earlier instruction. Code that cannot be read counts as having
+/// one.
 ///
 /// `code` is what the Code attribute holds (JVMS 4.7.3), or what JVMTI's `GetBytecodes` returns.
 #[must_use]

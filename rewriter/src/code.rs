@@ -8,12 +8,12 @@ use crate::reader::{Cursor, Result, to_usize};
 /// Longest code that a class file can hold.
 pub(crate) const MAX_CODE_LENGTH: u32 = 65_535;
 
-/// A Code attribute and where it stands.
+/// A Code attribute and its position.
 #[derive(Clone, Debug)]
 pub(crate) struct CodeAttribute<'a> {
     /// First byte of the attribute (its name index) in the class file.
     pub start: usize,
-    /// First byte behind it.
+    /// First byte after it.
     pub end: usize,
     pub name_index: u16,
     pub max_stack: u16,
@@ -23,7 +23,7 @@ pub(crate) struct CodeAttribute<'a> {
     pub attribute_count: u16,
     /// The attributes, without their count.
     pub attributes: Cursor<'a>,
-    /// The same, for whoever asks later.
+    /// The same with their count, for reading annotations later.
     pub counted_attributes: Attributes<'a>,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct CodeAttribute<'a> {
 pub(crate) struct ExceptionEntry {
     /// First instruction that it protects.
     pub start: Pc,
-    /// First instruction behind the protected ones, or the end of the code.
+    /// First instruction after the protected ones, or the end of the code.
     pub end: Pc,
     pub handler: Pc,
     pub catch_type: u16,

@@ -1,4 +1,4 @@
-//! The constant pool: found in place, read by index, appended to.
+//! The constant pool: scanned in place, read by index, appended to.
 
 use crate::error::{Error, ErrorKind};
 use crate::mutf8::Mutf8;
@@ -32,12 +32,12 @@ const PACKAGE: u8 = 20;
 pub(crate) struct ConstantPool<'a, 's> {
     /// The class file up to the end of the pool.
     bytes: &'a [u8],
-    /// Where each constant's tag stands; 0 for index 0 and for the second half of a long or double.
+    /// The position of each constant's tag; 0 for index 0 and for the second half of a long or double.
     offsets: &'s [u32],
     /// The first Utf8 constant `StackMapTable`.
     pub stack_map_table: Option<CpIndex>,
-    /// It names the probe class: the class may have probes. One that had some once, and that the JVM
-    /// hands out after a retransformation, keeps their constants.
+    /// Whether it names the probe class: then the class may have probes. The JVM's bytes of a class that once had
+    /// probes still have these constants after a retransformation.
     pub names_probes: bool,
 }
 
@@ -91,7 +91,7 @@ impl<'a, 's> ConstantPool<'a, 's> {
         self.offsets.len()
     }
 
-    /// A cursor on the contents of a constant of one of `tags`.
+    /// A cursor over the contents of a constant with one of `tags`.
     fn entry(&self, index: CpIndex, tags: &[u8]) -> Result<Cursor<'a>> {
         let offset = match self.offsets.get(usize::from(index.0)) {
             Some(offset) if *offset != 0 => *offset as usize,
@@ -110,7 +110,7 @@ impl<'a, 's> ConstantPool<'a, 's> {
         Ok(Mutf8(cursor.bytes(length)?))
     }
 
-    /// Whether a constant is computed by a method when it is used first.
+    /// Whether a method computes the constant at its first use.
     pub(crate) fn is_dynamic(&self, index: CpIndex) -> bool {
         self.entry(index, &[DYNAMIC]).is_ok()
     }
@@ -126,7 +126,7 @@ impl<'a, 's> ConstantPool<'a, 's> {
         self.class_name(CpIndex(class))
     }
 
-    /// Name and descriptor of what a field or invoke instruction names.
+    /// Name and descriptor of the member that a field or invoke instruction names.
     pub(crate) fn member(&self, index: CpIndex) -> Result<(Mutf8<'a>, Mutf8<'a>)> {
         const MEMBERS: &[u8] = &[FIELDREF, METHODREF, INTERFACE_METHODREF, DYNAMIC, INVOKE_DYNAMIC];
         let mut cursor = self.entry(index, MEMBERS)?;
@@ -138,7 +138,7 @@ impl<'a, 's> ConstantPool<'a, 's> {
     }
 }
 
-/// By tag: the bytes of a constant, its tag included. 0 for tags that there are not, and for Utf8.
+/// By tag: the length of a constant in bytes, its tag included. 0 for Utf8 and for tags that do not exist.
 const LENGTHS: [u8; 21] = {
     let mut lengths = [0; 21];
     let of = [
@@ -161,7 +161,7 @@ const LENGTHS: [u8; 21] = {
     ];
     let mut i = 0;
     while i < of.len() {
-        // The compiler checks the index.
+        // The compiler checks this index.
         #[allow(clippy::indexing_slicing)]
         let (tag, length) = of[i];
         #[allow(clippy::indexing_slicing)]
@@ -173,10 +173,10 @@ const LENGTHS: [u8; 21] = {
     lengths
 };
 
-/// The tag of the constant that comes first, and how many bytes it has. `None` if there is none.
+/// The tag of the next constant, and its length in bytes. `None` if there is none.
 #[inline]
 fn tag_and_length(rest: &[u8]) -> Option<(u8, usize)> {
-    // None has fewer bytes than three.
+    // No constant is shorter than three bytes.
     let [tag, a, b] = *rest.first_chunk::<3>()?;
     if tag == UTF8 {
         return Some((tag, 3 + usize::from(u16::from_be_bytes([a, b]))));
@@ -185,7 +185,7 @@ fn tag_and_length(rest: &[u8]) -> Option<(u8, usize)> {
     Some((tag, usize::from(length)))
 }
 
-/// What is wrong with a constant that cannot be read.
+/// The error for a constant that cannot be read.
 #[cold]
 fn error_of_constant(rest: &[u8], offset: usize) -> Error {
     let tag = rest.first().copied().unwrap_or(UTF8);
@@ -194,8 +194,7 @@ fn error_of_constant(rest: &[u8], offset: usize) -> Error {
     Error::new(kind, offset)
 }
 
-/// Constants to be appended to a pool. They are only ever added: one that turns out not to be
-/// needed does no harm.
+/// Constants to append to a pool. They are never removed: an unneeded one does no harm.
 #[derive(Debug, Default)]
 pub(crate) struct Appended {
     pub bytes: Vec<u8>,
@@ -203,12 +202,12 @@ pub(crate) struct Appended {
     next: u32,
 }
 
-/// The pool holds 65,534 constants and not one more.
+/// The pool is full: it holds 65,534 constants at most.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct PoolFull;
 
 impl Appended {
-    /// Starts behind a pool of `count` entries.
+    /// Starts after a pool of `count` entries.
     pub(crate) fn start(&mut self, count: usize) {
         self.bytes.clear();
         self.next = u32::try_from(count).unwrap_or(u32::MAX);

@@ -1,15 +1,14 @@
-//! Finds a constructor's call of `super(...)` or `this(...)`, and tells what runs before it from
-//! what runs after it.
+//! Finds a constructor's call of `super(...)` or `this(...)`, and separates what runs before it from what runs after
+//! it.
 //!
-//! `this` is uninitialized before the call and initialized after it, and the verifier accepts no
-//! exception handler for both. The call is an `invokespecial` of an `<init>` whose object is `this`
-//! and not something that the constructor made with `new`. So the part before it is run
-//! symbolically, with one bit a slot: does it hold `this`? Verified code has the same answer on
-//! every path, so each instruction is visited once.
+//! `this` is uninitialized before the call and initialized after it, and the verifier accepts no exception handler
+//! for both. The call is an `invokespecial` of an `<init>` whose object is `this`, and not something that the
+//! constructor created with `new`. So the part before it is executed symbolically, with one bit per slot: does it
+//! hold `this`? In verified code the answer is the same on every path, so each instruction is visited once.
 //!
-//! A handler for the part before the call has to see `this` in its own variable, the first. Where code
-//! has put something else there (R8 does), or where a stack map frame does not say so, there can be
-//! none, and an exception leaves the constructor unseen, as one out of the call does.
+//! A handler for the part before the call has to see `this` in its own variable, the first. Where code has put
+//! something else there (R8 does), or where a stack map frame does not say so, there can be no handler. Then an
+//! exception leaves the constructor unseen, like one out of the call.
 
 use crate::code::CodeAttribute;
 use crate::constant_pool::{ConstantPool, CpIndex};
@@ -23,8 +22,8 @@ use crate::opcode::{
 use crate::reader::Result;
 use crate::stack_effect::EffectCache;
 
-/// Most bytes of states that wait to be looked at. Compilers need a few dozen; beyond it the
-/// constructor is left alone.
+/// Most bytes of states that wait to be visited. Compilers' code needs a few dozen; a constructor that needs more is
+/// skipped.
 const MAX_WAITING: usize = 1 << 20;
 
 /// Most checks of an instruction against an exception table entry, for the same reason.
@@ -42,20 +41,20 @@ pub(crate) struct Found {
 /// Classes whose constructors only return.
 const TRIVIAL: [&str; 3] = ["java/lang/Object", "java/lang/Record", "java/lang/Enum"];
 
-/// A bit per slot: it holds `this`, uninitialized.
+/// One bit per slot: whether it holds the uninitialized `this`.
 #[derive(Clone, Debug)]
 struct State {
     stack: Vec<bool>,
     locals: Vec<bool>,
-    /// A handler would find `this` in the first variable.
+    /// Whether a handler would find `this` in the first variable.
     has_this: bool,
 }
 
-/// The code was not verified, or is beyond what is analysed here.
+/// The code was not verified, or is too complex for this analysis.
 struct Unclear;
 
-/// Marks the parts of a constructor in `map`. `without_this` are the places whose stack map frame
-/// does not have `this` in the first variable.
+/// Marks the parts of a constructor in `map`. `without_this` are the places whose stack map frame does not have
+/// `this` in the first variable.
 pub(crate) fn analyse(
     code: &CodeAttribute<'_>,
     without_this: &[Pc],
@@ -103,8 +102,8 @@ struct Analysis<'a, 'c, 'm> {
 }
 
 impl Analysis<'_, '_, '_> {
-    /// Comes to an instruction. `None` if it has been reached before; else whether a handler would
-    /// find `this` there.
+    /// Marks an instruction as reached. Returns `None` if it was reached before, else whether a handler would find
+    /// `this` there.
     fn reach(&mut self, pc: Pc, has_this: bool) -> std::result::Result<Option<bool>, Unclear> {
         let has_this = has_this && self.without_this.binary_search(&pc).is_err();
         if self.map.set_reachable(pc, Part::BeforeInit) {
@@ -156,7 +155,7 @@ impl Analysis<'_, '_, '_> {
                     break;
                 }
                 if instruction.op.is(THROWS) {
-                    // Without `this` it is as if the call had thrown.
+                    // Without `this`, it counts as if the call had thrown.
                     let Found { throws_before_init, init_throws } = &mut self.found;
                     *(if state.has_this { throws_before_init } else { init_throws }) = true;
                 }
@@ -180,7 +179,7 @@ impl Analysis<'_, '_, '_> {
         Ok(Ok(()))
     }
 
-    /// An exception may lead from here into every handler that protects this instruction.
+    /// An exception may lead from here to each handler that protects this instruction.
     fn enter_handlers(&mut self, pc: Pc, state: &State) -> std::result::Result<(), Unclear> {
         for entry in self.code.exceptions().filter(|e| e.start <= pc && pc < e.end) {
             self.go_to(entry.handler, state.has_this, || State {
@@ -223,13 +222,13 @@ impl Analysis<'_, '_, '_> {
         if name != *"<init>" {
             return Ok(false);
         }
-        // The object lies under the parameters.
+        // The object is below the parameters.
         let popped = usize::from(effects.of(pool, instruction)?.pop);
         let object = state.stack.len().checked_sub(popped).and_then(|i| state.stack.get(i));
         Ok(object.copied().unwrap_or(false))
     }
 
-    /// Marks what is reachable from behind the calls. `false` if something is in both parts.
+    /// Marks what is reachable after the calls. `false` if something is in both parts.
     fn run_after_init(&mut self) -> Result<bool> {
         while let Some(mut pc) = self.after_init.pop() {
             if !self.map.set_reachable(pc, Part::Body) {
@@ -242,7 +241,7 @@ impl Analysis<'_, '_, '_> {
                 for entry in self.code.exceptions().filter(|e| e.start <= pc && pc < e.end) {
                     self.after_init.push(entry.handler);
                 }
-                // The error type is never made; a target outside the code is found by the scan.
+                // The error type is never constructed; the scan finds a target outside the code.
                 let _ = instruction.branch_offsets::<()>(|offset| {
                     self.after_init.extend(branch_target(pc, offset));
                     Ok(())
@@ -257,7 +256,7 @@ impl Analysis<'_, '_, '_> {
     }
 }
 
-/// Runs one instruction on the bits.
+/// Executes one instruction on the bits.
 fn step(
     instruction: &Instruction<'_>,
     pool: &ConstantPool<'_, '_>,

@@ -5,8 +5,7 @@
 //! body        Threw  athrow       handler of everything after super(...), or of the whole method
 //! before      Threw  athrow       handler of what a constructor does before super(...)
 //! ```
-//! The two handlers are the last entries of the exception table, so that every handler of the
-//! method comes first.
+//! The two handlers are the last entries of the exception table, so that all handlers of the method come first.
 
 use crate::code::{CodeAttribute, MAX_CODE_LENGTH};
 use crate::constant_pool::{ConstantPool, CpIndex};
@@ -24,13 +23,13 @@ use crate::tables::{self, Protected};
 /// `Threw` and `athrow`.
 const HANDLER_LENGTH: u32 = PROBE_LENGTH + 1;
 
-/// What the writing of a method needs, beside its attribute.
+/// What writing a method needs, besides its attribute.
 pub(crate) struct Method<'m> {
     pub constants: MethodConstants,
     pub map: &'m OffsetMap,
 }
 
-/// Buffers that are used again for every method.
+/// Buffers that are reused for every method.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
     protected: Vec<Protected>,
@@ -38,9 +37,9 @@ pub(crate) struct Buffers {
     new_exception_index: Vec<u16>,
 }
 
-/// Plans where a method's own handlers go, into `buffers`. This comes before the method has an id,
-/// so that one that is too large never gets any. `throws_before_init` says that a constructor has
-/// something to protect before its `super(...)` call.
+/// Plans where a method's own handlers go, into `buffers`. This happens before the method gets an id, so that a
+/// method that is too large never gets one. `throws_before_init` means that a constructor has something to protect
+/// before its `super(...)` call.
 pub(crate) fn plan_handlers(
     map: &OffsetMap,
     is_constructor: bool,
@@ -72,7 +71,7 @@ pub(crate) fn plan_handlers(
     if length > MAX_CODE_LENGTH { Err(Skip::CodeTooLarge) } else { Ok(()) }
 }
 
-/// Appends the attribute to `out`. If the method has to be skipped, `out` is as before.
+/// Appends the attribute to `out`. If the method has to be skipped, `out` does not change.
 pub(crate) fn write_code(
     out: &mut Vec<u8>,
     attribute: &CodeAttribute<'_>,
@@ -133,14 +132,14 @@ fn write(
     Ok(Ok(()))
 }
 
-/// A length of something smaller than the class file.
+/// The length of something smaller than the class file.
 fn u32_length(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }
 
-/// The stack that the probes need: a method id on top of what is there, be it a throwable. At most
-/// returns the stack is not as deep as it gets, but to follow it there would take a quarter of the
-/// time that all else takes, for a word of an interpreted frame.
+/// The stack that the probes need: a method id above what is there, even above a throwable. At most returns the stack
+/// is not at its full depth, but following it would take a quarter as long as everything else, to save one word of an
+/// interpreted frame.
 fn max_stack(attribute: &CodeAttribute<'_>) -> Option<u16> {
     attribute.max_stack.max(1).checked_add(1)
 }
@@ -229,7 +228,7 @@ fn write_branch(
             let is_table = instruction.op.operand == Operand::TableSwitch;
             instruction.branch_offsets(|offset| {
                 patch_u4(out, at, new_offset(offset)?.cast_unsigned());
-                // Past low and high, or past the next match.
+                // Skips low and high, or the next match.
                 at += match (is_table, at == words_at) {
                     (true, true) | (false, true) => 12,
                     (true, false) => 4,

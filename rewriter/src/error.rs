@@ -1,7 +1,7 @@
-//! What can be wrong with a class file, and what is not wrong but stays as it is.
+//! Errors in class files, and reasons why a method is not instrumented.
 //!
-//! An [`Error`] is a malformed class: nothing of it is changed. A [`Skip`] is a method that is fine
-//! and yet cannot get probes; the rest of its class gets them.
+//! An [`Error`] is a malformed class: nothing of it changes. A [`Skip`] is a valid method that cannot be
+//! instrumented; the rest of its class is.
 
 use std::fmt;
 
@@ -10,9 +10,9 @@ use std::fmt;
 pub struct Error {
     /// What is wrong.
     pub kind: ErrorKind,
-    /// Where, in bytes from the start of the class file.
+    /// The position, in bytes from the start of the class file.
     pub offset: usize,
-    /// The method that it was found in, as `name` and descriptor.
+    /// The method with the error, as `name` and descriptor.
     pub method: Option<Box<str>>,
 }
 
@@ -42,23 +42,23 @@ pub enum ErrorKind {
     NotAClassFile,
     /// The file ends before it is complete.
     Truncated,
-    /// Bytes follow the end of the class.
+    /// There are bytes after the end of the class.
     TrailingBytes,
-    /// A constant-pool tag that no version knows.
+    /// A constant-pool tag that no class file version has.
     UnknownConstant,
-    /// A constant-pool index that does not lead to the kind of constant needed.
+    /// A constant-pool index that does not refer to the required kind of constant.
     BadConstantIndex,
-    /// A descriptor that is none.
+    /// An invalid descriptor.
     BadDescriptor,
-    /// An attribute whose contents do not fill its length.
+    /// An attribute whose contents do not match its length.
     BadAttributeLength,
     /// Code of no bytes, or of more than 65,535.
     BadCodeLength,
     /// An opcode that class files cannot contain.
     UnknownOpcode,
-    /// Code that ends within an instruction.
+    /// Code that ends in the middle of an instruction.
     TruncatedInstruction,
-    /// A switch whose bounds are not in order.
+    /// A switch whose bounds are out of order.
     BadSwitch,
     /// A code offset that is not the start of an instruction.
     BadCodeOffset,
@@ -95,7 +95,7 @@ impl ErrorKind {
     }
 }
 
-/// Why a selected method gets no probes.
+/// Why a selected method is not instrumented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Skip {
@@ -103,19 +103,19 @@ pub enum Skip {
     ClassInitializer,
     /// There is no code: an abstract or native method.
     NoCode,
-    /// The code would pass 65,535 bytes.
+    /// The code would exceed 65,535 bytes.
     CodeTooLarge,
-    /// A branch of two bytes would not reach its target any more.
+    /// A two-byte branch would no longer reach its target.
     BranchTooFar,
     /// The constant pool has no room for the probe's constants.
     ConstantPoolFull,
-    /// The constructor's call of `super(...)` or `this(...)` cannot be told for certain.
+    /// The constructor's call of `super(...)` or `this(...)` cannot be identified for certain.
     ConstructorCallUnclear,
     /// The operand stack or the exception table has no room.
     LimitReached,
-    /// The class has been rewritten before: another rewriting would measure everything twice.
+    /// The class has been rewritten before: rewriting it again would measure everything twice.
     HasProbes,
-    /// The class file is of a version before 45.3 (Java 1.0.2), whose code has another form.
+    /// The class file is of a version before 45.3 (Java 1.0.2), whose code has a different format.
     OldCodeFormat,
 }
 
@@ -133,7 +133,7 @@ impl Skip {
         Self::OldCodeFormat,
     ];
 
-    /// The reason in a few words.
+    /// A short description of the reason.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
@@ -149,7 +149,7 @@ impl Skip {
         }
     }
 
-    /// Whether every such method stays without probes by design, so that it is not worth naming.
+    /// Whether every such method is skipped by design, so that its name is not worth reporting.
     #[must_use]
     pub const fn is_by_design(self) -> bool {
         matches!(self, Self::ClassInitializer | Self::NoCode)

@@ -4,7 +4,7 @@ use crate::error::{Error, ErrorKind};
 use crate::opcode::{self, Op, Operand};
 use crate::reader::Result;
 
-/// An offset into the code as it stands in the class file that is read.
+/// An offset into the code of the original class file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Pc(pub u32);
 
@@ -18,11 +18,11 @@ impl Pc {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bytecode<'a> {
     pub bytes: &'a [u8],
-    /// Where the code stands in the class file.
+    /// The position of the code in the class file.
     pub offset: usize,
 }
 
-/// One instruction of it.
+/// One instruction of the code.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Instruction<'a> {
     pub pc: Pc,
@@ -59,7 +59,7 @@ impl<'a> Bytecode<'a> {
         Ok(Some((instruction, self.after(pc, length))))
     }
 
-    /// The offset of a branch at `pc` that has two bytes for it, as most have. The short way to it.
+    /// The offset of a branch at `pc`, if it has two bytes, as most have. The fast path for these.
     #[inline]
     pub(crate) fn short_branch(&self, pc: Pc) -> Option<i16> {
         let bytes = self.bytes.get(pc.index()..).and_then(|rest| rest.first_chunk::<3>());
@@ -84,11 +84,11 @@ impl<'a> Bytecode<'a> {
     }
 
     fn after(&self, pc: Pc, length: usize) -> Pc {
-        // `length` was found to be within the code.
+        // `length` has been checked to be within the code.
         Pc(pc.0 + u32::try_from(length).unwrap_or(u32::MAX))
     }
 
-    /// A switch's operand of four bytes, the `index`th after the padding.
+    /// A four-byte operand of a switch, the `index`th after the padding.
     fn switch_word(&self, pc: Pc, index: usize) -> Result<i32> {
         let start = (pc.index() | 3) + 1 + 4 * index;
         match self.bytes.get(start..).and_then(|b| b.first_chunk::<4>()) {
@@ -110,7 +110,7 @@ impl<'a> Bytecode<'a> {
 
     fn switch_length(&self, pc: Pc, head: usize, cases: i64, words: usize) -> Result<usize> {
         match usize::try_from(cases) {
-            // More cases than code cannot be; no overflow below.
+            // There cannot be more cases than bytes of code; so nothing overflows below.
             Ok(cases) if cases <= self.bytes.len() => {
                 let padding = 3 - (pc.index() & 3);
                 Ok(1 + padding + 4 * (head + words * cases))
@@ -121,7 +121,7 @@ impl<'a> Bytecode<'a> {
 }
 
 impl Instruction<'_> {
-    /// The operand of two bytes after the opcode; 0 if there is none.
+    /// The two-byte operand after the opcode; 0 if there is none.
     pub(crate) fn u2(&self) -> u16 {
         match self.bytes {
             [_, a, b, ..] => u16::from_be_bytes([*a, *b]),
@@ -137,7 +137,7 @@ impl Instruction<'_> {
         }
     }
 
-    /// Operands of a switch, in words, padding left out.
+    /// Operands of a switch, in words, without the padding.
     pub(crate) fn switch_words(&self) -> &[u8] {
         let padding = 3 - (self.pc.index() & 3);
         self.bytes.get(1 + padding..).unwrap_or_default()

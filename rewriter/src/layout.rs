@@ -1,4 +1,4 @@
-//! Where every instruction goes: plans the insertions and maps old code offsets to new ones.
+//! Where each instruction goes: plans the insertions and maps old code offsets to new ones.
 //!
 //! ```text
 //! old                     new
@@ -8,29 +8,28 @@
 //! r: return               r: End  return
 //!                         Threw  athrow                behind the code, see `emit`
 //! ```
-//! One [`OffsetMap`] serves branches, switches, exception table, frames and debug tables, with two
-//! queries: [`OffsetMap::target`] is where control that goes to an instruction arrives, before what
-//! was inserted in front of it; [`OffsetMap::instruction`] is where the instruction itself stands.
-//! The entry probe lies in front of `target(0)`, since a branch to the start is not a call, and
-//! `Initialized` in front of the target that follows it, since a branch to there is not the call.
+//! One [`OffsetMap`] serves branches, switches, exception table, frames and debug tables, with two queries.
+//! [`OffsetMap::target`] is where a jump to an instruction arrives, before anything inserted in front of it.
+//! [`OffsetMap::instruction`] is where the instruction itself is. The entry probe is before `target(0)`, because a
+//! branch to the start is not a call. `Initialized` is before the target that follows it, because a branch to there
+//! is not the `super(...)` call.
 
 use crate::error::ErrorKind;
 use crate::instruction::{Bytecode, Instruction, Pc};
 use crate::opcode::{self, Operand, RETURN};
 use crate::reader::Result;
 
-/// Bytes of a probe: an instruction of three that pushes the method id, an `invokestatic`.
+/// Bytes of a probe: a three-byte instruction that pushes the method id, and an `invokestatic`.
 pub(crate) const PROBE_LENGTH: u32 = 6;
 
 /// Bytes of an `invokespecial`.
 pub(crate) const INIT_CALL_LENGTH: u32 = 3;
 
-/// An offset into the code that is written.
+/// An offset into the new code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct NewPc(pub u32);
 
-/// What is known of one byte of old code, packed into a `u32`; the low bits of an instruction are its
-/// new offset.
+/// What is known about one byte of old code, packed into a `u32`; the low bits of an instruction are its new offset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Slot(u32);
 
@@ -47,9 +46,9 @@ impl Slot {
     const AFTER_INIT: u32 = 1 << 27;
     /// It is that call.
     const INIT_CALL: u32 = 1 << 26;
-    /// Before that call, and no variable holds `this` for a handler to see.
+    /// It is before that call, and no variable holds `this` for a handler to see.
     const NO_THIS: u32 = 1 << 25;
-    /// The `Caught` in front of it lies under the handlers that it lies under itself.
+    /// The `Caught` in front of it is in the ranges of the handlers that cover it.
     const COVERED: u32 = 1 << 24;
     const VALUE: u32 = (1 << 24) - 1;
 
@@ -62,19 +61,20 @@ impl Slot {
     }
 }
 
-// The largest new offset: every byte a return with two probes. An `invokespecial` has three.
+// The largest new offset: each byte is a return with two probes. An `invokespecial` also gets two at most, but has
+// three bytes.
 const _: () = assert!(65_536 * (1 + 2 * PROBE_LENGTH) < Slot::VALUE);
 
-/// Which of a constructor's two parts an instruction is in.
+/// The part of a constructor that an instruction is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     /// `this` is not yet initialized.
     BeforeInit,
-    /// Everything in a method that is no constructor.
+    /// Everything in a method that is not a constructor.
     Body,
 }
 
-/// Instructions that cannot be copied as they are.
+/// Instructions that cannot be copied unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EditKind {
     /// Insert `Caught`, in no protected range.
@@ -83,33 +83,33 @@ pub(crate) enum EditKind {
     CoveredHandler,
     /// Insert `End`.
     Return,
-    /// Insert `Initialized` behind it.
+    /// Insert `Initialized` after it.
     InitCall,
-    /// Branch to elsewhere.
+    /// Adjust the branch offset.
     Branch,
 }
 
-/// An instruction that is changed or gets something in front of it.
+/// An instruction that changes or gets something inserted in front of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Edit {
     pub pc: Pc,
     pub kind: EditKind,
 }
 
-/// Maps old code offsets to new ones. Its buffers are used again for every method.
+/// Maps old code offsets to new ones. Its buffers are reused for every method.
 #[derive(Debug, Default)]
 pub(crate) struct OffsetMap {
     slots: Vec<Slot>,
     edits: Vec<Edit>,
     handlers: Vec<Pc>,
-    /// Length of the new code, without the handlers behind it.
+    /// Length of the new code, without the added handlers at its end.
     length: u32,
-    /// Whether `Initialized` is wanted.
+    /// Whether to insert `Initialized`.
     tells_initialized: bool,
 }
 
 impl OffsetMap {
-    /// Forgets the method before.
+    /// Resets the map for another method.
     pub(crate) fn start(&mut self, code: &Bytecode<'_>) {
         self.slots.clear();
         self.slots.resize(code.bytes.len() + 1, Slot::default());
@@ -119,7 +119,7 @@ impl OffsetMap {
         self.tells_initialized = false;
     }
 
-    /// Marks an exception handler that is to begin with `Caught`.
+    /// Marks an exception handler that should begin with `Caught`.
     pub(crate) fn set_handler(&mut self, pc: Pc) {
         if let Some(slot) = self.slots.get_mut(pc.index())
             && !slot.has(Slot::HANDLER)
@@ -129,8 +129,8 @@ impl OffsetMap {
         }
     }
 
-    /// Marks an exception handler that is to begin with `Caught`, in the protected ranges that it is
-    /// in itself.
+    /// Marks an exception handler that should begin with `Caught`, in the protected ranges that the handler is in
+    /// itself.
     pub(crate) fn set_covered_handler(&mut self, pc: Pc) {
         self.set_handler(pc);
         if let Some(slot) = self.slots.get_mut(pc.index()) {
@@ -142,15 +142,14 @@ impl OffsetMap {
         self.slots.get(pc.index()).is_some_and(|slot| slot.has(Slot::COVERED))
     }
 
-    /// Marks an instruction in front of a constructor's `super(...)` call as one where no handler
-    /// could see `this`.
+    /// Marks an instruction before a constructor's `super(...)` call where a handler would not see `this`.
     pub(crate) fn set_without_this(&mut self, pc: Pc) {
         if let Some(slot) = self.slots.get_mut(pc.index()) {
             slot.0 |= Slot::NO_THIS;
         }
     }
 
-    /// Whether [`set_without_this`](Self::set_without_this) was told of it.
+    /// Whether [`set_without_this`](Self::set_without_this) marked it.
     pub(crate) fn is_without_this(&self, pc: Pc) -> bool {
         self.slots.get(pc.index()).is_some_and(|slot| slot.has(Slot::NO_THIS))
     }
@@ -184,7 +183,7 @@ impl OffsetMap {
         }
     }
 
-    /// Has `Initialized` inserted behind each of these calls.
+    /// Makes the scan insert `Initialized` after each of these calls.
     pub(crate) fn tell_initialized(&mut self) {
         self.tells_initialized = true;
     }
@@ -194,13 +193,13 @@ impl OffsetMap {
         self.slots.get(pc.index()).is_some_and(|slot| slot.has(Slot::BEFORE_INIT))
     }
 
-    /// Goes through the code once and gives every instruction its place.
+    /// Goes through the code once and assigns every instruction its new offset.
     pub(crate) fn scan(&mut self, code: &Bytecode<'_>) -> Result<()> {
         let mut new = PROBE_LENGTH;
         let mut pc = Pc(0);
         loop {
             (pc, new) = scan_plain(code.bytes, &mut self.slots, pc, new);
-            // Shorter ways for the two that are most frequent.
+            // Shorter paths for the two most frequent kinds.
             if let (Some(slot), Some(opcode)) =
                 (self.slots.get_mut(pc.index()), code.bytes.get(pc.index()))
                 && !slot.has(Slot::HANDLER)
@@ -228,8 +227,8 @@ impl OffsetMap {
         Ok(())
     }
 
-    /// Gives a place to an instruction that is changed, or gets a probe. Its slot holds `new`
-    /// already. Returns the place of the next one.
+    /// Assigns a new offset to an instruction that changes or gets a probe. Its slot already contains `new`. Returns
+    /// the offset of the next one.
     fn scan_other(&mut self, instruction: &Instruction<'_>, next: Pc, mut new: u32) -> u32 {
         let pc = instruction.pc;
         let length = next.0 - pc.0;
@@ -263,7 +262,7 @@ impl OffsetMap {
         }
     }
 
-    /// Where control that goes to the instruction at `pc` arrives.
+    /// Where a jump to the instruction at `pc` arrives.
     pub(crate) fn target(&self, code: &Bytecode<'_>, pc: Pc) -> Result<NewPc> {
         match self.slots.get(pc.index()) {
             Some(slot) if slot.has(Slot::START) => Ok(NewPc(slot.value())),
@@ -271,7 +270,7 @@ impl OffsetMap {
         }
     }
 
-    /// Where the instruction at `pc` itself stands.
+    /// Where the instruction at `pc` itself is.
     pub(crate) fn instruction(&self, code: &Bytecode<'_>, pc: Pc) -> Result<NewPc> {
         match self.slots.get(pc.index()) {
             Some(slot) if slot.has(Slot::START) => Ok(NewPc(slot.value() + inserted(*slot))),
@@ -279,14 +278,13 @@ impl OffsetMap {
         }
     }
 
-    /// Where a range that ended in front of `pc` ends: an instruction, or the end of the code.
+    /// Where a range that ended before `pc` ends: at an instruction, or at the end of the code.
     fn range_end(&self, code: &Bytecode<'_>, pc: Pc) -> Result<NewPc> {
         if pc.index() == code.bytes.len() { Ok(NewPc(self.length)) } else { self.target(code, pc) }
     }
 
-    /// Where an entry of a debug table that begins or ends at `pc` does so now. The start of the
-    /// code stays the start, entry probe included; an offset within an instruction is taken as it
-    /// is, as the JVM does.
+    /// The new offset of a debug table entry that begins or ends at `pc`. The start of the code stays the start, so
+    /// that it includes the entry probe. An offset within an instruction is accepted, as the JVM does.
     pub(crate) fn debug(&self, code: &Bytecode<'_>, pc: Pc) -> Result<NewPc> {
         match self.slots.get(pc.index()) {
             _ if pc.0 == 0 => Ok(NewPc(0)),
@@ -297,7 +295,7 @@ impl OffsetMap {
         }
     }
 
-    /// A byte within an instruction keeps its distance from the start of it.
+    /// A byte within an instruction keeps its distance from the instruction's start.
     fn within(&self, pc: Pc) -> NewPc {
         let before = self.slots.get(..pc.index()).unwrap_or_default();
         let distance = before.iter().rev().take_while(|slot| !slot.has(Slot::START)).count() + 1;
@@ -314,13 +312,13 @@ impl OffsetMap {
         !self.handlers.is_empty()
     }
 
-    /// What is to be changed, in the order of the code.
+    /// The changes, in the order of the code.
     pub(crate) fn edits(&self) -> &[Edit] {
         &self.edits
     }
 
-    /// Splits a protected range of old code so that it covers no inserted instruction. Calls `visit`
-    /// with each piece; there is at least one.
+    /// Splits a protected range of old code so that it covers no inserted instruction, except a `Caught` that belongs
+    /// to it. Calls `visit` with each piece; there is at least one.
     pub(crate) fn split(
         &self,
         code: &Bytecode<'_>,
@@ -345,7 +343,7 @@ impl OffsetMap {
                 (self.target(code, edit.pc)?, self.instruction(code, edit.pc)?);
             let (before, after) = match edit.kind {
                 EditKind::Branch | EditKind::CoveredHandler => continue,
-                // Behind a `Caught` that belongs to the range.
+                // After a `Caught` that belongs to the range.
                 EditKind::Return if self.is_covered(edit.pc) => {
                     (NewPc(target.0 + PROBE_LENGTH), instruction)
                 }
@@ -355,7 +353,7 @@ impl OffsetMap {
                     (NewPc(behind), NewPc(behind + PROBE_LENGTH))
                 }
             };
-            // A handler that is a return has two edits and one gap.
+            // A handler that is also a return has two edits and one gap.
             if after > start {
                 visit(start..before);
                 start = after;
@@ -367,8 +365,8 @@ impl OffsetMap {
         Ok(())
     }
 
-    /// Calls `visit` with each range of new code that the catch-all handler protects: everything but
-    /// the entry probe and each `End` with its return.
+    /// Calls `visit` with each range of new code that the catch-all handler protects: everything except the entry
+    /// probe and each `End` with its return.
     pub(crate) fn protected(&self, mut visit: impl FnMut(std::ops::Range<NewPc>)) {
         let mut start = NewPc(PROBE_LENGTH);
         for edit in self.edits.iter().filter(|edit| edit.kind == EditKind::Return) {
@@ -385,8 +383,8 @@ impl OffsetMap {
         }
     }
 
-    /// As [`protected`](Self::protected), for one part of a constructor. Its `super(...)` call
-    /// belongs to neither, nor does what stands in front of it without `this` in its variable.
+    /// Like [`protected`](Self::protected), for one part of a constructor. The `super(...)` call belongs to neither
+    /// part, nor do instructions before it without `this` in the first variable.
     pub(crate) fn protected_part(&self, part: Part, mut visit: impl FnMut(std::ops::Range<NewPc>)) {
         let flag = match part {
             Part::BeforeInit => Slot::BEFORE_INIT,
@@ -412,8 +410,8 @@ impl OffsetMap {
     }
 }
 
-/// Gives instructions from `pc` on their places, up to one that is changed or gets a probe, which is
-/// given its place too. Returns where it is, and its place.
+/// Assigns new offsets to instructions from `pc` on, up to and including the first that changes or gets a probe.
+/// Returns the old and the new offset of that one.
 #[inline]
 fn scan_plain(code: &[u8], slots: &mut [Slot], mut pc: Pc, mut new: u32) -> (Pc, u32) {
     while let (Some(opcode), Some(slot)) = (code.get(pc.index()), slots.get_mut(pc.index())) {
@@ -434,13 +432,13 @@ fn inserted(slot: Slot) -> u32 {
     probes * PROBE_LENGTH
 }
 
-/// The instruction that a branch at `pc` with `offset` leads to, if it is not before the code.
+/// The target of a branch at `pc` with `offset`, unless it is before the code.
 pub(crate) fn branch_target(pc: Pc, offset: i32) -> Option<Pc> {
     pc.0.checked_add_signed(offset).map(Pc)
 }
 
-/// Offsets of the instructions that can run Java code, in order. Returns whether there is one that
-/// enters or exits a monitor.
+/// Offsets of the instructions that can run Java code, in order. Returns whether any instruction enters or exits a
+/// monitor.
 pub(crate) fn calls(code: &Bytecode<'_>, calls: &mut Vec<Pc>) -> Result<bool> {
     calls.clear();
     let mut has_monitors = false;

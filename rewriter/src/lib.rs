@@ -1,14 +1,13 @@
-//! Puts probes into class files: class bytes and a selector in, class bytes with probes out.
+//! Instruments class files: takes class bytes and a selector, returns class bytes with probes.
 //!
-//! Every selected method gets a call of [`probe::START`] at its entry, of [`probe::END`] before each
-//! return and of [`probe::THREW`] when an exception leaves it, so that each call of the method ends
-//! exactly once. The only exception that no bytecode can catch is one out of a constructor's own
-//! `super(...)` call; for it, each handler whose range runs Java code begins with [`probe::CAUGHT`],
-//! and [`probe::INITIALIZED`] follows that call.
+//! Every selected method gets a call of [`probe::START`] at its entry, of [`probe::END`] before each return and of
+//! [`probe::THREW`] when an exception leaves it, so that each call of the method ends exactly once. The only
+//! exception that no bytecode can catch is one out of a constructor's own `super(...)` call. For it, each handler
+//! whose range runs Java code begins with [`probe::CAUGHT`], and [`probe::INITIALIZED`] follows that call.
 //!
-//! This is a patcher, not an assembler: the constant pool is copied and appended to, the Code
-//! attributes of the selected methods are rebuilt, and every other byte is copied as it is. No input
-//! makes it panic: a malformed class is an [`Error`], a method that cannot get probes a [`Skip`].
+//! This is a patcher, not an assembler: the constant pool is copied and appended to, the Code attributes of the
+//! selected methods are rebuilt, and every other byte is copied unchanged. No input makes it panic: a malformed class
+//! is an [`Error`], a method that cannot be instrumented a [`Skip`].
 //!
 //! ```no_run
 //! use rewriter::{ClassInfo, MethodId, MethodInfo, Outcome, Rewriter, Selector};

@@ -1,12 +1,12 @@
-//! Which exception handlers of a method with monitors may begin with `Caught`.
+//! Which exception handlers of a method with monitors can begin with `Caught`.
 //!
-//! HotSpot compiles a method only if each instruction is reached with the same number of monitors held
-//! on every path, where each call may throw. So the call of `Caught` has to lie under the handlers that
-//! the handler itself lies under, which then release what it holds; and if it holds something, one of
-//! them must catch everything, for the handler around the whole method would be reached with a monitor
-//! held. If they come before it in the code, and so may lead back to it, it could be called for ever.
-//! Where all that is not so, as in javac's handlers that release a monitor and cover themselves, there
-//! is no `Caught`: what was left behind is cleared away by the next handler or the end of the method.
+//! HotSpot compiles a method only if each instruction is reached with the same number of monitors held on every path,
+//! and each call may throw. So the call of `Caught` must be in the ranges of the handlers that cover its handler:
+//! they release the monitors that it holds. If it holds one, a handler among them must catch everything; otherwise
+//! the handler around the whole method would be reached with a monitor held. None of them may come before it in the
+//! code: such a handler may lead back to it, so that it could be called for ever. Where this does not hold, as in
+//! javac's handlers that release a monitor and cover themselves, `Caught` is omitted. Then the next handler or the
+//! end of the method removes the frames left behind.
 
 use crate::code::CodeAttribute;
 use crate::instruction::Pc;
@@ -14,14 +14,14 @@ use crate::layout::{OffsetMap, branch_target};
 use crate::opcode::{ENDS, JSR, JSR_W, MONITORENTER, MONITOREXIT, RET, RETURN, THROWS};
 use crate::reader::Result;
 
-/// Most checks of an instruction against an exception table entry; beyond it no handler begins with
+/// Most checks of an instruction against an exception table entry. If there would be more, no handler begins with
 /// `Caught`.
 const MAX_CHECKS: usize = 1 << 24;
 
 /// Number of monitors held at an instruction that was not reached.
 const UNKNOWN: u8 = u8::MAX;
 
-/// Marks those of `handlers` that may begin with `Caught`.
+/// Marks those of `handlers` that can begin with `Caught`.
 pub(crate) fn mark_handlers(
     code: &CodeAttribute<'_>,
     handlers: impl Iterator<Item = Pc>,
@@ -47,8 +47,7 @@ pub(crate) fn mark_handlers(
     Ok(())
 }
 
-/// How many monitors are held in front of each instruction. `None` if that is not the same on all
-/// paths, or cannot be told.
+/// How many monitors are held before each instruction. `None` if that differs between paths, or is unknown.
 fn monitors_held(code: &CodeAttribute<'_>) -> Result<Option<Vec<u8>>> {
     let length = code.bytecode.bytes.len();
     if code.exceptions().len().saturating_mul(length) > MAX_CHECKS {
@@ -68,7 +67,7 @@ fn monitors_held(code: &CodeAttribute<'_>) -> Result<Option<Vec<u8>>> {
             if matches!(opcode, JSR | JSR_W | RET) {
                 return Ok(None);
             }
-            // HotSpot takes it that these two do not throw where monitors are in order.
+            // HotSpot assumes that these two do not throw if monitors are balanced.
             if instruction.op.is(THROWS) && !instruction.op.is(RETURN) && opcode != MONITOREXIT {
                 let covering = code.exceptions().filter(|e| e.start <= pc && pc < e.end);
                 waiting.extend(covering.map(|entry| (entry.handler, held)));
@@ -80,7 +79,7 @@ fn monitors_held(code: &CodeAttribute<'_>) -> Result<Option<Vec<u8>>> {
             };
             let Some(after) = after else { return Ok(None) };
             held = after;
-            // The error type is never made; a target outside the code is found by the scan.
+            // The error type is never constructed; the scan finds a target outside the code.
             let _ = instruction.branch_offsets::<()>(|offset| {
                 waiting.extend(branch_target(pc, offset).map(|target| (target, held)));
                 Ok(())

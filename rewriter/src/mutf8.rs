@@ -3,13 +3,12 @@
 use std::borrow::Cow;
 use std::fmt;
 
-/// Text as it stands in a class file.
+/// Text in the encoding of the class file.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Mutf8<'a>(pub &'a [u8]);
 
 impl<'a> Mutf8<'a> {
-    /// The text. Borrowed if it is plain UTF-8, as nearly all names are; what is no character
-    /// becomes U+FFFD.
+    /// The text. Borrowed if it is plain UTF-8, as nearly all names are; invalid characters become U+FFFD.
     #[must_use]
     pub fn to_str(self) -> Cow<'a, str> {
         match std::str::from_utf8(self.0) {
@@ -29,7 +28,7 @@ impl<'a> Mutf8<'a> {
     }
 }
 
-/// The next UTF-16 unit and what follows it. A byte that begins no unit stands for U+FFFD.
+/// The next UTF-16 unit and the bytes after it. A byte that begins no unit becomes U+FFFD.
 fn utf16_unit(bytes: &[u8]) -> Option<(u16, &[u8])> {
     let low = |b: u8| u16::from(b & 0x3f);
     let continues = |b: &u8| b & 0xc0 == 0x80;
@@ -70,7 +69,7 @@ mod tests {
 
     #[test]
     fn names_outside_ascii_are_read() {
-        // From `javac`: a NUL is two bytes, a character outside the BMP two surrogates of three.
+        // From `javac`: a NUL is two bytes, a character outside the BMP two surrogates of three bytes.
         for (bytes, text) in [
             (&b"Order"[..], "Order"),
             ("Größe".as_bytes(), "Größe"),

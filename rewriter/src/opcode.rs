@@ -1,12 +1,12 @@
-//! The one table of instructions: names, operands, stack effect and what an instruction can do
-//! (JVMS chapter 6). Everything in this crate that looks at code looks here.
+//! The only table of instructions: names, operands, stack effect and what an instruction can do (JVMS chapter 6). All
+//! code of this crate that looks at bytecode uses it.
 
 use Operand::{
     Branch2, Branch4, Cp1, Cp2, Cp2Dims, Cp2Pad2, Iinc, Local, LookupSwitch, None, TableSwitch, U1,
     U2, Wide,
 };
 
-/// What follows the opcode.
+/// The operands after the opcode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operand {
     /// Nothing.
@@ -39,16 +39,16 @@ pub(crate) enum Operand {
     Wide,
 }
 
-/// It can throw, by itself or through what it runs.
+/// It can throw, by itself or through the code that it runs.
 pub(crate) const THROWS: u8 = 1;
 /// It can run Java code: a call, a class initialiser, a class loader.
 pub(crate) const RUNS_JAVA: u8 = 2;
 const JAVA: u8 = THROWS | RUNS_JAVA;
-/// Control does not go on with the next instruction.
+/// Execution does not continue with the next instruction.
 pub(crate) const ENDS: u8 = 4;
-/// It leaves the method normally.
+/// It returns from the method normally.
 pub(crate) const RETURN: u8 = 8;
-/// What it pops and pushes is in its constant, not in the table.
+/// Its stack effect depends on its constant, not on the table.
 pub(crate) const BY_CONSTANT: u8 = 16;
 
 /// An instruction of the table.
@@ -56,12 +56,12 @@ pub(crate) const BY_CONSTANT: u8 = 16;
 pub(crate) struct Op {
     pub name: &'static str,
     pub operand: Operand,
-    /// Stack slots that it pops; a `long` or `double` is two.
+    /// Stack slots that it pops; a `long` or `double` counts as two.
     pub pop: u8,
     /// Stack slots that it then pushes.
     pub push: u8,
     pub flags: u8,
-    /// For the test that holds the table in order.
+    /// For the test that checks the order of the table.
     #[cfg_attr(not(test), expect(dead_code))]
     code: u8,
 }
@@ -76,7 +76,7 @@ const fn op(code: u8, name: &'static str, operand: Operand, pop: u8, push: u8, f
     Op { name, operand, pop, push, flags, code }
 }
 
-/// What a pass over code needs of an instruction, in one byte: the pass waits for it at each step.
+/// What a pass over code needs to know about an instruction, in one byte: the pass waits for this load at each step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Brief(u8);
 
@@ -94,7 +94,7 @@ impl Brief {
         u32::from(self.0 & Self::LENGTH)
     }
 
-    /// It neither leads elsewhere nor returns: wherever it stands, it is copied.
+    /// It neither branches nor returns, so it is copied unchanged wherever it is.
     #[inline]
     pub(crate) fn is_plain(self) -> bool {
         self.0 & Self::PLAIN != 0
@@ -125,7 +125,7 @@ impl Brief {
     }
 }
 
-/// The brief of every byte. One that is no opcode is not plain and has no length.
+/// The brief of every byte. A byte that is not an opcode is not plain and has no length.
 static BRIEFS: [Brief; 256] = briefs();
 
 #[allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
@@ -174,7 +174,7 @@ pub(crate) const fn fixed_length(operand: Operand) -> usize {
 #[inline]
 #[allow(clippy::indexing_slicing)]
 pub(crate) fn brief(opcode: u8) -> Brief {
-    // A byte is always within.
+    // A byte is always a valid index.
     BRIEFS[usize::from(opcode)]
 }
 
@@ -184,7 +184,7 @@ pub(crate) fn lookup(opcode: u8) -> Option<&'static Op> {
     TABLE.get(usize::from(opcode))
 }
 
-// Opcodes that the crate names.
+// Opcodes that the crate uses by name.
 pub(crate) const SIPUSH: u8 = 0x11;
 pub(crate) const LDC: u8 = 0x12;
 pub(crate) const LDC_W: u8 = 0x13;

@@ -7,7 +7,7 @@ use crate::probe;
 
 const THROWABLE: &str = "java/lang/Throwable";
 
-/// Indices of what was appended so far; empty at the start of a class.
+/// Indices of the constants appended so far; empty at the start of a class.
 #[derive(Debug, Default)]
 pub(crate) struct ProbeConstants {
     class: Option<CpIndex>,
@@ -30,21 +30,20 @@ pub(crate) struct MethodConstants {
     pub start: Call,
     pub end: Call,
     pub threw: Call,
-    /// Absent if the method has no handler that needs it.
+    /// `None` if no handler of the method needs it.
     pub caught: Option<Call>,
-    /// Of a constructor, before its `super(...)` is done; as the three of the body unless that may
-    /// throw.
+    /// For a constructor before the end of its `super(...)` call. Same as for the body, unless that call may throw.
     pub threw_before_init: Call,
     pub caught_before_init: Option<Call>,
-    /// Absent if there is nothing to tell.
+    /// `None` if the method does not need it.
     pub initialized: Option<Call>,
     /// The class java/lang/Throwable.
     pub throwable: CpIndex,
-    /// The attribute's name, if the class is of a version that wants frames.
+    /// The attribute's name, if the class's version needs frames.
     pub stack_map_table: Option<CpIndex>,
 }
 
-/// What a method needs beyond what all need.
+/// What this method needs beyond what all methods need.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Needs {
     pub caught: bool,

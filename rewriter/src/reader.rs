@@ -1,4 +1,4 @@
-//! A cursor over class-file bytes. It never reads past the end, and every error knows where it is.
+//! A cursor over class-file bytes. It never reads past the end, and every error has its position.
 
 use crate::error::{Error, ErrorKind};
 
@@ -13,7 +13,7 @@ pub(crate) struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// A cursor over `bytes`, which stand at `offset` of the class file.
+    /// A cursor over `bytes`, which are at `offset` in the class file.
     pub(crate) fn new(bytes: &'a [u8], offset: usize) -> Self {
         Self { rest: bytes, offset }
     }
@@ -27,7 +27,7 @@ impl<'a> Cursor<'a> {
         self.rest.is_empty()
     }
 
-    /// What has not been read.
+    /// The bytes not read yet.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -71,7 +71,7 @@ impl<'a> Cursor<'a> {
         Ok(u32::from_be_bytes(self.array()?))
     }
 
-    /// A cursor over the next `count` bytes, which this one passes over.
+    /// A cursor over the next `count` bytes, which this one skips.
     pub(crate) fn part(&mut self, count: usize) -> Result<Self> {
         let offset = self.offset;
         Ok(Self { rest: self.bytes(count)?, offset })
@@ -83,13 +83,13 @@ impl<'a> Cursor<'a> {
         self.part(to_usize(length))
     }
 
-    /// Ends the reading of an attribute.
+    /// Checks that the attribute has been read to its end.
     pub(crate) fn expect_end(&self) -> Result<()> {
         if self.is_empty() { Ok(()) } else { self.error(ErrorKind::BadAttributeLength) }
     }
 }
 
-/// A `u32` as a length. On a machine of 16 bits it would be cut, and no such machine runs a JVM.
+/// A `u32` as a length. A 16-bit machine would truncate it, but none runs a JVM.
 pub(crate) const fn to_usize(value: u32) -> usize {
     value as usize
 }

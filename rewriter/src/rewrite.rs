@@ -1,4 +1,4 @@
-//! Walks through a class file and puts its rewritten parts together.
+//! Walks through a class file and assembles its rewritten parts.
 
 use std::ops::Range;
 
@@ -21,24 +21,24 @@ use crate::stack_effect::{EffectCache, KnownSlots, parameter_count};
 use crate::stack_map;
 
 const MAGIC: u32 = 0xcafe_babe;
-/// The first version whose verifier wants a StackMapTable.
+/// The first version whose verifier requires a StackMapTable.
 const FIRST_WITH_FRAMES: u16 = 50;
 
-/// What became of a class.
+/// The result of rewriting a class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// No method got probes: the class is to stay as it is.
+    /// No method was instrumented: keep the class as it is.
     Unchanged,
-    /// At least one method got probes.
+    /// At least one method was instrumented.
     Rewritten(Rewritten),
 }
 
-/// A class with probes.
+/// An instrumented class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rewritten {
     /// The class file.
     pub bytes: Vec<u8>,
-    /// How many of its methods have probes.
+    /// How many of its methods are instrumented.
     pub methods: u32,
 }
 
@@ -51,7 +51,7 @@ pub struct Rewriter {
     map: OffsetMap,
     buffers: Buffers,
     appended: Appended,
-    /// The new Code attributes, one after the other, and which bytes of the class each replaces.
+    /// The new Code attributes, one after the other, and the bytes of the class that each replaces.
     codes: Vec<u8>,
     patches: Vec<Patch>,
 }
@@ -62,10 +62,10 @@ struct Patch {
     new: Range<usize>,
 }
 
-/// The internal name of a class, `com/shop/Order`, read without the rest of it.
+/// The internal name of a class, `com/shop/Order`. The rest of the class is not read.
 ///
 /// # Errors
-/// The class file ends or goes wrong before its name is known.
+/// The class file ends or is malformed before its name is known.
 pub fn class_name(class: &[u8]) -> Result<Mutf8<'_>> {
     let (mut cursor, _) = start(class)?;
     let mut offsets = Vec::new();
@@ -74,10 +74,10 @@ pub fn class_name(class: &[u8]) -> Result<Mutf8<'_>> {
     pool.class_name(CpIndex(cursor.u2()?))
 }
 
-/// The first version whose Code attribute has the form that it has today.
+/// The first version whose Code attribute has today's form.
 const FIRST_WITH_LONG_CODE: (u16, u16) = (45, 3);
 
-/// Reads magic and version: a cursor behind them, and the version, major first.
+/// Reads magic and version: returns a cursor after them, and the version, major first.
 fn start(class: &[u8]) -> Result<(Cursor<'_>, (u16, u16))> {
     let mut cursor = Cursor::new(class, 0);
     if cursor.u4() != Ok(MAGIC) {
@@ -88,7 +88,7 @@ fn start(class: &[u8]) -> Result<(Cursor<'_>, (u16, u16))> {
     Ok((cursor, (major_version, minor_version)))
 }
 
-/// A method as it stands in the class file.
+/// A method in the form of the class file.
 struct RawMethod<'a> {
     access_flags: u16,
     name: Mutf8<'a>,
@@ -99,9 +99,9 @@ struct RawMethod<'a> {
 
 /// The code of a method.
 enum Code<'a> {
-    /// There is none.
+    /// There is no code.
     None,
-    /// It is of a version that is not rewritten.
+    /// The class file's version is too old to be rewritten.
     Old,
     Attribute(CodeAttribute<'a>),
 }
@@ -116,8 +116,7 @@ impl Rewriter {
     /// Rewrites one class.
     ///
     /// # Errors
-    /// The class is malformed: it is to stay as it is. Calls of the selector that were made before
-    /// this was found do not count.
+    /// The class is malformed: keep it as it is. Earlier calls of the selector for it do not count.
     pub fn rewrite(&mut self, class: &[u8], selector: &mut dyn Selector) -> Result<Outcome> {
         let Self { offsets, slots, calls, map, buffers, appended, codes, patches } = self;
         codes.clear();
@@ -175,7 +174,7 @@ impl Rewriter {
     }
 }
 
-/// Whether a method calls a probe. A class that cannot be read is taken to have some.
+/// Whether a method calls a probe. A class that cannot be read counts as having probes.
 fn has_probes<'a>(
     mut methods: Cursor<'a>,
     pool: &ConstantPool<'a, '_>,
@@ -219,7 +218,7 @@ fn assemble(
     let replaced: usize = patches.iter().map(|p| p.old.len()).sum();
     let length = class.len() + appended.bytes.len() + codes.len() - replaced;
     let mut out = Vec::with_capacity(length);
-    // Magic and version; the pool's count stands behind them.
+    // Magic and version; the pool's count follows them.
     out.extend_from_slice(copy(0..8));
     out.extend_from_slice(&appended.count().to_be_bytes());
     out.extend_from_slice(copy(10..pool_end));
@@ -234,7 +233,7 @@ fn assemble(
     out
 }
 
-/// Passes over the fields or the methods.
+/// Skips the fields or the methods.
 fn skip_members(cursor: &mut Cursor<'_>) -> Result<()> {
     for _ in 0..cursor.u2()? {
         cursor.bytes(6)?;
@@ -246,7 +245,7 @@ fn skip_members(cursor: &mut Cursor<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Reads the attributes of the class, which are the end of the file.
+/// Reads the attributes of the class, which are at the end of the file.
 fn read_source_file<'a>(
     cursor: &mut Cursor<'a>,
     pool: &ConstantPool<'a, '_>,
@@ -293,7 +292,7 @@ impl<'a> RawMethod<'a> {
     }
 }
 
-/// A class in the middle of being rewritten.
+/// A class being rewritten.
 struct ClassWork<'a, 's> {
     info: ClassInfo<'a>,
     has_super_class: bool,
@@ -389,7 +388,7 @@ impl ClassWork<'_, '_> {
         Ok(written.map(|()| true))
     }
 
-    /// Marks the handlers that are to begin with `Caught`: those whose range can run Java code.
+    /// Marks the handlers that should begin with `Caught`: those whose range can run Java code.
     fn mark_handlers(&mut self, code: &CodeAttribute<'_>) -> Result<()> {
         if code.exceptions().len() == 0 {
             return Ok(());
@@ -411,7 +410,7 @@ impl ClassWork<'_, '_> {
     }
 }
 
-/// The first attribute of a Code attribute that has this name.
+/// The first attribute of a Code attribute with this name.
 fn code_attribute<'a>(
     code: &CodeAttribute<'a>,
     pool: &ConstantPool<'a, '_>,

@@ -1,4 +1,4 @@
-//! What the rewriter tells about a class and its methods, and what it asks.
+//! What the rewriter tells the selector about a class and its methods, and what it asks.
 
 use crate::annotations::{Annotated, Annotations, Attributes};
 use crate::code::{CodeAttribute, ExceptionTable};
@@ -46,15 +46,15 @@ pub struct ClassInfo<'a> {
 }
 
 impl<'a> ClassInfo<'a> {
-    /// The types of its annotations that are in the class file, those kept at run time and those
-    /// not: descriptors, `Lcom/shop/Timed;`.
+    /// The types of its annotations in the class file, whether kept at run time or not: descriptors such as
+    /// `Lcom/shop/Timed;`.
     #[must_use]
     pub fn annotations(&self) -> Annotations<'a> {
         self.annotated.annotations()
     }
 }
 
-/// A method with code that is not `<clinit>`.
+/// A method with code, other than `<clinit>`.
 #[derive(Clone, Copy, Debug)]
 pub struct MethodInfo<'a> {
     /// Name; a constructor is `<init>`.
@@ -98,11 +98,11 @@ impl<'a> MethodInfo<'a> {
     #[must_use]
     pub fn line(&self) -> u16 {
         let table = self.code_attributes.attribute("LineNumberTable");
-        // A table that cannot be read is found when the method is rewritten.
+        // The rewriting of the method reports a table that cannot be read.
         table.map_or(0, |table| tables::first_line(table).unwrap_or(0))
     }
 
-    /// As [`ClassInfo::annotations`].
+    /// Like [`ClassInfo::annotations`].
     #[must_use]
     pub fn annotations(&self) -> Annotations<'a> {
         self.annotated.annotations()
@@ -114,8 +114,8 @@ impl<'a> MethodInfo<'a> {
         self.code.bytes.len()
     }
 
-    /// Whether it has nothing in which time could go by: at most 100 bytes of code, no call, no loop, no
-    /// allocation, no monitor and no dynamic constant. The first use of a class, which loads and initialises it, is passed over.
+    /// Whether it is a trivial leaf: at most 100 bytes of code, no call, no loop, no allocation, no monitor and no
+    /// dynamic constant. The first use of a class, which loads and initialises it, does not count.
     #[must_use]
     pub fn is_straight_line(&self) -> bool {
         const SYNCHRONIZED: u16 = 0x0020;
@@ -123,7 +123,7 @@ impl<'a> MethodInfo<'a> {
             && is_straight_line(self.code, self.exception_table.entries(), self.pool)
     }
 
-    /// Whether all it does is read one field or write one from its parameter.
+    /// Whether it only reads one field, or writes one from its parameter.
     #[must_use]
     pub fn is_trivial_accessor(&self) -> bool {
         let code = match self.code.bytes {
@@ -144,7 +144,7 @@ impl<'a> MethodInfo<'a> {
     }
 }
 
-/// Whether these bytes are an instruction that pushes a local variable.
+/// Whether these bytes are a single instruction that pushes a local variable.
 fn is_load(bytes: &[u8]) -> bool {
     let Some((opcode, operands)) = bytes.split_first() else { return false };
     let is_load = lookup(*opcode).is_some_and(|op| op.pop == 0 && op.name.contains("load"));
@@ -152,21 +152,20 @@ fn is_load(bytes: &[u8]) -> bool {
     is_load && is_long != operands.is_empty()
 }
 
-/// Decides which methods get probes. All calls for a class come in the order of its methods.
+/// Decides which methods are instrumented. All calls for a class come in the order of its methods.
 pub trait Selector {
-    /// Whether the method is to get probes.
+    /// Whether to instrument the method.
     fn selects(&mut self, class: &ClassInfo<'_>, method: &MethodInfo<'_>) -> bool {
         let _ = (class, method);
         true
     }
 
-    /// The id of a method that was selected and can get probes. In rare cases it still cannot get
-    /// them, which is told by [`skipped`](Self::skipped) after this call. `None` leaves the method
-    /// as it is.
+    /// The id of a method that was selected and can be instrumented. In rare cases that still fails;
+    /// [`skipped`](Self::skipped) reports it after this call. `None` leaves the method as it is.
     fn id(&mut self, class: &ClassInfo<'_>, method: &MethodInfo<'_>) -> Option<MethodId>;
 
-    /// Tells that a method which was selected gets no probes, and why. Methods without code and
-    /// `<clinit>` are told here without having been selected.
+    /// Reports that a selected method is not instrumented, and why. Methods without code and `<clinit>` are reported
+    /// here without having been selected.
     fn skipped(
         &mut self,
         class: &ClassInfo<'_>,

@@ -1,4 +1,4 @@
-//! How many stack slots an instruction pops and pushes, when its constant decides.
+//! How many stack slots an instruction pops and pushes, if that depends on its constant.
 
 use crate::constant_pool::{ConstantPool, CpIndex};
 use crate::error::ErrorKind;
@@ -13,13 +13,13 @@ use crate::reader::{Cursor, Result};
 /// Slots of a member's descriptor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Slots {
-    /// Of all parameters, `this` not counted; 0 for a field.
+    /// Of all parameters, without `this`; 0 for a field.
     pub parameters: u16,
     /// Of the result, or of the field.
     pub value: u16,
 }
 
-/// Slots popped and then pushed by an instruction.
+/// Slots that an instruction pops and then pushes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Effect {
     pub pop: u16,
@@ -36,7 +36,7 @@ pub(crate) fn descriptor_slots(descriptor: Mutf8<'_>) -> Result<Slots> {
             && *first != b')'
         {
             let (slots, after) = type_slots(rest)?;
-            // A descriptor is at most 65,535 bytes of one slot each, or two.
+            // A descriptor has at most 65,535 bytes, of one or two slots each.
             parameters = parameters.saturating_add(slots);
             rest = after;
         }
@@ -51,7 +51,7 @@ pub(crate) fn descriptor_slots(descriptor: Mutf8<'_>) -> Result<Slots> {
     }
 }
 
-/// How many parameters a method's descriptor has.
+/// How many parameters a method descriptor has.
 pub(crate) fn parameter_count(descriptor: Mutf8<'_>) -> Result<usize> {
     let mut rest = descriptor.0.get(1..).unwrap_or_default();
     let mut count = 0;
@@ -68,7 +68,7 @@ fn bad_descriptor<T>() -> Result<T> {
     Cursor::new(&[], 0).error(ErrorKind::BadDescriptor)
 }
 
-/// Slots of the first type, and what follows it.
+/// Slots of the first type, and the text after it.
 fn type_slots(text: &[u8]) -> Result<(u16, &[u8])> {
     let dimensions = text.iter().take_while(|b| **b == b'[').count();
     let element = text.get(dimensions..).unwrap_or_default();
@@ -85,13 +85,13 @@ fn type_slots(text: &[u8]) -> Result<(u16, &[u8])> {
     Ok((slots, element.get(length..).unwrap_or_default()))
 }
 
-/// Slots of the members of one class's constant pool, each read once.
+/// Slots of the members of one class's constant pool. Each descriptor is read once.
 pub(crate) struct EffectCache<'s> {
     known: &'s mut KnownSlots,
 }
 
-/// What is known of the members of a pool, by index. It is not emptied for the next pool, which for most
-/// is longer than what is read of it: entries of pools before have another number.
+/// What is known about the members of a pool, by index. It is not cleared for the next pool, because most pools are
+/// longer than the part that is read: entries of earlier pools have another number.
 #[derive(Debug, Default)]
 pub(crate) struct KnownSlots {
     pool: u32,
@@ -99,7 +99,7 @@ pub(crate) struct KnownSlots {
 }
 
 impl<'s> EffectCache<'s> {
-    /// Starts anew for another pool.
+    /// Starts over for another pool.
     pub(crate) fn new(known: &'s mut KnownSlots) -> Self {
         known.pool = known.pool.wrapping_add(1);
         if known.pool == 0 {

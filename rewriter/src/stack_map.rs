@@ -1,7 +1,6 @@
-//! StackMapTable (JVMS 4.7.4) and the older StackMap: read, moved, and added to.
+//! StackMapTable (JVMS 4.7.4) and the older StackMap: reads and moves frames, and adds some.
 //!
-//! A frame keeps its form; only the distance to the frame before it and the offsets of
-//! `uninitialized` types change.
+//! A frame keeps its form; only the distance to the previous frame and the offsets of `uninitialized` types change.
 
 use crate::constant_pool::CpIndex;
 use crate::error::ErrorKind;
@@ -22,14 +21,14 @@ const SAME_EXTENDED: u8 = 251;
 const FIRST_APPEND: u8 = 252;
 const FULL: u8 = 255;
 
-/// Frame of a handler of ours: no locals but perhaps an uninitialized `this`, and a Throwable.
+/// Frame of a handler that the rewriter adds: no locals except perhaps an uninitialized `this`, and a Throwable.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HandlerFrame {
     pub pc: NewPc,
     pub has_uninitialized_this: bool,
 }
 
-/// Our handlers of one method.
+/// The handlers that the rewriter adds to one method.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Handlers<'h> {
     pub frames: &'h [HandlerFrame],
@@ -37,7 +36,7 @@ pub(crate) struct Handlers<'h> {
     pub throwable: CpIndex,
 }
 
-/// Verification types that stand one after the other.
+/// Consecutive verification types.
 #[derive(Clone, Copy, Debug)]
 struct Types<'a> {
     bytes: &'a [u8],
@@ -113,7 +112,7 @@ impl<'a> Frames<'a> {
     }
 }
 
-/// Passes over `count` types.
+/// Skips `count` types.
 fn types<'a>(cursor: &mut Cursor<'a>, count: u16) -> Result<Types<'a>> {
     let rest = cursor.rest();
     let start = cursor.offset();
@@ -130,8 +129,8 @@ fn types<'a>(cursor: &mut Cursor<'a>, count: u16) -> Result<Types<'a>> {
     Ok(Types { bytes, count })
 }
 
-/// Where the frames of a constructor do not have an uninitialized `this` in the first variable, in
-/// order. `parameters` is their number.
+/// The places, in order, where the frames of a constructor do not have an uninitialized `this` in the first variable.
+/// `parameters` is the number of parameters.
 pub(crate) fn frames_without_this(table: Cursor<'_>, parameters: usize) -> Result<Vec<Pc>> {
     let mut without = Vec::new();
     let mut frames = Frames::new(table)?;
@@ -161,8 +160,8 @@ pub(crate) fn frames_without_this(table: Cursor<'_>, parameters: usize) -> Resul
     Ok(without)
 }
 
-/// Writes the contents of a StackMapTable: the frames of `attribute`, if there is one, and those of
-/// our handlers, which stand behind them. `Ok(false)` if there are too many.
+/// Writes the contents of a StackMapTable: the frames of `attribute`, if there is one, and then those of the added
+/// handlers. `Ok(false)` if there are too many.
 pub(crate) fn write(
     out: &mut Vec<u8>,
     attribute: Option<Cursor<'_>>,
@@ -197,7 +196,7 @@ pub(crate) fn write(
 
 fn delta(previous: Option<NewPc>, pc: NewPc) -> u16 {
     let delta = pc.0 - previous.map_or(0, |p| p.0 + 1);
-    // Frames stand within the code, which is no longer than this.
+    // Frames are within the code, which is no longer than this.
     u16::try_from(delta).unwrap_or(u16::MAX)
 }
 
@@ -272,8 +271,8 @@ fn write_handler_types(out: &mut Vec<u8>, handler: &HandlerFrame, throwable: CpI
     out.extend_from_slice(&throwable.0.to_be_bytes());
 }
 
-/// Writes the contents of a StackMap, the table of CLDC and of compilers before version 50: every
-/// frame is full and has its own offset. `Ok(false)` if there are too many.
+/// Writes the contents of a StackMap, the table of CLDC and of compilers before version 50, in which each frame is
+/// full and has its own offset. `Ok(false)` if there are too many.
 pub(crate) fn write_old(
     out: &mut Vec<u8>,
     mut attribute: Cursor<'_>,
@@ -309,14 +308,14 @@ pub(crate) fn push_pc(out: &mut Vec<u8>, pc: NewPc) {
     out.extend_from_slice(&pc.to_be_bytes());
 }
 
-/// Overwrites two bytes that were left open.
+/// Overwrites a two-byte placeholder.
 pub(crate) fn patch_u2(out: &mut [u8], at: usize, value: u16) {
     if let Some(place) = out.get_mut(at..at + 2) {
         place.copy_from_slice(&value.to_be_bytes());
     }
 }
 
-/// Overwrites four bytes that were left open.
+/// Overwrites a four-byte placeholder.
 pub(crate) fn patch_u4(out: &mut [u8], at: usize, value: u32) {
     if let Some(place) = out.get_mut(at..at + 4) {
         place.copy_from_slice(&value.to_be_bytes());

@@ -1,10 +1,10 @@
-//! Methods in which no time can hide.
+//! Finds methods that take no time worth measuring.
 //!
-//! Short code without a call, a loop, an allocation, a monitor and a dynamic constant runs each of its few
-//! instructions once at most, and none of them waits or runs other code, with two exceptions: at the first
-//! use of a class that is loaded and initialised, once, and where the JVM throws (a null pointer, an index),
-//! it makes the exception. Loops are found as jumps that do not lead onward, those to a handler of
-//! exceptions included. Long code of this kind, as arithmetic on many limbs is, can be where the time goes.
+//! Short code without calls, loops, allocations, monitors and dynamic constants runs each of its few instructions at
+//! most once, and none of them waits or runs other code. There are two exceptions: the first use of a class loads and
+//! initialises it, once; and where the JVM throws (a null pointer, an index), it creates the exception. A loop is any
+//! jump that does not lead forward, including one to an exception handler. Long code of this kind, such as arithmetic
+//! on many limbs, can be where the time goes.
 
 use crate::code::ExceptionEntry;
 use crate::constant_pool::{ConstantPool, CpIndex};
@@ -14,10 +14,10 @@ use crate::opcode::{
     MONITOREXIT, MULTIANEWARRAY, NEW, RET,
 };
 
-/// Longest code, in bytes, of which that is said: some thirty or forty instructions.
+/// Longest code that counts as short, in bytes: some thirty or forty instructions.
 const MAX_LENGTH: usize = 100;
 
-/// Whether the code of a method that is not synchronized is short and runs straight on.
+/// Whether the code of a method that is not synchronized is short and has no loops or calls.
 pub(crate) fn is_straight_line(
     code: Bytecode<'_>,
     mut exceptions: impl Iterator<Item = ExceptionEntry>,
@@ -27,7 +27,7 @@ pub(crate) fn is_straight_line(
         return false;
     }
     let mut next = Pc(0);
-    // Code that cannot be read is found when the method is rewritten.
+    // The rewriting of the method reports code that cannot be read.
     while let Ok(found) = code.instruction(next) {
         let Some((instruction, after)) = found else { return true };
         if !goes_on(&instruction, pool) {

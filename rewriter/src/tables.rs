@@ -1,5 +1,5 @@
-//! The tables beside the code that hold code offsets: exception table, LineNumberTable,
-//! LocalVariableTable, LocalVariableTypeTable, and type annotations on code.
+//! The tables besides the code that hold code offsets: exception table, LineNumberTable, LocalVariableTable,
+//! LocalVariableTypeTable, and type annotations on code.
 
 use crate::code::CodeAttribute;
 use crate::error::ErrorKind;
@@ -8,10 +8,10 @@ use crate::layout::{NewPc, OffsetMap};
 use crate::reader::{Cursor, Result};
 use crate::stack_map::{patch_u2, push_pc};
 
-/// How deep annotations may lie within annotations. Java's own limit is the nesting of types.
+/// Deepest nesting of annotations. Java's own limit is the nesting of types.
 const MAX_ANNOTATION_DEPTH: u32 = 64;
 
-/// A handler of ours and the new code that it protects.
+/// A handler that the rewriter adds, and the new code that it protects.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Protected {
     pub start: NewPc,
@@ -19,9 +19,8 @@ pub(crate) struct Protected {
     pub handler: NewPc,
 }
 
-/// Writes the exception table with its count: the method's own entries, split where something was
-/// inserted, then ours. `new_index` gets the new index of each old entry. `Ok(false)` if there are
-/// too many.
+/// Writes the exception table with its count: first the method's own entries, split where something was inserted,
+/// then the added ones. `new_index` gets the new index of each old entry. `Ok(false)` if there are too many.
 pub(crate) fn write_exceptions(
     out: &mut Vec<u8>,
     attribute: &CodeAttribute<'_>,
@@ -105,7 +104,7 @@ pub(crate) fn write_local_variables(
     table.expect_end()
 }
 
-/// Moves a range given by start and length.
+/// Moves a range that is given by start and length.
 fn copy_range(
     out: &mut Vec<u8>,
     table: &mut Cursor<'_>,
@@ -153,7 +152,7 @@ pub(crate) fn write_type_annotations(
             // An exception parameter: an index into the exception table.
             0x42 => {
                 let index = table.u2()?;
-                // An index past the table means nothing, and goes on meaning nothing.
+                // An index past the table is meaningless, and stays so.
                 let index = new_exception_index.get(usize::from(index)).unwrap_or(&index);
                 out.extend_from_slice(&index.to_be_bytes());
             }
@@ -180,8 +179,8 @@ pub(crate) fn write_type_annotations(
     table.expect_end()
 }
 
-/// Where something annotated begins or ends. The JVM never looks at these offsets: one past the code
-/// means nothing, and stays what it is.
+/// Where an annotated range begins or ends. The JVM never looks at these offsets: one past the code is meaningless,
+/// and stays as it is.
 fn annotated(code: &Bytecode<'_>, map: &OffsetMap, pc: Pc) -> NewPc {
     map.debug(code, pc).unwrap_or(NewPc(pc.0))
 }

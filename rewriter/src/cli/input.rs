@@ -1,4 +1,4 @@
-//! Goes through what the command was given: one file, or everything in a folder.
+//! Processes the command's input: one file, or everything in a folder.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
@@ -10,10 +10,10 @@ use super::options::Options;
 use super::selection::ClassRewriter;
 use super::summary::Summary;
 
-/// Rewrites what the options say.
+/// Rewrites the input that the options name.
 ///
 /// # Errors
-/// One line: the input is not there, the output cannot be written, or it lies in the input.
+/// One line: the input does not exist, or the output cannot be written or is inside the input.
 pub fn rewrite(options: &Options) -> Result<Summary, String> {
     let Options { input, output, .. } = options;
     let of = |path: &Path, e: io::Error| format!("{}: {e}", path.display());
@@ -30,7 +30,7 @@ pub fn rewrite(options: &Options) -> Result<Summary, String> {
     Ok(classes.summary)
 }
 
-/// The output must be neither the input nor within it.
+/// Refuses an output that is the input or inside it.
 fn refuse_overlap(input: &Path, output: &Path) -> Result<(), String> {
     let Ok(input) = fs::canonicalize(input) else { return Ok(()) };
     // The nearest part of the output's path that exists.
@@ -59,11 +59,11 @@ fn folder(classes: &mut ClassRewriter<'_>, input: &Path, output: &Path) -> Resul
     entries.sort_by_key(fs::DirEntry::file_name);
     for entry in entries {
         let (from, to) = (entry.path(), output.join(entry.file_name()));
-        // A symbolic link to a folder could lead round in a circle; it stays a link.
+        // A symbolic link to a folder could lead to a cycle; it stays a link.
         match entry.file_type() {
             Ok(kind) if kind.is_dir() => folder(classes, &from, &to)?,
             Ok(kind) if kind.is_symlink() && from.is_dir() => link(classes, &from, &to),
-            // To read from a pipe is to wait for whoever writes into it.
+            // Reading from a pipe would wait for its writer.
             Ok(_) if fs::metadata(&from).is_ok_and(|there| !there.is_file()) => {
                 classes.unreadable(format!("{}: neither a file nor a folder", from.display()));
             }
@@ -106,21 +106,21 @@ fn file(classes: &mut ClassRewriter<'_>, input: &Path, output: &Path) -> Result<
         .map_err(|e| format!("{}: {e}", output.display()))
 }
 
-/// Writes a file so that it is there as a whole or not at all.
+/// Writes a file as a whole or not at all.
 fn write(output: &Path, bytes: &[u8], permissions: Permissions) -> io::Result<()> {
-    // What is there and no plain file, /dev/null for one, must not be replaced by one.
+    // Anything that is not a regular file, such as /dev/null, must not be replaced by one.
     if fs::symlink_metadata(output).is_ok_and(|there| !there.is_file()) {
         return fs::write(output, bytes);
     }
     let temporary = output.with_file_name(format!(".rewrite-{}", std::process::id()));
     let written = File::create_new(&temporary).and_then(|mut file| {
         file.write_all(bytes)?;
-        // Last, for the input may be read-only.
+        // Last, because the input may be read-only.
         file.set_permissions(permissions)?;
         fs::rename(&temporary, output)
     });
     if written.is_err() {
-        // The error is what counts, whether this works or not.
+        // Report the write error, whether this works or not.
         let _ = fs::remove_file(&temporary);
     }
     written

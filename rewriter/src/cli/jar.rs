@@ -1,9 +1,9 @@
 //! Rewrites the classes of a jar.
 //!
-//! Every other entry keeps its place and its compressed bytes: folders, resources, nested jars, the
-//! manifest. Classes under META-INF/versions are classes. Once a class has changed, the jar's
-//! signature no longer holds and its files are left out; a JVM would refuse the classes otherwise.
-//! A jar with two entries of one name stays as it is: the zip crate keeps one of them.
+//! Every other entry keeps its place and its compressed bytes: folders, resources, nested jars, the manifest. Classes
+//! under META-INF/versions count as classes. When a class changes, the jar's signature becomes invalid, and its files
+//! are omitted; otherwise a JVM would refuse the classes. A jar with two entries of the same name stays as it is,
+//! because the zip crate keeps only one of them.
 
 use std::collections::HashSet;
 use std::io::{self, Cursor, Read, Write};
@@ -16,11 +16,11 @@ use zip::{ZipArchive, ZipWriter};
 use super::kind::Kind;
 use super::selection::ClassRewriter;
 
-/// Longest class that is read: the length of a class file's attributes is 32 bits, but no JVM takes
-/// one near that. It keeps a broken jar from filling the memory.
+/// Longest class that is read: the length of a class file's attributes is 32 bits, but no JVM accepts a class near
+/// that. The limit prevents a broken jar from filling the memory.
 const MAX_CLASS: u64 = 256 << 20;
 
-/// The jar with rewritten classes, or `None` if it stays as it is.
+/// The jar with rewritten classes, or `None` if it does not change.
 pub(super) fn rewrite(
     classes: &mut ClassRewriter<'_>,
     place: &str,
@@ -69,7 +69,7 @@ fn entries(
             None => writer.raw_copy_file(entry)?,
         }
     }
-    // An executable jar has a script in front, which offsets in the archive do not count.
+    // An executable jar begins with a script, which offsets in the archive do not count.
     let script = usize::try_from(archive.offset()).ok().and_then(|end| bytes.get(..end));
     let mut jar = script.unwrap_or_default().to_vec();
     jar.append(&mut writer.finish()?.into_inner());
@@ -78,7 +78,7 @@ fn entries(
     Ok(Some(jar))
 }
 
-/// The first name in a central directory that an entry before it has as well (APPNOTE 4.3.12).
+/// The first name in a central directory that an earlier entry also has (APPNOTE 4.3.12).
 fn duplicate(mut directory: &[u8]) -> Option<String> {
     let mut seen = HashSet::new();
     while directory.starts_with(b"PK\x01\x02") {
@@ -94,7 +94,7 @@ fn duplicate(mut directory: &[u8]) -> Option<String> {
     None
 }
 
-/// Counts an entry that is no class.
+/// Counts an entry that is not a class.
 fn passed_over(classes: &mut ClassRewriter<'_>, name: &str) {
     if name.ends_with('/') || name.ends_with(".class") {
         return;
@@ -105,7 +105,7 @@ fn passed_over(classes: &mut ClassRewriter<'_>, name: &str) {
     }
 }
 
-/// For each entry its new contents, if it is a class that changes.
+/// The new contents of each entry that is a class and changes.
 fn rewrite_classes(
     classes: &mut ClassRewriter<'_>,
     place: &str,

@@ -1,9 +1,9 @@
-//! What a file is, by its name.
+//! The kind of a file, judged by its name.
 
 use std::ffi::OsStr;
 use std::path::Path;
 
-/// What a file is, by its name.
+/// The kind of a file, judged by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Class,

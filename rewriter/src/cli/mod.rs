@@ -1,11 +1,10 @@
-//! The `rewrite` command: a class file, a jar or a folder in, the same with probes out, and a
-//! summary of what was done.
+//! The `rewrite` command: reads a class file, a jar or a folder, writes the same with probes, and prints a summary.
 //!
-//! It is for looking at what the rewriter does, and for checking it. Nothing needs it before a
-//! service is profiled: the agent rewrites classes itself, with ids that are not those in these.
+//! It is for inspecting and checking what the rewriter does. Profiling a service does not need it: the agent rewrites
+//! classes itself, with other method ids.
 //!
-//! It never changes its input, and a class that cannot be read is copied as it is, reported, and
-//! makes the exit status 1.
+//! It never changes its input. A class that cannot be read is copied unchanged and reported, and makes the exit
+//! status 1.
 
 mod input;
 mod jar;

@@ -6,7 +6,7 @@ use super::summary::{Summary, Unchanged};
 use crate::probe::OFFLINE;
 use crate::{ClassInfo, Error, MethodId, MethodInfo, Mutf8, Outcome, Rewriter, Selector, Skip};
 
-/// Rewrites class after class; ids go on from one to the next.
+/// Rewrites class after class; ids continue from one to the next.
 pub(super) struct ClassRewriter<'o> {
     rewriter: Rewriter,
     filter: &'o Filter,
@@ -26,7 +26,7 @@ impl<'o> ClassRewriter<'o> {
         }
     }
 
-    /// The class with probes, or `None` if it stays as it is.
+    /// The instrumented class, or `None` if it does not change.
     pub(super) fn class(&mut self, place: &str, bytes: &[u8]) -> Option<Vec<u8>> {
         self.summary.classes += 1;
         let mut selection = Selection {
@@ -73,7 +73,7 @@ impl<'o> ClassRewriter<'o> {
         self.summary.unreadable.push(format!("{place}: {error}"));
     }
 
-    /// Notes a class that could not be got at.
+    /// Notes a class that could not be accessed.
     pub(super) fn unreadable(&mut self, what: String) {
         self.summary.unreadable.push(what);
     }
@@ -83,9 +83,9 @@ struct Selection<'o> {
     filter: &'o Filter,
     skip_accessors: bool,
     last_id: u32,
-    /// The class has methods,
+    /// Whether the class has methods,
     any_seen: bool,
-    /// and the patterns name one of them.
+    /// and whether the patterns name one of them.
     any_selected: bool,
     skipped: Vec<(Skip, String)>,
 }

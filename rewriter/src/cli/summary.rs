@@ -1,4 +1,4 @@
-//! What was done, counted and named.
+//! Counts and names what the command did.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,34 +8,34 @@ use crate::Skip;
 /// Result of a run of the command.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    /// Classes that were read or tried to.
+    /// Classes that were read, successfully or not.
     pub classes: u64,
-    /// Classes that got probes.
+    /// Classes that were instrumented.
     pub rewritten: u64,
-    /// Classes left as they are, by reason.
+    /// Unchanged classes, by reason.
     pub unchanged: BTreeMap<Unchanged, u64>,
-    /// Methods that got probes.
+    /// Methods that were instrumented.
     pub methods: u64,
-    /// Methods that were selected and got none, by reason.
+    /// Methods that were selected but not instrumented, by reason.
     pub skipped: BTreeMap<Skip, u64>,
-    /// Those of them that are not skipped by design, by reason and name.
+    /// Those of them that are not skipped by design: reason and name.
     pub skipped_names: Vec<(Skip, String)>,
-    /// Jars in jars, which are copied as they are.
+    /// Jars in jars, which are copied unchanged.
     pub nested_jars: u64,
-    /// Files and entries that are neither classes nor jars, which are copied as they are.
+    /// Files and entries that are neither classes nor jars, which are copied unchanged.
     pub other_files: u64,
-    /// Files and entries that could not be read, with what is wrong.
+    /// Files and entries that could not be read, with the error.
     pub unreadable: Vec<String>,
-    /// Signature files of jars that were left out, since they no longer hold.
+    /// Signature files of jars that were omitted because they became invalid.
     pub dropped_signatures: Vec<String>,
 }
 
-/// Why a class has no probes.
+/// Why a class is not instrumented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unchanged {
-    /// The patterns do not name it or any of its methods.
+    /// The patterns name neither the class nor any of its methods.
     NotSelected,
-    /// It has no method that could have probes.
+    /// No method of it can be instrumented.
     NoMethod,
     /// It could not be read.
     Unreadable,
