@@ -1,4 +1,4 @@
-//! `analyze diff`: what costs more and what less, by which measure, and when that is too much.
+//! `analyze diff`: what costs more and what less, in each mode, and when it exceeds the limit.
 
 mod common;
 
@@ -11,7 +11,7 @@ use log_format::rows::{StatsRow, counter as name};
 const ORDER: &str = "com.shop.order.OrderService";
 const PAY: &str = "(ILjava/lang/String;)Z";
 
-/// A run that recorded for so many minutes.
+/// A run that recorded for this many minutes.
 fn run(logs: &Logs, folder: &str, pid: u32, minutes: u64) -> RunFolder {
     let run = logs.run(folder, "web07", pid);
     for minute in 0..minutes {
@@ -23,12 +23,12 @@ fn run(logs: &Logs, folder: &str, pid: u32, minutes: u64) -> RunFolder {
             ],
         );
     }
-    // The end of the run cuts an interval off.
+    // The end of the run cuts an interval short.
     run.rows(T14, &[counter(T14 + minutes * MIN, name::THRESHOLD_NS, MS)]);
     run
 }
 
-/// Totals of so many calls of this duration.
+/// Method statistics of `number` calls of this duration.
 fn calls(start_ns: u64, method: u32, number: u64, ns: u64) -> StatsRow {
     let durations: Vec<u64> = (0..number).map(|_| ns).collect();
     stats(start_ns, method, 0, number * ns, &durations)
@@ -69,7 +69,7 @@ fn shop() -> Logs {
     );
     for (pid, pay, pays, counts, adds) in [(2, 3, 500, 10, 1), (3, 3, 0, 20, 2)] {
         let after = run(&logs, &format!("after/20261120T140000Z-web07-{pid}"), pid, 15);
-        // Of another loader: the same method all the same.
+        // From another loader, but the same method.
         let mut of_other_loader = method(9, ORDER, "pay", PAY);
         of_other_loader.loader = "org.shop.Loader@2".into();
         after.rows(
@@ -129,7 +129,7 @@ fn costs_are_of_an_hour_that_a_jvm_recorded() {
     let csv = diff(&shop(), &["--format", "csv"]);
     let names: Vec<String> = csv.csv_column("method");
     assert_eq!(names, ["pay", "add", "same", "pay", "old", "count"]);
-    // Both sides recorded for half an hour: twice what is in the logs.
+    // Both sides recorded for half an hour: costs are twice what is in the logs.
     let costs = ["5600000000", "1200000000", "0", "-1000000000", "-1200000000", "-1600000000"];
     assert_eq!(csv.csv_column("cost_ns"), costs);
     let changes = ["140.000", "", "0.000", "-50.000", "-100.000", "-40.000"];
@@ -219,7 +219,7 @@ fn a_throttled_or_muted_method_is_listed_apart_and_a_regression_in_a_short_run_f
         let apart = "\nNot comparable: throttled or muted for part of the time\n";
         assert!(failed.stdout.contains(apart), "{}", failed.stdout);
     }
-    // What is close is named.
+    // Methods close to the limit are named.
     for (args, line) in [
         (
             ["--fail-above", "20%", "--min-time", "1s"],
@@ -247,7 +247,7 @@ fn what_is_too_slow_is_named_and_marked() {
     let outcome = diff(&logs, &["--fail-above", "20%", "--top", "1"]);
     assert_eq!((outcome.status, outcome.stderr.as_str()), (3, ""));
     assert_golden("diff_too_slow.txt", &outcome.stdout);
-    // New methods are in the sum only.
+    // New methods count only in the sum.
     let csv = diff(&logs, &["--fail-above", "20%", "--format", "csv"]);
     assert_eq!(csv.status, 3);
     let fails: Vec<String> = csv.csv_column("fails");
@@ -259,8 +259,8 @@ fn what_is_too_slow_is_named_and_marked() {
 
 #[test]
 fn time_in_which_nothing_was_recorded_is_no_time() {
-    // Both sides are 40 minutes from the first call to the last, with the same calls; after, recording
-    // was stopped for 20 of them.
+    // Both sides are 40 minutes from the first call to the last, with the same calls; after, recording was stopped
+    // for 20 of them.
     let logs = Logs::new();
     for (side, stopped) in [("before", false), ("after", true)] {
         let run = logs.run(&format!("{side}/run"), "web07", 1);
@@ -279,7 +279,7 @@ fn time_in_which_nothing_was_recorded_is_no_time() {
     }
     let csv = diff(&logs, &["--format", "csv"]);
     let per_hour = |side: &str| csv.csv_column(&format!("{side}_self_ns_per_hour")).concat();
-    // 60 calls of a second in an hour; the minute in which it was stopped counts to its stop.
+    // 60 calls of a second per hour; the minute in which recording was stopped counts up to the stop.
     assert_eq!(per_hour("before"), "60000000000");
     assert_eq!(per_hour("after"), (20 * 3_600 * S / 1_209).to_string());
 }
@@ -316,7 +316,7 @@ fn what_cannot_be_compared_is_an_error_of_one_line() {
         assert!(outcome.stderr.starts_with(&format!("analyze: {line}")), "{}", outcome.stderr);
         assert_eq!(outcome.stderr.lines().count(), 1, "{}", outcome.stderr);
     }
-    // A folder of this name is no command if it is named as a path, or comes later.
+    // A folder named like a command is not taken for one if it is given as a path, or comes later.
     fs::rename(logs.root().join("logs/after"), logs.root().join("diff")).unwrap();
     for args in [vec!["./diff"], vec!["logs/before", "diff"]] {
         assert_eq!(logs.analyze(&args).status, 0, "{args:?}");
@@ -341,6 +341,6 @@ fn parts_that_cannot_be_read_are_said_and_methods_without_names_left_out() {
     let joined = outcome.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(joined.contains(note), "{joined}");
     assert!(joined.contains("missing: 1 part of the logs could not be read"), "{joined}");
-    // What is too slow goes first.
+    // What is too slow comes first.
     assert_eq!(diff(&logs, &["--fail-above", "20%"]).status, 3);
 }

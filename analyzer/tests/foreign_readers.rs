@@ -1,10 +1,10 @@
-//! Forms for other tools, read by those tools: Python's csv and json, `go tool pprof`, `promtool`, and
-//! in a browser speedscope's page and Perfetto's.
+//! Formats for other tools, read by those tools: Python's csv and json, `go tool pprof`, `promtool`, and in a browser
+//! speedscope's page and Perfetto's.
 //!
-//! A tool that is missing is named on stderr; with `REQUIRE_READERS=1` that is a failure.
-//! `scripts/check-formats.sh` installs them.
+//! A missing tool is named on stderr; with `REQUIRE_READERS=1` that is a failure. `scripts/check-formats.sh` installs
+//! them.
 
-// What goes wrong here is the test's failure.
+// A panic here is the test's failure.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
 mod common;
@@ -16,7 +16,7 @@ use std::process::{Command, Stdio};
 use common::shop::shop;
 use common::{Logs, browser};
 
-/// Whether a tool is there; if not, that is said, whether the test's output is shown or not.
+/// Whether a tool is installed; if not, reports that even if the test's output is hidden.
 fn is_there(tool: &str, args: &[&str], needed_for: &str) -> bool {
     let tried = Command::new(tool).args(args).stdout(Stdio::null()).stderr(Stdio::null()).status();
     let is_there = tried.is_ok_and(|status| status.success());
@@ -34,12 +34,12 @@ fn write(logs: &Logs, format: &str, file: &str, more: &[&str]) {
     assert_eq!(outcome.status, 0, "{outcome:?}");
 }
 
-/// Runs a tool in the folder of the logs. It must be content.
+/// Runs a tool in the folder of the logs. It must succeed.
 fn run(logs: &Logs, tool: &str, args: &[&str], input: Option<&str>) -> String {
     let input = input
         .map_or_else(Stdio::null, |name| Stdio::from(File::open(logs.root().join(name)).unwrap()));
     let command = &mut Command::new(tool);
-    // Go keeps a folder of its own in the home folder.
+    // Go keeps a folder in the home folder.
     let command = command.args(args).current_dir(logs.root()).stdin(input);
     let output = command.env("PPROF_TMPDIR", logs.root()).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -210,7 +210,7 @@ fn perfetto_shows_every_call() {
     };
     let slices: Vec<Vec<&str>> = slices.lines().map(|line| line.split('\t').collect()).collect();
     let first: u64 = slices[0][3].parse().unwrap();
-    // Thread, name, how it ended, microseconds after the first, nanoseconds, depth.
+    // Thread, name, end, microseconds after the first, nanoseconds, depth.
     let told: Vec<String> = slices
         .iter()
         .filter(|row| row.len() > 2)

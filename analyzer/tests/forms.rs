@@ -1,7 +1,6 @@
-//! Forms of the report for other tools, and call trees: what they say of one set of logs, and that
-//! their times are the same times.
+//! Report formats for other tools, and call trees: their content for one set of logs, and that their times agree.
 
-// What goes wrong here is the test's failure.
+// A panic here is the test's failure.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
 mod common;
@@ -20,7 +19,7 @@ fn form(format: &str, more: &[&str]) -> Outcome {
     shop().analyze(&[&["logs", "--format", format], more].concat())
 }
 
-/// A format, and what stderr has: that an unfinished call is not counted, if so.
+/// Writes a format. Its stderr may only say that an unfinished call does not count.
 fn golden(name: &str, format: &str, more: &[&str]) -> String {
     let outcome = form(format, more);
     assert_eq!(outcome.status, 0, "{outcome:?}");
@@ -57,7 +56,7 @@ fn collapsed_stacks_add_up_to_the_totals() {
     assert_eq!(outcome.stderr, "analyze: 1 unfinished call is not counted\n");
     let open = form("collapsed", &["--unfinished"]);
     assert_eq!(open.stderr, "");
-    // Once, as it was written last; 3 s are its own, 40 ms those of a recorded callee.
+    // Once, as it was last written; 3 s are self time, 40 ms those of a recorded callee.
     assert_eq!(times_by_frame(&open.stdout)["com.shop.Worker.run()"], 20 * S);
 }
 
@@ -113,7 +112,7 @@ fn the_flame_graph_has_every_frame() {
     {
         assert!(svg.contains(label), "{label}");
     }
-    // Nothing to draw is a picture that says so.
+    // If there is nothing to draw, the picture says so.
     let nothing = form("flamegraph", &["--method", "com.nobody"]);
     assert_eq!(nothing.status, 0);
     assert!(nothing.stdout.contains("No valid input") && nothing.stdout.contains("</svg>"));
@@ -154,8 +153,8 @@ fn the_profile_for_pprof() {
     assert_golden("forms.pprof.txt", &text);
 }
 
-/// The fields of a protobuf message as text, by a reader of its own: fields 1, 2, 4 and 5 of the
-/// outermost message are messages, and so is field 4 of those in field 4 (locations' lines).
+/// The fields of a protobuf message as text, read independently: fields 1, 2, 4 and 5 of the outermost message are
+/// messages, and so is field 4 of those in field 4 (locations' lines).
 fn fields(mut bytes: &[u8], within: u64, text: &mut String) {
     while !bytes.is_empty() {
         let key = varint(&mut bytes);
@@ -221,7 +220,7 @@ fn the_files_of_tprofiler() {
     assert_eq!((written.status, written.stdout.as_str()), (0, ""));
     let file = |name| fs::read_to_string(logs.root().join("out").join(name)).unwrap();
     assert_eq!(file("topmethod.log"), text);
-    // 4.5 ms of self time are 5; of two calls they are 3 each.
+    // 4.5 ms of self time round to 5; two calls average 3 each.
     assert_eq!(file("topobject.log"), "com/shop/order/Order:<init>:12\t2\t3\t5\n");
 }
 
@@ -244,7 +243,7 @@ fn a_tree_below_a_method() {
     let logs = shop();
     let tree = logs.analyze(&["logs", "--tree", "top-down", "--root", "com.shop.stock"]).quiet();
     assert_golden("tree_root.txt", &tree);
-    // What leads to it stays, without its own time.
+    // Callers of the matching method stay, without self time.
     let through =
         logs.analyze(&["logs", "--format", "collapsed", "--method", "com.shop.stock"]).stdout;
     let pay = "com.shop.order.OrderService.pay(int, String)";
@@ -257,7 +256,7 @@ fn the_slowest_calls_have_their_trees() {
     let logs = shop();
     let text = logs.analyze(&["logs", "--slowest", "2"]).quiet();
     assert_golden("slowest.txt", &text);
-    // A third is of the other run; the callees of the first are no calls of their own.
+    // A third is from the other run; the callees of the first do not count on their own.
     let three = logs.analyze(&["logs", "--slowest", "3"]).quiet();
     assert!(three.contains(" 3 10.0 ms  com.shop.order.OrderService.pay"), "{three}");
     let count = logs.analyze(&["logs", "--slowest", "9", "--method", "com.shop.stock"]).quiet();
@@ -273,8 +272,8 @@ fn many_callees_do_not_push_a_slow_call_out() {
     let run = logs.run("run", "web", 1);
     run.rows(T14, &[method(1, "C", "outer", "()V"), method(2, "C", "inner", "()V")]);
     run.rows(T14, &[stack(1, 0, 1), stack(2, 1, 2), stack(3, 0, 2)]);
-    // A call of 4 ms, then one of 20 ms that made three of 6 ms, then an `inner` whose caller has no
-    // record, before an `outer` that began later.
+    // A call of 4 ms, then one of 20 ms that made three of 6 ms, then an `inner` whose caller was not recorded,
+    // before an `outer` that began later.
     run.rows(
         T14,
         &[
@@ -282,7 +281,7 @@ fn many_callees_do_not_push_a_slow_call_out() {
             call(T14 + 11 * MS, 1, 2, 2, 6 * MS),
             call(T14 + 18 * MS, 1, 2, 2, 6 * MS),
             call(T14 + 24 * MS, 1, 2, 2, 6 * MS),
-            // Its path was not kept: it says nothing of the others.
+            // Its path was not kept: it says nothing about the others.
             call(T14 + 25 * MS, 1, 9, 2, MS),
             CallRow { self_ns: 2 * MS, ..call(T14 + 10 * MS, 1, 1, 1, 20 * MS) },
             call(T14 + 40 * MS, 1, 2, 2, 3 * MS),
@@ -343,7 +342,7 @@ fn groups_of_minutes_hosts_classes_and_packages() {
     assert_eq!(groups("package"), ["com.shop.order 3", "com.shop.order 2", "com.shop.stock 3"]);
     let of_class = ["com.shop.order.OrderService 3", "com.shop.stock.Stock 3"];
     assert_eq!(groups("class")[..2], of_class);
-    // A class is a column already; no name is there twice.
+    // The class is a column already; no name occurs twice.
     let plain = logs.analyze(&["logs", "--format", "csv"]).csv();
     assert_eq!(logs.analyze(&["logs", "--format", "csv", "--by", "class"]).csv()[0], plain[0]);
     for key in ["minute", "host", "class", "package"] {
@@ -367,7 +366,7 @@ fn a_report_goes_to_a_file_whole_or_not_at_all() {
     assert_eq!(refused.status, 2);
     let kept = fs::read_to_string(logs.root().join("report")).unwrap();
     assert_eq!(kept, form("prometheus", &[]).stdout);
-    // Before anything is read: there is no word about what cannot be.
+    // Before anything is read: nothing is reported about unreadable inputs.
     let no_folder = logs.analyze(&["logs", "nowhere", "-o", "no/report"]);
     assert_eq!(no_folder.status, 2);
     let reason = "analyze: no/report: cannot be written: No such file or directory (os error 2)\n";
@@ -418,7 +417,7 @@ fn rubbish_in_a_log_is_no_harm() {
     let logs = Logs::new();
     let run = logs.run("run", "web", 1);
     run.rows(T14, &[method(1, "a;b\\\"\u{e9}<&", "m", "(;"), method(2, "", "", "")]);
-    // Parents of each other, a parent that is not there, one that is its own.
+    // Parents of each other, a missing parent, one that is its own parent.
     run.rows(T14, &[stack(1, 2, 1), stack(2, 1, 2), stack(3, 77, 1), stack(4, 4, 2)]);
     let rubbish = [
         call(u64::MAX, 1, 1, 1, u64::MAX),
@@ -453,7 +452,7 @@ fn local_times_are_those_of_the_machine() {
     let logs = shop();
     let run = |args: &[&str]| {
         let args = [&["logs", "--local"], args].concat();
-        // India, half an hour beside the hours of UTC, by a zone that needs no file.
+        // India's offset has half an hour, given as a zone that needs no file.
         let output = logs.command(&args).env("TZ", "IST-5:30").output().unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         (output.status.code(), text(output.stdout), text(output.stderr))
@@ -463,7 +462,7 @@ fn local_times_are_those_of_the_machine() {
         csv.lines().skip(1).map(|line| line.split(',').next().unwrap()).collect();
     let first = "2026-11-20T19:00+05:30";
     assert_eq!(hours, [first, first, first, "2026-11-20T20:00+05:30"]);
-    // 15:01 UTC is 20:31 there; what ends with Z is UTC all the same.
+    // 15:01 UTC is 20:31 there; a time with Z is still UTC.
     let calls = |from: &str| {
         let csv = run(&["--format", "csv", "--from", from]).1;
         csv.lines().skip(1).map(str::to_owned).collect::<Vec<_>>().len()

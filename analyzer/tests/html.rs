@@ -1,9 +1,9 @@
-//! The report as a page: what it embeds is what the logs have, and a real browser shows it.
+//! The report as a page: it embeds what the logs contain, and a real browser shows it.
 //!
-//! Without a browser that is said on stderr; with `REQUIRE_READERS=1` it is a failure.
-//! `scripts/browser.sh` gets it.
+//! If there is no browser, that is reported on stderr; with `REQUIRE_READERS=1` it is a failure. `scripts/browser.sh`
+//! fetches it.
 
-// What goes wrong here is the test's failure.
+// A panic here is the test's failure.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 #![allow(clippy::cast_possible_truncation)]
 
@@ -20,7 +20,7 @@ use flate2::read::GzDecoder;
 use log_format::rows::{CallRow, Exit, counter as name};
 use serde_json::Value;
 
-/// Most bytes of a page, whatever the logs are.
+/// Most bytes of a page, whatever the logs contain.
 const MOST_BYTES: u64 = 10_000_000;
 
 fn page(logs: &Logs, more: &[&str]) -> (PathBuf, Value) {
@@ -36,7 +36,7 @@ fn page(logs: &Logs, more: &[&str]) -> (PathBuf, Value) {
 
 /// Opens the page in a browser, if there is one.
 fn check(page: &Path) {
-    // Whoever wants to look: a folder for pictures.
+    // For people who want to look: a folder for pictures.
     let pictures = std::env::var_os("PICTURES").map(PathBuf::from);
     let arguments: Vec<&Path> = [Some(page), pictures.as_deref()].into_iter().flatten().collect();
     if let Some(said) = browser::run("check.mjs", &[], &arguments) {
@@ -73,13 +73,13 @@ fn the_page_has_the_figures_of_the_other_reports() {
     assert_eq!(numbers(&data["paths"]["total"])[0], all_ns);
     assert_eq!(numbers(&data["paths"]["own"]).iter().sum::<u64>(), all_ns);
     assert!(data["frames"].as_array().unwrap().contains(&"(calls < 1 ms)".into()));
-    // What happened when: calls from the totals, and every recorded call once.
+    // What happened when: calls from the method statistics, and every recorded call once.
     let hours = &data["hours"];
     let calls: u64 = csv.csv_column("calls").iter().map(|text| text.parse::<u64>().unwrap()).sum();
     assert_eq!(numbers(&hours["calls"]).iter().sum::<u64>(), calls);
     assert_eq!(numbers(&hours["recorded"]).iter().sum::<u64>(), 6);
     assert_eq!(numbers(&data["minutes"]["calls"]).iter().sum::<u64>(), calls);
-    // The slowest calls, each in its thread, and which of them another one made.
+    // The slowest calls, each in its thread, and which of them are within another one.
     let slow: Vec<usize> = data["threads"]
         .as_array()
         .unwrap()
@@ -137,7 +137,7 @@ fn options_that_a_page_has_no_use_for_are_refused() {
     assert_eq!(numbers(&data["hours"]["calls"]), [4]);
 }
 
-/// A number that looks like any other (splitmix64).
+/// A pseudo-random number (splitmix64).
 fn random(of: u64) -> u64 {
     let mut x = of.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -145,8 +145,7 @@ fn random(of: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// 50,000 methods in 200 threads with as many call paths, with long names and figures that cannot be
-/// packed well.
+/// 50,000 methods in 200 threads with as many call paths, with long names and figures that pack badly.
 #[test]
 fn a_large_log_is_a_page_under_10_mb() {
     const METHODS: u32 = 50_000;
@@ -206,7 +205,7 @@ fn a_large_log_is_a_page_under_10_mb() {
         run.rows(at, &records);
     }
     let (path, data) = page(&logs, &[]);
-    // For who wants to measure it.
+    // For people who want to measure it.
     if let Some(keep) = std::env::var_os("KEEP_PAGE") {
         fs::copy(&path, keep).unwrap();
     }

@@ -1,5 +1,5 @@
-//! What can be given to `analyze`, and what can be wrong with it: each with its message and exit
-//! status, and never a wrong sum.
+//! Inputs of `analyze` and everything that can be wrong with them: each with its message and exit status, and never
+//! with a wrong sum.
 
 mod common;
 
@@ -12,7 +12,7 @@ use flate2::write::GzEncoder;
 use log_format::names::{RUN_JSON, Table};
 use log_format::rows::StatsRow;
 
-/// A run with one method, of which one minute has one call of 1 ms.
+/// A run with one method, with one call of 1 ms in one minute.
 fn one_run(logs: &Logs, name: &str, pid: u32) -> RunFolder {
     let run = logs.run(name, "web", pid);
     run.rows(T14, &[method(1, "C", "m", "()V")]);
@@ -117,7 +117,7 @@ fn a_torn_line_is_counted_and_not_read() {
     let text = logs.analyze(&["logs"]).quiet();
     assert!(text.contains("0 recorded calls, 1 row of method statistics, 1 torn line\n"), "{text}");
     assert_eq!(calls(&logs.analyze(&["logs", "--format", "csv"])), ["1"]);
-    // A file that was cut anywhere does no harm.
+    // A file cut at any point does no harm.
     let stats_file = run.file(T14, Table::Stats);
     let whole = fs::read(&stats_file).unwrap();
     for length in 0..whole.len() {
@@ -353,7 +353,7 @@ fn compressed_hours_and_parts_of_hours_are_read_once() {
         name.push(end);
         std::path::PathBuf::from(name)
     };
-    // There both ways; then as the one, then as the other.
+    // Both files exist; then only one, then only the other.
     fs::write(named(".gz"), gzipped(&plain)).unwrap();
     assert_eq!(calls(&logs.analyze(&["logs", "--format", "csv"])), ["1"]);
     fs::remove_file(&stats_file).unwrap();
@@ -373,13 +373,13 @@ fn compressed_hours_and_parts_of_hours_are_read_once() {
         (calls(&outcome), outcome.csv_column("method")),
         (vec!["1".into()], vec!["m".into()])
     );
-    // The clock was set back: a second part of the hour.
+    // The clock was set back: the hour has a second part.
     let second = stats_file.with_file_name("20261120T14Z-2.stats.csv");
     assert!(stats_file.ends_with("20261120T14Z.stats.csv"), "{}", stats_file.display());
     fs::write(&second, &plain).unwrap();
     let outcome = logs.analyze(&["logs", "--format", "csv"]);
     assert_eq!((outcome.status, calls(&outcome)), (0, vec!["2".into()]));
-    // A compressed file that is cut is said, and what can be read of it is counted.
+    // A truncated compressed file is reported, and what can be read of it counts.
     fs::write(named(".zst"), &zstd[..zstd.len() / 2]).unwrap();
     let outcome = logs.analyze(&["logs", "--format", "csv"]);
     assert_eq!((outcome.status, calls(&outcome)), (1, vec!["1".into()]));
@@ -395,10 +395,10 @@ fn a_run_that_has_only_begun_has_no_statistics_yet() {
     let text = logs.analyze(&["logs"]).quiet();
     assert!(text.contains("note      Figures are of recorded calls alone"), "{text}");
     assert!(!text.contains("missing"), "{text}");
-    // A share of all threads says nothing where there is one.
+    // A share of all threads is useless with one thread.
     let by_thread = logs.analyze(&["logs", "--by", "thread"]).quiet();
     assert!(by_thread.contains("\nmain #1: 1 call, self 1.00 ms\n"), "{by_thread}");
-    // The next hour has only begun.
+    // The next hour has just begun.
     run.rows(T14, &[stats(T14, 1, 0, MS, &[MS])]);
     run.rows(T15, &[call(T15, 1, 1, 1, MS)]);
     let text = logs.analyze(&["logs"]).quiet();

@@ -1,4 +1,4 @@
-//! `analyze` is ended before its report is whole: what was there stays, and nothing else is there.
+//! `analyze` is ended before its report is whole: the old file stays, and nothing else is left.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod common;
@@ -26,7 +26,7 @@ fn what_is_interrupted_leaves_the_report_of_before() {
             fs::write(&report, "before").unwrap();
         }
         let args = ["logs", "--format", "chrome-trace", "-o", "reports/trace.json"];
-        // Who runs this in the background may have it ignore SIGINT. Takes coreutils 8.31 or newer.
+        // A shell's background job may ignore SIGINT. Requires coreutils 8.31 or newer.
         let mut child = Command::new("env")
             .args(["--default-signal=INT", env!("CARGO_BIN_EXE_analyze")])
             .args(args)
@@ -34,7 +34,7 @@ fn what_is_interrupted_leaves_the_report_of_before() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        // The report is a file of the folder that has no name yet, and something is written to it.
+        // The report is a file in the folder that has no name yet, and something has been written to it.
         let files = format!("/proc/{}/fd", child.id());
         let under_way = || {
             fs::read_dir(&files).unwrap().find_map(|file| {
@@ -53,7 +53,7 @@ fn what_is_interrupted_leaves_the_report_of_before() {
         kill.arg(format!("-{signal}")).arg(child.id().to_string());
         assert!(kill.status().unwrap().success());
         assert_eq!(child.wait().unwrap().signal(), Some(number));
-        // Where the file system knows no files without names, this one had another.
+        // If the file system has no files without names, this one had another name.
         if fs::remove_file(&new_file).is_ok() {
             eprintln!("{} had a name", new_file.display());
         }

@@ -1,5 +1,5 @@
-//! Percentiles against exact ones, of the same calls sorted: within 2% where all calls of the histogram's
-//! bucket have records, and within 25% everywhere, whatever records are missing or too many.
+//! Compares percentiles with exact ones of the same calls: within 2% where all calls of the histogram's bucket were
+//! recorded, and within 25% everywhere, whatever recorded calls are missing or superfluous.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 #![allow(clippy::cast_possible_truncation)]
 
@@ -22,8 +22,8 @@ fn durations(seed: u64, count: u64, least_ns: u64) -> Vec<u64> {
     (0..count).map(|_| (least_ns as f64 * (next() * next() * 3.5).exp()) as u64).collect()
 }
 
-/// A run with the totals of all of these calls of each method, and records of those that take the
-/// threshold or more.
+/// A run with the method statistics of all of these calls of each method, and recorded calls for those that reach the
+/// threshold.
 fn write_run(logs: &Logs, pid: u32, threshold_ns: u64, methods: &[&[u64]]) {
     let run = logs.run(&format!("run{pid}"), "web", pid);
     run.rows(T14, &[thread(1, "main")]);
@@ -41,7 +41,7 @@ fn write_run(logs: &Logs, pid: u32, threshold_ns: u64, methods: &[&[u64]]) {
     }
 }
 
-/// The nearest rank, as everybody defines it.
+/// The nearest rank, by the usual definition.
 fn exact_ns(durations: &[u64], percent: u64) -> u64 {
     let mut sorted = durations.to_vec();
     sorted.sort_unstable();
@@ -70,7 +70,7 @@ fn assert_within(errors: &[(u64, f64)], bound: f64) {
 #[test]
 fn where_all_calls_so_long_have_records_they_are_within_2_percent() {
     let logs = Logs::new();
-    // The thresholds lie in the midst of buckets of the totals' histogram, and so do percentiles.
+    // The thresholds lie in the middle of the statistics' histogram buckets, and so do percentiles.
     for (pid, threshold_ns) in [(1, MS), (2, 10 * MS), (3, 700_000), (4, 0)] {
         let of = |seed, count, least_ns| durations(seed + u64::from(pid), count, least_ns);
         let methods = [
@@ -92,13 +92,13 @@ fn where_all_calls_so_long_have_records_they_are_within_2_percent() {
             }
         }
         assert!(close >= 3 && (far > 0 || threshold_ns == 0), "{close} and {far}");
-        // Figures from the records alone.
+        // Figures from the recorded calls alone.
         let slow: Vec<u64> = methods[0].iter().copied().filter(|ns| *ns >= 2 * MS).collect();
         if threshold_ns <= 2 * MS {
             assert_within(&errors(&logs, &["--above", "2ms"], "m1", &slow), 0.02);
         }
     }
-    // Of several runs, whose thresholds differ.
+    // From several runs with different thresholds.
     let parts = [(11, MS), (12, 3 * MS)].map(|(pid, threshold_ns)| {
         let durations = durations(pid.into(), 9_000, 3 * MS + 1);
         write_run(&logs, pid, threshold_ns, &[&durations]);
@@ -110,7 +110,7 @@ fn where_all_calls_so_long_have_records_they_are_within_2_percent() {
         let run = format!("*run{pid}*");
         assert_within(&errors(&logs, &["--by", by, "--run", &run], "m1", durations), 0.02);
     }
-    // Of an hour, the slow calls.
+    // From an hour, the slow calls.
     let hour = ["--from", "14:00", "--to", "15:00", "--above", "4ms"];
     let slow: Vec<u64> = parts.concat().into_iter().filter(|ns| *ns >= 4 * MS).collect();
     assert_within(&errors(&logs, &hour, "m1", &slow), 0.02);
@@ -119,7 +119,8 @@ fn where_all_calls_so_long_have_records_they_are_within_2_percent() {
 #[test]
 fn a_closer_percentile_is_not_below_the_one_before() {
     let logs = Logs::new();
-    // In the histogram's bucket from 8.4 to 12.6 ms; of the ten records too many, nobody knows which.
+    // In the histogram's bucket from 8.4 to 12.6 ms; it is unknown which of the recorded calls are the ten
+    // superfluous ones.
     let all = [times(505, 8_500 * US), times(430, 8_700 * US), times(65, 9 * MS)].concat();
     let all = [all, times(1, 20 * MS)].concat();
     write_run(&logs, 1, MS, &[&all]);
@@ -130,7 +131,7 @@ fn a_closer_percentile_is_not_below_the_one_before() {
     let [p50, p95, p99] = ["p50_ns", "p95_ns", "p99_ns"].map(of);
     assert!(p50 <= p95 && p95 <= p99, "{p50} {p95} {p99}");
     assert_within(&errors(&logs, &[], "m1", &all), 0.25);
-    // And says how close it is, but in CSV.
+    // And the report says how exact it is, except in CSV.
     let closer = "within 2% if recorded, else 25%";
     for (format, by, said) in [
         ("text", None, closer),
@@ -154,11 +155,11 @@ fn records_that_are_not_there_do_not_make_them_wrong() {
         errors(&logs, &[], "m1", &all)
     };
     assert_within(&run(&|_| ())[1..], 0.02);
-    // The log of a run of which nobody knows the thresholds.
+    // The log of a run with unknown thresholds.
     let counters = "logs/run1/20261120T14Z.counters.csv";
     assert_within(&run(&|logs| fs::remove_file(logs.root().join(counters)).unwrap()), 0.25);
-    // Every other record is gone, or every one over 3 ms, or those next to the threshold, or all, or
-    // their file; and the log says so, or does not.
+    // Every other recorded call is missing, or every one over 3 ms, or those next to the threshold, or all, or their
+    // file; and the log says so, or does not.
     let calls = "logs/run1/20261120T14Z.calls.csv";
     let keep = |keep: &dyn Fn(usize, u64) -> bool, is_told: bool| {
         run(&|logs: &Logs| {
@@ -180,14 +181,14 @@ fn records_that_are_not_there_do_not_make_them_wrong() {
         assert_within(&keep(&|_, _| false, is_told), 0.25);
     }
     assert_within(&run(&|logs| fs::remove_file(logs.root().join(calls)).unwrap()), 0.25);
-    // Records whose totals the JVM did not live to write.
+    // Recorded calls whose method statistics the JVM did not live to write.
     let more = durations(9, 5_000, 2 * MS);
     let rows: Vec<_> = more.iter().map(|ns| call(T14 + MIN, 1, 1, 1, *ns)).collect();
     let add = |logs: &Logs| {
         RunFolder(logs.root().join("logs/run1")).rows(T14, &rows);
     };
     assert_within(&run(&add), 0.25);
-    // A method of which there is nothing but such records has no row.
+    // A method that has only such recorded calls has no row.
     let logs = Logs::new();
     write_run(&logs, 1, MS, &[&all, &[]]);
     let only = call(T14, 1, 2, 2, 5 * MS);
@@ -196,12 +197,12 @@ fn records_that_are_not_there_do_not_make_them_wrong() {
     assert_eq!(outcome.csv().len(), 1, "{}", outcome.stdout);
 }
 
-/// The errors where a method has these calls in its totals, and records of others.
+/// The errors if a method has these calls in its statistics, and others are recorded.
 fn of_records(calls: &[u64], records: &[u64], counters: &[(&str, u64)]) -> Vec<(u64, f64)> {
     of_records_with(calls, records, counters, None)
 }
 
-/// The same where a pattern has a threshold of its own.
+/// The same if a pattern has its own threshold.
 fn of_records_with(
     calls: &[u64],
     records: &[u64],
@@ -234,21 +235,21 @@ fn times(count: usize, ns: u64) -> Vec<u64> {
 #[test]
 fn records_of_the_minute_that_has_no_totals_yet_do_not_make_them_wrong() {
     let threshold = |ns| (name::THRESHOLD_NS, ns);
-    // As many in a bucket as the totals have, and others: those that are shorter than the threshold.
+    // As many in a bucket as the statistics have, but other calls: those that are shorter than the threshold.
     let calls = [times(900, 99 * US), times(99, 100_500), times(1, 131 * US)].concat();
     let records = [times(99, 100_500), times(1, 131 * US), times(100, 130 * US)].concat();
     assert_within(&of_records(&calls, &records, &[threshold(100 * US)]), 0.25);
     let calls = [times(9, 790 * US), times(1, 1_045 * US)].concat();
     let records = times(10, 1_045 * US);
     assert_within(&of_records(&calls, &records, &[threshold(MS)]), 0.25);
-    // Or than another threshold, or a raised one.
+    // Or shorter than another threshold, or a raised one.
     let calls = [times(97, 100 * US), times(9, 3_150 * US), times(1, 4_190 * US)].concat();
     let records = times(10, 4_190 * US);
     let raised = (name::RAISED_TO_NS, 4 * MS);
     assert_within(&of_records(&calls, &records, &[threshold(MS), raised]), 0.25);
     let of_other = of_records_with(&calls, &records, &[threshold(MS)], Some(4 * MS));
     assert_within(&of_other, 0.25);
-    // Or those that were lost.
+    // Or those that were dropped.
     for lost in [name::RECORDED_CALLS_DROPPED, name::RECORDED_CALLS_OVER_BUDGET, name::ROWS_DROPPED]
     {
         assert_within(&of_records(&calls, &records, &[threshold(MS), (lost, 9)]), 0.25);
@@ -258,7 +259,7 @@ fn records_of_the_minute_that_has_no_totals_yet_do_not_make_them_wrong() {
     let more: Vec<u64> = (0..50).map(|n| 9 * MS + n * 20 * US).collect();
     let records = [&calls[..], &more[..], &times(70, 14 * MS)[..]].concat();
     assert_within(&of_records(&calls, &records, &[threshold(MS)]), 0.02);
-    // So many that nobody knows which.
+    // So many that it is unknown which.
     let calls: Vec<u64> = (0..10_000).map(|n| 8_500 * US + n).chain([12_550 * US]).collect();
     let records = [&calls[..], &times(9_000, 12_500 * US)[..]].concat();
     assert_within(&of_records(&calls, &records, &[threshold(MS)]), 0.25);

@@ -1,4 +1,4 @@
-//! Reports of good logs: figures, groups, selections and forms.
+//! Reports of good logs: figures, groups, selections and formats.
 
 mod common;
 
@@ -97,7 +97,7 @@ fn the_text_report() {
 fn headings_are_bold_on_a_terminal_alone() {
     let logs = shop();
     let on_terminal = |more: &str| {
-        // `script` is the terminal.
+        // `script` provides the terminal.
         let command = format!("{more} {} logs", env!("CARGO_BIN_EXE_analyze"));
         let mut script = std::process::Command::new("script");
         script.args(["-qec", &command, "/dev/null"]).current_dir(logs.root());
@@ -162,7 +162,7 @@ fn no_line_is_wider_than_100_columns() {
         let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
         assert!(widest <= 100, "{widest}:\n{text}");
     }
-    // The name is broken over lines and whole all the same.
+    // The name is wrapped over lines, but complete.
     let text = logs.analyze(&["logs"]).quiet();
     let joined: String = text.split_whitespace().collect();
     assert!(joined.contains(&class), "{text}");
@@ -175,7 +175,7 @@ fn every_sort_key_sorts_and_ties_are_broken_by_name() {
     let names = ["a", "b", "c", "d", "e", "f"];
     let methods: Vec<_> = (1..).zip(names).map(|(id, m)| method(id, "C", m, "()V")).collect();
     run.rows(T14, &methods);
-    // Each method is first in one column; the rest of it ties.
+    // Each method is first in one column; the rest ties.
     run.rows(
         T14,
         &[
@@ -271,7 +271,7 @@ fn from_is_part_of_the_selection_and_to_is_not() {
     assert_eq!(calls("2026-11-20", "2026-11-21"), 11);
     let text = logs.analyze(&["logs", "--from", "15:00"]).quiet();
     assert!(text.contains("selected  from 2026-11-20T15:00:00Z\n"), "{text}");
-    // What was lost at other times is not missing here, but the probes are.
+    // Losses at other times are not reported here, but missing probes are.
     assert!(!text.contains("dropped") && !text.contains("threshold"), "{text}");
     assert!(text.contains("3 selected methods could not be instrumented"), "{text}");
 }
@@ -285,7 +285,7 @@ fn a_time_that_cuts_an_interval_is_answered_and_said() {
         let at = T14 + minute * MIN;
         run.rows(T14, &[stats(at, 1, 0, 12 * MS, &[MS, MS, 10 * MS])]);
         run.rows(T14, &[counter(at, "threshold_ns", 5 * MS), counter(at, "bytes", 1)]);
-        // In the last minute none took that long.
+        // In the last minute, no call took that long.
         if minute < 3 {
             run.rows(T14, &[call(at + 30 * S, 1, 1, 1, 10 * MS)]);
         }
@@ -304,7 +304,7 @@ fn a_time_that_cuts_an_interval_is_answered_and_said() {
     let (calls, of, times, text) = report("14:01", "14:03");
     assert_eq!((calls, &*of, &*times), (6, "statistics", "14:01:00 14:03:00"));
     assert!(!text.contains("interval"), "{text}");
-    // Two intervals are touched.
+    // It overlaps two intervals.
     let (calls, of, times, text) = report("14:01:20", "14:02:20");
     assert_eq!((calls, &*of, &*times), (6, "statistics", "14:01:00 14:03:00"));
     let note = "kept by interval: these are from 2026-11-20T14:01:00Z to 2026-11-20T14:03:00Z";
@@ -316,7 +316,7 @@ fn a_time_that_cuts_an_interval_is_answered_and_said() {
                 shorter than the interval of the method statistics, from 2026-11-20T14:01:00Z to \
                 2026-11-20T14:02:00Z";
     assert!(text.contains(note), "{text}");
-    // No call of this time has a record.
+    // No call of this time was recorded.
     let (calls, of, times, text) = report("14:03:20", "14:03:40");
     assert_eq!((calls, &*of, &*times), (3, "statistics", "14:03:00 14:04:00"));
     assert!(text.contains("kept by interval: these are from 2026-11-20T14:03:00Z"), "{text}");
@@ -325,13 +325,13 @@ fn a_time_that_cuts_an_interval_is_answered_and_said() {
     let (calls, of, _, text) = report("14:04", "14:06");
     assert_eq!((calls, &*of), (1, "recorded_calls"));
     assert!(text.contains("the logs have no method statistics of this time"), "{text}");
-    // What was lost in the interval is said also of a part of it.
+    // Losses of the interval are reported for a part of it too.
     run.rows(T14, &[counter(T14 + MIN, "recorded_calls_dropped", 7)]);
     assert!(report("14:01:20", "14:01:40").3.contains("7 recorded calls dropped"));
     assert!(!report("14:02:20", "14:02:40").3.contains("dropped"));
 }
 
-/// The agent begins the next interval when it has noticed that one is over.
+/// The agent begins the next interval when it notices that one is over.
 #[test]
 fn a_minute_of_a_real_log_is_that_minute() {
     let logs = Logs::new();
@@ -358,10 +358,10 @@ fn a_minute_of_a_real_log_is_that_minute() {
     }
     let text = logs.analyze(&["logs", "--from", "14:01", "--to", "14:04"]).quiet();
     assert!(!text.contains("interval"), "{text}");
-    // No call of this method has a record.
+    // No call of this method was recorded.
     let rare = select("14:01:10", "14:01:40", &["--method", "rare"]);
     assert_eq!(rare, (Some(1), "statistics".into()));
-    // A run with long intervals does not keep the others from being exact.
+    // A run with long intervals does not keep other runs from being exact.
     let other = logs.run("other", "web", 2);
     other.rows(T14, &[method(1, "D", "n", "()V")]);
     for minute in [0, 20] {
@@ -545,7 +545,7 @@ fn an_open_call_is_told_once_and_only_while_it_is_open() {
             open(T14, 1, 5 * MS),
             open(T14 + 1, 1, 3 * MS),
             open(T14, 2, 4 * MS),
-            // Written when recording stopped, and again when it had ended.
+            // Written when recording stopped, and again when the call had ended.
             open(T14, 3, 4 * MS),
             call(T14, 3, 2, 1, 6 * MS),
         ],

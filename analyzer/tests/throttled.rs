@@ -1,4 +1,4 @@
-//! Methods that the agent throttled, and the share of the probes, from files.
+//! Methods that the agent throttled, and the probes' share, read from files.
 
 mod common;
 
@@ -18,8 +18,7 @@ fn back(at_ns: u64, method: &str) -> EventRow {
     EventRow { method: method.into(), ..EventRow::new(at_ns, event::UNTHROTTLED) }
 }
 
-/// Two hours, in which `hash` is throttled at 14:03:07 and `next` from 14:10 to 14:20 and from 14:30 to
-/// 15:05.
+/// Two hours; `hash` is throttled at 14:03:07, and `next` from 14:10 to 14:20 and from 14:30 to 15:05.
 fn shop() -> Logs {
     let logs = Logs::new();
     let run = logs.run(RUN_A, "web07", 4242);
@@ -43,13 +42,13 @@ fn shop() -> Logs {
     run.rows(T14, &[hash.clone(), throttled(T14 + 10 * MIN, NEXT, 900_000, 60)]);
     run.rows(T14, &[back(T14 + 20 * MIN, NEXT)]);
     let next = throttled(T14 + 30 * MIN, NEXT, 1_000, 50);
-    // The second hour repeats what holds.
+    // The second hour repeats the current state.
     run.rows(T14, std::slice::from_ref(&next)).rows(T15, &[hash, next]);
     run.rows(T15, &[back(T15 + 5 * MIN, NEXT)]);
     logs
 }
 
-/// A text in which nothing is broken over lines.
+/// A text without line breaks inside its items.
 fn unwrapped(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -134,7 +133,7 @@ fn json_has_all_of_them_with_their_runs() {
     let hash = format!("since 2026-11-20T14:03:07Z in run {RUN_A} (2,100,000 calls/s of 45 ns)");
     assert!(text.contains(&hash), "{text}");
     assert!(text.contains(" 12 more methods were throttled "), "{text}");
-    // What the log does not know is not there.
+    // What the log does not have is missing.
     let old = logs.analyze(&["logs", "--run", RUN_B, "--format", "json"]).json();
     assert!(old["missing"].get("cpu_ns").is_none() && old["missing"].get("probe_ns").is_none());
 }
@@ -150,7 +149,7 @@ fn a_comparison_says_how_many_there_are_and_counts_the_whole_time() {
     assert_eq!(unwrapped(&text).matches(count).count(), 2, "{text}");
     let json = logs.analyze(&["diff", side, side, "--format", "json"]).json();
     assert_eq!(json["after"]["missing"]["throttled"].as_array().unwrap().len(), 2);
-    // A row under way is no end of an interval.
+    // A row within an interval does not end it.
     assert_eq!(json["after"]["recorded_ns"], 2 * HOUR);
 }
 
@@ -174,7 +173,7 @@ fn figures_say_how_long_their_method_was_throttled() {
     assert!(!whole.contains('+'), "{whole}");
 }
 
-/// What is throttled for part of the time is no part of what happened when.
+/// Methods that were throttled for part of the time are not in the figures by minute.
 #[test]
 fn hours_and_charts_have_only_methods_that_were_measured_all_the_time() {
     let logs = shop();
@@ -182,7 +181,7 @@ fn hours_and_charts_have_only_methods_that_were_measured_all_the_time() {
     let pay =
         [method(2, "com.shop.Order", "pay", "()V"), method(3, "com.shop.Page", "draw", "()V")];
     run.rows(T14, &pay).rows(T15, &pay);
-    // As many calls of `pay` in both hours; of `hash` and `draw` many in the first alone.
+    // The same number of calls of `pay` in both hours; many of `hash` and `draw` in the first hour only.
     for (hour, many) in [(T14, 1_000), (T15, 1)] {
         run.rows(hour, &[stats(hour, 2, 0, 50 * MS, &[MS; 50])]);
         run.rows(
@@ -224,7 +223,7 @@ fn the_share_of_probes_in_the_first_ten_seconds_is_told_apart() {
     assert!(text.contains(note), "{text}");
 }
 
-/// Of two methods that take 60 ns and 1 us a call, when a call's probes take 75 ns: half of these are in the self time.
+/// Two methods of 60 ns and 1 us a call, when a call's probes take 75 ns: half of these are in the self time.
 #[test]
 fn methods_whose_time_is_mostly_that_of_their_probes_have_a_sign() {
     let logs = Logs::new();

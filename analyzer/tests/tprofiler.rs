@@ -1,6 +1,6 @@
-//! TProfiler's own logs: right sums from what is in them, and a word about what is not.
+//! TProfiler's own logs: correct sums of their content, and messages about the rest.
 
-// What goes wrong in the helpers is the failure of the test.
+// A panic in the helpers is the test's failure.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod common;
@@ -20,8 +20,8 @@ instrumentclass:2 instrumentmethod:5
 4 null:null:0
 ";
 
-/// Two periods. In thread 15 an exception went through a call that `pay` made before this one: what is
-/// deeper than `pay` was not all called by it.
+/// Two periods. In thread 15, an exception passed through a call that `pay` made before this one: not all rows deeper
+/// than `pay` are its callees.
 ///
 /// ```text
 /// thread 12   pay:42 100 { count 60 { count 40 } <init> 10 }       thread 15   pay:42 10 { count 4 }
@@ -72,7 +72,7 @@ fn csv(logs: &Logs, args: &[&str]) -> Outcome {
 
 const IN_MS: [&str; 4] = [
     "<init> 1 10000000 10000000",
-    // Of the recursion only the outermost call is in the total.
+    // Of the recursion, only the outermost call is in the total.
     "count 3 64000000 64000000",
     "pay:42 2 110000000 36000000",
     "pay:57 2 50000000 50000000",
@@ -99,7 +99,7 @@ fn logs_are_found_in_folders_and_by_name_each_once() {
     assert_eq!(calls(&["logs/deep/tprofiler.log", "logs/deep", "logs/deep/tmethod.log"]), "1");
     let all = csv(&logs, &["logs"]);
     assert_eq!(rows(&all)[1], "count 4 71000000 71000000");
-    // Beside runs of this profiler's own.
+    // Together with runs of this profiler.
     let run = logs.run("run", "web07", 1);
     run.rows(T14, &[method(1, "C", "m", "()V")]).rows(T14, &[stats(T14, 1, 0, MS, &[MS])]);
     let json = logs.analyze(&["logs", "--by", "run", "--format", "json"]).json();
@@ -154,7 +154,7 @@ fn times_are_what_they_can_be_or_what_is_said() {
     assert_eq!((found.status, rows(&found)), (0, vec!["count 2 1100001 1100001".to_owned()]));
     assert!(found.stderr.contains("taken for nanoseconds; --tprofiler-unit"), "{}", found.stderr);
     assert_eq!(rows(&at("ms")), ["count 2 1100001000000 1100001000000"]);
-    // A line that TProfiler's own analysis knows.
+    // A line that TProfiler's own analysis understands.
     file(&logs, "tprofiler.log", "##nano:true\n1\t0\t3\t400000\n=\n");
     assert_eq!(rows(&csv(&logs, &["logs"])), ["count 1 400000 400000"]);
     assert_eq!(logs.analyze(&["logs", "--tprofiler-unit", "s"]).status, 2);
@@ -167,7 +167,7 @@ fn rubbish_and_torn_lines_are_counted_and_harm_no_other() {
         file(&logs, "tprofiler.log", calls);
         csv(&logs, &["logs"])
     };
-    // The time of a torn row would be too short.
+    // A torn row's time would be too short.
     let torn = with(&format!("{CALLS}12\t0\t2\t99"));
     assert_eq!((torn.status, rows(&torn)), (0, IN_MS.map(str::to_owned).to_vec()));
     let text = logs.analyze(&["logs"]).quiet();
@@ -196,7 +196,7 @@ fn rubbish_and_torn_lines_are_counted_and_harm_no_other() {
         bad.stderr
     );
     assert!(bad.stderr.contains("tmethod.log:8: not number, class, method"), "{}", bad.stderr);
-    // Cut anywhere, the rows that are whole are read.
+    // If the file is cut at any point, its whole rows are read.
     for length in 0..CALLS.len() {
         let cut = with(&CALLS[..length]);
         assert_eq!(cut.status, 0, "cut at {length}: {}", cut.stderr);
@@ -265,7 +265,7 @@ fn logs_without_paths_and_times_are_left_out_of_forms_that_need_them() {
         assert!(outcome.stderr.contains(&line), "{args:?}: {}", outcome.stderr);
         assert_eq!(outcome.status, 1, "{args:?}");
     }
-    // Its own reports come out as they were, with the line of tmethod.log.
+    // Its own reports come out unchanged, with the line of tmethod.log.
     let top = logs.analyze(&["logs", "--format", "tprofiler"]);
     assert!(top.stdout.contains("com/shop/Order:pay:57\t"), "{}", top.stdout);
     let above = logs.analyze(&["logs", "--format", "tprofiler", "--above", "1h"]);

@@ -1,5 +1,5 @@
-//! Says of every method in jars and folders whether time can go by in it, for `scripts/bench-leaves.sh`:
-//! `class<TAB>method<TAB>descriptor<TAB>leaf` or `other`, a line each.
+//! Tells for every method in jars and folders whether it is a trivial leaf, for `scripts/bench-leaves.sh`:
+//! `class<TAB>method<TAB>descriptor<TAB>leaf` or `other`, one line each.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ fn main() {
             classes_of(&path).into_iter().map(|class| class.bytes).collect()
         };
         for class in classes {
-            // Those that cannot be read have no methods that could be measured.
+            // Classes that cannot be read have no methods to instrument.
             let _ = rewriter.rewrite(&class, &mut Told);
         }
     }

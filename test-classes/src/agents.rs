@@ -33,15 +33,13 @@ pub fn faults() -> &'static Path {
     LIBRARY.get_or_init(|| example("faults"))
 }
 
-/// A library that sets the clock of a process into which it is preloaded:
-/// `runtime-agent/examples/set_clock.rs`.
+/// A library that sets the clock of the process that preloads it: `runtime-agent/examples/set_clock.rs`.
 pub fn set_clock() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| example("set_clock"))
 }
 
-/// A small native agent that writes down the bytecode of classes:
-/// `runtime-agent/examples/bytecode_agent.rs`.
+/// A small native agent that logs the bytecode of classes: `runtime-agent/examples/bytecode_agent.rs`.
 pub fn bytecode_agent() -> &'static Path {
     static AGENT: OnceLock<PathBuf> = OnceLock::new();
     AGENT.get_or_init(|| example("bytecode_agent"))
@@ -61,7 +59,7 @@ fn example(name: &str) -> PathBuf {
     target().join(format!("debug/examples/lib{name}.so"))
 }
 
-/// Makes a jar that starts `agents.Agent` of `java/agents`, which is found on the class path.
+/// Makes a jar that starts `agents.Agent` of `java/agents`, which must be on the class path.
 pub fn java_agent(folder: &Path) -> PathBuf {
     let path = folder.join("agent.jar");
     let mut jar = ZipWriter::new(File::create(&path).expect("a file"));

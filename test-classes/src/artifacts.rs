@@ -22,17 +22,17 @@ pub fn project() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace is above this package")
 }
 
-/// Where cargo puts what it builds.
+/// Cargo's target folder.
 pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| project().join("target"), PathBuf::from)
 }
 
-/// Whether `scripts/test.sh` has built all that tests run, so that no test needs to call cargo.
+/// Whether `scripts/test.sh` has built everything that tests run, so that no test needs to call cargo.
 pub(crate) fn are_built() -> bool {
     std::env::var_os("TEST_ARTIFACTS_BUILT").is_some()
 }
 
-/// Builds the programs, unless that is done; it takes no time when they are up to date.
+/// Builds the programs, unless that is done; takes no time if they are up to date.
 pub fn artifacts() -> &'static Artifacts {
     static ARTIFACTS: OnceLock<Artifacts> = OnceLock::new();
     ARTIFACTS.get_or_init(|| {

@@ -1,5 +1,5 @@
-//! Rewrites many classes, all methods of them, and has the JDK's own class-file library check the
-//! result: see `java/newest/CheckClasses.java`.
+//! Rewrites all methods of many classes, and has the JDK's own class-file library check the result: see
+//! `java/newest/CheckClasses.java`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,35 +10,35 @@ use rewriter::{ClassInfo, MethodId, MethodInfo, Mutf8, Outcome, Rewriter, Select
 use crate::classes::newest_classes;
 use crate::run::Java;
 
-/// A class to be checked, or one that others refer to.
+/// A class to check, or one that others refer to.
 #[derive(Debug)]
 pub struct Check<'a> {
     /// The class file.
     pub bytes: &'a [u8],
-    /// Whether it is to be checked.
+    /// Whether to check it.
     pub is_checked: bool,
 }
 
 /// What was found.
 #[derive(Debug, Default)]
 pub struct Checked {
-    /// Classes that got probes and were checked.
+    /// Classes that were instrumented and checked.
     pub classes: u64,
-    /// Their methods with probes.
+    /// Their instrumented methods.
     pub methods: u64,
     /// Verifier errors that the originals have in the same methods.
     pub known: u64,
-    /// What is wrong, a line each. There should be none.
+    /// Errors, one line each. There should be none.
     pub wrong: Vec<String>,
-    /// Methods that could not get probes, by reason.
+    /// Methods that could not be instrumented, by reason.
     pub skipped: BTreeMap<Skip, Vec<String>>,
-    /// Classes that could not be read, with why.
+    /// Classes that could not be read, with the reason.
     pub unreadable: Vec<String>,
-    /// The rewritten classes, in order; `None` for those without probes and those not checked.
+    /// The rewritten classes, in order; `None` for those that are not instrumented and those not checked.
     pub rewritten: Vec<Option<Vec<u8>>>,
 }
 
-/// Selects all methods, ids in a row; those with large ids too, which take another instruction.
+/// Selects all methods, with consecutive ids; some are large, which takes another instruction.
 struct All<'c> {
     last: u32,
     skipped: &'c mut BTreeMap<Skip, Vec<String>>,
@@ -61,7 +61,7 @@ impl Selector for All<'_> {
     }
 }
 
-/// Selects nothing, and sees to it that nothing is said to have changed.
+/// Selects nothing, and asserts that no change is reported.
 struct Nothing;
 
 impl Selector for Nothing {
@@ -114,7 +114,7 @@ pub fn check(classes: &[Check<'_>]) -> Checked {
     Checked { classes, methods, known, ..checked }
 }
 
-/// cafebabe reads what it reads of the original.
+/// Checks that cafebabe reads the same from both forms.
 fn read_by_another_reader(before: &[u8], after: &[u8], wrong: &mut Vec<String>) {
     let mut options = cafebabe::ParseOptions::default();
     options.parse_bytecode(true);
@@ -126,27 +126,27 @@ fn read_by_another_reader(before: &[u8], after: &[u8], wrong: &mut Vec<String>) 
     }
 }
 
-/// A class and what was made of it.
+/// A class and its rewritten form.
 #[derive(Clone, Copy, Debug)]
 pub struct Pair<'a> {
-    /// The class as it was.
+    /// The original class.
     pub original: &'a [u8],
-    /// The class with probes; empty if it has none.
+    /// The instrumented class; empty if it is not instrumented.
     pub rewritten: &'a [u8],
-    /// Whether the two are to be compared.
+    /// Whether to compare the two.
     pub is_checked: bool,
 }
 
-/// What the JDK's library says of pairs.
+/// The result of the JDK's library for pairs.
 #[derive(Debug, Default)]
 pub struct Compared {
     /// Pairs that were compared.
     pub classes: u64,
-    /// Their methods with probes.
+    /// Their instrumented methods.
     pub methods: u64,
     /// Verifier errors that the originals have in the same methods.
     pub known: u64,
-    /// What is wrong: the number of the pair, and a line.
+    /// Errors: the number of the pair, and a line.
     pub wrong: Vec<(usize, String)>,
 }
 

@@ -1,7 +1,7 @@
 //! Compiles the Java programs, for the oldest runtime.
 //!
-//! Every test is a process of its own. The classes stay in `target/java-classes`, in a folder whose name has
-//! a hash of what they are made from, and the next process takes them from there.
+//! Every test is a separate process. The classes stay in `target/java-classes`, in a folder whose name contains a
+//! hash of their sources, and the next process takes them from there.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -29,8 +29,7 @@ pub fn classes() -> &'static Path {
     })
 }
 
-/// The folder with the classes of `java/changing/after`, which are other versions of classes of
-/// `java/changing/before`.
+/// The folder with the classes of `java/changing/after`: new versions of the classes of `java/changing/before`.
 pub fn changed_classes() -> &'static Path {
     static CLASSES: OnceLock<PathBuf> = OnceLock::new();
     CLASSES.get_or_init(|| {
@@ -42,8 +41,8 @@ pub fn changed_classes() -> &'static Path {
     })
 }
 
-/// The folder with the classes of `java/newest`, and the runtime that can run them: the newest of all, at
-/// least version 24. Eclipse's compiler compiles them on that runtime, which may have no compiler.
+/// The folder with the classes of `java/newest`, and the runtime that can run them: the newest one, at least version
+/// 24. Eclipse's compiler compiles them on that runtime, which may have no compiler.
 ///
 /// # Panics
 /// If there is no such runtime.
@@ -68,8 +67,8 @@ pub fn newest_classes() -> (&'static Jdk, &'static Path) {
     (jdk, folder)
 }
 
-/// The folder of classes that `make` puts into a folder; it runs only if no process has made the same
-/// classes before. `uses` is what they are compiled with: classes, whose folder has their hash, or a compiler.
+/// The folder of classes that `make` creates; it runs only if no process has made the same classes before. `uses` is
+/// what they are compiled with: classes, whose folder has their hash, or a compiler.
 fn kept(
     name: &str,
     jdk: &Jdk,
@@ -79,7 +78,7 @@ fn kept(
 ) -> PathBuf {
     let all = target().join("java-classes");
     fs::create_dir_all(&all).expect("a folder");
-    // How they are compiled is written in this file.
+    // This file contains how they are compiled.
     let mut hash = Sha256::new();
     hash.update(include_bytes!("classes.rs"));
     hash.update(format!("{jdk}"));
@@ -127,7 +126,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 /// Compiles sources into a folder.
 ///
 /// # Panics
-/// If the compiler is not content.
+/// If the compiler fails.
 pub fn compile(jdk: &Jdk, options: &[&str], sources: &[PathBuf], output: &Path) {
     let result = Command::new(jdk.command("javac"))
         .args(options)

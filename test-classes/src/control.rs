@@ -1,5 +1,5 @@
-//! Talks to an agent's control port: by `tprofiler`, and with an independent implementation of the
-//! protocol in docs/control.md.
+//! Talks to an agent's control port: through `tprofiler`, and with an independent implementation of the protocol in
+//! docs/control.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -23,7 +23,7 @@ pub fn tprofiler(port: u16, arguments: &[&str]) -> Output {
     command.output().expect("tprofiler runs")
 }
 
-/// What the agent answers to `tprofiler`, as JSON.
+/// The agent's answer to `tprofiler`, as JSON.
 ///
 /// # Panics
 /// If it refuses.
@@ -33,7 +33,7 @@ pub fn tprofiler_json(port: u16, arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// What `tprofiler` prints for these arguments alone.
+/// The output of `tprofiler` for these arguments alone.
 ///
 /// # Panics
 /// If it fails.
@@ -110,7 +110,7 @@ impl Control {
 
     fn find(port: u16, tokens: &dyn Fn() -> BTreeSet<String>) -> Self {
         let mut control = None;
-        // Not only until it listens: with many other clients, the agent may close the connection early.
+        // Also after it listens: with many other clients, the agent may close the connection early.
         wait_until("the control port", || {
             let stream = TcpStream::connect(("127.0.0.1", port)).ok();
             control = stream.and_then(|stream| Self::authenticate(stream, &tokens()));
@@ -127,7 +127,7 @@ impl Control {
         Self::authenticate(stream, tokens).expect("an answer")
     }
 
-    /// `None` if the connection ends without an answer.
+    /// Returns `None` if the connection ends without an answer.
     fn authenticate(stream: TcpStream, tokens: &BTreeSet<String>) -> Option<Self> {
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a socket");
         let mut reader = BufReader::new(stream);
@@ -146,7 +146,7 @@ impl Control {
         Some(Self { reader, token, agent_nonce, number: 0 })
     }
 
-    /// The line of the command with a number, from 1.
+    /// The line that sends the command with this number, counted from 1.
     pub fn line(&self, number: u64, command: &str) -> String {
         let number = number.to_string();
         let texts = ["tprofiler 1 command", NONCE, &self.agent_nonce, &number, command];
@@ -195,7 +195,7 @@ impl Control {
     /// Everything that the agent sends until it closes the connection.
     pub fn rest(mut self) -> String {
         let mut rest = String::new();
-        // A reset ends it too.
+        // A reset is an end too.
         let _ = self.reader.read_to_string(&mut rest);
         rest
     }
@@ -204,7 +204,7 @@ impl Control {
 /// Sends a line and reads an answer with its last line, or up to the end of the connection.
 fn exchange(reader: &mut BufReader<TcpStream>, line: &str) -> String {
     let mut answer = String::new();
-    // A connection that was closed has no answer.
+    // A closed connection has no answer.
     let _ = reader.get_mut().write_all(line.as_bytes());
     loop {
         let mut line = String::new();
@@ -218,7 +218,7 @@ fn exchange(reader: &mut BufReader<TcpStream>, line: &str) -> String {
     }
 }
 
-/// A simple generator, so that a failure can be run again.
+/// A simple pseudo-random generator, so that a failure can be reproduced.
 pub fn random(state: &mut u64) -> u64 {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     *state >> 33

@@ -1,7 +1,7 @@
 //! The Java runtimes of this machine, and those that the tests use.
 //!
-//! [`found`] searches JAVA_HOME, Debian's folder and what `scripts/jdks.sh` has fetched. [`jdks`] chooses
-//! from these as the variable `TEST_JDKS` says:
+//! [`found`] searches JAVA_HOME, Debian's folder and the runtimes that `scripts/jdks.sh` has fetched. [`jdks`]
+//! chooses from these by the variable `TEST_JDKS`:
 //!
 //! | `TEST_JDKS` | runtimes |
 //! | --- | --- |
@@ -41,7 +41,7 @@ impl Jdk {
         Some(Self { home: home.clone(), version: version.to_owned(), major })
     }
 
-    /// One of its commands.
+    /// The path of one of its commands.
     pub fn command(&self, name: &str) -> PathBuf {
         self.home.join("bin").join(name)
     }
@@ -100,8 +100,8 @@ pub fn jdks() -> &'static [Jdk] {
     })
 }
 
-/// Those of [`jdks`] from a version on, and in the fast lane all that were found: each has other insides of virtual
-/// threads. If `TEST_JDKS` leaves none, the newest of all, so that no test is without a runtime.
+/// Those of [`jdks`] from a version on; in the fast lane, all that were found, because each implements virtual
+/// threads differently. If `TEST_JDKS` leaves none, the newest of all, so that every test has a runtime.
 ///
 /// # Panics
 /// If no runtime is new enough.

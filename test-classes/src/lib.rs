@@ -1,8 +1,8 @@
 //! Runs real Java programs on real JVMs under the agent, and reads what it recorded.
 //!
-//! The programs are in `java/`; the tests that use them in `tests/`. A test that cannot do its work,
-//! for lack of a JDK, say, panics with what is missing. One that the machine does not allow (mounts, another
-//! user) says `skipped: ...`, and panics where the variable `CI` is set.
+//! The programs are in `java/`; the tests that use them are in `tests/`. A test that lacks something, such as a JDK,
+//! panics and names it. One that the machine does not allow (mounts, another user) prints `skipped: ...`, and panics
+//! if the variable `CI` is set.
 
 mod agents;
 mod artifacts;

@@ -11,7 +11,7 @@ use crate::artifacts::project;
 /// A class of a jar.
 #[derive(Clone, Debug)]
 pub struct LibraryClass {
-    /// Entry of the jar, `com/shop/Order.class`.
+    /// Its jar entry, `com/shop/Order.class`.
     pub entry: String,
     /// The class file.
     pub bytes: Vec<u8>,
@@ -34,7 +34,7 @@ pub fn libraries() -> Vec<PathBuf> {
     jars
 }
 
-/// The jar whose name begins so.
+/// The jar whose name begins with `start`.
 ///
 /// # Panics
 /// If there is none.
@@ -45,7 +45,7 @@ pub fn library(start: &str) -> PathBuf {
     found.unwrap_or_else(|| panic!("no library {start}; scripts/libraries.sh fetches it"))
 }
 
-/// All classes of a jar, those for other Java versions and of modules left out.
+/// All classes of a jar, except those for other Java versions and of modules.
 pub fn classes_of(jar: &Path) -> Vec<LibraryClass> {
     let file = File::open(jar).unwrap_or_else(|e| panic!("{}: {e}", jar.display()));
     let mut archive = ZipArchive::new(file).unwrap_or_else(|e| panic!("{}: {e}", jar.display()));
@@ -63,7 +63,7 @@ pub fn classes_of(jar: &Path) -> Vec<LibraryClass> {
 }
 
 impl LibraryClass {
-    /// Its version (JVMS 4.1), or 0 if it is no class.
+    /// Its version (JVMS 4.1), or 0 if it is not a class.
     pub fn major_version(&self) -> u16 {
         self.bytes.get(6..8).map_or(0, |b| u16::from_be_bytes([b[0], b[1]]))
     }

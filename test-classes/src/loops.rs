@@ -1,4 +1,4 @@
-//! The loops of `programs.Loops`, and how fast they are beside the same ones without the agent.
+//! The loops of `programs.Loops`, and their speed compared with the same loops without the agent.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -7,16 +7,16 @@ use std::time::{Duration, Instant};
 use crate::classes::classes;
 use crate::run::{Dialogue, Java, wait_until};
 
-/// A loop must make this share of the rounds per CPU second that it makes without the agent.
+/// Least share of the rounds per CPU second that the same loop makes without the agent.
 pub const SHARE: f64 = 0.9;
-/// How long it may take until it does: compiled code may be thrown away once.
+/// How long a loop may take to get there: compiled code may be discarded once.
 pub const RECOVERY: Duration = Duration::from_secs(10);
 /// How long a measurement takes.
 const MEASURED: Duration = Duration::from_millis(700);
-/// Measurements of which the median counts for each loop.
+/// Number of measurements; the median of each loop counts.
 const MEASUREMENTS: usize = 3;
 
-/// How long a phase is held, to be measured again after that.
+/// How long to hold a phase before the loops are measured again.
 fn hold() -> Option<Duration> {
     let seconds = std::env::var("LOOP_SECONDS").ok().and_then(|text| text.parse().ok());
     seconds.map(Duration::from_secs)
@@ -31,19 +31,19 @@ pub type Rates = BTreeMap<String, f64>;
 /// Loops in one JVM.
 #[derive(Debug)]
 pub struct Loops {
-    /// The program, which takes commands.
+    /// The program, which takes commands on its stdin.
     pub program: Dialogue,
     /// Its process.
     pub pid: u32,
 }
 
-/// The same loops without the agent. They run only while they are measured, together with the others: whatever else
-/// the machine does slows both.
+/// The same loops without the agent. They run only while they are measured, together with the others: other work on
+/// the machine then slows both.
 #[derive(Debug)]
 pub struct Plain(Loops);
 
 impl Loops {
-    /// Starts the program, and waits until all loops run.
+    /// Starts the program, and waits until all loops are running.
     pub fn start(java: Java) -> Self {
         let program = java.main(classes(), "programs.Loops").talk();
         let pid = program.program.pid();
@@ -64,7 +64,7 @@ impl Loops {
 }
 
 impl Plain {
-    /// Starts the program. It stands still until loops are compared.
+    /// Starts the program. It is stopped until loops are compared.
     pub fn start(java: Java) -> Self {
         let plain = Self(Loops::start(java));
         plain.0.program.program.signal("STOP");
@@ -76,7 +76,7 @@ impl Plain {
         self.0.pid
     }
 
-    /// How fast loops are, as a share of plain.
+    /// The speed of the loops, as a share of plain.
     pub fn shares(&mut self, loops: &mut Loops, time: Duration) -> Rates {
         self.0.program.program.signal("CONT");
         let before = [self.0.read(), loops.read()];
@@ -87,12 +87,12 @@ impl Plain {
         loops.into_iter().map(|(name, rate)| (name.clone(), rate / plain[&name])).collect()
     }
 
-    /// The slowest loop, and how fast it is as a share of plain.
+    /// The slowest loop, and its speed as a share of plain.
     pub fn slowest(&mut self, loops: &mut Loops, time: Duration) -> (f64, String) {
         slowest(self.shares(loops, time).into_iter())
     }
 
-    /// Asserts that all loops are as fast as without the agent, within seconds, and stay so.
+    /// Asserts that all loops become as fast as without the agent, within seconds, and stay so.
     ///
     /// # Panics
     /// If one is not.
@@ -112,7 +112,7 @@ impl Plain {
         assert!(share >= SHARE, "{what}: {name} is at {share:.2} of plain");
     }
 
-    /// The slowest loop by the median of each.
+    /// The slowest loop by its median.
     fn median(&mut self, loops: &mut Loops) -> (f64, String) {
         let mut shares: BTreeMap<String, Vec<f64>> = BTreeMap::new();
         for _ in 0..MEASUREMENTS {

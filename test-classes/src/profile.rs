@@ -1,4 +1,4 @@
-//! Reads a run's logs into maps that tests can compare. Anything unusual in the logs is a panic.
+//! Reads a run's logs into maps that tests can compare. Panics on anything unusual in the logs.
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
@@ -16,7 +16,7 @@ use log_format::rows::{
 /// `class method descriptor`, with spaces between.
 pub type MethodName = String;
 
-/// What is counted of a method.
+/// Counts of a method.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Counts {
@@ -24,7 +24,7 @@ pub struct Counts {
     pub throws: u64,
 }
 
-/// A call that was recorded.
+/// A recorded call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Record {
@@ -47,25 +47,25 @@ pub struct Profile {
     pub counts: BTreeMap<MethodName, Counts>,
     /// Total and self time of each, in nanoseconds.
     pub times: BTreeMap<MethodName, (u64, u64)>,
-    /// The rows of each interval of totals, in the order of the file.
+    /// The rows of each interval of the method statistics, in the order of the file.
     pub intervals: Vec<(MethodName, StatsRow)>,
-    /// Calls in the histogram of each: all but those deeper than stacks are.
+    /// Calls in the histogram of each method: all except those deeper than the shadow stack.
     pub in_histograms: BTreeMap<MethodName, u64>,
     /// Recorded calls, in the order of the file.
     pub records: Vec<Record>,
     /// Sums of counters.
     pub counters: BTreeMap<String, u64>,
-    /// What happened, in the order of the file.
+    /// Events, in the order of the file.
     pub events: Vec<EventRow>,
     /// Methods by id.
     pub methods: BTreeMap<u32, MethodName>,
-    /// Threads that are named, by id.
+    /// Named threads, by id.
     pub threads: BTreeMap<u32, ThreadRow>,
 }
 
 impl Profile {
-    /// Reads the only run in a log folder. It must have ended, and none of its calls may have been
-    /// deeper than stacks are: such calls are in no histogram.
+    /// Reads the only run in a log folder. It must have ended, and none of its calls may be deeper than the shadow
+    /// stack: such calls are in no histogram.
     ///
     /// # Panics
     /// If there is not exactly one run, if its logs are not flawless, or if a method's histogram
@@ -137,7 +137,7 @@ impl Profile {
         profile
     }
 
-    /// Whether the log says that a method was throttled for some time.
+    /// Whether the log has a method as throttled for some time.
     pub fn is_throttled(&self, name: &str) -> bool {
         let mut words = name.split(' ');
         let (class, method) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
@@ -146,11 +146,11 @@ impl Profile {
         self.events(event::THROTTLED).any(|row| row.method == method)
     }
 
-    /// Asserts that what was counted is the truth, exactly, but for methods of which it is said that they
-    /// were throttled: of those no more is counted. And that nothing was lost.
+    /// Asserts that all counts equal the truth, or at most the truth for methods that were throttled, and that
+    /// nothing was lost.
     ///
     /// # Panics
-    /// If that is not so.
+    /// If that does not hold.
     pub fn expect_truth(&self, truth: &BTreeMap<MethodName, Counts>, what: impl Display) {
         let mut differences = String::new();
         for name in truth.keys().chain(self.counts.keys()) {
@@ -172,7 +172,7 @@ impl Profile {
         }
     }
 
-    /// The events of a name. Each hour's files repeat some.
+    /// The events with this name. Each hour's files repeat some.
     pub fn events<'p>(&'p self, event: &'p str) -> impl Iterator<Item = &'p EventRow> {
         self.events.iter().filter(move |row| row.event == event)
     }
@@ -183,7 +183,7 @@ impl Profile {
     }
 }
 
-/// The names of all method ids. An id means one method in all hours, and a method has one id.
+/// The names of all method ids. An id is one method in all hours, and a method has one id.
 fn methods(run: &Path) -> BTreeMap<u32, MethodName> {
     let mut names = BTreeMap::new();
     let (mut methods, mut ids) = (BTreeMap::new(), BTreeMap::new());
@@ -199,9 +199,9 @@ fn methods(run: &Path) -> BTreeMap<u32, MethodName> {
     names
 }
 
-/// All rows of a table, all hours.
+/// All rows of a table, from all hours.
 fn rows<R: Row>(run: &Path) -> Vec<R> {
-    // By hour; a file that is there plain and compressed is one file.
+    // By hour; if a file exists both plain and compressed, it counts once.
     let mut files = BTreeMap::new();
     for entry in fs::read_dir(run).unwrap_or_else(|e| panic!("{}: {e}", run.display())) {
         let path = entry.expect("a file").path();
@@ -227,7 +227,7 @@ fn rows<R: Row>(run: &Path) -> Vec<R> {
     rows
 }
 
-/// Reads what a program of `java/truth` counted itself.
+/// Reads the counts that a program of `java/truth` wrote.
 pub fn truth(file: &Path) -> BTreeMap<MethodName, Counts> {
     let text = fs::read_to_string(file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
     text.lines()

@@ -1,4 +1,4 @@
-//! Starts Java programs, with the agent and without, and waits for them.
+//! Starts Java programs, with and without the agent, and waits for them.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -14,20 +14,20 @@ use std::time::{Duration, Instant};
 use crate::artifacts::artifacts;
 use crate::jdk::Jdk;
 
-/// No program here takes so long; one that does hangs.
+/// No program here takes this long; one that does hangs.
 const TIMEOUT: Duration = Duration::from_secs(180);
 
-/// The form of probes that all tests are run with, if another than the agent's own choice.
+/// The probe form for all tests, if not the agent's own choice.
 const PROBE: &str = "TPROFILER_TEST_PROBE";
 
-/// A java command that is being put together.
+/// A java command being built.
 #[derive(Debug)]
 pub struct Java {
     command: Command,
     what: String,
 }
 
-/// A program that ended by itself.
+/// A program that has ended by itself.
 #[derive(Debug)]
 pub struct Finished {
     /// Exit status; `None` after a signal.
@@ -38,7 +38,7 @@ pub struct Finished {
     pub stderr: String,
 }
 
-/// A program that runs. It is killed when dropped.
+/// A running program. It is killed when dropped.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -53,17 +53,17 @@ impl Java {
         Self::with(jdk, Command::new(jdk.command("java")))
     }
 
-    /// The same with another umask, as the shell takes it.
+    /// The same with another umask, in the shell's notation.
     pub fn with_umask(jdk: &Jdk, umask: &str) -> Self {
         Self::after(jdk, &format!("umask {umask}"))
     }
 
-    /// The same with so much address space and no more.
+    /// The same with a limited address space.
     pub fn with_address_space(jdk: &Jdk, bytes: u64) -> Self {
         Self::after(jdk, &format!("ulimit -v {}", bytes >> 10))
     }
 
-    /// The same in a shell that has done something before.
+    /// The same in a shell that runs `what` before.
     fn after(jdk: &Jdk, what: &str) -> Self {
         let mut command = Command::new("sh");
         command.args(["-c", &format!("{what} && exec \"$0\" \"$@\"")]);
@@ -71,7 +71,7 @@ impl Java {
         Self::with(jdk, command)
     }
 
-    /// The same in a mount namespace of its own, where a shell has mounted something before.
+    /// The same in its own mount namespace, where a shell mounts something before.
     pub fn with_mounts(jdk: &Jdk, script: &str) -> Self {
         let mut command = unshare();
         command.args(["sh", "-c", &format!("{script} && exec \"$0\" \"$@\"")]);
@@ -80,15 +80,15 @@ impl Java {
     }
 
     fn with(jdk: &Jdk, mut command: Command) -> Self {
-        // The JVM's own voice would mix with the program's.
+        // The JVM's message about these variables would mix with the program's output.
         command.env_remove("JAVA_TOOL_OPTIONS").env_remove("JDK_JAVA_OPTIONS");
         command.env_remove("TPROFILER_OPTS");
         command.args(["-Xverify:all", "-XX:-UsePerfData"]);
         Self { command, what: jdk.to_string() }
     }
 
-    /// Loads the agent with these options, and every method measured, whatever it costs, unless they say
-    /// otherwise: programs count their calls.
+    /// Loads the agent with these options. Unless they say otherwise, every method is instrumented and never
+    /// throttled, because programs count their calls.
     pub fn agent(self, options: &str) -> Self {
         let agent = artifacts().agent.display().to_string();
         let mut all = options.to_owned();
@@ -106,7 +106,7 @@ impl Java {
         self.arg(format!("-agentpath:{agent}={options}"))
     }
 
-    /// Sets a variable of the environment.
+    /// Sets an environment variable.
     pub fn variable(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.command.env(name, value);
         self
@@ -135,13 +135,13 @@ impl Java {
         self
     }
 
-    /// Sets a variable of the environment.
+    /// Sets an environment variable.
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.command.env(name, value);
         self
     }
 
-    /// Has the program run as another user. Only root can do that.
+    /// Runs the program as another user. Only root can do that.
     pub fn user(mut self, id: u32) -> Self {
         self.command.uid(id).gid(id);
         self
@@ -163,7 +163,7 @@ impl Java {
         running
     }
 
-    /// Starts a program that is told what to do on its stdin.
+    /// Starts a program that takes commands on its stdin.
     ///
     /// # Panics
     /// If it cannot be started.
@@ -192,7 +192,7 @@ impl Java {
 fn collect(mut pipe: impl Read + Send + 'static) -> JoinHandle<String> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
-        // A pipe that breaks ends what can be read.
+        // A broken pipe ends the output.
         let _ = pipe.read_to_end(&mut bytes);
         String::from_utf8_lossy(&bytes).into_owned()
     })
@@ -204,12 +204,12 @@ impl Running {
         self.child.id()
     }
 
-    /// Whether it still runs.
+    /// Whether it is still running.
     pub fn is_running(&mut self) -> bool {
         self.child.try_wait().expect("the state of a child").is_none()
     }
 
-    /// Sends a signal, by name as `kill` takes it.
+    /// Sends a signal, by its name for `kill`.
     pub fn signal(&self, name: &str) {
         let status =
             Command::new("kill").arg(format!("-{name}")).arg(self.pid().to_string()).status();
@@ -252,16 +252,16 @@ impl Drop for Running {
 }
 
 impl Finished {
-    /// The numbers that the program has printed, a line each with a word before it.
+    /// The numbers that the program has printed, in lines of a word and a number.
     ///
     /// # Panics
-    /// If there is anything else behind the word of a line.
+    /// If the text after a word is not a number.
     pub fn numbers(&self) -> BTreeMap<&str, u64> {
         let lines = self.stdout.lines().filter_map(|line| line.split_once(' '));
         lines.map(|(word, number)| (word, number.parse().expect("a number"))).collect()
     }
 
-    /// Asserts that the program ended well and that nobody complained.
+    /// Asserts that the program ended well and printed nothing on stderr.
     pub fn expect_quiet_success(&self, what: impl std::fmt::Display) -> &Self {
         let lines: Vec<&str> = self.stdout.lines().collect();
         let end = lines[lines.len().saturating_sub(20)..].join("\n");
@@ -270,15 +270,14 @@ impl Finished {
     }
 }
 
-/// A command in a mount namespace of its own, for other users than root in a user namespace too.
+/// A command in its own mount namespace; for users other than root, in a user namespace too.
 fn unshare() -> Command {
     let mut command = Command::new("unshare");
     command.arg("--map-root-user").arg("--mount");
     command
 }
 
-/// A shell's command that mounts on a folder a file system that never answers. `None` if that cannot be
-/// done here.
+/// A shell command that mounts a file system that never answers on a folder. `None` if that cannot be done here.
 pub fn hung_mount(folder: &Path) -> Option<String> {
     // Nobody reads the kernel's requests from descriptor 9, which the JVM inherits.
     let script = format!(
@@ -289,17 +288,17 @@ pub fn hung_mount(folder: &Path) -> Option<String> {
     trial.is_ok_and(|status| status.success()).then_some(script)
 }
 
-/// Says that a test cannot do its work here.
+/// Reports that a test cannot run here.
 ///
 /// # Panics
-/// Where the variable `CI` is set: a machine that tests for others must be able to run all of them.
+/// If the variable `CI` is set: a CI machine must be able to run all tests.
 pub fn skipped(why: &str) {
     eprintln!("skipped: {why}");
     assert!(std::env::var_os("CI").is_none(), "a test was skipped: {why}");
 }
 
-/// A port that was free a moment ago. The agent may try the 16 from it on, so ports that tests are
-/// given at the same time are further apart than that.
+/// A port that was free a moment ago. The agent may try 16 ports from it on, so concurrent tests get ports further
+/// apart than that.
 pub fn free_port() -> u16 {
     use std::sync::atomic::{AtomicU16, Ordering};
     static NEXT: AtomicU16 = AtomicU16::new(0);
@@ -311,17 +310,17 @@ pub fn free_port() -> u16 {
     let base = 10_240 + u16::try_from(process % 34).expect("small") * 640;
     loop {
         let port = base + NEXT.fetch_add(1, Ordering::Relaxed) % 32 * 20;
-        // Not by listening: a child that another test starts just now would inherit the listener.
+        // Not by listening: a child that another test is starting would inherit the listener.
         if TcpStream::connect(("127.0.0.1", port)).is_err() {
             return port;
         }
     }
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 ///
 /// # Panics
-/// If it is not so within 30 seconds.
+/// If it does not hold within 30 seconds.
 pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(30);
     while !is_so() {
@@ -330,7 +329,7 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Whether a process has a thread that the kernel knows by this name.
+/// Whether a process has a thread with this name in the kernel.
 #[must_use]
 pub fn has_thread(pid: u32, name: &str) -> bool {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
@@ -339,7 +338,7 @@ pub fn has_thread(pid: u32, name: &str) -> bool {
         .any(|comm| comm.trim_end() == name)
 }
 
-/// A program that is told what to do on its stdin, and answers line by line.
+/// A program that takes commands on its stdin, and answers line by line.
 #[derive(Debug)]
 pub struct Dialogue {
     /// The program.
@@ -349,7 +348,7 @@ pub struct Dialogue {
 }
 
 impl Dialogue {
-    /// Tells the program a line, and returns the line that it answers.
+    /// Sends the program a line, and returns the line that it answers.
     ///
     /// # Panics
     /// If it does not answer.
@@ -358,10 +357,10 @@ impl Dialogue {
         self.hear()
     }
 
-    /// Returns the next line that the program says.
+    /// Returns the next line that the program prints.
     ///
     /// # Panics
-    /// If it says no more.
+    /// If it prints nothing more.
     pub fn hear(&mut self) -> String {
         let mut line = String::new();
         self.stdout.read_line(&mut line).expect("a line");

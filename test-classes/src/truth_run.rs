@@ -1,4 +1,4 @@
-//! Runs the programs of `java/truth` under the agent, and holds the profile to what they counted.
+//! Runs the programs of `java/truth` under the agent, and compares the profile with their own counts.
 
 use std::fs::File;
 use std::io::Write;
@@ -14,8 +14,8 @@ use crate::run::{Finished, Java};
 /// The class that runs all programs; its arguments are a file for the counts, and rounds.
 pub const TRUTH: &str = "truth.Main";
 
-/// Adds the agent to a java command and runs it. `launch` adds the main class, whose arguments follow.
-/// Gives back what was recorded, with the truth, and how the program ended.
+/// Adds the agent to a java command and runs it. `launch` adds the main class; its arguments are added after that.
+/// Returns what was recorded, the truth, and how the program ended.
 ///
 /// # Panics
 /// If the profile is not the truth.
@@ -48,7 +48,7 @@ pub fn run_plain(java: Java, rounds: u32, launch: impl FnOnce(Java) -> Java) -> 
     launch(java).arg(folder.path().join("counts")).arg(rounds.to_string()).run()
 }
 
-/// Makes a jar in a folder with the classes of a package of `java/`, which is an OSGi bundle too.
+/// Makes a jar in a folder with the classes of a package of `java/`; it is an OSGi bundle too.
 pub fn jar_of(package: &str, folder: &Path) -> PathBuf {
     let path = folder.join(format!("{package}.jar"));
     let mut jar = ZipWriter::new(File::create(&path).expect("a file"));

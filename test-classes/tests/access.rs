@@ -1,5 +1,5 @@
-//! Who may do what over the control port: clients without the token only look, the JVM's user and root do
-//! everything without giving a token, and no flood or relay by others changes that.
+//! Access over the control port: clients without the token can only read, the JVM's user and root can do everything
+//! without giving a token, and no flood or relay by others changes that.
 //!
 //! The tests act as other users, so they need root.
 
@@ -23,7 +23,7 @@ use test_classes::{
 };
 
 const ROOT: u32 = 0;
-/// The user that runs the JVM, if not this one.
+/// The user that runs the JVM, if it is another one.
 const NOBODY: u32 = 65_534;
 const SOMEBODY_ELSE: u32 = 65_533;
 
@@ -60,7 +60,7 @@ impl Service {
         Self { port: service.run_port().expect("a port"), ..service }
     }
 
-    /// The port that run.json says.
+    /// The port in run.json.
     fn run_port(&self) -> Option<u16> {
         let run = fs::read(self.run()?.join("run.json")).ok()?;
         let run: Value = serde_json::from_slice(&run).ok()?;
@@ -103,7 +103,7 @@ impl Service {
         });
         all.extend(control.ask("options"));
         all.extend(control.ask("mute"));
-        // There is one until the first class is instrumented.
+        // It exists until the first class is instrumented.
         all.remove("hint");
         all.into_iter().collect()
     }
@@ -162,7 +162,7 @@ fn expect_no_names(status: &str) {
 #[test]
 fn without_the_token_a_client_looks_and_changes_nothing() {
     for jdk in jdks() {
-        // The include is there for its hint, and the threshold for its pattern.
+        // The include is needed for its hint, and the threshold for its pattern.
         let service = Service::start(jdk, ",threshold=programs.Busy.x:1h,include=com.shop");
         let before = service.settings();
         let status = service.say(b"status\n");
@@ -179,7 +179,7 @@ fn without_the_token_a_client_looks_and_changes_nothing() {
         expect_no_names(&json);
         assert!(service.say(b"help\n").ends_with("\nok\n"));
         for command in COMMANDS {
-            // The lines that follow on the same connection are not read.
+            // Later lines on the same connection are not read.
             let answer = service.say(format!("{command}\nstop\ndetach\n").as_bytes());
             assert_eq!(answer, TOKEN_NEEDED, "{jdk}: {command}");
         }
@@ -283,7 +283,7 @@ fn the_owner_and_root_give_no_token_and_others_get_one_line() {
 #[test]
 fn the_default_port_needs_no_address() {
     let jdk = jdks().first().expect("a JDK");
-    // Another agent on this machine may have it for a while.
+    // Another agent on this machine may use it for a while.
     let service = (0..60).find_map(|_| {
         let service = Service::start_as(jdk, Some(NOBODY), 50_000, "");
         if service.port == 50_000 {
@@ -302,7 +302,7 @@ fn the_default_port_needs_no_address() {
         assert!(tprofiler_as(user, &["start"]).status.success(), "{user}");
     }
     assert!(fails(&tprofiler_as(SOMEBODY_ELSE, &["stop"])).contains(": token needed: "));
-    // The JVM still has the file open when the run's folder is deleted.
+    // The JVM keeps the file open when the run's folder is deleted.
     fs::remove_dir_all(service.run().expect("a run")).expect("the run");
     assert!(tprofiler_as(NOBODY, &["stop"]).status.success());
     for (arguments, message) in [
@@ -346,7 +346,7 @@ fn the_client_in_the_documentation_works() {
     let output = python(&run, &["halt", "stop"]);
     assert!(text(&output.stdout).starts_with("error: unknown command"), "{output:?}");
     assert_eq!(Control::connect(service.port).ask("status")["profiling"], "on");
-    // With another token it does not take the agent for one.
+    // With another token, the client does not accept it as the agent.
     let other = tempfile::tempdir().expect("a temporary folder");
     fs::copy(run.join("run.json"), other.path().join("run.json")).expect("a file");
     fs::write(other.path().join("control.token"), NONCE).expect("a file");
@@ -355,7 +355,7 @@ fn the_client_in_the_documentation_works() {
     service.stop();
 }
 
-/// A program that listens on the port of an agent and keeps everything that it receives.
+/// A program that listens on an agent's port and keeps everything it receives.
 struct Squatter {
     port: u16,
     heard: Arc<Mutex<Vec<u8>>>,
@@ -443,7 +443,7 @@ fn a_program_that_took_the_port_first_learns_nothing() {
     }
 }
 
-/// An agent that gets ready shows no port yet, and may be the one that was asked for.
+/// An agent that is still starting shows no port yet, and may be the requested one.
 #[test]
 fn a_jvm_that_starts_elsewhere_has_nothing_to_do_with_a_port() {
     for jdk in jdks() {
@@ -583,7 +583,7 @@ fn an_open_port_allows_start_stop_status_and_flush_and_nothing_else() {
             expect_no_names(&status);
         }
         assert_eq!(service.say(b"flush\n"), on, "{jdk}");
-        // Who cannot read the token says the same with `tprofiler`.
+        // A user who cannot read the token gets the same from `tprofiler`.
         let addr = format!("localhost:{}", service.port);
         for (command, expected) in [("stop", &off), ("start", &on), ("flush", &on)] {
             let output = tprofiler_as(NOBODY, &[command, "--addr", &addr, "--no-token"]);
@@ -634,8 +634,8 @@ fn a_profile_properties_opens_the_port_and_warns() {
     }
 }
 
-/// Runs `then` while `clients` clients without the token ask for the status as fast as they can. Returns
-/// how many answers they got, too.
+/// Runs `then` while `clients` clients without the token ask for the status as fast as they can. Also returns the
+/// number of their answers.
 fn while_strangers_ask<R>(service: &Service, clients: usize, then: impl FnOnce() -> R) -> (R, u64) {
     let (stop, answers) = (AtomicBool::new(false), AtomicU64::new(0));
     let result = thread::scope(|scope| {
@@ -647,7 +647,7 @@ fn while_strangers_ask<R>(service: &Service, clients: usize, then: impl FnOnce()
                         continue;
                     };
                     stream.set_read_timeout(Some(Duration::from_secs(5))).expect("a socket");
-                    // Half of them ask once a connection, the others all the time.
+                    // Half of them ask once per connection, the others all the time.
                     let lines = if client % 2 == 0 { 1 } else { 1_000 };
                     let _ = (&stream).write_all("status\n".repeat(lines).as_bytes());
                     for line in BufReader::new(&stream).lines().map_while(Result::ok) {
@@ -659,7 +659,7 @@ fn while_strangers_ask<R>(service: &Service, clients: usize, then: impl FnOnce()
                 }
             });
         }
-        // The clients have to stop even if it panics.
+        // The clients must stop even if it panics.
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(then));
         stop.store(true, Ordering::Relaxed);
         result
@@ -685,13 +685,13 @@ fn a_flood_of_strangers_keeps_the_owner_from_nothing() {
         });
         let seconds = began.elapsed().as_secs();
         println!("{answers} answers to strangers in {seconds} s");
-        // A burst of 20, 10 a second, and up to a second's worth of waiting ones.
+        // A burst of 20, then 10 per second, plus up to a second's worth of waiting ones.
         assert!(answers <= 20 + 10 * (seconds + 2), "{jdk}: {answers} in {seconds} s");
         service.stop();
     }
 }
 
-/// Reading the totals of all threads takes the agent thread time.
+/// Reading the method statistics of all threads takes the agent thread time.
 #[test]
 fn clients_without_the_token_get_one_status_a_second() {
     let jdk = jdks().last().expect("a JDK");
@@ -705,7 +705,7 @@ fn clients_without_the_token_get_one_status_a_second() {
     let most = 1 + usize::try_from(began.elapsed().as_secs()).expect("short");
     assert!(seen.len() <= most, "{seen:?} in {:?}", began.elapsed());
     let mut control = Control::connect(service.port);
-    // Were it as old as a stranger's may be, there would be one a second.
+    // If it could be as old as a stranger's, it would change once a second.
     let (began, mut seen) = (Instant::now(), BTreeSet::new());
     wait_until("the owner's status is current", || {
         seen.insert(control.calls_seen());
@@ -746,7 +746,7 @@ fn load(program: &mut Dialogue, word: &str, jar: &str) -> Duration {
     Duration::from_millis(ms.parse().expect("a number"))
 }
 
-/// 255 patterns of so many bytes, of which so many are stars, that take long to match.
+/// 255 patterns of this many bytes and stars, which take long to match.
 fn patterns(bytes: usize, stars: usize) -> impl Iterator<Item = String> {
     (0..255).map(move |n| {
         let end = format!("x{n}");
@@ -807,7 +807,7 @@ fn patterns_do_not_stall_class_loading() {
         }
     }
 
-    // As many slow patterns as are allowed, while classes are loaded.
+    // As many slow patterns as allowed, while classes are loaded.
     let is_done = AtomicBool::new(false);
     let (loads, took) = thread::scope(|scope| {
         let is_done = &is_done;
@@ -827,7 +827,7 @@ fn patterns_do_not_stall_class_loading() {
         while !is_done.load(Ordering::Relaxed) && !commands.is_finished() {
             loads.push(load(&mut program, "load", jar));
         }
-        // And with all of them in force.
+        // And with all of them set.
         loads.extend((0..3).map(|_| load(&mut program, "load", jar)));
         (loads, commands.join().expect("all patterns were taken"))
     });

@@ -1,5 +1,5 @@
-//! What the agent keeps in memory: with many threads and many methods, of threads that are idle, and after a
-//! deep recursion. It is what the process has more than when it did the same while recording was off.
+//! The agent's memory: with many threads and methods, for idle threads, and after a deep recursion. It is the
+//! process's increase over the same work while recording was off.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -12,7 +12,7 @@ use test_classes::{
 };
 
 const THREADS: u64 = 500;
-/// With those of the hundred classes that call them, a thread calls 300 methods.
+/// Including those of the hundred classes that call them, a thread calls 300 methods.
 const CALLS: u64 = 200;
 const CLASSES: usize = 100;
 const METHODS: usize = 200;
@@ -40,7 +40,7 @@ fn generate(folder: &Path) -> PathBuf {
     output
 }
 
-/// Kilobytes of memory that are no file's.
+/// Kilobytes of anonymous memory.
 fn anonymous_kb(program: &Dialogue) -> u64 {
     let path = format!("/proc/{}/status", program.program.pid());
     let status = fs::read_to_string(path).expect("a process");
@@ -48,8 +48,8 @@ fn anonymous_kb(program: &Dialogue) -> u64 {
     line.split_whitespace().nth(1).and_then(|kb| kb.parse().ok()).expect("a number")
 }
 
-/// Has all threads do something, and returns the memory a moment later, in kilobytes: what idle
-/// threads do not need is given back by then.
+/// Makes all threads do something, and returns the memory a moment later, in kilobytes: by then, idle threads have
+/// returned what they do not need.
 fn stage(program: &mut Dialogue, stage: &str) -> u64 {
     assert_eq!(program.ask(stage), stage);
     std::thread::sleep(Duration::from_millis(1_500));
@@ -71,17 +71,17 @@ fn run(
         "include=many,include=programs,start=off,max_memory={max_memory},logs={},port={port}",
         logs.display()
     );
-    // The heap is all there from the start, and no compiler takes memory when it likes.
+    // The heap is allocated from the start, and no compiler takes memory at random times.
     let heap = ["-Xms64m", "-Xmx64m", "-XX:+AlwaysPreTouch", "-XX:+UseSerialGC", "-Xint"];
     let java = Java::new(jdk).args(heap).agent(&options);
     let java = java.arg("-cp").arg(&path).arg("programs.Crowd").args(&numbers);
     let mut program = java.talk();
-    // Everything once while recording is off: what the JVM needs for it is there then.
+    // Everything once while recording is off: then the JVM has allocated what it needs for it.
     let before = stages.map(|name| stage(&mut program, name));
     assert!(tprofiler(port, &["start"]).status.success(), "{jdk}");
     let kb = stages.map(|name| {
         assert_eq!(program.ask(name), name);
-        // What is kept of what each thread has written comes with the totals.
+        // What the agent keeps about written statistics of each thread is allocated with the statistics.
         assert!(tprofiler(port, &["flush"]).status.success(), "{jdk}");
         stage(&mut program, "nothing").saturating_sub(before[2])
     });
@@ -118,11 +118,11 @@ fn five_hundred_threads_and_twenty_thousand_methods() {
         let recurse = profile.counts["programs.Crowd recurse (I)V"].calls;
         assert_eq!(recurse, 2 * 20 * 10_001, "{jdk}");
 
-        // All threads are measured, and have some of their methods.
+        // All threads have statistics, with some of their methods.
         let (kb, profile) = run(jdk, folder.path(), &many, "24m", ["one", "call", "call"]);
-        // What grows with methods alone is beside it.
+        // What grows only with methods is not part of the ceiling.
         assert!(kb.iter().all(|kb| *kb < 24 * 1_024 + 12_000), "{jdk}: {kb:?}");
-        // What is lost are generated methods: all others have been called before memory ran out.
+        // Only generated methods are lost: all others were called before memory ran out.
         let (kept, lost) = (generated(&profile), profile.counter(counter::LOST_CALLS));
         assert!(kept > GENERATED / 10, "{jdk}: {kept}");
         assert_eq!(kept + lost, 2 * GENERATED, "{jdk}: {kept} kept, {lost} lost");

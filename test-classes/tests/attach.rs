@@ -1,5 +1,5 @@
-//! The agent comes into JVMs that run, and goes: counts are exact in between, classes have their own
-//! bytes afterwards, and who cannot be attached to is told why and left alone.
+//! The agent attaches to running JVMs and detaches: counts are exact in between, classes have their original bytes
+//! afterwards, and a JVM that cannot be attached to is left alone, with a reason.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,7 +23,7 @@ fn tprofiler(arguments: &[&str]) -> Output {
     command(arguments).output().expect("tprofiler runs")
 }
 
-/// What a command prints that does what it is asked.
+/// The output of a command that must succeed.
 fn succeeds(arguments: &[&str]) -> String {
     let Output { status, stdout, stderr } = tprofiler(arguments);
     let stderr = String::from_utf8_lossy(&stderr);
@@ -31,7 +31,7 @@ fn succeeds(arguments: &[&str]) -> String {
     String::from_utf8(stdout).expect("text")
 }
 
-/// The one line that a command prints that does not.
+/// The single line on stderr of a command that must fail.
 fn fails(arguments: &[&str]) -> String {
     let Output { status, stdout, stderr } = tprofiler(arguments);
     let stderr = String::from_utf8_lossy(&stderr).into_owned();
@@ -45,7 +45,7 @@ fn field<'t>(text: &'t str, key: &str) -> &'t str {
     line.unwrap_or_else(|| panic!("{key} in {text}"))
 }
 
-/// `programs.Phases`, which does what it is told.
+/// `programs.Phases`, which takes commands.
 fn phases(jdk: &Jdk, options: &[&str]) -> Dialogue {
     // Shown if the test fails.
     println!("{jdk} {options:?}");
@@ -54,7 +54,7 @@ fn phases(jdk: &Jdk, options: &[&str]) -> Dialogue {
     program
 }
 
-/// Ends it: it has ended well, and nobody complained but the JVM itself, of an agent that came late.
+/// Ends it: it must end well, and stderr may only have the JVM's own warning about a dynamically loaded agent.
 fn end(program: Dialogue, what: &impl std::fmt::Display) {
     expect_success(&program.end(), what);
 }
@@ -69,7 +69,7 @@ fn expect_success(finished: &Finished, what: &impl std::fmt::Display) {
 const WORK: &str = "programs.Phases$Work";
 
 fn counts_of(rounds: u64) -> BTreeMap<String, Counts> {
-    // Of three numbers in a row that begin with 0, 1, 2 and so on, one in five each is divided by 5.
+    // Of three consecutive numbers from 0, 1, 2 and so on, those divisible by 5.
     let thrown = (0..rounds).map(|i| (i..i + 3).filter(|n| n % 5 == 0).count() as u64).sum();
     [("outer (I)V", rounds, 0), ("middle (I)V", 3 * rounds, thrown), ("leaf (I)V", 3 * rounds, 0)]
         .into_iter()
@@ -77,7 +77,7 @@ fn counts_of(rounds: u64) -> BTreeMap<String, Counts> {
         .collect()
 }
 
-/// Has the program make calls, of which it says itself how many those were.
+/// Makes the program call methods, and compares its own counts.
 fn make_calls(program: &mut Dialogue, rounds: u64) {
     let counts = counts_of(rounds);
     let [leaf, middle, outer] =
@@ -91,7 +91,7 @@ fn make_calls(program: &mut Dialogue, rounds: u64) {
     );
 }
 
-/// Asserts that a run has these rounds and no more.
+/// Asserts that a run has exactly the calls of these rounds.
 fn expect_calls(profile: &Profile, rounds: u64, what: &impl std::fmt::Display) {
     let mut counts = profile.counts.clone();
     counts.retain(|name, _| name.starts_with(&format!("{WORK} ")) && !name.contains("<init>"));
@@ -111,7 +111,7 @@ fn counts_are_exact_from_attach_to_detach_and_again() {
         for (run, rounds) in [(1, 1_000), (2, 70), (3, 5)] {
             let port = free_port();
             let options = format!("include=programs.Phases$*,leaves=keep,overhead=off,port={port}");
-            // The log folder is this command's.
+            // The log folder is relative to this command's folder.
             let attached = command(&["attach", &pid, &options]).current_dir(folder.path()).output();
             let attached = attached.expect("tprofiler runs");
             assert!(attached.status.success(), "{jdk}: {attached:?}");
@@ -125,7 +125,7 @@ fn counts_are_exact_from_attach_to_detach_and_again() {
                 [" us", " ms"].iter().any(|unit| field(&attached, "longest pause").ends_with(unit))
             );
             make_calls(&mut program, rounds);
-            // Loaded now for the first time, and not again.
+            // Loaded now for the first time, and only once.
             assert_eq!(program.ask("load"), format!("late {run}"));
 
             let detached = succeeds(&["detach", &pid]);
@@ -244,12 +244,12 @@ fn what_cannot_be_done_is_said_in_one_line_and_harms_nobody() {
         succeeds(&["detach", &pid]);
         refused(&["detach", &pid], "the agent is not attached to it");
         make_calls(&mut program, 3);
-        // The JVM may warn of the file that is no library.
+        // The JVM may warn about the file that is not a library.
         assert_eq!(program.end().status, Some(0), "{jdk}");
     }
 }
 
-/// SIGQUIT would end such a JVM. It listens from the start.
+/// SIGQUIT would end such a JVM. It listens for attaches from the start.
 #[test]
 fn a_jvm_that_leaves_signals_alone_is_attached_to_without_one() {
     for jdk in jdks() {
@@ -267,7 +267,7 @@ fn a_jvm_that_leaves_signals_alone_is_attached_to_without_one() {
     }
 }
 
-/// The agent itself says on the JVM's stderr what is wrong; the command learns only that it is.
+/// The agent prints the error on the JVM's stderr; the command learns only that there is one.
 #[test]
 fn a_log_folder_that_cannot_be_used_attaches_nothing() {
     for jdk in jdks() {
@@ -300,7 +300,7 @@ fn jvms_that_refuse_are_left_as_they_are() {
     }
 }
 
-/// Where the option cannot be seen from outside, it is not waited for without end.
+/// If the option cannot be seen from outside, the wait for it has a limit.
 #[test]
 fn a_jvm_that_does_not_answer_is_given_up() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -350,7 +350,7 @@ fn a_list_shows_jvms_with_the_agent_and_without() {
     }
 }
 
-/// `tprofiler profile` under way, and the thread that has the program make calls meanwhile.
+/// Runs `tprofiler profile`, with a thread that makes the program call methods meanwhile.
 fn profile(pid: &str, folder: &Path, duration: &str) -> Child {
     let port = free_port();
     let options = format!("include=programs.Phases$*,leaves=keep,overhead=off,port={port}");
@@ -469,7 +469,7 @@ fn profile_of_a_jvm_that_somebody_else_detaches_prints_what_there_is() {
     assert!(nothing.contains("with start=off there is nothing to report"), "{nothing}");
 }
 
-/// Threads are in probes all the time while the agent comes and goes.
+/// Threads are in probes all the time while the agent attaches and detaches.
 #[test]
 fn coming_and_going_under_load_harms_nothing() {
     for jdk in jdks() {
@@ -511,7 +511,7 @@ fn coming_and_going_under_load_harms_nothing() {
     }
 }
 
-/// Attaching and detaching at the same moment: each does its work or says why not, and none keeps later ones from theirs.
+/// Attaches and detaches at the same moment: each succeeds or gives a reason, and none blocks later ones.
 #[test]
 fn coming_and_going_at_the_same_moment_harms_nothing() {
     for jdk in jdks() {
@@ -546,7 +546,7 @@ fn coming_and_going_at_the_same_moment_harms_nothing() {
             }
         }
         assert!(attached > 0 && detached > 0, "{jdk}: {attached} {detached}");
-        // Whatever the last round left.
+        // Whatever the last round left behind.
         let _ = tprofiler(&["detach", &pid]);
         succeeds(&["attach", &pid, &options]);
         make_calls(&mut program, 3);
@@ -559,7 +559,7 @@ fn coming_and_going_at_the_same_moment_harms_nothing() {
     }
 }
 
-/// Virtual threads are on their carriers and off them while the agent comes and goes.
+/// Virtual threads are mounted and unmounted while the agent attaches and detaches.
 #[test]
 fn coming_and_going_among_virtual_threads_harms_nothing() {
     for jdk in jdks_from(21) {
@@ -580,7 +580,7 @@ fn coming_and_going_among_virtual_threads_harms_nothing() {
         }
         fs::write(file("stop"), "").expect("a file");
         let mut finished = program.wait();
-        // What is asked for is said, where there is a second between an attach and its detach.
+        // If there is a second between an attach and its detach, stderr has these requested messages.
         let is_asked_for =
             |line: &&str| !line.contains(" was running when its class was retransformed");
         let others: Vec<&str> = finished.stderr.lines().filter(is_asked_for).collect();

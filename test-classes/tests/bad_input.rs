@@ -1,4 +1,4 @@
-//! What is wrong is said in one line, and the service runs on.
+//! Each error is reported in one line, and the service goes on.
 
 use std::fs;
 use std::path::Path;
@@ -150,7 +150,7 @@ fn damaged_logs_are_read_as_far_as_they_go() {
     let report = String::from_utf8_lossy(&whole.stdout).into_owned();
     assert!(report.contains("programs.Exits.work()"), "{report}");
 
-    // A last line that is cut, as by kill -9.
+    // A truncated last line, as after kill -9.
     let calls = file(&run, "calls");
     let text = fs::read_to_string(&calls).expect("calls");
     fs::write(&calls, &text[..text.len() - 9]).expect("a cut file");
@@ -158,7 +158,7 @@ fn damaged_logs_are_read_as_far_as_they_go() {
     assert!(cut.status.success());
     assert!(String::from_utf8_lossy(&cut.stdout).contains("torn"), "{cut:?}");
 
-    // A line of rubbish.
+    // A line of garbage.
     fs::write(&calls, format!("{text}what is this?\n")).expect("a file with rubbish");
     let rubbish = analyze(&[&run]);
     let message = String::from_utf8_lossy(&rubbish.stderr).into_owned();

@@ -1,5 +1,5 @@
-//! A suspended machine: CLOCK_MONOTONIC stands still or jumps while the processor's counter runs on.
-//! Calls from then on have their true times, and the jump is counted.
+//! A suspended machine: CLOCK_MONOTONIC stands still or jumps while the processor's counter runs on. Later calls have
+//! their true times, and the jump is counted.
 
 use std::fs;
 use std::ops::RangeBounds;
@@ -55,13 +55,13 @@ impl Program {
         self.folder.path().join("logs")
     }
 
-    /// Makes calls of a tenth of a second; what one took by the program's clock, in nanoseconds.
+    /// Makes calls of a tenth of a second; returns the duration of one by the program's clock, in nanoseconds.
     fn calls(&mut self, count: u64) -> u64 {
         let nanos: u64 = self.java.ask(&format!("calls {count}")).parse().expect("a number");
         nanos / count
     }
 
-    /// Holds CLOCK_MONOTONIC; the time of day at which that began, in nanoseconds.
+    /// Holds CLOCK_MONOTONIC; returns the time of day at which that began, in nanoseconds.
     fn hold(&mut self) -> u64 {
         let began: u64 = self.java.ask(&format!("hold {HELD_S}")).parse().expect("a number");
         assert_eq!(self.java.hear(), "held");
@@ -76,7 +76,7 @@ impl Program {
         tprofiler_json(self.port, &["status"])
     }
 
-    /// Ends it. What it says on stderr, and its log.
+    /// Ends it. Returns its stderr and its log.
     fn end(self, what: &Jdk) -> (String, Profile) {
         let logs = self.logs();
         let finished = self.java.end();
@@ -90,7 +90,7 @@ fn assert_close(found: u64, truth: u64, what: &str) {
     assert!(found.abs_diff(truth) <= truth / 20, "{what}: {found} ns, truth {truth} ns");
 }
 
-/// How long the 100 ms calls took on average in the intervals that began in a range.
+/// The average duration of the 100 ms calls in the intervals that began in a range.
 fn mean(profile: &Profile, began_ns: impl RangeBounds<u64>) -> u64 {
     let of_tenth = profile.intervals.iter().filter(|(name, _)| name == TENTH);
     let rows = of_tenth.filter(|(_, row)| began_ns.contains(&row.start_ns));
@@ -102,7 +102,7 @@ fn records<'p>(profile: &'p Profile, method: &str) -> Vec<&'p Record> {
     profile.records.iter().filter(|record| record.method == method).collect()
 }
 
-/// The median of the 100 ms calls. They took that long at least.
+/// The median of the 100 ms calls. They took at least that long.
 fn expect_true_median(profile: &Profile, slowest_mean: u64, what: &Jdk) {
     let mut all: Vec<u64> = records(profile, TENTH).iter().map(|call| call.total_ns).collect();
     all.sort_unstable();
@@ -110,15 +110,15 @@ fn expect_true_median(profile: &Profile, slowest_mean: u64, what: &Jdk) {
     assert!((95_000_000..=slowest_mean * 11 / 10).contains(&median), "{what}: {median} ns");
 }
 
-/// What 100 ms calls took, by the program's clock, before the clock was set and afterwards, and when those
-/// after it began.
+/// The durations of 100 ms calls by the program's clock, before the clock was set and afterwards, and the start of
+/// the later ones.
 struct Truth {
     before: u64,
     after: u64,
     after_from: u64,
 }
 
-/// Asserts that all but the seconds around a jump has true times.
+/// Asserts that all times are true, except in the seconds around a jump.
 fn expect_true_times(profile: &Profile, truth: &Truth, set_at: u64, what: &Jdk) {
     let Truth { before, after, after_from } = *truth;
     let (found_before, found_after) = (mean(profile, ..set_at), mean(profile, after_from..));
@@ -152,7 +152,7 @@ fn a_suspended_machine_leaves_later_times_true() {
         if jumps == 0 {
             continue;
         }
-        // The call over the jump began when it did, and has the time by the counter.
+        // The call during the jump has its true start, and its duration by the counter.
         let [call] = records(&profile, HOLD)[..] else { panic!("{jdk}: one call") };
         assert!(call.start_ns.abs_diff(held) < 500_000_000, "{jdk}: {call:?} {held}");
         assert!(call.total_ns >= HELD_S * 900_000_000, "{jdk}: {call:?}");
@@ -176,7 +176,7 @@ fn a_clock_that_jumps_ahead_leaves_later_times_true() {
         let before = program.calls(20);
         let set_at = now_ns();
         program.flush();
-        // Waits of the agent take that much longer from then on, because the kernel's clock does not jump.
+        // The agent's waits take that much longer from then on, because the kernel's clock does not jump.
         assert_eq!(program.java.ask("ahead 1500000000"), "ahead");
         wait_until("a jump", || program.status()["clock_jumps"] == 1);
         let after_from = now_ns();
@@ -202,14 +202,14 @@ fn the_monotonic_clock_can_be_chosen_and_does_not_jump() {
         assert_eq!((&*run.clock, &*run.options["clock"]), ("monotonic", "monotonic"), "{jdk}");
         assert_eq!(stderr, "", "{jdk}");
         assert_close(mean(&profile, ..), before.midpoint(after), &jdk.to_string());
-        // By this clock, the call that held it took no longer than to write to a file.
+        // By this clock, the call that held it took only as long as writing a file.
         for call in records(&profile, HOLD) {
             assert!(call.total_ns < HELD_S * 500_000_000, "{jdk}: {call:?}");
         }
     }
 }
 
-/// The clock is chosen for each attachment.
+/// The clock is chosen at each attachment.
 #[test]
 fn another_attachment_may_have_another_clock() {
     for jdk in jdks() {
@@ -230,7 +230,7 @@ fn another_attachment_may_have_another_clock() {
                 "include=programs,overhead=off,threshold=0,port={port},clock={clock},logs={}",
                 logs.display()
             );
-            // The class has a loop that runs.
+            // The class has a running loop.
             tprofiler(&["attach", &pid, &options, "--even-running"]);
             let source = tprofiler_json(port, &["status"])["clock"].clone();
             assert!(clock == "auto" || source == "monotonic", "{jdk}: {clock}: {source}");
@@ -244,7 +244,7 @@ fn another_attachment_may_have_another_clock() {
     }
 }
 
-/// A process that keeps a processor busy until it is dropped.
+/// A process that keeps a processor busy until dropped.
 struct Busy(Child);
 
 impl Busy {
@@ -280,7 +280,7 @@ fn no_jump_is_counted_in_a_minute_under_load() {
     assert_eq!((stderr.as_str(), profile.counter(counter::CLOCK_JUMPS)), ("", 0));
 }
 
-/// The kernel finds out while the JVM runs that the counter is no good.
+/// The kernel finds out while the JVM runs that the counter is unreliable.
 #[test]
 fn a_counter_that_the_kernel_drops_is_told_once() {
     let sources = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
@@ -299,7 +299,7 @@ fn a_counter_that_the_kernel_drops_is_told_once() {
         program.end().expect_quiet_success(jdk);
         return skipped("the processor's counter is not the clock here");
     }
-    // Each flush renews the clock, as a second that goes by does.
+    // Each flush renews the clock, as each second does.
     let mut renew = || {
         for _ in 0..100 {
             control.ask("flush");

@@ -1,4 +1,4 @@
-//! Options from files and from the environment, and when recording is on by itself.
+//! Options from files and from the environment, and recording that switches on by itself.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,7 +20,7 @@ fn run(jdk: &Jdk, options: &str, folder: &Path) -> Finished {
     finished
 }
 
-/// The options in force, as run.json has them.
+/// The options in effect, from run.json.
 fn options(run: &Path) -> serde_json::Value {
     let text = fs::read_to_string(run.join("run.json")).expect("run.json");
     let run: serde_json::Value = serde_json::from_str(&text).expect("JSON");
@@ -217,7 +217,7 @@ fn recording_goes_on_and_off_by_turns() {
     let gaps = starts.windows(2).map(|pair| Duration::from_nanos(pair[1] - pair[0]));
     let pauses: Vec<Duration> = gaps.filter(|gap| *gap > Duration::from_millis(300)).collect();
     assert!(pauses.len() >= 3, "{pauses:?}");
-    // One or the other may be longer if the machine is busy.
+    // Some of them may be longer if the machine is busy.
     let short = pauses.into_iter().min().expect("a pause");
     assert!((Duration::from_millis(400)..Duration::from_millis(900)).contains(&short), "{short:?}");
 }
@@ -227,7 +227,7 @@ fn outside_its_window_nothing_is_recorded() {
     let jdk = jdks().first().expect("a JDK");
     for (zone, is_in) in [("UTC0", true), ("XYZ-12", false)] {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        // Six hours around now in UTC; in the other zone it is twelve hours later.
+        // Six hours around now in UTC; the other zone is twelve hours ahead.
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let hour = now.expect("a time").as_secs() / 3600 % 24;
         let window = format!("{}:00-{}:00", (hour + 21) % 24, (hour + 3) % 24);

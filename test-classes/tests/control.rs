@@ -1,4 +1,4 @@
-//! Control over TCP: the protocol, its two dialects, and clients that do not behave.
+//! Control over TCP: the protocol, its two dialects, and clients that misbehave.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -46,7 +46,7 @@ impl Service {
         self.program.wait().expect_quiet_success("Busy");
     }
 
-    /// The answer to a client that knows the token.
+    /// The answer to a client with the token.
     fn answer(&self, command: &str) -> String {
         Control::connect(self.port).answer(command)
     }
@@ -56,14 +56,14 @@ impl Service {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("a connection");
         stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a socket");
         stream.write_all(bytes).expect("a connection");
-        // The agent may have hung up by now.
+        // The agent may have closed the connection by now.
         let _ = stream.shutdown(Shutdown::Write);
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("an answer");
         answer
     }
 
-    /// The lines of an answer, behind those that say whose it is.
+    /// The lines of an answer, after those that identify the agent.
     fn named(&self, lines: &str) -> String {
         format!("service: programs.Busy\npid: {}\n{lines}", self.program.pid())
     }
@@ -72,7 +72,7 @@ impl Service {
         Profile::runs(&self.folder.path().join("logs")).remove(0)
     }
 
-    /// What `status` says; 0 while nobody answers.
+    /// The number in `status`; 0 while nobody answers.
     fn calls_seen(&self) -> u64 {
         let status = String::from_utf8(self.command("status").stdout).expect("text");
         let seen = status.lines().find_map(|line| line.strip_prefix("calls seen: "));
@@ -84,7 +84,7 @@ impl Service {
     }
 }
 
-/// Reads until the agent has answered or hung up.
+/// Reads until the agent has answered or closed the connection.
 fn answer(stream: &TcpStream) -> String {
     stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a socket");
     let mut answer = String::new();
@@ -119,7 +119,7 @@ fn commands_are_answered_and_every_answer_ends() {
         assert!(status.ends_with("\nok\n"), "{status}");
         let (on, off) =
             (service.named("profiling: on\nok\n"), service.named("profiling: off\nok\n"));
-        // Several on one connection, and on different ones.
+        // Several commands on one connection, and on different ones.
         assert_eq!(control.answer("stop"), off);
         assert_eq!(control.answer("stop"), off);
         assert_eq!(service.answer("stop"), off);
@@ -181,7 +181,7 @@ fn an_unknown_command_changes_nothing_and_ends_the_connection() {
             assert_eq!(service.say(word), "error: unknown command; try help\n");
         }
         assert_eq!(service.say(&[b'x'; 10_000]), "error: line too long\n");
-        // Without a word that it is the end: the agent hangs up by itself, soon.
+        // Without the end of the input: the agent closes the connection by itself, soon.
         for (line, expected) in
             [(&b"halt\n"[..], "unknown command"), (&[b'x'; 5000], "line too long")]
         {
@@ -198,7 +198,7 @@ fn an_unknown_command_changes_nothing_and_ends_the_connection() {
 fn idle_clients_hold_up_nobody() {
     for jdk in jdks() {
         let service = Service::start(jdk);
-        // Silent clients that know the token.
+        // Silent clients with the token.
         let connect = || {
             let mut client = Control::connect(service.port);
             let answer = client.answer("help");
@@ -236,7 +236,7 @@ fn clients_that_do_not_read_hold_up_nobody() {
         let service = Service::start(jdk);
         let mut deaf = TcpStream::connect(("127.0.0.1", service.port)).expect("a connection");
         deaf.set_write_timeout(Some(Duration::from_secs(1))).expect("a socket");
-        // Until nothing more goes through in either direction.
+        // Until no more data passes in either direction.
         let many = b"help\n".repeat(10_000);
         while deaf.write_all(&many).is_ok() {}
         for _ in 0..5 {
@@ -303,7 +303,7 @@ fn the_command_succeeds_only_if_the_agent_says_so() {
     assert_eq!(message.lines().count(), 1, "{message}");
     assert!(output.stdout.is_empty());
 
-    // Somebody else's port.
+    // The port belongs to another program.
     for (says, expected) in [
         ("", "ends early"),
         ("HTTP/1.1 400 Bad Request\r\n\r\n", "ends early"),
@@ -323,7 +323,7 @@ fn the_command_succeeds_only_if_the_agent_says_so() {
         answers.join().expect("a stranger");
     }
     assert_eq!(tprofiler(&["destroy"]).status.code(), Some(2));
-    // What no agent answers takes no address, and offers none.
+    // Commands that no agent answers take no address, and offer none.
     for command in [&["list"][..], &["attach", "1"], &["profile", "1"], &["detach", "1"]] {
         for option in [&["--addr", "127.0.0.1:1"][..], &["--json"]] {
             let output = tprofiler(&[command, option].concat());
@@ -344,7 +344,7 @@ fn the_command_succeeds_only_if_the_agent_says_so() {
         let line = line + "not HOST:PORT, as in 127.0.0.1:50000\n";
         assert!(message.starts_with(&line), "{message}");
     }
-    // Nobody is there, but so it may be written.
+    // Nobody listens there, but the notation is valid.
     let output = tprofiler(&["status", "--addr", &format!("[::1]:{nobody}")]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert_eq!(tprofiler(&["status", "--addr", "no-such-host.invalid:1"]).status.code(), Some(1));
@@ -377,7 +377,7 @@ fn a_taken_port_gives_way_to_the_next() {
 #[test]
 fn without_a_free_port_the_agent_goes_on() {
     for jdk in jdks() {
-        // Sixteen in a row, wherever they are.
+        // Sixteen consecutive ports, anywhere.
         let (first, taken) = (0..100)
             .find_map(|_| {
                 let first = TcpListener::bind("127.0.0.1:0").ok()?.local_addr().ok()?.port();

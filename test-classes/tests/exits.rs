@@ -1,4 +1,4 @@
-//! However a program ends, what it did is on disk, and the calls that it was in are written as open.
+//! However a program ends, its calls are on disk, and those in progress are written as unfinished.
 
 use std::path::Path;
 use std::process::Command;
@@ -29,7 +29,7 @@ fn assert_profile(profile: &Profile, open: &[&str], ended: &[&str], what: &str) 
     assert!(work.total_ns >= 30_000_000, "{what}");
 }
 
-/// How long the runs recorded, as reports have it.
+/// How long the runs recorded, according to reports.
 fn recorded(logs: &Path) -> Duration {
     let report = Command::new(&artifacts().analyze).args(["--format", "json"]).arg(logs).output();
     let report: Value = serde_json::from_slice(&report.expect("it runs").stdout).expect("JSON");
@@ -68,7 +68,7 @@ fn a_signal_ends_as_well() {
         let options = format!("threshold=0,logs={},port=off", logs.path().display());
         let program =
             Java::new(jdk).agent(&options).main(classes(), "programs.Exits").arg("wait").start();
-        // A record reaches the file within a second: that of `work` shows where the program is.
+        // A recorded call reaches the file within a second: that of `work` shows where the program is.
         wait_until("a record of work", || {
             Profile::runs(logs.path()).first().is_some_and(|run| {
                 let calls = std::fs::read_dir(run).into_iter().flatten().flatten();

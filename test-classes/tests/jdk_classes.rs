@@ -1,4 +1,4 @@
-//! Every class of every JDK there is, all methods instrumented: nothing is wrong with any of them.
+//! Every class of every installed JDK, with all methods instrumented: the checks find no errors.
 
 use std::collections::HashSet;
 use std::fs;
@@ -7,7 +7,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use rewriter::Skip;
 use test_classes::{Check, Java, Jdk, Pair, check, classes, compare, jdks};
 
-/// All classes of a runtime's image, one after the other, as `tools.DumpClasses` writes them.
+/// All classes of a runtime's image, concatenated, as `tools.DumpClasses` writes them.
 fn image(jdk: &Jdk) -> Vec<u8> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = folder.path().join("image");
@@ -34,7 +34,7 @@ fn hash(bytes: &[u8]) -> u64 {
 
 #[test]
 fn no_class_of_any_jdk_is_broken() {
-    // Builds of the same version have most classes in common; each is checked once.
+    // Builds of the same version share most classes; each is checked once.
     let mut seen = HashSet::new();
     for jdk in jdks() {
         let image = image(jdk);
@@ -62,7 +62,7 @@ fn no_class_of_any_jdk_is_broken() {
     }
 }
 
-/// The check finds what is wrong: of a rewritten class every byte is changed, one at a time.
+/// The check finds errors: every byte of a rewritten class is changed, one at a time.
 #[test]
 fn the_check_finds_changed_bytes() {
     let original = fs::read(classes().join("truth/Exceptions$Resource.class")).expect("a class");
@@ -84,6 +84,6 @@ fn the_check_finds_changed_bytes() {
     let found: HashSet<usize> = compare(pairs).wrong.into_iter().map(|(pair, _)| pair).collect();
     let missed: Vec<usize> = (0..changed.len()).filter(|at| !found.contains(at)).collect();
     println!("{} of {} bytes: {missed:?}", missed.len(), changed.len());
-    // A max_stack that is one too large, say, is not wrong.
+    // A max_stack that is one too large, for example, is not an error.
     assert!(missed.len() < changed.len() / 50, "{} of {}: {missed:?}", missed.len(), changed.len());
 }

@@ -1,5 +1,5 @@
-//! What can happen to a JVM: the service's own output stays what it is without the agent, the log can be
-//! read, counts are exact, and what the agent keeps does not grow.
+//! Faults of a JVM: the service's own output is the same as without the agent, the log can be read, counts are exact,
+//! and the agent's memory does not grow.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::path::Path;
 use log_format::rows::{Exit, counter};
 use test_classes::{Counts, Finished, Java, Jdk, Profile, Record, classes, faults, jdks};
 
-/// Runs `programs.Faults` under the agent, which sees only that program.
+/// Runs `programs.Faults` under the agent, which instruments only that program.
 fn run(jdk: &Jdk, jvm_options: &[&str], arguments: &[&str]) -> (Profile, Finished) {
     let logs = tempfile::tempdir().expect("a temporary folder");
     run_in(logs.path(), jdk, jvm_options, arguments)
@@ -19,7 +19,7 @@ fn run_in(logs: &Path, jdk: &Jdk, jvm_options: &[&str], arguments: &[&str]) -> (
     let options = format!("include=programs,logs={},port=off", logs.display());
     let mut java = Java::new(jdk).args(jvm_options);
     if jdk.major >= 24 {
-        // Or else the JVM warns of the program's own library.
+        // Otherwise the JVM warns about the program's own library.
         java = java.arg("--enable-native-access=ALL-UNNAMED");
     }
     let finished =
@@ -29,7 +29,7 @@ fn run_in(logs: &Path, jdk: &Jdk, jvm_options: &[&str], arguments: &[&str]) -> (
     (Profile::only_run(logs), finished)
 }
 
-/// What the program printed of methods of its own.
+/// The program's own counts of its methods.
 fn truth(finished: &Finished) -> BTreeMap<String, Counts> {
     let lines = finished.stdout.lines().filter_map(|line| {
         let (rest, throws) = line.rsplit_once(' ')?;
@@ -56,7 +56,7 @@ fn twenty_thousand_threads_that_end_are_counted_and_forgotten() {
     for jdk in jdks() {
         let (profile, finished) = run(jdk, &[], &["threads", "20000"]);
         expect_exact(jdk, &profile, &finished, "programs.Faults");
-        // Those without a record have no row.
+        // Threads without a recorded call have no row.
         assert!(profile.threads.len() < 2_000, "{jdk}: {}", profile.threads.len());
     }
 }
@@ -71,8 +71,8 @@ fn calls_that_end_for_lack_of_memory_are_counted() {
     }
 }
 
-/// The exception comes wherever the thread is: in a probe too, before the call has begun or after it has
-/// ended. So a call more or less is counted for each thread that was stopped.
+/// The exception comes wherever the thread is: in a probe too, before the call has begun or after it has ended. So
+/// the count may be off by one call for each thread that was stopped.
 #[test]
 fn exceptions_from_elsewhere_end_calls() {
     const STOPPED: u64 = 100;
@@ -90,7 +90,7 @@ fn exceptions_from_elsewhere_end_calls() {
     }
 }
 
-/// An application that is deployed again and again.
+/// An application that is redeployed repeatedly.
 #[test]
 fn classes_that_are_unloaded_leave_nothing_behind() {
     for jdk in jdks() {
@@ -100,7 +100,7 @@ fn classes_that_are_unloaded_leave_nothing_behind() {
         expect_exact(jdk, &profile, &finished, "programs.Deployed");
         let one = profile.counts["programs.Deployed one ()V"];
         assert_eq!(one, Counts { calls: 30_000, throws: 0 }, "{jdk}");
-        // As many ids as there were loaders at once, not as there were loaders.
+        // As many ids as there were loaders at the same time, not in total.
         let methods = std::fs::read_dir(&profile.folder).expect("a run");
         let methods = methods.map(|entry| entry.expect("a file").path());
         let methods = methods.filter(|path| path.to_string_lossy().ends_with(".methods.csv"));
@@ -141,7 +141,7 @@ fn a_busy_jvm_that_ends_itself_has_its_calls_on_disk() {
             assert_eq!((finished.status, &*finished.stderr), (Some(3), ""), "{jdk}: {how}");
             let profile = Profile::only_run(logs.path());
             let before = truth(&finished)["step ()V"].calls;
-            // The others go on until the JVM has ended; of each a call may have been in its probe.
+            // The others go on until the JVM has ended; each may have had a call in its probe.
             let step = profile.counts["programs.Faults$Steps step ()V"];
             assert!(step.calls + 4 > before && before > 100_000, "{jdk}: {how}: {step:?} {before}");
             let open = |method: &str| {

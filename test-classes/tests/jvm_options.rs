@@ -1,5 +1,5 @@
-//! The truth under every garbage collector, with archives of classes and compiled code, in images,
-//! modules, bundles and under a security manager: counts are exact, and nothing is printed.
+//! Counts are exact under every garbage collector, with archives of classes and compiled code, in images, modules,
+//! bundles and under a security manager, and the agent prints nothing.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +13,7 @@ use test_classes::{
 
 const ROUNDS: u32 = 100;
 
-/// Runs the truth, and holds its output to that of the plain run.
+/// Runs the truth programs, and compares their output with that of the plain run.
 fn same_as_plain(what: &str, java: impl Fn() -> Java, launch: impl Fn(Java) -> Java) {
     let plain = run_plain(java(), ROUNDS, &launch);
     assert_eq!(plain.status, Some(0), "{what}: {}{}", plain.stdout, plain.stderr);
@@ -40,7 +40,7 @@ fn under_every_garbage_collector() {
         for collector in ["G1", "Parallel", "Serial", "Z", "Shenandoah"] {
             let option = format!("-XX:+Use{collector}GC");
             if takes(jdk, &[&option]) {
-                // A small heap, so that it has something to do.
+                // A small heap, so that the collector has work.
                 let java = Java::new(jdk).args([&option, "-Xmx64m"]);
                 let what = format!("{jdk} {option}");
                 let (_, finished) = run_truth(java, &what, "", ROUNDS, on_class_path);
@@ -54,14 +54,14 @@ fn under_every_garbage_collector() {
     assert!(runs >= 4 * jdks().len(), "only {runs} runs");
 }
 
-/// Runs a java command that makes a file.
+/// Runs a java command that creates a file.
 fn make(jdk: &Jdk, arguments: &[&str], file: &Path) {
     let output = Command::new(jdk.command("java")).args(arguments).output().expect("java runs");
     let text = [output.stdout, output.stderr].concat();
     assert!(file.exists(), "{jdk} {arguments:?}: {}", String::from_utf8_lossy(&text));
 }
 
-/// Runs the truth from a jar, with classes from an archive. `-Xverify:all` would refuse the archive.
+/// Runs the truth programs from a jar, with classes from an archive. `-Xverify:all` would reject the archive.
 fn with_archive(jdk: &Jdk, what: &str, jar: &Path, options: &[&str]) {
     let log = tempfile::NamedTempFile::new().expect("a temporary file");
     let log_option = format!("-Xlog:class+load:file={}", log.path().display());
@@ -177,7 +177,7 @@ fn with_options_that_open_modules() {
 fn under_a_security_manager() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let policy = folder.path().join("policy");
-    // The programs set handlers of threads and write one file; the agent needs nothing.
+    // The programs set thread handlers and write one file; the agent needs no permissions.
     fs::write(
         &policy,
         "grant {\n  permission java.io.FilePermission \"<<ALL FILES>>\", \"write\";\n};\n",
@@ -219,7 +219,7 @@ fn in_a_bundle_of_an_osgi_container() {
     }
 }
 
-/// What a runtime prints of itself is what it prints without the agent.
+/// A runtime's own output is the same as without the agent.
 #[test]
 fn nothing_is_printed_where_the_jvm_tells_all() {
     let (jdk, _) = newest_classes();
@@ -231,7 +231,7 @@ fn nothing_is_printed_where_the_jvm_tells_all() {
     assert_eq!((profiled.stdout, profiled.stderr), (plain.stdout, plain.stderr));
 }
 
-/// Many calls of one method, each of a method that does next to nothing.
+/// Many calls in one method, each of a method that does almost nothing.
 fn calls_of_many(folder: &Path) {
     let methods: String = (0..200)
         .map(|m| format!("static int m{m}(int x) {{ return (x ^ {m}) * 31; }}\n"))
@@ -254,16 +254,16 @@ fn calls_of_many(folder: &Path) {
     compile(compiler(), &["--release", "11"], &[file], folder);
 }
 
-/// What the JVM says at its end with `-XX:+CITime`: how long a compiler was at work.
+/// The time that a compiler took, from the JVM's `-XX:+CITime` output at its end.
 fn compile_time(output: &str, compiler: &str) -> f64 {
     let label = format!("{compiler} Compile Time:");
     let figure = output.split(&label).nth(1).and_then(|rest| rest.split_whitespace().next());
     figure.and_then(|f| f.parse().ok()).unwrap_or_else(|| panic!("no {label} in {output}"))
 }
 
-/// C1 compiles first, to run what it made for a moment only. With the guard put into each caller and its
-/// branches in another order it took five to ten times as long as C2 for a method like this, which ran
-/// interpreted for so long; as it is, a tenth.
+/// C1 compiles the method first, and its code runs only for a moment. With the guard inlined into each caller and its
+/// branches in another order, C1 took five to ten times as long as C2 for a method like this, which was interpreted
+/// meanwhile; now it takes a tenth.
 #[test]
 fn a_method_that_calls_hundreds_of_measured_ones_keeps_c1_busy_for_less_than_c2() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -271,7 +271,7 @@ fn a_method_that_calls_hundreds_of_measured_ones_keeps_c1_busy_for_less_than_c2(
     for jdk in jdks() {
         let options =
             format!("include=many,logs={},port=off", folder.path().join("logs").display());
-        // The program waits for its compilers, so that they have the same to do in each run.
+        // The program waits for its compilers, so that they do the same in each run.
         let java = Java::new(jdk).arg("-Xbatch").arg("-XX:+CITime").arg("-XX:+PrintCompilation");
         let ended = java.agent(&options).main(folder.path(), "many.Many").run();
         assert_eq!(ended.status, Some(0), "{jdk}");

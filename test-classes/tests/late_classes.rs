@@ -23,7 +23,7 @@ fn calls(port: u16) -> Vec<(String, u64)> {
     called.filter(|(_, calls)| *calls > 0).collect()
 }
 
-/// A detach says so, and what its probes call counts for no other method of a later attachment.
+/// The detach reports such a class, and its probes' calls count for no other method in a later attachment.
 #[test]
 fn a_class_that_is_defined_after_the_detach_counts_for_no_other() {
     for jdk in jdks() {
@@ -47,7 +47,7 @@ fn a_class_that_is_defined_after_the_detach_counts_for_no_other() {
         program.ask("late 1000");
         let expected = vec![("programs.InFlight$Other.run".to_owned(), 10)];
         assert_eq!(calls(port), expected, "{jdk}");
-        // The agent finds the class and has it restored: what it calls is not even counted as muted.
+        // The agent finds the class and has it restored: its calls are not even counted as muted.
         wait_until("the class is restored", || {
             let muted =
                 || tprofiler_json(port, &["status"])["calls_muted"].as_u64().expect("a number");

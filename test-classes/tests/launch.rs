@@ -4,7 +4,7 @@ use test_classes::{Java, Profile, classes, jdks};
 
 const WORK: &str = "programs.Exits work ()V";
 
-/// The agent uses JNI as it is meant to be used: the JVM's own checks have nothing to say.
+/// The agent uses JNI correctly: the JVM's own checks report nothing.
 #[test]
 fn the_jvm_has_nothing_against_the_agents_use_of_jni() {
     for jdk in jdks() {
@@ -13,7 +13,7 @@ fn the_jvm_has_nothing_against_the_agents_use_of_jni() {
             let java = java.arg("-Xcheck:jni");
             let finished = java.main(classes(), "programs.Exits").arg("return").run();
             assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
-            // A line of the JVM's own that both runs have is no fault of the agent's.
+            // A line that the JVM prints in both runs is not the agent's fault.
             finished.stdout.lines().map(str::to_owned).collect::<Vec<_>>()
         };
         let options =
@@ -38,8 +38,8 @@ fn an_agent_that_is_given_twice_works_once() {
     }
 }
 
-/// The application's own loader is asked for what the application needs and nothing else, and its
-/// classes are the application's.
+/// The application's own loader is asked only for what the application needs, and its classes belong to the
+/// application.
 #[test]
 fn a_system_class_loader_of_the_applications_own_changes_nothing() {
     for jdk in jdks() {
@@ -52,7 +52,7 @@ fn a_system_class_loader_of_the_applications_own_changes_nothing() {
         let options = format!("logs={},port=off", folder.path().display());
         let (plain, profiled) = (run(Java::new(jdk)), run(Java::new(jdk).agent(&options)));
         assert!(plain.stdout.contains("asked for programs.Exits"), "{jdk}: {}", plain.stdout);
-        // The JVM warns that its archive is of less use, with the agent and without.
+        // The JVM warns about its less useful archive, with the agent and without.
         assert_eq!(
             (plain.status, plain.stdout, plain.stderr),
             (profiled.status, profiled.stdout, profiled.stderr),

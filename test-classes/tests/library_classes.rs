@@ -1,5 +1,5 @@
-//! Every class of real libraries, from javac, Eclipse's compiler, Kotlin, Scala, Groovy, Clojure,
-//! AspectJ, ProGuard, R8 and compilers of twenty years ago, all methods instrumented.
+//! Every class of real libraries, from javac, Eclipse's compiler, Kotlin, Scala, Groovy, Clojure, AspectJ, ProGuard,
+//! R8 and compilers of twenty years ago, with all methods instrumented.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
@@ -12,7 +12,7 @@ use test_classes::{
     library,
 };
 
-/// Checks classes, and asserts that nothing is wrong with them; prints what was done.
+/// Checks classes, asserts that there are no errors, and prints the numbers.
 fn assert_all_well(what: &str, own: &[LibraryClass], others: &[LibraryClass]) {
     let mut seen = HashSet::new();
     let checked: Vec<Check<'_>> = own
@@ -32,7 +32,7 @@ fn assert_all_well(what: &str, own: &[LibraryClass], others: &[LibraryClass]) {
     );
     assert!(checked.wrong.is_empty(), "{what}:\n{}", checked.wrong.join("\n"));
     assert_eq!(checked.unreadable, [""; 0], "{what}");
-    // Nothing is skipped silently: what cannot have probes is named here.
+    // Nothing is skipped silently: methods that could not be instrumented are named here.
     let accidents: Vec<_> = checked.skipped.iter().filter(|(why, _)| !why.is_by_design()).collect();
     assert!(accidents.is_empty(), "{what}: {accidents:?}");
 }
@@ -49,7 +49,7 @@ fn no_class_of_the_libraries_is_broken() {
     assert_all_well("libraries", &all, &[]);
 }
 
-/// ProGuard merges, inlines, renames and overloads what no compiler would.
+/// ProGuard merges, inlines, renames and overloads in ways that no compiler does.
 #[test]
 fn no_class_of_an_optimized_and_obfuscated_library_is_broken() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -83,7 +83,7 @@ fn no_class_of_an_optimized_and_obfuscated_library_is_broken() {
     assert_all_well("obfuscated", &own, &others);
 }
 
-/// A JDK whose classes ProGuard can read.
+/// A JDK with classes that ProGuard can read.
 fn newest_with_jmods() -> &'static Jdk {
     let jdk = found().iter().find(|jdk| jdk.home.join("jmods/java.base.jmod").exists());
     jdk.expect("a JDK with jmods is needed; scripts/test.sh installs one")
@@ -94,7 +94,7 @@ fn class_path(jars: &[PathBuf]) -> String {
     jars.join(":")
 }
 
-/// Links classes in a JVM, with the agent or without: which ones it refuses, and how many it links.
+/// Links classes in a JVM, with the agent or without: returns which ones it refuses, and how many it links.
 fn link(jdk: &Jdk, names: &Path, jars: &[PathBuf], agent: Option<&str>) -> (BTreeSet<String>, u64) {
     let java = Java::new(jdk);
     let java = match agent {
@@ -116,8 +116,8 @@ fn link(jdk: &Jdk, names: &Path, jars: &[PathBuf], agent: Option<&str>) -> (BTre
     (refused, linked)
 }
 
-/// The verifier of java.lang.classfile knows only classes with frames; older ones, and all others
-/// for good measure, are linked by HotSpot.
+/// The verifier of java.lang.classfile handles only classes with frames, so HotSpot links the older ones, and all
+/// others too.
 #[test]
 fn hotspot_links_every_class_that_it_links_without_probes() {
     let jars = libraries();
@@ -133,7 +133,7 @@ fn hotspot_links_every_class_that_it_links_without_probes() {
     for jdk in [jdks().first(), jdks().last()].into_iter().flatten() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let list = folder.path().join("names");
-        // All of them on the newest, only the old ones on the oldest.
+        // All of them on the newest JDK, only the old ones on the oldest.
         let is_newest = Some(jdk) == jdks().last();
         let selected: Vec<&str> =
             names.iter().filter(|(v, _)| is_newest || *v < 50).map(|(_, name)| &**name).collect();

@@ -1,4 +1,4 @@
-//! Real programs with every class of theirs instrumented and verified do what they do without.
+//! Real programs behave the same when all of their classes are instrumented and verified.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use log_format::rows::counter;
 use test_classes::{Finished, Java, Jdk, Profile, compile, compiler, jdks, library, project};
 
-/// Runs a program without the agent and with, and asserts that it says the same; `calls` is the least
-/// number of calls that must have been seen.
+/// Runs a program without and with the agent, and asserts that its output is the same; `calls` is the least number of
+/// calls that must have been counted.
 fn same(jdk: &Jdk, calls: u64, what: &str, program: impl Fn(Java) -> Java) -> Finished {
     let logs = tempfile::tempdir().expect("a temporary folder");
     let options = format!("logs={},port=off,threshold=10ms", logs.path().display());
@@ -39,7 +39,7 @@ fn class_path(jars: &[PathBuf]) -> String {
 fn up_to(major: u32) -> Vec<&'static Jdk> {
     let mut able: Vec<&Jdk> =
         jdks().iter().filter(|jdk| (17..=major).contains(&jdk.major)).collect();
-    // One of each version.
+    // One for each version.
     able.dedup_by_key(|jdk| jdk.major);
     if able.is_empty() { vec![compiler()] } else { able }
 }
@@ -138,7 +138,7 @@ fn groovy_runs_a_script() {
         "#,
     )
     .expect("a file");
-    // Groovy 4.0.26 knows Java 24.
+    // Groovy 4.0.26 supports Java 24.
     for jdk in up_to(21) {
         let finished = same(jdk, 300_000, "Groovy", |java| {
             java.arg("-cp").arg(library("groovy-")).arg("groovy.ui.GroovyMain").arg(&script)
@@ -201,7 +201,7 @@ fn kotlins_compiler_writes_the_same_classes() {
         let output = folder.path().join(format!("output-{}", jdk.major));
         let mut written = Vec::new();
         same(jdk, 5_000_000, "kotlinc", |java| {
-            // Called twice, without the agent first.
+            // Called twice, first without the agent.
             let _ = fs::remove_dir_all(&output);
             java.arg("-Xmx1g")
                 .arg("-cp")

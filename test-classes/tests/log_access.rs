@@ -1,5 +1,5 @@
-//! Who may read and write the log: the JVM's user alone, or a group besides. Another user who may write
-//! to the folder around it can rename what is there, and has the agent write nothing anywhere else.
+//! Who may read and write the log: only the JVM's user, or a group too. Another user who may write to the parent
+//! folder can rename its content, but cannot make the agent write anywhere else.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -22,10 +22,10 @@ const TICK: &str = "programs.Ticks tick ()V";
 /// Another user than root.
 const NOBODY: u32 = 65_534;
 
-/// What `run.json` is called while it is being written.
+/// The name of `run.json` while it is being written.
 const NEW_RUN_JSON: &str = "run.json.new";
 
-/// What the file has in it that nobody may write to.
+/// The content of the file that nobody else may write to.
 const SECRET: &str = "the service's own\n";
 
 /// The log's files do not depend on the JVM.
@@ -46,7 +46,7 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).expect("a mode");
 }
 
-/// A shell script of nobody's.
+/// A shell script, run by the user `nobody`.
 fn nobodys(script: &str, folder: &Path) -> Command {
     let mut shell = Command::new("sh");
     shell.args(["-euc", script]).current_dir(folder).uid(NOBODY).gid(NOBODY);
@@ -58,13 +58,13 @@ fn as_nobody(script: &str, folder: &Path) {
     assert!(status.is_ok_and(|status| status.success()), "{script}");
 }
 
-/// Root's service, with its log in a folder of nobody's.
+/// Root's service, with its log in a folder of the user `nobody`.
 struct Service {
     program: Running,
     port: u16,
     /// Root's.
     folder: tempfile::TempDir,
-    /// Nobody's, and everybody may write to it.
+    /// Owned by `nobody`, and everybody may write to it.
     shared: PathBuf,
     /// How many seconds the service's clock is ahead.
     ahead: Cell<i64>,
@@ -81,7 +81,7 @@ impl Service {
         set_mode(&shared, 0o777);
         fs::write(&secret, SECRET).expect("a file");
         set_mode(&secret, 0o600);
-        // Half an hour from either end of an hour.
+        // Half an hour from both ends of an hour.
         let ahead = 3_600 - unix_s() % 3_600 + 1_800;
         let clock = folder.path().join("clock");
         fs::write(&clock, ahead.to_ne_bytes()).expect("a clock");
@@ -130,8 +130,8 @@ impl Service {
         });
     }
 
-    /// Makes a folder of nobody's in the shared one, with every name that the agent may use, each a
-    /// symlink to root's file; returns how many these are.
+    /// Makes a folder in the shared one, owned by `nobody`, with every name that the agent may use, each a symlink to
+    /// root's file; returns their number.
     fn make_trap(&self, name: &str, run_json: &[&str]) -> usize {
         let mut names: BTreeSet<String> = run_json.iter().map(|name| (*name).to_owned()).collect();
         let now = unix_s() + self.ahead.get();
@@ -157,7 +157,7 @@ impl Service {
         count
     }
 
-    /// Ends the program; what was recorded in `run` is all there was, and root's file is as it was.
+    /// Ends the program. Everything must have been recorded in `run`, and root's file must be unchanged.
     fn stop(self, run: &Path) -> tempfile::TempDir {
         fs::write(self.folder.path().join("stop"), "").expect("a file");
         let finished = self.program.wait();
@@ -171,7 +171,7 @@ impl Service {
     }
 }
 
-/// Root's file is as it was.
+/// Root's file is unchanged.
 fn assert_secret(folder: &Path) {
     let secret = folder.join("secret");
     assert_eq!(fs::read_to_string(&secret).expect("a file"), SECRET);
@@ -183,7 +183,7 @@ fn unix_s() -> i64 {
     i64::try_from(since.as_secs()).expect("a time")
 }
 
-/// How often the program has ticked, as it says.
+/// The number of ticks that the program printed.
 fn ticks(finished: &Finished) -> u64 {
     let last = finished.stdout.lines().last().and_then(|line| line.strip_prefix("ticks "));
     last.and_then(|ticks| ticks.parse().ok()).expect("a number")
@@ -197,7 +197,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Whether a folder has a file whose name ends so.
+/// Whether a folder has a file whose name ends in `end`.
 fn has(folder: &Path, end: &str) -> bool {
     names(folder).iter().any(|name| name.ends_with(end))
 }
@@ -210,11 +210,11 @@ fn assert_readable(run: &Path) {
     let analyze = Command::new(&artifacts().analyze).args(["--format", "csv"]).arg(run).output();
     let output = analyze.expect("analyze runs");
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    // A header, and a method at least.
+    // A header, and at least one method.
     assert!(String::from_utf8_lossy(&output.stdout).lines().count() > 1, "{output:?}");
 }
 
-/// Only the links that nobody made, all of them.
+/// All of the links that `nobody` made, and nothing else.
 fn assert_trap_is_empty(trap: &Path, count: usize) {
     let entries = fs::read_dir(trap).expect("nobody's folder").map(|entry| entry.expect("a link"));
     let owners: Vec<(u32, bool)> = entries
@@ -229,7 +229,7 @@ fn a_folder_put_in_the_place_of_the_run_gets_nothing() {
     if !is_root() {
         return;
     }
-    // With `run.json` and without, which the agent would write again.
+    // With `run.json` and without, which the agent would then write again.
     for run_json in [&[RUN_JSON, NEW_RUN_JSON][..], &[NEW_RUN_JSON]] {
         let service = Service::start("", "keep=off,max_mb=off");
         let run = service.run("");
@@ -295,7 +295,7 @@ fn a_folder_that_is_swapped_all_the_time_gets_nothing() {
             rounds() > before + 50
         });
     }
-    // The trap has such names from the beginning.
+    // The trap has such names from the start.
     let is_closed = |folder: &Path| has(folder, ".stats.csv.gz") && has(folder, "classes.log");
     wait_until("a closed hour", || is_closed(&own) || is_closed(&mine));
     fs::write(service.shared.join("halt"), "").expect("a file");
@@ -335,7 +335,7 @@ fn a_deleted_log_folder_whose_name_is_taken_is_not_made_again_elsewhere() {
     let service = Service::start("logs", "keep=off,max_mb=off");
     let shared = service.shared.clone();
     as_nobody("mv logs away; mkdir theirs; ln -s theirs logs", &shared);
-    // The agent may write to it while it is being deleted.
+    // The agent may write to it during the deletion.
     wait_until("the folder is gone", || fs::remove_dir_all(shared.join("away")).is_ok());
     let logs = shared.join("logs");
     let taken = format!("{}: it was deleted, and something else has its name now", logs.display());
@@ -346,7 +346,7 @@ fn a_deleted_log_folder_whose_name_is_taken_is_not_made_again_elsewhere() {
         let errors = status.lines().find_map(|line| line.strip_prefix("write errors: "));
         errors.and_then(|errors| errors.parse::<u64>().ok()).expect("a number")
     };
-    // However often it is asked for, it is tried every five seconds.
+    // However often it is requested, it is tried every five seconds.
     let (before, began) = (errors(), Instant::now());
     for _ in 0..20 {
         assert!(!ask("flush").status.success());
@@ -374,7 +374,7 @@ fn a_deleted_log_folder_whose_name_is_taken_is_not_made_again_elsewhere() {
     assert_readable(&profile.folder);
 }
 
-/// Runs a service for some ticks and a closed hour; returns the run's folder.
+/// Runs a service for some ticks and a closed hour; also returns the run's folder.
 fn run_with(java: Java, options: &str, folder: &Path) -> (Finished, PathBuf) {
     let (logs, clock) = (folder.join("logs"), folder.join("clock"));
     let ahead = 3_600 - unix_s() % 3_600 + 1_800;
@@ -404,7 +404,7 @@ fn set_to(clock: &Path, seconds: i64) {
     file.write_all_at(&seconds.to_ne_bytes(), 0).expect("a clock");
 }
 
-/// Mode and group of a folder, and of all files in it.
+/// Mode and group of a folder, and of all its files.
 fn modes(run: &Path) -> ((u32, u32), BTreeSet<(u32, u32)>) {
     let of = |path: &Path| (mode(path), path.metadata().expect("a file").gid());
     let files = names(run).into_iter().map(|name| of(&run.join(name))).collect();
@@ -425,7 +425,7 @@ fn files_are_for_the_jvms_user_whatever_the_umask_is() {
     assert_readable(&run);
 }
 
-/// A group that is not root's, by its name.
+/// A group other than root's, with its name.
 fn group() -> (String, u32) {
     let groups = fs::read_to_string("/etc/group").expect("groups");
     let mut groups = groups.lines().map(|line| line.split(':').collect::<Vec<_>>());
@@ -452,7 +452,7 @@ fn a_group_may_read_the_log() {
         let text = fs::read_to_string(run.join(RUN_JSON)).expect("run.json");
         let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!(json["options"]["log_group"], given);
-        // Someone of the group reads it, and nobody else.
+        // A member of the group can read it, and nobody else.
         let can_read = |group| {
             let mut analyze = Command::new(&artifacts().analyze);
             analyze.arg(&run).uid(NOBODY).gid(group);

@@ -1,5 +1,5 @@
-//! A log that may not take what it would need: totals stay exact, every second still has its slowest
-//! calls, and the log says what is missing. Then hours that end, as a clock sees them that is set.
+//! A log with less space than it would need: method statistics stay exact, every second still has its slowest calls,
+//! and the log says what is missing. Then hours that end on a clock that is being set.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, OpenOptions};
@@ -27,7 +27,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A number that a program has printed behind a word.
+/// A number that a program printed after a word.
 fn printed(stdout: &str, word: &str) -> u64 {
     let line = stdout.lines().find_map(|line| line.strip_prefix(word)?.strip_prefix(' '));
     line.expect(word).parse().expect("a number")
@@ -35,7 +35,7 @@ fn printed(stdout: &str, word: &str) -> u64 {
 
 fn bytes_in(folder: &Path) -> u64 {
     let files = fs::read_dir(folder).expect("a run").map(|e| e.expect("a file"));
-    // One may be deleted just now.
+    // One may be deleted in this moment.
     files.map(|file| file.metadata().map_or(0, |metadata| metadata.len())).sum()
 }
 
@@ -84,7 +84,7 @@ fn the_slowest_calls_of_every_second_are_kept_and_totals_are_exact() {
         }
         assert!(requests > 1_000 && slow >= 28, "{jdk}: {requests} {slow}");
 
-        // The slowest call of each second is there, and no second is without records.
+        // The slowest call of each second is there, and each second has recorded calls.
         let ended: Vec<u64> = finished
             .stdout
             .lines()
@@ -93,7 +93,7 @@ fn the_slowest_calls_of_every_second_are_kept_and_totals_are_exact() {
         assert_eq!(ended.len() as u64, slow, "{jdk}");
         let end = |record: &Record| (record.start_ns + record.total_ns) / MS;
         for ended_ms in ended {
-            // A machine that stalls makes other calls as slow.
+            // A stall of the machine makes other calls as slow.
             let is_it = |r: &Record| r.total_ns >= 200 * MS && end(r).abs_diff(ended_ms) < 500;
             assert!(profile.records.iter().any(is_it), "{jdk}: {ended_ms}");
         }
@@ -104,8 +104,8 @@ fn the_slowest_calls_of_every_second_are_kept_and_totals_are_exact() {
         let last = ends.last().expect("a record");
         assert!(last - ends.first().expect("a record") > 27_000, "{jdk}");
 
-        // Far fewer than there were, within the budget: a minute's share at once and half a minute's
-        // besides. Names, which a run has but once, come on top.
+        // Far fewer than there were, within the budget: a minute's share at once and half a minute's besides. Names,
+        // which a run writes only once, come on top.
         let records = profile.records.len() as u64;
         assert!(records < (requests + slow) * 10 / 3, "{jdk}: {records}");
         assert!(bytes_in(&profile.folder) < 4_000_000 / 60 * 2, "{jdk}");
@@ -114,7 +114,7 @@ fn the_slowest_calls_of_every_second_are_kept_and_totals_are_exact() {
         assert!(cut > 0 && cut + records <= (requests + slow) * 10, "{jdk}: {cut}");
         assert_eq!(profile.counter(counter::RECORDED_CALLS_DROPPED), 0, "{jdk}");
 
-        // The slowest call of each method is there, however many others have records. The length of a tick is
+        // The slowest call of each method is there, however many others were recorded. The length of a tick is
         // corrected between the two.
         let mut longest: BTreeMap<&str, u64> = BTreeMap::new();
         for (method, row) in &profile.intervals {
@@ -147,7 +147,7 @@ fn to_next_hour() -> i64 {
     3_600 - now % 3_600 + 1_800
 }
 
-/// Sets a clock that runs. Its file is never shorter than eight bytes: a process looks at it.
+/// Sets a running clock. Its file is never shorter than eight bytes: a process reads it.
 fn set_to(clock: &Path, seconds: i64) {
     let file = OpenOptions::new().write(true).open(clock).expect("a clock");
     file.write_all_at(&seconds.to_ne_bytes(), 0).expect("a clock");
@@ -201,7 +201,7 @@ fn hours_are_closed_compressed_and_never_lost_when_the_clock_is_set() {
         set_to(&folder.path().join("clock"), ahead + 3_600);
         wait_until(&format!("{jdk}: {compress}: a closed hour"), || has(end(compress)));
     }
-    // Back into the hour that is closed, if that has been noticed.
+    // Back into the closed hour, after the agent has noticed its end.
     for (jdk, compress, folder, ahead, ..) in &runs {
         set_to(&folder.path().join("clock"), *ahead);
         let has = |text: &str| names(folder.path()).iter().any(|name| name.contains(text));
@@ -211,7 +211,7 @@ fn hours_are_closed_compressed_and_never_lost_when_the_clock_is_set() {
         set_to(&folder.path().join("clock"), ahead + 2 * 86_400);
     }
     for (jdk, compress, folder, .., program) in runs {
-        // A record of the day after tomorrow.
+        // A recorded call of the day after tomorrow.
         wait_until(&format!("{jdk}: another day"), || {
             let names = names(folder.path());
             let calls = names.iter().filter(|name| name.contains("calls"));
@@ -274,7 +274,7 @@ fn the_oldest_hours_of_the_own_run_are_deleted_and_nothing_else() {
     fs::write(folder.path().join("stop"), "").expect("a file");
     program.wait().expect_quiet_success(jdk);
     assert_eq!(fs::metadata(other.join(&closed)).expect("the other run's file").len(), 3_000_000);
-    // What is left is whole.
+    // The rest is intact.
     let profile = Profile::read(&run);
     assert!(!profile.records.is_empty());
     let report = analyze(&[], &run);
@@ -283,7 +283,7 @@ fn the_oldest_hours_of_the_own_run_are_deleted_and_nothing_else() {
     assert!(report.contains("1 hour of the log was deleted (options keep and"), "{report}");
 }
 
-/// Each flush writes the totals of some thousand methods, whatever the budget of the hour says.
+/// Each flush writes the statistics of some thousand methods, whatever the hour's budget.
 #[test]
 fn a_run_stays_below_its_size_however_often_it_is_flushed() {
     let jdk = compiler();
@@ -301,7 +301,7 @@ fn a_run_stays_below_its_size_however_often_it_is_flushed() {
         .start();
     wait_until("control", || tprofiler(port, &["status"]).status.success());
     let (mut most, mut written, mut deleted) = (0, 0, 0);
-    // How much a flush writes depends on how fast the compiler gets on.
+    // How much a flush writes depends on the compiler's progress.
     while written <= 20_000 || deleted < 2 {
         assert!(tprofiler(port, &["flush"]).status.success());
         std::thread::sleep(Duration::from_millis(100));
@@ -313,14 +313,14 @@ fn a_run_stays_below_its_size_however_often_it_is_flushed() {
             if status.contains("hours deleted") { printed(&status, "hours deleted") } else { 0 };
     }
     program.wait().expect_quiet_success(jdk);
-    // The part that is written to is never deleted, and it may be the larger half.
+    // The part being written is never deleted, and it may be the larger half.
     assert!(most < 4_000_000, "{most} bytes");
     let report = analyze(&[], &logs);
     assert_eq!(report.status.code(), Some(0), "{}", text(&report.stderr));
     assert!(text(&report.stdout).contains("of the log were deleted"), "{}", text(&report.stdout));
 }
 
-/// Recording that pauses all the time writes totals when their interval ends, not at each pause.
+/// Recording that pauses all the time writes statistics at the end of their interval, not at each pause.
 #[test]
 fn pauses_do_not_write_totals() {
     let jdk = compiler();

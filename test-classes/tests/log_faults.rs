@@ -1,5 +1,5 @@
-//! What can happen to a log and to the process that writes it: the service's own output stays what it
-//! is, the log can be read, and what is lost is no more than is promised, and counted.
+//! Faults of a log and of the process that writes it: the service's own output is unchanged, the log can be read,
+//! losses are counted and stay within the promised limits.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, Permissions};
@@ -25,7 +25,7 @@ struct Service {
     logs: PathBuf,
 }
 
-/// Who runs the program when the test is root's: root may write where nobody may.
+/// The user that runs the program if the test runs as root: root may write anywhere.
 const NOBODY: u32 = 65_534;
 
 impl Service {
@@ -62,7 +62,7 @@ impl Service {
         names.into_iter().any(|name| name.ends_with(&format!(".{table}.csv")))
     }
 
-    /// What a command is answered, on stdout or stderr.
+    /// The answer to a command, on stdout or stderr.
     fn ask(&self, command: &str) -> String {
         let output = tprofiler(self.port, &[command]);
         String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
@@ -83,11 +83,11 @@ impl Service {
     }
 }
 
-/// When each tick ended, in milliseconds, as the program says.
+/// When each tick ended, in milliseconds, as printed by the program.
 struct Ticks(Vec<u64>);
 
 impl Ticks {
-    /// Reads what the program has printed: every tick once, in order.
+    /// Reads the program's output: every tick once, in order.
     fn of(finished: &Finished) -> Self {
         let whole = finished.stdout.rsplit_once('\n').map_or("", |(whole, _)| whole);
         let ticks: Vec<(usize, u64)> = whole
@@ -115,7 +115,7 @@ fn now_ms() -> u64 {
     u64::try_from(since.as_millis()).expect("a time")
 }
 
-/// Reports can be made of it, with this exit status.
+/// Reports can be made from it, with this exit status.
 fn assert_readable(logs: &Path) {
     for arguments in [&["--format", "csv"][..], &["--by", "thread"], &["--format", "json"]] {
         let analyze = Command::new(&artifacts().analyze).args(arguments).arg(logs).output();
@@ -125,12 +125,12 @@ fn assert_readable(logs: &Path) {
     }
 }
 
-/// Rows of records in the files, without a torn last line.
+/// Rows of recorded calls in the files, without a torn last line.
 fn records_on_disk(run: &Path) -> usize {
     let files = fs::read_dir(run).expect("a run").map(|e| e.expect("a file").path());
     let calls = files.filter(|p| p.to_string_lossy().ends_with(".calls.csv"));
     let lines = |path: PathBuf| fs::read_to_string(path).expect("rows").matches('\n').count();
-    // Less the header.
+    // Without the header.
     calls.map(|path| lines(path) - 1).sum()
 }
 
@@ -154,7 +154,7 @@ fn kill_9_loses_a_second_of_records_and_an_interval_of_totals() {
             let records = records_on_disk(&run);
             let (due, all) = (ticks.until(last.saturating_sub(1_000)), ticks.0.len() + 1);
             assert!((due..=all).contains(&records), "{jdk}: {records} of {due} to {all}");
-            // Of the totals, all that were flushed.
+            // Of the method statistics, all that were flushed.
             let analyze = Command::new(&artifacts().analyze);
             let calls = calls_in_report(analyze, &folder.path().join("logs"));
             let before = ticks.until(flushed_ms - 500);
@@ -163,7 +163,7 @@ fn kill_9_loses_a_second_of_records_and_an_interval_of_totals() {
     }
 }
 
-/// The calls of `tick` in a report.
+/// The number of calls of `tick` in a report.
 fn calls_in_report(mut analyze: Command, logs: &Path) -> usize {
     let output = analyze.args(["--format", "csv"]).arg(logs).output().expect("analyze runs");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -171,13 +171,13 @@ fn calls_in_report(mut analyze: Command, logs: &Path) -> usize {
     row.split(',').nth(3).and_then(|calls| calls.parse().ok()).expect("a number")
 }
 
-/// A small file system, which goes away with it.
+/// A small file system, unmounted on drop.
 struct SmallDisk {
     folder: tempfile::TempDir,
 }
 
 impl SmallDisk {
-    /// `None` where nobody may mount.
+    /// `None` if mounting is not allowed.
     fn mount() -> Option<Self> {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let mut mount = Command::new("mount");
@@ -185,7 +185,7 @@ impl SmallDisk {
         mount.status().is_ok_and(|status| status.success()).then_some(Self { folder })
     }
 
-    /// Takes all the room there is.
+    /// Fills it completely.
     fn fill(&self) {
         let mut file = File::create(self.folder.path().join("filler")).expect("a file");
         let error = loop {
@@ -238,7 +238,7 @@ fn a_disk_that_is_full_and_has_room_again_loses_nothing() {
     }
 }
 
-/// `stop` fails if the disk does not take the totals.
+/// `stop` fails if the disk does not take the method statistics.
 #[test]
 fn a_stop_says_that_the_disk_is_full() {
     let jdk = jdks().last().expect("a JDK");
@@ -263,7 +263,7 @@ fn a_log_folder_that_is_deleted_goes_on_in_a_new_one() {
     for jdk in jdks() {
         let service = Service::start(jdk);
         let run = service.run().expect("a run");
-        // The agent may make it again while it is being deleted, which then has to be done again.
+        // The agent may create it again during the deletion, which must then be repeated.
         let mut deletions = 0;
         wait_until("the folder is gone", || {
             deletions += 1;
@@ -280,7 +280,7 @@ fn a_log_folder_that_is_deleted_goes_on_in_a_new_one() {
         assert!((1..=deletions).contains(&messages.len()), "{jdk}: {deletions} {messages:?}");
         let profile = Profile::only_run(&logs);
         assert_eq!(profile.folder, run);
-        // What came since is there, with all names; totals of the interval too.
+        // Everything since then is there, with all names; method statistics of the interval too.
         let since = ticks.since(deleted_ms);
         assert!((since..=ticks.0.len()).contains(&profile.records.len()), "{jdk}: {since}");
         let calls = usize::try_from(profile.counts[TICK].calls).expect("a count");
@@ -298,7 +298,7 @@ fn a_log_folder_that_may_not_be_written_to_is_tried_again() {
         let logs = folder.path().join("logs");
         let service = Service::start_in(jdk, folder, logs.clone(), is_root);
         let run = service.run().expect("a run");
-        // The files go, and no new ones can be made, unless the agent was faster.
+        // The files are deleted, and no new ones can be created, unless the agent was faster.
         let set = |mode| fs::set_permissions(&run, Permissions::from_mode(mode)).expect("a folder");
         let was_refused = || service.ask("flush").contains("Permission denied");
         wait_until("it is refused", || {
@@ -340,10 +340,10 @@ fn without_file_descriptors_the_log_waits() {
         let limited = Command::new("prlimit").args(["--nofile=200:200", "--pid", &pid]).status();
         assert!(limited.is_ok_and(|status| status.success()), "prlimit of util-linux is needed");
         service.tell("exhaust");
-        // They cannot be counted from here: a call of `accept` that waits holds one that is not seen.
+        // They cannot be counted from here: a waiting call of `accept` holds an invisible one.
         let exhaust = service.folder.path().join("exhaust");
         wait_until("no descriptors are left", || !exhaust.exists());
-        // All files are gone, and the agent cannot make new ones.
+        // All files are gone, and the agent cannot create new ones.
         wait_until("the folder is gone", || fs::remove_dir_all(&run).is_ok());
         wait_until("a failure", || ask("flush").contains("Too many open files"));
         service.tell("release");
@@ -364,7 +364,7 @@ fn without_file_descriptors_the_log_waits() {
 #[test]
 #[ignore = "full lane: it waits for a minute"]
 fn a_minute_without_the_processor_is_in_the_log_as_it_was() {
-    // All at once: most of the time they stand still.
+    // All at once: most of the time they are stopped.
     let services: Vec<(&Jdk, Service)> = jdks().iter().map(|j| (j, Service::start(j))).collect();
     for (_, service) in &services {
         service.program.signal("STOP");
@@ -381,7 +381,7 @@ fn a_minute_without_the_processor_is_in_the_log_as_it_was() {
         let profile = Profile::only_run(&logs);
         assert_eq!(profile.counts[TICK].calls, ticks.0.len() as u64, "{jdk}");
         assert_eq!(profile.records.len(), ticks.0.len(), "{jdk}");
-        // The minute lies in a tick, or between two.
+        // The minute is within a tick, or between two.
         let gap = |pair: &[u64]| pair[1] - pair[0] > 59_000;
         assert_eq!(ticks.0.windows(2).filter(|pair| gap(pair)).count(), 1, "{jdk}");
         let long = profile.records.iter().filter(|r| r.total_ns > 59_000_000_000).count();

@@ -1,8 +1,8 @@
-//! A loop that runs stays as fast as it is without the agent, whatever the budget or the user does: HotSpot never
-//! compiles a running loop again whose method was replaced.
+//! A running loop stays as fast as without the agent, whatever the budget or the user does: HotSpot never compiles a
+//! running loop again if its method was replaced.
 //!
-//! `programs.Loops` runs five loops. Their rounds per CPU second of their own threads are held against a JVM without
-//! the agent. `LOOP_SECONDS=30` holds each phase for so long; without it a phase is over when all loops are as fast.
+//! `programs.Loops` runs five loops. Their rounds per CPU second are compared with a JVM without the agent.
+//! `LOOP_SECONDS=30` holds each phase for that long; without it, a phase ends when all loops are as fast.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,7 @@ use test_classes::{
     free_port, has_thread, jdks, jdks_from, tprofiler_json, tprofiler_text, wait_until,
 };
 
-/// Ends a program, which has run as without the agent.
+/// Ends a program; its output must be the same as without the agent.
 fn end(program: Dialogue, jdk: &Jdk) {
     let finished = program.end();
     assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
@@ -29,7 +29,7 @@ fn options(logs: &Path, port: u16, more: &str) -> String {
     format!("include=programs,exclude=programs.Loops.main,logs={logs},port={port}{more}")
 }
 
-/// How often the helper of loop `same` was counted.
+/// The counted calls of the helper of loop `same`.
 fn helper_calls(port: u16) -> Option<u64> {
     let top = tprofiler_json(port, &["top", "1000"]);
     let methods = top["methods"].as_array().expect("a list").iter();
@@ -38,7 +38,7 @@ fn helper_calls(port: u16) -> Option<u64> {
     methods.clone().find(is_helper).map(|m| m["calls"].as_u64().expect("a number"))
 }
 
-/// The budget, `mute`, `unmute`, `stop`, `start`, `detach` and `attach` leave running loops as fast as they are.
+/// The budget, `mute`, `unmute`, `stop`, `start`, `detach` and `attach` do not slow running loops.
 #[test]
 fn loops_stay_fast_with_the_agent_from_the_start() {
     for jdk in jdks() {
@@ -50,7 +50,7 @@ fn loops_stay_fast_with_the_agent_from_the_start() {
         let ask = |arguments: &[&str]| tprofiler_json(port, arguments);
         let what = |phase: &str| format!("{jdk}, {phase}");
         plain.expect_as_fast(&mut loops, &what("throttled"));
-        // Code that was compiled before is thrown away once, four seconds after the start.
+        // Old compiled code is discarded once, four seconds after the start.
         thread::sleep(Duration::from_secs(5));
         plain.expect_as_fast(&mut loops, &what("throttled and compiled again"));
         assert!(ask(&["status"])["methods_throttled"].as_u64() > Some(3), "{jdk}");
@@ -70,7 +70,7 @@ fn loops_stay_fast_with_the_agent_from_the_start() {
         thread::sleep(Duration::from_secs(5));
         plain.expect_as_fast(&mut loops, &what("throttled and compiled again"));
         ask(&["stop"]);
-        // After ten seconds compiled code is thrown away.
+        // After ten seconds, compiled code is discarded.
         thread::sleep(Duration::from_secs(11));
         plain.expect_as_fast(&mut loops, &what("stopped"));
         ask(&["start"]);
@@ -89,8 +89,8 @@ fn loops_stay_fast_with_the_agent_from_the_start() {
     }
 }
 
-/// An attach to a JVM postpones classes with running loops, instruments them when the loops have ended, and a detach
-/// leaves them alone.
+/// An attach postpones classes with running loops, and instruments them when the loops have ended. A detach leaves
+/// them alone.
 #[test]
 fn attach_postpones_classes_with_loops_until_they_have_ended() {
     for jdk in jdks() {
@@ -107,7 +107,7 @@ fn attach_postpones_classes_with_loops_until_they_have_ended() {
         assert_eq!(helper_calls(port), None, "{jdk}");
         thread::sleep(RECOVERY);
         for (name, share) in plain.shares(&mut loops, Duration::from_secs(3)) {
-            // Of loop `other` the helper is measured.
+            // The helper of loop `other` is instrumented.
             assert!(share > SHARE || name == "other", "{jdk}: {name} is at {share:.2} of plain");
         }
         loops.program.ask("end same");
@@ -118,7 +118,7 @@ fn attach_postpones_classes_with_loops_until_they_have_ended() {
         });
         loops.program.ask("call 1000");
         assert_eq!(helper_calls(port), Some(1_000), "{jdk}");
-        // The report names the others, and says since when this one is instrumented.
+        // The report names the others, and when this one was instrumented.
         let mut analyze = Command::new(&artifacts().analyze);
         let report = analyze.arg(logs.path()).args(["--format", "json"]).output();
         let report = report.expect("analyze runs").stdout;
@@ -138,7 +138,7 @@ fn attach_postpones_classes_with_loops_until_they_have_ended() {
     }
 }
 
-/// A class that is never free is given up after a minute, and said to be. The thread that restores classes after a
+/// A class that is never free is given up after a minute, and reported. The thread that restores classes after a
 /// detach ends too.
 #[test]
 #[ignore = "full lane: it waits for a minute"]
@@ -161,7 +161,7 @@ fn after_a_minute_the_agent_gives_up() {
         status().contains("SameClass: run runs in thread same; given up")
     });
     wait_until("the thread that restores classes ends", || !has_thread(left.pid, "tprofiler-end"));
-    // What was given up is there for the next attachment.
+    // A class that was given up is instrumented by the next attachment.
     tprofiler_text(&["detach", &pid]);
     let again = tprofiler_text(&["attach", &left_pid, &of(left_port)]);
     assert!(again.contains("postponed: programs.Loops$SameClass"), "{again}");
@@ -170,7 +170,7 @@ fn after_a_minute_the_agent_gives_up() {
     end(left.program, jdk);
 }
 
-/// Loops that were running at a detach end later. What is left goes through the hook at the next attach, and counts for
+/// Loops that were running at a detach end later. The remaining classes pass the hook at the next attach, and count
 /// nothing until then.
 #[test]
 fn what_a_detach_leaves_is_restored_later_and_never_counts_for_others() {
@@ -183,9 +183,9 @@ fn what_a_detach_leaves_is_restored_later_and_never_counts_for_others() {
         let detached = tprofiler_text(&["detach", &pid]);
         let left = "left running: programs.Loops$SameClass: run runs in thread same";
         assert!(detached.contains(left), "{jdk}: {detached}");
-        // Another one has the agent go on with that.
+        // Another attachment makes the agent continue with that.
         tprofiler_text(&["detach", &pid]);
-        // Another attachment, which does not select the classes that have probes still.
+        // Another attachment, which does not select the classes that still have probes.
         let other = format!(
             "include=programs.Loops$Calls,leaves=keep,overhead=off,logs={},port={port}",
             logs.path().display()
@@ -205,7 +205,7 @@ fn what_a_detach_leaves_is_restored_later_and_never_counts_for_others() {
         });
         tprofiler_text(&["detach", &pid]);
         end(loops.program, jdk);
-        // No id is of two methods, in whichever runs.
+        // No id belongs to two methods, in any run.
         let mut names = BTreeMap::new();
         let runs = Profile::runs(logs.path());
         assert_eq!(runs.len(), 2, "{jdk}");
@@ -260,8 +260,8 @@ fn a_class_may_be_retransformed_even_running_or_never() {
     }
 }
 
-/// A virtual thread that is parked has no stack to look at. The agent knows its calls, and remembers those of the
-/// moment when recording ended.
+/// A parked virtual thread has no stack to look at. The agent knows its calls, and remembers those of the moment when
+/// recording stopped.
 #[test]
 fn a_loop_of_a_parked_virtual_thread_keeps_its_class_waiting() {
     for jdk in jdks_from(21) {
@@ -276,7 +276,7 @@ fn a_loop_of_a_parked_virtual_thread_keeps_its_class_waiting() {
             let postponed = status["postponed"].as_array().expect("a list").clone();
             postponed.iter().any(|p| p.as_str().is_some_and(|p| p.starts_with(parking)))
         };
-        // Methods that were called seldom are not worth it.
+        // Methods with few calls are not worth it.
         thread::sleep(Duration::from_secs(8));
         tprofiler_json(port, &["mute", "programs.Loops$Parking.helper"]);
         wait_until("the class of the loop is postponed", is_postponed);
@@ -291,7 +291,7 @@ fn a_loop_of_a_parked_virtual_thread_keeps_its_class_waiting() {
     }
 }
 
-/// A muted call leaves the shadow stack at its thread's next probe, and is remembered too.
+/// A muted call leaves the shadow stack at its thread's next probe; the agent remembers it too.
 #[test]
 fn a_muted_loop_of_a_parked_virtual_thread_keeps_its_class_waiting() {
     for jdk in jdks_from(21) {
@@ -302,7 +302,7 @@ fn a_muted_loop_of_a_parked_virtual_thread_keeps_its_class_waiting() {
         loops.program.ask("park");
         thread::sleep(Duration::from_secs(8));
         tprofiler_json(port, &["mute", "programs.Loops$Parking"]);
-        // Its probes are taken out a second later, if ever.
+        // Its probes would be removed a second later.
         thread::sleep(Duration::from_secs(4));
         let detached = tprofiler_text(&["detach", &loops.pid.to_string()]);
         let parking = "left running: programs.Loops$Parking: run runs in thread #";
@@ -311,7 +311,7 @@ fn a_muted_loop_of_a_parked_virtual_thread_keeps_its_class_waiting() {
     }
 }
 
-/// A loop that began before anything was recorded is not taken for one of the short calls of its own method.
+/// A loop that began before any recording is not mistaken for a short call of its own method.
 #[test]
 fn short_calls_of_a_method_do_not_hide_its_loop() {
     for jdk in jdks() {
@@ -361,7 +361,7 @@ fn loops_whose_own_code_stays_the_same_are_counted_too() {
     }
 }
 
-/// Methods with loops that are called again and again, and are nearly always on some stack, keep no class waiting.
+/// Methods with loops that are called repeatedly, and are nearly always on some stack, do not make any class wait.
 #[test]
 fn short_calls_keep_no_class_from_being_instrumented() {
     for jdk in jdks() {
@@ -382,7 +382,7 @@ fn short_calls_keep_no_class_from_being_instrumented() {
     }
 }
 
-/// A loop that takes three seconds is in no five looks, so its class is retransformed. Those that run then are named.
+/// A loop of three seconds is never in five looks, so its class is retransformed. Loops running then are named.
 #[test]
 fn loops_that_slip_in_are_counted_and_named() {
     for jdk in jdks() {
@@ -403,7 +403,7 @@ fn loops_that_slip_in_are_counted_and_named() {
     }
 }
 
-/// So they are at a detach, on stderr, a second after the answer.
+/// At a detach they are named on stderr, a second after the answer.
 #[test]
 fn loops_that_a_detach_catches_are_named() {
     for jdk in jdks() {
@@ -412,7 +412,7 @@ fn loops_that_a_detach_catches_are_named() {
         let options = options(logs.path(), port, ",leaves=keep,overhead=off");
         let mut loops = Loops::start(Java::new(jdk).agent(&options));
         loops.program.ask("brief 40");
-        // Without a recording only looks say for how long a loop has run.
+        // Without a recording, only looks tell how long a loop has run.
         tprofiler_json(port, &["stop"]);
         let detached = tprofiler_text(&["detach", &loops.pid.to_string()]);
         assert!(!detached.contains("left running: programs.Loops$Looping"), "{jdk}: {detached}");
@@ -423,8 +423,8 @@ fn loops_that_a_detach_catches_are_named() {
     }
 }
 
-/// A report lacks the methods of classes that are postponed, so `profile` names them. Its time is that of the recording,
-/// without the seconds before it in which stacks were looked at.
+/// A report lacks the methods of postponed classes, so `profile` names them. Its time is that of the recording,
+/// without the seconds of looks at stacks before it.
 #[test]
 fn profile_names_the_classes_that_it_does_not_measure() {
     let jdk = jdks().last().expect("a JDK");
@@ -450,7 +450,7 @@ fn profile_names_the_classes_that_it_does_not_measure() {
     end(loops.program, jdk);
 }
 
-/// With `retransform=off` no loaded class is instrumented, whatever its name is like, and that is what is said.
+/// With `retransform=off` no loaded class is instrumented, whatever its name, and the message says so.
 #[test]
 fn what_retransform_off_leaves_out_is_said() {
     let jdk = jdks().last().expect("a JDK");

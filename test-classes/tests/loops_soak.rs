@@ -1,8 +1,8 @@
-//! Loops of several kinds run for long while methods are muted and the agent stops, starts, goes and comes again: they
-//! stay as fast as without the agent.
+//! Loops of several kinds run for long while methods are muted and the agent stops, starts, detaches and attaches:
+//! they stay as fast as without the agent.
 //!
-//! `SOAK_MINUTES=60` takes a minute for each round; without it there are a few short ones. `SOAK_ACTIONS=nothing` leaves
-//! it at default options, `SOAK_JDK=17` takes the newest runtime of that version.
+//! `SOAK_MINUTES=60` sets the number of rounds, a minute each; without it there are a few short ones.
+//! `SOAK_ACTIONS=nothing` uses default options only, `SOAK_JDK=17` the newest runtime of that version.
 
 use std::fs;
 use std::process::Command;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use test_classes::{Java, Loops, Plain, SHARE, artifacts, found, free_port, tprofiler_json};
 
-/// What is done at the beginning of the rounds, in turn.
+/// The actions at the start of the rounds, in turn.
 const ACTIONS: [&str; 8] =
     ["nothing", "mute", "unmute", "stop", "start", "detach", "attach", "overhead"];
 
@@ -41,13 +41,13 @@ fn loops_stay_fast_for_long() {
     let logs = tempfile::tempdir().expect("a temporary folder");
     let port = free_port();
     let logs_in = logs.path().display();
-    // The defaults, which the tests' own are not.
+    // The product's defaults, which differ from the tests' own.
     let options = format!("include=programs,port={port},overhead=2%,leaves=skip,logs={logs_in}");
-    // The heap is in memory from the start: it grows for an hour otherwise, without the agent too.
+    // The heap is in memory from the start: otherwise it grows for an hour, even without the agent.
     let heap = ["-Xms64m", "-Xmx64m", "-XX:+AlwaysPreTouch", "-XX:+UseSerialGC"];
     let mut plain = Plain::start(Java::new(jdk).args(heap));
     let mut loops = Loops::start(Java::new(jdk).args(heap).agent(&options));
-    // Besides, loops that end after three seconds, and one of a virtual thread that is parked most of the time.
+    // Also loops that end after three seconds, and one of a virtual thread that is parked most of the time.
     loops.program.ask("brief 2");
     loops.program.ask("park");
     let pid = loops.pid.to_string();
@@ -95,7 +95,7 @@ fn loops_stay_fast_for_long() {
         }
     }
     assert!(slow.is_empty(), "{jdk}: {slow:?}");
-    // All actions have been seen once by then.
+    // All actions have happened once by then.
     let settled = residents[actions.len() - 1];
     let last = residents[residents.len() - 1];
     assert!(last < settled + settled / 5, "{jdk}: memory grows: {residents:?} kB");

@@ -1,5 +1,5 @@
-//! The ceiling of the agent's memory: the service gets the threads that it would get without the agent, what exceeds
-//! `max_memory` is counted as lost, and what is measured is exact.
+//! The ceiling of the agent's memory: the service gets as many threads as without the agent, calls beyond
+//! `max_memory` are counted as lost, and all figures are exact.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ use test_classes::{
 
 const MB: u64 = 1 << 20;
 
-/// Kilobytes of memory that are no file's.
+/// Kilobytes of anonymous memory.
 fn anonymous_kb(program: &Dialogue) -> u64 {
     let path = format!("/proc/{}/status", program.program.pid());
     let status = fs::read_to_string(path).expect("a process");
@@ -26,7 +26,7 @@ fn memory(status: &Value) -> (u64, u64) {
     (of("memory_bytes"), of("max_memory_bytes"))
 }
 
-/// What the agent says on stderr when it has no more memory.
+/// The agent's message on stderr when it has no more memory.
 const TOLD: &str = "no more memory for profiling";
 
 #[test]
@@ -70,18 +70,18 @@ fn threads_beyond_the_ceiling_are_counted_as_lost_and_later_ones_are_measured() 
             assert_eq!(finished.stderr.matches(TOLD).count(), 1, "{jdk}: {}", finished.stderr);
             assert_eq!(finished.numbers()["threads"], rounds * THREADS, "{jdk}");
             let profile = Profile::only_run(&logs);
-            // Of a thread that is measured, all is.
+            // A thread with data has all of its calls counted.
             let calls = |name: &str| profile.counts[&format!("programs.Throng {name}")].calls;
             let first = calls("first (I)I");
             assert_eq!((calls("second (I)I"), calls("third ()I")), (3 * first, 2 * first), "{jdk}");
-            // Each thread's lambda, these three, and an `await` of its own and of `main`, which calls `round` too.
+            // Each thread's lambda, these three, and an `await` of its own and of `main`, which also calls `round`.
             let all = rounds * (9 * THREADS + 1) + 1;
             let lost = profile.counter(counter::LOST_CALLS);
             assert_eq!(calls_of(&profile, "programs.Throng") + lost, all, "{jdk}: {lost}");
             first
         });
         println!("{jdk}: of {THREADS} threads {} are measured", measured[0]);
-        // When the first thousand has ended, there is memory for as many of the next.
+        // When the first thousand have ended, there is memory for as many of the next.
         assert!((50..200).contains(&measured[0]), "{jdk}: {measured:?}");
         assert!(measured[1] > measured[0] + measured[0] / 2, "{jdk}: {measured:?}");
     }
@@ -100,13 +100,13 @@ fn lost_calls_have_their_price_in_the_overhead() {
         let mut program = java.talk();
         assert_eq!(program.hear(), "ready", "{jdk}");
         let mut control = Control::connect(port);
-        // So many take some of the budget's periods.
+        // That many calls take several of the budget's periods.
         wait_until("lost calls", || {
             let status = control.ask("status");
             let lost = status.get("calls lost").map(|lost| lost.parse::<u64>().expect("a number"));
             lost.is_some_and(|lost| lost > 100_000_000)
         });
-        // The only thread that works is not measured: what the budget counts is its lost calls.
+        // The only working thread has no data: the budget counts its lost calls.
         let share = control.ask("status")["overhead estimated"].clone();
         println!("{jdk}: {share}");
         let percent: f64 = share.trim_end_matches('%').parse().expect("a number");
@@ -154,7 +154,7 @@ fn a_hundred_thousand_parked_virtual_threads_stay_under_the_ceiling() {
         assert!(max == MAX && used <= MAX && used > MAX / 2, "{jdk}: {status:?}");
         let lost = status["calls_lost"].as_u64().expect("a number");
         assert!(lost > 0, "{jdk}: {status:?}");
-        // What the JVM itself has differs by some megabytes from run to run.
+        // The JVM's own memory differs by some megabytes between runs.
         assert!(kb < plain_kb + (MAX >> 10) + 32_768, "{jdk}: {kb} of {plain_kb} kB");
         assert_eq!(program.ask("wake"), "wake", "{jdk}");
         // The frames are gone, and so is their memory.
@@ -168,7 +168,7 @@ fn a_hundred_thousand_parked_virtual_threads_stay_under_the_ceiling() {
         let calls = |name: &str| {
             profile.counts.get(&format!("virtual.Parked {name}")).map_or(0, |counts| counts.calls)
         };
-        // Of calls that do not park all are counted; of those that do, those whose frames were kept.
+        // Calls that do not park are all counted; of those that park, the ones whose frames were kept.
         assert_eq!((calls("before ()V"), calls("after ()V")), (THREADS, 2 * THREADS), "{jdk}");
         let latch = "(Ljava/util/concurrent/CountDownLatch;)V";
         let parked = ["lambda$main$0", "outer", "middle", "inner"];

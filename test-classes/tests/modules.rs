@@ -1,4 +1,4 @@
-//! No modules of a crate import each other in a circle, but those that docs/architecture.md names.
+//! No modules of a crate import each other in a circle, except those that docs/architecture.md names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,7 +8,7 @@ use syn::visit::{self, Visit};
 use syn::{Attribute, Item, ItemMod, ItemUse, Macro, Meta, UseTree};
 use test_classes::project;
 
-/// The roots of all crates, and of those of their programs that have modules.
+/// The roots of all crates, and of their programs that have modules.
 const ROOTS: [&str; 7] = [
     "analyzer/src/lib.rs",
     "analyzer/src/main.rs",
@@ -19,12 +19,12 @@ const ROOTS: [&str; 7] = [
     "test-classes/src/lib.rs",
 ];
 
-/// What begins the list of circles in docs/architecture.md.
+/// The start of the list of circles in docs/architecture.md.
 const LIST: &str = "No modules import each other in a circle, but these";
 
 type Name = Vec<String>;
 
-/// The modules of a crate, each with the paths that it names, from the crate's root.
+/// The modules of a crate, each with the paths that it uses, from the crate's root.
 #[derive(Default)]
 struct Modules(BTreeMap<Name, BTreeSet<Name>>);
 
@@ -36,7 +36,7 @@ impl Modules {
         modules
     }
 
-    /// Reads a file and those of its modules, which lie in `folder`.
+    /// Reads a file and those of its modules, which are in `folder`.
     fn read(&mut self, file: &Path, folder: &Path, name: Name) {
         let text = fs::read_to_string(file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
         let parsed = syn::parse_file(&text).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
@@ -72,7 +72,7 @@ impl Modules {
         }
     }
 
-    /// The modules that import each other, directly or not, with the crate's root left out.
+    /// The modules that import each other, directly or not, except the crate's root.
     fn circles(&self) -> BTreeSet<Vec<String>> {
         let module_of = |path: &Name| {
             let parts = (1..=path.len()).rev().map(|length| &path[..length]);
@@ -112,7 +112,7 @@ impl Modules {
     }
 }
 
-/// Whether an item is compiled for tests only.
+/// Whether an item is compiled only for tests.
 fn is_of_tests(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
         Meta::List(list) if list.path.is_ident("cfg") => list.tokens.to_string() == "test",
@@ -120,7 +120,7 @@ fn is_of_tests(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// Collects the paths that a module names.
+/// Collects the paths that a module uses.
 struct Paths {
     at: Name,
     children: BTreeSet<String>,
@@ -145,7 +145,7 @@ impl Paths {
             rest = others;
         }
         from.extend_from_slice(rest);
-        // What a module declares is itself.
+        // A module's own items are not imports.
         if from != self.at {
             self.found.insert(from);
         }
@@ -176,7 +176,7 @@ impl Paths {
 
 impl<'a> Visit<'a> for Paths {
     fn visit_item_mod(&mut self, _: &'a ItemMod) {
-        // It is read on its own.
+        // It is read separately.
     }
 
     fn visit_item(&mut self, item: &'a Item) {
@@ -206,7 +206,7 @@ impl<'a> Visit<'a> for Paths {
     fn visit_macro(&mut self, called: &'a Macro) {
         let names: Vec<String> = called.path.segments.iter().map(|s| s.ident.to_string()).collect();
         self.add(&names);
-        // What is called in a macro is tokens.
+        // A macro's arguments are tokens.
         let text = called.tokens.to_string().replace(" :: ", "::");
         for word in text.split(|c: char| !c.is_alphanumeric() && c != '_' && c != ':') {
             let names: Vec<String> = word.split("::").map(str::to_owned).collect();
@@ -241,7 +241,7 @@ fn no_modules_import_each_other_in_a_circle_but_those_that_are_documented() {
         let modules = Modules::of(&project().join(root));
         let of = root.split('/').next().expect("a crate");
         circles.extend(modules.circles().into_iter().map(|circle| (of.to_owned(), circle)));
-        // It sees imports at all.
+        // It finds imports at all.
         let imports: usize = modules.0.values().map(BTreeSet::len).sum();
         assert!(imports >= modules.0.len() / 2, "{root}: {imports}");
     }

@@ -1,8 +1,7 @@
-//! Classes that were changed at random: the rewriter does not panic, and what HotSpot accepts before
-//! it accepts afterwards.
+//! Randomly changed classes: the rewriter does not panic, and HotSpot accepts the rewritten form of each class that
+//! it accepts.
 //!
-//! It goes on for a minute, or for `FUZZ_SECONDS`. The seed is always the same, unless `FUZZ_SEED`
-//! gives another.
+//! It runs for a minute, or for `FUZZ_SECONDS`. The seed is always the same, unless `FUZZ_SEED` sets another.
 
 use std::fs;
 use std::panic::catch_unwind;
@@ -12,7 +11,7 @@ use std::time::{Duration, Instant};
 use rewriter::{ClassInfo, MethodId, MethodInfo, Outcome, Rewriter, Selector};
 use test_classes::{Java, Jdk, classes, jdks, newest_classes, project};
 
-/// Classes in a batch, which one JVM links.
+/// Classes in a batch; one JVM links a batch.
 const BATCH: usize = 4000;
 
 struct All(u32);
@@ -24,7 +23,7 @@ impl Selector for All {
     }
 }
 
-/// xorshift64*: a failure can be run again from its seed.
+/// xorshift64*: a failure can be reproduced from its seed.
 struct Random(u64);
 
 impl Random {
@@ -44,7 +43,7 @@ impl Random {
     }
 }
 
-/// Changes a class in a few places, most of them small numbers and opcodes.
+/// Changes a class in a few places, mostly small numbers and opcodes.
 fn mutate(class: &mut [u8], random: &mut Random) {
     for _ in 0..=random.below(3) {
         let at = 10 + random.below(class.len() - 10);
@@ -53,7 +52,7 @@ fn mutate(class: &mut [u8], random: &mut Random) {
             1 => class[at] = random.byte(),
             2 => class[at] = class[at].wrapping_add(1),
             3 => class[at] = class[at].wrapping_sub(1),
-            // An instruction of no operands.
+            // An instruction without operands.
             4 => {
                 class[at] =
                     [0x00, 0x01, 0x03, 0x57, 0x59, 0x5f, 0xac, 0xb0, 0xb1, 0xbf][random.below(10)]
@@ -66,8 +65,7 @@ fn mutate(class: &mut [u8], random: &mut Random) {
     }
 }
 
-/// Classes to begin with: our own, shapes, and some of the JDK's compiler, whose packages an
-/// application may define.
+/// The initial classes: our own, shapes, and some of the JDK's compiler, whose packages an application may define.
 fn seeds() -> Vec<Vec<u8>> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (jdk, newest) = newest_classes();
@@ -105,8 +103,8 @@ fn seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Links pairs in a JVM; panics with the first that is accepted before and refused after. How many
-/// were accepted.
+/// Links pairs in a JVM; panics with the first whose original is accepted and rewritten form refused. Returns the
+/// number of accepted ones.
 fn link(jdk: &Jdk, pairs: &[(Vec<u8>, Vec<u8>)], folder: &Path) -> u64 {
     let file = folder.join("pairs");
     let mut bytes = Vec::new();
@@ -123,7 +121,7 @@ fn link(jdk: &Jdk, pairs: &[(Vec<u8>, Vec<u8>)], folder: &Path) -> u64 {
     let mut accepted = None;
     for line in finished.stdout.lines() {
         let Some(rest) = line.strip_prefix("refused ") else {
-            // The JVM too may have something to say about such classes.
+            // The JVM may print messages about such classes too.
             accepted = line.strip_prefix("accepted ").map(|n| n.parse().expect("a number"));
             continue;
         };
@@ -178,7 +176,7 @@ fn what_hotspot_accepts_before_it_accepts_afterwards() {
     assert!(accepted > 1_000, "{accepted} of {mutants} accepted");
 }
 
-/// Classes that HotSpot accepts, and that were not rewritten, or refused afterwards, until that was mended.
+/// Regressions: classes that HotSpot accepts, but that were not rewritten, or refused afterwards.
 #[test]
 fn what_was_refused_once_is_accepted() {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -1,5 +1,5 @@
-//! Methods are muted and unmuted while they run: at once in compiled loops too, and whatever is not
-//! muted stays exact.
+//! Methods are muted and unmuted while they run: at once, even in compiled loops, and methods that are not muted stay
+//! exact.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,7 +33,7 @@ fn a_compiled_loop_sees_at_once_that_a_method_is_muted() {
                 .arg(&stop)
                 .start();
             wait_until("the control port", || tprofiler(port, &["status"]).status.success());
-            // Compiled by then, with its method measured.
+            // Compiled by then, with its method instrumented.
             wait_until("a million calls", || calls_seen(port) > 1_000_000);
             let mut muted_seen = 0;
             for round in 0..3 {
@@ -42,7 +42,7 @@ fn a_compiled_loop_sees_at_once_that_a_method_is_muted() {
                 let muted = calls_seen(port);
                 thread::sleep(Duration::from_millis(100));
                 muted_seen = calls_seen(port);
-                // One may have been in its probe, and off the processor.
+                // One may have been in its probe, preempted.
                 assert!(muted_seen <= muted + 1, "{what}: round {round}: calls while muted");
                 thread::sleep(Duration::from_millis(50));
                 assert_eq!(
@@ -64,7 +64,7 @@ fn a_compiled_loop_sees_at_once_that_a_method_is_muted() {
                 json(port, &["threshold", "programs.Loop.work:1s"])["hints"][0],
                 serde_json::Value::Null
             );
-            // A call in progress is dropped, with all that hangs on it.
+            // A call in progress is dropped, with its frames' data.
             assert_eq!(json(port, &["mute", "**.main"])["methods_muted"], 1, "{what}");
             fs::write(&stop, "").expect("a file");
             program.wait().expect_quiet_success(&what);
@@ -75,7 +75,7 @@ fn a_compiled_loop_sees_at_once_that_a_method_is_muted() {
             let report = String::from_utf8(report.stdout).expect("text");
             let remark = "1 method was muted for some time; its calls were not counted then";
             assert!(report.contains(remark), "{what}: {report}");
-            // That of `main`, and at most one of `work` each time.
+            // The call of `main`, and at most one of `work` each time.
             let dropped = profile.counter(counter::MUTED_CALLS);
             assert!((1..=7).contains(&dropped), "{what}: {dropped}");
             assert_eq!(profile.counter(counter::UNSEEN_ENDS), 0, "{what}");
@@ -86,7 +86,7 @@ fn a_compiled_loop_sees_at_once_that_a_method_is_muted() {
     }
 }
 
-/// What the program says: calls and throws of each method.
+/// The program's output: calls and throws of each method.
 fn told(line: &str) -> BTreeMap<String, Counts> {
     let words: Vec<&str> = line.split(' ').collect();
     let number = |text: &str| text.parse().expect("a number");
@@ -167,8 +167,8 @@ fn what_is_not_muted_is_counted_exactly_with_exceptions_too() {
     }
 }
 
-/// After a second the probes of a muted method are taken out of its class, and unmuting puts them back
-/// before it says so: every call from then on is counted, with exceptions and in recursions too.
+/// A second after a mute, the method's probes are removed from its class. `unmute` restores them before it answers:
+/// every later call is counted, with exceptions and in recursions too.
 #[test]
 fn a_muted_method_has_no_probes_and_has_them_back_when_it_is_unmuted() {
     for jdk in jdks() {
@@ -180,7 +180,7 @@ fn a_muted_method_has_no_probes_and_has_them_back_when_it_is_unmuted() {
             let options =
                 format!("include=programs.Muted,debug=classes,logs={},port={port}", logs.display());
             let mut program = start(jdk, jvm_options, &options);
-            // How many methods got probes when the class was transformed last.
+            // The number of methods instrumented in the last transformation of the class.
             let measured = || {
                 let run =
                     fs::read_dir(&logs).expect("a run").next().expect("a run").expect("a run");
@@ -193,7 +193,7 @@ fn a_muted_method_has_no_probes_and_has_them_back_when_it_is_unmuted() {
                 ("**.passer", &["passer"][..], 1),
                 ("programs.Muted$Base", &["Base"], 1),
                 ("**.recursive", &["recursive"], 1),
-                // Not those of the class that was loaded and is called twice.
+                // Except those of the class that was loaded and is called twice.
                 (
                     "**",
                     &["catcher", "passer", "thrower", "builder", "Base", "Derived", "recursive"],
@@ -218,7 +218,7 @@ fn a_muted_method_has_no_probes_and_has_them_back_when_it_is_unmuted() {
                 add(told(&program.ask("calls 500")), true);
                 assert_eq!(retransformed(), before + classes, "{what}: {pattern}");
                 let left = match pattern {
-                    // Its constructor was hardly called.
+                    // Its constructor has few calls.
                     "**" => " 1 methods instrumented; 0 not included",
                     "programs.Muted$Base" => " 6 methods instrumented; 0 not included",
                     _ => " 5 methods instrumented; 0 not included",
@@ -241,8 +241,8 @@ fn a_muted_method_has_no_probes_and_has_them_back_when_it_is_unmuted() {
     }
 }
 
-/// What is recorded of four threads that are at it while methods of theirs are muted and unmuted by
-/// `during`, which is given the control port. The method that is never muted is exact.
+/// Records four busy threads while `during`, which gets the control port, mutes and unmutes their methods. The method
+/// that is never muted is exact.
 fn muted_under_load(jdk: &Jdk, during: impl FnOnce(u16)) -> Profile {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (logs, stop) = (folder.path().join("logs"), folder.path().join("stop"));
@@ -271,7 +271,7 @@ fn muted_under_load(jdk: &Jdk, during: impl FnOnce(u16)) -> Profile {
     profile
 }
 
-/// Methods are in progress whose class is changed.
+/// Methods are in progress while their class is retransformed.
 #[test]
 fn probes_are_taken_out_and_put_back_under_load() {
     for jdk in jdks() {
@@ -310,7 +310,7 @@ fn muting_at_random_costs_the_others_nothing() {
         for record in profile.records.iter().filter(|r| r.path.len() > 1) {
             let caller = record.path[record.path.len() - 2].split(' ').nth(1);
             let method = record.method.split(' ').nth(1).expect("a method");
-            // A muted caller is passed over, and nobody is anybody's caller by mistake.
+            // A muted caller is skipped, and no method gets a wrong caller.
             let callers: &[&str] = match method {
                 "outer" => &["run"],
                 "middle" => &["outer"],
@@ -341,7 +341,7 @@ fn methods_that_are_loaded_later_are_muted_too_and_a_new_profile_begins_without(
         program.ask("calls 100");
         let status = json(port, &["status"]);
         assert_eq!(status["methods_muted"], 4, "{jdk}: {status}");
-        // In progress: it is no more in it, and is not written as open.
+        // In progress: it is not there any more, and is not written as unfinished.
         tprofiler(port, &["mute", "**.main"]);
         assert!(tprofiler(port, &["detach"]).status.success(), "{jdk}");
         let counts = Profile::only_run(&first);

@@ -1,4 +1,4 @@
-//! What can be asked of a service that runs: `top`, `inflight` and `options`, as text and as JSON.
+//! Commands that observe a running service: `top`, `inflight` and `options`, as text and as JSON.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -50,7 +50,7 @@ fn top_has_the_exact_counts_of_the_hottest_methods() {
         let mut program = Java::new(jdk).agent(&options).main(classes(), "programs.Phases").talk();
         assert_eq!(program.ask("wait"), "ready");
         assert_eq!(shown(&json(port, &["top"])), BTreeMap::new(), "{jdk}");
-        // There is no minute yet.
+        // No minute has passed yet.
         let minute = text(port, &["top", "--minute"]);
         let covers = minute.lines().find_map(|line| line.strip_prefix("covers: ")).expect("a time");
         assert!(covers.ends_with("s, less than a minute: all since the run began"), "{covers}");
@@ -69,7 +69,7 @@ fn top_has_the_exact_counts_of_the_hottest_methods() {
         assert_eq!(shown(&top), expected, "{jdk}");
         assert_eq!(top["methods_called"], 5, "{jdk}");
         assert_eq!(top["profiling"], true, "{jdk}");
-        // All of it in the last minute, whatever is written meanwhile.
+        // All of it in the last minute, whatever was written meanwhile.
         text(port, &["flush"]);
         assert_eq!(shown(&json(port, &["top", "--minute"])), expected, "{jdk}");
         let since = |top: &Value| top["since_ns"].as_u64().expect("a time");
@@ -96,7 +96,7 @@ fn top_has_the_exact_counts_of_the_hottest_methods() {
     }
 }
 
-/// The calls of a thread: method, and whether they have run for so long.
+/// The calls of a thread: method, and whether they have run for at least that long.
 fn calls(thread: &Value) -> Vec<(&str, bool)> {
     let calls = thread["calls"].as_array().expect("calls").iter();
     calls
@@ -175,7 +175,7 @@ fn inflight_shows_a_call_that_hangs_before_it_ends() {
         assert_eq!(keys, [method("run"), method("outer"), method("waits")], "{jdk}: {lines}");
         assert_eq!(json(port, &["inflight", "3600000"])["threads"], json!([]), "{jdk}");
 
-        // What is muted is passed over, in a virtual thread that is on no carrier too.
+        // Muted methods are skipped, in an unmounted virtual thread too.
         text(port, &["mute", "**.outer"]);
         let seen = json(port, &["inflight", "500"]);
         let all = seen["threads"].as_array().expect("threads");
@@ -237,7 +237,7 @@ fn options_and_every_answer_are_there_for_programs() {
         assert_eq!((&answer["service"], &answer["pid"]), (&json!("programs.Phases"), &json!(pid)));
         assert!(answer["profiling"].is_boolean(), "{command}: {answer}");
     }
-    // Recording was stopped and started: `main` is not measured until it is entered again.
+    // Recording was stopped and started: `main` is not recorded until it is entered again.
     assert_eq!(json(port, &["inflight", "0"])["threads"], json!([]));
     let status = json(port, &["status"]);
     for key in ["since_ns", "calls_seen", "methods_muted", "threshold_ns", "hour_budget"] {

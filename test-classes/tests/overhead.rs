@@ -9,10 +9,10 @@ use test_classes::{
     tprofiler_json as ask, wait_until,
 };
 
-/// Calls of a method at a time, some tens of milliseconds.
+/// Calls of a method at once; they take some tens of milliseconds.
 const ERRANDS: u64 = 1_000_000;
 
-/// Names of the methods that are throttled.
+/// Names of the throttled methods.
 fn throttled(port: u16) -> Vec<String> {
     let answer = ask(port, &["overhead"]);
     let methods = answer["throttled"].as_array().expect("a list").iter();
@@ -60,7 +60,7 @@ fn what_is_throttled_is_named_and_all_else_is_exact() {
         let answer = ask(port, &["overhead", "off"]);
         assert_eq!(answer["overhead_budget"], Value::Null, "{jdk}");
         assert_eq!(answer["methods_throttled"], 0, "{jdk}");
-        // Left out before, exact from then on; and marked as one that had more calls.
+        // Throttled before, exact from then on, and marked as having had more calls.
         let counted = || {
             let top = ask(port, &["top", "1000"]);
             let methods = top["methods"].as_array().expect("a list").iter();
@@ -97,7 +97,7 @@ fn what_is_throttled_is_named_and_all_else_is_exact() {
     }
 }
 
-/// A long stop throws compiled code away. The next start measures throttled methods again.
+/// A long stop discards compiled code. The next start instruments throttled methods again.
 #[test]
 fn what_was_throttled_is_measured_again_after_a_long_stop() {
     let jdk = jdks().last().expect("a JDK");
@@ -109,7 +109,7 @@ fn what_was_throttled_is_measured_again_after_a_long_stop() {
         has(port, "errand")
     });
     ask(port, &["stop"]);
-    // Ten seconds later compiled code is thrown away.
+    // Ten seconds later, compiled code is discarded.
     std::thread::sleep(std::time::Duration::from_secs(12));
     ask(port, &["start"]);
     assert!(!has(port, "errand"));
@@ -125,7 +125,7 @@ fn what_was_throttled_is_measured_again_after_a_long_stop() {
     assert_eq!(program.end().status, Some(0), "{jdk}");
 }
 
-/// Where distortion is worst, there is an estimate too, and the rows that are distorted have a sign.
+/// Even where distortion is worst, there is an estimate, and the distorted rows are marked.
 #[test]
 fn without_a_budget_the_cost_is_told_as_well() {
     for jdk in jdks() {
@@ -142,7 +142,7 @@ fn without_a_budget_the_cost_is_told_as_well() {
             ask(port, &["status"])["overhead_estimated"].as_f64().expect("a share") > 0.05
         });
         assert_eq!(ask(port, &["status"])["methods_throttled"], 0, "{jdk}");
-        // Until what a call costs is known, in each JVM alike.
+        // Until the cost of a call is known, in each JVM.
         let price = || {
             ask(port, &["flush"]);
             Profile::only_run(&logs).counters.contains_key(counter::PROBE_CALL_NS)

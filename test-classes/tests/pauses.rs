@@ -15,7 +15,7 @@ fn command(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// Lines of an answer about pauses.
+/// Lines about pauses in an answer.
 const PAUSES: [&str; 3] = ["longest pause: ", "pauses over 50 ms: ", "stack looks: "];
 
 fn field(text: &str, key: &str) -> u64 {
@@ -24,14 +24,14 @@ fn field(text: &str, key: &str) -> u64 {
     number.unwrap_or_else(|| panic!("{key} in {text}"))
 }
 
-/// Pauses that were long.
+/// Number of long pauses.
 fn long_pauses(answer: &str) -> u64 {
     let line = answer.lines().find_map(|line| line.strip_prefix("pauses over 50 ms: "));
     let (long, _) = line.and_then(|line| line.split_once(" of ")).expect("a line");
     long.parse().expect("a number")
 }
 
-/// How many classes a JVM's stderr says could not be retransformed: some are named, and others only counted.
+/// Number of classes that a JVM's stderr says could not be retransformed: some are named, others only counted.
 fn refused(stderr: &str) -> u64 {
     let more = stderr.lines().filter_map(|line| {
         let number = line.split_once(" more classes could not be")?.0.rsplit(' ').next()?;
@@ -40,7 +40,7 @@ fn refused(stderr: &str) -> u64 {
     more.sum::<u64>() + stderr.matches("was loaded before and").count() as u64
 }
 
-/// `programs.Many`, with classes that are missing when it runs.
+/// `programs.Many`, with classes that are missing at run time.
 struct Many {
     program: Dialogue,
     pid: String,
@@ -74,7 +74,7 @@ impl Many {
         command(&["attach", &self.pid, &options])
     }
 
-    /// How often all threads were stopped so far.
+    /// How often all threads have been stopped so far.
     fn stops(&self) -> usize {
         let log = fs::read_to_string(self.folder.path().join("stops")).expect("a log");
         // Before JDK 13, and since.
@@ -82,7 +82,7 @@ impl Many {
         log.lines().filter(is_stop).count()
     }
 
-    /// Calls a method of each class that is used, and returns how many calls the agent has counted since.
+    /// Calls a method of each class that is used, and returns how many calls the agent has counted for that.
     fn counted_calls(&mut self) -> u64 {
         let calls = || tprofiler_json(self.port, &["status"])["calls_seen"].as_u64();
         let before = calls();
@@ -100,7 +100,8 @@ impl Many {
     }
 }
 
-/// Classes that cannot be linked are found without a stop of all threads, and keep no other from its probes.
+/// Classes that cannot be linked are found without stopping all threads, and do not keep others from being
+/// instrumented.
 #[test]
 fn classes_that_cannot_be_linked_cost_no_stops() {
     for jdk in jdks() {
@@ -122,7 +123,7 @@ fn classes_that_cannot_be_linked_cost_no_stops() {
     }
 }
 
-/// A class that the JVM refused to restore is tried once by the next attachment, and said to be refused once.
+/// The next attachment tries a class that the JVM refused to restore only once, and reports it once.
 #[test]
 fn a_class_that_is_refused_is_not_tried_again_and_again() {
     for jdk in jdks() {
@@ -144,7 +145,7 @@ fn a_class_that_is_refused_is_not_tried_again_and_again() {
     }
 }
 
-/// Where the JVM cannot stop quickly, the agent stops it a few times, and lists the classes that it leaves alone.
+/// If the JVM cannot stop quickly, the agent stops it only a few times, and lists the classes that it leaves alone.
 #[test]
 fn what_would_stop_the_jvm_for_too_long_is_not_done() {
     for jdk in jdks() {
@@ -161,7 +162,7 @@ fn what_would_stop_the_jvm_for_too_long_is_not_done() {
             println!(
                 "{jdk} {retransform}: loops of {turn}, {stops} stops, {retransformed} classes"
             );
-            // Where a stop takes no longer than usual the JVM was between two loops.
+            // If a stop takes no longer than usual, the JVM was between two loops.
             assert!(retransformed < 100, "{jdk}: {attached}");
             assert_eq!(field(&attached, "classes postponed"), 2_000 - retransformed, "{jdk}");
             assert!(stops < 20, "{jdk}: {attached}");
@@ -178,15 +179,15 @@ fn what_would_stop_the_jvm_for_too_long_is_not_done() {
     }
 }
 
-/// How many there are; an environment variable may say another number.
+/// The number in an environment variable, or else the usual one.
 fn number(variable: &str, usually: u64) -> u64 {
     let text = std::env::var(variable).ok();
     text.map_or(usually, |text| text.parse().expect("a number"))
 }
 
-/// `PAUSE_CLASSES=20000 PAUSE_THREADS=5000 PAUSE_FRAMES=20 PAUSE_JDK=17` measures a large service, with JDKs from 17 on.
-/// With a thousand threads of 120 frames batches stay large. JDK 11 cannot do the first retransformation in a short
-/// time then: it is not done, unless the agent is there from the start or biased locks are off.
+/// `PAUSE_CLASSES=20000 PAUSE_THREADS=5000 PAUSE_FRAMES=20 PAUSE_JDK=17` measures a large service, with JDKs from 17
+/// on. Batches stay large with a thousand threads of 120 frames. JDK 11 cannot do the first retransformation in a
+/// short time then, so the agent does not do it, unless it is loaded at the start or biased locks are off.
 #[test]
 fn many_threads_do_not_make_batches_small() {
     let oldest = number("PAUSE_JDK", 0);

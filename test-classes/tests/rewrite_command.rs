@@ -1,4 +1,4 @@
-//! The `rewrite` command on class files, jars and folders; what it writes is loaded by real JVMs.
+//! The `rewrite` command on class files, jars and folders; real JVMs load its output.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
@@ -24,14 +24,14 @@ fn path(path: &Path) -> &str {
     path.to_str().expect("a path in UTF-8")
 }
 
-/// The number in the summary's line that begins so.
+/// The number in the summary line that begins with `what`.
 fn number(summary: &str, what: &str) -> u64 {
     let line = summary.lines().find_map(|line| line.trim_start().strip_prefix(what));
     line.unwrap_or_else(|| panic!("{what} in {summary}")).trim().parse().expect("a number")
 }
 
-/// Runs the programs from these classes under an agent that instruments nothing itself. What is
-/// rewritten already calls the probe, with ids that the agent does not know.
+/// Runs the programs from these classes under an agent that instruments nothing itself. Rewritten classes call the
+/// probe with ids that the agent does not know.
 fn runs_everywhere(class_path: &str, folder: &Path) {
     for jdk in jdks() {
         let counts = folder.join("counts");
@@ -77,7 +77,7 @@ fn a_folder_is_rewritten_and_what_it_gives_runs_everywhere() {
     runs_everywhere(path(&output), folder.path());
 }
 
-/// Their probes have numbers that are not the agent's: the calls are lost, and that is counted.
+/// Their probes have ids that the agent does not know: the calls are counted as lost.
 #[test]
 fn rewritten_classes_under_the_agent_are_not_taken_for_others() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -153,7 +153,7 @@ fn a_class_file_with_nothing_selected_stays_the_same() {
     assert!(number(&text(&all.stdout), "methods instrumented") > 10);
 }
 
-/// A jar with everything that jars have.
+/// A jar with everything that jars may contain.
 fn jar(file: &Path) {
     let mut inner = ZipWriter::new(Cursor::new(Vec::new()));
     let stored = SimpleFileOptions::default().compression_method(CompressionMethod::Stored);
@@ -213,7 +213,7 @@ fn a_jar_keeps_its_other_entries_their_order_and_bytes() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (input, output) = (folder.path().join("in.jar"), folder.path().join("out.jar"));
     jar(&input);
-    // An executable jar has a script in front.
+    // An executable jar begins with a script.
     let script = b"#!/bin/sh\nexec java -jar \"$0\"\n";
     let plain = fs::read(&input).expect("the jar");
     fs::write(&input, [&script[..], &plain].concat()).expect("the jar");
@@ -277,14 +277,14 @@ fn a_jar_with_two_entries_of_one_name_stays_as_it_is() {
         jar.start_file(name, SimpleFileOptions::default()).expect("an entry");
         jar.write_all(contents).expect("an entry");
     }
-    // No writer of ours makes such a jar: the name is changed afterwards, wherever it stands.
+    // No writer here makes such a jar: the name is changed afterwards, everywhere.
     let mut bytes = jar.finish().expect("a jar").into_inner();
     let (from, to) = (&b"services/b."[..], &b"services/a."[..]);
     let places: Vec<usize> =
         (0..bytes.len() - from.len()).filter(|at| bytes[*at..].starts_with(from)).collect();
     assert_eq!(places.len(), 2, "before the entry and in the directory");
     places.iter().for_each(|at| bytes[*at..at + to.len()].copy_from_slice(to));
-    // With a script in front, which the directory's place does not count.
+    // With a script before it, which the directory's offset does not include.
     let bytes = [b"#!/bin/sh\n", &bytes[..]].concat();
     fs::write(&input, &bytes).expect("a jar");
 
@@ -332,7 +332,7 @@ fn nothing_but_files_is_read_from_a_folder() {
     let made = Command::new("mkfifo").arg(input.join("Pipe.class")).status().expect("mkfifo runs");
     assert!(made.success());
     std::os::unix::fs::symlink("Pipe.class", input.join("Link.class")).expect("a link");
-    // Who reads a pipe that nobody writes to waits for ever.
+    // Reading a pipe without a writer waits forever.
     let result = Command::new("timeout")
         .arg("20")
         .args([&artifacts().rewrite, &input])
@@ -357,7 +357,7 @@ fn an_output_is_whole_or_not_there() {
     fs::write(at("Calls.class"), &class).expect("a class");
     let read_only = Permissions::from_mode(0o444);
     fs::set_permissions(at("Calls.class"), read_only.clone()).expect("a mode");
-    // Once more over the first output.
+    // Again, over the first output.
     for _ in 0..2 {
         let result = rewrite(&[path(&at("Calls.class")), "-o", path(&at("out.class"))]);
         assert!(result.status.success(), "{result:?}");
@@ -366,7 +366,7 @@ fn an_output_is_whole_or_not_there() {
         assert!(fs::read(at("out.class")).expect("the output").len() > class.len());
     }
 
-    // Files may be as long as the class is, in KiB; with probes it is longer.
+    // Files may be as long as the class, in KiB; the instrumented one is longer.
     let limited = format!("trap '' XFSZ; ulimit -f {}; exec \"$@\"", class.len().div_ceil(1024));
     let result = Command::new("bash")
         .args(["-c", &limited, "bash", path(&artifacts().rewrite), path(&at("Calls.class")), "-o"])

@@ -31,7 +31,7 @@ fn every_java_runtime_is_listed_once() {
         assert_eq!(listed.iter().cloned().collect::<BTreeSet<_>>(), expected, "{java_home:?}");
         assert_eq!(listed.len(), expected.len(), "{java_home:?}: {listed:?}");
     }
-    // A runtime that nothing else leads to.
+    // A runtime that can be found in no other way.
     let outside = folder.path().join("jdk");
     std::fs::create_dir_all(outside.join("bin")).expect("a folder");
     std::fs::write(outside.join("release"), "JAVA_VERSION=\"21.0.1\"\n").expect("a file");

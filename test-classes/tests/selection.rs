@@ -1,4 +1,4 @@
-//! Which classes and methods get probes.
+//! Which classes and methods are instrumented.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ fn profile(jdk: &Jdk, options: &str) -> Profile {
 
 #[test]
 fn without_an_include_it_is_the_applications_classes() {
-    // The compiler lies in the application's loader too, but in a module of the JDK.
+    // The compiler's classes have the application's loader too, but are in a module of the JDK.
     let compilers: Vec<&Jdk> = found().iter().filter(|jdk| jdk.has_compiler()).collect();
     assert!(compilers.contains(&compiler()));
     for jdk in compilers {
@@ -59,7 +59,7 @@ fn a_package_a_class_or_a_method_is_included_or_excluded() {
     let one_method = called(&profile(jdk, "include=truth.Calls.fib"));
     assert_eq!(one_method, BTreeSet::from(["truth.Calls fib".to_owned()]));
 
-    // One of them everywhere; they differ in the patterns, not in what the JVM does.
+    // On one JDK everywhere else; they differ in the patterns, not in the JVM's behavior.
     for jdk in jdks() {
         let glob = called(&profile(jdk, "include=truth.*s.run,exclude=truth.Threads"));
         let expected = [

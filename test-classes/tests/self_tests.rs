@@ -1,5 +1,5 @@
-//! What the agent leans on inside HotSpot and the C library is tested in each process, `status` shows the results,
-//! and without any of it counts are as exact: see the table in docs/architecture.md.
+//! The agent tests the features of HotSpot and the C library that it relies on in each process, and `status` shows
+//! the results. Without any of them, counts are exact too: see the table in docs/architecture.md.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ use test_classes::{
     tprofiler, tprofiler_json, wait_until,
 };
 
-/// Most CPU time that self-tests may take when a JVM starts.
+/// Most CPU time that self-tests may take at the start of a JVM.
 const MOST_CPU_NS: u64 = 20_000_000;
 
 /// The lines of `status` about self-tests.
@@ -24,7 +24,7 @@ const CALL_SITE: &str = "probe_call_site";
 const THREAD_WORD: &str = "thread_word";
 const EVENTS: &str = "virtual_thread_events";
 
-/// A program that does what it is told, under the agent.
+/// A program that takes commands, under the agent.
 struct Talk {
     program: Dialogue,
     port: u16,
@@ -53,7 +53,7 @@ impl Talk {
     }
 }
 
-/// The read-out of the processor's counter is part of a near word.
+/// The expected mode of the thread word: a near one requires reading the processor's counter.
 fn near(logs: &Path) -> &'static str {
     let run = fs::read_to_string(Profile::runs(logs)[0].join("run.json")).expect("run.json");
     let run: Value = serde_json::from_str(&run).expect("JSON");
@@ -61,7 +61,7 @@ fn near(logs: &Path) -> &'static str {
     if is_near { "near" } else { "far" }
 }
 
-/// Attaches the agent to a JVM; `false` if that is refused.
+/// Attaches the agent to a JVM; returns `false` if it is refused.
 fn attach(pid: &str, options: &str) -> bool {
     let mut command = Command::new(&artifacts().tprofiler);
     command.args(["attach", pid, options]).status().expect("tprofiler runs").success()
@@ -92,7 +92,7 @@ fn every_trick_works_on_every_tested_jdk_and_its_test_takes_little() {
             let talk = Talk::start(jdk, jvm_options, "programs.Muted", &options);
             let at_start = talk.status();
             costs.push(at_start["self_tests_ns"].as_u64().expect("a number"));
-            // A machine with other work beside may need longer than the start.
+            // A machine with other work may need longer than the start.
             wait_until("compiled-out probes are folded", || {
                 talk.status()[COMPILED_OUT] == "folded"
             });
@@ -125,7 +125,7 @@ fn virtual_thread_events_are_known_to_arrive_once_there_is_a_virtual_thread() {
     }
 }
 
-/// Runs the programs of `java/truth`, and holds what was recorded to what they counted.
+/// Runs the programs of `java/truth`, and compares what was recorded with their counts.
 fn expect_truth(jdk: &Jdk, jvm_options: &[&str], options: &str, stderr: &str) {
     let what = format!("{jdk} {jvm_options:?} {options}");
     println!("{what}");
@@ -158,7 +158,7 @@ fn without_a_trick_status_says_so_and_counts_are_exact() {
     }
 }
 
-/// Nothing is compiled by an interpreter, which cannot be told from a JIT that folds nothing.
+/// An interpreter compiles nothing, which cannot be told from a JIT that folds nothing.
 #[test]
 fn what_is_not_folded_for_half_a_minute_never_is() {
     thread::scope(|scope| {
@@ -190,7 +190,7 @@ fn plain_probes_are_exact_interpreted_and_compiled() {
     }
 }
 
-/// What the agent says on a JDK that is newer than all tested ones.
+/// The agent's message on a JDK that is newer than all tested ones.
 fn newer(jdk: &Jdk) -> String {
     format!(
         "tprofiler: JDK {} is newer than JDK {}, the newest that the agent was tested on: probes are plain, and \
@@ -210,7 +210,7 @@ fn a_newer_jdk_is_named_once_and_gets_plain_probes_that_are_exact() {
         let debug = newest_before(jdk);
         expect_truth(jdk, &[], &format!(",{debug}"), &newer(jdk));
         expect_truth(jdk, &[], &format!(",{debug},leaves=skip,overhead=2%"), &newer(jdk));
-        // Overridden: as on a tested one.
+        // Overridden: as on a tested JDK.
         let logs = tempfile::tempdir().expect("a temporary folder");
         let options =
             format!("include=programs.Muted,{debug},probe=fast,logs={}", logs.path().display());
@@ -220,7 +220,7 @@ fn a_newer_jdk_is_named_once_and_gets_plain_probes_that_are_exact() {
     }
 }
 
-/// What `programs.Muted` says of its calls: calls of each method.
+/// The output of `programs.Muted`: calls of each method.
 fn calls(line: &str) -> BTreeMap<String, u64> {
     let words: Vec<&str> = line.split(' ').collect();
     let counts = words.chunks(3);
@@ -231,7 +231,7 @@ fn calls_of(profile: &Profile, name: &str) -> u64 {
     profile.counts.get(name).map_or(0, |counts| counts.calls)
 }
 
-/// The same JVM has the agent from its start, without it, and again by attach.
+/// The same JVM with the agent from its start, without it, and again by attach.
 #[test]
 fn on_a_newer_jdk_muting_switching_detach_and_attach_are_exact() {
     const CATCHER: &str = "programs.Muted$Work catcher (I)V";
@@ -270,7 +270,7 @@ fn on_a_newer_jdk_muting_switching_detach_and_attach_are_exact() {
         assert_eq!(calls_of(&profile, PASSER), passer, "{jdk}");
 
         let pid = talk.program.program.pid().to_string();
-        // The class was defined plain, and stays so.
+        // The class was defined in its plain form, and stays so.
         let options = format!(
             "{filters},probe=fast,leaves=keep,overhead=off,port={port},logs={}",
             logs("second").display()
@@ -285,7 +285,7 @@ fn on_a_newer_jdk_muting_switching_detach_and_attach_are_exact() {
             assert_eq!(profile.counter(lost), 0, "{jdk}: {lost}");
         }
         let finished = talk.program.end();
-        // Newer JVMs warn of an agent that came late.
+        // Newer JVMs warn about a dynamically loaded agent.
         let said: Vec<&str> =
             finished.stderr.lines().filter(|line| !line.starts_with("WARNING: ")).collect();
         assert_eq!((finished.status, said), (Some(0), vec![newer(jdk).trim_end()]), "{jdk}");
@@ -324,7 +324,7 @@ fn on_a_newer_jdk_the_overhead_budget_throttles_and_the_rest_is_exact() {
     }
 }
 
-/// Runs `virtual.Main` with so many virtual threads. Returns what was recorded, and stderr.
+/// Runs `virtual.Main` with this many virtual threads. Returns what was recorded, and stderr.
 fn run_virtual(jdk: &Jdk, jvm_options: &[&str], threads: u64, options: &str) -> (Profile, String) {
     println!("{jdk} {jvm_options:?} {options}");
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -361,7 +361,7 @@ fn expect_all_counted(profile: &Profile, threads: u64, what: &str) {
     }
 }
 
-/// Without events, which virtual thread makes a call is not known. So each of these calls is counted as lost, and
+/// Without events, the agent does not know which virtual thread makes a call. So these calls are counted as lost, and
 /// those of other threads are exact.
 #[test]
 fn without_events_calls_in_virtual_threads_are_lost_to_the_last_one() {
@@ -397,8 +397,8 @@ fn without_events_calls_in_virtual_threads_are_lost_to_the_last_one() {
     }
 }
 
-/// A virtual thread that runs when the agent comes has been mounted without an event. The first that ends shows
-/// that there are none.
+/// A virtual thread that is running at an attach was mounted without an event. The first one that ends shows that
+/// there are no events.
 #[test]
 fn an_agent_that_came_late_sees_that_there_are_no_events() {
     for jdk in with_virtual_threads() {
@@ -439,7 +439,7 @@ fn virtual_threads_are_exact_with_plain_probes_and_without_continuations() {
             let (profile, _) = run_virtual(jdk, &[], THREADS, &options);
             expect_all_counted(&profile, THREADS, &format!("{jdk} {options}"));
         }
-        // Each virtual thread is a thread of its own there.
+        // Each virtual thread is a platform thread there.
         let jvm_options = ["-XX:+UnlockExperimentalVMOptions", "-XX:-VMContinuations"];
         let (profile, stderr) = run_virtual(jdk, &jvm_options, THREADS, "");
         expect_all_counted(&profile, THREADS, &format!("{jdk} without continuations"));
@@ -447,7 +447,7 @@ fn virtual_threads_are_exact_with_plain_probes_and_without_continuations() {
     }
 }
 
-/// No JVM is known to refuse the class. If one does, nothing is measured, and the service runs.
+/// No JVM is known to refuse the class. If one does, nothing is recorded, and the service runs.
 #[test]
 fn a_jvm_that_refuses_the_probe_class_runs_without_profiling() {
     const REFUSED: &str = "tprofiler: the JVM refuses java/lang/$TProfiler";
@@ -469,7 +469,7 @@ fn a_jvm_that_refuses_the_probe_class_runs_without_profiling() {
         assert!(is_one_line, "{jdk}: {}", finished.stderr);
         assert_eq!(fs::read_dir(&logs).map_or(0, Iterator::count), 0, "{jdk}: a run was begun");
 
-        // The same by attach, and then with a JVM that accepts it.
+        // The same by attach, and then with a JVM that accepts the class.
         let mut program = Java::new(jdk).main(classes(), "programs.Muted").talk();
         let pid = program.program.pid().to_string();
         assert_eq!(program.ask("wait"), "ready", "{jdk}");

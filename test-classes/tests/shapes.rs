@@ -1,5 +1,5 @@
-//! Code that compilers rarely or never write, made by `java/newest/MakeShapes.java`: checked by the
-//! JDK's class-file library, and run on every JVM with the agent and without.
+//! Code that compilers rarely or never write, made by `java/newest/MakeShapes.java`: checked by the JDK's class-file
+//! library, and run on every JVM with and without the agent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -32,7 +32,7 @@ fn class_files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
-/// Checks classes and returns which methods were skipped by accident, by reason.
+/// Checks classes and returns the methods skipped by accident, by reason.
 fn checked(classes: &BTreeMap<String, Vec<u8>>) -> BTreeMap<Skip, BTreeSet<String>> {
     let list: Vec<Check<'_>> =
         classes.values().map(|bytes| Check { bytes, is_checked: true }).collect();
@@ -54,7 +54,7 @@ fn every_shape_is_instrumented_or_skipped_for_its_reason() {
     // Start, one End, and a handler of seven bytes: nineteen bytes more.
     let too_large: BTreeSet<String> = (0..19).map(|less| format!("Size{less:02}.run()I")).collect();
     assert_eq!(skipped.remove(&Skip::CodeTooLarge), Some(too_large));
-    // The distance grows by the six bytes of each of two Ends within it.
+    // The distance grows by the six bytes of each of two Ends inside it.
     let too_far = skipped.remove(&Skip::BranchTooFar).unwrap_or_default();
     let expected: BTreeSet<String> =
         (0..12).map(|less| format!("Forward{less:02}.jump(I)I")).collect();
@@ -63,7 +63,7 @@ fn every_shape_is_instrumented_or_skipped_for_its_reason() {
     assert_eq!(forward, expected);
     assert!(too_far.iter().any(|n| n.starts_with("Backward")), "{too_far:?}");
     assert!(!too_far.iter().any(|n| n.starts_with("GotoW")), "{too_far:?}");
-    // Where there is no room for the constants, and only there.
+    // If there is no space for the constants, and only then.
     let full = skipped.remove(&Skip::ConstantPoolFull).unwrap_or_default();
     for less in 0..=10 {
         for method in ["run()I", "pick(I)I"] {
@@ -74,7 +74,7 @@ fn every_shape_is_instrumented_or_skipped_for_its_reason() {
     assert_eq!(skipped, BTreeMap::new());
 }
 
-/// Runs the classes of a folder on all JVMs that can, with the agent and without.
+/// Runs the classes of a folder on all JVMs that can, with and without the agent.
 fn run_everywhere(folder: &Path, least_version: u32, options: &[&str]) -> BTreeMap<String, String> {
     let mut results = BTreeMap::new();
     for jdk in jdks_from(least_version) {
@@ -105,7 +105,7 @@ fn run_everywhere(folder: &Path, least_version: u32, options: &[&str]) -> BTreeM
             }
             let skipped = profile.counter(counter::SKIPPED);
             assert_eq!(named, skipped, "{jdk} {mode:?}");
-            // Of all shapes together, some cannot have probes.
+            // Among all shapes, some cannot be instrumented.
             assert!(skipped > 0 || plain.stdout.lines().count() < 100, "{jdk} {mode:?}");
             for line in plain.stdout.lines() {
                 let (name, result) = line.split_once(": ").expect("a result");
@@ -165,7 +165,7 @@ fn records_sealed_classes_nest_mates_and_patterns() {
     for (name, bytes) in &classes {
         fs::write(only_run.join(format!("{name}.class")), bytes).expect("a class");
     }
-    // Their own classes have no `run`; they say so, with the agent and without.
+    // Their own classes have no `run`, and report that with and without the agent.
     let results = run_everywhere(&only_run, 21, &[]);
     assert!(results["Modern"].parse::<i64>().is_ok(), "{results:?}");
 }
@@ -189,7 +189,7 @@ fn type_annotations_on_every_target_in_code() {
         let classes = class_files(&compiled);
         let bytes = &classes["Annotated"];
         for target in 0x40..=0x4b {
-            // Each target type is in there, in front of its table or offset.
+            // Each target type occurs, before its table or offset.
             assert!(bytes.contains(&target), "{target:#x} in {}", compiled.display());
         }
         assert_eq!(checked(&classes), BTreeMap::new());

@@ -1,8 +1,8 @@
-//! Other agents in the same JVM change the same classes, before ours and after it, when they are
-//! loaded and later: counts stay exact, and methods keep their ids, which reading a profile asserts.
+//! Other agents in the same JVM change the same classes, before ours and after it, at load time and later: counts
+//! stay exact, and methods keep their ids, which reading a profile asserts.
 //!
-//! The JVM asks the agents that cannot retransform first, then those that can, each in the order in
-//! which they came up. Ours can.
+//! The JVM calls the agents that cannot retransform first, then those that can, each in the order in which they were
+//! loaded. Ours can.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -19,7 +19,7 @@ use test_classes::{
 
 const ROUNDS: &str = "100";
 
-/// Whether ours stands before the other agent on the command line.
+/// Whether our agent is before the other one on the command line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Ours {
     First,
@@ -28,7 +28,7 @@ enum Ours {
 
 const ORDERS: [Ours; 2] = [Ours::First, Ours::Last];
 
-/// The methods that the profile has, less those that JaCoCo has added.
+/// The methods of the profile, except those that JaCoCo added.
 fn without_jacoco(mut profile: Profile, what: impl Display) -> Profile {
     let all = profile.counts.len();
     profile.counts.retain(|name, _| !name.contains(" $jacocoInit "));
@@ -81,7 +81,7 @@ impl Run {
         format!("-javaagent:{}=destfile={}", jacoco().display(), self.file("coverage"))
     }
 
-    /// JaCoCo's file names the classes that were covered.
+    /// JaCoCo's file names the covered classes.
     fn expect_coverage(&self) {
         let coverage = fs::read(self.file("coverage")).expect("coverage");
         let coverage = String::from_utf8_lossy(&coverage);
@@ -94,8 +94,8 @@ impl Run {
         format!("-agentpath:{}={kind},{}", second_agent().display(), self.file("met"))
     }
 
-    /// The second agent has met, and changed, the classes of truth; returns how often with probes
-    /// and how often without. The class that we leave alone is not counted.
+    /// Checks that the second agent has seen and changed the classes of truth; returns how often with probes and how
+    /// often without. The class that our agent excludes does not count.
     fn met(&self) -> (usize, usize) {
         let met = fs::read_to_string(self.file("met")).expect("what the second agent met");
         let lines = || met.lines().filter(|line| !line.starts_with("truth/Count "));
@@ -110,7 +110,7 @@ impl Run {
     }
 }
 
-/// Classes and methods of truth that are instrumented when no other agent is there.
+/// Classes and methods of truth that are instrumented without other agents.
 fn instrumented_alone() -> (u64, u64) {
     static ALONE: OnceLock<(u64, u64)> = OnceLock::new();
     *ALONE.get_or_init(|| {
@@ -148,7 +148,7 @@ fn with_second(jdk: &Jdk, kind: &str, order: Ours, loaded: &str) {
     let profile = run.profile();
     profile.expect_truth(&run.truth(), &run.what);
     assert_eq!(instrumented(&profile), (classes, methods), "{}", run.what);
-    // It was asked after us, or before us, about every class.
+    // It was called after our agent, or before it, for every class.
     let classes = usize::try_from(classes).expect("a count");
     let is_after = kind == "capable" && order == Ours::First;
     let met = if is_after { (classes, 0) } else { (0, classes) };
@@ -164,7 +164,7 @@ fn with_a_second_load_hook_in_either_order() {
     }
 }
 
-/// A Java agent that comes up before ours has loaded classes, changed by the second agent.
+/// A Java agent loaded before ours has loaded classes, which the second agent changed.
 #[test]
 fn with_classes_that_another_agent_has_loaded_before() {
     let loaded = "=truth.Main,truth.Calls,truth.Calls$IntBox,truth.Exceptions,truth.Threads";
@@ -173,26 +173,26 @@ fn with_classes_that_another_agent_has_loaded_before() {
     }
 }
 
-/// The numbers that `agents.Again` prints behind what the programs print.
+/// The numbers that `agents.Again` prints after the programs' output.
 fn numbers(finished: &Finished) -> BTreeMap<&str, u64> {
     let words = finished.stdout.lines().filter_map(|line| line.split_once(' '));
     words.filter_map(|(name, number)| Some((name, number.parse().ok()?))).collect()
 }
 
-/// Runs the programs of truth while all their classes are changed 20 times at least.
+/// Runs the programs of truth while all their classes are changed at least 20 times.
 fn changed_again_and_again(run: &Run, jdk: &Jdk, order: Ours, others: &[String], how: &str) {
     let finished = run.run(jdk, order, others, &["agents.Again", ROUNDS, "20", how]);
     let what = &run.what;
     let numbers = numbers(&finished);
     println!("{what}: {numbers:?}");
     assert!(numbers["changes"] >= 20, "{what}: {numbers:?}");
-    // The Java agent looks at each class after us, or before us.
+    // The Java agent sees each class after ours, or before it.
     let (seen, other) = match order {
         Ours::First => ("with", "without"),
         Ours::Last => ("without", "with"),
     };
     assert_eq!(numbers[other], 0, "{what}: {numbers:?}");
-    // Not all classes are there yet when the first are changed.
+    // Not all classes are loaded yet when the first are changed.
     assert!(numbers[seen] > numbers["changes"] * 5, "{what}: {numbers:?}");
     let done = finished.stdout.lines().filter(|line| line.starts_with("done")).count();
     assert_eq!(u64::try_from(done).expect("a count"), numbers["runs"], "{what}");
@@ -241,7 +241,7 @@ fn while_classes_of_three_agents_are_retransformed() {
     }
 }
 
-/// A walk that is in progress goes on in the old version, and takes the steps of the new one.
+/// A walk in progress continues in the old version, with the steps of the new one.
 #[test]
 fn while_a_class_is_redefined_with_other_bodies() {
     let changed = changed_classes().join("changing/Steps.class");
@@ -250,7 +250,7 @@ fn while_a_class_is_redefined_with_other_bodies() {
         let run = Run::new(format!("{jdk}, other bodies, ours {order:?}"));
         let agents = [run.java_agent("")];
         let finished = run.run(jdk, order, &agents, &["agents.Changes", changed, "20"]);
-        // The second walk goes from the one version to the other, and the fourth back.
+        // The second walk changes from the old version to the new one, and the fourth back.
         let walks = "walked 10\nthrew\nwalked 2120\nwalked 1070\n";
         assert_eq!(finished.stdout, walks.repeat(3), "{}", run.what);
         let (profile, truth) = (run.profile(), run.truth());
@@ -258,7 +258,7 @@ fn while_a_class_is_redefined_with_other_bodies() {
         let calls: u64 = truth.values().map(|counts| counts.calls).sum();
         let throws: u64 = truth.values().map(|counts| counts.throws).sum();
         assert!(calls > 20 * 200 * 10 && throws > 10 * 200, "{}: {truth:?}", run.what);
-        // Its methods are walk, step and leap, and a constructor that nobody calls.
+        // Its methods are walk, step and leap, and a constructor without calls.
         assert_eq!((instrumented(&profile), truth.len()), ((1, 4), 3), "{}", run.what);
     }
 }

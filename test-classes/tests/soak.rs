@@ -1,7 +1,7 @@
-//! A service under load, to which the agent comes and from which it goes, and in which it is switched: its
-//! answers are those that it counts itself, counts are exact, and memory stays where it is.
+//! A service under load, to which the agent attaches and from which it detaches, with recording switched on and off:
+//! its answers match its own counts, counts are exact, and memory does not grow.
 //!
-//! `scripts/soak.sh MINUTES` runs it for longer than the minute that it takes here.
+//! `scripts/soak.sh MINUTES` runs it for longer than the default minute.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use log_format::rows::{Exit, counter};
 use test_classes::{Dialogue, Java, Jdk, Profile, Record, artifacts, classes, free_port, jdks};
 
-/// Methods of the service that it counts, with the words that it prints.
+/// Methods that the service counts, with the words that it prints for them.
 const METHODS: [(&str, &str); 4] = [
     ("requests", "service.Main handle (Lcom/sun/net/httpserver/HttpExchange;)V"),
     ("inserts", "service.Orders insert (Ljava/lang/String;J)J"),
@@ -19,7 +19,7 @@ const METHODS: [(&str, &str); 4] = [
     ("sums", "service.Orders sum (Ljava/lang/String;)Ljava/lang/String;"),
 ];
 
-/// The number behind a word.
+/// The number after a word.
 fn number(line: &str, word: &str) -> u64 {
     let mut words = line.split(' ').skip_while(|w| *w != word);
     let number = words.nth(1).and_then(|n| n.parse().ok());
@@ -34,20 +34,20 @@ fn counts(line: &str) -> Vec<u64> {
 #[derive(Clone, Copy)]
 struct Memory {
     resident_kb: u64,
-    /// What the JVM counts as its own. It grows with each time that classes are retransformed, under any
-    /// agent: HotSpot keeps some of their old versions and code.
+    /// What the JVM counts as its own. It grows with each retransformation, under any agent: HotSpot keeps some old
+    /// versions of classes and their code.
     jvm_kb: u64,
 }
 
 impl Memory {
-    /// What the JVM does not count: the agent's, and what the allocator keeps. Of what the JVM counts, not
-    /// all is resident, so only differences mean something.
+    /// What the JVM does not count: the agent's memory, and what the allocator keeps. Not all memory that the JVM
+    /// counts is resident, so only differences are meaningful.
     fn rest_kb(self) -> i64 {
         self.resident_kb.cast_signed() - self.jvm_kb.cast_signed()
     }
 }
 
-/// The service and what asks it.
+/// The service and its client.
 struct Service {
     service: Dialogue,
     load: Dialogue,
@@ -55,7 +55,7 @@ struct Service {
 
 impl Service {
     fn start(jdk: &Jdk) -> Self {
-        // All of the heap is there from the start, so that what grows is something else.
+        // The heap is fully allocated from the start, so that any growth is something else.
         let heap = ["-Xms64m", "-Xmx64m", "-XX:+AlwaysPreTouch", "-XX:+UseSerialGC"];
         let service = Java::new(jdk)
             .args(heap)
@@ -68,7 +68,7 @@ impl Service {
         Self { service, load }
     }
 
-    /// Has it asked for a while; returns what came of that.
+    /// Sends requests for a while; returns the results.
     fn load(&mut self, seconds: f64) -> String {
         self.load.ask(&seconds.to_string())
     }
@@ -81,8 +81,7 @@ impl Service {
         self.service.program.pid().to_string()
     }
 
-    /// What the service has in memory after a collection, with which the JVM forgets the versions of
-    /// classes that it does not need any more.
+    /// The service's memory after a collection, in which the JVM frees versions of classes that it no longer needs.
     fn memory(&mut self) -> Memory {
         let jvm_kb = number(&self.service.ask("collect"), "jvm");
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("a process");
@@ -99,7 +98,7 @@ impl Service {
     }
 }
 
-/// Gives a command; returns how many milliseconds it took.
+/// Runs a command; returns how many milliseconds it took.
 fn tprofiler(arguments: &[&str]) -> u64 {
     let began = Instant::now();
     let output = Command::new(&artifacts().tprofiler).args(arguments).output();
@@ -108,7 +107,7 @@ fn tprofiler(arguments: &[&str]) -> u64 {
     u64::try_from(began.elapsed().as_millis()).expect("not so long")
 }
 
-/// Gives commands to the agent while the service is under load.
+/// Sends commands to the agent while the service is under load.
 fn while_loaded(
     service: &mut Service,
     seconds: f64,
@@ -128,8 +127,8 @@ fn while_loaded(
     })
 }
 
-/// The newest run has what the service counted since `before`, exactly. The service counts a request
-/// when it begins, and its answer may be read before `handle` returns: then the call is an open one.
+/// Asserts that the newest run has exactly what the service counted since `before`. The service counts a request when
+/// it begins, and its answer may be read before `handle` returns: then the call is unfinished.
 fn expect_exact(service: &mut Service, before: &[u64], logs: &Path) {
     let after = service.counts();
     let run = newest_run(logs);
@@ -199,21 +198,21 @@ fn a_service_runs_on_while_the_agent_comes_and_goes() {
         );
         let attach = || tprofiler(&["attach", &pid, &options]);
 
-        // From attach to detach at quiet moments, counts are exact; a budget could throttle methods.
+        // From an attach to a detach without load, counts are exact; a budget could throttle methods.
         let before = service.counts();
         tprofiler(&["attach", &pid, &format!("{options},overhead=off")]);
         rates.push(service.load(2.0));
         tprofiler(&["detach", &pid]);
         expect_exact(&mut service, &before, logs.path());
 
-        // Switched under load, and exact in the end: what is asked last is counted.
+        // Switched under load, and exact in the end: the last requests are counted.
         attach();
         while_loaded(&mut service, 2.0, |round| {
             tprofiler(&[if round % 2 == 0 { "stop" } else { "start" }, "--addr", &address]);
         });
         tprofiler(&["detach", &pid]);
 
-        // Coming and going under load.
+        // Attached and detached under load.
         while_loaded(&mut service, 2.0, |round| {
             if round % 2 == 0 {
                 attach_ms.push(attach());
@@ -262,7 +261,7 @@ fn a_service_runs_on_while_the_agent_comes_and_goes() {
     );
     println!("log bytes: {bytes}");
 
-    // What comes once has come by half of the time.
+    // One-time growth has happened by half of the time.
     let (first, second) = rest.split_at(rest.len() / 2);
     if let (Some(first), Some(second)) = (first.iter().max(), second.iter().max()) {
         assert!(*second < first + 8_000, "kilobytes that are not the JVM's: {rest:?}");

@@ -1,5 +1,5 @@
-//! Nothing that hangs or fails in the agent, at its start or at its end, hangs or ends the service or the
-//! command: pipes in the place of files, a disk that does not answer, panics at every stage.
+//! Nothing that hangs or fails in the agent, at its start or at its end, hangs or ends the service or the command:
+//! pipes instead of files, a disk that does not answer, panics at every stage.
 
 use std::fs;
 use std::net::TcpStream;
@@ -12,10 +12,10 @@ use test_classes::{
     Dialogue, Finished, Java, artifacts, classes, free_port, hung_mount, jdks, skipped, wait_until,
 };
 
-/// Longer than anything here may wait, and shorter than a hang.
+/// Longer than any wait here, and shorter than a hang.
 const BOUND: Duration = Duration::from_secs(25);
 
-/// Runs `tprofiler`, which ends by itself.
+/// Runs `tprofiler`, which must end by itself.
 fn tprofiler(arguments: &[&str]) -> Output {
     let mut command = Command::new(&artifacts().tprofiler);
     let command = command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -24,7 +24,7 @@ fn tprofiler(arguments: &[&str]) -> Output {
     child.wait_with_output().expect("its output")
 }
 
-/// The one line with which a command fails.
+/// The single line on stderr of a command that must fail.
 fn fails(arguments: &[&str]) -> String {
     let Output { status, stdout, stderr } = tprofiler(arguments);
     let stderr = String::from_utf8_lossy(&stderr).into_owned();
@@ -44,12 +44,12 @@ fn make_pipe(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().is_ok_and(|status| status.success()));
 }
 
-/// The program does what it is told, as without the agent.
+/// The program carries out commands, as without the agent.
 fn expect_work(program: &mut Dialogue, what: &str) {
     assert_eq!(program.ask("calls 10"), "outer 10 middle 30 thrown 6 leaf 30", "{what}");
 }
 
-/// Asserts that the program has ended well. The lines on stderr that are not the JVM's.
+/// Asserts that the program has ended well. Returns the lines on stderr that are not the JVM's.
 fn expect_success(finished: &Finished, what: &str) -> Vec<String> {
     assert_eq!(finished.status, Some(0), "{what}: {}", finished.stderr);
     assert_eq!(finished.stdout, "", "{what}: nothing but answers");
@@ -57,7 +57,7 @@ fn expect_success(finished: &Finished, what: &str) -> Vec<String> {
     lines.map(str::to_owned).collect()
 }
 
-/// The agent panics; `tprofiler detach` works all the same if there is anything to detach from.
+/// The agent panics; `tprofiler detach` still works if there is anything to detach from.
 #[test]
 fn a_panic_at_any_stage_leaves_the_service_as_it_is() {
     for jdk in jdks() {
@@ -147,7 +147,7 @@ fn what_is_in_the_way_of_an_attach_is_named_and_left_alone() {
         let error = fails(&["attach", &pid, &format!("config={}", config.display())]);
         assert!(error.ends_with("pipe.toml: not a file\n"), "{jdk}: {error}");
 
-        // The JVM got no signal in all this, which would have it dump its threads.
+        // The JVM got no signal in all this, or it would have dumped its threads.
         expect_work(&mut program, "nothing in between");
         succeeds(&["attach", &pid, &options]);
         succeeds(&["detach", &pid]);
@@ -156,7 +156,7 @@ fn what_is_in_the_way_of_an_attach_is_named_and_left_alone() {
     }
 }
 
-/// Runs the program, which starts in time and says one line.
+/// Runs the program, which must start in time and print one line.
 fn expect_start(java: Java, options: &str, what: &str) -> String {
     let java = java.agent(options).main(classes(), "programs.Phases");
     let began = Instant::now();
@@ -206,7 +206,7 @@ fn a_log_folder_that_never_answers_does_not_hold_up_the_jvm() {
 }
 
 /// An attach refuses a folder that does not answer, and gives up one that stops answering later. The service goes on
-/// meanwhile, and can be attached to when the disk is back.
+/// meanwhile, and can be attached to when the disk answers again.
 #[test]
 fn an_attach_to_a_log_folder_that_hangs_is_given_up() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -248,7 +248,7 @@ fn an_attach_to_a_log_folder_that_hangs_is_given_up() {
     assert!(late.contains("not ready within 30 s"), "{late}");
 }
 
-/// The JVM's start gives up, and an agent thread that comes later begins nothing and leaves nothing behind.
+/// The JVM's start gives up; an agent thread that begins later does nothing and leaves nothing behind.
 #[test]
 fn an_agent_that_is_ready_too_late_does_not_begin() {
     for jdk in jdks() {
@@ -273,7 +273,7 @@ fn an_agent_that_is_ready_too_late_does_not_begin() {
         assert_eq!(runs(), 0, "{jdk}: {logs:?}");
         assert!(TcpStream::connect(("127.0.0.1", port)).is_err(), "{jdk}");
         expect_work(&mut program, &what);
-        // It may be attached from now on, and finds no class with probes.
+        // It can be attached to from now on, and has no class with probes.
         let pid = pid.to_string();
         let attach = format!("include=programs.Phases$*,port={port},logs={}", logs.display());
         succeeds(&["attach", &pid, &attach]);
@@ -287,7 +287,7 @@ fn an_agent_that_is_ready_too_late_does_not_begin() {
     }
 }
 
-/// The JVM's start waits for classes to be instrumented, but not for ever.
+/// The JVM's start waits for classes to be instrumented, but not forever.
 #[test]
 fn slow_instrumenting_does_not_hold_up_the_jvm() {
     let jdk = jdks().last().expect("a JDK");

@@ -1,4 +1,4 @@
-//! Recording is switched on and off while threads call as fast as they can.
+//! Recording is switched on and off while threads make calls as fast as they can.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -101,7 +101,7 @@ fn a_compiled_loop_sees_a_switch_at_once() {
             control.ask("stop");
             let after = control.calls_seen();
             thread::sleep(Duration::from_millis(50));
-            // One may have been in its probe, and off the processor.
+            // One may have been in its probe, preempted.
             let later = control.calls_seen();
             assert!(later <= after + 1, "{jdk}: round {round}: {after}, then {later}");
             thread::sleep(Duration::from_millis(50));
@@ -113,8 +113,8 @@ fn a_compiled_loop_sees_a_switch_at_once() {
     }
 }
 
-/// While recording is off for long, what is compiled has nothing of the probes in it: what was compiled is thrown
-/// away at either change, and HotSpot does not count that against it.
+/// While recording is off for long, newly compiled code contains no probes: compiled code is discarded at both
+/// changes, and HotSpot does not count that against it.
 #[test]
 fn a_long_stop_takes_the_guard_out_and_a_start_puts_it_back() {
     thread::scope(|scope| {
@@ -140,7 +140,7 @@ fn stop_for_long(jdk: &Jdk) {
         .arg("2")
         .arg(&stop)
         .start();
-    // What HotSpot began to compile before, and threw away unfinished, is not told apart.
+    // Compilations that HotSpot began before and then abandoned cannot be told apart.
     let compiled = |before: &Compiled| Compiled::read(&jit_log).since(before);
     let mut control = Control::connect(port);
     assert_eq!(control.ask("status")["profiling"], "off", "{jdk}");
@@ -159,7 +159,7 @@ fn stop_for_long(jdk: &Jdk) {
         wait_until("compiled with probes", || !compiled(&before).live().is_empty());
         thread::sleep(Duration::from_millis(500));
         let with = compiled(&before).live();
-        // Ten seconds later. To ask again and again does not put it off.
+        // Ten seconds later. Repeated stops do not delay it.
         let mut at_stop = Compiled::default();
         wait_until("what was compiled with probes is gone", || {
             let now = Compiled::read(&jit_log);
@@ -179,7 +179,7 @@ fn stop_for_long(jdk: &Jdk) {
     let counts = Profile::only_run(&logs).counts;
     assert_eq!(counts.values().map(|of| of.calls).sum::<u64>(), seen, "{jdk}: {counts:?}");
     assert_eq!(finished.numbers()["threads"], 2, "{jdk}: a thread was lost");
-    // Four changes until then: of its own accord, HotSpot throws it away once or twice.
+    // Four changes until then: HotSpot discards it once or twice for its own reasons.
     let text = fs::read_to_string(&compilations).expect("a log");
     let leaf = text.lines().filter(|l| l.starts_with("<task ") && l.contains("Busy$Worker leaf "));
     let count = |line: &str| {
@@ -191,7 +191,7 @@ fn stop_for_long(jdk: &Jdk) {
     assert!(counts.iter().all(|count| *count < 3), "{jdk}: {counts:?}");
 }
 
-/// What HotSpot's best compiler has compiled of the program's workers, by its numbers, and what was thrown away.
+/// The program's workers that HotSpot's best compiler compiled, by compilation number, and those that were discarded.
 #[derive(Clone, Debug, Default)]
 struct Compiled {
     all: BTreeSet<u32>,
@@ -226,13 +226,13 @@ impl Compiled {
         self.all.difference(&self.gone).copied().collect()
     }
 
-    /// Whether most of it is gone: the log tells when a compilation begins, and it may come to nothing.
+    /// Whether most of it is gone: the log shows the start of a compilation, which may be abandoned.
     fn threw_away(&self, live: &BTreeSet<u32>) -> bool {
         2 * self.gone.intersection(live).count() > live.len()
     }
 }
 
-/// `main` was entered before any recording: it must not appear, neither counted nor open.
+/// `main` was entered before any recording: it must not appear, neither counted nor unfinished.
 fn assert_has_no_calls_of_main(logs: &Path) {
     let profile = Profile::only_run(logs);
     assert!(profile.counts.keys().all(|name| name.contains(" work ")), "{:?}", profile.counts);

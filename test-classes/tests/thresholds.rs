@@ -1,4 +1,4 @@
-//! Thresholds of their own for the methods that patterns name, changed while the program runs.
+//! Separate thresholds for the methods that patterns match, changed while the program runs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,7 +6,7 @@ use std::fs;
 use log_format::rows::{Exit, event};
 use test_classes::{Java, Profile, classes, free_port, jdks, tprofiler, wait_until};
 
-/// The lines of an answer behind those that say whose it is.
+/// The lines of an answer, after those that identify the agent.
 fn threshold(port: u16, value: &[&str]) -> String {
     let output = tprofiler(port, &[&["threshold"], value].concat());
     assert!(output.status.success(), "{output:?}");
@@ -14,7 +14,7 @@ fn threshold(port: u16, value: &[&str]) -> String {
     text.lines().skip(3).map(|line| format!("{line}\n")).collect()
 }
 
-/// Records of each method that returned.
+/// Recorded calls of each method that returned.
 fn records(profile: &Profile) -> BTreeMap<&str, u64> {
     let mut records = BTreeMap::new();
     for record in profile.records.iter().filter(|record| record.exit == Exit::Return) {
@@ -24,7 +24,7 @@ fn records(profile: &Profile) -> BTreeMap<&str, u64> {
     records
 }
 
-/// The threshold of a pattern at the end.
+/// The last threshold of a pattern.
 fn own_threshold(profile: &Profile, pattern: &str) -> Option<u64> {
     let of_pattern = profile.events(event::THRESHOLD).filter(|row| row.pattern == pattern);
     of_pattern.last()?.threshold_ns
@@ -76,7 +76,7 @@ fn they_are_changed_while_the_program_runs() {
             Java::new(jdk).agent(&options).main(classes(), "programs.Waits").arg(&stop).start();
         let mut seen = BTreeMap::new();
         let records_so_far = || {
-            // What is read must not be written meanwhile.
+            // The file must not be written while it is read.
             assert!(tprofiler(port, &["stop"]).status.success());
             let profile = Profile::read(&Profile::runs(&logs)[0]);
             assert!(tprofiler(port, &["start"]).status.success());
@@ -97,7 +97,7 @@ fn they_are_changed_while_the_program_runs() {
             seen = records_so_far();
             seen["eight"] > before["eight"] + 10
         });
-        // Two milliseconds may become six when the machine is busy, but not as a rule.
+        // Two milliseconds may become six on a busy machine, but not usually.
         assert!(seen["two"] - before["two"] < 5, "{jdk}: {before:?} {seen:?}");
 
         let own = "threshold: 6ms\nthreshold programs.*.two: 1500us\n";
@@ -121,7 +121,7 @@ fn they_are_changed_while_the_program_runs() {
         }
         fs::write(&stop, "").expect("a file");
         program.wait().expect_quiet_success(jdk);
-        // Open calls too: `main` is over that of all, and `eight` never.
+        // Unfinished calls too: `main` is over the common threshold, and `eight` never is.
         let profile = Profile::only_run(&logs);
         assert_eq!(own_threshold(&profile, "**.eight"), Some(3_600_000_000_000), "{jdk}");
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use test_classes::{Java, Profile, classes, jdks};
 
-/// Two times between which the truth lies: measured from inside a call, and around it.
+/// Two bounds of the true time: measured from inside a call, and around it.
 type Bracket = std::ops::RangeInclusive<u64>;
 
 /// Total and self time by method, as the program measured them.
@@ -31,7 +31,7 @@ fn times_are_what_the_program_measures() {
     for jdk in jdks() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let logs = folder.path().join("logs");
-        // The measuring itself is not to be part of any method.
+        // The measuring itself must not be part of any method.
         let options = format!(
             "include=programs.Times,exclude=programs.Times$Meter,exclude=programs.Times.returned*,\
              exclude=programs.Times.spin,exclude=programs.Times.main,threshold=0,logs={},port=off",
@@ -55,7 +55,7 @@ fn times_are_what_the_program_measures() {
         let wall = *truth["wall"].0.start();
         let self_of_all: u64 = profile.times.values().map(|(_, own)| own).sum();
         assert!(self_of_all <= wall, "{jdk}: {self_of_all} ns of self time in {wall} ns");
-        // Every call is a record here, so the records say the same.
+        // Every call is recorded here, so the recorded calls have the same times.
         let self_of_records: u64 = profile.records.iter().map(|r| r.self_ns).sum();
         assert_close(
             self_of_records,

@@ -1,5 +1,5 @@
-//! Control with a `token_file`, which other addresses than loopback need: clients that do not know the
-//! token learn nothing and keep nobody out.
+//! Control with a `token_file`, which addresses other than loopback require: clients without the token learn nothing
+//! and block nobody.
 
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
@@ -175,7 +175,7 @@ fn clients_that_prove_the_token_do_everything_and_others_look() {
         let mut control = Control::with_token(service.port, TOKEN);
         assert_eq!(control.ask("stop")["profiling"], "off", "{jdk}");
         assert_eq!(control.ask("start")["service"], "programs.Busy", "{jdk}");
-        // Sending the token, or anything but a right HMAC, achieves nothing.
+        // Sending the token, or anything but a correct HMAC, achieves nothing.
         let zeros = "0".repeat(64);
         let unknown = "error: unknown command; try help\n";
         for (line, expected) in [
@@ -209,7 +209,7 @@ fn clients_that_prove_the_token_do_everything_and_others_look() {
         let output = service.command(&["status"]);
         assert!(output.status.success(), "{output:?}");
         assert!(!String::from_utf8_lossy(&output.stdout).contains("service: "), "{output:?}");
-        // The token is shown to nobody.
+        // No command shows the token.
         let options = service.ask(&["options"]);
         let options = String::from_utf8(options.stdout).expect("text");
         assert!(options.contains("\ntoken_file: ") && !options.contains("s3cret"), "{options}");
@@ -313,7 +313,7 @@ fn attach_and_detach_know_the_token() {
             program.ask("calls 10");
             let answer = tprofiler(detach);
             assert!(answer.starts_with("detached from "), "{jdk}: {answer}");
-            // With the token over the port, which has more to say.
+            // With the token over the port, which reports more.
             let has_token = detach.len() > 2;
             assert_eq!(answer.contains("classes restored: "), has_token, "{jdk}: {answer}");
         }

@@ -1,12 +1,12 @@
-//! What the programs of `java/truth` count of themselves is what the profile says, exactly: calls
-//! and exceptional exits of every method, on every JVM, compiled and interpreted.
+//! The profile has exactly the counts that the programs of `java/truth` keep themselves: calls and exceptional exits
+//! of every method, on every JVM, compiled and interpreted.
 
 use log_format::rows::{Exit, counter};
 use test_classes::{Java, Jdk, Profile, TRUTH, classes, jdks, run_truth};
 
 const ROUNDS: u32 = 2_000;
 
-/// Runs the programs with the agent, and returns what is recorded after holding it to the truth.
+/// Runs the programs with the agent, compares the result with the truth, and returns it.
 fn profile(jdk: &Jdk, jvm_options: &[&str], agent_options: &str) -> Profile {
     let what = format!("{jdk} {jvm_options:?} {agent_options}");
     let java = Java::new(jdk).args(jvm_options);
@@ -52,8 +52,7 @@ fn threads_have_their_names(profile: &Profile, jdk: &Jdk) {
     }
 }
 
-/// As users have it, who say nothing: none of these methods is one in which no time can go by, and those that
-/// are throttled are named.
+/// With default options: none of these methods is a trivial leaf, and throttled ones are named.
 #[test]
 fn counts_are_the_truth_with_the_defaults() {
     for jdk in jdks() {
@@ -83,7 +82,8 @@ fn counts_are_the_truth_interpreted_and_compiled_at_once() {
 
 #[test]
 fn counts_are_the_truth_when_every_call_is_recorded() {
-    // More records than the rings can take: records may be dropped, and are counted; totals are not.
+    // More recorded calls than the rings can hold: some may be dropped, and are counted; method statistics lose
+    // nothing.
     for jdk in jdks() {
         let profile = profile(jdk, &[], ",threshold=0");
         let calls: u64 = profile.counts.values().map(|c| c.calls).sum();
@@ -93,8 +93,8 @@ fn counts_are_the_truth_when_every_call_is_recorded() {
     }
 }
 
-/// A method with probes is compiled as one without: HotSpot refuses those whose monitors seem to be out
-/// of order, and says so here.
+/// An instrumented method is compiled like an uninstrumented one: HotSpot refuses those whose monitors seem out of
+/// order, and logs that here.
 #[test]
 fn methods_with_synchronized_blocks_are_compiled() {
     for jdk in jdks() {
@@ -112,7 +112,7 @@ fn methods_with_synchronized_blocks_are_compiled() {
         for method in ["block", "throwing", "catching", "nested"] {
             assert!(said(&format!("truth.Monitors::{method} ")), "{jdk}: {method} is not compiled");
         }
-        // The guard, of which the JVM may be compiling something when its call site changes, is compiled again.
+        // If the JVM is compiling a guard when its call site changes, it compiles the guard again.
         let is_skipped = |line: &str| line.contains("COMPILE SKIPPED") && line.contains(" truth.");
         assert!(
             !finished.stdout.lines().any(is_skipped) && !said("Monitor mismatch"),

@@ -26,7 +26,7 @@ fn calls_of_outer(logs: &std::path::Path) -> u64 {
 fn both_runs_are_whole_and_can_be_read_meanwhile() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let logs = folder.path().join("logs");
-    // The oldest and the newest; each with ids of its own.
+    // The oldest and the newest; each has its own ids.
     let jdks = [jdks().first().expect("a JDK"), jdks().last().expect("a JDK")];
     let includes = ["include=programs.Busy", "include=programs"];
     let mut programs = Vec::new();
@@ -50,7 +50,7 @@ fn both_runs_are_whole_and_can_be_read_meanwhile() {
                 .all(|run| fs::read_dir(run).is_ok_and(|files| files.count() >= 5))
     });
     for _ in 0..20 {
-        // Never an error, whatever the two are writing now.
+        // Never an error, whatever the two are writing.
         calls_of_outer(&logs);
     }
     let mut truth = 0;

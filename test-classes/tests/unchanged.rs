@@ -1,5 +1,5 @@
-//! A program under the agent does what it does without: the same output, the same exit status, and,
-//! for a compiler, the same class files byte for byte.
+//! A program under the agent behaves as without it: the same output, the same exit status, and for a compiler the
+//! same class files byte for byte.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -30,13 +30,13 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 
 fn sources() -> Vec<PathBuf> {
     let java = project().join("test-classes/java");
-    // The folders that every compiler here compiles with nothing else in its class path.
+    // The folders that every compiler here compiles without a class path.
     let folders = ["truth", "programs"].map(|name| java.join(name));
     let below = |folder: &PathBuf| files(folder).into_keys().map(|p| folder.join(p)).collect();
     folders.iter().flat_map(|folder| -> Vec<PathBuf> { below(folder) }).collect()
 }
 
-/// Runs a compiler without the agent and with, and compares what it writes.
+/// Runs a compiler without and with the agent, and compares its output.
 fn same_classes(jdk: &Jdk, compiler: &[&str], agent_options: &str, what: &str) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let logs = folder.path().join("logs");
@@ -81,7 +81,7 @@ fn javac_writes_the_same_classes() {
 #[test]
 fn eclipses_compiler_writes_the_same_classes() {
     let ecj = ecj();
-    // The compiler needs Java 17.
+    // The compiler requires Java 17.
     let able = found().iter().filter(|jdk| jdk.major >= 17).count();
     assert!(able >= 2, "too few runtimes from 17 on: {able}");
     for jdk in jdks_from(17) {
@@ -93,7 +93,7 @@ fn eclipses_compiler_writes_the_same_classes() {
     }
 }
 
-/// Everything that a JVM runs, its own libraries as well: strings, collections, class loading.
+/// Everything that a JVM runs, including its own libraries: strings, collections, class loading.
 #[test]
 fn a_program_with_all_of_java_base_instrumented_is_the_same() {
     for jdk in jdks() {

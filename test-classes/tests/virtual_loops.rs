@@ -1,4 +1,4 @@
-//! Loops of virtual threads that park are never made slow, and threads that have ended keep no class waiting.
+//! Loops of virtual threads that park never become slow, and ended threads do not make any class wait.
 
 use std::path::Path;
 use std::thread;
@@ -23,7 +23,7 @@ fn start(java: Java) -> Dialogue {
     java.main(classes(), "virtual.Loops").talk()
 }
 
-/// It has run as without the agent.
+/// Its output must be the same as without the agent.
 fn end(program: Dialogue, jdk: &Jdk) {
     let finished = program.end();
     assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
@@ -48,7 +48,7 @@ fn a_loop_that_parks_now_and_then_is_seen_by_an_attach() {
     }
 }
 
-/// The loop is parked in each moment in which the agent asks which virtual threads run.
+/// The loop is parked at each moment when the agent asks which virtual threads are running.
 #[test]
 fn a_loop_that_parks_most_of_the_time_is_seen() {
     for jdk in able() {
@@ -59,7 +59,7 @@ fn a_loop_that_parks_most_of_the_time_is_seen() {
                 logs.path().display()
             )
         };
-        // By an attach, which is to measure it, and retransforms another class at once.
+        // By an attach, which selects it, and retransforms another class at once.
         let mut program = start(Java::new(jdk));
         program.ask("wait 1 0");
         program.ask("wake");
@@ -83,11 +83,11 @@ fn a_loop_that_parks_most_of_the_time_is_seen() {
             (&1.into(), &0.into())
         );
         end(program, jdk);
-        // By a mute, where it is not measured itself.
+        // By a mute, while it is not instrumented itself.
         let port = free_port();
         let mut program = start(Java::new(jdk).agent(&of("Poll.helper", port)));
         program.ask("poll 500 400");
-        // Probes of methods that were called less are not worth being removed.
+        // Probes of methods with fewer calls are not worth removing.
         wait_until("calls", || {
             tprofiler_json(port, &["status"])["calls_seen"].as_u64() > Some(2_000)
         });
@@ -102,7 +102,7 @@ fn a_loop_that_parks_most_of_the_time_is_seen() {
     }
 }
 
-/// While the agent reads the calls of many threads, others go on and off their carriers.
+/// While the agent reads the calls of many threads, other threads are mounted and unmounted.
 #[test]
 fn a_stop_remembers_each_loop_among_many_parked_threads() {
     for jdk in able() {
@@ -158,7 +158,7 @@ fn threads_that_have_ended_keep_no_class_waiting_however_many_there_were() {
     }
 }
 
-/// The ends of threads are heard after a detach too.
+/// The agent notices the ends of threads after a detach too.
 #[test]
 fn a_class_that_a_detach_left_is_restored_when_its_threads_have_ended() {
     for jdk in able() {
@@ -177,7 +177,7 @@ fn a_class_that_a_detach_left_is_restored_when_its_threads_have_ended() {
     }
 }
 
-/// The time that a look takes grows with the depth of the stack, not with its square.
+/// The time of a look grows with the depth of the stack, not with its square.
 #[test]
 fn a_deep_recursion_does_not_hold_the_agent_up() {
     for jdk in jdks() {

@@ -1,5 +1,5 @@
-//! Virtual threads block, change carriers and end in the middle of other threads' calls: counts are
-//! exact, times are wall time, and what is kept of them goes.
+//! Virtual threads block, change carriers and end during other threads' calls: counts are exact, times are wall time,
+//! and their data is freed.
 
 use std::fs;
 
@@ -46,10 +46,10 @@ fn profile(jdk: &Jdk, threads: u64, options: &str) -> Profile {
 fn calls_of_virtual_threads_are_counted_and_timed_across_carriers() {
     for jdk in with_virtual_threads() {
         let profile = profile(jdk, 1_000, ",threshold=50ms");
-        // The time that a thread is on no carrier counts: all wait for the last to arrive.
+        // Time without a carrier counts: all wait for the last to arrive.
         let waits: Vec<_> =
             profile.records.iter().filter(|r| r.method.contains(" waits ")).collect();
-        // They go on all at once, on a carrier or two: records may find its ring full.
+        // They continue all at once, on a carrier or two: recorded calls may find the ring full.
         let dropped = profile.counter(counter::RECORDED_CALLS_DROPPED);
         assert!(waits.len() as u64 + dropped >= 1_000, "{jdk}: {} and {dropped}", waits.len());
         assert!(waits.len() > 500, "{jdk}: {}", waits.len());
@@ -79,7 +79,7 @@ fn a_hundred_thousand_virtual_threads_at_once_are_exact() {
     }
 }
 
-/// A virtual thread is in the log as open before it has a record, and so before its name is asked.
+/// A virtual thread is logged with an unfinished call before it has a recorded one, and so before its name is read.
 #[test]
 fn a_virtual_thread_has_its_name_after_a_stop_too() {
     for jdk in with_virtual_threads() {
@@ -89,7 +89,7 @@ fn a_virtual_thread_has_its_name_after_a_stop_too() {
         let mut program = program.talk();
         wait_until("control", || tprofiler(port, &["status"]).status.success());
         for command in ["stop", "start"] {
-            // The loop has to be open for a threshold's time, and so has the pause.
+            // The loop must be unfinished for a threshold's time, and so must the pause.
             std::thread::sleep(std::time::Duration::from_millis(20));
             assert!(tprofiler(port, &[command]).status.success(), "{jdk}");
         }
@@ -104,7 +104,7 @@ fn a_virtual_thread_has_its_name_after_a_stop_too() {
     }
 }
 
-/// Rings are full and the hour's budget is spent, by calls that take longer than those of another method.
+/// Calls that take longer than those of another method fill the rings and use up the hour's budget.
 #[test]
 fn each_method_with_slow_calls_has_one_in_the_log() {
     for jdk in with_virtual_threads() {

@@ -1,5 +1,5 @@
-//! The programs of the benchmarks: they compile, and what they say of their calls is what is recorded, so
-//! that a benchmark compares ways that all did their work.
+//! The benchmarks' programs compile, and their counts equal what is recorded, so a benchmark compares runs that all
+//! did their work.
 
 use std::fs;
 use std::path::PathBuf;

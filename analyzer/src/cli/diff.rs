@@ -15,10 +15,10 @@ use super::values::parse_top;
 #[derive(Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct DiffArgs {
-    /// The logs of before: a folder of runs, a run's folder, or a file
+    /// The logs from before: a folder of runs, a run's folder, or a file
     #[arg(value_name = "BEFORE")]
     before: PathBuf,
-    /// The logs of after
+    /// The logs from after
     #[arg(value_name = "AFTER")]
     after: PathBuf,
     /// What is compared
@@ -31,16 +31,16 @@ pub struct DiffArgs {
     /// pay, Order, Order.pay
     #[arg(long, value_name = "PATTERN")]
     method: Option<String>,
-    /// What times in TProfiler's own logs (tprofiler.log) are in [default: by what is in them]
+    /// Unit of the times in TProfiler's own logs (tprofiler.log) [default: guessed from the log]
     #[arg(long, value_enum, value_name = "UNIT")]
     tprofiler_unit: Option<Unit>,
     /// Output format
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
-    /// Exit with status 3 if a method, or all together, costs more by over so much: 20%
+    /// Exit with status 3 if a method, or all together, costs over this much more: 20%
     #[arg(long, value_name = "PERCENT")]
     fail_above: Option<String>,
-    /// With --fail-above: only what costs at least so much more, in percent of the time that AFTER recorded; or
+    /// With --fail-above: only what costs at least this much more, in percent of the time that AFTER recorded; or
     /// in time, like 1s, in an hour or in all of AFTER if it is shorter
     #[arg(long, value_name = "TIME", default_value = "0.02%", requires = "fail_above")]
     min_time: String,

@@ -273,8 +273,8 @@ mod tests {
 
     #[test]
     fn a_path_leads_outwards_and_always_ends() {
-        // 1: a    2: a > b    3: a > b > a    4: not kept    5: above 9, which is missing 6 and 7: parents of each
-        // other
+        // 1: a    2: a > b    3: a > b > a    4: not kept    5: above 9, which is missing
+        // 6 and 7: parents of each other
         let names = stacks(&[
             (1, 0, 10),
             (2, 1, 11),

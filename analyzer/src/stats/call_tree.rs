@@ -4,7 +4,7 @@
 //! recorded call.
 //!
 //! ```text
-//! total of a call = self + recorded callees + callees without a record
+//! total of a call = self + recorded callees + unrecorded callees
 //! ```
 //!
 //! The log's self time excludes all instrumented callees, recorded or not. So the rest of the total is the time of

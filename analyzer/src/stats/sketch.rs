@@ -52,7 +52,7 @@ impl Sketch {
         self.0.buckets().map(|(place, count)| (bucket_of(lowest_ns(place)), count))
     }
 
-    /// The duration that at least `longer` others reach or exceed; `None` if there are no more than that.
+    /// The duration that `longer` others reach or exceed; `None` if there are no more than that.
     #[must_use]
     pub fn ns_below(&self, longer: u64) -> Option<u64> {
         self.0.bucket_below(longer).map(middle_ns)

@@ -1,6 +1,6 @@
-// Opens a report in headless Chromium and does what a reader does: sorts, searches, goes from view to
-// view, zooms. What is seen is compared with the data that the page embeds, which `html.rs` compares
-// with the logs. Any error on the console, and any request for anything else, is a failure.
+// Opens a report in headless Chromium and does what a user does: sorts, searches, switches views, zooms. Compares
+// what is displayed with the data that the page embeds, which `html.rs` compares with the logs. Any error on the
+// console and any request for another resource is a failure.
 //
 // Usage: node check.mjs MODULES PAGE PICTURES, with MODULES/playwright-core
 import assert from "node:assert/strict";
@@ -28,7 +28,7 @@ await withPage(modules, { colorScheme: "light", offline: true }, async (tab) => 
     await tab.waitForFunction((id) => document.getElementById(id).getAttribute("aria-selected") === "true", `tab-${name}`);
     if (pictures) await tab.screenshot({ path: `${pictures}/${name}.png` });
   };
-  // The colours in a canvas: a picture in one colour shows nothing.
+  // The colours in a canvas: a picture with one colour shows nothing.
   const colours = (selector) => tab.$eval(selector, async (canvas) => {
     await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
     const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
@@ -56,7 +56,7 @@ await withPage(modules, { colorScheme: "light", offline: true }, async (tab) => 
     for (const way of ["descending", "ascending"]) {
       const header = tab.locator("#methods th", { hasText: new RegExp(`^${name}$`) });
       await header.getByRole("button").click();
-      // Figures fall at first, and rise at the next click.
+      // Figures are descending at first, and ascending after the next click.
       assert.equal(await header.getAttribute("aria-sort"), way, name);
       const sign = way === "descending" ? -1 : 1;
       const expected = [...all].sort((a, b) => sign * (values[a] - values[b]) || a - b).slice(0, 10).map(label);
@@ -67,7 +67,7 @@ await withPage(modules, { colorScheme: "light", offline: true }, async (tab) => 
   const lower = all.map((method) => label(method).toLowerCase()).sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
   assert.deepEqual((await names()).slice(0, 10).map((name) => name.toLowerCase()), lower.slice(0, 10));
 
-  // Only what is seen is drawn, and all of it can be seen.
+  // Only the visible rows are drawn, and all rows can be reached.
   const drawn = await names();
   assert.ok(drawn.length <= 100, `${drawn.length} rows`);
   await tab.$eval(".scroll", (element) => { element.scrollTop = element.scrollHeight; });
@@ -83,7 +83,7 @@ await withPage(modules, { colorScheme: "light", offline: true }, async (tab) => 
   assert.deepEqual(await names(), []);
   await tab.fill("#search", "");
 
-  // Flame graph: a click makes a frame the whole, and the way back is there.
+  // Flame graph: a click zooms to a frame, and there is a way back.
   if (paths.frame.length > 1) {
     await view("flame");
     assert.ok((await colours("#flame")) > 3);
@@ -97,7 +97,7 @@ await withPage(modules, { colorScheme: "light", offline: true }, async (tab) => 
     assert.equal(await tab.$eval("#flame", (canvas) => canvas.clientHeight), height);
     await tab.getByLabel("Mark methods").fill("(calls");
     await tab.waitForFunction(() => /marked: /.test(document.getElementById("flame-about").textContent));
-    // Widths add up: what a path did and called is its time.
+    // Widths add up: the time of a path is its self time and that of its callees.
     const below = paths.own.slice();
     for (let path = paths.frame.length - 1; path > 0; path--) below[paths.parent[path]] += paths.total[path];
     paths.total.forEach((total, path) => assert.ok(Math.abs(total - below[path]) <= 1e-6 * total + 1, `path ${path}`));

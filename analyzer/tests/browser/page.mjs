@@ -1,10 +1,10 @@
-// A page in headless Chromium, for the checks beside this file.
+// A page in headless Chromium, for the checks in this folder.
 import { createRequire } from "node:module";
 import { createReadStream, statSync } from "node:fs";
 import { createServer } from "node:http";
 import { extname, join, normalize } from "node:path";
 
-// Runs `check` on a page of a browser that playwright-core drives, and ends the browser.
+// Runs `check` on a page of a browser that playwright-core drives, and closes the browser.
 export async function withPage(modules, options, check) {
   const { chromium } = createRequire(modules + "/")("playwright-core");
   const browser = await chromium.launch({
@@ -23,7 +23,7 @@ export async function withPage(modules, options, check) {
 
 const TYPES = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".wasm": "application/wasm", ".json": "application/json" };
 
-// Serves a folder on a free port of this machine's own; the result closes it.
+// Serves a folder on a free local port; the result closes it.
 export async function serve(folder) {
   const server = createServer((request, answer) => {
     let file = join(folder, normalize(decodeURIComponent(new URL(request.url, "http://localhost").pathname)));

@@ -1,5 +1,5 @@
-// Opens a trace in Perfetto's own user interface, and prints what its trace processor has: each
-// slice with its thread, start, length and depth, and how many errors the import had.
+// Opens a trace in Perfetto's user interface, and prints what its trace processor read: each slice with its thread,
+// start, length and depth, and the number of import errors.
 //
 // Usage: node perfetto.mjs MODULES PERFETTO TRACE
 import { serve, withPage } from "./page.mjs";

@@ -1,5 +1,5 @@
-// Opens a profile in speedscope's own page, and prints what its table has: for each function the
-// total and the self time that speedscope made of it.
+// Opens a profile in speedscope's page, and prints its table: for each function the total and the self time that
+// speedscope computed.
 //
 // Usage: node speedscope.mjs MODULES PROFILE
 import { serve, withPage } from "./page.mjs";

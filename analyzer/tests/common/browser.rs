@@ -1,17 +1,17 @@
-//! Headless Chromium, and what is opened in it: `scripts/browser.sh` gets them all.
+//! Headless Chromium, and the pages opened in it: `scripts/browser.sh` fetches them all.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A folder or file of what `scripts/browser.sh` gets.
+/// A folder or file that `scripts/browser.sh` fetches.
 pub fn tool(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/browser").join(name)
 }
 
-/// Runs a script of `tests/browser`, with the folder of modules as its first argument; what it prints.
-/// `None` if there is no browser, or `needed` is not there, which is said whether the test's output is
-/// shown or not, and is a failure with `REQUIRE_READERS=1`.
+/// Runs a script of `tests/browser`, with the folder of modules as its first argument; returns its output. Returns
+/// `None` if the browser or one of `needed` is missing; that is reported even if the test's output is hidden, and is
+/// a failure with `REQUIRE_READERS=1`.
 pub fn run(script: &str, needed: &[&str], arguments: &[&Path]) -> Option<String> {
     let modules = tool("node_modules");
     let missing = [PathBuf::from("/usr/bin/chromium"), modules.join("playwright-core")]

@@ -1,8 +1,7 @@
-//! Log folders written through `log-format`, as an agent would write them, and runs of the real
-//! `analyze` on them. The binary runs in the folder above `logs`, so that messages and reports have
-//! no temporary path in them.
+//! Writes log folders through `log-format`, as an agent would, and runs the real `analyze` on them. The binary runs
+//! in the folder above `logs`, so that messages and reports contain no temporary path.
 
-// Each test binary uses its part of this; what goes wrong here is the test's failure.
+// Each test binary uses a part of this; a panic here is the test's failure.
 #![allow(dead_code)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -80,7 +79,7 @@ impl Logs {
     }
 }
 
-/// What a run of `analyze` gave.
+/// The result of a run of `analyze`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Outcome {
     pub status: i32,
@@ -89,7 +88,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The report of a run without any message.
+    /// The report of a run that printed no messages.
     pub fn quiet(self) -> String {
         assert_eq!((self.status, self.stderr.as_str()), (0, ""), "{}", self.stdout);
         self.stdout
@@ -123,7 +122,7 @@ impl RunFolder {
         self.0.join(Hour::of_unix_ns(at_ns).file_name(table))
     }
 
-    /// Appends rows to the file of the hour of `at_ns`, which gets its header if it is new.
+    /// Appends rows to the file of the hour of `at_ns`; a new file gets its header.
     pub fn rows<R: Row>(&self, at_ns: u64, rows: &[R]) -> &Self {
         let path = self.file(at_ns, R::TABLE);
         let mut text = Vec::new();
@@ -166,7 +165,7 @@ pub fn stack(id: u32, parent: u32, method: u32) -> StackRow {
     StackRow { id, parent, method }
 }
 
-/// Totals of calls with these durations, none of them recursive.
+/// Method statistics of calls with these durations, none of them recursive.
 pub fn stats(start_ns: u64, method: u32, throws: u64, self_ns: u64, calls_ns: &[u64]) -> StatsRow {
     let mut hist = Histogram::default();
     for ns in calls_ns {
@@ -184,7 +183,7 @@ pub fn stats(start_ns: u64, method: u32, throws: u64, self_ns: u64, calls_ns: &[
     }
 }
 
-/// A call that ended with a return after `total_ns`, all of it its own.
+/// A call that ended with a return after `total_ns`, all of it self time.
 pub fn call(start_ns: u64, thread: u32, stack: u32, method: u32, total_ns: u64) -> CallRow {
     CallRow { start_ns, thread, stack, method, total_ns, self_ns: total_ns, exit: Exit::Return }
 }
@@ -193,7 +192,7 @@ pub fn counter(start_ns: u64, name: &str, value: u64) -> CounterRow {
     CounterRow { start_ns, name: name.into(), value }
 }
 
-/// A method is throttled.
+/// An event: a method is throttled.
 pub fn throttled(at_ns: u64, method: &str, calls_per_s: u64, mean_ns: u64) -> EventRow {
     EventRow {
         method: method.into(),
@@ -203,7 +202,7 @@ pub fn throttled(at_ns: u64, method: &str, calls_per_s: u64, mean_ns: u64) -> Ev
     }
 }
 
-/// The methods of a pattern are muted, or unmuted.
+/// An event: the methods of a pattern are muted, or unmuted.
 pub fn muted(at_ns: u64, pattern: &str, is_muted: bool) -> EventRow {
     let event = if is_muted { event::MUTED } else { event::UNMUTED };
     EventRow { pattern: pattern.into(), ..EventRow::new(at_ns, event) }

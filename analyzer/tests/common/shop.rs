@@ -1,4 +1,4 @@
-//! Logs in which all times add up: what forms for other tools are made of.
+//! Logs in which all times add up, for formats of other tools.
 
 use log_format::rows::{CallRow, Exit, MethodRow, counter as name};
 
