@@ -1,12 +1,11 @@
 //! The data that the probe keeps for each thread, and the list of all threads for the agent thread.
 //!
-//! At a detach, nobody knows where a thread is: it may be in a probe, or about to enter one. So only the thread itself
-//! unmaps its data: at its first probe after the next attach, or when it ends. At the detach, the data's pages are
-//! given back to the kernel, and read as zero from then on. A probe still running can handle that; see
-//! [`ProbeThread::give_back`].
+//! At a detach, nobody knows where a thread is: it may be in a probe, or about to enter one. So a detach unmaps
+//! nothing. The thread lets go of its data at its first probe after the next attach, or when it ends; the last
+//! reference, mostly the agent thread's, unmaps them. At the detach, the data's pages are given back to the kernel, and
+//! read as zero from then on. A probe still running can handle that; see [`ProbeThread::give_back`].
 //!
-//! A thread of the service never waits for memory, nor ends the process for lack of it. Everything allocated here, then
-//! or later, comes from the kernel under the ceiling of `memory`, and each owner can do without.
+//! A thread of the service never waits for memory, nor ends the process for lack of it. Except for the list of threads, all memory comes from the kernel, under the ceiling of `memory`, and each owner can do without.
 #![allow(unsafe_code)]
 
 use std::cell::{Cell, UnsafeCell};
