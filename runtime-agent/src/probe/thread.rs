@@ -5,7 +5,8 @@
 //! reference, mostly the agent thread's, unmaps them. At the detach, the data's pages are given back to the kernel, and
 //! read as zero from then on. A probe still running can handle that; see [`ProbeThread::give_back`].
 //!
-//! A thread of the service never waits for memory, nor ends the process for lack of it. Except for the list of threads, all memory comes from the kernel, under the ceiling of `memory`, and each owner can do without.
+//! A thread of the service never waits for memory, nor ends the process for lack of it. Except for the list of threads,
+//! all memory comes from the kernel, under the ceiling of `memory`, and each owner can do without.
 #![allow(unsafe_code)]
 
 use std::cell::{Cell, UnsafeCell};
