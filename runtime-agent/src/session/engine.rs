@@ -532,7 +532,7 @@ impl<'j> Engine<'j> {
 
     /// Stops probes after an internal error, without touching the data.
     pub(crate) fn give_up(&self) {
-        // The JVM takes no calls while an exception is pending, whatever it is about.
+        // The JVM takes no calls while an exception of any kind is pending.
         self.jni.exception_clear();
         self.probe_class.set_on(self.jni, false);
         probe::give_up();

@@ -61,7 +61,9 @@ pub(crate) fn init(choice: ClockChoice) {
     if SOURCE.load(Ordering::Relaxed) != source {
         NS_PER_2_32_TICKS.store(ns, Ordering::Relaxed);
         SOURCE.store(source, Ordering::Relaxed);
-        if let Some(ns) = anchors::calibrate().filter(|_| source == COUNTS) {
+        if source == COUNTS
+            && let Some(ns) = anchors::calibrate()
+        {
             NS_PER_2_32_TICKS.store(ns, Ordering::Relaxed);
         }
     }
