@@ -337,7 +337,7 @@ fn parts_that_cannot_be_read_are_said_and_methods_without_names_left_out() {
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert!(lines[0].contains("after/bad/run.json: expected value"), "{lines:?}");
     assert!(lines[1].contains("stats.csv:"), "{lines:?}");
-    let note = "whose name is missing in their run, not compared: 1";
+    let note = "Methods without a name in their run, not compared: 1";
     let joined = outcome.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(joined.contains(note), "{joined}");
     assert!(joined.contains("missing: 1 part of the logs could not be read"), "{joined}");

@@ -350,7 +350,7 @@ fn notes(before: &Side, after: &Side) -> Vec<String> {
         notes.push("Less than a minute was recorded: an hour's figures are uncertain".to_owned());
     }
     if unnamed > 0 {
-        notes.push(format!("Methods whose name is missing in their run, not compared: {unnamed}"));
+        notes.push(format!("Methods without a name in their run, not compared: {unnamed}"));
     }
     notes
 }

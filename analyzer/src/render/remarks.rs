@@ -54,8 +54,8 @@ fn lost(missing: &Missing, zone: &Zone) -> Vec<String> {
         ),
         (
             losses.unseen_ends,
-            "call counted as thrown: no probe saw its end",
-            "calls counted as thrown: no probe saw their end",
+            "call counted as ended by exception: no probe saw its end",
+            "calls counted as ended by exception: no probe saw their end",
         ),
         (
             losses.muted_methods,
@@ -91,8 +91,8 @@ fn lost(missing: &Missing, zone: &Zone) -> Vec<String> {
         ),
         (
             losses.recorded_calls_over_budget,
-            "recorded call over the hour's log budget; method statistics include it",
-            "recorded calls over the hour's log budget; method statistics include them, and the \
+            "call not recorded: over the hour's log budget; method statistics include it",
+            "calls not recorded: over the hour's log budget; method statistics include them, and the \
              slowest of each half second are recorded",
         ),
         (

@@ -26,7 +26,7 @@ pub struct GroupReport {
     pub calls: u128,
     /// Self time of all of its methods, in nanoseconds.
     pub self_ns: u128,
-    /// Its first methods by self time and by exceptions, whatever it is sorted by; for reports with an overview.
+    /// Its first methods by self time and by exceptions, in any sort order; for reports with an overview.
     pub first: FirstMethods,
 }
 
