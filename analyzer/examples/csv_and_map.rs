@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::{fs, io};
 
 use log_format::histogram::{Histogram, bucket_of};
+use log_format::ids::MethodId;
 use log_format::rows::{CallRow, Exit, MethodRow};
 
 #[derive(Default)]
@@ -32,14 +33,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         let end = format!(".{table}.csv");
         files.iter().filter(move |path| path.to_string_lossy().ends_with(&end))
     };
-    let mut names: HashMap<u32, MethodRow> = HashMap::new();
+    let mut names: HashMap<MethodId, MethodRow> = HashMap::new();
     for path in of_table("methods") {
         for row in csv::Reader::from_path(path)?.deserialize() {
             let row: MethodRow = row?;
             names.insert(row.id, row);
         }
     }
-    let mut sums: HashMap<u32, Sums> = HashMap::new();
+    let mut sums: HashMap<MethodId, Sums> = HashMap::new();
     for path in of_table("calls") {
         for row in csv::Reader::from_path(path)?.deserialize() {
             let row: CallRow = row?;

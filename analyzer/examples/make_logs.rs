@@ -15,6 +15,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use log_format::histogram::{Histogram, bucket_of};
+use log_format::ids::{JavaThreadId, MethodId, StackId, ThreadId};
 use log_format::names::{Hour, RUN_JSON};
 use log_format::rows::{CallRow, CounterRow, MethodRow, Row, StackRow, StatsRow, ThreadRow};
 use log_format::run::Run;
@@ -123,7 +124,7 @@ fn write<R: Row>(folder: &Path, hour: Hour, rows: impl Iterator<Item = R>) -> Ou
 fn write_hour(folder: &Path, start_ns: u64, size: &Size, random: &mut Random) -> Outcome<()> {
     let hour = Hour::of_unix_ns(start_ns);
     let methods = (1..=size.methods).map(|id| MethodRow {
-        id,
+        id: MethodId::new(id),
         loader: "app".into(),
         class: format!("com.shop.module{}.package{}.Class{}", id % 17, id % 113, id / 12),
         method: format!("method{id}"),
@@ -133,8 +134,8 @@ fn write_hour(folder: &Path, start_ns: u64, size: &Size, random: &mut Random) ->
     });
     write(folder, hour, methods)?;
     let threads = (1..=size.threads).map(|id| ThreadRow {
-        id,
-        java_id: id.into(),
+        id: ThreadId::new(id),
+        java_id: JavaThreadId::new(id.into()),
         os_id: 4_000 + id,
         name: format!("http-nio-8080-exec-{id}"),
         kind: "platform".into(),
@@ -144,7 +145,11 @@ fn write_hour(folder: &Path, start_ns: u64, size: &Size, random: &mut Random) ->
     let stacks = (1..=size.paths()).map(|id| {
         let method = size.method_of(id);
         let parent = if method < 8 { 0 } else { method / 3 };
-        StackRow { id, parent, method }
+        StackRow {
+            id: StackId::new(id),
+            parent: StackId::new(parent),
+            method: MethodId::new(method),
+        }
     });
     write(folder, hour, stacks)?;
     let counters = (0..60).flat_map(|minute| {
@@ -170,7 +175,7 @@ fn write_calls(
 ) -> Outcome<Vec<StatsRow>> {
     let of_method = |method| StatsRow {
         start_ns,
-        method,
+        method: MethodId::new(method),
         calls: 0,
         throws: 0,
         total_ns: 0,

@@ -3,14 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::error::NoReport;
 use crate::input::problems::Problems;
 use crate::input::progress::Progress;
 use crate::input::runs::{RunInput, discover};
-use crate::options::Options;
 use crate::options::glob::Glob;
 use crate::options::time_range::TimeRange;
+use crate::options::{Flame, Options};
 use crate::report::slowest;
 use crate::report::{Collector, Report};
+use crate::run::cpu_samples::look_at_sampled;
 use crate::run::data::read_run;
 use crate::run::names::Names;
 use crate::run::selection::{RecordsBecause, Selection};
@@ -18,6 +20,7 @@ use crate::run::short_names::ShortName;
 use crate::run::window::Touched;
 use crate::tprofiler;
 use crate::tprofiler::OldLog;
+use log_format::error::BadValue;
 use log_format::names::Table;
 use log_format::pattern::Pattern;
 
@@ -34,12 +37,31 @@ pub struct Analysis {
 /// calls: see [`RecordsBecause`].
 ///
 /// # Errors
-/// Lines to print if there is nothing to report: no run can be read, or no time lies between
-/// `from` and `to`.
-pub fn analyze(options: &Options, progress: &Arc<Progress>) -> Result<Analysis, Vec<String>> {
+/// There is nothing to report: no run can be read, no time lies between `from` and `to`, or a format that has only call
+/// paths or samples would have none.
+pub fn analyze(options: &Options, progress: &Arc<Progress>) -> Result<Analysis, NoReport> {
     let mut problems = Problems::default();
-    let (mut selected, options) = select(options, progress, &mut problems)?;
-    let options = &options;
+    let (selected, options) = select(options, progress, &mut problems)?;
+    let has_samples = selected.has_samples();
+    let analysis = analyze_selected(&options, selected, &problems)?;
+    let report = &analysis.report;
+    let nothing = match options.flame {
+        Flame::Cpu => report.no_samples(has_samples),
+        Flame::Wall => report.no_waiting(has_samples),
+        Flame::Calls if options.format.is_of_stacks() => report.no_stacks(),
+        Flame::Calls => None,
+    };
+    match nothing {
+        Some(reason) => Err(NoReport::nothing(&analysis.problems, reason)),
+        None => Ok(analysis),
+    }
+}
+
+fn analyze_selected(
+    options: &Options,
+    mut selected: Selected,
+    problems: &Problems,
+) -> Result<Analysis, NoReport> {
     let is_short = selected.widen();
     let selection = &selected.selection;
     // If there are no rows of one kind, there may be some of the other.
@@ -61,13 +83,16 @@ pub fn analyze(options: &Options, progress: &Arc<Progress>) -> Result<Analysis, 
         }
         first = first.or(Some(analysis));
     }
-    first.ok_or_else(Vec::new)
+    first.ok_or(NoReport::NothingRead(Vec::new()))
 }
 
 /// Reads the runs.
 fn read(options: &Options, selected: &Selected, mut problems: Problems) -> Analysis {
     let Selected { runs, old_logs, selection } = selected;
     selection.progress.expect(runs, &[Table::Calls, Table::Stats]);
+    if options.shows_cpu() {
+        selection.progress.expect(runs, &[Table::Samples]);
+    }
     let mut collector = Collector::default();
     for (place, (run, old_log)) in runs.iter().zip(old_logs).enumerate() {
         let data = match old_log {
@@ -86,8 +111,17 @@ fn read(options: &Options, selected: &Selected, mut problems: Problems) -> Analy
         // The first reading has reported the problems.
         slowest::find(runs, selection, count, &mut Problems::default())
     });
+    if options.shows_cpu() {
+        for (place, run) in runs.iter().enumerate() {
+            collector.add_samples(run, place, selection, &mut problems);
+        }
+    }
     let mut report = collector.finish(runs, options, selection, &problems);
     report.slowest = slowest;
+    if options.flame != Flame::Calls {
+        // Whether there are recorded calls makes no difference.
+        report.empty = None;
+    }
     Analysis { report, problems }
 }
 
@@ -100,6 +134,11 @@ pub(crate) struct Selected {
 }
 
 impl Selected {
+    /// Whether a run has samples, selected or not.
+    fn has_samples(&self) -> bool {
+        self.runs.iter().flat_map(|run| &run.files).any(|file| file.table == Table::Samples)
+    }
+
     /// Widens the selected time to whole intervals, for the statistics. Returns whether it is shorter than one of
     /// them in each run.
     fn widen(&mut self) -> bool {
@@ -119,14 +158,14 @@ pub(crate) fn select(
     options: &Options,
     progress: &Arc<Progress>,
     problems: &mut Problems,
-) -> Result<(Selected, Options), Vec<String>> {
+) -> Result<(Selected, Options), NoReport> {
     let (logs, paths) = tprofiler::discover(&options.paths, problems);
     let runs = discover(&paths, has_old_logs, problems).into_iter().map(|run| (run, None));
     let old_runs = tprofiler::as_runs(&logs);
     let mut found: Vec<(RunInput, Option<OldLog>)> =
         runs.chain(old_runs.into_iter().zip(logs.into_iter().map(Some))).collect();
     if found.is_empty() {
-        return Err(problems.messages());
+        return Err(NoReport::NothingRead(problems.messages()));
     }
     let count = found.len();
     let takes = |pattern: &Option<Glob>, name: &str| {
@@ -136,25 +175,23 @@ pub(crate) fn select(
         takes(&options.host, &run.about.host) && takes(&options.run, &run.label)
     });
     if found.is_empty() {
-        return Err(vec![format!("none of {count} runs is one that --host and --run name")]);
+        return Err(NoReport::NoSuchRun(count));
     }
     let (runs, old_logs): (Vec<RunInput>, Vec<Option<OldLog>>) = found.into_iter().unzip();
     let mut options = options.clone();
+    let shows_cpu = options.shows_cpu();
     for (option, pattern) in [("--method", &mut options.method), ("--root", &mut options.root)] {
-        let full = pattern.as_ref().map(|pattern| full_name(pattern, &runs, &old_logs)).transpose();
-        let full = full.map_err(|reason| vec![format!("{option}: {reason}")])?;
-        *pattern = full.flatten().or_else(|| pattern.take());
+        let with_sampled = shows_cpu && option == "--method";
+        let full = |pattern| full_name(pattern, &runs, &old_logs, with_sampled);
+        let full = pattern.as_ref().map(full).transpose();
+        *pattern = full.map_err(|error| error.of(option))?.flatten().or_else(|| pattern.take());
     }
     // Without any file there is no time of day to refer to, and nothing to select.
     let newest = runs.iter().flat_map(|run| &run.files).map(|file| file.part.hour).max();
     let has_times = options.from.is_some() || options.to.is_some();
     let range = match newest {
-        Some(hour) => TimeRange::in_zone(options.from, options.to, hour, &options.zone)
-            .map_err(|reason| vec![reason])?,
-        None if has_times && old_logs.iter().any(Option::is_some) => {
-            let reason = "--from and --to: TProfiler's logs have no times, and there are no others";
-            return Err(vec![reason.to_owned()]);
-        }
+        Some(hour) => TimeRange::in_zone(options.from, options.to, hour, &options.zone)?,
+        None if has_times && old_logs.iter().any(Option::is_some) => return Err(NoReport::NoTimes),
         None => TimeRange::default(),
     };
     let selection = Selection::new(&options, range, progress);
@@ -164,11 +201,11 @@ pub(crate) fn select(
 /// The method that a short name stands for in all of these logs; `None` if the pattern is not a short name.
 ///
 /// # Errors
-/// A message with the candidates if there are several.
+/// There are several candidates, which the error names.
 pub(crate) fn full_name_in(
     pattern: &Pattern,
     paths: &[PathBuf],
-) -> Result<Option<Pattern>, String> {
+) -> Result<Option<Pattern>, BadValue> {
     // The reading after this one reports the problems.
     let problems = &mut Problems::default();
     let (logs, paths) = tprofiler::discover(paths, problems);
@@ -176,15 +213,17 @@ pub(crate) fn full_name_in(
     let mut old_logs = vec![None; runs.len()];
     runs.extend(tprofiler::as_runs(&logs));
     old_logs.extend(logs.into_iter().map(Some));
-    full_name(pattern, &runs, &old_logs)
+    full_name(pattern, &runs, &old_logs, false)
 }
 
-/// The method that a short name stands for; `None` if the pattern is not a short name.
+/// The method that a short name stands for; `None` if the pattern is not a short name. Methods that were only sampled
+/// count if no instrumented one has the name.
 fn full_name(
     pattern: &Pattern,
     runs: &[RunInput],
     old_logs: &[Option<OldLog>],
-) -> Result<Option<Pattern>, String> {
+    with_sampled: bool,
+) -> Result<Option<Pattern>, BadValue> {
     let mut short = ShortName::new(pattern);
     // The reading after this one reports the problems.
     let problems = &mut Problems::default();
@@ -201,6 +240,9 @@ fn full_name(
                 names.values().for_each(|name| short.look_at(name));
             }
         }
+    }
+    if with_sampled && !short.has_found() {
+        runs.iter().for_each(|run| look_at_sampled(run, |name| short.look_at(name)));
     }
     short.finish()
 }

@@ -15,6 +15,7 @@
 
 mod analysis;
 pub mod diff;
+pub mod error;
 pub mod input;
 #[cfg(any(test, fuzzing))]
 pub mod line_by_line;

@@ -6,7 +6,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use log_format::names::Table;
+use log_format::ids::{MethodId, ThreadId};
+use log_format::names::{Hour, Table};
 use log_format::pattern::Pattern;
 use log_format::rows::{CallRow, CounterRow, EventRow, Exit, StatsRow};
 
@@ -16,7 +17,7 @@ use crate::input::runs::{RunInput, discover, is_of_calls};
 use crate::input::table_rows::read_rows;
 use crate::options::time_range::TimeRange;
 use crate::options::{By, CallFilter, Format, Options, TreeOrder};
-use crate::render::trace;
+use crate::render::stream;
 use crate::render::{constructors, remarks, render};
 use crate::run::counts::Counts;
 use crate::run::data::{RunData, UnfinishedCall, read_run_at, recorded_call};
@@ -31,7 +32,7 @@ use crate::stats::call_tree::PathSums;
 use crate::stats::id_map::MAX_DENSE_ID;
 use crate::stats::method::{Callers, PathKind};
 use crate::stats::sketch::Sketch;
-use crate::stats::slow_calls::{RecordedCall, SlowestByThread};
+use crate::stats::slow_calls::SlowestByThread;
 use clap::ValueEnum as _;
 
 const S: u64 = 1_000_000_000;
@@ -73,165 +74,248 @@ pub(crate) fn reference(run: &RunInput, selection: &Selection) -> (RunData, Prob
     if has_rows && !names.has_methods_file {
         problems.warn(&run.folder, "no methods.csv, its methods are shown by number");
     }
-    let selected = selection.method.as_ref().map(|pattern| names.ids_named_by(pattern));
-    let (mut totals, mut paths) = (Totals::<u32>::default(), PathSums::default());
-    let mut sketches: HashMap<u32, Sketch> = HashMap::new();
-    let mut counts = Counts::default();
-    let mut recorded = RecordedTime::default();
-    let mut unknown = HashSet::new();
-    let (mut minutes, mut slowest) = (Minutes::default(), SlowestByThread::default());
-    let mut unfinished: HashMap<(u32, u64, u32), CallRow> = HashMap::new();
-    let takes_method = |id| selected.as_ref().is_none_or(|ids| ids.contains(&id));
-    let group = |at_ns: u64, thread| match selection.by {
-        By::Hour => Group::Hour(log_format::names::Hour::of_unix_ns(at_ns)),
-        By::Minute => Group::Minute(at_ns / (60 * S)),
-        By::Thread => Group::Thread(0, thread),
-        _ => Group::All,
-    };
-    let (mut throttled, mut muted) = (Throttled::default(), Muted::default());
-    for file in run.files.iter().filter(|file| !is_of_calls(file.table)) {
-        counts.hours.insert(file.part.hour);
-        if file.table == Table::Counters {
-            read_rows(&file.path, file.len, &mut problems, |row: CounterRow| {
-                recorded.add_counter(&row);
-                throttled.saw(row.start_ns);
-                Ok(())
+    let mut sums = Sums::new(&names, selection);
+    sums.read_counters_and_events(run, &mut problems);
+    sums.read_calls_and_stats(run, &mut problems);
+    (sums.finish(&Arc::from(run.label.as_str())), problems)
+}
+
+/// The sums of the rows that were read so far.
+struct Sums<'r> {
+    names: &'r Names,
+    selection: &'r Selection,
+    /// Ids of the selected methods; `None` selects all.
+    selected: Option<HashSet<MethodId>>,
+    /// Ids of methods that were throttled or muted for part of the time.
+    partial: HashSet<MethodId>,
+    totals: Totals<MethodId>,
+    paths: PathSums,
+    sketches: HashMap<MethodId, Sketch>,
+    counts: Counts,
+    recorded: RecordedTime,
+    /// Ids of methods without a name.
+    unknown: HashSet<MethodId>,
+    minutes: Minutes,
+    slowest: SlowestByThread,
+    /// By thread, start and method.
+    unfinished: HashMap<(ThreadId, u64, MethodId), CallRow>,
+}
+
+impl<'r> Sums<'r> {
+    fn new(names: &'r Names, selection: &'r Selection) -> Self {
+        Self {
+            names,
+            selection,
+            selected: selection.method.as_ref().map(|pattern| names.ids_named_by(pattern)),
+            partial: HashSet::new(),
+            totals: Totals::default(),
+            paths: PathSums::default(),
+            sketches: HashMap::new(),
+            counts: Counts::default(),
+            recorded: RecordedTime::default(),
+            unknown: HashSet::new(),
+            minutes: Minutes::default(),
+            slowest: SlowestByThread::default(),
+            unfinished: HashMap::new(),
+        }
+    }
+
+    fn read_counters_and_events(&mut self, run: &RunInput, problems: &mut Problems) {
+        let (mut throttled, mut muted) = (Throttled::default(), Muted::default());
+        for file in run.files.iter().filter(|file| !is_of_calls(file.table)) {
+            self.counts.hours.insert(file.part.hour);
+            if file.table == Table::Counters {
+                read_rows(&file.path, file.len, problems, |row: CounterRow| {
+                    self.recorded.add_counter(&row);
+                    throttled.saw(row.start_ns);
+                    Ok(())
+                });
+            } else {
+                read_rows(&file.path, file.len, problems, |row: EventRow| {
+                    throttled.add_event(&row);
+                    muted.add_event(&row);
+                    Ok(())
+                });
+            }
+        }
+        let range = self.selection.covered(0);
+        self.partial = self.names.ids_of_partial(&throttled, &muted, &range);
+    }
+
+    fn read_calls_and_stats(&mut self, run: &RunInput, problems: &mut Problems) {
+        for file in run.files.iter().filter(|file| is_of_calls(file.table)) {
+            self.counts.hours.insert(file.part.hour);
+            match file.table {
+                Table::Calls => read_rows(&file.path, file.len, problems, |row: CallRow| {
+                    self.add_call(row);
+                    Ok(())
+                }),
+                Table::Stats => read_rows(&file.path, file.len, problems, |row: StatsRow| {
+                    self.add_stats(&row);
+                    Ok(())
+                }),
+                _ => {}
+            }
+        }
+    }
+
+    fn takes_method(&self, id: MethodId) -> bool {
+        self.selected.as_ref().is_none_or(|ids| ids.contains(&id))
+    }
+
+    fn group(&self, at_ns: u64, thread: ThreadId) -> Group {
+        match self.selection.by {
+            By::Hour => Group::Hour(Hour::of_unix_ns(at_ns)),
+            By::Minute => Group::Minute(at_ns / (60 * S)),
+            By::Thread => Group::Thread(0, thread),
+            _ => Group::All,
+        }
+    }
+
+    fn see(&mut self, method: MethodId) {
+        if self.names.method(method).is_none() {
+            self.unknown.insert(method);
+        }
+    }
+
+    fn add_call(&mut self, row: CallRow) {
+        self.counts.records += 1;
+        let end_ns = row.start_ns.saturating_add(row.total_ns);
+        self.counts.last_call_ns = self.counts.last_call_ns.max(Some(end_ns));
+        if !self.selection.range.contains(end_ns) {
+            return;
+        }
+        let key = (row.thread, row.start_ns, row.method);
+        if row.exit != Exit::Unfinished {
+            self.unfinished.remove(&key);
+            return self.add_ended(&row, end_ns);
+        }
+        let known = self.unfinished.entry(key).or_insert_with(|| row.clone());
+        if known.total_ns < row.total_ns {
+            *known = row;
+        }
+    }
+
+    fn add_ended(&mut self, row: &CallRow, end_ns: u64) {
+        let Selection { overview, sketches, stacks, .. } = *self.selection;
+        let is_counted = self.selection.counts_records();
+        if !is_counted && !overview && !sketches {
+            return;
+        }
+        self.counts.rows_in_range += u64::from(is_counted);
+        if !self.selection.calls.takes(row) {
+            return;
+        }
+        if stacks || overview {
+            self.paths.add(row);
+        }
+        self.see(row.method);
+        if !self.takes_method(row.method) {
+            return;
+        }
+        if overview {
+            if !self.partial.contains(&row.method) {
+                self.minutes.add_record(row, is_counted);
+            }
+            self.slowest.add(row);
+        }
+        if is_counted {
+            let path = self.names.path_kind(row.stack, row.method);
+            self.counts.records_without_path += u64::from(path == PathKind::Unknown);
+            let group = self.group(end_ns, row.thread);
+            let figures: &mut Figures = self.totals.of(group, &row.method);
+            figures.add_record(row, path);
+        }
+        if sketches && row.method.get() <= MAX_DENSE_ID {
+            self.sketches.entry(row.method).or_default().add(row.total_ns);
+        }
+    }
+
+    fn add_stats(&mut self, row: &StatsRow) {
+        self.recorded.add_stats(row.start_ns);
+        self.counts.stats_rows += 1;
+        let is_in_range = self.selection.statistics_of(0).contains(row.start_ns);
+        if self.selection.counts_records() || !is_in_range {
+            return;
+        }
+        self.counts.rows_in_range += 1;
+        self.see(row.method);
+        if self.takes_method(row.method) {
+            let group = self.group(row.start_ns, ThreadId::NONE);
+            self.totals.of(group, &row.method).add_stats(row);
+            if self.selection.overview && !self.partial.contains(&row.method) {
+                self.minutes.add_stats(row);
+            }
+        }
+    }
+
+    /// Takes the unfinished calls.
+    fn take_unfinished(&mut self, label: &Arc<str>) -> Vec<UnfinishedCall> {
+        let (names, selection) = (self.names, self.selection);
+        let named = |id| names.method_or_unknown(id, label);
+        let mut unfinished = Vec::new();
+        let rows = std::mem::take(&mut self.unfinished).into_values();
+        for row in rows.filter(|row| selection.calls.takes(row)) {
+            if selection.unfinished {
+                self.paths.add(&row);
+            }
+            self.see(row.method);
+            if !self.takes_method(row.method) {
+                continue;
+            }
+            let mut path = names.path(row.stack);
+            let is_kept = path.next() == Some(row.method);
+            let callers: Vec<MethodId> = path.filter(|_| is_kept).collect();
+            unfinished.push(UnfinishedCall {
+                run: 0,
+                thread: names.thread(row.thread),
+                method: named(row.method),
+                start_ns: row.start_ns,
+                running_ns: row.total_ns,
+                self_ns: row.self_ns,
+                callers: Callers {
+                    has_more: !is_kept
+                        || callers.last() == Some(&MethodId::NONE)
+                        || callers.len() > 8,
+                    methods: callers
+                        .into_iter()
+                        .take(8)
+                        .filter(|id| !id.is_none())
+                        .map(named)
+                        .collect(),
+                },
             });
-        } else {
-            read_rows(&file.path, file.len, &mut problems, |row: EventRow| {
-                throttled.add_event(&row);
-                muted.add_event(&row);
-                Ok(())
-            });
         }
+        unfinished
     }
-    let partial = names.ids_of_partial(&throttled, &muted, &selection.statistics_of(0));
-    for file in run.files.iter().filter(|file| is_of_calls(file.table)) {
-        counts.hours.insert(file.part.hour);
-        match file.table {
-            Table::Calls => read_rows(&file.path, file.len, &mut problems, |row: CallRow| {
-                counts.records += 1;
-                let end_ns = row.start_ns.saturating_add(row.total_ns);
-                let key = (row.thread, row.start_ns, row.method);
-                if !selection.range.contains(end_ns) {
-                } else if row.exit == Exit::Unfinished {
-                    let known = unfinished.entry(key).or_insert_with(|| row.clone());
-                    if known.total_ns < row.total_ns {
-                        *known = row;
-                    }
-                } else {
-                    unfinished.remove(&key);
-                    let is_counted = selection.counts_records();
-                    if is_counted || selection.overview || selection.sketches {
-                        counts.rows_in_range += u64::from(is_counted);
-                        if !selection.calls.takes(&row) {
-                            return Ok(());
-                        }
-                        if selection.stacks || selection.overview {
-                            paths.add(&row);
-                        }
-                        if names.method(row.method).is_none() {
-                            unknown.insert(row.method);
-                        }
-                        if takes_method(row.method) && selection.overview {
-                            if !partial.contains(&row.method) {
-                                minutes.add_record(&row, is_counted);
-                            }
-                            slowest.add(&row);
-                        }
-                        if takes_method(row.method) && is_counted {
-                            let path = names.path_kind(row.stack, row.method);
-                            counts.records_without_path += u64::from(path == PathKind::Unknown);
-                            let figures: &mut Figures =
-                                totals.of(group(end_ns, row.thread), &row.method);
-                            figures.add_record(&row, path);
-                        }
-                        let has_sketch = selection.sketches && row.method <= MAX_DENSE_ID;
-                        if takes_method(row.method) && has_sketch {
-                            sketches.entry(row.method).or_default().add(row.total_ns);
-                        }
-                    }
-                }
-                Ok(())
-            }),
-            Table::Stats => read_rows(&file.path, file.len, &mut problems, |row: StatsRow| {
-                recorded.add_stats(row.start_ns);
-                counts.stats_rows += 1;
-                if !selection.counts_records() && selection.statistics_of(0).contains(row.start_ns)
-                {
-                    counts.rows_in_range += 1;
-                    if names.method(row.method).is_none() {
-                        unknown.insert(row.method);
-                    }
-                    if takes_method(row.method) {
-                        totals.of(group(row.start_ns, 0), &row.method).add_stats(&row);
-                        if selection.overview && !partial.contains(&row.method) {
-                            minutes.add_stats(&row);
-                        }
-                    }
-                }
-                Ok(())
-            }),
-            _ => {}
-        }
-    }
-    let label: Arc<str> = Arc::from(run.label.as_str());
-    let named = |id| names.method_or_unknown(id, &label);
-    let mut data = RunData { recorded, ..RunData::default() };
-    for row in unfinished.into_values().filter(|row| selection.calls.takes(row)) {
-        if selection.unfinished {
-            paths.add(&row);
-        }
-        if names.method(row.method).is_none() {
-            unknown.insert(row.method);
-        }
-        if !takes_method(row.method) {
-            continue;
-        }
-        let mut path = names.path(row.stack);
-        let is_kept = path.next() == Some(row.method);
-        let callers: Vec<u32> = path.filter(|_| is_kept).collect();
-        data.unfinished.push(UnfinishedCall {
-            run: 0,
-            thread: names.thread(row.thread),
-            method: named(row.method),
-            start_ns: row.start_ns,
-            running_ns: row.total_ns,
-            self_ns: row.self_ns,
-            callers: Callers {
-                has_more: !is_kept || callers.last() == Some(&0) || callers.len() > 8,
-                methods: callers.into_iter().take(8).filter(|id| *id != 0).map(named).collect(),
-            },
-        });
-    }
-    counts.unknown_methods = unknown.len() as u64;
-    data.thread_names = totals
-        .groups()
-        .filter_map(|group| match group {
+
+    fn finish(mut self, label: &Arc<str>) -> RunData {
+        let (names, selection) = (self.names, self.selection);
+        let named = |id| names.method_or_unknown(id, label);
+        let mut data = RunData { unfinished: self.take_unfinished(label), ..RunData::default() };
+        self.counts.unknown_methods = self.unknown.len() as u64;
+        let thread = |group| match group {
             Group::Thread(_, id) => Some((id, names.thread(id))),
             _ => None,
-        })
-        .collect();
-    if selection.overview {
-        let recursion = paths.recursion(|stack| names.path(stack)).into_iter();
-        let recursion = recursion.filter(|(id, _)| takes_method(*id));
-        data.recursion = recursion.map(|(id, found)| (named(id), found)).collect();
+        };
+        data.thread_names = self.totals.groups().filter_map(thread).collect();
+        if selection.overview {
+            let recursion = self.paths.recursion(|stack| names.path(stack)).into_iter();
+            let recursion = recursion.filter(|(id, _)| self.takes_method(*id));
+            data.recursion = recursion.map(|(id, found)| (named(id), found)).collect();
+        }
+        if selection.stacks {
+            data.tree = self.paths.into_tree(|stack| names.path(stack), named);
+        }
+        let call = |call: &(CallRow, bool)| recorded_call(call, 0, names, label);
+        let calls = |calls: Vec<(CallRow, bool)>| calls.iter().map(call).collect::<Vec<_>>();
+        data.slow = self.slowest.finish().into_iter().map(calls).collect();
+        for (id, durations) in self.sketches {
+            self.totals.add_durations_of(&id, durations, false);
+        }
+        data.totals = self.totals.named(|id| named(*id));
+        RunData { recorded: self.recorded, minutes: self.minutes, counts: self.counts, ..data }
     }
-    if selection.stacks {
-        data.tree = paths.into_tree(|stack| names.path(stack), named);
-    }
-    data.minutes = minutes;
-    let calls = |calls: Vec<(CallRow, bool)>| -> Vec<RecordedCall> {
-        let call = |call: &(CallRow, bool)| recorded_call(call, 0, &names, &label);
-        calls.iter().map(call).collect()
-    };
-    data.slow = slowest.finish().into_iter().map(calls).collect();
-    for (id, durations) in sketches {
-        totals.add_durations_of(&id, durations, false);
-    }
-    data.totals = totals.named(|id| named(*id));
-    data.counts = counts;
-    (data, problems)
 }
 
 pub(crate) fn selections() -> Vec<Selection> {
@@ -330,9 +414,9 @@ fn report(folder: &Path, choice: usize) {
         ..Options::default()
     };
     let mut out = Vec::new();
-    if format == Format::ChromeTrace {
-        // Or the reason why there is no trace.
-        let _ = trace::write(&options, &Arc::default(), &mut out);
+    if format.is_of_events() {
+        // Or the reason why there is nothing to write.
+        let _ = stream(&options, &Arc::default(), &mut out);
     } else if let Ok(analysis) = crate::analyze(&options, &Arc::default()) {
         render(&analysis.report, &options, &mut out).expect("memory can be written to");
         constructors(&analysis.report, &mut out).expect("memory can be written to");

@@ -10,12 +10,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use analyzer::diff;
+use analyzer::error::NoReport;
 use analyzer::input::problems::Problems;
 use analyzer::input::progress;
 use analyzer::options::{Format, Options};
 use analyzer::render::output::{check_place, to_file, to_stdout};
-use analyzer::render::trace::{self, Said, TraceError};
-use analyzer::render::{constructors, diff_remarks, remarks, render, render_diff};
+use analyzer::render::{
+    Said, StreamError, constructors, diff_remarks, remarks, render, render_diff, stream,
+};
 use analyzer::report::Report;
 use clap::Parser;
 use cli::DiffArgs;
@@ -25,8 +27,7 @@ fn main() -> ExitCode {
     let mut cli = Cli::parse();
     if let Some(what) = cli.generate {
         let written = to_stdout(|out| what.write(out));
-        return written
-            .map_or_else(|error| no_report(&[error.to_string()]), |()| ExitCode::SUCCESS);
+        return written.map_or_else(|error| fail(&[error.to_string()]), |()| ExitCode::SUCCESS);
     }
     match cli.command.take() {
         None => report(cli),
@@ -37,10 +38,10 @@ fn main() -> ExitCode {
 fn report(cli: Cli) -> ExitCode {
     let options = match cli.into_options() {
         Ok(options) => options,
-        Err(reason) => return no_report(&[reason]),
+        Err(error) => return no_report(&error),
     };
-    if options.format == Format::ChromeTrace {
-        return chrome_trace(&options);
+    if options.format.is_of_events() {
+        return events(&options);
     }
     if let (Some(path), true) = (&options.output, options.format != Format::Tprofiler)
         && let Err(error) = check_place(path)
@@ -53,7 +54,7 @@ fn report(cli: Cli) -> ExitCode {
     drop(shown);
     let analysis = match analysis {
         Ok(analysis) => analysis,
-        Err(reasons) => return no_report(&reasons),
+        Err(error) => return no_report(&error),
     };
     say(&analysis.problems.messages());
     say(&remarks(&analysis.report, options.format));
@@ -77,15 +78,15 @@ fn both_files(report: &Report, options: &Options, folder: &Path) -> io::Result<(
     to_file(&folder.join("topobject.log"), |out| constructors(report, out))
 }
 
-/// Recorded calls are written as they are read, so problems are known only afterwards.
-fn chrome_trace(options: &Options) -> ExitCode {
+/// Events are written as they are read, so problems are known only afterwards.
+fn events(options: &Options) -> ExitCode {
     let mut said = Said::default();
-    // The bar and a trace on the same terminal would overwrite each other.
+    // The bar and the events on the same terminal would overwrite each other.
     let has_room = options.output.is_some() || !io::stdout().is_terminal();
     let progress = Arc::default();
     let shown = has_room.then(|| progress::show(&progress));
     let write = |out: &mut dyn Write| {
-        said = trace::write(options, &progress, out)?;
+        said = stream(options, &progress, out)?;
         Ok(())
     };
     let written = match &options.output {
@@ -94,8 +95,8 @@ fn chrome_trace(options: &Options) -> ExitCode {
     };
     drop(shown);
     match written {
-        Err(TraceError::NoReport(reasons)) => no_report(&reasons),
-        Err(TraceError::Output(error)) => not_written(options, &error, &said.problems),
+        Err(StreamError::NoReport(error)) => no_report(&error),
+        Err(StreamError::Output(error)) => not_written(options, &error, &said.problems),
         Ok(()) => {
             say(&said.problems.messages());
             say(&said.remarks);
@@ -108,8 +109,8 @@ fn not_written(options: &Options, error: &io::Error, problems: &Problems) -> Exi
     match &options.output {
         // The reader has closed the pipe.
         None if error.kind() == ErrorKind::BrokenPipe => read(problems),
-        None => no_report(&[format!("the report cannot be written: {error}")]),
-        Some(path) => no_report(&[format!("{}: cannot be written: {error}", path.display())]),
+        None => fail(&[format!("the report cannot be written: {error}")]),
+        Some(path) => fail(&[format!("{}: cannot be written: {error}", path.display())]),
     }
 }
 
@@ -120,7 +121,7 @@ fn read(problems: &Problems) -> ExitCode {
 fn compare(args: DiffArgs) -> ExitCode {
     let options = match args.into_options() {
         Ok(options) => options,
-        Err(reason) => return no_report(&[reason]),
+        Err(error) => return no_report(&error.into()),
     };
     let progress = Arc::default();
     let shown = progress::show(&progress);
@@ -128,7 +129,7 @@ fn compare(args: DiffArgs) -> ExitCode {
     drop(shown);
     let comparison = match comparison {
         Ok(comparison) => comparison,
-        Err(reasons) => return no_report(&reasons),
+        Err(error) => return no_report(&error),
     };
     let sides = [&comparison.before.problems, &comparison.after.problems];
     for problems in sides {
@@ -138,7 +139,7 @@ fn compare(args: DiffArgs) -> ExitCode {
     let write = |out: &mut dyn Write| render_diff(&comparison, options.format, options.top, out);
     match to_stdout(write) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            no_report(&[format!("the report cannot be written: {error}")])
+            fail(&[format!("the report cannot be written: {error}")])
         }
         _ if comparison.fails() => ExitCode::from(3),
         _ if sides.iter().all(|problems| problems.all_unread().is_empty()) => ExitCode::SUCCESS,
@@ -146,8 +147,15 @@ fn compare(args: DiffArgs) -> ExitCode {
     }
 }
 
-fn no_report(reasons: &[String]) -> ExitCode {
-    say(reasons);
+fn no_report(error: &NoReport) -> ExitCode {
+    match error {
+        NoReport::NothingRead(lines) => fail(lines),
+        _ => fail(&[error.to_string()]),
+    }
+}
+
+fn fail(lines: &[String]) -> ExitCode {
+    say(lines);
     ExitCode::from(2)
 }
 

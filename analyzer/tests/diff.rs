@@ -219,6 +219,11 @@ fn a_throttled_or_muted_method_is_listed_apart_and_a_regression_in_a_short_run_f
         let apart = "\nNot comparable: throttled or muted for part of the time\n";
         assert!(failed.stdout.contains(apart), "{}", failed.stdout);
     }
+    let failed = diff(&logs, &["--fail-above", "20%"]).stdout;
+    let failed = failed.split_whitespace().collect::<Vec<_>>().join(" ");
+    let note = "note Less than a minute was recorded, so figures are uncertain; before --fail-above judges them, \
+                record longer, or give a --min-time like 1s";
+    assert!(failed.contains(note), "{failed}");
     // Methods close to the limit are named.
     for (args, line) in [
         (
@@ -239,6 +244,37 @@ fn a_throttled_or_muted_method_is_listed_apart_and_a_regression_in_a_short_run_f
         statuses(&[])[1..],
         [status("render", "not comparable"), status("hash", "not comparable")]
     );
+}
+
+#[test]
+fn if_no_method_is_comparable_the_way_out_is_said() {
+    let logs = Logs::new();
+    for side in ["before", "after"] {
+        let run = run(&logs, &format!("{side}/run"), 1, 2);
+        run.rows(T14, &[method(1, "C", "m", "()V"), method(2, "C", "n", "()V")]);
+        run.rows(T14, &[calls(T14, 1, 9, MS), calls(T14, 2, 9, MS)]);
+        run.rows(T14, &["C.m()V", "C.n()V"].map(|name| throttled(T14 + S, name, 9, MS)));
+    }
+    let unwrapped = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let way_out = "No method is comparable: each was throttled for part of the time. Record both sides with \
+                   overhead=off";
+    for args in [&[][..], &["--per", "call"], &["--fail-above", "20%"]] {
+        let text = unwrapped(diff(&logs, args).quiet());
+        assert_eq!(text.matches(way_out).count(), 1, "{args:?}: {text}");
+    }
+    let csv = diff(&logs, &["--format", "csv"]);
+    assert!(csv.stderr.contains(&format!("analyze: {way_out}\n")), "{}", csv.stderr);
+    let run = RunFolder(logs.root().join("logs/after/run"));
+    run.rows(T14, &[muted(T14, "C.m", true)]);
+    let text = unwrapped(diff(&logs, &[]).quiet());
+    assert!(text.contains("with overhead=off and without `tprofiler mute`"), "{text}");
+    // One is enough.
+    for side in ["before", "after"] {
+        let run = RunFolder(logs.root().join("logs").join(side).join("run"));
+        run.rows(T14, &[method(3, "C", "o", "()V")]).rows(T14, &[calls(T14, 3, 9, MS)]);
+    }
+    let text = unwrapped(diff(&logs, &[]).quiet());
+    assert!(!text.contains("No method is comparable"), "{text}");
 }
 
 #[test]

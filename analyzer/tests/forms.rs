@@ -112,10 +112,6 @@ fn the_flame_graph_has_every_frame() {
     {
         assert!(svg.contains(label), "{label}");
     }
-    // If there is nothing to draw, the picture says so.
-    let nothing = form("flamegraph", &["--method", "com.nobody"]);
-    assert_eq!(nothing.status, 0);
-    assert!(nothing.stdout.contains("No valid input") && nothing.stdout.contains("</svg>"));
 }
 
 #[test]
@@ -398,18 +394,67 @@ fn options_without_effect_are_refused() {
     }
 }
 
+const OF_CALLS: [&str; 5] = ["collapsed", "flamegraph", "speedscope", "chrome-trace", "pprof"];
+
+/// Neither stdout nor a file gets anything, and stderr has one line, which begins like this.
+fn expect_nothing(logs: &Logs, args: &[&str], line: &str) {
+    for output in [&[][..], &["-o", "report"]] {
+        let args = [&["logs"], args, output].concat();
+        let outcome = logs.analyze(&args);
+        assert_eq!((outcome.status, &*outcome.stdout), (2, ""), "{args:?}");
+        assert!(outcome.stderr.starts_with(&format!("analyze: {line}")), "{}", outcome.stderr);
+        assert_eq!(outcome.stderr.lines().count(), 1, "{}", outcome.stderr);
+        assert!(!logs.root().join("report").exists(), "{args:?}");
+    }
+}
+
 #[test]
-fn logs_without_recorded_calls_are_an_empty_form() {
+fn a_format_of_calls_without_any_is_an_error() {
+    let logs = shop();
+    for format in OF_CALLS {
+        expect_nothing(&logs, &["--format", format, "--method", "com.nobody"], "no ");
+        expect_nothing(&logs, &["--format", format, "--above", "1h"], "no ");
+        let unfinished =
+            ["--format", format, "--method", "com.shop.Worker.run", "--thread", "worker"];
+        let only_unfinished = [&unfinished[..], &["--above", "1s"]].concat();
+        expect_nothing(&logs, &only_unfinished, "no ");
+    }
+    expect_nothing(
+        &logs,
+        &["--format", "pprof", "--root", "com.nobody"],
+        "no recorded call was made ",
+    );
+}
+
+#[test]
+fn logs_without_recorded_calls_have_no_call_paths() {
     let logs = Logs::new();
     let run = logs.run("run", "web", 1);
     run.rows(T14, &[method(1, "C", "m", "()V")]);
     run.rows(T14, &[stats(T14, 1, 0, 100 * US, &[100 * US])]);
-    for format in ["collapsed", "flamegraph", "speedscope", "chrome-trace", "pprof"] {
-        let output = logs.command(&["logs", "--format", format]).output().unwrap();
-        assert!(output.status.success(), "{format}");
+    for format in OF_CALLS {
+        let why = if format == "chrome-trace" { "no recorded calls" } else { "no calls: none was" };
+        expect_nothing(&logs, &["--format", format], why);
     }
+    let why = "no CPU samples in these logs; attach or start the agent with cpu=10ms\n";
+    expect_nothing(&logs, &["--flame", "cpu"], why);
+    expect_nothing(&logs, &["--flame", "cpu", "--format", "collapsed"], why);
+    expect_nothing(&logs, &["--flame", "calls"], "no calls: none was recorded");
     let tree = logs.analyze(&["logs", "--tree", "bottom-up"]).quiet();
     assert!(tree.contains("no calls: none was recorded"), "{tree}");
+}
+
+#[test]
+fn a_flame_graph_says_which_formats_it_has() {
+    let logs = shop();
+    for flame in ["calls", "cpu", "wall"] {
+        for format in ["csv", "html", "json", "speedscope", "chrome-trace"] {
+            let refused = logs.analyze(&["logs", "--flame", flame, "--format", format]);
+            assert_eq!(refused.status, 2);
+            let line = "analyze: --flame has only --format flamegraph (the default), collapsed and pprof\n";
+            assert_eq!(refused.stderr, line, "{flame} {format}");
+        }
+    }
 }
 
 #[test]
@@ -427,7 +472,8 @@ fn rubbish_in_a_log_is_no_harm() {
         call(T14, 9, 88, 99, 1),
     ];
     run.rows(T14, &rubbish);
-    let drawn = ["collapsed", "speedscope", "pprof", "chrome-trace", "prometheus", "tprofiler"];
+    let drawn =
+        ["collapsed", "speedscope", "pprof", "chrome-trace", "jfr", "prometheus", "tprofiler"];
     for format in drawn {
         let args = ["logs", "--format", format, "--above", "0"];
         let output = logs.command(&args).output().unwrap();

@@ -135,7 +135,7 @@ fn a_file_whose_header_is_of_no_use_is_left_out() {
     for (header, reason) in [
         (good.replace(",hist", ""), "no column hist"),
         (good.replace(",throws", ",max_ns"), "no column throws"),
-        (format!("{good},calls"), "column calls stands there twice"),
+        (format!("{good},calls"), "duplicate column calls"),
         ("rubbish".to_owned(), "no column start_ns, method, calls"),
     ] {
         let file = run.file(T14 + HOUR, Table::Stats);
@@ -206,7 +206,7 @@ fn an_id_that_changes_its_meaning_is_a_bad_line() {
     run.rows(T14, &[method(1, "C", "m", "()V"), method(1, "D", "n", "()V")]);
     let csv = logs.analyze(&["logs", "--format", "csv"]);
     assert_eq!(csv.csv()[1][..4], ["C", "m", "()V", "1"]);
-    let message = "analyze: logs/run/20261120T14Z.methods.csv:4: method 1 was another one before\n";
+    let message = "analyze: logs/run/20261120T14Z.methods.csv:4: method 1 has another name in an earlier row\n";
     assert_eq!(csv.stderr, message);
 }
 

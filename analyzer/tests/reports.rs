@@ -4,89 +4,9 @@ mod common;
 
 use std::collections::BTreeSet;
 
+use common::two_jvms::{RUN_A, RUN_B, shop};
 use common::*;
-use log_format::rows::{CallRow, Exit, StatsRow, counter as name};
-
-const ORDER: &str = "com.shop.order.OrderService";
-const STOCK: &str = "com.shop.stock.Stock";
-const RUN_A: &str = "20261120T140000Z-web07-4242";
-const RUN_B: &str = "20261120T150000Z-web08-17";
-
-/// Two JVMs; the same ids mean other methods in each.
-///
-/// ```text
-/// web07, 14 to 16 h   1 pay(int, String)  2 pay()  3 Stock.count, recursive  4 Worker.run, open
-/// web08, 15 h         1 Stock.count       2 pay(int, String)
-/// ```
-fn shop() -> Logs {
-    let logs = Logs::new();
-    let a = logs.run(RUN_A, "web07", 4242);
-    let pay = "(ILjava/lang/String;)Z";
-    let methods = [
-        method(1, ORDER, "pay", pay),
-        method(2, ORDER, "pay", "()V"),
-        method(3, STOCK, "count", "(I)J"),
-        method(4, "com.shop.Worker", "run", "()V"),
-    ];
-    let threads = [thread(1, "exec-1"), thread(2, "worker")];
-    // 1: run   2: run > pay   3: run > pay > count   4: run > pay > count > count
-    let stacks = [stack(1, 0, 4), stack(2, 1, 1), stack(3, 2, 3), stack(4, 3, 3)];
-    a.rows(T14, &methods).rows(T14, &threads).rows(T14, &stacks);
-    a.rows(T15, &methods).rows(T15, &threads).rows(T15, &stacks);
-    let recursive =
-        StatsRow { total_ns: 30 * MS, ..stats(T14, 3, 0, 30 * MS, &[30 * MS, 20 * MS]) };
-    a.rows(
-        T14,
-        &[
-            stats(T14, 1, 1, 60 * MS, &[40 * MS, 50 * MS]),
-            stats(T14, 2, 0, 500 * US, &[200 * US, 300 * US]),
-            recursive,
-            stats(T14 + MIN, 1, 0, 10 * MS, &[10 * MS]),
-        ],
-    );
-    a.rows(T15, &[stats(T15, 1, 0, 5 * MS, &[5 * MS])]);
-    let started = T14 + 5 * S;
-    a.rows(
-        T14,
-        &[
-            CallRow { self_ns: 10 * MS, ..call(started + 15 * MS, 1, 4, 3, 20 * MS) },
-            CallRow { self_ns: 10 * MS, ..call(started + 10 * MS, 1, 3, 3, 30 * MS) },
-            CallRow { self_ns: 20 * MS, exit: Exit::Throw, ..call(started, 1, 2, 1, 50 * MS) },
-            call(T14 + 10 * S, 2, 2, 1, 40 * MS),
-        ],
-    );
-    a.rows(
-        T15,
-        &[CallRow {
-            exit: Exit::Unfinished,
-            self_ns: 5 * S,
-            ..call(T14, 2, 1, 4, HOUR + 10 * MIN)
-        }],
-    );
-    a.rows(
-        T14,
-        &[
-            counter(T14, name::THRESHOLD_NS, MS),
-            counter(T14, name::RECORDED_CALLS_DROPPED, 12),
-            counter(T14, name::SKIPPED, 3),
-            counter(T14 + 5 * MIN, name::RAISED_TO_NS, 2 * MS),
-            counter(T14 + 7 * MIN, name::RAISED_TO_NS, 0),
-            counter(T14, name::RECORDED_CALLS, 99),
-            counter(T14, "from_the_future", 99),
-        ],
-    );
-    let b = logs.run(RUN_B, "web08", 17);
-    b.rows(T15, &[method(1, STOCK, "count", "(I)J"), method(2, ORDER, "pay", pay)]);
-    b.rows(T15, &[thread(1, "exec-1")]);
-    b.rows(T15, &[stack(1, 0, 1), stack(2, 0, 2)]);
-    b.rows(
-        T15,
-        &[stats(T15, 1, 0, 100 * MS, &[100 * MS]), stats(T15, 2, 2, 7 * MS, &[3 * MS, 4 * MS])],
-    );
-    b.rows(T15, &[call(T15 + S, 1, 1, 1, 100 * MS)]);
-    b.rows(T15, &[counter(T15, name::THRESHOLD_NS, MS)]);
-    logs
-}
+use log_format::rows::{CallRow, Exit, StatsRow};
 
 #[test]
 fn the_text_report() {
@@ -438,6 +358,7 @@ fn a_short_name_selects_the_one_class_that_it_can_be_of() {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "a list of cases")]
 fn an_empty_selection_says_why() {
     let logs = shop();
     let root = logs.analyze(&["logs", "--tree", "top-down", "--root", "com.shpo"]).quiet();
@@ -578,6 +499,32 @@ fn a_long_path_shows_the_nearest_callers() {
     assert!(text.contains(" under ... > C.m12 > C.m13 > "), "{text}");
     assert!(text.contains(" > C.m18 > C.m19\n"), "{text}");
     assert!(text.ends_with("  p.C.m20()\n"), "{text}");
+}
+
+/// Every call counts, but the total has only the outermost ones.
+#[test]
+fn the_average_of_a_recursive_method_has_a_sign() {
+    let logs = Logs::new();
+    let run = logs.run("run", "web", 1);
+    run.rows(T14, &[method(1, "C", "again", "()V"), method(2, "C", "plain", "()V")]);
+    // Nine calls of 90 us within one of 100 us, and some in which the call paths show it alone.
+    let again = stats(T14, 1, 0, 100 * US, &[&[90 * US; 9][..], &[100 * US]].concat());
+    run.rows(T14, &[StatsRow { total_ns: 100 * US, ..again }]);
+    run.rows(T14, &[stats(T14, 2, 0, 100 * US, &[&[US; 9][..], &[200 * US]].concat())]);
+    let text = logs.analyze(&["logs", "--method", "C"]).quiet();
+    let sign = "*: too low; the method calls itself, and total has only the outermost calls\n";
+    assert_eq!(text.matches(sign).count(), 2, "{text}");
+    assert_eq!(text.matches(" 10.0 us* ").count(), 2, "{text}");
+    assert!(text.contains(" 20.9 us ") && !text.contains("20.9 us*"), "{text}");
+    // Too short to be seen in the statistics; recorded calls show it.
+    let few = Logs::new();
+    let run = few.run("run", "web", 1);
+    run.rows(T14, &[method(1, "C", "again", "()V")]).rows(T14, &[stack(1, 0, 1), stack(2, 1, 1)]);
+    run.rows(T14, &[call(T14, 1, 2, 1, MS), call(T14, 1, 1, 1, 50 * MS)]);
+    let row = stats(T14, 1, 0, 50 * MS, &[50 * MS, MS]);
+    run.rows(T14, &[StatsRow { total_ns: 50 * MS, ..row }]);
+    let text = few.analyze(&["logs"]).quiet();
+    assert_eq!(text.matches(" 25.0 ms* ").count(), 2, "{text}");
 }
 
 #[test]

@@ -77,6 +77,36 @@ fn a_text_names_the_methods_and_the_share_of_probes() {
     assert!(!earliest.contains("was throttled") && earliest.contains("about 2.7%"), "{earliest}");
 }
 
+/// Their times are listed at the end, whatever the text shows.
+#[test]
+fn above_the_results_throttled_methods_take_one_line() {
+    let logs = shop();
+    let other = logs.run(RUN_B, "web08", 17);
+    other.rows(T15, &[method(1, "C", "m", "()V")]).rows(T15, &[stats(T15, 1, 0, MS, &[MS])]);
+    for i in 0..8 {
+        other.rows(T15, &[throttled(T15 + S, &format!("C.m{i}()V"), 10 + i, 20)]);
+    }
+    for class in ["C", "D"] {
+        let reason = "run runs in thread main".to_owned();
+        let postponed = EventRow::new(T15, event::CLASS_POSTPONED);
+        other.rows(T15, &[EventRow { class: class.into(), reason, ..postponed }]);
+    }
+    for args in [&[][..], &["--tree", "top-down"], &["--slowest", "3"], &["--by", "hour"]] {
+        let text = logs.analyze(&[&["logs"], args].concat()).quiet();
+        let (head, rest) = text.split_once("\n\n").unwrap();
+        let (_, details) = rest.split_once("What was missing for some time\n").unwrap();
+        let line = "\nthrottled 10 methods, for some time or all; ";
+        assert_eq!(head.matches(line).count(), 1, "{args:?}: {head}");
+        assert!(head.ends_with(" (see the end)"), "{args:?}: {head}");
+        let line = "\nmissing   2 classes were not instrumented for some time (see the end)\n";
+        assert!(head.contains(line), "{args:?}: {head}");
+        for one in ["was throttled", "was not instrumented"] {
+            assert!(!head.contains(one), "{args:?}: {head}");
+            assert_eq!(details.matches(one).count(), if one == "was throttled" { 10 } else { 2 });
+        }
+    }
+}
+
 #[test]
 fn an_hour_stands_alone() {
     let logs = shop();
@@ -132,7 +162,7 @@ fn json_has_all_of_them_with_their_runs() {
     let text = unwrapped(&logs.analyze(&["logs"]).quiet());
     let hash = format!("since 2026-11-20T14:03:07Z in run {RUN_A} (2,100,000 calls/s of 45 ns)");
     assert!(text.contains(&hash), "{text}");
-    assert!(text.contains(" 12 more methods were throttled "), "{text}");
+    assert!(text.contains(" 12 more methods were throttled"), "{text}");
     // What the log does not have is missing.
     let old = logs.analyze(&["logs", "--run", RUN_B, "--format", "json"]).json();
     assert!(old["missing"].get("cpu_ns").is_none() && old["missing"].get("probe_ns").is_none());
@@ -171,6 +201,36 @@ fn figures_say_how_long_their_method_was_throttled() {
     assert!(json.contains(&format!("\"throttled_ns\": {ns}")), "{json}");
     let whole = shop().analyze(&["logs", "--to", "14:03"]).quiet();
     assert!(!whole.contains('+'), "{whole}");
+}
+
+/// Whether the figures are of recorded calls or of the interval that the selected time lies in.
+#[test]
+fn within_an_interval_a_method_is_throttled_no_longer_than_selected() {
+    for is_recorded in [false, true] {
+        let logs = shop();
+        if is_recorded {
+            let run = RunFolder(logs.root().join("logs").join(RUN_A));
+            run.rows(T14, &[stack(1, 0, 1)]);
+            run.rows(T14, &[call(T14 + 4 * MIN + 15 * S, 1, 1, 1, 2 * MS)]);
+        }
+        let report = |from: &str, to: &str| {
+            let select = ["logs", "--from", from, "--to", to];
+            let json = logs.analyze(&[&select[..], &["--format", "json"]].concat()).json();
+            let of = if is_recorded { "recorded_calls" } else { "statistics" };
+            assert_eq!(json["figures_of"], of, "{from} {to}");
+            let found =
+                [&json["methods"][0]["throttled_ns"], &json["missing"]["throttled"][0]["out_ns"]];
+            let found = found.map(|ns| ns.as_u64().unwrap() / S);
+            let text = logs.analyze(&select).quiet();
+            (found, text.contains("+: at least so many"))
+        };
+        assert_eq!(report("14:04:10", "14:04:20"), ([10, 10], true));
+        if !is_recorded {
+            // Throttled in the interval, but not in the selected time.
+            assert_eq!(report("14:03:01", "14:03:05"), ([0, 0], true));
+            assert_eq!(report("14:03:02", "14:03:12"), ([5, 5], true));
+        }
+    }
 }
 
 /// Methods that were throttled for part of the time are not in the figures by minute.

@@ -37,11 +37,17 @@ pub enum Table {
     Counters,
     /// `events.csv`: what happened to methods and classes.
     Events,
+    /// `frames.csv`: frames of sampled stacks.
+    Frames,
+    /// `sampled_stacks.csv`: whole stacks of samples.
+    SampledStacks,
+    /// `samples.csv`: samples of threads.
+    Samples,
 }
 
 impl Table {
     /// All tables, names before the rows that use them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 10] = [
         Self::Methods,
         Self::Threads,
         Self::Stacks,
@@ -49,6 +55,9 @@ impl Table {
         Self::Stats,
         Self::Counters,
         Self::Events,
+        Self::Frames,
+        Self::SampledStacks,
+        Self::Samples,
     ];
 
     /// The table's name in file names.
@@ -62,6 +71,9 @@ impl Table {
             Self::Stats => "stats",
             Self::Counters => "counters",
             Self::Events => "events",
+            Self::Frames => "frames",
+            Self::SampledStacks => "sampled_stacks",
+            Self::Samples => "samples",
         }
     }
 }

@@ -13,6 +13,8 @@
 
 use std::fmt;
 
+use crate::error::BadValue;
+
 /// One pattern; see the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
@@ -53,13 +55,13 @@ impl Pattern {
     /// Reads a pattern.
     ///
     /// # Errors
-    /// A sentence that says what is wrong with `text`.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    /// What is wrong with `text`.
+    pub fn parse(text: &str) -> Result<Self, BadValue> {
         if text.contains('/') {
             // A line break in an option would split the message into two lines. Parameters are not part of a pattern.
             let name = text.split('(').next().unwrap_or_default();
             let (text, dotted) = (printable(text), printable(&name.replace('/', ".")));
-            return Err(format!("'{text}' is not a pattern; use dots: {dotted}"));
+            return Err(BadValue::new(text, format!("is not a pattern; use dots: {dotted}")));
         }
         if let Some(start) = text.strip_prefix('~') {
             return Self::any_case(start);
@@ -72,9 +74,9 @@ impl Pattern {
             || name.starts_with('=')
             || name.trim() != name
         {
-            return Err(format!(
-                "'{}' is not a pattern like com.shop, com.shop.*Dao or com.shop.Order.pay",
-                printable(text)
+            return Err(BadValue::new(
+                printable(text),
+                "is not a pattern like com.shop, com.shop.*Dao or com.shop.Order.pay",
             ));
         }
         let kind = if name.contains('*') { Kind::Glob(tokens(name)) } else { Kind::Names };
@@ -84,10 +86,11 @@ impl Pattern {
     /// The pattern that names every class whose name begins with `start`, ignoring case; `start` may end anywhere.
     ///
     /// # Errors
-    /// A sentence that says what is wrong with `start`.
-    pub fn any_case(start: &str) -> Result<Self, String> {
+    /// What is wrong with `start`.
+    pub fn any_case(start: &str) -> Result<Self, BadValue> {
         if start.is_empty() || start.contains(is_unusable) || start.trim() != start {
-            return Err(format!("'~{}' is not a pattern like ~com.shop", printable(start)));
+            let text = format!("~{}", printable(start));
+            return Err(BadValue::new(text, "is not a pattern like ~com.shop"));
         }
         let kind = Kind::AnyCase(dotted(start).flat_map(char::to_lowercase).collect());
         Ok(Self { text: format!("~{start}"), kind })
@@ -372,7 +375,7 @@ mod tests {
         assert_eq!(pattern("~com.shop.").class("com.shopping.X"), ClassMatch::None);
         assert_eq!(p.as_str(), "~com.Shop.Ord");
         for text in ["~", "~ com", "~com;org"] {
-            let error = Pattern::parse(text).unwrap_err();
+            let error = Pattern::parse(text).unwrap_err().to_string();
             assert_eq!(error, format!("'{text}' is not a pattern like ~com.shop"));
         }
     }
@@ -426,14 +429,20 @@ mod tests {
             ["", ".", "com..shop", ".com", " com", "com ", "com .", "com.shop;", "a,b", "[I", "=x"]
         {
             let error = Pattern::parse(text).unwrap_err();
-            assert!(error.starts_with(&format!("'{text}' is not a pattern like ")), "{error}");
+            assert!(
+                error.to_string().starts_with(&format!("'{text}' is not a pattern like ")),
+                "{error}"
+            );
         }
         let error = Pattern::parse("com.shop\nx").unwrap_err();
-        assert!(error.starts_with("'com.shop?x' is not a pattern like "), "{error}");
+        assert!(error.to_string().starts_with("'com.shop?x' is not a pattern like "), "{error}");
         let error = Pattern::parse("com/shop/Order").unwrap_err();
-        assert_eq!(error, "'com/shop/Order' is not a pattern; use dots: com.shop.Order");
+        assert_eq!(
+            error.to_string(),
+            "'com/shop/Order' is not a pattern; use dots: com.shop.Order"
+        );
         let error = Pattern::parse("a.Order.pay(ILjava/lang/String;)Z").unwrap_err();
-        assert!(error.ends_with(" is not a pattern; use dots: a.Order.pay"), "{error}");
+        assert!(error.to_string().ends_with(" is not a pattern; use dots: a.Order.pay"), "{error}");
     }
 
     #[test]

@@ -12,6 +12,7 @@
 //! ```
 
 use crate::histogram::Histogram;
+use crate::ids::{MethodId, StackId, ThreadId};
 use crate::reader::{LineParser, MAX_LINE};
 use crate::rows::{CallRow, Exit, MethodRow, Row, StackRow, StatsRow};
 
@@ -70,8 +71,9 @@ impl PlainRow for CallRow {
         } else {
             (Exit::Unfinished, text.strip_prefix(b"unfinished")?)
         };
-        let (thread, stack) = (u32::try_from(thread).ok()?, u32::try_from(stack).ok()?);
-        let method = u32::try_from(method).ok()?;
+        let thread = ThreadId::new(u32::try_from(thread).ok()?);
+        let stack = StackId::new(u32::try_from(stack).ok()?);
+        let method = MethodId::new(u32::try_from(method).ok()?);
         Some((Self { start_ns, thread, stack, method, total_ns, self_ns, exit }, text))
     }
 }
@@ -101,7 +103,7 @@ impl PlainRow for StatsRow {
                 None => return None,
             };
         }
-        let method = u32::try_from(method).ok()?;
+        let method = MethodId::new(u32::try_from(method).ok()?);
         Some((Self { start_ns, method, calls, throws, total_ns, self_ns, max_ns, hist }, text))
     }
 }
@@ -115,7 +117,7 @@ impl PlainRow for MethodRow {
         let (descriptor, text) = text_column(text)?;
         let (source, text) = text_column(text)?;
         let (line, text) = number(text)?;
-        let (id, line) = (u32::try_from(id).ok()?, u32::try_from(line).ok()?);
+        let (id, line) = (MethodId::new(u32::try_from(id).ok()?), u32::try_from(line).ok()?);
         Some((Self { id, loader, class, method, descriptor, source, line }, text))
     }
 }
@@ -126,8 +128,9 @@ impl PlainRow for StackRow {
         let (id, text) = column(text)?;
         let (parent, text) = column(text)?;
         let (method, text) = number(text)?;
-        let (id, parent) = (u32::try_from(id).ok()?, u32::try_from(parent).ok()?);
-        Some((Self { id, parent, method: u32::try_from(method).ok()? }, text))
+        let id = StackId::new(u32::try_from(id).ok()?);
+        let parent = StackId::new(u32::try_from(parent).ok()?);
+        Some((Self { id, parent, method: MethodId::new(u32::try_from(method).ok()?) }, text))
     }
 }
 
@@ -248,9 +251,9 @@ mod tests {
     fn what_the_agent_writes_is_plain() {
         let call = |exit| CallRow {
             start_ns: 1_795_183_200_123_456_789,
-            thread: u32::MAX,
-            stack: 123_456_789,
-            method: 1,
+            thread: ThreadId::new(u32::MAX),
+            stack: StackId::new(123_456_789),
+            method: MethodId::new(1),
             total_ns: 12_345_678,
             self_ns: 0,
             exit,
@@ -265,7 +268,7 @@ mod tests {
         }
         let mut stats = StatsRow {
             start_ns: 1_795_183_200_000_000_000,
-            method: 50_000,
+            method: MethodId::new(50_000),
             calls: 3,
             throws: 0,
             total_ns: 77,

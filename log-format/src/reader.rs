@@ -7,12 +7,12 @@
 //! Only [`LineParser`] decides what a line means; [`PlainRow`](crate::plain::PlainRow) is a short cut for lines that
 //! do not need its care.
 
-use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
 use std::marker::PhantomData;
 use std::path::Path;
 
-use csv::StringRecord;
+use csv::{DeserializeError, StringRecord};
+use thiserror::Error;
 
 use crate::compression;
 use crate::rows::Row;
@@ -23,24 +23,46 @@ pub const MAX_LINE: usize = 1 << 20;
 
 const MAX_LINE_READ: u64 = MAX_LINE as u64;
 
-const TOO_LONG: &str = "longer than any row";
+const TOO_LONG: BadRow = BadRow::Text("longer than any row");
+
+/// Why a line is not a row of its table.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum BadRow {
+    /// Its text has not the form of a row.
+    #[error("{0}")]
+    Text(&'static str),
+    /// It has more or fewer fields than the header.
+    #[error("{found} fields where the header has {expected}")]
+    Fields {
+        /// Fields of the line.
+        found: usize,
+        /// Fields of the header.
+        expected: usize,
+    },
+    /// A field is not a value of its column.
+    #[error("{0}")]
+    Field(#[source] Box<DeserializeError>),
+    /// An earlier row gave its id another meaning.
+    #[error("{0} {1} has another name in an earlier row")]
+    Id(&'static str, u32),
+}
+
+impl From<&'static str> for BadRow {
+    fn from(text: &'static str) -> Self {
+        Self::Text(text)
+    }
+}
 
 /// A line that is not a row of its table.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{line}: {reason}")]
 pub struct BadLine {
     /// Number of the line, from 1.
     pub line: u64,
     /// What is wrong with it.
-    pub reason: String,
+    #[source]
+    pub reason: BadRow,
 }
-
-impl fmt::Display for BadLine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.line, self.reason)
-    }
-}
-
-impl std::error::Error for BadLine {}
 
 /// The result of reading a line.
 #[derive(Debug)]
@@ -80,19 +102,16 @@ impl<R: Row> LineParser<R> {
     ///
     /// # Errors
     /// Why it is not a row.
-    pub fn parse(&mut self, line: &[u8]) -> Result<R, String> {
+    pub fn parse(&mut self, line: &[u8]) -> Result<R, BadRow> {
         if line.len() >= MAX_LINE {
-            return Err(TOO_LONG.to_owned());
+            return Err(TOO_LONG);
         }
         let record = self.fields.split(line)?;
-        if record.len() != self.header.len() {
-            return Err(format!(
-                "{} fields where the header has {}",
-                record.len(),
-                self.header.len()
-            ));
+        let (found, expected) = (record.len(), self.header.len());
+        if found != expected {
+            return Err(BadRow::Fields { found, expected });
         }
-        record.deserialize(Some(&self.header)).map_err(|error| plain(&error))
+        record.deserialize(Some(&self.header)).map_err(plain)
     }
 }
 
@@ -170,7 +189,7 @@ impl<R: Row, I: BufRead> TableReader<R, I> {
         }
         let times = |column: &str| self.lines.columns().filter(|h| *h == column).count();
         let twice = R::COLUMNS.iter().find(|c| times(c) > 1)?;
-        Some(format!("column {twice} stands there twice"))
+        Some(format!("duplicate column {twice}"))
     }
 
     /// Whether the file ended in the middle of a line.
@@ -186,7 +205,7 @@ impl<R: Row, I: BufRead> TableReader<R, I> {
     pub fn next_line(&mut self) -> io::Result<Option<Line<R>>> {
         let parsed = match self.read_line()? {
             LineEnd::EndOfFile => return Ok(None),
-            LineEnd::TooLong => Err(TOO_LONG.to_owned()),
+            LineEnd::TooLong => Err(TOO_LONG),
             LineEnd::Whole => self.lines.parse(&self.line),
         };
         Ok(Some(match parsed {
@@ -242,7 +261,7 @@ impl Fields {
         Self { parser: csv_core::Reader::new(), text: Vec::new(), ends: Vec::new() }
     }
 
-    fn split(&mut self, line: &[u8]) -> Result<StringRecord, &'static str> {
+    fn split(&mut self, line: &[u8]) -> Result<StringRecord, BadRow> {
         self.parser.reset();
         // Unquoting never lengthens, and a line has at most one more field than bytes.
         self.text.resize(line.len() + 1, 0);
@@ -264,16 +283,18 @@ impl Fields {
 }
 
 /// The csv crate's error without the position, which it does not know.
-fn plain(error: &csv::Error) -> String {
-    match error.kind() {
-        csv::ErrorKind::Deserialize { err, .. } => err.to_string(),
-        _ => error.to_string(),
+fn plain(error: csv::Error) -> BadRow {
+    match error.into_kind() {
+        csv::ErrorKind::Deserialize { err, .. } => BadRow::Field(Box::new(err)),
+        // Only this kind comes from a record's fields.
+        _ => BadRow::Text("not CSV"),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::{MethodId, StackId};
     use crate::rows::{CallRow, Exit, MethodRow, StackRow};
     use crate::writer::{write_header, write_rows};
 
@@ -292,7 +313,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read_back() {
         let row = |class: &str| MethodRow {
-            id: 7,
+            id: MethodId::new(7),
             loader: "app".into(),
             class: class.into(),
             method: "a,\"b\"".into(),
@@ -310,7 +331,17 @@ mod tests {
     #[test]
     fn columns_are_found_by_name_and_unknown_ones_passed_over() {
         let (rows, bad, _) = read::<StackRow>(b"method,weather,id,parent\n3,rainy,1,2\n");
-        assert_eq!((rows, bad), (vec![StackRow { id: 1, parent: 2, method: 3 }], vec![]));
+        assert_eq!(
+            (rows, bad),
+            (
+                vec![StackRow {
+                    id: StackId::new(1),
+                    parent: StackId::new(2),
+                    method: MethodId::new(3)
+                }],
+                vec![]
+            )
+        );
         let reader = TableReader::<StackRow, _>::new(&b"id,method\n"[..]).unwrap();
         assert_eq!(reader.missing_columns(), ["parent"]);
     }
@@ -326,14 +357,15 @@ mod tests {
         assert_eq!(problem(b"id\n").unwrap(), "no column parent, method");
         assert_eq!(problem(b"\xff\n").unwrap(), "no column id, parent, method");
         assert_eq!(problem(&vec![b'x'; 2 << 20]), None);
-        assert_eq!(problem(b"id,parent,method,id\n").unwrap(), "column id stands there twice");
+        assert_eq!(problem(b"id,parent,method,id\n").unwrap(), "duplicate column id");
     }
 
     #[test]
     fn a_copy_of_a_parser_reads_as_it_does() {
         let text = &b"id,parent,method\n"[..];
         let (mut lines, _) = TableReader::<StackRow, _>::new(text).unwrap().into_parts();
-        let row = StackRow { id: 1, parent: 2, method: 3 };
+        let row =
+            StackRow { id: StackId::new(1), parent: StackId::new(2), method: MethodId::new(3) };
         for line in [&b"1,2,3"[..], b"\"1\",2,3\r"] {
             assert_eq!(lines.clone().parse(line), Ok(row.clone()));
             assert_eq!(lines.parse(line), Ok(row.clone()));

@@ -1,9 +1,10 @@
 //! One row type per table. The field names are the columns, in this order; the field docs give their meaning. Times
-//! are nanoseconds, moments are unix nanoseconds; ids count from 1 and are valid within the run.
+//! are nanoseconds, moments are unix nanoseconds; [ids](crate::ids) count from 1 and are valid within the run.
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::histogram::Histogram;
+use crate::ids::{FrameId, JavaThreadId, MethodId, SampledStackId, StackId, ThreadId};
 use crate::names::Table;
 
 /// A row of one of the tables.
@@ -39,7 +40,7 @@ row! {
     /// Names a method.
     MethodRow in Methods {
         /// Method id.
-        id: u32,
+        id: MethodId,
         /// The class loader: `boot`, `platform`, `app`, or its class and a number.
         loader: String,
         /// Class name with dots.
@@ -59,9 +60,9 @@ row! {
     /// Names a thread. Only threads with recorded calls are written.
     ThreadRow in Threads {
         /// Thread id of the run.
-        id: u32,
+        id: ThreadId,
         /// `Thread.getId()`, or 0 if unknown.
-        java_id: u64,
+        java_id: JavaThreadId,
         /// The kernel's thread id, or 0 for a virtual thread.
         os_id: u32,
         /// The thread's name when this row was written.
@@ -75,12 +76,12 @@ row! {
     /// A call path: a chain of instrumented frames.
     StackRow in Stacks {
         /// Call path id.
-        id: u32,
+        id: StackId,
         /// Call path of the caller, 0 for a root.
-        parent: u32,
+        parent: StackId,
         /// The method called last on this path; 0 stands for all paths that were not kept because there were too many
         /// or because they were too deep.
-        method: u32,
+        method: MethodId,
     }
 }
 
@@ -90,11 +91,11 @@ row! {
         /// When the call began.
         start_ns: u64,
         /// Thread id.
-        thread: u32,
+        thread: ThreadId,
         /// Call path, which ends in this method.
-        stack: u32,
+        stack: StackId,
         /// Method id.
-        method: u32,
+        method: MethodId,
         /// Duration; for an unfinished call, up to the moment of writing.
         total_ns: u64,
         /// Duration minus the time in instrumented callees.
@@ -110,7 +111,7 @@ row! {
         /// When the interval began.
         start_ns: u64,
         /// Method id.
-        method: u32,
+        method: MethodId,
         /// Calls that ended.
         calls: u64,
         /// Those that ended with an exception.
@@ -162,6 +163,58 @@ row! {
     }
 }
 
+row! {
+    /// Names a frame of sampled stacks.
+    FrameRow in Frames {
+        /// Frame id.
+        id: FrameId,
+        /// `java`, `native` for a library, or `other` for threads without Java code and stacks that are not whole.
+        kind: String,
+        /// Class name with dots, or empty.
+        class: String,
+        /// Method name, or what else the frame is, in brackets.
+        method: String,
+        /// Descriptor as in the class file, or empty.
+        descriptor: String,
+        /// Source file as the class file names it, or empty.
+        source: String,
+    }
+}
+
+row! {
+    /// A whole stack, with frames that are not instrumented.
+    SampledStackRow in SampledStacks {
+        /// Sampled stack id.
+        id: SampledStackId,
+        /// Sampled stack of the caller, 0 for a root.
+        parent: SampledStackId,
+        /// The frame on top.
+        frame: FrameId,
+    }
+}
+
+row! {
+    /// Samples of a thread within a second that have the same stack.
+    SampleRow in Samples {
+        /// When the second began.
+        start_ns: u64,
+        /// Thread id.
+        thread: ThreadId,
+        /// `cpu`.
+        kind: String,
+        /// What the thread did: `java`, `native`, `vm`, `blocked`, or empty for threads that run no Java code.
+        state: String,
+        /// The CPU time that the samples stand for.
+        weight_ns: u64,
+        /// How many there are.
+        samples: u64,
+        /// Sampled stack id.
+        sampled_stack: SampledStackId,
+        /// Call path of instrumented methods, 0 for none.
+        stack: StackId,
+    }
+}
+
 impl EventRow {
     /// An event without the fields that only some events have.
     #[must_use]
@@ -182,12 +235,14 @@ impl EventRow {
 
 /// Names of events.
 pub mod event {
+    use crate::method_state::MethodState;
+
     /// The overhead budget throttled a method: `method`, `calls_per_s`, `mean_ns`.
-    pub const THROTTLED: &str = "throttled";
+    pub const THROTTLED: &str = MethodState::Throttled.name();
     /// The method is no longer throttled.
     pub const UNTHROTTLED: &str = "unthrottled";
     /// The user muted the methods of a pattern: `pattern`.
-    pub const MUTED: &str = "muted";
+    pub const MUTED: &str = MethodState::Muted.name();
     /// The methods of a pattern are no longer muted.
     pub const UNMUTED: &str = "unmuted";
     /// The methods of a pattern have a threshold of their own: `pattern`, `threshold_ns`.
@@ -241,7 +296,7 @@ pub mod counter {
     /// Methods that were instrumented.
     pub const METHODS: &str = "methods_instrumented";
     /// Selected methods that could not be instrumented.
-    pub const SKIPPED: &str = "methods_skipped";
+    pub const NOT_INSTRUMENTED: &str = "methods_not_instrumented";
     /// Selected methods that are trivial leaves.
     pub const LEAVES: &str = "methods_leaves";
     /// Classes that were selected but could not be read.
@@ -258,6 +313,30 @@ pub mod counter {
     pub const RECORDED_CALLS_OVER_BUDGET: &str = "recorded_calls_over_budget";
     /// A gauge: hours of the run that were deleted since it began.
     pub const DELETED_HOURS: &str = "deleted_hours";
+    /// Samples that were taken.
+    pub const SAMPLES: &str = "samples";
+    /// Samples of whose stack outer frames are missing.
+    pub const SAMPLES_TRUNCATED: &str = "samples_truncated";
+    /// Samples without a Java stack although their thread runs Java code.
+    pub const SAMPLES_WITHOUT_STACK: &str = "samples_without_stack";
+    /// Samples dropped because too many waited for the agent thread.
+    pub const SAMPLES_DROPPED: &str = "samples_dropped";
+    /// Samples that were not written, to leave the hour's budget to recorded calls.
+    pub const SAMPLES_OVER_BUDGET: &str = "samples_over_budget";
+    /// Samples without stacks, because loads of the stack walker were not guarded.
+    pub const SAMPLES_UNGUARDED: &str = "samples_unguarded";
+    /// CPU time that samples took of the service's threads, in nanoseconds.
+    pub const SAMPLING_NS: &str = "sampling_ns";
+    /// Looks at threads that may wait.
+    pub const OFF_CPU_LOOKS: &str = "off_cpu_looks";
+    /// A gauge: the interval of CPU time between samples, in nanoseconds.
+    pub const SAMPLE_INTERVAL_NS: &str = "sample_interval_ns";
+    /// Signals that looked like the sampler's, and that somebody else sent.
+    pub const FOREIGN_SIGNALS: &str = "foreign_signals";
+    /// Loads of the stack walker that would have been a crash.
+    pub const GUARDED_FAULTS: &str = "guarded_faults";
+    /// Timers of threads that the kernel refused.
+    pub const TIMERS_REFUSED: &str = "timers_refused";
     /// A gauge: the threshold in force, in nanoseconds.
     pub const THRESHOLD_NS: &str = "threshold_ns";
     /// A gauge: the value to which the hour's budget raised all thresholds, in nanoseconds; 0 for none.

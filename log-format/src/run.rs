@@ -1,12 +1,13 @@
 //! `run.json`: what was profiled, where, and with which options.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
+use std::{fs, io};
 
 use serde::{Deserialize, Serialize};
 
 use crate::FORMAT_VERSION;
+use crate::error::FileError;
 use crate::names::RUN_JSON;
 use crate::writer::one_line;
 
@@ -51,23 +52,23 @@ impl Run {
     /// Reads the `run.json` of a run's folder.
     ///
     /// # Errors
-    /// A sentence that says what is wrong: the file cannot be read, is not JSON, or is of a newer
-    /// version.
-    pub fn read(folder: &Path) -> Result<Self, String> {
+    /// The file cannot be read, is not JSON, or is of a newer version.
+    pub fn read(folder: &Path) -> Result<Self, FileError> {
         let path = folder.join(RUN_JSON);
-        let text = fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))?;
-        let run: Self =
-            serde_json::from_slice(&text).map_err(|e| format!("{}: {e}", path.display()))?;
+        Self::read_file(&path).map_err(FileError::at(path))
+    }
+
+    fn read_file(path: &Path) -> io::Result<Self> {
+        let run: Self = serde_json::from_slice(&fs::read(path)?)?;
         if run.format_version > FORMAT_VERSION {
             let written_by = match one_line(&run.agent_version).as_str() {
                 "" => String::new(),
                 version => format!("; release {version} has written it, and reads it"),
             };
-            return Err(format!(
-                "{}: format version {}, this release reads up to {FORMAT_VERSION}{written_by}",
-                path.display(),
+            return Err(io::Error::other(format!(
+                "format version {}, this release reads up to {FORMAT_VERSION}{written_by}",
                 run.format_version,
-            ));
+            )));
         }
         Ok(run)
     }
@@ -89,7 +90,7 @@ mod tests {
     fn read(text: &str) -> Result<Run, String> {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join(RUN_JSON), text).unwrap();
-        Run::read(folder.path())
+        Run::read(folder.path()).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -110,6 +111,6 @@ mod tests {
         let newer = read(r#"{"format_version": 2, "agent_version": "0.9.1"}"#).unwrap_err();
         assert!(newer.ends_with("; release 0.9.1 has written it, and reads it"), "{newer}");
         let folder = tempfile::tempdir().unwrap();
-        assert!(Run::read(folder.path()).unwrap_err().contains("run.json"));
+        assert!(Run::read(folder.path()).unwrap_err().to_string().contains("run.json"));
     }
 }

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use crate::error::BadValue;
+
 /// Reads a whole number with a unit (`ns`, `us`, `ms`, `s`, `m`, `h`), or a bare `0`.
 ///
 /// # Errors
-/// A sentence that says what is wrong with `text`.
-pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    let bad = || format!("'{text}' is not a duration like 500us, 1ms or 2s");
+/// What is wrong with `text`.
+pub fn parse_duration(text: &str) -> Result<Duration, BadValue> {
+    let bad = || BadValue::new(text, "is not a duration like 500us, 1ms or 2s");
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at_checked(digits).ok_or_else(bad)?;
     let number: u64 = number.parse().map_err(|_| bad())?;
@@ -21,8 +23,8 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         "h" => 3_600 * 1_000_000_000,
         _ => return Err(bad()),
     };
-    let ns = number.checked_mul(ns_per_unit).ok_or_else(|| format!("'{text}' is too long"))?;
-    Ok(Duration::from_nanos(ns))
+    let ns = number.checked_mul(ns_per_unit);
+    ns.map(Duration::from_nanos).ok_or_else(|| BadValue::new(text, "is too long"))
 }
 
 /// A duration in nanoseconds. Longer ones become the longest possible, some 584 years.
@@ -77,9 +79,10 @@ mod tests {
     #[test]
     fn anything_else_is_refused_with_its_text() {
         for text in ["", "ms", "1", "-1ms", "1.5ms", "1 ms", "1msx", "99999999999999999999ms"] {
-            let error = parse_duration(text).unwrap_err();
+            let error = parse_duration(text).unwrap_err().to_string();
             assert!(error.contains(text), "{error}");
         }
-        assert_eq!(parse_duration("99999999999h").unwrap_err(), "'99999999999h' is too long");
+        let error = parse_duration("99999999999h").unwrap_err();
+        assert_eq!(error.to_string(), "'99999999999h' is too long");
     }
 }

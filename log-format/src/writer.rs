@@ -48,6 +48,7 @@ pub fn one_line(name: &str) -> String {
 mod tests {
     use super::*;
     use crate::histogram::Histogram;
+    use crate::ids::{MethodId, StackId, ThreadId};
     use crate::rows::{CallRow, Exit, MethodRow, StatsRow};
 
     fn lines<R: Row>(rows: &[R]) -> String {
@@ -61,9 +62,9 @@ mod tests {
     fn rows_are_the_lines_that_the_format_promises() {
         let call = CallRow {
             start_ns: 1_795_186_458_000_000_001,
-            thread: 1,
-            stack: 2,
-            method: 3,
+            thread: ThreadId::new(1),
+            stack: StackId::new(2),
+            method: MethodId::new(3),
             total_ns: 4,
             self_ns: 0,
             exit: Exit::Throw,
@@ -77,7 +78,7 @@ mod tests {
         hist.add(28, 1);
         let stats = StatsRow {
             start_ns: 1,
-            method: 2,
+            method: MethodId::new(2),
             calls: 3,
             throws: 0,
             total_ns: 4,
@@ -94,7 +95,7 @@ mod tests {
     #[test]
     fn names_with_commas_and_quotes_are_quoted_and_fit_on_a_line() {
         let method = MethodRow {
-            id: 1,
+            id: MethodId::new(1),
             loader: "app".into(),
             class: one_line("a\"b,c\nd"),
             method: "m".into(),

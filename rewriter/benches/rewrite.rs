@@ -6,13 +6,13 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use log_format::pattern::{ClassMatch, Filter, Pattern};
-use rewriter::{ClassInfo, MethodId, MethodInfo, Rewriter, Selector};
+use rewriter::{ClassInfo, MethodInfo, ProbeId, Rewriter, Selector};
 
 struct All;
 
 impl Selector for All {
-    fn id(&mut self, _: &ClassInfo<'_>, _: &MethodInfo<'_>) -> Option<MethodId> {
-        MethodId::new(70_000)
+    fn id(&mut self, _: &ClassInfo<'_>, _: &MethodInfo<'_>) -> Option<ProbeId> {
+        ProbeId::new(70_000)
     }
 }
 
@@ -23,7 +23,7 @@ impl Selector for Nothing {
         false
     }
 
-    fn id(&mut self, _: &ClassInfo<'_>, _: &MethodInfo<'_>) -> Option<MethodId> {
+    fn id(&mut self, _: &ClassInfo<'_>, _: &MethodInfo<'_>) -> Option<ProbeId> {
         None
     }
 }

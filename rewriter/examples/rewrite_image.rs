@@ -8,7 +8,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use rewriter::{ClassInfo, MethodId, MethodInfo, Outcome, Rewriter, Selector};
+use rewriter::{ClassInfo, MethodInfo, Outcome, ProbeId, Rewriter, Selector};
 
 /// Counts what is asked of the system's allocator.
 struct Counting;
@@ -36,9 +36,9 @@ unsafe impl GlobalAlloc for Counting {
 struct All(u32);
 
 impl Selector for All {
-    fn id(&mut self, _: &ClassInfo<'_>, _: &MethodInfo<'_>) -> Option<MethodId> {
+    fn id(&mut self, _: &ClassInfo<'_>, _: &MethodInfo<'_>) -> Option<ProbeId> {
         self.0 += 1;
-        MethodId::new(self.0)
+        ProbeId::new(self.0)
     }
 }
 

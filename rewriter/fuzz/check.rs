@@ -1,23 +1,23 @@
 //! What must be so of any bytes: the fuzz target and the replay of its corpus ask for it alike.
 
-use rewriter::{ClassInfo, MethodId, MethodInfo, Outcome, Rewriter, Selector};
+use rewriter::{ClassInfo, MethodInfo, Outcome, ProbeId, Rewriter, Selector};
 
 /// Selects everything, with ids of both sizes.
 struct All(u32);
 
 impl Selector for All {
-    fn id(&mut self, class: &ClassInfo<'_>, method: &MethodInfo<'_>) -> Option<MethodId> {
+    fn id(&mut self, class: &ClassInfo<'_>, method: &MethodInfo<'_>) -> Option<ProbeId> {
         let _ = method.is_trivial_accessor();
         let _ = (class.annotations().count(), method.annotations().count());
         self.0 += 20_000;
-        MethodId::new(self.0)
+        ProbeId::new(self.0)
     }
 }
 
 struct Nothing;
 
 impl Selector for Nothing {
-    fn id(&mut self, _: &ClassInfo<'_>, _: &MethodInfo<'_>) -> Option<MethodId> {
+    fn id(&mut self, _: &ClassInfo<'_>, _: &MethodInfo<'_>) -> Option<ProbeId> {
         None
     }
 }

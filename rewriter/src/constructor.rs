@@ -11,10 +11,10 @@
 //! exception leaves the constructor unseen, like one out of the call.
 
 use crate::code::CodeAttribute;
+use crate::code_layout::{OffsetMap, Part, branch_target};
 use crate::constant_pool::{ConstantPool, CpIndex};
 use crate::error::Skip;
 use crate::instruction::{Instruction, Pc};
-use crate::layout::{OffsetMap, Part, branch_target};
 use crate::opcode::{
     ALOAD, ALOAD_0, ALOAD_3, ASTORE, ASTORE_0, ASTORE_3, DUP, DUP_X1, DUP_X2, DUP2, DUP2_X1,
     DUP2_X2, ENDS, INVOKESPECIAL, ISTORE, ISTORE_0, JSR, JSR_W, SWAP, THROWS,

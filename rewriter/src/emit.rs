@@ -8,12 +8,12 @@
 //! The two handlers are the last entries of the exception table, so that all handlers of the method come first.
 
 use crate::code::{CodeAttribute, MAX_CODE_LENGTH};
+use crate::code_layout::{
+    EditKind, INIT_CALL_LENGTH, NewPc, OffsetMap, PROBE_LENGTH, Part, branch_target,
+};
 use crate::constant_pool::{ConstantPool, CpIndex};
 use crate::error::Skip;
 use crate::instruction::{Bytecode, Instruction, Pc};
-use crate::layout::{
-    EditKind, INIT_CALL_LENGTH, NewPc, OffsetMap, PROBE_LENGTH, Part, branch_target,
-};
 use crate::opcode::{ATHROW, Operand};
 use crate::probe_constants::MethodConstants;
 use crate::reader::{Cursor, Result};

@@ -9,16 +9,20 @@
 //! selected methods are rebuilt, and every other byte is copied unchanged. No input makes it panic: a malformed class
 //! is an [`Error`], a method that cannot be instrumented a [`Skip`].
 //!
+//! Begin to read at [`Rewriter::rewrite`]. `code_layout` plans where the probes go, `emit` writes the new code,
+//! `stack_map`, `tables` and `annotations` move what refers to code offsets; `probe_constants` appends to the constant
+//! pool.
+//!
 //! ```no_run
-//! use rewriter::{ClassInfo, MethodId, MethodInfo, Outcome, Rewriter, Selector};
+//! use rewriter::{ClassInfo, MethodInfo, Outcome, ProbeId, Rewriter, Selector};
 //!
 //! /// Numbers all methods.
 //! struct All(u32);
 //!
 //! impl Selector for All {
-//!     fn id(&mut self, _: &ClassInfo<'_>, _: &MethodInfo<'_>) -> Option<MethodId> {
+//!     fn id(&mut self, _: &ClassInfo<'_>, _: &MethodInfo<'_>) -> Option<ProbeId> {
 //!         self.0 += 1;
-//!         MethodId::new(self.0)
+//!         ProbeId::new(self.0)
 //!     }
 //! }
 //!
@@ -35,12 +39,12 @@ mod backward_branch;
 #[cfg(feature = "cli")]
 pub mod cli;
 mod code;
+mod code_layout;
 mod constant_pool;
 mod constructor;
 mod emit;
 mod error;
 mod instruction;
-mod layout;
 mod monitors;
 mod mutf8;
 mod opcode;
@@ -59,4 +63,4 @@ pub use backward_branch::has_backward_branch;
 pub use error::{Error, ErrorKind, Skip};
 pub use mutf8::Mutf8;
 pub use rewrite::{Outcome, Rewriter, Rewritten, class_name};
-pub use selector::{ClassInfo, MethodId, MethodInfo, Selector};
+pub use selector::{ClassInfo, MethodInfo, ProbeId, Selector};

@@ -9,8 +9,8 @@
 //! end of the method removes the frames left behind.
 
 use crate::code::CodeAttribute;
+use crate::code_layout::{OffsetMap, branch_target};
 use crate::instruction::Pc;
-use crate::layout::{OffsetMap, branch_target};
 use crate::opcode::{ENDS, JSR, JSR_W, MONITORENTER, MONITOREXIT, RET, RETURN, THROWS};
 use crate::reader::Result;
 

@@ -1,6 +1,6 @@
 //! The constants of the inserted code, appended to a class's pool when they are first needed.
 
-use crate::MethodId;
+use crate::ProbeId;
 use crate::constant_pool::{Appended, ConstantPool, CpIndex, PoolFull, STACK_MAP_TABLE};
 use crate::opcode::{INVOKESTATIC, LDC_W, SIPUSH};
 use crate::probe;
@@ -67,7 +67,7 @@ impl ProbeConstants {
         &mut self,
         pool: &ConstantPool<'_, '_>,
         appended: &mut Appended,
-        id: MethodId,
+        id: ProbeId,
         needs: Needs,
     ) -> Result<MethodConstants, PoolFull> {
         let class = or_append(&mut self.class, || appended.class(probe::CLASS))?;

@@ -4,12 +4,12 @@ use std::ops::Range;
 
 use crate::annotations::{Annotated, Attributes};
 use crate::code::{CodeAttribute, ExceptionEntry};
+use crate::code_layout::{self, OffsetMap};
 use crate::constant_pool::{Appended, ConstantPool, CpIndex, PoolFull, STACK_MAP_TABLE};
 use crate::constructor::{self, Found};
 use crate::emit::{self, Buffers, Method};
 use crate::error::{Error, ErrorKind, Skip};
 use crate::instruction::{Bytecode, Pc};
-use crate::layout::{self, OffsetMap};
 use crate::monitors;
 use crate::mutf8::Mutf8;
 use crate::opcode::INVOKESTATIC;
@@ -393,7 +393,7 @@ impl ClassWork<'_, '_> {
         if code.exceptions().len() == 0 {
             return Ok(());
         }
-        let has_monitors = layout::calls(&code.bytecode, self.calls)?;
+        let has_monitors = code_layout::calls(&code.bytecode, self.calls)?;
         let calls = &*self.calls;
         let runs_java = |entry: &ExceptionEntry| {
             let first = calls.partition_point(|pc| *pc < entry.start);

@@ -13,11 +13,11 @@ use crate::probe::BEFORE_INIT;
 use crate::straight_line::is_straight_line;
 use crate::tables;
 
-/// Identifies a method to the probes: from 1 to 2^30 - 1.
+/// The id by which inserted code names a method to the probes: from 1 to 2^30 - 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct MethodId(u32);
+pub struct ProbeId(u32);
 
-impl MethodId {
+impl ProbeId {
     /// `None` if the number is out of range.
     #[must_use]
     pub const fn new(id: u32) -> Option<Self> {
@@ -162,7 +162,7 @@ pub trait Selector {
 
     /// The id of a method that was selected and can be instrumented. In rare cases that still fails;
     /// [`skipped`](Self::skipped) reports it after this call. `None` leaves the method as it is.
-    fn id(&mut self, class: &ClassInfo<'_>, method: &MethodInfo<'_>) -> Option<MethodId>;
+    fn id(&mut self, class: &ClassInfo<'_>, method: &MethodInfo<'_>) -> Option<ProbeId>;
 
     /// Reports that a selected method is not instrumented, and why. Methods without code and `<clinit>` are reported
     /// here without having been selected.

@@ -2,10 +2,10 @@
 //!
 //! A frame keeps its form; only the distance to the previous frame and the offsets of `uninitialized` types change.
 
+use crate::code_layout::{NewPc, OffsetMap};
 use crate::constant_pool::CpIndex;
 use crate::error::ErrorKind;
 use crate::instruction::{Bytecode, Pc};
-use crate::layout::{NewPc, OffsetMap};
 use crate::reader::{Cursor, Result};
 
 const UNINITIALIZED_THIS: u8 = 6;

@@ -2,9 +2,9 @@
 //! LocalVariableTypeTable, and type annotations on code.
 
 use crate::code::CodeAttribute;
+use crate::code_layout::{NewPc, OffsetMap};
 use crate::error::ErrorKind;
 use crate::instruction::{Bytecode, Pc};
-use crate::layout::{NewPc, OffsetMap};
 use crate::reader::{Cursor, Result};
 use crate::stack_map::{patch_u2, push_pc};
 

@@ -2,7 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
 use rewriter::{
-    ClassInfo, ErrorKind, MethodId, MethodInfo, Mutf8, Outcome, Rewriter, Selector, Skip,
+    ClassInfo, ErrorKind, MethodInfo, Mutf8, Outcome, ProbeId, Rewriter, Selector, Skip,
 };
 use ristretto_classfile::attributes::{
     Attribute, ExceptionTableEntry, Instruction, LineNumber, StackFrame, TableSwitch,
@@ -15,9 +15,9 @@ use ristretto_classfile::{
 struct All(u32);
 
 impl Selector for All {
-    fn id(&mut self, _: &ClassInfo<'_>, _: &MethodInfo<'_>) -> Option<MethodId> {
+    fn id(&mut self, _: &ClassInfo<'_>, _: &MethodInfo<'_>) -> Option<ProbeId> {
         self.0 += 1;
-        MethodId::new(self.0)
+        ProbeId::new(self.0)
     }
 }
 
@@ -41,14 +41,11 @@ fn a_class_that_has_only_the_probes_constants_is_rewritten_and_one_with_probes_i
     assert_eq!(rewrite(&with.bytes), Ok(Outcome::Unchanged));
 }
 
-fn class_with(mut pool: ConstantPool) -> Vec<u8> {
-    let this_class = pool.add_class("shop/Order").unwrap();
-    let super_class = pool.add_class("java/lang/Object").unwrap();
-    let callee = pool.add_method_ref(this_class, "other", "(I)I").unwrap();
-    let throwable = pool.add_class("java/lang/Throwable").unwrap();
+/// The code of a method that calls `callee` and catches `throwable`.
+fn code(pool: &mut ConstantPool, callee: u16, throwable: u16) -> Attribute {
     let code_name = pool.add_utf8("Code").unwrap();
     let same = |offset_delta: u8| StackFrame::SameFrame { frame_type: offset_delta };
-    let code = Attribute::Code {
+    Attribute::Code {
         name_index: code_name,
         max_stack: 1,
         max_locals: 1,
@@ -94,7 +91,15 @@ fn class_with(mut pool: ConstantPool) -> Vec<u8> {
                 ],
             },
         ],
-    };
+    }
+}
+
+fn class_with(mut pool: ConstantPool) -> Vec<u8> {
+    let this_class = pool.add_class("shop/Order").unwrap();
+    let super_class = pool.add_class("java/lang/Object").unwrap();
+    let callee = pool.add_method_ref(this_class, "other", "(I)I").unwrap();
+    let throwable = pool.add_class("java/lang/Throwable").unwrap();
+    let code = code(&mut pool, callee, throwable);
     let methods = vec![Method {
         access_flags: MethodAccessFlags::STATIC,
         name_index: pool.add_utf8("price").unwrap(),
@@ -161,7 +166,7 @@ fn no_changed_byte_makes_it_panic() {
 struct Nothing;
 
 impl Selector for Nothing {
-    fn id(&mut self, _: &ClassInfo<'_>, _: &MethodInfo<'_>) -> Option<MethodId> {
+    fn id(&mut self, _: &ClassInfo<'_>, _: &MethodInfo<'_>) -> Option<ProbeId> {
         None
     }
 }
@@ -170,8 +175,8 @@ impl Selector for Nothing {
 fn code_from_before_version_45_3_is_left_alone() {
     struct Skips(Vec<Skip>);
     impl Selector for Skips {
-        fn id(&mut self, _: &ClassInfo<'_>, _: &MethodInfo<'_>) -> Option<MethodId> {
-            MethodId::new(1)
+        fn id(&mut self, _: &ClassInfo<'_>, _: &MethodInfo<'_>) -> Option<ProbeId> {
+            ProbeId::new(1)
         }
         fn skipped(&mut self, _: &ClassInfo<'_>, _: Mutf8<'_>, _: Mutf8<'_>, why: Skip) {
             self.0.push(why);

@@ -5,7 +5,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rewriter::{ClassInfo, MethodId, MethodInfo, Rewriter, Selector};
+use rewriter::{ClassInfo, MethodInfo, ProbeId, Rewriter, Selector};
 
 /// Counts the bytes that are in use, and the most that ever were.
 struct Counting;
@@ -37,8 +37,8 @@ unsafe impl GlobalAlloc for Counting {
 struct All;
 
 impl Selector for All {
-    fn id(&mut self, _: &ClassInfo<'_>, _: &MethodInfo<'_>) -> Option<MethodId> {
-        MethodId::new(70_000)
+    fn id(&mut self, _: &ClassInfo<'_>, _: &MethodInfo<'_>) -> Option<ProbeId> {
+        ProbeId::new(70_000)
     }
 }
 

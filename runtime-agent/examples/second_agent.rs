@@ -3,11 +3,13 @@
 //! met and whether they were already instrumented.
 //!
 //! Usage: `-agentpath:...=capable,FILE`, or `incapable`: whether it can retransform decides which agent the JVM calls
-//! first.
+//! first. `slow` is incapable too, and keeps the JVM from its end until `FILE` is gone.
 #![allow(missing_docs)]
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use jvmti_bindings::prelude::{
     Agent, AgentLoadContext, CallbackContext, ClassFileLoadHookEvent, jni, jvmti,
@@ -16,6 +18,7 @@ use jvmti_bindings::prelude::{
 #[derive(Default)]
 struct SecondAgent {
     file: OnceLock<String>,
+    is_slow: OnceLock<()>,
     /// A line for each time a class was met.
     met: Mutex<String>,
 }
@@ -25,6 +28,9 @@ impl Agent for SecondAgent {
         let options = context.options_lossy().unwrap_or_default();
         let Some((capable, file)) = options.split_once(',') else { return jni::JNI_ERR };
         let _ = self.file.set(file.to_owned());
+        if capable == "slow" {
+            let _ = self.is_slow.set(());
+        }
         match prepare(&context, capable == "capable") {
             Ok(()) => jni::JNI_OK,
             Err(_) => jni::JNI_ERR,
@@ -58,6 +64,11 @@ impl Agent for SecondAgent {
         if let Some(file) = self.file.get() {
             // Without the file the test fails.
             let _ = std::fs::write(file, &*met);
+            let until = Instant::now() + Duration::from_secs(60);
+            while self.is_slow.get().is_some() && Path::new(file).exists() && Instant::now() < until
+            {
+                std::thread::sleep(Duration::from_millis(10));
+            }
         }
     }
 }

@@ -19,29 +19,33 @@ use std::time::{Duration, Instant};
 
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::{
-    Agent, AgentLoadContext, CallbackContext, ClassFileLoadHookEvent, ObjectFreeEvent, ThreadEvent,
-    jni, jvmti,
+    Agent, AgentLoadContext, CallbackContext, ClassEvent, ClassFileLoadHookEvent, ObjectFreeEvent,
+    ThreadEvent, jni, jvmti,
 };
 
+use crate::error::Error;
 use crate::instrument::first_pause;
 use crate::instrument::load_hook;
 use crate::instrument::methods::Methods;
 use crate::instrument::virtual_loops;
+use crate::jvm::error::JvmError;
 use crate::jvm::java_threads;
 use crate::jvm::loaders;
 use crate::jvm::mounted_lately;
 use crate::jvm::virtual_threads;
-use crate::message::message;
 use crate::options::{BadOptions, Fault, Options};
 use crate::probe;
 use crate::probe::mounts;
-use crate::probe::thread;
+use crate::probe::thread::{self, OwnThread};
 use crate::request::{Reply, Request};
+use crate::sampling::{self, sampler, threads};
 use crate::session::active;
-use crate::session::agent_thread::{self, Arrival, Claimant, Stage, Started};
+use crate::session::agent_thread;
+use crate::session::attach_protocol;
+use crate::session::claim::{Arrival, Claimant, Stage, Started};
 use crate::session::phase;
-use crate::session::presence;
 use crate::session::run_info;
+use crate::stderr::message;
 use crate::sys::native_thread::{self, Priority, within};
 
 /// How long the JVM's start waits for files of options and for the log folder.
@@ -65,28 +69,30 @@ impl Agent for TProfiler {
             Ok(Ok(())) => return jni::JNI_OK,
             Ok(Err(bad)) => bad,
             Err(_) => {
-                let message = "internal error".to_owned();
-                BadOptions { message, strict: Options::asks_for_strict(&text) }
+                let error = Error::State("internal error");
+                BadOptions { error, strict: Options::asks_for_strict(&text) }
             }
         };
-        let BadOptions { message, strict } = bad;
-        if strict {
-            message!("{message}; the JVM does not start, because of the option strict");
+        if bad.strict {
+            message!("{bad}; the JVM does not start, because of the option strict");
             return jni::JNI_ERR;
         }
-        message!("{message}; profiling is off");
+        message!("{bad}; profiling is off");
         jni::JNI_OK
     }
 
     fn on_attach(&self, context: AgentLoadContext<'_>) -> jni::jint {
         say_panics_in_one_line();
         let options = context.options_lossy().unwrap_or_default();
-        let done =
-            if options == presence::DETACH { detach(&context) } else { attach(&context, &options) };
+        let done = if options == attach_protocol::DETACH {
+            detach(&context)
+        } else {
+            attach(&context, &options)
+        };
         match done {
-            Ok(()) => presence::OK,
+            Ok(()) => attach_protocol::OK,
             // The return code tells the client.
-            Err((presence::NOT_ATTACHED, _)) => presence::NOT_ATTACHED,
+            Err((attach_protocol::NOT_ATTACHED, _)) => attach_protocol::NOT_ATTACHED,
             Err((code, error)) => {
                 message!("{error}");
                 code
@@ -106,7 +112,7 @@ impl Agent for TProfiler {
     fn vm_death(&self, _context: CallbackContext<'_>) {
         phase::set_ending();
         if let Some(running) = active::get()
-            && let Err(error) = running.engine.ask(Request::Finish)
+            && let Err(error) = running.agent.ask(Request::Finish)
             // A detach may have come first, and written everything.
             && active::get().is_some()
         {
@@ -114,14 +120,30 @@ impl Agent for TProfiler {
         }
     }
 
+    fn thread_start(&self, context: CallbackContext<'_>, _event: ThreadEvent) {
+        if let Some(jni) = context.jni() {
+            threads::started(jni);
+        }
+    }
+
+    fn class_prepare(&self, context: CallbackContext<'_>, event: ClassEvent) {
+        if let Some(jni) = context.jni() {
+            // SAFETY: the reference is the event's.
+            unsafe { sampling::methods::prepared(context.jvmti(), jni, event.class()) };
+        }
+    }
+
     fn thread_end(&self, context: CallbackContext<'_>, event: ThreadEvent) {
-        thread::end_current(|thread| {
+        threads::ended();
+        let note_name = |own: OwnThread<'_>| {
             if let Some(jni) = context.jni() {
                 let (jvmti, ending) = (context.jvmti(), event.thread());
                 // SAFETY: the thread that ends is the calling one, and the reference is the event's.
-                unsafe { java_threads::note_last_name(jvmti, jni, ending, thread) };
+                unsafe { java_threads::note_last_name(jvmti, jni, ending, own) };
             }
-        });
+        };
+        // SAFETY: closures of `with_current` run no Java code, so this event is in none.
+        unsafe { thread::end_current(note_name) };
     }
 
     fn virtual_thread_end(&self, context: CallbackContext<'_>, event: ThreadEvent) {
@@ -173,9 +195,15 @@ impl TProfiler {
         }
         let options = read_options(text, Options::read)?;
         options.fault.panic_if(Fault::Load);
-        prepare(context).map_err(|message| BadOptions { message, strict: options.strict })?;
+        let prepared = prepare(context);
+        prepared.map_err(|e| BadOptions { error: e.into(), strict: options.strict })?;
         first_pause::set_over();
         options.tell_warnings();
+        if options.cpu.is_some()
+            && let Some(jvmti) = java_threads::get_jvmti()
+        {
+            sampler::want_debug_info(&jvmti);
+        }
         *given = Some(options);
         Ok(())
     }
@@ -200,14 +228,12 @@ fn read_options(
     let read = move || {
         let options = read(&owned)?;
         let checked = run_info::check_writable(&options.logs, options.log_group.as_deref());
-        checked.map_err(|message| BadOptions { message, strict: options.strict })?;
+        checked.map_err(|error| BadOptions { error, strict: options.strict })?;
         Ok(options)
     };
     within(FILES, read).unwrap_or_else(|| {
-        let seconds = FILES.as_secs();
-        let message =
-            format!("config, token_file or logs: the disk gives no answer within {seconds} s");
-        Err(BadOptions { message, strict: Options::asks_for_strict(text) })
+        let error = Error::DiskHangs(FILES.as_secs());
+        Err(BadOptions { error, strict: Options::asks_for_strict(text) })
     })
 }
 
@@ -247,21 +273,19 @@ fn tell_late(limit: Duration) {
 }
 
 /// What `Agent_OnAttach` returns, and why.
-type Refusal = (jni::jint, String);
+type Refusal = (jni::jint, Error);
 
 /// Asks the JVM for the capabilities and events that the agent needs. The environment and its capabilities are kept
 /// as long as the JVM lives.
 ///
 /// # Errors
-/// One line: what the JVM refuses.
-fn prepare(context: &AgentLoadContext<'_>) -> Result<(), String> {
+/// The JVM refuses one.
+fn prepare(context: &AgentLoadContext<'_>) -> Result<(), JvmError> {
     if java_threads::get_jvmti().is_some() {
         return Ok(());
     }
-    let of = |e: jvmti::jvmtiError| format!("JVMTI error {e:?}");
     // Before the JVM runs anything, it gives an attached agent no JVMTI.
-    let none = |e| format!("the JVM is not ready: no JVMTI (error {e})");
-    let jvmti = context.vm().jvmti().map_err(none)?;
+    let jvmti = context.vm().jvmti().map_err(JvmError::NotReady)?;
     let mut capabilities = jvmti::jvmtiCapabilities::default();
     capabilities.set_can_generate_all_class_hook_events(true);
     capabilities.set_can_retransform_classes(true);
@@ -269,18 +293,17 @@ fn prepare(context: &AgentLoadContext<'_>) -> Result<(), String> {
     capabilities.set_can_tag_objects(true);
     capabilities.set_can_generate_object_free_events(true);
     capabilities.set_can_get_bytecodes(true);
+    capabilities.set_can_generate_compiled_method_load_events(true);
     let all = jvmti.get_potential_capabilities().unwrap_or_default();
     // From JDK 21 on.
     capabilities.set_can_support_virtual_threads(all.can_support_virtual_threads());
-    jvmti.add_capabilities(&capabilities).map_err(of)?;
-    jvmti.set_default_agent_callbacks().map_err(of)?;
-    jvmti
-        .enable_events_global(&[
-            jvmti::JVMTI_EVENT_VM_INIT,
-            jvmti::JVMTI_EVENT_VM_DEATH,
-            jvmti::JVMTI_EVENT_THREAD_END,
-        ])
-        .map_err(of)?;
+    jvmti.add_capabilities(&capabilities)?;
+    jvmti.set_default_agent_callbacks()?;
+    jvmti.enable_events_global(&[
+        jvmti::JVMTI_EVENT_VM_INIT,
+        jvmti::JVMTI_EVENT_VM_DEATH,
+        jvmti::JVMTI_EVENT_THREAD_END,
+    ])?;
     java_threads::set_jvmti(jvmti.raw());
     Ok(())
 }
@@ -291,11 +314,11 @@ fn begin(
     arrival: Arrival,
     jvmti: &Jvmti,
     jni: &JniEnv,
-) -> Result<Started, String> {
+) -> Result<Started, Error> {
     if !phase::begin() {
-        return Err("agent already active in this JVM".to_owned());
+        return Err(Error::State("agent already active in this JVM"));
     }
-    agent_thread::start(jvmti, jni, options, arrival).inspect_err(|_| active::end())
+    Ok(agent_thread::start(jvmti, jni, options, arrival).inspect_err(|_| active::end())?)
 }
 
 /// How long it may take until the agent thread runs.
@@ -306,24 +329,24 @@ const PREPARED: Duration = Duration::from_secs(30);
 /// Begins a run in a running JVM. Natives can be bound only after this has returned to the JVM, so the agent thread
 /// does the rest.
 fn attach(context: &AgentLoadContext<'_>, options: &str) -> Result<(), Refusal> {
-    let refused = |error: String| (presence::REFUSED, error);
+    let refused = |error: Error| (attach_protocol::REFUSED, error);
     if probe::gave_up() {
         let error = "profiling is off for good in this JVM, after an internal error";
-        return Err(refused(error.to_owned()));
+        return Err(refused(Error::State(error)));
     }
     if phase::is_active() {
-        let error = "agent already active in this JVM; nothing was attached".to_owned();
-        return Err((presence::ATTACHED_ALREADY, error));
+        let error = "agent already active in this JVM; nothing was attached";
+        return Err((attach_protocol::ATTACHED_ALREADY, Error::State(error)));
     }
     let options = read_options(options, Options::read_attached)
-        .map_err(|bad| (presence::WRONG_OPTIONS, bad.message))?;
-    prepare(context).map_err(refused)?;
+        .map_err(|bad| (attach_protocol::WRONG_OPTIONS, bad.error))?;
+    prepare(context).map_err(|error| refused(error.into()))?;
     options.tell_warnings();
     let (jvmti, jni) = environments(context)?;
     let started = begin(options, Arrival::Attached, &jvmti, &jni).map_err(refused)?;
     if started.stages.recv_timeout(THREAD_START).is_err() {
         started.claim.take(Claimant::Waiter);
-        return Err(refused("the agent thread does not run".to_owned()));
+        return Err(refused(Error::State("the agent thread does not run")));
     }
     let wait = move || {
         let prepared = started.stages.recv_timeout(PREPARED);
@@ -338,8 +361,8 @@ fn attach(context: &AgentLoadContext<'_>, options: &str) -> Result<(), Refusal> 
 
 /// The agent's JVMTI environment and the calling thread's JNI environment.
 fn environments(context: &AgentLoadContext<'_>) -> Result<(Jvmti, JniEnv), Refusal> {
-    let refused = |error: &str| (presence::REFUSED, error.to_owned());
-    let jvmti = java_threads::get_jvmti().ok_or_else(|| refused("no JVMTI"))?;
+    let missing = |what| (attach_protocol::REFUSED, JvmError::Missing(what).into());
+    let jvmti = java_threads::get_jvmti().ok_or_else(|| missing("no JVMTI"))?;
     let vm = context.vm().raw();
     let mut env = std::ptr::null_mut();
     // SAFETY: the JVM handed over its own table. It writes the environment of this thread, which is a thread
@@ -348,23 +371,27 @@ fn environments(context: &AgentLoadContext<'_>) -> Result<(Jvmti, JniEnv), Refus
         let found = ((**vm).GetEnv)(vm, &raw mut env, jni::JNI_VERSION_1_6);
         (found == jni::JNI_OK && !env.is_null()).then(|| JniEnv::from_raw(env.cast()))
     };
-    Ok((jvmti, jni.ok_or_else(|| refused("no JNI"))?))
+    Ok((jvmti, jni.ok_or_else(|| missing("no JNI"))?))
 }
+
+/// How long a detach keeps the JVM's thread for such requests.
+const ANSWERED: Duration = Duration::from_secs(1);
 
 /// Ends the run, or goes on to restore classes of the last one.
 fn detach(context: &AgentLoadContext<'_>) -> Result<(), Refusal> {
     if let Some(running) = active::get() {
-        let done = running.engine.ask(Request::Detach);
         let tell = |reply: Reply| {
             agent_thread::tell_postponed("classes left running", &reply.status.postponed);
         };
-        return done.map(tell).map_err(|error| (presence::NOT_DETACHED, error));
+        // The JVM answers no other tool meanwhile. What takes longer goes on, and the client waits for its end.
+        let done = within(ANSWERED, move || running.agent.ask(Request::Detach).map(tell));
+        return done.unwrap_or(Ok(())).map_err(|error| (attach_protocol::NOT_DETACHED, error));
     }
-    let nothing = (presence::NOT_ATTACHED, "there is nothing to detach".to_owned());
+    let nothing = (attach_protocol::NOT_ATTACHED, Error::State("there is nothing to detach"));
     if phase::is_restoring() {
         return Ok(());
     }
-    if phase::is_active() || Methods::all().with_probes().is_empty() {
+    if phase::is_active() || !Methods::all().have_probes() {
         return Err(nothing);
     }
     let (jvmti, jni) = environments(context)?;
@@ -373,6 +400,6 @@ fn detach(context: &AgentLoadContext<'_>) -> Result<(), Refusal> {
     }
     agent_thread::start_restoring(&jvmti, &jni).map_err(|error| {
         phase::end_restoring();
-        (presence::REFUSED, error)
+        (attach_protocol::REFUSED, error.into())
     })
 }

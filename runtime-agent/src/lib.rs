@@ -6,10 +6,10 @@
 //!   instrument   instruments classes, and restores them
 //!   class_hook   which classes are instrumented; the rewriter inserts the probes
 //!   natives      the probe's entry from Java -> probe -> a thread's stack, method statistics and ring
-//!   engine       on the agent thread: start, stop, and the recorder, which drains and writes
-//!   control      TCP clients, which ask the engine
+//!   agent loop   on the agent thread: start, stop, and the recorder, which drains and writes
+//!   control      TCP clients, which ask the agent thread
 //! ```
-//! `docs/architecture.md` describes how they work together. The probe can run wherever Java code runs: after a
+//! Begin to read at `agent`, then `session::agent_thread`. `docs/architecture.md` describes how they work together. The probe can run wherever Java code runs: after a
 //! thread's first call it never uses the allocator, waits, or calls the JVM, except for the name of a virtual thread
 //! that has a recorded call.
 
@@ -18,20 +18,28 @@ mod agent;
 pub mod cli;
 mod control;
 mod drain;
+mod error;
 mod instrument;
 mod jvm;
 mod log;
-mod message;
 mod options;
 mod overhead;
 mod probe;
 mod request;
+mod sampling;
 mod schedule;
 mod self_test;
 mod session;
+mod stderr;
 mod sys;
 
 pub use agent::TProfiler;
+
+/// For doc tests, which see only what is public.
+#[doc(hidden)]
+pub mod doc_tests {
+    pub use crate::probe::thread::with_current;
+}
 
 #[allow(unsafe_code, clippy::undocumented_unsafe_blocks, missing_docs)]
 mod entry_points {

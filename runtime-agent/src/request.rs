@@ -1,4 +1,4 @@
-//! Requests to the engine, and its answers.
+//! Requests to the agent thread, and its answers.
 
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::time::{Duration, Instant};
@@ -8,12 +8,16 @@ use log_format::pattern::Pattern;
 use crate::drain::hot_methods::Hottest;
 use crate::drain::hot_methods::Period;
 use crate::drain::in_flight::InFlight;
-use crate::instrument::class_changes::Postponed;
+use crate::drain::samples::SamplingFigures;
+use crate::error::Error;
+use crate::instrument::guards::Rule;
+use crate::instrument::method_states::MethodStates;
 use crate::instrument::methods::Method;
-use crate::instrument::muting::Rule;
+use crate::instrument::postponed::Postponed;
 use crate::jvm::pauses;
 use crate::overhead::Millionths;
 use crate::overhead::Throttled;
+use crate::sampling::off_cpu::ThreadNow;
 use crate::self_test;
 
 /// How long an answer may take: a flush waits for the disk.
@@ -21,7 +25,10 @@ const ANSWER: Duration = Duration::from_secs(10);
 /// How long a request that changes classes may take: a detach restores thousands.
 const DETACH: Duration = Duration::from_secs(120);
 
-/// A request to the engine.
+/// The answer to requests that come too late.
+pub(crate) const ENDED: Error = Error::State("the agent has ended, or is ending with its JVM");
+
+/// A request to the agent thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     /// Begin recording.
@@ -38,6 +45,10 @@ pub(crate) enum Request {
     Top(Period, usize),
     /// Find calls in progress that have run for at least this many nanoseconds.
     InFlight(u64),
+    /// Find what threads do now.
+    Threads,
+    /// Find what has become of the methods that a pattern names.
+    Methods(Pattern),
     /// Mute the methods that a pattern names, or unmute them.
     Mute(Pattern, bool),
     /// Set the overhead budget, or remove it.
@@ -86,7 +97,7 @@ pub(crate) struct Status {
     pub overhead_share: f64,
     /// Methods that are throttled.
     pub throttled_methods: u64,
-    pub skipped_methods: u64,
+    pub methods_not_instrumented: u64,
     /// Trivial leaves that were not instrumented.
     pub leaves: u64,
     pub io_errors: u64,
@@ -115,6 +126,10 @@ pub(crate) struct Status {
     pub clock: &'static str,
     /// How often a clock jumped, as when the machine was suspended.
     pub clock_jumps: u64,
+    /// CPU samples; `None` with `cpu=off`.
+    pub sampling: Option<SamplingFigures>,
+    /// Timers of threads that the kernel refused.
+    pub timers_refused: u64,
     /// What self-tests found.
     pub self_tests: self_test::Results,
     /// Hints for the user, a line each.
@@ -128,20 +143,23 @@ pub(crate) enum Found {
     /// With the methods' names, in the same order, and whether they were throttled for a time.
     Top(Hottest, Vec<(Method, bool)>),
     InFlight(InFlight),
+    /// Those that use most CPU time first; and their calls in progress.
+    Threads(Vec<ThreadNow>, InFlight),
+    Methods(MethodStates),
     /// Those with the most calls first.
     Throttled(Vec<(Method, Throttled)>),
 }
 
-/// The engine's reply to a request that it has carried out.
+/// The agent thread's reply to a request that it has carried out.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Reply {
     pub status: Status,
     pub found: Found,
 }
 
-pub(crate) type Answer = Result<Reply, String>;
+pub(crate) type Answer = Result<Reply, Error>;
 
-/// Waits for a detach after the engine has panicked, and refuses all else. Returns where the answer goes; `None` if the
+/// Waits for a detach after the agent thread has panicked, and refuses all else. Returns where the answer goes; `None` if the
 /// JVM ends.
 pub(crate) fn answer_after_panic(requests: &Requests) -> Option<SyncSender<Answer>> {
     while let Ok(Asked { request, answer, .. }) = requests.recv() {
@@ -154,20 +172,20 @@ pub(crate) fn answer_after_panic(requests: &Requests) -> Option<SyncSender<Answe
             _ => {
                 let error =
                     "profiling is off for good, after an internal error; detach is possible";
-                let _ = answer.send(Err(error.to_owned()));
+                let _ = answer.send(Err(Error::State(error)));
             }
         }
     }
     None
 }
 
-/// Asks the engine.
+/// Asks the agent thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Handle {
     requests: Sender<Asked>,
 }
 
-/// The engine's end of a [`Handle`].
+/// The agent thread's end of a [`Handle`].
 pub(crate) type Requests = Receiver<Asked>;
 
 /// A request, and where its answer goes.
@@ -195,21 +213,18 @@ impl Handle {
     /// Asks, and waits for the answer.
     ///
     /// # Errors
-    /// One line: what went wrong.
+    /// What went wrong.
     pub(crate) fn ask(&self, request: Request) -> Answer {
         let (answer, answers) = mpsc::sync_channel(1);
-        let gone = "the profiler has ended".to_owned();
         let changes_classes =
             matches!(request, Request::Detach | Request::Mute(..) | Request::Overhead(_));
         let patience = if changes_classes { DETACH } else { ANSWER };
         let until = Instant::now() + patience;
-        self.requests.send(Asked { request, answer, until }).map_err(|_| gone.clone())?;
+        self.requests.send(Asked { request, answer, until }).map_err(|_| ENDED)?;
         match answers.recv_timeout(patience) {
             Ok(answer) => answer,
-            Err(RecvTimeoutError::Timeout) => {
-                Err(format!("no answer within {} s", patience.as_secs()))
-            }
-            Err(RecvTimeoutError::Disconnected) => Err(gone),
+            Err(RecvTimeoutError::Timeout) => Err(Error::NoAnswer(patience.as_secs())),
+            Err(RecvTimeoutError::Disconnected) => Err(ENDED),
         }
     }
 }

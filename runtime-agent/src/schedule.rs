@@ -1,11 +1,12 @@
 //! When the agent records on its own: in a daily window, and in turns of recording and pause within it.
 //!
-//! The engine asks in each round of its loop. Only an edge has an effect, a moment at which the schedule turns
+//! The agent thread asks in each round of its loop. Only an edge has an effect, a moment at which the schedule turns
 //! recording on or off. So a client's command holds until the next edge.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use log_format::error::BadValue;
 use log_format::units::parse_duration;
 
 const DAY_S: u32 = 24 * 3600;
@@ -36,13 +37,13 @@ impl Window {
     /// Reads `09:00-11:30`, with or without seconds.
     ///
     /// # Errors
-    /// A sentence that says what is wrong with `text`.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    /// What is wrong with `text`.
+    pub fn parse(text: &str) -> Result<Self, BadValue> {
         let times = text.split_once('-').and_then(|(from, to)| {
             Some(Self { from_s: time_of_day(from)?, to_s: time_of_day(to)? % DAY_S })
         });
         times.filter(|window| window.from_s < DAY_S).ok_or_else(|| {
-            format!("'{text}' is not a time of the day to another, like 09:00-11:30")
+            BadValue::new(text, "is not a time of the day to another, like 09:00-11:30")
         })
     }
 
@@ -77,10 +78,14 @@ pub fn time_of_day(text: &str) -> Option<u32> {
 /// Reads how long to record; not 0.
 ///
 /// # Errors
-/// A sentence that says what is wrong with `text`.
-pub fn parse_record(text: &str) -> Result<Duration, String> {
+/// What is wrong with `text`.
+pub fn parse_record(text: &str) -> Result<Duration, BadValue> {
     let record = parse_duration(text)?;
-    if record.is_zero() { Err(format!("'{text}' is no time")) } else { Ok(record) }
+    if record.is_zero() {
+        Err(BadValue::new(text, "is not longer than 0; use a duration like 5s"))
+    } else {
+        Ok(record)
+    }
 }
 
 /// Follows a [`Plan`] through time.
@@ -173,7 +178,7 @@ mod tests {
             "+9:00-10:00",
             "009:00-10:00",
         ] {
-            let error = Window::parse(text).unwrap_err();
+            let error = Window::parse(text).unwrap_err().to_string();
             assert!(error.starts_with(&format!("'{text}' is not a time")), "{error}");
         }
     }

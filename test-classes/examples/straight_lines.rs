@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rewriter::{ClassInfo, MethodId, MethodInfo, Rewriter, Selector};
+use rewriter::{ClassInfo, MethodInfo, ProbeId, Rewriter, Selector};
 use test_classes::classes_of;
 
 struct Told;
@@ -17,7 +17,7 @@ impl Selector for Told {
         false
     }
 
-    fn id(&mut self, _: &ClassInfo<'_>, _: &MethodInfo<'_>) -> Option<MethodId> {
+    fn id(&mut self, _: &ClassInfo<'_>, _: &MethodInfo<'_>) -> Option<ProbeId> {
         None
     }
 }

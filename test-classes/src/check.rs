@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufWriter, Write};
 
-use rewriter::{ClassInfo, MethodId, MethodInfo, Mutf8, Outcome, Rewriter, Selector, Skip};
+use rewriter::{ClassInfo, MethodInfo, Mutf8, Outcome, ProbeId, Rewriter, Selector, Skip};
 
 use crate::classes::newest_classes;
 use crate::run::Java;
@@ -45,9 +45,9 @@ struct All<'c> {
 }
 
 impl Selector for All<'_> {
-    fn id(&mut self, _: &ClassInfo<'_>, _: &MethodInfo<'_>) -> Option<MethodId> {
+    fn id(&mut self, _: &ClassInfo<'_>, _: &MethodInfo<'_>) -> Option<ProbeId> {
         self.last += 1;
-        MethodId::new(self.last)
+        ProbeId::new(self.last)
     }
 
     fn skipped(
@@ -69,7 +69,7 @@ impl Selector for Nothing {
         false
     }
 
-    fn id(&mut self, _: &ClassInfo<'_>, _: &MethodInfo<'_>) -> Option<MethodId> {
+    fn id(&mut self, _: &ClassInfo<'_>, _: &MethodInfo<'_>) -> Option<ProbeId> {
         panic!("an id for a method that was not selected")
     }
 }
@@ -150,6 +150,9 @@ pub struct Compared {
     pub wrong: Vec<(usize, String)>,
 }
 
+/// It ends before the best compiler pays off.
+const CHECKING: [&str; 3] = ["-Xmx4g", "-XX:+UseParallelGC", "-XX:TieredStopAtLevel=1"];
+
 /// Has the JDK's class-file library compare and verify classes.
 ///
 /// # Panics
@@ -169,7 +172,7 @@ pub fn compare<'a>(pairs: impl IntoIterator<Item = Pair<'a>>) -> Compared {
     out.into_inner().expect("a file");
     let (jdk, classes) = newest_classes();
     let finished =
-        Java::new(jdk).arg("-Xmx4g").main(classes, "newest.CheckClasses").arg(file).run();
+        Java::new(jdk).args(CHECKING).main(classes, "newest.CheckClasses").arg(file).run();
     finished.expect_quiet_success("CheckClasses");
     let mut compared = Compared::default();
     for line in finished.stdout.lines() {

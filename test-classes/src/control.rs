@@ -44,6 +44,24 @@ pub fn tprofiler_text(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
+/// The stderr of a command, without the line that says what an `attach` or `detach` of over a second waits for.
+pub fn without_notice(stderr: &[u8]) -> String {
+    let stderr = String::from_utf8_lossy(stderr);
+    let lines = stderr.lines().filter(|line| !line.starts_with("tprofiler: waiting until "));
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+/// The single line on stderr of a failed command.
+///
+/// # Panics
+/// If it succeeded, or printed something else.
+pub fn error_line(output: &Output) -> String {
+    let stderr = without_notice(&output.stderr);
+    assert_eq!((output.status.code(), &*output.stdout), (Some(1), &b""[..]), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    stderr
+}
+
 /// The value of a line of an answer.
 ///
 /// # Panics

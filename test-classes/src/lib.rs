@@ -1,6 +1,7 @@
 //! Runs real Java programs on real JVMs under the agent, and reads what it recorded.
 //!
-//! The programs are in `java/`; the tests that use them are in `tests/`. A test that lacks something, such as a JDK,
+//! The programs are in `java/`; the tests that use them are in `tests/`, one file for a part of the product. Begin to
+//! read at [`Java`], which starts a program, and [`Profile`], which reads what was recorded. A test that lacks something, such as a JDK,
 //! panics and names it. One that the machine does not allow (mounts, another user) prints `skipped: ...`, and panics
 //! if the variable `CI` is set.
 
@@ -14,18 +15,26 @@ mod libraries;
 mod loops;
 mod profile;
 mod run;
+mod samples;
+mod service;
 mod truth_run;
 
 pub use agents::{bytecode_agent, faults, jacoco, java_agent, second_agent, set_clock};
 pub use artifacts::{Artifacts, artifacts, project};
 pub use check::{Check, Checked, Compared, Pair, check, compare};
 pub use classes::{changed_classes, classes, compile, ecj, newest_classes};
-pub use control::{Control, NONCE, field, mac, random, tprofiler, tprofiler_json, tprofiler_text};
+pub use control::{
+    Control, NONCE, error_line, field, mac, random, tprofiler, tprofiler_json, tprofiler_text,
+    without_notice,
+};
 pub use jdk::{Jdk, compiler, found, jdks, jdks_from};
 pub use libraries::{LibraryClass, classes_of, libraries, library};
 pub use loops::{Loops, Plain, RECOVERY, Rates, SHARE};
 pub use profile::{Counts, MethodName, Profile, Record, truth};
 pub use run::{
-    Dialogue, Finished, Java, Running, free_port, has_thread, hung_mount, skipped, wait_until,
+    Dialogue, Finished, Java, Running, free_port, has_thread, hung_mount, rounds, skipped, timers,
+    wait_until,
 };
+pub use samples::{Sampled, off_cpu, samples};
+pub use service::{Service, TOKEN_NEEDED};
 pub use truth_run::{TRUTH, jar_of, run_plain, run_truth};

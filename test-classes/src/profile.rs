@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use log_format::compression::Compression;
+use log_format::ids::{MethodId, StackId, ThreadId};
 use log_format::names::parse_file_name;
 use log_format::reader::{Line, TableReader};
 use log_format::rows::{
@@ -55,12 +56,14 @@ pub struct Profile {
     pub records: Vec<Record>,
     /// Sums of counters.
     pub counters: BTreeMap<String, u64>,
+    /// The same rows, of which the last is the value of a gauge.
+    pub gauges: BTreeMap<String, u64>,
     /// Events, in the order of the file.
     pub events: Vec<EventRow>,
     /// Methods by id.
-    pub methods: BTreeMap<u32, MethodName>,
+    pub methods: BTreeMap<MethodId, MethodName>,
     /// Named threads, by id.
-    pub threads: BTreeMap<u32, ThreadRow>,
+    pub threads: BTreeMap<ThreadId, ThreadRow>,
 }
 
 impl Profile {
@@ -96,7 +99,7 @@ impl Profile {
     pub fn read(run: &Path) -> Self {
         let mut profile = Self { folder: run.to_owned(), ..Self::default() };
         let methods = methods(run);
-        let stacks: BTreeMap<u32, StackRow> =
+        let stacks: BTreeMap<StackId, StackRow> =
             rows::<StackRow>(run).into_iter().map(|row| (row.id, row)).collect();
         profile.threads = rows::<ThreadRow>(run).into_iter().map(|row| (row.id, row)).collect();
         for row in rows::<StatsRow>(run) {
@@ -131,6 +134,7 @@ impl Profile {
         }
         profile.methods = methods;
         for row in rows::<CounterRow>(run) {
+            profile.gauges.insert(row.name.clone(), row.value);
             *profile.counters.entry(row.name).or_default() += row.value;
         }
         profile.events = rows(run);
@@ -165,9 +169,12 @@ impl Profile {
             }
         }
         assert!(differences.is_empty(), "{what}\n{differences}");
-        for lost in
-            [counter::LOST_CALLS, counter::UNSEEN_ENDS, counter::SKIPPED, counter::UNREADABLE]
-        {
+        for lost in [
+            counter::LOST_CALLS,
+            counter::UNSEEN_ENDS,
+            counter::NOT_INSTRUMENTED,
+            counter::UNREADABLE,
+        ] {
             assert_eq!(self.counter(lost), 0, "{what}: {lost}");
         }
     }
@@ -184,7 +191,7 @@ impl Profile {
 }
 
 /// The names of all method ids. An id is one method in all hours, and a method has one id.
-fn methods(run: &Path) -> BTreeMap<u32, MethodName> {
+pub(crate) fn methods(run: &Path) -> BTreeMap<MethodId, MethodName> {
     let mut names = BTreeMap::new();
     let (mut methods, mut ids) = (BTreeMap::new(), BTreeMap::new());
     for row in rows::<MethodRow>(run) {
@@ -200,7 +207,7 @@ fn methods(run: &Path) -> BTreeMap<u32, MethodName> {
 }
 
 /// All rows of a table, from all hours.
-fn rows<R: Row>(run: &Path) -> Vec<R> {
+pub(crate) fn rows<R: Row>(run: &Path) -> Vec<R> {
     // By hour; if a file exists both plain and compressed, it counts once.
     let mut files = BTreeMap::new();
     for entry in fs::read_dir(run).unwrap_or_else(|e| panic!("{}: {e}", run.display())) {

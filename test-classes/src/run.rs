@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use crate::artifacts::artifacts;
 use crate::jdk::Jdk;
 
-/// No program here takes this long; one that does hangs.
-const TIMEOUT: Duration = Duration::from_secs(180);
+/// No program here takes this long, on slow and busy machines neither; one that does hangs.
+const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The probe form for all tests, if not the agent's own choice.
 const PROBE: &str = "TPROFILER_TEST_PROBE";
@@ -25,6 +25,7 @@ const PROBE: &str = "TPROFILER_TEST_PROBE";
 pub struct Java {
     command: Command,
     what: String,
+    stderr: Option<Stdio>,
 }
 
 /// A program that has ended by itself.
@@ -63,6 +64,11 @@ impl Java {
         Self::after(jdk, &format!("ulimit -v {}", bytes >> 10))
     }
 
+    /// The same where the kernel refuses all but a few timers.
+    pub fn with_few_timers(jdk: &Jdk) -> Self {
+        Self::after(jdk, "prlimit --pid $$ --sigpending=4")
+    }
+
     /// The same in a shell that runs `what` before.
     fn after(jdk: &Jdk, what: &str) -> Self {
         let mut command = Command::new("sh");
@@ -84,7 +90,7 @@ impl Java {
         command.env_remove("JAVA_TOOL_OPTIONS").env_remove("JDK_JAVA_OPTIONS");
         command.env_remove("TPROFILER_OPTS");
         command.args(["-Xverify:all", "-XX:-UsePerfData"]);
-        Self { command, what: jdk.to_string() }
+        Self { command, what: jdk.to_string(), stderr: None }
     }
 
     /// Loads the agent with these options. Unless they say otherwise, every method is instrumented and never
@@ -147,6 +153,12 @@ impl Java {
         self
     }
 
+    /// Gives the program another stderr, which nobody here reads.
+    pub fn stderr(mut self, stderr: impl Into<Stdio>) -> Self {
+        self.stderr = Some(stderr.into());
+        self
+    }
+
     /// Runs the program to its end.
     pub fn run(self) -> Finished {
         self.start().wait()
@@ -181,7 +193,7 @@ impl Java {
         let mut child = self
             .command
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stderr(self.stderr.take().unwrap_or_else(Stdio::piped))
             .spawn()
             .unwrap_or_else(|e| panic!("{what}: {e}"));
         let stderr = child.stderr.take().map(collect);
@@ -270,7 +282,7 @@ impl Finished {
     }
 }
 
-/// A command in its own mount namespace; for users other than root, in a user namespace too.
+/// A command in a mount namespace of its own, and for users other than root in a user namespace of its own.
 fn unshare() -> Command {
     let mut command = Command::new("unshare");
     command.arg("--map-root-user").arg("--mount");
@@ -317,6 +329,13 @@ pub fn free_port() -> u16 {
     }
 }
 
+/// How often to repeat something at random: often in the fast lane, and more often in the full one, where
+/// `scripts/test.sh` sets `TEST_ROUNDS`.
+pub fn rounds(often: u32, more_often: u32) -> u32 {
+    let is_full = std::env::var("TEST_ROUNDS").is_ok_and(|rounds| rounds == "full");
+    if is_full { more_often } else { often }
+}
+
 /// Waits until a condition holds.
 ///
 /// # Panics
@@ -327,6 +346,16 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
         assert!(Instant::now() < deadline, "waited in vain: {what}");
         thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// How many timers a process has, as the kernel lists them.
+///
+/// # Panics
+/// If it has ended.
+#[must_use]
+pub fn timers(pid: u32) -> usize {
+    let list = fs::read_to_string(format!("/proc/{pid}/timers")).expect("a list of timers");
+    list.lines().filter(|line| line.starts_with("ID:")).count()
 }
 
 /// Whether a process has a thread with this name in the kernel.

@@ -57,13 +57,13 @@ fn stage(program: &mut Dialogue, stage: &str) -> u64 {
 }
 
 /// Kilobytes that the stages take with recording on, and what was recorded.
-fn run(
+fn run<const STAGES: usize>(
     jdk: &Jdk,
     folder: &Path,
     many: &Path,
     max_memory: &str,
-    stages: [&str; 3],
-) -> ([u64; 3], Profile) {
+    stages: [&str; STAGES],
+) -> ([u64; STAGES], Profile) {
     let path = format!("{}:{}", classes().display(), many.display());
     let numbers = [THREADS, CALLS, CLASSES as u64, METHODS as u64].map(|n| n.to_string());
     let (logs, port) = (folder.join(format!("{}-{max_memory}", jdk.major)), free_port());
@@ -83,7 +83,7 @@ fn run(
         assert_eq!(program.ask(name), name);
         // What the agent keeps about written statistics of each thread is allocated with the statistics.
         assert!(tprofiler(port, &["flush"]).status.success(), "{jdk}");
-        stage(&mut program, "nothing").saturating_sub(before[2])
+        stage(&mut program, "nothing").saturating_sub(before[STAGES - 1])
     });
     let finished = program.end();
     assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
@@ -109,12 +109,15 @@ fn five_hundred_threads_and_twenty_thousand_methods() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let many = generate(folder.path());
     for jdk in jdks() {
-        let (kb, profile) = run(jdk, folder.path(), &many, "256m", ["one", "call", "recurse"]);
-        let [idle, called, recursed] = kb;
+        // Some 2 MB that the agent thread or the allocator keeps come and go, so all is called twice.
+        let stages = ["one", "call", "call", "recurse"];
+        let (kb, profile) = run(jdk, folder.path(), &many, "256m", stages);
+        let [idle, first, second, recursed] = kb;
+        let called = first.max(second);
         assert!(idle < THREADS * 16, "{jdk}: {kb:?}");
         assert!(called < 100_000, "{jdk}: {kb:?}");
         assert!(recursed < called + 2_000, "{jdk}: {kb:?}");
-        assert_eq!(generated(&profile), GENERATED, "{jdk}: of `call` and of what it calls");
+        assert_eq!(generated(&profile), 2 * GENERATED, "{jdk}: of `call` and of what it calls");
         let recurse = profile.counts["programs.Crowd recurse (I)V"].calls;
         assert_eq!(recurse, 2 * 20 * 10_001, "{jdk}");
 

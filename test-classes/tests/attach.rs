@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use log_format::rows::counter;
 use test_classes::{
-    Counts, Dialogue, Finished, Java, Jdk, Profile, artifacts, bytecode_agent, classes, free_port,
-    has_thread, jdks, jdks_from, wait_until,
+    Counts, Dialogue, Finished, Java, Jdk, Profile, artifacts, bytecode_agent, classes, field,
+    free_port, has_thread, jdks, jdks_from, rounds, wait_until, without_notice,
 };
 
 fn command(arguments: &[&str]) -> Command {
@@ -26,7 +26,7 @@ fn tprofiler(arguments: &[&str]) -> Output {
 /// The output of a command that must succeed.
 fn succeeds(arguments: &[&str]) -> String {
     let Output { status, stdout, stderr } = tprofiler(arguments);
-    let stderr = String::from_utf8_lossy(&stderr);
+    let stderr = without_notice(&stderr);
     assert!(status.success() && stderr.is_empty(), "{arguments:?}: {status} {stderr}");
     String::from_utf8(stdout).expect("text")
 }
@@ -34,15 +34,10 @@ fn succeeds(arguments: &[&str]) -> String {
 /// The single line on stderr of a command that must fail.
 fn fails(arguments: &[&str]) -> String {
     let Output { status, stdout, stderr } = tprofiler(arguments);
-    let stderr = String::from_utf8_lossy(&stderr).into_owned();
+    let stderr = without_notice(&stderr);
     assert_eq!((status.code(), &*stdout), (Some(1), &b""[..]), "{arguments:?}: {stderr}");
     assert_eq!(stderr.lines().count(), 1, "{arguments:?}: {stderr}");
     stderr
-}
-
-fn field<'t>(text: &'t str, key: &str) -> &'t str {
-    let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(": "));
-    line.unwrap_or_else(|| panic!("{key} in {text}"))
 }
 
 /// `programs.Phases`, which takes commands.
@@ -96,7 +91,7 @@ fn expect_calls(profile: &Profile, rounds: u64, what: &impl std::fmt::Display) {
     let mut counts = profile.counts.clone();
     counts.retain(|name, _| name.starts_with(&format!("{WORK} ")) && !name.contains("<init>"));
     assert_eq!(counts, counts_of(rounds), "{what}");
-    for lost in [counter::LOST_CALLS, counter::UNSEEN_ENDS, counter::SKIPPED] {
+    for lost in [counter::LOST_CALLS, counter::UNSEEN_ENDS, counter::NOT_INSTRUMENTED] {
         assert_eq!(profile.counter(lost), 0, "{what}: {lost}");
     }
 }
@@ -274,7 +269,7 @@ fn a_log_folder_that_cannot_be_used_attaches_nothing() {
         let program = phases(jdk, &[]);
         let pid = program.program.pid().to_string();
         let message = fails(&["attach", &pid, "logs=/proc/nowhere"]);
-        assert!(message.contains("the log folder cannot be used (code 1)"), "{jdk}: {message}");
+        assert!(message.contains("the JVM's user cannot write to "), "{jdk}: {message}");
         assert!(succeeds(&["list"]).contains(&format!("{pid}  detached")), "{jdk}");
         let finished = program.end();
         assert_eq!(finished.status, Some(0), "{jdk}");
@@ -300,7 +295,7 @@ fn jvms_that_refuse_are_left_as_they_are() {
     }
 }
 
-/// If the option cannot be seen from outside, the wait for it has a limit.
+/// A JVM with attach disabled does not answer. Where `tprofiler` cannot read its options, it stops waiting after a time.
 #[test]
 fn a_jvm_that_does_not_answer_is_given_up() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -484,7 +479,8 @@ fn coming_and_going_under_load_harms_nothing() {
             logs.display()
         );
         succeeds(&["attach", &pid, &options]);
-        for _ in 0..15 {
+        let rounds = rounds(7, 15);
+        for _ in 0..rounds {
             std::thread::sleep(Duration::from_millis(30));
             succeeds(&["detach", &pid]);
             succeeds(&["attach", &pid, &options]);
@@ -496,7 +492,7 @@ fn coming_and_going_under_load_harms_nothing() {
         assert_eq!(truth["threads"], 4, "{jdk}: a thread was lost");
         let profiles: Vec<Profile> =
             Profile::runs(&logs).iter().map(|r| Profile::read(r)).collect();
-        assert_eq!(profiles.len(), 16, "{jdk}");
+        assert_eq!(profiles.len() as u32, rounds + 1, "{jdk}");
         for name in ["outer", "middle", "leaf"] {
             let calls = |profile: &Profile| {
                 let name = format!("programs.Busy$Worker {name} (I)V");
@@ -537,7 +533,7 @@ fn coming_and_going_at_the_same_moment_harms_nothing() {
             ];
             for (number, child) in running.into_iter().enumerate() {
                 let output = child.wait_with_output().expect("its output");
-                let said = String::from_utf8_lossy(&output.stderr);
+                let said = without_notice(&output.stderr);
                 match output.status.success() {
                     true if number % 2 == 0 => attached += 1,
                     true => detached += 1,

@@ -22,13 +22,13 @@ fn a_wrong_option_leaves_the_service_alone() {
         for (options, message) in [
             (
                 "colour=red",
-                "unknown option 'colour'; options are include, exclude, exclude_loader, leaves, accessors, min_code, threshold, overhead, start, window, record, pause, logs, log_group, max_mb_per_hour, max_mb, keep, compress, debug, port, port_access, bind, token_file, max_memory, clock, retransform, probe, strict, config",
+                "unknown option 'colour'; options are include, exclude, exclude_loader, leaves, accessors, min_code, threshold, overhead, cpu, wall, sampler_cap, start, window, record, pause, logs, log_group, max_mb_per_hour, max_mb, keep, compress, debug, port, port_access, bind, token_file, max_memory, clock, retransform, probe, strict, config",
             ),
             (
                 "include=com.shop,threshold=soon",
                 "threshold: 'soon' is not a duration like 500us, 1ms or 2s",
             ),
-            ("port=http", "port: 'http' is not a port from 1 to 65535, or off"),
+            ("port=http", "port: 'http' is not a port from 1 to 65535, like 50000, or off"),
             (
                 "include=com..shop",
                 "'com..shop' is not a pattern like com.shop, com.shop.*Dao or com.shop.Order.pay",

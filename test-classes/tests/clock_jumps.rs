@@ -18,7 +18,7 @@ use test_classes::{
 const TENTH: &str = "programs.Jumps tenth ()V";
 const HOLD: &str = "programs.Jumps hold (Ljava/lang/String;J)V";
 /// How long the clock is held, in seconds.
-const HELD_S: u64 = 4;
+const HELD_S: u64 = 2;
 
 /// `programs.Jumps` under the agent, with clocks that it can set.
 struct Program {
@@ -132,7 +132,7 @@ fn expect_true_times(profile: &Profile, truth: &Truth, set_at: u64, what: &Jdk) 
 fn a_suspended_machine_leaves_later_times_true() {
     for jdk in jdks() {
         let mut program = Program::start(jdk, "");
-        let before = program.calls(20);
+        let before = program.calls(10);
         let set_at = now_ns();
         program.flush();
         let held = program.hold();
@@ -140,7 +140,7 @@ fn a_suspended_machine_leaves_later_times_true() {
         program.calls(15);
         let after_from = now_ns();
         program.flush();
-        let truth = Truth { before, after: program.calls(20), after_from };
+        let truth = Truth { before, after: program.calls(10), after_from };
         let status = program.status();
         let jumps = u64::from(status["clock"] == "tsc");
         let (stderr, profile) = program.end(jdk);
@@ -173,7 +173,7 @@ fn a_clock_that_jumps_ahead_leaves_later_times_true() {
         if program.status()["clock"] != "tsc" {
             continue;
         }
-        let before = program.calls(20);
+        let before = program.calls(10);
         let set_at = now_ns();
         program.flush();
         // The agent's waits take that much longer from then on, because the kernel's clock does not jump.
@@ -181,7 +181,7 @@ fn a_clock_that_jumps_ahead_leaves_later_times_true() {
         wait_until("a jump", || program.status()["clock_jumps"] == 1);
         let after_from = now_ns();
         program.flush();
-        let truth = Truth { before, after: program.calls(20), after_from };
+        let truth = Truth { before, after: program.calls(10), after_from };
         let (_, profile) = program.end(jdk);
         expect_true_times(&profile, &truth, set_at, jdk);
         assert_eq!(profile.counter(counter::CLOCK_JUMPS), 1, "{jdk}");
@@ -192,9 +192,9 @@ fn a_clock_that_jumps_ahead_leaves_later_times_true() {
 fn the_monotonic_clock_can_be_chosen_and_does_not_jump() {
     for jdk in jdks() {
         let mut program = Program::start(jdk, "clock=monotonic");
-        let before = program.calls(20);
+        let before = program.calls(10);
         program.hold();
-        let after = program.calls(20);
+        let after = program.calls(10);
         let status = program.status();
         let run = Run::read(&Profile::runs(&program.logs())[0]).expect("a run");
         let (stderr, profile) = program.end(jdk);

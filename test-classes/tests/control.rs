@@ -8,7 +8,8 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use test_classes::{
-    Control, Java, Jdk, Profile, Running, artifacts, classes, free_port, jdks, wait_until,
+    Control, Java, Jdk, Profile, Running, Service as TestService, artifacts, classes, free_port,
+    jdks, second_agent, wait_until,
 };
 
 /// A program under the agent with a control port.
@@ -35,6 +36,7 @@ impl Service {
             .main(classes(), "programs.Busy")
             .arg("1")
             .arg(folder.path().join("stop"))
+            .arg("9")
             .start();
         let service = Self { program, port, folder };
         wait_until("the program's threads", || service.calls_seen() > 100_000);
@@ -279,6 +281,7 @@ fn flush_puts_everything_on_disk_while_off_too() {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "a list of cases")]
 fn the_command_succeeds_only_if_the_agent_says_so() {
     for jdk in jdks() {
         let service = Service::start(jdk);
@@ -372,6 +375,64 @@ fn a_taken_port_gives_way_to_the_next() {
         assert_eq!(run["port"], used);
         drop(taken);
     }
+}
+
+/// The agent has ended, but the JVM still has its port.
+#[test]
+fn a_command_to_a_jvm_that_is_ending_says_so() {
+    for jdk in jdks() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (port, ends) = (free_port(), folder.path().join("ends"));
+        let logs = folder.path().join("logs");
+        let options = format!("include=programs,logs={},port={port}", logs.display());
+        let slow = format!("-agentpath:{}=slow,{}", second_agent().display(), ends.display());
+        let java = Java::new(jdk).agent(&options).arg(slow);
+        let program = java.main(classes(), "programs.Exits").arg("return").start();
+        let (pid, addr) = (program.pid().to_string(), format!("127.0.0.1:{port}"));
+        wait_until("the JVM is ending", || {
+            let list = String::from_utf8(tprofiler(&["list"]).stdout).expect("text");
+            ends.exists() && list.contains(&format!("{pid}  ending"))
+        });
+        for command in ["stop", "status", "top", "detach"] {
+            for target in [["--addr", &addr], ["--pid", &pid]] {
+                let output = tprofiler(&[&[command], &target[..]].concat());
+                let message = String::from_utf8_lossy(&output.stderr).into_owned();
+                let expected = format!("{pid}: the JVM is ending, and its agent with it\n");
+                assert!(message.ends_with(&expected), "{jdk}: {command} {target:?}: {message}");
+                assert_eq!((output.status.code(), message.lines().count()), (Some(1), 1));
+            }
+        }
+        fs::remove_file(ends).expect("a file");
+        assert_eq!(program.wait().status, Some(0), "{jdk}");
+    }
+}
+
+/// The kernel accepts connections for a process that ends, until it closes its files.
+#[test]
+fn a_connection_that_is_closed_at_once_needs_no_token() {
+    let stranger = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = stranger.local_addr().expect("an address").to_string();
+    let closes = std::thread::spawn(move || drop(stranger.accept().expect("a client")));
+    let output = tprofiler(&["stop", "--addr", &address]);
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    let expected = "the JVM is ending, or another program closes the connection\n";
+    assert_eq!(message, format!("tprofiler: {address}: {expected}"));
+    closes.join().expect("a stranger");
+}
+
+#[test]
+fn options_show_the_port_in_use() {
+    let jdk = &jdks()[0];
+    let port = free_port();
+    let taken = TcpListener::bind(("127.0.0.1", port)).expect("a port");
+    let service = TestService::start_as(jdk, None, port, "");
+    assert_ne!(service.port, port);
+    let options = Control::connect(service.port).ask("options");
+    assert_eq!(options["port"], service.port.to_string());
+    // Without the option, it is what the agent chose.
+    assert_ne!(options["max_memory"], "");
+    drop(taken);
+    service.stop();
 }
 
 #[test]

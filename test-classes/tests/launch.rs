@@ -18,6 +18,8 @@ fn the_jvm_has_nothing_against_the_agents_use_of_jni() {
         };
         let options =
             format!("include=programs,include=java.util,logs={}", folder.path().display());
+        // It would be the fault handlers' that are put before the JVM's own.
+        let options = format!("{options},cpu=10ms,wall=100ms");
         let plain = run(Java::new(jdk));
         assert_eq!(plain, run(Java::new(jdk).agent(&format!("{options},port=off"))), "{jdk}");
     }

@@ -9,7 +9,7 @@ use std::process::Command;
 use log_format::rows::counter;
 use test_classes::{
     Check, Java, Jdk, LibraryClass, Profile, check, classes, classes_of, found, jdks, libraries,
-    library,
+    library, rounds,
 };
 
 /// Checks classes, asserts that there are no errors, and prints the numbers.
@@ -56,6 +56,8 @@ fn no_class_of_an_optimized_and_obfuscated_library_is_broken() {
     let output = folder.path().join("obfuscated.jar");
     let input = ["commons-lang3", "commons-collections", "gson", "antlr-2"].map(library);
     let mut command = Command::new(newest_with_jmods().command("java"));
+    // It ends before the best compiler pays off.
+    command.arg("-XX:TieredStopAtLevel=1");
     command.arg("-cp").arg(class_path(&libraries())).arg("proguard.ProGuard");
     for jar in &input {
         command.arg("-injars").arg(format!("{}(!META-INF/**)", jar.display()));
@@ -69,7 +71,9 @@ fn no_class_of_an_optimized_and_obfuscated_library_is_broken() {
             newest_with_jmods().home.display()
         ))
         .args(["-dontwarn", "-dontnote", "-ignorewarnings", "-forceprocessing"])
-        .args(["-optimizationpasses", "3", "-allowaccessmodification", "-overloadaggressively"])
+        // Two more change little.
+        .args(["-optimizationpasses", &rounds(1, 3).to_string()])
+        .args(["-allowaccessmodification", "-overloadaggressively"])
         .args(["-mergeinterfacesaggressively", "-repackageclasses", "x"])
         .args(["-keep,allowobfuscation,allowoptimization", "class ** { public *; }"])
         .output()
@@ -148,7 +152,8 @@ fn hotspot_links_every_class_that_it_links_without_probes() {
         let profile = Profile::only_run(&logs);
         // Some are interfaces without code.
         assert!(profile.counter(counter::CLASSES) > linked * 3 / 4, "{jdk}");
-        let not_done = [counter::SKIPPED, counter::UNREADABLE].map(|name| profile.counter(name));
+        let not_done =
+            [counter::NOT_INSTRUMENTED, counter::UNREADABLE].map(|name| profile.counter(name));
         assert_eq!(not_done, [0, 0], "{jdk}");
     }
 }

@@ -9,9 +9,10 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use log_format::rows::{Exit, counter};
+use tempfile::TempDir;
 use test_classes::{
-    Java, Profile, Record, artifacts, classes, compiler, free_port, jdks, set_clock, tprofiler,
-    wait_until,
+    Java, Jdk, Profile, Record, Running, artifacts, classes, compiler, free_port, jdks, set_clock,
+    tprofiler, wait_until,
 };
 
 const SLOW: &str = "programs.Load slow ()V";
@@ -39,27 +40,27 @@ fn bytes_in(folder: &Path) -> u64 {
     files.map(|file| file.metadata().map_or(0, |metadata| metadata.len())).sum()
 }
 
+/// Starts a program that makes more recorded calls than the log has room for.
+fn load(jdk: &Jdk) -> (&Jdk, TempDir, u16, Running) {
+    let logs = tempfile::tempdir().expect("a temporary folder");
+    let port = free_port();
+    let options = format!(
+        "include=programs.Load,exclude=programs.Load.main,exclude=programs.Load.serve,\
+         exclude=programs.Load.lambda*,max_mb_per_hour=4,logs={},port={port}",
+        logs.path().display()
+    );
+    let program = Java::new(jdk)
+        .agent(&options)
+        .main(classes(), "programs.Load")
+        .args(["4", "100", "14", "1", "16"])
+        .start();
+    (jdk, logs, port, program)
+}
+
 #[test]
 fn the_slowest_calls_of_every_second_are_kept_and_totals_are_exact() {
     // All at once: most of the time they wait.
-    let runs: Vec<_> = jdks()
-        .iter()
-        .map(|jdk| {
-            let logs = tempfile::tempdir().expect("a temporary folder");
-            let port = free_port();
-            let options = format!(
-                "include=programs.Load,exclude=programs.Load.main,exclude=programs.Load.serve,\
-                 exclude=programs.Load.lambda*,max_mb_per_hour=4,logs={},port={port}",
-                logs.path().display()
-            );
-            let program = Java::new(jdk)
-                .agent(&options)
-                .main(classes(), "programs.Load")
-                .args(["4", "100", "14", "1", "16"])
-                .start();
-            (jdk, logs, port, program)
-        })
-        .collect();
+    let runs: Vec<_> = jdks().iter().map(load).collect();
     let raised: Vec<String> = runs
         .iter()
         .map(|(.., port, _)| {
@@ -84,25 +85,13 @@ fn the_slowest_calls_of_every_second_are_kept_and_totals_are_exact() {
         }
         assert!(requests > 1_000 && slow >= 28, "{jdk}: {requests} {slow}");
 
-        // The slowest call of each second is there, and each second has recorded calls.
         let ended: Vec<u64> = finished
             .stdout
             .lines()
             .filter_map(|line| line.strip_prefix("ended ")?.parse().ok())
             .collect();
         assert_eq!(ended.len() as u64, slow, "{jdk}");
-        let end = |record: &Record| (record.start_ns + record.total_ns) / MS;
-        for ended_ms in ended {
-            // A stall of the machine makes other calls as slow.
-            let is_it = |r: &Record| r.total_ns >= 200 * MS && end(r).abs_diff(ended_ms) < 500;
-            assert!(profile.records.iter().any(is_it), "{jdk}: {ended_ms}");
-        }
-        let ends: BTreeSet<u64> = profile.records.iter().map(end).collect();
-        for (one, next) in ends.iter().zip(ends.iter().skip(1)) {
-            assert!(next - one < 2_000, "{jdk}: no records from {one} to {next}");
-        }
-        let last = ends.last().expect("a record");
-        assert!(last - ends.first().expect("a record") > 27_000, "{jdk}");
+        expect_slowest_of_each_second(jdk, &profile, ended);
 
         // Far fewer than there were, within the budget: a minute's share at once and half a minute's besides. Names,
         // which a run writes only once, come on top.
@@ -114,22 +103,11 @@ fn the_slowest_calls_of_every_second_are_kept_and_totals_are_exact() {
         assert!(cut > 0 && cut + records <= (requests + slow) * 10, "{jdk}: {cut}");
         assert_eq!(profile.counter(counter::RECORDED_CALLS_DROPPED), 0, "{jdk}");
 
-        // The slowest call of each method is there, however many others were recorded. The length of a tick is
-        // corrected between the two.
-        let mut longest: BTreeMap<&str, u64> = BTreeMap::new();
-        for (method, row) in &profile.intervals {
-            let of_method = longest.entry(method).or_default();
-            *of_method = row.max_ns.max(*of_method);
-        }
-        for (method, longest) in longest.into_iter().filter(|(_, ns)| *ns > 2 * MS) {
-            let of_method = profile.records.iter().filter(|record| record.method == method);
-            let recorded = of_method.map(|record| record.total_ns).max().expect("a record");
-            let is_same = recorded + recorded / 100_000 >= longest;
-            assert!(is_same, "{jdk}: {method}: {recorded} of {longest} ns");
-        }
+        expect_slowest_of_each_method(jdk, &profile);
 
         // When requests are few again, all of them are recorded again.
-        let late = profile.records.iter().filter(|r| end(r) + 12_000 > *last);
+        let last = profile.records.iter().map(end_ms).max().expect("a record");
+        let late = profile.records.iter().filter(|r| end_ms(r) + 12_000 > last);
         let fast = late.filter(|r| r.method == REQUEST && r.total_ns < 4 * MS).count();
         assert!(fast > 0, "{jdk}: the threshold did not come down");
 
@@ -137,6 +115,42 @@ fn the_slowest_calls_of_every_second_are_kept_and_totals_are_exact() {
         let report = report.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(report.contains("over the hour's log budget"), "{jdk}: {report}");
         assert!(report.contains("the threshold was raised from 1.00 ms"), "{jdk}: {report}");
+    }
+}
+
+/// When a recorded call ended, in unix milliseconds.
+fn end_ms(record: &Record) -> u64 {
+    (record.start_ns + record.total_ns) / MS
+}
+
+/// Each second has recorded calls, and its slowest: those that ended at these times, in unix milliseconds.
+fn expect_slowest_of_each_second(jdk: &Jdk, profile: &Profile, ended: Vec<u64>) {
+    for ended_ms in ended {
+        // A stall of the machine makes other calls as slow.
+        let is_it = |r: &Record| r.total_ns >= 200 * MS && end_ms(r).abs_diff(ended_ms) < 500;
+        assert!(profile.records.iter().any(is_it), "{jdk}: {ended_ms}");
+    }
+    let ends: BTreeSet<u64> = profile.records.iter().map(end_ms).collect();
+    for (one, next) in ends.iter().zip(ends.iter().skip(1)) {
+        assert!(next - one < 2_000, "{jdk}: no records from {one} to {next}");
+    }
+    let (first, last) = (ends.first().expect("a record"), ends.last().expect("a record"));
+    assert!(last - first > 27_000, "{jdk}");
+}
+
+/// The slowest call of each method is recorded, however many others are. The length of a tick is corrected between
+/// the two.
+fn expect_slowest_of_each_method(jdk: &Jdk, profile: &Profile) {
+    let mut longest: BTreeMap<&str, u64> = BTreeMap::new();
+    for (method, row) in &profile.intervals {
+        let of_method = longest.entry(method).or_default();
+        *of_method = row.max_ns.max(*of_method);
+    }
+    for (method, longest) in longest.into_iter().filter(|(_, ns)| *ns > 2 * MS) {
+        let of_method = profile.records.iter().filter(|record| record.method == method);
+        let recorded = of_method.map(|record| record.total_ns).max().expect("a record");
+        let is_same = recorded + recorded / 100_000 >= longest;
+        assert!(is_same, "{jdk}: {method}: {recorded} of {longest} ns");
     }
 }
 
@@ -151,6 +165,28 @@ fn to_next_hour() -> i64 {
 fn set_to(clock: &Path, seconds: i64) {
     let file = OpenOptions::new().write(true).open(clock).expect("a clock");
     file.write_all_at(&seconds.to_ne_bytes(), 0).expect("a clock");
+}
+
+/// Starts `programs.Ticks` in a folder with the file `clock`, which sets its clock.
+fn ticks(jdk: &Jdk, options: &str, folder: &Path) -> Running {
+    Java::new(jdk)
+        .env("LD_PRELOAD", set_clock())
+        .env("SET_CLOCK", folder.join("clock"))
+        .agent(options)
+        .main(classes(), "programs.Ticks")
+        .arg(folder)
+        .start()
+}
+
+/// The names of the run's files, sorted.
+fn file_names(folder: &Path) -> Vec<String> {
+    let logs = folder.join("logs");
+    let run = if logs.exists() { Profile::runs(&logs).pop() } else { None };
+    let files = run.into_iter().flat_map(|run| fs::read_dir(run).expect("a run"));
+    let mut names: Vec<String> =
+        files.map(|f| f.expect("a file").file_name().into_string().expect("a name")).collect();
+    names.sort();
+    names
 }
 
 #[test]
@@ -169,13 +205,7 @@ fn hours_are_closed_compressed_and_never_lost_when_the_clock_is_set() {
                  logs={},port={port}",
                 logs.display()
             );
-            let program = Java::new(jdk)
-                .env("LD_PRELOAD", set_clock())
-                .env("SET_CLOCK", &clock)
-                .agent(&options)
-                .main(classes(), "programs.Ticks")
-                .arg(folder.path())
-                .start();
+            let program = ticks(jdk, &options, folder.path());
             (jdk, compress, folder, ahead, port, program)
         })
         .collect();
@@ -184,17 +214,8 @@ fn hours_are_closed_compressed_and_never_lost_when_the_clock_is_set() {
         "zstd" => ".stats.csv.zst",
         _ => ".stats.csv",
     };
-    let names = |folder: &Path| -> Vec<String> {
-        let logs = folder.join("logs");
-        let run = if logs.exists() { Profile::runs(&logs).pop() } else { None };
-        let files = run.into_iter().flat_map(|run| fs::read_dir(run).expect("a run"));
-        let mut names: Vec<String> =
-            files.map(|f| f.expect("a file").file_name().into_string().expect("a name")).collect();
-        names.sort();
-        names
-    };
     for (jdk, compress, folder, ahead, port, _) in &runs {
-        let has = |end: &str| names(folder.path()).iter().any(|name| name.ends_with(end));
+        let has = |end: &str| file_names(folder.path()).iter().any(|name| name.ends_with(end));
         wait_until(&format!("{jdk}: a record"), || has(".calls.csv"));
         assert!(tprofiler(*port, &["flush"]).status.success());
         // The next hour begins; the files of this one are closed and compressed.
@@ -204,7 +225,7 @@ fn hours_are_closed_compressed_and_never_lost_when_the_clock_is_set() {
     // Back into the closed hour, after the agent has noticed its end.
     for (jdk, compress, folder, ahead, ..) in &runs {
         set_to(&folder.path().join("clock"), *ahead);
-        let has = |text: &str| names(folder.path()).iter().any(|name| name.contains(text));
+        let has = |text: &str| file_names(folder.path()).iter().any(|name| name.contains(text));
         wait_until(&format!("{jdk}: {compress}: a second part"), || {
             *compress == "off" || has("Z-2.calls.csv")
         });
@@ -213,7 +234,7 @@ fn hours_are_closed_compressed_and_never_lost_when_the_clock_is_set() {
     for (jdk, compress, folder, .., program) in runs {
         // A recorded call of the day after tomorrow.
         wait_until(&format!("{jdk}: another day"), || {
-            let names = names(folder.path());
+            let names = file_names(folder.path());
             let calls = names.iter().filter(|name| name.contains("calls"));
             calls.map(|name| &name[..8]).collect::<BTreeSet<_>>().len() > 1
         });
@@ -223,7 +244,7 @@ fn hours_are_closed_compressed_and_never_lost_when_the_clock_is_set() {
         let ticks = printed(&finished.stdout, "ticks");
         let profile = Profile::only_run(&folder.path().join("logs"));
         let tick = &profile.counts["programs.Ticks tick ()V"];
-        assert_eq!(tick.calls, ticks, "{jdk}: {compress}: {:?}", names(folder.path()));
+        assert_eq!(tick.calls, ticks, "{jdk}: {compress}: {:?}", file_names(folder.path()));
         assert_eq!(profile.records.len() as u64, ticks, "{jdk}: {compress}");
         let output = analyze(&["--format", "csv"], &folder.path().join("logs"));
         let stderr = text(&output.stderr);
@@ -256,13 +277,7 @@ fn the_oldest_hours_of_the_own_run_are_deleted_and_nothing_else() {
         "include=programs.Ticks.tick,threshold=0,keep=3s,compress=off,logs={},port={port}",
         logs.display()
     );
-    let program = Java::new(jdk)
-        .env("LD_PRELOAD", set_clock())
-        .env("SET_CLOCK", &clock)
-        .agent(&options)
-        .main(classes(), "programs.Ticks")
-        .arg(folder.path())
-        .start();
+    let program = ticks(jdk, &options, folder.path());
     wait_until("a run", || Profile::runs(&logs).len() == 2);
     let run = Profile::runs(&logs).remove(1);
     let calls = run.join(&closed);

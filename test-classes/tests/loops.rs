@@ -6,8 +6,9 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::num::NonZero;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -29,12 +30,12 @@ fn options(logs: &Path, port: u16, more: &str) -> String {
     format!("include=programs,exclude=programs.Loops.main,logs={logs},port={port}{more}")
 }
 
-/// The counted calls of the helper of loop `same`.
-fn helper_calls(port: u16) -> Option<u64> {
+/// The counted calls of the helper of a loop, by the loop's class.
+fn helper_calls(port: u16, class: &str) -> Option<u64> {
     let top = tprofiler_json(port, &["top", "1000"]);
     let methods = top["methods"].as_array().expect("a list").iter();
-    let is_helper =
-        |m: &&Value| m["class"] == "programs.Loops$SameClass" && m["method"] == "helper";
+    let class = format!("programs.Loops${class}");
+    let is_helper = |m: &&Value| m["class"] == *class && m["method"] == "helper";
     methods.clone().find(is_helper).map(|m| m["calls"].as_u64().expect("a number"))
 }
 
@@ -63,8 +64,8 @@ fn loops_stay_fast_with_the_agent_from_the_start() {
         ask(&["unmute", "**"]);
         plain.expect_as_fast(&mut loops, &what("unmuted"));
         ask(&["overhead", "off"]);
-        let before = helper_calls(port);
-        wait_until("helpers are measured again", || helper_calls(port) > before);
+        let before = helper_calls(port, "SameClass");
+        wait_until("helpers are measured again", || helper_calls(port, "SameClass") > before);
         ask(&["overhead", "2%"]);
         plain.expect_as_fast(&mut loops, &what("throttled again"));
         thread::sleep(Duration::from_secs(5));
@@ -89,6 +90,58 @@ fn loops_stay_fast_with_the_agent_from_the_start() {
     }
 }
 
+/// Processes that keep all processors busy, until they are dropped or a minute has passed.
+struct Busy(Vec<Child>);
+
+impl Busy {
+    fn start() -> Self {
+        let busy = |_| {
+            let mut command = Command::new("timeout");
+            command.args(["60", "sh", "-c", "while :; do :; done"]).spawn().expect("sh runs")
+        };
+        let processors = thread::available_parallelism().map_or(1, NonZero::get);
+        Self((0..2 * processors).map(busy).collect())
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            // `timeout` passes this on.
+            let _ = Command::new("kill").arg(child.id().to_string()).status();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Loops that ran through a detach keep their probes. The next attachment does not use them, and they cost nothing,
+/// whenever the JIT comes to compile the loops.
+#[test]
+fn probes_of_an_earlier_attachment_cost_nothing() {
+    let jdk = jdks().last().expect("a JDK");
+    for overhead in ["2%", "off"] {
+        let _busy = Busy::start();
+        let logs = tempfile::tempdir().expect("a temporary folder");
+        let options =
+            options(logs.path(), free_port(), &format!(",overhead={overhead},leaves=skip"));
+        let java = Java::new(jdk).arg("-XX:+EnableDynamicAgentLoading");
+        let mut loops = Loops::start(java.agent(&options));
+        let mut plain = Plain::start(Java::new(jdk));
+        let pid = loops.pid.to_string();
+        thread::sleep(RECOVERY);
+        tprofiler_text(&["detach", &pid]);
+        tprofiler_text(&["attach", &pid, &options]);
+        thread::sleep(RECOVERY);
+        for (name, share) in plain.shares(&mut loops, Duration::from_secs(3)) {
+            // The helper of loop `other` is instrumented; with a budget, it is throttled.
+            let is_measured = overhead == "off" && name == "other";
+            println!("{overhead}: {name} is at {share:.2} of plain");
+            assert!(share > SHARE || is_measured, "{overhead}: {name} is at {share:.2} of plain");
+        }
+        end(loops.program, jdk);
+    }
+}
+
 /// An attach postpones classes with running loops, and instruments them when the loops have ended. A detach leaves
 /// them alone.
 #[test]
@@ -100,12 +153,19 @@ fn attach_postpones_classes_with_loops_until_they_have_ended() {
         let mut plain = Plain::start(Java::new(jdk));
         let pid = loops.pid.to_string();
         let options = options(logs.path(), port, ",overhead=off,leaves=keep");
-        let attached = tprofiler_text(&["attach", &pid, &options]);
+        let attach = ["attach", &pid, &options];
+        let attached = Command::new(&artifacts().tprofiler).args(attach).output();
+        let attached = attached.expect("tprofiler runs");
+        let waits = "tprofiler: waiting until classes are instrumented; it takes some seconds to see which loops are \
+                     running\n";
+        assert_eq!(String::from_utf8_lossy(&attached.stderr), waits, "{jdk}");
+        let attached = String::from_utf8(attached.stdout).expect("text");
         assert!(attached.contains("postponed: programs.Loops$SameClass: run runs in thread same"));
         assert!(!attached.contains("programs.Loops$Helper"), "{attached}");
         loops.program.ask("call 1000");
-        assert_eq!(helper_calls(port), None, "{jdk}");
-        thread::sleep(RECOVERY);
+        assert_eq!(helper_calls(port, "SameClass"), None, "{jdk}");
+        thread::sleep(RECOVERY * 2 / 3);
+        thread::sleep(RECOVERY / 3);
         for (name, share) in plain.shares(&mut loops, Duration::from_secs(3)) {
             // The helper of loop `other` is instrumented.
             assert!(share > SHARE || name == "other", "{jdk}: {name} is at {share:.2} of plain");
@@ -117,7 +177,7 @@ fn attach_postpones_classes_with_loops_until_they_have_ended() {
             !postponed.iter().any(|p| p.as_str().is_some_and(|p| p.contains("SameClass")))
         });
         loops.program.ask("call 1000");
-        assert_eq!(helper_calls(port), Some(1_000), "{jdk}");
+        assert_eq!(helper_calls(port, "SameClass"), Some(1_000), "{jdk}");
         // The report names the others, and when this one was instrumented.
         let mut analyze = Command::new(&artifacts().analyze);
         let report = analyze.arg(logs.path()).args(["--format", "json"]).output();
@@ -147,8 +207,8 @@ fn after_a_minute_the_agent_gives_up() {
     let logs = tempfile::tempdir().expect("a temporary folder");
     let of = |port| options(logs.path(), port, ",overhead=off,leaves=keep");
     let (port, left_port) = (free_port(), free_port());
-    let postponed = Loops::start(Java::new(jdk));
-    let left = Loops::start(Java::new(jdk).agent(&of(left_port)));
+    let postponed = Loops::start_resting(Java::new(jdk));
+    let left = Loops::start_resting(Java::new(jdk).agent(&of(left_port)));
     let [pid, left_pid] = [&postponed, &left].map(|loops| loops.pid.to_string());
     tprofiler_text(&["attach", &pid, &of(port)]);
     let detached = tprofiler_text(&["detach", &left_pid]);
@@ -178,7 +238,7 @@ fn what_a_detach_leaves_is_restored_later_and_never_counts_for_others() {
         let logs = tempfile::tempdir().expect("a temporary folder");
         let port = free_port();
         let options = options(logs.path(), port, ",overhead=off");
-        let mut loops = Loops::start(Java::new(jdk).agent(&options));
+        let mut loops = Loops::start_resting(Java::new(jdk).agent(&options));
         let pid = loops.pid.to_string();
         let detached = tprofiler_text(&["detach", &pid]);
         let left = "left running: programs.Loops$SameClass: run runs in thread same";
@@ -227,7 +287,7 @@ fn a_class_may_be_retransformed_even_running_or_never() {
     {
         let logs = tempfile::tempdir().expect("a temporary folder");
         let port = free_port();
-        let mut loops = Loops::start(Java::new(jdk));
+        let mut loops = Loops::start_resting(Java::new(jdk));
         let pid = loops.pid.to_string();
         let more = if arguments.is_empty() {
             format!(",retransform={retransform}")
@@ -250,7 +310,7 @@ fn a_class_may_be_retransformed_even_running_or_never() {
             assert_eq!(field(&detached, "classes restored"), "0", "{detached}");
             assert_ne!(field(&detached, "classes not restored"), "0", "{detached}");
         } else {
-            assert!(helper_calls(port) >= Some(1_000));
+            assert!(helper_calls(port, "SameClass") >= Some(1_000));
             let status = || tprofiler_json(port, &["status"]);
             wait_until("the loops are counted", || {
                 status()["loops_possibly_caught"].as_u64() >= Some(3)
@@ -268,7 +328,7 @@ fn a_loop_of_a_parked_virtual_thread_keeps_its_class_waiting() {
         let logs = tempfile::tempdir().expect("a temporary folder");
         let port = free_port();
         let options = options(logs.path(), port, ",leaves=keep,overhead=off");
-        let mut loops = Loops::start(Java::new(jdk).agent(&options));
+        let mut loops = Loops::start_resting(Java::new(jdk).agent(&options));
         loops.program.ask("park");
         let parking = "programs.Loops$Parking: run runs in thread #";
         let is_postponed = || {
@@ -277,7 +337,7 @@ fn a_loop_of_a_parked_virtual_thread_keeps_its_class_waiting() {
             postponed.iter().any(|p| p.as_str().is_some_and(|p| p.starts_with(parking)))
         };
         // Methods with few calls are not worth it.
-        thread::sleep(Duration::from_secs(8));
+        wait_until("it was called often", || helper_calls(port, "Parking") >= Some(1_100));
         tprofiler_json(port, &["mute", "programs.Loops$Parking.helper"]);
         wait_until("the class of the loop is postponed", is_postponed);
         tprofiler_json(port, &["stop"]);
@@ -298,9 +358,9 @@ fn a_muted_loop_of_a_parked_virtual_thread_keeps_its_class_waiting() {
         let logs = tempfile::tempdir().expect("a temporary folder");
         let port = free_port();
         let options = options(logs.path(), port, ",leaves=keep,overhead=off");
-        let mut loops = Loops::start(Java::new(jdk).agent(&options));
+        let mut loops = Loops::start_resting(Java::new(jdk).agent(&options));
         loops.program.ask("park");
-        thread::sleep(Duration::from_secs(8));
+        wait_until("it was called often", || helper_calls(port, "Parking") >= Some(1_100));
         tprofiler_json(port, &["mute", "programs.Loops$Parking"]);
         // Its probes would be removed a second later.
         thread::sleep(Duration::from_secs(4));
@@ -350,7 +410,7 @@ fn loops_whose_own_code_stays_the_same_are_counted_too() {
              retransform=even-running",
             logs.path().display()
         );
-        let loops = Loops::start(Java::new(jdk));
+        let loops = Loops::start_resting(Java::new(jdk));
         tprofiler_text(&["attach", &loops.pid.to_string(), &options]);
         wait_until("the loop is counted", || {
             tprofiler_json(port, &["status"])["loops_possibly_caught"].as_u64() == Some(1)
@@ -388,7 +448,7 @@ fn loops_that_slip_in_are_counted_and_named() {
     for jdk in jdks() {
         let logs = tempfile::tempdir().expect("a temporary folder");
         let port = free_port();
-        let mut loops = Loops::start(Java::new(jdk));
+        let mut loops = Loops::start_resting(Java::new(jdk));
         loops.program.ask("brief 40");
         let pid = loops.pid.to_string();
         let options = options(logs.path(), port, ",leaves=keep,overhead=off");
@@ -410,7 +470,7 @@ fn loops_that_a_detach_catches_are_named() {
         let logs = tempfile::tempdir().expect("a temporary folder");
         let port = free_port();
         let options = options(logs.path(), port, ",leaves=keep,overhead=off");
-        let mut loops = Loops::start(Java::new(jdk).agent(&options));
+        let mut loops = Loops::start_resting(Java::new(jdk).agent(&options));
         loops.program.ask("brief 40");
         // Without a recording, only looks tell how long a loop has run.
         tprofiler_json(port, &["stop"]);
@@ -429,7 +489,7 @@ fn loops_that_a_detach_catches_are_named() {
 fn profile_names_the_classes_that_it_does_not_measure() {
     let jdk = jdks().last().expect("a JDK");
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let loops = Loops::start(Java::new(jdk));
+    let loops = Loops::start_resting(Java::new(jdk));
     let options = options(&folder.path().join("logs"), free_port(), "");
     let arguments = ["profile", &loops.pid.to_string(), "-d", "3s", &options];
     let begun = Instant::now();
@@ -455,7 +515,7 @@ fn profile_names_the_classes_that_it_does_not_measure() {
 fn what_retransform_off_leaves_out_is_said() {
     let jdk = jdks().last().expect("a JDK");
     let logs = tempfile::tempdir().expect("a temporary folder");
-    let loops = Loops::start(Java::new(jdk));
+    let loops = Loops::start_resting(Java::new(jdk));
     let options = options(logs.path(), free_port(), ",retransform=off");
     let attached = tprofiler_text(&["attach", &loops.pid.to_string(), &options]);
     let hint = "hint: classes that were loaded before the agent came are not instrumented (retransform=off)";

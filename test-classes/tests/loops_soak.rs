@@ -27,11 +27,28 @@ fn resident_kb(pid: u32) -> u64 {
     line.split_whitespace().nth(1).and_then(|kb| kb.parse().ok()).expect("a number")
 }
 
+fn act(action: &str, port: u16, pid: &str, options: &str) {
+    let ask = |arguments: &[&str]| tprofiler_json(port, arguments);
+    match action {
+        "nothing" => {}
+        "mute" => _ = ask(&["mute", "**.help*"]),
+        "unmute" => _ = ask(&["unmute", "**"]),
+        "stop" | "start" => _ = ask(&[action]),
+        "detach" => command(&["detach", pid]),
+        "attach" => command(&["attach", pid, options]),
+        "overhead" => {
+            ask(&["overhead", "off"]);
+            ask(&["overhead", "2%"]);
+        }
+        _ => panic!("SOAK_ACTIONS: {action}"),
+    }
+}
+
 #[test]
 fn loops_stay_fast_for_long() {
     let minutes = std::env::var("SOAK_MINUTES").map(|text| text.parse().expect("a number"));
     let rounds: usize = minutes.clone().unwrap_or(ACTIONS.len());
-    let round = Duration::from_secs(if minutes.is_ok() { 60 } else { 12 });
+    let round = Duration::from_secs(if minutes.is_ok() { 60 } else { 10 });
     let actions = std::env::var("SOAK_ACTIONS");
     let actions: Vec<&str> =
         actions.as_ref().map_or(ACTIONS.to_vec(), |actions| actions.split(',').collect());
@@ -51,27 +68,14 @@ fn loops_stay_fast_for_long() {
     loops.program.ask("brief 2");
     loops.program.ask("park");
     let pid = loops.pid.to_string();
-    let ask = |arguments: &[&str]| tprofiler_json(port, arguments);
     let (mut slow, mut residents) = (Vec::new(), Vec::new());
     for number in 0..rounds {
         let begun = Instant::now();
         let action = actions[number % actions.len()];
-        match action {
-            "nothing" => {}
-            "mute" => _ = ask(&["mute", "**.help*"]),
-            "unmute" => _ = ask(&["unmute", "**"]),
-            "stop" | "start" => _ = ask(&[action]),
-            "detach" => command(&["detach", &pid]),
-            "attach" => command(&["attach", &pid, &options]),
-            "overhead" => {
-                ask(&["overhead", "off"]);
-                ask(&["overhead", "2%"]);
-            }
-            _ => panic!("SOAK_ACTIONS: {action}"),
-        }
+        act(action, port, &pid, &options);
         thread::sleep((round * 3 / 4).saturating_sub(begun.elapsed()));
-        let (share, name) = plain.slowest(&mut loops, round / 4);
-        let status = (action != "detach").then(|| ask(&["status"]));
+        let (share, name) = plain.recovered(&mut loops);
+        let status = (action != "detach").then(|| tprofiler_json(port, &["status"]));
         if let Some(status) = &status {
             assert_eq!(status["loops_possibly_caught"], 0, "{jdk}, {number}: {status}");
         }
@@ -95,8 +99,8 @@ fn loops_stay_fast_for_long() {
         }
     }
     assert!(slow.is_empty(), "{jdk}: {slow:?}");
-    // All actions have happened once by then.
-    let settled = residents[actions.len() - 1];
+    // In the short run each action happens once.
+    let settled = residents[actions.len().min(residents.len() / 2)];
     let last = residents[residents.len() - 1];
     assert!(last < settled + settled / 5, "{jdk}: memory grows: {residents:?} kB");
     let finished = loops.program.end();

@@ -2,6 +2,7 @@
 //! `max_memory` are counted as lost, and all figures are exact.
 
 use std::fs;
+use std::process::Command;
 
 use log_format::rows::counter;
 use serde_json::Value;
@@ -51,6 +52,38 @@ fn a_service_gets_its_threads_under_a_limit_of_address_space() {
             assert_eq!(counts.calls, calls * THREADS, "{jdk}: {name}");
         }
         assert_eq!(profile.counter(counter::LOST_CALLS), 0, "{jdk}");
+    }
+}
+
+/// The kernel refuses memory for most of the threads: their calls are lost, and the service goes on. JDK 11 itself ends
+/// without memory; the others are interpreted here, because compilers end the JVM too.
+#[test]
+fn a_kernel_without_memory_costs_calls_and_nothing_else() {
+    const THREADS: u64 = 2_000;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for jdk in jdks_from(17) {
+        let logs = folder.path().join(jdk.major.to_string());
+        let options = format!("include=programs.Poised$Work,port=off,logs={}", logs.display());
+        let java = Java::new(jdk).args(["-Xint", "-Xmx64m"]).agent(&options);
+        let mut program = java.main(classes(), "programs.Poised").arg(THREADS.to_string()).talk();
+        assert_eq!(program.hear(), "ready", "{jdk}");
+        let pid = program.program.pid().to_string();
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("a process");
+        let line = status.lines().find(|line| line.starts_with("VmSize:")).expect("its size");
+        let kb: u64 =
+            line.split_whitespace().nth(1).and_then(|kb| kb.parse().ok()).expect("a number");
+        let limit = format!("--as={}:unlimited", (kb << 10) + MB);
+        let limited = Command::new("prlimit").args(["--pid", &pid, &limit]).status();
+        assert!(limited.is_ok_and(|status| status.success()), "prlimit of util-linux is needed");
+        assert_eq!(program.ask("go"), format!("calls {}", 4 * THREADS), "{jdk}");
+        let finished = program.end();
+        assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
+        let profile = Profile::only_run(&logs);
+        let lost = profile.counter(counter::LOST_CALLS);
+        println!("{jdk}: {lost} calls lost");
+        assert!(lost > 0, "{jdk}: the kernel has refused nothing");
+        assert_eq!(calls_of(&profile, "programs.Poised$Work") + lost, 4 * THREADS, "{jdk}");
+        assert_eq!(finished.stderr.matches(TOLD).count(), 1, "{jdk}");
     }
 }
 

@@ -107,6 +107,7 @@ fn calls(thread: &Value) -> Vec<(&str, bool)> {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "one scenario told in order")]
 fn inflight_shows_a_call_that_hangs_before_it_ends() {
     for jdk in jdks() {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -171,6 +172,14 @@ fn inflight_shows_a_call_that_hangs_before_it_ends() {
             .take_while(|line| !line.starts_with("thread: "))
             .map(|line| line.rsplit_once(' ').expect("a call").1)
             .collect();
+        // Times have three digits and the unit that a person would take.
+        let times = lines[at..].lines().skip(1).take_while(|line| !line.starts_with("thread: "));
+        for line in times {
+            let [_, number, unit, _] = line.split(' ').collect::<Vec<_>>()[..] else {
+                panic!("{jdk}: {line}");
+            };
+            assert!(number.len() <= 4 && ["us", "ms", "s", "min"].contains(&unit), "{jdk}: {line}");
+        }
         let method = |name: &str| format!("programs.Stuck$Hangs.{name}()V");
         assert_eq!(keys, [method("run"), method("outer"), method("waits")], "{jdk}: {lines}");
         assert_eq!(json(port, &["inflight", "3600000"])["threads"], json!([]), "{jdk}");
@@ -210,10 +219,14 @@ fn options_and_every_answer_are_there_for_programs() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let port = free_port();
     let logs = folder.path().join("logs");
-    let options = format!("include=programs.Phases,logs={},port={port}", logs.display());
+    let options = format!(
+        "include=programs.Phases,logs={},port={port},max_memory=64m,max_mb=20",
+        logs.display()
+    );
     let mut program = Java::new(jdk).agent(&options).main(classes(), "programs.Phases").talk();
     assert_eq!(program.ask("wait"), "ready");
     text(port, &["threshold", "**.leaf:3ms"]);
+    text(port, &["overhead", "5%"]);
     let options = json(port, &["options"]);
     for (key, value) in [
         ("include", "programs.Phases"),
@@ -221,7 +234,9 @@ fn options_and_every_answer_are_there_for_programs() {
         ("bind", "127.0.0.1"),
         ("threshold", "1ms,**.leaf:3ms"),
         ("keep", "72h"),
-        ("max_memory", ""),
+        ("max_memory", "64m"),
+        ("max_mb_per_hour", "20"),
+        ("overhead", "5%"),
         ("window", ""),
         ("logs", &*logs.display().to_string()),
     ] {
@@ -230,6 +245,7 @@ fn options_and_every_answer_are_there_for_programs() {
     let lines = text(port, &["options"]);
     assert!(lines.contains("\ninclude: programs.Phases\n"), "{lines}");
     assert!(lines.contains("\nthreshold: 1ms,**.leaf:3ms\n"), "{lines}");
+    assert!(lines.contains("\nkeep: 72h\n"), "{lines}");
 
     let pid = program.program.pid();
     for command in ["status", "start", "stop", "flush", "threshold", "mute", "top", "inflight"] {
@@ -252,4 +268,64 @@ fn options_and_every_answer_are_there_for_programs() {
     assert_eq!(tprofiler(port, &["list", "--json"]).status.code(), Some(2));
     assert_eq!(json(port, &["detach"])["profiling"], false);
     assert_eq!(program.end().status, Some(0));
+}
+
+#[test]
+fn each_method_has_one_state() {
+    for jdk in jdks() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let port = free_port();
+        let options = format!(
+            "include=programs.Phases,exclude=programs.Phases$Work.leaf,logs={},port={port}",
+            folder.path().display()
+        );
+        let mut program = Java::new(jdk).agent(&options).main(classes(), "programs.Phases").talk();
+        program.ask("calls 10");
+        text(port, &["mute", "programs.Phases$Work.middle"]);
+        let state_of = |method: &str| {
+            let answer = json(port, &["methods", &format!("programs.Phases$Work.{method}")]);
+            let methods = answer["methods"].as_array().expect("methods");
+            let states = methods.iter().map(|m| m["state"].as_str().expect("a state").to_owned());
+            states.collect::<Vec<String>>()
+        };
+        assert_eq!(state_of("outer"), ["instrumented"], "{jdk}");
+        assert_eq!(state_of("middle"), ["muted"], "{jdk}");
+        assert_eq!(state_of("outer(I)V"), ["instrumented"], "{jdk}");
+        let leaf = json(port, &["methods", "programs.Phases$Work.leaf"]);
+        let excluded = json!([{ "method": "programs.Phases$Work.leaf", "state": "excluded" }]);
+        assert_eq!(leaf["named"], excluded, "{jdk}: {leaf}");
+        assert_eq!(leaf["methods"], json!([]), "{jdk}: {leaf}");
+        // A short name.
+        let short = json(port, &["methods", "Phases$Work.middle"]);
+        assert_eq!(short["methods"][0]["state"], "muted", "{jdk}: {short}");
+        let all = text(port, &["methods", "programs.Phases"]);
+        for line in [
+            "instrumented: programs.Phases$Work.outer(",
+            "muted: programs.Phases$Work.middle(",
+            "without probes: programs.Phases$Work; 1 excluded",
+        ] {
+            assert_eq!(all.lines().filter(|l| l.starts_with(line)).count(), 1, "{jdk}: {all}");
+        }
+        // A muted method that was retransformed out still is muted.
+        wait_until("it is unmuted", || {
+            text(port, &["unmute", "programs.Phases$Work.middle"]);
+            state_of("middle") == ["instrumented"]
+        });
+        for (pattern, hint) in [
+            (
+                "java.lang.String",
+                "no class with probes has methods that java.lang.String names; such a class is excluded, no include \
+                 matches it",
+            ),
+            ("**.nothing", "no class with probes has methods that **.nothing names"),
+            (
+                "programs.Phases$Work.midle",
+                "programs.Phases$Work has no method midle; nearest: middle",
+            ),
+        ] {
+            let answer = json(port, &["methods", pattern]);
+            assert_eq!(answer["hints"], json!([hint]), "{jdk}: {answer}");
+        }
+        assert_eq!(program.end().status, Some(0), "{jdk}");
+    }
 }

@@ -207,6 +207,12 @@ fn many_threads_do_not_make_batches_small() {
         }
         assert_eq!(field(&attached, "classes retransformed"), count, "{jdk}: {attached}");
         assert!(stops < 400, "{jdk}: {stops} stops\n{attached}");
+        // However long they take on this machine, no pause takes a large part of the work.
+        let status = tprofiler_json(many.port, &["status"]);
+        let of = |key: &str| status[key].as_u64().expect("a number");
+        let (longest, all) = (of("longest_pause_ns"), of("paused_ns"));
+        println!("    longest {longest} of {all}");
+        assert!(longest * 2 < all, "{jdk}: {longest} of {all} ns");
         assert_eq!(many.counted_calls(), count * 3 / 4, "{jdk}");
         many.end();
         if has_biased_locks {

@@ -107,6 +107,9 @@ fn tprofiler(arguments: &[&str]) -> u64 {
     u64::try_from(began.elapsed().as_millis()).expect("not so long")
 }
 
+/// Cycles in which the allocator fills its pools.
+const FILLS: usize = 5;
+
 /// Sends commands to the agent while the service is under load.
 fn while_loaded(
     service: &mut Service,
@@ -142,7 +145,9 @@ fn expect_exact(service: &mut Service, before: &[u64], logs: &Path) {
             assert_eq!(counts.throws, after[4] - before[4], "{method}");
         }
     }
-    for lost in [counter::LOST_CALLS, counter::UNSEEN_ENDS, counter::SKIPPED, counter::IO_ERRORS] {
+    for lost in
+        [counter::LOST_CALLS, counter::UNSEEN_ENDS, counter::NOT_INSTRUMENTED, counter::IO_ERRORS]
+    {
         assert_eq!(run.counter(lost), 0, "{lost}");
     }
 }
@@ -170,6 +175,7 @@ fn median(values: &mut [u64]) -> u64 {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "one scenario told in order")]
 fn a_service_runs_on_while_the_agent_comes_and_goes() {
     let seconds: f64 =
         std::env::var("SOAK_SECONDS").map_or(60.0, |text| text.parse().expect("a number"));
@@ -188,7 +194,7 @@ fn a_service_runs_on_while_the_agent_comes_and_goes() {
     let (pid, began) = (service.pid(), Instant::now());
     let (mut rates, mut memory, mut cycles) = (Vec::new(), Vec::new(), 0);
     let (mut attach_ms, mut detach_ms) = (Vec::new(), Vec::new());
-    while began.elapsed().as_secs_f64() < seconds {
+    while began.elapsed().as_secs_f64() < seconds || cycles < 3 * FILLS {
         let port = free_port();
         let address = format!("127.0.0.1:{port}");
         // One class waits for commands in a loop.
@@ -261,9 +267,11 @@ fn a_service_runs_on_while_the_agent_comes_and_goes() {
     );
     println!("log bytes: {bytes}");
 
-    // One-time growth has happened by half of the time.
-    let (first, second) = rest.split_at(rest.len() / 2);
-    if let (Some(first), Some(second)) = (first.iter().max(), second.iter().max()) {
+    // What the allocator keeps comes and goes; a leak never goes. So the least of each half is compared, without the
+    // first cycles, in which it fills its pools.
+    let settled = rest.get(FILLS.max(rest.len() / 5)..).unwrap_or_default();
+    let (first, second) = settled.split_at(settled.len() / 2);
+    if let (Some(first), Some(second)) = (first.iter().min(), second.iter().min()) {
         assert!(*second < first + 8_000, "kilobytes that are not the JVM's: {rest:?}");
     }
 }

@@ -1,15 +1,19 @@
 //! Nothing that hangs or fails in the agent, at its start or at its end, hangs or ends the service or the command:
 //! pipes instead of files, a disk that does not answer, panics at every stage.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, PipeReader, PipeWriter, Read, Write, pipe};
 use std::net::TcpStream;
-use std::os::unix::fs::{FileTypeExt, symlink};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::fs::OFlags;
 use test_classes::{
     Dialogue, Finished, Java, artifacts, classes, free_port, hung_mount, jdks, skipped, wait_until,
+    without_notice,
 };
 
 /// Longer than any wait here, and shorter than a hang.
@@ -27,7 +31,7 @@ fn tprofiler(arguments: &[&str]) -> Output {
 /// The single line on stderr of a command that must fail.
 fn fails(arguments: &[&str]) -> String {
     let Output { status, stdout, stderr } = tprofiler(arguments);
-    let stderr = String::from_utf8_lossy(&stderr).into_owned();
+    let stderr = without_notice(&stderr);
     assert_eq!((status.code(), &*stdout), (Some(1), &b""[..]), "{arguments:?}: {stderr}");
     assert_eq!(stderr.lines().count(), 1, "{arguments:?}: {stderr}");
     stderr
@@ -35,7 +39,7 @@ fn fails(arguments: &[&str]) -> String {
 
 fn succeeds(arguments: &[&str]) -> String {
     let Output { status, stdout, stderr } = tprofiler(arguments);
-    let stderr = String::from_utf8_lossy(&stderr);
+    let stderr = without_notice(&stderr);
     assert!(status.success() && stderr.is_empty(), "{arguments:?}: {status} {stderr}");
     String::from_utf8(stdout).expect("text")
 }
@@ -236,7 +240,7 @@ fn an_attach_to_a_log_folder_that_hangs_is_given_up() {
         std::thread::sleep(Duration::from_millis(100));
     }
     let output = attach.wait_with_output().expect("its output");
-    let said = String::from_utf8_lossy(&output.stderr);
+    let said = without_notice(&output.stderr);
     assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
     let runs = || fs::read_dir(folder.path().join("logs")).map_or(0, Iterator::count);
     wait_until("the end of what came too late", || runs() == 0);
@@ -299,4 +303,47 @@ fn slow_instrumenting_does_not_hold_up_the_jvm() {
     expect_work(&mut program, "slow");
     let said = expect_success(&program.end(), "slow");
     assert!(said.iter().any(|line| line.contains("still being instrumented")), "{said:?}");
+}
+
+/// A pipe that nobody reads and that has no more room.
+fn full_pipe() -> (PipeReader, PipeWriter) {
+    let (reader, writer) = pipe().expect("a pipe");
+    // Its file, opened once more, has flags of its own.
+    let path = format!("/proc/self/fd/{}", writer.as_raw_fd());
+    let mut filler = OpenOptions::new()
+        .write(true)
+        .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+        .open(path)
+        .expect("the pipe once more");
+    for length in [4_096, 1] {
+        let full = (0..1 << 20).find_map(|_| filler.write_all(&vec![b'\n'; length]).err());
+        assert_eq!(full.expect("it is full").kind(), ErrorKind::WouldBlock);
+    }
+    (reader, writer)
+}
+
+/// Nobody reads the JVM's stderr. The agent prints a message at the start in one run, at the end in the other.
+#[test]
+fn a_full_stderr_stops_nothing() {
+    for jdk in jdks() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        for (options, messages) in [
+            ("include=programs.Phases,nonsense=1", &["unknown option"][..]),
+            ("include=programs.Nothing", &["has met no class so far"]),
+        ] {
+            let options = format!("{options},port=off,logs={}", folder.path().display());
+            let (mut reader, writer) = full_pipe();
+            let java = Java::new(jdk).agent(&options).stderr(writer);
+            let begun = Instant::now();
+            let mut program = java.main(classes(), "programs.Phases").talk();
+            expect_work(&mut program, &options);
+            let finished = program.end();
+            assert_eq!(finished.status, Some(0), "{jdk}: {options}");
+            assert!(begun.elapsed() < BOUND, "{jdk}: {options}: {:?}", begun.elapsed());
+            // What the agent could not write is lost.
+            let mut text = String::new();
+            reader.read_to_string(&mut text).expect("text");
+            assert!(!messages.iter().any(|message| text.contains(message)), "{jdk}: {text}");
+        }
+    }
 }

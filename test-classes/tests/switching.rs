@@ -1,16 +1,18 @@
 //! Recording is switched on and off while threads make calls as fast as they can.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use log_format::rows::Exit;
-use test_classes::{Control, Java, Jdk, Profile, classes, free_port, jdks, random, wait_until};
+use test_classes::{
+    Control, Java, Jdk, Profile, classes, free_port, jdks, random, rounds, wait_until,
+};
 
 #[test]
-fn a_thousand_random_switches_lose_and_invent_nothing() {
+fn random_switches_lose_and_invent_nothing() {
     for jdk in jdks() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (logs, stop) = (folder.path().join("logs"), folder.path().join("stop"));
@@ -26,7 +28,7 @@ fn a_thousand_random_switches_lose_and_invent_nothing() {
             .start();
         let mut control = Control::connect(port);
         let mut state = 1;
-        for _ in 0..1000 {
+        for _ in 0..rounds(300, 1_000) {
             // Repeated commands too.
             let command = if random(&mut state).is_multiple_of(2) { "start" } else { "stop" };
             let expected = if command == "start" { "on" } else { "off" };
@@ -43,29 +45,7 @@ fn a_thousand_random_switches_lose_and_invent_nothing() {
         assert_eq!(truth["threads"], 4, "{jdk}: a thread was lost");
 
         let profile = Profile::only_run(&logs);
-        let mut all = 0;
-        for (name, truth_name) in
-            [("outer (I)V", "outer"), ("middle (I)V", "middle"), ("leaf (I)V", "leaf")]
-        {
-            let counts = profile
-                .counts
-                .get(&format!("programs.Busy$Worker {name}"))
-                .copied()
-                .unwrap_or_default();
-            assert!(
-                counts.calls <= truth[truth_name],
-                "{jdk}: {name}: {} of {}",
-                counts.calls,
-                truth[truth_name]
-            );
-            assert!(counts.calls > 0, "{jdk}: {name} was never seen");
-            if truth_name == "middle" {
-                assert!(counts.throws <= truth["thrown"] && counts.throws > 0, "{jdk}: {name}");
-            } else {
-                assert_eq!(counts.throws, 0, "{jdk}: {name}");
-            }
-            all += counts.calls;
-        }
+        let all = count_all(jdk, &profile, &truth);
         assert!(all >= seen, "{jdk}: status said {seen}, the log says {all}");
         for record in &profile.records {
             assert!(Duration::from_nanos(record.total_ns) <= run, "{jdk}: {record:?}");
@@ -77,6 +57,34 @@ fn a_thousand_random_switches_lose_and_invent_nothing() {
             "{jdk}: nothing was open at any stop"
         );
     }
+}
+
+/// The calls of all methods, each at most as many as the program made.
+fn count_all(jdk: &Jdk, profile: &Profile, truth: &BTreeMap<&str, u64>) -> u64 {
+    let mut all = 0;
+    for (name, truth_name) in
+        [("outer (I)V", "outer"), ("middle (I)V", "middle"), ("leaf (I)V", "leaf")]
+    {
+        let counts = profile
+            .counts
+            .get(&format!("programs.Busy$Worker {name}"))
+            .copied()
+            .unwrap_or_default();
+        assert!(
+            counts.calls <= truth[truth_name],
+            "{jdk}: {name}: {} of {}",
+            counts.calls,
+            truth[truth_name]
+        );
+        assert!(counts.calls > 0, "{jdk}: {name} was never seen");
+        if truth_name == "middle" {
+            assert!(counts.throws <= truth["thrown"] && counts.throws > 0, "{jdk}: {name}");
+        } else {
+            assert_eq!(counts.throws, 0, "{jdk}: {name}");
+        }
+        all += counts.calls;
+    }
+    all
 }
 
 #[test]
@@ -139,6 +147,7 @@ fn stop_for_long(jdk: &Jdk) {
         .main(classes(), "programs.Busy")
         .arg("2")
         .arg(&stop)
+        .arg("4")
         .start();
     // Compilations that HotSpot began before and then abandoned cannot be told apart.
     let compiled = |before: &Compiled| Compiled::read(&jit_log).since(before);
@@ -180,15 +189,20 @@ fn stop_for_long(jdk: &Jdk) {
     assert_eq!(counts.values().map(|of| of.calls).sum::<u64>(), seen, "{jdk}: {counts:?}");
     assert_eq!(finished.numbers()["threads"], 2, "{jdk}: a thread was lost");
     // Four changes until then: HotSpot discards it once or twice for its own reasons.
-    let text = fs::read_to_string(&compilations).expect("a log");
+    let counts = leaf_decompilations(&compilations);
+    assert!(counts.len() > 2, "{jdk}: {counts:?}");
+    assert!(counts.iter().all(|count| *count < 3), "{jdk}: {counts:?}");
+}
+
+/// How often `leaf` had been discarded at each of its compilations.
+fn leaf_decompilations(log: &Path) -> Vec<u32> {
+    let text = fs::read_to_string(log).expect("a log");
     let leaf = text.lines().filter(|l| l.starts_with("<task ") && l.contains("Busy$Worker leaf "));
     let count = |line: &str| {
         let (_, count) = line.split_once("decompiles='")?;
         count.split('\'').next()?.parse::<u32>().ok()
     };
-    let counts: Vec<u32> = leaf.map(|line| count(line).unwrap_or(0)).collect();
-    assert!(counts.len() > 2, "{jdk}: {counts:?}");
-    assert!(counts.iter().all(|count| *count < 3), "{jdk}: {counts:?}");
+    leaf.map(|line| count(line).unwrap_or(0)).collect()
 }
 
 /// The program's workers that HotSpot's best compiler compiled, by compilation number, and those that were discarded.

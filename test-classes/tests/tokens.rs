@@ -24,6 +24,7 @@ fn token_file(folder: &Path, text: &str, mode: u32) -> PathBuf {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "a list of cases")]
 fn without_a_good_token_file_no_port_opens_and_profiling_goes_on() {
     for jdk in jdks() {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -113,6 +114,7 @@ impl Guarded {
             .main(classes(), "programs.Busy")
             .arg("1")
             .arg(folder.path().join("stop"))
+            .arg("9")
             .start();
         let guarded = Self { program, port, token, folder };
         wait_until("the control port", || guarded.ask(&["status"]).status.success());

@@ -6,6 +6,7 @@ use analyzer::diff::{DiffOptions, Least, Limit, Per};
 use analyzer::options::Unit;
 use analyzer::options::{Format, TOP_IN_TEXT};
 use clap::Args;
+use log_format::error::BadValue;
 use log_format::pattern::Pattern;
 use log_format::units::{as_ns, parse_duration};
 
@@ -53,29 +54,29 @@ impl DiffArgs {
     /// Converts the arguments to options.
     ///
     /// # Errors
-    /// One line that says which argument is wrong, and why.
-    pub fn into_options(self) -> Result<DiffOptions, String> {
+    /// Which argument is wrong, and why.
+    pub fn into_options(self) -> Result<DiffOptions, BadValue> {
         if !matches!(self.format, Format::Text | Format::Csv | Format::Json) {
-            return Err("--format: a comparison is text, csv or json".to_owned());
+            return Err(BadValue::because("a comparison is text, csv or json").of("--format"));
         }
         let top = self.top.map(|text| parse_top(&text)).transpose()?;
         let pattern = self.method.map(|text| Pattern::parse(&text)).transpose();
         let least = match parse_percent(&self.min_time).filter(|_| self.min_time.ends_with('%')) {
             Some(percent) => Least::Percent(percent),
             None => Least::Ns(as_ns(parse_duration(&self.min_time).map_err(|_| {
-                format!("--min-time: '{}' is neither like 0.1% nor like 1s", self.min_time)
+                BadValue::new(self.min_time, "is neither like 0.1% nor like 1s").of("--min-time")
             })?)),
         };
         let limit = self.fail_above.map(|text| {
-            parse_percent(&text)
-                .map(|percent| Limit { percent, least })
-                .ok_or_else(|| format!("--fail-above: '{text}' is not a percentage like 20%"))
+            parse_percent(&text).map(|percent| Limit { percent, least }).ok_or_else(|| {
+                BadValue::new(text, "is not a percentage like 20%").of("--fail-above")
+            })
         });
         Ok(DiffOptions {
             before: vec![self.before],
             after: vec![self.after],
             per: self.per,
-            method: pattern.map_err(|reason| format!("--method: {reason}"))?,
+            method: pattern.map_err(|error| error.of("--method"))?,
             top: Some(top.unwrap_or(TOP_IN_TEXT)).filter(|top| *top > 0),
             tprofiler_unit: self.tprofiler_unit,
             format: self.format,

@@ -6,14 +6,18 @@ mod values;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use analyzer::error::NoReport;
 use analyzer::options::glob::Glob;
 use analyzer::options::time_range::Moment;
 use analyzer::options::zone::Zone;
-use analyzer::options::{By, CallFilter, Format, Options, SortKey, TOP_IN_TEXT, TreeOrder, Unit};
+use analyzer::options::{
+    By, CallFilter, Flame, Format, Options, SortKey, TOP_IN_TEXT, TreeOrder, Unit,
+};
 use anstream::{AutoStream, ColorChoice};
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use clap_mangen::Man;
+use log_format::error::BadValue;
 use log_format::pattern::Pattern;
 use log_format::rows::Exit;
 use log_format::units::{as_ns, parse_duration};
@@ -85,6 +89,9 @@ pub struct Cli {
     /// Unit of the times in TProfiler's own logs (tprofiler.log) [default: guessed from the log]
     #[arg(long, value_enum, value_name = "UNIT")]
     tprofiler_unit: Option<Unit>,
+    /// A flame graph, and what it shows; with --format collapsed its stacks [default: calls]
+    #[arg(long, value_enum, value_name = "WHAT")]
+    flame: Option<Flame>,
     /// Output format
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
@@ -168,6 +175,20 @@ enum GroupBy {
     Package,
 }
 
+impl From<GroupBy> for By {
+    fn from(by: GroupBy) -> Self {
+        match by {
+            GroupBy::Hour => Self::Hour,
+            GroupBy::Thread => Self::Thread,
+            GroupBy::Run => Self::Run,
+            GroupBy::Minute => Self::Minute,
+            GroupBy::Host => Self::Host,
+            GroupBy::Class => Self::Class,
+            GroupBy::Package => Self::Package,
+        }
+    }
+}
+
 #[derive(Clone, Copy, ValueEnum)]
 enum ExitKind {
     /// With a return
@@ -182,22 +203,25 @@ impl Cli {
     /// Converts the arguments to options.
     ///
     /// # Errors
-    /// One line that says which argument is wrong, and why.
-    pub fn into_options(self) -> Result<Options, String> {
-        let moment = |name: &str, text: Option<String>| -> Result<_, String> {
+    /// Which argument is wrong, and why.
+    pub fn into_options(mut self) -> Result<Options, NoReport> {
+        if self.flame.is_some() && self.format == Format::Text {
+            self.format = Format::Flamegraph;
+        }
+        let moment = |name: &str, text: Option<String>| -> Result<_, BadValue> {
             let is_utc = text.as_ref().is_some_and(|text| text.ends_with('Z'));
             let moment = text.map(|text| Moment::parse(&text)).transpose();
-            let moment = moment.map_err(|reason| format!("--{name}: {reason}"))?;
+            let moment = moment.map_err(|error| error.of(name))?;
             Ok(moment.map(|moment| if self.local && !is_utc { moment.in_zone() } else { moment }))
         };
         self.check()?;
         let pattern = |name: &str, text: Option<String>| {
             let pattern = text.map(|text| Pattern::parse(&text)).transpose();
-            pattern.map_err(|reason| format!("--{name}: {reason}"))
+            pattern.map_err(|error| error.of(name))
         };
         let glob = |name: &str, text: Option<String>| {
             let glob = text.map(|text| Glob::parse(&text)).transpose();
-            glob.map_err(|reason| format!("--{name}: {reason}"))
+            glob.map_err(|error| error.of(name))
         };
         let above = self.above.map(|text| parse_duration(&text)).transpose();
         let top = self.top.map(|text| parse_top(&text)).transpose()?;
@@ -206,40 +230,28 @@ impl Cli {
             paths: self.paths,
             sort: self.sort.unwrap_or_default(),
             top: Some(top.unwrap_or(default_top)).filter(|top| *top > 0),
-            by: match self.by {
-                None => By::Nothing,
-                Some(GroupBy::Hour) => By::Hour,
-                Some(GroupBy::Thread) => By::Thread,
-                Some(GroupBy::Run) => By::Run,
-                Some(GroupBy::Minute) => By::Minute,
-                Some(GroupBy::Host) => By::Host,
-                Some(GroupBy::Class) => By::Class,
-                Some(GroupBy::Package) => By::Package,
-            },
-            from: moment("from", self.from)?,
-            to: moment("to", self.to)?,
-            zone: if self.local {
-                Zone::local().map_err(|reason| format!("--local: {reason}"))?
-            } else {
-                Zone::default()
-            },
-            method: pattern("method", self.method)?,
-            host: glob("host", self.host)?,
-            run: glob("run", self.run)?,
+            by: self.by.map_or(By::Nothing, By::from),
+            from: moment("--from", self.from)?,
+            to: moment("--to", self.to)?,
+            zone: if self.local { Zone::local()? } else { Zone::default() },
+            method: pattern("--method", self.method)?,
+            host: glob("--host", self.host)?,
+            run: glob("--run", self.run)?,
             calls: CallFilter {
-                thread: glob("thread", self.thread)?,
+                thread: glob("--thread", self.thread)?,
                 exit: self.exit.map(|exit| match exit {
                     ExitKind::Return => Exit::Return,
                     ExitKind::Throw => Exit::Throw,
                     ExitKind::Unfinished => Exit::Unfinished,
                 }),
-                above_ns: above.map_err(|reason| format!("--above: {reason}"))?.map(as_ns),
+                above_ns: above.map_err(|error| error.of("--above"))?.map(as_ns),
             },
             tree: self.tree,
-            root: pattern("root", self.root)?,
+            root: pattern("--root", self.root)?,
             slowest: self.slowest.map(usize::from),
             unfinished: self.unfinished,
             tprofiler_unit: self.tprofiler_unit,
+            flame: self.flame.unwrap_or_default(),
             format: self.format,
             color: self.output.is_none() && AutoStream::choice(&io::stdout()) != ColorChoice::Never,
             output: self.output,
@@ -247,7 +259,7 @@ impl Cli {
     }
 
     /// Refuses options that would have no effect: the user expects one.
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), BadValue> {
         let is_text = self.format == Format::Text;
         let has_stacks = self.format.is_of_stacks() || self.tree.is_some();
         let of_methods = matches!(
@@ -255,13 +267,8 @@ impl Cli {
             Format::Text | Format::Csv | Format::Json | Format::Prometheus | Format::Tprofiler
         ) && self.tree.is_none()
             && self.slowest.is_none();
-        let marks_unfinished = has_stacks
-            || self.slowest.is_some()
-            || matches!(
-                self.format,
-                Format::Text | Format::Html | Format::ChromeTrace | Format::Prometheus
-            );
-        let is_trace = self.format == Format::ChromeTrace;
+        let marks_unfinished =
+            has_stacks || self.slowest.is_some() || self.format.marks_unfinished();
         let refused = [
             (
                 self.tree.is_some() && !is_text,
@@ -299,7 +306,7 @@ impl Cli {
                 "--sort is for methods, not for single calls and call paths",
             ),
             (
-                self.top.is_some() && (self.format.is_of_stacks() || is_trace),
+                self.top.is_some() && (self.format.is_of_stacks() || self.format.is_of_events()),
                 "--top: this format has everything",
             ),
             (
@@ -307,6 +314,28 @@ impl Cli {
                 "--unfinished: this format has no unfinished calls",
             ),
         ];
-        refused.into_iter().find(|(is_so, _)| *is_so).map_or(Ok(()), |(_, why)| Err(why.to_owned()))
+        let mut refused = refused.into_iter().chain(self.flame_refused());
+        refused.find(|r| r.0).map_or(Ok(()), |(_, why)| Err(BadValue::because(why)))
+    }
+
+    fn flame_refused(&self) -> [(bool, &'static str); 2] {
+        let is_drawn =
+            matches!(self.format, Format::Flamegraph | Format::Collapsed | Format::Pprof);
+        let is_sampled = matches!(self.flame, Some(Flame::Cpu | Flame::Wall));
+        let of_calls = self.method.is_some()
+            || self.root.is_some()
+            || self.exit.is_some()
+            || self.above.is_some()
+            || self.unfinished;
+        [
+            (
+                self.flame.is_some() && !is_drawn,
+                "--flame has only --format flamegraph (the default), collapsed and pprof",
+            ),
+            (
+                is_sampled && of_calls,
+                "--method, --root, --exit, --above and --unfinished are for --flame calls",
+            ),
+        ]
     }
 }

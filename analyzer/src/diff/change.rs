@@ -61,6 +61,16 @@ impl Change {
         (self.was_ns > 0).then(|| self.cost_ns() as f64 / self.was_ns as f64 * 100.0)
     }
 
+    /// The increase in cost that was seen in a recording of less than an hour, and its length, in nanoseconds.
+    #[must_use]
+    pub fn seen_in_short(self, time: Compared) -> Option<(u64, u64)> {
+        let cost_ns = u64::try_from(self.cost_ns()).unwrap_or(0);
+        match time {
+            Compared::Hours(ns) if ns < HOUR_NS => Some((scaled(cost_ns.into(), ns, HOUR_NS), ns)),
+            _ => None,
+        }
+    }
+
     /// Whether this exceeds a limit, in a comparison of this much time.
     #[must_use]
     pub fn is_over(self, limit: &Limit, time: Compared) -> bool {
@@ -73,10 +83,9 @@ impl Change {
                 cost_ns as f64 >= all_ns as f64 * percent / 100.0
             }
             // The hourly cost of a short run is mostly noise; only the observed cost counts.
-            (Least::Ns(least_ns), Compared::Hours(ns)) if ns < HOUR_NS => {
-                scaled(cost_ns.into(), ns, HOUR_NS) >= least_ns
+            (Least::Ns(least_ns), _) => {
+                self.seen_in_short(time).map_or(cost_ns, |(seen_ns, _)| seen_ns) >= least_ns
             }
-            (Least::Ns(least_ns), _) => cost_ns >= least_ns,
         };
         let is_over = self.percent().is_none_or(|percent| percent > limit.percent);
         cost_ns > 0 && is_enough && is_over

@@ -22,6 +22,7 @@ use log_format::pattern::Pattern;
 use crate::analysis::{analyze, full_name_in};
 pub use crate::diff::change::{Change, Compared, Least, Limit};
 use crate::diff::change::{HOUR_NS, scaled};
+use crate::error::NoReport;
 use crate::input::problems::Problems;
 use crate::input::progress::Progress;
 use crate::options::Unit;
@@ -161,7 +162,7 @@ impl Side {
         paths: &[PathBuf],
         options: &DiffOptions,
         progress: &Arc<Progress>,
-    ) -> Result<Self, Vec<String>> {
+    ) -> Result<Self, NoReport> {
         let selected = Options {
             paths: paths.to_vec(),
             method: options.method.clone(),
@@ -176,16 +177,13 @@ impl Side {
         if report.read.counts.rows_in_range == 0 {
             let mut lines = problems.messages();
             lines.extend(report.empty.map(|reason| format!("{}: {reason}", names.join(", "))));
-            return Err(lines);
+            return Err(NoReport::NothingRead(lines));
         }
         // TProfiler's logs have no times.
         let has_hours = report.read.counts.tprofiler.logs() == 0;
         let recorded_ns = Some(report.read.recorded_ns).filter(|ns| has_hours && *ns > 0);
         if options.per == Per::Hour && recorded_ns.is_none() {
-            return Err(vec![format!(
-                "{}: these logs do not tell how long they recorded; compare with --per call",
-                names.join(", ")
-            )]);
+            return Err(NoReport::NoRecordedTime(names.join(", ")));
         }
         Ok(Self { report, problems, recorded_ns })
     }
@@ -238,44 +236,25 @@ impl PartlyMeasured<'_> {
 /// Compares two sets of logs.
 ///
 /// # Errors
-/// Lines to print if there is nothing to compare: one of them cannot be read, has no calls, or lacks the recorded
-/// time where that is needed.
-pub fn compare(options: &DiffOptions, progress: &Arc<Progress>) -> Result<Comparison, Vec<String>> {
+/// There is nothing to compare: one of them cannot be read, has no calls, or lacks the recorded time where that is
+/// needed.
+pub fn compare(options: &DiffOptions, progress: &Arc<Progress>) -> Result<Comparison, NoReport> {
     let mut options = options.clone();
     if let Some(pattern) = &options.method {
         // Both sides use the same one.
         let paths = [&options.before[..], &options.after].concat();
-        let full =
-            full_name_in(pattern, &paths).map_err(|reason| vec![format!("--method: {reason}")])?;
+        let full = full_name_in(pattern, &paths).map_err(|error| error.of("--method"))?;
         options.method = full.or(options.method);
     }
     let options = &options;
     let before = Side::read(&options.before, options, progress)?;
     let after = Side::read(&options.after, options, progress)?;
-    let (mut old, mut new) = (before.methods(), after.methods());
-    let names: BTreeSet<Arc<MethodName>> = old.keys().chain(new.keys()).cloned().collect();
-    if names.is_empty() {
+    let mut methods = changes(options.per, &before, &after);
+    if methods.is_empty() {
         let reason = after.report.empty.unwrap_or_else(|| "no methods with names".to_owned());
-        return Err(vec![format!("before and after: {reason}")]);
+        return Err(NoReport::NoMethods(reason));
     }
-    let partly = [before.partly_measured(), after.partly_measured()];
-    let mut all = (0_u128, 0_u128);
-    let mut methods: Vec<MethodChange> = names
-        .into_iter()
-        .map(|name| {
-            let (was, is) = (old.remove(&name), new.remove(&name));
-            let is_whole = !partly.iter().any(|side| side.has(&name));
-            let change = change(options.per, (&before, was.as_ref()), (&after, is.as_ref()));
-            let change = change.filter(|_| is_whole);
-            if let Some(change) = change {
-                all = (all.0 + u128::from(change.was_ns), all.1 + u128::from(change.is_ns));
-            }
-            let status = if is_whole { status(&was, &is, change) } else { Status::NotComparable };
-            MethodChange { name, status, fails: false, before: was, after: is, change }
-        })
-        .collect();
-    let most = |sum: u128| u64::try_from(sum).unwrap_or(u64::MAX);
-    let all = Change { was_ns: most(all.0), is_ns: most(all.1) };
+    let all = sum(&methods);
     let time = after.recorded_ns.map_or(Compared::SelfTime(all.is_ns), Compared::Hours);
     if let Some(limit) = &options.limit {
         for method in &mut methods {
@@ -284,12 +263,52 @@ pub fn compare(options: &DiffOptions, progress: &Arc<Progress>) -> Result<Compar
             method.fails = change.is_some_and(|change| change.is_over(limit, time));
         }
     }
+    sort_by_cost(&mut methods);
+    Ok(Comparison {
+        per: options.per,
+        limit: options.limit,
+        all_fails: options.limit.as_ref().is_some_and(|limit| all.is_over(limit, time)),
+        time,
+        notes: notes(&before, &after, &methods),
+        before,
+        after,
+        methods,
+        all,
+    })
+}
+
+/// The methods of both sides, by name.
+fn changes(per: Per, before: &Side, after: &Side) -> Vec<MethodChange> {
+    let (mut old, mut new) = (before.methods(), after.methods());
+    let names: BTreeSet<Arc<MethodName>> = old.keys().chain(new.keys()).cloned().collect();
+    let partly = [before.partly_measured(), after.partly_measured()];
+    let change_of = |name: Arc<MethodName>| {
+        let (was, is) = (old.remove(&name), new.remove(&name));
+        let is_whole = !partly.iter().any(|side| side.has(&name));
+        let change = change(per, (before, was.as_ref()), (after, is.as_ref()));
+        let change = change.filter(|_| is_whole);
+        let status = if is_whole { status(&was, &is, change) } else { Status::NotComparable };
+        MethodChange { name, status, fails: false, before: was, after: is, change }
+    };
+    names.into_iter().map(change_of).collect()
+}
+
+/// The sum of all methods that have a change.
+fn sum(methods: &[MethodChange]) -> Change {
+    let changes = || methods.iter().filter_map(|method| method.change);
+    let was: u128 = changes().map(|change| u128::from(change.was_ns)).sum();
+    let is: u128 = changes().map(|change| u128::from(change.is_ns)).sum();
+    let most = |sum: u128| u64::try_from(sum).unwrap_or(u64::MAX);
+    Change { was_ns: most(was), is_ns: most(is) }
+}
+
+/// Sorts by cost, the highest first. Those without a cost come last: new ones first.
+fn sort_by_cost(methods: &mut [MethodChange]) {
     let key = |method: &MethodChange| {
         let self_ns = |figures: &Option<Figures>| figures.as_ref().map_or(0, |f| f.self_ns);
         let without = (method.status, self_ns(&method.before).max(self_ns(&method.after)));
         (method.change.map(Change::cost_ns), without)
     };
-    // Those without a cost: new ones first.
     methods.sort_by(|a, b| {
         let ((a_cost, a_rest), (b_cost, b_rest)) = (key(a), key(b));
         let rest = || a_rest.0.cmp(&b_rest.0).then(b_rest.1.cmp(&a_rest.1));
@@ -297,17 +316,6 @@ pub fn compare(options: &DiffOptions, progress: &Arc<Progress>) -> Result<Compar
             .cmp(&a_cost)
             .then_with(|| if a_cost.is_none() { rest() } else { a.name.cmp(&b.name) })
     });
-    Ok(Comparison {
-        per: options.per,
-        limit: options.limit,
-        all_fails: options.limit.as_ref().is_some_and(|limit| all.is_over(limit, time)),
-        time,
-        notes: notes(&before, &after),
-        before,
-        after,
-        methods,
-        all,
-    })
 }
 
 fn change(
@@ -342,12 +350,24 @@ fn status(was: &Option<Figures>, is: &Option<Figures>, change: Option<Change>) -
     }
 }
 
-fn notes(before: &Side, after: &Side) -> Vec<String> {
+const SHORT: &str = "Less than a minute was recorded, so figures are uncertain; before --fail-above judges them, record \
+                     longer, or give a --min-time like 1s";
+const THROTTLED: &str = "No method is comparable: each was throttled for part of the time. Record both sides with \
+                         overhead=off";
+const MUTED: &str = "No method is comparable: each was throttled or muted for part of the time. Record both sides \
+                     with overhead=off and without `tprofiler mute`";
+
+fn notes(before: &Side, after: &Side, methods: &[MethodChange]) -> Vec<String> {
     let unnamed = before.unnamed() + after.unnamed();
     let mut notes = Vec::new();
     let sides = [before, after].into_iter();
     if sides.filter_map(|side| side.recorded_ns).any(|recorded_ns| recorded_ns < MINUTE_NS) {
-        notes.push("Less than a minute was recorded: an hour's figures are uncertain".to_owned());
+        notes.push(SHORT.to_owned());
+    }
+    let has = |wanted: &[Status]| methods.iter().any(|method| wanted.contains(&method.status));
+    if has(&[Status::NotComparable]) && !has(&[Status::Slower, Status::Same, Status::Faster]) {
+        let is_muted = [before, after].iter().any(|side| !side.report.missing.muted.is_empty());
+        notes.push(if is_muted { MUTED } else { THROTTLED }.to_owned());
     }
     if unnamed > 0 {
         notes.push(format!("Methods without a name in their run, not compared: {unnamed}"));

@@ -4,6 +4,7 @@
 use std::fmt::Display;
 use std::path::Path;
 
+use log_format::error::FileError;
 use log_format::reader::BadLine;
 use log_format::writer::one_line;
 
@@ -30,7 +31,7 @@ impl Problems {
     }
 
     /// A run is skipped; `reason` names the file that says why.
-    pub fn skip_run(&mut self, reason: &str) {
+    pub fn skip_run(&mut self, reason: &FileError) {
         self.unread.push(message(&format!("{reason}: this run is skipped")));
     }
 

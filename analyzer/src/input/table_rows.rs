@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use log_format::compression::Compression;
 use log_format::plain::{PlainLines, PlainRow};
-use log_format::reader::{BadLine, Line, LineParser, TableReader};
+use log_format::reader::{BadLine, BadRow, Line, LineParser, TableReader};
 use log_format::rows::Row;
 use memchr::memchr;
 
@@ -28,11 +28,19 @@ pub fn read_rows<R: Row>(
     path: &Path,
     len: u64,
     problems: &mut Problems,
-    each: impl FnMut(R) -> Result<(), String>,
+    each: impl FnMut(R) -> Result<(), BadRow>,
 ) {
-    let part = TablePart { path, len, progress: None };
+    read_part(TablePart { path, len, progress: None }, problems, each);
+}
+
+/// Like `read_rows`, with progress.
+pub fn read_part<R: Row>(
+    part: TablePart,
+    problems: &mut Problems,
+    each: impl FnMut(R) -> Result<(), BadRow>,
+) {
     if let Err(error) = read(part, problems, each) {
-        problems.unread(path, error);
+        problems.unread(part.path, error);
     }
 }
 
@@ -40,7 +48,7 @@ pub fn read_rows<R: Row>(
 pub fn read_plain<R: PlainRow>(
     part: TablePart,
     problems: &mut Problems,
-    mut each: impl FnMut(R) -> Result<(), String>,
+    mut each: impl FnMut(R) -> Result<(), BadRow>,
 ) {
     let mut read = || {
         let Some((reader, is_plain)) = open::<R>(part, problems)? else { return Ok(()) };
@@ -76,7 +84,7 @@ pub fn each_line<R: PlainRow>(
     mut text: &[u8],
     plain: PlainLines,
     lines: &mut LineParser<R>,
-    mut each: impl FnMut(u64, Result<R, String>),
+    mut each: impl FnMut(u64, Result<R, BadRow>),
 ) -> u64 {
     let mut number = 0;
     while !text.is_empty() {
@@ -113,7 +121,7 @@ pub struct TablePart<'f> {
 fn read<R: Row>(
     part: TablePart,
     problems: &mut Problems,
-    mut each: impl FnMut(R) -> Result<(), String>,
+    mut each: impl FnMut(R) -> Result<(), BadRow>,
 ) -> io::Result<()> {
     let Some((mut reader, _)) = open::<R>(part, problems)? else { return Ok(()) };
     // The header is line 1.
@@ -191,6 +199,7 @@ fn compression_of(path: &Path) -> Compression {
 mod tests {
     use std::io::Write;
 
+    use log_format::ids::StackId;
     use log_format::rows::StackRow;
 
     use super::*;
@@ -201,8 +210,8 @@ mod tests {
         fs::write(&path, text).unwrap();
         let (mut ids, mut problems) = (Vec::new(), Problems::default());
         read_rows(&path, len, &mut problems, |row: StackRow| {
-            ids.push(row.id);
-            if row.id == 9 { Err("nine".to_owned()) } else { Ok(()) }
+            ids.push(row.id.get());
+            if row.id == StackId::new(9) { Err("nine".into()) } else { Ok(()) }
         });
         (ids, problems)
     }
@@ -228,7 +237,7 @@ mod tests {
         let read = |path: &Path, len| {
             let (mut ids, mut problems) = (Vec::new(), Problems::default());
             read_rows(path, len, &mut problems, |row: StackRow| {
-                ids.push(row.id);
+                ids.push(row.id.get());
                 Ok(())
             });
             (ids, problems)

@@ -2,6 +2,8 @@
 
 use std::io::{self, BufRead, Read};
 
+use log_format::reader::BadRow;
+
 /// A line longer than this is garbage.
 const MAX_LINE: u64 = 1 << 20;
 
@@ -19,7 +21,7 @@ impl<I: BufRead> TextLines<I> {
     }
 
     /// The next whole line, without its end; `None` after the last one.
-    pub fn next_line(&mut self) -> io::Result<Option<Result<&str, &'static str>>> {
+    pub fn next_line(&mut self) -> io::Result<Option<Result<&str, BadRow>>> {
         self.number += 1;
         if !self.read_part()? {
             return Ok(None);
@@ -29,7 +31,8 @@ impl<I: BufRead> TextLines<I> {
             if self.line.last() == Some(&b'\r') {
                 self.line.pop();
             }
-            return Ok(Some(std::str::from_utf8(&self.line).map_err(|_| "not UTF-8")));
+            let text = std::str::from_utf8(&self.line);
+            return Ok(Some(text.map_err(|_| "not UTF-8".into())));
         }
         loop {
             if !self.read_part()? {
@@ -37,7 +40,7 @@ impl<I: BufRead> TextLines<I> {
                 return Ok(None);
             }
             if self.line.last() == Some(&b'\n') {
-                return Ok(Some(Err("longer than any row")));
+                return Ok(Some(Err("longer than any row".into())));
             }
         }
     }

@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use log_format::error::BadValue;
+
 /// A pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Glob(String);
@@ -11,10 +13,10 @@ impl Glob {
     /// Parses a pattern.
     ///
     /// # Errors
-    /// A message if `text` is empty: it would match nothing.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    /// `text` is empty: it would match nothing.
+    pub fn parse(text: &str) -> Result<Self, BadValue> {
         if text.is_empty() {
-            return Err("'' is not a pattern like exec-1 or exec-*".to_owned());
+            return Err(BadValue::new(text, "is not a pattern like exec-1 or exec-*"));
         }
         Ok(Self(text.to_owned()))
     }

@@ -53,6 +53,8 @@ pub struct Options {
     pub unfinished: bool,
     /// Unit of the times in TProfiler's own logs; `None` detects it.
     pub tprofiler_unit: Option<Unit>,
+    /// What stacks are of.
+    pub flame: Flame,
     /// Output format.
     pub format: Format,
     /// Whether a text has colours.
@@ -68,6 +70,15 @@ impl Options {
         let is_of_methods = self.tree.is_none() && self.slowest.is_none();
         self.format == Format::Html
             || (self.format == Format::Text && self.by == By::Nothing && is_of_methods)
+    }
+
+    /// Whether the report shows CPU time by samples.
+    #[must_use]
+    pub fn shows_cpu(&self) -> bool {
+        let is_of_methods = self.tree.is_none() && self.slowest.is_none();
+        self.flame != Flame::Calls
+            || (self.format == Format::Text && self.by == By::Nothing && is_of_methods)
+            || matches!(self.format, Format::Html | Format::Csv | Format::Json)
     }
 
     /// Whether the report has percentiles.
@@ -203,6 +214,18 @@ impl By {
     }
 }
 
+/// What stacks are of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Flame {
+    /// Recorded calls
+    #[default]
+    Calls,
+    /// CPU time, by samples
+    Cpu,
+    /// CPU time, and where threads waited: the time of all threads
+    Wall,
+}
+
 /// The format of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
@@ -223,6 +246,8 @@ pub enum Format {
     Speedscope,
     /// Every recorded call on its thread's timeline: for Perfetto and chrome://tracing
     ChromeTrace,
+    /// CPU samples and every recorded call, for JDK Mission Control and `jfr`: -o out.jfr
+    Jfr,
     /// Call paths for `go tool pprof` (gzip)
     Pprof,
     /// The methods' figures in Prometheus' text format
@@ -236,6 +261,18 @@ impl Format {
     #[must_use]
     pub const fn has_notes(self) -> bool {
         matches!(self, Self::Text | Self::Html | Self::Json)
+    }
+
+    /// Whether it has a place for unfinished calls, without call paths.
+    #[must_use]
+    pub const fn marks_unfinished(self) -> bool {
+        matches!(self, Self::Text | Self::Html | Self::Prometheus) || self.is_of_events()
+    }
+
+    /// Whether it has every recorded call.
+    #[must_use]
+    pub const fn is_of_events(self) -> bool {
+        matches!(self, Self::ChromeTrace | Self::Jfr)
     }
 
     /// Whether it is made from call paths.

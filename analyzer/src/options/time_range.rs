@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
+use log_format::error::BadValue;
 use log_format::names::Hour;
 use time::{Date, Month};
 
@@ -28,10 +29,10 @@ impl Moment {
     /// Parses `2026-11-20T14:00Z`, `2026-11-20T14:00:30Z`, `2026-11-20` or `14:00`. The `Z` is optional.
     ///
     /// # Errors
-    /// A message that says what is wrong with `text`.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    /// What is wrong with `text`.
+    pub fn parse(text: &str) -> Result<Self, BadValue> {
         parse(text).ok_or_else(|| {
-            format!("'{text}' is not a time like 2026-11-20T14:00Z, 2026-11-20 or 14:00")
+            BadValue::new(text, "is not a time like 2026-11-20T14:00Z, 2026-11-20 or 14:00")
         })
     }
 
@@ -122,8 +123,8 @@ impl TimeRange {
     /// The range between two moments, if the newest data is from the hour `newest`.
     ///
     /// # Errors
-    /// A message if the range is empty.
-    pub fn new(from: Option<Moment>, to: Option<Moment>, newest: Hour) -> Result<Self, String> {
+    /// The range is empty.
+    pub fn new(from: Option<Moment>, to: Option<Moment>, newest: Hour) -> Result<Self, BadValue> {
         Self::in_zone(from, to, newest, &Zone::default())
     }
 
@@ -136,12 +137,13 @@ impl TimeRange {
         to: Option<Moment>,
         newest: Hour,
         zone: &Zone,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, BadValue> {
         let unix_ns = |moment: Option<Moment>| moment.map(|moment| moment.unix_ns(newest, zone));
         let range = Self { from_ns: unix_ns(from), to_ns: unix_ns(to) };
         match (range.from_ns, range.to_ns) {
             (Some(from), Some(to)) if from >= to => {
-                Err(format!("--from {} is not before --to {}", zone.text(from), zone.text(to)))
+                let (from, to) = (zone.text(from), zone.text(to));
+                Err(BadValue::because(format!("--from {from} is not before --to {to}")))
             }
             _ => Ok(range),
         }
@@ -189,6 +191,14 @@ impl TimeRange {
     #[must_use]
     pub fn contains(&self, unix_ns: u64) -> bool {
         self.from_ns.is_none_or(|from| from <= unix_ns) && self.to_ns.is_none_or(|to| unix_ns < to)
+    }
+
+    /// How much of the time from `start_ns` until `end_ns` is in the range.
+    #[must_use]
+    pub fn part_ns(&self, start_ns: u64, end_ns: u64) -> u64 {
+        let from = self.from_ns.map_or(start_ns, |from| from.max(start_ns));
+        let to = self.to_ns.map_or(end_ns, |to| to.min(end_ns));
+        to.saturating_sub(from)
     }
 
     /// Whether the range overlaps the one from `start_ns` until before `end_ns`; `None` is the end of time.
@@ -257,7 +267,7 @@ mod tests {
             "2026-1é-2",
             "9999-01-01",
         ] {
-            let error = Moment::parse(text).unwrap_err();
+            let error = Moment::parse(text).unwrap_err().to_string();
             assert!(error.starts_with(&format!("'{text}' is not a time")), "{error}");
         }
     }

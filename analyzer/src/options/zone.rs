@@ -5,6 +5,7 @@ use std::env;
 use std::sync::Arc;
 
 use log_format::names::{Hour, utc_text};
+use thiserror::Error;
 use tz::TimeZone;
 
 const NS_PER_S: u64 = 1_000_000_000;
@@ -20,15 +21,15 @@ impl Zone {
     /// The zone of this machine.
     ///
     /// # Errors
-    /// A message that says why it is not known.
-    pub fn local() -> Result<Self, String> {
+    /// It is not known.
+    pub fn local() -> Result<Self, UnknownZone> {
         let name = env::var("TZ").ok().filter(|name| !name.is_empty());
         let zone = match &name {
             Some(name) => TimeZone::from_posix_tz(name),
             None => TimeZone::local(),
         };
         let of = name.map_or_else(|| "/etc/localtime".to_owned(), |name| format!("TZ={name}"));
-        zone.map(|zone| Self(Some(Arc::new(zone)))).map_err(|error| format!("{of}: {error}"))
+        zone.map(|zone| Self(Some(Arc::new(zone)))).map_err(|source| UnknownZone { of, source })
     }
 
     /// Whether this is UTC itself, not a zone with the same offset.
@@ -103,6 +104,15 @@ impl Zone {
         let minutes = offset_s.unsigned_abs() / 60;
         format!("{text}{sign}{:02}:{:02}", minutes / 60, minutes % 60)
     }
+}
+
+/// Why the zone of this machine is not known.
+#[derive(Debug, Error)]
+#[error("{of}: {source}")]
+pub struct UnknownZone {
+    /// Where it should be.
+    of: String,
+    source: tz::Error,
 }
 
 fn shifted(ns: u64, by_s: i64) -> u64 {

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use log_format::writer::one_line;
 
 use super::labels::Labels;
+use crate::options::Flame;
 use crate::report::Report;
 use crate::stats::call_tree::Frame;
 use crate::stats::stacks::Stacks;
@@ -15,6 +16,18 @@ pub fn render(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "{line}")?;
     }
     Ok(())
+}
+
+/// Writes times by whole stacks, from samples.
+pub fn render_sampled(report: &Report, of: Flame, out: &mut dyn Write) -> io::Result<()> {
+    sampled_lines(report, of).iter().try_for_each(|line| writeln!(out, "{line}"))
+}
+
+/// A line for each stack of samples.
+pub fn sampled_lines(report: &Report, of: Flame) -> Vec<String> {
+    let off_cpu = (of == Flame::Wall).then(|| report.off_cpu.stacks.lines());
+    let lines = report.cpu.stacks.lines().into_iter().chain(off_cpu.into_iter().flatten());
+    lines.map(|line| one_line(&line)).collect()
 }
 
 /// The stacks of a report.

@@ -6,9 +6,12 @@ use csv::{ErrorKind, WriterBuilder};
 
 use crate::options::By;
 use crate::report::Report;
+use crate::report::cpu::SampledMethod;
 use crate::report::groups::MethodReport;
+use crate::stats::method::Method;
+use crate::stats::sampled_stacks::CpuFigures;
 
-const COLUMNS: [&str; 14] = [
+const COLUMNS: [&str; 17] = [
     "class",
     "method",
     "descriptor",
@@ -23,7 +26,13 @@ const COLUMNS: [&str; 14] = [
     "p99_ns",
     "throttled_ns",
     "probe_ns",
+    "cpu_self_ns",
+    "cpu_total_ns",
+    "samples",
 ];
+
+/// `calls` to `p99_ns`.
+const EXACT_COLUMNS: usize = 9;
 
 pub fn render(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     write(report, out).map_err(plain)
@@ -48,15 +57,17 @@ fn write(report: &Report, out: &mut dyn Write) -> csv::Result<()> {
             writer.write_record(fields(label, method))?;
         }
     }
+    for sampled in &report.cpu.only_sampled {
+        let label = sampled.label.as_ref().filter(|_| key.is_some());
+        writer.write_record(fields_of_sampled(label, sampled))?;
+    }
     writer.flush()?;
     Ok(())
 }
 
 fn fields(label: Option<&String>, method: &MethodReport) -> Vec<String> {
-    let (class, name, descriptor) = method.method.parts();
     let figures = &method.figures;
-    let mut fields: Vec<String> = label.into_iter().cloned().collect();
-    fields.extend([class.to_owned(), name.into_owned(), descriptor.to_owned()]);
+    let mut fields = names(label, &method.method);
     let sums = [figures.calls, figures.throws, figures.total_ns, figures.self_ns];
     fields.extend(sums.map(|sum| sum.to_string()));
     let [p50, p95, p99] = figures.percentiles_ns();
@@ -64,5 +75,25 @@ fn fields(label: Option<&String>, method: &MethodReport) -> Vec<String> {
     fields.extend(of_calls.map(|ns| ns.map(|ns| ns.to_string()).unwrap_or_default()));
     fields.push(method.throttled_ns.to_string());
     fields.push(method.probe_ns.map(|ns| ns.to_string()).unwrap_or_default());
+    fields.extend(cpu_fields(method.cpu));
     fields
+}
+
+fn fields_of_sampled(label: Option<&String>, sampled: &SampledMethod) -> Vec<String> {
+    let mut fields = names(label, &sampled.method);
+    fields.extend([const { String::new() }; EXACT_COLUMNS]);
+    fields.extend([sampled.throttled_ns.to_string(), String::new()]);
+    fields.extend(cpu_fields(Some(sampled.cpu)));
+    fields
+}
+
+fn names(label: Option<&String>, method: &Method) -> Vec<String> {
+    let (class, name, descriptor) = method.parts();
+    let names = [class.to_owned(), name.into_owned(), descriptor.to_owned()];
+    label.into_iter().cloned().chain(names).collect()
+}
+
+fn cpu_fields(cpu: Option<CpuFigures>) -> [String; 3] {
+    let Some(CpuFigures { self_ns, total_ns, samples }) = cpu else { return Default::default() };
+    [self_ns, total_ns, samples].map(|figure| figure.to_string())
 }

@@ -132,22 +132,34 @@ fn fails(comparison: &Comparison, label: impl Fn(&Method) -> String) -> Vec<Stri
     lines
 }
 
+/// Why a cost does not matter.
+fn too_little(change: Change, limit: &Limit, comparison: &Comparison) -> String {
+    match (limit.least, change.seen_in_short(comparison.time)) {
+        (Least::Ns(_), Some((cost_ns, ns))) => format!(
+            " ({} in the {} recorded, less than --min-time)",
+            duration(cost_ns),
+            duration(ns)
+        ),
+        _ => ", less than --min-time".to_owned(),
+    }
+}
+
 /// What is close to the limit, one line each: over it but below the least cost, or over half of it.
 fn close(comparison: &Comparison, label: impl Fn(&Method) -> String) -> Vec<String> {
     let Some(limit) = &comparison.limit else { return Vec::new() };
     let any_cost = limit.of_any_cost();
     let half = Limit { percent: limit.percent / 2.0, least: limit.least };
-    let mut found: Vec<(&MethodChange, Change, &str)> = Vec::new();
+    let mut found: Vec<(&MethodChange, Change, String)> = Vec::new();
     for method in comparison.methods.iter().filter(|m| !m.fails && m.before.is_some()) {
         let Some(change) = method.change else { continue };
         if change.is_over(&any_cost, comparison.time) {
-            found.push((method, change, ", less than --min-time"));
+            found.push((method, change, too_little(change, limit, comparison)));
         } else if change.is_over(&half, comparison.time) {
-            found.push((method, change, ""));
+            found.push((method, change, String::new()));
         }
     }
     let unit = unit(comparison);
-    let line = |(method, change, why): &(&MethodChange, Change, &str)| {
+    let line = |(method, change, why): &(&MethodChange, Change, String)| {
         let label = label(&Method::Named(method.name.clone()));
         format!("{label}: {} and {} {unit}{why}", percent_text(*change), cost_text(*change))
     };

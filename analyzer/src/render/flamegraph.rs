@@ -4,28 +4,38 @@ use std::io::{self, Write};
 
 use inferno::flamegraph::{Options, TextTruncateDirection, from_lines};
 
-use super::collapsed::{lines, stacks};
+use super::collapsed::{lines, sampled_lines, stacks};
+use crate::options::Flame;
 use crate::report::Report;
 
 pub fn render(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     let stacks = stacks(report);
+    draw("Recorded calls", stacks.total_ns(), &lines(&stacks), out)
+}
+
+/// Draws times by whole stacks, from samples.
+pub fn render_sampled(report: &Report, of: Flame, out: &mut dyn Write) -> io::Result<()> {
+    let (title, total_ns) = match of {
+        Flame::Wall => {
+            let off_cpu_ns = report.off_cpu.total_ns;
+            ("Time of all threads, by samples", report.cpu.total_ns.saturating_add(off_cpu_ns))
+        }
+        Flame::Cpu | Flame::Calls => ("CPU time, by samples", report.cpu.total_ns),
+    };
+    draw(title, total_ns, &sampled_lines(report, of), out)
+}
+
+fn draw(title: &str, total_ns: u64, lines: &[String], out: &mut dyn Write) -> io::Result<()> {
     let mut options = Options::default();
-    options.title = "Recorded calls".to_owned();
+    title.clone_into(&mut options.title);
     options.count_name = "ns".to_owned();
     options.name_type = "Method:".to_owned();
     options.hash = true;
     // The end of a name is more useful than its package.
     options.text_truncate_direction = TextTruncateDirection::Right;
     // inferno adds them up without a check for overflow.
-    if stacks.total_ns() == u64::MAX {
+    if total_ns == u64::MAX {
         return Err(io::Error::other("the times in these logs are too large to be drawn"));
-    }
-    let lines = lines(&stacks);
-    if lines.is_empty() {
-        // Without stacks, inferno returns an error after it has drawn a picture that says so.
-        let mut picture = Vec::new();
-        let _ = from_lines(&mut options, std::iter::empty(), &mut picture);
-        return out.write_all(&picture);
     }
     from_lines(&mut options, lines.iter().map(String::as_str), &mut *out)
         .map_err(|error| io::Error::new(error.kind(), error.to_string()))?;

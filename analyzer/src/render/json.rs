@@ -6,15 +6,14 @@ use std::io::{self, Write};
 use log_format::names::utc_text;
 use serde::{Serialize, Serializer};
 
-use crate::options::By;
+use super::json_rows::{JsonCpu, JsonOffCpu, Name, Row};
 use crate::options::zone::hour_text;
-use crate::report::groups::{GroupReport, MethodReport};
 use crate::report::missing::Missing;
 use crate::report::{Filters, ReadSummary, Report};
+use crate::run::cut_short::CutInRun;
 use crate::run::data::UnfinishedCall;
 use crate::run::postponed::{PostponedClass, PostponedInRun};
 use crate::run::throttled::ThrottledInRun;
-use crate::stats::method::Method;
 
 const SCHEMA: u32 = 1;
 
@@ -39,6 +38,11 @@ struct Document<'r> {
     percentiles: &'static str,
     methods: Rows<'r>,
     methods_not_shown: usize,
+    /// These are omitted if there are no samples.
+    #[serde(flatten)]
+    cpu: Option<JsonCpu<'r>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    off_cpu: Option<JsonOffCpu<'r>>,
     unfinished: Vec<Unfinished<'r>>,
     unfinished_not_shown: usize,
 }
@@ -65,6 +69,12 @@ impl<'r> Document<'r> {
             percentiles: report.percentiles_are(),
             methods: Rows(report),
             methods_not_shown: report.groups.iter().map(|group| group.not_shown).sum(),
+            cpu: Some(&report.cpu)
+                .filter(|cpu| cpu.samples > 0)
+                .map(|cpu| JsonCpu::new(report.by, cpu)),
+            off_cpu: Some(&report.off_cpu)
+                .filter(|off_cpu| off_cpu.total_ns > 0)
+                .map(|off_cpu| JsonOffCpu::new(report.by, off_cpu)),
             unfinished: report
                 .unfinished
                 .iter()
@@ -144,7 +154,7 @@ pub(super) struct JsonMissing<'r> {
     recorded_calls_dropped: u64,
     lost_calls: u64,
     unseen_ends: u64,
-    methods_skipped: u64,
+    methods_not_instrumented: u64,
     leaves: u64,
     classes_unreadable: u64,
     io_errors: u64,
@@ -154,16 +164,28 @@ pub(super) struct JsonMissing<'r> {
     muted_methods: u64,
     muted_calls: u64,
     throttled_calls: u64,
-    /// These three are omitted if the logs do not have them.
+    /// These are omitted if the logs do not have them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timers_refused: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     probe_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cpu_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    cut_short: Vec<JsonCut<'r>>,
     raised_thresholds: Vec<RaisedThreshold<'r>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     throttled: Vec<JsonThrottled<'r>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     classes_postponed: Vec<JsonPostponed<'r>>,
+}
+
+#[derive(Serialize)]
+struct JsonCut<'r> {
+    run: &'r str,
+    statistics_to: Option<String>,
+    last_recorded_call: Option<String>,
+    recorded_calls_gone: u64,
 }
 
 #[derive(Serialize)]
@@ -230,12 +252,19 @@ impl<'r> JsonMissing<'r> {
                 base_threshold_ns: run.base_ns,
             })
         });
+        let cut_short = missing.cut.iter().map(|CutInRun { run, cut }| JsonCut {
+            run,
+            statistics_to: cut.statistics_end.map(|(end_ns, _)| utc_text(end_ns)),
+            last_recorded_call: cut.statistics_end.map(|(_, last_ns)| utc_text(last_ns)),
+            recorded_calls_gone: cut.recorded_calls,
+        });
         Self {
+            cut_short: cut_short.collect(),
             unread: &missing.unread,
             recorded_calls_dropped: losses.recorded_calls_dropped,
             lost_calls: losses.lost_calls,
             unseen_ends: losses.unseen_ends,
-            methods_skipped: losses.methods_skipped,
+            methods_not_instrumented: losses.methods_not_instrumented,
             leaves: losses.leaves,
             classes_unreadable: losses.classes_unreadable,
             io_errors: losses.io_errors,
@@ -245,86 +274,13 @@ impl<'r> JsonMissing<'r> {
             muted_methods: losses.muted_methods,
             muted_calls: losses.muted_calls,
             throttled_calls: losses.throttled_calls,
+            timers_refused: Some(losses.timers_refused).filter(|count| *count > 0),
             probe_ns: Some(losses.probe_ns).filter(|ns| *ns > 0 || losses.cpu_ns > 0),
             cpu_ns: Some(losses.cpu_ns).filter(|cpu_ns| *cpu_ns > 0),
             raised_thresholds: raised.collect(),
             throttled: missing.throttled.iter().map(JsonThrottled::new).collect(),
             classes_postponed: missing.postponed.iter().map(JsonPostponed::new).collect(),
         }
-    }
-}
-
-#[derive(Serialize)]
-struct Row<'r> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    hour: Option<&'r str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    thread: Option<&'r str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    run: Option<&'r str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    minute: Option<&'r str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    host: Option<&'r str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    package: Option<&'r str>,
-    #[serde(flatten)]
-    method: Name<'r>,
-    calls: u64,
-    throws: u64,
-    total_ns: u64,
-    self_ns: u64,
-    self_percent: f64,
-    avg_ns: Option<u64>,
-    max_ns: u64,
-    p50_ns: Option<u64>,
-    p95_ns: Option<u64>,
-    p99_ns: Option<u64>,
-    throttled_ns: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    probe_ns: Option<u64>,
-}
-
-impl<'r> Row<'r> {
-    fn new(by: By, group: &'r GroupReport, report: &'r MethodReport) -> Self {
-        let label = |key| group.label.as_deref().filter(|_| by == key);
-        let figures = &report.figures;
-        let [p50_ns, p95_ns, p99_ns] = figures.percentiles_ns();
-        Self {
-            hour: label(By::Hour),
-            thread: label(By::Thread),
-            run: label(By::Run),
-            minute: label(By::Minute),
-            host: label(By::Host),
-            package: label(By::Package),
-            method: Name::new(&report.method),
-            calls: figures.calls,
-            throws: figures.throws,
-            total_ns: figures.total_ns,
-            self_ns: figures.self_ns,
-            self_percent: report.self_percent,
-            avg_ns: figures.avg_ns(),
-            max_ns: figures.max_ns,
-            p50_ns,
-            p95_ns,
-            p99_ns,
-            throttled_ns: report.throttled_ns,
-            probe_ns: report.probe_ns,
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct Name<'r> {
-    class: &'r str,
-    method: String,
-    descriptor: &'r str,
-}
-
-impl<'r> Name<'r> {
-    fn new(method: &'r Method) -> Self {
-        let (class, method, descriptor) = method.parts();
-        Self { class, method: method.into_owned(), descriptor }
     }
 }
 

@@ -72,12 +72,19 @@ pub fn nearest(callers: &Callers, most: usize) -> String {
     cut.into_iter().chain(names.into_iter().rev()).collect::<Vec<String>>().join(" > ")
 }
 
+/// Whether a text is the descriptor of a method.
+pub fn is_descriptor(text: &str) -> bool {
+    Signature::parse(text).is_some()
+}
+
 fn short_label(name: &MethodName) -> String {
     match Signature::parse(&name.descriptor) {
         Some(signature) => {
             let parameters: Vec<&str> = signature.parameters.iter().map(|p| simple(p)).collect();
             format!("{}.{}({})", name.class, name.method, parameters.join(", "))
         }
+        // Not a method, but what else used CPU time: `[gc]`.
+        None if name.class.is_empty() => name.method.clone() + &name.descriptor,
         None => format!("{}.{}{}", name.class, name.method, name.descriptor),
     }
 }
@@ -151,6 +158,8 @@ fn parse_type(text: &str) -> Option<(String, &str)> {
 mod tests {
     use std::sync::Arc;
 
+    use log_format::ids::MethodId;
+
     use super::*;
 
     fn method(descriptor: &str) -> Method {
@@ -201,7 +210,8 @@ mod tests {
 
     #[test]
     fn a_way_ends_with_the_nearest_callers() {
-        let methods = (1..=3).map(|id| Method::Unknown { run: "r".into(), id }).collect();
+        let ids = (1..=3).map(MethodId::new);
+        let methods = ids.map(|id| Method::Unknown { run: "r".into(), id }).collect();
         let mut callers = Callers { methods, has_more: false };
         assert_eq!(path(&callers), "method #3 > method #2 > method #1");
         assert_eq!(nearest(&callers, 2), "... > method #2 > method #1");
@@ -213,6 +223,6 @@ mod tests {
     #[test]
     fn a_method_of_a_path_has_no_package() {
         assert_eq!(brief(&method("(I)V")), "Order.pay");
-        assert_eq!(brief(&Method::Unknown { run: "r".into(), id: 7 }), "method #7");
+        assert_eq!(brief(&Method::Unknown { run: "r".into(), id: MethodId::new(7) }), "method #7");
     }
 }

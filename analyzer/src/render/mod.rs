@@ -1,35 +1,44 @@
 //! The formats of a report. Each renders the same [`Report`]; none decides what is in it.
 
 mod collapsed;
+mod cpu;
 mod csv;
 mod diff_csv;
 mod diff_json;
 mod diff_text;
 mod flamegraph;
 mod html;
+mod jfr;
 mod json;
+mod json_rows;
 mod labels;
+mod off_cpu;
 pub mod output;
 mod overview;
 mod pprof;
 mod prometheus;
 mod remarks;
 mod speedscope;
+mod streamed;
 mod text;
 mod text_parts;
 mod tprofiler;
-pub mod trace;
+mod trace;
 mod tree;
 
 use std::io::{self, Write};
+use std::sync::Arc;
 
 use anstream::StripStream;
 
+pub use self::streamed::{Said, StreamError};
+
 use crate::diff::Comparison;
-use crate::options::{Format, Options};
+use crate::input::progress::Progress;
+use crate::options::{Flame, Format, Options};
 use crate::report::Report;
 
-/// Writes a report. [`Format::ChromeTrace`] is not written here: see [`crate::render::trace`].
+/// Writes a report, in a format that is not of events: [`stream`] writes those.
 ///
 /// # Errors
 /// The output cannot be written; if the reader has closed it, this is [`io::ErrorKind::BrokenPipe`].
@@ -44,13 +53,31 @@ pub fn render(report: &Report, options: &Options, out: &mut dyn Write) -> io::Re
         Format::Html => html::render(report, out),
         Format::Csv => csv::render(report, out),
         Format::Json => json::render(report, out),
-        Format::Collapsed => collapsed::render(report, out),
-        Format::Flamegraph => flamegraph::render(report, out),
+        Format::Collapsed if options.flame == Flame::Calls => collapsed::render(report, out),
+        Format::Flamegraph if options.flame == Flame::Calls => flamegraph::render(report, out),
+        Format::Collapsed => collapsed::render_sampled(report, options.flame, out),
+        Format::Flamegraph => flamegraph::render_sampled(report, options.flame, out),
         Format::Speedscope => speedscope::render(report, out),
-        Format::Pprof => pprof::render(report, out),
+        Format::Pprof => pprof::render(report, options.flame, out),
         Format::Prometheus => prometheus::render(report, options.unfinished, out),
         Format::Tprofiler => tprofiler::render(report, false, out),
-        Format::ChromeTrace => Ok(()),
+        Format::ChromeTrace | Format::Jfr => Ok(()),
+    }
+}
+
+/// Reads the logs and writes a format of events: those that [`Format::is_of_events`].
+///
+/// # Errors
+/// There is nothing to read, or the output cannot be written.
+pub fn stream(
+    options: &Options,
+    progress: &Arc<Progress>,
+    out: &mut dyn Write,
+) -> Result<Said, StreamError> {
+    if options.format == Format::Jfr {
+        jfr::write(options, progress, out)
+    } else {
+        trace::write(options, progress, out)
     }
 }
 

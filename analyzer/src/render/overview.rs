@@ -1,5 +1,5 @@
-//! The first screen of a text: the hottest methods, the slowest calls, busiest hours, exceptions and recursion, a few
-//! of each. Methods have no package here: the table below has it.
+//! The first screen of a text: where requests enter, what uses CPU time and what waits, the hottest methods, the slowest
+//! calls, busiest hours, exceptions and recursion, a few of each. Methods have no package here: the table below has it.
 
 use std::cmp::Reverse;
 use std::io::{self, Write};
@@ -8,10 +8,15 @@ use log_format::rows::Exit;
 use log_format::writer::one_line;
 
 use super::labels::{Labels, nearest};
-use super::text_parts::{calls, heading, number, share, sign_of_calls, sign_of_share, wrapped};
+use super::text_parts::{
+    average, calls, heading, number, share, sign_of_average, sign_of_calls, sign_of_share, wrapped,
+};
 use crate::report::Report;
+use crate::report::cpu::{CpuReport, SampledMethod};
 use crate::report::groups::{MethodReport, percent};
+use crate::report::off_cpu::{OffCpuReport, Waits};
 use crate::stats::by_minute::{MinuteSums, hours};
+use crate::stats::sampled_stacks::is_of_jdk;
 use crate::stats::slow_calls::RecordedCall;
 use log_format::human::{count, duration, plural};
 
@@ -28,6 +33,9 @@ const HOURS_SHOWN: usize = 6;
 pub fn render(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
     // With groups there are no figures of the whole.
     let ([group], None) = (&report.groups[..], report.by.column()) else { return Ok(()) };
+    entries(report, &group.first.entries, labels, out)?;
+    cpu(report, labels, out)?;
+    waits(report, labels, out)?;
     hottest(&group.first.by_self, labels, out)?;
     slowest(report, labels, out)?;
     by_hour(report, out)?;
@@ -35,10 +43,102 @@ pub fn render(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Resu
     recursion(report, labels, out)
 }
 
+fn entries(
+    report: &Report,
+    methods: &[MethodReport],
+    labels: &Labels,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    if methods.is_empty() {
+        return Ok(());
+    }
+    heading(out, "Entry methods, where recorded calls enter measured code, by total time")?;
+    sign_of_calls(methods.iter(), out)?;
+    writeln!(
+        out,
+        "\n{:>12}{:>10}{:>9}{:>10}{:>10}{:>10}  method",
+        "calls", "calls/s", "throws", "p50", "p99", "max"
+    )?;
+    for entry in methods {
+        let MethodReport { method, figures, .. } = entry;
+        let percentile = |p| figures.percentile_ns(p).map_or("-".into(), duration);
+        let cells = format!(
+            "{:>12}{:>10}{:>9}{:>10}{:>10}{:>10}  ",
+            calls(entry),
+            report.per_second(figures.calls).map_or("-".into(), rate),
+            count(figures.throws.into()),
+            percentile(50.0),
+            percentile(99.0),
+            duration(figures.max_ns),
+        );
+        wrapped(out, &cells, &" ".repeat(65), &labels.without_package(method))?;
+    }
+    writeln!(out)
+}
+
+/// A number of calls a second.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Not negative, and far below 2^128.
+fn rate(per_second: f64) -> String {
+    match per_second {
+        100.0.. => count(per_second as u128),
+        0.1.. => format!("{per_second:.1}"),
+        _ => format!("{per_second:.4}"),
+    }
+}
+
+fn cpu(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
+    let CpuReport { total_ns, samples, methods, .. } = &report.cpu;
+    if methods.is_empty() {
+        return Ok(());
+    }
+    let all = plural(*samples, "sample", "samples");
+    heading(
+        out,
+        &format!("CPU time, {} in {all}: --flame cpu has the stacks", duration(*total_ns)),
+    )?;
+    writeln!(out, "\n{:>12}{:>8}{:>10}  method", "self", "self %", "total %")?;
+    for sampled in methods.iter().take(SHOWN) {
+        let share = |ns: u64| format!("{:.1}%", percent(ns.into(), u128::from(*total_ns)));
+        let SampledMethod { method, cpu, .. } = sampled;
+        let cells = format!(
+            "{:>12}{:>8}{:>10}  ",
+            duration(cpu.self_ns),
+            share(cpu.self_ns),
+            share(cpu.total_ns)
+        );
+        let name = labels.without_package(method) + sampled.sign();
+        wrapped(out, &cells, &" ".repeat(34), &name)?;
+    }
+    writeln!(out)
+}
+
+fn waits(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
+    let OffCpuReport { total_ns, waits, .. } = &report.off_cpu;
+    // What waits in the JDK alone is mostly idle.
+    let mut waits = waits.iter().filter(|waits| !is_of_jdk(&waits.method)).take(SHOWN).peekable();
+    if waits.peek().is_none() {
+        return Ok(());
+    }
+    let all = duration(*total_ns);
+    heading(
+        out,
+        &format!("Waiting, outside the JDK; {all} in all threads: --flame wall has the stacks"),
+    )?;
+    writeln!(out, "\n{:>12}{:>8}  {:<13} method", "time", "time %", "state")?;
+    for Waits { method, state, ns, .. } in waits {
+        let share = percent(u128::from(*ns), u128::from(*total_ns));
+        let state = state.replace('_', " ");
+        let cells = format!("{:>12}{share:>7.1}%  {state:<13} ", duration(*ns));
+        wrapped(out, &cells, &" ".repeat(40), &labels.without_package(method))?;
+    }
+    writeln!(out)
+}
+
 fn hottest(methods: &[MethodReport], labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
     heading(out, "Hottest methods, by self time")?;
     sign_of_calls(methods.iter(), out)?;
     sign_of_share(methods.iter(), out)?;
+    sign_of_average(methods.iter(), out)?;
     writeln!(
         out,
         "\n{:>12}{:>8}{:>11}{:>10}{:>10}  method",
@@ -51,7 +151,7 @@ fn hottest(methods: &[MethodReport], labels: &Labels, out: &mut dyn Write) -> io
             duration(figures.self_ns),
             share(hot),
             calls(hot),
-            figures.avg_ns().map_or("-".into(), duration),
+            average(hot),
             figures.percentile_ns(99.0).map_or("-".into(), duration),
         );
         wrapped(out, &cells, &" ".repeat(55), &labels.without_package(method))?;

@@ -1,5 +1,5 @@
 //! Call paths for `go tool pprof`: its protobuf, compressed with gzip. A sample is a call path with two values:
-//! recorded calls, and their self time. The field numbers are from
+//! recorded calls, and their self time; or it is a sampled stack, with the number of samples and their time. The field numbers are from
 //! <https://github.com/google/pprof/blob/main/proto/profile.proto>.
 
 use std::collections::HashMap;
@@ -11,12 +11,16 @@ use prost::Message;
 
 use super::collapsed::stacks;
 use super::remarks;
+use crate::options::Flame;
 use crate::report::Report;
 use crate::stats::method::Method;
 use crate::stats::stacks::Stacks;
 
-pub fn render(report: &Report, out: &mut dyn Write) -> io::Result<()> {
-    let profile = profile(report, &stacks(report));
+pub fn render(report: &Report, of: Flame, out: &mut dyn Write) -> io::Result<()> {
+    let profile = match of {
+        Flame::Calls => profile(report, &stacks(report)),
+        Flame::Cpu | Flame::Wall => sampled(report, of),
+    };
     let mut encoder = GzEncoder::new(out, Compression::default());
     encoder.write_all(&profile.encode_to_vec())?;
     encoder.finish()?;
@@ -126,6 +130,42 @@ fn profile(report: &Report, stacks: &Stacks) -> Profile {
             let ids = stacks.path(place).map(|node| u64::try_from(node.frame).unwrap_or(0));
             let value = vec![signed(node.calls), signed(node.self_ns)];
             profile.sample.push(Sample { location_id: ids.collect(), value });
+        }
+    }
+    profile.string_table = strings.table;
+    profile
+}
+
+/// Samples, with their number and time.
+fn sampled(report: &Report, of: Flame) -> Profile {
+    let mut strings = Strings::default();
+    strings.place("");
+    let kind = if of == Flame::Wall { "wall" } else { "cpu" };
+    let sample_type = [("samples", "count"), (kind, "nanoseconds")]
+        .map(|(kind, unit)| ValueType { kind: strings.place(kind), unit: strings.place(unit) });
+    let mut profile = Profile {
+        sample_type: sample_type.into(),
+        time_nanos: signed(report.start_ns),
+        comment: remarks::all(report).iter().map(|line| strings.place(line)).collect(),
+        default_sample_type: strings.place(kind),
+        ..Profile::default()
+    };
+    let off_cpu = (of == Flame::Wall).then_some(&report.off_cpu.stacks);
+    let mut ids: HashMap<&Method, u64> = HashMap::new();
+    for stacks in [Some(&report.cpu.stacks), off_cpu].into_iter().flatten() {
+        for (frames, ns, samples) in stacks.stacks() {
+            let ids = frames.into_iter().map(|method| {
+                let next = ids.len() as u64 + 1;
+                *ids.entry(method).or_insert_with(|| {
+                    let name = strings.place(&method.dotted());
+                    profile.function.push(Function { id: next, name, ..Function::default() });
+                    let line = vec![Line { function_id: next, line: 0 }];
+                    profile.location.push(Location { id: next, line });
+                    next
+                })
+            });
+            let location_id = ids.collect();
+            profile.sample.push(Sample { location_id, value: vec![signed(samples), signed(ns)] });
         }
     }
     profile.string_table = strings.table;

@@ -7,6 +7,8 @@ use log_format::writer::one_line;
 use crate::options::zone::Zone;
 use crate::report::Report;
 use crate::report::missing::{Missing, RaisedInRun};
+use crate::run::cut_short::CutInRun;
+use crate::run::losses::Losses;
 use crate::run::postponed::PostponedInRun;
 use crate::run::throttled::ThrottledInRun;
 use log_format::human::{duration, plural, separated};
@@ -14,16 +16,99 @@ use log_format::human::{duration, plural, separated};
 /// Times with a raised threshold that are shown for each run.
 const TIMES_SHOWN: usize = 3;
 
+/// Runs cut short that are named.
+const CUTS_SHOWN: usize = 5;
+
 /// Classes not instrumented that are named.
 const CLASSES_SHOWN: usize = 5;
 
 /// Throttled methods that are named.
 const THROTTLED_SHOWN: usize = 10;
 
+/// A number of losses, and the words for one and for several.
+type Loss = (fn(&Losses) -> u64, &'static str, &'static str);
+
+const LOSSES: [Loss; 14] = [
+    (
+        |losses| losses.recorded_calls_dropped,
+        "recorded call dropped: its thread's ring was full; method statistics include it",
+        "recorded calls dropped: their thread's ring was full; method statistics include them",
+    ),
+    (
+        |losses| losses.lost_calls,
+        "call not counted: no memory for its statistics, or its probe has an unknown method id",
+        "calls not counted: no memory for their statistics, or their probes have unknown method ids",
+    ),
+    (
+        |losses| losses.unseen_ends,
+        "call counted as ended by exception: no probe saw its end",
+        "calls counted as ended by exception: no probe saw their end",
+    ),
+    (
+        |losses| losses.muted_methods,
+        "method was muted for some time; its calls were not counted then",
+        "methods were muted for some time; their calls were not counted then",
+    ),
+    (
+        |losses| losses.muted_calls,
+        "call not counted: it was in progress when its method was muted or unmuted",
+        "calls not counted: they were in progress when their method was muted or unmuted",
+    ),
+    (
+        |losses| losses.throttled_calls,
+        "call not counted: it was in progress when its method was throttled or measured again",
+        "calls not counted: they were in progress when their method was throttled or measured again",
+    ),
+    (
+        |losses| losses.methods_not_instrumented,
+        "selected method could not be instrumented",
+        "selected methods could not be instrumented",
+    ),
+    (
+        |losses| losses.leaves,
+        "trivial leaf was not instrumented (leaves=skip); its time is in its callers' \
+         self time",
+        "trivial leaves were not instrumented (leaves=skip); their time is in their callers' \
+         self time",
+    ),
+    (
+        |losses| losses.classes_unreadable,
+        "selected class could not be read, and was not instrumented",
+        "selected classes could not be read, and were not instrumented",
+    ),
+    (
+        |losses| losses.recorded_calls_over_budget,
+        "call not recorded: over the hour's log budget; method statistics include it",
+        "calls not recorded: over the hour's log budget; method statistics include them, and the \
+         slowest of each half second are recorded",
+    ),
+    (
+        |losses| losses.deleted_hours,
+        "hour of the log was deleted (options keep and max_mb)",
+        "hours of the log were deleted (options keep and max_mb)",
+    ),
+    (
+        |losses| losses.rows_dropped,
+        "row of the log was dropped: it could not be written in time",
+        "rows of the log were dropped: they could not be written in time",
+    ),
+    (
+        |losses| losses.timers_refused,
+        "timer was refused by the kernel (ulimit -i): its thread has no CPU samples",
+        "timers were refused by the kernel (ulimit -i): their threads have no CPU samples",
+    ),
+    (
+        |losses| losses.io_errors,
+        "write to the log failed and was tried again",
+        "writes to the log failed and were tried again",
+    ),
+];
+
 /// What the report lacks; empty if nothing.
 pub fn missing(report: &Report) -> Vec<String> {
-    let mut lines = lost(&report.missing, &report.zone);
     let runs = report.read.runs.len();
+    let mut lines = cut(&report.missing.cut, runs, &report.zone);
+    lines.extend(lost(&report.missing, &report.zone));
     lines.extend(postponed(&report.missing.postponed, runs, &report.zone));
     lines.extend(throttled(&report.missing.throttled, runs, &report.zone));
     lines
@@ -31,98 +116,115 @@ pub fn missing(report: &Report) -> Vec<String> {
 
 /// The same without the names of methods, for formats with little space.
 pub fn missing_in_short(report: &Report) -> Vec<String> {
-    let mut lines = lost(&report.missing, &report.zone);
-    lines.extend(postponed(&report.missing.postponed, report.read.runs.len(), &report.zone));
+    let runs = report.read.runs.len();
+    let mut lines = cut(&report.missing.cut, runs, &report.zone);
+    lines.extend(lost(&report.missing, &report.zone));
+    lines.extend(postponed(&report.missing.postponed, runs, &report.zone));
     lines.extend(throttled_count(&report.missing.throttled));
     lines
 }
 
-fn lost(missing: &Missing, zone: &Zone) -> Vec<String> {
-    let losses = &missing.losses;
-    let unread = u64::try_from(missing.unread.len()).unwrap_or(u64::MAX);
-    let counted = [
-        (unread, "part of the logs could not be read", "parts of the logs could not be read"),
-        (
-            losses.recorded_calls_dropped,
-            "recorded call dropped: its thread's ring was full; method statistics include it",
-            "recorded calls dropped: their thread's ring was full; method statistics include them",
-        ),
-        (
-            losses.lost_calls,
-            "call not counted: no memory for its statistics, or a probe not the agent's",
-            "calls not counted: no memory for their statistics, or probes not the agent's",
-        ),
-        (
-            losses.unseen_ends,
-            "call counted as ended by exception: no probe saw its end",
-            "calls counted as ended by exception: no probe saw their end",
-        ),
-        (
-            losses.muted_methods,
-            "method was muted for some time; its calls were not counted then",
-            "methods were muted for some time; their calls were not counted then",
-        ),
-        (
-            losses.muted_calls,
-            "call not counted: it was in progress when its method was muted or unmuted",
-            "calls not counted: they were in progress when their method was muted or unmuted",
-        ),
-        (
-            losses.throttled_calls,
-            "call not counted: it was in progress when its method was throttled or measured again",
-            "calls not counted: they were in progress when their method was throttled or measured again",
-        ),
-        (
-            losses.methods_skipped,
-            "selected method could not be instrumented",
-            "selected methods could not be instrumented",
-        ),
-        (
-            losses.leaves,
-            "trivial leaf was not instrumented (leaves=skip); its time is in its callers' \
-             self time",
-            "trivial leaves were not instrumented (leaves=skip); their time is in their callers' \
-             self time",
-        ),
-        (
-            losses.classes_unreadable,
-            "selected class could not be read, and was not instrumented",
-            "selected classes could not be read, and were not instrumented",
-        ),
-        (
-            losses.recorded_calls_over_budget,
-            "call not recorded: over the hour's log budget; method statistics include it",
-            "calls not recorded: over the hour's log budget; method statistics include them, and the \
-             slowest of each half second are recorded",
-        ),
-        (
-            losses.deleted_hours,
-            "hour of the log was deleted (options keep and max_mb)",
-            "hours of the log were deleted (options keep and max_mb)",
-        ),
-        (
-            losses.rows_dropped,
-            "row of the log was dropped: it could not be written in time",
-            "rows of the log were dropped: they could not be written in time",
-        ),
-        (
-            losses.io_errors,
-            "write to the log failed and was tried again",
-            "writes to the log failed and were tried again",
-        ),
-    ];
-    let mut lines: Vec<String> = counted
-        .into_iter()
-        .filter(|(number, ..)| *number > 0)
-        .map(|(number, one, many)| plural(number, one, many))
-        .collect();
-    for run in &missing.raised {
-        raised(run, zone, &mut lines);
+/// What is missing at the end of runs.
+fn cut(found: &[CutInRun], runs: usize, zone: &Zone) -> Vec<String> {
+    let mut lines = Vec::new();
+    for CutInRun { run, cut } in found.iter().take(CUTS_SHOWN) {
+        let place = if runs == 1 { String::new() } else { format!(" in run {run}") };
+        if let Some((end_ns, last_ns)) = cut.statistics_end {
+            lines.push(format!(
+                "method statistics{place} end at {}, {} before the last recorded call: the JVM was killed, still \
+                 runs, or stats.csv was cut; --above 0ns takes the figures from recorded calls",
+                zone.text(end_ns),
+                duration(last_ns - end_ns)
+            ));
+        }
+        if cut.recorded_calls > 0 {
+            lines.push(format!(
+                "{}{place}: a calls.csv was cut",
+                plural(
+                    cut.recorded_calls,
+                    "recorded call was written and is gone",
+                    "recorded calls were written and are gone"
+                )
+            ));
+        }
+    }
+    let rest = u64::try_from(found.len().saturating_sub(CUTS_SHOWN)).unwrap_or(u64::MAX);
+    if rest > 0 {
+        lines.push(plural(rest, "more run was cut short", "more runs were cut short"));
     }
     lines
 }
 
-fn raised(run: &RaisedInRun, zone: &Zone, lines: &mut Vec<String>) {
+/// What a text says of missing data: most at its top, and in detail at its end.
+pub struct InText {
+    /// What is missing.
+    pub head: Vec<String>,
+    /// How many methods were throttled.
+    pub throttled: Option<String>,
+    /// What was missing for some time, and when.
+    pub details: Vec<String>,
+}
+
+/// What is missing, so that the top of a text has a line of each kind.
+pub fn in_text(report: &Report) -> InText {
+    let (missing, runs, zone) = (&report.missing, report.read.runs.len(), &report.zone);
+    let mut head = cut(&missing.cut, runs, zone);
+    head.extend(losses(missing));
+    let mut details = Vec::new();
+    let raised_times = missing.raised.iter().map(|run| run.times.len()).sum();
+    for (lines, number, one, many) in [
+        (raised(&missing.raised, zone), raised_times, RAISED_ONCE, RAISED),
+        (
+            postponed(&missing.postponed, runs, zone),
+            missing.postponed.len(),
+            POSTPONED_ONE,
+            POSTPONED,
+        ),
+    ] {
+        if lines.len() > 1 {
+            head.push(plural(u64::try_from(number).unwrap_or(u64::MAX), one, many));
+            details.extend(lines);
+        } else {
+            head.extend(lines);
+        }
+    }
+    details.extend(throttled(&missing.throttled, runs, zone));
+    let methods = u64::try_from(by_method(&missing.throttled).len()).unwrap_or(u64::MAX);
+    let throttled = (methods > 0).then(|| plural(methods, "method", "methods") + THROTTLED);
+    InText { head, throttled, details }
+}
+
+const RAISED_ONCE: &str =
+    "time with a raised threshold: not all calls below it are recorded (see the end)";
+const RAISED: &str =
+    "times with a raised threshold: not all calls below it are recorded (see the end)";
+const POSTPONED_ONE: &str = "class was not instrumented for some time (see the end)";
+const POSTPONED: &str = "classes were not instrumented for some time (see the end)";
+const THROTTLED: &str =
+    ", for some time or all; their time is in their callers' self time (see the end)";
+
+fn lost(missing: &Missing, zone: &Zone) -> Vec<String> {
+    let mut lines = losses(missing);
+    lines.extend(raised(&missing.raised, zone));
+    lines
+}
+
+fn losses(missing: &Missing) -> Vec<String> {
+    let unread = u64::try_from(missing.unread.len()).unwrap_or(u64::MAX);
+    let unread =
+        (unread, "part of the logs could not be read", "parts of the logs could not be read");
+    let losses = LOSSES.map(|(number, one, many)| (number(&missing.losses), one, many));
+    let all = [unread].into_iter().chain(losses).filter(|(number, ..)| *number > 0);
+    all.map(|(number, one, many)| plural(number, one, many)).collect()
+}
+
+fn raised(runs: &[RaisedInRun], zone: &Zone) -> Vec<String> {
+    let mut lines = Vec::new();
+    runs.iter().for_each(|run| raised_in(run, zone, &mut lines));
+    lines
+}
+
+fn raised_in(run: &RaisedInRun, zone: &Zone, lines: &mut Vec<String>) {
     for time in run.times.iter().take(TIMES_SHOWN) {
         let until = time.to_ns.map_or_else(|| "the end".to_owned(), |ns| zone.text(ns));
         lines.push(format!(
@@ -261,7 +363,7 @@ pub fn all(report: &Report) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::losses::{Losses, Raised};
+    use crate::run::losses::Raised;
     use crate::run::throttled::ThrottledMethod;
 
     #[test]

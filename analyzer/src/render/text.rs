@@ -9,11 +9,12 @@ use log_format::rows::Exit;
 use log_format::writer::one_line;
 
 use super::labels::{Labels, path};
+use super::remarks::InText;
 use super::text_parts::{
-    calls, headed, heading, hours, number, origin, recorded, share, sign_of_calls, sign_of_share,
-    some_of, wrapped,
+    average, calls, headed, heading, hours, number, origin, recorded, share, sign_of_average,
+    sign_of_calls, sign_of_share, some_of, wrapped,
 };
-use super::{overview, remarks, tree};
+use super::{cpu, off_cpu, overview, remarks, tree};
 use crate::options::By;
 use crate::report::groups::{GroupReport, MethodReport, percent};
 use crate::report::{ReadSummary, Report};
@@ -35,7 +36,13 @@ const COLUMNS: [(&str, usize); 10] = [
 ];
 
 pub fn render(report: &Report, out: &mut dyn Write) -> io::Result<()> {
-    summary(report, out)?;
+    let missing = remarks::in_text(report);
+    summary(report, &missing, out)?;
+    body(report, out)?;
+    details(&missing, out)
+}
+
+fn body(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     if let Some(calls) = &report.slowest {
         writeln!(out)?;
         return tree::slowest(report, calls, out);
@@ -49,7 +56,11 @@ pub fn render(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     let first = first.map(|m| &m.method).chain(report.slow.iter().flatten().map(|c| &c.method));
     let unfinished = report.unfinished.iter().map(|call| &call.method);
     let recursive = report.recursion.iter().map(|(method, _)| method);
-    let labels = Labels::new(table_methods.chain(first).chain(unfinished).chain(recursive));
+    let sampled = report.cpu.methods.iter().map(|sampled| &sampled.method);
+    let waiting = report.off_cpu.waits.iter().map(|waits| &waits.method);
+    let of_samples = sampled.chain(waiting);
+    let listed = table_methods.chain(first).chain(unfinished).chain(recursive).chain(of_samples);
+    let labels = Labels::new(listed);
     writeln!(out)?;
     match &report.empty {
         Some(reason) => wrapped(out, "", "", reason)?,
@@ -58,17 +69,31 @@ pub fn render(report: &Report, out: &mut dyn Write) -> io::Result<()> {
             tables(report, &labels, out)?;
         }
     }
+    cpu::render(report, &labels, out)?;
+    off_cpu::render(report, &labels, out)?;
     unfinished_calls(report, &labels, out)
 }
 
-fn summary(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+/// When something was missing; the top of the text says only how much.
+fn details(missing: &InText, out: &mut dyn Write) -> io::Result<()> {
+    if missing.details.is_empty() {
+        return Ok(());
+    }
+    writeln!(out)?;
+    heading(out, "What was missing for some time")?;
+    writeln!(out)?;
+    missing.details.iter().try_for_each(|line| wrapped(out, "  ", "    ", line))
+}
+
+fn summary(report: &Report, missing: &InText, out: &mut dyn Write) -> io::Result<()> {
     let warning = AnsiColor::Yellow.on_default().bold();
-    for (heading, line) in summary_lines(report) {
+    for (heading, line) in summary_lines(report, missing) {
         let mut text = Vec::new();
         wrapped(&mut text, &format!("{heading:<10}"), &" ".repeat(12), &line)?;
         // Only now: a style has no width.
         let rest = text.split_off(heading.len());
-        let style = if heading == "missing" { warning } else { Style::new() };
+        let style =
+            if ["missing", "throttled"].contains(&heading) { warning } else { Style::new() };
         write!(out, "{style}{heading}{style:#}")?;
         out.write_all(&rest)?;
     }
@@ -76,7 +101,7 @@ fn summary(report: &Report, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// What was read and selected, and what is missing; a line without a heading continues the one before.
-pub(super) fn summary_lines(report: &Report) -> Vec<(&'static str, String)> {
+pub(super) fn summary_lines(report: &Report, missing: &InText) -> Vec<(&'static str, String)> {
     let read = &report.read;
     let mut lines =
         vec![("read", origin(read) + &recorded(read)), ("", hours(read)), ("", amount(read))];
@@ -101,8 +126,9 @@ pub(super) fn summary_lines(report: &Report) -> Vec<(&'static str, String)> {
         lines.push(("selected", selected.join(", ")));
     }
     let files = (!read.missing_files.is_empty()).then(|| some_of(&read.missing_files));
-    lines.extend(headed("missing", files.into_iter().chain(remarks::missing(report)).collect()));
+    lines.extend(headed("missing", files.into_iter().chain(missing.head.clone()).collect()));
     lines.extend(headed("note", report.notes.clone()));
+    lines.extend(missing.throttled.iter().map(|line| ("throttled", line.clone())));
     lines
 }
 
@@ -156,7 +182,8 @@ fn tables(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<(
     heading(out, &format!("{what} by {by}; p50, p95, p99 of {calls} calls, {error}"))?;
     let methods = report.groups.iter().flat_map(|group| &group.methods);
     sign_of_calls(methods.clone(), out)?;
-    sign_of_share(methods, out)?;
+    sign_of_share(methods.clone(), out)?;
+    sign_of_average(methods, out)?;
     for group in &report.groups {
         writeln!(out)?;
         if let Some(label) = &group.label {
@@ -219,7 +246,7 @@ fn cells(method: &MethodReport) -> [String; 10] {
         duration(figures.total_ns),
         duration(figures.self_ns),
         share(method),
-        figures.avg_ns().map_or("-".into(), duration),
+        average(method),
         duration(figures.max_ns),
         p50,
         p95,

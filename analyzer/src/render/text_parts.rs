@@ -80,18 +80,27 @@ pub(super) fn number(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
 }
 
-/// Whether the method was throttled for some of the selected time.
-fn is_in_part(method: &MethodReport) -> bool {
-    method.throttled_ns > 0
-}
-
 /// Explains the sign behind a number of calls, if a method has it.
 pub(super) fn sign_of_calls<'m>(
     mut methods: impl Iterator<Item = &'m MethodReport>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    if methods.any(is_in_part) {
-        writeln!(out, "+: there may have been more, while the method was throttled")?;
+    if methods.any(|method| method.is_partial) {
+        writeln!(out, "+: at least so many; the method was throttled for part of the time")?;
+    }
+    Ok(())
+}
+
+/// Explains the sign behind an average, if a method has it.
+pub(super) fn sign_of_average<'m>(
+    mut methods: impl Iterator<Item = &'m MethodReport>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    if methods.any(|method| method.is_recursive) {
+        writeln!(
+            out,
+            "*: too low; the method calls itself, and total has only the outermost calls"
+        )?;
     }
     Ok(())
 }
@@ -109,8 +118,14 @@ pub(super) fn sign_of_share<'m>(
 
 /// A method's calls, with a sign if there were more.
 pub(super) fn calls(method: &MethodReport) -> String {
-    let more = if is_in_part(method) { "+" } else { "" };
+    let more = if method.is_partial { "+" } else { "" };
     count(method.figures.calls.into()) + more
+}
+
+/// A method's average, with a sign if it is too low.
+pub(super) fn average(method: &MethodReport) -> String {
+    let sign = if method.is_recursive { "*" } else { "" };
+    method.figures.avg_ns().map_or("-".to_owned(), |ns| duration(ns) + sign)
 }
 
 /// A method's share of the self time, with a sign if that is mostly the probes' time.

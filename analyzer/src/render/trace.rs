@@ -10,122 +10,68 @@ use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 use std::sync::Arc;
 
+use log_format::ids::{MethodId, ThreadId};
 use log_format::names::{Table, utc_text};
 use log_format::rows::{CallRow, Exit};
 use serde_json::{Value, json};
 
-use super::remarks;
-use crate::analysis::Selected;
+use super::streamed::{self, EventFormat, Said, StreamError};
 use crate::input::problems::Problems;
 use crate::input::progress::Progress;
-use crate::input::runs::{RunInput, is_of_calls};
+use crate::input::runs::RunInput;
 use crate::options::Options;
-use crate::report::Collector;
-use crate::run::data::read_run;
 use crate::run::names::Names;
 use crate::run::records::{RecordFilter, read_records};
 use crate::run::selection::Selection;
 use crate::stats::method::Method;
-use crate::tprofiler;
-
-/// Messages about a trace.
-#[derive(Debug, Default)]
-pub struct Said {
-    /// What could not be read.
-    pub problems: Problems,
-    /// What the trace lacks, one line each.
-    pub remarks: Vec<String>,
-}
 
 /// Writes the trace.
 ///
 /// # Errors
-/// There is nothing to read (lines to print), or the output cannot be written.
+/// There is nothing to read, or the output cannot be written.
 pub fn write(
     options: &Options,
     progress: &Arc<Progress>,
     out: &mut dyn Write,
-) -> Result<Said, TraceError> {
-    let mut problems = Problems::default();
-    let (found, options) =
-        crate::analysis::select(options, progress, &mut problems).map_err(TraceError::NoReport)?;
-    let options = &options;
-    let Selected { runs, old_logs, selection } = found;
-    let start_ns = runs.iter().map(|run| run.about.start_ns).min().unwrap_or(0);
-    let mut trace = Trace { out, start_ns, has_events: false, has_calls: false, failed: None };
-    let mut unfinished = 0;
-    progress.expect(&runs, &[Table::Calls]);
-    let mut collector = Collector::default();
-    let head = format!(
-        "{{\"displayTimeUnit\":\"ms\",\"otherData\":{},\"traceEvents\":[",
-        json!({ "start": utc_text(start_ns), "start_unix_ns": start_ns.to_string() })
-    );
-    trace.raw(&head);
-    for (place, (run, old_log)) in runs.iter().zip(&old_logs).enumerate() {
-        if let Some(log) = old_log {
-            tprofiler::leave_out(log, "of a trace: they have no times", &mut problems);
-            continue;
-        }
-        unfinished += trace.run(place, run, &selection, &mut problems);
-        // The rest is read for its losses.
-        let mut rest = run.clone();
-        rest.files.retain(|file| !is_of_calls(file.table));
-        let data = read_run(&rest, place, &selection, &mut problems);
-        collector.add(run, place, data, &selection);
-    }
-    trace.raw("\n]}\n");
-    let mut report = collector.finish(&runs, options, &selection, &problems);
-    report.empty = (!trace.has_calls).then(|| "no recorded calls in the selection".to_owned());
-    report.notes.clear();
-    report.unfinished_not_shown = unfinished;
-    let remarks = remarks(&report, options.format);
-    trace.failed.map_or(Ok(Said { problems, remarks }), |error| Err(TraceError::Output(error)))
-}
-
-/// Why there is no trace.
-#[derive(Debug)]
-pub enum TraceError {
-    /// There is nothing to read; lines to print.
-    NoReport(Vec<String>),
-    /// The output cannot be written.
-    Output(io::Error),
-}
-
-impl From<io::Error> for TraceError {
-    fn from(error: io::Error) -> Self {
-        Self::Output(error)
-    }
+) -> Result<Said, StreamError> {
+    streamed::write(options, progress, |runs| Ok(Trace::begin(out, runs)))
 }
 
 struct Trace<'o> {
     out: &'o mut dyn Write,
     start_ns: u64,
+    /// What comes before the first call: without a call, nothing is written.
+    head: String,
     has_events: bool,
     has_calls: bool,
     /// The first failure; nothing is written after it.
     failed: Option<io::Error>,
 }
 
-impl Trace<'_> {
-    /// Returns the number of unfinished calls that are missing.
+impl EventFormat for Trace<'_> {
+    const TABLES: &'static [Table] = &[Table::Calls];
+    const NOT_OF_TPROFILER: &'static str = "of a trace: they have no times";
+    const EMPTY: &'static str = "no recorded calls";
+
     fn run(
         &mut self,
         place: usize,
         run: &RunInput,
         selection: &Selection,
         problems: &mut Problems,
-    ) -> usize {
+    ) -> io::Result<usize> {
         let pid = place + 1;
         let about = &run.about;
         let name =
             format!("{} on {}, pid {}, run {}", about.service, about.host, about.pid, run.label);
-        self.metadata("process_name", pid, 0, &json!({ "name": name }));
+        self.metadata("process_name", pid, ThreadId::NONE, &json!({ "name": name }));
         // Problems with them are reported where the counters are read.
         let names = Names::read(run, &mut Problems::default());
         let label = run.label.as_str().into();
         let mut threads = HashSet::new();
-        let mut methods: HashMap<u32, (String, Method)> = HashMap::new();
-        read_records(run, &RecordFilter::new(selection, &names), problems, |row| {
+        let mut methods: HashMap<MethodId, (String, Method)> = HashMap::new();
+        let filter = RecordFilter::new(selection, &names);
+        let unfinished = read_records(run, &filter, problems, |row| {
             if self.failed.is_some() {
                 return;
             }
@@ -141,10 +87,25 @@ impl Trace<'_> {
                 (format!("{simple}{dot}{name}"), method)
             });
             self.call(pid, &row, name, method);
-        })
+        });
+        self.failed.take().map_or(Ok(unfinished), Err)
     }
 
-    fn metadata(&mut self, name: &str, pid: usize, tid: u32, args: &Value) {
+    fn end(&mut self) -> io::Result<bool> {
+        self.raw("\n]}\n");
+        self.failed.take().map_or(Ok(self.has_calls), Err)
+    }
+}
+
+impl<'o> Trace<'o> {
+    fn begin(out: &'o mut dyn Write, runs: &[RunInput]) -> Self {
+        let start_ns = runs.iter().map(|run| run.about.start_ns).min().unwrap_or(0);
+        let about = json!({ "start": utc_text(start_ns), "start_unix_ns": start_ns.to_string() });
+        let head = format!("{{\"displayTimeUnit\":\"ms\",\"otherData\":{about},\"traceEvents\":[");
+        Self { out, start_ns, head, has_events: false, has_calls: false, failed: None }
+    }
+
+    fn metadata(&mut self, name: &str, pid: usize, tid: ThreadId, args: &Value) {
         self.event(&json!({ "ph": "M", "name": name, "pid": pid, "tid": tid, "args": args }));
     }
 
@@ -170,8 +131,8 @@ impl Trace<'_> {
             Value::from(descriptor),
             micros(row.self_ns),
         );
-        self.event_text(&text);
         self.has_calls = true;
+        self.event_text(&text);
     }
 
     fn event(&mut self, event: &Value) {
@@ -185,8 +146,12 @@ impl Trace<'_> {
     }
 
     fn raw(&mut self, text: &str) {
-        if self.failed.is_none() {
-            self.failed = self.out.write_all(text.as_bytes()).err();
+        if !self.has_calls {
+            self.head.push_str(text);
+        } else if self.failed.is_none() {
+            let head = std::mem::take(&mut self.head);
+            let written = self.out.write_all(head.as_bytes());
+            self.failed = written.and_then(|()| self.out.write_all(text.as_bytes())).err();
         }
     }
 }

@@ -1,14 +1,14 @@
 //! The methods of a report in their groups, sorted and limited.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
+use std::collections::HashSet;
 
-use crate::options::zone::Zone;
-use crate::options::zone::hour_text;
 use crate::options::{By, Options, SortKey};
+use crate::report::cpu::SampledGroups;
 use crate::report::throttled_times::OfGroup;
 use crate::stats::aggregate::{Figures, Group, Totals};
 use crate::stats::method::Method;
+use crate::stats::sampled_stacks::CpuFigures;
 
 /// Methods in an overview.
 const FIRST_METHODS: usize = 5;
@@ -26,13 +26,23 @@ pub struct GroupReport {
     pub calls: u128,
     /// Self time of all of its methods, in nanoseconds.
     pub self_ns: u128,
-    /// Its first methods by self time and by exceptions, in any sort order; for reports with an overview.
+    /// Only for reports with an overview.
     pub first: FirstMethods,
+}
+
+impl GroupReport {
+    /// All of its reports of methods; a method may have several.
+    pub(crate) fn reports_mut(&mut self) -> impl Iterator<Item = &mut MethodReport> {
+        let FirstMethods { entries, by_self, by_throws } = &mut self.first;
+        self.methods.iter_mut().chain(entries).chain(by_self).chain(by_throws)
+    }
 }
 
 /// The methods in an overview.
 #[derive(Debug, Default)]
 pub struct FirstMethods {
+    /// Those at which recorded calls enter measured code, by total time.
+    pub entries: Vec<MethodReport>,
     /// By self time.
     pub by_self: Vec<MethodReport>,
     /// By exceptions; only methods that have some.
@@ -48,11 +58,17 @@ pub struct MethodReport {
     pub figures: Figures,
     /// Its share of the self time of all methods in its group.
     pub self_percent: f64,
-    /// How long it was throttled in the time and the runs of its group, in nanoseconds. Its figures lack that time.
+    /// How long it was throttled in the selected time and the runs of its group, in nanoseconds.
     pub throttled_ns: u64,
+    /// Whether its figures lack time because it was throttled, in the selected time or an interval that it touches.
+    pub is_partial: bool,
+    /// Whether it calls itself, so that its average is too low.
+    pub is_recursive: bool,
     /// What its probes took at least, an estimate in nanoseconds; `None` if the logs do not have it. About half of it
     /// is in its self time, the rest in that of its callers.
     pub probe_ns: Option<u64>,
+    /// Its CPU time by samples; `None` if there are no samples.
+    pub cpu: Option<CpuFigures>,
 }
 
 impl MethodReport {
@@ -64,35 +80,23 @@ impl MethodReport {
     }
 }
 
-pub(crate) fn label(
-    group: Group,
-    runs: &[String],
-    threads: &HashMap<Group, String>,
-    names: &[String],
-    zone: &Zone,
-) -> Option<String> {
-    let run_label = |place: usize| runs.get(place).cloned().unwrap_or_default();
-    match group {
-        Group::All => None,
-        Group::Hour(hour) => Some(hour_text(hour)),
-        Group::Minute(minute) => Some(zone.text_minute(minute.saturating_mul(60_000_000_000))),
-        Group::Named(place) => Some(names.get(place).cloned().unwrap_or_default()),
-        Group::Run(run) => Some(run_label(run)),
-        Group::Thread(run, id) => {
-            let name = threads.get(&group).cloned().unwrap_or_else(|| format!("thread #{id}"));
-            // Thread ids are unique only within a run.
-            let is_unique = runs.len() < 2;
-            Some(if is_unique { name } else { format!("{name} in {}", run_label(run)) })
-        }
-    }
+/// What the logs say about all methods.
+#[derive(Clone, Copy)]
+pub(crate) struct OfAll<'l> {
+    /// The duration from which a call was certainly recorded.
+    pub complete_from_ns: Option<u64>,
+    /// What a probed call costs.
+    pub probe_call_ns: Option<u64>,
+    /// Methods at which recorded calls enter measured code.
+    pub entries: &'l HashSet<Method>,
 }
 
 /// The groups with their methods, sorted and limited, and whether a sum overflowed.
 pub(crate) fn groups<'t>(
     totals: Totals<Method>,
     options: &Options,
-    complete_from_ns: Option<u64>,
-    probe_call_ns: Option<u64>,
+    of_all: OfAll<'_>,
+    sampled: &mut SampledGroups,
     throttled: impl Fn(Group) -> OfGroup<'t>,
     label: impl Fn(Group) -> Option<String>,
 ) -> (Vec<GroupReport>, bool) {
@@ -100,11 +104,14 @@ pub(crate) fn groups<'t>(
     let mut groups: Vec<GroupReport> = totals
         .into_groups()
         .map(|(group, mut methods)| {
-            if let Some(ns) = complete_from_ns {
+            if let Some(ns) = of_all.complete_from_ns {
                 methods.iter_mut().for_each(|(_, figures)| figures.complete_from(ns));
             }
             saturated |= methods.iter().any(|(_, figures)| figures.is_saturated());
-            group_report(label(group), methods, options, probe_call_ns, &throttled(group))
+            sampled.set_measured(group, methods.iter().map(|(method, _)| method));
+            let cpu = |method: &Method| sampled.of(group, method);
+            let throttled = throttled(group);
+            group_report(label(group), methods, options, of_all, cpu, &throttled)
         })
         .collect();
     match options.by {
@@ -122,7 +129,8 @@ fn group_report(
     label: Option<String>,
     mut methods: Vec<(Method, Figures)>,
     options: &Options,
-    probe_call_ns: Option<u64>,
+    of_all: OfAll<'_>,
+    cpu: impl Fn(&Method) -> Option<CpuFigures>,
     throttled: &OfGroup<'_>,
 ) -> GroupReport {
     methods.sort_by(|a, b| compare(options.sort, &b.1, &a.1).then_with(|| a.0.cmp(&b.0)));
@@ -130,20 +138,28 @@ fn group_report(
     let (calls, self_ns): (u128, u128) = (sum(|f| f.calls), sum(|f| f.self_ns));
     let count = methods.len();
     let report = |(method, figures): (Method, Figures)| MethodReport {
-        throttled_ns: throttled.ns(&method),
-        probe_ns: probe_call_ns.map(|ns| ns.saturating_mul(figures.calls)),
+        throttled_ns: throttled.ns(&method).unwrap_or(0),
+        is_partial: throttled.ns(&method).is_some(),
+        probe_ns: of_all.probe_call_ns.map(|ns| ns.saturating_mul(figures.calls)),
+        cpu: cpu(&method),
         method,
+        is_recursive: figures.has_inner_calls(),
         self_percent: percent(figures.self_ns.into(), self_ns),
         figures,
     };
     let mut first = FirstMethods::default();
     if options.has_overview() {
-        let by = |key| {
-            let mut methods: Vec<&(Method, Figures)> = methods.iter().collect();
+        let by = |key, is_one: &dyn Fn(&Method) -> bool| {
+            let of = methods.iter().filter(|(method, _)| is_one(method));
+            let mut methods: Vec<&(Method, Figures)> = of.collect();
             methods.sort_by(|a, b| compare(key, &b.1, &a.1).then_with(|| a.0.cmp(&b.0)));
-            methods.into_iter().take(FIRST_METHODS).cloned().map(report).collect::<Vec<_>>()
+            methods.into_iter().take(FIRST_METHODS).cloned().map(&report).collect::<Vec<_>>()
         };
-        first = FirstMethods { by_self: by(SortKey::SelfTime), by_throws: by(SortKey::Throws) };
+        first = FirstMethods {
+            entries: by(SortKey::Total, &|method| of_all.entries.contains(method)),
+            by_self: by(SortKey::SelfTime, &|_| true),
+            by_throws: by(SortKey::Throws, &|_| true),
+        };
         first.by_throws.retain(|method| method.figures.throws > 0);
     }
     methods.truncate(options.top.unwrap_or(usize::MAX));

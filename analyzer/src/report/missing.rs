@@ -2,6 +2,7 @@
 
 use log_format::pattern::Pattern;
 
+use crate::run::cut_short::CutInRun;
 use crate::run::losses::{Losses, Raised};
 use crate::run::postponed::PostponedInRun;
 use crate::run::throttled::ThrottledInRun;
@@ -13,6 +14,8 @@ pub struct Missing {
     pub unread: Vec<String>,
     /// What the agent lost.
     pub losses: Losses,
+    /// Runs that lack something at their end.
+    pub cut: Vec<CutInRun>,
     /// When the threshold was raised, run by run.
     pub raised: Vec<RaisedInRun>,
     /// Throttled methods, those with most time missed first.

@@ -1,8 +1,11 @@
 //! Turns what was read into a report: sorted methods, unfinished calls, what was read and what is missing. The output
 //! formats render a [`Report`] and decide nothing about it.
 
+pub mod cpu;
+mod group_names;
 pub mod groups;
 pub mod missing;
+pub mod off_cpu;
 mod sentences;
 pub mod slowest;
 mod throttled_times;
@@ -11,7 +14,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use log_format::pattern::Pattern;
-use log_format::rows::Exit;
+use log_format::rows::{Exit, SampleRow};
 use serde::Serialize;
 
 use crate::input::problems::Problems;
@@ -20,12 +23,17 @@ use crate::options::glob::Glob;
 use crate::options::time_range::TimeRange;
 use crate::options::zone::Zone;
 use crate::options::{By, CallFilter, Options, SortKey, TreeOrder};
-use crate::report::groups::{GroupReport, groups, label};
+use crate::report::cpu::{CpuReport, SampledGroups};
+use crate::report::group_names::{GroupNames, label};
+use crate::report::groups::{GroupReport, OfAll, groups};
 use crate::report::missing::{Missing, RaisedInRun};
-use crate::report::sentences::{notes, probe_share, why_empty, without_record};
+use crate::report::off_cpu::{OffCpuReport, grouped_waits};
+use crate::report::sentences::{coverage, notes, probe_share, why_empty, without_record};
 use crate::report::slowest::SlowCall;
 use crate::report::throttled_times::ThrottledTimes;
 use crate::run::counts::Counts;
+use crate::run::cpu_samples::read_samples;
+use crate::run::cut_short::CutInRun;
 use crate::run::data::{RunData, UnfinishedCall};
 use crate::run::nearest_names::Nearest;
 use crate::run::postponed::PostponedInRun;
@@ -35,8 +43,12 @@ use crate::stats::aggregate::{Group, Totals};
 use crate::stats::by_minute::{MinuteSums, Minutes};
 use crate::stats::call_tree::{CallTree, Frame, Recursion};
 use crate::stats::method::{Method, Source};
+use crate::stats::sampled_stacks::Sampled;
 use crate::stats::slow_calls::{RecordedCall, of_runs};
 use crate::stats::stacks::{rooted_at, through};
+
+const NO_PATHS: &str = "no recorded call has a call path with time";
+const HAS_UNFINISHED: &str = "; --unfinished shows unfinished calls";
 
 /// A report, ready to be rendered.
 #[derive(Debug)]
@@ -96,11 +108,57 @@ pub struct Report {
     pub without_record: String,
     /// Where the sources of methods are, for the formats that show it.
     pub sources: HashMap<Method, Source>,
+    /// CPU time, if threads were sampled.
+    pub cpu: CpuReport,
+    /// Where threads waited, if they were looked at.
+    pub off_cpu: OffCpuReport,
     /// The start of the first run, in unix nanoseconds.
     pub start_ns: u64,
 }
 
 impl Report {
+    /// Why there are no samples to show, if there are none; `in_logs` if the runs have some, not selected.
+    #[must_use]
+    pub fn no_samples(&self, in_logs: bool) -> Option<String> {
+        (self.cpu.samples == 0).then(|| match (in_logs, self.missing.losses.timers_refused) {
+            (true, _) => "no CPU samples are selected".to_owned(),
+            (false, 0) => {
+                "no CPU samples in these logs; attach or start the agent with cpu=10ms".to_owned()
+            }
+            (false, _) => {
+                "no CPU samples in these logs: the kernel refused timers; raise `ulimit -i`"
+                    .to_owned()
+            }
+        })
+    }
+
+    /// The same for times in which threads waited.
+    #[must_use]
+    pub fn no_waiting(&self, in_logs: bool) -> Option<String> {
+        let none = "no waiting in these logs; attach or start the agent with cpu=10ms,wall=100ms";
+        self.off_cpu.stacks.is_empty().then(|| match in_logs {
+            true => format!("no waiting is selected, or there is {none}"),
+            false => none.to_owned(),
+        })
+    }
+
+    /// Why there are no call paths to show, if there are none.
+    #[must_use]
+    pub fn no_stacks(&self) -> Option<String> {
+        let has_time = self.tree.nodes().iter().any(|node| node.figures.self_ns > 0);
+        let none = || self.empty.clone().unwrap_or_else(|| NO_PATHS.to_owned());
+        let unfinished = self.unfinished.len().saturating_add(self.unfinished_not_shown);
+        let hint = if unfinished > 0 && !self.unfinished_counted { HAS_UNFINISHED } else { "" };
+        (!has_time).then(|| none() + hint)
+    }
+
+    /// How often something happened that happened so many times; `None` if a time was selected.
+    #[must_use]
+    pub fn per_second(&self, count: u64) -> Option<f64> {
+        let ns = self.read.recorded_ns;
+        (ns > 0 && self.range.is_everything()).then(|| count as f64 * 1e9 / ns as f64)
+    }
+
     /// How exact percentiles are.
     #[must_use]
     pub fn percentiles_are(&self) -> &'static str {
@@ -188,14 +246,15 @@ pub struct Collector {
     throttled: Vec<Throttled>,
     missing_files: Vec<String>,
     tree: CallTree,
+    entries: HashSet<Method>,
     minutes: Minutes,
     partial: HashSet<Method>,
     slow: Vec<Vec<RecordedCall>>,
     recursion: HashMap<Method, Recursion>,
     sources: HashMap<Method, Source>,
     /// Names of hosts, classes and packages that are groups.
-    names: Vec<String>,
-    places: HashMap<String, usize>,
+    names: GroupNames,
+    sampled: Sampled,
     /// Every threshold that applied.
     thresholds_ns: BTreeSet<u64>,
     /// Whether a run's log lacks its threshold.
@@ -205,22 +264,19 @@ pub struct Collector {
 impl Collector {
     /// Adds the next run, at index `place` in the list of runs.
     pub fn add(&mut self, run: &RunInput, place: usize, data: RunData, selection: &Selection) {
-        let Self { totals, names, places, .. } = self;
-        let mut named = |name: &str| {
-            Group::Named(*places.entry(name.to_owned()).or_insert_with(|| {
-                names.push(name.to_owned());
-                names.len() - 1
-            }))
-        };
+        let names = &mut self.names;
         match selection.by {
-            By::Host => totals.merge_by(data.totals, |_, _| named(&run.about.host)),
-            By::Class => totals.merge_by(data.totals, |_, method| named(method.parts().0)),
-            By::Package => totals.merge_by(data.totals, |_, method| {
-                named(method.parts().0.rsplit_once('.').map_or("", |(package, _)| package))
-            }),
-            By::Nothing | By::Hour | By::Minute | By::Thread | By::Run => totals.merge(data.totals),
+            By::Host => self.totals.merge_by(data.totals, |_, _| names.group(&run.about.host)),
+            by @ (By::Class | By::Package) => {
+                let group = |group, method: &_| names.of_method(by, method).unwrap_or(group);
+                self.totals.merge_by(data.totals, group);
+            }
+            By::Nothing | By::Hour | By::Minute | By::Thread | By::Run => {
+                self.totals.merge(data.totals);
+            }
         }
         self.tree.merge(&data.tree);
+        self.entries.extend(data.entries);
         self.minutes.merge(data.minutes);
         self.partial.extend(data.partial);
         for (method, found) in data.recursion {
@@ -242,23 +298,43 @@ impl Collector {
         self.nearest.merge(data.nearest.unwrap_or_default());
         self.recorded_ns = self.recorded_ns.saturating_add(data.recorded.ns());
         self.missing.losses.merge(&data.losses);
-        let statistics = selection.statistics_of(place);
-        let times = data.thresholds.raised(&statistics);
+        if !data.cut.is_empty() {
+            self.missing.cut.push(CutInRun { run: run.label.clone(), cut: data.cut });
+        }
+        let covered = selection.covered(place);
+        let times = data.thresholds.raised(&covered);
         if let (Some(base_ns), false) = (data.thresholds.lowest_ns(), times.is_empty()) {
             self.missing.raised.push(RaisedInRun { run: run.label.clone(), base_ns, times });
         }
-        let throttled = data.throttled.in_range(&statistics);
+        let throttled = data.throttled.in_range(&covered, &selection.range);
         let throttled = throttled.map(|method| ThrottledInRun { run: run.label.clone(), method });
         self.missing.throttled.extend(throttled);
         self.throttled.push(data.throttled);
-        self.missing.muted.extend(data.muted.in_range(&statistics));
-        let postponed = data.postponed.in_range(&statistics);
+        self.missing.muted.extend(data.muted.in_range(&covered));
+        let postponed = data.postponed.in_range(&covered);
         let postponed = postponed.map(|class| PostponedInRun { run: run.label.clone(), class });
         self.missing.postponed.extend(postponed);
         self.missing_files.extend(run.missing.iter().map(|path| path.display().to_string()));
         if data.lacks_methods_file {
             self.missing_files.push(run.folder.join("*.methods.csv").display().to_string());
         }
+    }
+
+    /// Adds the samples of the run at index `place`.
+    pub fn add_samples(
+        &mut self,
+        run: &RunInput,
+        place: usize,
+        selection: &Selection,
+        problems: &mut Problems,
+    ) {
+        let host = (selection.by == By::Host).then(|| self.names.group(&run.about.host));
+        let group = |row: &SampleRow| {
+            host.unwrap_or_else(|| selection.group(place, row.start_ns, row.thread))
+        };
+        let threads = read_samples(run, selection, group, problems, &mut self.sampled);
+        let threads = threads.into_iter();
+        self.threads.extend(threads.map(|(id, name)| (Group::Thread(place, id), name)));
     }
 
     /// The duration from which a call was certainly recorded, whatever its method, run and time. `None` if there is
@@ -291,67 +367,34 @@ impl Collector {
         problems: &Problems,
     ) -> Report {
         self.missing.unread = problems.all_unread().to_vec();
-        sort_by_missed(&mut self.missing.throttled);
-        // First the classes that were never instrumented, then by how long they were not.
-        self.missing.postponed.sort_by_key(|PostponedInRun { class, .. }| {
-            Reverse(class.to_ns.map_or(u64::MAX, |to_ns| to_ns.saturating_sub(class.from_ns)))
-        });
+        if !options.shows_cpu() {
+            self.missing.losses.timers_refused = 0;
+        }
+        self.sort();
         let labels: Vec<String> = runs.iter().map(|run| run.label.clone()).collect();
-        let of_group = |group| label(group, &labels, &self.threads, &self.names, &selection.zone);
-        let complete_from_ns = self.complete_from_ns(selection, problems);
-        let probe_call_ns = self.missing.losses.probe_call_ns;
-        let times = ThrottledTimes::new(&self.throttled, selection.all_statistics());
-        let throttled = |group| {
-            let host = match (group, selection.by) {
-                (Group::Named(place), By::Host) => self.names.get(place),
-                _ => None,
-            };
-            let is_of = host.map(|host| {
-                move |run: usize| runs.get(run).is_some_and(|run| run.about.host == *host)
-            });
-            times.of(group, is_of.as_ref().map(|is_of| is_of as &dyn Fn(usize) -> bool))
-        };
-        let (groups, saturated) =
-            groups(self.totals, options, complete_from_ns, probe_call_ns, throttled, of_group);
-        let hint = (!self.is_named).then_some(self.nearest);
-        let mut empty =
-            groups.is_empty().then(|| why_empty(selection, &self.counts, hint.as_ref()));
-        let mut notes = notes(selection, &self.counts, saturated, options.slowest.is_none());
-        if self.awaiting_totals > 0 && !selection.counts_records() && empty.is_none() {
-            notes.push(format!(
-                "Method statistics of the last hour are not written yet, a JVM writes them every minute; runs \
-                 without: {}",
-                self.awaiting_totals
-            ));
+        let (mut groups, cpu, off_cpu, saturated) =
+            self.take_groups(runs, &labels, options, selection, problems);
+        for report in groups.iter_mut().flat_map(GroupReport::reports_mut) {
+            report.is_recursive |= self.recursion.contains_key(&report.method);
         }
+        let is_named = self.is_named || !cpu.methods.is_empty();
+        let hint = (!is_named).then(|| std::mem::take(&mut self.nearest));
+        let empty = groups.is_empty().then(|| why_empty(selection, &self.counts, hint.as_ref()));
         let jvms = distinct(runs, |run| (&run.about.host, run.about.pid)).len();
-        notes.extend(probe_share(&self.missing.losses, jvms));
-        let mut tree = self.tree;
-        for (pattern, part) in
-            [(&options.method, through as fn(&_, &_) -> _), (&options.root, rooted_at)]
-        {
-            if let Some(pattern) = pattern {
-                let whole = tree;
-                tree = part(&whole, pattern);
-                if tree.is_empty() && !whole.is_empty() && empty.is_none() {
-                    empty = Some(no_such_path(&whole, pattern));
-                }
-            }
+        let mut notes = notes(selection, &self.counts, saturated, options.slowest.is_none());
+        if empty.is_none() && !selection.counts_records() {
+            notes.extend(self.awaited());
         }
+        notes.extend(probe_share(&self.missing.losses, jvms));
+        notes.extend(coverage(&cpu, &self.missing.losses, selection));
+        let (tree, no_path) = selected_part(std::mem::take(&mut self.tree), options);
         // The trees of the slowest calls contain every call.
         let every = CallFilter::default();
         let calls = if options.slowest.is_some() { &every } else { &selection.calls };
         let without_record =
             without_record(calls, &self.counts, &self.thresholds_ns, &self.missing);
-        let mut recursion: Vec<(Method, Recursion)> = self.recursion.into_iter().collect();
-        recursion.sort_by(|a, b| (b.1.calls, &a.0).cmp(&(a.1.calls, &b.0)));
         let unfinished_count = self.unfinished.len();
-        let shown = options.top.unwrap_or(usize::MAX);
-        self.unfinished.sort_by(|a, b| {
-            let key = |call: &UnfinishedCall| (Reverse(call.running_ns), call.run, call.start_ns);
-            key(a).cmp(&key(b)).then_with(|| (&a.thread, &a.method).cmp(&(&b.thread, &b.method)))
-        });
-        self.unfinished.truncate(shown);
+        self.unfinished.truncate(options.top.unwrap_or(usize::MAX));
         Report {
             by: options.by,
             of_records: selection.counts_records(),
@@ -362,27 +405,12 @@ impl Collector {
             statistics: selection.all_statistics(),
             pattern: selection.method.as_ref().map(ToString::to_string),
             filters: Filters::new(options),
-            read: ReadSummary {
-                runs: labels,
-                jvms,
-                hosts: named(runs, |run| &run.about.host),
-                services: named(runs, |run| &run.about.service),
-                counts: self.counts,
-                thresholds_ns: self
-                    .thresholds_ns
-                    .first()
-                    .copied()
-                    .zip(self.thresholds_ns.last().copied()),
-                recorded_ns: self.recorded_ns,
-                torn_lines: problems.torn_lines(),
-                bad_lines: problems.bad_lines(),
-                missing_files: self.missing_files,
-            },
+            read: self.take_summary(runs, labels, jvms, problems),
             missing: self.missing,
             groups,
             unfinished_not_shown: unfinished_count - self.unfinished.len(),
             unfinished: self.unfinished,
-            empty,
+            empty: empty.or(no_path),
             notes,
             top: options.top,
             tree,
@@ -391,13 +419,122 @@ impl Collector {
             minutes: self.minutes.finish(),
             partial_methods: self.partial.len(),
             slow: self.slow,
-            recursion,
+            recursion: most_recursive_first(self.recursion),
             slowest: None,
             without_record,
             sources: self.sources,
+            cpu,
+            off_cpu,
             start_ns: runs.iter().map(|run| run.about.start_ns).min().unwrap_or(0),
         }
     }
+
+    /// Sorts what is missing and what is unfinished.
+    fn sort(&mut self) {
+        sort_by_missed(&mut self.missing.throttled);
+        // First the classes that were never instrumented, then by how long they were not.
+        self.missing.postponed.sort_by_key(|PostponedInRun { class, .. }| {
+            Reverse(class.to_ns.map_or(u64::MAX, |to_ns| to_ns.saturating_sub(class.from_ns)))
+        });
+        self.unfinished.sort_by(|a, b| {
+            let key = |call: &UnfinishedCall| (Reverse(call.running_ns), call.run, call.start_ns);
+            key(a).cmp(&key(b)).then_with(|| (&a.thread, &a.method).cmp(&(&b.thread, &b.method)))
+        });
+    }
+
+    /// The groups with their methods, CPU time by method, where threads waited, and whether a sum overflowed. Takes the sums.
+    fn take_groups(
+        &mut self,
+        runs: &[RunInput],
+        labels: &[String],
+        options: &Options,
+        selection: &Selection,
+        problems: &Problems,
+    ) -> (Vec<GroupReport>, CpuReport, OffCpuReport, bool) {
+        let totals = std::mem::take(&mut self.totals);
+        let pattern = selection.method.as_ref();
+        let Sampled { cpu: stacks, off_cpu } = std::mem::take(&mut self.sampled);
+        let waits = grouped_waits(&off_cpu, selection.by, pattern, &mut self.names);
+        let mut sampled = SampledGroups::new(&stacks, selection.by, pattern, &mut self.names);
+        let of_all = OfAll {
+            complete_from_ns: self.complete_from_ns(selection, problems),
+            probe_call_ns: self.missing.losses.probe_call_ns,
+            entries: &self.entries,
+        };
+        let of_group = |group| label(group, labels, &self.threads, &self.names, &selection.zone);
+        let times = ThrottledTimes::new(&self.throttled, selection);
+        let throttled = |group| {
+            let host = match (group, selection.by) {
+                (Group::Named(place), By::Host) => self.names.name(place),
+                _ => None,
+            };
+            let is_of = host.map(|host| {
+                move |run: usize| runs.get(run).is_some_and(|run| run.about.host == *host)
+            });
+            times.of(group, is_of.as_ref().map(|is_of| is_of as &dyn Fn(usize) -> bool))
+        };
+        let (groups, saturated) =
+            groups(totals, options, of_all, &mut sampled, throttled, of_group);
+        let cpu = sampled.finish(options.top, throttled, of_group);
+        let cpu = CpuReport { stacks, ..cpu };
+        (groups, cpu, OffCpuReport::new(off_cpu, waits, of_group), saturated)
+    }
+
+    /// The note on runs whose last method statistics are not written yet, if there are any.
+    fn awaited(&self) -> Option<String> {
+        (self.awaiting_totals > 0).then(|| {
+            format!(
+                "Method statistics of the last hour are not written yet, a JVM writes them every minute; runs \
+                 without: {}",
+                self.awaiting_totals
+            )
+        })
+    }
+
+    /// Takes the counts of what was read.
+    fn take_summary(
+        &mut self,
+        runs: &[RunInput],
+        labels: Vec<String>,
+        jvms: usize,
+        problems: &Problems,
+    ) -> ReadSummary {
+        let thresholds_ns = &self.thresholds_ns;
+        ReadSummary {
+            runs: labels,
+            jvms,
+            hosts: named(runs, |run| &run.about.host),
+            services: named(runs, |run| &run.about.service),
+            counts: std::mem::take(&mut self.counts),
+            thresholds_ns: thresholds_ns.first().copied().zip(thresholds_ns.last().copied()),
+            recorded_ns: self.recorded_ns,
+            torn_lines: problems.torn_lines(),
+            bad_lines: problems.bad_lines(),
+            missing_files: std::mem::take(&mut self.missing_files),
+        }
+    }
+}
+
+fn most_recursive_first(recursion: HashMap<Method, Recursion>) -> Vec<(Method, Recursion)> {
+    let mut recursion: Vec<(Method, Recursion)> = recursion.into_iter().collect();
+    recursion.sort_by(|a, b| (b.1.calls, &a.0).cmp(&(a.1.calls, &b.0)));
+    recursion
+}
+
+/// The part of a tree that the options select, and why nothing is left of it, if so.
+fn selected_part(mut tree: CallTree, options: &Options) -> (CallTree, Option<String>) {
+    let mut reason = None;
+    for (pattern, part) in
+        [(&options.method, through as fn(&_, &_) -> _), (&options.root, rooted_at)]
+    {
+        let Some(pattern) = pattern else { continue };
+        let part: CallTree = part(&tree, pattern);
+        if part.is_empty() && !tree.is_empty() {
+            reason = Some(no_such_path(&tree, pattern));
+        }
+        tree = part;
+    }
+    (tree, reason)
 }
 
 /// Why no paths are left of a tree.

@@ -9,6 +9,7 @@ use log_format::units::duration_text;
 use crate::options::time_range::TimeRange;
 use crate::options::zone::hour_text;
 use crate::options::{By, CallFilter};
+use crate::report::cpu::CpuReport;
 use crate::report::missing::Missing;
 use crate::run::counts::Counts;
 use crate::run::losses::Losses;
@@ -58,38 +59,11 @@ pub fn why_empty(selection: &Selection, counts: &Counts, hint: Option<&Nearest>)
     let rows = if of_records { counts.records } else { counts.stats_rows };
     let rows = rows.saturating_add(counts.tprofiler.calls);
     if rows == 0 {
-        return match (of_records, counts.records > 0 || counts.stats_rows > 0) {
-            (true, true) => {
-                "no calls: none was recorded, and method statistics have neither threads nor callers"
-            }
-            (false, true) => {
-                "no method statistics in these files, only recorded calls: a JVM writes statistics after ten \
-                 seconds, then every minute, and at `tprofiler flush`; --above 0ns counts the recorded calls"
-            }
-            (_, false) => {
-                "no calls: either no class was instrumented (`tprofiler status` says how many), or no method \
-                 statistics are written yet; a JVM writes them every minute and at `tprofiler flush`"
-            }
-        }
-        .to_owned();
+        return no_rows(of_records, counts).to_owned();
     }
     let range = selection.range.text(&selection.zone);
-    let is_everything = selection.range.is_everything();
     if counts.rows_in_range == 0 {
-        return match (counts.hours.first(), counts.hours.last()) {
-            (Some(first), Some(last)) if !is_everything && first == last => {
-                format!("no calls {range}: these logs are of the hour {}", hour_text(*first))
-            }
-            (Some(first), Some(last)) if !is_everything => format!(
-                "no calls {range}: these logs are of the hours {} to {}",
-                hour_text(*first),
-                hour_text(*last)
-            ),
-            _ if selection.calls.exit == Some(Exit::Unfinished) => {
-                UNFINISHED_NOT_COUNTED.to_owned()
-            }
-            _ => "no calls: no recorded call has ended".to_owned(),
-        };
+        return none_in_range(selection, counts, &range);
     }
     let Some(pattern) = selection.method.as_ref().map(ToString::to_string) else {
         return match (&selection.calls.thread, selection.calls.exit) {
@@ -110,10 +84,44 @@ pub fn why_empty(selection: &Selection, counts: &Counts, hint: Option<&Nearest>)
     if !selection.calls.is_everything() {
         return format!("no calls match the filters in methods named by {pattern} {range}");
     }
-    if is_everything {
+    if selection.range.is_everything() {
         format!("no calls in methods named by {pattern}")
     } else {
         format!("no calls in methods named by {pattern} {range}")
+    }
+}
+
+/// Why there are no methods in logs without rows.
+fn no_rows(of_records: bool, counts: &Counts) -> &'static str {
+    match (of_records, counts.records > 0 || counts.stats_rows > 0) {
+        (true, true) => {
+            "no calls: none was recorded, and method statistics have neither threads nor callers"
+        }
+        (false, true) => {
+            "no method statistics in these files, only recorded calls: a JVM writes statistics after ten \
+             seconds, then every minute, and at `tprofiler flush`; --above 0ns counts the recorded calls"
+        }
+        (_, false) => {
+            "no calls: either no class was instrumented (`tprofiler status` says how many), or no method \
+             statistics are written yet; a JVM writes them every minute and at `tprofiler flush`"
+        }
+    }
+}
+
+/// Why there are no methods if no row is in the selected time.
+fn none_in_range(selection: &Selection, counts: &Counts, range: &str) -> String {
+    let is_everything = selection.range.is_everything();
+    match (counts.hours.first(), counts.hours.last()) {
+        (Some(first), Some(last)) if !is_everything && first == last => {
+            format!("no calls {range}: these logs are of the hour {}", hour_text(*first))
+        }
+        (Some(first), Some(last)) if !is_everything => format!(
+            "no calls {range}: these logs are of the hours {} to {}",
+            hour_text(*first),
+            hour_text(*last)
+        ),
+        _ if selection.calls.exit == Some(Exit::Unfinished) => UNFINISHED_NOT_COUNTED.to_owned(),
+        _ => "no calls: no recorded call has ended".to_owned(),
     }
 }
 
@@ -235,6 +243,17 @@ pub fn probe_share(losses: &Losses, jvms: usize) -> Option<String> {
         String::new()
     };
     Some(format!("The profiler took {whole} of the {of} CPU time (an estimate){parts}"))
+}
+
+/// How much of the CPU time samples cover, if that is little: threads that block the signal, or live for milliseconds,
+/// have few.
+pub fn coverage(cpu: &CpuReport, losses: &Losses, selection: &Selection) -> Option<String> {
+    // Fewer say little.
+    const LEAST: u64 = 100;
+    let share = cpu.total_ns as f64 / losses.cpu_ns.max(1) as f64;
+    let is_all = selection.range.is_everything() && selection.calls.thread.is_none();
+    (is_all && losses.cpu_ns > 0 && cpu.samples >= LEAST && share < 0.9)
+        .then(|| format!("CPU samples cover {:.0}% of the processes' CPU time", share * 100.0))
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use log_format::ids::{MethodId, StackId, ThreadId};
 use log_format::names::Table;
 use log_format::rows::{CallRow, Exit};
 
@@ -90,7 +91,7 @@ pub fn find(
 }
 
 /// The slowest first; of calls with the same duration, the earliest.
-fn order(row: &CallRow) -> (Reverse<u64>, u64, u32, u32) {
+fn order(row: &CallRow) -> (Reverse<u64>, u64, ThreadId, MethodId) {
     (Reverse(row.total_ns), row.start_ns, row.thread, row.method)
 }
 
@@ -101,9 +102,9 @@ fn slowest_of_run(
     count: usize,
     problems: &mut Problems,
 ) -> Vec<CallRow> {
-    let mut waiting: HashMap<u32, BTreeMap<usize, Vec<CallRow>>> = HashMap::new();
+    let mut waiting: HashMap<ThreadId, BTreeMap<usize, Vec<CallRow>>> = HashMap::new();
     let mut alone: Vec<CallRow> = Vec::new();
-    let mut depths: HashMap<u32, usize> = HashMap::new();
+    let mut depths: HashMap<StackId, usize> = HashMap::new();
     let filter = RecordFilter::new(selection, names);
     read_records(run, &filter, problems, |row| {
         let depth = *depths.entry(row.stack).or_insert_with(|| depth(names, &row));
@@ -158,7 +159,7 @@ fn with_trees(
     let names = Names::read(run, &mut problems);
     let label: Arc<str> = Arc::from(run.label.as_str());
     let named = |id| names.method_or_unknown(id, &label);
-    let mut trees: HashMap<u32, Vec<(&CallRow, CallTree)>> = HashMap::new();
+    let mut trees: HashMap<ThreadId, Vec<(&CallRow, CallTree)>> = HashMap::new();
     for call in rows {
         trees.entry(call.thread).or_default().push((call, CallTree::default()));
     }
@@ -188,7 +189,7 @@ fn with_trees(
 }
 
 /// The path of a recorded call from `call` down, the innermost first, if it is `call` or within it.
-fn path_below(names: &Names, call: &CallRow, row: &CallRow) -> Option<Vec<u32>> {
+fn path_below(names: &Names, call: &CallRow, row: &CallRow) -> Option<Vec<MethodId>> {
     let end = |row: &CallRow| row.start_ns.saturating_add(row.total_ns);
     if row.thread != call.thread || row.start_ns < call.start_ns || end(row) > end(call) {
         return None;
@@ -196,7 +197,7 @@ fn path_below(names: &Names, call: &CallRow, row: &CallRow) -> Option<Vec<u32>> 
     if row == call {
         return Some(vec![row.method]);
     }
-    let mut inner: Vec<u32> = names.path(row.stack).collect();
+    let mut inner: Vec<MethodId> = names.path(row.stack).collect();
     let outer = names.path(call.stack).count();
     let is_below = inner.len() > outer;
     inner.truncate((inner.len() + 1).checked_sub(outer)?);

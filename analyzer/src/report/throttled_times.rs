@@ -5,20 +5,27 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use crate::options::time_range::TimeRange;
+use crate::run::selection::Selection;
 use crate::run::throttled::Throttled;
 use crate::stats::aggregate::Group;
 use crate::stats::method::Method;
 
 const NS_PER_MINUTE: u64 = 60_000_000_000;
 
-/// Nanoseconds, by method name as in the log.
+/// Nanoseconds, by the name as in the log of each method whose figures lack some time.
 type Times = HashMap<String, u64>;
+
+/// What one run throttled, the time that its figures cover, and the selected part of that.
+struct OfRun<'r> {
+    throttled: &'r Throttled,
+    covered: TimeRange,
+    selected: TimeRange,
+}
 
 /// The times of all runs.
 pub(crate) struct ThrottledTimes<'r> {
-    runs: &'r [Throttled],
-    range: TimeRange,
-    /// In the whole range: of all runs together, and of each.
+    runs: Vec<OfRun<'r>>,
+    /// In the whole time: of all runs together, and of each.
     whole: Times,
     by_run: Vec<Times>,
 }
@@ -27,9 +34,15 @@ pub(crate) struct ThrottledTimes<'r> {
 pub(crate) struct OfGroup<'t>(Cow<'t, Times>);
 
 impl<'r> ThrottledTimes<'r> {
-    pub(crate) fn new(runs: &'r [Throttled], range: TimeRange) -> Self {
-        let by_run: Vec<Times> = runs.iter().map(|run| sum([run], &range)).collect();
-        Self { runs, range, whole: sum(runs, &range), by_run }
+    pub(crate) fn new(runs: &'r [Throttled], selection: &Selection) -> Self {
+        let of_run = |(place, throttled)| OfRun {
+            throttled,
+            covered: selection.covered(place),
+            selected: selection.range,
+        };
+        let runs: Vec<OfRun> = runs.iter().enumerate().map(of_run).collect();
+        let by_run: Vec<Times> = runs.iter().map(|run| sum([run])).collect();
+        Self { whole: sum(&runs), by_run, runs }
     }
 
     /// The times in a group. If it is a host, `is_of` says whether a run belongs to it.
@@ -40,7 +53,7 @@ impl<'r> ThrottledTimes<'r> {
             }
             (Group::Named(_), Some(is_of)) => {
                 let runs = self.runs.iter().enumerate().filter(|(place, _)| is_of(*place));
-                Cow::Owned(sum(runs.map(|(_, run)| run), &self.range))
+                Cow::Owned(sum(runs.map(|(_, run)| run)))
             }
             (Group::All | Group::Named(_), _) => Cow::Borrowed(&self.whole),
             (Group::Hour(hour), _) => self.within(hour.start_unix_ns(), 60 * NS_PER_MINUTE),
@@ -54,24 +67,31 @@ impl<'r> ThrottledTimes<'r> {
         if self.whole.is_empty() {
             return Cow::default();
         }
-        let range = self.range.within(start_ns, start_ns.saturating_add(length_ns));
-        Cow::Owned(sum(self.runs, &range))
+        let part = |range: &TimeRange| range.within(start_ns, start_ns.saturating_add(length_ns));
+        let runs = self.runs.iter().map(|run| OfRun {
+            throttled: run.throttled,
+            covered: part(&run.covered),
+            selected: part(&run.selected),
+        });
+        Cow::Owned(sum(&runs.collect::<Vec<_>>()))
     }
 }
 
 impl OfGroup<'_> {
-    /// How long a method was throttled, in nanoseconds.
-    pub(crate) fn ns(&self, method: &Method) -> u64 {
+    /// How long a method was throttled in the selected time, in nanoseconds; `None` if its figures lack none of
+    /// their time.
+    pub(crate) fn ns(&self, method: &Method) -> Option<u64> {
         match self.0.is_empty() {
-            true => 0,
-            false => self.0.get(&method.log_name()).copied().unwrap_or(0),
+            true => None,
+            false => self.0.get(&method.log_name()).copied(),
         }
     }
 }
 
-fn sum<'r>(runs: impl IntoIterator<Item = &'r Throttled>, range: &TimeRange) -> Times {
+fn sum<'r>(runs: impl IntoIterator<Item = &'r OfRun<'r>>) -> Times {
     let mut times = Times::new();
-    for method in runs.into_iter().flat_map(|run| run.in_range(range)) {
+    let methods = |run: &'r OfRun| run.throttled.in_range(&run.covered, &run.selected);
+    for method in runs.into_iter().flat_map(methods) {
         let ns = times.entry(method.name).or_default();
         *ns = ns.saturating_add(method.out_ns);
     }

@@ -11,6 +11,8 @@ use crate::run::old_counts::OldCounts;
 pub struct Counts {
     /// Rows of `calls.csv`.
     pub records: u64,
+    /// When the last call ended of those, in unix nanoseconds.
+    pub last_call_ns: Option<u64>,
     /// Rows of `stats.csv`.
     pub stats_rows: u64,
     /// Rows of the table that the report is made from which lie in the selected time.
@@ -29,6 +31,7 @@ impl Counts {
     /// Adds the counts of another run.
     pub fn merge(&mut self, other: &Self) {
         self.records = self.records.saturating_add(other.records);
+        self.last_call_ns = self.last_call_ns.max(other.last_call_ns);
         self.stats_rows = self.stats_rows.saturating_add(other.stats_rows);
         self.rows_in_range = self.rows_in_range.saturating_add(other.rows_in_range);
         self.records_without_path =

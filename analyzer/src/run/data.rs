@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use log_format::ids::ThreadId;
 use log_format::names::Table;
-use log_format::rows::{CallRow, CounterRow, EventRow, StatsRow};
+use log_format::rows::{CallRow, CounterRow, EventRow, StatsRow, counter};
 
 use crate::input::parallel::{Pace, Unordered, read_blocks};
 use crate::input::problems::Problems;
@@ -14,6 +15,7 @@ use crate::input::runs::{DataFile, RunInput, is_of_calls};
 use crate::input::table_rows::{TablePart, read_rows};
 use crate::options::time_range::TimeRange;
 use crate::run::counts::Counts;
+use crate::run::cut_short::CutShort;
 use crate::run::losses::{Losses, Thresholds};
 use crate::run::muted::Muted;
 use crate::run::names::Names;
@@ -33,6 +35,11 @@ use crate::stats::slow_calls::RecordedCall;
 /// Length of a run's first interval: about ten seconds.
 const FIRST_NS: Range<u64> = 8_000_000_000..13_000_000_000;
 
+/// A method with fewer calls than this, which take longer than this on average, is `main`, or a loop that takes
+/// requests, and no entry method.
+const FEW: u64 = 10;
+const LONG_NS: u64 = 1_000_000_000;
+
 /// What was read of one run.
 #[derive(Debug, Default)]
 pub struct RunData {
@@ -44,6 +51,8 @@ pub struct RunData {
     pub tree: CallTree,
     /// The methods that call themselves.
     pub recursion: HashMap<Method, Recursion>,
+    /// The methods at which recorded calls enter measured code.
+    pub entries: HashSet<Method>,
     /// Sums of the selected calls by minute.
     pub minutes: Minutes,
     /// Methods missing from `minutes`: they were throttled or muted for part of the selected time.
@@ -53,7 +62,7 @@ pub struct RunData {
     /// Where the sources of the run's methods are.
     pub sources: HashMap<Method, Source>,
     /// Names of the threads that are groups, by id.
-    pub thread_names: HashMap<u32, String>,
+    pub thread_names: HashMap<ThreadId, String>,
     /// What the run lost.
     pub losses: Losses,
     /// The run's thresholds.
@@ -66,6 +75,10 @@ pub struct RunData {
     pub postponed: Postponed,
     /// If the pattern matches none of the run's methods: the nearest names.
     pub nearest: Option<Nearest>,
+    /// Recorded calls that were written, by the counters.
+    pub calls_written: u64,
+    /// What its end lacks.
+    pub cut: CutShort,
     /// When the run recorded, whatever is selected.
     pub recorded: RecordedTime,
     /// What was read.
@@ -138,7 +151,8 @@ pub(crate) fn read_run_at(
     }
     let mut scope = Scope::new(&names, place, selection);
     if selection.overview {
-        scope.set_partial(names.ids_of_partial(&data.throttled, &data.muted, &statistics));
+        let covered = selection.covered(place);
+        scope.set_partial(names.ids_of_partial(&data.throttled, &data.muted, &covered));
     }
     data.nearest = match &selection.method {
         Some(pattern) if scope.selects_none() => {
@@ -182,6 +196,9 @@ impl RunData {
             self.thresholds.add(&row);
             self.throttled.saw(row.start_ns);
             self.recorded.add_counter(&row);
+            if row.name == counter::RECORDED_CALLS {
+                self.calls_written = self.calls_written.saturating_add(row.value);
+            }
             Ok(())
         });
     }
@@ -255,6 +272,14 @@ fn finish(
         let recursion = recursion.filter(|(id, _)| scope.is_selected(*id));
         data.recursion = recursion.map(|(id, found)| (named(id), found)).collect();
     }
+    if selection.overview {
+        let is_one = |id| {
+            let (calls, total_ns) = sums.totals.calls_of(&id);
+            calls >= FEW || (calls > 0 && total_ns / calls < LONG_NS)
+        };
+        let entries = sums.paths.entries(|stack| names.path(stack), is_one);
+        data.entries = entries.into_iter().map(named).collect();
+    }
     if selection.stacks {
         data.tree = sums.paths.into_tree(|stack| names.path(stack), named);
     }
@@ -283,6 +308,9 @@ fn finish(
         _ => None,
     });
     data.thread_names = threads.collect();
+    if data.losses.deleted_hours == 0 {
+        data.cut = CutShort::of(&data.counts, &data.recorded, data.calls_written, selection);
+    }
     data
 }
 

@@ -16,7 +16,7 @@ pub struct Losses {
     /// Calls whose end no probe saw; they count as throws.
     pub unseen_ends: u64,
     /// Selected methods that could not be instrumented.
-    pub methods_skipped: u64,
+    pub methods_not_instrumented: u64,
     /// Trivial leaves, which are not instrumented by default.
     pub leaves: u64,
     /// Selected classes that could not be instrumented.
@@ -35,6 +35,8 @@ pub struct Losses {
     pub muted_calls: u64,
     /// Calls that were in progress when their method was throttled or unthrottled.
     pub throttled_calls: u64,
+    /// Timers of threads that the kernel refused: these threads have no samples.
+    pub timers_refused: u64,
     /// Time that the process spent in probes, an estimate.
     pub probe_ns: u64,
     /// Time of the probes of a short call, an estimate: the least of all intervals; `None` if no log has it.
@@ -74,8 +76,10 @@ impl Losses {
             counter::THROTTLED_CALLS => (&mut self.throttled_calls, false),
             counter::PROBE_NS => (&mut self.probe_ns, false),
             counter::CPU_NS => (&mut self.cpu_ns, false),
+            // A thread without a timer stays so until it ends.
+            counter::TIMERS_REFUSED => (&mut self.timers_refused, true),
             // A method that was not instrumented stays so, whichever hours are selected.
-            counter::SKIPPED => (&mut self.methods_skipped, true),
+            counter::NOT_INSTRUMENTED => (&mut self.methods_not_instrumented, true),
             counter::LEAVES => (&mut self.leaves, true),
             counter::UNREADABLE => (&mut self.classes_unreadable, true),
             _ => return,
@@ -106,7 +110,7 @@ impl Losses {
             (&mut self.recorded_calls_dropped, other.recorded_calls_dropped),
             (&mut self.lost_calls, other.lost_calls),
             (&mut self.unseen_ends, other.unseen_ends),
-            (&mut self.methods_skipped, other.methods_skipped),
+            (&mut self.methods_not_instrumented, other.methods_not_instrumented),
             (&mut self.leaves, other.leaves),
             (&mut self.classes_unreadable, other.classes_unreadable),
             (&mut self.io_errors, other.io_errors),
@@ -116,6 +120,7 @@ impl Losses {
             (&mut self.muted_methods, other.muted_methods),
             (&mut self.muted_calls, other.muted_calls),
             (&mut self.throttled_calls, other.throttled_calls),
+            (&mut self.timers_refused, other.timers_refused),
             (&mut self.probe_ns, other.probe_ns),
             (&mut self.cpu_ns, other.cpu_ns),
             (&mut self.first_probe_ns, other.first_probe_ns),
@@ -212,15 +217,18 @@ mod tests {
         let mut losses = Losses::default();
         for name in [
             counter::RECORDED_CALLS_DROPPED,
-            counter::SKIPPED,
+            counter::NOT_INSTRUMENTED,
             counter::RECORDED_CALLS,
             "new_in_v9",
         ] {
             losses.add(&row(9, name, 1), &range);
             losses.add(&row(10, name, 20), &range);
         }
-        let expected =
-            Losses { recorded_calls_dropped: 20, methods_skipped: 21, ..Losses::default() };
+        let expected = Losses {
+            recorded_calls_dropped: 20,
+            methods_not_instrumented: 21,
+            ..Losses::default()
+        };
         assert_eq!(losses, expected);
     }
 

@@ -1,6 +1,8 @@
 //! One run: its names, the sums of its rows, and what its counters and events say.
 
 pub mod counts;
+pub(crate) mod cpu_samples;
+pub mod cut_short;
 pub mod data;
 #[cfg(test)]
 mod data_tests;

@@ -82,6 +82,13 @@ impl RecordedTime {
             .fold(told_ns, |sum, interval| sum.saturating_add(interval.end_ns - interval.start_ns))
     }
 
+    /// The end of the last interval with method statistics.
+    #[must_use]
+    pub fn statistics_end_ns(&self) -> Option<u64> {
+        let last = self.with_ends().into_iter().rev().find(|interval| interval.has_calls);
+        last.map(|interval| interval.end_ns)
+    }
+
     /// The start and the end of each interval, in order.
     pub fn intervals(&self) -> impl Iterator<Item = (u64, u64)> {
         self.with_ends().into_iter().map(|interval| (interval.start_ns, interval.end_ns))
@@ -100,6 +107,9 @@ impl RecordedTime {
             .zip(nexts)
             .map(|((start_ns, has_calls), next)| {
                 let told = self.told.map(|(_, last)| last).filter(|last| last > start_ns);
+                // After a kill, nothing follows.
+                let recorded = self.recorded_ns.get(start_ns);
+                let told = told.or(recorded.map(|ns| start_ns.saturating_add(*ns)));
                 let of_minute = (start_ns / MINUTE_NS).saturating_add(1).saturating_mul(MINUTE_NS);
                 let hour = Hour::of_unix_ns(*start_ns).start_unix_ns();
                 let end_ns = next.or(told).unwrap_or(of_minute);

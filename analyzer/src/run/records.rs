@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use log_format::ids::{MethodId, ThreadId};
 use log_format::names::Table;
 use log_format::rows::{CallRow, Exit};
 
@@ -19,8 +20,8 @@ use crate::run::selection::Selection;
 pub struct RecordFilter {
     range: TimeRange,
     calls: CallFilter,
-    methods: Option<HashSet<u32>>,
-    threads: Option<HashSet<u32>>,
+    methods: Option<HashSet<MethodId>>,
+    threads: Option<HashSet<ThreadId>>,
     unfinished: bool,
     progress: Arc<Progress>,
 }
@@ -47,12 +48,10 @@ impl RecordFilter {
     }
 
     fn takes(&self, row: &CallRow) -> bool {
-        let takes =
-            |ids: &Option<HashSet<u32>>, id| ids.as_ref().is_none_or(|ids| ids.contains(&id));
         self.range.contains(row.start_ns.saturating_add(row.total_ns))
             && self.calls.takes(row)
-            && takes(&self.methods, row.method)
-            && takes(&self.threads, row.thread)
+            && self.methods.as_ref().is_none_or(|ids| ids.contains(&row.method))
+            && self.threads.as_ref().is_none_or(|ids| ids.contains(&row.thread))
     }
 }
 
@@ -64,7 +63,7 @@ pub fn read_records(
     problems: &mut Problems,
     mut each: impl FnMut(CallRow),
 ) -> usize {
-    let mut unfinished: HashMap<(u32, u64, u32), CallRow> = HashMap::new();
+    let mut unfinished: HashMap<(ThreadId, u64, MethodId), CallRow> = HashMap::new();
     for file in run.files.iter().filter(|file| file.table == Table::Calls) {
         let progress = Some(&filter.progress);
         let part = TablePart { path: &file.path, len: file.len, progress };

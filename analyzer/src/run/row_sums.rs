@@ -5,11 +5,10 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use log_format::names::Hour;
+use log_format::ids::{MethodId, StackId, ThreadId};
 use log_format::rows::{CallRow, Exit, StatsRow};
 
 use crate::input::parallel::RowWorker;
-use crate::options::By;
 use crate::options::time_range::TimeRange;
 use crate::run::counts::Counts;
 use crate::run::names::Names;
@@ -23,8 +22,6 @@ use crate::stats::id_map::MAX_DENSE_ID;
 use crate::stats::method::PathKind;
 use crate::stats::sketch::Sketches;
 use crate::stats::slow_calls::SlowestByThread;
-
-const NS_PER_MINUTE: u64 = 60_000_000_000;
 
 /// Figures that all threads together keep before they add them to the common sums.
 const FIGURES_KEPT: usize = 1 << 19;
@@ -43,11 +40,11 @@ pub struct Scope<'s> {
     /// The range in which the selected intervals of the run's statistics begin.
     pub statistics: TimeRange,
     /// Ids of the selected methods; `None` selects all.
-    selected: Option<HashSet<u32>>,
+    selected: Option<HashSet<MethodId>>,
     /// Ids of the selected threads; `None` selects all.
-    threads: Option<HashSet<u32>>,
+    threads: Option<HashSet<ThreadId>>,
     /// Ids of methods that were throttled or muted for part of the time.
-    partial: HashSet<u32>,
+    partial: HashSet<MethodId>,
     /// By method id.
     methods: Vec<MethodScope>,
     /// By call path, for a call of the method that it ends in: [`PathKind`] as a number from 1 on, and the method
@@ -77,28 +74,28 @@ impl<'s> Scope<'s> {
             methods: Vec::new(),
             path_kinds: Vec::new(),
         };
-        let methods = 0..=names.last_method().min(MAX_DENSE_ID);
-        scope.methods = methods.map(|id| scope.look_up(id)).collect();
+        let methods = 0..=names.last_method().get().min(MAX_DENSE_ID);
+        scope.methods = methods.map(|id| scope.look_up(MethodId::new(id))).collect();
         if selection.counts_records() {
-            let stacks = 0..=names.last_stack().min(MAX_DENSE_ID);
+            let stacks = 0..=names.last_stack().get().min(MAX_DENSE_ID);
             scope.path_kinds.resize_with(stacks.count(), AtomicU32::default);
         }
         scope
     }
 
     /// Excludes methods from the sums by minute.
-    pub fn set_partial(&mut self, partial: HashSet<u32>) {
+    pub fn set_partial(&mut self, partial: HashSet<MethodId>) {
         self.partial = partial;
     }
 
     /// The selected methods that are missing from the sums by minute.
-    pub fn partial(&self) -> impl Iterator<Item = u32> {
+    pub fn partial(&self) -> impl Iterator<Item = MethodId> {
         self.partial.iter().copied().filter(|id| self.is_selected(*id))
     }
 
     /// Whether a method is in the sums by minute.
     #[inline]
-    fn is_in_minutes(&self, method: u32) -> bool {
+    fn is_in_minutes(&self, method: MethodId) -> bool {
         self.selection.overview && (self.partial.is_empty() || !self.partial.contains(&method))
     }
 
@@ -107,7 +104,7 @@ impl<'s> Scope<'s> {
         self.selected.as_ref().is_some_and(HashSet::is_empty)
     }
 
-    fn look_up(&self, method: u32) -> MethodScope {
+    fn look_up(&self, method: MethodId) -> MethodScope {
         MethodScope {
             has_name: self.names.method(method).is_some(),
             is_selected: self.selected.as_ref().is_none_or(|ids| ids.contains(&method)),
@@ -115,14 +112,13 @@ impl<'s> Scope<'s> {
     }
 
     /// Whether a method is selected.
-    pub fn is_selected(&self, method: u32) -> bool {
+    pub fn is_selected(&self, method: MethodId) -> bool {
         self.method(method).is_selected
     }
 
     #[inline]
-    fn method(&self, id: u32) -> MethodScope {
-        let known = usize::try_from(id).ok().and_then(|id| self.methods.get(id));
-        known.copied().unwrap_or_else(|| self.look_up(id))
+    fn method(&self, id: MethodId) -> MethodScope {
+        self.methods.get(id.index()).copied().unwrap_or_else(|| self.look_up(id))
     }
 
     /// Whether the call filter takes this call.
@@ -132,13 +128,13 @@ impl<'s> Scope<'s> {
     }
 
     #[inline]
-    fn path_kind(&self, stack: u32, method: u32) -> PathKind {
-        let slot = usize::try_from(stack).ok().and_then(|stack| self.path_kinds.get(stack));
-        let Some(slot) = slot.filter(|_| method <= MAX_DENSE_ID) else {
+    fn path_kind(&self, stack: StackId, method: MethodId) -> PathKind {
+        let slot = self.path_kinds.get(stack.index());
+        let Some(slot) = slot.filter(|_| method.get() <= MAX_DENSE_ID) else {
             return self.names.path_kind(stack, method);
         };
         let known = slot.load(Ordering::Relaxed);
-        if known >> 2 == method {
+        if known >> 2 == method.get() {
             match known & 3 {
                 1 => return PathKind::Outermost,
                 2 => return PathKind::Recursive,
@@ -152,24 +148,8 @@ impl<'s> Scope<'s> {
             PathKind::Recursive => 2,
             PathKind::Unknown => 3,
         };
-        slot.store(method << 2 | number, Ordering::Relaxed);
+        slot.store(method.get() << 2 | number, Ordering::Relaxed);
         kind
-    }
-
-    /// The group of a recorded call or of method statistics. Hosts and packages become groups when all runs are
-    /// added.
-    #[inline]
-    fn group(&self, at_ns: u64, thread: u32) -> Group {
-        match self.selection.by {
-            By::Nothing | By::Class | By::Package => Group::All,
-            By::Hour if !self.selection.zone.is_utc() => {
-                Group::Minute(self.selection.zone.hour_start_ns(at_ns) / NS_PER_MINUTE)
-            }
-            By::Hour => Group::Hour(Hour::of_unix_ns(at_ns)),
-            By::Minute => Group::Minute(at_ns / NS_PER_MINUTE),
-            By::Run | By::Host => Group::Run(self.place),
-            By::Thread => Group::Thread(self.place, thread),
-        }
     }
 }
 
@@ -178,7 +158,7 @@ impl<'s> Scope<'s> {
 #[derive(Default)]
 pub struct RowSums {
     /// Sums of the selected calls.
-    pub totals: Totals<u32>,
+    pub totals: Totals<MethodId>,
     current: CurrentGroup,
     /// Durations of the selected calls, for reports that need them.
     pub sketches: Sketches,
@@ -189,7 +169,7 @@ pub struct RowSums {
     /// The slowest of the selected calls.
     pub slowest: SlowestByThread,
     /// Methods without a name.
-    pub unknown_methods: HashSet<u32>,
+    pub unknown_methods: HashSet<MethodId>,
     /// What was read.
     pub counts: Counts,
     /// When the run recorded.
@@ -206,7 +186,8 @@ impl RowSums {
         }
         self.counts.rows_in_range = self.counts.rows_in_range.saturating_add(1);
         if self.selects(row.method, scope) {
-            self.of(scope.group(row.start_ns, 0), row.method).add_stats(row);
+            self.of(scope.selection.group(scope.place, row.start_ns, ThreadId::NONE), row.method)
+                .add_stats(row);
             if scope.is_in_minutes(row.method) {
                 self.minutes.add_stats(row);
             }
@@ -219,6 +200,7 @@ impl RowSums {
     pub fn add_record(&mut self, row: &CallRow, scope: &Scope, unfinished: &KnownKeys) -> bool {
         self.counts.records = self.counts.records.saturating_add(1);
         let end_ns = row.start_ns.saturating_add(row.total_ns);
+        self.counts.last_call_ns = self.counts.last_call_ns.max(Some(end_ns));
         if !scope.selection.range.contains(end_ns) {
             return false;
         }
@@ -262,7 +244,7 @@ impl RowSums {
             self.counts.records_without_path = self.counts.records_without_path.saturating_add(1);
         }
         let is_sketched = selection.sketches && self.sketches.add(row.method, row.total_ns);
-        let figures = self.of(scope.group(end_ns, row.thread), row.method);
+        let figures = self.of(scope.selection.group(scope.place, end_ns, row.thread), row.method);
         if is_sketched {
             figures.add_sums(row, path);
         } else {
@@ -272,9 +254,9 @@ impl RowSums {
 
     /// The figures of a method in a group.
     #[inline]
-    fn of(&mut self, group: Group, method: u32) -> &mut Figures {
+    fn of(&mut self, group: Group, method: MethodId) -> &mut Figures {
         // Threads alternate from row to row; all other groups stay for long.
-        if method > MAX_DENSE_ID || matches!(group, Group::Thread(..)) {
+        if method.get() > MAX_DENSE_ID || matches!(group, Group::Thread(..)) {
             return self.totals.of(group, &method);
         }
         if self.current.group != Some(group) {
@@ -305,7 +287,7 @@ impl RowSums {
 
     /// Whether a method is selected. One without a name is counted.
     #[inline]
-    pub fn selects(&mut self, method: u32, scope: &Scope) -> bool {
+    pub fn selects(&mut self, method: MethodId, scope: &Scope) -> bool {
         let MethodScope { has_name, is_selected } = scope.method(method);
         if !has_name {
             self.unknown_methods.insert(method);
@@ -333,13 +315,13 @@ struct CurrentGroup {
     group: Option<Group>,
     /// By method id, the index in `figures`, from 1 on.
     places: Vec<u32>,
-    figures: Vec<(u32, Figures)>,
+    figures: Vec<(MethodId, Figures)>,
 }
 
 impl CurrentGroup {
     #[inline]
-    fn of(&mut self, method: u32) -> Option<&mut Figures> {
-        let index = usize::try_from(method).ok()?;
+    fn of(&mut self, method: MethodId) -> Option<&mut Figures> {
+        let index = method.index();
         if self.places.len() <= index {
             self.places.resize(index + 1, 0);
         }
@@ -352,10 +334,9 @@ impl CurrentGroup {
         Some(figures)
     }
 
-    fn drain(&mut self) -> impl Iterator<Item = (u32, Figures)> {
+    fn drain(&mut self) -> impl Iterator<Item = (MethodId, Figures)> {
         for (method, _) in &self.figures {
-            let place = usize::try_from(*method).ok().and_then(|index| self.places.get_mut(index));
-            if let Some(place) = place {
+            if let Some(place) = self.places.get_mut(method.index()) {
                 *place = 0;
             }
         }

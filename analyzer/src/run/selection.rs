@@ -2,12 +2,18 @@
 
 use std::sync::Arc;
 
+use log_format::ids::ThreadId;
+use log_format::names::Hour;
 use log_format::pattern::Pattern;
 
 use crate::input::progress::Progress;
 use crate::options::time_range::TimeRange;
 use crate::options::zone::Zone;
 use crate::options::{By, CallFilter, Format, Options};
+use crate::run::window::Touched;
+use crate::stats::aggregate::Group;
+
+const NS_PER_MINUTE: u64 = 60_000_000_000;
 
 /// Which rows count, and how they are grouped.
 #[derive(Clone, Debug)]
@@ -94,10 +100,36 @@ impl Selection {
         self.by == By::Thread || !self.calls.is_everything() || self.figures_of_stacks
     }
 
+    /// The group of a recorded call, method statistics or samples of the run at this index. Hosts, classes and
+    /// packages become groups when all runs are added.
+    #[inline]
+    #[must_use]
+    pub fn group(&self, run: usize, at_ns: u64, thread: ThreadId) -> Group {
+        match self.by {
+            By::Nothing | By::Class | By::Package => Group::All,
+            By::Hour if !self.zone.is_utc() => {
+                Group::Minute(self.zone.hour_start_ns(at_ns) / NS_PER_MINUTE)
+            }
+            By::Hour => Group::Hour(Hour::of_unix_ns(at_ns)),
+            By::Minute => Group::Minute(at_ns / NS_PER_MINUTE),
+            By::Run | By::Host => Group::Run(run),
+            By::Thread => Group::Thread(run, thread),
+        }
+    }
+
     /// The time of the intervals of a run that count, for its statistics and its losses.
     #[must_use]
     pub fn statistics_of(&self, place: usize) -> TimeRange {
         self.statistics.get(place).copied().unwrap_or(self.range)
+    }
+
+    /// The time that the figures of a run cover: that of the selected recorded calls, or of the intervals of its
+    /// statistics.
+    #[must_use]
+    pub fn covered(&self, place: usize) -> TimeRange {
+        let statistics = self.statistics_of(place);
+        let is_wider = Touched::is_wider(&statistics, &self.range);
+        if is_wider && !self.counts_records() { statistics } else { self.range }
     }
 
     /// The time of the intervals of all runs.

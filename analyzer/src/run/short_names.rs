@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use log_format::error::BadValue;
 use log_format::pattern::Pattern;
 
 use crate::stats::method::MethodName;
@@ -34,6 +35,12 @@ impl<'p> ShortName<'p> {
         self.is_named
     }
 
+    /// Whether a name was found, so that weaker ones do not count.
+    #[must_use]
+    pub fn has_found(&self) -> bool {
+        self.is_named || !self.candidates.is_empty()
+    }
+
     /// Looks at a method of the logs.
     pub fn look_at(&mut self, name: &MethodName) {
         let MethodName { class, method, .. } = name;
@@ -53,8 +60,8 @@ impl<'p> ShortName<'p> {
     /// The pattern with the full name, if there is one; `None` if it is unchanged.
     ///
     /// # Errors
-    /// A message with the candidates if there are several.
-    pub fn finish(self) -> Result<Option<Pattern>, String> {
+    /// There are several candidates, which the error names.
+    pub fn finish(self) -> Result<Option<Pattern>, BadValue> {
         if self.is_named {
             return Ok(None);
         }
@@ -67,11 +74,10 @@ impl<'p> ShortName<'p> {
                     self.candidates.iter().map(String::as_str).take(SHOWN).collect();
                 let more = self.candidates.len().saturating_sub(SHOWN);
                 let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-                Err(format!(
-                    "'{short}' could be {}{more}; give one of them, or **.{short} for all",
-                    shown.join(", "),
-                    short = self.pattern
-                ))
+                let (short, shown) = (self.pattern.as_str(), shown.join(", "));
+                let reason =
+                    format!("could be {shown}{more}; give one of them, or **.{short} for all");
+                Err(BadValue::new(short, reason))
             }
         }
     }
@@ -86,7 +92,7 @@ fn is_end_of(short: &str, name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn find(pattern: &str) -> Result<Option<String>, String> {
+    fn find(pattern: &str) -> Result<Option<String>, BadValue> {
         let pattern = Pattern::parse(pattern).unwrap();
         let mut short = ShortName::new(&pattern);
         for (class, method) in [
@@ -131,6 +137,6 @@ mod tests {
     fn one_of_several_classes_is_not_guessed() {
         let expected = "'close' could be com.shop.web.CartHandler.close, \
                         com.shop.web.OrderHandler.close; give one of them, or **.close for all";
-        assert_eq!(find("close"), Err(expected.to_owned()));
+        assert_eq!(find("close").unwrap_err().to_string(), expected);
     }
 }

@@ -38,7 +38,7 @@ pub struct ThrottledMethod {
     pub to_ns: Option<u64>,
     /// How often it was throttled.
     pub times: u64,
-    /// How long it was throttled within the selected time.
+    /// How long it was throttled within the selected time; 0 if only outside, in an interval that it touches.
     pub out_ns: u64,
     /// Its calls per second when it was last throttled.
     pub calls_per_s: u64,
@@ -99,12 +99,17 @@ impl Throttled {
         self.first_ns = Some(self.first_ns.map_or(ns, |first| first.min(ns)));
     }
 
-    /// The methods that were throttled at some moment in `range`, unordered.
-    pub fn in_range(&self, range: &TimeRange) -> impl Iterator<Item = ThrottledMethod> {
-        let known = TimeRange { from_ns: range.from_ns.max(self.first_ns), ..*range };
+    /// The methods that were throttled at some moment in `covered`, unordered. How long they were is of `selected`.
+    pub fn in_range<'t>(
+        &'t self,
+        covered: &TimeRange,
+        selected: &TimeRange,
+    ) -> impl Iterator<Item = ThrottledMethod> + use<'t> {
+        let (covered, selected) = (*covered, *selected);
+        let known = TimeRange { from_ns: selected.from_ns.max(self.first_ns), ..selected };
         self.methods.iter().filter_map(move |(name, changes)| {
             let mut spans = changes.spans();
-            spans.retain(|span| range.overlaps(span.from_ns, span.to_ns));
+            spans.retain(|span| covered.overlaps(span.from_ns, span.to_ns));
             let last = spans.last()?;
             Some(ThrottledMethod {
                 name: name.clone(),
@@ -243,7 +248,8 @@ mod tests {
         from_ns: Option<u64>,
         to_ns: Option<u64>,
     ) -> Option<ThrottledMethod> {
-        let found: Vec<_> = throttled.in_range(&TimeRange { from_ns, to_ns }).collect();
+        let range = TimeRange { from_ns, to_ns };
+        let found: Vec<_> = throttled.in_range(&range, &range).collect();
         assert!(found.len() < 2 && found.iter().all(|method| method.name == HASH), "{found:?}");
         found.into_iter().next()
     }
@@ -278,6 +284,16 @@ mod tests {
         assert_eq!(hash(&throttled, None, Some(20)), None);
         let second = hash(&throttled, Some(70), Some(90)).unwrap();
         assert_eq!((second.from_ns, second.to_ns, second.out_ns), (60, None, 20));
+    }
+
+    #[test]
+    fn a_method_is_throttled_no_longer_than_the_selected_time() {
+        let throttled = throttled(&rows(&[(20, 1_000, 45), (60, 0, 0)]));
+        let range = |from_ns, to_ns| TimeRange { from_ns: Some(from_ns), to_ns: Some(to_ns) };
+        for (selected, out_ns) in [(range(30, 40), 10), (range(50, 70), 10), (range(70, 80), 0)] {
+            let mut found = throttled.in_range(&range(0, 100), &selected);
+            assert_eq!(found.next().map(|method| method.out_ns), Some(out_ns), "{selected:?}");
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ use std::collections::HashSet;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
+use log_format::ids::{MethodId, ThreadId};
 use log_format::rows::{CallRow, Exit};
 use memchr::memchr;
 
@@ -23,7 +24,7 @@ use crate::input::parallel::RowOrder;
 use crate::stats::id_map::IdMap;
 
 /// Thread, start and method of a call: unfinished rows with the same key are the same call.
-type UnfinishedKey = (u32, u64, u32);
+type UnfinishedKey = (ThreadId, u64, MethodId);
 
 fn key(row: &CallRow) -> UnfinishedKey {
     (row.thread, row.start_ns, row.method)
@@ -150,10 +151,20 @@ impl Keys {
 
 #[cfg(test)]
 mod tests {
+    use log_format::ids::StackId;
+
     use super::*;
 
     fn row(start_ns: u64, total_ns: u64, exit: Exit) -> CallRow {
-        CallRow { start_ns, thread: 1, stack: 1, method: 1, total_ns, self_ns: 0, exit }
+        CallRow {
+            start_ns,
+            thread: ThreadId::new(1),
+            stack: StackId::new(1),
+            method: MethodId::new(1),
+            total_ns,
+            self_ns: 0,
+            exit,
+        }
     }
 
     #[test]

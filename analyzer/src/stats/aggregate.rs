@@ -8,6 +8,7 @@ use std::collections::hash_map::Entry;
 use std::hash::Hash;
 
 use log_format::histogram::{Histogram, bucket_of, lower_bound_ns, nearest_rank};
+use log_format::ids::ThreadId;
 use log_format::names::Hour;
 use log_format::rows::{CallRow, Exit, StatsRow};
 
@@ -25,7 +26,7 @@ pub enum Group {
     /// The run at this index in the list of runs.
     Run(usize),
     /// A thread: its run's index in the list of runs, and its id there.
-    Thread(usize, u32),
+    Thread(usize, ThreadId),
     /// A minute, from the start of 1970.
     Minute(u64),
     /// A host, class or package: its index in the list of names.
@@ -128,6 +129,16 @@ impl Figures {
     #[must_use]
     pub fn is_saturated(&self) -> bool {
         self.saturated
+    }
+
+    /// Whether calls were made within others of the same method: their durations together exceed the total, in which
+    /// only the outermost calls count. If such calls are few or short, it is not seen here.
+    #[must_use]
+    pub fn has_inner_calls(&self) -> bool {
+        let least = |(bucket, count)| u128::from(lower_bound_ns(bucket)) * u128::from(count);
+        let least_ns: u128 = self.hist.buckets().map(least).sum();
+        // The agent's buckets begin a clock tick off.
+        !self.saturated && least_ns - least_ns / 50 > u128::from(self.total_ns)
     }
 
     /// Total time divided by calls, in whole nanoseconds, rounded down. `None` without calls. With recursion it is a
@@ -283,6 +294,16 @@ impl<M: Clone + Eq + Hash> Totals<M> {
         figures.add_durations(durations);
     }
 
+    /// A method's calls and their time, in all groups.
+    #[must_use]
+    pub fn calls_of(&self, method: &M) -> (u64, u64) {
+        let Some(number) = self.numbers.get(method) else { return (0, 0) };
+        let figures = self.groups.values().filter_map(|all| all.get(number));
+        figures.fold((0, 0), |(calls, ns): (u64, u64), figures| {
+            (calls.saturating_add(figures.calls), ns.saturating_add(figures.total_ns))
+        })
+    }
+
     /// How many figures there are.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -363,10 +384,20 @@ fn add(sums: &mut IdMap<u32, Figures>, number: u32, figures: Figures) {
 
 #[cfg(test)]
 mod tests {
+    use log_format::ids::{MethodId, StackId};
+
     use super::*;
 
     fn call(total_ns: u64, exit: Exit) -> CallRow {
-        CallRow { start_ns: 0, thread: 1, stack: 1, method: 1, total_ns, self_ns: 1, exit }
+        CallRow {
+            start_ns: 0,
+            thread: ThreadId::new(1),
+            stack: StackId::new(1),
+            method: MethodId::new(1),
+            total_ns,
+            self_ns: 1,
+            exit,
+        }
     }
 
     #[test]
@@ -430,7 +461,8 @@ mod tests {
     #[test]
     fn merging_parts_is_reading_the_whole() {
         let rows = [(1, 500), (2, 70), (1, 90), (1, 10), (2, 10_000)];
-        let totals = |rows: &[(u32, u64)]| {
+        let rows = rows.map(|(method, ns)| (MethodId::new(method), ns));
+        let totals = |rows: &[(MethodId, u64)]| {
             let mut totals = Totals::default();
             for (method, ns) in rows {
                 totals

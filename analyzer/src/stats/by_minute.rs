@@ -119,19 +119,29 @@ pub fn hours(minutes: &[(u64, MinuteSums)], zone: &Zone) -> Vec<(u64, MinuteSums
 
 #[cfg(test)]
 mod tests {
+    use log_format::ids::{MethodId, StackId, ThreadId};
+
     use super::*;
 
     const MIN: u64 = NS_PER_MINUTE;
 
     fn record(start_ns: u64, total_ns: u64, exit: Exit) -> CallRow {
-        CallRow { start_ns, thread: 1, stack: 1, method: 1, total_ns, self_ns: total_ns / 2, exit }
+        CallRow {
+            start_ns,
+            thread: ThreadId::new(1),
+            stack: StackId::new(1),
+            method: MethodId::new(1),
+            total_ns,
+            self_ns: total_ns / 2,
+            exit,
+        }
     }
 
     #[test]
     fn a_call_counts_where_it_ended_and_once() {
         let row = StatsRow {
             start_ns: 3 * MIN,
-            method: 1,
+            method: MethodId::new(1),
             calls: 10,
             throws: 2,
             total_ns: 99,

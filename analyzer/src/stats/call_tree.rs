@@ -12,9 +12,10 @@
 //! unfinished, for example) has no figures, only callees. Callers come before their callees in [`CallTree::nodes`],
 //! so one walk from the end sums up the tree, however deep a path is.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
+use log_format::ids::{MethodId, StackId};
 use log_format::rows::{CallRow, Exit};
 
 use crate::stats::id_map::IdMap;
@@ -190,7 +191,7 @@ impl CallTree {
 /// Sums by call path and method id of a run, made as its recorded calls are read.
 #[derive(Debug, Default)]
 pub struct PathSums {
-    sums: IdMap<(u32, u32), PathFigures>,
+    sums: IdMap<(StackId, MethodId), PathFigures>,
 }
 
 impl PathSums {
@@ -200,11 +201,11 @@ impl PathSums {
     }
 
     /// The methods with recorded calls that were made while the method was already in progress in the thread.
-    pub fn recursion<P: Iterator<Item = u32>>(
+    pub fn recursion<P: Iterator<Item = MethodId>>(
         &self,
-        path: impl Fn(u32) -> P,
-    ) -> HashMap<u32, Recursion> {
-        let mut found: HashMap<u32, Recursion> = HashMap::new();
+        path: impl Fn(StackId) -> P,
+    ) -> HashMap<MethodId, Recursion> {
+        let mut found: HashMap<MethodId, Recursion> = HashMap::new();
         for ((stack, method), figures) in &self.sums {
             let mut frames = path(*stack).take(MAX_DEPTH);
             if frames.next() != Some(*method) {
@@ -216,6 +217,21 @@ impl PathSums {
             }
         }
         found
+    }
+
+    /// The entry methods: of each path, the outermost method that `is_one`.
+    pub fn entries<P: Iterator<Item = MethodId>>(
+        &self,
+        path: impl Fn(StackId) -> P,
+        is_one: impl Fn(MethodId) -> bool,
+    ) -> HashSet<MethodId> {
+        let entry = |(stack, method): &(StackId, MethodId)| {
+            let frames: Vec<MethodId> = path(*stack).take(MAX_DEPTH).collect();
+            // Callers may be unknown, and a path that was not kept does not end in the method.
+            let is_known = frames.first() == Some(method) && !frames.contains(&MethodId::NONE);
+            frames.into_iter().rev().filter(|_| is_known).find(|id| is_one(*id))
+        };
+        self.sums.keys().filter_map(entry).collect()
     }
 
     /// How many paths there are.
@@ -237,15 +253,15 @@ impl PathSums {
         }
     }
 
-    /// The tree of these sums. `path` gives the methods of a call path from the innermost outwards, with 0 from where
-    /// they are unknown.
+    /// The tree of these sums. `path` gives the methods of a call path from the innermost outwards, with
+    /// [`MethodId::NONE`] from where they are unknown.
     ///
     /// Calls whose path was not kept at all are not in it: their time is in callers that are in the tree (as callees
     /// that were not recorded), and would count twice.
-    pub fn into_tree<P: Iterator<Item = u32>>(
+    pub fn into_tree<P: Iterator<Item = MethodId>>(
         self,
-        path: impl Fn(u32) -> P,
-        method: impl Fn(u32) -> Method,
+        path: impl Fn(StackId) -> P,
+        method: impl Fn(MethodId) -> Method,
     ) -> CallTree {
         let mut tree = CallTree::default();
         let mut sums: Vec<_> = self.sums.into_iter().collect();
@@ -264,32 +280,35 @@ impl PathSums {
 /// The frames of a call of `called` with this path, the call itself first. `None` if the path does not
 /// end in the method: then it was not kept.
 pub fn frames(
-    path: impl Iterator<Item = u32>,
-    called: u32,
-    method: impl Fn(u32) -> Method,
+    path: impl Iterator<Item = MethodId>,
+    called: MethodId,
+    method: impl Fn(MethodId) -> Method,
 ) -> Option<Vec<Frame>> {
-    let mut ids: Vec<u32> = path.take(MAX_DEPTH).collect();
+    let mut ids: Vec<MethodId> = path.take(MAX_DEPTH).collect();
     if ids.first() != Some(&called) {
         return None;
     }
     if ids.len() == MAX_DEPTH {
-        ids.push(0);
+        ids.push(MethodId::NONE);
     }
-    let frame = |id| if id == 0 { Frame::NotKept } else { Frame::Method(method(id)) };
+    let frame =
+        |id: MethodId| if id.is_none() { Frame::NotKept } else { Frame::Method(method(id)) };
     Some(ids.into_iter().map(frame).collect())
 }
 
 #[cfg(test)]
 mod tests {
+    use log_format::ids::ThreadId;
+
     use super::*;
 
-    fn method(id: u32) -> Method {
+    fn method(id: MethodId) -> Method {
         Method::Unknown { run: "r".into(), id }
     }
 
     fn call(stack: u32, method: u32, total_ns: u64) -> CallRow {
-        let exit = Exit::Throw;
-        CallRow { start_ns: 0, thread: 1, stack, method, total_ns, self_ns: 1, exit }
+        let (stack, method, exit) = (StackId::new(stack), MethodId::new(method), Exit::Throw);
+        CallRow { start_ns: 0, thread: ThreadId::new(1), stack, method, total_ns, self_ns: 1, exit }
     }
 
     fn lines(tree: &CallTree) -> Vec<String> {
@@ -315,12 +334,15 @@ mod tests {
 
     #[test]
     fn sums_become_a_tree_and_trees_one() {
-        // 1: 10   2: 10 > 11   3: callers unknown > 11
-        let path = |stack: u32| match stack {
-            1 => vec![10].into_iter(),
-            2 => vec![11, 10].into_iter(),
-            3 => vec![11, 0].into_iter(),
-            _ => vec![0].into_iter(),
+        // 1: 10   2: 10 > 11   3: callers unknown > 11   4: 11 > 10 > 11
+        let methods =
+            |ids: &[u32]| ids.iter().copied().map(MethodId::new).collect::<Vec<_>>().into_iter();
+        let path = |stack: StackId| match stack.get() {
+            1 => methods(&[10]),
+            2 => methods(&[11, 10]),
+            3 => methods(&[11, 0]),
+            4 => methods(&[11, 10, 11]),
+            _ => methods(&[0]),
         };
         let tree = || {
             let mut sums = PathSums::default();
@@ -333,10 +355,13 @@ mod tests {
         for stack in [2, 4, 4] {
             sums.add(&call(stack, 11, 5));
         }
-        // 4: 11 > 10 > 11
-        let deeper = |stack| if stack == 4 { vec![11, 10, 11].into_iter() } else { path(stack) };
         let expected = Recursion { calls: 2, depth: 2 };
-        assert_eq!(sums.recursion(deeper), HashMap::from([(11, expected)]));
+        assert_eq!(sums.recursion(path), HashMap::from([(MethodId::new(11), expected)]));
+        let entries = |not: u32| sums.entries(path, |id| id != MethodId::new(not));
+        assert_eq!(entries(0), HashSet::from([10, 11].map(MethodId::new)));
+        assert_eq!(entries(10), HashSet::from([MethodId::new(11)]));
+        sums.add(&call(3, 11, 5));
+        assert_eq!(sums.entries(path, |_| false), HashSet::new());
         let mut both = tree();
         both.merge(&tree());
         assert_eq!(
@@ -355,7 +380,8 @@ mod tests {
 
     #[test]
     fn a_path_without_end_is_cut() {
-        let frames = frames(std::iter::repeat(7), 7, method).unwrap();
+        let called = MethodId::new(7);
+        let frames = frames(std::iter::repeat(called), called, method).unwrap();
         assert_eq!(frames.len(), MAX_DEPTH + 1);
         assert_eq!(frames.last(), Some(&Frame::NotKept));
     }

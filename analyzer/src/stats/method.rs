@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use log_format::ids::MethodId;
+
 /// What identifies a method across runs. The class loader is not part of it: reports show the same class of two
 /// loaders as one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,11 +27,26 @@ pub enum Method {
         /// Label of the run.
         run: Arc<str>,
         /// Method id.
-        id: u32,
+        id: MethodId,
     },
 }
 
 impl Method {
+    /// The method of this class, name and descriptor.
+    #[must_use]
+    pub fn named(class: &str, method: &str, descriptor: &str) -> Self {
+        let (class, method, descriptor) = (class.into(), method.into(), descriptor.into());
+        Self::Named(Arc::new(MethodName { class, method, descriptor }))
+    }
+
+    /// Class and method, `com.shop.Util.hash`; without a class the method alone.
+    #[must_use]
+    pub fn dotted(&self) -> String {
+        let (class, name, _) = self.parts();
+        let dot = if class.is_empty() { "" } else { "." };
+        format!("{class}{dot}{name}")
+    }
+
     /// Class, method and descriptor. A method without a name is named by its number.
     #[must_use]
     pub fn parts(&self) -> (&str, Cow<'_, str>, &str) {

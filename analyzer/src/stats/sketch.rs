@@ -10,6 +10,7 @@ use std::fmt;
 
 use log_format::counts::Counts;
 use log_format::histogram::bucket_of;
+use log_format::ids::MethodId;
 
 use crate::stats::id_map::MAX_DENSE_ID;
 
@@ -83,10 +84,11 @@ pub struct Sketches {
 impl Sketches {
     /// Adds a duration. Returns `false` if the id is too large for an array.
     #[inline]
-    pub fn add(&mut self, method: u32, ns: u64) -> bool {
-        let Some(index) = usize::try_from(method).ok().filter(|_| method <= MAX_DENSE_ID) else {
+    pub fn add(&mut self, method: MethodId, ns: u64) -> bool {
+        let index = method.index();
+        if method.get() > MAX_DENSE_ID {
             return false;
-        };
+        }
         if self.by_method.len() <= index {
             self.by_method.resize_with(index + 1, Sketch::default);
         }
@@ -121,8 +123,8 @@ impl Sketches {
     }
 
     /// The methods with a sketch.
-    pub fn into_methods(self) -> impl Iterator<Item = (u32, Sketch)> {
-        (0..).zip(self.by_method).filter(|(_, sketch)| !sketch.is_empty())
+    pub fn into_methods(self) -> impl Iterator<Item = (MethodId, Sketch)> {
+        (0..).map(MethodId::new).zip(self.by_method).filter(|(_, sketch)| !sketch.is_empty())
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::cmp::Reverse;
 
+use log_format::ids::ThreadId;
 use log_format::rows::{CallRow, Exit};
 
 use crate::stats::id_map::IdMap;
@@ -54,7 +55,7 @@ fn order(row: &CallRow) -> (Reverse<u64>, u64, Reverse<u64>) {
 /// dropped. If such a thread comes back later, its earlier calls are missing.
 #[derive(Debug, Default)]
 pub struct SlowestByThread {
-    threads: IdMap<u32, Slowest>,
+    threads: IdMap<ThreadId, Slowest>,
     /// Number of calls of all threads.
     count: usize,
 }
@@ -97,7 +98,7 @@ impl SlowestByThread {
             return;
         }
         let longest = |slowest: &Slowest| slowest.rows.iter().map(|row| row.total_ns).max();
-        let mut all: Vec<(Option<u64>, u32)> =
+        let mut all: Vec<(Option<u64>, ThreadId)> =
             self.threads.iter().map(|(thread, slowest)| (longest(slowest), *thread)).collect();
         all.sort_unstable_by(|a, b| b.cmp(a));
         let keep = (all.len() / 2).max(THREADS);
@@ -184,11 +185,21 @@ pub fn of_runs(mut threads: Vec<Vec<RecordedCall>>) -> Vec<Vec<RecordedCall>> {
 
 #[cfg(test)]
 mod tests {
+    use log_format::ids::{MethodId, StackId};
+
     use super::*;
 
     fn call(thread: u32, start_ns: u64, total_ns: u64) -> CallRow {
         let exit = Exit::Return;
-        CallRow { start_ns, thread, stack: 1, method: 1, total_ns, self_ns: total_ns, exit }
+        CallRow {
+            start_ns,
+            thread: ThreadId::new(thread),
+            stack: StackId::new(1),
+            method: MethodId::new(1),
+            total_ns,
+            self_ns: total_ns,
+            exit,
+        }
     }
 
     fn told(threads: Vec<Vec<(CallRow, bool)>>) -> Vec<Vec<(u64, u64, bool)>> {
@@ -213,8 +224,8 @@ mod tests {
         assert_eq!(whole, told(parts.finish()));
         assert_eq!(whole.len(), 3);
         for thread in 0..3 {
-            let mut of_thread: Vec<u64> =
-                rows.iter().filter(|row| row.thread == thread).map(|row| row.total_ns).collect();
+            let of_thread = rows.iter().filter(|row| row.thread.get() == thread);
+            let mut of_thread: Vec<u64> = of_thread.map(|row| row.total_ns).collect();
             of_thread.sort_unstable();
             let expected = &of_thread[of_thread.len() - OF_A_THREAD..];
             let found = whole.iter().any(|calls| {

@@ -18,13 +18,15 @@
 
 use std::collections::HashMap;
 
+use log_format::ids::MethodId;
+
 /// A row of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallRow {
     /// Instrumented callers, as TProfiler counted them.
     pub depth: u64,
     /// Method number.
-    pub method: u32,
+    pub method: MethodId,
     /// Duration.
     pub total_ns: u64,
 }
@@ -33,7 +35,7 @@ pub struct CallRow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
     /// Method number.
-    pub method: u32,
+    pub method: MethodId,
     /// Duration.
     pub total_ns: u64,
     /// Duration less the time in callees that have rows.
@@ -49,7 +51,7 @@ pub struct Call {
 pub struct Callers {
     callers: Vec<(u64, Call)>,
     /// How often each method is among them.
-    methods: HashMap<u32, u32>,
+    methods: HashMap<MethodId, u32>,
 }
 
 impl Callers {
@@ -105,7 +107,8 @@ mod tests {
         let mut callers = Callers::default();
         let mut calls = Vec::new();
         for (depth, method, total_ns) in rows {
-            let row = CallRow { depth: *depth, method: *method, total_ns: *total_ns };
+            let row =
+                CallRow { depth: *depth, method: MethodId::new(*method), total_ns: *total_ns };
             callers.add(row, |call| calls.push(call));
         }
         callers.finish(|call| calls.push(call));

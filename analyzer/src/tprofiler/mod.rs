@@ -21,7 +21,8 @@ use std::io;
 use std::sync::Arc;
 
 pub use files::{OldLog, as_runs, discover, logs_in};
-use log_format::reader::BadLine;
+use log_format::ids::{MethodId, StackId, ThreadId};
+use log_format::reader::{BadLine, BadRow};
 use log_format::rows::{CallRow as Record, Exit};
 
 use self::calls::{Call, CallRow, Callers};
@@ -47,7 +48,7 @@ pub fn leave_out(log: &OldLog, of: &str, problems: &mut Problems) -> RunData {
 }
 
 /// The names of a log's methods.
-pub fn method_names(log: &OldLog, problems: &mut Problems) -> HashMap<u32, Arc<MethodName>> {
+pub fn method_names(log: &OldLog, problems: &mut Problems) -> HashMap<MethodId, Arc<MethodName>> {
     log.methods.as_ref().map_or_else(HashMap::new, |path| names::read(path, problems))
 }
 
@@ -62,7 +63,7 @@ pub fn read(
     if selection.calls.thread.is_some() || selection.calls.exit.is_some() {
         return leave_out(log, "of --thread and --exit: they do not tell", problems);
     }
-    let group: Box<dyn Fn(u32) -> Group> = match selection.by {
+    let group: Box<dyn Fn(ThreadId) -> Group> = match selection.by {
         By::Nothing | By::Class | By::Package => Box::new(|_| Group::All),
         By::Run | By::Host => Box::new(move |_| Group::Run(place)),
         By::Thread => Box::new(move |thread| Group::Thread(place, thread)),
@@ -105,14 +106,14 @@ pub fn read(
 
 struct LogReader<'s> {
     label: Arc<str>,
-    names: HashMap<u32, Arc<MethodName>>,
+    names: HashMap<MethodId, Arc<MethodName>>,
     selection: &'s Selection,
-    group: Box<dyn Fn(u32) -> Group>,
+    group: Box<dyn Fn(ThreadId) -> Group>,
     unit: Unit,
     callers: Callers,
-    totals: Totals<u32>,
+    totals: Totals<MethodId>,
     sketches: Sketches,
-    unknown: HashSet<u32>,
+    unknown: HashSet<MethodId>,
     /// Times that are too short for the assumed unit.
     too_short: u64,
     data: RunData,
@@ -149,7 +150,6 @@ impl LogReader<'_> {
                     }
                 }
                 Err(reason) => {
-                    let reason = reason.to_owned();
                     problems.bad_line(&log.path, &BadLine { line: lines.number(), reason });
                 }
             }
@@ -170,7 +170,7 @@ impl LogReader<'_> {
         Ok(())
     }
 
-    fn in_ns(&mut self, row: CallRow) -> Result<CallRow, &'static str> {
+    fn in_ns(&mut self, row: CallRow) -> Result<CallRow, BadRow> {
         match self.unit {
             Unit::Ns => {
                 self.too_short += u64::from(row.total_ns <= LEAST_NS);
@@ -183,20 +183,20 @@ impl LogReader<'_> {
         }
     }
 
-    fn add(&mut self, thread: u32, row: CallRow) {
+    fn add(&mut self, thread: ThreadId, row: CallRow) {
         let mut callers = std::mem::take(&mut self.callers);
         callers.add(row, |call| self.count(thread, call));
         self.callers = callers;
     }
 
     /// No call of a thread continues in another period.
-    fn end_thread(&mut self, thread: Option<u32>) {
+    fn end_thread(&mut self, thread: Option<ThreadId>) {
         let mut callers = std::mem::take(&mut self.callers);
         callers.finish(|call| self.count(thread.unwrap_or_default(), call));
         self.callers = callers;
     }
 
-    fn count(&mut self, thread: u32, call: Call) {
+    fn count(&mut self, thread: ThreadId, call: Call) {
         let counts = &mut self.data.counts;
         counts.records = counts.records.saturating_add(1);
         counts.rows_in_range = counts.rows_in_range.saturating_add(1);
@@ -215,7 +215,7 @@ impl LogReader<'_> {
         let record = Record {
             start_ns: 0,
             thread,
-            stack: 0,
+            stack: StackId::NONE,
             method: call.method,
             total_ns: call.total_ns,
             self_ns: call.self_ns,
@@ -280,14 +280,14 @@ fn find_unit(log: &OldLog, problems: &mut Problems) -> io::Result<Unit> {
 /// The kinds of lines in `tprofiler.log`.
 enum Line {
     /// A call in a thread. Its time is in the log's unit.
-    Call(u32, CallRow),
+    Call(ThreadId, CallRow),
     /// The end of a period.
     End,
     /// The unit of times.
     Unit(Unit),
 }
 
-fn parse_row(line: &str) -> Result<Line, &'static str> {
+fn parse_row(line: &str) -> Result<Line, BadRow> {
     if line == "=" {
         return Ok(Line::End);
     }
@@ -298,14 +298,15 @@ fn parse_row(line: &str) -> Result<Line, &'static str> {
     let mut next = || fields.next().filter(|f| f.bytes().all(|b| b.is_ascii_digit()));
     let (thread, depth, method, time) = (next(), next(), next(), next());
     if fields.next().is_some() {
-        return Err("more than four fields");
+        return Err("more than four fields".into());
     }
     let parsed = (|| {
-        let (thread, method) = (thread?.parse().ok()?, method?.parse().ok()?);
+        let thread = ThreadId::new(thread?.parse().ok()?);
+        let method = MethodId::new(method?.parse().ok()?);
         let row = CallRow { depth: depth?.parse().ok()?, method, total_ns: time?.parse().ok()? };
         Some(Line::Call(thread, row))
     })();
-    parsed.ok_or("not thread, depth, method and time")
+    parsed.ok_or(BadRow::Text("not thread, depth, method and time"))
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use log_format::reader::BadLine;
+use log_format::ids::MethodId;
+use log_format::reader::{BadLine, BadRow};
 
 use super::files::open;
 use crate::input::problems::Problems;
@@ -16,7 +17,7 @@ type NameRow = (String, String, u64);
 
 /// Reads names by number. TProfiler writes no descriptors: if several methods of a class share a name, their lines
 /// distinguish them.
-pub(super) fn read(path: &Path, problems: &mut Problems) -> HashMap<u32, Arc<MethodName>> {
+pub(super) fn read(path: &Path, problems: &mut Problems) -> HashMap<MethodId, Arc<MethodName>> {
     let mut rows = HashMap::new();
     if let Err(error) = read_rows(path, &mut rows, problems) {
         problems.unread(path, error);
@@ -40,7 +41,7 @@ pub(super) fn read(path: &Path, problems: &mut Problems) -> HashMap<u32, Arc<Met
 
 fn read_rows(
     path: &Path,
-    rows: &mut HashMap<u32, NameRow>,
+    rows: &mut HashMap<MethodId, NameRow>,
     problems: &mut Problems,
 ) -> io::Result<()> {
     let mut lines = open(path, u64::MAX)?;
@@ -57,9 +58,9 @@ fn read_rows(
                     known.2 = row.2;
                     None
                 }
-                Some(_) => Some(format!("method {id} was another one before")),
+                Some(_) => Some(BadRow::Id("method", id.get())),
             },
-            Err(reason) => Some(reason.to_owned()),
+            Err(reason) => Some(reason),
         };
         if let Some(reason) = refused {
             problems.bad_line(path, &BadLine { line: lines.number(), reason });
@@ -72,7 +73,7 @@ fn read_rows(
 }
 
 /// A line of `tmethod.log`; `None` if it names nothing.
-fn parse(line: &str) -> Result<Option<(u32, NameRow)>, &'static str> {
+fn parse(line: &str) -> Result<Option<(MethodId, NameRow)>, BadRow> {
     if line.starts_with("instrumentclass:") {
         return Ok(None);
     }
@@ -81,7 +82,7 @@ fn parse(line: &str) -> Result<Option<(u32, NameRow)>, &'static str> {
         let (class, rest) = rest.split_once(':')?;
         let (name, line) = rest.rsplit_once(':')?;
         let row = (class.replace('/', "."), name.to_owned(), line.parse().ok()?);
-        (!class.is_empty() && !name.is_empty()).then_some((id.parse().ok()?, row))
+        (!class.is_empty() && !name.is_empty()).then_some((MethodId::new(id.parse().ok()?), row))
     })();
     let (id, row) = parsed.ok_or("not number, class, method and line")?;
     // A number that was assigned before its method was known.
@@ -96,8 +97,14 @@ mod tests {
     #[test]
     fn names_have_a_class_a_method_and_a_line() {
         let row = |class: &str, name: &str, line| (class.to_owned(), name.to_owned(), line);
-        assert_eq!(parse("7 a/B:<init>:42"), Ok(Some((7, row("a.B", "<init>", 42)))));
-        assert_eq!(parse("7 a/B:is it:not:42"), Ok(Some((7, row("a.B", "is it:not", 42)))));
+        assert_eq!(
+            parse("7 a/B:<init>:42"),
+            Ok(Some((MethodId::new(7), row("a.B", "<init>", 42))))
+        );
+        assert_eq!(
+            parse("7 a/B:is it:not:42"),
+            Ok(Some((MethodId::new(7), row("a.B", "is it:not", 42))))
+        );
         assert_eq!(parse("7 null:null:0"), Ok(None));
         assert_eq!(parse("instrumentclass:3 instrumentmethod:9"), Ok(None));
         for line in ["", "7", "7 a/B", "7 a/B:m", "7 a/B:m:x", "x a/B:m:1", "7 ::1"] {

@@ -15,6 +15,15 @@ await withPage(modules, { colorScheme: "light", offline: true }, async (tab) => 
   tab.on("console", (message) => { if (message.type() !== "info" && message.type() !== "log") wrong.push(`console: ${message.text()}`); });
   tab.on("pageerror", (error) => wrong.push(`error: ${error.message}`));
   tab.on("request", (request) => { if (!/^(data:|file:)/.test(request.url()) || (request.url().startsWith("file:") && request.url() !== url)) wrong.push(`request: ${request.url()}`); });
+  // What charts write beside their axes.
+  await tab.addInitScript(() => {
+    window.axisTexts = [];
+    const write = CanvasRenderingContext2D.prototype.fillText;
+    CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
+      if (this.textAlign === "right") window.axisTexts.push([this.canvas, text]);
+      return write.call(this, text, ...place);
+    };
+  });
   await tab.goto(url);
   const packed = await tab.textContent("#data");
   const data = JSON.parse(gunzipSync(Buffer.from(packed, "base64")).toString());
@@ -52,6 +61,7 @@ await withPage(modules, { colorScheme: "light", offline: true }, async (tab) => 
   // Methods: sorted by each column, both ways.
   await view("methods");
   const columns = [["calls", methods.calls], ["throws", methods.throws], ["self", methods.own], ["total", methods.total], ["max", methods.max]];
+  if (data.cpu) columns.push(["CPU self", methods.cpu_self], ["CPU total", methods.cpu_total], ["samples", methods.samples]);
   for (const [name, values] of columns) {
     for (const way of ["descending", "ascending"]) {
       const header = tab.locator("#methods th", { hasText: new RegExp(`^${name}$`) });
@@ -66,6 +76,17 @@ await withPage(modules, { colorScheme: "light", offline: true }, async (tab) => 
   await tab.locator("#methods th", { hasText: /^method$/ }).getByRole("button").click();
   const lower = all.map((method) => label(method).toLowerCase()).sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
   assert.deepEqual((await names()).slice(0, 10).map((name) => name.toLowerCase()), lower.slice(0, 10));
+
+  // A method that was only sampled has CPU time, with its interval, and no exact figures.
+  if (data.cpu && data.measured < all.length) {
+    const cells = await tab.$$eval("#methods tbody tr", (rows, name) => {
+      const row = rows.find((row) => row.querySelector("a")?.textContent === name);
+      return [...row.cells].map((cell) => cell.textContent);
+    }, label(data.measured));
+    assert.deepEqual(cells.slice(2, 11), Array(9).fill("-"));
+    assert.match(cells[11], /^[0-9.]+ \S+ ± [0-9.]+ \S+$/);
+    assert.equal(cells[13], methods.samples[data.measured].toLocaleString("en-US"));
+  } else if (!data.cpu) assert.equal(await tab.locator("#methods th", { hasText: "CPU" }).count(), 0);
 
   // Only the visible rows are drawn, and all rows can be reached.
   const drawn = await names();
@@ -109,6 +130,15 @@ await withPage(modules, { colorScheme: "light", offline: true }, async (tab) => 
     for (const measure of ["Exceptions", "Self time", "Recorded calls", "Longest call", "Calls"]) {
       await tab.getByRole("button", { name: measure, exact: true }).click();
       assert.equal(await tab.locator(".plain[aria-pressed=true]").textContent(), measure);
+      // A click replaces the charts; the earlier ones may be drawn once more.
+      const texts = await tab.waitForFunction(() => {
+        const shown = window.axisTexts.filter(([canvas]) => canvas.isConnected && ["hours", "minutes"].includes(canvas.id));
+        return shown.length > 0 && shown.map(([, text]) => text);
+      });
+      const isCount = !["Self time", "Longest call"].includes(measure);
+      // Large counts have three digits and a unit.
+      const whole = /^([0-9,]+|[0-9.]+ [kMGTPE])$/;
+      for (const text of await texts.jsonValue()) assert.ok(!isCount || whole.test(text), `${measure}: ${text}`);
     }
     assert.ok((await colours("#hours")) > 2);
     assert.equal(await tab.locator("main tbody tr").count(), data.hours.at.length);

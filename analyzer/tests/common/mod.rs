@@ -6,7 +6,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 pub mod browser;
+pub mod jfr;
+pub mod sampled_shop;
 pub mod shop;
+pub mod two_jvms;
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -14,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use log_format::histogram::{Histogram, bucket_of};
+use log_format::ids::{JavaThreadId, MethodId, StackId, ThreadId};
 use log_format::names::{Hour, RUN_JSON, Table};
 use log_format::rows::{
     CallRow, CounterRow, EventRow, Exit, MethodRow, Row, StackRow, StatsRow, ThreadRow, event,
@@ -147,7 +151,7 @@ impl RunFolder {
 
 pub fn method(id: u32, class: &str, method: &str, descriptor: &str) -> MethodRow {
     MethodRow {
-        id,
+        id: MethodId::new(id),
         loader: "app".into(),
         class: class.into(),
         method: method.into(),
@@ -158,11 +162,17 @@ pub fn method(id: u32, class: &str, method: &str, descriptor: &str) -> MethodRow
 }
 
 pub fn thread(id: u32, name: &str) -> ThreadRow {
-    ThreadRow { id, java_id: 0, os_id: 0, name: name.into(), kind: "platform".into() }
+    ThreadRow {
+        id: ThreadId::new(id),
+        java_id: JavaThreadId::NONE,
+        os_id: 0,
+        name: name.into(),
+        kind: "platform".into(),
+    }
 }
 
 pub fn stack(id: u32, parent: u32, method: u32) -> StackRow {
-    StackRow { id, parent, method }
+    StackRow { id: StackId::new(id), parent: StackId::new(parent), method: MethodId::new(method) }
 }
 
 /// Method statistics of calls with these durations, none of them recursive.
@@ -173,7 +183,7 @@ pub fn stats(start_ns: u64, method: u32, throws: u64, self_ns: u64, calls_ns: &[
     }
     StatsRow {
         start_ns,
-        method,
+        method: MethodId::new(method),
         calls: calls_ns.len() as u64,
         throws,
         total_ns: calls_ns.iter().sum(),
@@ -185,7 +195,15 @@ pub fn stats(start_ns: u64, method: u32, throws: u64, self_ns: u64, calls_ns: &[
 
 /// A call that ended with a return after `total_ns`, all of it self time.
 pub fn call(start_ns: u64, thread: u32, stack: u32, method: u32, total_ns: u64) -> CallRow {
-    CallRow { start_ns, thread, stack, method, total_ns, self_ns: total_ns, exit: Exit::Return }
+    CallRow {
+        start_ns,
+        thread: ThreadId::new(thread),
+        stack: StackId::new(stack),
+        method: MethodId::new(method),
+        total_ns,
+        self_ns: total_ns,
+        exit: Exit::Return,
+    }
 }
 
 pub fn counter(start_ns: u64, name: &str, value: u64) -> CounterRow {

@@ -4,6 +4,8 @@ use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
 use std::path::Path;
 
+use log_format::error::FileError;
+
 use super::jar;
 use super::kind::Kind;
 use super::options::Options;
@@ -13,11 +15,10 @@ use super::summary::Summary;
 /// Rewrites the input that the options name.
 ///
 /// # Errors
-/// One line: the input does not exist, or the output cannot be written or is inside the input.
-pub fn rewrite(options: &Options) -> Result<Summary, String> {
+/// The input does not exist, or the output cannot be written or is inside the input.
+pub fn rewrite(options: &Options) -> Result<Summary, FileError> {
     let Options { input, output, .. } = options;
-    let of = |path: &Path, e: io::Error| format!("{}: {e}", path.display());
-    let metadata = fs::metadata(input).map_err(|e| of(input, e))?;
+    let metadata = fs::metadata(input).map_err(FileError::at(input))?;
     refuse_overlap(input, output)?;
     let mut classes = ClassRewriter::new(&options.filter, options.skip_accessors);
     if metadata.is_dir() {
@@ -25,13 +26,13 @@ pub fn rewrite(options: &Options) -> Result<Summary, String> {
     } else if metadata.is_file() && Kind::of(input) != Kind::Other {
         file(&mut classes, input, output)?;
     } else {
-        return Err(format!("{}: neither a class nor a jar", input.display()));
+        return Err(FileError::at(input)(io::Error::other("neither a class nor a jar")));
     }
     Ok(classes.summary)
 }
 
 /// Refuses an output that is the input or inside it.
-fn refuse_overlap(input: &Path, output: &Path) -> Result<(), String> {
+fn refuse_overlap(input: &Path, output: &Path) -> Result<(), FileError> {
     let Ok(input) = fs::canonicalize(input) else { return Ok(()) };
     // The nearest part of the output's path that exists.
     let existing = output.ancestors().find_map(|path| {
@@ -40,14 +41,15 @@ fn refuse_overlap(input: &Path, output: &Path) -> Result<(), String> {
     });
     match existing {
         Some(existing) if existing.starts_with(&input) => {
-            Err(format!("{}: the output must not be the input or lie in it", output.display()))
+            let error = io::Error::other("the output must not be the input or lie in it");
+            Err(FileError::at(output)(error))
         }
         _ => Ok(()),
     }
 }
 
-fn folder(classes: &mut ClassRewriter<'_>, input: &Path, output: &Path) -> Result<(), String> {
-    fs::create_dir_all(output).map_err(|e| format!("{}: {e}", output.display()))?;
+fn folder(classes: &mut ClassRewriter<'_>, input: &Path, output: &Path) -> Result<(), FileError> {
+    fs::create_dir_all(output).map_err(FileError::at(output))?;
     let entries = fs::read_dir(input).and_then(Iterator::collect::<io::Result<Vec<_>>>);
     let mut entries = match entries {
         Ok(entries) => entries,
@@ -84,7 +86,7 @@ fn link(classes: &mut ClassRewriter<'_>, from: &Path, to: &Path) {
     }
 }
 
-fn file(classes: &mut ClassRewriter<'_>, input: &Path, output: &Path) -> Result<(), String> {
+fn file(classes: &mut ClassRewriter<'_>, input: &Path, output: &Path) -> Result<(), FileError> {
     let place = input.display().to_string();
     let read = fs::metadata(input).and_then(|m| Ok((fs::read(input)?, m.permissions())));
     let (bytes, permissions) = match read {
@@ -102,8 +104,7 @@ fn file(classes: &mut ClassRewriter<'_>, input: &Path, output: &Path) -> Result<
             None
         }
     };
-    write(output, &changed.unwrap_or(bytes), permissions)
-        .map_err(|e| format!("{}: {e}", output.display()))
+    write(output, &changed.unwrap_or(bytes), permissions).map_err(FileError::at(output))
 }
 
 /// Writes a file as a whole or not at all.

@@ -72,8 +72,8 @@ pub fn main() -> ExitCode {
             print!("{summary}");
             if summary.unreadable.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
-        Err(message) => {
-            eprintln!("rewrite: {message}");
+        Err(error) => {
+            eprintln!("rewrite: {error}");
             ExitCode::FAILURE
         }
     }

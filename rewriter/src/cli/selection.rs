@@ -4,7 +4,7 @@ use log_format::pattern::Filter;
 
 use super::summary::{Summary, Unchanged};
 use crate::probe::OFFLINE;
-use crate::{ClassInfo, Error, MethodId, MethodInfo, Mutf8, Outcome, Rewriter, Selector, Skip};
+use crate::{ClassInfo, Error, MethodInfo, Mutf8, Outcome, ProbeId, Rewriter, Selector, Skip};
 
 /// Rewrites class after class; ids continue from one to the next.
 pub(super) struct ClassRewriter<'o> {
@@ -98,9 +98,9 @@ impl Selector for Selection<'_> {
         selected && !(self.skip_accessors && method.is_trivial_accessor())
     }
 
-    fn id(&mut self, _: &ClassInfo<'_>, _: &MethodInfo<'_>) -> Option<MethodId> {
+    fn id(&mut self, _: &ClassInfo<'_>, _: &MethodInfo<'_>) -> Option<ProbeId> {
         self.last_id += 1;
-        MethodId::new(self.last_id)
+        ProbeId::new(self.last_id)
     }
 
     fn skipped(

@@ -63,7 +63,7 @@ impl fmt::Display for Summary {
             line(f, 2, &reason.to_string(), *count)?;
         }
         line(f, 0, "methods instrumented", self.methods)?;
-        line(f, 0, "methods skipped", self.skipped.values().sum())?;
+        line(f, 0, "methods not instrumented", self.skipped.values().sum())?;
         for (reason, count) in &self.skipped {
             line(f, 2, reason.text(), *count)?;
             for (_, name) in self.skipped_names.iter().filter(|(r, _)| r == reason) {

@@ -1,6 +1,5 @@
 //! `tprofiler attach`, `detach` and `list`.
 
-use std::io::{self, IsTerminal};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -9,17 +8,24 @@ use std::{env, thread};
 use clap::Args;
 
 use super::bounded::{FILES, bounded};
+use super::failure::{Failure, failed};
 use super::hotspot;
-use super::jvm::{Jvm, Presence, fits_option};
+use super::jvm::{ENDING, Jvm, Presence, fits_option};
+use super::notice::with_notice;
 use super::target::{Agent, loopback, reachable};
 use crate::control::token::Token;
 use crate::options::Options;
-use crate::session::presence;
+use crate::session::attach_protocol;
 
 /// How long the agent may take to instrument thousands of classes, or to restore them.
 const CHANGE: Duration = Duration::from_secs(130);
 /// How long its thread may take to end when everything is done.
 const GONE: Duration = Duration::from_secs(10);
+/// What a command may wait for.
+const ATTACHING: &str =
+    "until classes are instrumented; it takes some seconds to see which loops are running";
+const DETACHING: &str =
+    "until classes are restored; it takes some seconds to see which loops are running";
 
 #[derive(Clone, Debug, Args)]
 pub(super) struct AttachArguments {
@@ -52,17 +58,20 @@ pub(super) struct Attached {
 /// Attaches, and returns a few lines about the result.
 ///
 /// # Errors
-/// One line: why it failed.
+/// Why it failed.
 pub(super) fn attach_and_tell(
     arguments: &AttachArguments,
     token: Option<&Token>,
-) -> Result<String, String> {
+) -> Result<String, Failure> {
     let attached = attach(arguments)?;
     let Attached { jvm, logs, port, .. } = &attached;
     let first = format!("attached to {} ({})\n", jvm.pid, jvm.program());
     match status(&attached, token) {
         Some(status) => Ok(format!("{first}port: {}\n{status}", port.unwrap_or_default())),
-        None => Ok(format!("{first}logs: {}\n", logs.display())),
+        None => {
+            let port = port.map_or_else(|| "none".to_owned(), |port| port.to_string());
+            Ok(format!("{first}port: {port}\nlogs: {}\n", logs.display()))
+        }
     }
 }
 
@@ -81,8 +90,8 @@ pub(super) fn status(attached: &Attached, token: Option<&Token>) -> Option<Strin
 /// Attaches, and waits until classes are instrumented.
 ///
 /// # Errors
-/// One line: why it failed. The agent is not in the JVM then, unless it takes too long.
-pub(super) fn attach(arguments: &AttachArguments) -> Result<Attached, String> {
+/// Why it failed. The agent is not in the JVM then, unless it takes too long.
+pub(super) fn attach(arguments: &AttachArguments) -> Result<Attached, Failure> {
     let AttachArguments { pid, options, agent, even_running } = arguments;
     let jvm = Jvm::find(*pid)?;
     let even_running = if *even_running { "retransform=even-running" } else { "" };
@@ -90,10 +99,11 @@ pub(super) fn attach(arguments: &AttachArguments) -> Result<Attached, String> {
     let (options, parsed) = complete(options.trim_matches(','), &jvm)?;
     match jvm.presence() {
         Presence::None | Presence::Idle => {}
-        Presence::Beginning => return Err("the agent is being attached to it already".to_owned()),
+        Presence::Beginning => return Err("the agent is being attached to it already".into()),
+        Presence::Ending { .. } => return Err(ENDING.into()),
         Presence::Attached { port } => {
             let port = port.map_or_else(String::new, |port| format!(", with control port {port}"));
-            return Err(format!("the agent is in it already{port}"));
+            return Err(format!("the agent is in it already{port}").into());
         }
     }
     // A JVM that had the library before knows it by that path.
@@ -108,40 +118,58 @@ pub(super) fn attach(arguments: &AttachArguments) -> Result<Attached, String> {
             "the JVM cannot see {}, in a container perhaps; copy it there, and give its path there \
              as --agent",
             library.display()
-        ));
+        )
+        .into());
     }
-    explain(hotspot::load(&jvm, &library, &options)?)?;
-    let port = wait_until_begun(&jvm)?;
+    let port = with_notice(ATTACHING, || {
+        is_loaded(hotspot::load(&jvm, &library, &options)?, &parsed)?;
+        wait_until_begun(&jvm)
+    })?;
     let Options { logs, bind, token_file, .. } = parsed;
     Ok(Attached { jvm, logs, port, bind, token_file })
 }
 
+/// Checks what `Agent_OnAttach` returned for these options.
+fn is_loaded(code: i32, options: &Options) -> Result<(), Failure> {
+    if code == attach_protocol::WRONG_OPTIONS {
+        // The options were read here too.
+        return Err(format!(
+            "the JVM's user cannot write to {}, or an option is wrong there; the agent's message is on the JVM's \
+             stderr",
+            options.logs.display()
+        )
+        .into());
+    }
+    explain(code)
+}
+
 /// Checks options as the agent does, and makes their paths independent of the JVM's folder.
-fn complete(options: &str, jvm: &Jvm) -> Result<(String, Options), String> {
+fn complete(options: &str, jvm: &Jvm) -> Result<(String, Options), Failure> {
     let mut options = options.to_owned();
     // If a key repeats, the last value counts.
-    let with = |options: &str, key: &str, path: &Path| {
+    let with = |options: &str, key: &str, path: &Path| -> Result<String, Failure> {
         if !fits_option(path) {
-            return Err(format!("{key}: {} cannot stand in an option", path.display()));
+            return Err(format!("{key}: {} cannot stand in an option", path.display()).into());
         }
         let comma = if options.is_empty() { "" } else { "," };
         Ok(format!("{options}{comma}{key}={}", path.display()))
     };
-    let absolute = |key: &str, path: &Path| {
+    let absolute = |key: &str, path: &Path| -> Result<PathBuf, Failure> {
         if !jvm.shares("mnt") {
             return Err(format!(
                 "the JVM has files of its own, in a container perhaps; give {key}= as a path from \
                  its root"
-            ));
+            )
+            .into());
         }
-        let folder = env::current_dir().map_err(|error| format!("no current folder: {error}"))?;
+        let folder = env::current_dir().map_err(failed("no current folder"))?;
         Ok(folder.join(path))
     };
     if let Some(config) = Options::config_of(&options) {
         if !jvm.shares("mnt") {
             return Err("the JVM has files of its own, in a container perhaps; give the options \
                         themselves instead of config="
-                .to_owned());
+                .into());
         }
         if config.is_relative() {
             options = with(&options, "config", &absolute("config", &config)?)?;
@@ -163,62 +191,57 @@ fn complete(options: &str, jvm: &Jvm) -> Result<(String, Options), String> {
 /// Reads options as the agent does.
 ///
 /// # Errors
-/// One line: what is wrong with them, or that the disk does not answer.
-pub(super) fn read_options(options: &str) -> Result<Options, String> {
+/// What is wrong with them, or that the disk does not answer.
+pub(super) fn read_options(options: &str) -> Result<Options, Failure> {
     let options = options.to_owned();
     let read = bounded("config", FILES, move || Options::read_attached(&options))?;
-    read.map_err(|bad| bad.message)
+    Ok(read?)
 }
 
-fn library_beside() -> Result<PathBuf, String> {
-    let own = env::current_exe().map_err(|error| format!("no path of this command: {error}"))?;
+fn library_beside() -> Result<PathBuf, Failure> {
+    let own = env::current_exe().map_err(failed("no path of this command"))?;
     let library = own.with_file_name("libtprofiler.so");
     if library.exists() {
         Ok(library)
     } else {
-        Err(format!("{} is not there; give the library's path as --agent", library.display()))
+        let library = library.display();
+        Err(format!("{library} is not there; give the library's path as --agent").into())
     }
 }
 
 /// The meaning of what `Agent_OnAttach` returned.
-fn explain(code: i32) -> Result<(), String> {
+fn explain(code: i32) -> Result<(), Failure> {
     let reason = match code {
-        presence::OK => return Ok(()),
-        presence::WRONG_OPTIONS => "an option is wrong, or the log folder cannot be used",
-        presence::ATTACHED_ALREADY => "the agent is in it already",
-        presence::NOT_ATTACHED => "the agent is not attached to it",
-        presence::REFUSED => "the JVM refuses what the agent needs",
-        presence::NOT_DETACHED => "the agent could not be detached",
+        attach_protocol::OK => return Ok(()),
+        attach_protocol::WRONG_OPTIONS => "an option is wrong, or the log folder cannot be used",
+        attach_protocol::ATTACHED_ALREADY => "the agent is in it already",
+        attach_protocol::NOT_ATTACHED => "the agent is not attached to it",
+        attach_protocol::REFUSED => "the JVM refuses what the agent needs",
+        attach_protocol::NOT_DETACHED => "the agent could not be detached",
         _ => "the agent failed",
     };
-    if code == presence::NOT_ATTACHED {
-        return Err(reason.to_owned());
+    if code == attach_protocol::NOT_ATTACHED {
+        return Err(reason.into());
     }
-    Err(format!("{reason} (code {code}); the agent's message is on the JVM's stderr"))
+    Err(format!("{reason} (code {code}); the agent's message is on the JVM's stderr").into())
 }
 
 /// Waits until recording can begin, and returns the control port.
-fn wait_until_begun(jvm: &Jvm) -> Result<Option<u16>, String> {
+fn wait_until_begun(jvm: &Jvm) -> Result<Option<u16>, Failure> {
     let deadline = Instant::now() + CHANGE;
-    let told = Instant::now() + Duration::from_secs(1);
-    let mut is_told = !io::stderr().is_terminal();
     loop {
-        if !is_told && Instant::now() >= told {
-            is_told = true;
-            eprintln!("tprofiler: waiting until classes have probes, some seconds if loops run");
-        }
         match jvm.presence() {
             Presence::Attached { port } => return Ok(port),
             Presence::Beginning if Instant::now() < deadline => {
                 thread::sleep(Duration::from_millis(10));
             }
             Presence::Beginning => {
-                return Err(format!("classes have no probes after {} s", CHANGE.as_secs()));
+                return Err(format!("classes have no probes after {} s", CHANGE.as_secs()).into());
             }
             _ if jvm.is_alive() => {
-                return Err("the agent has ended; its message is on the JVM's stderr".to_owned());
+                return Err("the agent has ended; its message is on the JVM's stderr".into());
             }
-            _ => return Err("the JVM has ended".to_owned()),
+            _ => return Err("the JVM has ended".into()),
         }
     }
 }
@@ -226,15 +249,20 @@ fn wait_until_begun(jvm: &Jvm) -> Result<Option<u16>, String> {
 /// Detaches the agent from a JVM, and waits until it has gone. Returns its report.
 ///
 /// # Errors
-/// One line: why it failed.
-pub(super) fn detach(pid: u32, token: Option<&Token>) -> Result<String, String> {
+/// Why it failed.
+pub(super) fn detach(pid: u32, token: Option<&Token>) -> Result<String, Failure> {
+    with_notice(DETACHING, || detach_and_wait(pid, token))
+}
+
+fn detach_and_wait(pid: u32, token: Option<&Token>) -> Result<String, Failure> {
     let jvm = Jvm::find(pid)?;
     let port = match jvm.presence() {
         Presence::Attached { port } => port,
-        Presence::Beginning => return Err("the agent is being attached; try again".to_owned()),
+        Presence::Beginning => return Err("the agent is being attached; try again".into()),
+        Presence::Ending { .. } => return Err(ENDING.into()),
         // It may have left instrumented classes.
         Presence::Idle => None,
-        Presence::None => return Err("the agent is not attached to it".to_owned()),
+        Presence::None => return Err("the agent is not attached to it".into()),
     };
     // It may listen on another address, or its token may be unknown here.
     let agent = port.and_then(|port| agent_in(&jvm, loopback(port), token));
@@ -242,12 +270,16 @@ pub(super) fn detach(pid: u32, token: Option<&Token>) -> Result<String, String> 
         Some(mut connection) => connection.ask("detach")?,
         None => {
             let library = jvm.agent_library().ok_or("the agent's library is not in it")?;
-            explain(hotspot::load(&jvm, &library, presence::DETACH)?)?;
+            explain(hotspot::load(&jvm, &library, attach_protocol::DETACH)?)?;
             String::new()
         }
     };
-    let deadline = Instant::now() + GONE;
-    while matches!(jvm.presence(), Presence::Attached { .. }) && Instant::now() < deadline {
+    let patience = if answer.is_empty() { CHANGE } else { GONE };
+    let deadline = Instant::now() + patience;
+    while matches!(jvm.presence(), Presence::Attached { .. }) {
+        if Instant::now() >= deadline {
+            return Err(format!("the agent has not ended after {} s", patience.as_secs()).into());
+        }
         thread::sleep(Duration::from_millis(10));
     }
     let restored = answer.lines().filter(|line| {
@@ -262,7 +294,7 @@ pub(super) fn detach(pid: u32, token: Option<&Token>) -> Result<String, String> 
 /// The agent in a JVM, if its port is in this network namespace.
 fn agent_in(jvm: &Jvm, addresses: Vec<SocketAddr>, token: Option<&Token>) -> Option<Agent> {
     let tokens = token.map_or_else(|| jvm.control_tokens(), |token| Ok(vec![token.clone()]));
-    jvm.shares("net").then_some(Agent { addresses, tokens })
+    jvm.shares("net").then_some(Agent { addresses, tokens, pid: None })
 }
 
 /// The JVMs of this user, or for root all JVMs: one a line.
@@ -272,6 +304,7 @@ pub(super) fn list() -> String {
         let (agent, port) = match jvm.presence() {
             Presence::None => ("-", None),
             Presence::Idle => ("detached", None),
+            Presence::Ending { port } => ("ending", Some(port)),
             Presence::Beginning => ("beginning", None),
             Presence::Attached { port } => ("attached", port),
         };

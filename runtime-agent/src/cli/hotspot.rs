@@ -15,7 +15,10 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use log_format::error::FileError;
+
 use super::bounded::bounded;
+use super::failure::{Failure, failed};
 use super::jvm::Jvm;
 use super::trigger::Trigger;
 
@@ -33,21 +36,21 @@ const DISABLE_ATTACH: &str = "-XX:+DisableAttachMechanism";
 /// Makes a JVM load a library, and returns the result of its `Agent_OnAttach`.
 ///
 /// # Errors
-/// One line: why the library was not loaded.
-pub(super) fn load(jvm: &Jvm, library: &Path, options: &str) -> Result<i32, String> {
+/// Why the library was not loaded.
+pub(super) fn load(jvm: &Jvm, library: &Path, options: &str) -> Result<i32, Failure> {
     let library = library.to_str().ok_or("the library's path is no UTF-8 text")?;
     let mut stream = connect(jvm)?;
-    let failed = |limit: Duration, error: io::Error| match error.kind() {
+    let broken = |limit: Duration, error: io::Error| match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-            format!("the JVM gives no answer within {} s", limit.as_secs())
+            format!("the JVM gives no answer within {} s", limit.as_secs()).into()
         }
-        _ => format!("the JVM hangs up: {error}"),
+        _ => failed("the JVM hangs up")(error),
     };
     let request = ["1", "load", library, "true", options].map(|text| format!("{text}\0")).concat();
-    stream.set_write_timeout(Some(ACCEPT)).map_err(|error| failed(ACCEPT, error))?;
-    stream.write_all(request.as_bytes()).map_err(|error| failed(ACCEPT, error))?;
+    stream.set_write_timeout(Some(ACCEPT)).map_err(|error| broken(ACCEPT, error))?;
+    stream.write_all(request.as_bytes()).map_err(|error| broken(ACCEPT, error))?;
     let answer = read_until(&mut stream, Instant::now() + ANSWER);
-    result(&String::from_utf8_lossy(&answer.map_err(|error| failed(ANSWER, error))?))
+    result(&String::from_utf8_lossy(&answer.map_err(|error| broken(ANSWER, error))?))
 }
 
 /// Reads to the end, or until there is more than any answer has.
@@ -71,7 +74,7 @@ fn read_until(stream: &mut UnixStream, deadline: Instant) -> io::Result<Vec<u8>>
 
 /// The library's return code in an answer. Only the text shows whether there is one: the number in front is 0 for
 /// some refusals too.
-fn result(answer: &str) -> Result<i32, String> {
+fn result(answer: &str) -> Result<i32, Failure> {
     let (_, text) = answer.split_once('\n').unwrap_or(("", answer));
     let code = text.lines().find_map(|line| line.trim().strip_prefix("return code:"));
     match code.and_then(|code| code.trim().parse().ok()) {
@@ -79,33 +82,33 @@ fn result(answer: &str) -> Result<i32, String> {
         None => {
             let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
             let text = if text.is_empty() { "no reason given" } else { &text };
-            Err(format!("the JVM refuses the library: {text}"))
+            Err(format!("the JVM refuses the library: {text}").into())
         }
     }
 }
 
-fn connect(jvm: &Jvm) -> Result<UnixStream, String> {
+fn connect(jvm: &Jvm) -> Result<UnixStream, Failure> {
     let socket = jvm.temporary_folder().join(format!(".java_pid{}", jvm.own_pid()));
     if fs::symlink_metadata(&socket).is_err() {
         start_listening(jvm, &socket)?;
     }
-    let of = |error: &dyn std::fmt::Display| format!("{}: {error}", socket.display());
-    let found = fs::symlink_metadata(&socket).map_err(|error| of(&error))?;
+    let wrong = |what: &str| Err(FileError::at(&socket)(io::Error::other(what)).into());
+    let found = fs::symlink_metadata(&socket).map_err(FileError::at(&socket))?;
     if !found.file_type().is_socket() {
-        return Err(of(&"not a socket; delete it"));
+        return wrong("not a socket; delete it");
     }
     if ![0, jvm.uid()].contains(&found.uid()) {
-        return Err(of(&format!("it belongs to user {}, not to the JVM's", found.uid())));
+        return wrong(&format!("it belongs to user {}, not to the JVM's", found.uid()));
     }
     let path = socket.clone();
     // A stopped JVM does not accept connections, and the kernel's queue is limited.
     let connected = bounded("the JVM's socket", ACCEPT, move || UnixStream::connect(path))?;
-    let stream = connected.map_err(|error| of(&error))?;
+    let stream = connected.map_err(FileError::at(&socket))?;
     // Somebody may have replaced the socket.
-    let uid = peer_uid(&stream).map_err(|error| of(&error))?;
+    let uid = peer_uid(&stream).map_err(FileError::at(&socket))?;
     match [0, jvm.uid()].contains(&uid) {
         true => Ok(stream),
-        false => Err(of(&format!("user {uid} listens on it, not the JVM's"))),
+        false => wrong(&format!("user {uid} listens on it, not the JVM's")),
     }
 }
 
@@ -122,14 +125,14 @@ fn peer_uid(stream: &UnixStream) -> io::Result<u32> {
     if done == 0 { Ok(peer.uid) } else { Err(io::Error::last_os_error()) }
 }
 
-fn start_listening(jvm: &Jvm, socket: &Path) -> Result<(), String> {
+fn start_listening(jvm: &Jvm, socket: &Path) -> Result<(), Failure> {
     // With this option the JVM would print a thread dump on the service's stdout instead.
     if jvm.has_option(DISABLE_ATTACH) {
-        return Err(format!("the JVM runs with {DISABLE_ATTACH}: nothing can be attached"));
+        return Err(format!("the JVM runs with {DISABLE_ATTACH}: nothing can be attached").into());
     }
     if !jvm.catches_sigquit() {
         let reason = "it has only just begun, or runs with -Xrs";
-        return Err(format!("the JVM does not listen to SIGQUIT: {reason}"));
+        return Err(format!("the JVM does not listen to SIGQUIT: {reason}").into());
     }
     let trigger = Trigger::make(jvm)?;
     let pid = libc::pid_t::try_from(jvm.pid).map_err(|_| "no such process")?;
@@ -137,18 +140,19 @@ fn start_listening(jvm: &Jvm, socket: &Path) -> Result<(), String> {
     let is_mine = trigger.is_some() && fs::symlink_metadata(socket).is_err();
     // SAFETY: sends a signal to a process that handles it, as just checked.
     if is_mine && unsafe { libc::kill(pid, libc::SIGQUIT) } != 0 {
-        return Err(format!("SIGQUIT: {}", io::Error::last_os_error()));
+        return Err(failed("SIGQUIT")(io::Error::last_os_error()));
     }
     let deadline = Instant::now() + LISTEN;
     while fs::symlink_metadata(socket).is_err() {
         if !jvm.is_alive() {
-            return Err("the JVM has ended".to_owned());
+            return Err("the JVM has ended".into());
         }
         if Instant::now() > deadline {
             return Err(format!(
                 "the JVM does not listen within {} s; it is stopped, or runs with {DISABLE_ATTACH}",
                 LISTEN.as_secs()
-            ));
+            )
+            .into());
         }
         thread::sleep(Duration::from_millis(10));
     }
@@ -167,9 +171,9 @@ mod tests {
 
     #[test]
     fn an_answers_text_says_whether_the_library_was_loaded() {
-        assert_eq!(result("0\nreturn code: 0\n"), Ok(0));
-        assert_eq!(result("0\nreturn code: 3\n"), Ok(3));
-        assert_eq!(result("0\nreturn code: -1"), Ok(-1));
+        assert_eq!(result("0\nreturn code: 0\n").unwrap(), 0);
+        assert_eq!(result("0\nreturn code: 3\n").unwrap(), 3);
+        assert_eq!(result("0\nreturn code: -1").unwrap(), -1);
         let refused = "the JVM refuses the library: ";
         for (answer, reason) in [
             (
@@ -181,7 +185,7 @@ mod tests {
             ("", "no reason given"),
             ("0\nreturn code: x\n", "return code: x"),
         ] {
-            assert_eq!(result(answer), Err(format!("{refused}{reason}")));
+            assert_eq!(result(answer).unwrap_err().to_string(), format!("{refused}{reason}"));
         }
     }
 }

@@ -1,19 +1,21 @@
 //! The JVMs of this machine, as `/proc` shows them. Nothing here connects to one or disturbs it.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use log_format::error::FileError;
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 use rustix::process::geteuid;
 
 use super::bounded::bounded;
+use super::failure::{Failure, failed};
 use super::listening::listens_on;
 use crate::control::token::Token;
-use crate::session::presence;
+use crate::session::attach_protocol;
 
 const LIBRARY: &str = "libtprofiler.so";
 /// How long reading the files of one JVM may take: another user's may be on a file system that never answers.
@@ -43,6 +45,59 @@ pub(super) enum Presence {
         /// The control port, if there is one.
         port: Option<u16>,
     },
+    /// The agent thread has ended with the JVM, which still has the control port.
+    Ending {
+        /// The control port.
+        port: u16,
+    },
+}
+
+/// Why an agent does not answer in a JVM that ends.
+pub(super) const ENDING: &str = "the JVM is ending, and its agent with it";
+
+impl Presence {
+    /// By the names of the JVM's threads, which `names` reads.
+    fn by_threads(names: impl Fn() -> Vec<String>) -> Self {
+        /// Where threads end meanwhile, the kernel's list may lack others.
+        const AGAIN: usize = 4;
+        let mut presence = Self::by_names(&names());
+        for _ in 0..AGAIN {
+            match presence {
+                Self::None | Self::Idle | Self::Ending { .. } => {
+                    presence = Self::by_names(&names())
+                }
+                // The threads were listed before their names were read: the control thread may have begun meanwhile.
+                // The agent says that it is attached after that, so the next list has it.
+                Self::Attached { port: None } => return Self::by_names(&names()).or(presence),
+                Self::Attached { .. } | Self::Beginning => break,
+            }
+        }
+        presence
+    }
+
+    /// This one, unless the agent thread was not seen.
+    fn or(self, before: Self) -> Self {
+        if matches!(self, Self::Attached { .. }) { self } else { before }
+    }
+
+    fn by_names(names: &[String]) -> Self {
+        let has = |name: &str| names.iter().any(|thread| thread == name);
+        let port = names.iter().find_map(|name| attach_protocol::control_port(name));
+        match port {
+            _ if has(attach_protocol::ATTACHED) => Self::Attached { port },
+            _ if has(attach_protocol::BEGINNING) => Self::Beginning,
+            // A detach closes the port before the agent thread gets another name.
+            Some(port) => Self::Ending { port },
+            None => Self::Idle,
+        }
+    }
+}
+
+/// The kernel's names of a process's threads.
+fn thread_names(process: &Path) -> Vec<String> {
+    let tasks = fs::read_dir(process.join("task")).into_iter().flatten().flatten();
+    let names = tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
+    names.map(|name| name.trim_end().to_owned()).collect()
 }
 
 /// This process's effective user.
@@ -54,37 +109,37 @@ impl Jvm {
     /// The JVM with a process id.
     ///
     /// # Errors
-    /// One line: there is no such process, it is no JVM, or it belongs to another user.
-    pub(super) fn find(pid: u32) -> Result<Self, String> {
+    /// There is no such process, it is no JVM, or it belongs to another user.
+    pub(super) fn find(pid: u32) -> Result<Self, Failure> {
         let folder = PathBuf::from(format!("/proc/{pid}"));
         // A thread has a folder in /proc too.
         if status_field(&folder, "Tgid:").as_deref() != Some(&*pid.to_string()) {
-            return Err("no such process".to_owned());
+            return Err("no such process".into());
         }
         let uid = fs::metadata(&folder).map_or(0, |metadata| metadata.uid());
         let maps = match fs::read_to_string(folder.join("maps")) {
             Ok(maps) => maps,
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
                 return Err(match [0, uid].contains(&own_uid()) {
-                    true => "the kernel does not let this process look into it".to_owned(),
-                    false => format!("it is of user {uid}; only that user and root may do this"),
+                    true => "the kernel does not let this process look into it".into(),
+                    false => {
+                        format!("it is of user {uid}; only that user and root may do this").into()
+                    }
                 });
             }
-            Err(error) => return Err(format!("{}: {error}", folder.join("maps").display())),
+            Err(error) => return Err(FileError::at(folder.join("maps"))(error).into()),
         };
         // A zombie is still in the list.
         if maps.is_empty() {
-            return Err("it has ended".to_owned());
+            return Err("it has ended".into());
         }
         let jvm = Self { pid, folder, maps };
         if jvm.mapped("libjvm.so").is_none() {
-            return Err("it is no JVM (libjvm.so is not in it)".to_owned());
+            return Err("it is no JVM (libjvm.so is not in it)".into());
         }
         if ![0, jvm.uid()].contains(&own_uid()) {
-            return Err(format!(
-                "it is of user {}; only that user and root may do this",
-                jvm.uid()
-            ));
+            let uid = jvm.uid();
+            return Err(format!("it is of user {uid}; only that user and root may do this").into());
         }
         Ok(jvm)
     }
@@ -193,17 +248,7 @@ impl Jvm {
         if !Self::find(self.pid).is_ok_and(|now| now.agent_library().is_some()) {
             return Presence::None;
         }
-        let tasks = fs::read_dir(self.folder.join("task")).into_iter().flatten().flatten();
-        let names = tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
-        let names: Vec<String> = names.map(|name| name.trim_end().to_owned()).collect();
-        if names.iter().any(|name| name == presence::ATTACHED) {
-            let port = names.iter().find_map(|name| presence::control_port(name));
-            return Presence::Attached { port };
-        }
-        if names.iter().any(|name| name == presence::BEGINNING) {
-            return Presence::Beginning;
-        }
-        Presence::Idle
+        Presence::by_threads(|| thread_names(&self.folder))
     }
 
     /// Whether its agent has this control port. A starting agent may listen already, but does not show its port yet.
@@ -211,16 +256,21 @@ impl Jvm {
         match self.presence() {
             Presence::Attached { port: shown } => shown == Some(port),
             Presence::Beginning => listens_on(&self.folder, port),
-            Presence::None | Presence::Idle => false,
+            Presence::None | Presence::Idle | Presence::Ending { .. } => false,
         }
+    }
+
+    /// Whether it is ending, and its agent had this control port.
+    pub(super) fn is_ending_with(&self, port: u16) -> bool {
+        self.presence() == Presence::Ending { port }
     }
 
     /// The token that the agent created. The JVM has the token's file open, so this works across containers. Normally
     /// there is one.
     ///
     /// # Errors
-    /// One line: why none was found.
-    pub(super) fn control_tokens(&self) -> Result<Vec<Token>, String> {
+    /// Why none was found.
+    pub(super) fn control_tokens(&self) -> Result<Vec<Token>, Failure> {
         let (files, uid) = (self.folder.join("fd"), self.uid());
         bounded("the token's file", TOKENS, move || tokens_among(&files, uid))?
     }
@@ -271,14 +321,15 @@ impl Jvm {
 /// The tokens among the open files of a JVM of this user.
 ///
 /// # Errors
-/// One line: why there is none.
-fn tokens_among(files: &Path, uid: u32) -> Result<Vec<Token>, String> {
-    let of = |error: std::io::Error| format!("cannot look into the process: {error}");
+/// Why there is none.
+fn tokens_among(files: &Path, uid: u32) -> Result<Vec<Token>, Failure> {
     let (mut tokens, mut wrong) = (Vec::new(), None);
-    for entry in fs::read_dir(files).map_err(of)?.flatten() {
+    let entries = fs::read_dir(files).map_err(failed("cannot look into the process"))?;
+    for entry in entries.flatten() {
         let path = entry.path();
         if fs::read_link(&path).is_ok_and(|file| is_token_file(&file)) {
-            match check_token_file(&path, uid).and_then(|()| Token::read(&path)) {
+            let checked = check_token_file(&path, uid).map_err(FileError::at(&path));
+            match checked.and_then(|()| Token::read(&path)) {
                 Ok(token) => tokens.push(token),
                 Err(error) => wrong = Some(error),
             }
@@ -286,26 +337,23 @@ fn tokens_among(files: &Path, uid: u32) -> Result<Vec<Token>, String> {
     }
     let none = "the agent made no token (option token_file); give --token-file FILE";
     match tokens.is_empty() {
-        true => Err(wrong.unwrap_or_else(|| none.to_owned())),
+        true => Err(wrong.map_or_else(|| none.into(), Failure::from)),
         false => Ok(tokens),
     }
 }
 
 /// Checks that a file is regular and belongs to the JVM's user or root. It may be something else, so it is not opened
 /// for this.
-fn check_token_file(path: &Path, uid: u32) -> Result<(), String> {
+fn check_token_file(path: &Path, uid: u32) -> io::Result<()> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let stat = openat(CWD, path, flags, Mode::empty()).and_then(fstat);
-    let stat = stat.map_err(|error| format!("{}: {error}", path.display()))?;
+    let stat = openat(CWD, path, flags, Mode::empty()).and_then(fstat)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Err(format!("{}: not a file", path.display()));
+        return Err(io::Error::other("not a file"));
     }
-    if ![0, uid].contains(&stat.st_uid) {
-        return Err(format!(
-            "{}: it belongs to user {}, not to the JVM's user {uid}",
-            path.display(),
-            stat.st_uid
-        ));
+    let owner = stat.st_uid;
+    if ![0, uid].contains(&owner) {
+        let reason = format!("it belongs to user {owner}, not to the JVM's user {uid}");
+        return Err(io::Error::other(reason));
     }
     Ok(())
 }
@@ -321,7 +369,8 @@ fn status_field(folder: &Path, name: &str) -> Option<String> {
 fn is_token_file(path: &Path) -> bool {
     let path = path.as_os_str().as_bytes();
     let path = path.strip_suffix(b" (deleted)").unwrap_or(path);
-    path.strip_suffix(presence::TOKEN_FILE.as_bytes()).is_some_and(|rest| rest.ends_with(b"/"))
+    path.strip_suffix(attach_protocol::TOKEN_FILE.as_bytes())
+        .is_some_and(|rest| rest.ends_with(b"/"))
 }
 
 /// Whether a path can be part of an option string.
@@ -338,9 +387,37 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_control_thread_that_begins_while_threads_are_read_is_found() {
+        use std::cell::Cell;
+
+        let read = Cell::new(0);
+        let names = |of: &[&[&str]]| {
+            let now = of.get(read.replace(read.get() + 1)).or(of.last()).copied().unwrap();
+            now.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()
+        };
+        let attached = attach_protocol::ATTACHED;
+        let port =
+            Presence::by_threads(|| names(&[&[attached], &["java", attached, "tprofiler:7"]]));
+        assert_eq!(port, Presence::Attached { port: Some(7) });
+        read.set(0);
+        let none = Presence::by_threads(|| names(&[&[attached], &["java", attached]]));
+        assert_eq!(none, Presence::Attached { port: None });
+        read.set(0);
+        let beginning = Presence::by_threads(|| names(&[&["java", attach_protocol::BEGINNING]]));
+        assert_eq!((beginning, read.get()), (Presence::Beginning, 1));
+        read.set(0);
+        let ending = Presence::by_threads(|| names(&[&["java", "tprofiler:7"]]));
+        assert_eq!(ending, Presence::Ending { port: 7 });
+        // The kernel's list may be incomplete.
+        read.set(0);
+        let missed = Presence::by_threads(|| names(&[&["java"], &["java", attached], &["java"]]));
+        assert_eq!(missed, Presence::Attached { port: None });
+    }
+
+    #[test]
     fn a_token_is_read_from_a_regular_file_of_the_jvms_user() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join(presence::TOKEN_FILE);
+        let path = folder.path().join(attach_protocol::TOKEN_FILE);
         fs::write(&path, "0123456789abcdef").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         let files = tempfile::tempdir().unwrap();
@@ -350,7 +427,7 @@ mod tests {
             std::os::unix::fs::symlink(path, link).unwrap();
         };
         link(&path);
-        let error = |uid: u32| tokens_among(files.path(), uid).err();
+        let error = |uid: u32| tokens_among(files.path(), uid).err().map(|e| e.to_string());
         assert_eq!(error(own_uid()), None);
         if own_uid() == 0 {
             std::os::unix::fs::chown(&path, Some(65_534), None).unwrap();
@@ -358,7 +435,7 @@ mod tests {
             assert!(error(1).unwrap().ends_with("to user 65534, not to the JVM's user 1"));
         }
         // A pipe that is already open is neither opened nor waited for.
-        let pipe = folder.path().join("pipe").join(presence::TOKEN_FILE);
+        let pipe = folder.path().join("pipe").join(attach_protocol::TOKEN_FILE);
         fs::create_dir(pipe.parent().unwrap()).unwrap();
         assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
         let open = fs::File::options().read(true).write(true).open(&pipe).unwrap();

@@ -7,9 +7,16 @@ use std::path::Path;
 /// The kernel's `TCP_LISTEN`.
 const LISTENS: &str = "0A";
 
+/// How often the kernel's table is read: it may lack a socket while others come and go.
+const READINGS: u32 = 3;
+
 /// Whether the process with this folder in `/proc` listens on a port of its network namespace. `false` if that is not
 /// visible.
 pub(super) fn listens_on(process: &Path, port: u16) -> bool {
+    (0..READINGS).any(|_| is_listening(process, port))
+}
+
+fn is_listening(process: &Path, port: u16) -> bool {
     let sockets: HashSet<String> = ["net/tcp", "net/tcp6"]
         .iter()
         .filter_map(|table| fs::read_to_string(process.join(table)).ok())

@@ -4,9 +4,11 @@
 mod attach;
 mod bounded;
 mod connection;
+mod failure;
 mod hotspot;
 mod jvm;
 mod listening;
+mod notice;
 mod profile;
 mod target;
 mod trigger;
@@ -18,12 +20,14 @@ use std::process::ExitCode;
 use clap::error::ErrorKind as ArgumentErrorKind;
 use clap::{Arg, ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand, value_parser};
 
+use log_format::error::BadValue;
+
 use self::attach::AttachArguments;
 use self::bounded::{FILES, bounded};
+use self::failure::{Failure, failed};
 use self::profile::ProfileArguments;
-use self::target::Target;
+use self::target::{Target, default_address};
 use crate::control::token::Token;
-use crate::options::DEFAULT_PORT;
 
 /// Talk to the profiling agent in a running JVM.
 ///
@@ -56,11 +60,9 @@ struct Arguments {
 
 fn address_help() -> String {
     let default = default_address();
-    format!("The agent's address; run.json in the log folder has its port [default: {default}]")
-}
-
-fn default_address() -> String {
-    format!("127.0.0.1:{DEFAULT_PORT}")
+    format!(
+        "The agent's address; run.json in the log folder has its port [default: that of the only agent, or {default}]"
+    )
 }
 
 /// The command line. Hides options that only apply to commands for an agent from the help of the other commands.
@@ -82,7 +84,7 @@ fn command_line() -> clap::Command {
 }
 
 /// Checks the form of an address. Whether the host exists, the connection will show.
-fn address(text: &str) -> Result<String, String> {
+fn address(text: &str) -> Result<String, BadValue> {
     let is_address = text.rsplit_once(':').is_some_and(|(host, port)| {
         // In an IPv6 address without brackets, the port is ambiguous.
         let is_host = !host.contains(':') || host.starts_with('[') && host.ends_with(']');
@@ -91,7 +93,7 @@ fn address(text: &str) -> Result<String, String> {
     if is_address {
         Ok(text.to_owned())
     } else {
-        Err("not HOST:PORT, as in 127.0.0.1:50000".to_owned())
+        Err(BadValue::because("not HOST:PORT, as in 127.0.0.1:50000"))
     }
 }
 
@@ -125,6 +127,13 @@ enum Command {
         #[arg(default_value = "1000", value_name = "TIME")]
         time: String,
     },
+    /// Show what threads do: their state, CPU time, and the call that they are in
+    Threads,
+    /// Show what has become of methods: instrumented, throttled, muted, excluded and so on
+    Methods {
+        /// A class, a method, or a pattern like com.shop.util.*
+        pattern: String,
+    },
     /// Mute the methods that a pattern names, or show what is muted
     Mute {
         /// A pattern like com.shop.util.*
@@ -143,7 +152,7 @@ enum Command {
     /// Show the options in force
     Options,
     /// Attach the agent to a running JVM
-    #[command(after_help = crate::options::table::help())]
+    #[command(after_help = crate::options::option_table::help())]
     Attach(AttachArguments),
     /// Detach the agent from a JVM; without PID, the agent at --addr
     Detach {
@@ -174,6 +183,8 @@ impl Command {
                 format!("top {count}{}", if *minute { " minute" } else { "" })
             }
             Self::Inflight { time } => with("inflight", &Some(time.clone())),
+            Self::Threads => "threads".to_owned(),
+            Self::Methods { pattern } => with("methods", &Some(pattern.clone())),
             Self::Mute { pattern } => with("mute", pattern),
             Self::Unmute { pattern } => with("unmute", &Some(pattern.clone())),
             Self::Overhead { value } => with("overhead", value),
@@ -193,14 +204,14 @@ pub fn main() -> ExitCode {
     let arguments = arguments.unwrap_or_else(|error| error.exit());
     match run(arguments) {
         Ok(code) => code,
-        Err(message) => {
-            eprintln!("tprofiler: {message}");
+        Err(failure) => {
+            eprintln!("tprofiler: {failure}");
             ExitCode::FAILURE
         }
     }
 }
 
-fn run(mut arguments: Arguments) -> Result<ExitCode, String> {
+fn run(mut arguments: Arguments) -> Result<ExitCode, Failure> {
     let (line, target) = check(&arguments);
     // With a PID, detach also works through the JVM.
     if let Command::Detach { pid: pid @ None } = &mut arguments.command
@@ -211,19 +222,16 @@ fn run(mut arguments: Arguments) -> Result<ExitCode, String> {
     let Arguments { command, token_file, json, no_token, .. } = arguments;
     let token = token_file.map(|file| bounded("--token-file", FILES, move || Token::read(&file)));
     let token = token.transpose()?.transpose();
-    let token = token.map_err(|error| format!("--token-file: {error}"))?;
+    let token = token.map_err(|error| error.of("--token-file"))?;
     let token = token.as_ref();
-    let with_pid = |pid: u32, error: String| format!("{pid}: {error}");
     let text = match &command {
-        Command::Attach(arguments) => attach::attach_and_tell(arguments, token)
-            .map_err(|error| with_pid(arguments.pid, error)),
-        Command::Detach { pid: Some(pid) } => {
-            attach::detach(*pid, token).map_err(|error| with_pid(*pid, error))
+        Command::Attach(arguments) => {
+            attach::attach_and_tell(arguments, token).map_err(failed(arguments.pid))
         }
+        Command::Detach { pid: Some(pid) } => attach::detach(*pid, token).map_err(failed(pid)),
         Command::List => Ok(attach::list()),
         Command::Profile(arguments) => {
-            return profile::profile(arguments, token)
-                .map_err(|error| with_pid(arguments.pid(), error));
+            return profile::profile(arguments, token).map_err(failed(arguments.pid()));
         }
         _ => {
             let line = line.unwrap_or_default();
@@ -233,7 +241,7 @@ fn run(mut arguments: Arguments) -> Result<ExitCode, String> {
             } else {
                 ask(&target, token, &line)
             };
-            answer.map_err(|error| format!("{target}: {error}"))
+            answer.map_err(failed(&target))
         }
     }?;
     // The reader may be gone.
@@ -242,7 +250,7 @@ fn run(mut arguments: Arguments) -> Result<ExitCode, String> {
 }
 
 /// Sends one command to an agent and returns its answer. Without a token, sends only `status`.
-fn ask(target: &Target, token: Option<&Token>, line: &str) -> Result<String, String> {
+fn ask(target: &Target, token: Option<&Token>, line: &str) -> Result<String, Failure> {
     let agent = target.find(token)?;
     if !matches!(line, "status" | "json status") {
         return agent.connect_known()?.ask(line);
@@ -250,15 +258,25 @@ fn ask(target: &Target, token: Option<&Token>, line: &str) -> Result<String, Str
     let (mut connection, why) = agent.connect()?;
     let answer = connection.ask(line)?;
     if let Some(why) = why {
+        if agent.pid.is_some_and(|pid| !is_of(&answer, pid)) {
+            return Err("this run has ended, and another agent has its port".into());
+        }
         eprintln!("tprofiler: {target}: no token, so only public values are shown: {why}");
     }
     Ok(answer)
 }
 
+/// Whether a status, as text or JSON, is that of the agent in this process.
+fn is_of(status: &str, pid: u32) -> bool {
+    let json = serde_json::from_str::<serde_json::Value>(status).ok();
+    let of_json = json.and_then(|status| status.get("pid")?.as_u64());
+    of_json == Some(pid.into()) || status.lines().any(|line| line == format!("pid: {pid}"))
+}
+
 /// Sends one command, without proof, to whatever program listens: with `port_access=open` an agent accepts some.
-fn ask_without_token(target: &Target, line: &str) -> Result<String, String> {
+fn ask_without_token(target: &Target, line: &str) -> Result<String, Failure> {
     let mut agent = target.find(None)?;
-    agent.tokens = Err("--no-token".to_owned());
+    agent.tokens = Err("--no-token".into());
     let (mut connection, _) = agent.connect()?;
     connection.ask(line)
 }
@@ -284,7 +302,7 @@ fn check(arguments: &Arguments) -> (Option<String>, Target) {
     let target = match (pid, run) {
         (Some(pid), _) => Target::Pid(*pid),
         (_, Some(folder)) => Target::Run(folder.clone()),
-        _ => Target::Address(addr.clone().unwrap_or_else(default_address)),
+        _ => addr.clone().map_or(Target::Only, Target::Address),
     };
     (line, target)
 }

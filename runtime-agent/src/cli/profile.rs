@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use std::{env, fs, io, mem, ptr};
 
 use clap::Args;
+use log_format::error::{BadValue, FileError};
 use log_format::names::RUN_JSON;
 use log_format::run::Run;
 use log_format::units::parse_duration;
@@ -16,6 +17,7 @@ use super::attach::{
     AttachArguments, Attached, attach, detach, logs_from_here, read_options, status,
 };
 use super::bounded::{FILES, bounded};
+use super::failure::{Failure, failed};
 use super::jvm::Presence;
 use crate::control::token::Token;
 
@@ -29,6 +31,9 @@ pub(super) struct ProfileArguments {
     /// How long to record: 30s, 5m
     #[arg(short, long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     duration: Duration,
+    /// Write the report to this file: .html, .svg (a flame graph), .jfr, .pprof, .collapsed, .json, .csv or .txt
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
 }
 
 impl ProfileArguments {
@@ -38,27 +43,29 @@ impl ProfileArguments {
     }
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+fn duration(text: &str) -> Result<Duration, BadValue> {
     match parse_duration(text) {
-        Ok(Duration::ZERO) => Err("nothing is recorded in no time".to_owned()),
-        Ok(duration) => Ok(duration),
-        Err(error) => Err(error.to_string()),
+        Ok(Duration::ZERO) => Err(BadValue::because("duration must be greater than zero")),
+        parsed => parsed,
     }
 }
 
 /// Profiles a JVM for a while, and leaves it as it was. Ctrl-C ends it early.
 ///
 /// # Errors
-/// One line: why it failed.
+/// Why it failed.
 pub(super) fn profile(
     arguments: &ProfileArguments,
     token: Option<&Token>,
-) -> Result<ExitCode, String> {
+) -> Result<ExitCode, Failure> {
     let analyze = analyze()?;
     let signals = Signals::block();
-    if !read_options(&arguments.attach.options)?.start {
-        return Err("with start=off there is nothing to report".to_owned());
+    let options = read_options(&arguments.attach.options)?;
+    if !options.start {
+        return Err("with start=off there is nothing to report".into());
     }
+    let output = arguments.output.as_deref();
+    let report = output.map_or(Ok(&[][..]), |output| report_as(output, options.cpu.is_some()))?;
     let attached = attach(&arguments.attach)?;
     // Read these now: after the JVM has ended nobody can.
     let own = (attached.jvm.own_pid(), attached.jvm.uid());
@@ -92,20 +99,47 @@ pub(super) fn profile(
     let run = run
         .or_else(|| find_run(&attached, own))
         .ok_or_else(|| format!("no run of it is in {}", logs_from_here(&attached).display()))?;
-    let status = Command::new(&analyze).arg(&run).status();
-    match status.map_err(|error| format!("{}: {error}", analyze.display()))?.code() {
+    let mut command = Command::new(&analyze);
+    command.arg(&run).args(report);
+    if let Some(output) = output {
+        command.arg("-o").arg(output);
+    }
+    let status = command.status();
+    match status.map_err(FileError::at(analyze))?.code() {
         Some(0) => Ok(ExitCode::SUCCESS),
         _ => Ok(ExitCode::FAILURE),
     }
 }
 
-fn analyze() -> Result<PathBuf, String> {
-    let own = env::current_exe().map_err(|error| format!("no path of this command: {error}"))?;
+/// The arguments of `analyze` for a file of this name. With samples, stacks are of CPU time.
+fn report_as(output: &Path, has_samples: bool) -> Result<&'static [&'static str], Failure> {
+    let extension = output.extension().and_then(|extension| extension.to_str());
+    Ok(match (extension.unwrap_or_default(), has_samples) {
+        ("html", _) => &["--format", "html"],
+        ("svg", true) => &["--flame", "cpu"],
+        ("svg", false) => &["--flame", "calls"],
+        ("jfr", _) => &["--format", "jfr"],
+        ("pprof", true) => &["--format", "pprof", "--flame", "cpu"],
+        ("pprof", false) => &["--format", "pprof"],
+        ("collapsed", true) => &["--format", "collapsed", "--flame", "cpu"],
+        ("collapsed", false) => &["--format", "collapsed"],
+        ("json", _) => &["--format", "json"],
+        ("csv", _) => &["--format", "csv"],
+        ("txt", _) => &["--format", "text"],
+        _ => {
+            let known = ".html, .svg, .jfr, .pprof, .collapsed, .json, .csv or .txt";
+            return Err(format!("{}: its name must end with {known}", output.display()).into());
+        }
+    })
+}
+
+fn analyze() -> Result<PathBuf, Failure> {
+    let own = env::current_exe().map_err(failed("no path of this command"))?;
     let analyze = own.with_file_name("analyze");
     if analyze.exists() {
         Ok(analyze)
     } else {
-        Err(format!("{} is not there; without it there is no report", analyze.display()))
+        Err(format!("{} is not there; without it there is no report", analyze.display()).into())
     }
 }
 

@@ -15,7 +15,10 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use log_format::error::FileError;
+
 use super::bounded::bounded;
+use super::failure::Failure;
 use super::jvm::{Jvm, own_uid};
 
 /// How long a file system may take to create the file.
@@ -34,8 +37,8 @@ impl Trigger {
     /// sends the signal.
     ///
     /// # Errors
-    /// One line: what is in the way.
-    pub(super) fn make(jvm: &Jvm) -> Result<Option<Self>, String> {
+    /// What is in the way.
+    pub(super) fn make(jvm: &Jvm) -> Result<Option<Self>, Failure> {
         let name = format!(".attach_pid{}", jvm.own_pid());
         let folders = [jvm.working_folder(), jvm.temporary_folder()];
         // The JVM requires that its user or root owns the file.
@@ -43,21 +46,24 @@ impl Trigger {
         let made = bounded("the JVM's working folder", CREATE, move || {
             Self::make_in(&folders.map(|folder| folder.join(&name)), &owners)
         });
-        made?
+        Ok(made??)
     }
 
-    fn make_in(paths: &[PathBuf], owners: &[u32]) -> Result<Option<Self>, String> {
-        let mut reason = String::new();
+    fn make_in(paths: &[PathBuf], owners: &[u32]) -> Result<Option<Self>, FileError> {
+        let mut refused = Ok(None);
         for path in paths {
-            let of = |what: &dyn std::fmt::Display| format!("{}: {what}", path.display());
+            let of = |error: io::Error| Err(FileError::at(path)(error));
             match create(path) {
                 Ok(file) => {
                     match file.metadata() {
                         Ok(made) if owners.contains(&made.uid()) => {
                             return Ok(Self::lock(path, Some(file)));
                         }
-                        Ok(made) => reason = of(&format!("it belongs to user {}", made.uid())),
-                        Err(error) => reason = of(&error),
+                        Ok(made) => {
+                            let reason = format!("it belongs to user {}", made.uid());
+                            refused = of(io::Error::other(reason));
+                        }
+                        Err(error) => refused = of(error),
                     }
                     drop(Self { path: path.clone(), _file: None });
                 }
@@ -68,15 +74,18 @@ impl Trigger {
                         }
                         // The JVM ignores a dangling link.
                         Ok(_) if fs::metadata(path).is_err() => {}
-                        Ok(_) => return Err(of(&"not a file of the JVM's user; delete it")),
+                        Ok(_) => {
+                            let reason = "not a file of the JVM's user; delete it";
+                            return of(io::Error::other(reason));
+                        }
                         Err(_) => {}
                     }
-                    reason = of(&error);
+                    refused = of(error);
                 }
-                Err(error) => reason = of(&error),
+                Err(error) => refused = of(error),
             }
         }
-        Err(reason)
+        refused
     }
 
     /// Takes over an existing file; `None` if another command has it. If it could not be opened, that is unknown.
@@ -144,16 +153,17 @@ mod tests {
 
         let in_the_way = error("not a file of the JVM's user; delete it");
         fs::create_dir(cwd).unwrap();
-        assert_eq!(make().err(), in_the_way);
+        assert_eq!(make().err().map(|e| e.to_string()), in_the_way);
         fs::remove_dir(cwd).unwrap();
         let secret = folder.path().join("secret");
         fs::write(&secret, "kept").unwrap();
         symlink(&secret, cwd).unwrap();
-        assert_eq!(make().err(), in_the_way);
+        assert_eq!(make().err().map(|e| e.to_string()), in_the_way);
         assert_eq!(fs::read_to_string(&secret).unwrap(), "kept");
         fs::remove_file(cwd).unwrap();
         fs::write(cwd, "").unwrap();
-        assert_eq!(Trigger::make_in(&paths, &[own_uid() + 1]).err(), in_the_way);
+        let refused = Trigger::make_in(&paths, &[own_uid() + 1]).err();
+        assert_eq!(refused.map(|e| e.to_string()), in_the_way);
         assert!(cwd.exists());
         fs::remove_file(cwd).unwrap();
 

@@ -50,6 +50,8 @@ mod tests {
                     "threshold **:1h",
                     "top",
                     "inflight",
+                    "threads",
+                    "methods **",
                     "options",
                     "json options",
                 ],

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 
+use log_format::method_state::MethodState;
 use log_format::names::utc_text;
 use log_format::writer::one_line;
 use log_format::{human, units};
@@ -14,14 +15,18 @@ use super::access::Access;
 use super::commands::Shows;
 use crate::drain::hot_methods::{Hottest, Sum};
 use crate::drain::in_flight::{BusyThread, InFlight, OUTERMOST, RunningCall};
-use crate::instrument::class_changes::Postponed;
+use crate::drain::samples::SamplingFigures;
+use crate::instrument::method_states::MethodStates;
 use crate::instrument::methods::Method;
-use crate::options::{overhead_text, thresholds_text};
+use crate::instrument::postponed::Postponed;
+use crate::options::{megabytes_text, overhead_text, thresholds_text};
 use crate::overhead::Throttled;
 use crate::request::{Found, Reply, Status};
+use crate::sampling::off_cpu::{ThreadNow, Waiting};
 use crate::self_test::Results;
 use crate::session::run_info;
 use crate::sys::clock;
+use crate::sys::memory::limit;
 
 /// An answer in both forms.
 #[derive(Debug, Default)]
@@ -92,29 +97,30 @@ pub(super) fn answer(
             Found::Nothing | Found::Throttled(_) => {}
             Found::Top(top, names) => add_top(&mut answer, top, names),
             Found::InFlight(in_flight) => add_in_flight(&mut answer, in_flight),
+            Found::Threads(threads, calls) => add_threads(&mut answer, threads, calls),
+            Found::Methods(states) => add_states(&mut answer, states),
         },
     }
-    if names {
-        add_hints(&mut answer, status, shows);
-    }
-    answer
-}
-
-/// Adds hints about what may surprise the user. Not to `options`, where every key is an option.
-fn add_hints(answer: &mut Answer, status: &Status, shows: Shows) {
-    if matches!(shows, Shows::Status | Shows::Thresholds | Shows::Muted | Shows::Restored) {
+    if names && has_hints(shows, found) {
         for hint in &status.hints {
             answer.line("hint", one_line(hint));
         }
         answer.value("hints", json!(status.hints));
     }
+    answer
+}
+
+/// Whether hints about what may surprise the user belong to an answer. Not to `options`, where every key is an option.
+fn has_hints(shows: Shows, found: &Found) -> bool {
+    matches!(shows, Shows::Status | Shows::Thresholds | Shows::Muted | Shows::Restored)
+        || matches!(found, Found::Methods(_))
 }
 
 fn add_status(answer: &mut Answer, status: &Status, names: bool) {
     add_moment(answer, "since", status.since_ns);
     answer.add("classes instrumented", status.classes);
     answer.add("methods instrumented", status.methods);
-    answer.add("methods skipped", status.skipped_methods);
+    answer.add("methods not instrumented", status.methods_not_instrumented);
     answer.add("trivial leaves", status.leaves);
     answer.add("classes retransformed", status.retransformed_classes);
     answer.add("classes postponed", status.postponed.len() as u64);
@@ -140,6 +146,9 @@ fn add_status(answer: &mut Answer, status: &Status, names: bool) {
     answer.add("calls muted", status.muted_calls);
     answer.add("calls throttled", status.throttled_calls);
     add_overhead(answer, status);
+    if let Some(sampling) = &status.sampling {
+        add_sampling(answer, sampling, status.timers_refused);
+    }
     add_self_tests(answer, &status.self_tests);
     answer.add("write errors", status.io_errors);
     if names {
@@ -164,6 +173,49 @@ fn add_overhead(answer: &mut Answer, status: &Status) {
     answer.line("overhead estimated", format!("{:.2}%", status.overhead_share * 100.0));
     answer.value("overhead_estimated", status.overhead_share);
     answer.add("methods throttled", status.throttled_methods);
+}
+
+/// CPU time after which it is said how much of it samples cover.
+const LEAST_CPU_NS: u64 = 1_000_000_000;
+
+#[allow(clippy::cast_precision_loss)] // Nanoseconds of some years are exact.
+fn add_sampling(answer: &mut Answer, sampling: &SamplingFigures, timers_refused: u64) {
+    let interval = units::duration_text(sampling.interval_ns);
+    let by = sampling.signal.map_or_else(String::new, |signal| format!(" by {signal}"));
+    answer.line("cpu samples", format!("{} (ctimer{by}, every {interval})", sampling.samples));
+    answer.value("cpu_samples", sampling.samples);
+    answer.value("cpu_clock", "ctimer");
+    answer.value("cpu_signal", sampling.signal);
+    answer.value("walker_stacks_compared", sampling.compared as u64);
+    if sampling.random_walks > 0 {
+        answer.add("random walks", sampling.random_walks);
+    }
+    if let (looks, threads @ 1..) = sampling.looks {
+        answer.line("waiting", format!("{looks} looks at {threads} threads"));
+    }
+    answer.value("off_cpu_looks", sampling.looks.0);
+    if let Some(why) = &sampling.stopped {
+        answer.line("cpu samples stopped", why);
+    }
+    answer.value("cpu_samples_stopped", sampling.stopped.clone());
+    answer.value("cpu_interval_ns", sampling.interval_ns);
+    answer.add("cpu samples truncated", sampling.truncated);
+    answer.add("cpu samples without stack", sampling.without_stack);
+    answer.add("cpu samples dropped", sampling.dropped);
+    // A little time says little.
+    let covered = (sampling.cpu_ns >= LEAST_CPU_NS)
+        .then(|| sampling.taken_ns as f64 / sampling.cpu_ns as f64);
+    if let Some(share) = covered {
+        answer.line("cpu samples cover", format!("{:.1}% of CPU time", share * 100.0));
+    }
+    answer.value("cpu_samples_cover", covered);
+    answer.line("cpu samples took", format!("{:.2}%", sampling.cost_share * 100.0));
+    answer.value("cpu_samples_took", sampling.cost_share);
+    if timers_refused > 0 {
+        let why = format!("{timers_refused} (ulimit -i), so some threads are not sampled");
+        answer.line("cpu timers refused", why);
+    }
+    answer.value("cpu_timers_refused", timers_refused);
 }
 
 /// Methods shown in text; JSON shows all.
@@ -299,11 +351,21 @@ fn add_muted(answer: &mut Answer, status: &Status) {
     answer.value("muted", rules);
 }
 
-/// Adds the options in force: as they were given, except those that can change at run time.
+/// Adds the options in force: as they were given, except those that the agent chose or that changed since.
 fn add_options(answer: &mut Answer, status: &Status, options: &BTreeMap<String, String>) {
     let own = status.own_thresholds.iter().map(|(pattern, ns)| (pattern, *ns));
     let mut options = options.clone();
-    options.insert("threshold".to_owned(), thresholds_text(status.threshold_ns, own));
+    let mut set = |key: &str, value: String| options.insert(key.to_owned(), value);
+    set("threshold", thresholds_text(status.threshold_ns, own));
+    set("overhead", overhead_text(status.overhead));
+    set("max_memory", limit::text(status.memory.1));
+    set("max_mb_per_hour", megabytes_text(status.hour_budget));
+    if status.clock == "monotonic" {
+        set("clock", status.clock.to_owned());
+    }
+    if status.self_tests.compiled_out() == "plain" {
+        set("probe", "plain".to_owned());
+    }
     for (key, value) in &options {
         answer.line(key, one_line(value));
     }
@@ -367,6 +429,46 @@ fn add_top(answer: &mut Answer, top: &Hottest, names: &[(Method, bool)]) {
     answer.value("methods", methods);
 }
 
+/// Adds the methods with their states, then what there is of others.
+fn add_states(answer: &mut Answer, states: &MethodStates) {
+    for (method, state) in states.methods.iter().take(SHOWN) {
+        answer.line(state.name(), method.line_name());
+    }
+    let more = states.methods.len().saturating_sub(SHOWN) + states.more_methods;
+    if more > 0 {
+        answer.line("more methods", more);
+    }
+    for (method, state) in states.named.iter().take(SHOWN) {
+        answer.line(state.name(), one_line(method));
+    }
+    for (class, others) in states.others.iter().take(SHOWN) {
+        answer.line("without probes", format!("{}{others}", one_line(class)));
+    }
+    let more = states.others.len().saturating_sub(SHOWN) + states.more_others;
+    if more > 0 {
+        answer.line("more classes", more);
+    }
+    for postponed in states.postponed.iter().take(SHOWN) {
+        answer.line(MethodState::Postponed.name(), one_line(&postponed.to_string()));
+    }
+    let methods = states.methods.iter();
+    let methods =
+        methods.map(|(method, state)| with_name(method, json!({ "state": state.name() })));
+    answer.value("methods", methods.collect::<Vec<Value>>());
+    answer.value("more_methods", states.more_methods as u64);
+    let named = states.named.iter();
+    let named = named.map(|(method, state)| json!({ "method": method, "state": state.name() }));
+    answer.value("named", named.collect::<Vec<Value>>());
+    let others = states.others.iter().map(|(class, others)| {
+        let counts = others.counts().map(|(state, count)| (state.name().to_owned(), count.into()));
+        json!({ "class": class, "methods": counts.collect::<Map<String, Value>>() })
+    });
+    answer.value("without_probes", others.collect::<Vec<Value>>());
+    answer.value("more_without_probes", states.more_others as u64);
+    let postponed = states.postponed.iter().map(ToString::to_string);
+    answer.value("postponed", postponed.collect::<Vec<String>>());
+}
+
 fn add_in_flight(answer: &mut Answer, in_flight: &InFlight) {
     if in_flight.threads.is_empty() {
         answer.line("calls in progress", 0);
@@ -386,6 +488,46 @@ fn add_in_flight(answer: &mut Answer, in_flight: &InFlight) {
         answer.line("more threads", in_flight.more_threads);
     }
     answer.value("more_threads", in_flight.more_threads as u64);
+}
+
+fn add_threads(answer: &mut Answer, threads: &[ThreadNow], calls: &InFlight) {
+    let entry = |thread: &ThreadNow| {
+        let busy = calls.threads.iter().find(|busy| busy.os_id == thread.os_id);
+        busy.and_then(|busy| busy.calls.first())
+    };
+    let doing = |thread: &ThreadNow| thread.waiting.map_or("running", Waiting::name);
+    for thread in threads.iter().take(SHOWN) {
+        let entry = entry(thread).map_or_else(String::new, |call| {
+            format!(", {} for {}", call.method.line_name(), human::duration(call.ns))
+        });
+        answer.line(
+            "thread",
+            format!(
+                "{} (java id {}, os id {}) {}, {:.1}% of a processor{entry}",
+                one_line(&thread.name.name),
+                thread.name.java_id,
+                thread.os_id,
+                doing(thread).replace('_', " "),
+                thread.cpu_share * 100.0,
+            ),
+        );
+    }
+    if threads.len() > SHOWN {
+        answer.line("more threads", threads.len() - SHOWN);
+    }
+    let value = |thread: &ThreadNow| {
+        let entry = entry(thread);
+        let entry = entry.map(|call| with_name(&call.method, json!({ "running_ns": call.ns })));
+        json!({
+            "name": thread.name.name,
+            "java_id": thread.name.java_id,
+            "os_id": thread.os_id,
+            "state": doing(thread),
+            "cpu_share": thread.cpu_share,
+            "entry": entry,
+        })
+    };
+    answer.value("threads", threads.iter().map(value).collect::<Vec<_>>());
 }
 
 fn add_calls(answer: &mut Answer, thread: &BusyThread) {

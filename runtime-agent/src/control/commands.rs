@@ -1,7 +1,9 @@
 //! Parses the commands that clients send, one a line.
 
+use log_format::error::BadValue;
 use log_format::pattern::Pattern;
 use log_format::units;
+use thiserror::Error;
 
 use crate::drain::hot_methods::Period;
 use crate::options::{parse_overhead, parse_threshold};
@@ -9,16 +11,18 @@ use crate::request::Request;
 
 pub(super) const HELP: &str = "\
 start: begin recording
-stop: end recording; calls in progress are written as open
+stop: end recording; calls in progress are written as unfinished
 flush: write everything so far to the disk
 detach: end recording, give classes their own bytes back, and close this port
 status: show whether recording is on, and counters; without the token no names and paths
 top [N] [minute]: show the methods with the most self time, since the run began or of the last minute
 inflight [MS | DURATION]: show calls that have run for so many milliseconds, or so long, and go on
+threads: show what threads do, those that use most CPU time first
+methods PATTERN: show what has become of methods: instrumented, throttled, muted, excluded and so on
 threshold [DURATION | PATTERN:DURATION]: show from which duration on calls are recorded, or set it
 mute [PATTERN]: show what is muted, or mute methods: their calls are not measured
 unmute PATTERN: measure them again
-overhead [SHARE | off]: show the throttled methods, or set the overhead budget, as 2%
+overhead [SHARE | off]: show the throttled methods, or set the overhead budget, like 2%
 options: show the options in force
 json COMMAND: the same answer for programs, as a line of JSON
 auth NONCE: have the agent prove that it knows the token
@@ -38,7 +42,7 @@ const MAX_STARS: usize = 8;
 /// A command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Command {
-    /// What to ask the engine; `None` for help.
+    /// What to ask the agent thread; `None` for help.
     pub request: Option<Request>,
     pub shows: Shows,
     pub is_json: bool,
@@ -61,12 +65,14 @@ pub(super) enum Shows {
 }
 
 /// What is wrong with a line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Error)]
 pub(super) enum Wrong {
     /// There is no such command.
+    #[error("unknown command; try help")]
     Command,
-    /// There is such a command, but its argument is wrong; one line.
-    Value(String),
+    /// There is such a command, but its argument is wrong.
+    #[error(transparent)]
+    Value(#[from] BadValue),
 }
 
 /// The command on a line.
@@ -86,63 +92,71 @@ pub(super) fn parse(line: &str) -> Result<Command, Wrong> {
         ("status", "") => (Request::Status, Shows::Status),
         ("detach", "") => (Request::Detach, Shows::Restored),
         ("overhead", "") => (Request::Throttled, Shows::Overhead),
-        ("overhead", value) => {
-            (Request::Overhead(parse_overhead(value).map_err(Wrong::Value)?), Shows::Overhead)
-        }
+        ("overhead", value) => (Request::Overhead(parse_overhead(value)?), Shows::Overhead),
         ("options", "") => (Request::Status, Shows::Options),
         ("threshold", "") => (Request::Status, Shows::Thresholds),
         ("threshold", value) => {
-            let (of, threshold) = parse_threshold(value).map_err(Wrong::Value)?;
+            let (of, threshold) = parse_threshold(value)?;
             if let Some(pattern) = &of {
                 check_size(word, pattern)?;
             }
             (Request::Threshold(of, units::as_ns(threshold)), Shows::Thresholds)
         }
         ("mute", "") => (Request::Status, Shows::Muted),
-        ("unmute", "") => return Err(Wrong::Value("unmute: a pattern is needed".to_owned())),
-        ("mute" | "unmute", pattern) => {
-            let of = |e| Wrong::Value(format!("{word}: {e}"));
-            let pattern = Pattern::parse(pattern).map_err(of)?;
-            check_size(word, &pattern)?;
-            (Request::Mute(pattern, word == "mute"), Shows::Muted)
+        ("methods" | "unmute", "") => {
+            return Err(BadValue::because("a pattern is needed").of(word).into());
         }
-        ("top", rest) => (top(rest).map_err(Wrong::Value)?, Shows::Found),
-        ("inflight", rest) => (in_flight(rest).map_err(Wrong::Value)?, Shows::Found),
+        ("mute" | "unmute", pattern) => {
+            (Request::Mute(parse_pattern(word, pattern)?, word == "mute"), Shows::Muted)
+        }
+        ("methods", pattern) => {
+            // Answers have methods with their descriptors.
+            let name = pattern.split_once('(').map_or(pattern, |(name, _)| name);
+            (Request::Methods(parse_pattern(word, name)?), Shows::Found)
+        }
+        ("threads", "") => (Request::Threads, Shows::Found),
+        ("top", rest) => (top(rest)?, Shows::Found),
+        ("inflight", rest) => (in_flight(rest)?, Shows::Found),
         _ => return Err(Wrong::Command),
     };
     Ok(Command { request: Some(request), shows, is_json })
 }
 
+fn parse_pattern(word: &str, text: &str) -> Result<Pattern, BadValue> {
+    let pattern = Pattern::parse(text).map_err(|error| error.of(word))?;
+    check_size(word, &pattern)?;
+    Ok(pattern)
+}
+
 /// Refuses a pattern that takes too long to match.
-fn check_size(word: &str, pattern: &Pattern) -> Result<(), Wrong> {
+fn check_size(word: &str, pattern: &Pattern) -> Result<(), BadValue> {
     let (bytes, stars) = (pattern.as_str().len(), pattern.as_str().matches('*').count());
     if bytes > MAX_PATTERN || stars > MAX_STARS {
-        return Err(Wrong::Value(format!(
-            "{word}: pattern of {bytes} bytes with {stars} stars; use at most {MAX_PATTERN} bytes and \
+        let reason = format!(
+            "pattern of {bytes} bytes with {stars} stars; use at most {MAX_PATTERN} bytes and \
              {MAX_STARS} stars"
-        )));
+        );
+        return Err(BadValue::because(reason).of(word));
     }
     Ok(())
 }
 
-fn top(rest: &str) -> Result<Request, String> {
+fn top(rest: &str) -> Result<Request, BadValue> {
     let (mut period, mut count) = (Period::Run, TOP);
     for word in rest.split_whitespace() {
         match word.parse::<usize>() {
             _ if word == "minute" => period = Period::Minute,
             Ok(number) if (1..=MAX_TOP).contains(&number) => count = number,
             _ => {
-                return Err(format!(
-                    "top: '{}' is neither a number from 1 to {MAX_TOP} nor minute",
-                    word.replace(char::is_control, "?")
-                ));
+                let reason = format!("is neither a number from 1 to {MAX_TOP} nor minute");
+                return Err(BadValue::new(word.replace(char::is_control, "?"), reason).of("top"));
             }
         }
     }
     Ok(Request::Top(period, count))
 }
 
-fn in_flight(rest: &str) -> Result<Request, String> {
+fn in_flight(rest: &str) -> Result<Request, BadValue> {
     let least_ns = match rest {
         "" => Some(IN_FLIGHT_NS),
         text => match text.parse::<u64>() {
@@ -151,8 +165,8 @@ fn in_flight(rest: &str) -> Result<Request, String> {
         },
     };
     least_ns.map(Request::InFlight).ok_or_else(|| {
-        let rest = rest.replace(char::is_control, "?");
-        format!("inflight: '{rest}' is neither milliseconds nor a duration like 2s")
+        let reason = "is neither milliseconds nor a duration like 2s";
+        BadValue::new(rest.replace(char::is_control, "?"), reason).of("inflight")
     })
 }
 
@@ -185,6 +199,7 @@ mod tests {
         assert_eq!(request("inflight"), Some(Request::InFlight(1_000_000_000)));
         assert_eq!(request("inflight 250"), Some(Request::InFlight(250_000_000)));
         assert_eq!(request("inflight 2s"), Some(Request::InFlight(2_000_000_000)));
+        assert_eq!(request("threads"), Some(Request::Threads));
         assert_eq!(request("inflight 0"), Some(Request::InFlight(0)));
         let pattern = Pattern::parse("com.shop.*").unwrap();
         assert_eq!(request("mute com.shop.*"), Some(Request::Mute(pattern.clone(), true)));
@@ -210,9 +225,12 @@ mod tests {
                 "inflight: '99999999999999' is neither milliseconds nor a duration like 2s",
             ),
             ("unmute", "unmute: a pattern is needed"),
+            ("methods", "methods: a pattern is needed"),
+            ("methods a/b", "methods: 'a/b' is not a pattern; use dots: a.b"),
             ("mute a/b", "mute: 'a/b' is not a pattern; use dots: a.b"),
         ] {
-            assert_eq!(parse(line), Err(Wrong::Value(message.to_owned())), "{line}");
+            let error = parse(line).unwrap_err();
+            assert!(matches!(error, Wrong::Value(_)) && error.to_string() == message, "{error}");
         }
         for line in ["", "stop now", "json", "json help", "json json status", "flushmethod", "TOP"]
         {
@@ -224,7 +242,7 @@ mod tests {
     fn long_patterns_and_those_with_many_stars_are_refused() {
         let longest = "a".repeat(256);
         let pattern = format!("**{}**", "*.x".repeat(4));
-        for word in ["mute ", "unmute ", "threshold "] {
+        for word in ["mute ", "unmute ", "methods ", "threshold "] {
             let value = |pattern: &str| match word {
                 "threshold " => format!("{word}{pattern}:1ms"),
                 _ => format!("{word}{pattern}"),
@@ -238,7 +256,7 @@ mod tests {
             ] {
                 let message = format!("{word}pattern of {size}; use at most 256 bytes and 8 stars");
                 let message = message.replacen(' ', ": ", 1);
-                assert_eq!(parse(&value(&bad)), Err(Wrong::Value(message)), "{bad}");
+                assert_eq!(parse(&value(&bad)).unwrap_err().to_string(), message);
             }
         }
     }

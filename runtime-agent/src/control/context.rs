@@ -1,4 +1,4 @@
-//! What every conversation needs beside the engine, and rate limits of clients' commands.
+//! What every conversation needs beside the agent thread, and rate limits of clients' commands.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +14,12 @@ const STRANGERS_COMMANDS: (u32, u32) = (10, 20);
 const STRANGERS_SWITCHES: (u32, u32) = (1, 10);
 /// Commands a second, and in a burst, of all clients that know the token.
 const KNOWN_COMMANDS: (u32, u32) = (50, 100);
-/// What every conversation needs beside the engine.
+/// What every conversation needs beside the agent thread.
 pub(super) struct Context {
     pub token: Token,
     /// What clients on loopback may do without the token.
     pub access: Access,
-    /// The options as they were given.
+    /// The options as they were given, but with the port in use.
     pub options: BTreeMap<String, String>,
     pub recent_status: RecentStatus,
     pub stranger_turns: RateLimit,
@@ -28,7 +28,7 @@ pub(super) struct Context {
 }
 
 impl Context {
-    pub(super) fn new(options: &Options, token: Token) -> Self {
+    pub(super) fn new(options: &Options, port: u16, token: Token) -> Self {
         let limit = |(per_second, at_once)| RateLimit::new(per_second, at_once);
         Self {
             token,
@@ -36,7 +36,7 @@ impl Context {
                 PortAccess::Token => Access::Look,
                 PortAccess::Open => Access::Switch,
             },
-            options: options.to_map(),
+            options: Options { port: Some(port), ..options.clone() }.to_map(),
             recent_status: RecentStatus::default(),
             stranger_turns: limit(STRANGERS_COMMANDS),
             stranger_switches: limit(STRANGERS_SWITCHES),

@@ -12,6 +12,7 @@ use super::line::{Dialect, Lines, Next};
 use super::rate::{MAX_WAIT, RateLimit};
 use super::session::{Session, new_nonce};
 use super::{answers, commands};
+use crate::error::Error;
 use crate::request::{Answer, Handle, Request};
 
 /// How long a client may go on sending after the agent has hung up.
@@ -25,7 +26,7 @@ const TOKEN_NEEDED: &str = "error: token needed\n";
 pub(super) struct Conversation<'c> {
     pub stream: &'c TcpStream,
     pub place: &'c Place,
-    pub engine: Handle,
+    pub agent: Handle,
     pub context: &'c Context,
     /// The client's address is a loopback address.
     pub is_loopback: bool,
@@ -138,7 +139,7 @@ impl Conversation<'_> {
 
     fn answer(&self, line: &str, access: Access) -> Said {
         let command = match commands::parse(line) {
-            Err(Wrong::Command) => return Said::and_ends("error: unknown command; try help\n"),
+            Err(error @ Wrong::Command) => return Said::and_ends(format!("error: {error}\n")),
             Err(Wrong::Value(error)) if access == Access::Everything => {
                 return Said::and_goes_on(format!("error: {error}\n"));
             }
@@ -165,20 +166,20 @@ impl Conversation<'_> {
             && waits_for_disk
             && !switches.take().is_some_and(|wait| self.place.wait(wait))
         {
-            return Err(format!("too many commands; at most {} a second", switches.per_second()));
+            return Err(Error::TooManyCommands(switches.per_second()));
         }
         let answer = match request {
             Request::Status if access < Access::Everything => {
-                recent.get(|| self.engine.ask(Request::Status))
+                recent.get(|| self.agent.ask(Request::Status))
             }
-            Request::Status => self.engine.ask(Request::Status),
+            Request::Status => self.agent.ask(Request::Status),
             // The next status shows what this command changed.
-            request => recent.forget_after(|| self.engine.ask(request)),
+            request => recent.forget_after(|| self.agent.ask(request)),
         };
         // The reason may name a path.
         let hidden = |error| match access {
             Access::Everything => error,
-            _ => "failed; the reason is shown only to clients with the token".to_owned(),
+            _ => Error::State("failed; the reason is shown only to clients with the token"),
         };
         answer.map_err(hidden)
     }

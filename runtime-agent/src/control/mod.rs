@@ -21,22 +21,26 @@ mod recent_status;
 pub(crate) mod session;
 pub(crate) mod token;
 
+use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use log_format::error::BadValue;
+
 use self::clients::{CONNECTIONS, Clients};
 use self::context::Context;
 use self::conversation::Conversation;
 use self::rate::RateLimit;
 use self::token::{Token, TokenFile};
+use crate::error::Error;
 use crate::log::folder::RunFolder;
-use crate::message::message;
 use crate::options::Options;
 use crate::request::Handle;
-use crate::session::presence;
+use crate::session::attach_protocol;
+use crate::stderr::message;
 use crate::sys::native_thread::{self, Priority};
 
 const IDLE: Duration = Duration::from_secs(30);
@@ -55,17 +59,17 @@ pub(crate) struct Control {
 impl Control {
     /// Takes the port that the options name, or the next free one of 16; `None` if they disable control. Creates the
     /// token in the run's `folder`, unless the options name a token file.
-    pub(crate) fn bind(options: &Options, folder: &Arc<RunFolder>) -> Option<Result<Self, String>> {
+    pub(crate) fn bind(options: &Options, folder: &Arc<RunFolder>) -> Option<Result<Self, Error>> {
         let first = options.port?;
         Some(token_for(options, folder).and_then(|(token, token_file)| {
-            let context = Context::new(options, token);
             let (listener, port) = listen(options.bind, first)?;
+            let context = Context::new(options, port, token);
             Ok(Self { listener, port, context, token_file })
         }))
     }
 
     /// Reports on stderr if the port is not the first one, or why there is none.
-    pub(crate) fn tell(bound: Result<Self, String>, options: &Options) -> Option<Self> {
+    pub(crate) fn tell(bound: Result<Self, Error>, options: &Options) -> Option<Self> {
         match bound {
             Ok(control) => {
                 if let Some(first) = options.port.filter(|first| *first != control.port) {
@@ -85,7 +89,7 @@ impl Control {
     }
 
     /// Serves clients on threads of its own, until it is closed.
-    pub(crate) fn serve(self, engine: Handle) -> Option<Serving> {
+    pub(crate) fn serve(self, agent: Handle) -> Option<Serving> {
         let Self { listener, port, context, token_file } = self;
         let clients = Arc::new(Clients::default());
         let listener = Arc::new(listener);
@@ -95,10 +99,10 @@ impl Control {
             move || {
                 // From now on its name is visible from outside. The waiting thread may be gone.
                 let _ = named.send(());
-                accept(&listener, &engine, &Arc::new(context), &clients);
+                accept(&listener, &agent, &Arc::new(context), &clients);
             }
         };
-        let name = presence::control_thread(port);
+        let name = attach_protocol::control_thread(port);
         match native_thread::spawn(&name, Priority::Normal, serve) {
             Ok(thread) => {
                 // An error would mean that the thread has ended.
@@ -115,7 +119,7 @@ impl Control {
 
 /// Accepts clients until control is closed. They are accepted in order and at a limited rate, so a flood
 /// of connections delays the owner and does not keep it out.
-fn accept(listener: &TcpListener, engine: &Handle, context: &Arc<Context>, clients: &Arc<Clients>) {
+fn accept(listener: &TcpListener, agent: &Handle, context: &Arc<Context>, clients: &Arc<Clients>) {
     let turns = RateLimit::new(CONNECTIONS.0, CONNECTIONS.1);
     loop {
         let accepted = listener.accept();
@@ -125,7 +129,7 @@ fn accept(listener: &TcpListener, engine: &Handle, context: &Arc<Context>, clien
         match accepted {
             Ok((stream, address)) => {
                 thread::sleep(turns.take().unwrap_or(rate::MAX_WAIT));
-                admit(stream, address, engine, context, clients);
+                admit(stream, address, agent, context, clients);
             }
             // Probably out of file descriptors; some may be free again later.
             Err(_) => thread::sleep(Duration::from_millis(100)),
@@ -138,34 +142,34 @@ fn accept(listener: &TcpListener, engine: &Handle, context: &Arc<Context>, clien
 fn token_for(
     options: &Options,
     folder: &Arc<RunFolder>,
-) -> Result<(Token, Option<TokenFile>), String> {
+) -> Result<(Token, Option<TokenFile>), Error> {
     match &options.token_file {
         Some(path) => {
-            let token = Token::read(path).map_err(|error| format!("token_file: {error}"))?;
+            let token = Token::read(path).map_err(|error| error.of("token_file"))?;
             Ok((token, None))
         }
         None if options.bind.is_loopback() => {
             let (token, file) = Token::create(folder)?;
             Ok((token, Some(file)))
         }
-        None => Err(format!(
-            "bind: {} can be reached from elsewhere, which takes a token_file",
-            options.bind
-        )),
+        None => {
+            let reason = "can be reached from elsewhere, which takes a token_file";
+            Err(BadValue::because(format!("{} {reason}", options.bind)).of("bind").into())
+        }
     }
 }
 
 /// Takes `first` or the next free one of 16 ports.
-fn listen(address: IpAddr, first: u16) -> Result<(TcpListener, u16), String> {
+fn listen(address: IpAddr, first: u16) -> Result<(TcpListener, u16), Error> {
     let last = first.saturating_add(PORTS - 1);
-    let mut reason = String::new();
+    let mut source = io::ErrorKind::AddrInUse.into();
     for port in first..=last {
         match TcpListener::bind(SocketAddr::new(address, port)) {
             Ok(listener) => return Ok((listener, port)),
-            Err(error) => reason = format!(" ({error})"),
+            Err(error) => source = error,
         }
     }
-    Err(format!("no free port from {first} to {last}{reason}"))
+    Err(Error::NoPort { first, last, source })
 }
 
 /// A port that the agent listens on.
@@ -192,7 +196,7 @@ impl Serving {
 fn admit(
     stream: TcpStream,
     address: SocketAddr,
-    engine: &Handle,
+    agent: &Handle,
     context: &Arc<Context>,
     clients: &Arc<Clients>,
 ) {
@@ -205,12 +209,12 @@ fn admit(
     }
     let stream = Arc::new(stream);
     let Some(place) = clients.admit(stream.clone()) else { return };
-    let (engine, context) = (engine.clone(), context.clone());
+    let (agent, context) = (agent.clone(), context.clone());
     let is_loopback = address.ip().to_canonical().is_loopback();
     let serve = move || {
         let (stream, place, context) = (&*stream, &place, &*context);
         // A client that disconnects is not an error.
-        drop(Conversation { stream, place, engine, context, is_loopback }.hold());
+        drop(Conversation { stream, place, agent, context, is_loopback }.hold());
     };
     // Without a thread, its closure is dropped, which hangs up on the client.
     let _ = thread::Builder::new().name("tprofiler-cli".to_owned()).spawn(serve);

@@ -4,6 +4,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::error::Error;
 use crate::request::{Answer, Reply};
 
 /// How old the status may be.
@@ -35,7 +36,7 @@ impl RecentStatus {
             return Ok(recent);
         }
         let Ok(_asks) = self.asks.try_lock() else {
-            return last(Duration::MAX).ok_or_else(|| "busy; try again".to_owned());
+            return last(Duration::MAX).ok_or(Error::State("busy; try again"));
         };
         let (at, changes) = (Instant::now(), self.state().changes);
         let reply = ask()?;

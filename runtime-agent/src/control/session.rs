@@ -16,6 +16,7 @@
 //! the connection; it cannot forge, change, repeat or reorder anything.
 
 use super::token::{Token, is_hex, random_hex};
+use crate::error::Error;
 
 const PROOF: &str = "tprofiler 1 agent";
 const COMMAND: &str = "tprofiler 1 command";
@@ -33,8 +34,8 @@ pub(crate) struct Session {
 /// A new nonce.
 ///
 /// # Errors
-/// One line: the kernel has no random bytes yet.
-pub(crate) fn new_nonce() -> Result<String, String> {
+/// The kernel has no random bytes yet.
+pub(crate) fn new_nonce() -> Result<String, Error> {
     random_hex()
 }
 

@@ -11,12 +11,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hmac::{Hmac, KeyInit, Mac};
+use log_format::error::FileError;
 use rustix::process::geteuid;
 use rustix::rand::{GetRandomFlags, getrandom};
 use sha2::Sha256;
 
+use crate::error::Error;
 use crate::log::folder::RunFolder;
-use crate::session::presence;
+use crate::session::attach_protocol;
 
 /// A shorter one can be guessed: every client gets an HMAC from the agent and can test guesses offline.
 const MIN_TOKEN: usize = 16;
@@ -32,73 +34,74 @@ impl Token {
     /// Reads the token in a file that a user has named. Follows links.
     ///
     /// # Errors
-    /// One line: why it cannot be used.
-    pub(crate) fn read(path: &Path) -> Result<Self, String> {
+    /// Why it cannot be used.
+    pub(crate) fn read(path: &Path) -> Result<Self, FileError> {
         Self::read_with(path, 0)
     }
 
     /// Reads the token that an agent has written to its run's folder.
     ///
     /// # Errors
-    /// One line: why it cannot be used.
+    /// Why it cannot be used.
     #[cfg(feature = "cli")]
-    pub(crate) fn read_of_run(folder: &Path) -> Result<Self, String> {
-        Self::read_with(&folder.join(presence::TOKEN_FILE), libc::O_NOFOLLOW)
+    pub(crate) fn read_of_run(folder: &Path) -> Result<Self, FileError> {
+        Self::read_with(&folder.join(attach_protocol::TOKEN_FILE), libc::O_NOFOLLOW)
     }
 
-    fn read_with(path: &Path, flags: i32) -> Result<Self, String> {
-        let of = |what: &str| format!("{}: {what}", one_line(path));
-        let io = |error: io::Error| of(&error.to_string());
+    fn read_with(path: &Path, flags: i32) -> Result<Self, FileError> {
+        Self::try_read(path, flags).map_err(FileError::at(one_line(path)))
+    }
+
+    fn try_read(path: &Path, flags: i32) -> io::Result<Self> {
         // Opening a device can have side effects, so check before. Check again after: it may have changed.
         let before = if flags == 0 { fs::metadata(path) } else { fs::symlink_metadata(path) };
-        check(&before.map_err(io)?).map_err(|what| of(&what))?;
+        check(&before?)?;
         // O_NONBLOCK: opening a pipe must not wait for a writer.
         let mut options = OpenOptions::new();
         let options = options.read(true).custom_flags(libc::O_NONBLOCK | flags);
-        let file = options.open(path).map_err(io)?;
-        check(&file.metadata().map_err(io)?).map_err(|what| of(&what))?;
+        let file = options.open(path)?;
+        check(&file.metadata()?)?;
         let mut bytes = Vec::new();
-        file.take(MAX_TOKEN as u64 + 2).read_to_end(&mut bytes).map_err(io)?;
+        file.take(MAX_TOKEN as u64 + 2).read_to_end(&mut bytes)?;
         let line = bytes.split(|b| *b == b'\n').next().unwrap_or_default().trim_ascii();
-        Self::of(line).map_err(|what| of(&what))
+        Self::of(line)
     }
 
-    fn of(text: &[u8]) -> Result<Self, String> {
+    fn of(text: &[u8]) -> io::Result<Self> {
         if text.is_empty() {
-            return Err("its first line is empty".to_owned());
+            return Err(io::Error::other("its first line is empty"));
         }
         if text.iter().any(|b| !b.is_ascii_graphic()) {
-            return Err("a token has no spaces and none but ASCII characters".to_owned());
+            let reason = "a token has no spaces and none but ASCII characters";
+            return Err(io::Error::other(reason));
         }
         match text.len() {
             MIN_TOKEN..=MAX_TOKEN => {}
             length => {
-                return Err(format!(
+                return Err(io::Error::other(format!(
                     "token of {length} characters; use {MIN_TOKEN} to {MAX_TOKEN} random ones, for \
                      example from openssl rand -hex 32"
-                ));
+                )));
             }
         }
         // HMAC accepts a key of any length, so this does not fail.
-        let key = Hmac::new_from_slice(text).map_err(|error| error.to_string())?;
+        let key = Hmac::new_from_slice(text).map_err(io::Error::other)?;
         Ok(Self(key))
     }
 
     /// Creates a random token, in a new file of a run's folder.
     ///
     /// # Errors
-    /// One line: the kernel has no random bytes, or the file cannot be created.
-    pub(crate) fn create(folder: &Arc<RunFolder>) -> Result<(Self, TokenFile), String> {
+    /// The kernel has no random bytes, or the file cannot be created.
+    pub(crate) fn create(folder: &Arc<RunFolder>) -> Result<(Self, TokenFile), Error> {
         let text = random_hex()?;
-        let token = Self::of(text.as_bytes())?;
-        let written = folder.create_private(presence::TOKEN_FILE).and_then(|mut file| {
+        let path = one_line(&folder.path().join(attach_protocol::TOKEN_FILE));
+        let token = Self::of(text.as_bytes()).map_err(FileError::at(&path))?;
+        let written = folder.create_private(attach_protocol::TOKEN_FILE).and_then(|mut file| {
             file.write_all(format!("{text}\n").as_bytes())?;
             Ok(TokenFile { folder: folder.clone(), _file: file })
         });
-        let of = |error: io::Error| {
-            format!("{}: {error}", one_line(&folder.path().join(presence::TOKEN_FILE)))
-        };
-        Ok((token, written.map_err(of)?))
+        Ok((token, written.map_err(FileError::at(path))?))
     }
 
     /// The HMAC of texts in hexadecimal. Each text is preceded by its length, so that no two lists of
@@ -135,22 +138,24 @@ pub(crate) struct TokenFile {
 impl Drop for TokenFile {
     fn drop(&mut self) {
         // It is not an error if the file or the whole folder is already deleted.
-        let _ = self.folder.remove(presence::TOKEN_FILE);
+        let _ = self.folder.remove(attach_protocol::TOKEN_FILE);
     }
 }
 
 /// Refuses anything that is not a regular file, and a file that another user could read or has written.
-fn check(file: &Metadata) -> Result<(), String> {
+fn check(file: &Metadata) -> io::Result<()> {
     if !file.is_file() {
-        return Err("not a file".to_owned());
+        return Err(io::Error::other("not a file"));
     }
     let mode = file.permissions().mode() & 0o777;
     if mode & 0o077 != 0 {
-        return Err(format!("others than its owner may use it (mode {mode:03o})"));
+        let reason = format!("others than its owner may use it (mode {mode:03o})");
+        return Err(io::Error::other(reason));
     }
     let (own, owner) = (geteuid().as_raw(), file.uid());
     if own != 0 && ![0, own].contains(&owner) {
-        return Err(format!("it belongs to user {owner}, not to {own} or root"));
+        let reason = format!("it belongs to user {owner}, not to {own} or root");
+        return Err(io::Error::other(reason));
     }
     Ok(())
 }
@@ -158,14 +163,14 @@ fn check(file: &Metadata) -> Result<(), String> {
 /// 32 random bytes from the kernel, in hexadecimal.
 ///
 /// # Errors
-/// One line: the kernel has none yet.
-pub(crate) fn random_hex() -> Result<String, String> {
+/// The kernel has none yet.
+pub(crate) fn random_hex() -> Result<String, Error> {
     let mut bytes = [0; BYTES];
     // Does not wait, even if the machine has just booted.
     match getrandom(&mut bytes, GetRandomFlags::NONBLOCK) {
         Ok(BYTES) => Ok(hex(&bytes)),
-        Ok(_) => Err("too few random bytes".to_owned()),
-        Err(error) => Err(format!("no random bytes: {error}")),
+        Ok(_) => Err(Error::State("too few random bytes")),
+        Err(error) => Err(Error::NoRandomBytes(error)),
     }
 }
 
@@ -238,7 +243,8 @@ mod tests {
         let read = |text: &[u8], mode: u32| {
             fs::write(&path, text).unwrap();
             fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
-            Token::read(&path).map_err(|e| e.rsplit(": ").next().unwrap_or_default().to_owned())
+            Token::read(&path)
+                .map_err(|e| e.to_string().rsplit(": ").next().unwrap_or_default().to_owned())
         };
         let expected = Token::of(b"s3cret-0f-the-sh0p").unwrap();
         for text in [
@@ -280,10 +286,12 @@ mod tests {
         ] {
             assert_eq!(read(text, mode).err().as_deref(), Some(message));
         }
-        assert!(Token::read(folder.path()).err().unwrap().ends_with("not a file"));
-        assert!(Token::read(Path::new("/dev/null")).err().unwrap().ends_with("not a file"));
+        assert!(Token::read(folder.path()).err().unwrap().to_string().ends_with("not a file"));
+        assert!(
+            Token::read(Path::new("/dev/null")).err().unwrap().to_string().ends_with("not a file")
+        );
         fs::remove_file(&path).unwrap();
-        assert!(Token::read(&path).err().unwrap().contains("No such file"));
+        assert!(Token::read(&path).err().unwrap().to_string().contains("No such file"));
     }
 
     #[test]
@@ -301,7 +309,7 @@ mod tests {
         );
         assert!(same(&Token::read_of_run(folder.path()).unwrap(), &token));
         // An existing file is never overwritten.
-        let error = Token::create(&folder).err().unwrap();
+        let error = Token::create(&folder).err().unwrap().to_string();
         assert!(error.ends_with("File exists (os error 17)"), "{error}");
         drop(file);
         assert!(!path.exists());
@@ -315,6 +323,8 @@ mod tests {
         fs::write(&elsewhere, text).unwrap();
         fs::set_permissions(&elsewhere, Permissions::from_mode(0o600)).unwrap();
         assert!(Token::read(&path).is_ok(), "a file named by the user may be a link");
-        assert!(Token::read_of_run(folder.path()).err().unwrap().ends_with("not a file"));
+        assert!(
+            Token::read_of_run(folder.path()).err().unwrap().to_string().ends_with("not a file")
+        );
     }
 }

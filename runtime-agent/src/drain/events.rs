@@ -3,13 +3,14 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use log_format::ids::MethodId;
 use log_format::rows::{EventRow, event};
 use log_format::writer::one_line;
 
-use crate::instrument::class_changes::Postponed;
-use crate::instrument::class_hook::NotInstrumented;
+use crate::instrument::class_hook::MethodNotInstrumented;
+use crate::instrument::guards::Rule;
 use crate::instrument::methods::{Methods, OwnThreshold};
-use crate::instrument::muting::Rule;
+use crate::instrument::postponed::Postponed;
 use crate::overhead::Throttled;
 
 /// Most postponed classes that are named.
@@ -18,7 +19,7 @@ const MOST_POSTPONED: usize = 1_000;
 /// The state in force.
 #[derive(Default)]
 pub(crate) struct Events {
-    throttled: BTreeMap<u32, Throttled>,
+    throttled: BTreeMap<MethodId, Throttled>,
     /// By pattern. If several patterns name a method, the last counts.
     muted: Vec<EventRow>,
     thresholds: Vec<EventRow>,
@@ -34,7 +35,7 @@ impl Events {
     /// Records that methods are throttled from now on.
     pub(crate) fn throttle(
         &mut self,
-        throttled: &[(u32, Throttled)],
+        throttled: &[(MethodId, Throttled)],
         names: &Methods,
     ) -> Vec<EventRow> {
         self.throttled.extend(throttled.iter().copied());
@@ -44,12 +45,12 @@ impl Events {
     /// Records that methods are unthrottled from now on.
     pub(crate) fn unthrottle(
         &mut self,
-        ids: &[u32],
+        ids: &[MethodId],
         names: &Methods,
         now_ns: u64,
     ) -> Vec<EventRow> {
         self.throttled.retain(|id, _| !ids.contains(id));
-        let name_of = |id: &u32| name_of(*id, names);
+        let name_of = |id: &MethodId| name_of(*id, names);
         let again: HashSet<String> = ids.iter().filter_map(name_of).collect();
         // The same method of another class loader may still be throttled.
         let still: HashSet<String> = self.throttled.keys().filter_map(name_of).collect();
@@ -101,7 +102,7 @@ impl Events {
     pub(crate) fn set_postponed(&mut self, postponed: &[Postponed], now_ns: u64) -> Vec<EventRow> {
         let row = |postponed: &Postponed| EventRow {
             class: one_line(&postponed.class),
-            reason: one_line(&postponed.why.to_string()),
+            reason: one_line(&postponed.reason.to_string()),
             ..EventRow::new(now_ns, event::CLASS_POSTPONED)
         };
         let mut now: BTreeMap<String, EventRow> =
@@ -120,8 +121,11 @@ impl Events {
     }
 
     /// Methods that could not be instrumented.
-    pub(crate) fn not_instrumented(skipped: Vec<NotInstrumented>, now_ns: u64) -> Vec<EventRow> {
-        let row = |NotInstrumented { method, reason }| EventRow {
+    pub(crate) fn not_instrumented(
+        skipped: Vec<MethodNotInstrumented>,
+        now_ns: u64,
+    ) -> Vec<EventRow> {
+        let row = |MethodNotInstrumented { method, reason }| EventRow {
             method: one_line(&method),
             reason: reason.to_owned(),
             ..EventRow::new(now_ns, event::NOT_INSTRUMENTED)
@@ -155,11 +159,11 @@ fn changed(before: Vec<EventRow>, now: Vec<EventRow>) -> (Vec<EventRow>, Vec<Eve
     (kept, new)
 }
 
-fn name_of(id: u32, names: &Methods) -> Option<String> {
+fn name_of(id: MethodId, names: &Methods) -> Option<String> {
     names.get(id).map(|method| method.line_name())
 }
 
-fn row_of(id: u32, throttled: Throttled, names: &Methods) -> Option<EventRow> {
+fn row_of(id: MethodId, throttled: Throttled, names: &Methods) -> Option<EventRow> {
     Some(EventRow {
         method: name_of(id, names)?,
         calls_per_s: Some(throttled.calls_per_s),

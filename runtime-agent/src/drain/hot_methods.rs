@@ -7,6 +7,8 @@
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
 
+use log_format::ids::MethodId;
+
 use crate::log::run_log::Now;
 use crate::probe::totals::Added;
 
@@ -43,7 +45,7 @@ pub(crate) struct Hottest {
     pub is_short: bool,
     /// Methods that were called in it.
     pub called: usize,
-    pub methods: Vec<(u32, Sum)>,
+    pub methods: Vec<(MethodId, Sum)>,
 }
 
 /// What a method did since the last reading.
@@ -61,8 +63,8 @@ pub(crate) struct Recent {
 pub(crate) struct HotMethods {
     began: Now,
     /// `None` until somebody asks for it.
-    recent: Option<HashMap<u32, Recent>>,
-    run: HashMap<u32, Sum>,
+    recent: Option<HashMap<MethodId, Recent>>,
+    run: HashMap<MethodId, Sum>,
     /// The last is the current one; never empty.
     slices: VecDeque<TimeSlice>,
 }
@@ -70,7 +72,7 @@ pub(crate) struct HotMethods {
 #[derive(Debug)]
 struct TimeSlice {
     began: Now,
-    methods: HashMap<u32, Sum>,
+    methods: HashMap<MethodId, Sum>,
 }
 
 impl Sum {
@@ -100,7 +102,7 @@ impl HotMethods {
     }
 
     /// Adds what a method did since it was last read.
-    pub(crate) fn add(&mut self, method: u32, since: &Added) {
+    pub(crate) fn add(&mut self, method: MethodId, since: &Added) {
         let sum = Sum::of(since);
         self.run.entry(method).or_default().add(&sum);
         if let Some(slice) = self.slices.back_mut() {
@@ -115,7 +117,7 @@ impl HotMethods {
     }
 
     /// Adds a call that was slow enough to be recorded.
-    pub(crate) fn add_slow(&mut self, method: u32, total_ns: u64) {
+    pub(crate) fn add_slow(&mut self, method: MethodId, total_ns: u64) {
         if let Some(recent) = &mut self.recent {
             let recent = recent.entry(method).or_default();
             recent.slow_ns = recent.slow_ns.saturating_add(total_ns);
@@ -123,13 +125,13 @@ impl HotMethods {
     }
 
     /// What methods did since the last call; nothing the first time.
-    pub(crate) fn take_recent(&mut self) -> HashMap<u32, Recent> {
+    pub(crate) fn take_recent(&mut self) -> HashMap<MethodId, Recent> {
         let room = self.recent.as_ref().map_or(0, HashMap::len);
         self.recent.replace(HashMap::with_capacity(room)).unwrap_or_default()
     }
 
     /// How often a method was called since the run began.
-    pub(crate) fn calls(&self, method: u32) -> u64 {
+    pub(crate) fn calls(&self, method: MethodId) -> u64 {
         self.run.get(&method).map_or(0, |sum| sum.calls)
     }
 
@@ -165,7 +167,7 @@ impl HotMethods {
                 (self.slices.front().map_or(now, |slice| slice.began), &minute)
             }
         };
-        let mut methods: Vec<(u32, Sum)> = sums.iter().map(|(id, sum)| (*id, *sum)).collect();
+        let mut methods: Vec<(MethodId, Sum)> = sums.iter().map(|(id, sum)| (*id, *sum)).collect();
         methods.sort_unstable_by_key(|(id, sum)| (Reverse((sum.self_ticks, sum.calls)), *id));
         let called = methods.len();
         methods.truncate(count);
@@ -194,13 +196,13 @@ mod tests {
     #[test]
     fn the_hottest_of_the_run_come_first() {
         let mut hot = HotMethods::new(at(0));
-        hot.add(1, &reading(5, 10));
-        hot.add(2, &reading(1, 30));
-        hot.add(1, &reading(7, 15));
-        hot.add(3, &reading(9, 1));
+        hot.add(MethodId::new(1), &reading(5, 10));
+        hot.add(MethodId::new(2), &reading(1, 30));
+        hot.add(MethodId::new(1), &reading(7, 15));
+        hot.add(MethodId::new(3), &reading(9, 1));
         let top = hot.hottest(Period::Run, 2, at(1));
         assert_eq!((top.since_ns, top.called), (at(0).unix_ns, 3));
-        let sums: Vec<_> = top.methods.iter().map(|(id, sum)| (*id, sum.calls)).collect();
+        let sums: Vec<_> = top.methods.iter().map(|(id, sum)| (id.get(), sum.calls)).collect();
         assert_eq!(sums, [(2, 1), (1, 12)]);
         assert_eq!((top.methods[1].1.total_ticks, top.methods[1].1.max_ticks), (50, 15));
     }
@@ -212,7 +214,7 @@ mod tests {
             if hot.is_slice_over(at(second)) {
                 hot.next_slice(at(second));
             }
-            hot.add(1, &reading(1, 1));
+            hot.add(MethodId::new(1), &reading(1, 1));
             let top = hot.hottest(Period::Minute, 10, at(second));
             let length_s = (at(second).unix_ns - top.since_ns) / 1_000_000_000;
             let least = second.min(60);

@@ -4,6 +4,8 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::thread;
 
+use log_format::ids::JavaThreadId;
+
 use crate::drain::thread_reader::JavaThreads;
 use crate::instrument::methods::{Method, Methods};
 use crate::probe::open_frames::{self, BETWEEN_READINGS, OpenFrame};
@@ -32,7 +34,7 @@ pub(crate) struct InFlight {
 pub(crate) struct BusyThread {
     pub name: String,
     /// `Thread.getId()`, or 0.
-    pub java_id: u64,
+    pub java_id: JavaThreadId,
     /// The kernel's thread id, or 0 for a virtual thread.
     pub os_id: u32,
     pub is_virtual: bool,
@@ -56,7 +58,7 @@ pub(crate) struct RunningCall {
 struct Seen<'t> {
     thread: Option<&'t ThreadRef>,
     /// The virtual thread, or 0.
-    number: u64,
+    number: JavaThreadId,
     frames: Vec<OpenFrame>,
 }
 
@@ -65,7 +67,7 @@ pub(crate) fn look<'t>(
     threads: impl Iterator<Item = &'t ThreadRef>,
     methods: &Methods,
     java: &dyn JavaThreads,
-    name_of: &dyn Fn(u64) -> String,
+    name_of: &dyn Fn(JavaThreadId) -> String,
     least_ns: u64,
 ) -> InFlight {
     if !probe::is_recording() {
@@ -116,14 +118,14 @@ pub(crate) fn look<'t>(
         let shown = frames.filter(|(at, _)| *at < OUTERMOST || *at >= OUTERMOST + more_calls);
         let calls = shown.filter_map(|(_, frame)| call(frame)).collect();
         let name = match one.thread {
-            Some(thread) if one.number == 0 => java.name(thread).unwrap_or_default(),
+            Some(thread) if one.number.is_none() => java.name(thread).unwrap_or_default(),
             _ => ThreadName { name: name_of(one.number), java_id: one.number },
         };
         BusyThread {
             name: name.name,
             java_id: name.java_id,
             os_id: one.thread.map_or(0, |thread| thread.os_id),
-            is_virtual: one.number != 0,
+            is_virtual: !one.number.is_none(),
             calls,
             more_calls,
         }
@@ -172,6 +174,8 @@ fn in_both(mut before: Vec<OpenFrame>, after: &[OpenFrame]) -> Vec<OpenFrame> {
 
 #[cfg(test)]
 mod tests {
+    use log_format::ids::MethodId;
+
     use super::*;
 
     #[test]
@@ -179,7 +183,7 @@ mod tests {
         let mut longest = Longest::default();
         // An order in which each place holds the longest for a while.
         for n in 0..10_007_u64 {
-            let seen = Seen { thread: None, number: n, frames: Vec::new() };
+            let seen = Seen { thread: None, number: JavaThreadId::NONE, frames: Vec::new() };
             longest.add(n * 5_003 % 10_007, seen);
             assert!(longest.threads.len() < 2 * MAX_THREADS);
         }
@@ -191,7 +195,10 @@ mod tests {
 
     #[test]
     fn a_call_counts_that_was_there_all_the_while() {
-        let frame = |method, start_ticks| OpenFrame { method, start_ticks, callee_ticks: 0 };
+        let frame = |id, start_ticks| {
+            let method = MethodId::new(id);
+            OpenFrame { method, start_ticks, callee_ticks: 0 }
+        };
         let stack = [frame(1, 10), frame(2, 20), frame(3, 30)];
         let both = |after: &[OpenFrame]| in_both(stack.to_vec(), after).len();
         assert_eq!(both(&stack), 3);

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use log_format::histogram::Histogram;
+use log_format::ids::MethodId;
 use log_format::rows::StatsRow;
 
 use crate::drain::hot_methods::Sum;
@@ -23,7 +24,7 @@ pub(crate) struct Interval {
     end_ns: u64,
     /// Whether it is the run's first.
     is_first: bool,
-    methods: HashMap<u32, Totals>,
+    methods: HashMap<MethodId, Totals>,
 }
 
 #[derive(Default)]
@@ -64,7 +65,7 @@ impl Interval {
     }
 
     /// Adds what a thread has done.
-    pub(crate) fn add(&mut self, method: u32, since: &Added) {
+    pub(crate) fn add(&mut self, method: MethodId, since: &Added) {
         let totals = self.methods.entry(method).or_default();
         totals.sum.add(&Sum::of(since));
         for (bucket, count) in &since.histogram {
@@ -78,7 +79,7 @@ impl Interval {
 
     /// The rows of all methods, a batch at a time.
     pub(crate) fn rows(&self) -> impl Iterator<Item = Vec<StatsRow>> + '_ {
-        let mut methods: Vec<u32> = self.methods.keys().copied().collect();
+        let mut methods: Vec<MethodId> = self.methods.keys().copied().collect();
         methods.sort_unstable();
         let mut methods = methods.into_iter();
         std::iter::from_fn(move || {
@@ -88,7 +89,7 @@ impl Interval {
         })
     }
 
-    fn row(&self, method: u32) -> Option<StatsRow> {
+    fn row(&self, method: MethodId) -> Option<StatsRow> {
         let Totals { sum, histogram } = self.methods.get(&method)?;
         let mut hist = Histogram::default();
         for (bucket, count) in histogram {
@@ -123,13 +124,13 @@ mod tests {
         };
         for method in (1..=3_000).rev() {
             for bucket in [40, 3, 40] {
-                interval.add(method, &reading(bucket));
+                interval.add(MethodId::new(method), &reading(bucket));
             }
         }
         let parts: Vec<Vec<StatsRow>> = interval.rows().collect();
         assert!(parts.len() > 2 && parts.iter().all(|part| part.len() <= ROWS));
         let rows = parts.concat();
-        assert!((1..=3_000).eq(rows.iter().map(|row| row.method)));
+        assert!((1..=3_000).eq(rows.iter().map(|row| row.method.get())));
         for row in rows {
             assert_eq!((row.start_ns, row.calls, row.throws), (90_000_000_000, 3, 3));
             assert_eq!(row.hist.encode(), "3:1;40:2");

@@ -1,6 +1,7 @@
 //! Takes recorded calls and method statistics from the threads, sums them up, and makes rows for the log.
 
 pub(crate) mod call_paths;
+mod counters;
 pub(crate) mod events;
 pub(crate) mod hot_methods;
 pub(crate) mod in_flight;
@@ -8,6 +9,8 @@ pub(crate) mod interval;
 pub(crate) mod record_limiter;
 pub(crate) mod recorder;
 pub(crate) mod registry;
+mod run_clock;
+pub(crate) mod samples;
 pub(crate) mod sums;
 pub(crate) mod thread_ids;
 pub(crate) mod thread_reader;

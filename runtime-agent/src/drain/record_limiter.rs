@@ -18,6 +18,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
+use log_format::ids::MethodId;
 use log_format::rows::{CallRow, Exit};
 
 use crate::log::budget::SLICE_NS;
@@ -87,21 +88,21 @@ impl Threshold {
 
 /// The recorded calls of a slice, and those held for the interval.
 #[derive(Debug, Default)]
-pub(crate) struct Slice {
+pub(crate) struct RecordSlice {
     began_ns: u64,
     rows: Vec<CallRow>,
     /// How many were at or over the threshold, dropped ones included.
     seen: usize,
     /// The slowest dropped call of each method, if none was slower before it.
-    held: HashMap<u32, CallRow>,
+    held: HashMap<MethodId, CallRow>,
     newly_held: Vec<CallRow>,
 }
 
 /// Whether a call of a method, in nanoseconds, is slower than all its calls in the interval that the log has or will
 /// have.
-pub(crate) type IsSlower = fn(u32, u64) -> bool;
+pub(crate) type IsSlower = fn(MethodId, u64) -> bool;
 
-impl Slice {
+impl RecordSlice {
     /// Adds recorded calls, in the order of their ends. If there are far too many, drops the fastest at once and
     /// returns how many it dropped.
     pub(crate) fn add(
@@ -226,6 +227,7 @@ fn keep_slowest(rows: &mut Vec<CallRow>, most: usize) -> Vec<CallRow> {
 
 #[cfg(test)]
 mod tests {
+    use log_format::ids::{StackId, ThreadId};
     use log_format::names::Hour;
 
     use super::*;
@@ -238,8 +240,16 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn row(start_ns: u64, total_ns: u64) -> CallRow {
-        let (stack, method) = (1, 1);
-        CallRow { start_ns, thread: 1, stack, method, total_ns, self_ns: 0, exit: Exit::Return }
+        let (stack, method) = (StackId::new(1), MethodId::new(1));
+        CallRow {
+            start_ns,
+            thread: ThreadId::new(1),
+            stack,
+            method,
+            total_ns,
+            self_ns: 0,
+            exit: Exit::Return,
+        }
     }
 
     fn durations(rows: &[CallRow]) -> Vec<u64> {
@@ -264,11 +274,11 @@ mod tests {
 
     #[test]
     fn of_what_is_cut_the_slowest_of_each_method_is_held() {
-        let of = |method: u32, total_ns: u64| CallRow { method, ..row(0, total_ns) };
-        let mut slice = Slice::default();
+        let of = |method, total_ns| CallRow { method: MethodId::new(method), ..row(0, total_ns) };
+        let mut slice = RecordSlice::default();
         let mut threshold = Threshold::new(MS);
         // The log has a call of method 3 that took as long.
-        let is_slower: IsSlower = |method, ns| method != 3 || ns > 1;
+        let is_slower: IsSlower = |method, ns| method != MethodId::new(3) || ns > 1;
         let mut end = |rows: &[CallRow]| {
             slice.add(rows.to_vec(), Some(ROW_BYTES), &mut threshold, is_slower);
             let (rows, cut) = slice.end(Some(ROW_BYTES), &mut threshold, is_slower, 1);
@@ -288,7 +298,7 @@ mod tests {
     #[test]
     fn calls_that_have_not_ended_raise_nothing() {
         let mut threshold = Threshold::new(MS);
-        let mut slice = Slice::default();
+        let mut slice = RecordSlice::default();
         let open = |ms: u64| CallRow { exit: Exit::Unfinished, ..row(0, ms * MS) };
         let rows: Vec<CallRow> = (1..200).map(|i| open(10_000 + i)).collect();
         slice.add(rows, Some(ROW_BYTES), &mut threshold, |_, _| true);
@@ -339,14 +349,14 @@ mod tests {
     #[test]
     fn a_slice_without_records_does_not_raise() {
         let mut threshold = Threshold::new(MS);
-        let (rows, cut) = Slice::default().end(Some(0), &mut threshold, |_, _| false, 1);
+        let (rows, cut) = RecordSlice::default().end(Some(0), &mut threshold, |_, _| false, 1);
         assert_eq!((rows.len(), cut, in_force_ns(&threshold)), (0, 0, MS));
     }
 
     #[test]
     fn too_many_records_are_cut_before_the_slice_ends() {
         let mut threshold = Threshold::new(MS);
-        let mut slice = Slice::default();
+        let mut slice = RecordSlice::default();
         let mut cut = 0;
         for round in 0..10 {
             let rows = (0..2_000).map(|i| row(0, MS + round * 2_000 + i)).collect();
@@ -372,7 +382,7 @@ mod tests {
     fn every_second_of_an_hour_has_its_slowest_call() {
         let mut budget = Budget::new(Some(100_000_000));
         budget.set_hour(Hour::of_unix_ns(0), 0);
-        let (mut threshold, mut slice) = (Threshold::new(MS), Slice::default());
+        let (mut threshold, mut slice) = (Threshold::new(MS), RecordSlice::default());
         let mut random = 1_u64;
         let mut kept_of_second = vec![0_u64; 3_600];
         let (mut cut, mut seen, mut changes) = (0, 0_u64, 0);

@@ -1,59 +1,67 @@
 //! The agent thread's work: takes recorded calls and method statistics from the threads, writes them, and carries out
 //! control requests. All of it runs on one thread, so nothing here is shared.
 
-use std::collections::{HashMap, HashSet};
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::collections::hash_map::{Entry, HashMap};
 use std::sync::Arc;
 
+use log_format::error::{BadValue, FileError};
+use log_format::ids::{JavaThreadId, MethodId, ThreadId};
 use log_format::names::Hour;
 use log_format::pattern::Pattern;
 use log_format::rows::{CallRow, CounterRow, counter};
 use rewriter::probe::OFFLINE;
 
+use crate::drain::counters::{Written, row};
 use crate::drain::events::Events;
 use crate::drain::hot_methods::{HotMethods, Hottest, Period, Recent};
 use crate::drain::in_flight::{self, InFlight};
 use crate::drain::interval::Interval;
-use crate::drain::record_limiter::{Slice, Threshold};
-use crate::drain::registry::Known;
+use crate::drain::record_limiter::{RecordSlice, Threshold};
+use crate::drain::registry::Registry;
+use crate::drain::run_clock::RunClock;
+use crate::drain::samples::{Context, SamplingFigures};
 use crate::drain::sums::Sums;
 use crate::drain::thread_reader::{JavaThreads, KnownThread};
 use crate::drain::unfinished_calls;
-use crate::instrument::class_changes::Postponed;
 use crate::instrument::class_hook::ClassCounts;
+use crate::instrument::guards::Rule;
 use crate::instrument::methods::{Methods, OwnThreshold};
-use crate::instrument::muting::Rule;
+use crate::instrument::postponed::Postponed;
 use crate::jvm::loaders;
 use crate::log::budget::Budget;
 use crate::log::run_log::{Now, RunLog};
-use crate::message::message;
 use crate::overhead::Throttled;
 use crate::probe::mounts;
 use crate::probe::mute::{self, Cause};
 use crate::probe::open_frames::{self, OpenFrame};
-use crate::probe::thread;
+use crate::probe::thread::{self, ThreadReader};
 use crate::probe::{self, kept, lost_calls};
-use crate::sys::clock::{self, Anchors, Jump};
+use crate::sampling::sampler::Sampler;
+use crate::stderr::message;
+use crate::sys::clock;
 use crate::sys::memory::{self, Account};
 
 /// Recorded calls of several threads that are gathered before the budget is asked.
 const ROWS: usize = 8_192;
-/// Clock jumps that are reported on stderr.
-const TOLD_JUMPS: u64 = 3;
+
+/// The part of the hour's budget that samples may take.
+const SAMPLES_PART: u64 = 4;
 
 /// The agent thread's state.
 pub(crate) struct Recorder {
     log: RunLog,
-    anchors: Anchors,
-    watch: clock::Watch,
+    clock: RunClock,
     class_counts: Arc<ClassCounts>,
-    known: Known,
+    registry: Registry,
     /// Threshold of all methods without one of their own.
     threshold_ns: u64,
     /// The lowest of all thresholds, raised when the budget runs short.
     lowest: Threshold,
     budget: Budget,
     /// Recorded calls that wait for the end of their slice.
-    slice: Slice,
+    slice: RecordSlice,
     interval: Interval,
     hot: HotMethods,
     events: Events,
@@ -65,12 +73,13 @@ pub(crate) struct Recorder {
     own_os_id: u32,
     /// Whether the log has the thresholds at the start of the interval.
     are_thresholds_told: bool,
-    /// Counter values at the last write.
-    counted: HashMap<&'static str, u64>,
+    written: Written,
     sums: Sums,
     /// Memory used here for threads and calls.
     account: Account,
     is_ceiling_told: bool,
+    /// Bytes of samples in an hour.
+    sampled: (Hour, u64),
 }
 
 impl Recorder {
@@ -85,14 +94,13 @@ impl Recorder {
         probe::set_threshold_ns(threshold_ns);
         Self {
             log,
-            anchors: Anchors::new(),
-            watch: clock::Watch::default(),
+            clock: RunClock::new(),
             class_counts,
-            known: Known::new(methods, java),
+            registry: Registry::new(methods, java),
             threshold_ns,
             lowest: Threshold::new(probe::lowest_threshold_ns()),
             budget: Budget::new(hour_bytes),
-            slice: Slice::default(),
+            slice: RecordSlice::default(),
             interval: Interval::first(clock::unix_ns()),
             hot: HotMethods::new(Now::read()),
             events: Events::default(),
@@ -100,10 +108,11 @@ impl Recorder {
             muted_methods: None,
             own_os_id: thread::os_id(),
             are_thresholds_told: false,
-            counted: HashMap::new(),
+            written: Written::default(),
             sums: Sums::default(),
             account: Account::new(),
             is_ceiling_told: false,
+            sampled: (Hour::of_unix_ns(0), 0),
         }
     }
 
@@ -140,48 +149,22 @@ impl Recorder {
 
     /// Corrects the clock; call it about every second. A jump ends the interval of method statistics.
     pub(crate) fn renew_clock(&mut self) {
-        let jump = self.anchors.renew();
-        // The length of a tick may have changed.
-        probe::renew_ticks();
-        if self.watch.loses_trust(jump.is_some()) {
-            message!(
-                "the kernel no longer trusts the processor's counter, which is the clock of this run: times may be \
-                 wrong from now on; the next run takes CLOCK_MONOTONIC"
-            );
-        }
-        if let Some(jump) = jump {
+        if self.clock.renew() {
             self.log.set_clock_jumped();
-            self.tell_jump(jump);
             self.end_interval();
         }
     }
 
-    fn tell_jump(&self, Jump { ticks_ns, monotonic_ns }: Jump) {
-        let end = match self.clock_jumps() {
-            0..TOLD_JUMPS => "",
-            TOLD_JUMPS => "; later jumps are only counted",
-            _ => return,
-        };
-        // More digits are of no use.
-        let [ticks_ms, monotonic_ms] =
-            [ticks_ns / 1_000_000, i64::try_from(monotonic_ns / 1_000_000).unwrap_or(i64::MAX)];
-        message!(
-            "clock jumped: the processor's counter went {ticks_ms} ms, CLOCK_MONOTONIC \
-             {monotonic_ms} ms; calls in progress have the counter's time (clock=monotonic avoids \
-             that){end}"
-        );
-    }
-
     /// How often the clock jumped in this run.
     pub(crate) fn clock_jumps(&self) -> u64 {
-        self.anchors.jumps()
+        self.clock.jumps()
     }
 
     /// Lets the ids of unloaded classes be used again.
     pub(crate) fn forget_loaders(&self) {
         let gone = loaders::take_gone();
         if !gone.is_empty() {
-            self.known.methods.forget_loaders(&gone);
+            self.registry.methods.forget_loaders(&gone);
         }
     }
 
@@ -189,15 +172,15 @@ impl Recorder {
     /// names.
     ///
     /// # Errors
-    /// One line: there are too many patterns.
+    /// There are too many patterns.
     pub(crate) fn set_threshold(
         &mut self,
         of: Option<Pattern>,
         ns: u64,
-    ) -> Result<Option<usize>, String> {
+    ) -> Result<Option<usize>, BadValue> {
         let named = match of {
             Some(pattern) => {
-                let methods = self.known.methods.clone();
+                let methods = self.registry.methods.clone();
                 Some(methods.change_threshold(pattern, ns, || self.round())?)
             }
             None => {
@@ -225,36 +208,35 @@ impl Recorder {
     /// Those of the methods that were called at least so often, at most `count` of them.
     pub(crate) fn called(
         &mut self,
-        methods: impl Iterator<Item = u32>,
+        methods: impl Iterator<Item = MethodId>,
         least_calls: u64,
-    ) -> HashSet<u32> {
+    ) -> HashSet<MethodId> {
         self.read_totals();
         methods.filter(|id| self.hot.calls(*id) >= least_calls).collect()
     }
 
     /// What methods did since the last call of this function.
-    pub(crate) fn take_recent(&mut self) -> HashMap<u32, Recent> {
+    pub(crate) fn take_recent(&mut self) -> HashMap<MethodId, Recent> {
         self.read_totals();
         self.hot.take_recent()
     }
 
-    /// Adds the profiler's cost, as a share of the process's CPU time since the last call.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
-    pub(crate) fn add_cost(&mut self, share: f64, cpu_ns: u64, call_ns: u64) {
-        self.sums.probe_ns += (share * cpu_ns as f64) as u64;
+    /// Adds what the profiler cost of the process's CPU time since the last call.
+    pub(crate) fn add_cost(&mut self, cost_ns: u64, cpu_ns: u64, call_ns: u64) {
+        self.sums.probe_ns += cost_ns;
         self.sums.cpu_ns += cpu_ns;
         self.sums.probe_call_ns = call_ns;
     }
 
     /// Logs that methods are throttled from now on.
-    pub(crate) fn throttle(&mut self, methods: &[(u32, Throttled)]) {
-        let rows = self.events.throttle(methods, &self.known.methods);
+    pub(crate) fn throttle(&mut self, methods: &[(MethodId, Throttled)]) {
+        let rows = self.events.throttle(methods, &self.registry.methods);
         self.log.add_events(&rows);
     }
 
     /// Logs that throttled methods are unthrottled.
-    pub(crate) fn measure_again(&mut self, ids: &[u32]) {
-        let rows = self.events.unthrottle(ids, &self.known.methods, clock::unix_ns());
+    pub(crate) fn measure_again(&mut self, ids: &[MethodId]) {
+        let rows = self.events.unthrottle(ids, &self.registry.methods, clock::unix_ns());
         self.log.add_events(&rows);
     }
 
@@ -267,9 +249,9 @@ impl Recorder {
     /// Calls in progress, in threads where one has run for at least `least_ns`.
     pub(crate) fn in_flight(&mut self, least_ns: u64) -> InFlight {
         self.meet_threads();
-        let Known { threads, ids, methods, java, .. } = &self.known;
-        let threads = threads.values().map(|known| &known.thread);
-        let name_of = |number: u64| {
+        let Registry { threads, ids, methods, java, .. } = &self.registry;
+        let threads = threads.values().map(|known| &*known.thread);
+        let name_of = |number: JavaThreadId| {
             ids.name_of(number).map_or_else(String::new, |thread| thread.name.clone())
         };
         in_flight::look(threads, methods, &**java, &name_of, least_ns)
@@ -281,13 +263,13 @@ impl Recorder {
         let rows = self.events.set_muted(rules, now_ns);
         self.log.add_events(&rows);
         // The next intervals repeat this row while there are patterns.
-        self.log.add_counters(&[muted_row(now_ns, methods)]);
+        self.log.add_counters(&[row(now_ns, counter::MUTED_METHODS, methods)]);
         self.muted_methods = (!rules.is_empty()).then_some(methods);
     }
 
     /// The thresholds that the user set: that of all methods, and those of patterns.
     pub(crate) fn thresholds(&self) -> (u64, Vec<OwnThreshold>) {
-        (self.threshold_ns, self.known.methods.thresholds())
+        (self.threshold_ns, self.registry.methods.thresholds())
     }
 
     /// Runs one round: takes the threads' recorded calls, writes them, and ends the interval if it is over.
@@ -312,7 +294,7 @@ impl Recorder {
 
     /// Counts the memory used here, and reports once if none is left for others.
     fn count_memory(&mut self) {
-        self.account.set(self.known.bytes() + self.slice.bytes());
+        self.account.set(self.registry.bytes() + self.slice.bytes());
         if !self.is_ceiling_told && memory::take_refusal() {
             self.is_ceiling_told = true;
             let (used, max) = memory::used_and_max();
@@ -324,12 +306,51 @@ impl Recorder {
     }
 
     fn flush_log(&mut self, now: Now, sync: bool) {
-        let skipped = self.class_counts.take_skipped();
+        let skipped = self.class_counts.take_not_instrumented();
         self.log.add_events(&Events::not_instrumented(skipped, now.unix_ns));
-        let rows = self.events.repeated(self.log.begun(), &self.known.methods, now.unix_ns);
+        let rows = self.events.repeated(self.log.begun(), &self.registry.methods, now.unix_ns);
         self.log.add_events(&rows);
         self.budget.spend(self.log.take_added());
-        self.log.flush(now, sync, &self.known);
+        self.log.flush(now, sync, &self.registry);
+    }
+
+    /// What `status` says of CPU samples.
+    pub(crate) fn sampling_figures(&self, sampler: &Sampler<'_>) -> SamplingFigures {
+        self.registry.samples.figures(sampler)
+    }
+
+    /// Takes what was sampled since the last call, and writes the seconds that are over; with `all`, all.
+    pub(crate) fn take_samples(&mut self, sampler: &mut Sampler<'_>, all: bool) {
+        let Self { registry: Registry { ids, paths, by_os_id, samples, .. }, clock, .. } = self;
+        let ids = RefCell::new(ids);
+        let new = samples.round(
+            sampler,
+            &mut Context {
+                anchors: &clock.anchors,
+                paths,
+                known: &|number| by_os_id.get(&number).copied(),
+                virtual_thread: &mut |number| {
+                    ids.borrow_mut().of(JavaThreadId::new(number), ThreadId::NONE)
+                },
+                next_thread: &mut || ids.borrow_mut().next(),
+            },
+            all,
+        );
+        for (start_ns, thread) in new {
+            self.log.name_thread(Hour::of_unix_ns(start_ns), thread, &self.registry);
+        }
+        let rows = self.registry.samples.take_rows(clock::unix_ns(), all);
+        let most = self.budget.hour_bytes().map_or(u64::MAX, |bytes| bytes / SAMPLES_PART);
+        let Some(first) = rows.first() else { return };
+        let hour = Hour::of_unix_ns(first.start_ns);
+        if self.sampled.0 != hour {
+            self.sampled = (hour, 0);
+        }
+        if self.sampled.1 > most {
+            self.registry.samples.add_over_budget(&rows);
+        } else {
+            self.sampled.1 += self.log.add_samples(&rows, &self.registry);
+        }
     }
 
     /// Writes the recorded calls of a slice, as far as the budget allows.
@@ -345,8 +366,8 @@ impl Recorder {
         self.name_held();
         self.sums.recorded_calls_over_budget += cut;
         self.write_calls(&rows);
-        self.known.ids.limit();
-        self.known.ended.clear();
+        self.registry.ids.limit();
+        self.registry.ended.clear();
         self.raised_since(before);
     }
 
@@ -359,17 +380,15 @@ impl Recorder {
     }
 
     fn raised_row(&self, start_ns: u64) -> CounterRow {
-        let name = counter::RAISED_TO_NS.to_owned();
-        CounterRow { start_ns, name, value: self.raised_to_ns() }
+        row(start_ns, counter::RAISED_TO_NS, self.raised_to_ns())
     }
 
     fn threshold_rows(&self, start_ns: u64) -> [CounterRow; 2] {
-        let name = counter::THRESHOLD_NS.to_owned();
-        [CounterRow { start_ns, name, value: self.threshold_ns }, self.raised_row(start_ns)]
+        [row(start_ns, counter::THRESHOLD_NS, self.threshold_ns), self.raised_row(start_ns)]
     }
 
     fn tell_own_thresholds(&mut self, now_ns: u64) {
-        let rows = self.events.set_thresholds(&self.known.methods.thresholds(), now_ns);
+        let rows = self.events.set_thresholds(&self.registry.methods.thresholds(), now_ns);
         self.log.add_events(&rows);
     }
 
@@ -388,7 +407,7 @@ impl Recorder {
         if !std::mem::replace(&mut self.are_thresholds_told, true) {
             let start_ns = self.interval.start_ns;
             self.log.add_counters(&self.threshold_rows(start_ns));
-            let muted = self.muted_methods.map(|methods| muted_row(start_ns, methods));
+            let muted = self.muted_methods.map(|n| row(start_ns, counter::MUTED_METHODS, n));
             self.log.add_counters(muted.as_slice());
             self.tell_own_thresholds(start_ns);
         }
@@ -397,8 +416,8 @@ impl Recorder {
     /// Writes everything, method statistics included, and waits for the disk.
     ///
     /// # Errors
-    /// One line: the disk does not accept it now.
-    pub(crate) fn flush(&mut self) -> Result<(), String> {
+    /// The disk does not accept it now.
+    pub(crate) fn flush(&mut self) -> Result<(), FileError> {
         self.write_all(false)
     }
 
@@ -406,11 +425,11 @@ impl Recorder {
     ///
     /// # Errors
     /// As [`flush`](Self::flush).
-    pub(crate) fn finish(&mut self) -> Result<(), String> {
+    pub(crate) fn finish(&mut self) -> Result<(), FileError> {
         self.write_all(true)
     }
 
-    fn write_all(&mut self, is_end: bool) -> Result<(), String> {
+    fn write_all(&mut self, is_end: bool) -> Result<(), FileError> {
         // A run may be over before the clock is corrected.
         self.renew_clock();
         let now = Now::read();
@@ -422,14 +441,15 @@ impl Recorder {
             self.tell_thresholds();
         }
         self.flush_log(now, true);
-        self.log.failure().map_or(Ok(()), |failure| Err(failure.to_owned()))
+        self.log.failure().cloned().map_or(Ok(()), Err)
     }
 
-    /// Writes what is left and closes the files. After this, the recorder may only be dropped.
+    /// Writes what is left, closes the files and forgets all threads. After this, the recorder may only be dropped.
     pub(crate) fn close(&mut self) {
         // A failure has been reported already.
         let _ = self.finish();
         self.log.close();
+        self.registry.threads.clear();
     }
 
     /// Adds the calls that were unfinished when a recording ended, at `now_ticks`.
@@ -439,19 +459,19 @@ impl Recorder {
         }
         self.drain(recording);
         let mut rows = Vec::new();
-        let threads = std::mem::take(&mut self.known.threads);
+        let threads = std::mem::take(&mut self.registry.threads);
         for known in threads.values() {
-            let Self { known: Known { ids, paths, .. }, anchors, .. } = self;
-            let open = known.unfinished_calls(recording, now_ticks, anchors, paths, ids);
+            let Self { registry: Registry { ids, paths, .. }, clock, .. } = self;
+            let open = known.unfinished_calls(recording, now_ticks, &clock.anchors, paths, ids);
             self.gather_open(open, &mut rows);
         }
-        self.known.threads = threads;
+        self.registry.threads = threads;
         mounts::for_each(|number, saved| {
             if saved.recording() == recording {
-                let Self { known: Known { ids, paths, .. }, anchors, .. } = self;
-                let id = ids.of(number, 0);
+                let Self { registry: Registry { ids, paths, .. }, clock, .. } = self;
+                let id = ids.of(number, ThreadId::NONE);
                 let frames = open_frames::without_dropped(OpenFrame::all_of(saved));
-                let open = unfinished_calls::rows(&frames, id, now_ticks, anchors, paths);
+                let open = unfinished_calls::rows(&frames, id, now_ticks, &clock.anchors, paths);
                 self.gather_open(open, &mut rows);
             }
         });
@@ -469,7 +489,7 @@ impl Recorder {
 
     fn add_to_slice(&mut self, mut rows: Vec<CallRow>) {
         // Methods that the `rewrite` command instrumented have no names.
-        rows.retain(|row| row.method < OFFLINE);
+        rows.retain(|row| row.method.get() < OFFLINE);
         for row in &rows {
             self.hot.add_slow(row.method, row.total_ns);
         }
@@ -486,7 +506,7 @@ impl Recorder {
         for row in &held {
             kept::keep(row.method, row.total_ns);
         }
-        self.log.name_calls(&held, &self.known);
+        self.log.name_calls(&held, &self.registry);
     }
 
     /// Writes the slowest dropped call of each method.
@@ -499,7 +519,7 @@ impl Recorder {
 
     fn write_calls(&mut self, rows: &[CallRow]) {
         self.sums.records += rows.len() as u64;
-        self.log.add_calls(rows, &self.known);
+        self.log.add_calls(rows, &self.registry);
     }
 
     /// Takes the recorded calls of all threads. Takes everything from threads that have ended, their unfinished calls
@@ -508,9 +528,14 @@ impl Recorder {
         self.meet_threads();
         let mut rows = Vec::new();
         let mut ended = Vec::new();
-        let mut threads = std::mem::take(&mut self.known.threads);
+        let mut threads = std::mem::take(&mut self.registry.threads);
         for (key, known) in &mut threads {
-            let Self { known: Known { ids, paths, .. }, anchors, sums, .. } = self;
+            let Self {
+                registry: Registry { ids, paths, .. },
+                clock: RunClock { anchors, .. },
+                sums,
+                ..
+            } = self;
             // Read this first: everything that an ended thread recorded is then in its ring.
             let has_ended = known.thread.has_ended();
             known.take_records(anchors, paths, ids, &mut rows);
@@ -525,16 +550,21 @@ impl Recorder {
                 self.add_to_slice(std::mem::take(&mut rows));
             }
         }
-        self.known.threads = threads;
+        self.registry.threads = threads;
         self.add_to_slice(rows);
         self.name_held();
         for key in ended {
-            if let Some(known) = self.known.threads.get_mut(&key) {
+            if let Some(known) = self.registry.threads.get_mut(&key) {
                 known.read_totals(&mut self.interval, &mut self.hot, &mut self.sums);
-                self.known.ended.insert(known.id, known.row(&*self.known.java));
+                self.registry.ended.insert(known.id, known.row(&*self.registry.java));
+                // Another thread may have the number by now.
+                let by_os_id = &mut self.registry.by_os_id;
+                if by_os_id.get(&known.thread.os_id) == Some(&known.id) {
+                    by_os_id.remove(&known.thread.os_id);
+                }
                 thread::forget(&known.thread);
-                self.known.java.forget(&known.thread);
-                self.known.threads.remove(&key);
+                self.registry.java.forget(&known.thread);
+                self.registry.threads.remove(&key);
             }
         }
     }
@@ -543,16 +573,18 @@ impl Recorder {
         thread::make_room_in_list();
         // The agent thread's own calls only measure what a call costs.
         for thread in thread::all().into_iter().filter(|thread| thread.os_id != self.own_os_id) {
-            let key = thread.address();
-            self.known
-                .threads
-                .entry(key)
-                .or_insert_with(|| KnownThread::new(thread, self.known.ids.next()));
+            if let Entry::Vacant(place) = self.registry.threads.entry(thread.address())
+                && let Some(reader) = ThreadReader::of(thread)
+            {
+                let id = self.registry.ids.next();
+                self.registry.by_os_id.insert(reader.os_id, id);
+                place.insert(KnownThread::new(reader, id));
+            }
         }
     }
 
     fn read_totals(&mut self) {
-        for known in self.known.threads.values_mut() {
+        for known in self.registry.threads.values_mut() {
             known.read_totals(&mut self.interval, &mut self.hot, &mut self.sums);
         }
     }
@@ -568,7 +600,7 @@ impl Recorder {
         self.write_held();
         let counters = self.counters(interval.start_ns);
         for rows in interval.rows() {
-            self.log.add_stats(&rows, &self.known);
+            self.log.add_stats(&rows, &self.registry);
         }
         self.log.add_counters(&counters);
         let bytes = self.log.take_added();
@@ -579,9 +611,8 @@ impl Recorder {
         kept::forget();
     }
 
-    /// The increase of every counter since the last write.
+    /// The counters of an interval.
     fn counters(&mut self, start_ns: u64) -> Vec<CounterRow> {
-        let row = |name: &str, value| CounterRow { start_ns, name: name.to_owned(), value };
         let values = [
             (counter::RECORDED_CALLS_DROPPED, self.sums.recorded_calls_dropped),
             (counter::LOST_CALLS, self.lost_calls()),
@@ -590,7 +621,7 @@ impl Recorder {
             (counter::THROTTLED_CALLS, mute::dropped_calls(Cause::Agent)),
             (counter::CLASSES, self.class_counts.classes()),
             (counter::METHODS, self.class_counts.methods()),
-            (counter::SKIPPED, self.class_counts.skipped()),
+            (counter::NOT_INSTRUMENTED, self.class_counts.not_instrumented()),
             (counter::LEAVES, self.class_counts.leaves()),
             (counter::UNREADABLE, self.class_counts.unreadable()),
             (counter::RECORDED_CALLS, self.sums.records),
@@ -605,21 +636,17 @@ impl Recorder {
         ];
         let mut rows = Vec::new();
         if self.log.deleted_hours() > 0 {
-            rows.push(row(counter::DELETED_HOURS, self.log.deleted_hours()));
+            rows.push(row(start_ns, counter::DELETED_HOURS, self.log.deleted_hours()));
         }
         if self.sums.probe_call_ns > 0 {
-            rows.push(row(counter::PROBE_CALL_NS, self.sums.probe_call_ns));
+            rows.push(row(start_ns, counter::PROBE_CALL_NS, self.sums.probe_call_ns));
         }
-        for (name, value) in values {
-            let before = self.counted.insert(name, value).unwrap_or(0);
-            if value > before {
-                rows.push(row(name, value - before));
-            }
+        let sample_interval_ns = self.registry.samples.interval_in_force_ns();
+        if sample_interval_ns > 0 {
+            rows.push(row(start_ns, counter::SAMPLE_INTERVAL_NS, sample_interval_ns));
         }
+        rows.extend(self.written.increases(start_ns, values));
+        rows.extend(self.written.increases(start_ns, self.registry.samples.counters()));
         rows
     }
-}
-
-fn muted_row(start_ns: u64, value: u64) -> CounterRow {
-    CounterRow { start_ns, name: counter::MUTED_METHODS.to_owned(), value }
 }

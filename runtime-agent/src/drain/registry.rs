@@ -3,53 +3,60 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use log_format::rows::{MethodRow, StackRow, ThreadRow};
+use log_format::ids::{FrameId, MethodId, SampledStackId, StackId, ThreadId};
+use log_format::rows::{FrameRow, MethodRow, SampledStackRow, StackRow, ThreadRow};
 use log_format::writer::one_line;
 
 use crate::drain::call_paths::CallPaths;
+use crate::drain::samples::Samples;
 use crate::drain::thread_ids::ThreadIds;
 use crate::drain::thread_reader::{JavaThreads, KnownThread};
 use crate::instrument::methods::Methods;
-use crate::log::run_log::Names;
+use crate::log::part_files::Names;
 use crate::probe::thread::ThreadName;
 
 /// Everything that has an id in the log.
-pub(crate) struct Known {
+pub(crate) struct Registry {
     pub methods: Arc<Methods>,
     pub paths: CallPaths,
     /// By address of the thread's data; an address is reused only after `forget`.
     pub threads: HashMap<usize, KnownThread>,
+    /// Ids of these threads, by the kernel's number.
+    pub by_os_id: HashMap<u32, ThreadId>,
     pub ids: ThreadIds,
     /// Names of threads that have ended and may have recorded calls in the slice, by id.
-    pub ended: HashMap<u32, ThreadRow>,
+    pub ended: HashMap<ThreadId, ThreadRow>,
     pub java: Box<dyn JavaThreads>,
+    pub samples: Samples,
 }
 
-impl Known {
+impl Registry {
     pub(crate) fn new(methods: Arc<Methods>, java: Box<dyn JavaThreads>) -> Self {
         Self {
             methods,
             paths: CallPaths::new(),
             threads: HashMap::new(),
+            by_os_id: HashMap::new(),
             ids: ThreadIds::default(),
             ended: HashMap::new(),
             java,
+            samples: Samples::new(),
         }
     }
 }
 
-impl Known {
+impl Registry {
     /// Approximate memory that grows with threads and call paths, without that of the threads themselves.
     pub(crate) fn bytes(&self) -> usize {
         let threads = self.threads.capacity() * size_of::<(usize, KnownThread)>();
         let of_threads: usize = self.threads.values().map(KnownThread::bytes).sum();
-        let ended = self.ended.capacity() * size_of::<(u32, ThreadRow)>();
-        threads + of_threads + ended + self.paths.bytes() + self.ids.bytes()
+        let ended = self.ended.capacity() * size_of::<(ThreadId, ThreadRow)>();
+        threads + of_threads + ended + self.paths.bytes() + self.ids.bytes() + self.samples.bytes()
     }
 }
 
-impl Names for Known {
-    fn method(&self, id: u32) -> Option<MethodRow> {
+impl Names for Registry {
+    fn method(&self, id: MethodId) -> Option<MethodRow> {
         let method = self.methods.get(id)?;
         Some(MethodRow {
             id,
@@ -62,7 +69,7 @@ impl Names for Known {
         })
     }
 
-    fn thread(&self, id: u32) -> Option<ThreadRow> {
+    fn thread(&self, id: ThreadId) -> Option<ThreadRow> {
         if let Some(ThreadName { name, java_id }) = self.ids.virtual_thread(id) {
             let (java_id, name) = (*java_id, one_line(name));
             return Some(ThreadRow { id, java_id, os_id: 0, name, kind: "virtual".to_owned() });
@@ -70,12 +77,20 @@ impl Names for Known {
         if let Some(row) = self.ended.get(&id) {
             return Some(row.clone());
         }
-        let known = self.threads.values().find(|known| known.id == id)?;
-        Some(known.row(&*self.java))
+        let known = self.threads.values().find(|known| known.id == id);
+        known.map(|known| known.row(&*self.java)).or_else(|| self.samples.thread_row(id))
     }
 
-    fn stack(&self, id: u32) -> Option<StackRow> {
+    fn stack(&self, id: StackId) -> Option<StackRow> {
         let (parent, method) = self.paths.get(id)?;
         Some(StackRow { id, parent, method })
+    }
+
+    fn frame(&self, id: FrameId) -> Option<FrameRow> {
+        self.samples.frame_row(id)
+    }
+
+    fn sampled_stack(&self, id: SampledStackId) -> Option<SampledStackRow> {
+        self.samples.stack_row(id)
     }
 }

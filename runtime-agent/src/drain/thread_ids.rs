@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use log_format::ids::{JavaThreadId, ThreadId};
+
 use crate::jvm::java_threads;
 use crate::probe::thread::ThreadName;
 
@@ -16,21 +18,21 @@ const NAME: usize = 32;
 pub(crate) struct ThreadIds {
     last: u32,
     /// By number of the virtual thread.
-    virtual_ids: HashMap<u64, u32>,
+    virtual_ids: HashMap<JavaThreadId, ThreadId>,
     /// Number and name, by id.
-    virtual_names: HashMap<u32, ThreadName>,
+    virtual_names: HashMap<ThreadId, ThreadName>,
 }
 
 impl ThreadIds {
     /// A new id.
-    pub(crate) fn next(&mut self) -> u32 {
+    pub(crate) fn next(&mut self) -> ThreadId {
         self.last += 1;
-        self.last
+        ThreadId::new(self.last)
     }
 
     /// The id of virtual thread `number`; if `number` is 0, `own`, the thread's own id.
-    pub(crate) fn of(&mut self, number: u64, own: u32) -> u32 {
-        if number == 0 {
+    pub(crate) fn of(&mut self, number: JavaThreadId, own: ThreadId) -> ThreadId {
+        if number.is_none() {
             return own;
         }
         match self.virtual_ids.get(&number) {
@@ -41,22 +43,22 @@ impl ThreadIds {
 
     /// Notes which virtual thread makes the thread's next recorded calls: `number`, or none if it is 0.
     /// Takes the virtual thread's noted name, even if it already has one.
-    pub(crate) fn runs(&mut self, number: u64) {
-        if number != 0 {
+    pub(crate) fn runs(&mut self, number: JavaThreadId) {
+        if !number.is_none() {
             self.name(number, java_threads::take_virtual_name(number));
         }
     }
 
     /// Gives a new id with the name to a virtual thread that had none: the log may already have the old id without a
     /// name.
-    fn name(&mut self, number: u64, name: Option<String>) {
+    fn name(&mut self, number: JavaThreadId, name: Option<String>) {
         let known = self.name_of(number);
         if name.is_some() && known.is_none_or(|known| known.name.is_empty()) {
             self.add(number, name);
         }
     }
 
-    fn add(&mut self, number: u64, name: Option<String>) -> u32 {
+    fn add(&mut self, number: JavaThreadId, name: Option<String>) -> ThreadId {
         let id = self.next();
         let mut name = name.unwrap_or_default();
         name.truncate(name.floor_char_boundary(MAX_NAME));
@@ -67,17 +69,17 @@ impl ThreadIds {
 
     /// Approximate memory that they use: names are seldom long.
     pub(crate) fn bytes(&self) -> usize {
-        self.virtual_ids.capacity() * size_of::<(u64, u32)>()
-            + self.virtual_names.capacity() * (size_of::<(u32, ThreadName)>() + NAME)
+        self.virtual_ids.capacity() * size_of::<(JavaThreadId, ThreadId)>()
+            + self.virtual_names.capacity() * (size_of::<(ThreadId, ThreadName)>() + NAME)
     }
 
     /// The virtual thread with an id.
-    pub(crate) fn virtual_thread(&self, id: u32) -> Option<&ThreadName> {
+    pub(crate) fn virtual_thread(&self, id: ThreadId) -> Option<&ThreadName> {
         self.virtual_names.get(&id)
     }
 
     /// The virtual thread with a number, if it has an id.
-    pub(crate) fn name_of(&self, number: u64) -> Option<&ThreadName> {
+    pub(crate) fn name_of(&self, number: JavaThreadId) -> Option<&ThreadName> {
         self.virtual_thread(*self.virtual_ids.get(&number)?)
     }
 
@@ -94,28 +96,29 @@ impl ThreadIds {
 mod tests {
     use super::*;
 
-    fn named(ids: &ThreadIds, id: u32) -> &str {
+    fn named(ids: &ThreadIds, id: ThreadId) -> &str {
         ids.virtual_thread(id).map_or("", |thread| &*thread.name)
     }
 
     #[test]
     fn a_virtual_thread_that_gets_a_name_late_gets_another_id_with_it() {
         let mut ids = ThreadIds::default();
+        let (thread, other) = (JavaThreadId::new(70), JavaThreadId::new(71));
         let own = ids.next();
-        assert_eq!(ids.of(0, own), own);
-        let nameless = ids.of(70, own);
-        assert_eq!((ids.of(70, own), named(&ids, nameless)), (nameless, ""));
-        ids.name(70, None);
-        assert_eq!(ids.of(70, own), nameless);
-        ids.name(70, Some("payments".to_owned()));
-        let with_name = ids.of(70, own);
+        assert_eq!(ids.of(JavaThreadId::NONE, own), own);
+        let nameless = ids.of(thread, own);
+        assert_eq!((ids.of(thread, own), named(&ids, nameless)), (nameless, ""));
+        ids.name(thread, None);
+        assert_eq!(ids.of(thread, own), nameless);
+        ids.name(thread, Some("payments".to_owned()));
+        let with_name = ids.of(thread, own);
         assert_ne!(with_name, nameless);
         assert_eq!(named(&ids, with_name), "payments");
         // A second name changes nothing.
-        ids.name(70, Some("other".to_owned()));
-        assert_eq!((ids.of(70, own), named(&ids, with_name)), (with_name, "payments"));
-        ids.name(71, Some("ü".repeat(200)));
-        let long = ids.of(71, own);
+        ids.name(thread, Some("other".to_owned()));
+        assert_eq!((ids.of(thread, own), named(&ids, with_name)), (with_name, "payments"));
+        ids.name(other, Some("ü".repeat(200)));
+        let long = ids.of(other, own);
         assert_eq!(named(&ids, long), "ü".repeat(128));
     }
 }

@@ -1,5 +1,6 @@
 //! What the agent thread keeps of each thread that the probe knows: how far it has read that thread's data.
 
+use log_format::ids::{JavaThreadId, StackId, ThreadId};
 use log_format::rows::{CallRow, Exit, ThreadRow};
 use log_format::writer::one_line;
 
@@ -12,7 +13,7 @@ use crate::drain::unfinished_calls;
 use crate::probe::MAX_PATH_DEPTH;
 use crate::probe::open_frames;
 use crate::probe::ring::{Kind, Record};
-use crate::probe::thread::{ProbeThread, ThreadName, ThreadRef};
+use crate::probe::thread::{ProbeThread, ThreadName, ThreadReader};
 use crate::probe::totals::Reading;
 use crate::sys::clock::{self, Anchors};
 
@@ -26,15 +27,15 @@ pub(crate) trait JavaThreads {
 
 /// What the agent thread keeps of one thread.
 pub(crate) struct KnownThread {
-    pub thread: ThreadRef,
-    pub id: u32,
+    pub thread: ThreadReader,
+    pub id: ThreadId,
     /// The virtual thread that recorded the calls that come next, or 0.
-    runs: u64,
+    runs: JavaThreadId,
     /// Last readings of its method statistics, in the order of its entries.
     readings: Vec<Reading>,
     lost: Reading,
     /// Call paths of the frames in its ring, from the outermost.
-    path: Vec<u32>,
+    path: Vec<StackId>,
     recorded_calls_dropped: u64,
     unseen_ends: u64,
     /// Memory of the readings beyond what their entries already account for.
@@ -42,11 +43,11 @@ pub(crate) struct KnownThread {
 }
 
 impl KnownThread {
-    pub(crate) fn new(thread: ThreadRef, id: u32) -> Self {
+    pub(crate) fn new(thread: ThreadReader, id: ThreadId) -> Self {
         Self {
             thread,
             id,
-            runs: 0,
+            runs: JavaThreadId::NONE,
             readings: Vec::new(),
             lost: Reading::default(),
             path: Vec::new(),
@@ -58,7 +59,7 @@ impl KnownThread {
 
     /// Approximate memory that it uses.
     pub(crate) fn bytes(&self) -> usize {
-        self.readings_bytes + self.path.capacity() * size_of::<u32>()
+        self.readings_bytes + self.path.capacity() * size_of::<StackId>()
     }
 
     /// Names the thread for the log: its current name, or its last one if it has ended.
@@ -83,16 +84,16 @@ impl KnownThread {
         rows: &mut Vec<CallRow>,
     ) {
         let Self { thread, id, runs, path, .. } = self;
-        thread.ring.drain(&thread.account, |record| {
+        thread.drain(|record| {
             if record.kind == Kind::Runs {
-                *runs = record.start_ticks;
+                *runs = JavaThreadId::new(record.start_ticks);
                 ids.runs(*runs);
                 return;
             }
             let depth = usize::from(record.depth);
             if record.kind == Kind::Frame {
                 path.truncate(depth);
-                let parent = if depth == 0 { Some(0) } else { path.last().copied() };
+                let parent = if depth == 0 { Some(StackId::NONE) } else { path.last().copied() };
                 // A frame whose caller is missing should not occur; its path would be a guess.
                 let unknown = path.len() < depth;
                 let parent = parent.filter(|_| !unknown).unwrap_or(call_paths::UNKNOWN);
@@ -134,11 +135,11 @@ impl KnownThread {
         hot: &mut HotMethods,
         sums: &mut Sums,
     ) {
-        if let Some(lost) = self.thread.lost.take_since(&mut self.lost) {
+        if let Some(lost) = self.thread.lost().take_since(&mut self.lost) {
             sums.lost_calls += lost.calls;
         }
         self.readings_bytes = 0;
-        for (index, entry) in self.thread.totals.entries().enumerate() {
+        for (index, entry) in self.thread.entries().enumerate() {
             if self.readings.len() == index {
                 self.readings.push(Reading::default());
             }
@@ -154,7 +155,7 @@ impl KnownThread {
 
     /// Adds its losses since the last call.
     pub(crate) fn add_losses(&mut self, sums: &mut Sums) {
-        let dropped = self.thread.ring.dropped();
+        let dropped = self.thread.dropped();
         sums.recorded_calls_dropped +=
             dropped - std::mem::replace(&mut self.recorded_calls_dropped, dropped);
         let unseen = self.thread.unseen_ends();
@@ -162,7 +163,7 @@ impl KnownThread {
     }
 }
 
-fn call_row(record: &Record, thread: u32, stack: u32, anchors: &Anchors) -> CallRow {
+fn call_row(record: &Record, thread: ThreadId, stack: StackId, anchors: &Anchors) -> CallRow {
     CallRow {
         start_ns: anchors.unix_ns(record.start_ticks),
         thread,

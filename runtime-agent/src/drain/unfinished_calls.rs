@@ -1,5 +1,6 @@
 //! Rows of calls that are in progress when a recording or a thread ends.
 
+use log_format::ids::{StackId, ThreadId};
 use log_format::rows::{CallRow, Exit};
 
 use crate::drain::call_paths::{self, CallPaths};
@@ -15,12 +16,12 @@ pub(crate) fn is_over_threshold(row: &CallRow) -> bool {
 /// The rows of calls that are unfinished at `now_ticks`, callees before callers as calls end.
 pub(crate) fn rows(
     frames: &[OpenFrame],
-    id: u32,
+    id: ThreadId,
     now_ticks: u64,
     anchors: &Anchors,
     paths: &mut CallPaths,
 ) -> Vec<CallRow> {
-    let mut path = 0;
+    let mut path = StackId::NONE;
     let mut rows = Vec::with_capacity(frames.len());
     for (index, frame) in frames.iter().enumerate() {
         path = if index < MAX_PATH_DEPTH as usize {

@@ -7,6 +7,8 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
+use log_format::ids::JavaThreadId;
+
 use super::activations::{Activation, Look, Seen};
 
 /// Which activations have been running for long, from look to look.
@@ -50,7 +52,12 @@ impl Ages {
     }
 
     /// Takes a quick look at some threads: activations that it has not seen have ended.
-    pub(crate) fn take_quick(&mut self, seen: &[Seen], threads: &HashSet<u64>, now: Instant) {
+    pub(crate) fn take_quick(
+        &mut self,
+        seen: &[Seen],
+        threads: &HashSet<JavaThreadId>,
+        now: Instant,
+    ) {
         let seen: HashMap<&Activation, &Seen> =
             seen.iter().map(|seen| (&seen.activation, seen)).collect();
         self.ages.retain(|activation, age| {
@@ -64,7 +71,7 @@ impl Ages {
     }
 
     /// The threads whose activations may be long-lived.
-    pub(crate) fn threads(&self) -> HashSet<u64> {
+    pub(crate) fn threads(&self) -> HashSet<JavaThreadId> {
         self.ages.keys().map(|activation| activation.thread).collect()
     }
 
@@ -83,6 +90,7 @@ mod tests {
     use super::*;
 
     fn seen(thread: u64, began: Option<u64>, is_long: bool) -> Seen {
+        let thread = JavaThreadId::new(thread);
         Seen {
             activation: Activation { thread, depth: 3, method: 7 },
             class: "a/B".into(),
@@ -93,6 +101,10 @@ mod tests {
             is_long,
             is_measured: began.is_some(),
         }
+    }
+
+    fn threads<const N: usize>(ids: [u64; N]) -> HashSet<JavaThreadId> {
+        HashSet::from(ids.map(JavaThreadId::new))
     }
 
     fn look(seen: &[Seen]) -> Look {
@@ -126,12 +138,12 @@ mod tests {
         let begun = Instant::now();
         let both = look(&[seen(1, None, false), seen(2, None, false)]);
         assert_eq!(ages.take(&both, begun).len(), 2);
-        assert_eq!(ages.threads(), HashSet::from([1, 2]));
+        assert_eq!(ages.threads(), threads([1, 2]));
         // The other thread was not looked at.
-        ages.take_quick(&[], &HashSet::from([1]), begun);
-        assert_eq!(ages.threads(), HashSet::from([2]));
+        ages.take_quick(&[], &threads([1]), begun);
+        assert_eq!(ages.threads(), threads([2]));
         assert_eq!(ages.take(&both, begun + BETWEEN_LOOKS).len(), 1);
-        ages.take_quick(&[seen(2, None, false)], &HashSet::from([1, 2]), begun + BETWEEN_LOOKS);
+        ages.take_quick(&[seen(2, None, false)], &threads([1, 2]), begun + BETWEEN_LOOKS);
         assert_eq!(ages.take(&both, begun + LONG_LIVED).len(), 1);
     }
 

@@ -7,6 +7,9 @@
 //! passed the load hook last; if none did, the batch is split in halves until the class is alone. Classes that are not
 //! linked yet go in batches of their own: retransforming links them, and one whose dependencies are missing cannot be
 //! linked. When the smallest batch takes too long, or all together do, the rest is skipped.
+//!
+//! Only the classes of the batch at hand are kept alive: a service that makes and drops class loaders may need the
+//! memory of the others.
 #![allow(unsafe_code)]
 
 use std::thread::sleep;
@@ -26,6 +29,8 @@ const TOO_LONG: u32 = 2;
 /// How long all batches together may stop the service: 20,000 classes with 5,000 threads take 7 s since JDK 17. Before
 /// JDK 17, each class takes as long as a look at all stacks.
 const IN_ALL: Duration = Duration::from_secs(10);
+/// The most local references that HotSpot lets a caller ask for.
+pub(super) const MOST_REFERENCES: jni::jint = 65_536;
 /// After a batch, the service runs for this many times as long as the batch took.
 const REST: u32 = 2;
 
@@ -35,11 +40,11 @@ pub(crate) struct Sent {
     /// How many classes passed the hook.
     pub done: usize,
     /// Classes that the JVM refuses, each with its reason.
-    pub refused: Vec<(jni::jclass, jvmti::jvmtiError)>,
+    pub refused: Vec<(jni::jweak, jvmti::jvmtiError)>,
     /// Classes that were not tried, because the pauses got too long.
-    pub skipped: Vec<jni::jclass>,
+    pub skipped: Vec<jni::jweak>,
     /// Classes that were not tried, because the time was up.
-    pub rest: Vec<jni::jclass>,
+    pub rest: Vec<jni::jweak>,
     /// The JVM ends: nothing else matters.
     pub is_ending: bool,
 }
@@ -51,6 +56,12 @@ pub(crate) struct Pace {
     /// How many batches of one class in a row took too long.
     too_long: u32,
     stopped: Duration,
+}
+
+/// A class of the batch at hand: a local reference, and the weak one by which it was given.
+struct Class {
+    class: jni::jclass,
+    weak: jni::jweak,
 }
 
 /// Sends classes through the load hook.
@@ -73,25 +84,31 @@ impl<'j> Batches<'j> {
         Self { jvmti, jni, pace, until, sent: Sent::default() }
     }
 
-    /// Retransforms classes until the time is up, at least one batch, and calls `after_batch` after each batch.
+    /// Retransforms classes until the time is up, at least one batch, and calls `after_batch` after each batch. Classes
+    /// that have been unloaded are left out.
     ///
     /// # Safety
-    /// `classes` are live references of this thread.
+    /// `classes` are weak global references that nobody deletes meanwhile.
     pub(crate) unsafe fn send(
         mut self,
-        classes: Vec<jni::jclass>,
+        classes: Vec<jni::jweak>,
         mut after_batch: impl FnMut(),
     ) -> Sent {
-        let is_linked = |class: &jni::jclass| {
-            // SAFETY: the caller's promise.
-            let status = unsafe { self.jvmti.get_class_status(*class) };
-            status.is_ok_and(|status| status & jvmti::JVMTI_CLASS_STATUS_PREPARED != 0)
+        let is_linked = |class: &jni::jweak| {
+            // SAFETY: the caller's promise; the local reference is not used after its deletion.
+            unsafe {
+                let class = self.jni.new_local_ref(*class);
+                if class.is_null() {
+                    return true;
+                }
+                let status = self.jvmti.get_class_status(class);
+                self.jni.delete_local_ref(class);
+                status.is_ok_and(|status| status & jvmti::JVMTI_CLASS_STATUS_PREPARED != 0)
+            }
         };
         let (linked, unlinked): (Vec<_>, Vec<_>) = classes.into_iter().partition(is_linked);
-        // SAFETY: the caller's promise.
-        let unlinked = unsafe { self.link(unlinked) };
         let mut is_first = true;
-        for mut rest in [linked, unlinked] {
+        for (mut rest, are_linked) in [(linked, true), (unlinked, false)] {
             while !rest.is_empty() && !self.sent.is_ending {
                 if phase::is_ending() {
                     self.sent.is_ending = true;
@@ -106,8 +123,21 @@ impl<'j> Batches<'j> {
                     break;
                 }
                 let batch: Vec<_> = rest.drain(..self.pace.size.next().min(rest.len())).collect();
-                // SAFETY: the caller's promise.
-                unsafe { self.send_batch(batch) };
+                let frame = self.jni.push_local_frame(MOST_REFERENCES);
+                let batch = batch.into_iter().filter_map(|weak| {
+                    // SAFETY: the caller's promise; a cleared reference gives null.
+                    let class = unsafe { self.jni.new_local_ref(weak) };
+                    (!class.is_null()).then_some(Class { class, weak })
+                });
+                let batch: Vec<Class> = batch.collect();
+                // One batch at a time: linking runs class loaders, so it may take long.
+                // SAFETY: the references live until the frame ends.
+                let batch = if are_linked { batch } else { unsafe { self.link(batch) } };
+                if !batch.is_empty() {
+                    // SAFETY: as above.
+                    unsafe { self.send_batch(batch) };
+                }
+                drop(frame);
                 after_batch();
             }
         }
@@ -119,15 +149,15 @@ impl<'j> Batches<'j> {
     /// later, a class that cannot be linked is found in its batch.
     ///
     /// # Safety
-    /// As of [`send`](Self::send).
-    unsafe fn link(&mut self, classes: Vec<jni::jclass>) -> Vec<jni::jclass> {
+    /// The references are live ones of this thread.
+    unsafe fn link(&mut self, classes: Vec<Class>) -> Vec<Class> {
         let Some(array) = array_class(self.jni) else { return classes };
         let mut linked = Vec::with_capacity(classes.len());
         for class in classes {
             // SAFETY: the caller's promise; the other is a live reference too.
-            match unsafe { self.jvmti.retransform_classes(&[class, array]) } {
+            match unsafe { self.jvmti.retransform_classes(&[class.class, array]) } {
                 Err(error @ jvmti::jvmtiError::INVALID_CLASS) => {
-                    self.sent.refused.push((class, error));
+                    self.sent.refused.push((class.weak, error));
                 }
                 _ => linked.push(class),
             }
@@ -138,8 +168,8 @@ impl<'j> Batches<'j> {
     }
 
     /// # Safety
-    /// As of [`send`](Self::send).
-    unsafe fn send_batch(&mut self, batch: Vec<jni::jclass>) {
+    /// As of [`link`](Self::link).
+    unsafe fn send_batch(&mut self, batch: Vec<Class>) {
         let mut todo = vec![batch];
         while let Some(mut batch) = todo.pop() {
             // SAFETY: the caller's promise.
@@ -150,7 +180,7 @@ impl<'j> Batches<'j> {
                     return;
                 }
                 (Err((error, _)), 0 | 1) => {
-                    self.sent.refused.extend(batch.pop().map(|class| (class, error)));
+                    self.sent.refused.extend(batch.pop().map(|class| (class.weak, error)));
                 }
                 (Err((_, passed @ 1..)), count) if passed <= count => {
                     // It is tried alone, after the others.
@@ -168,18 +198,16 @@ impl<'j> Batches<'j> {
     /// Retransforms classes, or returns why that is refused and how many passed the hook before.
     ///
     /// # Safety
-    /// As of [`send`](Self::send).
-    unsafe fn try_batch(
-        &mut self,
-        batch: &[jni::jclass],
-    ) -> Result<(), (jvmti::jvmtiError, usize)> {
+    /// As of [`link`](Self::link).
+    unsafe fn try_batch(&mut self, batch: &[Class]) -> Result<(), (jvmti::jvmtiError, usize)> {
+        let classes: Vec<jni::jclass> = batch.iter().map(|class| class.class).collect();
         let (begun, stopwatch) = (Instant::now(), Stopwatch::start());
         take_passed();
         // SAFETY: the caller's promise.
-        let result = unsafe { self.jvmti.retransform_classes(batch) };
-        let Passed { classes, last } = take_passed();
+        let result = unsafe { self.jvmti.retransform_classes(&classes) };
+        let Passed { classes: passed, last } = take_passed();
         let took = last.unwrap_or(begun).elapsed();
-        result.map_err(|error| (error, classes))?;
+        result.map_err(|error| (error, passed))?;
         pauses::add(Cause::Retransform, took);
         let Pace { size, too_long, stopped } = &mut *self.pace;
         size.add(batch.len(), stopwatch.work(took));

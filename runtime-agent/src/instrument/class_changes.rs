@@ -10,28 +10,29 @@
 #![allow(unsafe_code)]
 
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::{jni, jvmti};
 
-use super::activations::{Activation, Look, Seen, Stacks, Wanted};
+use super::activations::stack_looks::Stacks;
+use super::activations::{Classes, Seen, Wanted, carriers};
 use super::ages::{Ages, BETWEEN_LOOKS, LONG_LIVED};
-use super::batches::{Batches, Pace, Sent};
+use super::batches::{Batches, MOST_REFERENCES, Pace, Sent};
+use super::caught_loops::{self, CaughtLoops};
 use super::first_pause;
 use super::loaded_class::LoadedClass;
+use super::postponed::{self, NAMED, Postponed, PostponedReason};
+use log_format::ids::JavaThreadId;
+
 use crate::instrument::methods::{ClassKey, Methods};
-use crate::jvm::facts::internal_name;
 use crate::jvm::{mounted_lately, virtual_threads};
-use crate::message::message;
 use crate::options::retransform::Retransform;
 use crate::probe::mounts::{self, Events};
+use crate::stderr::message;
 use crate::sys::clock;
 
-/// The most local references that HotSpot lets a caller ask for.
-const MANY_REFERENCES: jni::jint = 65_536;
 /// How long a class with a long-lived activation waits before it is given up.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long before the first look the agent notes which virtual threads are mounted, if there are any. The look reads
@@ -46,69 +47,8 @@ const PAUSE_BETWEEN: u32 = 8;
 /// old, and looks stop threads too.
 const SENDING: u32 = 4;
 const SENDING_LIMITS: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(5));
-/// How long after a batch an activation must still be there in an old version to count as caught.
-const CONFIRM: Duration = Duration::from_secs(1);
-/// How long that look may take.
+/// How long the look for caught loops may take.
 const CONFIRMING: Duration = Duration::from_secs(2);
-/// How many classes messages name; the rest are only counted.
-const NAMED: usize = 5;
-
-/// A class that has not been retransformed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Postponed {
-    /// Name with dots.
-    pub class: String,
-    pub why: Why,
-    /// It is not tried any more.
-    pub is_given_up: bool,
-    pub key: ClassKey,
-    /// It has probes: they are to be removed, or are those of an earlier attachment.
-    pub has_probes: bool,
-}
-
-/// Why a class has not been retransformed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Why {
-    /// A method of its own with a loop has been running for long.
-    Runs {
-        /// The method's name.
-        method: String,
-        /// The thread's name.
-        thread: String,
-    },
-    /// Not all stacks could be read in time.
-    NotChecked,
-    /// Retransforming a class stops all threads for too long.
-    Pauses,
-    /// The first retransformation in this JVM would.
-    FirstPause,
-}
-
-impl fmt::Display for Postponed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.class, self.why)
-    }
-}
-
-impl fmt::Display for Why {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Runs { method, thread } if thread.is_empty() => {
-                write!(f, "{method} runs in many virtual threads")
-            }
-            Self::Runs { method, thread } => write!(f, "{method} runs in thread {thread}"),
-            Self::NotChecked => f.write_str("not all stacks could be read in time"),
-            Self::Pauses => f.write_str("retransforming would stop all threads for too long"),
-            Self::FirstPause => write!(
-                f,
-                "with over {} frames on all stacks the first retransformation would stop all threads for too long; \
-                 start the JVM with -XX:-UseBiasedLocking, or with the agent",
-                first_pause::MOST_FRAMES
-            ),
-        }
-    }
-}
-
 /// What became of classes since the attachment began.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ChangeCounts {
@@ -133,6 +73,9 @@ struct Waiting {
     runs: Option<Seen>,
 }
 
+/// Classes that are being retransformed, by their references, and whether each had probes before.
+type Taken = HashMap<jni::jweak, (Waiting, bool)>;
+
 /// The classes that wait, and how to change them.
 pub(crate) struct ClassChanges<'j> {
     jvmti: &'j Jvmti,
@@ -156,23 +99,13 @@ pub(crate) struct ClassChanges<'j> {
     /// Until when mounted virtual threads are noted. No look comes before that.
     listens_until: Option<Instant>,
     next_quick_look: Instant,
-    /// When to check for caught loops, in which classes, and which activations were old before.
-    confirm: Option<Instant>,
-    confirmed: Classes,
-    old: HashSet<Activation>,
-    /// Activations in classes that were retransformed since, because they did not seem to be long-lived; and when the
-    /// latest retransformation ended, in ticks.
-    let_go: HashSet<Activation>,
-    sent_until: u64,
+    caught: CaughtLoops,
     /// Classes that were retransformed since the last `take_done`.
     done: Vec<ClassKey>,
     /// The postponed classes have changed since the last `take_news`.
     is_news: bool,
     counts: ChangeCounts,
 }
-
-/// Live local references by internal name; of several classes with one name, any.
-type Classes = HashMap<String, jni::jclass>;
 
 impl<'j> ClassChanges<'j> {
     pub(crate) fn new(
@@ -200,11 +133,7 @@ impl<'j> ClassChanges<'j> {
             next_look: None,
             listens_until: None,
             next_quick_look: Instant::now(),
-            confirm: None,
-            confirmed: Classes::new(),
-            old: HashSet::new(),
-            let_go: HashSet::new(),
-            sent_until: 0,
+            caught: CaughtLoops::default(),
             done: Vec::new(),
             is_news: false,
             counts: ChangeCounts::default(),
@@ -229,14 +158,9 @@ impl<'j> ClassChanges<'j> {
     pub(crate) fn postponed(&self) -> Vec<Postponed> {
         self.waiting
             .iter()
-            .map(|waiting| self.why(waiting))
+            .map(|waiting| self.as_postponed(waiting))
             .chain(self.given_up.iter().cloned())
             .collect()
-    }
-
-    /// Whether the user wants no loaded class to be retransformed.
-    pub(crate) fn are_loaded_classes_left_alone(&self) -> bool {
-        self.retransform == Retransform::Off
     }
 
     /// Whether every class that waits certainly has a long-lived activation.
@@ -261,7 +185,7 @@ impl<'j> ClassChanges<'j> {
             return;
         }
         // Thousands of local references at once.
-        let _frame = self.jni.push_local_frame(MANY_REFERENCES);
+        let _frame = self.jni.push_local_frame(MOST_REFERENCES);
         let classes = match self.jvmti.get_loaded_classes() {
             Ok(classes) => classes,
             Err(error) => {
@@ -312,7 +236,7 @@ impl<'j> ClassChanges<'j> {
             && match mounts::events() {
                 Events::NotNeeded | Events::Missing => false,
                 Events::Arrive => true,
-                Events::Unknown => Stacks::has_carriers(self.jvmti, self.jni),
+                Events::Unknown => carriers::exist(self.jvmti, self.jni),
             };
         if listens {
             mounted_lately::listen();
@@ -322,17 +246,17 @@ impl<'j> ClassChanges<'j> {
 
     /// Whether the check for caught loops is still to come.
     pub(crate) fn is_confirming(&self) -> bool {
-        self.confirm.is_some()
+        self.caught.is_waiting()
     }
 
     /// Looks again, if it is time, and retransforms the classes that it can. Gives up those that have waited too long.
     pub(crate) fn step(&mut self, after_batch: impl FnMut()) {
         let now = Instant::now();
-        if self.confirm.is_none() && self.next_look.is_none() {
+        if !self.caught.is_waiting() && self.next_look.is_none() {
             return;
         }
-        let _frame = self.jni.push_local_frame(MANY_REFERENCES);
-        if self.confirm.is_some_and(|at| now >= at) {
+        let _frame = self.jni.push_local_frame(MOST_REFERENCES);
+        if self.caught.is_due(now) {
             self.count_caught();
         }
         let Some(next_look) = self.next_look else { return };
@@ -351,12 +275,13 @@ impl<'j> ClassChanges<'j> {
             unsafe { self.jni.delete_weak_global_ref(waiting.class) };
         }
         self.given_up.clear();
-        (self.next_look, self.confirm, self.is_unsent, self.is_news) = (None, None, false, false);
+        (self.next_look, self.is_unsent, self.is_news) = (None, false, false);
+        self.caught.cancel();
         self.listens_until = None;
         self.forget(mounted_lately::take());
     }
 
-    fn forget(&self, mounted_lately: Vec<(u64, jni::jweak)>) {
+    fn forget(&self, mounted_lately: Vec<(JavaThreadId, jni::jweak)>) {
         for (_, thread) in mounted_lately {
             // SAFETY: nobody else has it.
             unsafe { self.jni.delete_weak_global_ref(thread) };
@@ -364,6 +289,8 @@ impl<'j> ClassChanges<'j> {
     }
 
     fn look_and_send(&mut self, after_batch: impl FnMut()) {
+        // The look keeps the classes alive, what follows does not.
+        let frame = self.jni.push_local_frame(MOST_REFERENCES);
         let classes = self.take_alive();
         (self.next_look, self.is_unsent, self.listens_until) = (None, false, None);
         self.is_news = true;
@@ -376,17 +303,18 @@ impl<'j> ClassChanges<'j> {
             stacks.expect(mounted_lately);
             stacks.look(wanted)
         });
+        drop((classes, frame));
         let took = begun.elapsed();
         let is_even_running = self.retransform == Retransform::EvenRunning;
-        self.is_first_pause_long = first_pause::is_too_long(self.jvmti, look.frames);
+        // Not all frames are known after a look that was given up.
+        let frames = if look.is_complete { look.frames } else { usize::MAX };
+        self.is_first_pause_long = first_pause::is_too_long(self.jvmti, frames);
         let busy = match look.is_complete {
             // A class that could not be checked counts as running. Nothing is learned about ages.
             false => look.seen.clone(),
             true => self.ages.take(&look, Instant::now()),
         };
-        if self.confirm.is_none() {
-            self.old.extend(look.old.into_iter().map(|seen| seen.activation));
-        }
+        self.caught.see_old(look.old);
         let by_class: HashMap<&str, &Seen> =
             busy.iter().rev().map(|seen| (&*seen.class, seen)).collect();
         for waiting in &mut self.waiting {
@@ -397,9 +325,7 @@ impl<'j> ClassChanges<'j> {
             let until = Instant::now() + (took * SENDING).clamp(least, most);
             let changed = self.counts.changed;
             self.send(is_even_running, until, after_batch);
-            let let_go =
-                look.seen.into_iter().filter(|seen| self.confirmed.contains_key(&*seen.class));
-            self.let_go.extend(let_go.map(|seen| seen.activation));
+            self.caught.let_go(look.seen);
             self.counts.has_unchecked_threads |= look.has_carriers && self.counts.changed > changed;
         }
         let pause = match self.is_unsent {
@@ -429,10 +355,6 @@ impl<'j> ClassChanges<'j> {
             true
         });
         classes
-    }
-
-    fn look(&mut self, classes: &Classes) -> Look {
-        self.with_stacks(classes, |stacks, wanted| stacks.look(wanted))
     }
 
     /// Looks again at the threads that keep classes waiting, until it is certain which activations are long-lived.
@@ -467,31 +389,16 @@ impl<'j> ClassChanges<'j> {
 
     /// Retransforms waiting classes until the time is up: those that nothing runs in, or all.
     fn send(&mut self, sends_all: bool, until: Instant, after_batch: impl FnMut()) {
-        let is_sent = |waiting: &mut Waiting| sends_all || waiting.runs.is_none();
-        let mut sent: HashMap<jni::jclass, (Waiting, bool)> = HashMap::new();
-        let mut references = Vec::new();
-        for waiting in self.waiting.extract_if(.., is_sent) {
-            // SAFETY: valid until it is deleted.
-            let class = unsafe { self.jni.new_local_ref(waiting.class) };
-            if class.is_null() {
-                // SAFETY: not used after this.
-                unsafe { self.jni.delete_weak_global_ref(waiting.class) };
-                continue;
-            }
-            // The hook sets it again if it instruments the class.
-            let had_probes = self.methods.set_has_probes(&waiting.key, false);
-            sent.insert(class, (waiting, had_probes));
-            references.push(class);
-        }
+        let (references, mut sent) = self.take_sendable(sends_all);
         if sent.is_empty() {
             return;
         }
         let (jvmti, jni) = (self.jvmti, self.jni);
-        // SAFETY: live references of this thread.
+        // SAFETY: made by `add`, and deleted only after this.
         let Sent { done, refused, skipped, rest, is_ending } = unsafe {
             Batches::new(jvmti, jni, &mut self.pace, until).send(references, after_batch)
         };
-        self.sent_until = clock::ticks();
+        let sent_until = clock::ticks();
         for class in &rest {
             let Some((waiting, had_probes)) = sent.remove(class) else { continue };
             self.methods.set_has_probes(&waiting.key, had_probes);
@@ -501,46 +408,61 @@ impl<'j> ClassChanges<'j> {
         for (waiting, _) in sent.values() {
             // SAFETY: made by `add`, and not used after this.
             unsafe { self.jni.delete_weak_global_ref(waiting.class) };
-            self.confirmed.insert(waiting.key.1.clone(), std::ptr::null_mut());
         }
+        let names = sent.values().map(|(waiting, _)| waiting.key.1.clone());
+        self.caught.sent(names, sent_until);
         if is_ending {
             return self.clear();
         }
-        self.confirm = Some(Instant::now() + CONFIRM);
         if done > 0 {
             first_pause::set_over();
         }
         self.counts.changed += done as u64;
         self.counts.refused += refused.len() as u64;
         self.counts.skipped += skipped.len() as u64;
-        self.tell_refused(&refused);
-        let mut postponed = Vec::new();
+        let mut given_up = Vec::new();
         for class in &skipped {
-            if let Some((waiting, had_probes)) = sent.remove(class) {
-                self.methods.set_has_probes(&waiting.key, had_probes);
-                let class = waiting.key.1.replace('/', ".");
-                postponed.push(Postponed {
-                    class,
-                    key: waiting.key,
-                    why: Why::Pauses,
+            if let Some((waiting, has_probes)) = sent.remove(class) {
+                self.methods.set_has_probes(&waiting.key, has_probes);
+                let reason = PostponedReason::Pauses;
+                given_up.push(Postponed {
+                    reason,
                     is_given_up: true,
-                    has_probes: had_probes,
+                    has_probes,
+                    ..self.as_postponed(&waiting)
                 });
             }
         }
-        for (class, _) in &refused {
-            if let Some((waiting, had_probes)) = sent.remove(class) {
+        let mut told = Vec::new();
+        for (class, error) in refused {
+            if let Some((waiting, had_probes)) = sent.remove(&class) {
                 self.methods.set_has_probes(&waiting.key, had_probes);
+                told.push((waiting.key.1, error));
             }
         }
+        self.tell_refused(&told);
         self.done.extend(sent.into_values().map(|(waiting, _)| waiting.key));
-        self.tell_postponed(&postponed);
-        self.given_up.extend(postponed);
+        postponed::tell(&given_up, self.consequence);
+        self.given_up.extend(given_up);
     }
 
-    fn tell_refused(&self, refused: &[(jni::jclass, jvmti::jvmtiError)]) {
-        for (class, error) in refused.iter().take(NAMED) {
-            let name = internal_name(self.jvmti, *class).unwrap_or_default().replace('/', ".");
+    /// Takes the waiting classes that can be retransformed, or all: references to them, and by these the classes, each
+    /// with whether it has probes. From here on it counts as having none.
+    fn take_sendable(&mut self, takes_all: bool) -> (Vec<jni::jweak>, Taken) {
+        let is_taken = |waiting: &mut Waiting| takes_all || waiting.runs.is_none();
+        let (mut references, mut taken) = (Vec::new(), Taken::new());
+        for waiting in self.waiting.extract_if(.., is_taken) {
+            // The hook sets it again if it instruments the class.
+            let had_probes = self.methods.set_has_probes(&waiting.key, false);
+            references.push(waiting.class);
+            taken.insert(waiting.class, (waiting, had_probes));
+        }
+        (references, taken)
+    }
+
+    fn tell_refused(&self, refused: &[(String, jvmti::jvmtiError)]) {
+        for (name, error) in refused.iter().take(NAMED) {
+            let name = name.replace('/', ".");
             message!("{name} was loaded before and {} ({error:?})", self.consequence);
         }
         if let Some(more) = refused.len().checked_sub(NAMED).filter(|more| *more > 0) {
@@ -548,56 +470,28 @@ impl<'j> ClassChanges<'j> {
         }
     }
 
-    /// Counts the loops that were caught: activations that are old a while after a batch, and were not before it.
+    /// Counts the loops that were caught by the batches since the last check.
     fn count_caught(&mut self) {
-        self.confirm = None;
-        let classes = std::mem::take(&mut self.confirmed);
-        let let_go = std::mem::take(&mut self.let_go);
+        let sent = self.caught.begin_check();
         let looked = std::mem::replace(&mut self.looked, LOOKING - CONFIRMING);
         // Include the classes that wait: a look forgets threads in which it finds nothing.
         let mut looked_at = self.take_alive();
-        for (name, none) in &classes {
+        for (name, none) in &sent {
             looked_at.entry(name.clone()).or_insert(*none);
         }
-        let Look { mut old, mut seen, .. } = self.look(&looked_at);
-        old.retain(|seen| classes.contains_key(&*seen.class));
-        seen.retain(|seen| classes.contains_key(&*seen.class));
-        // A method whose own code is unchanged gets old like the others of its class, but the JVM does not say so.
-        seen.retain(|seen| match seen.began {
-            Some(began) => began < self.sent_until,
-            None => !seen.is_measured && let_go.contains(&seen.activation),
-        });
-        let threads: HashSet<u64> = seen.iter().map(|seen| seen.activation.thread).collect();
+        let look = self.with_stacks(&looked_at, |stacks, wanted| stacks.look(wanted));
+        let suspects = self.caught.suspects(look, &sent);
+        let threads = suspects.threads();
         let (still, _) =
-            self.with_stacks(&classes, |stacks, wanted| stacks.look_quickly(wanted, &threads));
-        let is_young = |seen: &Seen| seen.began.is_some_and(|began| began >= self.sent_until);
-        let still = still.into_iter().filter(|seen| !is_young(seen));
-        let still: HashSet<Activation> = still.map(|seen| seen.activation).collect();
-        seen.retain(|seen| still.contains(&seen.activation));
+            self.with_stacks(&sent, |stacks, wanted| stacks.look_quickly(wanted, &threads));
         self.looked = looked;
         // Quick looks are at the threads of the last full look, so a full look comes next.
         if self.listens_until.is_none() {
             self.next_look = self.next_look.map(|_| Instant::now());
         }
-        let mut methods = HashSet::new();
-        let is_new = |seen: &Seen| self.old.insert(seen.activation.clone());
-        let mut caught: Vec<Seen> = old.into_iter().chain(seen).filter(is_new).collect();
-        caught.retain(|seen| methods.insert((seen.activation.thread, seen.method.clone())));
+        let caught = self.caught.confirm(suspects, still);
         self.counts.caught += caught.len() as u64;
-        for Seen { class, method, thread, .. } in caught.iter().take(NAMED) {
-            let class = class.replace('/', ".");
-            let when = match self.retransform {
-                Retransform::EvenRunning => "was running when",
-                _ => "began just before",
-            };
-            message!(
-                "{class}.{method} in thread {thread} {when} its class was retransformed; its loop may be slow \
-                 until it returns"
-            );
-        }
-        if let Some(more) = caught.len().checked_sub(NAMED).filter(|more| *more > 0) {
-            message!("{more} more loops may be slow until they return");
-        }
+        caught_loops::tell(&caught, self.retransform);
     }
 
     fn give_up(&mut self, now: Instant) {
@@ -607,39 +501,31 @@ impl<'j> ClassChanges<'j> {
             // SAFETY: made by `add`, and not used after this.
             unsafe { self.jni.delete_weak_global_ref(waiting.class) };
         }
-        let given_up = |waiting| Postponed { is_given_up: true, ..self.why(waiting) };
+        let given_up = |waiting| Postponed { is_given_up: true, ..self.as_postponed(waiting) };
         let late: Vec<Postponed> = late.iter().map(given_up).collect();
         if self.waiting.is_empty() {
             self.next_look = None;
             self.forget(mounted_lately::take());
         }
-        self.tell_postponed(&late);
+        postponed::tell(&late, self.consequence);
         self.given_up.extend(late);
     }
 
-    fn why(&self, waiting: &Waiting) -> Postponed {
-        let why = match &waiting.runs {
-            _ if self.is_first_pause_long => Why::FirstPause,
-            Some(seen) => {
-                Why::Runs { method: seen.method.to_string(), thread: seen.thread.to_string() }
-            }
-            None => Why::NotChecked,
+    fn as_postponed(&self, waiting: &Waiting) -> Postponed {
+        let reason = match &waiting.runs {
+            _ if self.is_first_pause_long => PostponedReason::FirstPause,
+            Some(seen) => PostponedReason::Runs {
+                method: seen.method.to_string(),
+                thread: seen.thread.to_string(),
+            },
+            None => PostponedReason::NotChecked,
         };
         Postponed {
             class: waiting.key.1.replace('/', "."),
             key: waiting.key.clone(),
-            why,
+            reason,
             is_given_up: false,
             has_probes: self.methods.has_probes(&waiting.key),
-        }
-    }
-
-    fn tell_postponed(&self, postponed: &[Postponed]) {
-        for postponed in postponed.iter().take(NAMED) {
-            message!("{postponed}; the class {}", self.consequence);
-        }
-        if let Some(more) = postponed.len().checked_sub(NAMED).filter(|more| *more > 0) {
-            message!("{more} more classes: each {}", self.consequence);
         }
     }
 }

@@ -3,12 +3,14 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rewriter::{ClassInfo, MethodId, MethodInfo, Mutf8, Outcome, Rewriter, Selector, Skip};
+use log_format::method_state::MethodState;
+use log_format::pattern::Pattern;
+use rewriter::{ClassInfo, MethodInfo, Mutf8, Outcome, ProbeId, Rewriter, Selector, Skip};
 
 use crate::instrument::class_log::ClassLog;
 use crate::instrument::filters::{ByName, ClassDecision, DefaultExcludes, Filters, Selected};
 use crate::instrument::include_hints::WhyEmpty;
-use crate::instrument::methods::{Class, KnownClass, Method, Methods};
+use crate::instrument::methods::{Class, KnownClass, Method, Methods, OtherMethods};
 use crate::jvm::loaders::Loader;
 
 /// Counts of classes and methods since the run began.
@@ -16,7 +18,7 @@ use crate::jvm::loaders::Loader;
 pub(crate) struct ClassCounts {
     classes: AtomicU64,
     methods: AtomicU64,
-    skipped: AtomicU64,
+    not_instrumented: AtomicU64,
     unreadable: AtomicU64,
     leaves: AtomicU64,
     /// Skipped methods that are not in the log yet, each with its reason.
@@ -25,20 +27,20 @@ pub(crate) struct ClassCounts {
 
 #[derive(Debug, Default)]
 struct Named {
-    waiting: Vec<NotInstrumented>,
-    /// How many methods were skipped so far.
+    waiting: Vec<MethodNotInstrumented>,
+    /// How many methods were not instrumented so far.
     count: usize,
 }
 
 /// A selected method that could not be instrumented.
 #[derive(Clone, Debug)]
-pub(crate) struct NotInstrumented {
+pub(crate) struct MethodNotInstrumented {
     /// `CLASS.METHODDESCRIPTOR`.
     pub method: String,
     pub reason: &'static str,
 }
 
-/// Skipped methods that are named in the log. More are only counted.
+/// Methods without probes that are named in the log. More are only counted.
 const MAX_NAMED: usize = 1_000;
 
 impl ClassCounts {
@@ -51,24 +53,24 @@ impl ClassCounts {
     }
 
     /// Selected methods that could not be instrumented, without those excluded on purpose.
-    pub(crate) fn skipped(&self) -> u64 {
-        self.skipped.load(Ordering::Relaxed)
+    pub(crate) fn not_instrumented(&self) -> u64 {
+        self.not_instrumented.load(Ordering::Relaxed)
     }
 
-    /// The methods skipped since the last call.
-    pub(crate) fn take_skipped(&self) -> Vec<NotInstrumented> {
+    /// The methods not instrumented since the last call.
+    pub(crate) fn take_not_instrumented(&self) -> Vec<MethodNotInstrumented> {
         std::mem::take(&mut self.named().waiting)
     }
 
-    fn skip(&self, skipped: Vec<NotInstrumented>) {
-        if skipped.is_empty() {
+    fn count_not_instrumented(&self, methods: Vec<MethodNotInstrumented>) {
+        if methods.is_empty() {
             return;
         }
-        self.skipped.fetch_add(skipped.len() as u64, Ordering::Relaxed);
+        self.not_instrumented.fetch_add(methods.len() as u64, Ordering::Relaxed);
         let mut named = self.named();
         let room = MAX_NAMED.saturating_sub(named.count);
-        named.count += skipped.len();
-        named.waiting.extend(skipped.into_iter().take(room));
+        named.count += methods.len();
+        named.waiting.extend(methods.into_iter().take(room));
     }
 
     fn named(&self) -> std::sync::MutexGuard<'_, Named> {
@@ -130,16 +132,27 @@ impl ClassHook {
         }
         self.why_empty.class(name);
         match self.filters.by_name(name, &self.defaults) {
-            ByName::Selected(selected) => return Some(selected),
-            ByName::NotIncluded => self.log(name, format_args!("excluded, no include matches it")),
-            ByName::Excluded(pattern) => {
-                self.log(name, format_args!("excluded, exclude={pattern}"))
-            }
-            ByName::ByDefault(pattern) => {
-                self.log(name, format_args!("excluded by default, {pattern}"));
+            ByName::Selected(selected) => Some(selected),
+            excluded => {
+                self.log(name, format_args!("{excluded}"));
+                None
             }
         }
-        None
+    }
+
+    /// Why the options exclude the class that a pattern is the name of, or whose method it is.
+    pub(crate) fn why_excluded(&self, pattern: &Pattern) -> Option<String> {
+        if pattern.has_wildcards() {
+            return None;
+        }
+        let name = pattern.as_str();
+        let class = name.rsplit_once('.').map_or(name, |(class, _)| class);
+        let verdict = |class| match self.filters.by_name(class, &self.defaults) {
+            ByName::Selected(_) => None,
+            excluded => Some(excluded.to_string()),
+        };
+        // Both must be excluded: nobody knows which of the two it is.
+        verdict(class).and(verdict(name))
     }
 
     /// Excludes a selected class, because it is the JDK's.
@@ -160,9 +173,9 @@ impl ClassHook {
             return None;
         }
         let mut rewriter = self.pool().pop().unwrap_or_default();
-        let loader_number = loader.number;
+        let loader_id = loader.id;
         let loader_name = if self.log.is_some() { loader.name.clone() } else { String::new() };
-        let (outcome, not_instrumented) = self.methods.with_class(loader_number, name, |known| {
+        let (outcome, others) = self.methods.with_class(loader_id, name, |known| {
             let is_new = known.is_new();
             let mut selection = Selection {
                 decision: ClassDecision::new(&self.filters, selected),
@@ -173,41 +186,38 @@ impl ClassHook {
                 class: None,
                 skipped: Vec::new(),
                 new_methods: 0,
-                not_instrumented: [0; 5],
+                others: OtherMethods::default(),
             };
             let outcome = rewriter.rewrite(bytes, &mut selection);
-            let Selection { skipped, new_methods, not_instrumented, .. } = selection;
+            let Selection { skipped, new_methods, others, .. } = selection;
             // A class that passes the hook again is not counted again.
             if is_new {
-                self.counts.skip(skipped);
-                let [.., leaves] = not_instrumented;
-                self.counts.leaves.fetch_add(u64::from(leaves), Ordering::Relaxed);
+                self.counts.count_not_instrumented(skipped);
+                let leaves = others.count(MethodState::TrivialLeaf);
+                self.counts.leaves.fetch_add(leaves, Ordering::Relaxed);
             }
+            let told = self.log.is_some().then(|| others.clone());
+            known.set_others(others);
             if let Ok(Outcome::Rewritten(rewritten)) = &outcome {
                 let is_first = known.set_has_probes();
                 let methods = if is_first { u64::from(rewritten.methods) } else { new_methods };
                 self.counts.methods.fetch_add(methods, Ordering::Relaxed);
                 self.counts.classes.fetch_add(u64::from(is_first), Ordering::Relaxed);
             }
-            (outcome, not_instrumented)
+            (outcome, told.unwrap_or_default())
         });
         self.pool().push(rewriter);
-        let [not_included, excluded, accessors, short, leaves] = not_instrumented;
-        let others = format_args!(
-            "{not_included} not included, {excluded} excluded, {accessors} accessors, {short} short, \
-             {leaves} trivial leaves"
-        );
         match outcome {
             Ok(Outcome::Rewritten(rewritten)) => {
                 let methods = rewritten.methods;
                 self.log(
                     name,
-                    format_args!("{loader_name}, {methods} methods instrumented; {others}"),
+                    format_args!("{loader_name}, {methods} methods instrumented{others}"),
                 );
                 Some(rewritten.bytes)
             }
             Ok(Outcome::Unchanged) => {
-                self.log(name, format_args!("{loader_name}, no method measured; {others}"));
+                self.log(name, format_args!("{loader_name}, no method instrumented{others}"));
                 None
             }
             Err(error) => {
@@ -238,10 +248,9 @@ struct Selection<'s, 'r> {
     loader: String,
     /// Made when the first method needs it.
     class: Option<Arc<Class>>,
-    skipped: Vec<NotInstrumented>,
+    skipped: Vec<MethodNotInstrumented>,
     new_methods: u64,
-    /// Methods that are not instrumented, by [`NotInstrumented`].
-    not_instrumented: [u32; 5],
+    others: OtherMethods,
 }
 
 impl Selector for Selection<'_, '_> {
@@ -250,16 +259,14 @@ impl Selector for Selection<'_, '_> {
             self.why_empty.method(&class.name.to_str(), &method.name.to_str());
             self.why_empty.annotations(|| class.annotations().chain(method.annotations()));
         }
-        let not_instrumented = self.decision.leaves_out(class, method);
-        if let Some(count) =
-            not_instrumented.and_then(|why| self.not_instrumented.get_mut(why as usize))
-        {
-            *count += 1;
+        let state = self.decision.leaves_out(class, method);
+        if let Some(state) = state {
+            self.others.add(&method.name.to_str(), state);
         }
-        not_instrumented.is_none()
+        state.is_none()
     }
 
-    fn id(&mut self, class: &ClassInfo<'_>, method: &MethodInfo<'_>) -> Option<MethodId> {
+    fn id(&mut self, class: &ClassInfo<'_>, method: &MethodInfo<'_>) -> Option<ProbeId> {
         let class = self.class.get_or_insert_with(|| {
             Arc::new(Class {
                 loader: std::mem::take(&mut self.loader),
@@ -276,11 +283,12 @@ impl Selector for Selection<'_, '_> {
         });
         let Some((id, is_new)) = id else {
             let method = format!("{}.{name}{descriptor}", class.name);
-            self.skipped.push(NotInstrumented { method, reason: "too many methods" });
+            self.others.add(&name, MethodState::NotInstrumented);
+            self.skipped.push(MethodNotInstrumented { method, reason: "too many methods" });
             return None;
         };
         self.new_methods += u64::from(is_new);
-        (!self.known.is_withheld(id)).then_some(id)
+        if self.known.is_kept_without_probes(id) { None } else { ProbeId::new(id.get()) }
     }
 
     fn skipped(
@@ -290,10 +298,14 @@ impl Selector for Selection<'_, '_> {
         descriptor: Mutf8<'_>,
         why: Skip,
     ) {
-        if !why.is_by_design() {
-            let (class, name) = (class.name.to_str().replace('/', "."), name.to_str());
+        let name = name.to_str();
+        if why.is_by_design() {
+            self.others.add(&name, MethodState::NeverMeasured);
+        } else {
+            self.others.add(&name, MethodState::NotInstrumented);
+            let class = class.name.to_str().replace('/', ".");
             let method = format!("{class}.{name}{descriptor}");
-            self.skipped.push(NotInstrumented { method, reason: why.text() });
+            self.skipped.push(MethodNotInstrumented { method, reason: why.text() });
         }
     }
 }

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::sync::{Mutex, PoisonError};
 
 use crate::log::folder::RunFolder;
-use crate::message::message;
+use crate::stderr::message;
 
 const NAME: &str = "classes.log";
 

@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use log_format::error::BadValue;
+use log_format::method_state::MethodState;
 use log_format::pattern::{ClassMatch, Pattern};
 use rewriter::{ClassInfo, MethodInfo, Mutf8};
 
@@ -48,8 +50,8 @@ impl Annotation {
     /// Reads an annotation; `None` if the text does not begin with `@`.
     ///
     /// # Errors
-    /// A sentence that says what is wrong with `text`.
-    pub fn parse(text: &str) -> Result<Option<Self>, String> {
+    /// What is wrong with `text`.
+    pub fn parse(text: &str) -> Result<Option<Self>, BadValue> {
         let Some(name) = text.strip_prefix('@') else { return Ok(None) };
         match Pattern::parse(name) {
             Ok(pattern) if !name.ends_with('.') && !name.starts_with('~') => {
@@ -57,7 +59,7 @@ impl Annotation {
             }
             _ => {
                 let text = text.replace(char::is_control, "?");
-                Err(format!("'{text}' is not an annotation like @com.shop.Timed"))
+                Err(BadValue::new(text, "is not an annotation like @com.shop.Timed"))
             }
         }
     }
@@ -132,6 +134,17 @@ pub(crate) enum ByName<'f> {
     ByDefault(&'static str),
 }
 
+impl fmt::Display for ByName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Selected(_) => f.write_str("selected"),
+            Self::NotIncluded => f.write_str("excluded, no include matches it"),
+            Self::Excluded(pattern) => write!(f, "excluded, exclude={pattern}"),
+            Self::ByDefault(pattern) => write!(f, "excluded by default, {pattern}"),
+        }
+    }
+}
+
 /// What a class's name says about its methods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Selected {
@@ -140,16 +153,6 @@ pub(crate) struct Selected {
     pub is_included: bool,
     /// Every method is named, and none excluded by name.
     pub all_methods: bool,
-}
-
-/// Why a method is not instrumented.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NotInstrumented {
-    NotIncluded,
-    Excluded,
-    Accessor,
-    Short,
-    Leaf,
 }
 
 impl Filters {
@@ -236,12 +239,12 @@ impl<'f> ClassDecision<'f> {
         Self { filters, selected, annotated: None }
     }
 
-    /// Why a method is not instrumented; `None` if it is.
+    /// The state of a method that is not to be instrumented.
     pub(crate) fn leaves_out(
         &mut self,
         class: &ClassInfo<'_>,
         method: &MethodInfo<'_>,
-    ) -> Option<NotInstrumented> {
+    ) -> Option<MethodState> {
         let Filters { include, include_annotations, exclude, exclude_annotations, .. } =
             self.filters;
         if !self.selected.all_methods {
@@ -252,23 +255,23 @@ impl<'f> ClassDecision<'f> {
                 || self.class_annotated(class).0
                 || has_one(include_annotations, method);
             if !is_included {
-                return Some(NotInstrumented::NotIncluded);
+                return Some(MethodState::NotIncluded);
             }
             if exclude.iter().any(names) {
-                return Some(NotInstrumented::Excluded);
+                return Some(MethodState::Excluded);
             }
         }
         if self.class_annotated(class).1 || has_one(exclude_annotations, method) {
-            return Some(NotInstrumented::Excluded);
+            return Some(MethodState::Excluded);
         }
         if !self.filters.accessors && method.is_trivial_accessor() {
-            return Some(NotInstrumented::Accessor);
+            return Some(MethodState::Accessor);
         }
         if method.code_length() < self.filters.min_code as usize {
-            return Some(NotInstrumented::Short);
+            return Some(MethodState::Short);
         }
         let is_leaf = !self.filters.leaves && method.is_straight_line();
-        (is_leaf && !self.is_asked_for(class, method)).then_some(NotInstrumented::Leaf)
+        (is_leaf && !self.is_asked_for(class, method)).then_some(MethodState::TrivialLeaf)
     }
 
     /// Whether an include is this one method's name.
@@ -298,6 +301,7 @@ fn has_one(list: &[Annotation], method: &MethodInfo<'_>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::jvm::loaders::LoaderId;
 
     fn filters(include: &[&str], exclude: &[&str]) -> Filters {
         let patterns =
@@ -370,12 +374,13 @@ mod tests {
 
     #[test]
     fn a_loader_is_named_by_its_class_or_as_it_is_logged() {
-        let excludes = |pattern: &str, number: u64, name: &str| {
+        let excludes = |pattern: &str, number, name: &str| {
             let f = Filters {
                 exclude_loaders: vec![Pattern::parse(pattern).unwrap()],
                 ..Filters::default()
             };
-            f.excluded_loader(&Loader { number, name: name.to_owned() }).is_some()
+            f.excluded_loader(&Loader { id: LoaderId::new(number), name: name.to_owned() })
+                .is_some()
         };
         assert!(excludes("com.shop.Loader", 7, "com.shop.Loader#7"));
         assert!(excludes("com.shop.Loader#7", 7, "com.shop.Loader#7"));

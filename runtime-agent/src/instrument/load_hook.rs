@@ -10,7 +10,7 @@ use jvmti_bindings::prelude::{ClassFileLoadHookEvent, jvmti};
 
 use crate::instrument::class_hook::ClassHook;
 use crate::jvm::loaders::Loaders;
-use crate::message::message;
+use crate::stderr::message;
 
 /// What the load hook needs while a run is active.
 pub(crate) struct LoadHook {
@@ -118,9 +118,8 @@ fn rewrite_class(
     // SAFETY: the event's reference is good until the hook returns.
     let known = unsafe { load_hook.loaders.get(jvmti, jni, loader) };
     // SAFETY: as above.
-    let is_application = || unsafe {
-        load_hook.loaders.is_application_class(jvmti, jni, loader, known.number, &name)
-    };
+    let is_application =
+        || unsafe { load_hook.loaders.is_application_class(jvmti, jni, loader, known.id, &name) };
     if !selected.is_included && !is_application() {
         load_hook.classes.leave_out_jdk(&name);
         return None;

@@ -7,7 +7,7 @@ use jvmti_bindings::prelude::jni;
 use super::load_hook::LoadHook;
 use super::methods::ClassKey;
 use crate::jvm::facts::internal_name;
-use crate::jvm::loaders::Loaders;
+use crate::jvm::loaders::{LoaderId, Loaders};
 
 /// A loaded class.
 #[derive(Clone, Copy)]
@@ -29,7 +29,7 @@ impl<'c> LoadedClass<'c> {
         let name = internal_name(self.jvmti, self.class)?;
         // SAFETY: a live reference of this thread.
         let loader = unsafe { Loaders::all().of_class(self.jvmti, self.jni, self.class) }?;
-        Some((loader.number, name))
+        Some((loader.id, name))
     }
 
     /// Whether the filters select it, and the JVM can change it.
@@ -43,7 +43,7 @@ impl<'c> LoadedClass<'c> {
         unsafe { self.jvmti.is_modifiable_class(self.class) }.unwrap_or(false)
     }
 
-    fn is_application_class(&self, load_hook: &LoadHook, loader: u64, name: &str) -> bool {
+    fn is_application_class(&self, load_hook: &LoadHook, loader: LoaderId, name: &str) -> bool {
         let Self { jvmti, jni, class } = *self;
         // SAFETY: a live reference of this thread; that of the loader is given back.
         unsafe {

@@ -70,7 +70,7 @@ impl<'j> Restorer<'j> {
         let begun = Instant::now();
         let mut looked = begun;
         let is_something_left =
-            |this: &Self| this.changes.is_confirming() || !this.methods.with_probes().is_empty();
+            |this: &Self| this.changes.is_confirming() || this.methods.have_probes();
         while goes_on()
             && !phase::is_ending()
             && begun.elapsed() < PATIENCE

@@ -3,6 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
+use log_format::ids::MethodId;
+
 use super::methods::ClassKey;
 
 /// How often to look for classes that an earlier attachment instrumented and that were not loaded yet: every second,
@@ -17,13 +19,13 @@ pub(crate) struct StaleClasses {
     began: Instant,
     looked: Instant,
     /// Ids of their methods.
-    pub classes: HashMap<ClassKey, Vec<u32>>,
+    pub classes: HashMap<ClassKey, Vec<MethodId>>,
     /// Those that were found loaded. One that the JVM refuses is not tried again.
     found: HashSet<ClassKey>,
 }
 
 impl StaleClasses {
-    pub(crate) fn new(classes: HashMap<ClassKey, Vec<u32>>) -> Self {
+    pub(crate) fn new(classes: HashMap<ClassKey, Vec<MethodId>>) -> Self {
         Self { began: Instant::now(), looked: Instant::now(), classes, found: HashSet::new() }
     }
 
@@ -43,7 +45,7 @@ impl StaleClasses {
     }
 
     /// Ids of their methods.
-    pub(crate) fn ids(&self) -> Vec<u32> {
+    pub(crate) fn ids(&self) -> Vec<MethodId> {
         self.classes.values().flatten().copied().collect()
     }
 }

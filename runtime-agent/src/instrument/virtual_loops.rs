@@ -6,12 +6,14 @@
 //! run.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
 
 use super::long_calls::{has_run_for, is_long};
+use log_format::ids::{JavaThreadId, MethodId};
+
 use crate::probe::open_frames;
 use crate::probe::{self, mounts, mute, thread};
 
@@ -23,32 +25,37 @@ const BETWEEN: Duration = Duration::from_millis(3);
 /// Calls younger than this are not remembered: nearly all of them are short calls of methods that are called often.
 const YOUNG: Duration = Duration::from_millis(10);
 
-/// Calls that are remembered one by one, at 16 bytes each and some 50 a thread. Methods with more count as running as
-/// long as any call is remembered.
-const MOST: usize = 1_000_000;
+/// A thread that ends waits only while its shard is in use.
+const SHARDS: usize = 64;
 
-/// Calls that were in progress when recording ended, or when their method was muted or throttled.
-static REMEMBERED: Mutex<Option<Remembered>> = Mutex::new(None);
-/// Whether the ends of threads matter.
-static ARE_ANY_REMEMBERED: AtomicBool = AtomicBool::new(false);
+/// Calls that a shard remembers one by one, at 16 bytes each and some 50 a thread. Methods with more count as running
+/// as long as any call of the shard is remembered.
+const MOST: usize = 16_384;
+
+/// Calls that were in progress when recording ended, or when their method was muted or throttled, by thread number.
+static REMEMBERED: [Mutex<Option<Remembered>>; SHARDS] = [const { Mutex::new(None) }; SHARDS];
+/// Shards for which the ends of threads matter.
+static WATCHING: AtomicUsize = AtomicUsize::new(0);
 
 /// A call of a virtual thread: its method, and when it began, in ticks.
-type Call = (u32, u64);
+type Call = (MethodId, u64);
 
 #[derive(Default)]
 struct Remembered {
     /// By number of the thread. Of a recursion, the oldest call.
-    calls: HashMap<u64, Vec<Call>>,
+    calls: HashMap<JavaThreadId, Vec<Call>>,
     count: usize,
     /// Methods of calls for which there was no room.
-    uncounted: HashSet<u32>,
+    uncounted: HashSet<MethodId>,
     /// Threads that have ended while calls are being read.
-    ended: HashSet<u64>,
+    ended: HashSet<JavaThreadId>,
     is_reading: bool,
+    /// Whether it is among those that [`WATCHING`] counts.
+    is_watching: bool,
 }
 
 impl Remembered {
-    fn add(&mut self, thread: u64, (method, began): Call) {
+    fn add(&mut self, thread: JavaThreadId, (method, began): Call) {
         let known =
             self.calls.get_mut(&thread).and_then(|calls| calls.iter_mut().find(|c| c.0 == method));
         match known {
@@ -61,34 +68,53 @@ impl Remembered {
         }
     }
 
-    fn remove(&mut self, thread: u64) {
+    fn remove(&mut self, thread: JavaThreadId) {
         if let Some(calls) = self.calls.remove(&thread) {
             self.count -= calls.len();
         }
         if self.calls.is_empty() {
-            *self = Self {
-                ended: std::mem::take(&mut self.ended),
-                is_reading: self.is_reading,
-                ..Self::default()
-            };
+            self.calls = HashMap::new();
+            self.uncounted = HashSet::new();
         }
+    }
+
+    /// Adds what was read. Threads that have ended meanwhile are left out.
+    fn take(&mut self, read: Self) {
+        self.is_reading = false;
+        let ended = std::mem::take(&mut self.ended);
+        self.uncounted.extend(read.uncounted);
+        for (thread, calls) in read.calls.into_iter().filter(|(thread, _)| !ended.contains(thread))
+        {
+            calls.into_iter().for_each(|call| self.add(thread, call));
+        }
+    }
+
+    fn end(&mut self, thread: JavaThreadId) {
+        // Without memory, the thread counts as running on.
+        if self.is_reading && self.ended.try_reserve(1).is_ok() {
+            self.ended.insert(thread);
+        }
+        self.remove(thread);
     }
 }
 
 /// Long-lived calls in progress: the method, and one of the threads, unless there are too many to know.
-pub(super) fn long_calls() -> HashMap<u32, Option<u64>> {
-    let mut long: HashMap<u32, Option<u64>> = HashMap::new();
-    let mut add = |thread: u64, (method, began): Call| {
+pub(super) fn long_calls() -> HashMap<MethodId, Option<JavaThreadId>> {
+    let mut long: HashMap<MethodId, Option<JavaThreadId>> = HashMap::new();
+    let mut add = |thread: JavaThreadId, (method, began): Call| {
         if is_long(began) {
             let least = long.entry(method).or_insert(Some(thread));
             *least = least.map(|least| least.min(thread));
         }
     };
-    let uncounted = remembered(|known| {
-        let calls = known.calls.iter();
-        calls.for_each(|(thread, calls)| calls.iter().for_each(|call| add(*thread, *call)));
-        known.uncounted.clone()
-    });
+    let mut uncounted = HashSet::new();
+    for shard in &REMEMBERED {
+        with(shard, |known| {
+            let calls = known.calls.iter();
+            calls.for_each(|(thread, calls)| calls.iter().for_each(|call| add(*thread, *call)));
+            uncounted.extend(&known.uncounted);
+        });
+    }
     if probe::is_recording() {
         read(probe::recording(), &mut add);
     }
@@ -98,55 +124,57 @@ pub(super) fn long_calls() -> HashMap<u32, Option<u64>> {
 
 /// Remembers the calls in progress of methods that the agent is about to stop following. Must be called before that:
 /// calls of threads that are mounted or unmounted in between would be lost after it.
-pub(crate) fn remember(is_one: impl Fn(u32) -> bool) {
-    ARE_ANY_REMEMBERED.store(true, Ordering::Relaxed);
-    remembered(|known| known.is_reading = true);
-    let mut now = Remembered::default();
+pub(crate) fn remember(is_one: impl Fn(MethodId) -> bool) {
+    REMEMBERED.iter().for_each(|shard| with(shard, |known| known.is_reading = true));
+    let mut now: [Remembered; SHARDS] = std::array::from_fn(|_| Remembered::default());
     read(probe::recording(), &mut |thread, (method, began)| {
-        if has_run_for(began, YOUNG) && is_one(method) {
+        if has_run_for(began, YOUNG)
+            && is_one(method)
+            && let Some(now) = now.get_mut(shard_of(thread))
+        {
             now.add(thread, (method, began));
         }
     });
-    remembered(|known| {
-        known.is_reading = false;
-        let ended = std::mem::take(&mut known.ended);
-        known.uncounted.extend(now.uncounted);
-        for (thread, calls) in now.calls.into_iter().filter(|(thread, _)| !ended.contains(thread)) {
-            calls.into_iter().for_each(|call| known.add(thread, call));
-        }
-        ARE_ANY_REMEMBERED.store(!known.calls.is_empty(), Ordering::Relaxed);
-    });
+    for (shard, now) in REMEMBERED.iter().zip(now) {
+        with(shard, |known| known.take(now));
+    }
 }
 
 /// Whether the ends of virtual threads matter.
 pub(crate) fn are_any_remembered() -> bool {
-    ARE_ANY_REMEMBERED.load(Ordering::Relaxed)
+    WATCHING.load(Ordering::Relaxed) > 0
 }
 
 /// Notes that a virtual thread has ended.
-pub(crate) fn ended(thread: u64) {
-    if !are_any_remembered() {
-        return;
+pub(crate) fn ended(thread: JavaThreadId) {
+    if are_any_remembered()
+        && let Some(shard) = REMEMBERED.get(shard_of(thread))
+    {
+        with(shard, |known| known.end(thread));
     }
-    remembered(|known| {
-        if known.is_reading {
-            known.ended.insert(thread);
-        }
-        known.remove(thread);
-        let matter = known.is_reading || !known.calls.is_empty();
-        ARE_ANY_REMEMBERED.store(matter, Ordering::Relaxed);
-    });
 }
 
-fn remembered<R>(work: impl FnOnce(&mut Remembered) -> R) -> R {
-    let mut known = REMEMBERED.lock().unwrap_or_else(PoisonError::into_inner);
-    work(known.get_or_insert_default())
+fn shard_of(thread: JavaThreadId) -> usize {
+    usize::try_from(thread.get() % SHARDS as u64).unwrap_or(0)
+}
+
+fn with<R>(shard: &Mutex<Option<Remembered>>, work: impl FnOnce(&mut Remembered) -> R) -> R {
+    let mut known = shard.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = known.get_or_insert_default();
+    let result = work(known);
+    let matters = known.is_reading || !known.calls.is_empty();
+    match (std::mem::replace(&mut known.is_watching, matters), matters) {
+        (false, true) => _ = WATCHING.fetch_add(1, Ordering::Relaxed),
+        (true, false) => _ = WATCHING.fetch_sub(1, Ordering::Relaxed),
+        _ => {}
+    }
+    result
 }
 
 /// Passes each call of a virtual thread in this recording to `add`, some more than once. Skips calls whose end the
 /// guard hides: those that were long-lived then are remembered.
-fn read(recording: u32, add: &mut impl FnMut(u64, Call)) {
-    let mut add = |thread: u64, (method, began): Call| {
+fn read(recording: u32, add: &mut impl FnMut(JavaThreadId, Call)) {
+    let mut add = |thread: JavaThreadId, (method, began): Call| {
         if !mute::concerns(method, began) {
             add(thread, (method, began));
         }
@@ -165,7 +193,7 @@ fn read(recording: u32, add: &mut impl FnMut(u64, Call)) {
         });
         for thread in thread::all() {
             let number = thread.runs();
-            if number != 0 {
+            if !number.is_none() {
                 let calls = open_frames::read_frames(&thread, recording);
                 calls.iter().for_each(|call| add(number, (call.method, call.start_ticks)));
             }
@@ -180,24 +208,32 @@ mod tests {
     #[test]
     fn a_thread_is_forgotten_when_it_ends_however_many_there_are() {
         let mut known = Remembered::default();
-        for thread in 1..=20_000 {
-            [(7, thread), (8, 5), (7, 3)].into_iter().for_each(|call| known.add(thread, call));
+        for number in 1..=8_000 {
+            for (id, began) in [(7, number), (8, 5), (7, 3)] {
+                known.add(JavaThreadId::new(number), (MethodId::new(id), began));
+            }
         }
-        assert_eq!((known.calls.len(), known.count), (20_000, 40_000));
-        assert_eq!(known.calls[&9], [(7, 3), (8, 5)]);
-        known.add(1, (9, 1));
-        (1..=20_000).for_each(|thread| known.remove(thread));
+        assert_eq!((known.calls.len(), known.count), (8_000, 16_000));
+        assert_eq!(
+            known.calls[&JavaThreadId::new(9)],
+            [(MethodId::new(7), 3), (MethodId::new(8), 5)]
+        );
+        known.add(JavaThreadId::new(1), (MethodId::new(9), 1));
+        (1..=8_000).for_each(|number| known.remove(JavaThreadId::new(number)));
         assert_eq!((known.calls.len(), known.count), (0, 0));
     }
 
     #[test]
     fn calls_without_room_count_as_long_as_any_is_remembered() {
         let mut known = Remembered { count: MOST - 1, ..Remembered::default() };
-        known.add(1, (7, 3));
-        known.add(1, (8, 3));
-        known.add(2, (9, 3));
-        assert_eq!((known.calls.len(), &known.uncounted), (1, &HashSet::from([8, 9])));
-        known.remove(1);
+        known.add(JavaThreadId::new(1), (MethodId::new(7), 3));
+        known.add(JavaThreadId::new(1), (MethodId::new(8), 3));
+        known.add(JavaThreadId::new(2), (MethodId::new(9), 3));
+        assert_eq!(
+            (known.calls.len(), &known.uncounted),
+            (1, &HashSet::from([8, 9].map(MethodId::new)))
+        );
+        known.remove(JavaThreadId::new(1));
         assert!(known.uncounted.is_empty());
     }
 }

@@ -13,10 +13,12 @@ use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::mutf8;
 use jvmti_bindings::prelude::{jni, jvmti};
 
+use log_format::ids::JavaThreadId;
+
 use crate::probe;
 use crate::probe::modified_utf8::cut;
 use crate::probe::mounts;
-use crate::probe::thread::{ProbeThread, ThreadName};
+use crate::probe::thread::{OwnThread, ProbeThread, ThreadName};
 use crate::sys::memory::Account;
 use crate::sys::memory::sharded::Sharded;
 
@@ -34,15 +36,15 @@ pub(crate) fn get_jvmti() -> Option<Jvmti> {
     (!env.is_null()).then(|| unsafe { Jvmti::from_raw(env) })
 }
 
-/// Keeps a weak reference to the calling Java thread in `thread`.
-pub(crate) fn remember(env: *mut jni::JNIEnv, thread: &ProbeThread) {
+/// Keeps a weak reference to the calling Java thread in its data.
+pub(crate) fn remember(env: *mut jni::JNIEnv, own: OwnThread<'_>) {
     if env.is_null() {
         return;
     }
     // SAFETY: `env` is the environment of this thread, which the JVM passed to a native method.
     let jni = unsafe { JniEnv::from_raw(env) };
     // It would be the virtual thread. A carrier notes its name when it ends.
-    if thread.runs() != 0 || !thread.java_thread().is_null() {
+    if !own.runs().is_none() || !own.java_thread().is_null() {
         return;
     }
     let Some(current) = get_jvmti().and_then(|jvmti| jvmti.get_current_thread().ok()) else {
@@ -63,14 +65,19 @@ pub(crate) fn remember(env: *mut jni::JNIEnv, thread: &ProbeThread) {
         };
         if is_virtual && class != ThreadClass::Bound {
             if let Some(number) = number(&jni, current) {
-                mounts::is_mounted(thread, number);
+                mounts::is_mounted(own, number);
             }
         } else {
             if class == ThreadClass::Carrier {
-                thread.set_carrier();
+                own.set_carrier();
             }
-            thread.set_java_id(number(&jni, current).unwrap_or(0));
-            thread.set_java_thread(jni.new_weak_global_ref(current));
+            own.set_java_id(number(&jni, current).unwrap_or_default());
+            let weak = jni.new_weak_global_ref(current);
+            if weak.is_null() {
+                // No memory; the exception must not reach the service.
+                jni.exception_clear();
+            }
+            own.set_java_thread(weak);
         }
         jni.delete_local_ref(current);
     }
@@ -159,10 +166,10 @@ pub(crate) unsafe fn name(jvmti: &Jvmti, jni: &JniEnv, java_thread: jni::jthread
     let (java_id, name) = unsafe {
         (number(jni, java_thread), with_name(jvmti, Some(jni), java_thread, mutf8::decode_lossy))
     };
-    ThreadName { name: name.unwrap_or_default(), java_id: java_id.unwrap_or(0) }
+    ThreadName { name: name.unwrap_or_default(), java_id: java_id.unwrap_or_default() }
 }
 
-/// Notes in `thread`, the calling thread, which is ending, its name.
+/// Notes the name of the calling thread, which is ending, in its data.
 ///
 /// # Safety
 /// `java_thread` is a live reference to the calling thread.
@@ -170,12 +177,12 @@ pub(crate) unsafe fn note_last_name(
     jvmti: &Jvmti,
     jni: &JniEnv,
     java_thread: jni::jthread,
-    thread: &ProbeThread,
+    own: OwnThread<'_>,
 ) {
     // SAFETY: the caller guarantees it.
     unsafe {
-        thread.set_java_id(number(jni, java_thread).unwrap_or(0));
-        with_name(jvmti, Some(jni), java_thread, |name| thread.set_last_name(name));
+        own.set_java_id(number(jni, java_thread).unwrap_or_default());
+        with_name(jvmti, Some(jni), java_thread, |name| own.set_last_name(name));
     }
 }
 
@@ -198,11 +205,11 @@ pub(crate) unsafe fn find_number(jni: &JniEnv, class: jni::jclass) {
 ///
 /// # Safety
 /// See [`name`].
-pub(crate) unsafe fn number(jni: &JniEnv, java_thread: jni::jthread) -> Option<u64> {
+pub(crate) unsafe fn number(jni: &JniEnv, java_thread: jni::jthread) -> Option<JavaThreadId> {
     let field = TID.load(Ordering::Acquire);
     // SAFETY: the caller guarantees the thread; the field is one of java.lang.Thread.
-    (!field.is_null())
-        .then(|| unsafe { jni.get_long_field(java_thread, field.cast()) }.cast_unsigned())
+    let number = || unsafe { jni.get_long_field(java_thread, field.cast()) }.cast_unsigned();
+    (!field.is_null()).then(|| JavaThreadId::new(number()))
 }
 
 /// The current name of a thread that the probe knows; `None` if the thread is gone.
@@ -258,8 +265,8 @@ impl Drop for VirtualName {
 
 /// Notes the name of the virtual thread that the calling thread runs. JVMTI's references are freed when the native
 /// method returns. Without memory, the thread has no name in the log.
-fn note_virtual_name(number: u64) {
-    if VIRTUAL_NAMES.contains(number) {
+fn note_virtual_name(number: JavaThreadId) {
+    if VIRTUAL_NAMES.contains(number.get()) {
         return;
     }
     let Some(jvmti) = get_jvmti() else { return };
@@ -267,13 +274,13 @@ fn note_virtual_name(number: u64) {
     // SAFETY: a live reference of this thread.
     let name = unsafe { with_name(&jvmti, None, current, VirtualName::new) };
     if let Some(name) = name.flatten() {
-        drop(VIRTUAL_NAMES.insert(number, name));
+        drop(VIRTUAL_NAMES.insert(number.get(), name));
     }
 }
 
 /// Takes the noted name of a virtual thread.
-pub(crate) fn take_virtual_name(number: u64) -> Option<String> {
-    VIRTUAL_NAMES.remove(number).map(|name| mutf8::decode_lossy(&name.0))
+pub(crate) fn take_virtual_name(number: JavaThreadId) -> Option<String> {
+    VIRTUAL_NAMES.remove(number.get()).map(|name| mutf8::decode_lossy(&name.0))
 }
 
 /// Forgets names that nobody has taken.

@@ -1,4 +1,4 @@
-//! Class loaders: their numbers and names, and which classes belong to the application.
+//! Class loaders: their ids and names, and which classes belong to the application.
 #![allow(unsafe_code)]
 
 use std::collections::HashSet;
@@ -8,17 +8,36 @@ use dashmap::DashMap;
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::jni;
 
-/// A class loader as the log names it. Its number is the JVMTI tag of the loader object, so it ends with the loader.
+/// A class loader: the JVMTI tag of the loader object, so it ends with the loader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct LoaderId(u64);
+
+impl LoaderId {
+    /// The loader with this number.
+    pub(crate) const fn new(number: u64) -> Self {
+        Self(number)
+    }
+
+    fn of_tag(tag: jni::jlong) -> Self {
+        Self(tag.cast_unsigned())
+    }
+
+    fn tag(self) -> jni::jlong {
+        self.0.cast_signed()
+    }
+}
+
+/// A class loader as the log names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Loader {
-    pub number: u64,
+    pub id: LoaderId,
     pub name: String,
 }
 
 impl Loader {
     /// The class of a loader that is logged by another name.
     pub(crate) fn class(&self) -> Option<&'static str> {
-        match self.number {
+        match self.id {
             PLATFORM => Some("jdk.internal.loader.ClassLoaders$PlatformClassLoader"),
             APP => Some("jdk.internal.loader.ClassLoaders$AppClassLoader"),
             _ => None,
@@ -26,9 +45,9 @@ impl Loader {
     }
 }
 
-const BOOT: u64 = 0;
-const PLATFORM: u64 = 1;
-const APP: u64 = 2;
+const BOOT: LoaderId = LoaderId::new(0);
+const PLATFORM: LoaderId = LoaderId::new(1);
+const APP: LoaderId = LoaderId::new(2);
 const FIRST_OTHER: u64 = 3;
 
 /// Packages of the JDK in any loader: its code generators put classes there.
@@ -38,8 +57,8 @@ const JDK_PREFIXES: [&str; 3] = ["java/", "jdk/", "sun/"];
 #[derive(Debug)]
 pub(crate) struct Loaders {
     next: Mutex<u64>,
-    /// Names of loaders that are neither boot, platform nor app, by number.
-    names: DashMap<u64, String>,
+    /// Names of loaders that are neither boot, platform nor app.
+    names: DashMap<LoaderId, String>,
     /// For packages of the app loader: whether they belong to a module of the JDK.
     jdk_packages: DashMap<String, bool>,
 }
@@ -47,34 +66,38 @@ pub(crate) struct Loaders {
 /// The loaders of this JVM. The loader objects carry their numbers, so these persist across attachments.
 static LOADERS: OnceLock<Loaders> = OnceLock::new();
 
-/// Numbers of freed loaders that nobody has handled yet. The JVM reports them during a garbage collection, so nobody
-/// may hold the lock while waiting for the JVM.
-static GONE: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+/// Freed loaders that nobody has handled yet. The JVM reports them during a garbage collection, so nobody may hold the
+/// lock while waiting for the JVM.
+static GONE: Mutex<Vec<LoaderId>> = Mutex::new(Vec::new());
 
 /// Notes that a tagged object was freed.
 pub(crate) fn object_freed(tag: jni::jlong) {
-    GONE.lock().unwrap_or_else(PoisonError::into_inner).push(tag.cast_unsigned());
+    let mut gone = GONE.lock().unwrap_or_else(PoisonError::into_inner);
+    // Without memory, its classes stay known until the next attach finds that it is gone.
+    if gone.try_reserve(1).is_ok() {
+        gone.push(LoaderId::of_tag(tag));
+    }
 }
 
 /// Finds loaders that were freed. Between attachments the JVM reports none.
 pub(crate) fn find_gone(jvmti: &Jvmti, jni: &JniEnv) {
-    let known: HashSet<u64> = Loaders::all().names.iter().map(|entry| *entry.key()).collect();
-    let tags: Vec<jni::jlong> = known.iter().map(|number| tag(*number)).collect();
+    let known: HashSet<LoaderId> = Loaders::all().names.iter().map(|entry| *entry.key()).collect();
+    let tags: Vec<jni::jlong> = known.iter().map(|id| id.tag()).collect();
     if tags.is_empty() {
         return;
     }
     let _frame = jni.push_local_frame(jni::jint::try_from(tags.len()).unwrap_or(jni::jint::MAX));
     let Ok((_, tags)) = jvmti.get_objects_with_tags(&tags) else { return };
-    let live: HashSet<u64> = tags.into_iter().map(i64::cast_unsigned).collect();
-    known.difference(&live).for_each(|number| object_freed(tag(*number)));
+    let live: HashSet<LoaderId> = tags.into_iter().map(LoaderId::of_tag).collect();
+    known.difference(&live).for_each(|id| object_freed(id.tag()));
 }
 
-/// Forgets the freed loaders, and returns their numbers.
-pub(crate) fn take_gone() -> HashSet<u64> {
+/// Forgets the freed loaders, and returns them.
+pub(crate) fn take_gone() -> HashSet<LoaderId> {
     let gone = std::mem::take(&mut *GONE.lock().unwrap_or_else(PoisonError::into_inner));
-    let gone: HashSet<u64> = gone.into_iter().collect();
-    for number in &gone {
-        Loaders::all().names.remove(number);
+    let gone: HashSet<LoaderId> = gone.into_iter().collect();
+    for id in &gone {
+        Loaders::all().names.remove(id);
     }
     gone
 }
@@ -94,14 +117,14 @@ impl Loaders {
     /// `loader` is a live reference of this thread, or null.
     pub(crate) unsafe fn get(&self, jvmti: &Jvmti, jni: &JniEnv, loader: jni::jobject) -> Loader {
         // SAFETY: the caller guarantees it.
-        let number = unsafe { self.number(jvmti, jni, loader) };
-        let name = match number {
+        let id = unsafe { self.id(jvmti, jni, loader) };
+        let name = match id {
             BOOT => "boot".to_owned(),
             PLATFORM => "platform".to_owned(),
             APP => "app".to_owned(),
-            _ => self.names.get(&number).map_or_else(String::new, |name| name.clone()),
+            _ => self.names.get(&id).map_or_else(String::new, |name| name.clone()),
         };
-        Loader { number, name }
+        Loader { id, name }
     }
 
     /// The loader of a loaded class.
@@ -125,19 +148,19 @@ impl Loaders {
         }
     }
 
-    unsafe fn number(&self, jvmti: &Jvmti, jni: &JniEnv, loader: jni::jobject) -> u64 {
+    unsafe fn id(&self, jvmti: &Jvmti, jni: &JniEnv, loader: jni::jobject) -> LoaderId {
         if loader.is_null() {
             return BOOT;
         }
         // SAFETY: the caller guarantees that `loader` is live.
-        let known = || unsafe { jvmti.get_tag(loader) }.map_or(0, i64::cast_unsigned);
-        if known() != 0 {
-            return known();
+        let tag = || unsafe { jvmti.get_tag(loader) }.ok().filter(|tag| *tag != 0);
+        if let Some(tag) = tag() {
+            return LoaderId::of_tag(tag);
         }
         // Only one thread at a time assigns a new number.
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-        if known() != 0 {
-            return known();
+        if let Some(tag) = tag() {
+            return LoaderId::of_tag(tag);
         }
         // SAFETY: `loader` is live.
         let class = unsafe { jni.get_object_class(loader) };
@@ -148,40 +171,41 @@ impl Loaders {
         let signature =
             signature.map_or_else(|_| "Lloader;".to_owned(), |(signature, _)| signature);
         // There is one object of each, even if the application sets its own system class loader.
-        let number = match &*signature {
+        let id = match &*signature {
             "Ljdk/internal/loader/ClassLoaders$AppClassLoader;" => APP,
             "Ljdk/internal/loader/ClassLoaders$PlatformClassLoader;" => PLATFORM,
             other => {
                 let number = *next;
                 *next += 1;
-                self.names.insert(number, format!("{}#{number}", class_name(other)));
-                number
+                let id = LoaderId::new(number);
+                self.names.insert(id, format!("{}#{number}", class_name(other)));
+                id
             }
         };
         // SAFETY: `loader` is live. Without the tag it gets another number next time.
-        let _ = unsafe { jvmti.set_tag(loader, tag(number)) };
-        number
+        let _ = unsafe { jvmti.set_tag(loader, id.tag()) };
+        id
     }
 
     /// Whether a class belongs to the application and not to the JDK, if no include decides.
     ///
     /// # Safety
-    /// `loader` is a live reference of this thread, or null, and its number is `number`.
+    /// `loader` is a live reference of this thread, or null, and its id is `id`.
     pub(crate) unsafe fn is_application_class(
         &self,
         jvmti: &Jvmti,
         jni: &JniEnv,
         loader: jni::jobject,
-        number: u64,
+        id: LoaderId,
         class: &str,
     ) -> bool {
-        if number == BOOT || number == PLATFORM {
+        if id == BOOT || id == PLATFORM {
             return false;
         }
         if JDK_PREFIXES.iter().any(|prefix| class.starts_with(prefix)) {
             return false;
         }
-        if number != APP {
+        if id != APP {
             return true;
         }
         // The JDK's compiler and other tools are in the app loader too, in modules of their own.
@@ -209,10 +233,6 @@ impl Loaders {
 /// `com.shop.Loader` for `Lcom/shop/Loader;`.
 fn class_name(signature: &str) -> String {
     signature.trim_start_matches('L').trim_end_matches(';').replace('/', ".")
-}
-
-fn tag(number: u64) -> jni::jlong {
-    number.cast_signed()
 }
 
 /// Reads the name from its field, because no Java code of the application may run here.

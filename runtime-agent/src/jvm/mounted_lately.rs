@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use jvmti_bindings::env::JniEnv;
 use jvmti_bindings::prelude::jni;
 
+use log_format::ids::JavaThreadId;
+
 use crate::sys::memory::sharded::Sharded;
 
 static IS_LISTENING: AtomicBool = AtomicBool::new(false);
@@ -35,8 +37,9 @@ pub(crate) fn listen() {
 ///
 /// # Safety
 /// `jni` is the calling thread's environment, and `thread` a live reference of it.
-pub(super) unsafe fn note(jni: *mut jni::JNIEnv, thread: jni::jthread, number: u64) {
-    if !IS_LISTENING.load(Ordering::Relaxed) || NOTED.contains(number) || NOTED.len() >= MOST {
+pub(super) unsafe fn note(jni: *mut jni::JNIEnv, thread: jni::jthread, number: JavaThreadId) {
+    if !IS_LISTENING.load(Ordering::Relaxed) || NOTED.contains(number.get()) || NOTED.len() >= MOST
+    {
         return;
     }
     // SAFETY: the caller guarantees it.
@@ -46,22 +49,23 @@ pub(super) unsafe fn note(jni: *mut jni::JNIEnv, thread: jni::jthread, number: u
         if weak.is_null() {
             // No memory; the exception must not reach the service.
             jni.exception_clear();
-        } else if let Err(Noted(weak)) = NOTED.insert(number, Noted(weak)) {
+        } else if let Err(Noted(weak)) = NOTED.insert(number.get(), Noted(weak)) {
             jni.delete_weak_global_ref(weak);
         }
     }
 }
 
 /// Forgets a virtual thread that has ended.
-pub(crate) fn ended(jni: &JniEnv, number: u64) {
-    if let Some(Noted(weak)) = NOTED.remove(number) {
+pub(crate) fn ended(jni: &JniEnv, number: JavaThreadId) {
+    if let Some(Noted(weak)) = NOTED.remove(number.get()) {
         // SAFETY: made by `note`, and nobody else has it.
         unsafe { jni.delete_weak_global_ref(weak) };
     }
 }
 
 /// Stops noting threads. Returns the noted ones; the caller must delete the references.
-pub(crate) fn take() -> Vec<(u64, jni::jweak)> {
+pub(crate) fn take() -> Vec<(JavaThreadId, jni::jweak)> {
     IS_LISTENING.store(false, Ordering::Relaxed);
-    NOTED.take_all().into_iter().map(|(number, Noted(weak))| (number, weak)).collect()
+    let noted = NOTED.take_all().into_iter();
+    noted.map(|(number, Noted(weak))| (JavaThreadId::new(number), weak)).collect()
 }

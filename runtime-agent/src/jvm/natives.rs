@@ -22,7 +22,7 @@ pub extern "system" fn Java_java_lang__00024TProfiler_start0(
 #[cold]
 #[inline(never)]
 extern "system" fn start_other(env: *mut jni::JNIEnv, _class: jni::jclass, method: jni::jint) {
-    let entry = probe::start(method.cast_unsigned(), |thread| java_threads::remember(env, thread));
+    let entry = probe::start(method.cast_unsigned(), |own| java_threads::remember(env, own));
     if entry == Entry::NoStack {
         throw_stack_overflow(env);
     }

@@ -10,12 +10,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::{jni, jvmti};
 
+use log_format::ids::JavaThreadId;
+
 use crate::instrument::virtual_loops;
+use crate::jvm::error::JvmError;
 use crate::jvm::{java_threads, mounted_lately};
-use crate::message::message;
 use crate::options::{Pretend, Trick};
 use crate::probe;
 use crate::probe::mounts::{self, Events};
+use crate::stderr::message;
 
 /// A callback of HotSpot: it has these parameters, though its declared type is variadic.
 type Callback = unsafe extern "C" fn(*mut jvmti::jvmtiEnv, *mut jni::JNIEnv, jni::jthread);
@@ -41,7 +44,7 @@ pub(crate) fn listen(jvmti: &Jvmti, came_late: bool, pretend: &Pretend) {
     ARE_WANTED.store(true, Ordering::SeqCst);
     for (id, callback) in EVENTS {
         let listened = match pretend.fails(Trick::MountExtension) {
-            true => Err("debug=fails:mount-extension".to_owned()),
+            true => Err(JvmError::Missing("debug=fails:mount-extension")),
             false => listen_to(jvmti, id, callback),
         };
         if let Err(error) = listened {
@@ -98,40 +101,39 @@ pub(crate) fn stop_listening_to_ends(jvmti: &Jvmti) {
     }
 }
 
-fn index_of(jvmti: &Jvmti, id: &str) -> Result<jni::jint, String> {
-    let events = jvmti.get_extension_events().map_err(|e| format!("JVMTI error {e:?}"))?;
+fn index_of(jvmti: &Jvmti, id: &str) -> Result<jni::jint, JvmError> {
+    let events = jvmti.get_extension_events()?;
     let event = events.iter().find(|event| event.id.as_deref() == Some(id));
-    Ok(event.ok_or("the JVM has none")?.extension_event_index)
+    Ok(event.ok_or(JvmError::Missing("the JVM has none"))?.extension_event_index)
 }
 
-fn listen_to(jvmti: &Jvmti, id: &str, callback: Callback) -> Result<(), String> {
+fn listen_to(jvmti: &Jvmti, id: &str, callback: Callback) -> Result<(), JvmError> {
     let index = index_of(jvmti, id)?;
     // SAFETY: HotSpot calls it with the environments and the thread; on all supported platforms a function is called
     // the same way whether its type is variadic or not.
     let callback = unsafe { std::mem::transmute::<Callback, jvmti::jvmtiExtensionEvent>(callback) };
-    jvmti
-        .set_extension_event_callback(index, Some(callback))
-        .map_err(|e| format!("JVMTI error {e:?}"))?;
+    jvmti.set_extension_event_callback(index, Some(callback))?;
     notify(jvmti, index, true)
 }
 
 /// Enables or disables an event.
-fn notify(jvmti: &Jvmti, index: jni::jint, is_wanted: bool) -> Result<(), String> {
+fn notify(jvmti: &Jvmti, index: jni::jint, is_wanted: bool) -> Result<(), JvmError> {
     let mode = if is_wanted { jvmti::JVMTI_ENABLE } else { jvmti::JVMTI_DISABLE };
     // SAFETY: the table belongs to the environment; a null thread means all threads.
     let error = unsafe {
         let table = &*(*jvmti.raw()).functions;
-        let set = table.SetEventNotificationMode.ok_or("no SetEventNotificationMode")?;
+        let set = table.SetEventNotificationMode;
+        let set = set.ok_or(JvmError::Missing("no SetEventNotificationMode"))?;
         set(jvmti.raw(), mode, index.cast_unsigned(), std::ptr::null_mut())
     };
-    if error == jvmti::jvmtiError::NONE { Ok(()) } else { Err(format!("JVMTI error {error:?}")) }
+    if error == jvmti::jvmtiError::NONE { Ok(()) } else { Err(error.into()) }
 }
 
 /// The number of a virtual thread.
 ///
 /// # Safety
 /// `jni` and `thread` come from a callback.
-unsafe fn number(jni: *mut jni::JNIEnv, thread: jni::jthread) -> Option<u64> {
+unsafe fn number(jni: *mut jni::JNIEnv, thread: jni::jthread) -> Option<JavaThreadId> {
     // SAFETY: the caller guarantees it.
     unsafe { java_threads::number(&JniEnv::from_raw(jni), thread) }
 }

@@ -17,6 +17,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 
 use flate2::write::GzEncoder;
 use log_format::compression::Compression;
+use log_format::error::FileError;
 use log_format::names::Part;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
@@ -42,7 +43,7 @@ pub(crate) struct Compressed {
     /// Bytes saved by compressing its files.
     pub saved: u64,
     /// Errors, one line each.
-    pub errors: Vec<String>,
+    pub errors: Vec<FileError>,
 }
 
 /// The thread, started with the first job.
@@ -124,7 +125,7 @@ fn work(
                         Ok(bytes) => saved += bytes,
                         Err(_) if is_stopped.load(Ordering::Relaxed) => return,
                         Err(error) => {
-                            errors.push(format!("{}: {error}", folder.path().join(file).display()));
+                            errors.push(FileError::at(folder.path().join(file))(error));
                         }
                     }
                 }

@@ -3,6 +3,7 @@
 pub(crate) mod budget;
 pub(crate) mod compress;
 pub(crate) mod folder;
+pub(crate) mod part_files;
 pub(crate) mod retention;
 pub(crate) mod run_log;
 pub(crate) mod table_file;

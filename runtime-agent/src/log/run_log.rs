@@ -7,23 +7,24 @@
 //! An hour's files are closed and compressed when another hour has begun and no more rows come for them. Rows that
 //! still come for a closed hour, because the clock was set back, begin another part of the hour.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::io::{self, ErrorKind, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use log_format::compression::Compression;
+use log_format::error::FileError;
+use log_format::ids::ThreadId;
 use log_format::names::{Hour, Part, RUN_JSON, Table, run_name};
-use log_format::rows::{
-    CallRow, CounterRow, EventRow, MethodRow, Row, StackRow, StatsRow, ThreadRow,
-};
+use log_format::rows::{CallRow, CounterRow, EventRow, SampleRow, StatsRow};
 use log_format::run::Run;
 
 use crate::log::compress::{Background, Compressed};
 use crate::log::folder::{LogFolder, RunFolder};
+use crate::log::part_files::{Names, PartFiles};
 use crate::log::retention::{Limits, Retention};
 use crate::log::table_file::TableFile;
-use crate::message::message;
+use crate::stderr::message;
 use crate::sys::clock;
 
 /// Most bytes that wait for a disk that does not accept them.
@@ -57,16 +58,6 @@ impl Now {
     }
 }
 
-/// Resolves the ids in rows to names.
-pub(crate) trait Names {
-    /// The method with an id.
-    fn method(&self, id: u32) -> Option<MethodRow>;
-    /// The thread with an id, with its current name.
-    fn thread(&self, id: u32) -> Option<ThreadRow>;
-    /// The call path with an id.
-    fn stack(&self, id: u32) -> Option<StackRow>;
-}
-
 /// The folder of a run and its open files.
 #[derive(Debug)]
 pub(crate) struct RunLog {
@@ -84,46 +75,30 @@ pub(crate) struct RunLog {
     /// When to retry after a failure.
     retry_ns: u64,
     /// When to retry creating the log folder, and why that failed.
-    retry_folder: Option<(u64, String)>,
+    retry_folder: Option<(u64, FileError)>,
     pub bytes: u64,
     /// Writes that failed.
     pub io_errors: u64,
     /// Rows dropped because the disk accepted none for too long.
     pub rows_dropped: u64,
     /// Why the last flush did not write everything.
-    failure: Option<String>,
+    failure: Option<FileError>,
     /// Set if a clock has jumped. Then no call ended later than now, whatever its duration says.
     has_clock_jumped: bool,
-}
-
-#[derive(Debug, Default)]
-struct PartFiles {
-    tables: BTreeMap<Table, TableFile>,
-    methods: HashSet<u32>,
-    threads: HashSet<u32>,
-    stacks: HashSet<u32>,
-    /// Bytes written.
-    bytes: u64,
-    /// Bytes added since [`RunLog::take_added`].
-    added: u64,
-    /// Whether rows were added since the last flush.
-    is_touched: bool,
-    /// When there last were, on CLOCK_MONOTONIC.
-    touched_ns: u64,
 }
 
 impl RunLog {
     /// Creates the folder of a new run in `logs`.
     ///
     /// # Errors
-    /// One line: the folder cannot be created.
+    /// The folder cannot be created.
     pub(crate) fn create(
         logs: LogFolder,
         run: &Run,
         compression: Compression,
         limits: Limits,
-    ) -> Result<Self, String> {
-        let folder = make_run(&logs, run).map_err(|e| format!("{}: {e}", logs.path().display()))?;
+    ) -> Result<Self, FileError> {
+        let folder = make_run(&logs, run).map_err(FileError::at(logs.path()))?;
         Ok(Self {
             logs,
             folder: Arc::new(folder),
@@ -156,11 +131,10 @@ impl RunLog {
     /// Sets the control port and writes `run.json`.
     ///
     /// # Errors
-    /// One line: the file cannot be written.
-    pub(crate) fn set_port(&mut self, port: Option<u16>) -> Result<(), String> {
+    /// The file cannot be written.
+    pub(crate) fn set_port(&mut self, port: Option<u16>) -> Result<(), FileError> {
         self.run.port = port;
-        self.write_run()
-            .map_err(|e| format!("{}: {e}", self.folder.path().join(RUN_JSON).display()))
+        self.write_run().map_err(FileError::at(self.folder.path().join(RUN_JSON)))
     }
 
     /// Writes `run.json`, whole or not at all.
@@ -222,6 +196,26 @@ impl RunLog {
         part.add(rows);
     }
 
+    /// Adds samples, each to the hour of its second. Returns how many bytes they and their names take.
+    pub(crate) fn add_samples(&mut self, rows: &[SampleRow], names: &dyn Names) -> u64 {
+        let hour = |row: &SampleRow| Hour::of_unix_ns(row.start_ns);
+        let mut bytes = 0;
+        for rows in rows.chunk_by(|a, b| hour(a) == hour(b)) {
+            let Some(first) = rows.first() else { continue };
+            let part = self.part(hour(first));
+            let before = part.added;
+            part.name_samples(rows, names);
+            part.add(rows);
+            bytes += part.added - before;
+        }
+        bytes
+    }
+
+    /// Adds the name of a thread that has rows in this hour later.
+    pub(crate) fn name_thread(&mut self, hour: Hour, thread: ThreadId, names: &dyn Names) {
+        self.part(hour).name_thread(thread, names);
+    }
+
     /// Adds counters of one interval.
     pub(crate) fn add_counters(&mut self, rows: &[CounterRow]) {
         let Some(first) = rows.first() else { return };
@@ -246,8 +240,8 @@ impl RunLog {
     }
 
     /// Why the last flush did not write everything, if so.
-    pub(crate) fn failure(&self) -> Option<&str> {
-        self.failure.as_deref()
+    pub(crate) fn failure(&self) -> Option<&FileError> {
+        self.failure.as_ref()
     }
 
     /// Hands all added rows to the kernel; with `sync`, to the disk. Reports when writing begins to fail, and when it
@@ -287,7 +281,7 @@ impl RunLog {
         self.open.clear();
     }
 
-    fn write(&mut self, now: Now, sync: bool, names: &dyn Names) -> Result<(), String> {
+    fn write(&mut self, now: Now, sync: bool, names: &dyn Names) -> Result<(), FileError> {
         if !self.open.values().any(PartFiles::is_behind) && !sync {
             return Ok(());
         }
@@ -299,13 +293,13 @@ impl RunLog {
             failures = self.write_tables(sync, names);
         }
         self.io_errors += failures.len() as u64;
-        let last = failures.pop().map(|(path, error)| format!("{}: {error}", path.display()));
+        let last = failures.pop().map(|(path, error)| FileError::at(path)(error));
         last.map_or(Ok(()), Err)
     }
 
     /// Creates the run's folder again if somebody has deleted it, or only `run.json`: without it nobody could read
     /// the other files.
-    fn make_deleted_folder(&mut self, now: Now, names: &dyn Names) -> Result<(), String> {
+    fn make_deleted_folder(&mut self, now: Now, names: &dyn Names) -> Result<(), FileError> {
         let is_deleted = self.folder.is_deleted();
         if !is_deleted && self.folder.has(RUN_JSON) {
             return Ok(());
@@ -325,7 +319,7 @@ impl RunLog {
             self.io_errors += 1;
             return Err(match &self.retry_folder {
                 Some((_, error)) => error.clone(),
-                None => format!("{}: {error}", self.folder.path().display()),
+                None => FileError::at(self.folder.path())(error),
             });
         }
         message!("files of the log were deleted; it goes on in {}", self.folder.path().display());
@@ -337,12 +331,13 @@ impl RunLog {
 
     /// Creates another folder for the run, and the log folder if that was deleted too.
     fn make_folder(&mut self, now: Now) -> io::Result<()> {
-        let made = self.logs.make_again();
-        self.retry_folder = made.as_ref().err().map(|error| {
-            let error = format!("{}: {error}", self.logs.path().display());
-            (now.monotonic_ns + RETRY_FOLDER_NS, error)
-        });
-        made?;
+        let made = self.logs.make_again().map_err(|error| (error.kind(), error));
+        self.retry_folder = None;
+        if let Err((kind, error)) = made {
+            let error = FileError::at(self.logs.path())(error);
+            self.retry_folder = Some((now.monotonic_ns + RETRY_FOLDER_NS, error));
+            return Err(kind.into());
+        }
         self.folder = Arc::new(make_run(&self.logs, &self.run)?);
         self.write_run()
     }
@@ -422,203 +417,6 @@ fn files(part: Part) -> Vec<String> {
     Table::ALL.into_iter().map(|table| part.file_name(table)).collect()
 }
 
-impl PartFiles {
-    fn is_behind(&self) -> bool {
-        self.tables.values().any(TableFile::is_behind)
-    }
-
-    fn add<R: Row>(&mut self, rows: &[R]) {
-        self.added += self.tables.entry(R::TABLE).or_insert_with(TableFile::new::<R>).add(rows);
-        self.is_touched = true;
-    }
-
-    /// Writes all names again at their next use.
-    fn forget_names(&mut self) {
-        self.methods.clear();
-        self.threads.clear();
-        self.stacks.clear();
-    }
-
-    /// Begins new files because the old ones are gone. Adds their names again, because rows that wait need them.
-    fn forget_files(&mut self, names: &dyn Names) {
-        self.bytes = 0;
-        for file in self.tables.values_mut() {
-            file.forget();
-        }
-        for id in std::mem::take(&mut self.methods) {
-            self.name_method(id, names);
-        }
-        for id in std::mem::take(&mut self.threads) {
-            self.name_thread(id, names);
-        }
-        for id in std::mem::take(&mut self.stacks) {
-            self.name_stack(id, names);
-        }
-    }
-
-    fn name_method(&mut self, id: u32, names: &dyn Names) {
-        if id != 0
-            && self.methods.insert(id)
-            && let Some(row) = names.method(id)
-        {
-            self.add(&[row]);
-        }
-    }
-
-    fn name_calls(&mut self, rows: &[CallRow], names: &dyn Names) {
-        for row in rows {
-            self.name_thread(row.thread, names);
-            self.name_stack(row.stack, names);
-            self.name_method(row.method, names);
-        }
-    }
-
-    fn name_thread(&mut self, id: u32, names: &dyn Names) {
-        if !self.threads.contains(&id)
-            && let Some(row) = names.thread(id)
-        {
-            self.threads.insert(id);
-            self.add(&[row]);
-        }
-    }
-
-    fn name_stack(&mut self, id: u32, names: &dyn Names) {
-        // From the call up to the first known caller; rows are written in the other direction.
-        let mut chain = Vec::new();
-        let mut next = id;
-        while next != 0 && self.stacks.insert(next) {
-            let Some(row) = names.stack(next) else { break };
-            next = row.parent;
-            chain.push(row);
-        }
-        chain.reverse();
-        for row in &chain {
-            self.name_method(row.method, names);
-        }
-        if !chain.is_empty() {
-            self.add(&chain);
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use std::fs;
-    use std::os::unix::fs::symlink;
-    use std::path::Path;
-
-    use log_format::FORMAT_VERSION;
-    use log_format::rows::Exit;
-
-    use super::*;
-
-    struct NumbersAsNames;
-
-    impl Names for NumbersAsNames {
-        fn method(&self, id: u32) -> Option<MethodRow> {
-            let (loader, source) = (String::new(), String::new());
-            let (class, method, descriptor) = ("a.B".into(), format!("m{id}"), "()V".into());
-            Some(MethodRow { id, loader, class, method, descriptor, source, line: 0 })
-        }
-
-        fn thread(&self, id: u32) -> Option<ThreadRow> {
-            let (name, kind) = ("main".into(), "platform".into());
-            Some(ThreadRow { id, java_id: 1, os_id: 0, name, kind })
-        }
-
-        fn stack(&self, id: u32) -> Option<StackRow> {
-            Some(StackRow { id, parent: id - 1, method: id })
-        }
-    }
-
-    const CALL: CallRow = CallRow {
-        start_ns: 0,
-        thread: 5,
-        stack: 2,
-        method: 2,
-        total_ns: 9,
-        self_ns: 9,
-        exit: Exit::Return,
-    };
-
-    fn log_in(logs: &Path) -> RunLog {
-        let run = Run { format_version: FORMAT_VERSION, ..Run::default() };
-        let limits = Limits { max_bytes: None, keep: None };
-        let logs = LogFolder::open(logs, None).unwrap();
-        let mut log = RunLog::create(logs, &run, Compression::Off, limits).unwrap();
-        log.set_port(None).unwrap();
-        log
-    }
-
-    /// The rows of a table, in order.
-    fn rows(log: &RunLog, table: Table) -> Vec<String> {
-        let part = Part { hour: Hour::of_unix_ns(0), number: 1 };
-        let text = fs::read_to_string(log.folder().path().join(part.file_name(table))).unwrap();
-        let mut lines: Vec<String> = text.lines().skip(1).map(str::to_owned).collect();
-        lines.sort();
-        lines
-    }
-
-    /// Rows that wait when a deletion is noticed need names that only the deleted files had.
-    #[test]
-    fn files_made_again_have_the_names_of_rows_that_waited() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut log = log_in(folder.path());
-        log.add_calls(&[CALL], &NumbersAsNames);
-        log.flush(Now::read(), false, &NumbersAsNames);
-        log.add_calls(&[CALL], &NumbersAsNames);
-        fs::remove_dir_all(log.folder().path()).unwrap();
-        log.flush(Now::read(), false, &NumbersAsNames);
-        assert_eq!((log.failure(), log.io_errors), (None, 0));
-        assert_eq!(rows(&log, Table::Calls).len(), 1);
-        assert_eq!(rows(&log, Table::Stacks), ["1,0,1", "2,1,2"]);
-        assert_eq!(rows(&log, Table::Methods), ["1,,a.B,m1,()V,,0", "2,,a.B,m2,()V,,0"]);
-        assert_eq!(rows(&log, Table::Threads), ["5,1,0,main,platform"]);
-    }
-
-    #[test]
-    fn a_log_folder_whose_name_is_taken_is_tried_again_after_some_seconds() {
-        let folder = tempfile::tempdir().unwrap();
-        let (logs, theirs) = (folder.path().join("logs"), folder.path().join("theirs"));
-        let mut log = log_in(&logs);
-        fs::remove_dir_all(&logs).unwrap();
-        fs::create_dir(&theirs).unwrap();
-        symlink(&theirs, &logs).unwrap();
-        let begin = Now::read();
-        let flush = |log: &mut RunLog, later_ns| {
-            log.add_calls(&[CALL], &NumbersAsNames);
-            let now = Now { monotonic_ns: begin.monotonic_ns + later_ns, ..begin };
-            log.flush(now, true, &NumbersAsNames);
-            (log.failure().map(str::to_owned), log.io_errors)
-        };
-        let taken = "it was deleted, and something else has its name now";
-        let failure = Some(format!("{}: {taken}", logs.display()));
-        assert_eq!(flush(&mut log, 0), (failure.clone(), 1));
-        fs::remove_file(&logs).unwrap();
-        assert_eq!(flush(&mut log, RETRY_FOLDER_NS - 1), (failure, 1));
-        assert_eq!(fs::read_dir(&theirs).unwrap().count(), 0);
-        assert!(!logs.exists());
-        assert_eq!(flush(&mut log, RETRY_FOLDER_NS), (None, 1));
-        assert_eq!((rows(&log, Table::Calls).len(), log.rows_dropped), (3, 0));
-    }
-
-    #[test]
-    fn what_was_moved_out_of_the_folder_is_begun_again() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut log = log_in(&folder.path().join("logs"));
-        log.add_calls(&[CALL], &NumbersAsNames);
-        log.flush(Now::read(), false, &NumbersAsNames);
-        let elsewhere = folder.path().join("elsewhere");
-        fs::create_dir(&elsewhere).unwrap();
-        for file in fs::read_dir(log.folder().path()).unwrap().map(|file| file.unwrap()) {
-            fs::rename(file.path(), elsewhere.join(file.file_name())).unwrap();
-        }
-        let old = log.folder().path().to_owned();
-        log.add_calls(&[CALL], &NumbersAsNames);
-        log.flush(Now::read(), false, &NumbersAsNames);
-        assert_eq!((log.failure(), log.folder().path()), (None, &*old));
-        assert!(old.join(RUN_JSON).exists());
-        assert_eq!(rows(&log, Table::Calls).len(), 1);
-        assert_eq!(rows(&log, Table::Methods).len(), 2);
-    }
-}
+#[path = "run_log_tests.rs"]
+mod tests;

@@ -129,6 +129,7 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
+    use log_format::ids::{MethodId, StackId};
     use log_format::rows::StackRow;
 
     use super::*;
@@ -142,7 +143,7 @@ mod tests {
     }
 
     fn row(id: u32) -> StackRow {
-        StackRow { id, parent: 0, method: 7 }
+        StackRow { id: StackId::new(id), parent: StackId::NONE, method: MethodId::new(7) }
     }
 
     fn file_with(ids: std::ops::Range<u32>) -> TableFile {

@@ -21,6 +21,8 @@ pub enum Fault {
     Hang,
     /// No panic: instrumenting classes takes long.
     Slow,
+    /// No panic: the stack walker walks from random registers.
+    Walks,
     /// In the agent thread, when the run has begun.
     Run,
     /// In the agent thread, while it writes everything at a detach.
@@ -31,9 +33,17 @@ pub enum Fault {
 
 impl Fault {
     pub(super) fn parse(stage: &str) -> Option<Self> {
-        [Self::Load, Self::Begin, Self::Hang, Self::Slow, Self::Run, Self::Finish, Self::Detach]
-            .into_iter()
-            .find(|fault| fault.text() == stage)
+        const ALL: [Fault; 8] = [
+            Fault::Load,
+            Fault::Begin,
+            Fault::Hang,
+            Fault::Slow,
+            Fault::Walks,
+            Fault::Run,
+            Fault::Finish,
+            Fault::Detach,
+        ];
+        ALL.into_iter().find(|fault| fault.text() == stage)
     }
 
     pub(super) const fn text(self) -> &'static str {
@@ -43,6 +53,7 @@ impl Fault {
             Self::Begin => "begin",
             Self::Hang => "hang",
             Self::Slow => "slow",
+            Self::Walks => "walks",
             Self::Run => "run",
             Self::Finish => "finish",
             Self::Detach => "detach",

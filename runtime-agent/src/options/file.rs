@@ -7,6 +7,8 @@ use std::path::Path;
 
 use super::setting::Setting;
 use super::{toml, tprofiler};
+use crate::error::Error;
+use log_format::error::FileError;
 use log_format::writer::one_line;
 
 /// Largest size of an options file, in bytes.
@@ -22,16 +24,16 @@ pub(super) fn read_file(
     path: &Path,
     environment: &dyn Fn(&str) -> Option<String>,
     warnings: &mut Vec<String>,
-) -> Result<Vec<Setting>, String> {
+) -> Result<Vec<Setting>, Error> {
     let name = one_line(&path.display().to_string());
-    let bytes = read_regular(path).map_err(|e| format!("config: {name}: {e}"))?;
+    let unread = |error: io::Error| FileError::at(&name)(error).of("config");
+    let bytes = read_regular(path).map_err(unread)?;
     if is_of_tprofiler(path) {
-        return tprofiler::read(&name, &bytes, environment, warnings);
+        return Ok(tprofiler::read(&name, &bytes, environment, warnings)?);
     }
-    match std::str::from_utf8(&bytes) {
-        Ok(text) => toml::read(&name, text),
-        Err(_) => Err(format!("config: {name}: not UTF-8, as TOML is")),
-    }
+    let text = String::from_utf8(bytes);
+    let text = text.map_err(|_| unread(io::Error::other("not UTF-8, as TOML is")))?;
+    Ok(toml::read(&name, &text)?)
 }
 
 /// Reads a regular file. Pipes and devices are refused: they may never end, or even never open.

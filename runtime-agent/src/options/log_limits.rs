@@ -1,6 +1,7 @@
 //! Options for the log's size: megabytes and compression.
 
 use log_format::compression::Compression;
+use log_format::error::BadValue;
 use log_format::writer::one_line;
 
 /// A megabyte, as disk makers count.
@@ -11,11 +12,11 @@ const LEAST_MB: f64 = 0.5;
 const COMPRESSIONS: [(&str, Compression); 3] =
     [("gzip", Compression::Gzip), ("zstd", Compression::Zstd), ("off", Compression::Off)];
 
-pub(super) fn compression(value: &str) -> Result<Compression, String> {
+pub(super) fn compression(value: &str) -> Result<Compression, BadValue> {
     let known = COMPRESSIONS.into_iter().find(|(name, _)| *name == value);
     known
         .map(|(_, compression)| compression)
-        .ok_or_else(|| format!("compress: '{}' is not gzip, zstd or off", one_line(value)))
+        .ok_or_else(|| BadValue::new(one_line(value), "is not gzip, zstd or off").of("compress"))
 }
 
 pub(super) fn compression_text(compression: Compression) -> String {
@@ -23,8 +24,8 @@ pub(super) fn compression_text(compression: Compression) -> String {
     known.map_or_else(String::new, |(name, _)| name.to_owned())
 }
 
-/// Reads a number of megabytes, perhaps with a fraction, as bytes; `None` for no limit.
-pub(super) fn megabytes(key: &str, value: &str) -> Result<Option<u64>, String> {
+/// Reads a number of megabytes, perhaps with a fraction, as bytes; `None` for no limit. An error gives `example`.
+pub(super) fn megabytes(key: &str, example: &str, value: &str) -> Result<Option<u64>, BadValue> {
     if value == "off" {
         return Ok(None);
     }
@@ -35,12 +36,13 @@ pub(super) fn megabytes(key: &str, value: &str) -> Result<Option<u64>, String> {
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         Some(mb) if mb >= LEAST_MB => Ok(Some((mb * BYTES_PER_MB as f64) as u64)),
         _ => {
-            let value = one_line(value);
-            Err(format!("{key}: '{value}' is not a number of megabytes from 0.5 up, or off"))
+            let reason =
+                format!("is not a number of megabytes from 0.5 up, like {example}, or off");
+            Err(BadValue::new(one_line(value), reason).of(key))
         }
     }
 }
 
-pub(super) fn megabytes_text(bytes: Option<u64>) -> String {
+pub(crate) fn megabytes_text(bytes: Option<u64>) -> String {
     bytes.map_or_else(|| "off".to_owned(), |bytes| (bytes as f64 / BYTES_PER_MB as f64).to_string())
 }

@@ -6,12 +6,12 @@
 mod fault;
 mod file;
 mod log_limits;
+pub mod option_table;
 mod overhead;
 mod properties;
 pub(crate) mod retransform;
 mod self_tests;
 mod setting;
-pub mod table;
 mod toml;
 mod tprofiler;
 mod values;
@@ -20,15 +20,21 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 pub use self::fault::Fault;
+use log_format::error::BadValue;
+use strsim::osa_distance;
+use thiserror::Error;
+
 use self::file::{is_of_tprofiler, read_file};
+pub(crate) use self::log_limits::megabytes_text;
+use self::option_table::OPTIONS;
 pub(crate) use self::overhead::{overhead_text, parse_overhead};
 pub use self::self_tests::{Pretend, ProbeChoice, Trick};
 use self::setting::Setting;
-use self::table::OPTIONS;
 pub(crate) use self::values::thresholds_text;
 pub use self::values::{DEFAULT_PORT, Options, PortAccess, parse_threshold};
 use self::values::{Given, one_line};
-use crate::message::message;
+use crate::error;
+use crate::stderr::message;
 
 /// Read like an option string, for deployments where no start script can be changed.
 pub const ENVIRONMENT: &str = "TPROFILER_OPTS";
@@ -37,10 +43,12 @@ pub const ENVIRONMENT: &str = "TPROFILER_OPTS";
 pub const MAX_THRESHOLDS: usize = 255;
 
 /// What is wrong with an option string, and whether that should stop the JVM.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, Error)]
+#[error("{error}")]
 pub struct BadOptions {
-    /// One line.
-    pub message: String,
+    /// What is wrong.
+    #[source]
+    pub error: error::Error,
     /// Whether `strict` was given, before or after the error.
     pub strict: bool,
 }
@@ -65,14 +73,14 @@ impl Options {
 
     /// Whether an option string asks for `strict`, as far as can be told without reading a file.
     pub(crate) fn asks_for_strict(text: &str) -> bool {
-        let given = settings(text, "");
+        let given = settings(text, None);
         given.iter().rfind(|setting| setting.key == "strict").is_some_and(|s| s.value != "off")
     }
 
     /// The file that an option string names.
     #[must_use]
     pub fn config_of(text: &str) -> Option<PathBuf> {
-        let config = settings(text, "").into_iter().rfind(|setting| setting.key == "config")?;
+        let config = settings(text, None).into_iter().rfind(|setting| setting.key == "config")?;
         Some(PathBuf::from(config.value)).filter(|path| !path.as_os_str().is_empty())
     }
 
@@ -88,21 +96,24 @@ impl Options {
         environment: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, BadOptions> {
         let mut sources = vec![
-            settings(&environment(ENVIRONMENT).unwrap_or_default(), &format!("{ENVIRONMENT}: ")),
-            settings(text, ""),
+            settings(&environment(ENVIRONMENT).unwrap_or_default(), Some(ENVIRONMENT)),
+            settings(text, None),
         ];
         let mut options = Self::default();
         let mut wrong = None;
         let config = sources.iter().flatten().rfind(|setting| setting.key == "config");
-        if let Some(Setting { value, place, .. }) = config {
+        if let Some(setting @ Setting { value, .. }) = config {
             let read = match value.is_empty() {
-                true => Err(format!("{place}config: a file is needed")),
+                true => {
+                    let needed = BadValue::because("a file is needed").of("config");
+                    Err(setting.wrong(needed).into())
+                }
                 false => read_file(Path::new(value), environment, &mut options.warnings),
             };
             options.config = Some(PathBuf::from(value));
             match read {
                 Ok(settings) => sources.insert(0, settings),
-                Err(message) => wrong = Some(message),
+                Err(error) => wrong = Some(error),
             }
         }
         for (index, source) in sources.iter().enumerate() {
@@ -110,23 +121,25 @@ impl Options {
             let is_file = index + 2 < sources.len();
             for setting in source {
                 let set = match &*setting.key {
-                    "config" if is_file => Err("config: a file cannot name another".to_owned()),
+                    "config" if is_file => {
+                        Err(BadValue::because("a file cannot name another").of("config"))
+                    }
                     _ => options.set(setting, &mut given),
                 };
-                if let Err(message) = set {
-                    wrong.get_or_insert(format!("{}{message}", setting.place));
+                if let Err(error) = set {
+                    wrong.get_or_insert(setting.wrong(error).into());
                 }
             }
         }
-        if let (None, Err(message)) = (&wrong, options.check()) {
-            wrong = Some(message);
+        if let (None, Err(error)) = (&wrong, options.check()) {
+            wrong = Some(error.into());
         }
         if let (Some(file), Some(stronger)) = (options.config.clone(), sources.get(1..)) {
             options.open_port_for_tprofiler(&file, stronger);
         }
         match wrong {
             None => Ok(options),
-            Some(message) => Err(BadOptions { message, strict: options.strict }),
+            Some(error) => Err(BadOptions { error, strict: options.strict }),
         }
     }
 
@@ -146,25 +159,33 @@ impl Options {
         }
     }
 
-    fn set(&mut self, setting: &Setting, given: &mut Given) -> Result<(), String> {
+    fn set(&mut self, setting: &Setting, given: &mut Given) -> Result<(), BadValue> {
         let Setting { key, value, .. } = setting;
-        match table::find(key) {
+        check_separators(value)?;
+        match option_table::find(key) {
             Some(def) => (def.set)(self, value, given),
             None => {
                 let keys: Vec<&str> = OPTIONS.iter().map(|def| def.key).collect();
+                let near = keys.iter().map(|known| (osa_distance(known, key), known));
+                let near = near.min().filter(|(distance, _)| *distance <= 2);
+                let near =
+                    near.map_or_else(String::new, |(_, known)| format!("; did you mean {known}?"));
                 let keys = keys.join(", ");
-                Err(format!("unknown option '{}'; options are {keys}", one_line(key)))
+                let key = one_line(key);
+                let reason = format!("unknown option '{key}'{near}; options are {keys}");
+                Err(BadValue::because(reason))
             }
         }
     }
 
     /// Checks the options for errors that no setting has by itself.
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), BadValue> {
         if self.plan.record.is_some() != self.plan.pause.is_some() {
-            return Err("record and pause belong together".to_owned());
+            return Err(BadValue::because("record and pause belong together"));
         }
         if self.thresholds.len() > MAX_THRESHOLDS {
-            return Err(format!("threshold: more than {MAX_THRESHOLDS} patterns"));
+            let reason = format!("more than {MAX_THRESHOLDS} patterns");
+            return Err(BadValue::because(reason).of("threshold"));
         }
         Ok(())
     }
@@ -173,6 +194,19 @@ impl Options {
     #[must_use]
     pub fn to_map(&self) -> BTreeMap<String, String> {
         OPTIONS.iter().map(|def| (def.key.to_owned(), (def.show)(self))).collect()
+    }
+}
+
+/// Refuses a value that holds another option: `include=com.shop logs=/tmp`.
+fn check_separators(value: &str) -> Result<(), BadValue> {
+    let parts = value.split([' ', ';', ':', '\t']).skip(1);
+    let key = |part: &str| Some(option_table::find(part.split_once('=')?.0)?.key);
+    match parts.filter_map(key).next() {
+        Some(key) => {
+            let reason = format!("a comma belongs before {key}=");
+            Err(BadValue::because(reason).of(format_args!("'{}'", one_line(value))))
+        }
+        None => Ok(()),
     }
 }
 
@@ -188,12 +222,13 @@ fn environment(name: &str) -> Option<String> {
 }
 
 /// The settings of an option string: `key=value` pairs separated by commas.
-fn settings(text: &str, place: &str) -> Vec<Setting> {
+fn settings(text: &str, place: Option<&str>) -> Vec<Setting> {
     let pairs = text.split(',').filter(|pair| !pair.is_empty());
     pairs
         .map(|pair| {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            Setting { key: key.to_owned(), value: value.to_owned(), place: place.to_owned() }
+            let place = place.map(str::to_owned);
+            Setting { key: key.to_owned(), value: value.to_owned(), place }
         })
         .collect()
 }

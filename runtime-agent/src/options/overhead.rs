@@ -1,5 +1,6 @@
 //! The overhead budget, as a share of the process's CPU time: `2%`, `0.5%` or `off`.
 
+use log_format::error::BadValue;
 use log_format::writer::one_line;
 
 /// One percent, in millionths.
@@ -11,8 +12,20 @@ pub(super) const DEFAULT: u32 = 20_000;
 /// Reads a budget, in millionths; `None` for no budget.
 ///
 /// # Errors
-/// A sentence that says what is wrong with `value`.
-pub(crate) fn parse_overhead(value: &str) -> Result<Option<u32>, String> {
+/// What is wrong with `value`.
+pub(crate) fn parse_overhead(value: &str) -> Result<Option<u32>, BadValue> {
+    parse_share("overhead", "2%", value)
+}
+
+/// Reads the share of an option, in millionths; `None` for `off`. An error gives `example`.
+///
+/// # Errors
+/// What is wrong with `value`.
+pub(super) fn parse_share(
+    option: &'static str,
+    example: &str,
+    value: &str,
+) -> Result<Option<u32>, BadValue> {
     if value == "off" {
         return Ok(None);
     }
@@ -25,10 +38,12 @@ pub(crate) fn parse_overhead(value: &str) -> Result<Option<u32>, String> {
         Some(percent) if (0.1..=100.0).contains(&percent) => {
             Ok(Some((percent * PERCENT).round() as u32))
         }
-        _ => Err(format!(
-            "overhead: '{}' is neither a share of the CPU time from 0.1% to 100%, as 2%, nor off",
-            one_line(value)
-        )),
+        _ => {
+            let reason = format!(
+                "is neither a share of the CPU time from 0.1% to 100%, like {example}, nor off"
+            );
+            Err(BadValue::new(one_line(value), reason).of(option))
+        }
     }
 }
 
@@ -60,7 +75,7 @@ mod tests {
         for text in
             ["", "2", "0%", "0.09%", "101%", "-2%", "+2%", "1e1%", "2 %", "on", "%", "nan%", ".%"]
         {
-            let error = parse_overhead(text).unwrap_err();
+            let error = parse_overhead(text).unwrap_err().to_string();
             assert!(error.starts_with(&format!("overhead: '{text}' is neither")), "{error}");
         }
     }

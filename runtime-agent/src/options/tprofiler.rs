@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use log_format::error::BadValue;
+
 use super::properties::{self, Entry};
 use super::setting::Setting;
 use crate::schedule::time_of_day;
@@ -16,13 +18,13 @@ const DEFAULT_INTERVAL_S: &str = "50";
 /// Reads the settings of a file called `name`; adds anything worth mentioning to `warnings`.
 ///
 /// # Errors
-/// One line, with the file's name and the line's number.
+/// What is wrong, with the file's name and the line's number.
 pub(super) fn read(
     name: &str,
     bytes: &[u8],
     environment: &dyn Fn(&str) -> Option<String>,
     warnings: &mut Vec<String>,
-) -> Result<Vec<Setting>, String> {
+) -> Result<Vec<Setting>, BadValue> {
     let mut reader = Reader { name, settings: Vec::new(), warnings };
     let entries = reader.expand(properties::read(bytes), environment);
     let find = |key: &str| entries.iter().find(|entry| entry.key == key);
@@ -43,18 +45,21 @@ struct Reader<'r> {
 
 impl Reader<'_> {
     fn place(&self, entry: &Entry) -> String {
-        format!("{}:{}: ", self.name, entry.line)
+        format!("{}:{}", self.name, entry.line)
     }
 
     fn warn(&mut self, entry: &Entry, what: &str) {
-        let warning = format!("{}{}: {what}", self.place(entry), one_line(&entry.key));
+        let warning = format!("{}: {}: {what}", self.place(entry), one_line(&entry.key));
         self.warnings.push(warning);
     }
 
     fn add(&mut self, entry: &Entry, key: &str, value: impl Into<String>) {
-        let setting =
-            Setting { key: key.to_owned(), value: value.into(), place: self.place(entry) };
-        self.settings.push(setting);
+        let place = Some(self.place(entry));
+        self.settings.push(Setting { key: key.to_owned(), value: value.into(), place });
+    }
+
+    fn wrong(&self, entry: &Entry, reason: &'static str) -> BadValue {
+        BadValue::new(one_line(&entry.value), reason).of(&entry.key).of(self.place(entry))
     }
 
     /// Expands variables: other keys of the file, then the environment. Omits keys that serve only as variables.
@@ -89,14 +94,13 @@ impl Reader<'_> {
     }
 
     /// Without an end, the window lasts until the end of the day; without a start, it begins with the day.
-    fn window(&mut self, start: Option<&Entry>, end: Option<&Entry>) -> Result<(), String> {
+    fn window(&mut self, start: Option<&Entry>, end: Option<&Entry>) -> Result<(), BadValue> {
         let time = |entry: Option<&Entry>, default: &str| {
             let Some(entry) = entry else { return Ok(default.to_owned()) };
             if time_of_day(&entry.value).is_some() {
                 return Ok(entry.value.clone());
             }
-            let (place, value) = (self.place(entry), one_line(&entry.value));
-            Err(format!("{place}{}: '{value}' is not a time like 9:00:00", entry.key))
+            Err(self.wrong(entry, "is not a time like 9:00:00"))
         };
         let window = format!("{}-{}", time(start, "0:00")?, time(end, "24:00")?);
         if let Some(entry) = start.or(end) {
@@ -105,15 +109,12 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn periods(&mut self, used: Option<&Entry>, interval: Option<&Entry>) -> Result<(), String> {
+    fn periods(&mut self, used: Option<&Entry>, interval: Option<&Entry>) -> Result<(), BadValue> {
         let seconds = |entry: Option<&Entry>, default: &str| {
             let Some(entry) = entry else { return Ok(default.to_owned()) };
             match entry.value.parse::<u32>() {
                 Ok(seconds) => Ok(seconds.to_string()),
-                Err(_) => {
-                    let (place, value) = (self.place(entry), one_line(&entry.value));
-                    Err(format!("{place}{}: '{value}' is not a number of seconds", entry.key))
-                }
+                Err(_) => Err(self.wrong(entry, "is not a number of seconds")),
             }
         };
         let (record, pause) =
@@ -177,7 +178,10 @@ impl Reader<'_> {
                 }
             }
             "samplerIntervalTime" => {
-                self.warn(entry, "has no meaning here: every call is measured, none is sampled");
+                self.warn(
+                    entry,
+                    "has no meaning here: `wall` says how often threads are looked at",
+                );
             }
             key if is_known(key) => {}
             _ => self.warn(entry, "is no key of TProfiler's; it has no meaning here"),
@@ -226,7 +230,7 @@ mod tests {
 
     type Read = (Vec<(String, String)>, Vec<String>);
 
-    fn read_text(text: &str) -> Result<Read, String> {
+    fn read_text(text: &str) -> Result<Read, BadValue> {
         let environment = |name: &str| (name == "user.home").then(|| "/home/shop".to_owned());
         let mut warnings = Vec::new();
         let settings = read("p.properties", text.as_bytes(), &environment, &mut warnings)?;
@@ -300,8 +304,8 @@ excludePackageStartsWith = com.shop.util;
             [
                 "p.properties:2: colour: there is no ${none}; it stays as it is",
                 "p.properties:5: methodFilePath: all logs go to /a, as logFilePath says",
-                "p.properties:1: samplerIntervalTime: has no meaning here: every call is measured, \
-                 none is sampled",
+                "p.properties:1: samplerIntervalTime: has no meaning here: `wall` says how often \
+                 threads are looked at",
                 "p.properties:2: colour: is no key of TProfiler's; it has no meaning here",
                 "p.properties:3: debugMode: 'yes' is neither true nor false; false is taken",
             ]
@@ -321,7 +325,7 @@ excludePackageStartsWith = com.shop.util;
                 "p.properties:1: eachProfUseTime: '-1' is not a number of seconds",
             ),
         ] {
-            let error = read_text(text).unwrap_err();
+            let error = read_text(text).unwrap_err().to_string();
             assert!(error.starts_with(message), "{error}");
         }
     }

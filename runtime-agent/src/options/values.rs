@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use log_format::compression::Compression;
+use log_format::error::BadValue;
 use log_format::pattern::Pattern;
 use log_format::units::{self, parse_duration};
 
@@ -41,6 +42,12 @@ pub struct Options {
     pub thresholds: Vec<(Pattern, Duration)>,
     /// The share of the process's CPU time that probes may take, in millionths; `None` for no limit.
     pub overhead: Option<u32>,
+    /// How much CPU time of a thread is between two samples; `None` for no samples.
+    pub cpu: Option<Duration>,
+    /// How often threads that wait are looked at.
+    pub wall: Option<Duration>,
+    /// The most of the CPU time that samples may take, in millionths; `None` for no cap.
+    pub sampler_cap: Option<u32>,
     /// Whether loaded classes are retransformed.
     pub retransform: Retransform,
     /// The form of the probes.
@@ -94,6 +101,9 @@ impl Default for Options {
             threshold: Duration::from_millis(1),
             thresholds: Vec::new(),
             overhead: Some(overhead::DEFAULT),
+            cpu: None,
+            wall: None,
+            sampler_cap: Some(10_000),
             retransform: Retransform::default(),
             probe: ProbeChoice::default(),
             clock: ClockChoice::default(),
@@ -141,9 +151,9 @@ pub(crate) fn thresholds_text<'p>(
 /// Reads `1ms`, or `com.shop.dao.*:20ms` for the methods that a pattern names.
 ///
 /// # Errors
-/// A sentence that says what is wrong with `value`.
-pub fn parse_threshold(value: &str) -> Result<(Option<Pattern>, Duration), String> {
-    let of = |e: String| format!("threshold: {e}");
+/// What is wrong with `value`.
+pub fn parse_threshold(value: &str) -> Result<(Option<Pattern>, Duration), BadValue> {
+    let of = |error: BadValue| error.of("threshold");
     match value.rsplit_once(':') {
         None => Ok((None, parse_duration(value).map_err(of)?)),
         Some((pattern, duration)) => {

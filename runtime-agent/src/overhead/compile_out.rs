@@ -4,7 +4,10 @@
 //! compiled-out method costs nothing in code that the JIT compiles from then on. It cannot be measured again unless
 //! that code is discarded, so a method is compiled out only if its guard would cost too much.
 
-use super::{FASTER, Overhead, SECOND_NS};
+use log_format::ids::MethodId;
+
+use super::startup::FASTER;
+use super::{Overhead, SECOND_NS};
 
 /// When compiled code is discarded, once. By then most methods that will be compiled out are, and a program that has
 /// just begun compiles much of its code again anyway.
@@ -25,8 +28,8 @@ impl Overhead {
     /// little; in a large program all. Until compiled code is discarded, any throttled method qualifies, because
     /// neither its later calls nor the size of the program is known then. Later only methods qualify that were
     /// throttled just now and are not compiled yet: the guards of others stay in the compiled code.
-    pub(crate) fn compile_out(&mut self, now_ns: u64, end: u32) -> Vec<u32> {
-        let of_one = self.guard_share(if self.is_early(now_ns) { FASTER } else { 1.0 });
+    pub(crate) fn compile_out(&mut self, now_ns: u64, end: MethodId) -> Vec<MethodId> {
+        let of_one = self.guard_share(if self.startup.is_on(now_ns) { FASTER } else { 1.0 });
         let budget = self.budget.map_or(0.0, |budget| f64::from(budget) / 1e6);
         let is_renewed = self.is_renewed;
         // The guard of a method that is worth its probes does not matter: the method itself takes long.
@@ -34,7 +37,7 @@ impl Overhead {
             let can_help = !is_renewed || left.is_fresh || !left.is_compiled;
             !left.is_compiled_out && can_help && left.ratio > budget
         });
-        let mut guarded: Vec<(u32, f64)> =
+        let mut guarded: Vec<(MethodId, f64)> =
             guarded.map(|(id, left)| (*id, left.base_calls_per_s * of_one)).collect();
         guarded.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
         let mut share: f64 = guarded.iter().map(|(_, share)| share).sum();
@@ -58,9 +61,10 @@ impl Overhead {
         found
     }
 
-    /// Whether to discard all code that was compiled with probes now. Decided once, a few seconds after the start.
-    pub(crate) fn is_to_renew(&mut self, now_ns: u64) -> bool {
-        if self.is_renewed || self.began_ns.is_none_or(|began_ns| now_ns < began_ns + RENEW_NS) {
+    /// Whether to discard all code that was compiled with probes now: because of throttled methods, or because some have
+    /// probes of an earlier attachment. Decided once, a few seconds after the start.
+    pub(crate) fn is_to_renew(&mut self, now_ns: u64, has_stale: bool) -> bool {
+        if self.is_renewed || !self.startup.is_older_than(RENEW_NS, now_ns) {
             return false;
         }
         self.is_renewed = true;
@@ -68,7 +72,7 @@ impl Overhead {
             self.throttled.values().filter(|left| left.is_compiled_out && left.is_compiled);
         let calls_per_s: f64 = compiled.map(|left| left.base_calls_per_s).sum();
         let share = calls_per_s * self.guard_share(FASTER);
-        share >= if self.is_large() { f64::MIN_POSITIVE } else { RENEW }
+        has_stale || share >= if self.is_large() { f64::MIN_POSITIVE } else { RENEW }
     }
 
     /// Notes that all code compiled with probes has been discarded.
@@ -84,11 +88,11 @@ impl Overhead {
         let guarded =
             self.throttled.values().filter(|left| !left.is_compiled_out || left.is_compiled);
         let calls_per_s: f64 = guarded.map(|left| left.base_calls_per_s).sum();
-        calls_per_s * self.growth * GUARD * self.pair_ns
+        calls_per_s * self.startup.growth() * GUARD * self.pair_ns
     }
 
     /// Cost of the guard of a method that was called once a second, as a share of the CPU time.
     fn guard_share(&self, faster: f64) -> f64 {
-        GUARD * self.pair_ns * self.growth * faster / self.cpu_rate
+        GUARD * self.pair_ns * self.startup.growth() * faster / self.cpu_rate
     }
 }

@@ -1,18 +1,25 @@
 //! Measures what the profiler costs, and keeps it within its overhead budget if there is one. Calibrates the cost of
 //! a call, lets `overhead` judge each period, and closes and opens guards as it decides.
+use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use jvmti_bindings::env::JniEnv;
 
+use log_format::ids::MethodId;
+
 use crate::drain::hot_methods::Recent;
 use crate::drain::recorder::Recorder;
-use crate::instrument::muting::Muting;
+use crate::instrument::guards::{ClosedReason, Guards};
+use crate::instrument::methods::{Method, Methods};
+use crate::jvm::error::JvmError;
 use crate::jvm::pauses;
 use crate::jvm::probe_class::ProbeClass;
 use crate::log::run_log::Now;
-use crate::message::message;
 use crate::overhead::{Millionths, Overhead, Period, Throttled, as_u64};
 use crate::probe::CALIBRATION;
+use crate::sampling::cost;
+use crate::stderr::message;
 use crate::sys::clock;
 
 /// Length of a period, and of a short one while there is something to decide soon.
@@ -25,8 +32,8 @@ const LONGEST_PERIOD_NS: u64 = 5 * PERIOD_NS;
 /// Assumed cost of a call until it is known, in nanoseconds.
 const FIRST_GUESS_NS: f64 = 40.0;
 
-/// What the engine keeps for its overhead budget.
-pub(crate) struct CostControl {
+/// What the agent thread keeps for its overhead budget.
+pub(crate) struct OverheadController {
     pub overhead: Overhead,
     calibration: Calibration,
     /// When the period began; `None` while nothing is recorded.
@@ -42,6 +49,7 @@ struct Reading {
     now: Now,
     process_cpu_ns: u64,
     agent_cpu_ns: u64,
+    sampling_ns: u64,
     paused_ns: u64,
 }
 
@@ -52,12 +60,33 @@ impl Reading {
             now: Now::read(),
             process_cpu_ns: clock::cpu_ns_of(libc::CLOCK_PROCESS_CPUTIME_ID),
             agent_cpu_ns: clock::cpu_ns_of(libc::CLOCK_THREAD_CPUTIME_ID),
+            sampling_ns: cost::total_ns(),
             paused_ns: pauses::figures().total_ns,
         }
     }
 }
 
-impl CostControl {
+/// A period that has ended, and what was done in it.
+struct Measured {
+    end: Reading,
+    methods: HashMap<MethodId, Recent>,
+    length_ns: u64,
+    cpu_ns: u64,
+    own_ns: u64,
+    /// CPU time that reading the methods took.
+    reading_ns: u64,
+}
+
+impl Measured {
+    fn period(&self) -> Period<'_> {
+        let Self { end, methods, length_ns, cpu_ns, own_ns, .. } = self;
+        let (length_ns, cpu_ns, own_ns) = (*length_ns, *cpu_ns, *own_ns);
+        let Now { unix_ns, monotonic_ns: now_ns } = end.now;
+        Period { now_ns, unix_ns, length_ns, cpu_ns, own_ns, methods }
+    }
+}
+
+impl OverheadController {
     pub(crate) fn new(budget: Option<Millionths>) -> Self {
         Self {
             overhead: Overhead::new(budget, FIRST_GUESS_NS),
@@ -119,18 +148,32 @@ impl Calibration {
     }
 }
 
-/// The parts of the engine that it reads and changes.
+/// The parts of the agent loop that it reads and changes.
 pub(crate) struct Parts<'e> {
     pub recorder: &'e mut Recorder,
-    pub muting: &'e mut Muting,
+    pub guards: &'e mut Guards,
     pub probe_class: &'e ProbeClass,
     pub jni: &'e JniEnv,
 }
 
-impl CostControl {
-    /// Notes that recording is off.
-    pub(crate) fn pause(&mut self) {
-        self.began = None;
+impl OverheadController {
+    /// The throttled methods, those that were called most often first.
+    pub(crate) fn throttled_methods(&self, methods: &Methods) -> Vec<(Method, Throttled)> {
+        let throttled = self.overhead.throttled().iter();
+        let mut throttled: Vec<(Method, Throttled)> =
+            throttled.filter_map(|(id, left)| Some((methods.get(*id)?, *left))).collect();
+        throttled.sort_by_cached_key(|(method, left)| {
+            (Reverse(left.calls_per_s), method.class.name.clone(), method.name.clone())
+        });
+        throttled
+    }
+
+    /// Recording has ended. What was spent until now counts; nothing is throttled for it.
+    pub(crate) fn end(&mut self, parts: &mut Parts<'_>) {
+        let Some(began) = self.began.take() else { return };
+        let measured = self.measure(began, parts);
+        self.overhead.measure(&measured.period());
+        self.add_cost(measured.cpu_ns, parts);
     }
 
     /// Must be called in each round while recording is on.
@@ -158,43 +201,55 @@ impl CostControl {
         self.began = Some(Reading::take());
     }
 
-    fn judge(&mut self, began: Reading, parts: &mut Parts<'_>) {
+    /// Reads what the process, the methods and the profiler did since a moment.
+    fn measure(&mut self, began: Reading, parts: &mut Parts<'_>) -> Measured {
         let end = Reading::take();
         let methods = parts.recorder.take_recent();
         let lost_calls = parts.recorder.lost_calls();
         let before = std::mem::replace(&mut self.lost_calls, lost_calls);
         // CPU time, because a program that begins has no processor to spare, and waiting for one costs nothing.
         let reading_ns = Reading::take().agent_cpu_ns.saturating_sub(end.agent_cpu_ns);
-        let Now { unix_ns, monotonic_ns } = end.now;
         let length_ns = end.now.since(began.now).max(1);
         let cpu_ns = end.process_cpu_ns.saturating_sub(began.process_cpu_ns);
         // While it was stopped, the process would have used as much CPU time as it does on average.
         let paused_ns = u128::from(end.paused_ns.saturating_sub(began.paused_ns));
-        let lost_ns = paused_ns * u128::from(cpu_ns) / u128::from(length_ns);
-        let agent_ns = end.agent_cpu_ns.saturating_sub(began.agent_cpu_ns);
-        let own_ns = agent_ns + u64::try_from(lost_ns).unwrap_or(u64::MAX / 2);
-        let overhead = &mut self.overhead;
+        let paused_ns = paused_ns * u128::from(cpu_ns) / u128::from(length_ns);
+        let agent_ns = end.agent_cpu_ns.saturating_sub(began.agent_cpu_ns)
+            + end.sampling_ns.saturating_sub(began.sampling_ns);
         // A lost call goes through its probes like any other.
         let lost = Recent { calls: lost_calls.saturating_sub(before), ..Recent::default() };
-        let own_ns = own_ns.saturating_add(as_u64(overhead.cost_ns(&lost)));
-        let period =
-            Period { now_ns: monotonic_ns, unix_ns, length_ns, cpu_ns, own_ns, methods: &methods };
-        let leave = overhead.judge(period);
-        let call_ns = if self.calibration.is_known { overhead.call_ns() } else { 0 };
-        parts.recorder.add_cost(overhead.share(), cpu_ns, call_ns);
-        let is_busy = overhead.is_busy(monotonic_ns);
+        let own_ns = agent_ns
+            .saturating_add(u64::try_from(paused_ns).unwrap_or(u64::MAX / 2))
+            .saturating_add(as_u64(self.overhead.cost_ns(&lost)));
+        Measured { end, methods, length_ns, cpu_ns, own_ns, reading_ns }
+    }
+
+    /// Adds what the last period cost to the log's sums.
+    fn add_cost(&self, cpu_ns: u64, parts: &mut Parts<'_>) {
+        let Self { overhead, calibration, .. } = self;
+        let call_ns = if calibration.is_known { overhead.call_ns() } else { 0 };
+        parts.recorder.add_cost(overhead.last_cost_ns(), cpu_ns, call_ns);
+    }
+
+    fn judge(&mut self, began: Reading, parts: &mut Parts<'_>) {
+        let measured = self.measure(began, parts);
+        let Measured { end, cpu_ns, reading_ns, .. } = measured;
+        let monotonic_ns = end.now.monotonic_ns;
+        let leave = self.overhead.judge(measured.period());
+        self.add_cost(cpu_ns, parts);
+        let is_busy = self.overhead.is_busy(monotonic_ns);
         let length_ns = if is_busy { SHORT_PERIOD_NS } else { PERIOD_NS };
         self.length_ns = length_ns.max(TIMES_READING * reading_ns).min(LONGEST_PERIOD_NS);
         self.began = Some(end);
-        if self.overhead.budget().is_none() {
-            return;
-        }
         if !leave.is_empty() {
             self.throttle(leave, parts);
         }
         let compiled_out = self.overhead.compile_out(monotonic_ns, ProbeClass::compile_out_limit());
         parts.probe_class.compile_out(parts.jni, compiled_out.into_iter(), true);
-        if self.overhead.is_to_renew(monotonic_ns) {
+        let has_stale = parts.guards.stale().next().is_some();
+        if self.overhead.is_to_renew(monotonic_ns, has_stale) {
+            // Running loops keep the probes of an earlier attachment, and a closed guard costs a tiny loop a quarter.
+            parts.probe_class.compile_out(parts.jni, parts.guards.stale(), true);
             match parts.probe_class.renew_compiled(parts.jni) {
                 Ok(()) => self.overhead.renewed(),
                 Err(error) => message!("{error}; throttled methods are slower than they could be"),
@@ -203,15 +258,16 @@ impl CostControl {
     }
 
     /// Throttles methods from now on.
-    fn throttle(&mut self, leave: Vec<u32>, parts: &mut Parts<'_>) {
-        if let Err(error) = parts.muting.throttle(&leave, true, parts.probe_class, parts.jni) {
+    fn throttle(&mut self, leave: Vec<MethodId>, parts: &mut Parts<'_>) {
+        let Parts { guards, probe_class, jni, .. } = parts;
+        if let Err(error) = guards.set(ClosedReason::Throttled, &leave, true, probe_class, jni) {
             message!("overhead: {error}");
         }
         // Those that could not be marked are measured as before.
-        let (leave, not): (Vec<u32>, Vec<u32>) =
-            leave.into_iter().partition(|id| parts.muting.is_muted(*id));
+        let (leave, not): (Vec<MethodId>, Vec<MethodId>) =
+            leave.into_iter().partition(|id| guards.is_closed(*id));
         self.overhead.forget(&not);
-        let throttled: Vec<(u32, Throttled)> = leave
+        let throttled: Vec<(MethodId, Throttled)> = leave
             .iter()
             .filter_map(|id| Some((*id, *self.overhead.throttled().get(id)?)))
             .collect();
@@ -222,12 +278,12 @@ impl CostControl {
     /// which makes no method's code old.
     ///
     /// # Errors
-    /// One line: what the JVM refused. They stay throttled.
+    /// The JVM refuses it. They stay throttled.
     pub(crate) fn measure_again(
         &mut self,
-        ids: &[u32],
+        ids: &[MethodId],
         parts: &mut Parts<'_>,
-    ) -> Result<(), String> {
+    ) -> Result<(), JvmError> {
         let compiled_out = self.overhead.compiled_out(ids);
         if !compiled_out.is_empty() {
             parts.probe_class.compile_out(parts.jni, compiled_out.iter().copied(), false);
@@ -236,7 +292,7 @@ impl CostControl {
             })?;
         }
         // The guard opens only now, when no compiled code is left that would count only some of the calls.
-        parts.muting.throttle(ids, false, parts.probe_class, parts.jni)?;
+        parts.guards.set(ClosedReason::Throttled, ids, false, parts.probe_class, parts.jni)?;
         self.overhead.measured_again(ids, Now::read().monotonic_ns);
         parts.recorder.measure_again(ids);
         self.begin_period(parts);
@@ -247,14 +303,15 @@ impl CostControl {
     /// Sets the budget. Without one, all methods are measured again.
     ///
     /// # Errors
-    /// One line: what the JVM refused. The budget stays as it is.
+    /// The JVM refuses it. The budget stays as it is.
     pub(crate) fn set_budget(
         &mut self,
         budget: Option<Millionths>,
         parts: &mut Parts<'_>,
-    ) -> Result<(), String> {
+    ) -> Result<(), JvmError> {
         if budget.is_none() {
-            let all: Vec<u32> = self.overhead.throttled().keys().copied().collect();
+            self.end(parts);
+            let all: Vec<MethodId> = self.overhead.throttled().keys().copied().collect();
             self.measure_again(&all, parts)?;
         }
         self.overhead.set_budget(budget);

@@ -4,6 +4,8 @@
 //! the methods are throttled that cost most for the least time measured in them: many calls, each about as long as
 //! its probes. A method whose slow calls are worth its probes is needed, and stays.
 //!
+//! [`startup`] and [`steady`] have what differs between the first seconds of recording and later.
+//!
 //! [`return_to_budget`] decides which throttled methods are measured again, and [`compile_out`] for which of them
 //! even the guard costs too much. Nothing here retransforms a class: a running loop would stay slow for good.
 //!
@@ -11,16 +13,24 @@
 
 mod compile_out;
 pub(crate) mod controller;
+mod period;
 mod return_to_budget;
+mod startup;
+mod steady;
 #[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
 
+use log_format::ids::MethodId;
+
+pub(crate) use self::period::Period;
+use self::period::{Cost, LEAST_CPU, PeriodBudget, Phase, SECOND_NS, as_f64, sum_ns};
+use self::startup::Startup;
+use self::steady::Steady;
 use crate::drain::hot_methods::Recent;
 use crate::sys::clock;
 
-const SECOND_NS: u64 = 1_000_000_000;
 /// Cost of a call in a program, as a multiple of its cost in a loop of its own: code around probes is no longer
 /// inlined, and caches miss. H2 and Lucene with all methods measured: 75 to 95 ns where the loop says 25.
 const IN_PROGRAM: f64 = 3.0;
@@ -35,27 +45,9 @@ const IN_LARGE_PROGRAM: f64 = 5.0;
 const LARGE_PROGRAM: usize = 200;
 /// Share of the budget that stays in use after an overrun: with all of it, the next overrun would come at once.
 const TARGET: f64 = 0.5;
-/// After recording begins, the program gets faster, and soon calls everything [`FASTER`] times as often. Throttling
-/// more methods again and again would prevent that. So as much is throttled at once as will be necessary then, and
-/// what was too much comes back afterwards.
-const EARLY_NS: u64 = 10 * SECOND_NS;
-const FASTER: f64 = 20.0;
-const SETTLED_NS: u64 = 18 * SECOND_NS;
-/// After this many overruns in the beginning, methods are throttled as soon as the rest would be over the budget if it
-/// were called [`FASTER`] times as often. Methods that the compiler gets to before that stay slow.
-const TIGHT: u32 = 2;
-/// A process with less CPU time than this share of a processor is practically idle.
-const LEAST_CPU: f64 = 0.05;
-/// A method with fewer calls a second is not worth throttling, as long as all such methods together cost at most the
-/// share [`MOST_RARE`] of the budget. When the program begins, most methods are that rare, for a moment.
-const LEAST_CALLS: f64 = 200.0;
-const MOST_RARE: f64 = 0.5;
 /// Slow calls that take this many times as long as a method's probes make it needed. One of a millisecond in a
 /// thousand calls is enough; calls that a pause of the JVM happens to hit are not.
 const NEEDED: f64 = 10.0;
-/// Share of the budget that is always left for methods that are neither needed nor worth it: time that threads wait
-/// for a processor makes many look as if they were worth it.
-const LEAST_ROOM: f64 = 0.25;
 /// After this time, a third is left of what is known about a method: what was slow when the program began says
 /// nothing about later.
 const MEMORY_S: f64 = 10.0;
@@ -64,9 +56,6 @@ const MEMORY_S: f64 = 10.0;
 const LOOK_NS: u64 = SECOND_NS;
 const SHORT_LOOK_NS: u64 = SECOND_NS / 5;
 const DEAR: f64 = 0.05;
-/// How long a throttled method waits before it comes back, if there is room in the budget; twice as long each time.
-const FIRST_WAIT_NS: u64 = 60 * SECOND_NS;
-const LONGEST_WAIT_NS: u64 = 3_600 * SECOND_NS;
 /// Methods with fewer calls are not compiled yet by the compiler that matters.
 const COMPILED_CALLS: u64 = 10_000;
 
@@ -96,41 +85,6 @@ pub(crate) struct Throttled {
     pub is_compiled_out: bool,
 }
 
-/// A period, and what methods did in it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Period<'p> {
-    /// Its end, by the monotonic clock and by the calendar.
-    pub now_ns: u64,
-    pub unix_ns: u64,
-    pub length_ns: u64,
-    /// The process's CPU time.
-    pub cpu_ns: u64,
-    /// What the profiler cost besides its probes: the agent thread's CPU time, and CPU time that the process lost to
-    /// pauses.
-    pub own_ns: u64,
-    pub methods: &'p HashMap<u32, Recent>,
-}
-
-/// What a measured method did in a period, and what its probes cost, in nanoseconds.
-#[derive(Clone, Copy, Debug)]
-struct Cost {
-    id: u32,
-    did: Recent,
-    ns: f64,
-}
-
-impl Cost {
-    /// Cost of its probes relative to the measured time.
-    fn ratio(&self) -> f64 {
-        self.ns / as_f64(clock::ticks_to_ns(self.did.self_ticks)).max(1.0)
-    }
-
-    /// Methods with the highest score are throttled first: they cost most for the least measured time.
-    fn score(&self) -> f64 {
-        self.ns * self.ratio()
-    }
-}
-
 /// Time of a method's slow calls, and what its probes cost meanwhile, in nanoseconds; both decay.
 #[derive(Clone, Copy, Debug, Default)]
 struct Worth {
@@ -151,27 +105,23 @@ pub(crate) struct Overhead {
     budget: Option<Millionths>,
     /// What a call costs in a loop of its own, in nanoseconds.
     pair_ns: f64,
-    throttled: HashMap<u32, Throttled>,
+    throttled: HashMap<MethodId, Throttled>,
     /// How often methods that are measured again were throttled.
-    before: HashMap<u32, u32>,
+    before: HashMap<MethodId, u32>,
     /// Measured calls of methods until now.
-    called: HashMap<u32, u64>,
+    called: HashMap<MethodId, u64>,
     /// Measured methods that had slow calls.
-    worth: HashMap<u32, Worth>,
+    worth: HashMap<MethodId, Worth>,
     /// Methods that came back and may not be throttled yet, and since when.
-    looks: HashMap<u32, u64>,
+    looks: HashMap<MethodId, u64>,
     next_return_ns: u64,
-    /// When recording began, and in how many periods the budget was overrun in the seconds after that.
-    began_ns: Option<u64>,
-    early_overruns: u32,
+    startup: Startup,
     /// Whether it has been decided since then if compiled code is discarded.
     is_renewed: bool,
-    /// Calls a second of measured methods when methods were first throttled, and how many times as often they are
-    /// called now.
-    base: HashMap<u32, f64>,
-    growth: f64,
     /// CPU time of the last period, in nanoseconds a second.
     cpu_rate: f64,
+    /// What the profiler cost in it, and the share of the CPU time that the budget is held against.
+    cost_ns: u64,
     share: f64,
 }
 
@@ -186,12 +136,10 @@ impl Overhead {
             worth: HashMap::new(),
             looks: HashMap::new(),
             next_return_ns: 0,
-            began_ns: None,
-            early_overruns: 0,
+            startup: Startup::default(),
             is_renewed: false,
-            base: HashMap::new(),
-            growth: 1.0,
             cpu_rate: 1.0,
+            cost_ns: 0,
             share: 0.0,
         }
     }
@@ -212,7 +160,7 @@ impl Overhead {
     }
 
     /// Forgets methods that could not be throttled.
-    pub(crate) fn forget(&mut self, ids: &[u32]) {
+    pub(crate) fn forget(&mut self, ids: &[MethodId]) {
         self.throttled.retain(|id, _| !ids.contains(id));
     }
 
@@ -250,146 +198,166 @@ impl Overhead {
         self.share
     }
 
-    pub(crate) fn throttled(&self) -> &HashMap<u32, Throttled> {
+    /// What the profiler cost in the last period, in nanoseconds of CPU time.
+    pub(crate) fn last_cost_ns(&self) -> u64 {
+        self.cost_ns
+    }
+
+    pub(crate) fn throttled(&self) -> &HashMap<MethodId, Throttled> {
         &self.throttled
     }
 
+    /// Whether a throttled method is also compiled out.
+    pub(crate) fn is_compiled_out(&self, id: MethodId) -> bool {
+        self.throttled.get(&id).is_some_and(|left| left.is_compiled_out)
+    }
+
     /// Whether a method is or ever was throttled.
-    pub(crate) fn has_throttled(&self, id: u32) -> bool {
+    pub(crate) fn has_throttled(&self, id: MethodId) -> bool {
         self.throttled.contains_key(&id) || self.before.contains_key(&id)
     }
 
     /// Whether the next period should be short: methods have just come back, or the program begins. A method that is
     /// not throttled before it is compiled costs more.
     pub(crate) fn is_busy(&self, now_ns: u64) -> bool {
-        !self.looks.is_empty() || self.is_early(now_ns)
+        !self.looks.is_empty() || self.startup.is_on(now_ns)
     }
 
-    fn is_early(&self, now_ns: u64) -> bool {
-        self.began_ns.is_some_and(|began_ns| now_ns < began_ns + EARLY_NS)
+    /// What decides at this moment.
+    fn phase(&self, now_ns: u64) -> &dyn Phase {
+        if self.startup.is_on(now_ns) { &self.startup } else { &Steady }
     }
 
     /// Judges a period: finds what the profiler cost in it, and returns the methods to throttle from now on.
-    pub(crate) fn judge(&mut self, period: Period<'_>) -> Vec<u32> {
-        let seconds = as_f64(period.length_ns.max(1)) / 1e9;
-        let cpu_ns = as_f64(period.cpu_ns).max(LEAST_CPU * as_f64(period.length_ns));
-        for (id, did) in period.methods {
-            *self.called.entry(*id).or_default() += did.calls;
-        }
-        let measured = period.methods.iter().filter(|(id, _)| !self.throttled.contains_key(*id));
-        let mut costs: Vec<Cost> =
-            measured.map(|(id, did)| Cost { id: *id, did: *did, ns: self.cost_ns(did) }).collect();
-        let probes_ns = costs.iter().map(|cost| cost.ns).sum::<f64>();
-        let own_ns = as_f64(period.own_ns) + self.guards_ns() * seconds;
-        self.share = ((probes_ns + own_ns) / cpu_ns).min(1.0);
-        self.cpu_rate = cpu_ns / seconds;
+    pub(crate) fn judge(&mut self, period: Period<'_>) -> Vec<MethodId> {
+        let costs = self.costs_of(&period);
+        let (seconds, cpu_ns) = (period.seconds(), period.budgeted_cpu_ns());
+        let own_ns = self.own_ns(&period);
+        self.startup.begin(period.now_ns - period.length_ns);
         let Some(budget) = self.budget else { return Vec::new() };
         let budget = f64::from(budget) / 1e6;
-        let began_ns = *self.began_ns.get_or_insert(period.now_ns - period.length_ns);
-        let is_early = period.now_ns < began_ns + EARLY_NS;
-        self.grow(&costs, seconds);
+        let in_period = PeriodBudget { period, seconds, cpu_ns, own_ns, budget };
+        self.startup.grow(&costs, seconds);
         self.weigh(&costs, seconds);
-        let looked_at = std::mem::take(&mut self.looks);
-        let is_protected = |id: u32, cost: f64| {
-            let length = if cost > DEAR * cpu_ns { SHORT_LOOK_NS } else { LOOK_NS };
-            looked_at.get(&id).is_some_and(|since_ns| period.now_ns < since_ns + length)
-        };
+        let (candidates, stays_ns) = self.candidates(&costs, &in_period);
+        let room_ns = self.phase(period.now_ns).room_ns(stays_ns, &in_period);
         let mut leave = Vec::new();
-        // While methods are interpreted, they take several times as long themselves.
-        let worth_it = if is_early { budget / 5.0 } else { budget };
-        let is_free = |cost: &Cost| {
-            let Cost { id, ns, .. } = cost;
-            !self.worth.get(id).is_some_and(|worth| worth.is_needed()) && !is_protected(*id, *ns)
-        };
-        // If all methods were worth it, they would be within the budget.
-        let may_go_if_often = |cost: &Cost| is_free(cost) && cost.ratio() > worth_it;
-        let is_rare = |cost: &Cost| as_f64(cost.did.calls) < LEAST_CALLS * seconds;
-        let sum = |costs: &[Cost], of: &dyn Fn(&Cost) -> bool| -> f64 {
-            costs.iter().filter(|cost| of(cost)).map(|cost| cost.ns).sum()
-        };
-        let rare_ns = sum(&costs, &|cost| may_go_if_often(cost) && is_rare(cost));
-        let spares_rare = is_early || rare_ns <= MOST_RARE * budget * cpu_ns;
-        let may_go = |cost: &Cost| may_go_if_often(cost) && !(spares_rare && is_rare(cost));
-        // Needed methods do not count: all others would be throttled for them, in vain. Methods that are worth it or
-        // rare count, and leave less room for others. In the beginning, there is far less room for all.
-        let mut cost = sum(&costs, &may_go);
-        let stays_ns = sum(&costs, &|cost| is_free(cost) && !may_go(cost));
-        let room_ns = match is_early {
-            // Of a processor, because a program that has nothing to do yet uses little of one.
-            true if self.early_overruns >= TIGHT => {
-                budget / FASTER * cpu_ns.max(as_f64(period.length_ns))
+        if sum_ns(&candidates) > room_ns {
+            if sum_ns(&candidates) > budget * cpu_ns {
+                self.startup.add_overrun(period.now_ns);
             }
-            true => budget * cpu_ns,
-            false => (budget * cpu_ns - stays_ns - own_ns).max(LEAST_ROOM * budget * cpu_ns),
-        };
-        if cost > room_ns {
-            if is_early && cost > budget * cpu_ns {
-                self.early_overruns += 1;
-            }
-            if self.base.is_empty() {
-                let rates = costs.iter().map(|cost| (cost.id, as_f64(cost.did.calls) / seconds));
-                self.base.extend(rates);
-            }
-            costs.retain(may_go);
-            costs.sort_by(|one, other| {
-                other.score().total_cmp(&one.score()).then(one.id.cmp(&other.id))
-            });
-            let target = TARGET * if is_early { budget / FASTER } else { room_ns / cpu_ns };
-            let mut gone = 0.0;
-            for cost_of_one in costs {
-                let Cost { id, did, ns } = cost_of_one;
-                // Without their cost, the rest is a larger share of the process, or is called more often.
-                if cost <= target * (cpu_ns - gone).max(LEAST_CPU * cpu_ns) {
-                    break;
-                }
-                cost -= ns;
-                gone += ns;
-                let times = self.before.get(&id).copied().unwrap_or_default() + 1;
-                let is_compiled =
-                    self.called.get(&id).is_some_and(|calls| *calls >= COMPILED_CALLS);
-                let wait_ns = FIRST_WAIT_NS << (times - 1).min(16);
-                let again_ns = match is_early {
-                    true if cost_of_one.ratio() <= budget => began_ns + EARLY_NS,
-                    true => began_ns + SETTLED_NS,
-                    false => period.now_ns + wait_ns.min(LONGEST_WAIT_NS),
-                };
-                let calls_per_s = as_f64(did.calls) / seconds;
-                let throttled = Throttled {
-                    since_unix_ns: period.unix_ns,
-                    calls_per_s: as_u64(calls_per_s).max(1),
-                    mean_ns: clock::ticks_to_ns(did.total_ticks) / did.calls.max(1),
-                    times,
-                    again_ns,
-                    base_calls_per_s: calls_per_s / self.growth,
-                    call_ns: ns / as_f64(did.calls.max(1)),
-                    ratio: cost_of_one.ratio(),
-                    // A method that is rare now may soon be called often.
-                    is_fresh: is_early || !is_compiled && !is_rare(&cost_of_one),
-                    is_compiled,
-                    is_compiled_out: false,
-                };
-                self.throttled.insert(id, throttled);
-                leave.push(id);
-            }
+            self.startup.note_rates(&costs, seconds);
+            leave = self.throttle(candidates, room_ns, &in_period);
         }
-        self.looks = looked_at;
         self.looks.retain(|id, since_ns| {
             period.now_ns < *since_ns + LOOK_NS && !self.throttled.contains_key(id)
         });
         leave
     }
 
-    /// Finds how many times as often methods are called now as when methods were first throttled.
-    fn grow(&mut self, costs: &[Cost], seconds: f64) {
-        let (mut then, mut now) = (0.0, 0.0);
-        for Cost { id, did, .. } in costs {
-            if let Some(calls_per_s) = self.base.get(id) {
-                then += calls_per_s;
-                now += as_f64(did.calls) / seconds;
-            }
+    /// Finds what the profiler cost in a period, and decides nothing.
+    pub(crate) fn measure(&mut self, period: &Period<'_>) {
+        self.costs_of(period);
+    }
+
+    /// Finds what the profiler cost in a period. Returns the cost of each measured method.
+    fn costs_of(&mut self, period: &Period<'_>) -> Vec<Cost> {
+        let costs = self.costs(period);
+        let cpu_ns = period.budgeted_cpu_ns();
+        let cost_ns = sum_ns(&costs) + self.own_ns(period);
+        self.cost_ns = as_u64(cost_ns).min(period.cpu_ns);
+        self.share = (cost_ns / cpu_ns).min(1.0);
+        self.cpu_rate = cpu_ns / period.seconds();
+        costs
+    }
+
+    /// What the profiler cost in a period besides the probes of measured methods.
+    fn own_ns(&self, period: &Period<'_>) -> f64 {
+        as_f64(period.own_ns) + self.guards_ns() * period.seconds()
+    }
+
+    /// Counts the calls of a period, and estimates what the probes of measured methods cost in it.
+    fn costs(&mut self, period: &Period<'_>) -> Vec<Cost> {
+        for (id, did) in period.methods {
+            *self.called.entry(*id).or_default() += did.calls;
         }
-        if then > 0.0 && now > 0.0 {
-            self.growth = (now / then).min(FASTER);
+        let measured = period.methods.iter().filter(|(id, _)| !self.throttled.contains_key(*id));
+        measured.map(|(id, did)| Cost { id: *id, did: *did, ns: self.cost_ns(did) }).collect()
+    }
+
+    /// The methods that may be throttled, and what those cost that stay because they are worth it or rare. Needed
+    /// methods do not count: all others would be throttled for them, in vain.
+    fn candidates(&self, costs: &[Cost], in_period: &PeriodBudget<'_>) -> (Vec<Cost>, f64) {
+        let phase = self.phase(in_period.period.now_ns);
+        let free = costs.iter().copied().filter(|cost| self.is_free(cost, in_period));
+        let free: Vec<Cost> = free.collect();
+        let worth_it = phase.worth_it(in_period.budget);
+        // If all methods were worth it, they would be within the budget.
+        let may_go_if_often = |cost: &Cost| cost.ratio() > worth_it;
+        let rare = free.iter().filter(|cost| may_go_if_often(cost) && in_period.is_rare(cost));
+        let rare_ns: f64 = rare.map(|cost| cost.ns).sum();
+        let spares_rare = phase.spares_rare(rare_ns, in_period);
+        let may_go =
+            |cost: &Cost| may_go_if_often(cost) && !(spares_rare && in_period.is_rare(cost));
+        let (candidates, stay): (Vec<Cost>, Vec<Cost>) = free.into_iter().partition(may_go);
+        (candidates, sum_ns(&stay))
+    }
+
+    /// Whether a method is neither needed nor protected because it came back just now.
+    fn is_free(&self, cost: &Cost, in_period: &PeriodBudget<'_>) -> bool {
+        let is_needed = self.worth.get(&cost.id).is_some_and(|worth| worth.is_needed());
+        let length = if cost.ns > DEAR * in_period.cpu_ns { SHORT_LOOK_NS } else { LOOK_NS };
+        let is_protected = |since_ns: &u64| in_period.period.now_ns < since_ns + length;
+        !is_needed && !self.looks.get(&cost.id).is_some_and(is_protected)
+    }
+
+    /// Throttles candidates until the rest is within a part of the room. Returns their ids.
+    fn throttle(
+        &mut self,
+        mut candidates: Vec<Cost>,
+        room_ns: f64,
+        in_period: &PeriodBudget<'_>,
+    ) -> Vec<MethodId> {
+        let cpu_ns = in_period.cpu_ns;
+        let target = TARGET * self.phase(in_period.period.now_ns).target(room_ns, in_period);
+        let (mut left_ns, mut gone_ns) = (sum_ns(&candidates), 0.0);
+        candidates.sort_by(|one, other| {
+            other.score().total_cmp(&one.score()).then(one.id.cmp(&other.id))
+        });
+        let mut ids = Vec::new();
+        for cost in &candidates {
+            // Without their cost, the rest is a larger share of the process, or is called more often.
+            if left_ns <= target * (cpu_ns - gone_ns).max(LEAST_CPU * cpu_ns) {
+                break;
+            }
+            left_ns -= cost.ns;
+            gone_ns += cost.ns;
+            self.throttled.insert(cost.id, self.throttled_at(cost, in_period));
+            ids.push(cost.id);
+        }
+        ids
+    }
+
+    /// How a method is throttled at the end of a period.
+    fn throttled_at(&self, cost: &Cost, in_period: &PeriodBudget<'_>) -> Throttled {
+        let period = in_period.period;
+        let phase = self.phase(period.now_ns);
+        let Cost { id, did, ns } = *cost;
+        let times = self.before.get(&id).copied().unwrap_or_default() + 1;
+        let is_compiled = self.called.get(&id).is_some_and(|calls| *calls >= COMPILED_CALLS);
+        let calls_per_s = as_f64(did.calls) / in_period.seconds;
+        Throttled {
+            since_unix_ns: period.unix_ns,
+            calls_per_s: as_u64(calls_per_s).max(1),
+            mean_ns: clock::ticks_to_ns(did.total_ticks) / did.calls.max(1),
+            times,
+            again_ns: phase.again_ns(cost.ratio(), times, in_period),
+            base_calls_per_s: calls_per_s / self.startup.growth(),
+            call_ns: ns / as_f64(did.calls.max(1)),
+            ratio: cost.ratio(),
+            is_fresh: phase.is_fresh(is_compiled, in_period.is_rare(cost)),
+            is_compiled,
+            is_compiled_out: false,
         }
     }
 
@@ -417,19 +385,18 @@ impl Overhead {
     /// Recording begins again, and all code that was compiled with probes has been discarded.
     pub(crate) fn begin_again(&mut self) {
         self.looks.clear();
-        (self.began_ns, self.early_overruns, self.is_renewed) = (None, 0, false);
+        self.startup.begin_again();
+        self.is_renewed = false;
         self.renewed();
     }
 
     /// Which of these methods are compiled out.
-    pub(crate) fn compiled_out(&self, ids: &[u32]) -> Vec<u32> {
-        let is_compiled_out =
-            |id: &u32| self.throttled.get(id).is_some_and(|left| left.is_compiled_out);
-        ids.iter().copied().filter(is_compiled_out).collect()
+    pub(crate) fn compiled_out(&self, ids: &[MethodId]) -> Vec<MethodId> {
+        ids.iter().copied().filter(|id| self.is_compiled_out(*id)).collect()
     }
 
     /// Notes that these methods are measured again, from now on.
-    pub(crate) fn measured_again(&mut self, ids: &[u32], now_ns: u64) {
+    pub(crate) fn measured_again(&mut self, ids: &[MethodId], now_ns: u64) {
         for id in ids {
             if let Some(throttled) = self.throttled.remove(id) {
                 self.before.insert(*id, throttled.times);
@@ -439,12 +406,6 @@ impl Overhead {
         self.worth.retain(|id, _| !ids.contains(id));
         self.looks.extend(ids.iter().map(|id| (*id, now_ns)));
     }
-}
-
-/// Times of a period: far below the 52 bits that are exact.
-#[allow(clippy::cast_precision_loss)]
-fn as_f64(number: u64) -> f64 {
-    number as f64
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]

@@ -1,11 +1,22 @@
 //! Tests that decide hours of a program's life at once.
 
+use log_format::ids::MethodId;
+
 use super::*;
 
 const S: u64 = SECOND_NS;
 const NONE: [u32; 0] = [];
 
-/// A program that calls each measured method at a fixed rate.
+/// The numbers of these ids.
+fn numbers(ids: Vec<MethodId>) -> Vec<u32> {
+    ids.into_iter().map(MethodId::get).collect()
+}
+
+fn ids(numbers: &[u32]) -> Vec<MethodId> {
+    numbers.iter().copied().map(MethodId::new).collect()
+}
+
+/// A program that calls each measured method at a fixed rate. Methods have plain numbers here.
 struct Program {
     overhead: Overhead,
     now_ns: u64,
@@ -30,22 +41,23 @@ impl Program {
         self.now_ns += S;
         let mut methods = HashMap::new();
         for (id, (calls, self_ns, slow_ns)) in &self.methods {
-            if !self.overhead.throttled().contains_key(id) {
+            let id = MethodId::new(*id);
+            if !self.overhead.throttled().contains_key(&id) {
                 let mut did = Recent { calls: *calls, slow_ns: *slow_ns, ..Recent::default() };
                 did.self_ticks = clock::ns_to_ticks(calls * self_ns);
                 did.total_ticks = did.self_ticks;
-                methods.insert(*id, did);
+                methods.insert(id, did);
             }
         }
         let (now_ns, unix_ns) = (self.now_ns, self.now_ns);
         let (cpu_ns, own_ns) = (self.cpu_ns, self.own_ns);
         let period = Period { now_ns, unix_ns, length_ns: S, cpu_ns, own_ns, methods: &methods };
         let leave = self.overhead.judge(period);
-        self.overhead.compile_out(self.now_ns, 10_000);
-        if self.renews && self.overhead.is_to_renew(self.now_ns) {
+        self.overhead.compile_out(self.now_ns, MethodId::new(10_000));
+        if self.renews && self.overhead.is_to_renew(self.now_ns, false) {
             self.overhead.renewed();
         }
-        leave
+        numbers(leave)
     }
 
     /// Lets seconds go by, and returns the methods that are measured again.
@@ -57,13 +69,22 @@ impl Program {
             self.overhead.measured_again(&now, self.now_ns);
             again.extend(now);
         }
-        again
+        numbers(again)
     }
 
     fn throttled(&self) -> Vec<u32> {
-        let mut ids: Vec<u32> = self.overhead.throttled().keys().copied().collect();
+        let mut ids: Vec<MethodId> = self.overhead.throttled().keys().copied().collect();
         ids.sort_unstable();
-        ids
+        numbers(ids)
+    }
+
+    /// Which of these methods are compiled out.
+    fn compiled_out(&self, methods: &[u32]) -> Vec<u32> {
+        numbers(self.overhead.compiled_out(&ids(methods)))
+    }
+
+    fn measure_again(&mut self, methods: &[u32]) {
+        self.overhead.measured_again(&ids(methods), self.now_ns);
     }
 }
 
@@ -98,7 +119,7 @@ fn what_costs_most_for_the_least_time_is_throttled_first() {
     program.seconds(20);
     program.methods = methods;
     assert_eq!(program.second(), [4, 3, 5]);
-    let left = program.overhead.throttled()[&4];
+    let left = program.overhead.throttled()[&MethodId::new(4)];
     assert_eq!((left.calls_per_s, left.since_unix_ns), (1_000_000, 121 * S));
     // What is left is 0.16%.
     assert_eq!(program.second(), NONE);
@@ -172,7 +193,7 @@ fn without_a_budget_nothing_is_throttled_and_all_comes_back() {
     let mut program = service();
     program.second();
     assert_eq!(program.throttled(), [2, 3, 4, 5]);
-    program.overhead.measured_again(&[2, 3, 4, 5], program.now_ns);
+    program.measure_again(&[2, 3, 4, 5]);
     program.overhead.set_budget(None);
     assert_eq!((program.second(), program.throttled()), (vec![], vec![]));
     program.overhead.set_budget(Some(20_000));
@@ -185,7 +206,7 @@ fn hot_methods_are_compiled_out_before_they_are_compiled() {
     let mut program = Program::new(&[(1, 200_000, 10), (2, 2_000_000, 4_000)]);
     program.second();
     assert_eq!(program.throttled(), [1, 2]);
-    assert_eq!(program.overhead.compiled_out(&[1, 2]), [1]);
+    assert_eq!(program.compiled_out(&[1, 2]), [1]);
 }
 
 /// A guard suffices for methods that are called less often, so that they can come back.
@@ -195,7 +216,7 @@ fn of_throttled_methods_only_the_hottest_are_compiled_out() {
     program.second();
     assert_eq!(program.throttled(), [1, 2, 3]);
     // The guard of the last: 3.75 ns, 20,000 times a second, and twenty times as often soon.
-    assert_eq!(program.overhead.compiled_out(&[1, 2, 3]), [1, 2]);
+    assert_eq!(program.compiled_out(&[1, 2, 3]), [1, 2]);
     assert_eq!(program.seconds(30), [3]);
     assert_eq!(program.seconds(3_600), NONE);
     assert_eq!(program.throttled(), [1, 2]);
@@ -208,7 +229,7 @@ fn in_a_large_program_all_throttled_methods_are_compiled_out() {
     program.methods.extend((10..260).map(|id| (id, (1, 20, 0))));
     program.second();
     assert_eq!(program.throttled(), [1, 2, 3]);
-    assert_eq!(program.overhead.compiled_out(&[1, 2, 3]), [1, 2, 3]);
+    assert_eq!(program.compiled_out(&[1, 2, 3]), [1, 2, 3]);
 }
 
 /// The first judgement of H2 is sometimes so early that the guards of its hottest methods seem to cost nothing. With
@@ -218,10 +239,10 @@ fn what_is_throttled_before_the_program_is_known_to_be_large_is_compiled_out_too
     let mut program = Program::new(&[(1, 2_000_000, 10), (2, 20_000, 10)]);
     program.second();
     assert_eq!(program.throttled(), [1, 2]);
-    assert_eq!(program.overhead.compiled_out(&[1, 2]), [1]);
+    assert_eq!(program.compiled_out(&[1, 2]), [1]);
     program.methods.extend((10..260).map(|id| (id, (1, 20, 0))));
     program.second();
-    assert_eq!(program.overhead.compiled_out(&[1, 2]), [1, 2]);
+    assert_eq!(program.compiled_out(&[1, 2]), [1, 2]);
 }
 
 /// A method that is throttled when it is already compiled keeps its guard in the compiled code.
@@ -232,7 +253,7 @@ fn compiled_methods_are_not_compiled_out_later() {
     program.methods.insert(1, (30_000_000, 10, 0));
     program.second();
     assert_eq!(program.throttled(), [1]);
-    assert_eq!(program.overhead.compiled_out(&[1]), NONE);
+    assert_eq!(program.compiled_out(&[1]), NONE);
     // 3.75 ns a call: 11% of the CPU time.
     program.second();
     assert!((program.overhead.share() - 0.1125).abs() < 1e-4, "{}", program.overhead.share());
@@ -277,7 +298,7 @@ fn a_large_program_has_room_for_fewer_calls() {
         program.second();
         assert_eq!(program.throttled(), throttled);
         program.methods.insert(1, (200_000, 400, 200_000_000));
-        program.overhead.measured_again(&[1], program.now_ns);
+        program.measure_again(&[1]);
         // A millisecond in a thousand calls.
         program.seconds(3);
         assert_eq!(program.throttled(), NONE);
@@ -307,9 +328,9 @@ fn what_was_compiled_too_early_is_renewed_once() {
         program.renews = false;
         assert_eq!(program.second(), [1]);
         assert_eq!(program.seconds(3), NONE);
-        assert!(!program.overhead.is_to_renew(program.now_ns - S));
-        assert_eq!(program.overhead.is_to_renew(program.now_ns), is_dear);
-        assert!(!program.overhead.is_to_renew(program.now_ns));
+        assert!(!program.overhead.is_to_renew(program.now_ns - S, false));
+        assert_eq!(program.overhead.is_to_renew(program.now_ns, false), is_dear);
+        assert!(!program.overhead.is_to_renew(program.now_ns, true));
     }
 }
 

@@ -4,6 +4,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use log_format::ids::MethodId;
+
 use crate::sys::clock;
 use crate::sys::memory::two_level::TwoLevel;
 
@@ -11,20 +13,22 @@ use crate::sys::memory::two_level::TwoLevel;
 static SLOWEST_TICKS: TwoLevel<AtomicU64, 32_768> = TwoLevel::new();
 
 /// Whether the log neither has nor will have a call of this method that took as long.
-pub(super) fn is_slower_by_ticks(method: u32, total_ticks: u64) -> bool {
-    SLOWEST_TICKS.get(method).is_none_or(|slowest| total_ticks > slowest.load(Ordering::Relaxed))
+pub(super) fn is_slower_by_ticks(method: MethodId, total_ticks: u64) -> bool {
+    SLOWEST_TICKS
+        .get(method.get())
+        .is_none_or(|slowest| total_ticks > slowest.load(Ordering::Relaxed))
 }
 
 /// The same for a call in nanoseconds.
-pub(crate) fn is_slower(method: u32, total_ns: u64) -> bool {
+pub(crate) fn is_slower(method: MethodId, total_ns: u64) -> bool {
     is_slower_by_ticks(method, clock::ns_to_ticks(total_ns))
 }
 
 /// Notes a call that the log gets, now or when the interval ends. Agent thread only.
-pub(crate) fn keep(method: u32, total_ns: u64) {
+pub(crate) fn keep(method: MethodId, total_ns: u64) {
     // Without memory, all calls of the method count as slower, and may displace others.
     if is_slower(method, total_ns)
-        && let Some(slowest) = SLOWEST_TICKS.get_or_make(method)
+        && let Some(slowest) = SLOWEST_TICKS.get_or_make(method.get())
     {
         slowest.store(clock::ns_to_ticks(total_ns), Ordering::Relaxed);
     }

@@ -2,11 +2,21 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
+use log_format::ids::JavaThreadId;
+
 use super::stack::FIRST_DEPTH;
-use super::tests::{counts, no_java, record_on_thread, records, start, totals, turn};
+use super::tests::{
+    beyond, counts, depth, is_plain, no_java, record_on_thread, records, start, totals, turn,
+    unseen, with_own, with_reader,
+};
+use super::thread::ThreadReader;
 use super::*;
 use crate::probe::open_frames;
 use crate::sys::memory::tests::{refusals, refuse};
+
+/// Virtual threads.
+const FIRST: JavaThreadId = JavaThreadId::new(900_001);
+const SECOND: JavaThreadId = JavaThreadId::new(900_002);
 
 /// Calls lost by `work`, while other tests wait for their turn.
 fn lost(work: impl FnOnce()) -> u64 {
@@ -15,8 +25,22 @@ fn lost(work: impl FnOnce()) -> u64 {
     lost_calls::calls() - before
 }
 
-fn current() -> &'static ProbeThread {
-    thread::current().expect("known")
+/// Calls counted without statistics for lack of memory.
+fn counted_as_lost() -> u64 {
+    let lost = with_reader(|reader| reader.lost().take_since(&mut totals::Reading::default()));
+    lost.map_or(0, |lost| lost.calls)
+}
+
+fn account_bytes() -> usize {
+    with_own(|own| own.account.bytes())
+}
+
+fn end_thread() {
+    #[allow(unsafe_code)]
+    // SAFETY: not called in a closure of `with_current`.
+    unsafe {
+        thread::end_current(no_java);
+    }
 }
 
 /// Begins a call.
@@ -38,10 +62,10 @@ fn a_thread_without_memory_loses_its_calls_and_is_measured_later() {
                 caught(1);
                 end(1);
             }
-            assert!(thread::current().is_none());
+            assert!(!thread::is_known());
             refuse(false);
             // It does not try again each time.
-            while thread::current().is_none() {
+            while !thread::is_known() {
                 start(3, no_java);
                 end(3);
             }
@@ -64,25 +88,24 @@ fn without_memory_for_frames_calls_are_counted_without_times() {
         for _ in 1..1_000 {
             start(1, no_java);
         }
-        let stack = &current().stack;
-        assert_eq!((stack.depth(), stack.beyond()), (FIRST_DEPTH, 1_000 - u64::from(FIRST_DEPTH)));
+        assert_eq!((depth(), beyond()), (FIRST_DEPTH, 1_000 - u64::from(FIRST_DEPTH)));
         // There is memory again, but calls beyond the last frame stay there.
         refuse(false);
-        current().account.forget_refusal();
+        with_own(|own| own.account.forget_refusal());
         start(1, no_java);
-        assert_eq!(stack.depth(), FIRST_DEPTH);
+        assert_eq!(depth(), FIRST_DEPTH);
         for _ in 0..1_001 {
             end(1);
         }
-        assert_eq!((counts(1), stack.depth(), stack.beyond()), ((1_001, 0), 0, 0));
+        assert_eq!((counts(1), depth(), beyond()), ((1_001, 0), 0, 0));
         for _ in 0..1_000 {
             start(1, no_java);
         }
-        assert_eq!((stack.depth(), stack.beyond()), (1_000, 0));
+        assert_eq!((depth(), beyond()), (1_000, 0));
         for _ in 0..1_000 {
             end(1);
         }
-        assert_eq!((counts(1), current().unseen_ends()), ((2_001, 0), 0));
+        assert_eq!((counts(1), unseen()), ((2_001, 0), 0));
     });
 }
 
@@ -95,12 +118,11 @@ fn a_recording_after_one_without_memory_for_frames_is_plain() {
         refuse(true);
         (0..1_000).for_each(|_| call(1));
         refuse(false);
-        let stack = &current().stack;
-        assert!(stack.beyond() > 0 && stack.plain_place().is_none());
+        assert!(beyond() > 0 && !is_plain());
         assert!(end_recording() && begin_recording());
         call(1);
-        assert_eq!((stack.depth(), stack.beyond()), (1, 0));
-        assert!(stack.plain_place().is_some());
+        assert_eq!((depth(), beyond()), (1, 0));
+        assert!(is_plain());
         end(1);
     });
 }
@@ -117,12 +139,11 @@ fn without_memory_for_totals_or_records_calls_and_records_are_counted_as_lost() 
         }
         end(1);
         refuse(false);
-        current().account.forget_refusal();
+        with_own(|own| own.account.forget_refusal());
         let known: u64 = (1..500).map(|method| counts(method).0).sum();
-        let lost = current().lost.take_since(&mut totals::Reading::default());
-        assert_eq!(known + lost.map_or(0, |lost| lost.calls), 499);
+        assert_eq!(known + counted_as_lost(), 499);
         assert!((2..30).contains(&known), "{known}");
-        assert_eq!((records().len(), current().ring.dropped()), (0, 499));
+        assert_eq!((records().len(), with_own(|own| own.dropped())), (0, 499));
         start(500, no_java);
         end(500);
         assert_eq!((counts(500), records().len()), ((1, 0), 2));
@@ -171,28 +192,28 @@ fn frames_of_a_virtual_thread_without_memory_are_lost_and_the_rest_is_exact() {
         record_on_thread(u64::MAX, || {
             // The carrier's own call, and two of the virtual thread.
             start(1, no_java);
-            mounts::mount(900_001);
+            mounts::mount(FIRST);
             start(2, no_java);
             start(3, no_java);
             refuse(true);
-            mounts::unmount(900_001);
+            mounts::unmount(FIRST);
             refuse(false);
             end(1);
-            mounts::mount(900_001);
+            mounts::mount(FIRST);
             end(3);
             start(4, no_java);
             end(4);
             end(2);
-            mounts::unmount(900_001);
+            mounts::unmount(FIRST);
             assert_eq!([1, 2, 3, 4].map(counts), [(1, 0), (0, 0), (0, 0), (1, 0)]);
             // With memory, nothing is lost.
-            mounts::mount(900_001);
+            mounts::mount(FIRST);
             (0..300).for_each(|_| call(2));
-            mounts::unmount(900_001);
-            mounts::mount(900_001);
+            mounts::unmount(FIRST);
+            mounts::mount(FIRST);
             (0..300).for_each(|_| end(2));
-            mounts::unmount(900_001);
-            assert_eq!((counts(2), current().stack.depth()), ((300, 0), 0));
+            mounts::unmount(FIRST);
+            assert_eq!((counts(2), depth()), ((300, 0), 0));
         });
     });
     assert_eq!(calls, 2);
@@ -203,22 +224,20 @@ fn frames_of_a_virtual_thread_without_memory_are_lost_and_the_rest_is_exact() {
 fn a_virtual_thread_moves_to_a_carrier_without_memory() {
     let _turn = turn();
     record_on_thread(u64::MAX, || {
-        mounts::mount(900_002);
+        mounts::mount(SECOND);
         (0..1_000).for_each(|_| call(5));
-        mounts::unmount(900_002);
+        mounts::unmount(SECOND);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 start(6, no_java);
                 end(6);
                 refuse(true);
-                mounts::mount(900_002);
-                let stack = &current().stack;
-                assert_eq!(u64::from(stack.depth()) + stack.beyond(), 1_000);
+                mounts::mount(SECOND);
+                assert_eq!(u64::from(depth()) + beyond(), 1_000);
                 (0..1_000).for_each(|_| end(5));
-                assert_eq!((stack.depth(), stack.beyond()), (0, 0));
-                mounts::unmount(900_002);
-                let found = current().lost.take_since(&mut totals::Reading::default());
-                assert_eq!(counts(5).0 + found.map_or(0, |lost| lost.calls), 1_000);
+                assert_eq!((depth(), beyond()), (0, 0));
+                mounts::unmount(SECOND);
+                assert_eq!(counts(5).0 + counted_as_lost(), 1_000);
             });
         });
     });
@@ -230,18 +249,18 @@ fn a_deep_recursion_is_exact_through_growth_and_gives_memory_back() {
     // No other test gives this id a threshold, so there are no recorded calls.
     record_on_thread(u64::MAX, || {
         start(77_001, no_java);
-        let flat = current().account.bytes();
+        let flat = account_bytes();
         for round in 1..=3 {
             for _ in 1..60_000 {
                 start(77_001, no_java);
             }
-            let deep = current().account.bytes() - flat;
+            let deep = account_bytes() - flat;
             assert!(deep > 60_000 * 32 && deep < 8 << 20, "{deep}");
             for _ in 1..60_000 {
                 end(77_001);
             }
             assert_eq!(counts(77_001).0, round * 59_999);
-            assert_eq!(current().account.bytes(), flat, "round {round}");
+            assert_eq!(account_bytes(), flat, "round {round}");
         }
         end(77_001);
         let total = totals(77_001);
@@ -274,8 +293,8 @@ fn a_stack_can_be_read_while_it_grows_and_shrinks() {
                     }
                 }
                 let counted: u64 = (0..7).map(|n| counts(1_000 + n).0).sum();
-                assert_eq!((counted, current().unseen_ends()), (calls, 0));
-                current().end();
+                assert_eq!((counted, unseen()), (calls, 0));
+                end_thread();
             });
         }
         let mut deepest = 0;
@@ -288,7 +307,10 @@ fn a_stack_can_be_read_while_it_grows_and_shrinks() {
                 for (at, frame) in frames.iter().enumerate() {
                     let expected = 1_000 + u32::try_from(at % 7).unwrap();
                     // Ended threads of other tests are still in the list.
-                    assert!(frame.method == expected || thread.has_ended(), "{frame:?} at {at}");
+                    assert!(
+                        frame.method.get() == expected || thread.has_ended(),
+                        "{frame:?} at {at}"
+                    );
                 }
             }
         }
@@ -313,14 +335,18 @@ fn a_thread_may_be_in_a_probe_while_its_memory_is_given_back() {
                         (1..2_000).rev().for_each(end);
                     }
                     // A thread that calls again begins with new data.
-                    thread::end_current(|_| {});
+                    end_thread();
                 });
             }
             std::thread::sleep(std::time::Duration::from_millis(5));
             assert!(end_recording());
             let retired = thread::retire_all();
             for _ in 0..20 {
-                retired.iter().for_each(|thread| thread.give_back());
+                retired
+                    .iter()
+                    .cloned()
+                    .filter_map(ThreadReader::of)
+                    .for_each(ThreadReader::give_back);
                 std::thread::yield_now();
             }
             is_over.store(true, Ordering::Relaxed);

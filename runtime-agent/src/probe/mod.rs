@@ -30,6 +30,7 @@ pub(crate) mod mute;
 mod mute_tests;
 mod native_stack;
 pub(crate) mod open_frames;
+pub(crate) mod own;
 mod recording;
 pub(crate) mod ring;
 mod save_frames;
@@ -47,20 +48,23 @@ use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
 use rewriter::probe::BEFORE_INIT;
+use sampling_handler::signal::Shadow;
 
+use self::own::Own;
 use self::recording::{STATE, guarded, recording_of};
 pub(crate) use self::recording::{
     attachment, begin_recording, end_recording, gave_up, give_up, is_recording, recording,
 };
 use self::ring::{Kind, Record};
-use self::stack::{Place, ShadowStack};
-use self::thread::ProbeThread;
-use self::thread::{totals_in, totals_of};
+use self::stack::{Place, ShadowStack, method_of};
+use self::thread::OwnThread;
 pub(crate) use self::thresholds::{
     assign as assign_threshold, forget_thresholds, lowest_threshold_ns, raise_thresholds,
     renew_ticks, set_numbered_ns, set_threshold_ns, threshold_ns_of,
 };
 use self::totals::{EndedCall, MethodTotals};
+use log_format::ids::{JavaThreadId, MethodId};
+
 use crate::sys::clock;
 use crate::sys::clock::ClockChoice;
 
@@ -68,10 +72,10 @@ use crate::sys::clock::ClockChoice;
 pub(crate) const MAX_PATH_DEPTH: u32 = 1_024;
 
 /// Notes the name of the virtual thread with this number, which the calling thread runs.
-static NOTE_NAME: OnceLock<fn(u64)> = OnceLock::new();
+static NOTE_NAME: OnceLock<fn(JavaThreadId)> = OnceLock::new();
 
 /// Sets the function that notes names of virtual threads.
-pub(crate) fn ask_names_by(note: fn(u64)) {
+pub(crate) fn ask_names_by(note: fn(JavaThreadId)) {
     let _ = NOTE_NAME.set(note);
 }
 
@@ -91,6 +95,11 @@ pub(crate) fn is_thread_word_near() -> bool {
     thread_word::is_near()
 }
 
+/// Where a thread's shadow stack is, for the sampler; `None` if the thread word is not near.
+pub(crate) fn shadow_layout() -> Option<Shadow> {
+    Some(thread::shadow_layout(thread_word::distance_if_near()?))
+}
+
 /// Whether a method may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
@@ -103,97 +112,111 @@ pub(crate) enum Entry {
 /// Starts a call in the common case: the thread has called the method before in this recording, and there is room. If
 /// this returns `false`, it has changed nothing, and the caller must call [`start`].
 #[inline]
-pub(crate) fn start_plain(method: u32) -> bool {
-    let Some(thread) = thread::current_if_near() else { return false };
-    let address = native_stack::address_here();
-    let stack = &thread.stack;
-    // No thread's state is even.
-    if stack.state() != STATE.load(Ordering::Relaxed) || address < thread.least_address {
-        return false;
-    }
-    let Some(place) = stack.plain_place() else { return false };
-    // No method has the id of a constructor before its `super(...)`.
-    let Some(totals) = thread.totals.known(method) else { return false };
-    stack.push_at(place, method, address, totals, clock::counter);
-    true
+pub(crate) fn start_plain(probe_id: u32) -> bool {
+    thread::with_current_if_near(|own| {
+        let address = native_stack::address_here();
+        let stack = own.stack();
+        // No thread's state is even.
+        if stack.state() != STATE.load(Ordering::Relaxed) || address < own.least_address {
+            return false;
+        }
+        let Some(place) = stack.plain_place() else { return false };
+        // No method has the id of a constructor before its `super(...)`.
+        let Some(totals) = own.totals().known(probe_id) else { return false };
+        stack.push_at(place, probe_id, address, totals, clock::counter);
+        true
+    })
 }
 
 /// Starts a call. `first_call` runs at the thread's first call.
 #[inline]
-pub(crate) fn start(method: u32, first_call: impl FnOnce(&ProbeThread)) -> Entry {
-    start_at(native_stack::address_here(), method, first_call)
+pub(crate) fn start(probe_id: u32, first_call: impl FnOnce(OwnThread<'_>)) -> Entry {
+    start_at(native_stack::address_here(), probe_id, first_call)
 }
 
 /// Like [`start`], from an address on the thread's own stack.
 #[inline]
-fn start_at(address: usize, method: u32, first_call: impl FnOnce(&ProbeThread)) -> Entry {
+fn start_at(address: usize, probe_id: u32, first_call: impl FnOnce(OwnThread<'_>)) -> Entry {
     let state = STATE.load(Ordering::Relaxed);
     if state & 1 == 0 {
         return Entry::Go;
     }
-    let thread = match thread::current() {
-        Some(thread) if thread.stack.state() == state => thread,
-        known => match renew_thread(known, method, first_call) {
-            Some(thread) => thread,
-            None => return Entry::Go,
-        },
-    };
-    let stack = &thread.stack;
+    let started = thread::with_current(|own| {
+        (own.stack().state() == state).then(|| start_checked(own, address, probe_id))
+    });
+    match started.flatten() {
+        Some(entry) => entry,
+        None if renew_thread(probe_id, first_call) => {
+            thread::with_current(|own| start_checked(own, address, probe_id)).unwrap_or(Entry::Go)
+        }
+        None => Entry::Go,
+    }
+}
+
+/// Starts a call in a thread whose frames were checked for the current state.
+#[inline]
+fn start_checked(own: OwnThread<'_>, address: usize, probe_id: u32) -> Entry {
+    let stack = own.stack();
     // It was muted after the guard was passed.
-    if method & BEFORE_INIT != 0 && mute::is_muted(method & !BEFORE_INIT) {
+    if probe_id & BEFORE_INIT != 0 && mute::is_muted(method_of(probe_id)) {
         return Entry::Go;
     }
-    if address < thread.least_address {
+    if address < own.least_address {
         return Entry::NoStack;
     }
-    if method & BEFORE_INIT != 0 {
-        clear_uninitialized(thread, address);
+    if probe_id & BEFORE_INIT != 0 {
+        clear_uninitialized(own, address);
     }
-    if !stack.make_room(&thread.account) {
+    if !stack.make_room(&own.account) {
         stack.set_beyond(stack.beyond() + 1);
         return Entry::Go;
     }
-    let totals = thread.totals_of_method(method & !BEFORE_INIT);
-    stack.push(method, address, totals, clock::ticks);
+    let totals = own.totals_of_method(method_of(probe_id));
+    stack.push(probe_id, address, totals, clock::ticks);
     Entry::Go
 }
 
-/// Prepares the calling thread for a call of `method`: at its first call of a recording, and after methods were muted
-/// or unmuted. `None` if the call must not be counted: there is no memory for the thread, or the method was muted or
+/// Prepares the calling thread for a call: at its first call of a recording, and after methods were muted
+/// or unmuted. `false` if the call must not be counted: there is no memory for the thread, or the method was muted or
 /// recording ended after the guard was passed.
 #[cold]
-fn renew_thread(
-    known: Option<&'static ProbeThread>,
-    method: u32,
-    first_call: impl FnOnce(&ProbeThread),
-) -> Option<&'static ProbeThread> {
+fn renew_thread(probe_id: u32, first_call: impl FnOnce(OwnThread<'_>)) -> bool {
     // Whatever was muted before is visible from here on.
     let state = STATE.load(Ordering::Acquire);
     if state & 1 == 0 {
-        return None;
+        return false;
     }
-    let thread = match known.filter(|thread| !thread.is_retired()) {
-        Some(thread) => thread,
-        None => {
-            let begun =
-                guarded(|| thread::begin_current().inspect(|thread| first_call(thread))).flatten();
+    if !thread::is_known() {
+        #[allow(unsafe_code)]
+        let begun = guarded(|| {
+            // SAFETY: closures of `with_current` run no Java code, so this probe is in none.
+            let begun = unsafe { thread::begin_current() };
+            if begun {
+                thread::with_current(first_call);
+            }
+            begun
+        });
+        if begun != Some(true) {
             // The agent's own calls do not count as the service's.
-            if begun.is_none() && method != CALIBRATION.cast_unsigned() {
+            if probe_id != CALIBRATION.cast_unsigned() {
                 lost_calls::add(1);
             }
-            begun?
+            return false;
         }
-    };
-    if mount_events::cannot_measure(thread) {
-        thread.lost.count_without_times(false);
-        return None;
     }
-    if thread.stack.recording() == recording_of(state) {
-        mute::drop_frames(thread, state);
-    } else {
-        thread.stack.restart(state);
-    }
-    (!mute::is_muted(method & !BEFORE_INIT)).then_some(thread)
+    let renewed = thread::with_current(|own| {
+        if mount_events::cannot_measure(own) {
+            own.lost().count_without_times(false);
+            return false;
+        }
+        if own.stack().recording() == recording_of(state) {
+            mute::drop_frames(own, state);
+        } else {
+            own.stack().restart(state);
+        }
+        !mute::is_muted(method_of(probe_id))
+    });
+    renewed == Some(true)
 }
 
 /// Most constructors in one compiled frame, each called in another's `super(...)`. Compilers inline about ten calls
@@ -204,8 +227,8 @@ const MAX_INLINED: u32 = 32;
 /// stack. If more of them than a compiler can inline are at or below `address`, where the next one begins, all have
 /// ended.
 #[inline]
-fn clear_uninitialized(thread: &ProbeThread, address: usize) {
-    let stack = &thread.stack;
+fn clear_uninitialized(own: OwnThread<'_>, address: usize) {
+    let stack = own.stack();
     let ended = |index: &u32| {
         let frame = stack.frame(*index);
         frame.is_before_init() && frame.is_not_above(address)
@@ -213,60 +236,66 @@ fn clear_uninitialized(thread: &ProbeThread, address: usize) {
     let depth = stack.depth();
     if depth > MAX_INLINED && (depth - MAX_INLINED..depth).rev().all(|index| ended(&index)) {
         while let Some(top) = stack.depth().checked_sub(1).filter(ended) {
-            finish_left(thread, top);
+            finish_left(own, top);
         }
         // Calls beyond the last frame were called by these.
         stack.set_beyond(0);
     }
 }
 
-/// Notes that a constructor's `super(...)` has returned. `method` is the id it had until now.
+/// Notes that a constructor's `super(...)` has returned. `probe_id` is the one it had until now.
 #[inline]
-pub(crate) fn initialized(method: u32) {
-    let Some(thread) = thread_of_this_recording() else { return };
-    let stack = &thread.stack;
-    let depth = stack.depth();
-    if stack.beyond() > 0 {
-        return;
-    }
-    if depth > 0 && stack.frame(depth - 1).probe_id() == method {
-        stack.frame(depth - 1).set_initialized();
-    } else if let Some(index) = find(thread, method) {
-        while stack.depth() > index + 1 {
-            finish_left(thread, stack.depth() - 1);
+pub(crate) fn initialized(probe_id: u32) {
+    with_this_recording(|own| {
+        let stack = own.stack();
+        let depth = stack.depth();
+        if stack.beyond() > 0 {
+            return;
         }
-        stack.frame(index).set_initialized();
-    }
+        if depth > 0 && stack.frame(depth - 1).probe_id() == probe_id {
+            stack.frame(depth - 1).set_initialized();
+        } else if let Some(index) = find(own, probe_id) {
+            while stack.depth() > index + 1 {
+                finish_left(own, stack.depth() - 1);
+            }
+            stack.frame(index).set_initialized();
+        }
+    });
 }
 
-/// Ends a call that returns.
+/// Ends a call that returns. Like [`threw`], it has a closure of its own, because compilers inline what is called once.
 #[inline]
-pub(crate) fn end(method: u32) {
-    leave(method, Exit::Return);
+pub(crate) fn end(probe_id: u32) {
+    if !thread::with_current_if_near(|own| leave_plain(own, probe_id, Exit::Return)) {
+        leave_other(probe_id, Exit::Return);
+    }
 }
 
 /// Ends a call that an exception leaves.
 #[inline]
-pub(crate) fn threw(method: u32) {
-    leave(method, Exit::Throw);
+pub(crate) fn threw(probe_id: u32) {
+    if !thread::with_current_if_near(|own| leave_plain(own, probe_id, Exit::Throw)) {
+        leave_other(probe_id, Exit::Throw);
+    }
 }
 
 /// Enters an exception handler of a method: everything it called has ended.
 #[inline]
-pub(crate) fn caught(method: u32) {
-    let Some(thread) = thread_of_this_recording() else { return };
-    let depth = thread.stack.depth();
-    if thread.stack.beyond() == 0 && depth > 0 && thread.stack.frame(depth - 1).probe_id() != method
-    {
-        let now = clock::ticks();
-        guarded(|| caught_below(thread, method, now));
-    }
+pub(crate) fn caught(probe_id: u32) {
+    with_this_recording(|own| {
+        let stack = own.stack();
+        let depth = stack.depth();
+        if stack.beyond() == 0 && depth > 0 && stack.frame(depth - 1).probe_id() != probe_id {
+            let now = clock::ticks();
+            guarded(|| caught_below(own, probe_id, now));
+        }
+    });
 }
 
 #[cold]
-fn caught_below(thread: &ProbeThread, method: u32, now: u64) {
-    if let Some(index) = find(thread, method) {
-        throw_above(thread, index, now);
+fn caught_below(own: OwnThread<'_>, probe_id: u32, now: u64) {
+    if let Some(index) = find(own, probe_id) {
+        throw_above(own, index, now);
     }
 }
 
@@ -277,160 +306,162 @@ enum Exit {
     Throw,
 }
 
+/// Runs `work` with the calling thread's data, if its frames are of the current recording.
 #[inline]
-fn thread_of_this_recording() -> Option<&'static ProbeThread> {
-    let thread = thread::current()?;
-    let state = STATE.load(Ordering::Relaxed);
-    // No thread's state is even.
-    if thread.stack.state() == state || is_of_recording(thread) { Some(thread) } else { None }
+fn with_this_recording(work: impl FnOnce(OwnThread<'_>)) {
+    thread::with_current(|own| {
+        // No thread's state is even.
+        if own.stack().state() == STATE.load(Ordering::Relaxed) || is_of_recording(own) {
+            work(own);
+        }
+    });
 }
 
 /// Whether the thread's frames belong to the current recording. If so, removes those to be dropped.
 #[cold]
-fn is_of_recording(thread: &ProbeThread) -> bool {
+fn is_of_recording(own: OwnThread<'_>) -> bool {
     // Whatever was muted before is visible from here on.
     let state = STATE.load(Ordering::Acquire);
     let is_same =
-        thread.stack.recording() == recording_of(state) && !mount_events::cannot_measure(thread);
+        own.stack().recording() == recording_of(state) && !mount_events::cannot_measure(own);
     if is_same {
-        mute::drop_frames(thread, state);
+        mute::drop_frames(own, state);
     }
     is_same
-}
-
-#[inline(always)]
-fn leave(method: u32, exit: Exit) {
-    if !leave_plain(method, exit) {
-        leave_other(method, exit);
-    }
 }
 
 /// Ends a call in the common case: it is the newest call of this recording. If this returns `false`, it has changed
 /// nothing.
 #[inline(always)]
-fn leave_plain(method: u32, exit: Exit) -> bool {
-    let Some(thread) = thread::current_if_near() else { return false };
+fn leave_plain(own: OwnThread<'_>, probe_id: u32, exit: Exit) -> bool {
     let now = clock::counter();
-    let stack = &thread.stack;
+    let stack = own.stack();
     // No thread's state is even.
     if stack.state() != STATE.load(Ordering::Relaxed) {
         return false;
     }
     let Some(top) = stack.plain_top() else { return false };
-    if top.frame().probe_id() != method {
+    if top.frame().probe_id() != probe_id {
         return false;
     }
-    let Some(totals) = totals_in(thread, top.frame()) else { return false };
-    finish_in(thread, top, totals, exit, now);
+    let Some(totals) = top.frame().totals() else { return false };
+    finish_in(own, top, totals, exit, now);
     true
 }
 
 /// Ends a call in all other cases. No panic leaves this function, so calling it is a plain jump.
 #[cold]
 #[inline(never)]
-extern "C" fn leave_other(method: u32, exit: Exit) {
+extern "C" fn leave_other(probe_id: u32, exit: Exit) {
     let now = clock::ticks();
-    let Some(thread) = thread_of_this_recording() else { return };
-    let stack = &thread.stack;
-    if stack.beyond() > 0 && leave_beyond(thread, native_stack::address_here(), method, exit) {
-        return;
-    }
-    let depth = stack.depth();
-    if depth > 0 && stack.frame(depth - 1).probe_id() == method {
-        finish(thread, depth - 1, exit, now);
-    } else {
-        guarded(|| leave_below(thread, method, exit, now));
-    }
+    with_this_recording(|own| {
+        let stack = own.stack();
+        if stack.beyond() > 0 && leave_beyond(own, native_stack::address_here(), probe_id, exit) {
+            return;
+        }
+        let depth = stack.depth();
+        if depth > 0 && stack.frame(depth - 1).probe_id() == probe_id {
+            finish(own, depth - 1, exit, now);
+        } else {
+            guarded(|| leave_below(own, probe_id, exit, now));
+        }
+    });
 }
 
 /// Ends a call that had no frame because the stack was full. `false` if the call has a frame, because it is above the
 /// last one: an exception left all calls beyond.
 #[cold]
-fn leave_beyond(thread: &ProbeThread, address: usize, method: u32, exit: Exit) -> bool {
-    let stack = &thread.stack;
+fn leave_beyond(own: OwnThread<'_>, address: usize, probe_id: u32, exit: Exit) -> bool {
+    let stack = own.stack();
     let last = stack.depth().checked_sub(1);
     if last.is_some_and(|last| stack.frame(last).is_below(address)) {
         stack.set_beyond(0);
         return false;
     }
     stack.set_beyond(stack.beyond() - 1);
-    let totals = thread.totals_of_method(method & !BEFORE_INIT);
+    let totals = own.totals_of_method(method_of(probe_id));
     totals.count_without_times(exit == Exit::Throw);
     true
 }
 
 /// Ends a call that is not the newest.
 #[cold]
-fn leave_below(thread: &ProbeThread, method: u32, exit: Exit, now: u64) {
-    if let Some(index) = find(thread, method) {
+fn leave_below(own: OwnThread<'_>, probe_id: u32, exit: Exit, now: u64) {
+    if let Some(index) = find(own, probe_id) {
         match exit {
-            Exit::Throw => throw_above(thread, index, now),
+            Exit::Throw => throw_above(own, index, now),
             Exit::Return => {
-                while thread.stack.depth() > index + 1 {
-                    finish_left(thread, thread.stack.depth() - 1);
+                while own.stack().depth() > index + 1 {
+                    finish_left(own, own.stack().depth() - 1);
                 }
             }
         }
-        finish(thread, index, exit, now);
+        finish(own, index, exit, now);
     }
 }
 
 /// The newest frame with this probe id.
-fn find(thread: &ProbeThread, method: u32) -> Option<u32> {
-    (0..thread.stack.depth()).rev().find(|index| thread.stack.frame(*index).probe_id() == method)
+fn find(own: OwnThread<'_>, probe_id: u32) -> Option<u32> {
+    (0..own.stack().depth()).rev().find(|index| own.stack().frame(*index).probe_id() == probe_id)
 }
 
 /// Ends the calls above `index`, which an exception left that arrives here `now`.
-fn throw_above(thread: &ProbeThread, index: u32, now: u64) {
-    while thread.stack.depth() > index + 1 {
-        finish_unseen(thread, thread.stack.depth() - 1, now);
+fn throw_above(own: OwnThread<'_>, index: u32, now: u64) {
+    while own.stack().depth() > index + 1 {
+        finish_unseen(own, own.stack().depth() - 1, now);
     }
 }
 
 /// Ends the newest call, at `index`, which an exception left earlier. Its end is taken as the end of its last callee,
 /// the best estimate there is.
 #[cold]
-fn finish_left(thread: &ProbeThread, index: u32) {
-    let frame = thread.stack.frame(index);
-    finish_unseen(thread, index, frame.start_ticks().saturating_add(frame.callee_ticks()));
+fn finish_left(own: OwnThread<'_>, index: u32) {
+    let frame = own.stack().frame(index);
+    finish_unseen(own, index, frame.start_ticks().saturating_add(frame.callee_ticks()));
 }
 
 /// Ends the newest call, at `index`, whose end no probe saw.
-fn finish_unseen(thread: &ProbeThread, index: u32, now: u64) {
-    let frame = thread.stack.frame(index);
+fn finish_unseen(own: OwnThread<'_>, index: u32, now: u64) {
+    let frame = own.stack().frame(index);
     if mute::concerns(frame.method(), frame.start_ticks()) {
-        mute::drop_frame(thread, frame, index);
-        thread.stack.pop_to(index);
+        mute::drop_frame(own, frame, index);
+        own.stack().pop_to(index);
         return;
     }
     // A `super(...)` that throws is expected.
     if !frame.is_before_init() {
-        thread.count_unseen_end();
+        own.count_unseen_end();
     }
-    finish(thread, index, Exit::Throw, now);
+    finish(own, index, Exit::Throw, now);
 }
 
 /// Counts the newest frame, at `index`, as a call that ended `now`, and pops it.
-fn finish(thread: &ProbeThread, index: u32, exit: Exit, now: u64) {
-    let place = thread.stack.place(index);
-    finish_in(thread, place, totals_of(thread, place.frame()), exit, now);
+fn finish(own: OwnThread<'_>, index: u32, exit: Exit, now: u64) {
+    let place = own.stack().place(index);
+    finish_in(own, place, own.totals_of(place.frame()), exit, now);
 }
 
 #[inline(always)]
-fn finish_in(thread: &ProbeThread, place: Place<'_>, totals: &MethodTotals, exit: Exit, now: u64) {
-    let stack = &thread.stack;
+fn finish_in(
+    own: OwnThread<'_>,
+    place: Place<'_>,
+    totals: Own<'_, MethodTotals>,
+    exit: Exit,
+    now: u64,
+) {
+    let stack = own.stack();
     let total_ticks = now.saturating_sub(place.frame().start_ticks());
     let self_ticks = self_ticks(place.frame(), total_ticks);
     let ended = totals.add(&EndedCall { total_ticks, self_ticks, threw: exit == Exit::Throw });
     if total_ticks >= thresholds::short_ticks() || stack.is_trimmed_at(place.index) {
-        return finish_longer(thread, place.index, totals, total_ticks, exit, ended);
+        return finish_longer(own, place.index, totals, total_ticks, exit, ended);
     }
     totals.count(buckets::SHORTEST, ended);
     pop(stack, place, total_ticks);
 }
 
 #[inline(always)]
-fn pop(stack: &ShadowStack, place: Place<'_>, total_ticks: u64) {
+fn pop(stack: Own<'_, ShadowStack>, place: Place<'_>, total_ticks: u64) {
     stack.pop_to(place.index);
     if let Some(caller) = place.caller() {
         caller.add_callee_ticks(total_ticks);
@@ -442,36 +473,36 @@ fn pop(stack: &ShadowStack, place: Place<'_>, total_ticks: u64) {
 #[inline(never)]
 #[allow(improper_ctypes_definitions)]
 extern "C" fn finish_longer(
-    thread: &ProbeThread,
+    own: OwnThread<'_>,
     index: u32,
-    totals: &MethodTotals,
+    totals: Own<'_, MethodTotals>,
     total_ticks: u64,
     exit: Exit,
     ended: u64,
 ) {
     totals.count(buckets::of_ticks(total_ticks), ended);
-    if total_ticks >= thresholds::lowest_ticks() || thread.stack.is_trimmed_at(index) {
-        return pop_other(thread, index, total_ticks, exit);
+    if total_ticks >= thresholds::lowest_ticks() || own.stack().is_trimmed_at(index) {
+        return pop_other(own, index, total_ticks, exit);
     }
-    pop(&thread.stack, thread.stack.place(index), total_ticks);
+    pop(own.stack(), own.stack().place(index), total_ticks);
 }
 
 /// Pops the frame of a call that may be recorded, or after which memory is given back.
 #[cold]
 #[inline(never)]
 #[allow(improper_ctypes_definitions)]
-extern "C" fn pop_other(thread: &ProbeThread, index: u32, total_ticks: u64, exit: Exit) {
+extern "C" fn pop_other(own: OwnThread<'_>, index: u32, total_ticks: u64, exit: Exit) {
     if total_ticks >= thresholds::lowest_ticks() {
-        guarded(|| record_if_slow(thread, index, exit, total_ticks));
+        guarded(|| record_if_slow(own, index, exit, total_ticks));
     }
-    pop(&thread.stack, thread.stack.place(index), total_ticks);
-    if thread.stack.is_trimmed_at(index) {
-        thread.stack.trim(clock::ticks(), &thread.account);
+    pop(own.stack(), own.stack().place(index), total_ticks);
+    if own.stack().is_trimmed_at(index) {
+        own.stack().trim(clock::ticks(), &own.account);
     }
 }
 
 /// The duration of a call without its callees.
-fn self_ticks(frame: &stack::Frame, total_ticks: u64) -> u64 {
+fn self_ticks(frame: Own<'_, stack::Frame>, total_ticks: u64) -> u64 {
     total_ticks.saturating_sub(frame.callee_ticks())
 }
 
@@ -483,23 +514,23 @@ fn depth_of(index: u32) -> u16 {
 /// Records a call that reached its method's threshold. While thresholds are raised, records shorter calls only if they
 /// are the slowest of their method.
 #[cold]
-fn record_if_slow(thread: &ProbeThread, index: u32, exit: Exit, total_ticks: u64) {
-    let frame = thread.stack.frame(index);
+fn record_if_slow(own: OwnThread<'_>, index: u32, exit: Exit, total_ticks: u64) {
+    let frame = own.stack().frame(index);
     let method = frame.method();
     if total_ticks < thresholds::ticks_of(method) {
         return;
     }
     // Slower than any in the log, and than any of this thread since the agent thread last read.
     let is_slowest = kept::is_slower_by_ticks(method, total_ticks)
-        && totals_of(thread, frame).is_longest(total_ticks);
+        && own.totals_of(frame).is_longest(total_ticks);
     if is_slowest || total_ticks >= thresholds::raised_to_ticks() {
-        record(thread, index, exit, total_ticks, is_slowest);
+        record(own, index, exit, total_ticks, is_slowest);
     }
 }
 
 /// Puts a call into the ring, after the frames of its call path that the agent thread does not know yet.
-fn record(thread: &ProbeThread, index: u32, exit: Exit, total_ticks: u64, is_slowest: bool) {
-    let stack = &thread.stack;
+fn record(own: OwnThread<'_>, index: u32, exit: Exit, total_ticks: u64, is_slowest: bool) {
+    let stack = own.stack();
     let mut untold = index + 1;
     if index < MAX_PATH_DEPTH {
         while untold > 0 && !stack.frame(untold - 1).is_told() {
@@ -507,22 +538,22 @@ fn record(thread: &ProbeThread, index: u32, exit: Exit, total_ticks: u64, is_slo
         }
     }
     let capacity = if is_slowest { ring::CAPACITY } else { ring::CAPACITY - ring::RESERVED };
-    if !thread.ring.make_room(u64::from(index + 1 - untold) + 2, capacity, &thread.account) {
-        thread.ring.count_drop();
+    if !own.ring().make_room(u64::from(index + 1 - untold) + 2, capacity, &own.account) {
+        own.ring().count_drop();
         return;
     }
-    if !thread.is_runs_told() {
-        thread.set_runs_told();
-        if thread.runs() != 0
+    if !own.is_runs_told() {
+        own.set_runs_told();
+        if !own.runs().is_none()
             && let Some(note) = NOTE_NAME.get()
         {
-            note(thread.runs());
+            note(own.runs());
         }
-        thread.ring.push(Record {
+        own.ring().push(Record {
             kind: Kind::Runs,
             depth: 0,
-            method: 0,
-            start_ticks: thread.runs(),
+            method: MethodId::NONE,
+            start_ticks: own.runs().get(),
             total_ticks: 0,
             self_ticks: 0,
         });
@@ -530,7 +561,7 @@ fn record(thread: &ProbeThread, index: u32, exit: Exit, total_ticks: u64, is_slo
     for depth in untold..=index {
         let frame = stack.frame(depth);
         frame.set_told();
-        thread.ring.push(Record {
+        own.ring().push(Record {
             kind: Kind::Frame,
             depth: depth_of(depth),
             method: frame.method(),
@@ -540,7 +571,7 @@ fn record(thread: &ProbeThread, index: u32, exit: Exit, total_ticks: u64, is_slo
         });
     }
     let frame = stack.frame(index);
-    thread.ring.push(Record {
+    own.ring().push(Record {
         kind: if exit == Exit::Throw { Kind::Throw } else { Kind::Return },
         depth: depth_of(index),
         method: frame.method(),

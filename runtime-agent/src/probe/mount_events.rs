@@ -14,7 +14,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use super::mute;
-use super::thread::{self, ProbeThread};
+use super::thread::{self, OwnThread};
 
 /// What is known about the events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,7 +79,7 @@ pub(super) fn are_missing_at_first_call() -> bool {
 
 /// Notes that a virtual thread ended on the calling thread. On a carrier, its unmount event comes first.
 pub(super) fn thread_ended() {
-    if !thread::current().is_some_and(ProbeThread::is_carrier) {
+    if thread::with_current(|own| own.is_carrier()) != Some(true) {
         return;
     }
     let (unknown, missing) = (Events::Unknown as u8, Events::Missing as u8);
@@ -90,27 +90,29 @@ pub(super) fn thread_ended() {
     }
 }
 
-/// Whether calls of the calling thread, `thread`, cannot be timed. If so, drops its frames and counts their calls as
-/// lost.
+/// Whether calls of the thread cannot be timed. If so, drops its frames and counts their calls as lost.
 #[cold]
-pub(super) fn cannot_measure(thread: &ProbeThread) -> bool {
-    if !thread.is_carrier() || events() != Events::Missing {
+pub(super) fn cannot_measure(own: OwnThread<'_>) -> bool {
+    if !own.is_carrier() || events() != Events::Missing {
         return false;
     }
-    if thread.stack.depth() > 0 {
-        for _ in 0..thread.stack.depth() {
-            thread.lost.count_without_times(false);
+    if own.stack().depth() > 0 {
+        for _ in 0..own.stack().depth() {
+            own.lost().count_without_times(false);
         }
         // No recording has this number, so each probe of the thread comes here.
-        thread.stack.restart(0);
+        own.stack().restart(0);
     }
     true
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{counts, no_java, record_on_thread, start, turn};
+    use super::super::tests::{counts, no_java, record_on_thread, start, turn, with_reader};
+    use super::super::totals::Reading;
     use super::super::{STATE, end, mounts};
+    use log_format::ids::JavaThreadId;
+
     use super::*;
 
     #[test]
@@ -129,7 +131,7 @@ mod tests {
             assert_eq!((are_missing_at_first_call(), events()), (is_missing, then), "{known:?}");
         }
         // A late event still counts.
-        mounts::unmount(7);
+        mounts::unmount(JavaThreadId::new(7));
         assert_eq!(events(), Events::Arrive);
         begin(Events::NotNeeded, false);
     }
@@ -141,7 +143,7 @@ mod tests {
         let _turn = turn();
         let (lost, counted) = record_on_thread(u64::MAX, || {
             begin(Events::Unknown, true);
-            let virtual_thread = |thread: &ProbeThread| mounts::is_mounted(thread, 9);
+            let virtual_thread = |own: OwnThread<'_>| mounts::is_mounted(own, JavaThreadId::new(9));
             let call = || {
                 start(21, virtual_thread);
                 end(21);
@@ -149,19 +151,16 @@ mod tests {
             call();
             start(22, virtual_thread);
             let before = STATE.load(Ordering::Relaxed);
-            mounts::end(9);
+            mounts::end(JavaThreadId::new(9));
             assert_eq!(events(), Events::Missing);
             assert!(STATE.load(Ordering::Relaxed) > before, "threads have a look");
             end(22);
             call();
             call();
-            let lost = thread::current().map(|thread| {
-                let mut reading = super::super::totals::Reading::default();
-                thread.lost.take_since(&mut reading).map_or(0, |lost| lost.calls)
-            });
-            mounts::mount(10);
+            let lost = with_reader(|reader| reader.lost().take_since(&mut Reading::default()));
+            mounts::mount(JavaThreadId::new(10));
             call();
-            (lost, (counts(21), counts(22)))
+            (lost.map(|lost| lost.calls), (counts(21), counts(22)))
         });
         assert_eq!(lost, Some(3));
         assert_eq!(counted, ((2, 0), (0, 0)));

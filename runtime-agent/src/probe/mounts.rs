@@ -10,21 +10,23 @@ use super::mounted::set_mounted;
 use super::recording::{guarded, recording};
 use super::save_frames;
 use super::saved::SavedStack;
-use super::thread::{self, ProbeThread};
+use super::thread::{self, OwnThread};
 use super::{lost_calls, mount_events};
+use log_format::ids::JavaThreadId;
+
 use crate::sys::memory::sharded::Sharded;
 
 /// Frames of unmounted virtual threads, by thread number.
 static UNMOUNTED: Sharded<SavedStack> = Sharded::new();
 
-/// Notes at the first call of the calling thread, `thread`, that it runs virtual thread `number`.
-pub(crate) fn is_mounted(thread: &ProbeThread, number: u64) {
-    thread.set_carrier();
+/// Notes at the thread's first call that it runs virtual thread `number`.
+pub(crate) fn is_mounted(own: OwnThread<'_>, number: JavaThreadId) {
+    own.set_carrier();
     if mount_events::are_missing_at_first_call() {
         return;
     }
     set_mounted(number);
-    thread.set_runs(number);
+    own.set_runs(number);
 }
 
 /// Whether virtual threads may be mounted in this JVM: the JVM says so, or the calling thread is virtual.
@@ -33,45 +35,49 @@ pub(crate) fn are_virtual_threads_here(is_virtual: bool) -> bool {
 }
 
 /// Mounts virtual thread `number` on the calling thread.
-pub(crate) fn mount(number: u64) {
+pub(crate) fn mount(number: JavaThreadId) {
     mount_events::arrived();
     set_mounted(number);
     let saved = take(number);
-    let thread = match (thread::current().filter(|thread| !thread.is_retired()), &saved) {
-        (None, Some(_)) => guarded(thread::begin_current).flatten(),
-        (current, _) => current,
-    };
-    let Some(thread) = thread else { return lose(saved) };
-    thread.set_aside(save_frames::save(thread));
-    thread.set_runs(number);
-    restore(thread, saved);
+    #[allow(unsafe_code)]
+    // SAFETY: closures of `with_current` run no Java code, so this event is in none.
+    let begin = || guarded(|| unsafe { thread::begin_current() }) == Some(true);
+    if !thread::is_known() && (saved.is_none() || !begin()) {
+        return lose(saved);
+    }
+    thread::with_current(|own| {
+        own.set_aside(save_frames::save(own));
+        own.set_runs(number);
+        restore(own, saved);
+    });
 }
 
 /// Unmounts virtual thread `number` from the calling thread.
-pub(crate) fn unmount(number: u64) {
+pub(crate) fn unmount(number: JavaThreadId) {
     mount_events::arrived();
-    set_mounted(0);
-    let Some(thread) = thread::current() else { return };
-    // The calling thread's first call may have been while it ran this virtual thread.
-    let own = thread.take_aside();
-    if let Some(saved) = save_frames::save(thread)
-        && saved.recording() == recording()
-        && let Err(saved) = UNMOUNTED.insert(number, saved)
-    {
-        lose(Some(saved));
-    }
-    thread.set_runs(0);
-    restore(thread, own);
+    set_mounted(JavaThreadId::NONE);
+    thread::with_current(|own| {
+        // The thread's first call may have been while it ran this virtual thread.
+        let aside = own.take_aside();
+        if let Some(saved) = save_frames::save(own)
+            && saved.recording() == recording()
+            && let Err(saved) = UNMOUNTED.insert(number.get(), saved)
+        {
+            lose(Some(saved));
+        }
+        own.set_runs(JavaThreadId::NONE);
+        restore(own, aside);
+    });
 }
 
 /// Drops the frames of virtual thread `number`, which has ended.
-pub(crate) fn end(number: u64) {
+pub(crate) fn end(number: JavaThreadId) {
     mount_events::thread_ended();
     drop(take(number));
 }
 
-fn take(number: u64) -> Option<SavedStack> {
-    UNMOUNTED.remove(number)
+fn take(number: JavaThreadId) -> Option<SavedStack> {
+    UNMOUNTED.remove(number.get())
 }
 
 /// Counts calls in progress as lost.
@@ -81,11 +87,11 @@ fn lose(saved: Option<SavedStack>) {
     }
 }
 
-fn restore(thread: &ProbeThread, saved: Option<SavedStack>) {
+fn restore(own: OwnThread<'_>, saved: Option<SavedStack>) {
     if let Some(saved) = saved
         && saved.recording() == recording()
     {
-        save_frames::restore(thread, &saved);
+        save_frames::restore(own, &saved);
     }
 }
 
@@ -95,6 +101,6 @@ pub(crate) fn forget_all() {
 }
 
 /// Calls `visit` with the frames of each unmounted virtual thread.
-pub(crate) fn for_each(visit: impl FnMut(u64, &SavedStack)) {
-    UNMOUNTED.for_each(visit);
+pub(crate) fn for_each(mut visit: impl FnMut(JavaThreadId, &SavedStack)) {
+    UNMOUNTED.for_each(|number, saved| visit(JavaThreadId::new(number), saved));
 }

@@ -10,10 +10,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::own::Own;
 use super::recording::{ONE_MUTING, STATE};
 use super::stack::Frame;
-use super::thread::ProbeThread;
-use super::thread::totals_of;
+use super::thread::OwnThread;
+use log_format::ids::MethodId;
+
 use crate::sys::memory::two_level::TwoLevel;
 
 /// When each method was last muted or unmuted, in ticks, with [`MUTED`] and [`BY_AGENT`] in the low bits; 0 if never.
@@ -34,13 +36,13 @@ pub(crate) enum Cause {
     Agent,
 }
 
-fn change(method: u32) -> Option<&'static AtomicU64> {
-    CHANGES.get(method)
+fn change(method: MethodId) -> Option<&'static AtomicU64> {
+    CHANGES.get(method.get())
 }
 
 /// Marks a method as muted or unmuted from `now` on, in ticks. `false` if its id is too high, or there is no memory.
-pub(crate) fn set(method: u32, is_muted: bool, cause: Cause, now: u64) -> bool {
-    let Some(change) = CHANGES.get_or_make(method) else { return false };
+pub(crate) fn set(method: MethodId, is_muted: bool, cause: Cause, now: u64) -> bool {
+    let Some(change) = CHANGES.get_or_make(method.get()) else { return false };
     let by = if cause == Cause::Agent { BY_AGENT } else { 0 };
     change.store(now & !(MUTED | BY_AGENT) | by | u64::from(is_muted), Ordering::Relaxed);
     true
@@ -52,12 +54,12 @@ pub(crate) fn tell() {
 }
 
 /// Whether the method is muted.
-pub(crate) fn is_muted(method: u32) -> bool {
+pub(crate) fn is_muted(method: MethodId) -> bool {
     change(method).is_some_and(|change| change.load(Ordering::Relaxed) & MUTED != 0)
 }
 
 /// Whether to drop a call of this method that began at `start_ticks`.
-pub(crate) fn concerns(method: u32, start_ticks: u64) -> bool {
+pub(crate) fn concerns(method: MethodId, start_ticks: u64) -> bool {
     let change = change(method).map_or(0, |change| change.load(Ordering::Relaxed));
     change & MUTED != 0 || change != 0 && start_ticks <= change
 }
@@ -65,8 +67,8 @@ pub(crate) fn concerns(method: u32, start_ticks: u64) -> bool {
 /// Removes from the stack, at any depth, the calls whose methods were muted or unmuted since they began, and marks the
 /// stack as checked for `state`. The self time of the removed calls goes to their callers.
 #[cold]
-pub(super) fn drop_frames(thread: &ProbeThread, state: u64) {
-    let stack = &thread.stack;
+pub(super) fn drop_frames(own: OwnThread<'_>, state: u64) {
+    let stack = own.stack();
     // While calls beyond the last frame run, frames must not move.
     if stack.beyond() > 0 {
         return;
@@ -75,7 +77,7 @@ pub(super) fn drop_frames(thread: &ProbeThread, state: u64) {
     for index in 0..stack.depth() {
         let frame = stack.frame(index);
         if concerns(frame.method(), frame.start_ticks()) {
-            drop_frame(thread, frame, kept);
+            drop_frame(own, frame, kept);
         } else {
             if kept < index {
                 stack.move_frame(index, kept);
@@ -88,13 +90,13 @@ pub(super) fn drop_frames(thread: &ProbeThread, state: u64) {
 }
 
 /// Counts a frame as dropped. `depth` frames remain below it.
-pub(super) fn drop_frame(thread: &ProbeThread, frame: &Frame, depth: u32) {
+pub(super) fn drop_frame<'t>(own: OwnThread<'t>, frame: Own<'t, Frame>, depth: u32) {
     let by = change(frame.method()).map_or(0, |change| change.load(Ordering::Relaxed));
     let cause = if by & BY_AGENT != 0 { Cause::Agent } else { Cause::User };
     dropped(cause).fetch_add(1, Ordering::Relaxed);
-    totals_of(thread, frame).leave();
+    own.totals_of(frame).leave();
     if let Some(caller) = depth.checked_sub(1) {
-        thread.stack.frame(caller).add_callee_ticks(frame.callee_ticks());
+        own.stack().frame(caller).add_callee_ticks(frame.callee_ticks());
     }
 }
 

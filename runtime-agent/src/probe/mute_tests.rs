@@ -1,12 +1,17 @@
 //! Methods that are muted while they run. Calls that the guard in Java would turn away are not made here.
 
+use log_format::ids::MethodId;
+
 use super::ring::Kind;
 use super::stack::MAX_DEPTH;
-use super::tests::{counts, no_java, record_on_thread, records, start, totals, turn};
+use super::tests::{
+    counts, depth, no_java, record_on_thread, records, start, totals, turn, unseen,
+};
 use super::*;
 
 /// Mutes or unmutes a method, as `Muting` does.
 fn set(method: u32, is_muted: bool) {
+    let method = MethodId::new(method);
     if is_muted {
         assert!(mute::set(method, true, mute::Cause::User, clock::ticks()));
     }
@@ -28,16 +33,19 @@ fn a_call_in_progress_is_dropped_and_the_rest_is_exact() {
         set(81, true);
         // No probe sees the end of 81; the next probe of any method cleans up the stack.
         start(4, no_java);
-        assert_eq!(thread::current().unwrap().stack.depth(), 3);
+        assert_eq!(depth(), 3);
         end(4);
         end(3);
         end(1);
         assert_eq!(mute::dropped_calls(mute::Cause::User) - before, 1);
         assert_eq!([1, 81, 3, 4].map(counts), [(1, 0), (0, 0), (1, 0), (1, 0)]);
-        assert_eq!(thread::current().unwrap().unseen_ends(), 0);
+        assert_eq!(unseen(), 0);
         // The call path does not include the muted method.
         let told = records().into_iter().filter(|r| r.kind == Kind::Frame);
-        assert_eq!(told.map(|r| (r.depth, r.method)).collect::<Vec<_>>(), [(0, 1), (1, 3), (2, 4)]);
+        assert_eq!(
+            told.map(|r| (r.depth, r.method.get())).collect::<Vec<_>>(),
+            [(0, 1), (1, 3), (2, 4)]
+        );
         set(81, false);
         start(81, no_java);
         end(81);
@@ -54,7 +62,7 @@ fn calls_that_the_budget_drops_are_no_muted_calls() {
         let before = dropped();
         start(1, no_java);
         start(83, no_java);
-        assert!(mute::set(83, true, mute::Cause::Agent, clock::ticks()));
+        assert!(mute::set(MethodId::new(83), true, mute::Cause::Agent, clock::ticks()));
         mute::tell();
         start(4, no_java);
         end(4);
@@ -74,7 +82,7 @@ fn what_was_left_behind_by_muting_is_no_caller_and_no_throw() {
         set(82, false);
         // No probe saw the end of its call in progress. This call is no recursion of it, and has a time.
         start(82, no_java);
-        assert_eq!(thread::current().unwrap().stack.depth(), 2);
+        assert_eq!(depth(), 2);
         end(82);
         let reading = totals(82);
         assert_eq!((reading.calls, reading.throws), (1, 0));
@@ -84,7 +92,7 @@ fn what_was_left_behind_by_muting_is_no_caller_and_no_throw() {
         set(82, true);
         threw(1);
         assert_eq!([1, 82].map(counts), [(1, 1), (1, 0)]);
-        assert_eq!(thread::current().unwrap().stack.depth(), 0);
+        assert_eq!(depth(), 0);
         // The end of a dropped call ends no other call.
         set(82, false);
         start(82, no_java);
@@ -94,7 +102,7 @@ fn what_was_left_behind_by_muting_is_no_caller_and_no_throw() {
         end(82);
         end(82);
         assert_eq!(counts(82), (1, 0));
-        assert_eq!(thread::current().unwrap().unseen_ends(), 0);
+        assert_eq!(unseen(), 0);
     });
     mute::forget();
 }
@@ -114,7 +122,7 @@ fn an_exception_through_a_muted_method_leaves_counts_exact() {
         end(4);
         end(1);
         assert_eq!([1, 83, 3, 4].map(counts), [(1, 0), (0, 0), (1, 1), (1, 0)]);
-        assert_eq!(thread::current().unwrap().unseen_ends(), 0);
+        assert_eq!(unseen(), 0);
     });
     mute::forget();
 }
@@ -143,7 +151,7 @@ fn a_constructor_is_muted_before_its_super_call_too() {
         initialized(id);
         end(84);
         assert_eq!(counts(84), (1, 0));
-        assert_eq!(thread::current().unwrap().stack.depth(), 0);
+        assert_eq!(depth(), 0);
     });
     mute::forget();
 }
@@ -164,7 +172,7 @@ fn a_probe_that_comes_late_is_turned_away() {
         start(1, no_java);
         end(1);
         assert_eq!((counts(1), counts(85)), ((2, 0), (0, 0)));
-        assert_eq!(thread::current().unwrap().stack.depth(), 0);
+        assert_eq!(depth(), 0);
     });
     mute::forget();
 }
@@ -182,7 +190,7 @@ fn beyond_the_last_frame_calls_stay_counted() {
             end(86);
         }
         assert_eq!(counts(86), (u64::from(calls), 0));
-        assert_eq!(thread::current().unwrap().stack.depth(), 0);
+        assert_eq!(depth(), 0);
     });
     mute::forget();
 }

@@ -7,7 +7,7 @@
 use std::mem::MaybeUninit;
 use std::ptr;
 
-use crate::sys::mapped::page_size;
+use crate::sys::mapped_memory::page_size;
 
 /// The size of the JVM's guard zones and of the pages it keeps free for native code: 1, 2, 1 and 20 pages of 4 KiB,
 /// each rounded up to whole kernel pages.

@@ -3,6 +3,8 @@
 //! The thread keeps running while its stack is read, and nobody waits for it. If two readings agree, the stack was like
 //! that in between.
 
+use log_format::ids::MethodId;
+
 use super::mute;
 use super::saved::{SavedFrame, SavedStack};
 use super::stack::Frame;
@@ -14,7 +16,7 @@ pub(crate) const BETWEEN_READINGS: std::time::Duration = std::time::Duration::fr
 /// A call in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OpenFrame {
-    pub method: u32,
+    pub method: MethodId,
     pub start_ticks: u64,
     pub callee_ticks: u64,
 }
@@ -46,7 +48,7 @@ pub(crate) fn read_frames(thread: &ProbeThread, recording: u32) -> Vec<OpenFrame
         callee_ticks: frame.callee_ticks(),
     };
     // Pages just given back to the kernel read as zeros, and no method has the id 0.
-    stack.look().map(open).take_while(|frame| frame.method != 0).collect()
+    stack.look().map(open).take_while(|frame| !frame.method.is_none()).collect()
 }
 
 /// The frames of a recording that has ended. A probe that began before its end may still change them: it takes less

@@ -6,12 +6,14 @@
 //! a thread that records steadily makes no system calls for them.
 #![allow(unsafe_code)]
 
-use std::cell::Cell;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
+use super::own::Own;
 use super::stack::MAX_DEPTH;
-use crate::sys::mapped::{self, Mapped, PAGE};
+use log_format::ids::MethodId;
+
+use crate::sys::mapped_memory::{self, MappedMemory, PAGE};
 use crate::sys::memory::Account;
 
 /// An entry of the ring.
@@ -20,7 +22,7 @@ pub(crate) struct Record {
     pub kind: Kind,
     /// Number of instrumented frames below this one.
     pub depth: u16,
-    pub method: u32,
+    pub method: MethodId,
     pub start_ticks: u64,
     pub total_ticks: u64,
     pub self_ticks: u64,
@@ -56,7 +58,8 @@ const _: () = assert!(CAPACITY.is_multiple_of(PAGE_SLOTS));
 
 /// The ring. All of its `unsafe` rests on this: slots from `read` up to `written` belong to the reader, all others to
 /// the writer, and each side alone moves its own end. A page belongs to the owner of its slots; the reader takes it out
-/// of `pages` before it returns the page's last slot.
+/// of `pages` before it returns the page's last slot. The writer is the thread itself, by its [`Own`]; the reader is
+/// the one [`RingReader`].
 #[derive(Debug)]
 pub(crate) struct Ring {
     pages: [AtomicPtr<Record>; PAGES],
@@ -65,15 +68,11 @@ pub(crate) struct Ring {
     written: AtomicU64,
     read: AtomicU64,
     /// How far the reader has read, at most a page beyond what it has returned.
-    taken: Cell<u64>,
+    taken: AtomicU64,
     /// The value of `read` that the writer last saw.
-    read_seen: Cell<u64>,
+    read_seen: AtomicU64,
     dropped: AtomicU64,
 }
-
-// SAFETY: `read_seen` is used by the writer alone (`make_room`) and `taken` by the reader (`drain`);
-// everything else is atomic or governed by the rule above.
-unsafe impl Sync for Ring {}
 
 impl Ring {
     pub(crate) const fn new() -> Self {
@@ -82,8 +81,8 @@ impl Ring {
             spare: AtomicPtr::new(ptr::null_mut()),
             written: AtomicU64::new(0),
             read: AtomicU64::new(0),
-            taken: Cell::new(0),
-            read_seen: Cell::new(0),
+            taken: AtomicU64::new(0),
+            read_seen: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
         }
     }
@@ -103,21 +102,27 @@ impl Ring {
         Some(unsafe { start.add(index) })
     }
 
+    /// Calls dropped so far.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+}
+
+impl Own<'_, Ring> {
     /// Makes room for `count` entries; `false` if the ring would then hold more than `capacity`, or there is no memory.
-    /// Writer only.
-    pub(crate) fn make_room(&self, count: u64, capacity: u64, account: &Account) -> bool {
+    pub(super) fn make_room(self, count: u64, capacity: u64, account: &Account) -> bool {
         let written = self.written.load(Ordering::Relaxed);
         let end = written + count;
-        if end > self.read_seen.get() + capacity {
-            self.read_seen.set(self.read.load(Ordering::Acquire));
+        if end > self.read_seen.load(Ordering::Relaxed) + capacity {
+            self.read_seen.store(self.read.load(Ordering::Acquire), Ordering::Relaxed);
         }
         let first = written / PAGE_SLOTS;
-        end <= self.read_seen.get() + capacity
+        end <= self.read_seen.load(Ordering::Relaxed) + capacity
             && (first..end.div_ceil(PAGE_SLOTS)).all(|n| self.make_page(n * PAGE_SLOTS, account))
     }
 
-    /// Maps the page of a position that is the writer's, unless it exists. Writer only.
-    fn make_page(&self, position: u64, account: &Account) -> bool {
+    /// Maps the page of a position that is the writer's, unless it exists.
+    fn make_page(self, position: u64, account: &Account) -> bool {
         let page = self.page(position);
         if page.load(Ordering::Relaxed).is_null() {
             // Each slot is written before it is read, so old contents do not matter.
@@ -132,59 +137,66 @@ impl Ring {
         true
     }
 
-    /// Appends an entry. [`make_room`](Self::make_room) must have made room for it. Writer only.
-    pub(crate) fn push(&self, record: Record) {
+    /// Appends an entry, for which [`make_room`](Self::make_room) made room.
+    pub(super) fn push(self, record: Record) {
         let written = self.written.load(Ordering::Relaxed);
-        let Some(slot) = self.slot(written) else { return self.count_drop() };
-        // SAFETY: there is room, so the slot is the writer's; the reader gets it by the release
-        // below.
+        let has_room = written < self.read_seen.load(Ordering::Relaxed) + CAPACITY;
+        let Some(slot) = self.slot(written).filter(|_| has_room) else { return self.count_drop() };
+        // SAFETY: there is room, so the slot is the writer's; the reader gets it by the release below.
         unsafe { slot.write(record) };
         self.written.store(written + 1, Ordering::Release);
     }
 
-    /// Counts a call that did not fit. Writer only.
-    pub(crate) fn count_drop(&self) {
+    /// Counts a call that did not fit.
+    pub(super) fn count_drop(self) {
         self.dropped.store(self.dropped.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
+}
 
-    /// Calls dropped so far.
-    pub(crate) fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
+/// The reader's side of a ring.
+pub(super) struct RingReader<'r>(&'r Ring);
+
+impl<'r> RingReader<'r> {
+    /// # Safety
+    /// The ring has no other reader meanwhile.
+    pub(super) const unsafe fn new(ring: &'r Ring) -> Self {
+        Self(ring)
     }
 
-    /// Gives all pages back to the kernel. No reader may be left; the writer may still write.
-    pub(super) fn give_back(&self) {
-        for page in self.pages.iter().chain([&self.spare]) {
+    /// Gives all pages back to the kernel. The writer may still write.
+    pub(super) fn give_back(self) {
+        for page in self.0.pages.iter().chain([&self.0.spare]) {
             if let Some(start) = NonNull::new(page.load(Ordering::Acquire)) {
-                // SAFETY: without a reader nobody unmaps it before the ring is dropped, and nobody reads it.
-                unsafe { mapped::release(start.cast(), PAGE, 0) };
+                // SAFETY: the one reader neither unmaps nor reads it any more; the ring is dropped later.
+                unsafe { mapped_memory::release(start.cast(), PAGE, 0) };
             }
         }
     }
 
-    /// Takes all available entries. Reader only.
-    pub(crate) fn drain(&self, account: &Account, mut take: impl FnMut(Record)) {
-        let written = self.written.load(Ordering::Acquire);
-        let mut taken = self.taken.get();
+    /// Takes all available entries.
+    pub(super) fn drain(&mut self, account: &Account, mut take: impl FnMut(Record)) {
+        let Self(ring) = self;
+        let written = ring.written.load(Ordering::Acquire);
+        let mut taken = ring.taken.load(Ordering::Relaxed);
         while taken < written {
-            if let Some(slot) = self.slot(taken) {
-                // SAFETY: the writer filled this slot before it released `written`, and leaves it alone
-                // until `read` has passed it.
+            if let Some(slot) = ring.slot(taken) {
+                // SAFETY: the writer filled this slot before it released `written`, and leaves it alone until `read`
+                // has passed it.
                 take(unsafe { slot.read() });
             }
             taken += 1;
-            self.taken.set(taken);
+            ring.taken.store(taken, Ordering::Relaxed);
             if taken.is_multiple_of(PAGE_SLOTS) {
-                let page = self.page(taken - 1).swap(ptr::null_mut(), Ordering::Relaxed);
+                let page = ring.page(taken - 1).swap(ptr::null_mut(), Ordering::Relaxed);
                 let (none, set) = (ptr::null_mut(), Ordering::Release);
-                if self.spare.compare_exchange(none, page, set, Ordering::Relaxed).is_err()
+                if ring.spare.compare_exchange(none, page, set, Ordering::Relaxed).is_err()
                     && let Some(start) = NonNull::new(page)
                 {
                     // SAFETY: made by `make_page` with this length; all its slots are the reader's, and it is taken
                     // out of the ring before they are handed back.
-                    account.unmap(unsafe { Mapped::from_raw(start.cast(), PAGE) });
+                    account.unmap(unsafe { MappedMemory::from_raw(start.cast(), PAGE) });
                 }
-                self.read.store(taken, Ordering::Release);
+                ring.read.store(taken, Ordering::Release);
             }
         }
     }
@@ -195,7 +207,7 @@ impl Drop for Ring {
         for page in self.pages.iter_mut().chain([&mut self.spare]) {
             if let Some(start) = NonNull::new(*page.get_mut()) {
                 // SAFETY: made by `make_page` with this length, and nobody has the ring any more.
-                drop(unsafe { Mapped::from_raw(start.cast(), PAGE) });
+                drop(unsafe { MappedMemory::from_raw(start.cast(), PAGE) });
             }
         }
     }
@@ -204,14 +216,24 @@ impl Drop for Ring {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::mapped::page_size;
+    use crate::sys::mapped_memory::page_size;
     use crate::sys::memory::tests::refuse;
+
+    fn writer(ring: &Ring) -> Own<'_, Ring> {
+        // SAFETY: each ring is the data of the one thread of its test that writes.
+        unsafe { Own::new(ring) }
+    }
+
+    fn drain(ring: &Ring, account: &Account, take: impl FnMut(Record)) {
+        // SAFETY: one thread of each test reads.
+        unsafe { RingReader::new(ring) }.drain(account, take);
+    }
 
     fn record(n: u64) -> Record {
         Record {
             kind: Kind::Return,
             depth: 0,
-            method: 1,
+            method: MethodId::new(1),
             start_ticks: n,
             total_ticks: !n,
             self_ticks: n,
@@ -225,17 +247,17 @@ mod tests {
         let mut expected = Vec::new();
         for round in 0..3 {
             for _ in 0..CAPACITY + 10 {
-                if ring.make_room(1, CAPACITY, &account) {
-                    ring.push(record(next));
+                if writer(&ring).make_room(1, CAPACITY, &account) {
+                    writer(&ring).push(record(next));
                     expected.push(next);
                 } else {
-                    ring.count_drop();
+                    writer(&ring).count_drop();
                 }
                 next += 1;
             }
             assert_eq!(ring.dropped(), 10 * (round + 1));
             let mut read = Vec::new();
-            ring.drain(&account, |r| read.push(r.start_ticks));
+            drain(&ring, &account, |r| read.push(r.start_ticks));
             assert_eq!(read, expected);
             expected.clear();
         }
@@ -243,8 +265,8 @@ mod tests {
         let is_part = !ring.written.load(Ordering::Relaxed).is_multiple_of(PAGE_SLOTS);
         assert!(account.bytes() <= page_size() * (1 + usize::from(is_part)));
         assert!(
-            ring.make_room(CAPACITY, CAPACITY, &account)
-                && !ring.make_room(CAPACITY + 1, CAPACITY, &account)
+            writer(&ring).make_room(CAPACITY, CAPACITY, &account)
+                && !writer(&ring).make_room(CAPACITY + 1, CAPACITY, &account)
         );
     }
 
@@ -255,17 +277,17 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for n in 0..1_000_000 {
-                    if ring.make_room(1, CAPACITY, &account) {
-                        ring.push(record(n));
+                    if writer(&ring).make_room(1, CAPACITY, &account) {
+                        writer(&ring).push(record(n));
                         pushed.fetch_add(1, Ordering::Relaxed);
                     } else {
-                        ring.count_drop();
+                        writer(&ring).count_drop();
                     }
                 }
             });
             let (mut taken, mut last) = (0, None);
             while taken + ring.dropped() < 1_000_000 {
-                ring.drain(&account, |r| {
+                drain(&ring, &account, |r| {
                     assert_eq!(r.total_ticks, !r.start_ticks);
                     assert!(last < Some(r.start_ticks));
                     last = Some(r.start_ticks);
@@ -282,8 +304,8 @@ mod tests {
         let (ring, account) = (Ring::new(), Account::new());
         let pages = || account.bytes() / page_size();
         let push = |count: u64| {
-            assert!(ring.make_room(count, CAPACITY, &account));
-            (0..count).for_each(|n| ring.push(record(n)));
+            assert!(writer(&ring).make_room(count, CAPACITY, &account));
+            (0..count).for_each(|n| writer(&ring).push(record(n)));
         };
         assert_eq!(pages(), 0);
         push(1);
@@ -292,17 +314,17 @@ mod tests {
         assert_eq!(pages(), 2);
         push(1_000);
         assert_eq!(pages(), 9);
-        ring.drain(&account, |_| {});
+        drain(&ring, &account, |_| {});
         assert_eq!(pages(), 2);
         // Without memory, there is room only in this page and the spare one.
         refuse(true);
         let left = 2 * PAGE_SLOTS - (1 + PAGE_SLOTS + 1_000) % PAGE_SLOTS;
         push(left);
-        assert!(!ring.make_room(1, CAPACITY, &account));
+        assert!(!writer(&ring).make_room(1, CAPACITY, &account));
         refuse(false);
         push(1);
         let mut read = 0;
-        ring.drain(&account, |_| read += 1);
+        drain(&ring, &account, |_| read += 1);
         assert_eq!((read, pages()), (left + 1, 2));
     }
 
@@ -311,12 +333,12 @@ mod tests {
         let (ring, account) = (Ring::new(), Account::new());
         let record_page = || {
             for n in 0..PAGE_SLOTS {
-                assert!(ring.make_room(1, CAPACITY, &account));
-                ring.push(record(n));
+                assert!(writer(&ring).make_room(1, CAPACITY, &account));
+                writer(&ring).push(record(n));
             }
         };
         let mut read = 0;
-        let mut read_all = || ring.drain(&account, |_| read += 1);
+        let mut read_all = || drain(&ring, &account, |_| read += 1);
         record_page();
         record_page();
         read_all();

@@ -4,11 +4,11 @@
 use super::lost_calls;
 use super::native_stack;
 use super::saved::{SavedFrame, SavedStack};
-use super::thread::{ProbeThread, totals_of};
+use super::thread::OwnThread;
 
-/// Takes all frames off the stack of the calling thread, `thread`. `None` if there are none, or no memory.
-pub(super) fn save(thread: &ProbeThread) -> Option<SavedStack> {
-    let stack = &thread.stack;
+/// Takes all frames off the thread's stack. `None` if there are none, or no memory.
+pub(super) fn save(own: OwnThread<'_>) -> Option<SavedStack> {
+    let stack = own.stack();
     let (depth, beyond) = (stack.depth(), stack.beyond());
     if depth == 0 && beyond == 0 {
         return None;
@@ -19,10 +19,10 @@ pub(super) fn save(thread: &ProbeThread) -> Option<SavedStack> {
     }
     for index in 0..depth {
         let frame = stack.frame(index);
-        totals_of(thread, frame).leave();
+        own.totals_of(frame).leave();
         if let Some(saved) = &mut saved {
             // There is room.
-            saved.frames.push(SavedFrame::of(frame));
+            saved.frames.push(SavedFrame::of(&frame));
         }
     }
     stack.pop_to(0);
@@ -30,17 +30,17 @@ pub(super) fn save(thread: &ProbeThread) -> Option<SavedStack> {
     saved
 }
 
-/// Puts back what `save` took, in this or another thread. `thread` is the calling thread, and its stack is empty. Calls
-/// whose frames do not fit are counted without times when they end.
-pub(super) fn restore(thread: &ProbeThread, saved: &SavedStack) {
-    let stack = &thread.stack;
+/// Puts back what `save` took, in this or another thread, whose stack is empty. Calls whose frames do not fit are
+/// counted without times when they end.
+pub(super) fn restore(own: OwnThread<'_>, saved: &SavedStack) {
+    let stack = own.stack();
     stack.set_state(saved.state);
     // Only the JVM knows where these calls are now on the native stack: above all later ones.
     let above_all = native_stack::address_here() + (1 << 30);
     let mut frames = saved.frames.iter();
-    while !frames.as_slice().is_empty() && stack.make_room(&thread.account) {
+    while !frames.as_slice().is_empty() && stack.make_room(&own.account) {
         let Some(frame) = frames.next() else { break };
-        let totals = thread.totals_of_method(frame.method());
+        let totals = own.totals_of_method(frame.method());
         stack.push(frame.probe_id, above_all, totals, || frame.start_ticks);
         stack.frame(stack.depth() - 1).add_callee_ticks(frame.callee_ticks);
     }

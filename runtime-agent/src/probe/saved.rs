@@ -1,7 +1,9 @@
 //! Frames of threads that are not running: of an unmounted virtual thread, or of a carrier while it runs one.
 
 use super::recording::recording_of;
-use super::stack::Frame;
+use super::stack::{Frame, method_of};
+use log_format::ids::MethodId;
+
 use crate::sys::memory::Account;
 
 /// A frame of a thread that is not running.
@@ -21,8 +23,8 @@ impl SavedFrame {
         }
     }
 
-    pub(crate) fn method(&self) -> u32 {
-        self.probe_id & !rewriter::probe::BEFORE_INIT
+    pub(crate) fn method(&self) -> MethodId {
+        method_of(self.probe_id)
     }
 }
 

@@ -1,18 +1,23 @@
 //! The shadow stack: the instrumented calls that a thread is in.
 //!
-//! The owning thread pushes and pops. The agent thread may read it from outside, to write unfinished calls. It may then
-//! see a change half done. That is harmless: all fields are atomic, and it reads twice (see `unfinished_calls`).
+//! The thread pushes and pops. The agent thread may read it from outside, to write unfinished calls. It may then see a
+//! change half done. That is harmless: all fields that it reads are atomic, and it reads twice (see
+//! `unfinished_calls`).
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
 use std::marker::PhantomData;
+use std::mem::offset_of;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use rewriter::probe::BEFORE_INIT;
 
+use super::own::Own;
 use super::totals::MethodTotals;
-use crate::sys::mapped::{self, Mapped};
+use log_format::ids::MethodId;
+
+use crate::sys::mapped_memory::{self, MappedMemory};
 use crate::sys::memory::Account;
 
 /// Frames that a stack can hold. A Java stack of 1 MB can have more only if methods are inlined into one another.
@@ -39,8 +44,9 @@ pub(crate) struct Frame {
     start_ticks: AtomicU64,
     /// Time in instrumented callees that have ended.
     callee_ticks: AtomicU64,
-    /// Low half: the current probe id of the call. High half, the owner's: where the call is on the thread's own stack,
-    /// encoded by [`place`], and in its last bit whether the agent thread knows this frame; see `ring::Kind::Frame`.
+    /// Low half: the current probe id of the call. High half, for the thread itself: where the call is on its native
+    /// stack, encoded by [`place`], and in the last bit whether the agent thread knows this frame; see
+    /// `ring::Kind::Frame`.
     id_and_place: AtomicU64,
 }
 
@@ -58,6 +64,12 @@ const fn place(address: usize) -> u32 {
 
 const _: () = assert!(size_of::<Frame>() == 32);
 
+/// The method whose probes have this id.
+#[inline]
+pub(crate) const fn method_of(probe_id: u32) -> MethodId {
+    MethodId::new(probe_id & !BEFORE_INIT)
+}
+
 impl Frame {
     /// The current probe id of the call. For a constructor before its `super(...)` returns, [`BEFORE_INIT`] is set.
     #[inline]
@@ -66,50 +78,15 @@ impl Frame {
         self.id_and_place.load(Ordering::Relaxed) as u32
     }
 
-    /// Owner only: copies all fields of another frame.
-    fn copy(&self, from: &Self) {
-        self.totals.store(from.totals().cast_mut(), Ordering::Relaxed);
-        self.id_and_place.store(from.id_and_place.load(Ordering::Relaxed), Ordering::Relaxed);
-        self.callee_ticks.store(from.callee_ticks(), Ordering::Relaxed);
-        self.start_ticks.store(from.start_ticks(), Ordering::Relaxed);
-    }
-
-    fn place_and_told(&self) -> u32 {
-        (self.id_and_place.load(Ordering::Relaxed) >> 32) as u32
-    }
-
     /// The method's id.
     #[inline]
-    pub(crate) fn method(&self) -> u32 {
-        self.probe_id() & !BEFORE_INIT
+    pub(crate) fn method(&self) -> MethodId {
+        method_of(self.probe_id())
     }
 
     /// Whether this is a constructor before its `super(...)` returned.
     pub(crate) fn is_before_init(&self) -> bool {
         self.probe_id() & BEFORE_INIT != 0
-    }
-
-    /// Owner only: notes that the constructor's `super(...)` has returned.
-    #[inline]
-    pub(crate) fn set_initialized(&self) {
-        self.id_and_place
-            .store(id_and_place(self.method(), self.place_and_told()), Ordering::Relaxed);
-    }
-
-    /// Owner only: whether `address` is clearly above this call on the thread's stack. Addresses of one call's probes
-    /// differ by a few words, or by a Java frame.
-    pub(crate) fn is_below(&self, address: usize) -> bool {
-        self.distance_below(address) > 512 / 8
-    }
-
-    /// Owner only: whether `address` is above this call, or the same.
-    pub(crate) fn is_not_above(&self, address: usize) -> bool {
-        self.distance_below(address) >= 0
-    }
-
-    /// Stacks are smaller than 16 GiB, so 32 bits suffice.
-    fn distance_below(&self, address: usize) -> i32 {
-        place(address).wrapping_sub(self.place_and_told() & !TOLD).cast_signed()
     }
 
     #[inline]
@@ -121,80 +98,115 @@ impl Frame {
     pub(crate) fn callee_ticks(&self) -> u64 {
         self.callee_ticks.load(Ordering::Relaxed)
     }
+}
 
-    /// Owner only.
+impl<'t> Own<'t, Frame> {
+    /// Copies all fields of another frame.
+    fn copy(self, from: Self) {
+        self.totals.store(from.totals.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.id_and_place.store(from.id_and_place.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.callee_ticks.store(from.callee_ticks(), Ordering::Relaxed);
+        self.start_ticks.store(from.start_ticks(), Ordering::Relaxed);
+    }
+
+    fn place_and_told(self) -> u32 {
+        (self.id_and_place.load(Ordering::Relaxed) >> 32) as u32
+    }
+
+    /// Notes that the constructor's `super(...)` has returned.
     #[inline]
-    pub(crate) fn add_callee_ticks(&self, ticks: u64) {
+    pub(super) fn set_initialized(self) {
+        self.id_and_place
+            .store(id_and_place(self.method().get(), self.place_and_told()), Ordering::Relaxed);
+    }
+
+    /// Whether `address` is clearly above this call on the native stack. Addresses of one call's probes differ by a few
+    /// words, or by a Java frame.
+    pub(super) fn is_below(self, address: usize) -> bool {
+        self.distance_below(address) > 512 / 8
+    }
+
+    /// Whether `address` is above this call, or the same.
+    pub(super) fn is_not_above(self, address: usize) -> bool {
+        self.distance_below(address) >= 0
+    }
+
+    /// Stacks are smaller than 16 GiB, so 32 bits suffice.
+    fn distance_below(self, address: usize) -> i32 {
+        place(address).wrapping_sub(self.place_and_told() & !TOLD).cast_signed()
+    }
+
+    #[inline]
+    pub(super) fn add_callee_ticks(self, ticks: u64) {
         self.callee_ticks.store(self.callee_ticks().wrapping_add(ticks), Ordering::Relaxed);
     }
 
-    /// Owner only.
+    /// The statistics of its method; `None` if the frame's page was just given back to the kernel.
     #[inline]
-    pub(crate) fn totals(&self) -> *const MethodTotals {
-        self.totals.load(Ordering::Relaxed)
+    pub(super) fn totals(self) -> Option<Own<'t, MethodTotals>> {
+        // SAFETY: null, or what `push_at` stored: statistics of this thread, which live as long as the thread.
+        unsafe { self.totals.load(Ordering::Relaxed).as_ref().map(|totals| Own::new(totals)) }
     }
 
-    /// Owner only.
-    pub(crate) fn is_told(&self) -> bool {
+    /// Whether the agent thread knows this frame.
+    pub(super) fn is_told(self) -> bool {
         self.place_and_told() & TOLD != 0
     }
 
-    /// Owner only.
-    pub(crate) fn set_told(&self) {
+    pub(super) fn set_told(self) {
         let told = id_and_place(self.probe_id(), self.place_and_told() | TOLD);
         self.id_and_place.store(told, Ordering::Relaxed);
     }
 }
 
-/// The location of a frame in use, for its owner. Its memory lives as long as the thread, whichever block is in use.
+/// The location of a frame in use. Its memory lives as long as the thread, whichever block is in use.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'s> {
+pub(super) struct Place<'t> {
     frame: NonNull<Frame>,
     pub index: u32,
-    stack: PhantomData<&'s ShadowStack>,
+    stack: PhantomData<Own<'t, ShadowStack>>,
 }
 
-impl<'s> Place<'s> {
+impl<'t> Place<'t> {
     #[inline(always)]
-    pub(super) fn frame(self) -> &'s Frame {
-        // SAFETY: a frame of a block, made by `ShadowStack::place`; zero is a frame.
-        unsafe { self.frame.as_ref() }
+    pub(super) fn frame(self) -> Own<'t, Frame> {
+        // SAFETY: a frame of a block of this thread's stack, made by `place_at`; zero is a frame.
+        unsafe { Own::new(self.frame.as_ref()) }
     }
 
     /// The frame below.
     #[inline(always)]
-    pub(super) fn caller(self) -> Option<&'s Frame> {
+    pub(super) fn caller(self) -> Option<Own<'t, Frame>> {
         // SAFETY: this is not the first frame of its block, so the one before belongs to the same.
-        (self.index > 0).then(|| unsafe { self.frame.sub(1).as_ref() })
+        (self.index > 0).then(|| unsafe { Own::new(self.frame.sub(1).as_ref()) })
     }
 }
 
 /// The shadow stack of a thread.
 ///
-/// Its frames are in a block of memory. When that is full, the owner copies them to one twice as long. When the stack
-/// fits into the first block again, the owner copies them back. Blocks are unmapped only with the thread, so a reader
+/// Its frames are in a block of memory. When that is full, the thread copies them to one twice as long. When the stack
+/// fits into the first block again, the thread copies them back. Blocks are unmapped only with the thread, so a reader
 /// from outside always reads frames, though they may be outdated, or zeros.
 #[repr(C, align(64))] // What every call needs comes first.
 #[derive(Debug)]
 pub(crate) struct ShadowStack {
-    /// Owner only: the block in use.
+    /// The block in use.
     frames: Cell<NonNull<Frame>>,
     /// The state to which the frames belong; see `probe::STATE`.
     state: AtomicU64,
     depth: AtomicU32,
-    /// Owner only, like all that follows but `level` and `blocks`: how many frames the block in use has; 0 while calls
-    /// are in progress beyond the last frame.
+    /// How many frames the block in use has; 0 while calls are in progress beyond the last frame.
     limit: Cell<u32>,
     /// The index of the block in use. Readers find the block by it.
     level: AtomicU32,
     /// Calls in progress beyond the last frame.
     beyond: Cell<u64>,
     trimmed_ticks: Cell<u64>,
-    /// The blocks created so far. Only the owner creates them.
+    /// The blocks created so far.
     blocks: [AtomicPtr<Frame>; BLOCKS],
 }
 
-// SAFETY: cells are used by the owning thread alone; everything else is atomic.
+// SAFETY: cells are used through `Own` alone, so by one thread; everything else is atomic.
 unsafe impl Sync for ShadowStack {}
 // SAFETY: its memory is bound to no thread.
 unsafe impl Send for ShadowStack {}
@@ -230,37 +242,18 @@ impl ShadowStack {
         }
     }
 
-    /// Owner only: the number of frames of the block in use.
-    fn capacity(&self) -> u32 {
-        capacity(self.level.load(Ordering::Relaxed))
+    /// Offsets of the frames' address, of the depth and of the state; the size of a frame, and where it has the id.
+    pub(super) const fn offsets() -> [usize; 5] {
+        [
+            offset_of!(Self, frames),
+            offset_of!(Self, depth),
+            offset_of!(Self, state),
+            size_of::<Frame>(),
+            offset_of!(Frame, id_and_place),
+        ]
     }
 
-    /// Owner only: the frame at `index`, from 0 for the outermost, in use or not.
-    #[inline]
-    pub(crate) fn frame(&self, index: u32) -> &Frame {
-        self.place(index).frame()
-    }
-
-    /// Owner only: the location of the frame at `index`.
-    #[inline]
-    pub(super) fn place(&self, index: u32) -> Place<'_> {
-        let last = self.capacity() - 1;
-        debug_assert!(index <= last);
-        // An index out of range would be a bug of the agent; it must not harm the service.
-        // SAFETY: the index is that of a frame of the block.
-        unsafe { self.place_at(index.min(last)) }
-    }
-
-    /// # Safety
-    /// The block in use has a frame with this index.
-    #[inline(always)]
-    unsafe fn place_at(&self, index: u32) -> Place<'_> {
-        // SAFETY: the caller guarantees it.
-        let frame = unsafe { self.frames.get().add(index as usize) };
-        Place { frame, index, stack: PhantomData }
-    }
-
-    /// The frames in use, as seen from outside. While the owner runs, some may be outdated, or zeros.
+    /// The frames in use, as seen from outside. While the thread runs, some may be outdated, or zeros.
     pub(crate) fn look(&self) -> impl Iterator<Item = &Frame> {
         let level = self.level.load(Ordering::Acquire);
         let block = self.blocks.get(level as usize).map(|block| block.load(Ordering::Acquire));
@@ -290,54 +283,99 @@ impl ShadowStack {
         self.state.load(Ordering::Relaxed)
     }
 
-    /// Owner only.
-    pub(super) fn set_state(&self, state: u64) {
+    /// Gives the pages of this block and all longer ones back to the kernel.
+    fn release_blocks(&self, first: u32) {
+        for (level, block) in (0..).zip(&self.blocks).skip(first as usize) {
+            if let Some(start) = NonNull::new(block.load(Ordering::Acquire)) {
+                // SAFETY: the block has this length and is unmapped only with the thread; zero is a valid frame.
+                unsafe { mapped_memory::release(start.cast(), block_bytes(level), 0) };
+            }
+        }
+    }
+
+    /// Gives all its pages back to the kernel. Nobody may rely on its frames afterwards.
+    pub(super) fn give_back(&self) {
+        self.release_blocks(0);
+    }
+}
+
+impl<'t> Own<'t, ShadowStack> {
+    /// The number of frames of the block in use.
+    fn capacity(self) -> u32 {
+        capacity(self.level.load(Ordering::Relaxed))
+    }
+
+    /// The frame at `index`, from 0 for the outermost, in use or not.
+    #[inline]
+    pub(super) fn frame(self, index: u32) -> Own<'t, Frame> {
+        self.place(index).frame()
+    }
+
+    /// The location of the frame at `index`.
+    #[inline]
+    pub(super) fn place(self, index: u32) -> Place<'t> {
+        let last = self.capacity() - 1;
+        debug_assert!(index <= last);
+        // An index out of range would be a bug of the agent; it must not harm the service.
+        // SAFETY: the index is that of a frame of the block.
+        unsafe { self.place_at(index.min(last)) }
+    }
+
+    /// # Safety
+    /// The block in use has a frame with this index.
+    #[inline(always)]
+    unsafe fn place_at(self, index: u32) -> Place<'t> {
+        // SAFETY: the caller guarantees it.
+        let frame = unsafe { self.frames.get().add(index as usize) };
+        Place { frame, index, stack: PhantomData }
+    }
+
+    pub(super) fn set_state(self, state: u64) {
         self.state.store(state, Ordering::Relaxed);
     }
 
-    /// Owner only: number of calls beyond the last frame.
+    /// Number of calls beyond the last frame.
     #[inline]
-    pub(crate) fn beyond(&self) -> u64 {
+    pub(super) fn beyond(self) -> u64 {
         self.beyond.get()
     }
 
-    /// Owner only.
-    pub(crate) fn set_beyond(&self, calls: u64) {
+    pub(super) fn set_beyond(self, calls: u64) {
         self.beyond.set(calls);
         self.limit.set(if calls == 0 { self.capacity() } else { 0 });
     }
 
-    /// Owner only: the depth and the next frame, if there is room for it.
+    /// The depth and the next frame, if there is room for it.
     #[inline]
-    pub(super) fn plain_place(&self) -> Option<(u32, &Frame)> {
+    pub(super) fn plain_place(self) -> Option<(u32, Own<'t, Frame>)> {
         let depth = self.depth.load(Ordering::Relaxed);
         // SAFETY: the limit is never above the number of frames of the block in use.
         (depth < self.limit.get()).then(|| (depth, unsafe { self.place_at(depth) }.frame()))
     }
 
-    /// Owner only: the newest frame, if there is one and no call is beyond the last frame.
+    /// The newest frame, if there is one and no call is beyond the last frame.
     #[inline(always)]
-    pub(super) fn plain_top(&self) -> Option<Place<'_>> {
+    pub(super) fn plain_top(self) -> Option<Place<'t>> {
         // Without frames this wraps to the largest number.
         let top = self.depth.load(Ordering::Relaxed).wrapping_sub(1);
         // SAFETY: the limit is never above the number of frames of the block in use.
         (top < self.limit.get()).then(|| unsafe { self.place_at(top) })
     }
 
-    /// Owner only: makes room for one more frame if necessary. `false` if the next call must go beyond the last frame:
-    /// the stack is at its limit, there is no memory, or other calls are beyond already.
-    pub(crate) fn make_room(&self, account: &Account) -> bool {
+    /// Makes room for one more frame if necessary. `false` if the next call must go beyond the last frame: the stack is
+    /// at its limit, there is no memory, or other calls are beyond already.
+    pub(super) fn make_room(self, account: &Account) -> bool {
         let is_full = self.depth.load(Ordering::Relaxed) >= self.capacity();
         self.beyond.get() == 0 && (!is_full || self.grow(account))
     }
 
-    /// Owner only: pushes a frame; there must be room.
+    /// Pushes a frame; there must be room.
     #[inline]
-    pub(crate) fn push(
-        &self,
+    pub(super) fn push(
+        self,
         probe_id: u32,
         address: usize,
-        totals: &MethodTotals,
+        totals: Own<'t, MethodTotals>,
         clock: impl FnOnce() -> u64,
     ) {
         let depth = self.depth.load(Ordering::Relaxed);
@@ -347,48 +385,48 @@ impl ShadowStack {
     /// Like [`push`](Self::push), with the stack's depth and the frame at that depth.
     #[inline]
     pub(super) fn push_at(
-        &self,
-        (depth, frame): (u32, &Frame),
+        self,
+        (depth, frame): (u32, Own<'t, Frame>),
         probe_id: u32,
         address: usize,
-        totals: &MethodTotals,
+        totals: Own<'t, MethodTotals>,
         clock: impl FnOnce() -> u64,
     ) {
         // Read the clock first: processors read their counter only once they know the addresses of all earlier stores.
         // So the call includes the time in which the kernel maps a page for the stack.
         let now = clock();
         totals.enter();
-        frame.totals.store(ptr::from_ref(totals).cast_mut(), Ordering::Relaxed);
+        frame.totals.store(ptr::from_ref(&*totals).cast_mut(), Ordering::Relaxed);
         frame.id_and_place.store(id_and_place(probe_id, place(address)), Ordering::Relaxed);
         frame.callee_ticks.store(0, Ordering::Relaxed);
         frame.start_ticks.store(now, Ordering::Relaxed);
         self.depth.store(depth + 1, Ordering::Release);
     }
 
-    /// Owner only: pops down to `depth` frames. The popped frames stay readable until the next push.
+    /// Pops down to `depth` frames. The popped frames stay readable until the next push.
     #[inline]
-    pub(crate) fn pop_to(&self, depth: u32) {
+    pub(super) fn pop_to(self, depth: u32) {
         self.depth.store(depth, Ordering::Release);
     }
 
-    /// Owner only: copies the frame at `from` to `to`, below it. There, the agent thread does not know it yet.
-    pub(super) fn move_frame(&self, from: u32, to: u32) {
+    /// Copies the frame at `from` to `to`, below it. There, the agent thread does not know it yet.
+    pub(super) fn move_frame(self, from: u32, to: u32) {
         let (from, to) = (self.frame(from), self.frame(to));
         to.copy(from);
         let untold = id_and_place(from.probe_id(), from.place_and_told() & !TOLD);
         to.id_and_place.store(untold, Ordering::Relaxed);
     }
 
-    /// Owner only: moves to the next longer block. `false` if there is none, or no memory for it.
+    /// Moves to the next longer block. `false` if there is none, or no memory for it.
     #[cold]
-    fn grow(&self, account: &Account) -> bool {
+    fn grow(self, account: &Account) -> bool {
         let level = self.level.load(Ordering::Relaxed) + 1;
         let Some(block) = self.blocks.get(level as usize) else { return false };
         if !account.take(block_bytes(level)) {
             return false;
         }
         if block.load(Ordering::Relaxed).is_null() {
-            let Some(mapped) = Mapped::new(block_bytes(level)) else {
+            let Some(mapped) = MappedMemory::new(block_bytes(level)) else {
                 account.give(block_bytes(level));
                 return false;
             };
@@ -398,15 +436,15 @@ impl ShadowStack {
         true
     }
 
-    /// Owner only: copies the frames in use to an existing block with room for them, and uses that block.
-    fn move_to(&self, level: u32) {
+    /// Copies the frames in use to an existing block with room for them, and uses that block.
+    fn move_to(self, level: u32) {
         let to = self.blocks.get(level as usize).map(|block| block.load(Ordering::Relaxed));
         let Some(to) = to.and_then(NonNull::new) else { return };
         let depth = self.depth.load(Ordering::Relaxed);
         debug_assert!(depth <= capacity(level));
         for index in 0..depth.min(capacity(level)) {
-            // SAFETY: the block has this many frames, and zero is a valid frame.
-            unsafe { to.add(index as usize).as_ref() }.copy(self.frame(index));
+            // SAFETY: the block of this thread's stack has this many frames, and zero is a valid frame.
+            unsafe { Own::new(to.add(index as usize).as_ref()) }.copy(self.frame(index));
         }
         self.frames.set(to);
         // A reader that finds the block finds the frames in it.
@@ -414,15 +452,15 @@ impl ShadowStack {
         self.set_beyond(self.beyond());
     }
 
-    /// Owner only: whether there may be memory to give back when this many frames remain.
+    /// Whether there may be memory to give back when this many frames remain.
     #[inline]
-    pub(super) fn is_trimmed_at(&self, depth: u32) -> bool {
+    pub(super) fn is_trimmed_at(self, depth: u32) -> bool {
         self.limit.get() > FIRST_DEPTH && (depth == 0 || depth == FIRST_DEPTH)
     }
 
-    /// Owner only: gives memory back after a deep recursion. At most [`FIRST_DEPTH`] frames are in use.
+    /// Gives memory back after a deep recursion. At most [`FIRST_DEPTH`] frames are in use.
     #[cold]
-    pub(super) fn trim(&self, now: u64, account: &Account) {
+    pub(super) fn trim(self, now: u64, account: &Account) {
         let since = now.wrapping_sub(self.trimmed_ticks.get());
         if self.capacity() > DEEP || since > TRIM_TICKS {
             self.trimmed_ticks.set(now);
@@ -433,27 +471,11 @@ impl ShadowStack {
         }
     }
 
-    /// Gives the pages of this block and all longer ones back to the kernel.
-    fn release_blocks(&self, first: u32) {
-        for (level, block) in (0..).zip(&self.blocks).skip(first as usize) {
-            if let Some(start) = NonNull::new(block.load(Ordering::Acquire)) {
-                // SAFETY: the block has this length and is unmapped only with the thread; zero is a valid frame.
-                unsafe { mapped::release(start.cast(), block_bytes(level), 0) };
-            }
-        }
-    }
-
-    /// Gives all its pages back to the kernel. Nobody may rely on its frames afterwards.
-    pub(super) fn give_back(&self) {
-        self.release_blocks(0);
-    }
-
-    /// Owner only: forgets the frames of an earlier recording.
+    /// Forgets the frames of an earlier recording.
     #[cold]
-    pub(crate) fn restart(&self, state: u64) {
+    pub(super) fn restart(self, state: u64) {
         for index in 0..self.depth.load(Ordering::Relaxed) {
-            // SAFETY: a frame in use points to statistics of this thread, which live as long as the thread.
-            if let Some(totals) = unsafe { self.frame(index).totals().as_ref() } {
+            if let Some(totals) = self.frame(index).totals() {
                 totals.leave();
             }
         }
@@ -469,7 +491,7 @@ impl Drop for ShadowStack {
         for (level, block) in (0..).zip(&mut self.blocks).skip(1) {
             if let Some(start) = NonNull::new(*block.get_mut()) {
                 // SAFETY: made by `grow` with this length; nobody uses this stack any more.
-                drop(unsafe { Mapped::from_raw(start.cast(), block_bytes(level)) });
+                drop(unsafe { MappedMemory::from_raw(start.cast(), block_bytes(level)) });
             }
         }
     }

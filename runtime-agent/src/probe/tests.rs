@@ -5,9 +5,12 @@ use std::cell::Cell;
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
+use log_format::ids::MethodId;
+
 use super::ring::{Kind, Record};
 use super::stack::MAX_DEPTH;
-use super::totals::{Added, MethodTotals, Reading};
+use super::thread::{ThreadReader, ThreadRef};
+use super::totals::{Added, Reading};
 use super::*;
 
 /// Counts allocations of a thread.
@@ -42,10 +45,10 @@ pub(super) fn turn() -> MutexGuard<'static, ()> {
     turn
 }
 
-pub(super) fn no_java(_: &ProbeThread) {}
+pub(super) fn no_java(_: OwnThread<'_>) {}
 
 /// Like the native method.
-pub(super) fn start(method: u32, first_call: impl FnOnce(&ProbeThread)) -> Entry {
+pub(super) fn start(method: u32, first_call: impl FnOnce(OwnThread<'_>)) -> Entry {
     if start_plain(method) { Entry::Go } else { super::start(method, first_call) }
 }
 
@@ -58,10 +61,23 @@ pub(super) fn record_on_thread<R: Send>(threshold_ns: u64, body: impl FnOnce() -
     result.expect("the body does not panic")
 }
 
+/// Runs `work` with the calling thread's data.
+pub(super) fn with_own<R>(work: impl FnOnce(OwnThread<'_>) -> R) -> R {
+    thread::with_current(work).expect("the thread has called")
+}
+
+/// Runs `work` with the reader of the calling thread's data.
+pub(super) fn with_reader<R>(work: impl FnOnce(&mut ThreadReader) -> R) -> R {
+    let own = |thread: &&ThreadRef| thread.address() == thread_word::get();
+    let found = thread::lock_all().iter().find(own).cloned();
+    work(&mut found.and_then(ThreadReader::of).expect("the thread has called"))
+}
+
 pub(super) fn totals(method: u32) -> Added {
-    let thread = thread::current().expect("the thread has called");
-    let entry = thread.totals.entries().find(|e| e.method() == method);
-    entry.and_then(|e: &MethodTotals| e.take_since(&mut Reading::default())).unwrap_or_default()
+    with_reader(|reader| {
+        let entry = reader.entries().find(|entry| entry.method().get() == method);
+        entry.and_then(|entry| entry.take_since(&mut Reading::default())).unwrap_or_default()
+    })
 }
 
 pub(super) fn counts(method: u32) -> (u64, u64) {
@@ -71,8 +87,7 @@ pub(super) fn counts(method: u32) -> (u64, u64) {
 
 pub(super) fn records() -> Vec<Record> {
     let mut records = Vec::new();
-    let thread = thread::current().expect("the thread has called");
-    thread.ring.drain(&thread.account, |r| records.push(r));
+    with_reader(|reader| reader.drain(|r| records.push(r)));
     records
 }
 
@@ -121,8 +136,8 @@ fn a_method_may_have_a_threshold_of_its_own() {
     let long = u64::MAX / 4;
     set_numbered_ns(7, 0);
     set_numbered_ns(8, long);
-    assign_threshold(70_001, 7);
-    assign_threshold(70_002, 8);
+    assign_threshold(MethodId::new(70_001), 7);
+    assign_threshold(MethodId::new(70_002), 8);
     let recorded = |threshold_ns: u64| {
         record_on_thread(threshold_ns, || {
             for method in [70_000, 70_001, 70_002] {
@@ -130,15 +145,16 @@ fn a_method_may_have_a_threshold_of_its_own() {
                 end(method);
             }
             let of_calls = |r: &Record| r.kind == Kind::Return;
-            records().into_iter().filter(of_calls).map(|r| r.method).collect::<Vec<_>>()
+            records().into_iter().filter(of_calls).map(|r| r.method.get()).collect::<Vec<_>>()
         })
     };
     assert_eq!(recorded(0), [70_000, 70_001]);
     assert_eq!(recorded(long), [70_001]);
-    assert_eq!([70_000, 70_001, 70_002, u32::MAX].map(threshold_ns_of), [long, 0, long, long]);
+    let methods = [70_000, 70_001, 70_002, u32::MAX].map(MethodId::new);
+    assert_eq!(methods.map(threshold_ns_of), [long, 0, long, long]);
     // Changed while it runs.
     set_numbered_ns(7, long);
-    assign_threshold(70_002, 0);
+    assign_threshold(MethodId::new(70_002), 0);
     assert_eq!(recorded(long), [0; 0]);
     assert_eq!(recorded(0), [70_000, 70_002]);
     set_numbered_ns(7, u64::MAX);
@@ -154,7 +170,7 @@ fn recorded_ms(calls: &[(u32, u64)]) -> Vec<(u32, u64)> {
     }
     let calls = records().into_iter().filter(|r| r.kind == Kind::Return);
     let ms = |r: &Record| clock::ticks_to_ns(r.total_ticks) / 1_000_000;
-    calls.map(|r| (r.method, ms(&r))).filter(|(_, ms)| *ms > 0).collect()
+    calls.map(|r| (r.method.get(), ms(&r))).filter(|(_, ms)| *ms > 0).collect()
 }
 
 #[test]
@@ -175,14 +191,14 @@ fn the_slowest_call_of_a_method_has_a_record_whatever_others_do() {
             start(NOISY, no_java);
             end(NOISY);
         }
-        assert!(thread::current().expect("a thread").ring.dropped() > 0);
+        assert!(with_own(|own| own.dropped()) > 0);
         recorded_ms(&slow)
     }));
     // A raised threshold.
     raise_thresholds(3_600_000_000_000);
     expected(record_on_thread(1_000_000, || recorded_ms(&slow)));
     // The log has slower calls of this interval.
-    kept::keep(70_011, 30_000_000_000);
+    kept::keep(MethodId::new(70_011), 30_000_000_000);
     let recorded = record_on_thread(1_000_000, || recorded_ms(&slow));
     assert_eq!(recorded.iter().map(|(method, _)| *method).collect::<Vec<_>>(), [70_012]);
     kept::forget();
@@ -238,7 +254,7 @@ fn calls_nest_and_times_add_up() {
     });
     assert_eq!((outer.calls, outer.throws, inner.calls, inner.throws), (1, 0, 2, 1));
     assert_eq!(outer.total_ticks, outer.self_ticks + inner.total_ticks);
-    let told: Vec<_> = records.iter().map(|r| (r.kind, r.depth, r.method)).collect();
+    let told: Vec<_> = records.iter().map(|r| (r.kind, r.depth, r.method.get())).collect();
     let expected = [
         (Kind::Frame, 0, 1),
         (Kind::Frame, 1, 2),
@@ -271,12 +287,22 @@ fn only_the_outermost_recursion_counts_in_total() {
 /// The id of constructor 9 before its `super(...)` has returned.
 const UNINITIALIZED: u32 = 9 | BEFORE_INIT;
 
-fn unseen() -> u64 {
-    thread::current().expect("known").unseen_ends()
+pub(super) fn unseen() -> u64 {
+    with_own(|own| own.unseen_ends())
 }
 
-fn depth() -> u32 {
-    thread::current().expect("known").stack.depth()
+pub(super) fn depth() -> u32 {
+    with_own(|own| own.stack().depth())
+}
+
+/// Calls beyond the last frame.
+pub(super) fn beyond() -> u64 {
+    with_own(|own| own.stack().beyond())
+}
+
+/// Whether the next call is on the common path.
+pub(super) fn is_plain() -> bool {
+    with_own(|own| own.stack().plain_place().is_some())
 }
 
 #[test]
@@ -383,7 +409,7 @@ fn a_call_without_stack_for_its_end_is_refused() {
     let _turn = turn();
     record_on_thread(u64::MAX, || {
         assert_eq!(start(1, no_java), Entry::Go);
-        let least = thread::current().expect("known").least_address;
+        let least = with_own(|own| own.least_address);
         assert_eq!(start_at(least, 2, no_java), Entry::Go);
         assert_eq!(start_at(least - 16, 3, no_java), Entry::NoStack);
         threw(2);
@@ -401,17 +427,16 @@ fn a_deep_recursion_is_noticed_each_time() {
             for _ in 0..stack::FIRST_DEPTH {
                 start(1, no_java);
             }
-            let stack = &thread::current().expect("the thread has called").stack;
-            assert!(stack.plain_place().is_none(), "round {round}");
+            assert!(!is_plain(), "round {round}");
             for _ in stack::FIRST_DEPTH..1_200 {
                 start(1, no_java);
-                let is_full = [128, 256, 512, 1_024].contains(&stack.depth());
-                assert_eq!(stack.plain_place().is_none(), is_full);
+                let is_full = [128, 256, 512, 1_024].contains(&depth());
+                assert_eq!(is_plain(), !is_full);
             }
             for _ in 0..1_200 {
                 end(1);
             }
-            assert_eq!((stack.depth(), counts(1)), (0, (round * 1_200, 0)));
+            assert_eq!((depth(), counts(1)), (0, (round * 1_200, 0)));
         }
     });
 }
@@ -507,21 +532,22 @@ fn a_thread_outlives_the_detach_and_begins_anew() {
         }
         start(1, no_java);
         start(2, no_java);
-        let known = thread::current().expect("known");
         assert!(end_recording());
         for thread in thread::retire_all() {
-            thread.give_back();
+            ThreadReader::of(thread).expect("no other reader").give_back();
         }
-        assert!(known.is_retired());
+        assert!(!thread::is_known());
         assert!(thread::all().is_empty());
 
         // Like a probe that began before the end of the recording.
-        finish(known, 1, Exit::Return, clock::ticks());
-        for method in 900..1_100 {
-            let totals = known.totals.of(method, &known.account).expect("there is memory");
-            known.stack.push(method, 0, totals, clock::ticks);
-            finish(known, known.stack.depth() - 1, Exit::Throw, clock::ticks());
-        }
+        with_own(|own| {
+            finish(own, 1, Exit::Return, clock::ticks());
+            for method in 900..1_100 {
+                let totals = own.totals().of(method, &own.account).expect("there is memory");
+                own.stack().push(method, 0, totals, clock::ticks);
+                finish(own, own.stack().depth() - 1, Exit::Throw, clock::ticks());
+            }
+        });
         // Like later probes.
         end(1);
         threw(1);

@@ -3,62 +3,89 @@
 //! At a detach, nobody knows where a thread is: it may be in a probe, or about to enter one. So a detach unmaps
 //! nothing. The thread lets go of its data at its first probe after the next attach, or when it ends; the last
 //! reference, mostly the agent thread's, unmaps them. At the detach, the data's pages are given back to the kernel, and
-//! read as zero from then on. A probe still running can handle that; see [`ProbeThread::give_back`].
+//! read as zero from then on. A probe still running can handle that; see [`ThreadReader::give_back`].
+//!
+//! Only the thread itself changes its data, through [`Own`]: [`with_current`] hands it to closures. They run no Java
+//! code, so no probe begins, and no thread ends, inside of them. Only a [`ThreadReader`] takes recorded calls out.
 //!
 //! A thread of the service never waits for memory, nor ends the process for lack of it. Except for the list of threads,
 //! all memory comes from the kernel, under the ceiling of `memory`, and each owner can do without.
 #![allow(unsafe_code)]
 
 use std::cell::{Cell, UnsafeCell};
+use std::mem::offset_of;
+use std::ops::Deref;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jvmti_bindings::mutf8::decode_lossy;
+use sampling_handler::signal::Shadow;
 
 use super::modified_utf8::cut;
+use super::own::Own;
 use super::recording::attachment;
-use super::ring::Ring;
+use super::ring::{Record, Ring, RingReader};
 use super::saved::SavedStack;
 use super::stack::{Frame, ShadowStack};
 pub(crate) use super::thread_ref::ThreadRef;
-use super::totals::{MethodTotals, ThreadTotals};
+use super::totals::{MethodReader, MethodTotals, ThreadTotals};
 use super::{lost_calls, mounted, native_stack, recording, thread_word};
+use log_format::ids::{JavaThreadId, MethodId};
+
 use crate::sys::memory::Account;
 
 /// The data of a thread that has called an instrumented method. What every call needs is in two cache lines.
 #[repr(C, align(64))]
-pub(crate) struct ProbeThread {
-    pub stack: ShadowStack,
+pub struct ProbeThread {
+    pub(super) stack: ShadowStack,
     /// Lowest address on the thread's own stack where a call may begin.
-    pub least_address: usize,
-    pub totals: ThreadTotals,
+    pub(super) least_address: usize,
+    totals: ThreadTotals,
     /// The attachment to which it belongs.
     attachment: u32,
     /// Replaces method statistics for which there was no memory; its method id is 0.
-    pub lost: MethodTotals,
-    pub ring: Ring,
-    /// Frames whose end no probe saw. Written by the owner.
+    lost: MethodTotals,
+    ring: Ring,
+    /// Frames whose end no probe saw.
     unseen_ends: AtomicU64,
-    /// The number of the virtual thread that it runs, or 0. Written by the owner.
+    /// The number of the virtual thread that it runs, or 0.
     runs: AtomicU64,
-    /// Owner only: whether the agent thread knows which virtual thread it runs.
+    /// Whether the agent thread knows which virtual thread it runs.
     is_runs_told: Cell<bool>,
-    /// Owner only: its own frames while it runs a virtual thread.
+    /// Its own frames while it runs a virtual thread.
     aside: Cell<Option<SavedStack>>,
     /// The kernel's thread id.
-    pub os_id: u32,
+    pub(crate) os_id: u32,
     /// `Thread.getId()` of the platform thread, or 0 while unknown.
     java_id: AtomicU64,
     /// A weak global reference to the `java.lang.Thread`, or null.
     java_thread: AtomicPtr<std::ffi::c_void>,
-    /// The thread's name when it ended, in modified UTF-8. The owner writes it before `ended`.
+    /// The thread's name when it ended, in modified UTF-8. Written before `ended`.
     last_name: UnsafeCell<Option<LastName>>,
     ended: AtomicBool,
+    /// Whether there is a [`ThreadReader`].
+    has_reader: AtomicBool,
     /// The account of its memory.
-    pub account: Account,
-    /// Owner only: whether it runs virtual threads.
+    pub(super) account: Account,
+    /// Whether it runs virtual threads.
     is_carrier: Cell<bool>,
+}
+
+/// Where the sampler finds the shadow stack of a thread whose word is at this distance.
+pub(super) fn shadow_layout(word: isize) -> Shadow {
+    let stack = offset_of!(ProbeThread, stack);
+    let [frames, depth, state, frame_size, id] = ShadowStack::offsets();
+    Shadow {
+        word,
+        frames: stack + frames,
+        depth: stack + depth,
+        state: stack + state,
+        runs: offset_of!(ProbeThread, runs),
+        frame_size,
+        id,
+        now: &recording::STATE,
+    }
 }
 
 /// Bytes kept of the name of a thread that ended.
@@ -69,9 +96,10 @@ struct LastName {
     length: usize,
 }
 
-// SAFETY: its parts are `Sync` by their own rules; only the thread that made it, its owner, uses its cells.
+// SAFETY: nothing in it is bound to the thread that made it, once nobody has an `Own` of it.
 unsafe impl Send for ProbeThread {}
-// SAFETY: only the owner uses the cells. Others read the last name only once `ended` is set; everything else is `Sync`.
+// SAFETY: cells are used through `Own` alone, so by one thread. The last name is written through `Own` until `ended` is
+// set, and only read from then on. Everything else is `Sync`.
 unsafe impl Sync for ProbeThread {}
 
 /// A thread's name and number.
@@ -79,7 +107,7 @@ unsafe impl Sync for ProbeThread {}
 pub(crate) struct ThreadName {
     pub name: String,
     /// `Thread.getId()`, or 0.
-    pub java_id: u64,
+    pub java_id: JavaThreadId,
 }
 
 /// The kernel's id of the calling thread.
@@ -99,99 +127,43 @@ impl ProbeThread {
             ring: Ring::new(),
             least_address: native_stack::least_address(),
             unseen_ends: AtomicU64::new(0),
-            runs: AtomicU64::new(runs),
+            runs: AtomicU64::new(runs.get()),
             // Without an entry, the agent thread assumes that it runs none.
-            is_runs_told: Cell::new(runs == 0),
+            is_runs_told: Cell::new(runs.is_none()),
             aside: Cell::new(None),
             os_id: os_id(),
             java_id: AtomicU64::new(0),
             java_thread: AtomicPtr::new(ptr::null_mut()),
             last_name: UnsafeCell::new(None),
             ended: AtomicBool::new(false),
+            has_reader: AtomicBool::new(false),
             account,
-            is_carrier: Cell::new(runs != 0),
+            is_carrier: Cell::new(!runs.is_none()),
         }
     }
 
-    /// Owner only: the statistics of a method, or `lost` if there is no memory for them.
-    pub(super) fn totals_of_method(&self, method: u32) -> &MethodTotals {
-        self.totals.of(method, &self.account).unwrap_or(&self.lost)
-    }
-
     /// The number of the virtual thread that it runs, or 0.
-    pub(crate) fn runs(&self) -> u64 {
-        self.runs.load(Ordering::Acquire)
-    }
-
-    /// Owner only.
-    pub(super) fn set_runs(&self, number: u64) {
-        self.runs.store(number, Ordering::Release);
-        self.is_runs_told.set(false);
-    }
-
-    /// Owner only: whether it runs virtual threads.
-    pub(super) fn is_carrier(&self) -> bool {
-        self.is_carrier.get()
-    }
-
-    /// Owner only.
-    pub(crate) fn set_carrier(&self) {
-        self.is_carrier.set(true);
-    }
-
-    /// Owner only: whether the agent thread knows which virtual thread it runs.
-    pub(super) fn is_runs_told(&self) -> bool {
-        self.is_runs_told.get()
-    }
-
-    /// Owner only.
-    pub(super) fn set_runs_told(&self) {
-        self.is_runs_told.set(true);
-    }
-
-    /// Owner only: sets its own frames aside while it runs a virtual thread.
-    pub(super) fn set_aside(&self, frames: Option<SavedStack>) {
-        self.aside.set(frames);
-    }
-
-    /// Owner only.
-    pub(super) fn take_aside(&self) -> Option<SavedStack> {
-        self.aside.take()
+    pub(crate) fn runs(&self) -> JavaThreadId {
+        JavaThreadId::new(self.runs.load(Ordering::Acquire))
     }
 
     /// Whether it belongs to an earlier attachment, so that nobody reads it any more.
-    pub(crate) fn is_retired(&self) -> bool {
+    pub(super) fn is_retired(&self) -> bool {
         self.attachment != attachment()
-    }
-
-    /// Gives the pages of a retired thread back to the kernel. Its owner may be in a probe meanwhile: it then finds
-    /// zeros, which are valid frames, entries and slots, and nobody reads what it writes. Memory that the owner itself
-    /// might unmap meanwhile is left alone.
-    pub(crate) fn give_back(&self) {
-        self.stack.give_back();
-        self.ring.give_back();
-        self.totals.give_back();
-        // It keeps a page or two until it is dropped.
-        self.account.give_all();
-    }
-
-    /// Owner only.
-    pub(crate) fn count_unseen_end(&self) {
-        self.unseen_ends.store(self.unseen_ends() + 1, Ordering::Relaxed);
     }
 
     pub(crate) fn unseen_ends(&self) -> u64 {
         self.unseen_ends.load(Ordering::Relaxed)
     }
 
-    /// `Thread.getId()` of the platform thread, or 0 while unknown.
-    pub(crate) fn java_id(&self) -> u64 {
-        self.java_id.load(Ordering::Relaxed)
+    /// Recorded calls dropped so far.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.ring.dropped()
     }
 
-    /// Owner only.
-    pub(crate) fn set_java_id(&self, java_id: u64) {
-        self.java_id.store(java_id, Ordering::Relaxed);
+    /// `Thread.getId()` of the platform thread, or 0 while unknown.
+    pub(crate) fn java_id(&self) -> JavaThreadId {
+        JavaThreadId::new(self.java_id.load(Ordering::Relaxed))
     }
 
     pub(crate) fn java_thread(&self) -> *mut std::ffi::c_void {
@@ -200,10 +172,6 @@ impl ProbeThread {
 
     pub(crate) fn take_java_thread(&self) -> *mut std::ffi::c_void {
         self.java_thread.swap(ptr::null_mut(), Ordering::AcqRel)
-    }
-
-    pub(crate) fn set_java_thread(&self, weak: *mut std::ffi::c_void) {
-        self.java_thread.store(weak, Ordering::Release);
     }
 
     /// The thread's name when it ended, if it has ended.
@@ -217,23 +185,157 @@ impl ProbeThread {
         Some(ThreadName { name, java_id: self.java_id() })
     }
 
-    /// Owner only, before it ends: notes its name, in modified UTF-8.
-    pub(crate) fn set_last_name(&self, name: &[u8]) {
-        let name = cut(name, MAX_NAME);
-        let length = name.len();
-        let mut bytes = [0; MAX_NAME];
-        bytes.iter_mut().zip(name).for_each(|(to, from)| *to = *from);
-        // SAFETY: others read it only after the end.
-        unsafe { *self.last_name.get() = Some(LastName { bytes, length }) };
-    }
-
     /// Marks the thread as ended: it runs no more Java code. The agent thread frees it when everything is written.
-    pub(crate) fn end(&self) {
+    fn end(&self) {
         self.ended.store(true, Ordering::Release);
     }
 
     pub(crate) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
+    }
+}
+
+/// The calling thread's own data.
+pub type OwnThread<'t> = Own<'t, ProbeThread>;
+
+impl<'t> OwnThread<'t> {
+    #[inline(always)]
+    pub(super) fn stack(self) -> Own<'t, ShadowStack> {
+        self.part(|thread| &thread.stack)
+    }
+
+    #[inline(always)]
+    pub(super) fn totals(self) -> Own<'t, ThreadTotals> {
+        self.part(|thread| &thread.totals)
+    }
+
+    /// Replaces method statistics for which there was no memory.
+    pub(super) fn lost(self) -> Own<'t, MethodTotals> {
+        self.part(|thread| &thread.lost)
+    }
+
+    pub(super) fn ring(self) -> Own<'t, Ring> {
+        self.part(|thread| &thread.ring)
+    }
+
+    /// The statistics of a method, or `lost` if there is no memory for them.
+    pub(super) fn totals_of_method(self, method: MethodId) -> Own<'t, MethodTotals> {
+        self.totals().of(method.get(), &self.account).unwrap_or(self.lost())
+    }
+
+    /// The statistics of a frame's method, or `lost` if the frame's page was just given back to the kernel.
+    pub(super) fn totals_of(self, frame: Own<'t, Frame>) -> Own<'t, MethodTotals> {
+        frame.totals().unwrap_or(self.lost())
+    }
+
+    pub(super) fn set_runs(self, number: JavaThreadId) {
+        self.runs.store(number.get(), Ordering::Release);
+        self.is_runs_told.set(false);
+    }
+
+    /// Whether it runs virtual threads.
+    pub(super) fn is_carrier(self) -> bool {
+        self.is_carrier.get()
+    }
+
+    pub(crate) fn set_carrier(self) {
+        self.is_carrier.set(true);
+    }
+
+    /// Whether the agent thread knows which virtual thread it runs.
+    pub(super) fn is_runs_told(self) -> bool {
+        self.is_runs_told.get()
+    }
+
+    pub(super) fn set_runs_told(self) {
+        self.is_runs_told.set(true);
+    }
+
+    /// Sets its own frames aside while it runs a virtual thread.
+    pub(super) fn set_aside(self, frames: Option<SavedStack>) {
+        self.aside.set(frames);
+    }
+
+    pub(super) fn take_aside(self) -> Option<SavedStack> {
+        self.aside.take()
+    }
+
+    pub(super) fn count_unseen_end(self) {
+        self.unseen_ends.store(self.unseen_ends() + 1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_java_id(self, java_id: JavaThreadId) {
+        self.java_id.store(java_id.get(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_java_thread(self, weak: *mut std::ffi::c_void) {
+        self.java_thread.store(weak, Ordering::Release);
+    }
+
+    /// Notes its name, in modified UTF-8, unless it has ended.
+    pub(crate) fn set_last_name(self, name: &[u8]) {
+        if self.has_ended() {
+            return;
+        }
+        let name = cut(name, MAX_NAME);
+        let length = name.len();
+        let mut bytes = [0; MAX_NAME];
+        bytes.iter_mut().zip(name).for_each(|(to, from)| *to = *from);
+        // SAFETY: this thread alone writes it, and others read it only after the end.
+        unsafe { *self.last_name.get() = Some(LastName { bytes, length }) };
+    }
+}
+
+/// The one reader of a thread's recorded calls and method statistics.
+pub(crate) struct ThreadReader(ThreadRef);
+
+impl ThreadReader {
+    /// The thread's reader; `None` while there is another.
+    pub(crate) fn of(thread: ThreadRef) -> Option<Self> {
+        (!thread.has_reader.swap(true, Ordering::Acquire)).then(|| Self(thread))
+    }
+
+    /// Takes all recorded calls out of the ring.
+    pub(crate) fn drain(&mut self, take: impl FnMut(Record)) {
+        // SAFETY: this is the one reader, and borrowed until the end.
+        let mut ring = unsafe { RingReader::new(&self.0.ring) };
+        ring.drain(&self.0.account, take);
+    }
+
+    /// The statistics of calls for which there was no memory.
+    pub(crate) fn lost(&mut self) -> MethodReader<'_> {
+        MethodReader::new(&self.0.lost)
+    }
+
+    /// The statistics of all methods, oldest first. Their order never changes.
+    pub(crate) fn entries(&mut self) -> impl Iterator<Item = MethodReader<'_>> {
+        self.0.totals.entries()
+    }
+
+    /// Gives the pages of a retired thread back to the kernel. The thread may be in a probe meanwhile: it then finds
+    /// zeros, which are valid frames, entries and slots, and nobody reads what it writes. Memory that the thread itself
+    /// might unmap meanwhile is left alone.
+    pub(crate) fn give_back(self) {
+        self.0.stack.give_back();
+        // SAFETY: this is the one reader.
+        unsafe { RingReader::new(&self.0.ring) }.give_back();
+        self.0.totals.give_back();
+        // It keeps a page or two until it is dropped.
+        self.0.account.give_all();
+    }
+}
+
+impl Deref for ThreadReader {
+    type Target = ThreadRef;
+
+    fn deref(&self) -> &ThreadRef {
+        &self.0
+    }
+}
+
+impl Drop for ThreadReader {
+    fn drop(&mut self) {
+        self.0.has_reader.store(false, Ordering::Release);
     }
 }
 
@@ -257,21 +359,34 @@ fn threads() -> MutexGuard<'static, Vec<ThreadRef>> {
     THREADS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The calling thread's data, if it has called an instrumented method before.
-///
-/// The reference is valid until the thread itself calls [`begin_current`] or [`end_current`].
-pub(crate) fn current() -> Option<&'static ProbeThread> {
-    // SAFETY: the word is null, or was set below to a thread that `THREADS` keeps until it has ended, and is replaced
-    // or set back to null before that.
-    unsafe { ptr::with_exposed_provenance::<ProbeThread>(thread_word::get()).as_ref() }
+/// Runs `work` with the calling thread's data; `None` if there are none.
+pub fn with_current<R>(work: impl FnOnce(OwnThread<'_>) -> R) -> Option<R> {
+    // SAFETY: it is the thread's word.
+    unsafe { with(thread_word::get(), work) }
 }
 
-/// Like [`current`], but only if the lookup costs next to nothing. `None` before [`thread_word::init`], and if the
-/// counter is not the clock.
+/// Like [`with_current`], but only if the lookup costs next to nothing, else `false`: before [`thread_word::init`], and
+/// if the counter is not the clock.
 #[inline(always)]
-pub(super) fn current_if_near() -> Option<&'static ProbeThread> {
-    // SAFETY: as above.
-    unsafe { ptr::with_exposed_provenance::<ProbeThread>(thread_word::near()).as_ref() }
+pub(super) fn with_current_if_near(work: impl FnOnce(OwnThread<'_>) -> bool) -> bool {
+    // SAFETY: it is the thread's word, or null.
+    unsafe { with(thread_word::near(), work) }.unwrap_or(false)
+}
+
+/// # Safety
+/// `word` is the calling thread's word, or null.
+#[inline(always)]
+unsafe fn with<R>(word: usize, work: impl FnOnce(OwnThread<'_>) -> R) -> Option<R> {
+    let thread = ptr::with_exposed_provenance::<ProbeThread>(word);
+    // SAFETY: null, or the calling thread's data, which `THREADS` keeps until `begin_current` or `end_current`. Their
+    // callers promise that `work` does not run then.
+    let own = unsafe { Own::new(thread.as_ref()?) };
+    Some(work(own))
+}
+
+/// Whether the calling thread has data of this attachment.
+pub(super) fn is_known() -> bool {
+    with_current(|own| !own.is_retired()).unwrap_or(false)
 }
 
 /// After this many calls, a thread without memory tries again.
@@ -281,17 +396,19 @@ thread_local! {
     static UNTIL_NEXT_TRY: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Creates the calling thread's data and drops that of an earlier attachment. `None` if there is no memory.
+/// Creates the calling thread's data and drops that of an earlier attachment. `false` if there is no memory.
+///
+/// # Safety
+/// The calling thread is not in a closure of [`with_current`].
 #[cold]
-pub(crate) fn begin_current() -> Option<&'static ProbeThread> {
+pub(super) unsafe fn begin_current() -> bool {
     let wait = UNTIL_NEXT_TRY.get();
     let is_known = wait == 0 && make_known().is_some();
     if !is_known {
         lost_calls::add_thread();
         UNTIL_NEXT_TRY.set(wait.checked_sub(1).unwrap_or(CALLS_WITHOUT_MEMORY));
-        return None;
     }
-    current()
+    is_known
 }
 
 fn make_known() -> Option<()> {
@@ -304,10 +421,14 @@ fn make_known() -> Option<()> {
     thread_word::set(thread.address());
     if let Some(index) = all.iter().position(|known| known.address() == old) {
         let old = all.swap_remove(index);
+        // SAFETY: the calling thread's data, until now and from now on.
+        let (before, own) = unsafe { (OwnThread::new(&old), OwnThread::new(&thread)) };
         // It may have got this one when nobody was left to take it.
-        thread.set_java_thread(old.take_java_thread());
-        thread.set_java_id(old.java_id());
-        thread.is_carrier.set(thread.is_carrier() || old.is_carrier());
+        own.set_java_thread(before.take_java_thread());
+        own.set_java_id(before.java_id());
+        if before.is_carrier() {
+            own.set_carrier();
+        }
     }
     // Room was reserved above.
     all.push(thread);
@@ -315,21 +436,26 @@ fn make_known() -> Option<()> {
 }
 
 /// Ends the calling thread's data. If there is any, `note_name` notes the thread's name.
-pub(crate) fn end_current(note_name: impl FnOnce(&ProbeThread)) {
-    let Some(thread) = current() else { return };
-    if !thread.is_retired() {
-        note_name(thread);
+///
+/// # Safety
+/// The calling thread is not in a closure of [`with_current`].
+pub(crate) unsafe fn end_current(note_name: impl FnOnce(OwnThread<'_>)) {
+    if is_known() {
+        with_current(note_name);
+    }
+    let address = thread_word::get();
+    if address == 0 {
+        return;
     }
     thread_word::set(0);
     let mut all = threads();
-    let Some(place) = all.iter().position(|other| ptr::eq(&raw const **other, thread)) else {
-        return;
-    };
+    let found = all.iter().enumerate().find(|(_, other)| other.address() == address);
+    let Some((place, thread)) = found else { return };
     // If it is retired by now, there is no agent thread to forget it.
     if thread.is_retired() {
         all.swap_remove(place);
     } else {
-        // This must come last: the agent thread may then forget the thread, and unmap it.
+        // The agent thread may then forget the thread, and unmap it.
         thread.end();
     }
 }
@@ -373,18 +499,4 @@ pub(crate) fn forget(thread: &ThreadRef) {
     if let Some(place) = all.iter().position(|other| other.address() == address) {
         all.swap_remove(place);
     }
-}
-
-/// The statistics of a frame's method; `None` if the frame's page was just given back to the kernel. They live as long
-/// as the thread.
-#[inline]
-#[allow(unsafe_code)]
-pub(super) fn totals_in<'t>(_: &'t ProbeThread, frame: &Frame) -> Option<&'t MethodTotals> {
-    // SAFETY: a frame in use points to statistics of its thread, which live as long as the thread; pages given back to
-    // the kernel are zero, which is null here.
-    unsafe { frame.totals().as_ref() }
-}
-
-pub(super) fn totals_of<'t>(thread: &'t ProbeThread, frame: &Frame) -> &'t MethodTotals {
-    totals_in(thread, frame).unwrap_or(&thread.lost)
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 use super::stack::{self, ShadowStack};
 use super::thread::ProbeThread;
 use super::totals::{self, ThreadTotals};
-use crate::sys::mapped::{Mapped, PAGE};
+use crate::sys::mapped_memory::{MappedMemory, PAGE};
 use crate::sys::memory::Account;
 
 /// Layout of the first mapping: the head, the first hash table, and the first chunk of method statistics, a few of
@@ -96,7 +96,7 @@ impl Drop for ThreadRef {
         // has been dropped.
         unsafe {
             self.0.drop_in_place();
-            drop(Mapped::from_raw(self.0.cast(), BYTES));
+            drop(MappedMemory::from_raw(self.0.cast(), BYTES));
         }
     }
 }

@@ -147,7 +147,12 @@ mod word {
 
     /// Whether [`near`] finds it.
     pub(crate) fn is_near() -> bool {
-        OFFSET.load(Ordering::Relaxed) != 0
+        distance_if_near().is_some()
+    }
+
+    /// The word's distance from the thread pointer, if that is the same in all threads.
+    pub(crate) fn distance_if_near() -> Option<isize> {
+        Some(OFFSET.load(Ordering::Relaxed)).filter(|distance| *distance != 0)
     }
 }
 
@@ -179,9 +184,13 @@ mod word {
     pub(crate) fn is_near() -> bool {
         crate::sys::clock::is_counter()
     }
+
+    pub(crate) const fn distance_if_near() -> Option<isize> {
+        None
+    }
 }
 
-pub(super) use self::word::{get, init, is_near, near, set};
+pub(super) use self::word::{distance_if_near, get, init, is_near, near, set};
 
 #[cfg(test)]
 mod tests {

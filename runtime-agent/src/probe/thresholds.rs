@@ -7,6 +7,8 @@
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use super::buckets;
+use log_format::ids::MethodId;
+
 use crate::sys::clock;
 use crate::sys::memory::two_level::TwoLevel;
 
@@ -45,7 +47,7 @@ pub(super) fn short_ticks() -> u64 {
 }
 
 /// A method's threshold in ticks, before raising.
-pub(super) fn ticks_of(method: u32) -> u64 {
+pub(super) fn ticks_of(method: MethodId) -> u64 {
     OWN_TICKS.get(number_of(method)).map_or(u64::MAX, |ticks| ticks.load(Ordering::Relaxed))
 }
 
@@ -55,7 +57,7 @@ pub(super) fn raised_to_ticks() -> u64 {
 }
 
 /// A method's threshold, before raising.
-pub(crate) fn threshold_ns_of(method: u32) -> u64 {
+pub(crate) fn threshold_ns_of(method: MethodId) -> u64 {
     OWN_NS.get(number_of(method)).map_or(u64::MAX, |ns| ns.load(Ordering::Relaxed))
 }
 
@@ -100,9 +102,10 @@ pub(crate) fn renew_ticks() {
 
 /// Gives a method the threshold with this number. Without memory for the table, or for a method beyond its end, the
 /// method keeps threshold 0.
-pub(crate) fn assign(method: u32, number: u8) {
+pub(crate) fn assign(method: MethodId, number: u8) {
     // Most programs have one threshold only, and need no table.
-    let entry = if number == 0 { NUMBERS.get(method) } else { NUMBERS.get_or_make(method) };
+    let entry =
+        if number == 0 { NUMBERS.get(method.get()) } else { NUMBERS.get_or_make(method.get()) };
     if let Some(entry) = entry {
         entry.store(number, Ordering::Relaxed);
     }
@@ -118,6 +121,6 @@ pub(crate) fn forget_thresholds() {
     renew_ticks();
 }
 
-fn number_of(method: u32) -> usize {
-    NUMBERS.get(method).map_or(0, |number| usize::from(number.load(Ordering::Relaxed)))
+fn number_of(method: MethodId) -> usize {
+    NUMBERS.get(method.get()).map_or(0, |number| usize::from(number.load(Ordering::Relaxed)))
 }

@@ -1,7 +1,7 @@
 //! Exact statistics of every method that a thread has called.
 //!
-//! The owning thread adds; the agent thread reads at any time and takes differences. Nobody resets anything but `max`,
-//! and nobody waits. The owner counts a call after writing all its other values. So if a reading includes values of a
+//! The thread adds; the agent thread reads at any time and takes differences. Nobody resets anything but `max`, and
+//! nobody waits. The thread counts a call after writing all its other values. So if a reading includes values of a
 //! call not counted yet, no later reading includes them again, and nothing is lost. A reading's calls are those of its
 //! histogram and those without times, and it never has more throws than calls. That holds for the last reading too, if
 //! the JVM ended a thread inside a probe. (The times may include that call already.) Memory grows with the methods that
@@ -15,15 +15,18 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 use rewriter::probe::OFFLINE;
 
 use super::buckets::KEPT_BUCKETS;
-use crate::sys::mapped::{self, Mapped, PAGE};
+use super::own::Own;
+use log_format::ids::MethodId;
+
+use crate::sys::mapped_memory::{self, MappedMemory, PAGE};
 use crate::sys::memory::Account;
 
-/// Statistics of one method in one thread. The owner's fields are in the first cache line.
+/// Statistics of one method in one thread. What each call changes is in the first cache line.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub(crate) struct MethodTotals {
     method: u32,
-    /// Calls that the owner has put on its stack, and calls that it has taken off again. If they are equal, none is on
+    /// Calls that the thread has put on its stack, and calls that it has taken off again. If they are equal, none is on
     /// the stack. The reader reads the rest only if the second has changed.
     entered: Cell<u64>,
     ended: AtomicU64,
@@ -38,7 +41,7 @@ pub(crate) struct MethodTotals {
 
 const _: () = assert!(size_of::<MethodTotals>() == 384);
 
-// SAFETY: cells are used by the owning thread alone; everything else is atomic.
+// SAFETY: cells are used through `Own` alone, so by one thread; everything else is atomic.
 unsafe impl Sync for MethodTotals {}
 
 /// Adds without a locked instruction: there is only one writer.
@@ -66,30 +69,28 @@ impl MethodTotals {
             without_times: AtomicU32::new(0),
         }
     }
+}
 
-    pub(crate) fn method(&self) -> u32 {
-        self.method
-    }
-
-    /// Owner only: notes that the method is on the stack once more.
+impl Own<'_, MethodTotals> {
+    /// Notes that the method is on the stack once more.
     #[inline]
-    pub(crate) fn enter(&self) {
+    pub(super) fn enter(self) {
         self.entered.set(self.entered.get().wrapping_add(1));
     }
 
-    /// Owner only: notes that the method is on the stack once less, without counting the call.
-    pub(crate) fn leave(&self) {
+    /// Notes that the method is on the stack once less, without counting the call.
+    pub(super) fn leave(self) {
         self.ended.store(self.with_one_ended(), Ordering::Release);
     }
 
-    fn with_one_ended(&self) -> u64 {
+    fn with_one_ended(self) -> u64 {
         self.ended.load(Ordering::Relaxed).wrapping_add(1)
     }
 
-    /// Owner only: adds the times of a call that ended. The caller must count it next, with the value returned here.
+    /// Adds the times of a call that ended. The caller must count it next, with the value returned here.
     #[inline]
     #[must_use]
-    pub(crate) fn add(&self, call: &EndedCall) -> u64 {
+    pub(super) fn add(self, call: &EndedCall) -> u64 {
         let ended = self.with_one_ended();
         add(&self.self_ticks, call.self_ticks);
         // In a recursion, only the outermost call counts.
@@ -105,21 +106,21 @@ impl MethodTotals {
         ended
     }
 
-    /// Owner only: whether no call has taken longer since the last reading.
-    pub(super) fn is_longest(&self, total_ticks: u64) -> bool {
+    /// Whether no call has taken longer since the last reading.
+    pub(super) fn is_longest(self, total_ticks: u64) -> bool {
         total_ticks >= self.max_ticks.load(Ordering::Relaxed)
     }
 
-    /// Owner only: counts a call in this bucket and takes it off the stack. `ended` is what [`Self::add`] returned.
+    /// Counts a call in this bucket and takes it off the stack. `ended` is what [`add`](Self::add) returned.
     #[inline]
-    pub(crate) fn count(&self, bucket: usize, ended: u64) {
+    pub(super) fn count(self, bucket: usize, ended: u64) {
         self.count_in(bucket);
         // Last: the reader reads the rest once this has changed.
         self.ended.store(ended, Ordering::Release);
     }
 
     #[inline]
-    fn count_in(&self, bucket: usize) {
+    fn count_in(self, bucket: usize) {
         debug_assert!(bucket < KEPT_BUCKETS);
         // A bucket that does not exist would be a bug of the agent; it must not harm the service.
         if let Some(count) = self.histogram.get(bucket) {
@@ -127,8 +128,8 @@ impl MethodTotals {
         }
     }
 
-    /// Owner only: counts a call whose times are unknown.
-    pub(crate) fn count_without_times(&self, threw: bool) {
+    /// Counts a call whose times are unknown.
+    pub(super) fn count_without_times(self, threw: bool) {
         // The call was never on the stack, but the difference of the two must not change.
         self.enter();
         if threw {
@@ -180,17 +181,29 @@ impl Reading {
     }
 }
 
-impl MethodTotals {
-    /// Reader only: the increase since `before`, which is then set to the present reading. `None` if there is none.
+/// One method's statistics, for the one thread that reads them: each reading resets the maximum.
+pub(crate) struct MethodReader<'r>(&'r MethodTotals);
+
+impl<'r> MethodReader<'r> {
+    pub(super) const fn new(totals: &'r MethodTotals) -> Self {
+        Self(totals)
+    }
+
+    pub(crate) fn method(&self) -> MethodId {
+        MethodId::new(self.0.method)
+    }
+
+    /// The increase since `before`, which is then set to the present reading. `None` if there is none.
     pub(crate) fn take_since(&self, before: &mut Reading) -> Option<Added> {
-        let ended = self.ended.load(Ordering::Acquire);
+        let Self(totals) = self;
+        let ended = totals.ended.load(Ordering::Acquire);
         if ended == before.ended {
             return None;
         }
         let mut histogram = Vec::with_capacity(before.histogram.len());
         let mut added = Added::default();
         let mut old = before.histogram.iter().peekable();
-        for (bucket, count) in (0u8..).zip(&self.histogram) {
+        for (bucket, count) in (0u8..).zip(&totals.histogram) {
             let count = count.load(Ordering::Relaxed);
             let old = old.next_if(|(b, _)| *b == bucket).map_or(0, |(_, count)| *count);
             // A count that wraps around to 0 between two readings is kept as 0.
@@ -205,7 +218,7 @@ impl MethodTotals {
                 histogram.push((bucket, count));
             }
         }
-        let without_times = self.without_times.load(Ordering::Relaxed);
+        let without_times = totals.without_times.load(Ordering::Relaxed);
         added.calls += u64::from(without_times.wrapping_sub(before.without_times));
         if added.calls == 0 {
             // The reading before already included it, or the frames taken off the stack were not counted.
@@ -214,16 +227,16 @@ impl MethodTotals {
         }
         // The other values of each call found above are visible to the reads below.
         fence(Ordering::Acquire);
-        let throws = self.throws.load(Ordering::Relaxed);
-        let total_ticks = self.total_ticks.load(Ordering::Relaxed);
-        let self_ticks = self.self_ticks.load(Ordering::Relaxed);
+        let throws = totals.throws.load(Ordering::Relaxed);
+        let total_ticks = totals.total_ticks.load(Ordering::Relaxed);
+        let self_ticks = totals.self_ticks.load(Ordering::Relaxed);
         // A throw of a call that is not counted yet is reported with that call.
         added.throws = throws.wrapping_sub(before.throws).min(added.calls);
         let throws = before.throws.wrapping_add(added.throws);
         added.total_ticks = total_ticks.wrapping_sub(before.total_ticks);
         added.self_ticks = self_ticks.wrapping_sub(before.self_ticks);
         // Swap, so that a longer call stored meanwhile is not lost.
-        added.max_ticks = self.max_ticks.swap(0, Ordering::Relaxed);
+        added.max_ticks = totals.max_ticks.swap(0, Ordering::Relaxed);
         *before = Reading { ended, throws, total_ticks, self_ticks, without_times, histogram };
         Some(added)
     }
@@ -284,21 +297,21 @@ const MAPPED_SLOTS: usize = 4096 / size_of::<Slot>();
 /// Statistics of all methods of one thread.
 #[repr(C)] // What every call needs comes first.
 pub(crate) struct ThreadTotals {
-    /// Owner only: the hash table, its number of slots (a power of two) minus one, and the number in use.
+    /// The hash table, its number of slots (a power of two) minus one, and the number in use.
     table: Cell<*mut Slot>,
     mask: Cell<usize>,
     used: Cell<usize>,
-    /// Owner only: its highest method id.
+    /// The highest method id in it.
     highest: Cell<u32>,
-    /// Owner only: the table's memory, if it is not the first table.
-    table_mapping: Cell<Option<Mapped>>,
+    /// The table's memory, if it is not the first table.
+    table_mapping: Cell<Option<MappedMemory>>,
     last_chunk: Cell<NonNull<ChunkHead>>,
     /// Where the reader begins.
     first_chunk: NonNull<ChunkHead>,
 }
 
-// SAFETY: the owning thread alone uses the cells, until it has ended (see `thread`); the reader follows `first_chunk`
-// and sees entries only once `count` has released them.
+// SAFETY: cells are used through `Own` alone, so by one thread; a reader follows `first_chunk`, and sees entries only
+// once `count` has released them.
 unsafe impl Sync for ThreadTotals {}
 // SAFETY: nothing in it is bound to a thread.
 unsafe impl Send for ThreadTotals {}
@@ -324,140 +337,8 @@ impl ThreadTotals {
         }
     }
 
-    /// Owner only: a method's statistics, if they exist and are in the method's own slot.
-    #[inline]
-    pub(super) fn known(&self, method: u32) -> Option<&MethodTotals> {
-        let index = method as usize & self.mask.get();
-        // SAFETY: the index is below the table's number of slots, which are plain numbers.
-        let slot = unsafe { self.table.get().add(index).read() };
-        // SAFETY: an entry that is not null lies in a chunk that lives as long as `self`.
-        if slot.method == method { unsafe { slot.entry.as_ref() } } else { None }
-    }
-
-    /// Owner only: a method's statistics, created if necessary. `None` if there is no memory for them, or the id is not
-    /// one of an instrumented method.
-    #[inline]
-    pub(crate) fn of(&self, method: u32, account: &Account) -> Option<&MethodTotals> {
-        let slot = self.find(self.table.get(), self.mask.get(), method);
-        // SAFETY: `find` returns a slot of the table.
-        let found = unsafe { slot.read() };
-        if found.method == method {
-            // SAFETY: an entry that is not null lies in a chunk that lives as long as `self`. It is null in an empty
-            // slot, whose number is no method's id.
-            return unsafe { found.entry.as_ref() };
-        }
-        self.insert(method, account)
-    }
-
-    /// The slot that holds `method`, or the empty one where it belongs.
-    #[inline]
-    fn find(&self, table: *mut Slot, mask: usize, method: u32) -> *mut Slot {
-        let mut index = method as usize & mask;
-        loop {
-            // SAFETY: the index is below the table's number of slots.
-            let slot = unsafe { table.add(index) };
-            // SAFETY: the same; a slot is plain numbers, zero at first.
-            let found = unsafe { (*slot).method };
-            if found == method || found == 0 {
-                return slot;
-            }
-            // The table is at most three quarters full, so there is an empty slot.
-            index = (index + 1) & mask;
-        }
-    }
-
-    #[cold]
-    fn insert(&self, method: u32, account: &Account) -> Option<&MethodTotals> {
-        if method >= OFFLINE {
-            return None;
-        }
-        self.highest.set(self.highest.get().max(method));
-        if 4 * (self.used.get() + 1) > 3 * (self.mask.get() + 1) {
-            self.grow_table(account)?;
-        } else if self.is_shared(method) {
-            // If there is no memory for a longer table, this one still has room.
-            self.grow_table(account);
-        }
-        let entry = self.new_entry(method, account)?;
-        let slot = self.find(self.table.get(), self.mask.get(), method);
-        // SAFETY: `find` returns a slot of the table.
-        unsafe { slot.write(Slot { method, entry: entry.as_ptr() }) };
-        self.used.set(self.used.get() + 1);
-        // SAFETY: just written, in a chunk that lives as long as `self`.
-        Some(unsafe { entry.as_ref() })
-    }
-
-    /// Whether another method occupies this method's own slot, and a longer table would avoid that: ids have no gaps,
-    /// so in a table as long as the highest id no two methods share a slot. `false` if most slots would be empty, or
-    /// ids are so far apart that others would collide.
-    fn is_shared(&self, method: u32) -> bool {
-        let (used, slots) = (self.used.get(), self.mask.get() + 1);
-        // SAFETY: the index is below the table's number of slots, which are plain numbers.
-        let own = unsafe { self.table.get().add(method as usize & self.mask.get()).read() };
-        own.method != 0 && 4 * used > slots && (self.highest.get() as usize) < 8 * slots
-    }
-
-    fn grow_table(&self, account: &Account) -> Option<()> {
-        let (old, old_slots) = (self.table.get(), self.mask.get() + 1);
-        let slots = (2 * old_slots).max(MAPPED_SLOTS);
-        let mapping = account.map(slots * size_of::<Slot>())?;
-        let table: *mut Slot = mapping.start().cast().as_ptr();
-        for index in 0..old_slots {
-            // SAFETY: the index is below the old table's number of slots.
-            let slot = unsafe { old.add(index).read() };
-            if slot.method != 0 {
-                // SAFETY: `find` returns a slot of the new table.
-                unsafe { self.find(table, slots - 1, slot.method).write(slot) };
-            }
-        }
-        self.table.set(table);
-        self.mask.set(slots - 1);
-        // Nobody uses the old table any more.
-        if let Some(old) = self.table_mapping.replace(Some(mapping)) {
-            account.unmap(old);
-        }
-        Some(())
-    }
-
-    fn new_entry(&self, method: u32, account: &Account) -> Option<NonNull<MethodTotals>> {
-        let chunk = self.chunk_with_room(account)?;
-        // SAFETY: a chunk of these statistics, which lives as long as `self`, with a head.
-        let count = unsafe { &chunk.as_ref().count };
-        let index = count.load(Ordering::Relaxed);
-        // SAFETY: there is room: the head and this entry fit into the chunk.
-        let entry = unsafe { chunk.cast::<MethodTotals>().add(1 + index as usize) };
-        // SAFETY: the place is within the chunk, aligned, and nobody reads it before `count` includes it.
-        unsafe { entry.write(MethodTotals::new(method)) };
-        count.store(index + 1, Ordering::Release);
-        Some(entry)
-    }
-
-    /// The last chunk, or a new one if that is full.
-    fn chunk_with_room(&self, account: &Account) -> Option<NonNull<ChunkHead>> {
-        let last = self.last_chunk.get();
-        // SAFETY: a chunk of these statistics, which lives as long as `self`, with a head.
-        let head = unsafe { last.as_ref() };
-        if head.count.load(Ordering::Relaxed) < head.capacity() {
-            return Some(last);
-        }
-        let bytes = (2 * head.bytes).next_multiple_of(PAGE).min(LONGEST_CHUNK_BYTES);
-        if !account.take(readings_bytes(bytes)) {
-            return None;
-        }
-        let Some(mapped) = account.map(bytes) else {
-            account.give(readings_bytes(bytes));
-            return None;
-        };
-        let new: NonNull<ChunkHead> = mapped.into_raw().cast();
-        // SAFETY: the mapping is longer than a head and aligned, and nobody else has it yet.
-        unsafe { new.write(ChunkHead::new(bytes)) };
-        head.next.store(new.as_ptr(), Ordering::Release);
-        self.last_chunk.set(new);
-        Some(new)
-    }
-
-    /// Reader: all entries, oldest first. Their order never changes.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = &MethodTotals> {
+    /// All entries for their reader, oldest first. Their order never changes.
+    pub(super) fn entries(&self) -> impl Iterator<Item = MethodReader<'_>> {
         let mut chunk = self.first_chunk;
         let mut index = 0;
         std::iter::from_fn(move || {
@@ -467,9 +348,8 @@ impl ThreadTotals {
                 if index < head.count.load(Ordering::Acquire) {
                     index += 1;
                     // SAFETY: entries below `count` were written before it was released.
-                    return Some(unsafe {
-                        chunk.cast::<MethodTotals>().add(index as usize).as_ref()
-                    });
+                    let entry = unsafe { chunk.cast().add(index as usize).as_ref() };
+                    return Some(MethodReader(entry));
                 }
                 if index < head.capacity() {
                     return None;
@@ -493,14 +373,152 @@ impl ThreadTotals {
         })
     }
 
-    /// Gives the entries' pages back to the kernel, but not each chunk's first page, which has its head. The owner may
-    /// add entries meanwhile: chunks are unmapped only when `self` is dropped, and an entry of zeros is valid. The
-    /// table is left alone, because the owner may replace it.
+    /// Gives the entries' pages back to the kernel, but not each chunk's first page, which has its head. The thread may
+    /// add entries meanwhile: chunks are unmapped only when `self` is dropped, and an entry of zeros is valid. The table
+    /// is left alone, because the thread may replace it.
     pub(super) fn give_back(&self) {
         for (chunk, bytes) in self.chunks() {
             // SAFETY: the chunk has this length; see above.
-            unsafe { mapped::release(chunk.cast(), bytes, 1) };
+            unsafe { mapped_memory::release(chunk.cast(), bytes, 1) };
         }
+    }
+}
+
+impl<'t> Own<'t, ThreadTotals> {
+    /// A method's statistics, if they exist and are in the method's own slot.
+    #[inline]
+    pub(super) fn known(self, method: u32) -> Option<Own<'t, MethodTotals>> {
+        let index = method as usize & self.mask.get();
+        // SAFETY: the index is below the table's number of slots, which are plain numbers.
+        let slot = unsafe { self.table.get().add(index).read() };
+        if slot.method == method { self.entry(slot) } else { None }
+    }
+
+    /// A method's statistics, created if necessary. `None` if there is no memory for them, or the id is not one of an
+    /// instrumented method.
+    #[inline]
+    pub(super) fn of(self, method: u32, account: &Account) -> Option<Own<'t, MethodTotals>> {
+        let slot = self.find(self.table.get(), self.mask.get(), method);
+        // SAFETY: `find` returns a slot of the table.
+        let found = unsafe { slot.read() };
+        if found.method == method {
+            return self.entry(found);
+        }
+        self.insert(method, account)
+    }
+
+    /// The entry of a slot. It is null in an empty one, whose number is no method's id.
+    #[inline]
+    fn entry(self, slot: Slot) -> Option<Own<'t, MethodTotals>> {
+        // SAFETY: an entry that is not null lies in a chunk of this thread, which lives as long as its statistics.
+        unsafe { slot.entry.as_ref().map(|entry| Own::new(entry)) }
+    }
+
+    /// The slot that holds `method`, or the empty one where it belongs.
+    #[inline]
+    fn find(self, table: *mut Slot, mask: usize, method: u32) -> *mut Slot {
+        let mut index = method as usize & mask;
+        loop {
+            // SAFETY: the index is below the table's number of slots.
+            let slot = unsafe { table.add(index) };
+            // SAFETY: the same; a slot is plain numbers, zero at first.
+            let found = unsafe { (*slot).method };
+            if found == method || found == 0 {
+                return slot;
+            }
+            // The table is at most three quarters full, so there is an empty slot.
+            index = (index + 1) & mask;
+        }
+    }
+
+    #[cold]
+    fn insert(self, method: u32, account: &Account) -> Option<Own<'t, MethodTotals>> {
+        if method >= OFFLINE {
+            return None;
+        }
+        self.highest.set(self.highest.get().max(method));
+        if 4 * (self.used.get() + 1) > 3 * (self.mask.get() + 1) {
+            self.grow_table(account)?;
+        } else if self.is_shared(method) {
+            // If there is no memory for a longer table, this one still has room.
+            self.grow_table(account);
+        }
+        let entry = self.new_entry(method, account)?;
+        let slot = self.find(self.table.get(), self.mask.get(), method);
+        let filled = Slot { method, entry: entry.as_ptr() };
+        // SAFETY: `find` returns a slot of the table.
+        unsafe { slot.write(filled) };
+        self.used.set(self.used.get() + 1);
+        self.entry(filled)
+    }
+
+    /// Whether another method occupies this method's own slot, and a longer table would avoid that: ids have no gaps,
+    /// so in a table as long as the highest id no two methods share a slot. `false` if most slots would be empty, or
+    /// ids are so far apart that others would collide.
+    fn is_shared(self, method: u32) -> bool {
+        let (used, slots) = (self.used.get(), self.mask.get() + 1);
+        // SAFETY: the index is below the table's number of slots, which are plain numbers.
+        let own = unsafe { self.table.get().add(method as usize & self.mask.get()).read() };
+        own.method != 0 && 4 * used > slots && (self.highest.get() as usize) < 8 * slots
+    }
+
+    fn grow_table(self, account: &Account) -> Option<()> {
+        let (old, old_slots) = (self.table.get(), self.mask.get() + 1);
+        let slots = (2 * old_slots).max(MAPPED_SLOTS);
+        let mapping = account.map(slots * size_of::<Slot>())?;
+        let table: *mut Slot = mapping.start().cast().as_ptr();
+        for index in 0..old_slots {
+            // SAFETY: the index is below the old table's number of slots.
+            let slot = unsafe { old.add(index).read() };
+            if slot.method != 0 {
+                // SAFETY: `find` returns a slot of the new table.
+                unsafe { self.find(table, slots - 1, slot.method).write(slot) };
+            }
+        }
+        self.table.set(table);
+        self.mask.set(slots - 1);
+        // Nobody uses the old table any more.
+        if let Some(old) = self.table_mapping.replace(Some(mapping)) {
+            account.unmap(old);
+        }
+        Some(())
+    }
+
+    fn new_entry(self, method: u32, account: &Account) -> Option<NonNull<MethodTotals>> {
+        let chunk = self.chunk_with_room(account)?;
+        // SAFETY: a chunk of these statistics, which lives as long as `self`, with a head.
+        let count = unsafe { &chunk.as_ref().count };
+        let index = count.load(Ordering::Relaxed);
+        // SAFETY: there is room: the head and this entry fit into the chunk.
+        let entry = unsafe { chunk.cast::<MethodTotals>().add(1 + index as usize) };
+        // SAFETY: the place is within the chunk, aligned, and nobody reads it before `count` includes it.
+        unsafe { entry.write(MethodTotals::new(method)) };
+        count.store(index + 1, Ordering::Release);
+        Some(entry)
+    }
+
+    /// The last chunk, or a new one if that is full.
+    fn chunk_with_room(self, account: &Account) -> Option<NonNull<ChunkHead>> {
+        let last = self.last_chunk.get();
+        // SAFETY: a chunk of these statistics, which lives as long as `self`, with a head.
+        let head = unsafe { last.as_ref() };
+        if head.count.load(Ordering::Relaxed) < head.capacity() {
+            return Some(last);
+        }
+        let bytes = (2 * head.bytes).next_multiple_of(PAGE).min(LONGEST_CHUNK_BYTES);
+        if !account.take(readings_bytes(bytes)) {
+            return None;
+        }
+        let Some(mapped) = account.map(bytes) else {
+            account.give(readings_bytes(bytes));
+            return None;
+        };
+        let new: NonNull<ChunkHead> = mapped.into_raw().cast();
+        // SAFETY: the mapping is longer than a head and aligned, and nobody else has it yet.
+        unsafe { new.write(ChunkHead::new(bytes)) };
+        head.next.store(new.as_ptr(), Ordering::Release);
+        self.last_chunk.set(new);
+        Some(new)
     }
 }
 
@@ -510,7 +528,7 @@ impl Drop for ThreadTotals {
         for (chunk, bytes) in self.chunks().skip(1) {
             // SAFETY: it was made from a mapping of this length. Each chunk is visited once, after its head was read,
             // and nobody reads it any more.
-            drop(unsafe { Mapped::from_raw(chunk.cast(), bytes) });
+            drop(unsafe { MappedMemory::from_raw(chunk.cast(), bytes) });
         }
     }
 }

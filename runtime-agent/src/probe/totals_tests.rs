@@ -5,67 +5,72 @@ use super::*;
 use crate::sys::memory::tests::refuse;
 
 /// Method statistics with memory of their own.
-struct Own {
+struct ThreadData {
     // Dropped before the memory.
     totals: ThreadTotals,
     account: Account,
-    _memory: Mapped,
+    _memory: MappedMemory,
 }
 
-impl Own {
+impl ThreadData {
     fn new() -> Self {
-        let memory = Mapped::new(FIRST_TABLE_BYTES + FIRST_CHUNK_BYTES).unwrap();
+        let memory = MappedMemory::new(FIRST_TABLE_BYTES + FIRST_CHUNK_BYTES).unwrap();
         // SAFETY: zeroed memory of these lengths, which is dropped last.
         let totals =
             unsafe { ThreadTotals::new(memory.start(), memory.start().add(FIRST_TABLE_BYTES)) };
         Self { totals, account: Account::new(), _memory: memory }
     }
 
-    fn of(&self, method: u32) -> Option<&MethodTotals> {
-        self.totals.of(method, &self.account)
+    fn of(&self, method: u32) -> Option<Own<'_, MethodTotals>> {
+        own(&self.totals).of(method, &self.account)
     }
 }
 
+fn own<T>(data: &T) -> Own<'_, T> {
+    // SAFETY: the data of the one thread of its test that writes.
+    unsafe { Own::new(data) }
+}
+
 /// Enters and leaves a method at once.
-fn count(totals: &MethodTotals, ticks: u64, threw: bool) {
+fn count(totals: Own<'_, MethodTotals>, ticks: u64, threw: bool) {
     totals.enter();
     leave(totals, ticks, threw);
 }
 
-fn leave(totals: &MethodTotals, ticks: u64, threw: bool) {
+fn leave(totals: Own<'_, MethodTotals>, ticks: u64, threw: bool) {
     let ended = totals.add(&EndedCall { total_ticks: ticks, self_ticks: ticks / 2, threw });
     totals.count(buckets::of_ticks(ticks), ended);
 }
 
 #[test]
 fn thousands_of_methods_keep_their_own_totals() {
-    let totals = Own::new();
+    let totals = ThreadData::new();
     // Ids far apart collide in the table; consecutive ids fill chunks.
     let ids = || (1..5_000u32).chain((1..2_000).map(|i| i * 65_536));
     for round in 0..2 {
         for id in ids() {
             let entry = totals.of(id).unwrap();
-            assert_eq!(entry.method(), id);
+            assert_eq!(entry.method, id);
             count(entry, u64::from(id), round == 0);
         }
     }
-    let entries: Vec<u32> = totals.totals.entries().map(MethodTotals::method).collect();
+    let entries: Vec<u32> = totals.totals.entries().map(|entry| entry.method().get()).collect();
     assert_eq!(entries, ids().collect::<Vec<_>>());
     for entry in totals.totals.entries() {
         let reading = entry.take_since(&mut Reading::default()).unwrap();
         assert_eq!((reading.calls, reading.throws), (2, 1));
-        assert_eq!(reading.total_ticks, 2 * u64::from(entry.method()));
+        assert_eq!(reading.total_ticks, 2 * u64::from(entry.method().get()));
     }
 }
 
 #[test]
 fn a_method_is_found_at_once_where_ids_are_near_one_another() {
-    let totals = Own::new();
+    let totals = ThreadData::new();
     let ids = || (1..1_000u32).chain(5_000..6_000);
     assert!(ids().all(|id| totals.of(id).is_some()));
-    assert!(ids().all(|id| totals.totals.known(id).is_some()));
+    assert!(ids().all(|id| own(&totals.totals).known(id).is_some()));
     // If ids are far apart, the table does not grow with the highest.
-    let totals = Own::new();
+    let totals = ThreadData::new();
     assert!((1..100).all(|i| totals.of(i * 10_000).is_some()));
     assert_eq!(totals.totals.mask.get() + 1, 256);
 }
@@ -76,32 +81,34 @@ const LONG: u64 = 1 << 50;
 
 #[test]
 fn readings_are_differences_and_add_up() {
-    let entry = MethodTotals::new(7);
+    let totals = MethodTotals::new(7);
+    let (entry, reader) = (own(&totals), MethodReader::new(&totals));
     let mut before = Reading::default();
-    assert_eq!(entry.take_since(&mut before), None);
+    assert_eq!(reader.take_since(&mut before), None);
     // A recursion: the outer call's time includes the inner call's.
     entry.enter();
-    count(&entry, SHORT, true);
-    leave(&entry, LONG, false);
-    let first = entry.take_since(&mut before).unwrap();
+    count(entry, SHORT, true);
+    leave(entry, LONG, false);
+    let first = reader.take_since(&mut before).unwrap();
     assert_eq!(first.histogram, [(0, 1), (79, 1)]);
     assert_eq!((first.calls, first.throws, first.total_ticks), (2, 1, LONG));
     assert_eq!((first.self_ticks, first.max_ticks), ((LONG + SHORT) / 2, LONG));
-    assert_eq!(entry.take_since(&mut before), None);
-    count(&entry, SHORT, false);
-    let second = entry.take_since(&mut before).unwrap();
+    assert_eq!(reader.take_since(&mut before), None);
+    count(entry, SHORT, false);
+    let second = reader.take_since(&mut before).unwrap();
     assert_eq!(second.histogram, [(0, 1)]);
     assert_eq!((second.calls, second.throws, second.max_ticks), (1, 0, SHORT));
 }
 
 #[test]
 fn a_call_that_is_not_counted_is_on_the_stack_no_more() {
-    let entry = MethodTotals::new(7);
+    let totals = MethodTotals::new(7);
+    let (entry, reader) = (own(&totals), MethodReader::new(&totals));
     entry.enter();
     entry.leave();
-    assert_eq!(entry.take_since(&mut Reading::default()), None);
-    count(&entry, SHORT, false);
-    let reading = entry.take_since(&mut Reading::default()).unwrap();
+    assert_eq!(reader.take_since(&mut Reading::default()), None);
+    count(entry, SHORT, false);
+    let reading = reader.take_since(&mut Reading::default()).unwrap();
     assert_eq!((reading.calls, reading.total_ticks), (1, SHORT));
 }
 
@@ -109,18 +116,18 @@ fn a_call_that_is_not_counted_is_on_the_stack_no_more() {
 #[test]
 fn a_reader_loses_nothing_of_the_last_call() {
     for _ in 0..2_000 {
-        let entry = MethodTotals::new(7);
+        let totals = MethodTotals::new(7);
         let mut sum = Added::default();
         std::thread::scope(|scope| {
             let writer = scope.spawn(|| {
                 for n in 1..=200 {
-                    count(&entry, n, true);
+                    count(own(&totals), n, true);
                 }
             });
             let mut before = Reading::default();
             loop {
                 let is_last = writer.is_finished();
-                if let Some(since) = entry.take_since(&mut before) {
+                if let Some(since) = MethodReader::new(&totals).take_since(&mut before) {
                     let in_buckets: u64 = since.histogram.iter().map(|(_, n)| u64::from(*n)).sum();
                     assert_eq!(since.calls, in_buckets);
                     sum.calls += since.calls;
@@ -141,41 +148,43 @@ fn a_reader_loses_nothing_of_the_last_call() {
 /// As a thread leaves it if the JVM ends while the thread is in a probe.
 #[test]
 fn a_reading_has_the_calls_of_its_histogram() {
-    let entry = MethodTotals::new(7);
+    let totals = MethodTotals::new(7);
+    let (entry, reader) = (own(&totals), MethodReader::new(&totals));
     let mut before = Reading::default();
     entry.count_in(79);
-    assert_eq!(entry.take_since(&mut before), None);
-    count(&entry, LONG, false);
+    assert_eq!(reader.take_since(&mut before), None);
+    count(entry, LONG, false);
     entry.count_in(79);
-    let both = entry.take_since(&mut before).unwrap();
+    let both = reader.take_since(&mut before).unwrap();
     assert_eq!((both.calls, both.histogram), (3, vec![(79, 3)]));
     entry.enter();
     entry.leave();
-    assert_eq!(entry.take_since(&mut before), None);
+    assert_eq!(reader.take_since(&mut before), None);
     entry.count_without_times(true);
-    let last = entry.take_since(&mut before).unwrap();
+    let last = reader.take_since(&mut before).unwrap();
     assert_eq!((last.calls, last.throws, last.histogram), (1, 1, vec![]));
 }
 
 #[test]
 fn a_throw_comes_with_its_call() {
-    let entry = MethodTotals::new(7);
+    let totals = MethodTotals::new(7);
+    let (entry, reader) = (own(&totals), MethodReader::new(&totals));
     let mut before = Reading::default();
-    count(&entry, SHORT, true);
+    count(entry, SHORT, true);
     // The next call's probe is half done.
     add(&entry.throws, 1);
-    let first = entry.take_since(&mut before).unwrap();
+    let first = reader.take_since(&mut before).unwrap();
     assert_eq!((first.calls, first.throws), (1, 1));
     entry.enter();
     entry.count_in(0);
     entry.leave();
-    let second = entry.take_since(&mut before).unwrap();
+    let second = reader.take_since(&mut before).unwrap();
     assert_eq!((second.calls, second.throws), (1, 1));
 }
 
 #[test]
 fn memory_grows_with_methods_and_without_it_there_are_no_more() {
-    let totals = Own::new();
+    let totals = ThreadData::new();
     // The first table is three quarters full, and the first chunk is full.
     assert!((1..=24).all(|id| totals.of(id).is_some()));
     assert_eq!(totals.account.bytes(), 0);

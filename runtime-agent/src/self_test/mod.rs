@@ -5,7 +5,7 @@
 
 pub(crate) mod compiled_out;
 pub(crate) mod cpu_time;
-mod jdk;
+pub(crate) mod jdk;
 pub(crate) mod verdict;
 
 use std::sync::Once;
@@ -14,9 +14,9 @@ use jvmti_bindings::env::Jvmti;
 
 pub(crate) use self::jdk::NEWEST_TESTED;
 use self::verdict::Verdict;
-use crate::message::message;
 use crate::options::{Options, ProbeChoice};
 use crate::probe::{self, mounts};
+use crate::stderr::message;
 
 /// All results, as `status` shows them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use crate::session::phase;
 /// What callbacks need while a run is active.
 pub(crate) struct Active {
     pub load_hook: LoadHook,
-    pub engine: Handle,
+    pub agent: Handle,
 }
 
 static ACTIVE: RwLock<Option<Arc<Active>>> = RwLock::new(None);

@@ -1,8 +1,13 @@
 //! One run of the agent, from the JVM's start or an attach until the JVM's end or a detach.
 
 pub(crate) mod active;
+pub(crate) mod agent_loop;
 pub(crate) mod agent_thread;
-pub(crate) mod engine;
+pub mod attach_protocol;
+pub(crate) mod claim;
+mod no_classes;
 pub(crate) mod phase;
-pub mod presence;
+mod profile;
+mod recording_switch;
 pub(crate) mod run_info;
+mod status;

@@ -8,6 +8,7 @@ use jvmti_bindings::env::Jvmti;
 use log_format::FORMAT_VERSION;
 use log_format::run::Run;
 
+use crate::error::Error;
 use crate::log::folder::LogFolder;
 use crate::options::Options;
 use crate::sys::clock;
@@ -23,9 +24,9 @@ pub(crate) fn service_name() -> &'static str {
 /// Creates the log folder if needed, and checks that it can hold runs that `group` may read.
 ///
 /// # Errors
-/// One line: why not.
-pub(crate) fn check_writable(logs: &Path, group: Option<&str>) -> Result<(), String> {
-    LogFolder::open(logs, group)?.check()
+/// Why not.
+pub(crate) fn check_writable(logs: &Path, group: Option<&str>) -> Result<(), Error> {
+    Ok(LogFolder::open(logs, group)?.check()?)
 }
 
 /// Describes the run that begins now. The port is not known yet.

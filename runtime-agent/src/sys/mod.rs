@@ -1,6 +1,6 @@
 //! The operating system: clocks, memory, native threads.
 
 pub(crate) mod clock;
-pub(crate) mod mapped;
+pub(crate) mod mapped_memory;
 pub(crate) mod memory;
 pub(crate) mod native_thread;

@@ -4,12 +4,14 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.concurrent.atomic.AtomicLongArray;
+import java.util.concurrent.locks.LockSupport;
 
 /**
  * Threads that call without end, until a file appears. Then it prints how often each method was
  * called, a line per method, and "threads" with the number of threads that ended well.
  *
- * <p>Usage: {@code Busy THREADS FILE}
+ * <p>Usage: {@code Busy THREADS FILE [REST]}: with REST, each thread rests for so many milliseconds after each
+ * millisecond of calls.
  */
 public final class Busy {
     /** Calls of outer, middle and leaf, and exceptions out of middle; counted after each round. */
@@ -20,8 +22,9 @@ public final class Busy {
 
     public static void main(String[] args) throws Exception {
         Thread[] threads = new Thread[Integer.parseInt(args[0])];
+        long restMs = args.length > 2 ? Long.parseLong(args[2]) : 0;
         for (int i = 0; i < threads.length; i++) {
-            threads[i] = new Thread(new Runner(), "worker-" + i);
+            threads[i] = new Thread(new Runner(restMs), "worker-" + i);
             threads[i].start();
         }
         waitFor(Path.of(args[1]));
@@ -46,12 +49,23 @@ public final class Busy {
 
     /** Its class is not the one whose methods it calls: a class with a running loop is not retransformed. */
     private static final class Runner implements Runnable {
+        private final long restMs;
+
+        Runner(long restMs) {
+            this.restMs = restMs;
+        }
+
         @Override
         public void run() {
             Worker worker = new Worker();
+            long rested = System.nanoTime();
             for (int i = 0; !stopped; i++) {
                 worker.outer(i);
                 CALLS.incrementAndGet(0);
+                if (restMs > 0 && System.nanoTime() - rested > 1_000_000) {
+                    LockSupport.parkNanos(restMs * 1_000_000);
+                    rested = System.nanoTime();
+                }
             }
             CALLS.addAndGet(1, worker.middles);
             CALLS.addAndGet(2, worker.leaves);

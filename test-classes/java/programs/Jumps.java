@@ -4,8 +4,10 @@ import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.RandomAccessFile;
+import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.nio.channels.Selector;
 
 /**
  * Makes calls of known length, and sets its own clocks by the file that the library {@code set_clock}
@@ -15,6 +17,8 @@ import java.nio.ByteOrder;
  * stdin.
  */
 public final class Jumps {
+    private static final Selector NOTHING = nothing();
+
     private Jumps() {}
 
     public static void main(String[] args) throws Exception {
@@ -40,7 +44,7 @@ public final class Jumps {
         }
     }
 
-    private static long calls(int count) {
+    private static long calls(int count) throws IOException {
         long nanos = 0;
         for (int i = 0; i < count; i++) {
             long start = System.nanoTime();
@@ -50,10 +54,10 @@ public final class Jumps {
         return nanos;
     }
 
-    private static void tenth() {
-        long start = System.nanoTime();
-        while (System.nanoTime() - start < 100_000_000) {
-            // That is the work.
+    private static void tenth() throws IOException {
+        long end = System.nanoTime() + 100_000_000;
+        for (long left = 100_000_000; left > 0; left = end - System.nanoTime()) {
+            rest(left / 1_000_000 + 1);
         }
     }
 
@@ -61,10 +65,23 @@ public final class Jumps {
     private static void hold(String file, long seconds) throws IOException {
         long end = System.currentTimeMillis() + 1_000 * seconds;
         set(file, 8, 1);
-        while (System.currentTimeMillis() < end) {
-            // That is the suspension.
+        for (long left = 1_000 * seconds; left > 0; left = end - System.currentTimeMillis()) {
+            rest(left);
         }
         set(file, 8, 0);
+    }
+
+    /** Takes so long by the kernel's clock. A sleep would end by this JVM's own clock, which it sets. */
+    private static void rest(long ms) throws IOException {
+        NOTHING.select(ms);
+    }
+
+    private static Selector nothing() {
+        try {
+            return Selector.open();
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
     }
 
     private static void ahead(String file, long nanos) throws IOException {

@@ -4,21 +4,27 @@ import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.concurrent.locks.LockSupport;
 
 /**
  * Five threads, each in one call of a method that never returns and calls a small hot helper. Helpers are chains of
- * multiplications: how fast they are does not depend on how well they were compiled.
+ * multiplications: how fast they are does not depend on how well they were compiled. Except for a virtual thread's,
+ * which must stay on its carrier, loops rest most of the time, so that other tests can run beside them: only their CPU
+ * time counts.
  *
  * <p>On its stdin it is told: {@code rounds}, and answers {@code NAME CPU_NS ROUNDS} for each loop in one line, where
  * CPU_NS is the CPU time of its thread, or {@code null}; {@code end NAME}, to end a loop; {@code call COUNT}, to call
  * the helper of loop {@code same} so often; {@code brief COUNT}, to have so many threads call a loop that takes three
- * seconds, every five seconds; {@code park}, to have a virtual thread run a loop that sleeps most of the time.
+ * seconds, every five seconds; {@code park}, to have a virtual thread run a loop that sleeps most of the time;
+ * {@code rest MS}, how long loops rest after some ten milliseconds of work, instead of 40.
  * It ends with its stdin.
  */
 public final class Loops {
     /** Rounds by loop. One thread writes each. */
     private static final Counter[] COUNTERS = new Counter[5];
     private static volatile long sum;
+    private static volatile long restNs = 40_000_000;
+    private static final boolean HAS_VIRTUAL = Runtime.version().feature() >= 21;
 
     private Loops() {}
 
@@ -95,6 +101,9 @@ public final class Loops {
                     pause(100);
                 }
                 return "started";
+            case "rest":
+                restNs = Long.parseLong(words[1]) * 1_000_000;
+                return "rests";
             case "park":
                 startVirtual(new Parking());
                 return "started";
@@ -153,6 +162,9 @@ public final class Loops {
                     seed += helper(seed);
                 }
                 counter.rounds = counter.rounds + 1 + (seed == 7 ? 1 : 0);
+                if ((counter.rounds & 2047) == 0) {
+                    LockSupport.parkNanos(restNs);
+                }
             }
         }
 
@@ -183,6 +195,9 @@ public final class Loops {
                     seed += Helper.help(seed);
                 }
                 counter.rounds = counter.rounds + 1 + (seed == 7 ? 1 : 0);
+                if ((counter.rounds & 2047) == 0) {
+                    LockSupport.parkNanos(restNs);
+                }
             }
         }
     }
@@ -209,6 +224,9 @@ public final class Loops {
                         seed += helper(seed);
                     }
                     counter.rounds = counter.rounds + 1 + (seed == 7 ? 1 : 0);
+                    if ((counter.rounds & 2047) == 0) {
+                        LockSupport.parkNanos(restNs);
+                    }
                 }
             };
         }
@@ -240,6 +258,9 @@ public final class Loops {
                     seed += helper(seed);
                 }
                 counter.rounds = counter.rounds + 1 + (seed == 7 ? 1 : 0);
+                if (!HAS_VIRTUAL && (counter.rounds & 2047) == 0) {
+                    LockSupport.parkNanos(restNs);
+                }
             }
         }
 
@@ -334,6 +355,9 @@ public final class Loops {
                     seed += helper(seed);
                 }
                 counter.rounds = counter.rounds + 1 + (seed == 7 ? 1 : 0);
+                if ((counter.rounds & 2047) == 0) {
+                    LockSupport.parkNanos(restNs);
+                }
             }
         }
 

@@ -1,35 +1,26 @@
 //! The data of the page. Tables are stored by column, names once, and moments as nanoseconds after a base, because
 //! unix nanoseconds do not fit JavaScript's numbers.
 //!
-//! The embedded data is bounded, whatever the logs contain: methods until [`METHOD_BYTES`] are used, the busiest
-//! first, their histograms until [`HISTOGRAM_BYTES`], [`PATHS`] call paths, and the collected calls of threads. The
-//! rest is summed up. If the packed page is still too large (names of random letters pack badly), it is made again
-//! with less data.
-
-use std::collections::HashMap;
+//! The embedded data is bounded, whatever the logs contain: methods as far as their budget of bytes goes (see
+//! [`Table`]), [`PATHS`] call paths, and the collected calls of threads. The rest is summed up. If the packed page is
+//! still too large (names of random letters pack badly), it is made again with less data.
 
 use log_format::rows::Exit;
 use serde::Serialize;
 
+use super::methods::{Methods, NotShown, Table};
 use super::paths::{Frame, Paths};
 use crate::options::zone::Zone;
 use crate::render::labels::{Labels, path};
+use crate::render::remarks;
 use crate::render::text::summary_lines;
 use crate::report::Report;
+use crate::report::cpu::CpuSums;
 use crate::report::groups::MethodReport;
 use crate::stats::by_minute::{MinuteSums, hours};
 use crate::stats::method::Method;
 use crate::stats::slow_calls::{OF_A_THREAD, RecordedCall, THREADS};
 use crate::stats::stacks::Stacks;
-
-const METHOD_BYTES: usize = 8_000_000;
-const HISTOGRAM_BYTES: usize = 4_000_000;
-
-/// Bytes of a method's figures, without its name.
-const FIGURES_BYTES: usize = 80;
-
-/// Bytes of a histogram bucket.
-const BUCKET_BYTES: usize = 7;
 
 /// Most minutes embedded one by one; if there are more, only hours are.
 const MINUTES: usize = 15_000;
@@ -54,6 +45,8 @@ pub struct Page<'r> {
     version: &'static str,
     title: String,
     summary: Vec<(&'static str, String)>,
+    /// When something was missing, a sentence each.
+    missing_for_a_time: Vec<String>,
     empty: Option<&'r str>,
     /// Whether the figures come from recorded calls alone.
     of_records: bool,
@@ -71,6 +64,10 @@ pub struct Page<'r> {
     recursion: Vec<(usize, u64, u64)>,
     classes: Vec<&'r str>,
     methods: Methods,
+    /// Number of methods with exact figures; those that were only sampled follow them.
+    measured: usize,
+    /// The sampled CPU time, if there are samples.
+    cpu: Option<CpuSums>,
     not_shown: NotShown,
     frames: Vec<Frame>,
     paths: Paths,
@@ -83,35 +80,6 @@ pub struct Page<'r> {
     of_a_thread: usize,
     unfinished: Vec<Unfinished<'r>>,
     unfinished_not_shown: usize,
-}
-
-/// A row for each method.
-#[derive(Default, Serialize)]
-struct Methods {
-    class: Vec<usize>,
-    name: Vec<String>,
-    calls: Vec<u64>,
-    throws: Vec<u64>,
-    total: Vec<u64>,
-    own: Vec<u64>,
-    max: Vec<u64>,
-    p50: Vec<Option<u64>>,
-    p95: Vec<Option<u64>>,
-    p99: Vec<Option<u64>>,
-    /// How long it was throttled, in nanoseconds.
-    out: Vec<u64>,
-    mostly_probe: Vec<bool>,
-    /// Buckets and their counts, alternating; only for the busiest methods.
-    hist: Vec<Vec<u64>>,
-}
-
-/// Methods that are not embedded.
-#[derive(Default, Serialize)]
-struct NotShown {
-    methods: u64,
-    calls: u64,
-    throws: u64,
-    own: u64,
 }
 
 /// A row for each hour or minute with calls.
@@ -156,45 +124,20 @@ struct Unfinished<'r> {
 impl<'r> Page<'r> {
     /// The page of a report, with budgets divided by `scale`.
     pub fn new(report: &'r Report, scale: usize) -> Self {
-        let rows = || report.groups.iter().flat_map(|group| &group.methods);
-        let slow = || report.slow.iter().flatten();
-        let tree = report.tree.nodes().iter().filter_map(|node| match &node.frame {
-            crate::stats::call_tree::Frame::Method(method) => Some(method),
-            _ => None,
-        });
-        let named = rows().map(|row| &row.method).chain(slow().map(|call| &call.method));
-        let labels =
-            Labels::new(named.chain(report.unfinished.iter().map(|c| &c.method)).chain(tree));
+        let labels = labels(report);
+        let missing = remarks::in_text(report);
         let stacks = Stacks::new(&report.tree, |method| labels.of(method), &report.without_record);
         let mut table = Table::new(&labels, scale);
         let mut not_shown = NotShown::default();
-        rows().for_each(|row| table.add(row, &mut not_shown));
-        let begun =
-            slow().map(|call| call.start_ns).chain(report.unfinished.iter().map(|c| c.start_ns));
-        let mut moments: Vec<u64> = report.minutes.iter().map(|(at, _)| *at).chain(begun).collect();
-        moments.sort_unstable();
+        rows(report).for_each(|row| table.add(row, &mut not_shown));
+        let measured = table.listed();
+        let only_sampled = &report.cpu.only_sampled;
+        only_sampled.iter().for_each(|row| table.add_sampled(row, &mut not_shown));
+        let moments = moments(report);
         let base_ms = moments.first().copied().unwrap_or(report.start_ns) / 1_000_000;
         let base = Base(base_ms);
-        let run = |place: usize| report.read.runs.get(place).map_or("", String::as_str);
-        let mut outer: Vec<u64> =
-            slow().filter(|call| !call.is_inner).map(|call| call.total_ns).collect();
-        outer.sort_unstable_by(|a, b| b.cmp(a));
-        let least_ns = outer.get(WITH_CALLERS).copied().unwrap_or(0);
-        let threads = report.slow.iter().take(THREADS / scale).filter_map(|calls| {
-            let first = calls.first()?;
-            Some(Thread::new(calls, run(first.run), base, least_ns, &mut table))
-        });
-        let threads = threads.collect();
-        let unfinished = report.unfinished.iter().take(UNFINISHED_CALLS).map(|call| Unfinished {
-            run: run(call.run),
-            thread: &call.thread,
-            method: table.place(&call.method),
-            start: base.ns(call.start_ns),
-            running: call.running_ns,
-            own: call.self_ns,
-            under: path(&call.callers),
-        });
-        let unfinished: Vec<Unfinished<'_>> = unfinished.collect();
+        let threads = threads(report, THREADS / scale, base, &mut table);
+        let unfinished = unfinished(report, base, &mut table);
         let recursion = report.recursion.iter().take(FIRST);
         let recursion =
             recursion.map(|(method, found)| (table.place(method), found.calls, found.depth));
@@ -207,7 +150,8 @@ impl<'r> Page<'r> {
         Self {
             version: env!("CARGO_PKG_VERSION"),
             title,
-            summary: summary_lines(report),
+            summary: summary_lines(report, &missing),
+            missing_for_a_time: missing.details,
             empty: report.empty.as_deref(),
             of_records: report.of_records,
             percentiles: report.percentiles_are(),
@@ -228,100 +172,81 @@ impl<'r> Page<'r> {
                 + (report.unfinished.len() - unfinished.len()),
             unfinished,
             not_shown,
+            measured,
+            cpu: (report.cpu.samples > 0).then(|| report.cpu.sums()),
             classes: table.classes,
             methods: table.methods,
         }
     }
 }
 
-/// The methods that are embedded with figures, and those with only a name: an unfinished or slow call may be of a
-/// method in none of the tables.
-struct Table<'r, 'l> {
-    labels: &'l Labels,
-    methods: Methods,
-    places: HashMap<&'r Method, usize>,
-    classes: Vec<&'r str>,
-    class_places: HashMap<&'r str, usize>,
-    bytes: usize,
-    histogram_bytes: usize,
-    /// What the budgets are divided by.
-    scale: usize,
+fn rows(report: &Report) -> impl Iterator<Item = &MethodReport> {
+    report.groups.iter().flat_map(|group| &group.methods)
 }
 
-impl<'r, 'l> Table<'r, 'l> {
-    fn new(labels: &'l Labels, scale: usize) -> Self {
-        Self {
-            labels,
-            methods: Methods::default(),
-            places: HashMap::new(),
-            classes: Vec::new(),
-            class_places: HashMap::new(),
-            bytes: 0,
-            histogram_bytes: 0,
-            scale,
-        }
-    }
+fn slow(report: &Report) -> impl Iterator<Item = &RecordedCall> {
+    report.slow.iter().flatten()
+}
 
-    fn add(&mut self, row: &'r MethodReport, not_shown: &mut NotShown) {
-        let figures = &row.figures;
-        if self.bytes > METHOD_BYTES / self.scale {
-            not_shown.methods += 1;
-            not_shown.calls = not_shown.calls.saturating_add(figures.calls);
-            not_shown.throws = not_shown.throws.saturating_add(figures.throws);
-            not_shown.own = not_shown.own.saturating_add(figures.self_ns);
-            return;
-        }
-        self.name(&row.method);
-        let methods = &mut self.methods;
-        methods.calls.push(figures.calls);
-        methods.throws.push(figures.throws);
-        methods.total.push(figures.total_ns);
-        methods.own.push(figures.self_ns);
-        methods.max.push(figures.max_ns);
-        let [p50, p95, p99] = figures.percentiles_ns();
-        methods.p50.push(p50);
-        methods.p95.push(p95);
-        methods.p99.push(p99);
-        methods.out.push(row.throttled_ns);
-        methods.mostly_probe.push(row.is_mostly_probe());
-        if self.histogram_bytes < HISTOGRAM_BYTES / self.scale {
-            let buckets = figures.hist.buckets();
-            let buckets: Vec<u64> = buckets.flat_map(|(b, count)| [u64::from(b), count]).collect();
-            self.histogram_bytes += buckets.len() / 2 * BUCKET_BYTES;
-            methods.hist.push(buckets);
-        }
-    }
+/// Labels for all methods of the page.
+fn labels(report: &Report) -> Labels {
+    let tree = report.tree.nodes().iter().filter_map(|node| match &node.frame {
+        crate::stats::call_tree::Frame::Method(method) => Some(method),
+        _ => None,
+    });
+    let sampled = report.cpu.only_sampled.iter().map(|row| &row.method);
+    let named = rows(report).map(|row| &row.method).chain(sampled);
+    let named = named.chain(slow(report).map(|call| &call.method));
+    Labels::new(named.chain(report.unfinished.iter().map(|call| &call.method)).chain(tree))
+}
 
-    /// The index of a method's name, which is added if missing.
-    fn place(&mut self, method: &'r Method) -> usize {
-        match self.places.get(method) {
-            Some(place) => *place,
-            None => self.name(method),
-        }
-    }
+/// When minutes and calls began, in order, in unix nanoseconds.
+fn moments(report: &Report) -> Vec<u64> {
+    let minutes = report.minutes.iter().map(|(at, _)| *at);
+    let calls = slow(report).map(|call| call.start_ns);
+    let unfinished = report.unfinished.iter().map(|call| call.start_ns);
+    let mut moments: Vec<u64> = minutes.chain(calls).chain(unfinished).collect();
+    moments.sort_unstable();
+    moments
+}
 
-    fn name(&mut self, method: &'r Method) -> usize {
-        let class = method.parts().0;
-        let label = self.labels.of(method);
-        let name = label.strip_prefix(class).and_then(|rest| rest.strip_prefix('.'));
-        // If a class's name had to be changed to be shown, it is only in the label.
-        let (class, name) = match name {
-            Some(name) => (class, name.to_owned()),
-            None => ("", label),
-        };
-        let next = self.classes.len();
-        let at = *self.class_places.entry(class).or_insert(next);
-        if at == next {
-            self.classes.push(class);
-            self.bytes += class.len();
-        }
-        self.bytes += name.len() + FIGURES_BYTES;
-        self.methods.class.push(at);
-        self.methods.name.push(name);
-        let place = self.methods.class.len() - 1;
-        self.places.insert(method, place);
-        place
-    }
+fn run_label(report: &Report, place: usize) -> &str {
+    report.read.runs.get(place).map_or("", String::as_str)
+}
+
+/// The first `most` threads with slow calls.
+fn threads<'r>(
+    report: &'r Report,
+    most: usize,
+    base: Base,
+    table: &mut Table<'r, '_>,
+) -> Vec<Thread<'r>> {
+    let outer = slow(report).filter(|call| !call.is_inner);
+    let mut outer: Vec<u64> = outer.map(|call| call.total_ns).collect();
+    outer.sort_unstable_by(|a, b| b.cmp(a));
+    let least_ns = outer.get(WITH_CALLERS).copied().unwrap_or(0);
+    let threads = report.slow.iter().take(most).filter_map(|calls| {
+        let run = run_label(report, calls.first()?.run);
+        Some(Thread::new(calls, run, base, least_ns, table))
+    });
+    threads.collect()
+}
+
+fn unfinished<'r>(
+    report: &'r Report,
+    base: Base,
+    table: &mut Table<'r, '_>,
+) -> Vec<Unfinished<'r>> {
+    let unfinished = report.unfinished.iter().take(UNFINISHED_CALLS).map(|call| Unfinished {
+        run: run_label(report, call.run),
+        thread: &call.thread,
+        method: table.place(&call.method),
+        start: base.ns(call.start_ns),
+        running: call.running_ns,
+        own: call.self_ns,
+        under: path(&call.callers),
+    });
+    unfinished.collect()
 }
 
 impl<'r> Thread<'r> {

@@ -3,12 +3,14 @@
 //! ```text
 //! page/*.html, *.css, *.js    the page, put together when this crate is built
 //! data.rs                     what it shows: JSON, compressed (gzip) and written in base64
+//! methods.rs, paths.rs        its tables of methods and call paths
 //! ```
 //!
 //! Sums are made here; the page only sorts, searches and draws. The embedded data is bounded, whatever the logs
 //! contain: see [`data`].
 
 mod data;
+mod methods;
 mod paths;
 
 use std::io::{self, BufWriter, Write};

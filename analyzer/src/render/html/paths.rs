@@ -105,20 +105,25 @@ impl Frames {
 
 #[cfg(test)]
 mod tests {
+    use log_format::ids::MethodId;
+
     use super::*;
     use crate::stats::call_tree::{CallTree, Frame as Called, PathFigures};
 
     #[test]
     fn what_is_left_out_is_a_frame_of_its_own() {
         let mut tree = CallTree::default();
-        let method = |id| Called::Method(Method::Unknown { run: "r".into(), id });
+        let method = |id| {
+            let id = MethodId::new(id);
+            Called::Method(Method::Unknown { run: "r".into(), id })
+        };
         for (path, ns) in [(&[1][..], 100), (&[1, 2], 50), (&[1, 3], 7), (&[1, 4], 5), (&[5], 1)] {
             let figures = PathFigures { calls: 1, total_ns: ns, self_ns: ns, ..Default::default() };
             tree.add(path.iter().copied().map(method), &figures);
         }
         let stacks = Stacks::new(&tree, |method| method.parts().1.into_owned(), "(short)");
         let place = |method: &Method| match method {
-            Method::Unknown { id: 2, .. } => Some(77),
+            Method::Unknown { id, .. } if *id == MethodId::new(2) => Some(77),
             _ => None,
         };
         let (frames, paths) = Paths::new(&stacks, place, 3);

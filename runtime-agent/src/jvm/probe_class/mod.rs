@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 use jvmti_bindings::env::JniEnv;
 use jvmti_bindings::prelude::jni;
 
+use log_format::ids::MethodId;
+
+use crate::jvm::error::JvmError;
 use crate::jvm::pauses::{self, Cause};
 use crate::options::{Pretend, Trick};
 use crate::probe::CALIBRATION;
@@ -79,8 +82,8 @@ impl ProbeClass {
     /// Recording must be off. A class that an earlier attachment defined keeps its form.
     ///
     /// # Errors
-    /// One line that says what the JVM refused.
-    pub(crate) fn get(jni: &JniEnv, is_fast: bool, pretend: &Pretend) -> Result<Self, String> {
+    /// The JVM refuses it.
+    pub(crate) fn get(jni: &JniEnv, is_fast: bool, pretend: &Pretend) -> Result<Self, JvmError> {
         let class = match DEFINED.get() {
             Some(class) => *class,
             None => {
@@ -113,8 +116,8 @@ impl ProbeClass {
     /// Runs all paths of the guard before any other code does. For a path that never ran, C2 leaves a trap, and each
     /// trap that is hit counts against the method into which the guard is inlined (see `build.rs`). HotSpot counts the
     /// paths only once the first compiler is done, which takes a moment.
-    fn exercise(&self, jni: &JniEnv) -> Result<(), String> {
-        const COMPILED_OUT: u32 = 1;
+    fn exercise(&self, jni: &JniEnv) -> Result<(), JvmError> {
+        const COMPILED_OUT: MethodId = MethodId::new(1);
         self.set_compiled_out(jni, COMPILED_OUT, true);
         let mut done = Ok(());
         for round in 1..=ROUNDS {
@@ -130,7 +133,12 @@ impl ProbeClass {
 
     /// Runs all paths. The path for `off` runs only in the last round, because the change discards the guard's compiled
     /// code.
-    fn go_all_ways(&self, jni: &JniEnv, compiled_out: u32, off_too: bool) -> Result<(), String> {
+    fn go_all_ways(
+        &self,
+        jni: &JniEnv,
+        compiled_out: MethodId,
+        off_too: bool,
+    ) -> Result<(), JvmError> {
         const MUTED: jni::jint = 2;
         const OPEN: jni::jint = 3;
         let ways = [(true, false), (false, false), (false, true)];
@@ -140,27 +148,27 @@ impl ProbeClass {
             }
             self.set_muted(jni, &[0, 0, 1, 0])?;
             self.set_on(jni, is_on);
-            for id in [compiled_out.cast_signed(), MUTED, OPEN, CALIBRATION] {
+            for id in [compiled_out.get().cast_signed(), MUTED, OPEN, CALIBRATION] {
                 self.call(jni, self.exercise, CALLS, id);
             }
         }
         Ok(())
     }
 
-    fn define(jni: &JniEnv, bytes: &[u8], is_fast: bool) -> Result<Self, String> {
+    fn define(jni: &JniEnv, bytes: &[u8], is_fast: bool) -> Result<Self, JvmError> {
         let name = rewriter::probe::CLASS;
         // SAFETY: null is the boot loader; the bytes are a class.
         let class = unsafe { jni.define_class(name, std::ptr::null_mut(), bytes) };
         let Some(class) = class else {
             jni.exception_clear();
-            return Err(format!(
-                "the JVM refuses {name}; if another copy of this library was in this JVM before, \
-                 only that one can be attached again"
-            ));
+            return Err(JvmError::Refused(format!(
+                "{name}; if another copy of this library was in this JVM before, only that one can be \
+                 attached again"
+            )));
         };
         let refused = |what: &str| {
             jni.exception_clear();
-            format!("the JVM refuses {what} of {name}")
+            JvmError::Refused(format!("{what} of {name}"))
         };
         // SAFETY: `class` is a live reference; the fields exist and are static.
         let field = |name: &str, signature: &str| unsafe {
@@ -193,13 +201,13 @@ impl ProbeClass {
             global
         };
         if global.is_null() {
-            return Err(format!("the JVM refuses a reference to {name}"));
+            return Err(JvmError::Refused(format!("a reference to {name}")));
         }
         Ok(Self { class: global, on, muted, calibrate, exercise, fast })
     }
 
     /// Creates the call sites and their targets, once.
-    fn prepare(&self, jni: &JniEnv) -> Result<(), String> {
+    fn prepare(&self, jni: &JniEnv) -> Result<(), JvmError> {
         let Some(fast) = self.fast else { return Ok(()) };
         // SAFETY: the global reference is valid as long as the JVM, and the field is the class's own. The local
         // reference is not used after this.
@@ -220,23 +228,23 @@ impl ProbeClass {
         method: jni::jmethodID,
         arguments: &[jni::jvalue],
         verb: &str,
-    ) -> Result<(), String> {
+    ) -> Result<(), JvmError> {
         // SAFETY: the global reference is valid as long as the JVM; callers pass what the method takes.
         unsafe { jni.call_static_void_method(self.class, method, arguments) };
         Self::check(jni, verb)
     }
 
     /// Whether a call succeeded.
-    fn check(jni: &JniEnv, verb: &str) -> Result<(), String> {
+    fn check(jni: &JniEnv, verb: &str) -> Result<(), JvmError> {
         if jni.exception_check() {
             jni.exception_clear();
-            return Err(format!("the JVM refuses to {verb} {}", rewriter::probe::CLASS));
+            return Err(JvmError::Refused(format!("to {verb} {}", rewriter::probe::CLASS)));
         }
         Ok(())
     }
 
     /// Binds a native method by calling it.
-    fn bind(self, jni: &JniEnv, native: &str) -> Result<(), String> {
+    fn bind(self, jni: &JniEnv, native: &str) -> Result<(), JvmError> {
         // SAFETY: the global reference is valid as long as the JVM; the method takes an int.
         unsafe {
             if let Some(method) = jni.get_static_method_id(self.class, native, "(I)V") {
@@ -245,7 +253,7 @@ impl ProbeClass {
         }
         if jni.exception_check() {
             jni.exception_clear();
-            return Err(format!("the JVM refuses {native} of {}", rewriter::probe::CLASS));
+            return Err(JvmError::Refused(format!("{native} of {}", rewriter::probe::CLASS)));
         }
         Ok(())
     }
@@ -274,8 +282,8 @@ impl ProbeClass {
     /// it is only for long periods. `true` if that changed something; probes that cannot do that keep the guard.
     ///
     /// # Errors
-    /// One line that says what the JVM refused. Nothing has changed then.
-    pub(crate) fn set_off(&self, jni: &JniEnv, is_off: bool) -> Result<bool, String> {
+    /// The JVM refuses it. Nothing has changed then.
+    pub(crate) fn set_off(&self, jni: &JniEnv, is_off: bool) -> Result<bool, JvmError> {
         if IS_OFF.load(Ordering::Relaxed) == is_off || !compiled_out::can_renew() {
             return Ok(false);
         }
@@ -287,14 +295,14 @@ impl ProbeClass {
     /// Discards all code that was compiled with probes. The JIT compiles it again with the methods compiled out by now.
     ///
     /// # Errors
-    /// One line that says what the JVM refused.
-    pub(crate) fn renew_compiled(&self, jni: &JniEnv) -> Result<(), String> {
+    /// The JVM refuses it.
+    pub(crate) fn renew_compiled(&self, jni: &JniEnv) -> Result<(), JvmError> {
         // While recording is off for long, no probes are compiled in. The start of recording discards the rest.
         let is_needless = IS_OFF.load(Ordering::Relaxed) || !compiled_out::can_renew();
         if is_needless { Ok(()) } else { self.change(jni, false) }
     }
 
-    fn change(&self, jni: &JniEnv, is_off: bool) -> Result<(), String> {
+    fn change(&self, jni: &JniEnv, is_off: bool) -> Result<(), JvmError> {
         let Some(fast) = self.fast else { return Ok(()) };
         let arguments = [jni::jvalue { i: is_off.into() }];
         pauses::timed(Cause::CallSite, || self.call_void(jni, fast.change, &arguments, "change"))
@@ -303,11 +311,11 @@ impl ProbeClass {
     /// Closes the guard for single methods: those whose element in `by_id` is not 0. Every thread sees it at once.
     ///
     /// # Errors
-    /// One line: the JVM has no memory for it.
-    pub(crate) fn set_muted(&self, jni: &JniEnv, by_id: &[jni::jbyte]) -> Result<(), String> {
+    /// The JVM has no memory for it.
+    pub(crate) fn set_muted(&self, jni: &JniEnv, by_id: &[jni::jbyte]) -> Result<(), JvmError> {
         let refused = || {
             jni.exception_clear();
-            "the JVM has no memory for the list of muted methods".to_owned()
+            JvmError::NoMemory("muted")
         };
         let length = jni::jsize::try_from(by_id.len()).map_err(|_| refused())?;
         let array = jni.new_byte_array(length).ok_or_else(refused)?;
@@ -324,8 +332,8 @@ impl ProbeClass {
     }
 
     /// Methods with an id below this can currently be compiled out.
-    pub(crate) fn compile_out_limit() -> u32 {
-        if compiled_out::can_compile_out() { MAX_COMPILED_OUT } else { 0 }
+    pub(crate) fn compile_out_limit() -> MethodId {
+        MethodId::new(if compiled_out::can_compile_out() { MAX_COMPILED_OUT } else { 0 })
     }
 
     /// Closes the guard of these methods for good, so that code compiled from now on has no trace of it. Or takes that
@@ -333,7 +341,7 @@ impl ProbeClass {
     pub(crate) fn compile_out(
         &self,
         jni: &JniEnv,
-        ids: impl Iterator<Item = u32>,
+        ids: impl Iterator<Item = MethodId>,
         is_compiled_out: bool,
     ) {
         for id in ids.filter(|id| *id < Self::compile_out_limit()) {
@@ -341,9 +349,9 @@ impl ProbeClass {
         }
     }
 
-    fn set_compiled_out(&self, jni: &JniEnv, id: u32, is_compiled_out: bool) {
+    fn set_compiled_out(&self, jni: &JniEnv, id: MethodId, is_compiled_out: bool) {
         let Some(fast) = self.fast else { return };
-        let Ok(id) = jni::jsize::try_from(id) else { return };
+        let Ok(id) = jni::jsize::try_from(id.get()) else { return };
         // SAFETY: the global reference is valid as long as the JVM, and the field is the class's own. It holds an array
         // of that many elements, whose reference is this thread's and is not used after this.
         unsafe {
@@ -354,11 +362,11 @@ impl ProbeClass {
     }
 
     /// Clears all compiled-out methods. Code compiled with them must be gone.
-    fn clear_compiled_out(&self, jni: &JniEnv) -> Result<(), String> {
+    fn clear_compiled_out(&self, jni: &JniEnv) -> Result<(), JvmError> {
         let Some(fast) = self.fast else { return Ok(()) };
         let refused = || {
             jni.exception_clear();
-            "the JVM has no memory for the list of compiled-out methods".to_owned()
+            JvmError::NoMemory("compiled-out")
         };
         let length = jni::jsize::try_from(MAX_COMPILED_OUT).map_err(|_| refused())?;
         // SAFETY: as above. The array is set only once, because compiled code treats it as a constant.

@@ -3,10 +3,12 @@
 use std::fs;
 use std::os::fd::AsFd;
 
+use log_format::error::{BadValue, FileError};
 use rustix::fs::{Gid, Mode, fchmod, fchown, fremovexattr};
 use rustix::io::Errno;
 
 use super::refusal::Refusal;
+use crate::error::Error;
 
 /// The file with the names of groups. The C library's look-up may ask other machines, and wait for them.
 const GROUPS: &str = "/etc/group";
@@ -25,8 +27,8 @@ impl Access {
     /// Reads the option `log_group`: the name of a group, or its number.
     ///
     /// # Errors
-    /// One line: there is no such group.
-    pub(super) fn of(group: Option<&str>) -> Result<Self, String> {
+    /// There is no such group.
+    pub(super) fn of(group: Option<&str>) -> Result<Self, Error> {
         let Some(group) = group else { return Ok(Self::default()) };
         // The kernel takes the largest number to mean "no change".
         let number = group.parse().ok().filter(|number| *number != u32::MAX);
@@ -66,11 +68,14 @@ impl Access {
     }
 }
 
-fn number_of(name: &str) -> Result<u32, String> {
+fn number_of(name: &str) -> Result<u32, Error> {
     let shown = name.replace(char::is_control, "?");
-    let groups = fs::read(GROUPS).map_err(|e| format!("log_group: {shown}: {GROUPS}: {e}"))?;
-    find(&String::from_utf8_lossy(&groups), name)
-        .ok_or_else(|| format!("log_group: no group '{shown}' in {GROUPS}; give its number"))
+    let groups = fs::read(GROUPS).map_err(FileError::at(GROUPS));
+    let groups = groups.map_err(|error| error.of(&shown).of("log_group"))?;
+    find(&String::from_utf8_lossy(&groups), name).ok_or_else(|| {
+        let reason = format!("no group '{shown}' in {GROUPS}; give its number");
+        BadValue::because(reason).of("log_group").into()
+    })
 }
 
 /// The number of a group, from lines like `shop:x:4711:anna,ben`.
@@ -87,10 +92,13 @@ mod tests {
 
     #[test]
     fn a_group_is_a_number_or_a_name_of_the_file() {
-        let number = |group: &str| Access::of(Some(group)).map(|access| access.group.unwrap());
+        let number = |group: &str| {
+            let access = Access::of(Some(group)).map_err(|error| error.to_string());
+            access.map(|access| access.group.unwrap())
+        };
         assert_eq!(number("4711"), Ok(Gid::from_raw(4711)));
         assert_eq!(number("root"), Ok(Gid::ROOT));
-        assert_eq!(Access::of(None), Ok(Access::default()));
+        assert_eq!(Access::of(None).unwrap(), Access::default());
         for group in ["no-such-group", "", "-1", "4294967295", "a:b"] {
             let expected = format!("log_group: no group '{group}' in /etc/group; give its number");
             assert_eq!(number(group), Err(expected));

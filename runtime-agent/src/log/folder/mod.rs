@@ -23,6 +23,7 @@ use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
+use log_format::error::FileError;
 use rustix::fs::{
     Access as Rights, AtFlags, CWD, Dir, FileType, Mode, OFlags, accessat, fchmod, fstat, mkdirat,
     openat, renameat, statat, unlinkat,
@@ -32,6 +33,7 @@ use rustix::process::geteuid;
 
 use self::access::Access;
 pub(crate) use self::refusal::Refusal;
+use crate::error::Error;
 
 /// Most runs of one process that begin in the same second.
 const MAX_ATTEMPTS: u32 = 1_000;
@@ -67,10 +69,11 @@ impl LogFolder {
     /// Opens the log folder, and creates it and its missing parents. The group may use the folders that it creates.
     ///
     /// # Errors
-    /// One line: the folder cannot be used, or there is no such group.
-    pub(crate) fn open(path: &Path, group: Option<&str>) -> Result<Self, String> {
+    /// The folder cannot be used, or there is no such group.
+    pub(crate) fn open(path: &Path, group: Option<&str>) -> Result<Self, Error> {
         let access = Access::of(group)?;
-        Self::open_with(path, access).map_err(|e| format!("logs: {}: {e}", path.display()))
+        let opened = Self::open_with(path, access).map_err(FileError::at(path));
+        Ok(opened.map_err(|error| error.of("logs"))?)
     }
 
     fn open_with(path: &Path, access: Access) -> io::Result<Self> {
@@ -97,15 +100,18 @@ impl LogFolder {
     /// Checks whether runs can be created in it.
     ///
     /// # Errors
-    /// One line: why not.
-    pub(crate) fn check(&self) -> Result<(), String> {
-        let of = |e: io::Error| format!("logs: {}: {e}", self.path.display());
+    /// Why not.
+    pub(crate) fn check(&self) -> Result<(), FileError> {
+        self.try_check().map_err(FileError::at(&self.path)).map_err(|error| error.of("logs"))
+    }
+
+    fn try_check(&self) -> io::Result<()> {
         let rights = Rights::WRITE_OK | Rights::EXEC_OK;
         match accessat(&self.folder, ".", rights, AtFlags::EACCESS) {
             // Not every kernel can tell for a process whose real user is another; creating the run's folder will show
             // it.
             Ok(()) | Err(Errno::NOSYS) => {}
-            Err(error) => return Err(of(error.into())),
+            Err(error) => return Err(error.into()),
         }
         // A file without a name shows whether the group can be given access, and leaves nothing behind. Not every
         // file system has such files; there, creating the run's folder will show it.
@@ -113,8 +119,7 @@ impl LogFolder {
         if self.access.has_group()
             && let Ok(file) = openat(&self.folder, ".", trial, OWN_FILE)
         {
-            let admitted = self.access.admit_group(&file, self.access.file_mode());
-            admitted.map_err(|e| of(e.into()))?;
+            self.access.admit_group(&file, self.access.file_mode())?;
         }
         Ok(())
     }

@@ -124,9 +124,9 @@ fn the_given_path_may_have_symlinks_and_what_is_there_is_used() {
     ] {
         let path = folder.path().join(name);
         let expected = format!("logs: {}: {message}", path.display());
-        assert_eq!(LogFolder::open(&path, None).unwrap_err(), expected);
+        assert_eq!(LogFolder::open(&path, None).unwrap_err().to_string(), expected);
     }
-    let error = LogFolder::open(&elsewhere, Some("no-such-group")).unwrap_err();
+    let error = LogFolder::open(&elsewhere, Some("no-such-group")).unwrap_err().to_string();
     assert_eq!(error, "log_group: no group 'no-such-group' in /etc/group; give its number");
 }
 

@@ -11,7 +11,7 @@ pub(crate) mod two_level;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
-use crate::sys::mapped::{Mapped, page_size};
+use crate::sys::mapped_memory::{MappedMemory, page_size};
 
 /// After a refusal, this many more requests of a thread are refused at once. Any other request changes [`USED`], which
 /// all threads share, and a thread without memory may ask at each call.
@@ -128,12 +128,12 @@ impl Account {
     }
 
     /// Maps memory from the kernel; `None` if that would exceed the ceiling, or the kernel refuses.
-    pub(crate) fn map(&self, length: usize) -> Option<Mapped> {
+    pub(crate) fn map(&self, length: usize) -> Option<MappedMemory> {
         let bytes = length.next_multiple_of(page_size());
         if !self.take(bytes) {
             return None;
         }
-        let mapped = Mapped::new(length);
+        let mapped = MappedMemory::new(length);
         if mapped.is_none() {
             self.give(bytes);
             IS_REFUSAL_NEW.store(true, Ordering::Relaxed);
@@ -142,7 +142,7 @@ impl Account {
     }
 
     /// Unmaps memory that [`map`](Self::map) mapped.
-    pub(crate) fn unmap(&self, mapped: Mapped) {
+    pub(crate) fn unmap(&self, mapped: MappedMemory) {
         let bytes = mapped.length().next_multiple_of(page_size());
         drop(mapped);
         self.give(bytes);

@@ -4,7 +4,7 @@
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
 
-use crate::sys::mapped::{Mapped, PAGE, page_size, release};
+use crate::sys::mapped_memory::{MappedMemory, PAGE, page_size, release};
 
 /// A value used only through shared references.
 ///
@@ -58,7 +58,7 @@ impl<T: Zeroed, const PAGES: usize> TwoLevel<T, PAGES> {
     pub(crate) fn get_or_make(&self, index: u32) -> Option<&T> {
         let (page, _) = self.page(index)?;
         if page.load(Ordering::Acquire).is_null() {
-            let new = Mapped::new(PAGE)?;
+            let new = MappedMemory::new(PAGE)?;
             let start = new.start().cast().as_ptr();
             let order = (Ordering::AcqRel, Ordering::Acquire);
             // If another thread was faster, this unmaps the new one.

@@ -2,7 +2,9 @@
 const data = await unpacked(document.getElementById("data").textContent);
 const methods = data.methods;
 const paths = data.paths;
-const MEASURED = methods.calls.length;
+// Methods with exact figures come first, then those that were only sampled, then those with only a name.
+const MEASURED = data.measured;
+const LISTED = methods.calls.length;
 
 async function unpacked(base64) {
   const bytes = Uint8Array.from(atob(base64), (char) => char.charCodeAt(0));

@@ -18,9 +18,10 @@ function summaryView() {
       card("methods", separated(MEASURED + data.not_shown.methods)), card("call paths", separated(recordedPaths))));
     parts.push(el("h2", {}, "Hottest methods by self time"), shortTable(["method", "calls", "self", "self %", "avg", "p99", "max"],
       most((m) => methods.own[m], 10).map((m) => [methodLink(m), callsOf(m), duration(methods.own[m]),
-        percent(methods.own[m], selfOfAll), duration(average(m)), duration(methods.p99[m]), duration(methods.max[m])])));
+        percent(methods.own[m], selfOfAll), averageOf(m), duration(methods.p99[m]), duration(methods.max[m])])));
     if (SIGN !== "") parts.push(el("p", { class: "dim" }, SIGN));
   }
+  if (data.cpu) parts.push(...cpuSummary());
   const slow = slowCalls(null, 10);
   if (slow) parts.push(el("h2", {}, "Slowest calls, without those that one of them made"), slow);
   const throwing = most((m) => methods.throws[m], 5);
@@ -32,7 +33,20 @@ function summaryView() {
     parts.push(el("h2", {}, "Recursive methods"), shortTable(["method", "recorded calls within another", "at once, at most"],
       data.recursion.map(([method, calls, depth]) => [methodLink(method), count(calls), separated(depth)])));
   }
+  if (data.missing_for_a_time.length > 0) {
+    parts.push(el("h2", {}, "What was missing for some time"),
+      el("ul", { class: "panel" }, ...data.missing_for_a_time.map((line) => el("li", {}, line))));
+  }
   return el("div", {}, ...parts);
+}
+
+// The methods that used most CPU time, instrumented or not.
+function cpuSummary() {
+  const place = Array.from({ length: LISTED }, (_, method) => method);
+  const most = place.sort((a, b) => methods.cpu_self[b] - methods.cpu_self[a]).filter((m) => methods.cpu_self[m] > 0);
+  return [el("h2", {}, `CPU time: ${duration(data.cpu.total_ns)} in ${count(data.cpu.samples)} samples`),
+    shortTable(["method", "CPU self, 95%", "of all", "CPU total", "samples"], most.slice(0, 10).map((m) => [methodLink(m),
+      cpuSelf(m), percent(methods.cpu_self[m], data.cpu.total_ns), duration(methods.cpu_total[m]), count(methods.samples[m])]))];
 }
 
 function unfinishedView() {

@@ -80,14 +80,20 @@ function methodView(method) {
   if (isMeasured) {
     parts.push(el("div", { class: "cards" }, card("calls", callsOf(method)), card("threw", count(methods.throws[method])),
       card("total", duration(methods.total[method])), card("self", duration(methods.own[method])),
-      card("of all self time", shareOf(method)), card("average", duration(average(method))),
+      card("of all self time", shareOf(method)), card("average", averageOf(method)),
       card("longest", duration(methods.max[method])), card("p50", duration(methods.p50[method])),
       card("p95", duration(methods.p95[method])), card("p99", duration(methods.p99[method]))),
     el("p", { class: "dim" }, "Percentiles are " + data.percentiles + "." + (methods.out[method] > 0 ?
       " It was throttled for " + duration(methods.out[method]) + ": no figure here has its calls of that time." : "") +
       (methods.mostly_probe[method] ? " At least half of its self time is spent in probes (an estimate)." : "")),
     el("h2", {}, data.of_records ? "Durations of the recorded calls" : "Durations of all calls"), histogram(method));
-  } else parts.push(el("p", { class: "panel" }, "Its statistics are not in this report."));
+  } else parts.push(el("p", { class: "panel" }, method < LISTED ? "It was only sampled: it has no calls in the statistics." +
+    (methods.out[method] > 0 ? " It was throttled for " + duration(methods.out[method]) + "." : "") : "Its statistics are not in this report."));
+  if (data.cpu && method < LISTED) {
+    parts.push(el("h2", {}, "CPU time by samples"), el("div", { class: "cards" }, card("CPU self, 95%", cpuSelf(method)),
+      card("of all CPU time", percent(methods.cpu_self[method], data.cpu.total_ns)),
+      card("CPU total", duration(methods.cpu_total[method])), card("samples", count(methods.samples[method]))));
+  }
   const { callers, callees } = neighbours(method);
   parts.push(el("div", { class: "two" },
     el("div", {}, el("h2", {}, "Callers"), neighbourTable(callers, "No recorded call of it.")),

@@ -1,14 +1,17 @@
 //! The table of all options. It parses them, shows them in `run.json`, and has the defaults that `--help` and
 //! docs/options.md show. A test checks that these agree.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::time::Duration;
 
+use log_format::error::BadValue;
 use log_format::pattern::Pattern;
 use log_format::units::{self, parse_duration};
 
 use super::fault::Fault;
 use super::log_limits::{compression, compression_text, megabytes, megabytes_text};
-use super::overhead::{overhead_text, parse_overhead};
+use super::overhead::{overhead_text, parse_overhead, parse_share};
 use super::retransform::Retransform;
 use super::self_tests::ProbeChoice;
 use super::values::{Given, Options, PortAccess, one_line, parse_threshold, thresholds_text};
@@ -16,6 +19,13 @@ use crate::instrument::filters::Annotation;
 use crate::schedule::{Window, parse_record};
 use crate::sys::clock::ClockChoice;
 use crate::sys::memory::limit;
+
+/// Intervals of CPU time between samples.
+const CPU_INTERVALS: RangeInclusive<Duration> = Duration::from_micros(100)..=Duration::from_secs(1);
+
+/// Intervals between looks at a thread. The agent thread has a round each 50 to 70 ms.
+const WALL_INTERVALS: RangeInclusive<Duration> =
+    Duration::from_millis(50)..=Duration::from_secs(10);
 
 /// An option of the agent.
 pub struct OptionDef {
@@ -26,7 +36,7 @@ pub struct OptionDef {
     /// What it does, in one line.
     pub help: &'static str,
     /// Sets it to the written value.
-    pub(super) set: fn(&mut Options, &str, &mut Given) -> Result<(), String>,
+    pub(super) set: fn(&mut Options, &str, &mut Given) -> Result<(), BadValue>,
     /// Shows the value in force.
     pub(super) show: fn(&Options) -> String,
 }
@@ -97,7 +107,7 @@ pub const OPTIONS: &[OptionDef] = &[
             if !std::mem::replace(&mut given.exclude_loader, true) {
                 loaders.clear();
             }
-            loaders.push(Pattern::parse(value).map_err(|e| format!("exclude_loader: {e}"))?);
+            loaders.push(Pattern::parse(value).map_err(|e| e.of("exclude_loader"))?);
             Ok(())
         },
         show: |options| patterns(&options.filters.exclude_loaders, &[]),
@@ -132,7 +142,7 @@ pub const OPTIONS: &[OptionDef] = &[
         help: "Exclude methods with fewer bytes of bytecode",
         set: |options, value, _| {
             let Ok(bytes) = value.parse() else {
-                return wrong("min_code", value, "is not a number of bytes");
+                return wrong("min_code", value, "is not a number of bytes, like 0 or 16");
             };
             options.filters.min_code = bytes;
             Ok(())
@@ -169,6 +179,54 @@ pub const OPTIONS: &[OptionDef] = &[
         show: |options| overhead_text(options.overhead),
     },
     OptionDef {
+        key: "cpu",
+        default: Some("off"),
+        help: "Sample threads each time they have used this much CPU time, from 100us to 1s",
+        set: |options, value, _| {
+            options.cpu = match value {
+                "off" => None,
+                _ => match parse_duration(value) {
+                    Ok(interval) if CPU_INTERVALS.contains(&interval) => Some(interval),
+                    _ => {
+                        return wrong(
+                            "cpu",
+                            value,
+                            "is neither off nor from 100us to 1s, like 10ms",
+                        );
+                    }
+                },
+            };
+            Ok(())
+        },
+        show: |options| interval_text(options.cpu),
+    },
+    OptionDef {
+        key: "wall",
+        default: Some("off"),
+        help: "With cpu: look so often where threads wait, from 50ms to 10s",
+        set: |options, value, _| {
+            options.wall = match value {
+                "off" => None,
+                _ => match parse_duration(value) {
+                    Ok(interval) if WALL_INTERVALS.contains(&interval) => Some(interval),
+                    _ => return wrong("wall", value, "is neither off nor from 50ms to 10s"),
+                },
+            };
+            Ok(())
+        },
+        show: |options| interval_text(options.wall),
+    },
+    OptionDef {
+        key: "sampler_cap",
+        default: Some("1%"),
+        help: "The most of the process's CPU time that samples may take, or off",
+        set: |options, value, _| {
+            options.sampler_cap = parse_share("sampler_cap", "1%", value)?;
+            Ok(())
+        },
+        show: |options| overhead_text(options.sampler_cap),
+    },
+    OptionDef {
         key: "start",
         default: Some("on"),
         help: "off: do not record before `tprofiler start`",
@@ -183,7 +241,7 @@ pub const OPTIONS: &[OptionDef] = &[
         default: None,
         help: "Record only at this time of day: 09:00-11:30",
         set: |options, value, _| {
-            let window = Window::parse(value).map_err(|e| format!("window: {e}"))?;
+            let window = Window::parse(value).map_err(|e| e.of("window"))?;
             options.plan.window = Some(window);
             Ok(())
         },
@@ -194,7 +252,7 @@ pub const OPTIONS: &[OptionDef] = &[
         default: None,
         help: "Record this long, then pause, and repeat; needs pause",
         set: |options, value, _| {
-            let record = parse_record(value).map_err(|e| format!("record: {e}"))?;
+            let record = parse_record(value).map_err(|e| e.of("record"))?;
             options.plan.record = Some(record);
             Ok(())
         },
@@ -205,7 +263,7 @@ pub const OPTIONS: &[OptionDef] = &[
         default: None,
         help: "Length of each pause; needs record",
         set: |options, value, _| {
-            let pause = parse_duration(value).map_err(|e| format!("pause: {e}"))?;
+            let pause = parse_duration(value).map_err(|e| e.of("pause"))?;
             options.plan.pause = Some(pause);
             Ok(())
         },
@@ -236,7 +294,7 @@ pub const OPTIONS: &[OptionDef] = &[
         default: Some("100"),
         help: "Megabytes that the log of an hour may take, or off",
         set: |options, value, _| {
-            options.hour_bytes = megabytes("max_mb_per_hour", value)?;
+            options.hour_bytes = megabytes("max_mb_per_hour", "100", value)?;
             Ok(())
         },
         show: |options| megabytes_text(options.hour_bytes),
@@ -246,7 +304,7 @@ pub const OPTIONS: &[OptionDef] = &[
         default: Some("2048"),
         help: "Megabytes that the log of the run may take, or off",
         set: |options, value, _| {
-            options.run_bytes = megabytes("max_mb", value)?;
+            options.run_bytes = megabytes("max_mb", "2048", value)?;
             Ok(())
         },
         show: |options| megabytes_text(options.run_bytes),
@@ -258,7 +316,12 @@ pub const OPTIONS: &[OptionDef] = &[
         set: |options, value, _| {
             options.keep = match value {
                 "off" => None,
-                _ => Some(parse_duration(value).map_err(|e| format!("keep: {e}"))?),
+                _ => match parse_duration(value) {
+                    Ok(keep) => Some(keep),
+                    Err(_) => {
+                        return wrong("keep", value, "is neither a duration like 72h nor off");
+                    }
+                },
             };
             Ok(())
         },
@@ -299,7 +362,13 @@ pub const OPTIONS: &[OptionDef] = &[
             options.port = match (value, value.parse()) {
                 ("off", _) => None,
                 (_, Ok(port)) if port > 0 => Some(port),
-                _ => return wrong("port", value, "is not a port from 1 to 65535, or off"),
+                _ => {
+                    return wrong(
+                        "port",
+                        value,
+                        "is not a port from 1 to 65535, like 50000, or off",
+                    );
+                }
             };
             Ok(())
         },
@@ -328,7 +397,7 @@ pub const OPTIONS: &[OptionDef] = &[
         help: "Address to listen on; other than loopback needs a token_file",
         set: |options, value, _| {
             let Ok(address) = value.parse() else {
-                return wrong("bind", value, "is not an address like 0.0.0.0 or ::1");
+                return wrong("bind", value, "is not an address like 127.0.0.1 or ::1");
             };
             options.bind = address;
             Ok(())
@@ -423,22 +492,22 @@ pub const OPTIONS: &[OptionDef] = &[
     },
 ];
 
-fn wrong(key: &str, value: &str, why: &str) -> Result<(), String> {
-    Err(format!("{key}: '{}' {why}", one_line(value)))
+fn wrong<T>(key: &str, value: &str, why: &'static str) -> Result<T, BadValue> {
+    Err(BadValue::new(one_line(value), why).of(key))
 }
 
-fn needed(key: &str, value: &str, what: &str) -> Result<String, String> {
+fn needed(key: &str, value: &str, what: &str) -> Result<String, BadValue> {
     match value {
-        "" => Err(format!("{key}: {what} is needed")),
+        "" => Err(BadValue::because(format!("{what} is needed")).of(key)),
         _ => Ok(value.to_owned()),
     }
 }
 
-fn switch(key: &str, value: &str) -> Result<bool, String> {
+fn switch(key: &str, value: &str) -> Result<bool, BadValue> {
     match value {
         "on" => Ok(true),
         "off" => Ok(false),
-        _ => Err(format!("{key}: '{}' is neither on nor off", one_line(value))),
+        _ => wrong(key, value, "is neither on nor off"),
     }
 }
 
@@ -446,7 +515,11 @@ fn on_off(is_on: bool) -> String {
     if is_on { "on" } else { "off" }.to_owned()
 }
 
-fn duration(duration: std::time::Duration) -> String {
+fn interval_text(interval: Option<Duration>) -> String {
+    interval.map_or_else(|| "off".to_owned(), duration)
+}
+
+fn duration(duration: Duration) -> String {
     units::duration_text(units::as_ns(duration))
 }
 

@@ -18,17 +18,17 @@ static REFUSED_AT_ONCE: AtomicU32 = AtomicU32::new(0);
 
 /// A private, anonymous mapping. It is unmapped when dropped.
 #[derive(Debug)]
-pub(crate) struct Mapped {
+pub(crate) struct MappedMemory {
     start: NonNull<u8>,
     length: usize,
 }
 
 // SAFETY: the mapping belongs to this value alone, whichever thread holds it.
-unsafe impl Send for Mapped {}
+unsafe impl Send for MappedMemory {}
 // SAFETY: a shared reference gives access to the address only.
-unsafe impl Sync for Mapped {}
+unsafe impl Sync for MappedMemory {}
 
-impl Mapped {
+impl MappedMemory {
     /// Maps `length` bytes; `None` if the kernel refuses, or has refused shortly before.
     pub(crate) fn new(length: usize) -> Option<Self> {
         let less = |left: u32| left.checked_sub(1);
@@ -93,7 +93,7 @@ pub(crate) fn page_size() -> usize {
 /// afterwards.
 ///
 /// # Safety
-/// The range lies in a [`Mapped`] that is not unmapped meanwhile, and zero is at any time a valid value for its users.
+/// The range lies in a [`MappedMemory`] that is not unmapped meanwhile, and zero is at any time a valid value for its users.
 pub(crate) unsafe fn release(start: NonNull<u8>, length: usize, offset: usize) {
     let (page, address) = (page_size(), start.as_ptr().addr());
     let from = (address + offset).next_multiple_of(page);
@@ -107,7 +107,7 @@ pub(crate) unsafe fn release(start: NonNull<u8>, length: usize, offset: usize) {
     };
 }
 
-impl Drop for Mapped {
+impl Drop for MappedMemory {
     fn drop(&mut self) {
         // SAFETY: the mapping was made in `new` with this length, and is unmapped once.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn no_huge_page_is_made_of_it_and_what_is_released_is_zero() {
-        let mapped = Mapped::new(4 << 20).unwrap();
+        let mapped = MappedMemory::new(4 << 20).unwrap();
         let at = |offset: usize| mapped.start().as_ptr().wrapping_add(offset);
         let flags = flags(mapped.start().as_ptr().addr());
         assert!(flags.split(' ').any(|flag| flag == "nh"), "{flags}");

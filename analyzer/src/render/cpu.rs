@@ -1,0 +1,41 @@
+//! The section of a text on CPU time, from samples.
+
+use std::io::{self, Write};
+
+use log_format::human::{duration, plural};
+
+use super::labels::Labels;
+use super::text_parts::{heading, number, wrapped};
+use crate::report::Report;
+use crate::report::cpu::{CpuReport, SampledMethod};
+use crate::report::groups::percent;
+
+pub(super) fn render(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
+    let CpuReport { total_ns, samples, methods, .. } = &report.cpu;
+    if methods.is_empty() {
+        return Ok(());
+    }
+    writeln!(out)?;
+    let all = plural(*samples, "sample", "samples");
+    heading(out, &format!("CPU time by samples: {} in {all}; +- is 95%", duration(*total_ns)))?;
+    writeln!(out, "\n      self %     +-   total %       self      total   method")?;
+    let shown = report.top.unwrap_or(methods.len());
+    for sampled in methods.iter().take(shown) {
+        let SampledMethod { method, cpu, .. } = sampled;
+        let share = |ns: u64| percent(u128::from(ns), u128::from(*total_ns));
+        let figures = format!(
+            "  {:>9.1}% {:>5.1}  {:>7.1}% {:>10} {:>10}   ",
+            share(cpu.self_ns),
+            cpu.margin_percent(*samples),
+            share(cpu.total_ns),
+            duration(cpu.self_ns),
+            duration(cpu.total_ns),
+        );
+        let name = labels.of(method) + sampled.sign();
+        wrapped(out, &figures, &" ".repeat(figures.len()), &name)?;
+    }
+    if let Some(rest) = methods.len().checked_sub(shown).filter(|rest| *rest > 0) {
+        writeln!(out, "    and {}", plural(number(rest), "more method", "more methods"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,178 @@
+//! The rows of methods in JSON: their names, exact figures and CPU time.
+
+use serde::Serialize;
+
+use crate::options::By;
+use crate::report::cpu::{CpuReport, CpuSums};
+use crate::report::groups::{GroupReport, MethodReport};
+use crate::report::off_cpu::{OffCpuReport, Waits};
+use crate::stats::method::Method;
+use crate::stats::sampled_stacks::CpuFigures;
+
+/// The key of a `--by` option.
+#[derive(Serialize)]
+struct Key<'r> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hour: Option<&'r str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thread: Option<&'r str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run: Option<&'r str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    minute: Option<&'r str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host: Option<&'r str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    package: Option<&'r str>,
+}
+
+impl<'r> Key<'r> {
+    fn new(by: By, label: Option<&'r String>) -> Self {
+        let label = |key| label.map(String::as_str).filter(|_| by == key);
+        Self {
+            hour: label(By::Hour),
+            thread: label(By::Thread),
+            run: label(By::Run),
+            minute: label(By::Minute),
+            host: label(By::Host),
+            package: label(By::Package),
+        }
+    }
+}
+
+#[derive(Serialize)]
+pub(super) struct Row<'r> {
+    #[serde(flatten)]
+    key: Key<'r>,
+    #[serde(flatten)]
+    method: Name<'r>,
+    calls: u64,
+    throws: u64,
+    total_ns: u64,
+    self_ns: u64,
+    self_percent: f64,
+    avg_ns: Option<u64>,
+    max_ns: u64,
+    p50_ns: Option<u64>,
+    p95_ns: Option<u64>,
+    p99_ns: Option<u64>,
+    throttled_ns: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    probe_ns: Option<u64>,
+    #[serde(flatten)]
+    cpu: Option<CpuColumns>,
+}
+
+impl<'r> Row<'r> {
+    pub(super) fn new(by: By, group: &'r GroupReport, report: &'r MethodReport) -> Self {
+        let figures = &report.figures;
+        let [p50_ns, p95_ns, p99_ns] = figures.percentiles_ns();
+        Self {
+            key: Key::new(by, group.label.as_ref()),
+            method: Name::new(&report.method),
+            calls: figures.calls,
+            throws: figures.throws,
+            total_ns: figures.total_ns,
+            self_ns: figures.self_ns,
+            self_percent: report.self_percent,
+            avg_ns: figures.avg_ns(),
+            max_ns: figures.max_ns,
+            p50_ns,
+            p95_ns,
+            p99_ns,
+            throttled_ns: report.throttled_ns,
+            probe_ns: report.probe_ns,
+            cpu: report.cpu.map(CpuColumns::new),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct CpuColumns {
+    cpu_self_ns: u64,
+    cpu_total_ns: u64,
+    samples: u64,
+}
+
+impl CpuColumns {
+    fn new(cpu: CpuFigures) -> Self {
+        Self { cpu_self_ns: cpu.self_ns, cpu_total_ns: cpu.total_ns, samples: cpu.samples }
+    }
+}
+
+#[derive(Serialize)]
+pub(super) struct JsonCpu<'r> {
+    cpu: CpuSums,
+    only_sampled: Vec<SampledRow<'r>>,
+    only_sampled_not_shown: usize,
+}
+
+#[derive(Serialize)]
+pub(super) struct SampledRow<'r> {
+    #[serde(flatten)]
+    key: Key<'r>,
+    #[serde(flatten)]
+    method: Name<'r>,
+    throttled_ns: u64,
+    #[serde(flatten)]
+    cpu: CpuColumns,
+}
+
+impl<'r> JsonCpu<'r> {
+    pub(super) fn new(by: By, cpu: &'r CpuReport) -> Self {
+        let rows = cpu.only_sampled.iter().map(|sampled| SampledRow {
+            key: Key::new(by, sampled.label.as_ref()),
+            method: Name::new(&sampled.method),
+            throttled_ns: sampled.throttled_ns,
+            cpu: CpuColumns::new(sampled.cpu),
+        });
+        Self {
+            cpu: cpu.sums(),
+            only_sampled: rows.collect(),
+            only_sampled_not_shown: cpu.only_sampled_not_shown,
+        }
+    }
+}
+
+/// Where threads waited.
+#[derive(Serialize)]
+pub(super) struct JsonOffCpu<'r> {
+    total_ns: u64,
+    waits: Vec<WaitRow<'r>>,
+}
+
+#[derive(Serialize)]
+struct WaitRow<'r> {
+    #[serde(flatten)]
+    key: Key<'r>,
+    #[serde(flatten)]
+    method: Name<'r>,
+    state: &'r str,
+    ns: u64,
+}
+
+impl<'r> JsonOffCpu<'r> {
+    pub(super) fn new(by: By, off_cpu: &'r OffCpuReport) -> Self {
+        let waits = off_cpu.waits.iter().map(|Waits { label, method, state, ns }| WaitRow {
+            key: Key::new(by, label.as_ref()),
+            method: Name::new(method),
+            state,
+            ns: *ns,
+        });
+        Self { total_ns: off_cpu.total_ns, waits: waits.collect() }
+    }
+}
+
+#[derive(Serialize)]
+pub(super) struct Name<'r> {
+    class: &'r str,
+    method: String,
+    descriptor: &'r str,
+}
+
+impl<'r> Name<'r> {
+    pub(super) fn new(method: &'r Method) -> Self {
+        let (class, method, descriptor) = method.parts();
+        Self { class, method: method.into_owned(), descriptor }
+    }
+}

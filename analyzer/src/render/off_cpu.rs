@@ -1,0 +1,39 @@
+//! The section of a text on where threads waited.
+
+use std::io::{self, Write};
+
+use log_format::human::{duration, plural};
+
+use super::labels::Labels;
+use super::text_parts::{heading, number, wrapped};
+use crate::report::Report;
+use crate::report::groups::percent;
+use crate::report::off_cpu::{OffCpuReport, Waits};
+
+/// Rows of a text.
+const MOST: usize = 10;
+
+pub(super) fn render(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
+    let OffCpuReport { total_ns, waits, .. } = &report.off_cpu;
+    if waits.is_empty() {
+        return Ok(());
+    }
+    writeln!(out)?;
+    let all = duration(*total_ns);
+    heading(out, &format!("Waiting, by samples: {all} of all threads, the idle ones too"))?;
+    writeln!(
+        out,
+        "\n     time %       time   state           what waits, outside the JDK if it can be"
+    )?;
+    let shown = report.top.unwrap_or(waits.len()).min(MOST);
+    for Waits { method, state, ns, .. } in waits.iter().take(shown) {
+        let share = percent(u128::from(*ns), u128::from(*total_ns));
+        let state = state.replace('_', " ");
+        let figures = format!("  {share:>9.1}% {:>10}   {state:<13}   ", duration(*ns));
+        wrapped(out, &figures, &" ".repeat(figures.len()), &labels.of(method))?;
+    }
+    if let Some(rest) = waits.len().checked_sub(shown).filter(|rest| *rest > 0) {
+        writeln!(out, "    and {}", plural(number(rest), "more row", "more rows"))?;
+    }
+    Ok(())
+}

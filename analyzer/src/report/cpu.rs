@@ -1,0 +1,150 @@
+//! CPU time of methods by samples, beside their exact figures.
+
+use std::collections::HashMap;
+
+use log_format::pattern::Pattern;
+use serde::Serialize;
+
+use crate::options::By;
+use crate::report::group_names::GroupNames;
+use crate::report::throttled_times::OfGroup;
+use crate::stats::aggregate::Group;
+use crate::stats::method::Method;
+use crate::stats::sampled_stacks::{CpuFigures, SampledStacks};
+
+/// A method that was sampled.
+#[derive(Clone, Debug)]
+pub struct SampledMethod {
+    /// Its group's label; `None` without groups.
+    pub label: Option<String>,
+    /// The method, or what else used CPU time: without a class, its name in brackets.
+    pub method: Method,
+    /// Its CPU time.
+    pub cpu: CpuFigures,
+    /// How long it was throttled, in nanoseconds.
+    pub throttled_ns: u64,
+    /// Whether its group has exact figures of it.
+    pub is_measured: bool,
+}
+
+impl SampledMethod {
+    /// What stands behind its name.
+    #[must_use]
+    pub const fn sign(&self) -> &'static str {
+        if self.throttled_ns > 0 { " (throttled)" } else { "" }
+    }
+}
+
+/// What samples say.
+#[derive(Debug, Default)]
+pub struct CpuReport {
+    /// CPU time of all selected samples, in nanoseconds: that of the processes, if all are selected.
+    pub total_ns: u64,
+    /// How many there are.
+    pub samples: u64,
+    /// The selected methods by group, each group's with most CPU time of their own first.
+    pub methods: Vec<SampledMethod>,
+    /// Those without exact figures, as many of each group as were asked for.
+    pub only_sampled: Vec<SampledMethod>,
+    /// The number of such methods beyond those.
+    pub only_sampled_not_shown: usize,
+    /// CPU time by stack.
+    pub stacks: SampledStacks,
+}
+
+/// All selected samples.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct CpuSums {
+    total_ns: u64,
+    samples: u64,
+}
+
+impl CpuReport {
+    /// The sums of all selected samples.
+    #[must_use]
+    pub const fn sums(&self) -> CpuSums {
+        CpuSums { total_ns: self.total_ns, samples: self.samples }
+    }
+}
+
+/// CPU time by group and method, until the report is made.
+pub(crate) struct SampledGroups {
+    groups: HashMap<Group, HashMap<Method, (CpuFigures, bool)>>,
+    total_ns: u64,
+    samples: u64,
+}
+
+impl SampledGroups {
+    pub(crate) fn new(
+        cpu: &SampledStacks,
+        by: By,
+        pattern: Option<&Pattern>,
+        names: &mut GroupNames,
+    ) -> Self {
+        let mut groups: HashMap<Group, HashMap<Method, (CpuFigures, bool)>> = HashMap::new();
+        for (group, methods) in cpu.methods() {
+            for (method, figures) in methods {
+                let (class, name, _) = method.parts();
+                if pattern.is_none_or(|pattern| pattern.method(class, &name)) {
+                    let group = names.of_method(by, &method).unwrap_or(group);
+                    groups.entry(group).or_default().insert(method, (figures, false));
+                }
+            }
+        }
+        Self { groups, total_ns: cpu.total_ns(), samples: cpu.samples() }
+    }
+
+    /// Tells that a group has exact figures of these methods.
+    pub(crate) fn set_measured<'m>(
+        &mut self,
+        group: Group,
+        measured: impl Iterator<Item = &'m Method>,
+    ) {
+        let Some(methods) = self.groups.get_mut(&group) else { return };
+        for method in measured {
+            if let Some((_, is_measured)) = methods.get_mut(method) {
+                *is_measured = true;
+            }
+        }
+    }
+
+    /// The figures of a method; `None` if there are no samples of whatever method.
+    pub(crate) fn of(&self, group: Group, method: &Method) -> Option<CpuFigures> {
+        let found = self.groups.get(&group).and_then(|methods| methods.get(method));
+        (self.samples > 0).then(|| found.map_or_else(CpuFigures::default, |(figures, _)| *figures))
+    }
+
+    /// The report, when all measured methods are known.
+    pub(crate) fn finish<'t>(
+        self,
+        top: Option<usize>,
+        throttled: impl Fn(Group) -> OfGroup<'t>,
+        label: impl Fn(Group) -> Option<String>,
+    ) -> CpuReport {
+        let mut report =
+            CpuReport { total_ns: self.total_ns, samples: self.samples, ..CpuReport::default() };
+        for (group, methods) in self.groups {
+            let (label, throttled) = (label(group), throttled(group));
+            let methods = methods.into_iter().map(|(method, (cpu, is_measured))| SampledMethod {
+                label: label.clone(),
+                throttled_ns: throttled.ns(&method).unwrap_or(0),
+                method,
+                cpu,
+                is_measured,
+            });
+            report.methods.extend(methods);
+        }
+        report.methods.sort_by(|one, other| {
+            let key = |of: &SampledMethod| (of.cpu.self_ns, of.cpu.total_ns);
+            let by_time = key(other).cmp(&key(one));
+            one.label.cmp(&other.label).then(by_time).then_with(|| one.method.cmp(&other.method))
+        });
+        let only: Vec<&SampledMethod> =
+            report.methods.iter().filter(|method| !method.is_measured).collect();
+        let groups = only.chunk_by(|one, other| one.label == other.label);
+        let shown = groups.flat_map(|group| group.iter().take(top.unwrap_or(usize::MAX)));
+        report.only_sampled = shown.map(|method| (*method).clone()).collect();
+        report.only_sampled_not_shown = only.len() - report.only_sampled.len();
+        report
+    }
+}

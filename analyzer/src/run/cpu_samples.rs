@@ -1,0 +1,211 @@
+//! Reads the samples of a run.
+
+use std::collections::HashMap;
+
+use log_format::ids::{FrameId, SampledStackId, ThreadId};
+use log_format::names::Table;
+use log_format::reader::BadRow;
+use log_format::rows::{FrameRow, SampleRow, SampledStackRow};
+
+use crate::input::problems::Problems;
+use crate::input::runs::{DataFile, RunInput};
+use crate::input::table_rows::{TablePart, read_part, read_rows};
+use crate::options::By;
+use crate::run::names::{Names, name_files};
+use crate::run::selection::Selection;
+use crate::stats::aggregate::Group;
+use crate::stats::method::{Method, MethodName};
+use crate::stats::sampled_stacks::{Sampled, SampledStacks};
+
+/// Most frames of a stack: rows that name each other as callers would loop for ever.
+const MOST_FRAMES: usize = 1_024;
+
+/// Adds the selected samples of a run, each to its group. Returns the names of their threads if these are groups.
+pub fn read_samples(
+    run: &RunInput,
+    selection: &Selection,
+    group: impl Fn(&SampleRow) -> Group,
+    problems: &mut Problems,
+    sampled: &mut Sampled,
+) -> HashMap<ThreadId, String> {
+    if !has_samples(run) {
+        return HashMap::new();
+    }
+    let names = SampleNames::read(run, problems);
+    let by_thread = selection.by == By::Thread;
+    let needs_threads = by_thread || selection.calls.thread.is_some();
+    let thread_names = if needs_threads {
+        // Problems with these names are reported where all names are read.
+        Names::read_threads_of(run, &mut Problems::default())
+    } else {
+        Names::default()
+    };
+    let mut threads = HashMap::new();
+    let mut stacks = Stacks { names: &names, cpu: HashMap::new(), off_cpu: HashMap::new() };
+    each_row(run, selection, &thread_names, problems, |row| {
+        if stacks.add(&row, selection, &group, sampled) && by_thread {
+            threads.entry(row.thread).or_insert_with(|| thread_names.thread(row.thread));
+        }
+        Ok(())
+    });
+    threads
+}
+
+/// Passes each row of samples of a run to `each`, in the order of the files, if its thread is selected. `names` has the
+/// names of threads, if the selection asks for some. If `each` refuses a row, it is a bad line.
+fn each_row(
+    run: &RunInput,
+    selection: &Selection,
+    names: &Names,
+    problems: &mut Problems,
+    mut each: impl FnMut(SampleRow) -> Result<(), BadRow>,
+) {
+    let pattern = selection.calls.thread.as_ref();
+    let threads = pattern.map(|pattern| names.threads_named_by(pattern));
+    for file in files(run) {
+        let progress = Some(&selection.progress);
+        let part = TablePart { path: &file.path, len: file.len, progress };
+        read_part(part, problems, |row: SampleRow| {
+            let is_selected = threads.as_ref().is_none_or(|threads| threads.contains(&row.thread));
+            if is_selected { each(row) } else { Ok(()) }
+        });
+    }
+}
+
+/// Passes each selected row of CPU samples to `each`, as [`each_row`].
+pub fn each_sample(
+    run: &RunInput,
+    selection: &Selection,
+    names: &Names,
+    problems: &mut Problems,
+    mut each: impl FnMut(SampleRow) -> Result<(), BadRow>,
+) {
+    each_row(run, selection, names, problems, |row| {
+        let is_selected = row.kind == "cpu" && selection.range.contains(row.start_ns);
+        if is_selected { each(row) } else { Ok(()) }
+    });
+}
+
+/// The stacks of the run that are known among those of all runs.
+struct Stacks<'n> {
+    names: &'n SampleNames,
+    cpu: HashMap<SampledStackId, usize>,
+    /// By what threads did there.
+    off_cpu: HashMap<String, HashMap<SampledStackId, usize>>,
+}
+
+impl Stacks<'_> {
+    /// Adds a row, if it is selected.
+    fn add(
+        &mut self,
+        row: &SampleRow,
+        selection: &Selection,
+        group: impl Fn(&SampleRow) -> Group,
+        sampled: &mut Sampled,
+    ) -> bool {
+        let Self { names, cpu, off_cpu } = self;
+        let id = row.sampled_stack;
+        if row.kind == "cpu" && selection.range.contains(row.start_ns) {
+            let to = &mut sampled.cpu;
+            let stack = *cpu.entry(id).or_insert_with(|| names.add_stack(id, to));
+            to.add(group(row), stack, row.weight_ns, row.samples);
+            return true;
+        }
+        // A thread stood there for so long from then on.
+        let end_ns = row.start_ns.saturating_add(row.weight_ns);
+        let part_ns = selection.range.part_ns(row.start_ns, end_ns);
+        if row.kind != "off_cpu" || part_ns == 0 {
+            return false;
+        }
+        if !off_cpu.contains_key(&row.state) {
+            off_cpu.insert(row.state.clone(), HashMap::new());
+        }
+        let to = &mut sampled.off_cpu;
+        let known = off_cpu.get_mut(&row.state).and_then(|known| known.get(&id).copied());
+        let stack = known.unwrap_or_else(|| {
+            let state = Method::named("", &format!("[{}]", row.state), "");
+            let below = names.add_stack(id, to);
+            to.stack(below, &state)
+        });
+        if let Some(known) = off_cpu.get_mut(&row.state) {
+            known.insert(id, stack);
+        }
+        to.add(group(row), stack, part_ns, row.samples);
+        true
+    }
+}
+
+/// Passes the methods of a run's samples to `look_at`.
+pub fn look_at_sampled(run: &RunInput, mut look_at: impl FnMut(&MethodName)) {
+    // The reading of the samples reports problems.
+    let problems = &mut Problems::default();
+    for (_, path) in name_files(run, &[Table::Frames], problems) {
+        read_rows(&path, u64::MAX, problems, |FrameRow { class, method, descriptor, .. }| {
+            if !class.is_empty() {
+                look_at(&MethodName { class, method, descriptor });
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Whether a run has samples.
+pub fn has_samples(run: &RunInput) -> bool {
+    files(run).next().is_some()
+}
+
+fn files(run: &RunInput) -> impl Iterator<Item = &DataFile> {
+    run.files.iter().filter(|file| file.table == Table::Samples)
+}
+
+/// What samples of a run refer to.
+pub struct SampleNames {
+    frames: HashMap<FrameId, Method>,
+    /// The stack of the caller, and the frame on top.
+    stacks: HashMap<SampledStackId, (SampledStackId, FrameId)>,
+    /// Stands for what has no row.
+    missing: Method,
+}
+
+impl SampleNames {
+    /// Reads the frames and sampled stacks of a run, of all of its hours.
+    pub fn read(run: &RunInput, problems: &mut Problems) -> Self {
+        let missing = Method::named("", "[missing]", "");
+        let mut names = Self { frames: HashMap::new(), stacks: HashMap::new(), missing };
+        for (table, path) in name_files(run, &[Table::Frames, Table::SampledStacks], problems) {
+            if table == Table::Frames {
+                read_rows(&path, u64::MAX, problems, |row: FrameRow| {
+                    let method = Method::named(&row.class, &row.method, &row.descriptor);
+                    names.frames.insert(row.id, method);
+                    Ok(())
+                });
+            } else {
+                read_rows(&path, u64::MAX, problems, |row: SampledStackRow| {
+                    names.stacks.insert(row.id, (row.parent, row.frame));
+                    Ok(())
+                });
+            }
+        }
+        names
+    }
+
+    /// The frames of a stack from the top, at least one.
+    pub fn frames(&self, id: SampledStackId) -> Vec<&Method> {
+        let mut frames = Vec::new();
+        let mut next = id;
+        while frames.is_empty() || !next.is_none() && frames.len() < MOST_FRAMES {
+            let Some((parent, frame)) = self.stacks.get(&next) else {
+                frames.push(&self.missing);
+                break;
+            };
+            frames.push(self.frames.get(frame).unwrap_or(&self.missing));
+            next = *parent;
+        }
+        frames
+    }
+
+    /// Adds a stack of the run to those of all runs.
+    fn add_stack(&self, id: SampledStackId, cpu: &mut SampledStacks) -> usize {
+        self.frames(id).into_iter().rev().fold(0, |stack, frame| cpu.stack(stack, frame))
+    }
+}

@@ -1,0 +1,304 @@
+//! Time by whole stacks, from samples.
+
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+
+use crate::stats::aggregate::Group;
+use crate::stats::method::Method;
+
+/// The probe class, whose frames are folded into their callers.
+const PROBES: &str = "java.lang.$TProfiler";
+
+/// Classes of the JDK, and those through which all waits go.
+const JDK: [&str; 6] = ["java.", "javax.", "jdk.", "sun.", "com.sun.", "["];
+const WAITS: [&str; 6] =
+    ["java.util.concurrent.locks.", "java.lang.Object", "java.lang.Thread", "jdk.", "sun.", "["];
+
+/// Whether a method is the JDK's or the JVM's own.
+#[must_use]
+pub fn is_of_jdk(method: &Method) -> bool {
+    let class = method.parts().0;
+    class.is_empty() || JDK.iter().any(|prefix| class.starts_with(prefix))
+}
+
+/// A stack: its frame on top, and the stack below.
+#[derive(Clone, Copy, Debug, Default)]
+struct Node {
+    parent: usize,
+    frame: usize,
+}
+
+/// Time and how many samples stand for it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    ns: u64,
+    samples: u64,
+}
+
+/// What samples say.
+#[derive(Debug, Default)]
+pub struct Sampled {
+    /// CPU time.
+    pub cpu: SampledStacks,
+    /// Time in which threads did not run. What they did is the frame on top: `[parked]`.
+    pub off_cpu: SampledStacks,
+}
+
+/// Time by group and stack. Stack 0 is empty.
+#[derive(Debug)]
+pub struct SampledStacks {
+    frames: Vec<Method>,
+    by_name: HashMap<Method, usize>,
+    nodes: Vec<Node>,
+    by_frame: HashMap<(usize, usize), usize>,
+    sums: HashMap<(Group, usize), Sum>,
+}
+
+impl Default for SampledStacks {
+    fn default() -> Self {
+        Self {
+            frames: Vec::new(),
+            by_name: HashMap::new(),
+            nodes: vec![Node::default()],
+            by_frame: HashMap::new(),
+            sums: HashMap::new(),
+        }
+    }
+}
+
+/// What samples say of a method.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuFigures {
+    /// CPU time in the method itself, its probes, and native code that it calls.
+    pub self_ns: u64,
+    /// CPU time in the method and all that it calls; a recursion counts once.
+    pub total_ns: u64,
+    /// Samples of the method itself.
+    pub samples: u64,
+}
+
+impl CpuFigures {
+    /// Half of the 95% interval of its share of all samples, in percent: the normal approximation of the binomial.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)] // Far below the 52 bits that are exact.
+    pub fn margin_percent(&self, all: u64) -> f64 {
+        let (own, all) = (self.samples as f64, all.max(1) as f64);
+        let share = own / all;
+        196.0 * (share * (1.0 - share) / all).sqrt()
+    }
+}
+
+impl SampledStacks {
+    /// The stack with a frame on top of another stack.
+    pub fn stack(&mut self, parent: usize, frame: &Method) -> usize {
+        let frame = match self.by_name.get(frame) {
+            Some(known) => *known,
+            None => {
+                self.frames.push(frame.clone());
+                self.by_name.insert(frame.clone(), self.frames.len() - 1);
+                self.frames.len() - 1
+            }
+        };
+        match self.by_frame.entry((parent, frame)) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(entry) => {
+                self.nodes.push(Node { parent, frame });
+                *entry.insert(self.nodes.len() - 1)
+            }
+        }
+    }
+
+    /// Adds samples of a stack.
+    pub fn add(&mut self, group: Group, stack: usize, ns: u64, samples: u64) {
+        let sum = self.sums.entry((group, stack)).or_default();
+        sum.ns = sum.ns.saturating_add(ns);
+        sum.samples = sum.samples.saturating_add(samples);
+    }
+
+    /// Whether there are no samples.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.samples() == 0
+    }
+
+    /// The CPU time of all samples.
+    #[must_use]
+    pub fn total_ns(&self) -> u64 {
+        self.sums.values().fold(0, |all, sum| all.saturating_add(sum.ns))
+    }
+
+    /// How many samples there are.
+    #[must_use]
+    pub fn samples(&self) -> u64 {
+        self.sums.values().fold(0, |all, sum| all.saturating_add(sum.samples))
+    }
+
+    /// The frames of a stack, from the top, each with the stack below.
+    fn frames(&self, stack: usize) -> impl Iterator<Item = (Node, &Method)> {
+        let mut next = stack;
+        std::iter::from_fn(move || {
+            let node = *self.nodes.get(next).filter(|_| next != 0)?;
+            next = node.parent;
+            Some((node, self.frames.get(node.frame)?))
+        })
+    }
+
+    /// The figures of each method in each group. Self times add up to the CPU time of all samples.
+    #[must_use]
+    pub fn methods(&self) -> HashMap<Group, HashMap<Method, CpuFigures>> {
+        let mut groups: HashMap<Group, HashMap<Method, CpuFigures>> = HashMap::new();
+        let mut seen = Vec::new();
+        for ((group, stack), sum) in &self.sums {
+            let methods = groups.entry(*group).or_default();
+            seen.clear();
+            for (node, method) in self.frames(*stack) {
+                // Probes and native code count for what called them; that the JVM's own threads run native code says
+                // nothing.
+                let is_part = node.parent != 0 && is_part_of_caller(method);
+                if is_part || seen.contains(&node.frame) {
+                    continue;
+                }
+                let figures = methods.entry(method.clone()).or_default();
+                figures.total_ns = figures.total_ns.saturating_add(sum.ns);
+                if seen.is_empty() {
+                    figures.self_ns = figures.self_ns.saturating_add(sum.ns);
+                    figures.samples = figures.samples.saturating_add(sum.samples);
+                }
+                seen.push(node.frame);
+            }
+        }
+        groups
+    }
+
+    /// By group, and by what waits and how: the time of stacks whose top says how. What waits is the innermost method
+    /// outside the JDK, else the innermost outside of what all waits go through.
+    #[must_use]
+    pub fn waits(&self) -> HashMap<Group, HashMap<(Method, String), u64>> {
+        let mut groups: HashMap<Group, HashMap<(Method, String), u64>> = HashMap::new();
+        for ((group, stack), sum) in &self.sums {
+            let mut frames = self.frames(*stack).map(|(_, method)| method);
+            let Some(state) = frames.next() else { continue };
+            let state = state.parts().1.trim_matches(['[', ']']).to_owned();
+            let frames: Vec<&Method> = frames.filter(|method| !is_probe(method)).collect();
+            let outside = |of: &[&str]| {
+                let starts = |class: &str| of.iter().any(|start| class.starts_with(start));
+                frames.iter().find(|method| !starts(method.parts().0))
+            };
+            let found = outside(&JDK).or_else(|| outside(&WAITS)).or_else(|| frames.first());
+            let Some(method) = found else { continue };
+            let ns = groups.entry(*group).or_default().entry(((*method).clone(), state));
+            let ns = ns.or_default();
+            *ns = ns.saturating_add(sum.ns);
+        }
+        groups
+    }
+
+    /// Each stack of all groups: its frames from the innermost, without probes, its time in nanoseconds and its samples;
+    /// sorted by the frames.
+    #[must_use]
+    pub fn stacks(&self) -> Vec<(Vec<&Method>, u64, u64)> {
+        let mut stacks: BTreeMap<usize, Sum> = BTreeMap::new();
+        for ((_, stack), sum) in self.sums.iter().filter(|(_, sum)| sum.ns > 0) {
+            let all = stacks.entry(*stack).or_default();
+            all.ns = all.ns.saturating_add(sum.ns);
+            all.samples = all.samples.saturating_add(sum.samples);
+        }
+        let frames = |stack: usize| {
+            let frames = self.frames(stack);
+            let frames = frames.filter(|(node, method)| node.parent == 0 || !is_probe(method));
+            frames.map(|(_, method)| method).collect()
+        };
+        let stacks = stacks.into_iter().map(|(stack, sum)| (frames(stack), sum.ns, sum.samples));
+        let mut stacks: Vec<_> = stacks.collect();
+        stacks.sort();
+        stacks
+    }
+
+    /// A line for each stack: frames from the outermost, and the CPU time in nanoseconds; sorted.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        let mut sums: HashMap<String, u64> = HashMap::new();
+        for (frames, ns, _) in self.stacks() {
+            let frames = frames.iter().rev().map(|method| method.dotted().replace(';', ","));
+            let sum = sums.entry(frames.collect::<Vec<String>>().join(";")).or_default();
+            *sum = sum.saturating_add(ns);
+        }
+        let mut lines: Vec<String> =
+            sums.into_iter().map(|(frames, ns)| format!("{frames} {ns}")).collect();
+        lines.sort();
+        lines
+    }
+}
+
+/// Whether a frame counts for its caller: a probe, or native code.
+#[must_use]
+pub fn is_part_of_caller(frame: &Method) -> bool {
+    is_probe(frame) || is_library(frame)
+}
+
+fn is_probe(method: &Method) -> bool {
+    method.parts().0.starts_with(PROBES)
+}
+
+/// Whether a frame is a native library: `[libjvm.so]`.
+fn is_library(method: &Method) -> bool {
+    let (class, name, _) = method.parts();
+    class.is_empty() && name.starts_with('[') && (name.contains(".so") || name == "[vdso]")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(class: &str, method: &str) -> Method {
+        Method::named(class, method, "")
+    }
+
+    #[test]
+    fn probes_and_libraries_count_for_their_callers_and_recursion_once() {
+        let mut cpu = SampledStacks::default();
+        let work_of = frame("a.Work", "work");
+        let main = cpu.stack(0, &frame("a.Main", "main"));
+        let work = cpu.stack(main, &work_of);
+        let again = cpu.stack(work, &work_of);
+        let probe = cpu.stack(again, &frame("java.lang.$TProfiler", "end"));
+        let library = cpu.stack(probe, &frame("", "[libtprofiler.so]"));
+        let (early, late) = (Group::Minute(1), Group::Minute(2));
+        cpu.add(early, library, 20, 2);
+        cpu.add(late, library, 10, 1);
+        cpu.add(early, work, 10, 1);
+        let jit = cpu.stack(0, &frame("", "[jit]"));
+        let compiler = cpu.stack(jit, &frame("", "[libjvm.so]"));
+        cpu.add(early, compiler, 5, 1);
+        // A probe without a caller is all there is of its stack.
+        let alone = cpu.stack(0, &frame("java.lang.$TProfiler", "end"));
+        cpu.add(late, alone, 1, 1);
+        assert_eq!(cpu.stack(main, &work_of), work);
+        assert_eq!((cpu.total_ns(), cpu.samples()), (46, 6));
+        let of = |self_ns, total_ns, samples| CpuFigures { self_ns, total_ns, samples };
+        let methods = cpu.methods();
+        let expected = [
+            (early, "a.Work", "work", of(30, 30, 3)),
+            (early, "", "[jit]", of(5, 5, 1)),
+            (early, "a.Main", "main", of(0, 30, 0)),
+            (late, "a.Work", "work", of(10, 10, 1)),
+            (late, "a.Main", "main", of(0, 10, 0)),
+            (late, "java.lang.$TProfiler", "end", of(1, 1, 1)),
+        ];
+        assert_eq!(methods.values().map(HashMap::len).sum::<usize>(), expected.len());
+        for (group, class, method, figures) in expected {
+            assert_eq!(methods[&group][&frame(class, method)], figures, "{class}.{method}");
+        }
+        assert_eq!(
+            cpu.lines(),
+            [
+                "[jit];[libjvm.so] 5",
+                "a.Main.main;a.Work.work 10",
+                "a.Main.main;a.Work.work;a.Work.work;[libtprofiler.so] 30",
+                "java.lang.$TProfiler.end 1",
+            ]
+        );
+        let margin = of(0, 0, 25).margin_percent(100);
+        assert!((margin - 8.487).abs() < 0.01, "{margin}");
+    }
+}

@@ -1,0 +1,384 @@
+//! CPU time by samples beside exact figures: every format says the same, and self times add up to the CPU time.
+
+// A panic here is the test's failure.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use common::sampled_shop::{ORDER, RUN, STOCK, frame, sampled_stack, samples, shop};
+use common::*;
+use flate2::read::GzDecoder;
+use log_format::names::Table;
+use log_format::rows::SampleRow;
+use serde_json::Value;
+
+/// CPU time of all samples of [`shop`].
+const ALL_NS: u64 = 200 * MS;
+
+/// The same with a thread that waits from 500 ms before the second minute on for 2 s, and works for 10 ms.
+fn waiting_shop() -> Logs {
+    let logs = shop();
+    let run = logs.run(RUN, "web07", 4242);
+    run.rows(
+        T14,
+        &[
+            frame(10, "java", "jdk.internal.misc.Unsafe", "park", "(ZJ)V"),
+            frame(11, "java", "java.util.concurrent.LinkedBlockingQueue", "take", "()V"),
+            frame(12, "java", "java.lang.Thread", "run", "()V"),
+        ],
+    );
+    // pay > take > park, and Thread.run > take > park.
+    let stacks = [(20, 1, 11), (21, 20, 10), (22, 0, 12), (23, 22, 11), (24, 23, 10)];
+    run.rows(T14, &stacks.map(|(id, parent, frame)| sampled_stack(id, parent, frame)));
+    let wait = |stack: u32, state: &str, ms: u64| SampleRow {
+        kind: "off_cpu".into(),
+        state: state.into(),
+        weight_ns: ms * MS,
+        ..samples(T14 + MIN - S / 2, 1, stack, ms / 100)
+    };
+    run.rows(T14, &[wait(21, "parked", 2_000), wait(24, "parked", 500), wait(1, "blocked", 100)]);
+    logs
+}
+
+/// The same without samples.
+fn shop_without_samples() -> Logs {
+    let logs = shop();
+    for table in [Table::Frames, Table::SampledStacks, Table::Samples] {
+        fs::remove_file(logs.run(RUN, "web07", 4242).file(T14, table)).unwrap();
+    }
+    logs
+}
+
+/// CPU figures by class, method and descriptor: self, total, samples.
+type Cpu = BTreeMap<[String; 3], [u64; 3]>;
+
+fn expected() -> Cpu {
+    let of = |class: &str, method: &str, descriptor: &str, self_ms, total_ms, samples| {
+        let names = [class, method, descriptor].map(str::to_owned);
+        (names, [self_ms * MS, total_ms * MS, samples])
+    };
+    BTreeMap::from([
+        of(ORDER, "pay", "(ILjava/lang/String;)Z", 60, 130, 6),
+        of(STOCK, "count", "(I)J", 20, 70, 2),
+        of("java.util.HashMap", "get", "(Ljava/lang/Object;)Ljava/lang/Object;", 50, 50, 5),
+        of("", "[gc]", "", 30, 30, 3),
+        of("com.shop.Util", "hash", "(I)I", 20, 20, 2),
+        of("", "[missing]", "", 10, 10, 1),
+        of(ORDER, "pay", "()V", 10, 10, 1),
+    ])
+}
+
+fn number(cell: &str) -> u64 {
+    cell.parse().unwrap()
+}
+
+/// The sums of a column of a CSV report, by another column.
+fn sums(csv: &Outcome, key: &str, column: &str) -> BTreeMap<String, u64> {
+    let mut sums = BTreeMap::new();
+    for (key, cell) in csv.csv_column(key).into_iter().zip(csv.csv_column(column)) {
+        *sums.entry(key).or_default() += cell.parse().unwrap_or(0);
+    }
+    sums
+}
+
+fn of_csv(csv: &Outcome) -> Cpu {
+    let names = ["class", "method", "descriptor"].map(|name| csv.csv_column(name));
+    let figures = ["cpu_self_ns", "cpu_total_ns", "samples"].map(|name| csv.csv_column(name));
+    let rows = 0..names[0].len();
+    rows.map(|row| {
+        let names = [0, 1, 2].map(|column: usize| names[column][row].clone());
+        (names, [0, 1, 2].map(|column: usize| number(&figures[column][row])))
+    })
+    .collect()
+}
+
+fn of_json(rows: &Value) -> impl Iterator<Item = ([String; 3], [u64; 3])> {
+    rows.as_array().unwrap().iter().map(|row| {
+        let name = |key| row[key].as_str().unwrap().to_owned();
+        let figure = |key| row[key].as_u64().unwrap();
+        let names = ["class", "method", "descriptor"].map(name);
+        (names, ["cpu_self_ns", "cpu_total_ns", "samples"].map(figure))
+    })
+}
+
+/// The page and the data in it.
+fn page(logs: &Logs) -> (std::path::PathBuf, Value) {
+    logs.analyze(&["logs", "--format", "html", "-o", "report.html"]).quiet();
+    let path = logs.root().join("report.html");
+    let text = fs::read_to_string(&path).unwrap();
+    let data = text.split_once("type=\"application/octet-stream\">").unwrap().1;
+    let packed = STANDARD.decode(data.split_once("</script>").unwrap().0).unwrap();
+    (path, serde_json::from_reader(GzDecoder::new(&packed[..])).unwrap())
+}
+
+#[test]
+fn csv_has_a_row_of_each_sampled_method_and_self_times_add_up() {
+    let csv = shop().analyze(&["logs", "--format", "csv"]);
+    assert_golden("cpu.csv", &csv.stdout);
+    assert_eq!(of_csv(&csv), expected());
+    assert_eq!(csv.csv_column("cpu_self_ns").iter().map(|ns| number(ns)).sum::<u64>(), ALL_NS);
+    assert_eq!(csv.csv_column("samples").iter().map(|count| number(count)).sum::<u64>(), 20);
+    // Measured methods first; the others have no exact figures, and are marked if they are throttled.
+    let calls = csv.csv_column("calls");
+    assert!(calls[..2].iter().all(|calls| !calls.is_empty()));
+    assert!(calls[2..].iter().all(String::is_empty));
+    let throttled = csv.csv_column("throttled_ns");
+    for (class, ns) in csv.csv_column("class").iter().zip(throttled) {
+        assert_eq!(number(&ns) > 0, class == "com.shop.Util", "{class}: {ns}");
+    }
+}
+
+#[test]
+fn json_agrees_with_csv() {
+    let logs = shop();
+    let json = logs.analyze(&["logs", "--format", "json"]).json();
+    let rows = of_json(&json["methods"]).chain(of_json(&json["only_sampled"]));
+    assert_eq!(rows.collect::<Cpu>(), expected());
+    assert_eq!(json["methods"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        (json["cpu"]["total_ns"].as_u64(), json["cpu"]["samples"].as_u64()),
+        (Some(ALL_NS), Some(20))
+    );
+    let only = json["only_sampled"].as_array().unwrap();
+    assert_eq!(only[0]["method"], "get");
+    assert!(only[0].get("calls").is_none());
+    let throttled = only.iter().filter(|row| row["throttled_ns"] != 0);
+    assert_eq!(throttled.map(|row| &row["method"]).collect::<Vec<_>>(), ["hash"]);
+}
+
+#[test]
+fn the_page_agrees_with_csv() {
+    let logs = shop();
+    let (path, data) = page(&logs);
+    assert_eq!(data["cpu"]["total_ns"], ALL_NS);
+    assert_eq!((&data["measured"], &data["cpu"]["samples"]), (&2.into(), &20.into()));
+    let csv = logs.analyze(&["logs", "--format", "csv"]);
+    for (column, of_csv) in
+        [("cpu_self", "cpu_self_ns"), ("cpu_total", "cpu_total_ns"), ("samples", "samples")]
+    {
+        let numbers = data["methods"][column].as_array().unwrap().iter();
+        let cells: Vec<String> = numbers.map(ToString::to_string).collect();
+        assert_eq!(cells, csv.csv_column(of_csv), "{column}");
+    }
+    let name = |place: usize| data["methods"]["name"][place].as_str().unwrap();
+    assert_eq!((name(2), name(3)), ("get(Object)", "[gc]"));
+    if let Some(said) = browser::run("check.mjs", &[], &[&path]) {
+        assert_eq!(said, "the page holds\n");
+    }
+}
+
+#[test]
+fn text_has_intervals_and_marks_throttled_methods() {
+    let text = shop().analyze(&["logs"]).quiet();
+    let (first, section) = text.split_once("CPU time by samples").unwrap();
+    assert_golden("first_screen.txt", first.split_once("Hottest methods").unwrap().0);
+    assert_golden("cpu.txt", &format!("CPU time by samples{section}"));
+}
+
+#[test]
+fn groups_have_their_samples() {
+    let logs = shop();
+    for (key, of_groups) in [
+        ("hour", vec![("2026-11-20T14:00Z", 200)]),
+        ("minute", vec![("2026-11-20T14:00Z", 180), ("2026-11-20T14:01Z", 20)]),
+        ("thread", vec![("GC Thread#0 #2", 40), ("exec-1 #1", 160)]),
+        ("run", vec![(RUN, 200)]),
+        ("host", vec![("web07", 200)]),
+        (
+            "package",
+            vec![
+                ("", 40),
+                ("com.shop", 20),
+                ("com.shop.order", 70),
+                ("com.shop.stock", 20),
+                ("java.util", 50),
+            ],
+        ),
+    ] {
+        let csv = logs.analyze(&["logs", "--format", "csv", "--by", key]);
+        let expected = of_groups.iter().map(|(label, ms)| ((*label).to_owned(), ms * MS));
+        assert_eq!(sums(&csv, key, "cpu_self_ns"), expected.collect(), "{key}");
+        let json = logs.analyze(&["logs", "--format", "json", "--by", key]).json();
+        let rows = |list: &str| json[list].as_array().unwrap().clone();
+        let labels: BTreeSet<String> = rows("methods")
+            .iter()
+            .chain(&rows("only_sampled"))
+            .map(|row| row[key].as_str().unwrap().to_owned())
+            .collect();
+        assert_eq!(labels, csv.csv_column(key).into_iter().collect(), "{key}");
+    }
+    let by_class = logs.analyze(&["logs", "--format", "csv", "--by", "class"]);
+    assert_eq!(of_csv(&by_class), expected());
+}
+
+#[test]
+fn options_select_samples_and_rows() {
+    let logs = shop();
+    let csv = |more: &[&str]| logs.analyze(&[&["logs", "--format", "csv"], more].concat());
+    let threads = csv(&["--thread", "GC*"]);
+    assert_eq!(threads.csv_column("method"), ["[gc]", "[missing]"]);
+    let late = csv(&["--from", "14:01"]);
+    assert_eq!(
+        late.csv_column("cpu_self_ns").iter().filter_map(|ns| ns.parse::<u64>().ok()).sum::<u64>(),
+        20 * MS
+    );
+    let stock = csv(&["--method", "com.shop.order"]);
+    assert_eq!(stock.csv_column("descriptor"), ["(ILjava/lang/String;)Z", "()V"]);
+    // Methods that `--top` hides are not taken for methods that were only sampled.
+    let top = csv(&["--top", "1"]);
+    assert_eq!(top.csv_column("method"), ["pay", "get"]);
+    let json = logs.analyze(&["logs", "--format", "json", "--top", "1"]).json();
+    assert_eq!(
+        (&json["methods_not_shown"], &json["only_sampled_not_shown"]),
+        (&1.into(), &4.into())
+    );
+}
+
+#[test]
+fn waits_have_the_method_outside_the_jdk_and_its_state() {
+    let logs = waiting_shop();
+    let text = logs.analyze(&["logs"]).quiet();
+    let (first, all) = text.split_once("Waiting, by samples").unwrap();
+    assert_golden("waiting.txt", all);
+    let first = first.split_once("Hottest methods").unwrap().0;
+    assert_golden("first_waiting.txt", first.split_once("Waiting, outside the JDK").unwrap().1);
+    let waits = |more: &[&str]| {
+        let json = logs.analyze(&[&["logs", "--format", "json"], more].concat()).json();
+        let rows = json["off_cpu"]["waits"].as_array().cloned().unwrap_or_default();
+        let rows = rows.iter().map(|row| {
+            let [method, state] = ["method", "state"].map(|key| row[key].as_str().unwrap());
+            format!("{method} {state} {}", row["ns"].as_u64().unwrap() / MS)
+        });
+        (rows.collect::<Vec<_>>(), json["off_cpu"]["total_ns"].as_u64().unwrap_or(0) / MS)
+    };
+    let all = ["pay parked 2000", "take parked 500", "pay blocked 100"].map(str::to_owned);
+    assert_eq!(waits(&[]), (all.to_vec(), 2_600));
+    // CPU time is as before.
+    assert_eq!(of_csv(&logs.analyze(&["logs", "--format", "csv"])), expected());
+    // A row lasts for its weight, so a time cuts it.
+    assert_eq!(waits(&["--from", "14:01"]), (vec!["pay parked 1500".to_owned()], 1_500));
+    assert_eq!(waits(&["--thread", "GC*"]), (vec![], 0));
+    assert_eq!(waits(&["--method", "LinkedBlockingQueue"]).0, ["take parked 500"]);
+}
+
+#[test]
+fn flame_graphs_of_all_time_have_what_threads_waited_for() {
+    let logs = waiting_shop();
+    let collapsed = |of| logs.analyze(&["logs", "--flame", of, "--format", "collapsed"]).stdout;
+    let (cpu, wall) = (collapsed("cpu"), collapsed("wall"));
+    let added: Vec<&str> = wall.lines().filter(|line| !cpu.contains(line)).collect();
+    assert_eq!(
+        added,
+        [
+            "com.shop.order.OrderService.pay;[blocked] 100000000",
+            "com.shop.order.OrderService.pay;java.util.concurrent.LinkedBlockingQueue.take;\
+             jdk.internal.misc.Unsafe.park;[parked] 2000000000",
+            "java.lang.Thread.run;java.util.concurrent.LinkedBlockingQueue.take;\
+             jdk.internal.misc.Unsafe.park;[parked] 500000000",
+        ]
+    );
+    assert_eq!(wall.lines().count(), cpu.lines().count() + added.len());
+    let svg = logs.analyze(&["logs", "--flame", "wall"]).stdout;
+    assert!(svg.contains("Time of all threads") && svg.contains("[parked]"));
+    let none = shop().analyze(&["logs", "--flame", "wall"]);
+    assert!(none.stderr.contains("cpu=10ms,wall=100ms"), "{}", none.stderr);
+}
+
+#[test]
+fn refused_timers_are_said_where_samples_are_shown() {
+    let logs = shop();
+    let run = logs.run(RUN, "web07", 4242);
+    run.rows(T14, &[counter(T14, "timers_refused", 2), counter(T14 + MIN, "timers_refused", 1)]);
+    let line = "3 timers were refused by the kernel (ulimit -i): their threads have no CPU samples";
+    for shown in [&[][..], &["--from", "14:01"]] {
+        let text = logs.analyze(&[&["logs"], shown].concat()).quiet();
+        assert!(text.contains(line), "{text}");
+    }
+    let flame = logs.analyze(&["logs", "--flame", "cpu"]);
+    assert!(flame.stderr.contains(&format!("analyze: missing: {line}\n")), "{}", flame.stderr);
+    let json = logs.analyze(&["logs", "--format", "json"]).json();
+    assert_eq!(json["missing"]["timers_refused"], 3);
+    for without in [&["--tree", "top-down"][..], &["--by", "hour"]] {
+        let text = logs.analyze(&[&["logs"], without].concat()).quiet();
+        assert!(!text.contains("refused"), "{text}");
+    }
+    for table in [Table::Frames, Table::SampledStacks, Table::Samples] {
+        fs::remove_file(run.file(T14, table)).unwrap();
+    }
+    let none = logs.analyze(&["logs", "--flame", "cpu"]);
+    let line =
+        "analyze: no CPU samples in these logs: the kernel refused timers; raise `ulimit -i`\n";
+    assert_eq!((none.status, none.stderr.as_str()), (2, line));
+}
+
+#[test]
+fn a_flame_graph_of_no_selected_samples_is_an_error() {
+    let logs = shop();
+    let flame = |more: &[&str]| {
+        let args =
+            [&["logs", "--flame", "cpu", "--format", "collapsed", "-o", "flame"], more].concat();
+        let outcome = logs.analyze(&args);
+        (outcome.status, outcome.stderr, logs.root().join("flame").exists())
+    };
+    let none = (2, "analyze: no CPU samples are selected\n".to_owned(), false);
+    assert_eq!(flame(&["--from", "14:30"]), none);
+    assert_eq!(flame(&["--thread", "nobody"]), none);
+    let (status, _, is_written) = flame(&["--thread", "GC*"]);
+    assert_eq!((status, is_written), (0, true));
+}
+
+/// A short name stands for a method that was only sampled, unless an instrumented method has that name.
+#[test]
+fn short_names_find_methods_that_were_only_sampled() {
+    let logs = shop();
+    let run = logs.run(RUN, "web07", 4242);
+    let names = [("java.util.ArrayList", "size"), ("java.util.HashMap", "size"), ("a.Pay", "pay")];
+    let frames = (20..).zip(names).map(|(id, (class, name))| frame(id, "java", class, name, "()I"));
+    run.rows(T14, &frames.collect::<Vec<_>>());
+    for (short, full) in [
+        ("get", "java.util.HashMap.get"),
+        ("HashMap.get", "java.util.HashMap.get"),
+        ("ArrayList", "java.util.ArrayList"),
+        // This class is instrumented.
+        ("pay", "com.shop.order.OrderService.pay"),
+    ] {
+        let select = ["logs", "--method", short];
+        let json = logs.analyze(&[&select[..], &["--format", "json"]].concat());
+        assert_eq!(json.json()["selected"]["method"], full, "{short}");
+        let text = logs.analyze(&select).quiet();
+        assert!(text.contains(&format!("selected  methods {full}\n")), "{text}");
+        assert_eq!(text.contains("CPU time by samples"), short != "ArrayList", "{text}");
+    }
+    let csv = logs.analyze(&["logs", "--format", "csv", "--method", "get"]);
+    assert_eq!(csv.csv_column("cpu_self_ns"), [(50 * MS).to_string()]);
+    let text = logs.analyze(&["logs", "--method", "get"]).quiet();
+    assert!(text.contains("\nno calls in methods named by java.util.HashMap.get\n"), "{text}");
+    let several = logs.analyze(&["logs", "--method", "size"]);
+    let expected = "analyze: --method: 'size' could be java.util.ArrayList.size, \
+                    java.util.HashMap.size; give one of them, or **.size for all\n";
+    assert_eq!((several.status, several.stderr.as_str()), (2, expected));
+    // A call tree has no samples.
+    let tree = logs.analyze(&["logs", "--tree", "top-down", "--method", "get"]).quiet();
+    assert!(tree.contains("selected  methods get\n"), "{tree}");
+}
+
+#[test]
+fn a_log_without_samples_has_empty_columns() {
+    let logs = shop_without_samples();
+    let csv = logs.analyze(&["logs", "--format", "csv"]);
+    assert_eq!(csv.csv_column("method"), ["pay", "count"]);
+    for column in ["cpu_self_ns", "cpu_total_ns", "samples"] {
+        assert_eq!(csv.csv_column(column), ["", ""], "{column}");
+    }
+    let json = logs.analyze(&["logs", "--format", "json"]).quiet();
+    assert!(!json.contains("cpu_self_ns") && !json.contains("only_sampled"));
+    assert!(!logs.analyze(&["logs"]).quiet().contains("CPU time by samples"));
+    let (_, data) = page(&logs);
+    assert!(data["cpu"].is_null());
+    assert_eq!(data["methods"]["cpu_self"], serde_json::json!([]));
+}

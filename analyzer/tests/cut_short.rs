@@ -1,0 +1,68 @@
+//! Runs whose end is missing: the JVM was killed, or a file was cut.
+
+mod common;
+
+use common::{Logs, MS, RunFolder, S, T14, call, counter, method, stack, stats, thread};
+use log_format::names::Table;
+use log_format::rows::counter as name;
+
+/// A run with an interval of ten seconds with statistics, and a recorded call of 2 ms in each of the first `seconds`.
+fn run(logs: &Logs, seconds: u64) -> RunFolder {
+    let run = logs.run("run", "web", 1);
+    run.rows(T14, &[method(1, "com.shop.Dao", "find", "()V")])
+        .rows(T14, &[thread(1, "main")])
+        .rows(T14, &[stack(1, 0, 1)])
+        .rows(
+            T14,
+            &[
+                counter(T14, name::THRESHOLD_NS, MS),
+                counter(T14, name::RECORDED_NS, 10 * S),
+                counter(T14, name::RECORDED_CALLS, 10),
+            ],
+        )
+        .rows(T14, &[stats(T14, 1, 0, 20 * MS, &[2 * MS; 10])]);
+    let calls: Vec<_> = (0..seconds).map(|s| call(T14 + s * S, 1, 1, 1, 2 * MS)).collect();
+    run.rows(T14, &calls);
+    run
+}
+
+#[test]
+fn a_killed_jvm_is_told_from_one_that_ended() {
+    let logs = Logs::new();
+    run(&logs, 10);
+    let report = logs.analyze(&["logs"]).quiet();
+    assert!(!report.contains("missing"), "{report}");
+
+    let logs = Logs::new();
+    run(&logs, 26);
+    let report = logs.analyze(&["logs"]).quiet();
+    let line =
+        "method statistics end at 2026-11-20T14:00:10Z, 15.0 s before the last recorded call";
+    assert!(report.split_whitespace().collect::<Vec<_>>().join(" ").contains(line), "{report}");
+    let json = logs.analyze(&["logs", "--format", "json"]).json();
+    let cut = &json["missing"]["cut_short"][0];
+    assert_eq!(cut["statistics_to"], "2026-11-20T14:00:10Z", "{cut}");
+    assert_eq!(cut["recorded_calls_gone"], 0, "{cut}");
+    // As the line says.
+    let all = logs.analyze(&["logs", "--above", "0ns", "--format", "json"]).json();
+    assert_eq!(all["methods"][0]["calls"], 26, "{all}");
+    // After the statistics, recorded calls count.
+    let later = logs.analyze(&["logs", "--from", "14:00:15", "--format", "json"]).json();
+    assert_eq!(later["figures_of"], "recorded_calls", "{later}");
+    assert_eq!(later["methods"][0]["calls"], 11, "{later}");
+}
+
+#[test]
+fn recorded_calls_that_are_gone_are_counted() {
+    let logs = Logs::new();
+    let run = run(&logs, 10);
+    let file = run.file(T14, Table::Calls);
+    let text = std::fs::read_to_string(&file).unwrap();
+    let cut: String = text.split_inclusive('\n').take(5).collect();
+    std::fs::write(&file, cut).unwrap();
+    let report = logs.analyze(&["logs"]).quiet();
+    let line = "6 recorded calls were written and are gone: a calls.csv was cut";
+    assert!(report.contains(line), "{report}");
+    let json = logs.analyze(&["logs", "--format", "json"]).json();
+    assert_eq!(json["missing"]["cut_short"][0]["recorded_calls_gone"], 6);
+}

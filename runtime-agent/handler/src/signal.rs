@@ -1,0 +1,317 @@
+//! The handler of the sampling signal. It is installed once and stays: a timer's signal may still be on its way when
+//! sampling has ended.
+#![allow(unsafe_code)]
+
+use core::ffi::{c_int, c_void};
+use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use crate::load;
+use crate::memory::{Memory, Process};
+use crate::queue::{QUEUE, Sample};
+pub use crate::sys::KernelAction;
+use crate::sys::{self, Context, Info};
+use crate::threads::{self, Slot};
+use crate::vm_layout::Layout;
+use crate::walk::{End, Frames, MAX_FRAMES, Registers, Walk};
+
+/// The upper half of the value that the agent's timers send.
+const COOKIE: u64 = 0x7470_726f;
+/// Bits of a thread's number, which is below 4,194,304, in the lower half; above them is how often the interval was
+/// doubled.
+const THREAD_BITS: u32 = 22;
+/// How often it can be doubled.
+pub const MOST_DOUBLED: u32 = 15;
+
+/// Ticks after which a handler counts as interrupted itself: some 100 us, far more than any walk takes.
+const MOST_WORKED: u64 = 1 << 18;
+
+/// The value that a timer of a thread sends, whose interval was doubled so often.
+#[must_use]
+pub const fn timer_value(thread: u32, doubled: u32) -> u64 {
+    COOKIE << 32 | (doubled as u64) << THREAD_BITS | thread as u64
+}
+
+/// What the agent tells the handler. It stays as it is for ever.
+#[derive(Debug)]
+pub struct Config {
+    /// HotSpot's fields; without them Java stacks are not walked.
+    pub layout: Option<Layout>,
+    /// The probes' shadow stack, if it can be found.
+    pub shadow: Option<Shadow>,
+}
+
+/// Where a thread's shadow stack is: offsets in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Shadow {
+    /// The thread word's distance from the thread pointer. The word is the address of the thread's data, or 0.
+    pub word: isize,
+    /// In the thread's data: the address of the frames.
+    pub frames: usize,
+    /// In the thread's data: their number.
+    pub depth: usize,
+    /// In the thread's data: the state that has the recording's number in its lower half.
+    pub state: usize,
+    /// In the thread's data: the number of the virtual thread that it runs.
+    pub runs: usize,
+    /// Size of a frame.
+    pub frame_size: usize,
+    /// In a frame: the method's id.
+    pub id: usize,
+    /// The state of all threads, whose lower half is the recording's number.
+    pub now: &'static AtomicU64,
+}
+
+static CONFIG: AtomicPtr<Config> = AtomicPtr::new(core::ptr::null_mut());
+static IS_ON: AtomicBool = AtomicBool::new(false);
+/// How many handlers are at work.
+static AT_WORK: AtomicU32 = AtomicU32::new(0);
+/// The handler before ours; 0 is the default, 1 ignores.
+static BEFORE: AtomicUsize = AtomicUsize::new(0);
+static BEFORE_FLAGS: AtomicUsize = AtomicUsize::new(0);
+
+static FOREIGN: AtomicU64 = AtomicU64::new(0);
+/// Signals that came while a sample of the thread was being taken, or in a thread that is not known.
+static NOT_TAKEN: AtomicU64 = AtomicU64::new(0);
+static UNGUARDED: AtomicU64 = AtomicU64::new(0);
+/// The agent's signals, and how long handlers worked for them.
+static SIGNALS: AtomicU64 = AtomicU64::new(0);
+static WORKED: AtomicU64 = AtomicU64::new(0);
+/// Times are of the processor's counter, else of CLOCK_MONOTONIC.
+static IS_COUNTER: AtomicBool = AtomicBool::new(true);
+
+/// What the handler counted since the process began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Signals that somebody else sent.
+    pub foreign: u64,
+    /// Samples without stacks, because somebody has replaced the handlers of faults, or the thread blocks them.
+    pub unguarded: u64,
+    /// Samples that were not taken, or for which the queue had no room.
+    pub dropped: u64,
+    /// Loads that would have been a crash.
+    pub faults: u64,
+    /// Signals of the agent's timers.
+    pub signals: u64,
+    /// How long handlers worked for them, in ticks of the clock that samples have.
+    pub worked: u64,
+}
+
+impl Counts {
+    /// The counts up to now.
+    #[must_use]
+    pub fn now() -> Self {
+        Self {
+            foreign: FOREIGN.load(Ordering::Relaxed),
+            unguarded: UNGUARDED.load(Ordering::Relaxed),
+            dropped: QUEUE.dropped() + NOT_TAKEN.load(Ordering::Relaxed),
+            faults: load::faults(),
+            signals: SIGNALS.load(Ordering::Relaxed),
+            worked: WORKED.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// Replaces the action of a signal, and returns the one before; `None` if the kernel refuses.
+#[must_use]
+pub fn replace_action(signal: c_int, new: &KernelAction) -> Option<KernelAction> {
+    sys::sigaction(signal, Some(new))
+}
+
+/// The action of a signal; `None` if the kernel refuses.
+#[must_use]
+pub fn action(signal: c_int) -> Option<KernelAction> {
+    sys::sigaction(signal, None)
+}
+
+/// Sets where foreign signals go: to the handler that ours replaced.
+pub fn set_before(handler: usize, flags: usize) {
+    BEFORE_FLAGS.store(flags, Ordering::Relaxed);
+    BEFORE.store(handler, Ordering::Release);
+}
+
+/// Tells the handler what it needs to know.
+pub fn configure(config: &'static Config) {
+    CONFIG.store((config as *const Config).cast_mut(), Ordering::Release);
+}
+
+/// Samples are taken from now on, with times of the processor's counter or else of CLOCK_MONOTONIC.
+pub fn begin(is_counter: bool) {
+    IS_COUNTER.store(is_counter, Ordering::Relaxed);
+    IS_ON.store(true, Ordering::SeqCst);
+}
+
+/// No more samples are taken. Handlers may still be at work.
+pub fn end() {
+    IS_ON.store(false, Ordering::SeqCst);
+}
+
+/// Whether a handler is at work.
+#[must_use]
+pub fn is_at_work() -> bool {
+    AT_WORK.load(Ordering::SeqCst) != 0
+}
+
+/// The handler.
+///
+/// # Safety
+/// Only the kernel calls it, as a handler installed with SA_SIGINFO.
+pub unsafe extern "C" fn on_signal(signal: c_int, info: *mut c_void, context: *mut c_void) {
+    // SAFETY: what the kernel gave this handler.
+    let (of, interrupted) = unsafe { (Info::new(info), Context::new(context)) };
+    AT_WORK.fetch_add(1, Ordering::SeqCst);
+    match Origin::of(of) {
+        Some(origin) => {
+            if IS_ON.load(Ordering::SeqCst) {
+                let began = now();
+                sample(&origin, &interrupted, began);
+                SIGNALS.fetch_add(1, Ordering::Relaxed);
+                let worked = now().saturating_sub(began).min(MOST_WORKED);
+                WORKED.fetch_add(worked, Ordering::Relaxed);
+            }
+            AT_WORK.fetch_sub(1, Ordering::SeqCst);
+        }
+        None => {
+            FOREIGN.fetch_add(1, Ordering::Relaxed);
+            AT_WORK.fetch_sub(1, Ordering::SeqCst);
+            // SAFETY: the arguments are as they came.
+            unsafe { pass_on(signal, info, context) };
+        }
+    }
+}
+
+/// The time, by the clock that samples have.
+fn now() -> u64 {
+    if IS_COUNTER.load(Ordering::Relaxed) { sys::counter() } else { sys::monotonic_ns() }
+}
+
+/// What a signal of the agent's timers says.
+struct Origin {
+    thread: u32,
+    weight: u32,
+}
+
+impl Origin {
+    /// `None` if it was none of the agent's.
+    fn of(info: Info) -> Option<Self> {
+        const TIMER: c_int = -2;
+        let value = if info.code() == TIMER { info.value() } else { 0 };
+        let missed = u32::try_from(info.overrun()).unwrap_or(0);
+        let thread = value as u32 & ((1 << THREAD_BITS) - 1);
+        let doubled = (value as u32 >> THREAD_BITS).min(MOST_DOUBLED);
+        let weight = missed.saturating_add(1).saturating_mul(1 << doubled);
+        (value >> 32 == COOKIE).then_some(Self { thread, weight })
+    }
+}
+
+/// Calls the handler that was there before, if there was one.
+///
+/// # Safety
+/// The arguments are those of a signal's handler.
+unsafe fn pass_on(signal: c_int, info: *mut c_void, context: *mut c_void) {
+    let handler = BEFORE.load(Ordering::Acquire);
+    if handler <= 1 {
+        return;
+    }
+    if BEFORE_FLAGS.load(Ordering::Relaxed) & sys::SA_SIGINFO != 0 {
+        // SAFETY: the handler was installed with SA_SIGINFO, so it has these parameters.
+        let handler: extern "C" fn(c_int, *mut c_void, *mut c_void) =
+            unsafe { core::mem::transmute(handler) };
+        handler(signal, info, context);
+    } else {
+        // SAFETY: the handler was installed without SA_SIGINFO, so it has this parameter.
+        let handler: extern "C" fn(c_int) = unsafe { core::mem::transmute(handler) };
+        handler(signal);
+    }
+}
+
+/// Takes a sample of the interrupted thread.
+fn sample(origin: &Origin, interrupted: &Context, ticks: u64) {
+    let config = CONFIG.load(Ordering::Acquire);
+    // SAFETY: null, or what `configure` got, which stays for ever.
+    let (Some(config), Some(slot)) = (unsafe { config.as_ref() }, threads::slot(origin.thread))
+    else {
+        NOT_TAKEN.fetch_add(1, Ordering::Relaxed);
+        return;
+    };
+    if !slot.begin() {
+        NOT_TAKEN.fetch_add(1, Ordering::Relaxed);
+        return;
+    }
+    sample_known(origin, interrupted, config, slot, ticks);
+    slot.end();
+}
+
+fn sample_known(origin: &Origin, interrupted: &Context, config: &Config, slot: &Slot, ticks: u64) {
+    let registers = interrupted.registers();
+    let mut sample = Sample {
+        ticks,
+        thread: origin.thread,
+        weight: origin.weight,
+        pc: registers.pc,
+        virtual_thread: 0,
+        end: End::NoJava,
+        state: 0,
+    };
+    let java_thread = slot.java_thread();
+    if java_thread == 0 {
+        QUEUE.put(&sample, 0, |_| 0, &Frames::new(&mut []));
+    } else if interrupted.blocks_faults() || !load::is_guarded() {
+        UNGUARDED.fetch_add(1, Ordering::Relaxed);
+        sample.end = End::Off;
+        QUEUE.put(&sample, 0, |_| 0, &Frames::new(&mut []));
+    } else {
+        put_java(sample, registers, config, java_thread);
+    }
+}
+
+/// Adds a sample of a Java thread, with its stacks. Loads are guarded. Only here is much of the stack used.
+#[inline(never)]
+fn put_java(mut sample: Sample, registers: Registers, config: &Config, java_thread: usize) {
+    let mut slots = [const { MaybeUninit::<u64>::uninit() }; MAX_FRAMES];
+    let mut frames = Frames::new(&mut slots);
+    sample.end = End::Off;
+    if let Some(layout) = &config.layout {
+        sample.state = Process.byte(java_thread + layout.thread_state).unwrap_or(0);
+        let stack_end = Process.word(java_thread + layout.stack_base).unwrap_or(0);
+        let walk = Walk::new(Process, layout, registers, java_thread, stack_end);
+        sample.end = walk.run(&mut frames);
+    }
+    let shadow = config.shadow.and_then(ShadowStack::of);
+    sample.virtual_thread = shadow.as_ref().map_or(0, |shadow| shadow.runs);
+    let depth = shadow.as_ref().map_or(0, |shadow| shadow.depth);
+    let id = |index: usize| shadow.as_ref().map_or(0, |shadow| shadow.id(index));
+    QUEUE.put(&sample, depth, id, &frames);
+}
+
+/// The interrupted thread's shadow stack.
+struct ShadowStack {
+    offsets: Shadow,
+    frames: usize,
+    depth: usize,
+    runs: u64,
+}
+
+impl ShadowStack {
+    fn of(offsets: Shadow) -> Option<Self> {
+        // SAFETY: the agent tested that the word is there, in all threads.
+        let thread = unsafe { sys::thread_word(offsets.word) };
+        if thread == 0 {
+            return None;
+        }
+        let runs = Process.word(thread + offsets.runs)? as u64;
+        let state = Process.word(thread + offsets.state)? as u64;
+        // Frames of an earlier recording are no calls in progress.
+        let is_current = state as u32 == offsets.now.load(Ordering::Acquire) as u32;
+        let depth = usize::try_from(Process.int(thread + offsets.depth)?).ok()?;
+        let frames = Process.word(thread + offsets.frames)?;
+        let depth = if is_current { depth } else { 0 };
+        Some(Self { offsets, frames, depth, runs })
+    }
+
+    /// The id of the method at `index`, from the outermost.
+    fn id(&self, index: usize) -> u32 {
+        let at = self.frames + index * self.offsets.frame_size + self.offsets.id;
+        Process.int(at).unwrap_or(0).cast_unsigned()
+    }
+}

@@ -1,0 +1,52 @@
+//! Why the agent does not do something. `Display` is the line that stderr or a client gets, with the cause at its end;
+//! `source` returns the cause.
+
+use std::io;
+
+use log_format::error::{BadValue, FileError};
+use rustix::io::Errno;
+use thiserror::Error;
+
+use crate::jvm::error::JvmError;
+
+/// Why the agent does not start, or does not carry out a request.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// The JVM refuses something.
+    #[error(transparent)]
+    Jvm(#[from] JvmError),
+    /// An option, or a command's argument, is wrong.
+    #[error(transparent)]
+    Value(#[from] BadValue),
+    /// A file or folder cannot be used.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The agent is in a state that does not allow it.
+    #[error("{0}")]
+    State(&'static str),
+    /// The files that options name were not read in so many seconds.
+    #[error("config, token_file or logs: the disk gives no answer within {0} s")]
+    DiskHangs(u64),
+    /// The agent thread did not answer in so many seconds.
+    #[error("no answer within {0} s")]
+    NoAnswer(u64),
+    /// A client without the token sends more commands a second than this.
+    #[error("too many commands; at most {0} a second")]
+    TooManyCommands(u32),
+    /// Recording has ended, but the disk does not accept the rest.
+    #[error("recording is off; what was recorded is not on the disk yet: {0}")]
+    NotOnDisk(#[source] FileError),
+    /// None of these ports is free.
+    #[error("no free port from {first} to {last} ({source})")]
+    NoPort {
+        /// The first one tried.
+        first: u16,
+        /// The last one tried.
+        last: u16,
+        /// Why the last one cannot be taken.
+        source: io::Error,
+    },
+    /// The kernel gives no random bytes.
+    #[error("no random bytes: {0}")]
+    NoRandomBytes(#[source] Errno),
+}

@@ -1,0 +1,151 @@
+//! What has become of the methods that a pattern names.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashSet};
+
+use log_format::ids::MethodId;
+use log_format::method_state::MethodState;
+use log_format::pattern::{ClassMatch, Pattern};
+
+use crate::instrument::guards::Guards;
+use crate::instrument::include_hints::how_near;
+use crate::instrument::methods::{Method, Methods, OtherMethods};
+use crate::instrument::postponed::Postponed;
+
+/// Most methods and classes that are named.
+const MOST: usize = 1_000;
+/// Similar names that are shown.
+const NEAREST: usize = 3;
+
+/// The methods that a pattern names.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct MethodStates {
+    /// Those that have probes, or had them until they were muted, by name.
+    pub methods: Vec<(Method, MethodState)>,
+    /// How many more there are.
+    pub more_methods: usize,
+    /// The method that the pattern names, if it has no probes, by class and name.
+    pub named: Vec<(String, MethodState)>,
+    /// Classes that the pattern names and that have methods without probes.
+    pub others: Vec<(String, OtherMethods)>,
+    /// How many more classes there are.
+    pub more_others: usize,
+    /// Classes that could not be retransformed yet.
+    pub postponed: Vec<Postponed>,
+    /// If the pattern is a class of which something is known and no method of it: instrumented methods with similar
+    /// names.
+    pub similar: Option<Vec<String>>,
+}
+
+/// Where the states of methods come from.
+pub(crate) struct Sources<'s> {
+    pub methods: &'s Methods,
+    pub guards: &'s Guards,
+    /// Classes that are not retransformed for now.
+    pub postponed: Vec<Postponed>,
+    /// Whether a throttled method is compiled out.
+    pub is_compiled_out: &'s dyn Fn(MethodId) -> bool,
+}
+
+impl MethodStates {
+    /// Finds the methods that a pattern names, or else those that it names at the end of a longer name. Calls `between`
+    /// every 20 ms.
+    pub(crate) fn find(pattern: &Pattern, of: &Sources<'_>, mut between: impl FnMut()) -> Self {
+        let states = Self::find_named(pattern, of, &mut between);
+        if !states.is_empty() || pattern.has_wildcards() {
+            return states;
+        }
+        let Ok(longer) = Pattern::parse(&format!("**.{pattern}")) else { return states };
+        let of_longer = Self::find_named(&longer, of, between);
+        if of_longer.is_empty() { states } else { of_longer }
+    }
+
+    fn find_named(pattern: &Pattern, of: &Sources<'_>, between: impl FnMut()) -> Self {
+        let Sources { methods, guards, postponed, is_compiled_out } = of;
+        let with_probes: HashSet<MethodId> =
+            methods.with_probes().into_values().flatten().collect();
+        let mut found = Vec::new();
+        let (class, name) = pattern.as_str().rsplit_once('.').unwrap_or_default();
+        let mut siblings = BTreeSet::new();
+        methods.for_each(between, |id, method| {
+            let is_in = with_probes.contains(&id) || methods.is_kept_without_probes(id);
+            if is_in && method.class.name == class {
+                siblings.insert(method.name.clone());
+            }
+            if is_in && pattern.method(&method.class.name, &method.name) {
+                let state = match guards.state(id) {
+                    MethodState::Throttled if is_compiled_out(id) => MethodState::CompiledOut,
+                    state => state,
+                };
+                found.push((method.clone(), state));
+            }
+        });
+        found.sort_by_cached_key(|(method, _)| method.line_name());
+        let mut others = methods.with_others();
+        let mut named = Vec::new();
+        let is_known = !siblings.is_empty() || others.iter().any(|(known, _)| known == class);
+        others.retain(|(class, others)| {
+            let names = pattern.class(class);
+            // Almost any class may have a method that a wildcard names.
+            if names == ClassMatch::SomeMethods && !pattern.has_wildcards() {
+                let method = pattern.as_str();
+                named.extend(others.states_of(name).map(|state| (method.to_owned(), state)));
+            }
+            names == ClassMatch::AllMethods
+        });
+        others.sort_by(|(one, _), (other, _)| one.cmp(other));
+        Self {
+            more_methods: found.len().saturating_sub(MOST),
+            methods: found.into_iter().take(MOST).collect(),
+            more_others: others.len().saturating_sub(MOST),
+            others: others.into_iter().take(MOST).collect(),
+            named,
+            similar: is_known.then(|| similar(name, siblings)),
+            postponed: postponed
+                .iter()
+                .filter(|class| pattern.class(&class.class) != ClassMatch::None)
+                .cloned()
+                .collect(),
+        }
+    }
+
+    /// Why the pattern names nothing that is known. `why_excluded` says it of a class that the options exclude.
+    pub(crate) fn hint(
+        &self,
+        pattern: &Pattern,
+        why_excluded: impl FnOnce() -> Option<String>,
+    ) -> String {
+        self.hint_of_class(pattern).unwrap_or_else(|| {
+            let excluded = why_excluded();
+            let excluded =
+                excluded.map_or_else(String::new, |why| format!("; such a class is {why}"));
+            format!("no class with probes has methods that {pattern} names{excluded}")
+        })
+    }
+
+    /// The hint if the pattern's class is known.
+    fn hint_of_class(&self, pattern: &Pattern) -> Option<String> {
+        let (class, name) = pattern.as_str().rsplit_once('.')?;
+        let nearest = match self.similar.as_ref()?.join(", ") {
+            none if none.is_empty() => none,
+            names => format!("; nearest: {names}"),
+        };
+        Some(format!("{class} has no method {name}{nearest}"))
+    }
+
+    /// Whether the pattern names nothing that is known.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.methods.is_empty()
+            && self.named.is_empty()
+            && self.others.is_empty()
+            && self.postponed.is_empty()
+    }
+}
+
+/// The names that are like one, the nearest first.
+fn similar(name: &str, names: BTreeSet<String>) -> Vec<String> {
+    let near = names.into_iter().map(|other| (how_near(name, &other), other));
+    let mut near: Vec<(u32, String)> = near.filter(|(how_near, _)| *how_near > 0).collect();
+    near.sort_by_key(|(how_near, _)| Reverse(*how_near));
+    near.into_iter().take(NEAREST).map(|(_, name)| name).collect()
+}

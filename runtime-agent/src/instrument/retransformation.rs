@@ -1,0 +1,165 @@
+//! Which loaded classes are retransformed during a run, and when each is requested.
+//!
+//! ```text
+//! at the start            classes that the filters select, and those with the probes of an earlier attachment
+//! each round              classes of an earlier attachment that were loaded meanwhile
+//! a second after a mute   classes of methods that were muted, without the probes of these
+//! after an unmute         classes of methods that get their probes back
+//! ```
+//! `class_changes` decides when a requested class may be retransformed.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jvmti_bindings::env::{JniEnv, Jvmti};
+use log_format::ids::MethodId;
+
+use super::class_changes::{ChangeCounts, ClassChanges};
+use super::guards::Guards;
+use super::load_hook::{self, LoadHook};
+use super::loaded_class::LoadedClass;
+use super::methods::Methods;
+use super::postponed::Postponed;
+use super::stale_classes::StaleClasses;
+use crate::options::retransform::Retransform;
+
+/// How long methods stay muted before they are retransformed out: for a short mute it is not worth it.
+const UNTIL_WITHDRAWN: Duration = Duration::from_secs(1);
+
+/// The loaded classes that are to be retransformed.
+pub(crate) struct Retransformation<'j> {
+    jvmti: &'j Jvmti,
+    methods: Arc<Methods>,
+    changes: ClassChanges<'j>,
+    stale: StaleClasses,
+    /// When to retransform muted methods out, if there may be any.
+    withdraw_at: Option<Instant>,
+}
+
+/// What a step has changed.
+pub(crate) struct Step {
+    /// The classes that are not instrumented for now, if they are others than before.
+    pub postponed: Option<Vec<Postponed>>,
+    /// Methods whose class no longer has the probes of an earlier attachment.
+    pub no_longer_stale: Vec<MethodId>,
+}
+
+impl<'j> Retransformation<'j> {
+    pub(crate) fn new(
+        jvmti: &'j Jvmti,
+        jni: &'j JniEnv,
+        methods: Arc<Methods>,
+        retransform: Retransform,
+    ) -> Self {
+        const CONSEQUENCE: &str = "was not retransformed";
+        Self {
+            jvmti,
+            changes: ClassChanges::new(jvmti, jni, methods.clone(), retransform, CONSEQUENCE),
+            stale: StaleClasses::new(methods.with_probes()),
+            methods,
+            withdraw_at: None,
+        }
+    }
+
+    /// The methods of classes with the probes of an earlier attachment.
+    pub(crate) fn stale_methods(&self) -> Vec<MethodId> {
+        self.stale.ids()
+    }
+
+    /// Opens the load hook, and retransforms loaded classes that the filters select or that have the probes of an
+    /// earlier attachment.
+    pub(crate) fn begin(&mut self, load_hook: &LoadHook) {
+        let Self { jvmti, changes, stale, .. } = self;
+        load_hook::open_hook(jvmti);
+        let wanted = |class: &LoadedClass<'_>| {
+            class.key().filter(|key| stale.finds(key) || class.is_selected(load_hook, key))
+        };
+        changes.add(wanted, || {});
+    }
+
+    /// Retransforms classes that waited for their loops to end, and classes of an earlier attachment that were loaded
+    /// meanwhile. Calls `between` after each batch.
+    pub(crate) fn step(&mut self, mut between: impl FnMut()) -> Step {
+        let Self { changes, stale, methods, .. } = self;
+        let mut done = Vec::new();
+        if stale.is_time() {
+            // The ids of a class whose loader is gone may belong to another class now.
+            done.extend(stale.classes.extract_if(|class, _| !methods.knows(class)));
+            let wanted = |class: &LoadedClass<'_>| class.key().filter(|key| stale.finds(key));
+            changes.add(wanted, &mut between);
+        }
+        changes.step(&mut between);
+        let postponed = changes.take_news().then(|| {
+            // The others still have probes, and only wait to lose those of muted methods.
+            let is_measured =
+                |class: &Postponed| class.has_probes && !stale.classes.contains_key(&class.key);
+            let mut postponed = changes.postponed();
+            postponed.retain(|class| !is_measured(class));
+            postponed
+        });
+        done.extend(changes.take_done().iter().filter_map(|key| stale.classes.remove_entry(key)));
+        let no_longer_stale = done.into_iter().flat_map(|(_, ids)| ids).collect();
+        Step { postponed, no_longer_stale }
+    }
+
+    /// Puts the probes back into methods that are no longer muted. Those that are muted lose theirs soon; see
+    /// [`take_long_muted`](Self::take_long_muted). Calls `between` after each batch.
+    pub(crate) fn mutes_changed(&mut self, guards: &Guards, between: impl FnMut()) {
+        let given = self.methods.allow_probes_again(|id| !guards.is_muted(id));
+        self.change_classes_of(&given, between);
+        self.withdraw_at = Some(Instant::now() + UNTIL_WITHDRAWN);
+    }
+
+    /// The muted methods that still have probes, once after each change of mutes, when that was long ago enough.
+    pub(crate) fn take_long_muted(&mut self, guards: &Guards) -> Option<Vec<MethodId>> {
+        self.withdraw_at.take_if(|at| Instant::now() >= *at)?;
+        Some(guards.muted().filter(|id| !self.methods.is_kept_without_probes(*id)).collect())
+    }
+
+    /// Retransforms methods out, so that they cost nothing at all: code that was compiled while they were called would
+    /// call the guard for good. Calls `between` after each batch.
+    pub(crate) fn withdraw(&mut self, ids: &HashSet<MethodId>, between: impl FnMut()) {
+        if !ids.is_empty() {
+            self.methods.keep_without_probes(ids);
+        }
+        self.change_classes_of(ids, between);
+    }
+
+    /// Retransforms the classes of these methods as soon as no loop runs in them.
+    fn change_classes_of(&mut self, ids: &HashSet<MethodId>, between: impl FnMut()) {
+        if ids.is_empty() {
+            return;
+        }
+        let Self { changes, methods, .. } = self;
+        let wanted = |class: &LoadedClass<'_>| {
+            let key = class.key()?;
+            methods.has_any(key.0, &key.1, ids).then_some(key)
+        };
+        changes.add(wanted, between);
+    }
+
+    /// Whether it is not certain yet which loaded classes can be retransformed.
+    pub(crate) fn is_settling(&self) -> bool {
+        self.changes.is_unsent() || !self.changes.is_settled()
+    }
+
+    /// Whether classes wait in which no loop runs.
+    pub(crate) fn has_unsent(&self) -> bool {
+        self.changes.is_unsent()
+    }
+
+    /// The classes that are not retransformed for now.
+    pub(crate) fn postponed(&self) -> Vec<Postponed> {
+        self.changes.postponed()
+    }
+
+    pub(crate) fn counts(&self) -> &ChangeCounts {
+        self.changes.counts()
+    }
+
+    /// No class waits to be retransformed any more.
+    pub(crate) fn clear(&mut self) {
+        self.changes.clear();
+    }
+}

@@ -1,0 +1,108 @@
+//! A period of the overhead budget, and what the beginning and the steady state decide differently in it.
+
+use std::collections::HashMap;
+
+use log_format::ids::MethodId;
+
+use crate::drain::hot_methods::Recent;
+use crate::sys::clock;
+
+pub(super) const SECOND_NS: u64 = 1_000_000_000;
+
+/// A process with less CPU time than this share of a processor is practically idle.
+pub(super) const LEAST_CPU: f64 = 0.05;
+/// A method with fewer calls a second is rare.
+const LEAST_CALLS: f64 = 200.0;
+
+/// A period, and what methods did in it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Period<'p> {
+    /// Its end, by the monotonic clock and by the calendar.
+    pub now_ns: u64,
+    pub unix_ns: u64,
+    pub length_ns: u64,
+    /// The process's CPU time.
+    pub cpu_ns: u64,
+    /// What the profiler cost besides its probes: the agent thread's CPU time, and CPU time that the process lost to
+    /// pauses.
+    pub own_ns: u64,
+    pub methods: &'p HashMap<MethodId, Recent>,
+}
+
+impl Period<'_> {
+    /// Its length.
+    pub(super) fn seconds(&self) -> f64 {
+        as_f64(self.length_ns.max(1)) / 1e9
+    }
+
+    /// The process's CPU time, or a little of a processor's if the process is idle, in nanoseconds.
+    pub(super) fn budgeted_cpu_ns(&self) -> f64 {
+        as_f64(self.cpu_ns).max(LEAST_CPU * as_f64(self.length_ns))
+    }
+}
+
+/// What a measured method did in a period, and what its probes cost, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cost {
+    pub id: MethodId,
+    pub did: Recent,
+    pub ns: f64,
+}
+
+impl Cost {
+    /// Cost of its probes relative to the measured time.
+    pub(super) fn ratio(&self) -> f64 {
+        self.ns / as_f64(clock::ticks_to_ns(self.did.self_ticks)).max(1.0)
+    }
+
+    /// Methods with the highest score are throttled first: they cost most for the least measured time.
+    pub(super) fn score(&self) -> f64 {
+        self.ns * self.ratio()
+    }
+}
+
+pub(super) fn sum_ns(costs: &[Cost]) -> f64 {
+    costs.iter().map(|cost| cost.ns).sum()
+}
+
+/// A period, and the budget in it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PeriodBudget<'p> {
+    pub period: Period<'p>,
+    pub seconds: f64,
+    /// The process's CPU time, or a little of a processor's if the process is idle.
+    pub cpu_ns: f64,
+    /// What the profiler cost besides the probes of measured methods.
+    pub own_ns: f64,
+    /// A share of the CPU time.
+    pub budget: f64,
+}
+
+impl PeriodBudget<'_> {
+    /// Whether a method was called too rarely for its cost to matter.
+    pub(super) fn is_rare(&self, cost: &Cost) -> bool {
+        as_f64(cost.did.calls) < LEAST_CALLS * self.seconds
+    }
+}
+
+/// What the first seconds of recording and the steady state decide differently.
+pub(super) trait Phase: std::fmt::Debug {
+    /// The share of its time that a method's probes may cost if it is worth them.
+    fn worth_it(&self, budget: f64) -> f64;
+    /// Whether rare methods stay, which cost this much together.
+    fn spares_rare(&self, rare_ns: f64, in_period: &PeriodBudget<'_>) -> bool;
+    /// What methods may cost that are neither needed nor worth it.
+    fn room_ns(&self, stays_ns: f64, in_period: &PeriodBudget<'_>) -> f64;
+    /// The share of the CPU time that they may cost after some were throttled for lack of room.
+    fn target(&self, room_ns: f64, in_period: &PeriodBudget<'_>) -> f64;
+    /// When a method may come back that is throttled for the `times`-th time.
+    fn again_ns(&self, ratio: f64, times: u32, in_period: &PeriodBudget<'_>) -> u64;
+    /// Whether little or no compiled code contains the probes of a method that is throttled now.
+    fn is_fresh(&self, is_compiled: bool, is_rare: bool) -> bool;
+}
+
+/// Times of a period: far below the 52 bits that are exact.
+#[allow(clippy::cast_precision_loss)]
+pub(super) fn as_f64(number: u64) -> f64 {
+    number as f64
+}

@@ -1,0 +1,168 @@
+//! What sampling costs, and the cap on it.
+//!
+//! Handlers measure how long they work. The kernel's part, to interrupt the thread and to let it go on, is calibrated
+//! once: the agent thread sends itself signals while sampling is off.
+#![allow(unsafe_code)]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use sampling_handler::signal::{Counts, timer_value};
+
+use crate::probe::thread::os_id;
+use crate::sys::clock;
+
+/// The kernel's part of a sample, in nanoseconds; 0 before it is known.
+static SIGNAL_NS: AtomicU64 = AtomicU64::new(0);
+/// Signals of the calibration.
+const SIGNALS: u32 = 200;
+
+/// The CPU time that sampling has taken of the service's threads so far, in nanoseconds.
+pub(crate) fn total_ns() -> u64 {
+    let Counts { signals, worked, .. } = Counts::now();
+    clock::ticks_to_ns(worked) + signals * SIGNAL_NS.load(Ordering::Relaxed)
+}
+
+/// The CPU time that sampling has taken, and that of the process, in nanoseconds.
+pub(super) fn own_and_process_ns() -> (u64, u64) {
+    (total_ns(), clock::cpu_ns_of(libc::CLOCK_PROCESS_CPUTIME_ID))
+}
+
+/// Measures the kernel's part, once. Sampling is off, and the handler installed.
+pub(super) fn calibrate(signal: libc::c_int) {
+    if SIGNAL_NS.load(Ordering::Relaxed) != 0 {
+        return;
+    }
+    let cpu_ns = || clock::cpu_ns_of(libc::CLOCK_THREAD_CPUTIME_ID);
+    let began = cpu_ns();
+    for _ in 0..SIGNALS {
+        send(signal);
+    }
+    let each = cpu_ns().saturating_sub(began) / u64::from(SIGNALS);
+    SIGNAL_NS.store(each.max(1), Ordering::Relaxed);
+}
+
+/// Sends the calling thread a signal that looks like one of the agent's timers.
+fn send(signal: libc::c_int) {
+    /// The kernel's structure, with the fields of a timer.
+    #[repr(C)]
+    struct Info {
+        signal: libc::c_int,
+        error: libc::c_int,
+        code: libc::c_int,
+        unused: libc::c_int,
+        timer: libc::c_int,
+        overrun: libc::c_int,
+        value: u64,
+        rest: [u64; 12],
+    }
+    const SI_TIMER: libc::c_int = -2;
+    const _: () = assert!(size_of::<Info>() == size_of::<libc::siginfo_t>());
+    let info = Info {
+        signal,
+        error: 0,
+        code: SI_TIMER,
+        unused: 0,
+        timer: 0,
+        overrun: 0,
+        value: timer_value(0, 0),
+        rest: [0; 12],
+    };
+    // SAFETY: the structure has the kernel's form and lives during the call; the handler is installed.
+    unsafe {
+        libc::syscall(
+            libc::SYS_rt_tgsigqueueinfo,
+            std::process::id(),
+            os_id(),
+            signal,
+            &raw const info,
+        );
+    }
+}
+
+/// The most of the process's CPU time that samples may take, in millionths.
+#[derive(Debug)]
+pub(super) struct Cap {
+    most: Option<u32>,
+    /// When the window began.
+    began: Option<Spent>,
+}
+
+/// What was taken until a moment.
+#[derive(Clone, Copy, Debug)]
+struct Spent {
+    /// By samples and by the process, in nanoseconds of CPU time.
+    own_ns: u64,
+    process_ns: u64,
+    samples: u64,
+}
+
+impl Spent {
+    fn now() -> Self {
+        let (own_ns, process_ns) = own_and_process_ns();
+        Self { own_ns, process_ns, samples: Counts::now().signals }
+    }
+}
+
+/// CPU time, and samples, after which the cost is judged: less says little.
+const WINDOW_NS: u64 = 1_000_000_000;
+const WINDOW_SAMPLES: u64 = 50;
+
+impl Cap {
+    pub(super) fn new(most: Option<u32>) -> Self {
+        Self { most, began: None }
+    }
+
+    /// Begins again, as after a stop.
+    pub(super) fn begin(&mut self) {
+        self.began = None;
+    }
+
+    /// The least interval of CPU time with which samples stay below the cap, if they do not. Call it each second.
+    pub(super) fn needed_interval_ns(&mut self) -> Option<u64> {
+        self.judge(Spent::now())
+    }
+
+    fn judge(&mut self, now: Spent) -> Option<u64> {
+        let began = *self.began.get_or_insert(now);
+        let own_ns = now.own_ns.saturating_sub(began.own_ns);
+        let process_ns = now.process_ns.saturating_sub(began.process_ns);
+        let samples = now.samples.saturating_sub(began.samples);
+        if process_ns < WINDOW_NS || samples < WINDOW_SAMPLES {
+            return None;
+        }
+        self.began = Some(now);
+        // The interval with which all CPU time has as many samples as the cap pays for.
+        let each_ns = own_ns / samples;
+        let needed_ns = u128::from(each_ns) * 1_000_000 / u128::from(self.most?.max(1));
+        let is_over = u128::from(process_ns) / u128::from(samples) < needed_ns;
+        is_over.then(|| u64::try_from(needed_ns).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// What a process with these samples of 10 us takes in a second of CPU time needs this interval.
+    fn needed(most: Option<u32>, samples: u64) -> Option<u64> {
+        let mut cap = Cap::new(most);
+        let begun = Spent { own_ns: 7, process_ns: SECOND, samples: 3 };
+        assert_eq!(cap.judge(begun), None);
+        let own_ns = 7 + samples * 10_000;
+        cap.judge(Spent { own_ns, process_ns: 2 * SECOND, samples: 3 + samples })
+    }
+
+    #[test]
+    fn over_the_cap_the_needed_interval_is_told() {
+        // 10 us each millisecond are 1%.
+        assert_eq!(needed(Some(10_000), 999), None);
+        assert_eq!(needed(Some(10_000), 1_001), Some(1_000_000));
+        // 1% of a tenth of the samples needs no more than before.
+        assert_eq!(needed(Some(1_000), 1_000), Some(10_000_000));
+        assert_eq!(needed(None, 100_000), None);
+        // Few samples say little.
+        assert_eq!(needed(Some(1_000), 49), None);
+    }
+}

@@ -1,0 +1,64 @@
+//! Samples where threads spend their CPU time, with their whole Java stacks: what the exact probes cannot afford to
+//! measure.
+//!
+//! ```text
+//! hotspot  reads where HotSpot has the fields that the stack walker needs
+//! signals  installs the handlers
+//! threads  which threads there are, and their timers
+//! off_cpu  where threads wait
+//! thread_list  the Java threads that live now
+//! methods  names of the methods in samples
+//! libraries which library native code belongs to
+//! cost     what sampling costs, and the cap on it
+//! sampler  starts, stops, takes samples out of the queue
+//! ```
+//! The handler itself is the crate `sampling-handler`, which may use nothing that is not async-signal-safe.
+
+pub(crate) mod cost;
+pub(crate) mod hotspot;
+mod libraries;
+pub(crate) mod methods;
+pub(crate) mod off_cpu;
+mod random_walks;
+pub(crate) mod sampler;
+mod signals;
+mod thread_list;
+pub(crate) mod threads;
+mod timers;
+
+use std::ptr::NonNull;
+
+use crate::jvm::error::JvmError;
+use crate::sys::mapped_memory::MappedMemory;
+use crate::sys::memory::Account;
+
+/// The memory of samples on their way and of what is known about threads. It stays, because handlers may be at work.
+static MEMORY: Account = Account::new();
+
+/// Zeroed memory that stays; `None` beyond the ceiling of the agent's memory, or if the kernel refuses.
+fn map_for_good(bytes: usize) -> Option<NonNull<u8>> {
+    MEMORY.map(bytes).map(MappedMemory::into_raw)
+}
+
+/// Why there are no samples, or only some without Java stacks.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum NoSamples {
+    #[error("this JVM has no tables of its structures")]
+    NoTables,
+    #[error("with -Xcheck:jni the JVM would complain of the sampler's handlers on stdout")]
+    CheckJni,
+    #[error("this JVM does not say {0}")]
+    NotSaid(String),
+    #[error("there is no memory for samples")]
+    NoMemory,
+    #[error("no signal is free")]
+    NoSignal,
+    #[error("the kernel refuses a handler of signal {0}")]
+    NoHandler(i32),
+    #[error("the program has replaced the handler of {0}")]
+    HandlerGone(&'static str),
+    #[error("the stack walker finds other frames than the JVM")]
+    WalkerDiffers,
+    #[error(transparent)]
+    Jvm(#[from] JvmError),
+}

@@ -1,0 +1,441 @@
+//! Where threads wait: looks at each Java thread in turn, without a signal and without stopping it.
+//!
+//! A thread's CPU clock says how long the thread has not run since the last look. While that clock stands still, so does
+//! the stack: the agent thread walks it from the thread's last Java frame, and believes the walk if the clock has not
+//! moved meanwhile.
+#![allow(unsafe_code)]
+
+use std::collections::HashMap;
+use std::mem::MaybeUninit;
+use std::time::{Duration, Instant};
+
+use jvmti_bindings::env::{JniEnv, Jvmti};
+use jvmti_bindings::prelude::{jni, jvmti};
+use sampling_handler::load;
+use sampling_handler::memory::{Memory, Process};
+use sampling_handler::vm_layout::Layout;
+use sampling_handler::walk::{End, Frame, Frames, MAX_FRAMES, Walk};
+
+use super::NoSamples;
+use super::random_walks::RandomWalks;
+use super::thread_list::{ListedThread, ThreadList};
+use super::threads;
+use super::timers::clock_of;
+use crate::jvm::java_threads;
+use crate::probe::thread::ThreadName;
+use crate::sys::clock;
+
+/// How often the list of threads is read, if none has started. Else it is read at once. It takes no more than one part in
+/// so many of a processor's time.
+const LIST: Duration = Duration::from_secs(1);
+const LIST_PART: u32 = 400;
+/// Looks take at most one part in so many of a processor's time: with many threads, each is looked at less often.
+const PART: u32 = 200;
+/// The least time for looks in a round.
+const LEAST: Duration = Duration::from_micros(50);
+
+/// A thread's share of a processor is that of so long.
+const SHARE_NS: u64 = 1_000_000_000;
+
+/// What a thread does while it does not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Waiting {
+    /// For a monitor that another thread has.
+    Blocked,
+    /// In `Object.wait` or `Thread.join`, without and with a time limit.
+    Wait,
+    TimedWait,
+    Sleeping,
+    Parked,
+    /// In native code: for the network, a disk, another process.
+    Native,
+    /// For the JVM: a safepoint, the garbage collector, a class being initialized.
+    Vm,
+    /// For a processor.
+    Runnable,
+}
+
+impl Waiting {
+    /// The name in the log.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Blocked => "blocked",
+            Self::Wait => "waiting",
+            Self::TimedWait => "timed_waiting",
+            Self::Sleeping => "sleeping",
+            Self::Parked => "parked",
+            Self::Native => "native",
+            Self::Vm => "vm",
+            Self::Runnable => "runnable",
+        }
+    }
+
+    /// By the JVM's state of a thread, and HotSpot's own.
+    fn of(state: jni::jint, hotspot: u8) -> Self {
+        let is = |flag| state & flag != 0;
+        if is(jvmti::JVMTI_THREAD_STATE_BLOCKED_ON_MONITOR_ENTER) {
+            Self::Blocked
+        } else if is(jvmti::JVMTI_THREAD_STATE_SLEEPING) {
+            Self::Sleeping
+        } else if is(jvmti::JVMTI_THREAD_STATE_PARKED) {
+            Self::Parked
+        } else if is(jvmti::JVMTI_THREAD_STATE_WAITING_WITH_TIMEOUT) {
+            Self::TimedWait
+        } else if is(jvmti::JVMTI_THREAD_STATE_WAITING) {
+            Self::Wait
+        } else {
+            match hotspot {
+                4 | 5 => Self::Native,
+                6 | 7 | 10 | 11 => Self::Vm,
+                _ => Self::Runnable,
+            }
+        }
+    }
+}
+
+/// Where a thread stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Standing {
+    pub waiting: Waiting,
+    /// How the walk of its stack ended; `None` if it runs Java code and waits for a processor.
+    pub end: Option<End>,
+    /// From the innermost.
+    pub frames: Vec<Frame>,
+}
+
+/// A time in which a thread did not run.
+pub(crate) struct OffCpuTime {
+    /// The kernel's number of the thread.
+    pub os_id: u32,
+    pub ns: u64,
+    /// Where the thread stands now; `None` as at the last look: it has not run since.
+    pub standing: Option<Standing>,
+}
+
+/// A thread that is looked at.
+struct Watched {
+    /// A global reference.
+    object: jni::jthread,
+    java_thread: usize,
+    os_id: u32,
+    name: ThreadName,
+    /// The CPU clock at the last look, and when that was.
+    cpu_ns: u64,
+    at_ns: u64,
+    /// Time in which it did not run, while it ran whenever it was looked at.
+    pending_ns: u64,
+    /// Where it stands has been told, and it has not run since.
+    is_told: bool,
+    /// What it waits for; `None` if it ran when it was looked at.
+    waiting: Option<Waiting>,
+    /// The CPU clock and the time when the list was last read, and its share of a processor before that.
+    share_from: (u64, u64),
+    cpu_share: f64,
+}
+
+/// What a thread does now.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ThreadNow {
+    pub name: ThreadName,
+    pub os_id: u32,
+    /// What it waits for; `None` if it runs.
+    pub waiting: Option<Waiting>,
+    /// Its share of a processor in the last second.
+    pub cpu_share: f64,
+}
+
+/// Looks at threads, on the agent thread.
+pub(super) struct OffCpu<'j> {
+    jvmti: &'j Jvmti,
+    jni: &'j JniEnv,
+    list: ThreadList<'j>,
+    layout: &'static Layout,
+    every: Duration,
+    threads: Vec<Watched>,
+    /// The next to look at in this pass.
+    next: usize,
+    /// When the pass began, and when looks last ended.
+    passed: Option<Instant>,
+    looked: Instant,
+    listed: Option<Instant>,
+    /// How long that took, and how many threads had started then.
+    listing: Duration,
+    started: u64,
+    /// Threads that have ended since this was taken.
+    gone: Vec<u32>,
+    looks: u64,
+}
+
+impl<'j> OffCpu<'j> {
+    pub(super) fn new(
+        list: ThreadList<'j>,
+        layout: &'static Layout,
+        every: Duration,
+        jvmti: &'j Jvmti,
+        jni: &'j JniEnv,
+    ) -> Self {
+        Self {
+            jvmti,
+            jni,
+            list,
+            layout,
+            every,
+            threads: Vec::new(),
+            next: 0,
+            passed: None,
+            looked: Instant::now(),
+            listed: None,
+            listing: Duration::ZERO,
+            started: 0,
+            gone: Vec::new(),
+            looks: 0,
+        }
+    }
+
+    /// Looks at threads, as many as there is time for. Call it in each round.
+    pub(super) fn round(&mut self) -> Vec<OffCpuTime> {
+        let now = Instant::now();
+        let time = ((now - self.looked) / PART).max(LEAST);
+        self.looked = now;
+        if self.next >= self.threads.len() {
+            if self.passed.is_some_and(|began| now - began < self.every) {
+                return Vec::new();
+            }
+            self.passed = Some(now);
+            self.next = 0;
+        }
+        // Somebody may have replaced the handlers of faults.
+        if !load::is_guarded() {
+            return Vec::new();
+        }
+        let started = threads::started_so_far();
+        let least = if started == self.started { LIST } else { Duration::ZERO };
+        let wait = least.max(self.listing * LIST_PART);
+        if self.listed.is_none_or(|listed| now - listed >= wait) {
+            (self.listed, self.started) = (Some(now), started);
+            // Without a list, the threads stay as they are.
+            let _ = self.read_list();
+            self.listing = now.elapsed();
+        }
+        let Self { jvmti, layout, threads, .. } = self;
+        let mut times = Vec::new();
+        for thread in threads.iter_mut().skip(self.next) {
+            self.next += 1;
+            self.looks += 1;
+            times.extend(thread.look(jvmti, layout));
+            if now.elapsed() >= time {
+                break;
+            }
+        }
+        times
+    }
+
+    /// Finds threads that have started and ended.
+    fn read_list(&mut self) -> Result<(), NoSamples> {
+        let Self { jvmti, jni, list, threads, gone, .. } = self;
+        let mut known: HashMap<(usize, u32), Watched> =
+            threads.drain(..).map(|thread| ((thread.java_thread, thread.os_id), thread)).collect();
+        let listed = list.for_each(|thread| {
+            let ListedThread { java_thread, os_id, .. } = *thread;
+            let mut watched = known.remove(&(java_thread, os_id));
+            // A thread that was attached anew may have the structure of before.
+            // SAFETY: live references of this thread.
+            let is_same = |w: &mut Watched| unsafe { jni.is_same_object(w.object, thread.object) };
+            if let Some(before) = watched.take_if(|watched| !is_same(watched)) {
+                gone.push(os_id);
+                before.forget(jni);
+            }
+            watched.iter_mut().for_each(Watched::renew_share);
+            // SAFETY: a live reference of this thread.
+            let watched = watched.or_else(|| unsafe { Watched::new(thread, jvmti, jni) });
+            threads.extend(watched);
+        });
+        if listed.is_err() {
+            threads.extend(known.into_values());
+            return listed;
+        }
+        for ended in known.into_values() {
+            gone.push(ended.os_id);
+            ended.forget(jni);
+        }
+        listed
+    }
+
+    /// The name of a thread that is looked at.
+    pub(super) fn name(&self, os_id: u32) -> Option<&ThreadName> {
+        self.threads.iter().find(|thread| thread.os_id == os_id).map(|thread| &thread.name)
+    }
+
+    /// What threads do now, those that use most CPU time first.
+    pub(super) fn now(&self) -> Vec<ThreadNow> {
+        let mut threads: Vec<ThreadNow> = self.threads.iter().map(Watched::now).collect();
+        threads.sort_by(|one, other| {
+            let by_share = other.cpu_share.total_cmp(&one.cpu_share);
+            by_share.then_with(|| one.name.name.cmp(&other.name.name))
+        });
+        threads
+    }
+
+    /// For a test. Returns how many walks that were.
+    pub(super) fn walk_at_random(&self, random: &mut RandomWalks) -> u32 {
+        let java_threads: Vec<usize> = self.threads.iter().map(|t| t.java_thread).collect();
+        random.round(self.layout, &java_threads)
+    }
+
+    /// Threads that have ended since the last call.
+    pub(super) fn take_gone(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.gone)
+    }
+
+    /// Looks so far, and how many threads there are.
+    pub(super) fn looks(&self) -> (u64, usize) {
+        (self.looks, self.threads.len())
+    }
+
+    /// Looks at all threads once more, and forgets them. Returns what it found, and threads that have ended.
+    pub(super) fn end(mut self) -> (Vec<OffCpuTime>, Vec<u32>) {
+        let is_guarded = load::is_guarded();
+        if is_guarded && threads::started_so_far() != self.started {
+            let _ = self.read_list();
+        }
+        let Self { jvmti, layout, threads, .. } = &mut self;
+        let looked = threads.iter_mut().filter_map(|thread| thread.look(jvmti, layout));
+        let times = if is_guarded { looked.collect() } else { Vec::new() };
+        for thread in self.threads.drain(..) {
+            thread.forget(self.jni);
+        }
+        (times, self.gone)
+    }
+}
+
+impl Watched {
+    /// # Safety
+    /// The thread is being listed.
+    unsafe fn new(thread: &ListedThread<'_, '_>, jvmti: &Jvmti, jni: &JniEnv) -> Option<Self> {
+        let ListedThread { java_thread, os_id, .. } = *thread;
+        // SAFETY: a live reference of this thread.
+        let (object, name) = unsafe {
+            (jni.new_global_ref(thread.object), java_threads::name(jvmti, jni, thread.object))
+        };
+        // It began some time ago, and waits since, perhaps.
+        let now = || (clock::monotonic_ns(), clock::cpu_ns_of(clock_of(os_id)));
+        let (at_ns, cpu_ns) = threads::began(os_id).unwrap_or_else(now);
+        (!object.is_null()).then_some(Self {
+            object,
+            java_thread,
+            os_id,
+            name,
+            cpu_ns,
+            at_ns,
+            pending_ns: 0,
+            is_told: false,
+            waiting: None,
+            share_from: (cpu_ns, at_ns),
+            cpu_share: 0.0,
+        })
+    }
+
+    fn forget(self, jni: &JniEnv) {
+        // SAFETY: a global reference of this, which is not used any more.
+        unsafe { jni.delete_global_ref(self.object) };
+    }
+
+    /// Finds which share of a processor it used since the last call.
+    #[allow(clippy::cast_precision_loss)] // Nanoseconds of some years are exact.
+    fn renew_share(&mut self) {
+        let (cpu_ns, at_ns) = self.share_from;
+        let ran_ns = self.cpu_ns.saturating_sub(cpu_ns);
+        let since_ns = self.at_ns.saturating_sub(at_ns);
+        if since_ns >= SHARE_NS {
+            self.cpu_share = ran_ns as f64 / since_ns as f64;
+            self.share_from = (self.cpu_ns, self.at_ns);
+        }
+    }
+
+    fn now(&self) -> ThreadNow {
+        let Self { name, os_id, waiting, cpu_share, .. } = self;
+        ThreadNow { name: name.clone(), os_id: *os_id, waiting: *waiting, cpu_share: *cpu_share }
+    }
+
+    /// The time since the last look in which it did not run, and where it stands.
+    fn look(&mut self, jvmti: &Jvmti, layout: &Layout) -> Option<OffCpuTime> {
+        let cpu_ns = clock::cpu_ns_of(clock_of(self.os_id));
+        // It has ended.
+        if cpu_ns == 0 {
+            return None;
+        }
+        let now_ns = clock::monotonic_ns();
+        let ran_ns = cpu_ns.saturating_sub(self.cpu_ns);
+        let since_ns = now_ns.saturating_sub(self.at_ns).saturating_sub(ran_ns);
+        (self.cpu_ns, self.at_ns) = (cpu_ns, now_ns);
+        let (os_id, ns) = (self.os_id, since_ns + self.pending_ns);
+        self.is_told &= ran_ns == 0;
+        self.pending_ns = 0;
+        if self.is_told {
+            return Some(OffCpuTime { os_id, ns, standing: None });
+        }
+        let standing = self.standing(jvmti, layout);
+        self.is_told = standing.is_some() && clock::cpu_ns_of(clock_of(os_id)) == cpu_ns;
+        if !self.is_told {
+            self.pending_ns = ns;
+            self.waiting = None;
+            return None;
+        }
+        self.waiting = standing.as_ref().map(|standing| standing.waiting);
+        Some(OffCpuTime { os_id, ns, standing })
+    }
+
+    /// Where it stands, if it does not run meanwhile.
+    fn standing(&self, jvmti: &Jvmti, layout: &Layout) -> Option<Standing> {
+        // SAFETY: a global reference.
+        let state = unsafe { jvmti.get_thread_state(self.object) }.ok()?;
+        let hotspot = Process.byte(self.java_thread + layout.thread_state)?;
+        let waiting = Waiting::of(state, hotspot);
+        let walked = walk(layout, self.java_thread);
+        let (end, frames) = walked.map_or((None, Vec::new()), |(end, frames)| (Some(end), frames));
+        Some(Standing { waiting, end, frames })
+    }
+}
+
+/// The stack of a thread that stands still outside of Java code; `None` if it runs Java code.
+fn walk(layout: &Layout, java_thread: usize) -> Option<(End, Vec<Frame>)> {
+    let mut slots = [const { MaybeUninit::uninit() }; MAX_FRAMES];
+    let mut frames = Frames::new(&mut slots);
+    let end = Walk::of_waiting(Process, layout, java_thread)?.run(&mut frames);
+    Some((end, frames.words().iter().copied().map(Frame::from_word).collect()))
+}
+
+/// Compares walks of threads that stand still with what the JVM says of the same stacks, at most so many. Returns how
+/// many were compared.
+///
+/// # Errors
+/// The walker finds other frames.
+pub(super) fn compare(
+    list: &ThreadList<'_>,
+    layout: &Layout,
+    jvmti: &Jvmti,
+    most: usize,
+) -> Result<usize, NoSamples> {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // 256.
+    const DEPTH: jni::jint = MAX_FRAMES as jni::jint;
+    let (mut compared, mut differs) = (0, false);
+    list.for_each(|thread| {
+        let before_ns = clock::cpu_ns_of(clock_of(thread.os_id));
+        if compared >= most || before_ns == 0 {
+            return;
+        }
+        let Some((End::Whole, frames)) = walk(layout, thread.java_thread) else { return };
+        // SAFETY: a live reference of this thread.
+        let said = unsafe { jvmti.get_stack_trace(thread.object, 0, DEPTH) };
+        let after_ns = clock::cpu_ns_of(clock_of(thread.os_id));
+        if let Ok(said) = said
+            && after_ns == before_ns
+            && thread.is_alive()
+        {
+            compared += 1;
+            let said = said.iter().map(|frame| frame.method.addr());
+            differs |= !said.eq(frames.iter().map(|frame| frame.id()));
+        }
+    })?;
+    if differs { Err(NoSamples::WalkerDiffers) } else { Ok(compared) }
+}

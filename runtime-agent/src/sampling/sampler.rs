@@ -1,0 +1,417 @@
+//! Starts and stops sampling, and takes samples out of the queue, on the agent thread.
+#![allow(unsafe_code)]
+
+use std::collections::HashSet;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use jvmti_bindings::env::{JniEnv, Jvmti};
+use jvmti_bindings::prelude::jvmti;
+use sampling_handler::queue::{QUEUE, Sample};
+use sampling_handler::signal::{self, Config, Counts};
+use sampling_handler::vm_layout::Layout;
+use sampling_handler::walk::Frame;
+
+use super::cost::{self, Cap};
+use super::hotspot::Tables;
+use super::libraries::Libraries;
+use super::methods::{Methods, Named};
+use super::off_cpu::{OffCpu, OffCpuTime, ThreadNow};
+use super::random_walks::RandomWalks;
+use super::thread_list::ThreadList;
+use super::{NoSamples, methods, off_cpu, signals, threads};
+use crate::jvm::error::JvmError;
+use crate::probe;
+use crate::probe::thread::ThreadName;
+use crate::self_test::jdk;
+use crate::session::phase;
+use crate::stderr::message;
+use crate::sys::clock;
+
+/// How often threads are looked for that start and end without an event.
+const SCAN: Duration = Duration::from_secs(1);
+/// How often the list of libraries is read, and unloaded classes are forgotten.
+const LOOK: Duration = Duration::from_secs(30);
+/// How long a stop waits for handlers that are at work.
+const AT_WORK: Duration = Duration::from_secs(1);
+/// Stacks that the walker's test compares: for each, JDK 11 stops all threads for some microseconds.
+const COMPARED: usize = 4;
+const MOST_JITTER_NS: u64 = 20_000_000;
+/// Words of the queue for each processor: at 10,000 samples a second and 60 words each, 50 ms are 30,000.
+const WORDS: usize = 1 << 15;
+
+/// Names of methods, and exact debug information in compiled code, need these from the first start to the detach.
+const EVENTS: [jvmti::jvmtiEvent; 2] =
+    [jvmti::JVMTI_EVENT_CLASS_PREPARE, jvmti::JVMTI_EVENT_COMPILED_METHOD_LOAD];
+/// This one only while threads are sampled.
+const THREAD_START: [jvmti::jvmtiEvent; 1] = [jvmti::JVMTI_EVENT_THREAD_START];
+
+/// What the user asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    /// CPU time between a thread's samples.
+    pub interval: Duration,
+    /// The most of the process's CPU time that samples may take, in millionths.
+    pub cap: Option<u32>,
+    /// How often threads that wait are looked at.
+    pub wall: Option<Duration>,
+    /// For a test.
+    pub walks_at_random: bool,
+}
+
+/// The sampler; it stays on its thread.
+pub(crate) struct Sampler<'j> {
+    jvmti: &'j Jvmti,
+    jni: &'j JniEnv,
+    interval: Duration,
+    cap: Cap,
+    /// What sampling and the process had taken when it first began.
+    began: Option<(u64, u64)>,
+    /// The signal, and the process's CPU time when sampling began; `None` while it is off.
+    on: Option<(libc::c_int, u64)>,
+    /// CPU time of the process while it was on, up to when it was last switched off.
+    sampled_cpu_ns: u64,
+    /// Why it ended by itself.
+    stopped: Option<NoSamples>,
+    scan: threads::Scan,
+    scanned: Instant,
+    looked: Instant,
+    methods: Methods,
+    libraries: Libraries,
+    /// How often threads are looked at that wait, and what looks at them while sampling is on.
+    wall: Option<Duration>,
+    off_cpu: Option<OffCpu<'j>>,
+    /// What it found last.
+    last_times: Vec<OffCpuTime>,
+    /// Its looks before sampling last ended.
+    looks: u64,
+    /// Walks from random registers, for a test, and how many there were.
+    random: Option<RandomWalks>,
+    random_walks: u64,
+    /// Stacks that the walker's test compared.
+    compared: usize,
+    /// Threads that have ended since this was taken, and whether there was a scan since.
+    gone: Vec<u32>,
+    is_scanned: bool,
+    is_refusal_told: bool,
+}
+
+impl<'j> Sampler<'j> {
+    pub(crate) fn new(jvmti: &'j Jvmti, jni: &'j JniEnv, asked: Asked) -> Self {
+        let Asked { interval, cap, wall, walks_at_random } = asked;
+        Self {
+            jvmti,
+            jni,
+            interval,
+            cap: Cap::new(cap),
+            began: None,
+            on: None,
+            sampled_cpu_ns: 0,
+            stopped: None,
+            scan: threads::Scan::default(),
+            scanned: Instant::now(),
+            looked: Instant::now(),
+            methods: Methods::default(),
+            libraries: Libraries::default(),
+            wall,
+            off_cpu: None,
+            last_times: Vec::new(),
+            looks: 0,
+            random: walks_at_random.then(RandomWalks::new),
+            random_walks: 0,
+            compared: 0,
+            gone: Vec::new(),
+            is_scanned: false,
+            is_refusal_told: false,
+        }
+    }
+
+    /// Begins sampling, if it is off.
+    ///
+    /// # Errors
+    /// Why there are no samples.
+    pub(crate) fn begin(&mut self) -> Result<(), NoSamples> {
+        if self.on.is_some() || phase::is_ending() {
+            return Ok(());
+        }
+        let begun = self.try_begin();
+        if begun.is_err() {
+            stop_all(self.jvmti);
+            self.methods.end(self.jni);
+        }
+        self.stopped = begun.as_ref().err().cloned();
+        begun
+    }
+
+    fn try_begin(&mut self) -> Result<(), NoSamples> {
+        let tables = Tables::read().ok_or(NoSamples::NoTables)?;
+        if tables.is_on("CheckJNICalls") == Some(true) {
+            return Err(NoSamples::CheckJni);
+        }
+        let signal = signals::install()?;
+        cost::calibrate(signal);
+        self.cap.begin();
+        let spent = cost::own_and_process_ns();
+        self.began.get_or_insert(spent);
+        let config = configure(&tables, self.jvmti)?;
+        // Of an earlier attachment.
+        while QUEUE.take(|_, _, _| ()) {}
+        for events in [EVENTS.as_slice(), &THREAD_START] {
+            self.jvmti.enable_events_global(events).map_err(JvmError::from)?;
+        }
+        self.methods.begin(self.jvmti, self.jni);
+        self.libraries.read();
+        let list = ThreadList::new(&tables, self.jvmti, self.jni)?;
+        let layout = self.test_walker(config, &list);
+        threads::begin(signal, self.interval_ns(), &list)?;
+        let (jvmti, jni) = (self.jvmti, self.jni);
+        let looks = self.wall.zip(layout);
+        self.off_cpu = looks.map(|(every, layout)| OffCpu::new(list, layout, every, jvmti, jni));
+        signal::begin(clock::is_counter());
+        self.scan.run();
+        self.on = Some((signal, spent.1));
+        Ok(())
+    }
+
+    /// Tests the walker against the JVM on threads that wait. Returns where it finds HotSpot's fields; `None` if it is
+    /// off.
+    fn test_walker(
+        &mut self,
+        config: &'static Config,
+        list: &ThreadList<'_>,
+    ) -> Option<&'static Layout> {
+        static WITHOUT: OnceLock<Config> = OnceLock::new();
+        let layout = config.layout.as_ref()?;
+        match off_cpu::compare(list, layout, self.jvmti, COMPARED) {
+            Ok(compared) => {
+                self.compared = compared;
+                Some(layout)
+            }
+            Err(differs) => {
+                message!("cpu: {differs}: samples have no Java stacks");
+                let shadow = config.shadow;
+                signal::configure(WITHOUT.get_or_init(|| Config { layout: None, shadow }));
+                None
+            }
+        }
+    }
+
+    /// Ends sampling, if it is on. What was sampled is still in the queue.
+    pub(crate) fn end(&mut self) {
+        let Some((_, began_ns)) = self.on.take() else { return };
+        self.sampled_cpu_ns += cost::own_and_process_ns().1.saturating_sub(began_ns);
+        if let Some(off_cpu) = self.off_cpu.take() {
+            self.looks += off_cpu.looks().0;
+            let (times, gone) = off_cpu.end();
+            self.last_times = times;
+            self.gone.extend(gone);
+        }
+        signal::end();
+        threads::end();
+        let _ = self.jvmti.disable_events_global(&THREAD_START);
+        let until = Instant::now() + AT_WORK;
+        while signal::is_at_work() && Instant::now() < until {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Stops sampling after an internal error, without touching the data.
+    pub(crate) fn give_up(&self) {
+        stop_all(self.jvmti);
+    }
+
+    /// Forgets the names of methods. Nothing is sampled any more, and all samples are taken.
+    pub(crate) fn forget(&mut self) {
+        let _ = self.jvmti.disable_events_global(&EVENTS);
+        self.methods.end(self.jni);
+    }
+
+    /// Takes the samples since the last round.
+    pub(crate) fn round(&mut self, mut take: impl FnMut(&Sample, &[u32], &[Frame])) {
+        if let Some((signal, _)) = self.on
+            && self.scanned.elapsed() >= SCAN
+        {
+            self.scanned = Instant::now();
+            match signals::check(signal) {
+                Ok(()) => self.look_at_threads(),
+                Err(gone) => {
+                    message!("cpu: {gone}; nothing is sampled any more");
+                    self.end();
+                    self.stopped = Some(gone);
+                }
+            }
+        }
+        if self.on.is_some() && self.looked.elapsed() >= LOOK {
+            self.looked = Instant::now();
+            self.libraries.read();
+            self.methods.purge(self.jni);
+        }
+        if let (Some(random), Some(off_cpu)) = (&mut self.random, &self.off_cpu) {
+            self.random_walks += u64::from(off_cpu.walk_at_random(random));
+        }
+        self.methods.take_prepared();
+        while QUEUE.take(|sample, shadow, frames| take(&sample, shadow, frames)) {}
+    }
+
+    /// Finds threads that started and ended without an event, and keeps to the cap.
+    fn look_at_threads(&mut self) {
+        self.gone.extend(self.scan.run());
+        self.is_scanned = true;
+        if let Some(needed_ns) = self.cap.needed_interval_ns() {
+            self.scan.lengthen_interval(needed_ns);
+        }
+        if threads::refused() > 0 && !std::mem::replace(&mut self.is_refusal_told, true) {
+            message!("cpu: the kernel refuses timers (ulimit -i): some threads are not sampled");
+        }
+    }
+
+    /// The times in which threads did not run since the last call.
+    pub(crate) fn off_cpu_times(&mut self) -> Vec<OffCpuTime> {
+        match &mut self.off_cpu {
+            Some(off_cpu) => off_cpu.round(),
+            None => std::mem::take(&mut self.last_times),
+        }
+    }
+
+    /// The name of a Java thread, if threads are looked at.
+    pub(crate) fn thread_name(&self, os_id: u32) -> Option<&ThreadName> {
+        self.off_cpu.as_ref()?.name(os_id)
+    }
+
+    /// What threads do now; `None` if they are not looked at.
+    pub(crate) fn threads_now(&self) -> Option<Vec<ThreadNow>> {
+        self.off_cpu.as_ref().map(OffCpu::now)
+    }
+
+    /// What a round takes longer while threads are looked at: another time in each.
+    pub(crate) fn jitter(&self) -> Duration {
+        let ns = if self.off_cpu.is_some() { threads::random() % MOST_JITTER_NS } else { 0 };
+        Duration::from_nanos(ns)
+    }
+
+    /// Looks at threads so far, and how many threads there are.
+    pub(crate) fn looks(&self) -> (u64, usize) {
+        let (looks, threads) = self.off_cpu.as_ref().map_or((0, 0), OffCpu::looks);
+        (self.looks + looks, threads)
+    }
+
+    /// Threads that have ended since the last call.
+    pub(crate) fn take_gone(&mut self) -> Vec<u32> {
+        let mut gone = std::mem::take(&mut self.gone);
+        gone.extend(self.off_cpu.iter_mut().flat_map(OffCpu::take_gone));
+        gone
+    }
+
+    /// The process's threads, if they were listed since the last call.
+    pub(crate) fn take_scanned(&mut self) -> Option<&HashSet<u32>> {
+        std::mem::take(&mut self.is_scanned).then(|| self.scan.present())
+    }
+
+    /// Changes whenever a method's id may have got another meaning.
+    pub(crate) fn generation(&self) -> u64 {
+        self.methods.generation()
+    }
+
+    /// The interval of CPU time that the user chose, in nanoseconds. A sample's weight says how many it stands for.
+    pub(crate) fn interval_ns(&self) -> u64 {
+        u64::try_from(self.interval.as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// The library that an instruction belongs to, in brackets; `None` for code that the JVM made.
+    pub(crate) fn library(&self, pc: usize) -> Option<String> {
+        self.libraries.name(pc)
+    }
+
+    /// The method of a frame; `None` if it is not known.
+    pub(crate) fn name(&mut self, frame: Frame) -> Option<Named> {
+        self.methods.name(frame.id(), self.jvmti, self.jni)
+    }
+
+    /// The interval of now, in nanoseconds: the chosen one, or a longer one because of the cap.
+    pub(crate) fn current_interval_ns(&self) -> u64 {
+        self.interval_ns() << threads::doubled()
+    }
+
+    /// What samples took of the process's CPU time since sampling first began.
+    #[allow(clippy::cast_precision_loss)] // Nanoseconds of some years are exact.
+    pub(crate) fn cost_share(&self) -> f64 {
+        let Some((own_ns, cpu_ns)) = self.began else { return 0.0 };
+        let (own_now, cpu_now) = cost::own_and_process_ns();
+        own_now.saturating_sub(own_ns) as f64 / cpu_now.saturating_sub(cpu_ns).max(1) as f64
+    }
+
+    /// CPU time of the process while it was sampled, in nanoseconds.
+    pub(crate) fn sampled_cpu_ns(&self) -> u64 {
+        let now = self.on.map_or(0, |(_, began_ns)| cost::own_and_process_ns().1 - began_ns);
+        self.sampled_cpu_ns + now
+    }
+
+    /// The signal of the timers, while threads have some.
+    pub(crate) fn signal(&self) -> Option<&'static str> {
+        self.on.map(|(signal, _)| signals::name(signal))
+    }
+
+    /// Walks from random registers, for a test.
+    pub(crate) fn random_walks(&self) -> u64 {
+        self.random_walks
+    }
+
+    /// Stacks that the walker's test compared.
+    pub(crate) fn compared(&self) -> usize {
+        self.compared
+    }
+
+    /// Why nothing is sampled, if that is not what was asked for.
+    pub(crate) fn stopped(&self) -> Option<&NoSamples> {
+        self.stopped.as_ref()
+    }
+
+    /// What handlers counted, and how many timers were refused.
+    pub(crate) fn counts() -> (Counts, u64) {
+        (Counts::now(), threads::refused())
+    }
+}
+
+/// Lets the JIT note which method and line each instruction belongs to, from the first method on that it compiles,
+/// though sampling begins later.
+pub(crate) fn want_debug_info(jvmti: &Jvmti) {
+    let _ = jvmti.enable_events_global(&[jvmti::JVMTI_EVENT_COMPILED_METHOD_LOAD]);
+}
+
+/// Stops everything that takes samples, whatever state it is in.
+pub(crate) fn stop_all(jvmti: &Jvmti) {
+    signal::end();
+    threads::end();
+    methods::stop();
+    for events in [EVENTS.as_slice(), &THREAD_START] {
+        let _ = jvmti.disable_events_global(events);
+    }
+}
+
+/// Tells the handler where everything is, once for the life of the process.
+fn configure(tables: &Tables, jvmti: &Jvmti) -> Result<&'static Config, NoSamples> {
+    static CONFIG: OnceLock<Config> = OnceLock::new();
+    if !QUEUE.has_memory() {
+        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let words = (WORDS * processors).next_power_of_two();
+        let memory = super::map_for_good(words * 8).ok_or(NoSamples::NoMemory)?;
+        // SAFETY: mapped memory that nobody else uses, and that stays.
+        unsafe { QUEUE.set_memory(memory.as_ptr().cast(), words) };
+    }
+    let config = CONFIG.get_or_init(|| {
+        let not_said = |what: &str| NoSamples::NotSaid(what.to_owned());
+        let layout = jdk::version(jvmti).ok_or_else(|| not_said("its version"));
+        let layout = layout.and_then(|version| tables.layout(version));
+        // The walker knows frames of x86-64 only.
+        let layout = layout.and_then(|layout| match cfg!(target_arch = "x86_64") {
+            true => Ok(layout),
+            false => Err(not_said("how its frames look on this processor")),
+        });
+        if let Err(missing) = &layout {
+            message!("cpu: {missing}: samples have no Java stacks");
+        }
+        Config { layout: layout.ok(), shadow: probe::shadow_layout() }
+    });
+    signal::configure(config);
+    Ok(config)
+}

@@ -1,0 +1,94 @@
+//! Installs the handlers, once for the life of the process: those of faults, then that of the sampling signal.
+#![allow(unsafe_code)]
+
+use std::sync::OnceLock;
+
+use sampling_handler::load;
+use sampling_handler::signal::{self, KernelAction};
+
+use super::NoSamples;
+
+const DEFAULT: usize = 0;
+const IGNORE: usize = 1;
+
+/// The signals that may be used for sampling, in this order: the first that nobody has a handler for.
+///
+/// No kernel sends SIGSTKFLT, and no profiler takes it. SIGPROF comes late: JFR and other profilers refuse to begin, or
+/// replace the handler, where it is taken, and a program that gives it back its default would be ended by a timer.
+const CANDIDATES: [libc::c_int; 4] =
+    [libc::SIGSTKFLT, libc::SIGVTALRM, libc::SIGPROF, libc::SIGPWR];
+
+/// The sampling signal, or why there is none.
+static INSTALLED: OnceLock<Result<libc::c_int, NoSamples>> = OnceLock::new();
+
+/// Installs the handlers if that was not done before. Returns the sampling signal.
+///
+/// # Errors
+/// Why there is none.
+pub(super) fn install() -> Result<libc::c_int, NoSamples> {
+    let number = INSTALLED.get_or_init(install_now).clone()?;
+    check(number).map(|()| number)
+}
+
+/// Looks whether the sampling signal still has its handler. Without it, a timer's signal may end the process.
+///
+/// # Errors
+/// Somebody has removed or replaced it.
+pub(super) fn check(number: libc::c_int) -> Result<(), NoSamples> {
+    let own = signal::on_signal as *const () as usize;
+    match signal::action(number).map(|action| action.handler) {
+        Some(handler) if handler == own => Ok(()),
+        _ => Err(NoSamples::HandlerGone(name(number))),
+    }
+}
+
+/// A signal's name.
+pub(super) fn name(number: libc::c_int) -> &'static str {
+    match number {
+        libc::SIGSTKFLT => "SIGSTKFLT",
+        libc::SIGVTALRM => "SIGVTALRM",
+        libc::SIGPROF => "SIGPROF",
+        _ => "SIGPWR",
+    }
+}
+
+fn install_now() -> Result<libc::c_int, NoSamples> {
+    for fault in [libc::SIGSEGV, libc::SIGBUS] {
+        replace(fault, load::on_fault as *const () as usize, load::set_before)?;
+    }
+    let is_free = |number: &libc::c_int| {
+        signal::action(*number).is_some_and(|action| action.handler <= IGNORE)
+    };
+    let number = CANDIDATES.into_iter().find(is_free).ok_or(NoSamples::NoSignal)?;
+    let set_before = |_, handler, flags| signal::set_before(handler, flags);
+    replace(number, signal::on_signal as *const () as usize, set_before)?;
+    Ok(number)
+}
+
+/// Replaces a signal's handler by one that knows the one before. It runs with the same mask and on the same stack.
+fn replace(
+    number: libc::c_int,
+    handler: usize,
+    set_before: impl Fn(libc::c_int, usize, usize),
+) -> Result<(), NoSamples> {
+    let refused = || NoSamples::NoHandler(number);
+    let before = signal::action(number).ok_or_else(refused)?;
+    set_before(number, before.handler, before.flags);
+    // Threads with stacks of their own, as Go has, need the alternate one.
+    let own = (libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK).cast_unsigned() as usize;
+    let is_handler = before.handler > IGNORE;
+    let kept = (libc::SA_ONSTACK | libc::SA_NODEFER | libc::SA_RESTART).cast_unsigned() as usize;
+    let flags = if is_handler {
+        libc::SA_SIGINFO.cast_unsigned() as usize | before.flags & kept
+    } else {
+        own
+    };
+    let mask = if is_handler { before.mask } else { 0 };
+    let replaced = signal::replace_action(number, &KernelAction::new(handler, flags, mask));
+    let replaced = replaced.ok_or_else(refused)?;
+    // Somebody else was quicker.
+    if replaced.handler != before.handler && replaced.handler != DEFAULT {
+        set_before(number, replaced.handler, replaced.flags);
+    }
+    Ok(())
+}

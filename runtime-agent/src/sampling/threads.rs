@@ -1,0 +1,292 @@
+//! Which threads there are, and the timer of each.
+//!
+//! A Java thread creates and deletes its timer itself, when it starts and ends. A scan each second finds all others,
+//! and deletes the timers of threads that are gone.
+#![allow(unsafe_code)]
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use jvmti_bindings::env::JniEnv;
+use sampling_handler::signal::MOST_DOUBLED;
+use sampling_handler::threads::{
+    Slot, TIMER_BUSY, TIMER_ENDED, TIMER_NONE, for_each, slot, slot_or_add,
+};
+
+use super::NoSamples;
+use super::thread_list::ThreadList;
+use super::timers;
+use crate::probe::thread::os_id;
+use crate::sys::clock;
+
+/// The interval of CPU time that the user chose; 0 while sampling is off.
+static INTERVAL_NS: AtomicU64 = AtomicU64::new(0);
+/// How often it has been doubled.
+static DOUBLED: AtomicU32 = AtomicU32::new(0);
+static SIGNAL: AtomicI32 = AtomicI32::new(0);
+/// After the kernel refused a timer, none is created for so long.
+const RETRY_AFTER_NS: u64 = 60_000_000_000;
+static RETRY_NS: AtomicU64 = AtomicU64::new(0);
+/// Timers that the kernel refused.
+static REFUSED: AtomicU64 = AtomicU64::new(0);
+static STARTED: AtomicU64 = AtomicU64::new(0);
+/// How far a thread's JNI environment is into its `JavaThread`; 0 while unknown.
+static ENVIRONMENT: AtomicUsize = AtomicUsize::new(0);
+
+/// Pages of slots: numbers of some 400,000 threads, 16 MB. Threads with others are not sampled.
+const MOST_PAGES: u32 = 200;
+
+/// Slots are added by one thread at a time.
+fn add(thread: u32) -> Option<&'static Slot> {
+    static ADDING: Mutex<()> = Mutex::new(());
+    if let Some(slot) = slot(thread) {
+        return Some(slot);
+    }
+    let _adding = ADDING.lock().unwrap_or_else(PoisonError::into_inner);
+    // Numbers may come from all of four millions, and other threads' statistics need memory too.
+    static PAGES: AtomicU32 = AtomicU32::new(0);
+    if PAGES.load(Ordering::Relaxed) >= MOST_PAGES {
+        return None;
+    }
+    let make = |bytes| {
+        super::map_for_good(bytes).map_or(std::ptr::null_mut(), |memory| {
+            PAGES.fetch_add(1, Ordering::Relaxed);
+            memory.as_ptr()
+        })
+    };
+    // SAFETY: mapped memory that nobody else uses, and that stays; the lock keeps others out.
+    unsafe { slot_or_add(thread, make) }
+}
+
+/// How often the interval has been doubled since sampling began.
+pub(super) fn doubled() -> u32 {
+    DOUBLED.load(Ordering::Relaxed)
+}
+
+/// Timers that the kernel refused so far.
+pub(super) fn refused() -> u64 {
+    REFUSED.load(Ordering::Relaxed)
+}
+
+/// From now on, threads get timers.
+fn set_on(signal: libc::c_int, interval_ns: u64) {
+    SIGNAL.store(signal, Ordering::Relaxed);
+    DOUBLED.store(0, Ordering::Relaxed);
+    INTERVAL_NS.store(interval_ns, Ordering::Release);
+}
+
+/// Deletes all timers; threads get none from now on.
+pub(super) fn end() {
+    INTERVAL_NS.store(0, Ordering::SeqCst);
+    for_each(|slot| stop_timer(slot, TIMER_NONE));
+}
+
+/// Creates a thread's timer, unless it has one or has ended.
+fn start_timer(thread: u32, slot: &Slot) {
+    let interval_ns = INTERVAL_NS.load(Ordering::Acquire);
+    let is_refused = clock::monotonic_ns() < RETRY_NS.load(Ordering::Relaxed);
+    if interval_ns == 0 || is_refused || !slot.change_timer(TIMER_NONE, TIMER_BUSY) {
+        return;
+    }
+    create_timer(thread, slot, interval_ns);
+}
+
+/// Creates the timer of a thread that has none and may not get one from anybody else.
+fn create_timer(thread: u32, slot: &Slot, interval_ns: u64) {
+    let signal = SIGNAL.load(Ordering::Relaxed);
+    let doubled = DOUBLED.load(Ordering::Relaxed);
+    let interval_ns = interval_ns << doubled;
+    // Threads that live for less than an interval are sampled in proportion, too.
+    let first_ns = 1 + random() % interval_ns;
+    match timers::create(thread, signal, first_ns, interval_ns, doubled) {
+        Ok(id) => {
+            // The thread or sampling may have ended meanwhile, and nobody else would delete it.
+            if !slot.change_timer(TIMER_BUSY, Slot::timer_of(id)) {
+                timers::delete(id);
+            }
+        }
+        // It has ended since it was listed.
+        Err(error) if thread != os_id() && is_of_gone_thread(&error) => slot.set_timer(TIMER_NONE),
+        Err(_) => {
+            REFUSED.fetch_add(1, Ordering::Relaxed);
+            // Others of this user need timers and queued signals too.
+            RETRY_NS.store(clock::monotonic_ns() + RETRY_AFTER_NS, Ordering::Relaxed);
+            slot.set_timer(TIMER_NONE);
+        }
+    }
+    // Sampling may have ended meanwhile.
+    if INTERVAL_NS.load(Ordering::Acquire) == 0 {
+        stop_timer(slot, TIMER_NONE);
+    }
+}
+
+fn is_of_gone_thread(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ESRCH))
+}
+
+/// Replaces a thread's timer by one with the interval of now, if it has one.
+fn renew_timer(thread: u32, slot: &Slot) {
+    let before = slot.timer();
+    let interval_ns = INTERVAL_NS.load(Ordering::Acquire);
+    if let Some(id) = Slot::id_of_timer(before)
+        && interval_ns != 0
+        && slot.change_timer(before, TIMER_BUSY)
+    {
+        timers::delete(id);
+        create_timer(thread, slot, interval_ns);
+    }
+}
+
+/// Deletes a thread's timer, if it has one, and sets the slot's state.
+fn stop_timer(slot: &Slot, then: i32) {
+    if let Some(id) = Slot::id_of_timer(slot.swap_timer(then)) {
+        timers::delete(id);
+    }
+}
+
+/// A number that nobody can foresee; it need not be good.
+pub(super) fn random() -> u64 {
+    static STATE: AtomicU64 = AtomicU64::new(0x9e37_79b9_7f4a_7c15);
+    let mut x = STATE.fetch_add(clock::ticks() | 1, Ordering::Relaxed);
+    x ^= x >> 33;
+    x = x.wrapping_mul(0xff51_afd7_ed55_8ccd);
+    x ^ x >> 33
+}
+
+/// Java threads that have started while sampling was on.
+pub(super) fn started_so_far() -> u64 {
+    STARTED.load(Ordering::Relaxed)
+}
+
+/// When a thread began, or sampling if that was later, and the thread's CPU clock then.
+pub(super) fn began(thread: u32) -> Option<(u64, u64)> {
+    slot(thread)?.began()
+}
+
+/// A Java thread has started: the calling one.
+pub(crate) fn started(jni: &JniEnv) {
+    if INTERVAL_NS.load(Ordering::Acquire) == 0 {
+        return;
+    }
+    STARTED.fetch_add(1, Ordering::Relaxed);
+    let thread = os_id();
+    let Some(slot) = add(thread) else { return };
+    slot.set_java(java_thread_of(jni));
+    slot.set_began(clock::monotonic_ns(), clock::cpu_ns_of(timers::clock_of(thread)));
+    // The number may have belonged to a thread that ended just now.
+    slot.change_timer(TIMER_ENDED, TIMER_NONE);
+    start_timer(thread, slot);
+}
+
+/// A Java thread ends: the calling one.
+pub(crate) fn ended() {
+    if let Some(slot) = slot(os_id()) {
+        slot.set_java(0);
+        slot.set_began(0, 0);
+        stop_timer(slot, TIMER_ENDED);
+    }
+}
+
+/// The `JavaThread` of a thread with this JNI environment, or 0.
+fn java_thread_of(jni: &JniEnv) -> usize {
+    match ENVIRONMENT.load(Ordering::Relaxed) {
+        0 => 0,
+        distance => jni.raw().addr().wrapping_sub(distance),
+    }
+}
+
+/// From now on, threads get timers. Finds the Java threads that have started already.
+///
+/// # Errors
+/// What the JVM does not say.
+pub(super) fn begin(
+    signal: libc::c_int,
+    interval_ns: u64,
+    list: &ThreadList<'_>,
+) -> Result<(), NoSamples> {
+    ENVIRONMENT.store(list.environment(), Ordering::Relaxed);
+    // Threads that start from here on do it themselves.
+    set_on(signal, interval_ns);
+    list.for_each(|thread| {
+        if let Some(slot) = add(thread.os_id) {
+            slot.set_java(thread.java_thread);
+            // For this sampling, it begins now.
+            slot.set_began(clock::monotonic_ns(), clock::cpu_ns_of(timers::clock_of(thread.os_id)));
+            if !thread.is_alive() {
+                slot.set_java(0);
+                slot.set_began(0, 0);
+            }
+        }
+    })
+}
+
+/// All threads that were found by scans, on the agent thread.
+#[derive(Debug, Default)]
+pub(super) struct Scan {
+    with_timers: HashSet<u32>,
+    /// Threads whose end was seen, and that were still there.
+    ended: HashSet<u32>,
+}
+
+impl Scan {
+    /// Doubles the interval until it is as long as needed. Samples say which one they stand for, so a thread that
+    /// keeps the old one does no harm.
+    pub(super) fn lengthen_interval(&self, needed_ns: u64) {
+        let interval_ns = INTERVAL_NS.load(Ordering::Acquire);
+        let is_enough = |doubled: &u32| interval_ns << doubled >= needed_ns;
+        let doubled = (0..MOST_DOUBLED).find(is_enough).unwrap_or(MOST_DOUBLED);
+        if DOUBLED.fetch_max(doubled, Ordering::Relaxed) >= doubled {
+            return;
+        }
+        for thread in &self.with_timers {
+            if let Some(slot) = slot(*thread) {
+                renew_timer(*thread, slot);
+            }
+        }
+    }
+
+    /// The threads of the last scan.
+    pub(super) fn present(&self) -> &HashSet<u32> {
+        &self.with_timers
+    }
+
+    /// Gives timers to threads that have none, and deletes those of threads that are gone. Returns the latter.
+    pub(super) fn run(&mut self) -> Vec<u32> {
+        let Ok(tasks) = fs::read_dir("/proc/self/task") else { return Vec::new() };
+        let numbers = tasks.flatten().filter_map(|task| task.file_name().to_str()?.parse().ok());
+        let present: HashSet<u32> = numbers.collect();
+        let mut ended = HashSet::new();
+        for thread in &present {
+            let Some(slot) = add(*thread) else { continue };
+            if slot.timer() == TIMER_ENDED {
+                // It ends just now, or its number has been given to another, native one.
+                if self.ended.contains(thread) {
+                    slot.change_timer(TIMER_ENDED, TIMER_NONE);
+                } else {
+                    ended.insert(*thread);
+                    continue;
+                }
+            }
+            start_timer(*thread, slot);
+        }
+        // A number may have been given to another thread since the list was read.
+        let is_gone =
+            |thread: &&u32| !Path::new("/proc/self/task").join(thread.to_string()).exists();
+        let gone: Vec<u32> =
+            self.with_timers.difference(&present).filter(is_gone).copied().collect();
+        for gone in &gone {
+            if let Some(slot) = slot(*gone) {
+                slot.set_java(0);
+                slot.set_began(0, 0);
+                stop_timer(slot, TIMER_NONE);
+            }
+        }
+        self.ended = ended;
+        self.with_timers = present;
+        gone
+    }
+}

@@ -1,0 +1,66 @@
+//! Timers on the CPU time of single threads (`timer_create`). Each sends the sampling signal to its thread.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::mem;
+
+use sampling_handler::signal::timer_value;
+
+/// The kernel's number of a timer.
+pub(super) type TimerId = i32;
+
+/// Creates a timer that sends `signal` to a thread after `first_ns` and then each `interval_ns` of its CPU time, which
+/// was doubled so often.
+pub(super) fn create(
+    thread: u32,
+    signal: libc::c_int,
+    first_ns: u64,
+    interval_ns: u64,
+    doubled: u32,
+) -> io::Result<TimerId> {
+    // SAFETY: zero is a valid value of the structure.
+    let mut event: libc::sigevent = unsafe { mem::zeroed() };
+    // A pointer has 64 bits.
+    let value = usize::try_from(timer_value(thread, doubled)).unwrap_or(0);
+    event.sigev_value.sival_ptr = std::ptr::with_exposed_provenance_mut(value);
+    event.sigev_signo = signal;
+    event.sigev_notify = libc::SIGEV_THREAD_ID;
+    event.sigev_notify_thread_id = thread.cast_signed();
+    let mut id: TimerId = 0;
+    // SAFETY: both structures live during the call.
+    let failed = unsafe {
+        libc::syscall(libc::SYS_timer_create, clock_of(thread), &raw mut event, &raw mut id)
+    };
+    if failed != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let timing = libc::itimerspec { it_interval: spec(interval_ns), it_value: spec(first_ns) };
+    let none: *mut libc::itimerspec = std::ptr::null_mut();
+    // SAFETY: the timer was created above; the structure lives during the call.
+    let failed = unsafe { libc::syscall(libc::SYS_timer_settime, id, 0, &raw const timing, none) };
+    if failed != 0 {
+        let error = io::Error::last_os_error();
+        delete(id);
+        return Err(error);
+    }
+    Ok(id)
+}
+
+/// Deletes a timer. Its last signal may still be on its way.
+pub(super) fn delete(id: TimerId) {
+    // SAFETY: the timer was created by `create`, and is deleted once.
+    unsafe { libc::syscall(libc::SYS_timer_delete, id) };
+}
+
+/// The clock of a thread's CPU time, as the kernel numbers it.
+pub(super) fn clock_of(thread: u32) -> libc::clockid_t {
+    const PER_THREAD: u32 = 4;
+    const SCHEDULED: u32 = 2;
+    (!thread << 3 | PER_THREAD | SCHEDULED).cast_signed()
+}
+
+fn spec(ns: u64) -> libc::timespec {
+    const SECOND: u64 = 1_000_000_000;
+    let part = |n: u64| n.try_into().unwrap_or(0);
+    libc::timespec { tv_sec: part(ns / SECOND), tv_nsec: part(ns % SECOND) }
+}

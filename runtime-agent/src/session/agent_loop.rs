@@ -1,0 +1,449 @@
+//! What the agent thread does during a run: it drains, and it alone starts and stops recording.
+//!
+//! Other threads ask it through [`Handle`](crate::request::Handle), so nothing that waits is ever near a probe.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, SyncSender};
+use std::time::{Duration, Instant};
+
+use jvmti_bindings::env::{JniEnv, Jvmti};
+use log_format::ids::MethodId;
+use log_format::pattern::Pattern;
+
+use crate::drain::hot_methods::Period;
+use crate::drain::recorder::Recorder;
+use crate::error::Error;
+use crate::instrument::class_hook::ClassCounts;
+use crate::instrument::guards::{ClosedReason, Guards};
+use crate::instrument::include_hints::WhyEmpty;
+use crate::instrument::method_states::{MethodStates, Sources};
+use crate::instrument::methods::Methods;
+use crate::instrument::retransformation::Retransformation;
+use crate::jvm::error::JvmError;
+use crate::jvm::probe_class::ProbeClass;
+use crate::jvm::virtual_threads;
+use crate::options::retransform::Retransform;
+use crate::options::{Fault, Pretend};
+use crate::overhead::Millionths;
+use crate::overhead::controller::{OverheadController, Parts};
+use crate::probe::{self, mounts};
+use crate::request::{Answer, Asked, Found, Reply, Request, Requests, Status};
+use crate::sampling::sampler::{self, Sampler};
+use crate::schedule::Schedule;
+use crate::session::active::Active;
+use crate::session::no_classes::NoClasses;
+use crate::session::recording_switch::RecordingSwitch;
+use crate::session::status;
+use crate::stderr::message;
+use crate::sys::clock;
+
+/// How often the threads' rings are drained.
+const ROUND: Duration = Duration::from_millis(50);
+/// How often the clock is corrected.
+const CLOCK_ROUND: Duration = Duration::from_secs(1);
+const NO_THREADS: &str =
+    "threads are looked at while recording is on, with the options cpu=10ms,wall=100ms";
+/// Probe calls of a method that was called less often are in no compiled code.
+const COMPILED_CALLS: u64 = 1_000;
+
+/// The loop of the agent thread, and what it owns.
+pub(crate) struct AgentLoop<'j> {
+    jni: &'j JniEnv,
+    running: Arc<Active>,
+    probe_class: ProbeClass,
+    recording: RecordingSwitch<'j>,
+    recorder: Recorder,
+    methods: Arc<Methods>,
+    guards: Guards,
+    cost: OverheadController,
+    class_counts: Arc<ClassCounts>,
+    classes: Retransformation<'j>,
+    no_classes: NoClasses,
+    schedule: Schedule,
+    sampler: Option<Sampler<'j>>,
+}
+
+/// What the loop is made of.
+pub(crate) struct AgentLoopParts<'j> {
+    pub jvmti: &'j Jvmti,
+    pub jni: &'j JniEnv,
+    pub running: Arc<Active>,
+    pub probe_class: ProbeClass,
+    pub recorder: Recorder,
+    pub class_counts: Arc<ClassCounts>,
+    pub why_empty: Arc<WhyEmpty>,
+    pub schedule: Schedule,
+    pub pretend: Pretend,
+    pub overhead: Option<Millionths>,
+    pub retransform: Retransform,
+    pub sampling: Option<sampler::Asked>,
+}
+
+impl<'j> AgentLoop<'j> {
+    pub(crate) fn new(parts: AgentLoopParts<'j>) -> Self {
+        let AgentLoopParts { jvmti, jni, probe_class, .. } = parts;
+        let methods = Methods::all();
+        Self {
+            jni,
+            running: parts.running,
+            probe_class,
+            recording: RecordingSwitch::new(jni, probe_class, parts.pretend),
+            recorder: parts.recorder,
+            guards: Guards::new(methods.clone()),
+            cost: OverheadController::new(parts.overhead),
+            classes: Retransformation::new(jvmti, jni, methods.clone(), parts.retransform),
+            methods,
+            no_classes: NoClasses::new(
+                parts.class_counts.clone(),
+                parts.why_empty,
+                parts.retransform,
+            ),
+            class_counts: parts.class_counts,
+            schedule: parts.schedule,
+            sampler: parts.sampling.map(|asked| Sampler::new(jvmti, jni, asked)),
+        }
+    }
+
+    /// Runs until the JVM ends, all handles are gone, or a detach is requested. Returns where to answer the detach.
+    pub(crate) fn run(&mut self, requests: &Requests, fault: Fault) -> Option<SyncSender<Answer>> {
+        let began = Instant::now();
+        let mut clock_renewed = began;
+        // Events that were missing from the beginning have been reported already.
+        let mut told_missing = mounts::events() == mounts::Events::Missing;
+        loop {
+            match requests.recv_timeout(ROUND + self.jitter()) {
+                Ok(asked) if asked.is_late() => {}
+                Ok(Asked { request: Request::Detach, answer, .. }) => {
+                    let finish = AssertUnwindSafe(|| {
+                        fault.panic_if(Fault::Finish);
+                        self.carry_out(Request::Detach)
+                    });
+                    // The client waits for the rest of the detach all the same.
+                    if catch_unwind(finish).is_err() {
+                        self.give_up();
+                    }
+                    return Some(answer);
+                }
+                Ok(Asked { request, answer, .. }) => {
+                    let is_last = request == Request::Finish;
+                    let status = self.carry_out(request);
+                    // The client may have gone.
+                    let _ = answer.send(status);
+                    if is_last {
+                        return None;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return None,
+            }
+            if probe::gave_up() {
+                // A failed write has been reported, and is tried again.
+                let _ = self.stop_and_flush();
+            }
+            self.recording.go_on_with_self_test();
+            virtual_threads::tell_if_missing(&mut told_missing);
+            self.keep_to_schedule();
+            self.follow_patterns();
+            self.keep_to_overhead();
+            self.withdraw_muted();
+            self.change_classes();
+            self.recording.remove_guard_if_due();
+            self.no_classes.tell_if_due(began.elapsed());
+            if clock_renewed.elapsed() >= CLOCK_ROUND {
+                clock_renewed = Instant::now();
+                self.recorder.renew_clock();
+            }
+            self.recorder.forget_loaders();
+            if let Some(sampler) = &mut self.sampler {
+                self.recorder.take_samples(sampler, false);
+            }
+            self.recorder.round();
+            self.running.load_hook.classes.write_log();
+        }
+    }
+
+    /// A thread that works and waits in the rhythm of the rounds would be seen in the same state each time.
+    fn jitter(&self) -> Duration {
+        self.sampler.as_ref().map_or(Duration::ZERO, Sampler::jitter)
+    }
+
+    fn carry_out(&mut self, request: Request) -> Answer {
+        let mut found = Found::Nothing;
+        // After a command with a pattern, hints about the pattern replace the general ones.
+        let mut hints = None;
+        match request {
+            Request::Start => self.start()?,
+            Request::Stop => self.stop_and_flush()?,
+            Request::Flush => {
+                self.running.load_hook.classes.write_log();
+                self.recorder.flush()?;
+            }
+            Request::Status => {}
+            Request::Threshold(of, ns) => {
+                let named = self.recorder.set_threshold(of.clone(), ns)?;
+                let hint = of.zip(named).and_then(|(of, named)| names_nothing(&of, named));
+                hints = Some(hint.into_iter().collect());
+            }
+            Request::Top(period, count) => found = self.top(period, count),
+            Request::InFlight(least_ns) => {
+                found = Found::InFlight(self.recorder.in_flight(least_ns));
+            }
+            Request::Threads => match self.threads_now() {
+                Some(threads) => found = threads,
+                None => hints = Some(vec![NO_THREADS.to_owned()]),
+            },
+            Request::Methods(pattern) => {
+                let (states, hint) = self.method_states(&pattern);
+                hints = Some(hint.into_iter().collect());
+                found = Found::Methods(states);
+            }
+            Request::Mute(pattern, mutes) => {
+                let Self { guards, recorder, probe_class, jni, .. } = self;
+                let round = || recorder.round();
+                let named = guards.mute(pattern.clone(), mutes, probe_class, jni, round)?;
+                hints = Some(names_nothing(&pattern, named).into_iter().collect());
+                self.classes.mutes_changed(&self.guards, || self.recorder.round());
+                self.recorder.set_muted(self.guards.rules(), self.guards.muted_count());
+            }
+            Request::Overhead(budget) => {
+                let (cost, mut parts) = self.cost_control();
+                cost.set_budget(budget, &mut parts)?;
+                found = self.throttled();
+            }
+            Request::Throttled => found = self.throttled(),
+            Request::Finish | Request::Detach => {
+                self.stop();
+                self.no_classes.tell();
+                self.running.load_hook.classes.write_log();
+                self.recorder.finish()?;
+            }
+        }
+        let mut status = self.status();
+        status.hints = hints.unwrap_or(status.hints);
+        Ok(Reply { status, found })
+    }
+
+    /// Measures the profiler's cost and keeps it within the overhead budget.
+    fn keep_to_overhead(&mut self) {
+        if self.recording.is_on() {
+            let (cost, mut parts) = self.cost_control();
+            cost.go_on(&mut parts);
+        }
+    }
+
+    fn cost_control(&mut self) -> (&mut OverheadController, Parts<'_>) {
+        let Self { cost, recorder, guards, probe_class, jni, .. } = self;
+        (cost, Parts { recorder, guards, probe_class, jni })
+    }
+
+    fn top(&mut self, period: Period, count: usize) -> Found {
+        let mut top = self.recorder.top(period, count);
+        // Every method that was called has a name.
+        top.methods.retain(|(id, _)| self.methods.get(*id).is_some());
+        let named =
+            |id: &MethodId| Some((self.methods.get(*id)?, self.cost.overhead.has_throttled(*id)));
+        let names = top.methods.iter().filter_map(|(id, _)| named(id)).collect();
+        Found::Top(top, names)
+    }
+
+    /// The methods that a pattern names. If there are none, also the reason.
+    fn method_states(&mut self, pattern: &Pattern) -> (MethodStates, Option<String>) {
+        let Self { methods, guards, classes, cost, recorder, .. } = self;
+        let of = Sources {
+            methods,
+            guards,
+            postponed: classes.postponed(),
+            is_compiled_out: &|id| cost.overhead.is_compiled_out(id),
+        };
+        let states = MethodStates::find(pattern, &of, || recorder.round());
+        let excluded = || self.running.load_hook.classes.why_excluded(pattern);
+        let hint = states.is_empty().then(|| states.hint(pattern, excluded));
+        (states, hint)
+    }
+
+    /// What threads do now; `None` if they are not looked at.
+    fn threads_now(&mut self) -> Option<Found> {
+        let threads = self.sampler.as_ref()?.threads_now()?;
+        Some(Found::Threads(threads, self.recorder.in_flight(0)))
+    }
+
+    fn throttled(&self) -> Found {
+        Found::Throttled(self.cost.throttled_methods(&self.methods))
+    }
+
+    /// Applies thresholds and mute rules to methods that were instrumented since they were set.
+    fn follow_patterns(&mut self) {
+        self.methods.follow_thresholds();
+        match self.guards.follow(&self.probe_class, self.jni) {
+            // Their probes stay behind the closed guard: only a command has classes retransformed.
+            Ok(true) => self.recorder.set_muted(self.guards.rules(), self.guards.muted_count()),
+            Ok(false) => {}
+            Err(error) => message!("mute: {error}"),
+        }
+    }
+
+    /// Retransforms out the methods that have been muted for long enough and were called often.
+    fn withdraw_muted(&mut self) {
+        if let Some(muted) = self.classes.take_long_muted(&self.guards) {
+            let called = self.recorder.called(muted.into_iter(), COMPILED_CALLS);
+            self.classes.withdraw(&called, || self.recorder.round());
+        }
+    }
+
+    /// Retransforms classes that waited. Drains the rings between batches.
+    pub(crate) fn change_classes(&mut self) {
+        let Self { recorder, classes, recording, .. } = self;
+        // Before recording begins there is nothing to write, and the first interval begins with it.
+        let step = classes.step(|| {
+            if recording.is_on() {
+                recorder.round();
+            }
+        });
+        if let Some(postponed) = step.postponed {
+            recorder.set_postponed(&postponed);
+        }
+        let opened = step.no_longer_stale;
+        if !opened.is_empty()
+            && let Err(error) = self.set_stale(&opened, false)
+        {
+            message!("{error}; {} methods are not measured", opened.len());
+        }
+    }
+
+    fn set_stale(&mut self, ids: &[MethodId], is_stale: bool) -> Result<(), JvmError> {
+        if !is_stale {
+            // Their class has been retransformed, and its compiled code is gone.
+            self.probe_class.compile_out(self.jni, ids.iter().copied(), false);
+        }
+        self.guards.set(ClosedReason::Stale, ids, is_stale, &self.probe_class, self.jni)
+    }
+
+    /// Starts or stops recording at an edge of the schedule. A command holds until the next edge.
+    fn keep_to_schedule(&mut self) {
+        match self.schedule.edge() {
+            Some(true) => {
+                if let Err(error) = self.start()
+                    && !probe::gave_up()
+                {
+                    message!("{error}; profiling stays off until the next start");
+                }
+            }
+            // Method statistics are written when their interval ends, not at each pause: a pause every few seconds
+            // would fill the disk with them.
+            Some(false) => drop(self.stop()),
+            None => {}
+        }
+    }
+
+    /// Opens the load hook, and retransforms loaded classes that the filters select or that have the probes of an
+    /// earlier attachment.
+    ///
+    /// # Errors
+    /// The JVM refuses it.
+    pub(crate) fn instrument_loaded_classes(&mut self) -> Result<(), JvmError> {
+        self.set_stale(&self.classes.stale_methods(), true)?;
+        self.classes.begin(&self.running.load_hook);
+        self.change_classes();
+        Ok(())
+    }
+
+    /// The loaded classes that are to be retransformed.
+    pub(crate) fn classes(&self) -> &Retransformation<'j> {
+        &self.classes
+    }
+
+    /// Cleans up before classes are restored: no class waits to be retransformed any more, and compiled code has no
+    /// probes from now on.
+    pub(crate) fn leave_classes(&mut self) {
+        self.recorder.forget_loaders();
+        self.classes.clear();
+        self.recording.remove_guard();
+    }
+
+    /// Closes the log, and frees what muting used.
+    pub(crate) fn close(&mut self) {
+        self.recorder.close();
+        if let Some(sampler) = &mut self.sampler {
+            sampler.forget();
+        }
+        self.guards.forget_muted(&self.probe_class, self.jni);
+    }
+
+    /// Begins recording, if it is off.
+    pub(crate) fn start(&mut self) -> Result<(), Error> {
+        if probe::gave_up() {
+            return Err(Error::State("profiling is off for good, after an internal error"));
+        }
+        if self.recording.put_guard_back()? {
+            // All code with probes was discarded, so throttled methods can be measured again at no further cost.
+            let throttled: Vec<MethodId> = self.cost.overhead.throttled().keys().copied().collect();
+            let (cost, mut parts) = self.cost_control();
+            cost.measure_again(&throttled, &mut parts)?;
+            self.cost.overhead.begin_again();
+        }
+        if self.recording.turn_on(|| self.recorder.begin_recording())
+            && let Some(sampler) = &mut self.sampler
+            && let Err(error) = sampler.begin()
+        {
+            message!("cpu: {error}; nothing is sampled");
+        }
+        Ok(())
+    }
+
+    /// Ends recording, if it is on, and writes everything up to now.
+    ///
+    /// # Errors
+    /// The write failed. Recording is off all the same.
+    fn stop_and_flush(&mut self) -> Result<(), Error> {
+        let was_on = self.stop();
+        self.recording.stays_off();
+        if !was_on {
+            return Ok(());
+        }
+        self.recorder.flush().map_err(Error::NotOnDisk)
+    }
+
+    /// Ends recording; `false` if it was off. Unfinished calls wait with the recorded calls.
+    fn stop(&mut self) -> bool {
+        if let Some(sampler) = &mut self.sampler {
+            sampler.end();
+            self.recorder.take_samples(sampler, true);
+        }
+        let ended = self.recording.turn_off();
+        if let Some(recording) = ended {
+            self.recorder.end_recording(recording, clock::ticks());
+            let (cost, mut parts) = self.cost_control();
+            cost.end(&mut parts);
+        }
+        ended.is_some()
+    }
+
+    /// Stops probes after an internal error, without touching the data.
+    pub(crate) fn give_up(&self) {
+        self.recording.give_up();
+        if let Some(sampler) = &self.sampler {
+            sampler.give_up();
+        }
+    }
+
+    pub(crate) fn status(&mut self) -> Status {
+        let of = status::Sources {
+            recorder: &mut self.recorder,
+            recording: &self.recording,
+            classes: &self.classes,
+            class_counts: &self.class_counts,
+            guards: &self.guards,
+            overhead: &self.cost.overhead,
+            sampler: self.sampler.as_ref(),
+        };
+        status::read(of, self.no_classes.reasons())
+    }
+}
+
+/// The hint for a pattern that names no instrumented method.
+fn names_nothing(pattern: &Pattern, named: usize) -> Option<String> {
+    (named == 0).then(|| {
+        format!("{pattern} names no method that is measured; it holds for classes loaded later")
+    })
+}

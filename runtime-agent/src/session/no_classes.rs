@@ -1,0 +1,58 @@
+//! Why no class is instrumented, if none is: for `status`, and once on stderr.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::instrument::class_hook::ClassCounts;
+use crate::instrument::include_hints::WhyEmpty;
+use crate::options::retransform::Retransform;
+use crate::stderr::message;
+
+/// When to report it.
+const UNTIL_TOLD: Duration = Duration::from_secs(30);
+
+/// With `retransform=off`.
+const LEFT_ALONE: &str =
+    "classes that were loaded before the agent came are not instrumented (retransform=off)";
+
+/// The reasons, as far as they are known.
+pub(super) struct NoClasses {
+    counts: Arc<ClassCounts>,
+    reasons: Arc<WhyEmpty>,
+    retransform: Retransform,
+    is_told: bool,
+}
+
+impl NoClasses {
+    pub(super) fn new(
+        counts: Arc<ClassCounts>,
+        reasons: Arc<WhyEmpty>,
+        retransform: Retransform,
+    ) -> Self {
+        Self { counts, reasons, retransform, is_told: false }
+    }
+
+    /// The reasons, a line each; none if a class is instrumented.
+    pub(super) fn reasons(&self) -> Vec<String> {
+        if self.counts.classes() > 0 {
+            return Vec::new();
+        }
+        let left_alone = (self.retransform == Retransform::Off).then(|| LEFT_ALONE.to_owned());
+        left_alone.into_iter().chain(self.reasons.messages()).collect()
+    }
+
+    /// Prints the reasons, once, when the agent thread has been running for long enough.
+    pub(super) fn tell_if_due(&mut self, running: Duration) {
+        if !self.is_told && running >= UNTIL_TOLD {
+            self.is_told = true;
+            self.tell();
+        }
+    }
+
+    /// Prints the reasons.
+    pub(super) fn tell(&self) {
+        for reason in self.reasons() {
+            message!("{reason}");
+        }
+    }
+}

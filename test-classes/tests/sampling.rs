@@ -1,0 +1,338 @@
+//! Samples say where CPU time goes, with whole Java stacks, and harm nothing.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use log_format::rows::counter;
+use test_classes::{
+    Java, Jdk, Profile, Sampled, TRUTH, artifacts, classes, field, free_port, jdks, project,
+    run_truth, samples, timers, tprofiler_json, tprofiler_text, wait_until,
+};
+
+/// Runs a program with samples; returns what it printed, what was recorded, and the samples.
+fn sampled(jdk: &Jdk, options: &str, arguments: &[&str]) -> (String, Profile, Vec<Sampled>) {
+    let logs = tempfile::tempdir().expect("a temporary folder");
+    let options = format!("include=programs,port=off,logs={}{options}", logs.path().display());
+    let java = Java::new(jdk).agent(&options).main(classes(), arguments[0]);
+    let finished = java.args(&arguments[1..]).run();
+    finished.expect_quiet_success(jdk);
+    let profile = Profile::only_run(logs.path());
+    let samples = samples(&profile.folder);
+    (finished.stdout, profile, samples)
+}
+
+/// The sum of the weights of samples, in nanoseconds, and their number.
+fn sum<'s>(samples: impl Iterator<Item = &'s Sampled>) -> (f64, f64) {
+    let both = samples.fold((0, 0), |(ns, count), s| (ns + s.weight_ns, count + s.samples));
+    (both.0 as f64, both.1 as f64)
+}
+
+/// The fewest samples of a millisecond that CPU time may have: with the slowest kernel, there is one each 10 ms.
+fn least(cpu_ns: f64) -> f64 {
+    cpu_ns / 12_000_000.0
+}
+
+/// The program's own clocks say what its methods spend.
+#[test]
+fn shares_of_cpu_time_are_right() {
+    for jdk in jdks() {
+        let (printed, profile, samples) = sampled(jdk, ",cpu=1ms", &["programs.Shares", "5"]);
+        let mut spent: BTreeMap<&str, BTreeMap<&str, f64>> = BTreeMap::new();
+        for line in printed.lines() {
+            let words: Vec<&str> = line.split(' ').collect();
+            let ns: f64 = words[2].parse().expect("nanoseconds");
+            *spent.entry(words[0]).or_default().entry(words[1]).or_default() += ns;
+        }
+        for thread in ["main", "second"] {
+            let spent = &spent[thread];
+            let of = |s: &&Sampled| s.thread == thread && s.path.len() + s.frames.len() > 0;
+            let own: Vec<&Sampled> = samples.iter().filter(of).collect();
+            let program = |s: &&&Sampled| s.frames.iter().any(|f| f == "programs.Shares.spend");
+            let (all_ns, count) = sum(own.iter().filter(program).copied());
+            let total = all_ns / spent["all"];
+            let error = 3.0 / count.sqrt();
+            assert!((total - 1.0).abs() < error.max(0.03), "{jdk}, {thread}: {total:.3} of all");
+            assert!(count > least(spent["all"]), "{jdk}: {count} samples");
+        }
+        // Both threads together. Of 30 comparisons, one in ten runs would be over 3 standard errors by chance.
+        let ours = |s: &&Sampled| s.frames.iter().any(|f| f == "programs.Shares.spend");
+        let (all_ns, count) = sum(samples.iter().filter(ours));
+        let of = |name: &str| spent["main"][name] + spent["second"][name];
+        for part in 0..10 {
+            let method = format!("m{part}");
+            let real = of(&method) / of("all");
+            let name = format!("programs.Shares.{method}");
+            let at_top = |s: &&Sampled| s.top() == Some(&name);
+            let found = sum(samples.iter().filter(ours).filter(at_top)).0 / all_ns;
+            let error = 4.5 * (real * (1.0 - real) / count).sqrt();
+            assert!(
+                (found - real).abs() <= error.max(0.005),
+                "{jdk}: {name} has {real:.3}, samples say {found:.3}"
+            );
+        }
+        // GC, JIT and all other threads of the JVM have samples too. Sampling begins shortly before `main`.
+        let (all_ns, count) = sum(samples.iter());
+        let error = (3.0 / count.sqrt()).max(0.03);
+        let [start, end] = ["start", "end"].map(|when| spent["process"][when]);
+        assert!(
+            all_ns > (end - start) * (1.0 - error) && all_ns < end * (1.0 + error),
+            "{jdk}: samples of {all_ns} ns; the process used {start} before main, {end} in all"
+        );
+        // Instrumented callers are known exactly, and agree with the walk.
+        let with_path = |s: &&Sampled| s.thread == "second" && !s.path.is_empty();
+        let in_run = samples.iter().filter(with_path).filter(|s| s.path[0].contains("lambda$main"));
+        assert!(sum(in_run).1 > least(spent["second"]["all"]), "{jdk}");
+        assert_eq!(profile.counter(counter::SAMPLES_DROPPED), 0, "{jdk}");
+    }
+}
+
+#[test]
+fn stacks_of_a_large_program_are_whole() {
+    for jdk in jdks().iter().filter(|jdk| jdk.has_compiler()) {
+        let (_, samples) = compiled(jdk, ",cpu=1ms");
+        let java = || samples.iter().filter(|s| s.is_java());
+        let all = sum(java()).1;
+        let failed = sum(java().filter(|s| s.lacks_stack())).1;
+        let truncated = sum(java().filter(|s| s.is_truncated())).1;
+        println!("{jdk}: {all} samples in Java, {failed} without stack, {truncated} truncated");
+        for reason in
+            samples.iter().filter(|s| s.is_java() && (s.lacks_stack() || s.is_truncated()))
+        {
+            println!("  {} {:?} {:?}", reason.samples, reason.state, reason.frames);
+        }
+        assert!(all > 300.0, "{jdk}: {all}");
+        // One sample more or less is chance.
+        assert!(failed <= 0.01 * all + 3.0, "{jdk}: {failed} of {all} failed");
+        assert!(truncated <= 0.02 * all + 3.0, "{jdk}: {truncated} of {all} truncated");
+        let compiler = |s: &&Sampled| s.frames[0] == "[jit]";
+        assert!(sum(samples.iter().filter(compiler)).1 > 100.0, "{jdk}: no samples of the JIT");
+    }
+}
+
+/// Compiles the test programs; returns what was recorded, and the samples.
+fn compiled(jdk: &Jdk, options: &str) -> (Profile, Vec<Sampled>) {
+    let sources = project().join("test-classes/java/programs");
+    let sources = fs::read_dir(sources).expect("sources");
+    let sources: Vec<PathBuf> = sources.map(|entry| entry.expect("a source").path()).collect();
+    let output = tempfile::tempdir().expect("a temporary folder");
+    let mut arguments = vec!["programs.Compile", "8", output.path().to_str().expect("a path")];
+    arguments.extend(sources.iter().filter_map(|path| path.to_str()));
+    let (_, profile, samples) = sampled(jdk, options, &arguments);
+    (profile, samples)
+}
+
+/// Samples of javac's deep stacks take more than a thousandth of its CPU time at first. The sum of all samples is the
+/// same with longer intervals.
+#[test]
+fn samples_over_their_cap_get_longer_intervals() {
+    let jdk = jdks().iter().rfind(|jdk| jdk.has_compiler()).expect("a JDK with a compiler");
+    let all = |cap: &str| {
+        let (profile, samples) = compiled(jdk, &format!(",cpu=100us,sampler_cap={cap}"));
+        let interval_ns = profile.gauges[counter::SAMPLE_INTERVAL_NS];
+        let [cost_ns, cpu_ns] =
+            [counter::SAMPLING_NS, counter::CPU_NS].map(|name| profile.counter(name) as f64);
+        let share = sum(samples.iter()).0 / cpu_ns;
+        println!("cap {cap}: {interval_ns} ns, took {:.2}%, {share:.3}", 100.0 * cost_ns / cpu_ns);
+        assert!(cost_ns > 0.0 && (0.7..1.4).contains(&share), "{cap}: {share} of the CPU time");
+        interval_ns
+    };
+    assert_eq!(all("off"), 100_000);
+    // More than the four milliseconds of the kernel's own clock.
+    assert!(all("0.1%") > 4_000_000);
+}
+
+/// Exceptions, stack overflows, deoptimisation and thousands of threads go on as before under the handler.
+#[test]
+fn counts_stay_exact_while_threads_are_sampled() {
+    for jdk in jdks() {
+        let launch = |java: Java| java.main(classes(), TRUTH);
+        let (profile, finished) =
+            run_truth(Java::new(jdk), &format!("{jdk} sampled"), ",cpu=100us", 300, launch);
+        finished.expect_quiet_success(jdk);
+        assert!(profile.counter(counter::SAMPLES) > 50, "{jdk}");
+    }
+}
+
+/// Somebody else sends the sampling signal; recording stops and starts, the agent detaches and attaches: the program
+/// goes on, and no timer stays.
+#[test]
+fn foreign_signals_and_coming_and_going_leave_nothing() {
+    for jdk in jdks() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (file, logs) = (folder.path().join("stop"), folder.path().join("logs"));
+        let port = free_port();
+        let options = format!("include=programs,port={port},logs={},cpu=1ms", logs.display());
+        let attaches =
+            if jdk.major >= 21 { vec!["-XX:+EnableDynamicAgentLoading"] } else { vec![] };
+        let java = Java::new(jdk).args(attaches).agent(&options);
+        let running = java.main(classes(), "programs.Busy").arg("2").arg(&file).start();
+        let pid = running.pid();
+        wait_until("threads have timers", || timers(pid) >= 4);
+        for _ in 0..200 {
+            running.signal("STKFLT");
+        }
+        for _ in 0..3 {
+            tprofiler_json(port, &["stop"]);
+            assert_eq!(timers(pid), 0, "{jdk}: after a stop");
+            running.signal("STKFLT");
+            tprofiler_json(port, &["start"]);
+            wait_until("threads have timers again", || timers(pid) >= 4);
+        }
+        tprofiler_text(&["detach", &pid.to_string()]);
+        assert_eq!(timers(pid), 0, "{jdk}: after a detach");
+        running.signal("STKFLT");
+        tprofiler_text(&["attach", &pid.to_string(), &options]);
+        wait_until("threads have timers after an attach", || timers(pid) >= 4);
+        std::thread::sleep(Duration::from_secs(1));
+        fs::write(&file, "").expect("a file");
+        let finished = running.wait();
+        assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
+        assert!(finished.stdout.contains("threads 2"), "{jdk}: {}", finished.stdout);
+        let runs = Profile::runs(&logs);
+        let foreign: u64 =
+            runs.iter().map(|run| Profile::read(run).counter(counter::FOREIGN_SIGNALS)).sum();
+        assert!(foreign > 0, "{jdk}: no foreign signal was counted");
+        for run in &runs {
+            let is_known =
+                |s: &Sampled| s.top().is_some_and(|top| top.starts_with("programs.Busy"));
+            assert!(samples(run).iter().any(is_known), "{jdk}: no samples in {}", run.display());
+        }
+    }
+}
+
+/// A program may take the sampling signal for itself: sampling ends within a second, and says so. It ends well.
+#[test]
+fn a_signal_that_the_program_takes_ends_sampling() {
+    for jdk in jdks() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (file, logs) = (folder.path().join("stop"), folder.path().join("logs"));
+        let port = free_port();
+        let options = format!("include=programs,port={port},logs={},cpu=1ms", logs.display());
+        let java = Java::new(jdk).agent(&options).main(classes(), "programs.TakesSignal");
+        let running = java.arg("STKFLT").arg(&file).start();
+        let pid = running.pid();
+        wait_until("threads have timers", || timers(pid) >= 2);
+        fs::write(folder.path().join("take"), "").expect("a file");
+        wait_until("sampling has ended", || timers(pid) == 0);
+        let status = tprofiler_json(port, &["status"]);
+        let stopped = status["cpu_samples_stopped"].as_str().expect("why").to_owned();
+        assert!(stopped.contains("replaced the handler of SIGSTKFLT"), "{jdk}: {stopped}");
+        assert!(status["cpu_samples"].as_u64() > Some(0), "{jdk}: {status}");
+        // It stays off, and says why again.
+        tprofiler_json(port, &["stop"]);
+        tprofiler_json(port, &["start"]);
+        assert_eq!(timers(pid), 0, "{jdk}");
+        fs::write(&file, "").expect("a file");
+        let finished = running.wait();
+        assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
+        assert!(finished.stderr.contains("nothing is sampled any more"), "{jdk}");
+    }
+}
+
+/// JFR's CPU-time samples of JDK 25 and ours do not use the same signal.
+#[test]
+fn jfr_samples_cpu_time_beside_the_agent() {
+    let jdk = jdks().iter().find(|jdk| jdk.major >= 25 && jdk.has_compiler());
+    let jdk = jdk.expect("JDK 25 with its tools");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let recording = folder.path().join("own.jfr");
+    let options =
+        format!("include=programs,port=off,logs={},cpu=10ms", folder.path().join("logs").display());
+    let java = Java::new(jdk).agent(&options).arg(format!(
+        "-XX:StartFlightRecording:filename={},jdk.CPUTimeSample#enabled=true",
+        recording.display()
+    ));
+    let finished = java.main(classes(), "programs.Shares").arg("3").run();
+    assert_eq!(finished.status, Some(0), "{}", finished.stderr);
+    let summary = Command::new(jdk.home.join("bin/jfr"))
+        .arg("summary")
+        .arg(&recording)
+        .output()
+        .expect("jfr runs");
+    let summary = String::from_utf8_lossy(&summary.stdout).into_owned();
+    let count = summary.lines().find_map(|line| line.trim().strip_prefix("jdk.CPUTimeSample "));
+    let count = count.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    assert!(count > Some(50), "{summary}");
+    let profile = Profile::only_run(&folder.path().join("logs"));
+    assert!(profile.counter(counter::SAMPLES) > 50);
+}
+
+/// Threads without a timer are not sampled: `status` and reports say so.
+#[test]
+fn refused_timers_are_said() {
+    for jdk in jdks() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (file, logs) = (folder.path().join("stop"), folder.path().join("logs"));
+        let port = free_port();
+        let options = format!("include=programs,port={port},logs={},cpu=1ms", logs.display());
+        let java = Java::with_few_timers(jdk).agent(&options).main(classes(), "programs.Busy");
+        let running = java.arg("2").arg(&file).start();
+        let refused = || tprofiler_json(port, &["status"])["cpu_timers_refused"].as_u64();
+        wait_until("a timer is refused", || {
+            TcpStream::connect(("127.0.0.1", port)).is_ok() && refused() > Some(0)
+        });
+        let status = tprofiler_text(&["status", "--addr", &format!("127.0.0.1:{port}")]);
+        let line = field(&status, "cpu timers refused");
+        assert!(line.ends_with(" (ulimit -i), so some threads are not sampled"), "{jdk}: {line}");
+        fs::write(&file, "").expect("a file");
+        assert_eq!(running.wait().status, Some(0), "{jdk}");
+        let report = Command::new(&artifacts().analyze).arg(&logs).output().expect("analyze runs");
+        let report = String::from_utf8(report.stdout).expect("text");
+        let report = report.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(report.contains(" refused by the kernel (ulimit -i): "), "{jdk}: {report}");
+    }
+}
+
+/// A crash that is not the agent's reaches the JVM as before, which writes its report.
+#[test]
+fn a_crash_still_has_its_report() {
+    for jdk in jdks() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (file, report) = (folder.path().join("stop"), folder.path().join("hs_err.log"));
+        let options = format!(
+            "include=programs,port=off,logs={},cpu=1ms",
+            folder.path().join("logs").display()
+        );
+        let java = Java::new(jdk)
+            .arg("-XX:-CreateCoredumpOnCrash")
+            .arg(format!("-XX:ErrorFile={}", report.display()))
+            .agent(&options);
+        let running = java.main(classes(), "programs.Busy").arg("2").arg(&file).start();
+        let pid = running.pid();
+        wait_until("threads have timers", || timers(pid) >= 4);
+        running.signal("SEGV");
+        let finished = running.wait();
+        assert_ne!(finished.status, Some(0), "{jdk}");
+        let report = fs::read_to_string(&report).expect("a report of the crash");
+        assert!(report.contains("SIGSEGV"), "{jdk}: {report}");
+    }
+}
+
+/// What may run in the signal handler calls nothing of the C library, of `std` or of `alloc`, and cannot panic.
+#[test]
+fn the_handler_refers_to_nothing_that_is_not_signal_safe() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let object = folder.path().join("handler.o");
+    let built = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()))
+        .args(["rustc", "--quiet", "-p", "sampling-handler", "--release", "--target-dir"])
+        .arg(folder.path())
+        .args(["--config", "profile.release.lto=false", "--"])
+        .arg(format!("--emit=obj={}", object.display()))
+        .current_dir(project())
+        .output()
+        .expect("cargo runs");
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let listed = Command::new("nm").arg(&object).output().expect("nm runs, of binutils");
+    let listed = String::from_utf8(listed.stdout).expect("text");
+    assert!(listed.contains("on_signal"), "{listed}");
+    // Copies, which compilers make of loops.
+    let allowed = ["memcpy", "memmove", "memset", "memcmp", "bcmp"];
+    let undefined = listed.lines().filter_map(|line| line.trim_start().strip_prefix("U "));
+    let bad: Vec<&str> = undefined.filter(|name| !allowed.contains(name)).collect();
+    assert!(bad.is_empty(), "{bad:?}");
+    assert!(!listed.contains("panic"), "{listed}");
+}

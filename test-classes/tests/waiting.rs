@@ -1,0 +1,98 @@
+//! Looks at threads say where they wait and how, and stop no thread.
+
+use std::collections::BTreeMap;
+
+use log_format::rows::counter;
+use test_classes::{Finished, Java, Jdk, Profile, Sampled, classes, jdks, off_cpu, samples};
+
+/// A run of the program: what it printed, what was counted, and its samples.
+struct Ran {
+    finished: Finished,
+    profile: Profile,
+    waits: Vec<Sampled>,
+    runs: Vec<Sampled>,
+}
+
+fn run(jdk: &Jdk, arguments: &[&str]) -> Ran {
+    let logs = tempfile::tempdir().expect("a temporary folder");
+    let options =
+        format!("include=programs,port=off,logs={},cpu=10ms,wall=100ms", logs.path().display());
+    let java = Java::new(jdk).arg("-Xss256k").agent(&options).main(classes(), "programs.Waiting");
+    let finished = java.args(arguments).run();
+    finished.expect_quiet_success(jdk);
+    let profile = Profile::only_run(logs.path());
+    let (waits, runs) = (off_cpu(&profile.folder), samples(&profile.folder));
+    Ran { finished, profile, waits, runs }
+}
+
+fn sum<'s>(samples: impl Iterator<Item = &'s Sampled>) -> f64 {
+    samples.map(|sample| sample.weight_ns).sum::<u64>() as f64
+}
+
+/// Eight threads wait in eight ways.
+#[test]
+fn each_way_to_wait_has_its_state_and_its_stack() {
+    let expected = [
+        ("sleeps", "sleeping", "programs.Waiting.sleeps"),
+        ("holds", "sleeping", "programs.Waiting.holds"),
+        ("blocks", "blocked", "programs.Waiting.blocks"),
+        ("waits", "waiting", "programs.Waiting.waits"),
+        ("waits-briefly", "timed_waiting", "programs.Waiting.waitsBriefly"),
+        ("takes", "parked", "programs.Waiting.takes"),
+        ("reads", "native", "programs.Waiting.reads"),
+        ("works", "sleeping", "programs.Waiting.works"),
+    ];
+    for jdk in jdks() {
+        let Ran { finished, profile, waits, runs } = run(jdk, &["8000"]);
+        let lived: BTreeMap<&str, f64> = finished
+            .stdout
+            .lines()
+            .filter_map(|line| line.split_once(' '))
+            .map(|(name, ns)| (name, ns.parse().expect("nanoseconds")))
+            .collect();
+        for (name, state, method) in expected {
+            let of = |s: &&Sampled| s.thread == name;
+            let (all, ran) = (sum(waits.iter().filter(of)), sum(runs.iter().filter(of)));
+            let lived = lived[name];
+            // CPU time comes in steps of 10 ms, and a thread may end between two looks.
+            assert!(
+                (lived - 0.3e9..lived + 0.2e9).contains(&(all + ran)),
+                "{jdk}: {name} lived {lived} ns, waited {all} and ran {ran}"
+            );
+            let right = |s: &&Sampled| {
+                s.thread == name && s.state == state && s.frames.iter().any(|frame| frame == method)
+            };
+            let right = sum(waits.iter().filter(right));
+            // On a busy machine, threads wait for a processor too.
+            let ready = sum(waits.iter().filter(of).filter(|s| s.state == "runnable"));
+            assert!(
+                right >= 0.9 * (all - ready),
+                "{jdk}: {name} {state} in {method}: {right} of {all}, {ready} for a processor"
+            );
+        }
+        let missing: Vec<_> =
+            waits.iter().filter(|s| s.is_truncated() || s.lacks_stack()).collect();
+        let missing_ns = sum(missing.iter().copied());
+        assert!(missing_ns <= 0.01 * sum(waits.iter()), "{jdk}: {missing:?}");
+        assert!(profile.counter(counter::OFF_CPU_LOOKS) > 100, "{jdk}");
+    }
+}
+
+/// However many threads there are, looks take little of a processor, and the sum of the times stays right.
+#[test]
+fn thousands_of_threads_are_looked_at_in_turn() {
+    let jdk = jdks().first().expect("a JDK");
+    let Ran { finished, waits, .. } = run(jdk, &["20000", "5000"]);
+    let idle = |s: &&Sampled| s.thread.starts_with("idle-");
+    let lived: f64 = finished
+        .stdout
+        .lines()
+        .find_map(|line| line.strip_prefix("idle "))
+        .and_then(|ns| ns.parse().ok())
+        .expect("how long the threads lived");
+    let of_one = sum(waits.iter().filter(idle)) / 5_000.0;
+    println!("a thread waited {of_one} ns of {lived}");
+    assert!((0.95 * lived..1.05 * lived).contains(&of_one), "{of_one} of {lived}");
+    // Rows last up to a minute, so there is about one for each thread.
+    assert!(waits.len() < 20_000, "{} rows", waits.len());
+}
