@@ -5,6 +5,9 @@
 #
 #   scripts/bench.sh [ROUNDS]      default 5
 #   WORKLOADS="leaf service" PEERS="plain recording" scripts/bench.sh 9
+#   BEFORE=old/release PEERS="before recording" scripts/bench.sh   another build against this one
+#   PEERS="plain nothing samples samples-1ms samples-capped async-samples async-samples-1ms" scripts/bench.sh
+#                                  what samplers cost
 #   scripts/bench.sh hottest       which methods are hottest without the overhead budget, and with it
 #
 # The workloads service-long, tree-long, h2-long and lucene-long are about the overhead budget.

@@ -132,12 +132,13 @@ class Floor(Peer):
 
 
 class Ours(Peer):
-    more = ",overhead=off"
+    more = ",overhead=off,cpu=off"
+    release = RELEASE
 
     def options(self, workload, scratch):
         self.port = free_port()
         return [
-            f"-agentpath:{RELEASE}/libtprofiler.so=include={workload.measured},threshold={SLOW},"
+            f"-agentpath:{self.release}/libtprofiler.so=include={workload.measured},threshold={SLOW},"
             f"logs={scratch}/logs,port={self.port}{self.more}"
         ]
 
@@ -155,11 +156,19 @@ class Ours(Peer):
     def name(row):
         return f"{row['class']}.{row['method']}"
 
-    @staticmethod
-    def analyze(logs, options):
-        command = [f"{RELEASE}/analyze", logs, "--format", "csv", *options]
+    def analyze(self, logs, options):
+        command = [f"{self.release}/analyze", logs, "--format", "csv", *options]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         return list(csv.DictReader(done.stdout.splitlines()))
+
+
+class Before(Ours):
+    """Another build, in the folder BEFORE."""
+
+    release = os.path.abspath(os.environ.get("BEFORE", ""))
+
+    def missing(self):
+        return None if os.path.isfile(f"{self.release}/libtprofiler.so") else "BEFORE has no libtprofiler.so"
 
 
 class Budget(Ours):
@@ -168,12 +177,46 @@ class Budget(Ours):
     more = ""
 
 
+class Unsampled(Ours):
+    more = ",cpu=off"
+
+
+class Sampling(Ours):
+    """Samples without probes."""
+
+    more = ",exclude=**"
+
+    def recorded(self, scratch):
+        """Fails if nothing was sampled."""
+        logs = os.path.join(scratch, "logs")
+        samples = sum(int(row["samples"] or 0) for row in self.analyze(logs, []))
+        if samples < 10:
+            raise RuntimeError(f"{samples} samples")
+
+
+class Sampling1ms(Sampling):
+    more = ",exclude=**,cpu=1ms,sampler_cap=off"
+
+
+class SamplingCapped(Sampling):
+    more = ",exclude=**,cpu=100us"
+
+
+class Nothing(Ours):
+    """The agent without probes and samples."""
+
+    more = ",exclude=**,cpu=off"
+
+    def recorded(self, scratch):
+        return None
+
+
 class Keep(Ours):
-    more = ",leaves=keep,overhead=off"
+    more = ",leaves=keep,overhead=off,cpu=off"
 
 
 class Off(Ours):
-    more = ",start=off"
+    more = ",start=off,cpu=off"
 
     def recorded(self, scratch):
         return None
@@ -272,6 +315,25 @@ class AsyncProfiler(Spans):
         return [f"-agentpath:{self.library()}=start,{traces},jfr,file={scratch}/recording.jfr,loglevel=error"]
 
 
+class AsyncSampling(AsyncProfiler):
+    interval = "10ms"
+
+    def options(self, workload, scratch):
+        return [f"-agentpath:{self.library()}=start,event=cpu,interval={self.interval},jfr,"
+                f"file={scratch}/recording.jfr,loglevel=error"]
+
+    def recorded(self, scratch):
+        done = subprocess.run([f"{self.jdk}/bin/jfr", "summary", f"{scratch}/recording.jfr"], capture_output=True,
+                              text=True, check=False)
+        found = [int(line.split()[1]) for line in done.stdout.splitlines() if "jdk.ExecutionSample" in line]
+        if sum(found) < 10:
+            raise RuntimeError(f"{found} samples")
+
+
+class AsyncSampling1ms(AsyncSampling):
+    interval = "1ms"
+
+
 class OpenTelemetry(Peer):
     jar = os.path.join(PROJECT, "target/jars/opentelemetry-javaagent.jar")
 
@@ -293,7 +355,15 @@ PEERS = {
     "plain": Peer,
     "floor": Floor,
     "recording": Ours,
+    "before": Before,
     "budget": Budget,
+    "unsampled": Unsampled,
+    "nothing": Nothing,
+    "samples": Sampling,
+    "samples-1ms": Sampling1ms,
+    "samples-capped": SamplingCapped,
+    "async-samples": AsyncSampling,
+    "async-samples-1ms": AsyncSampling1ms,
     "keep": Keep,
     "off": Off,
     "muted": Muted,
@@ -305,9 +375,17 @@ PEERS = {
 LONG_NAMES = {
     "plain": "plain JVM",
     "floor": "floor: 2 native calls that read the clock",
-    "recording": "this agent, overhead=off",
-    "budget": "this agent, overhead=2%",
-    "keep": "this agent, overhead=off, leaves=keep",
+    "recording": "this agent, overhead=off, cpu=off",
+    "before": "the build in BEFORE, overhead=off, cpu=off",
+    "budget": "this agent, as it comes",
+    "unsampled": "this agent, cpu=off",
+    "nothing": "this agent, no probes, cpu=off",
+    "samples": "this agent, no probes",
+    "samples-1ms": "this agent, no probes, cpu=1ms without cap",
+    "samples-capped": "this agent, no probes, cpu=100us",
+    "async-samples": "async-profiler, cpu, 10 ms",
+    "async-samples-1ms": "async-profiler, cpu, 1 ms",
+    "keep": "this agent, overhead=off, leaves=keep, cpu=off",
     "off": "this agent, off",
     "muted": "this agent, all muted",
     "async-profiler": "async-profiler, trace",
@@ -317,6 +395,8 @@ LONG_NAMES = {
 }
 
 
+SAMPLERS = ("unsampled", "nothing", "samples", "samples-1ms", "samples-capped", "async-samples", "async-samples-1ms")
+USUAL = [name for name in PEERS if name != "before" and name not in SAMPLERS]
 LONG = ("plain", "budget")
 
 
@@ -448,7 +528,7 @@ def main():
     try:
         known = workloads(scratch)
         names = os.environ.get("WORKLOADS", " ".join(known)).split()
-        peers = {name: PEERS[name](jdk, folder) for name in os.environ.get("PEERS", " ".join(PEERS)).split()}
+        peers = {name: PEERS[name](jdk, folder) for name in os.environ.get("PEERS", " ".join(USUAL)).split()}
         head = (f"{os.cpu_count()} processors ({processor()}), JDK {major(jdk)}; medians and ranges of {rounds} "
                 f"rounds, all ways in turn in each\n")
         print(head, flush=True)

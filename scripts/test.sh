@@ -17,7 +17,7 @@ if [ "${1:-}" = --full ]; then
     full=yes
     shift
     [ $# -eq 0 ] || fail "usage: test.sh --full, or test.sh [ARGUMENTS OF cargo nextest run]"
-    export TEST_JDKS=${TEST_JDKS:-all}
+    export TEST_JDKS=${TEST_JDKS:-all} TEST_ROUNDS=full
 fi
 
 ensure_rust
@@ -46,8 +46,8 @@ cargo build --quiet --workspace --examples
 export TEST_ARTIFACTS_BUILT=1
 
 # Most tests wait most of the time.
-places=$((3 * $(nproc)))
-[ "$places" -ge 6 ] || places=6
+places=$((4 * $(nproc)))
+[ "$places" -ge 8 ] || places=8
 # Each place has ports of its own; there are 34.
 [ "$places" -le 34 ] || places=34
 export NEXTEST_TEST_THREADS=$places
