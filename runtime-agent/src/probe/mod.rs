@@ -190,15 +190,15 @@ fn renew_thread(probe_id: u32, first_call: impl FnOnce(OwnThread<'_>)) -> bool {
         #[allow(unsafe_code)]
         let begun = guarded(|| {
             // SAFETY: closures of `with_current` run no Java code, so this probe is in none.
-            let begun = unsafe { thread::begin_current() };
+            let begun = unsafe { thread::begin_current(recording_of(state)) };
             if begun {
                 thread::with_current(first_call);
             }
             begun
         });
         if begun != Some(true) {
-            // The agent's own calls do not count as the service's.
-            if probe_id != CALIBRATION.cast_unsigned() {
+            // The agent's own calls do not count as the service's, nor do those after the end.
+            if probe_id != CALIBRATION.cast_unsigned() && recording() == recording_of(state) {
                 lost_calls::add(1);
             }
             return false;

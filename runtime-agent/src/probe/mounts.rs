@@ -41,8 +41,10 @@ pub(crate) fn mount(number: JavaThreadId) {
     let saved = take(number);
     #[allow(unsafe_code)]
     // SAFETY: closures of `with_current` run no Java code, so this event is in none.
-    let begin = || guarded(|| unsafe { thread::begin_current() }) == Some(true);
-    if !thread::is_known() && (saved.is_none() || !begin()) {
+    let begin = |saved: &SavedStack| {
+        guarded(|| unsafe { thread::begin_current(saved.recording()) }) == Some(true)
+    };
+    if !thread::is_known() && !saved.as_ref().is_some_and(begin) {
         return lose(saved);
     }
     thread::with_current(|own| {

@@ -239,6 +239,36 @@ fn a_probe_waits_for_nobody() {
     went_on.expect("the probes waited for a lock that another thread held");
 }
 
+/// As at a detach: the recording ends while a thread is about to enter the list.
+#[test]
+#[cfg_attr(miri, ignore = "asks the kernel what a thread does")]
+fn a_first_call_that_meets_the_end_of_the_recording_leaves_nothing() {
+    let _turn = turn();
+    let lost = || (lost_calls::calls(), lost_calls::threads());
+    let lost_before = lost();
+    assert!(begin_recording());
+    let list = thread::lock_all();
+    let (known, is_known) = mpsc::channel();
+    let prober = std::thread::spawn(move || {
+        known.send(thread::os_id()).expect("a receiver");
+        start(1, no_java);
+        end(1);
+    });
+    let id = is_known.recv().expect("a sender");
+    let waits_for_the_list = || {
+        let call = std::fs::read_to_string(format!("/proc/self/task/{id}/syscall"));
+        call.expect("a running thread").split(' ').next() == Some(&libc::SYS_futex.to_string())
+    };
+    while !waits_for_the_list() {
+        std::thread::yield_now();
+    }
+    assert!(end_recording());
+    drop(list);
+    prober.join().expect("the prober does not panic");
+    assert!(thread::all().iter().all(|thread| thread.os_id != id));
+    assert_eq!(lost(), lost_before);
+}
+
 #[test]
 fn calls_nest_and_times_add_up() {
     let _turn = turn();

@@ -396,24 +396,29 @@ thread_local! {
     static UNTIL_NEXT_TRY: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Creates the calling thread's data and drops that of an earlier attachment. `false` if there is no memory.
+/// Creates the calling thread's data for a recording and drops that of an earlier attachment. `false` if there is no
+/// memory, or the recording has ended.
 ///
 /// # Safety
 /// The calling thread is not in a closure of [`with_current`].
 #[cold]
-pub(super) unsafe fn begin_current() -> bool {
+pub(super) unsafe fn begin_current(recording: u32) -> bool {
     let wait = UNTIL_NEXT_TRY.get();
-    let is_known = wait == 0 && make_known().is_some();
-    if !is_known {
+    let is_known = wait == 0 && make_known(recording).is_some();
+    if !is_known && recording::recording() == recording {
         lost_calls::add_thread();
         UNTIL_NEXT_TRY.set(wait.checked_sub(1).unwrap_or(CALLS_WITHOUT_MEMORY));
     }
     is_known
 }
 
-fn make_known() -> Option<()> {
+fn make_known(recording: u32) -> Option<()> {
     let thread = ThreadRef::of_current()?;
     let mut all = threads();
+    // A detach ends the recording, then retires all threads. After that, nobody would take this one off the list.
+    if recording::recording() != recording {
+        return None;
+    }
     if all.len() == all.capacity() {
         all.try_reserve(1).ok()?;
     }
