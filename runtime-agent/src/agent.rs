@@ -38,7 +38,7 @@ use crate::probe;
 use crate::probe::mounts;
 use crate::probe::thread::{self, OwnThread};
 use crate::request::{Reply, Request};
-use crate::sampling::{self, sampler, threads};
+use crate::sampling::{self, debug_info, threads};
 use crate::session::active;
 use crate::session::agent_thread;
 use crate::session::attach_protocol;
@@ -199,10 +199,8 @@ impl TProfiler {
         prepared.map_err(|e| BadOptions { error: e.into(), strict: options.strict })?;
         first_pause::set_over();
         options.tell_warnings();
-        if options.cpu.is_some()
-            && let Some(jvmti) = java_threads::get_jvmti()
-        {
-            sampler::want_debug_info(&jvmti);
+        if options.cpu.is_some() {
+            debug_info::want_from_the_start();
         }
         *given = Some(options);
         Ok(())
@@ -293,7 +291,6 @@ fn prepare(context: &AgentLoadContext<'_>) -> Result<(), JvmError> {
     capabilities.set_can_tag_objects(true);
     capabilities.set_can_generate_object_free_events(true);
     capabilities.set_can_get_bytecodes(true);
-    capabilities.set_can_generate_compiled_method_load_events(true);
     let all = jvmti.get_potential_capabilities().unwrap_or_default();
     // From JDK 21 on.
     capabilities.set_can_support_virtual_threads(all.can_support_virtual_threads());

@@ -62,6 +62,10 @@ pub struct Shadow {
     pub now: &'static AtomicU64,
 }
 
+/// The signals that wait while the handler runs: it has little stack, and no other handler needs any of it. Faults
+/// cannot wait.
+pub const ALL_BUT_FAULTS: u64 = !sys::FAULTS;
+
 static CONFIG: AtomicPtr<Config> = AtomicPtr::new(core::ptr::null_mut());
 static IS_ON: AtomicBool = AtomicBool::new(false);
 /// How many handlers are at work.
@@ -85,7 +89,8 @@ static IS_COUNTER: AtomicBool = AtomicBool::new(true);
 pub struct Counts {
     /// Signals that somebody else sent.
     pub foreign: u64,
-    /// Samples without stacks, because somebody has replaced the handlers of faults, or the thread blocks them.
+    /// Samples without stacks, because somebody has replaced the handlers of faults, the thread blocks them, or it has a
+    /// small stack for handlers.
     pub unguarded: u64,
     /// Samples that were not taken, or for which the queue had no room.
     pub dropped: u64,
@@ -256,7 +261,7 @@ fn sample_known(origin: &Origin, interrupted: &Context, config: &Config, slot: &
     let java_thread = slot.java_thread();
     if java_thread == 0 {
         QUEUE.put(&sample, 0, |_| 0, &Frames::new(&mut []));
-    } else if interrupted.blocks_faults() || !load::is_guarded() {
+    } else if interrupted.blocks_faults() || interrupted.has_small_stack() || !load::is_guarded() {
         UNGUARDED.fetch_add(1, Ordering::Relaxed);
         sample.end = End::Off;
         QUEUE.put(&sample, 0, |_| 0, &Frames::new(&mut []));

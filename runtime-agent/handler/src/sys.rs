@@ -157,12 +157,18 @@ pub(crate) unsafe fn load(address: usize, otherwise: usize) -> usize {
     unsafe { tprofiler_load(address, otherwise) }
 }
 
+/// SIGILL, SIGTRAP, SIGBUS, SIGFPE and SIGSEGV, as a mask.
+pub(crate) const FAULTS: u64 =
+    1 << (4 - 1) | 1 << (5 - 1) | 1 << (SIGBUS - 1) | 1 << (8 - 1) | 1 << (SIGSEGV - 1);
+
 /// What a signal interrupted: the kernel's `ucontext_t`.
 pub(crate) struct Context(*mut c_void);
 
 #[cfg(target_arch = "x86_64")]
 mod offsets {
     //! Of registers in `ucontext_t`: after flags, link and stack.
+    pub(super) const STACK_FLAGS: usize = 24;
+    pub(super) const STACK_SIZE: usize = 32;
     const GENERAL: usize = 40;
     pub(super) const R13: usize = GENERAL + 8 * 5;
     pub(super) const FP: usize = GENERAL + 8 * 10;
@@ -176,6 +182,8 @@ mod offsets {
 #[cfg(target_arch = "aarch64")]
 mod offsets {
     //! Of registers in `ucontext_t`: after flags, link, stack, mask, padding and the fault's address.
+    pub(super) const STACK_FLAGS: usize = 24;
+    pub(super) const STACK_SIZE: usize = 32;
     const GENERAL: usize = 184;
     pub(super) const FP: usize = GENERAL + 8 * 29;
     pub(super) const SP: usize = GENERAL + 8 * 31;
@@ -212,6 +220,14 @@ impl Context {
     /// Whether the interrupted thread blocks faults: a guarded load that faults would end the process.
     pub(crate) fn blocks_faults(&self) -> bool {
         self.get(offsets::MASK) & (1 << (SIGSEGV - 1) | 1 << (SIGBUS - 1)) != 0
+    }
+
+    /// Whether the thread has a stack for handlers that is too small for a walk and a fault in it.
+    pub(crate) fn has_small_stack(&self) -> bool {
+        const DISABLED: usize = 2;
+        const ENOUGH: usize = 32 << 10;
+        let flags = self.get(offsets::STACK_FLAGS) as u32 as usize;
+        flags & DISABLED == 0 && self.get(offsets::STACK_SIZE) < ENOUGH
     }
 
     pub(crate) fn registers(&self) -> Registers {

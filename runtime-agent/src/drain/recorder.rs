@@ -321,6 +321,19 @@ impl Recorder {
 
     /// Takes what was sampled since the last call, and writes the seconds that are over; with `all`, all.
     pub(crate) fn take_samples(&mut self, sampler: &mut Sampler<'_>, all: bool) {
+        let hour = Hour::of_unix_ns(clock::unix_ns());
+        let begins_anew = hour != self.sampled.0 && self.registry.samples.are_many();
+        self.write_samples(sampler, all || begins_anew);
+        if begins_anew {
+            self.registry.samples.begin_anew();
+            sampler.tell_again();
+        }
+        if hour != self.sampled.0 {
+            self.sampled = (hour, 0);
+        }
+    }
+
+    fn write_samples(&mut self, sampler: &mut Sampler<'_>, all: bool) {
         let Self { registry: Registry { ids, paths, by_os_id, samples, .. }, clock, .. } = self;
         let ids = RefCell::new(ids);
         let new = samples.round(
@@ -341,11 +354,6 @@ impl Recorder {
         }
         let rows = self.registry.samples.take_rows(clock::unix_ns(), all);
         let most = self.budget.hour_bytes().map_or(u64::MAX, |bytes| bytes / SAMPLES_PART);
-        let Some(first) = rows.first() else { return };
-        let hour = Hour::of_unix_ns(first.start_ns);
-        if self.sampled.0 != hour {
-            self.sampled = (hour, 0);
-        }
         if self.sampled.1 > most {
             self.registry.samples.add_over_budget(&rows);
         } else {

@@ -23,8 +23,10 @@ use crate::sys::clock::{self, Anchors};
 const SECOND_NS: u64 = 1_000_000_000;
 /// How long after the end of a second its samples may still come.
 const LATE_NS: u64 = SECOND_NS / 5;
-/// Most stacks that are kept; the rest share one.
+/// Most stacks and methods that are kept; of the rest, only the innermost frame is. If half of them are there when an
+/// hour ends, all begin anew.
 const MOST_STACKS: usize = 200_000;
+const MOST_FRAMES: usize = 100_000;
 
 /// A minute's end also ends what is known of a thread that still waits.
 const MINUTE_NS: u64 = 60 * SECOND_NS;
@@ -88,6 +90,9 @@ pub(crate) struct Samples {
     frames: Vec<FrameRow>,
     stack_ids: HashMap<(SampledStackId, FrameId), SampledStackId>,
     stacks: Vec<(SampledStackId, FrameId)>,
+    /// Ids that were given before they last began anew. No id is given twice.
+    frames_before: u32,
+    stacks_before: u32,
     /// By the kernel's number.
     seen: HashMap<u32, Seen>,
     /// Those of them that have ended, and those that were not in the last scan.
@@ -497,7 +502,10 @@ impl Samples {
         if let Some(id) = self.frame_ids.get(&named) {
             return *id;
         }
-        let id = FrameId::new(u32::try_from(self.frames.len() + 1).unwrap_or(u32::MAX));
+        if self.frames.len() >= MOST_FRAMES && named.kind == "java" {
+            return self.frame(pseudo("other", "[too many methods]"));
+        }
+        let id = FrameId::new(next_id(self.frames_before, self.frames.len()));
         self.frames.push(row(id, &named));
         self.frame_ids.insert(named, id);
         id
@@ -508,23 +516,42 @@ impl Samples {
         if let Some(id) = self.stack_ids.get(&(parent, frame)) {
             return *id;
         }
-        let stack = if self.stacks.len() < MOST_STACKS {
-            (parent, frame)
-        } else {
-            (SampledStackId::NONE, self.frame(pseudo("other", "[too many stacks]")))
-        };
+        if self.stacks.len() < MOST_STACKS {
+            return self.keep_stack((parent, frame));
+        }
+        let root = self.frame(pseudo("other", "[too many stacks]"));
+        let root = self.keep_stack((SampledStackId::NONE, root));
+        self.keep_stack((root, frame))
+    }
+
+    fn keep_stack(&mut self, stack: (SampledStackId, FrameId)) -> SampledStackId {
         *self.stack_ids.entry(stack).or_insert_with(|| {
+            let id = next_id(self.stacks_before, self.stacks.len());
             self.stacks.push(stack);
-            SampledStackId::new(u32::try_from(self.stacks.len()).unwrap_or(u32::MAX))
+            SampledStackId::new(id)
         })
     }
 
+    /// Whether there are so many stacks or methods that there may soon be no room for new ones.
+    pub(super) fn are_many(&self) -> bool {
+        self.stacks.len() >= MOST_STACKS / 2 || self.frames.len() >= MOST_FRAMES / 2
+    }
+
+    /// Forgets all stacks and methods. All rows are taken, and waits ended.
+    pub(super) fn begin_anew(&mut self) {
+        self.frames_before = next_id(self.frames_before, self.frames.len()) - 1;
+        self.stacks_before = next_id(self.stacks_before, self.stacks.len()) - 1;
+        (self.frame_ids, self.frames) = <_>::default();
+        (self.stack_ids, self.stacks) = <_>::default();
+        self.frame_of = HashMap::new();
+    }
+
     pub(super) fn frame_row(&self, id: FrameId) -> Option<FrameRow> {
-        self.frames.get((id.get() as usize).checked_sub(1)?).cloned()
+        self.frames.get(place(id.get(), self.frames_before)?).cloned()
     }
 
     pub(super) fn stack_row(&self, id: SampledStackId) -> Option<SampledStackRow> {
-        let (parent, frame) = *self.stacks.get((id.get() as usize).checked_sub(1)?)?;
+        let (parent, frame) = *self.stacks.get(place(id.get(), self.stacks_before)?)?;
         Some(SampledStackRow { id, parent, frame })
     }
 
@@ -547,6 +574,16 @@ impl Samples {
             + self.stack_ids.capacity() * size_of::<((SampledStackId, FrameId), SampledStackId)>()
             + self.frames.len() * 2 * (size_of::<FrameRow>() + NAMES)
     }
+}
+
+/// The next id after those of before and these.
+fn next_id(before: u32, len: usize) -> u32 {
+    u32::try_from(len).unwrap_or(u32::MAX).saturating_add(before).saturating_add(1)
+}
+
+/// The place of an id; `None` if it was given before.
+fn place(id: u32, before: u32) -> Option<usize> {
+    Some(id.checked_sub(before)?.checked_sub(1)? as usize)
 }
 
 fn row(id: FrameId, named: &Named) -> FrameRow {
@@ -583,5 +620,55 @@ fn state(number: u8) -> &'static str {
         8 | 9 => "java",
         10 | 11 => "blocked",
         _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn method(number: usize) -> Named {
+        Named { kind: "java", ..pseudo("java", &format!("m{number}")) }
+    }
+
+    #[test]
+    fn of_too_many_stacks_and_methods_the_innermost_frame_is_kept() {
+        let mut samples = Samples::default();
+        let frame = samples.frame(method(0));
+        let fill = |samples: &mut Samples| {
+            let mut parent = SampledStackId::NONE;
+            (0..MOST_STACKS).for_each(|_| parent = samples.stack(parent, frame));
+            parent
+        };
+        let last = fill(&mut samples);
+        assert_eq!(samples.stack_row(last).map(|row| row.frame), Some(frame));
+        let over = samples.stack(last, frame);
+        let row = samples.stack_row(over).expect("a stack");
+        assert_eq!(row.frame, frame);
+        let root = samples.stack_row(row.parent).expect("a root");
+        assert_eq!(root.parent, SampledStackId::NONE);
+        let root = samples.frame_row(root.frame).expect("its frame");
+        assert_eq!(root.method, "[too many stacks]");
+        let frames: Vec<FrameId> =
+            (0..MOST_FRAMES + 9).map(|number| samples.frame(method(number))).collect();
+        let row = samples.frame_row(*frames.last().expect("many")).expect("a frame");
+        assert_eq!((&*row.kind, &*row.method), ("other", "[too many methods]"));
+        assert_eq!(samples.frame_row(frames[5]).expect("a frame").method, "m5");
+    }
+
+    #[test]
+    fn no_id_is_given_twice() {
+        let mut samples = Samples::default();
+        assert!(!samples.are_many());
+        let frames = [samples.frame(method(1)), samples.frame(method(2))];
+        let stack = samples.stack(SampledStackId::NONE, frames[0]);
+        samples.begin_anew();
+        assert!(samples.frame_row(frames[1]).is_none() && samples.stack_row(stack).is_none());
+        let again = samples.frame(method(2));
+        assert!(!frames.contains(&again));
+        let new = samples.stack(SampledStackId::NONE, again);
+        assert_ne!(new, stack);
+        assert_eq!(samples.frame_row(again).expect("a frame").method, "m2");
+        assert_eq!(samples.stack_row(new).expect("a stack").frame, again);
     }
 }

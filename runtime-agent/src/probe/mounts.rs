@@ -39,10 +39,13 @@ pub(crate) fn mount(number: JavaThreadId) {
     mount_events::arrived();
     set_mounted(number);
     let saved = take(number);
-    #[allow(unsafe_code)]
-    // SAFETY: closures of `with_current` run no Java code, so this event is in none.
     let begin = |saved: &SavedStack| {
-        guarded(|| unsafe { thread::begin_current(saved.recording()) }) == Some(true)
+        #[allow(unsafe_code)]
+        let begun = guarded(|| {
+            // SAFETY: closures of `with_current` run no Java code, so this event is in none.
+            unsafe { thread::begin_current(saved.recording()) }
+        });
+        begun == Some(true)
     };
     if !thread::is_known() && !saved.as_ref().is_some_and(begin) {
         return lose(saved);

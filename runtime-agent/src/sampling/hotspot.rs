@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use sampling_handler::vm_layout::{
     Anchor, Blob, CodeCache, Compiled, HEAPS, Layout, Metadata, Method, Number, Start,
@@ -205,6 +206,11 @@ impl Tables {
 
     /// Whether a switch of the JVM is on; `None` if it has no such switch.
     pub(crate) fn is_on(&self, switch: &str) -> Option<bool> {
+        self.switch(switch).map(|at| at.load(Ordering::Relaxed))
+    }
+
+    /// A switch of the JVM; `None` if it has no such switch.
+    pub(crate) fn switch(&self, switch: &str) -> Option<&'static AtomicBool> {
         let offset = |name| self.optional("JVMFlag", name);
         let (name, value) = (offset("_name")?, offset("_addr")?);
         let size = *self.sizes.get("JVMFlag")?;
@@ -214,8 +220,9 @@ impl Tables {
         let found = entries
             .take_while(|entry| entry.word(name) != 0)
             .find(|entry| entry.text(name).as_deref() == Some(switch))?;
-        // SAFETY: the address of a `bool`, as the JVM's own table says.
-        Some(unsafe { std::ptr::with_exposed_provenance::<u8>(found.word(value)).read() } != 0)
+        let at = std::ptr::with_exposed_provenance_mut::<bool>(found.word(value));
+        // SAFETY: the address of a variable of this type, as the JVM's own table says.
+        (!at.is_null()).then(|| unsafe { AtomicBool::from_ptr(at) })
     }
 
     /// Where a `JavaThread` leads to the kernel's number of its thread.

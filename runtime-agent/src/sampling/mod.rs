@@ -8,6 +8,7 @@
 //! off_cpu  where threads wait
 //! thread_list  the Java threads that live now
 //! methods  names of the methods in samples
+//! debug_info  which method and line an instruction belongs to
 //! libraries which library native code belongs to
 //! cost     what sampling costs, and the cap on it
 //! sampler  starts, stops, takes samples out of the queue
@@ -15,6 +16,7 @@
 //! The handler itself is the crate `sampling-handler`, which may use nothing that is not async-signal-safe.
 
 pub(crate) mod cost;
+pub(crate) mod debug_info;
 pub(crate) mod hotspot;
 mod libraries;
 pub(crate) mod methods;

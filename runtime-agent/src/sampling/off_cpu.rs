@@ -282,6 +282,11 @@ impl<'j> OffCpu<'j> {
         random.round(self.layout, &java_threads)
     }
 
+    /// Says of all threads again where they stand.
+    pub(super) fn tell_again(&mut self) {
+        self.threads.iter_mut().for_each(|thread| thread.is_told = false);
+    }
+
     /// Threads that have ended since the last call.
     pub(super) fn take_gone(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.gone)

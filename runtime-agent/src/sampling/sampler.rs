@@ -19,7 +19,7 @@ use super::methods::{Methods, Named};
 use super::off_cpu::{OffCpu, OffCpuTime, ThreadNow};
 use super::random_walks::RandomWalks;
 use super::thread_list::ThreadList;
-use super::{NoSamples, methods, off_cpu, signals, threads};
+use super::{NoSamples, debug_info, methods, off_cpu, signals, threads};
 use crate::jvm::error::JvmError;
 use crate::probe;
 use crate::probe::thread::ThreadName;
@@ -28,8 +28,6 @@ use crate::session::phase;
 use crate::stderr::message;
 use crate::sys::clock;
 
-/// How often threads are looked for that start and end without an event.
-const SCAN: Duration = Duration::from_secs(1);
 /// How often the list of libraries is read, and unloaded classes are forgotten.
 const LOOK: Duration = Duration::from_secs(30);
 /// How long a stop waits for handlers that are at work.
@@ -40,9 +38,8 @@ const MOST_JITTER_NS: u64 = 20_000_000;
 /// Words of the queue for each processor: at 10,000 samples a second and 60 words each, 50 ms are 30,000.
 const WORDS: usize = 1 << 15;
 
-/// Names of methods, and exact debug information in compiled code, need these from the first start to the detach.
-const EVENTS: [jvmti::jvmtiEvent; 2] =
-    [jvmti::JVMTI_EVENT_CLASS_PREPARE, jvmti::JVMTI_EVENT_COMPILED_METHOD_LOAD];
+/// Names of methods need this one from the first start to the detach.
+const CLASS_PREPARE: [jvmti::jvmtiEvent; 1] = [jvmti::JVMTI_EVENT_CLASS_PREPARE];
 /// This one only while threads are sampled.
 const THREAD_START: [jvmti::jvmtiEvent; 1] = [jvmti::JVMTI_EVENT_THREAD_START];
 
@@ -156,8 +153,9 @@ impl<'j> Sampler<'j> {
         let config = configure(&tables, self.jvmti)?;
         // Of an earlier attachment.
         while QUEUE.take(|_, _, _| ()) {}
-        for events in [EVENTS.as_slice(), &THREAD_START] {
-            self.jvmti.enable_events_global(events).map_err(JvmError::from)?;
+        debug_info::want(&tables);
+        for event in [&CLASS_PREPARE, &THREAD_START] {
+            self.jvmti.enable_events_global(event).map_err(JvmError::from)?;
         }
         self.methods.begin(self.jvmti, self.jni);
         self.libraries.read();
@@ -222,14 +220,15 @@ impl<'j> Sampler<'j> {
 
     /// Forgets the names of methods. Nothing is sampled any more, and all samples are taken.
     pub(crate) fn forget(&mut self) {
-        let _ = self.jvmti.disable_events_global(&EVENTS);
+        debug_info::restore();
+        let _ = self.jvmti.disable_events_global(&CLASS_PREPARE);
         self.methods.end(self.jni);
     }
 
     /// Takes the samples since the last round.
     pub(crate) fn round(&mut self, mut take: impl FnMut(&Sample, &[u32], &[Frame])) {
         if let Some((signal, _)) = self.on
-            && self.scanned.elapsed() >= SCAN
+            && self.scanned.elapsed() >= self.scan.pause()
         {
             self.scanned = Instant::now();
             match signals::check(signal) {
@@ -261,7 +260,7 @@ impl<'j> Sampler<'j> {
             self.scan.lengthen_interval(needed_ns);
         }
         if threads::refused() > 0 && !std::mem::replace(&mut self.is_refusal_told, true) {
-            message!("cpu: the kernel refuses timers (ulimit -i): some threads are not sampled");
+            message!("cpu: too few timers (ulimit -i): some threads are not sampled");
         }
     }
 
@@ -287,6 +286,11 @@ impl<'j> Sampler<'j> {
     pub(crate) fn jitter(&self) -> Duration {
         let ns = if self.off_cpu.is_some() { threads::random() % MOST_JITTER_NS } else { 0 };
         Duration::from_nanos(ns)
+    }
+
+    /// Says of all threads again where they stand.
+    pub(crate) fn tell_again(&mut self) {
+        self.off_cpu.iter_mut().for_each(OffCpu::tell_again);
     }
 
     /// Looks at threads so far, and how many threads there are.
@@ -372,19 +376,13 @@ impl<'j> Sampler<'j> {
     }
 }
 
-/// Lets the JIT note which method and line each instruction belongs to, from the first method on that it compiles,
-/// though sampling begins later.
-pub(crate) fn want_debug_info(jvmti: &Jvmti) {
-    let _ = jvmti.enable_events_global(&[jvmti::JVMTI_EVENT_COMPILED_METHOD_LOAD]);
-}
-
 /// Stops everything that takes samples, whatever state it is in.
 pub(crate) fn stop_all(jvmti: &Jvmti) {
     signal::end();
     threads::end();
     methods::stop();
-    for events in [EVENTS.as_slice(), &THREAD_START] {
-        let _ = jvmti.disable_events_global(events);
+    for event in [&CLASS_PREPARE, &THREAD_START] {
+        let _ = jvmti.disable_events_global(event);
     }
 }
 

@@ -83,7 +83,7 @@ fn replace(
     } else {
         own
     };
-    let mask = if is_handler { before.mask } else { 0 };
+    let mask = if is_handler { before.mask } else { signal::ALL_BUT_FAULTS };
     let replaced = signal::replace_action(number, &KernelAction::new(handler, flags, mask));
     let replaced = replaced.ok_or_else(refused)?;
     // Somebody else was quicker.

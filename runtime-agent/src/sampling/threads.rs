@@ -10,6 +10,7 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use jvmti_bindings::env::JniEnv;
 use sampling_handler::signal::MOST_DOUBLED;
@@ -36,6 +37,11 @@ static REFUSED: AtomicU64 = AtomicU64::new(0);
 static STARTED: AtomicU64 = AtomicU64::new(0);
 /// How far a thread's JNI environment is into its `JavaThread`; 0 while unknown.
 static ENVIRONMENT: AtomicUsize = AtomicUsize::new(0);
+
+/// How often threads are looked for that start and end without an event. Scans take no more than one part in so many of
+/// a processor's time.
+const SCAN: Duration = Duration::from_secs(1);
+const SCAN_PART: u32 = 400;
 
 /// Pages of slots: numbers of some 400,000 threads, 16 MB. Threads with others are not sampled.
 const MOST_PAGES: u32 = 200;
@@ -76,13 +82,19 @@ pub(super) fn refused() -> u64 {
 fn set_on(signal: libc::c_int, interval_ns: u64) {
     SIGNAL.store(signal, Ordering::Relaxed);
     DOUBLED.store(0, Ordering::Relaxed);
+    timers::read_limit();
     INTERVAL_NS.store(interval_ns, Ordering::Release);
 }
 
 /// Deletes all timers; threads get none from now on.
 pub(super) fn end() {
     INTERVAL_NS.store(0, Ordering::SeqCst);
-    for_each(|slot| stop_timer(slot, TIMER_NONE));
+    // Most slots were never used, and a write would give them memory.
+    for_each(|slot| {
+        if slot.timer() != TIMER_NONE {
+            stop_timer(slot, TIMER_NONE);
+        }
+    });
 }
 
 /// Creates a thread's timer, unless it has one or has ended.
@@ -174,11 +186,16 @@ pub(crate) fn started(jni: &JniEnv) {
     }
     STARTED.fetch_add(1, Ordering::Relaxed);
     let thread = os_id();
-    let Some(slot) = add(thread) else { return };
+    let Some(slot) = add(thread) else {
+        REFUSED.fetch_add(1, Ordering::Relaxed);
+        return;
+    };
     slot.set_java(java_thread_of(jni));
     slot.set_began(clock::monotonic_ns(), clock::cpu_ns_of(timers::clock_of(thread)));
     // The number may have belonged to a thread that ended just now.
     slot.change_timer(TIMER_ENDED, TIMER_NONE);
+    // A timer may be that of another thread with this number, whose end nobody saw yet.
+    renew_timer(thread, slot);
     start_timer(thread, slot);
 }
 
@@ -230,6 +247,8 @@ pub(super) struct Scan {
     with_timers: HashSet<u32>,
     /// Threads whose end was seen, and that were still there.
     ended: HashSet<u32>,
+    /// How long the last scan took.
+    took: Duration,
 }
 
 impl Scan {
@@ -249,6 +268,11 @@ impl Scan {
         }
     }
 
+    /// How long to wait for the next scan: with many threads, one takes milliseconds.
+    pub(super) fn pause(&self) -> Duration {
+        SCAN.max(self.took * SCAN_PART)
+    }
+
     /// The threads of the last scan.
     pub(super) fn present(&self) -> &HashSet<u32> {
         &self.with_timers
@@ -256,6 +280,7 @@ impl Scan {
 
     /// Gives timers to threads that have none, and deletes those of threads that are gone. Returns the latter.
     pub(super) fn run(&mut self) -> Vec<u32> {
+        let began = Instant::now();
         let Ok(tasks) = fs::read_dir("/proc/self/task") else { return Vec::new() };
         let numbers = tasks.flatten().filter_map(|task| task.file_name().to_str()?.parse().ok());
         let present: HashSet<u32> = numbers.collect();
@@ -287,6 +312,7 @@ impl Scan {
         }
         self.ended = ended;
         self.with_timers = present;
+        self.took = began.elapsed();
         gone
     }
 }

@@ -3,8 +3,23 @@
 
 use std::io;
 use std::mem;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use sampling_handler::signal::timer_value;
+
+/// Timers that there are, and how many there may be: each takes one of the queued signals of the JVM's user, and the
+/// service needs some too.
+static TIMERS: AtomicU64 = AtomicU64::new(0);
+static MOST: AtomicU64 = AtomicU64::new(0);
+
+/// Reads how many timers there may be: half of `ulimit -i`.
+pub(super) fn read_limit() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the structure lives during the call.
+    let failed = unsafe { libc::getrlimit(libc::RLIMIT_SIGPENDING, &raw mut limit) };
+    let most = if failed == 0 { limit.rlim_cur / 2 } else { u64::MAX };
+    MOST.store(most, Ordering::Relaxed);
+}
 
 /// The kernel's number of a timer.
 pub(super) type TimerId = i32;
@@ -26,13 +41,19 @@ pub(super) fn create(
     event.sigev_signo = signal;
     event.sigev_notify = libc::SIGEV_THREAD_ID;
     event.sigev_notify_thread_id = thread.cast_signed();
+    if TIMERS.fetch_add(1, Ordering::Relaxed) >= MOST.load(Ordering::Relaxed) {
+        TIMERS.fetch_sub(1, Ordering::Relaxed);
+        return Err(io::ErrorKind::QuotaExceeded.into());
+    }
     let mut id: TimerId = 0;
     // SAFETY: both structures live during the call.
     let failed = unsafe {
         libc::syscall(libc::SYS_timer_create, clock_of(thread), &raw mut event, &raw mut id)
     };
     if failed != 0 {
-        return Err(io::Error::last_os_error());
+        let error = io::Error::last_os_error();
+        TIMERS.fetch_sub(1, Ordering::Relaxed);
+        return Err(error);
     }
     let timing = libc::itimerspec { it_interval: spec(interval_ns), it_value: spec(first_ns) };
     let none: *mut libc::itimerspec = std::ptr::null_mut();
@@ -50,6 +71,7 @@ pub(super) fn create(
 pub(super) fn delete(id: TimerId) {
     // SAFETY: the timer was created by `create`, and is deleted once.
     unsafe { libc::syscall(libc::SYS_timer_delete, id) };
+    TIMERS.fetch_sub(1, Ordering::Relaxed);
 }
 
 /// The clock of a thread's CPU time, as the kernel numbers it.
