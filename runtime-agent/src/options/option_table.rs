@@ -180,7 +180,7 @@ pub const OPTIONS: &[OptionDef] = &[
     },
     OptionDef {
         key: "cpu",
-        default: Some("off"),
+        default: Some("10ms"),
         help: "Sample threads each time they have used this much CPU time, from 100us to 1s",
         set: |options, value, _| {
             options.cpu = match value {
@@ -202,14 +202,20 @@ pub const OPTIONS: &[OptionDef] = &[
     },
     OptionDef {
         key: "wall",
-        default: Some("off"),
+        default: Some("100ms"),
         help: "With cpu: look so often where threads wait, from 50ms to 10s",
         set: |options, value, _| {
             options.wall = match value {
                 "off" => None,
                 _ => match parse_duration(value) {
                     Ok(interval) if WALL_INTERVALS.contains(&interval) => Some(interval),
-                    _ => return wrong("wall", value, "is neither off nor from 50ms to 10s"),
+                    _ => {
+                        return wrong(
+                            "wall",
+                            value,
+                            "is neither off nor from 50ms to 10s, like 100ms",
+                        );
+                    }
                 },
             };
             Ok(())
