@@ -156,12 +156,15 @@ pub(super) fn default_address() -> String {
 /// # Errors
 /// There are several.
 fn only() -> Result<Target, Failure> {
-    let port = |jvm: &Jvm| match jvm.presence() {
-        Presence::Attached { port } => port,
+    let agent = |jvm: &Jvm| match jvm.presence() {
+        Presence::Attached { port } => Some(format!("port {}", port?)),
+        // Its port is not known yet, but it may be meant.
+        Presence::Beginning => Some("starting".to_owned()),
         _ => None,
     };
     let jvms: Vec<Jvm> = Jvm::all().into_iter().filter(|jvm| jvm.shares("net")).collect();
-    let agents: Vec<(&Jvm, u16)> = jvms.iter().filter_map(|jvm| Some((jvm, port(jvm)?))).collect();
+    let agents: Vec<(&Jvm, String)> =
+        jvms.iter().filter_map(|jvm| Some((jvm, agent(jvm)?))).collect();
     match &*agents {
         [] => match jvms.iter().find(|jvm| matches!(jvm.presence(), Presence::Ending { .. })) {
             Some(jvm) => Err(failed(jvm.pid)(ENDING)),
@@ -171,7 +174,7 @@ fn only() -> Result<Target, Failure> {
         several => {
             let named = several.iter().take(NAMED);
             let named: Vec<String> = named
-                .map(|(jvm, port)| format!("{} ({}, port {port})", jvm.pid, jvm.program()))
+                .map(|(jvm, agent)| format!("{} ({}, {agent})", jvm.pid, jvm.program()))
                 .collect();
             let more = if several.len() > NAMED { ", ..." } else { "" };
             Err(format!(

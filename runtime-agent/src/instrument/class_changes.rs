@@ -188,6 +188,8 @@ impl<'j> ClassChanges<'j> {
         let _frame = self.jni.push_local_frame(MOST_REFERENCES);
         let classes = match self.jvmti.get_loaded_classes() {
             Ok(classes) => classes,
+            // The JVM has ended, and no class needs anything any more.
+            Err(jvmti::jvmtiError::WRONG_PHASE) => return,
             Err(error) => {
                 let consequence = self.consequence;
                 message!("the JVM does not list its classes ({error:?}); each {consequence}");
