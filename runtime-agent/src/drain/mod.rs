@@ -10,6 +10,7 @@ pub(crate) mod record_limiter;
 pub(crate) mod recorder;
 pub(crate) mod registry;
 mod run_clock;
+mod sampled_stacks;
 pub(crate) mod samples;
 pub(crate) mod sums;
 pub(crate) mod thread_ids;

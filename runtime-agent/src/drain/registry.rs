@@ -87,10 +87,10 @@ impl Names for Registry {
     }
 
     fn frame(&self, id: FrameId) -> Option<FrameRow> {
-        self.samples.frame_row(id)
+        self.samples.stacks().frame_row(id)
     }
 
     fn sampled_stack(&self, id: SampledStackId) -> Option<SampledStackRow> {
-        self.samples.stack_row(id)
+        self.samples.stacks().stack_row(id)
     }
 }

@@ -4,18 +4,18 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 
-use log_format::ids::{FrameId, JavaThreadId, SampledStackId, StackId, ThreadId};
-use log_format::rows::{FrameRow, SampleRow, SampledStackRow, ThreadRow, counter};
+use log_format::ids::{JavaThreadId, SampledStackId, StackId, ThreadId};
+use log_format::rows::{SampleRow, ThreadRow, counter};
 use log_format::writer::one_line;
 use sampling_handler::queue::{MAX_SHADOW, Sample};
 use sampling_handler::signal::Counts;
 use sampling_handler::walk::{End, Frame};
 
 use crate::drain::call_paths::{self, CallPaths};
+use crate::drain::sampled_stacks::SampledStacks;
 use crate::probe::stack::method_of;
 use crate::probe::thread::ThreadName;
 use crate::sampling::cost;
-use crate::sampling::methods::Named;
 use crate::sampling::off_cpu::{OffCpuTime, Standing, Waiting};
 use crate::sampling::sampler::Sampler;
 use crate::sys::clock::{self, Anchors};
@@ -23,10 +23,6 @@ use crate::sys::clock::{self, Anchors};
 const SECOND_NS: u64 = 1_000_000_000;
 /// How long after the end of a second its samples may still come.
 const LATE_NS: u64 = SECOND_NS / 5;
-/// Most stacks and methods that are kept; of the rest, only the innermost frame is. If half of them are there when an
-/// hour ends, all begin anew.
-const MOST_STACKS: usize = 200_000;
-const MOST_FRAMES: usize = 100_000;
 
 /// A minute's end also ends what is known of a thread that still waits.
 const MINUTE_NS: u64 = 60 * SECOND_NS;
@@ -82,17 +78,11 @@ struct Wait {
     sum: Sum,
 }
 
-/// All frames, stacks and threads of samples, by id from 1.
+/// All samples, their stacks and threads.
 #[derive(Default)]
 pub(crate) struct Samples {
     interval_ns: u64,
-    frame_ids: HashMap<Named, FrameId>,
-    frames: Vec<FrameRow>,
-    stack_ids: HashMap<(SampledStackId, FrameId), SampledStackId>,
-    stacks: Vec<(SampledStackId, FrameId)>,
-    /// Ids that were given before they last began anew. No id is given twice.
-    frames_before: u32,
-    stacks_before: u32,
+    stacks: SampledStacks,
     /// By the kernel's number.
     seen: HashMap<u32, Seen>,
     /// Those of them that have ended, and those that were not in the last scan.
@@ -102,8 +92,6 @@ pub(crate) struct Samples {
     waits: HashMap<u32, Wait>,
     /// By the start of the second.
     seconds: BTreeMap<u64, Second>,
-    /// Frames by the `jmethodID`, as long as ids keep their meaning.
-    frame_of: HashMap<usize, FrameId>,
     generation: u64,
     over_budget: u64,
     taken: u64,
@@ -190,7 +178,7 @@ impl Samples {
         });
         if sampler.generation() != self.generation {
             self.generation = sampler.generation();
-            self.frame_of.clear();
+            self.stacks.forget_method_ids();
         }
         let mut new = Vec::new();
         for (sample, shadow, frames) in taken {
@@ -287,11 +275,11 @@ impl Samples {
         let root = match end {
             Some(end) => self.root(os_id, *end, frames),
             None if standing.waiting == Waiting::Runnable => {
-                self.stack_of_name("[waiting for a processor]")
+                self.stacks.of_name("[waiting for a processor]")
             }
-            None => self.stack_of_name(self.group(os_id)),
+            None => self.stacks.of_name(self.group(os_id)),
         };
-        self.add_frames(root, frames, sampler)
+        self.stacks.add_frames(root, frames, sampler)
     }
 
     /// Adds a sample. Returns its second and thread if the thread is new in that second.
@@ -329,34 +317,11 @@ impl Samples {
         sampler: &mut Sampler<'_>,
     ) -> SampledStackId {
         let root = self.root(sample.thread, sample.end, frames);
-        let stack = self.add_frames(root, frames, sampler);
+        let stack = self.stacks.add_frames(root, frames, sampler);
         match sampler.library(sample.pc) {
-            Some(library) => {
-                let frame = self.frame(pseudo("native", &library));
-                self.stack(stack, frame)
-            }
+            Some(library) => self.stacks.add_library(stack, &library),
             None => stack,
         }
-    }
-
-    /// Adds frames, which begin with the innermost, to a stack.
-    fn add_frames(
-        &mut self,
-        root: SampledStackId,
-        frames: &[Frame],
-        sampler: &mut Sampler<'_>,
-    ) -> SampledStackId {
-        let mut stack = root;
-        for frame in frames.iter().rev() {
-            let known = self.frame_of.get(&frame.id()).copied();
-            let frame = known.unwrap_or_else(|| {
-                let id = self.frame(sampler.name(*frame).unwrap_or_else(unknown));
-                self.frame_of.insert(frame.id(), id);
-                id
-            });
-            stack = self.stack(stack, frame);
-        }
-        stack
     }
 
     /// The call path of a shadow stack.
@@ -449,13 +414,7 @@ impl Samples {
             end if frames.is_empty() => format!("[no stack: {}]", end.name()),
             end => format!("[truncated: {}]", end.name()),
         };
-        self.stack_of_name(&name)
-    }
-
-    /// A stack of one frame that is no method.
-    fn stack_of_name(&mut self, name: &str) -> SampledStackId {
-        let frame = self.frame(pseudo("other", name));
-        self.stack(SampledStackId::NONE, frame)
+        self.stacks.of_name(&name)
     }
 
     /// What kind of thread it is that runs no Java code.
@@ -498,61 +457,14 @@ impl Samples {
         seen.id
     }
 
-    fn frame(&mut self, named: Named) -> FrameId {
-        if let Some(id) = self.frame_ids.get(&named) {
-            return *id;
-        }
-        if self.frames.len() >= MOST_FRAMES && named.kind == "java" {
-            return self.frame(pseudo("other", "[too many methods]"));
-        }
-        let id = FrameId::new(next_id(self.frames_before, self.frames.len()));
-        self.frames.push(row(id, &named));
-        self.frame_ids.insert(named, id);
-        id
-    }
-
-    /// The stack of `frame` above another stack, or none.
-    fn stack(&mut self, parent: SampledStackId, frame: FrameId) -> SampledStackId {
-        if let Some(id) = self.stack_ids.get(&(parent, frame)) {
-            return *id;
-        }
-        if self.stacks.len() < MOST_STACKS {
-            return self.keep_stack((parent, frame));
-        }
-        let root = self.frame(pseudo("other", "[too many stacks]"));
-        let root = self.keep_stack((SampledStackId::NONE, root));
-        self.keep_stack((root, frame))
-    }
-
-    fn keep_stack(&mut self, stack: (SampledStackId, FrameId)) -> SampledStackId {
-        *self.stack_ids.entry(stack).or_insert_with(|| {
-            let id = next_id(self.stacks_before, self.stacks.len());
-            self.stacks.push(stack);
-            SampledStackId::new(id)
-        })
-    }
-
-    /// Whether there are so many stacks or methods that there may soon be no room for new ones.
-    pub(super) fn are_many(&self) -> bool {
-        self.stacks.len() >= MOST_STACKS / 2 || self.frames.len() >= MOST_FRAMES / 2
+    /// Their stacks and methods.
+    pub(super) fn stacks(&self) -> &SampledStacks {
+        &self.stacks
     }
 
     /// Forgets all stacks and methods. All rows are taken, and waits ended.
-    pub(super) fn begin_anew(&mut self) {
-        self.frames_before = next_id(self.frames_before, self.frames.len()) - 1;
-        self.stacks_before = next_id(self.stacks_before, self.stacks.len()) - 1;
-        (self.frame_ids, self.frames) = <_>::default();
-        (self.stack_ids, self.stacks) = <_>::default();
-        self.frame_of = HashMap::new();
-    }
-
-    pub(super) fn frame_row(&self, id: FrameId) -> Option<FrameRow> {
-        self.frames.get(place(id.get(), self.frames_before)?).cloned()
-    }
-
-    pub(super) fn stack_row(&self, id: SampledStackId) -> Option<SampledStackRow> {
-        let (parent, frame) = *self.stacks.get(place(id.get(), self.stacks_before)?)?;
-        Some(SampledStackRow { id, parent, frame })
+    pub(super) fn forget_stacks(&mut self) {
+        self.stacks.begin_anew();
     }
 
     pub(super) fn thread_row(&self, id: ThreadId) -> Option<ThreadRow> {
@@ -568,48 +480,8 @@ impl Samples {
 
     /// Approximate memory that they use.
     pub(super) fn bytes(&self) -> usize {
-        const NAMES: usize = 100;
-        self.stacks.capacity() * size_of::<(SampledStackId, FrameId)>()
-            + self.waits.capacity() * size_of::<(u32, Wait)>()
-            + self.stack_ids.capacity() * size_of::<((SampledStackId, FrameId), SampledStackId)>()
-            + self.frames.len() * 2 * (size_of::<FrameRow>() + NAMES)
+        self.stacks.bytes() + self.waits.capacity() * size_of::<(u32, Wait)>()
     }
-}
-
-/// The next id after those of before and these.
-fn next_id(before: u32, len: usize) -> u32 {
-    u32::try_from(len).unwrap_or(u32::MAX).saturating_add(before).saturating_add(1)
-}
-
-/// The place of an id; `None` if it was given before.
-fn place(id: u32, before: u32) -> Option<usize> {
-    Some(id.checked_sub(before)?.checked_sub(1)? as usize)
-}
-
-fn row(id: FrameId, named: &Named) -> FrameRow {
-    let Named { kind, class, method, descriptor, source } = named;
-    FrameRow {
-        id,
-        kind: (*kind).to_owned(),
-        class: one_line(class),
-        method: one_line(method),
-        descriptor: one_line(descriptor),
-        source: one_line(source),
-    }
-}
-
-fn pseudo(kind: &'static str, name: &str) -> Named {
-    Named {
-        kind,
-        class: String::new(),
-        method: name.to_owned(),
-        descriptor: String::new(),
-        source: String::new(),
-    }
-}
-
-fn unknown() -> Named {
-    pseudo("java", "[unloaded]")
 }
 
 /// HotSpot's states of a thread.
@@ -620,55 +492,5 @@ fn state(number: u8) -> &'static str {
         8 | 9 => "java",
         10 | 11 => "blocked",
         _ => "",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn method(number: usize) -> Named {
-        Named { kind: "java", ..pseudo("java", &format!("m{number}")) }
-    }
-
-    #[test]
-    fn of_too_many_stacks_and_methods_the_innermost_frame_is_kept() {
-        let mut samples = Samples::default();
-        let frame = samples.frame(method(0));
-        let fill = |samples: &mut Samples| {
-            let mut parent = SampledStackId::NONE;
-            (0..MOST_STACKS).for_each(|_| parent = samples.stack(parent, frame));
-            parent
-        };
-        let last = fill(&mut samples);
-        assert_eq!(samples.stack_row(last).map(|row| row.frame), Some(frame));
-        let over = samples.stack(last, frame);
-        let row = samples.stack_row(over).expect("a stack");
-        assert_eq!(row.frame, frame);
-        let root = samples.stack_row(row.parent).expect("a root");
-        assert_eq!(root.parent, SampledStackId::NONE);
-        let root = samples.frame_row(root.frame).expect("its frame");
-        assert_eq!(root.method, "[too many stacks]");
-        let frames: Vec<FrameId> =
-            (0..MOST_FRAMES + 9).map(|number| samples.frame(method(number))).collect();
-        let row = samples.frame_row(*frames.last().expect("many")).expect("a frame");
-        assert_eq!((&*row.kind, &*row.method), ("other", "[too many methods]"));
-        assert_eq!(samples.frame_row(frames[5]).expect("a frame").method, "m5");
-    }
-
-    #[test]
-    fn no_id_is_given_twice() {
-        let mut samples = Samples::default();
-        assert!(!samples.are_many());
-        let frames = [samples.frame(method(1)), samples.frame(method(2))];
-        let stack = samples.stack(SampledStackId::NONE, frames[0]);
-        samples.begin_anew();
-        assert!(samples.frame_row(frames[1]).is_none() && samples.stack_row(stack).is_none());
-        let again = samples.frame(method(2));
-        assert!(!frames.contains(&again));
-        let new = samples.stack(SampledStackId::NONE, again);
-        assert_ne!(new, stack);
-        assert_eq!(samples.frame_row(again).expect("a frame").method, "m2");
-        assert_eq!(samples.stack_row(new).expect("a stack").frame, again);
     }
 }
