@@ -275,8 +275,8 @@ fn refused_timers_are_said() {
         wait_until("a timer is refused", || {
             TcpStream::connect(("127.0.0.1", port)).is_ok() && refused() > Some(0)
         });
-        // Half of the four are the service's.
-        assert!((1..=2).contains(&timers(running.pid())), "{jdk}");
+        // Half of the four are the service's. Other processes of this user may have taken all.
+        assert!(timers(running.pid()) <= 2, "{jdk}");
         let status = tprofiler_text(&["status", "--addr", &format!("127.0.0.1:{port}")]);
         let line = field(&status, "cpu timers refused");
         assert!(line.ends_with(" (ulimit -i), so some threads are not sampled"), "{jdk}: {line}");
