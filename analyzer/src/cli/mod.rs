@@ -89,7 +89,7 @@ pub struct Cli {
     /// Unit of the times in TProfiler's own logs (tprofiler.log) [default: guessed from the log]
     #[arg(long, value_enum, value_name = "UNIT")]
     tprofiler_unit: Option<Unit>,
-    /// A flame graph, and what it shows; with --format collapsed its stacks [default: calls]
+    /// A flame graph, and what it shows; with --format collapsed or pprof its stacks [default: calls]
     #[arg(long, value_enum, value_name = "WHAT")]
     flame: Option<Flame>,
     /// Output format
@@ -122,7 +122,7 @@ Examples:
   analyze diff before/ after/ --fail-above 20%             what became slower, for a CI job
 
 Times are UTC, or with --local those of this machine. Exit status: 0 all was read, 1 part of the logs could \
-not be read, 2 no report.";
+not be read, 2 no report; of diff also 3 something is slower than --fail-above allows.";
 
 /// What can be made of the command line itself.
 #[derive(Clone, Copy, ValueEnum)]
