@@ -9,6 +9,7 @@
 #   PEERS="plain nothing samples samples-1ms samples-capped async-samples async-samples-1ms" scripts/bench.sh
 #                                  what samplers cost
 #   scripts/bench.sh hottest       which methods are hottest without the overhead budget, and with it
+#   scripts/bench.sh fidelity      whether CPU samples find the methods that async-profiler finds
 #
 # The workloads service-long, tree-long, h2-long and lucene-long are about the overhead budget.
 set -euo pipefail
@@ -45,6 +46,8 @@ if [ "$(java_major "$JDK")" -ge 21 ]; then
 fi
 if [ "${1:-}" = hottest ]; then
     python3 scripts/bench_hottest.py "$JDK" "$bench"
+elif [ "${1:-}" = fidelity ]; then
+    python3 scripts/bench_fidelity.py "$JDK" "$bench"
 else
     python3 scripts/bench_peers.py "$JDK" "$bench" "${1:-5}"
 fi

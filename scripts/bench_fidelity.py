@@ -1,0 +1,96 @@
+"""Whether the CPU samples of this agent find the methods that async-profiler finds: the ten that come first by self
+time. Called by bench.sh."""
+
+import collections
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import bench_peers
+
+TEN = 10
+# async-profiler says so of a Java frame: interpreted, inlined, compiled by C1 or C2.
+JAVA = re.compile(r"_\[[01ij]\]$")
+
+
+def self_times(lines, method):
+    """Samples by the innermost Java method, from collapsed stacks."""
+    times = collections.Counter()
+    for line in lines:
+        stack, count = line.rsplit(" ", 1)
+        found = next((name for name in map(method, reversed(stack.split(";"))) if name), None)
+        if found:
+            times[found] += int(count)
+    return times
+
+
+class Ours(bench_peers.Ours):
+    more = ",cpu=1ms,sampler_cap=off"
+
+    def times(self, scratch):
+        command = [f"{bench_peers.RELEASE}/analyze", f"{scratch}/logs", "--flame", "cpu", "--format", "collapsed"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        return self_times(done.stdout.splitlines(), self.method)
+
+    @staticmethod
+    def method(frame):
+        return None if frame.startswith("[") else frame.split("(")[0]
+
+
+class Theirs(bench_peers.AsyncSampling1ms):
+    def options(self, workload, scratch):
+        return [f"-agentpath:{self.library()}=start,event=cpu,interval={self.interval},collapsed,ann,"
+                f"file={scratch}/stacks,loglevel=error"]
+
+    def recorded(self, scratch):
+        return None
+
+    def times(self, scratch):
+        with open(f"{scratch}/stacks") as file:
+            return self_times(file.read().splitlines(), self.method)
+
+    @staticmethod
+    def method(frame):
+        return JAVA.sub("", frame).replace("/", ".") if JAVA.search(frame) else None
+
+
+def first(times):
+    return [method for method, _ in times.most_common(TEN)]
+
+
+def main():
+    jdk, folder = sys.argv[1], os.path.abspath(sys.argv[2])
+    scratch = tempfile.mkdtemp(prefix="fidelity-")
+    try:
+        known = bench_peers.workloads(scratch)
+        names = os.environ.get("WORKLOADS", "service javac h2-long lucene-long").split()
+        print(f"{os.cpu_count()} processors ({bench_peers.processor()}), JDK {bench_peers.major(jdk)}\n")
+        print("| | of async-profiler's ten, this agent has | another run of async-profiler has | samples |")
+        print("| --- | --- | --- | --- |")
+        for name in names:
+            runs = []
+            for kind in (Theirs, Ours, Theirs):
+                part = os.path.join(scratch, "run")
+                os.makedirs(part)
+                peer = kind(jdk, folder)
+                bench_peers.run(peer, known[name], part)
+                runs.append(peer.times(part))
+                shutil.rmtree(part)
+            reference, ours, again = runs
+            wanted = first(reference)
+            both = [sum(method in first(other) for method in wanted) for other in (ours, again)]
+            counts = ", ".join(str(sum(times.values())) for times in runs)
+            print(f"| `{name}` | {both[0]} | {both[1]} | {counts} |", flush=True)
+            for method in wanted:
+                if method not in first(ours):
+                    shares = [f"{times[method] / max(sum(times.values()), 1):.1%}" for times in runs]
+                    print(f"missing: {method}: {', '.join(shares)}", file=sys.stderr)
+    finally:
+        shutil.rmtree(scratch)
+
+
+if __name__ == "__main__":
+    main()
