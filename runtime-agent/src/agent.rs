@@ -194,12 +194,12 @@ impl TProfiler {
             return Ok(());
         }
         let options = read_options(text, Options::read)?;
-        options.fault.panic_if(Fault::Load);
+        options.tests.fault.panic_if(Fault::Load);
         let prepared = prepare(context);
         prepared.map_err(|e| BadOptions { error: e.into(), strict: options.strict })?;
         first_pause::set_over();
         options.tell_warnings();
-        if options.cpu.is_some() {
+        if options.sampling.cpu.is_some() {
             debug_info::want_from_the_start();
         }
         *given = Some(options);
@@ -225,7 +225,7 @@ fn read_options(
     let owned = text.to_owned();
     let read = move || {
         let options = read(&owned)?;
-        let checked = run_info::check_writable(&options.logs, options.log_group.as_deref());
+        let checked = run_info::check_writable(&options.log);
         checked.map_err(|error| BadOptions { error, strict: options.strict })?;
         Ok(options)
     };

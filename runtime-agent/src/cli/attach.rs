@@ -14,7 +14,7 @@ use super::jvm::{ENDING, Jvm, Presence, fits_option};
 use super::notice::with_notice;
 use super::target::{Agent, loopback, reachable};
 use crate::control::token::Token;
-use crate::options::Options;
+use crate::options::{ControlOptions, Options};
 use crate::session::attach_protocol;
 
 /// How long the agent may take to instrument thousands of classes, or to restore them.
@@ -122,21 +122,21 @@ pub(super) fn attach(arguments: &AttachArguments) -> Result<Attached, Failure> {
         .into());
     }
     let port = with_notice(ATTACHING, || {
-        is_loaded(hotspot::load(&jvm, &library, &options)?, &parsed)?;
+        is_loaded(hotspot::load(&jvm, &library, &options)?, &parsed.log.folder)?;
         wait_until_begun(&jvm)
     })?;
-    let Options { logs, bind, token_file, .. } = parsed;
-    Ok(Attached { jvm, logs, port, bind, token_file })
+    let Options { log, control: ControlOptions { bind, token_file, .. }, .. } = parsed;
+    Ok(Attached { jvm, logs: log.folder, port, bind, token_file })
 }
 
-/// Checks what `Agent_OnAttach` returned for these options.
-fn is_loaded(code: i32, options: &Options) -> Result<(), Failure> {
+/// Checks what `Agent_OnAttach` returned for options with this log folder.
+fn is_loaded(code: i32, logs: &Path) -> Result<(), Failure> {
     if code == attach_protocol::WRONG_OPTIONS {
         // The options were read here too.
         return Err(format!(
             "the JVM's user cannot write to {}, or an option is wrong there; the agent's message is on the JVM's \
              stderr",
-            options.logs.display()
+            logs.display()
         )
         .into());
     }
@@ -176,14 +176,14 @@ fn complete(options: &str, jvm: &Jvm) -> Result<(String, Options), Failure> {
         }
     }
     let mut parsed = read_options(&options)?;
-    if parsed.logs.is_relative() {
-        parsed.logs = absolute("logs", &parsed.logs)?;
-        options = with(&options, "logs", &parsed.logs)?;
+    if parsed.log.folder.is_relative() {
+        parsed.log.folder = absolute("logs", &parsed.log.folder)?;
+        options = with(&options, "logs", &parsed.log.folder)?;
     }
-    if let Some(file) = parsed.token_file.take_if(|file| file.is_relative()) {
+    if let Some(file) = parsed.control.token_file.take_if(|file| file.is_relative()) {
         let file = absolute("token_file", &file)?;
         options = with(&options, "token_file", &file)?;
-        parsed.token_file = Some(file);
+        parsed.control.token_file = Some(file);
     }
     Ok((options, parsed))
 }

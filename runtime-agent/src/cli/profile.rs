@@ -61,11 +61,12 @@ pub(super) fn profile(
     let analyze = analyze()?;
     let signals = Signals::block();
     let options = read_options(&arguments.attach.options)?;
-    if !options.start {
+    if !options.recording.start {
         return Err("with start=off there is nothing to report".into());
     }
     let output = arguments.output.as_deref();
-    let report = output.map_or(Ok(&[][..]), |output| report_as(output, options.cpu.is_some()))?;
+    let report =
+        output.map_or(Ok(&[][..]), |output| report_as(output, options.sampling.cpu.is_some()))?;
     let attached = attach(&arguments.attach)?;
     // Read these now: after the JVM has ended nobody can.
     let own = (attached.jvm.own_pid(), attached.jvm.uid());

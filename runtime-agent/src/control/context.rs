@@ -6,7 +6,7 @@ use super::access::Access;
 use super::rate::RateLimit;
 use super::recent_status::RecentStatus;
 use super::token::Token;
-use crate::options::{Options, PortAccess};
+use crate::options::{ControlOptions, Options, PortAccess};
 
 /// Commands a second, and in a burst, of all strangers together.
 const STRANGERS_COMMANDS: (u32, u32) = (10, 20);
@@ -30,13 +30,14 @@ pub(super) struct Context {
 impl Context {
     pub(super) fn new(options: &Options, port: u16, token: Token) -> Self {
         let limit = |(per_second, at_once)| RateLimit::new(per_second, at_once);
+        let control = ControlOptions { port: Some(port), ..options.control.clone() };
         Self {
             token,
-            access: match options.port_access {
+            access: match control.access {
                 PortAccess::Token => Access::Look,
                 PortAccess::Open => Access::Switch,
             },
-            options: Options { port: Some(port), ..options.clone() }.to_map(),
+            options: Options { control, ..options.clone() }.to_map(),
             recent_status: RecentStatus::default(),
             stranger_turns: limit(STRANGERS_COMMANDS),
             stranger_switches: limit(STRANGERS_SWITCHES),

@@ -37,7 +37,7 @@ use self::rate::RateLimit;
 use self::token::{Token, TokenFile};
 use crate::error::Error;
 use crate::log::folder::RunFolder;
-use crate::options::Options;
+use crate::options::{ControlOptions, Options};
 use crate::request::Handle;
 use crate::session::attach_protocol;
 use crate::stderr::message;
@@ -60,19 +60,19 @@ impl Control {
     /// Takes the port that the options name, or the next free one of 16; `None` if they disable control. Creates the
     /// token in the run's `folder`, unless the options name a token file.
     pub(crate) fn bind(options: &Options, folder: &Arc<RunFolder>) -> Option<Result<Self, Error>> {
-        let first = options.port?;
-        Some(token_for(options, folder).and_then(|(token, token_file)| {
-            let (listener, port) = listen(options.bind, first)?;
+        let first = options.control.port?;
+        Some(token_for(&options.control, folder).and_then(|(token, token_file)| {
+            let (listener, port) = listen(options.control.bind, first)?;
             let context = Context::new(options, port, token);
             Ok(Self { listener, port, context, token_file })
         }))
     }
 
-    /// Reports on stderr if the port is not the first one, or why there is none.
-    pub(crate) fn tell(bound: Result<Self, Error>, options: &Options) -> Option<Self> {
+    /// Reports on stderr if the port is not the one that the options name, or why there is none.
+    pub(crate) fn tell(bound: Result<Self, Error>, named: Option<u16>) -> Option<Self> {
         match bound {
             Ok(control) => {
-                if let Some(first) = options.port.filter(|first| *first != control.port) {
+                if let Some(first) = named.filter(|first| *first != control.port) {
                     message!("port {first} is taken; control is on port {}", control.port);
                 }
                 Some(control)
@@ -140,7 +140,7 @@ fn accept(listener: &TcpListener, agent: &Handle, context: &Arc<Context>, client
 /// The token: that of `token_file`, or a new one in the run's `folder`. Clients on other machines could not
 /// read that, so another address than loopback needs a `token_file`.
 fn token_for(
-    options: &Options,
+    options: &ControlOptions,
     folder: &Arc<RunFolder>,
 ) -> Result<(Token, Option<TokenFile>), Error> {
     match &options.token_file {

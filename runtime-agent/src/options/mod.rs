@@ -31,7 +31,10 @@ pub(crate) use self::overhead::{overhead_text, parse_overhead};
 pub use self::self_tests::{Pretend, ProbeChoice, Trick};
 use self::setting::Setting;
 pub(crate) use self::values::thresholds_text;
-pub use self::values::{DEFAULT_PORT, Options, PortAccess, parse_threshold};
+pub use self::values::{
+    ControlOptions, DEFAULT_PORT, LogOptions, Options, PortAccess, RecordingOptions,
+    SamplingOptions, TestOptions, parse_threshold,
+};
 use self::values::{Given, one_line};
 use crate::error;
 use crate::stderr::message;
@@ -149,8 +152,8 @@ impl Options {
         if !is_of_tprofiler(file) || stronger.iter().flatten().any(|s| s.key == "port_access") {
             return;
         }
-        self.port_access = PortAccess::Open;
-        if self.port.is_some() {
+        self.control.access = PortAccess::Open;
+        if self.control.port.is_some() {
             self.warnings.push(format!(
                 "{}: TProfiler's client knows no token, so every user of this machine can start, stop \
                  and flush (port_access=open); port_access=token prevents that",
@@ -180,10 +183,11 @@ impl Options {
 
     /// Checks the options for errors that no setting has by itself.
     fn check(&self) -> Result<(), BadValue> {
-        if self.plan.record.is_some() != self.plan.pause.is_some() {
+        let RecordingOptions { thresholds, plan, .. } = &self.recording;
+        if plan.record.is_some() != plan.pause.is_some() {
             return Err(BadValue::because("record and pause belong together"));
         }
-        if self.thresholds.len() > MAX_THRESHOLDS {
+        if thresholds.len() > MAX_THRESHOLDS {
             let reason = format!("more than {MAX_THRESHOLDS} patterns");
             return Err(BadValue::because(reason).of("threshold"));
         }

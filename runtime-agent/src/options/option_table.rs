@@ -155,17 +155,18 @@ pub const OPTIONS: &[OptionDef] = &[
         help: "Record each call that takes at least this long; PATTERN:20ms for some methods",
         set: |options, value, _| {
             match parse_threshold(value)? {
-                (None, threshold) => options.threshold = threshold,
+                (None, threshold) => options.recording.threshold = threshold,
                 (Some(pattern), threshold) => {
-                    options.thresholds.retain(|(known, _)| *known != pattern);
-                    options.thresholds.push((pattern, threshold));
+                    options.recording.thresholds.retain(|(known, _)| *known != pattern);
+                    options.recording.thresholds.push((pattern, threshold));
                 }
             }
             Ok(())
         },
         show: |options| {
-            let own = options.thresholds.iter().map(|(pattern, d)| (pattern, units::as_ns(*d)));
-            thresholds_text(units::as_ns(options.threshold), own)
+            let own =
+                options.recording.thresholds.iter().map(|(pattern, d)| (pattern, units::as_ns(*d)));
+            thresholds_text(units::as_ns(options.recording.threshold), own)
         },
     },
     OptionDef {
@@ -173,17 +174,17 @@ pub const OPTIONS: &[OptionDef] = &[
         default: Some("2%"),
         help: "Overhead budget: the agent's share of the process's CPU time, or off",
         set: |options, value, _| {
-            options.overhead = parse_overhead(value)?;
+            options.limits.overhead = parse_overhead(value)?;
             Ok(())
         },
-        show: |options| overhead_text(options.overhead),
+        show: |options| overhead_text(options.limits.overhead),
     },
     OptionDef {
         key: "cpu",
         default: Some("10ms"),
         help: "Sample threads each time they have used this much CPU time, from 100us to 1s",
         set: |options, value, _| {
-            options.cpu = match value {
+            options.sampling.cpu = match value {
                 "off" => None,
                 _ => match parse_duration(value) {
                     Ok(interval) if CPU_INTERVALS.contains(&interval) => Some(interval),
@@ -198,14 +199,14 @@ pub const OPTIONS: &[OptionDef] = &[
             };
             Ok(())
         },
-        show: |options| interval_text(options.cpu),
+        show: |options| interval_text(options.sampling.cpu),
     },
     OptionDef {
         key: "wall",
         default: Some("100ms"),
         help: "With cpu: look so often where threads wait, from 50ms to 10s",
         set: |options, value, _| {
-            options.wall = match value {
+            options.sampling.wall = match value {
                 "off" => None,
                 _ => match parse_duration(value) {
                     Ok(interval) if WALL_INTERVALS.contains(&interval) => Some(interval),
@@ -220,27 +221,27 @@ pub const OPTIONS: &[OptionDef] = &[
             };
             Ok(())
         },
-        show: |options| interval_text(options.wall),
+        show: |options| interval_text(options.sampling.wall),
     },
     OptionDef {
         key: "sampler_cap",
         default: Some("1%"),
         help: "The most of the process's CPU time that samples may take, or off",
         set: |options, value, _| {
-            options.sampler_cap = parse_share("sampler_cap", "1%", value)?;
+            options.sampling.cap = parse_share("sampler_cap", "1%", value)?;
             Ok(())
         },
-        show: |options| overhead_text(options.sampler_cap),
+        show: |options| overhead_text(options.sampling.cap),
     },
     OptionDef {
         key: "start",
         default: Some("on"),
         help: "off: do not record before `tprofiler start`",
         set: |options, value, _| {
-            options.start = switch("start", value)?;
+            options.recording.start = switch("start", value)?;
             Ok(())
         },
-        show: |options| on_off(options.start),
+        show: |options| on_off(options.recording.start),
     },
     OptionDef {
         key: "window",
@@ -248,10 +249,12 @@ pub const OPTIONS: &[OptionDef] = &[
         help: "Record only at this time of day: 09:00-11:30",
         set: |options, value, _| {
             let window = Window::parse(value).map_err(|e| e.of("window"))?;
-            options.plan.window = Some(window);
+            options.recording.plan.window = Some(window);
             Ok(())
         },
-        show: |options| options.plan.window.map(|window| window.to_string()).unwrap_or_default(),
+        show: |options| {
+            options.recording.plan.window.map(|window| window.to_string()).unwrap_or_default()
+        },
     },
     OptionDef {
         key: "record",
@@ -259,10 +262,10 @@ pub const OPTIONS: &[OptionDef] = &[
         help: "Record this long, then pause, and repeat; needs pause",
         set: |options, value, _| {
             let record = parse_record(value).map_err(|e| e.of("record"))?;
-            options.plan.record = Some(record);
+            options.recording.plan.record = Some(record);
             Ok(())
         },
-        show: |options| options.plan.record.map(duration).unwrap_or_default(),
+        show: |options| options.recording.plan.record.map(duration).unwrap_or_default(),
     },
     OptionDef {
         key: "pause",
@@ -270,57 +273,57 @@ pub const OPTIONS: &[OptionDef] = &[
         help: "Length of each pause; needs record",
         set: |options, value, _| {
             let pause = parse_duration(value).map_err(|e| e.of("pause"))?;
-            options.plan.pause = Some(pause);
+            options.recording.plan.pause = Some(pause);
             Ok(())
         },
-        show: |options| options.plan.pause.map(duration).unwrap_or_default(),
+        show: |options| options.recording.plan.pause.map(duration).unwrap_or_default(),
     },
     OptionDef {
         key: "logs",
         default: Some("logs"),
         help: "Folder in which the run's folder is created",
         set: |options, value, _| {
-            options.logs = needed("logs", value, "a folder")?.into();
+            options.log.folder = needed("logs", value, "a folder")?.into();
             Ok(())
         },
-        show: |options| options.logs.display().to_string(),
+        show: |options| options.log.folder.display().to_string(),
     },
     OptionDef {
         key: "log_group",
         default: None,
         help: "Group that may read the log",
         set: |options, value, _| {
-            options.log_group = Some(needed("log_group", value, "a group")?);
+            options.log.group = Some(needed("log_group", value, "a group")?);
             Ok(())
         },
-        show: |options| options.log_group.clone().unwrap_or_default(),
+        show: |options| options.log.group.clone().unwrap_or_default(),
     },
     OptionDef {
         key: "max_mb_per_hour",
         default: Some("100"),
         help: "Megabytes that the log of an hour may take, or off",
         set: |options, value, _| {
-            options.hour_bytes = megabytes("max_mb_per_hour", "100", value)?;
+            options.log.hour_bytes = megabytes("max_mb_per_hour", "100", value)?;
             Ok(())
         },
-        show: |options| megabytes_text(options.hour_bytes),
+        show: |options| megabytes_text(options.log.hour_bytes),
     },
     OptionDef {
         key: "max_mb",
         default: Some("2048"),
         help: "Megabytes that the log of the run may take, or off",
         set: |options, value, _| {
-            options.run_bytes = megabytes("max_mb", "2048", value)?;
+            options.log.run_bytes = megabytes("max_mb", "2048", value)?;
             Ok(())
         },
-        show: |options| megabytes_text(options.run_bytes),
+        show: |options| megabytes_text(options.log.run_bytes),
     },
     OptionDef {
         key: "keep",
         default: Some("72h"),
         help: "How long an hour's files are kept after they were closed, or off",
         set: |options, value, _| {
-            options.keep = match value {
+            options.log.keep = match value {
                 "off" => None,
                 _ => match parse_duration(value) {
                     Ok(keep) => Some(keep),
@@ -331,17 +334,17 @@ pub const OPTIONS: &[OptionDef] = &[
             };
             Ok(())
         },
-        show: |options| options.keep.map_or_else(|| "off".to_owned(), duration),
+        show: |options| options.log.keep.map_or_else(|| "off".to_owned(), duration),
     },
     OptionDef {
         key: "compress",
         default: Some("gzip"),
         help: "How closed hours are compressed: gzip, zstd or off",
         set: |options, value, _| {
-            options.compress = compression(value)?;
+            options.log.compress = compression(value)?;
             Ok(())
         },
-        show: |options| compression_text(options.compress),
+        show: |options| compression_text(options.log.compress),
     },
     OptionDef {
         key: "debug",
@@ -349,23 +352,23 @@ pub const OPTIONS: &[OptionDef] = &[
         help: "classes: write the decision on each class to classes.log",
         set: |options, value, _| {
             if value == "classes" {
-                options.debug_classes = true;
-            } else if options.pretend.set(value).is_none() {
+                options.log.debug_classes = true;
+            } else if options.tests.pretend.set(value).is_none() {
                 let Some(fault) = value.strip_prefix("fault:").and_then(Fault::parse) else {
                     return wrong("debug", value, "is not classes");
                 };
-                options.fault = fault;
+                options.tests.fault = fault;
             }
             Ok(())
         },
-        show: |options| if options.debug_classes { "classes" } else { "" }.to_owned(),
+        show: |options| if options.log.debug_classes { "classes" } else { "" }.to_owned(),
     },
     OptionDef {
         key: "port",
         default: Some("50000"),
         help: "Control port, or the next free of 16, or off",
         set: |options, value, _| {
-            options.port = match (value, value.parse()) {
+            options.control.port = match (value, value.parse()) {
                 ("off", _) => None,
                 (_, Ok(port)) if port > 0 => Some(port),
                 _ => {
@@ -378,21 +381,23 @@ pub const OPTIONS: &[OptionDef] = &[
             };
             Ok(())
         },
-        show: |options| options.port.map_or_else(|| "off".to_owned(), |port| port.to_string()),
+        show: |options| {
+            options.control.port.map_or_else(|| "off".to_owned(), |port| port.to_string())
+        },
     },
     OptionDef {
         key: "port_access",
         default: Some("token"),
         help: "open: local clients start, stop and flush without the token",
         set: |options, value, _| {
-            options.port_access = match value {
+            options.control.access = match value {
                 "token" => PortAccess::Token,
                 "open" => PortAccess::Open,
                 _ => return wrong("port_access", value, "is neither token nor open"),
             };
             Ok(())
         },
-        show: |options| match options.port_access {
+        show: |options| match options.control.access {
             PortAccess::Token => "token".to_owned(),
             PortAccess::Open => "open".to_owned(),
         },
@@ -405,20 +410,20 @@ pub const OPTIONS: &[OptionDef] = &[
             let Ok(address) = value.parse() else {
                 return wrong("bind", value, "is not an address like 127.0.0.1 or ::1");
             };
-            options.bind = address;
+            options.control.bind = address;
             Ok(())
         },
-        show: |options| options.bind.to_string(),
+        show: |options| options.control.bind.to_string(),
     },
     OptionDef {
         key: "token_file",
         default: None,
         help: "File whose first line is the token; default: a random token in the run's folder",
         set: |options, value, _| {
-            options.token_file = Some(needed("token_file", value, "a file")?.into());
+            options.control.token_file = Some(needed("token_file", value, "a file")?.into());
             Ok(())
         },
-        show: |options| path(options.token_file.as_ref()),
+        show: |options| path(options.control.token_file.as_ref()),
     },
     OptionDef {
         key: "max_memory",
@@ -428,10 +433,10 @@ pub const OPTIONS: &[OptionDef] = &[
             let Some(bytes) = limit::parse(value) else {
                 return wrong("max_memory", value, "is not a size like 64m, from 1m up");
             };
-            options.max_memory = Some(bytes);
+            options.limits.memory = Some(bytes);
             Ok(())
         },
-        show: |options| options.max_memory.map(limit::text).unwrap_or_default(),
+        show: |options| options.limits.memory.map(limit::text).unwrap_or_default(),
     },
     OptionDef {
         key: "clock",
@@ -441,17 +446,17 @@ pub const OPTIONS: &[OptionDef] = &[
             let Some(clock) = ClockChoice::parse(value) else {
                 return wrong("clock", value, "is neither auto nor monotonic");
             };
-            options.clock = clock;
+            options.probes.clock = clock;
             Ok(())
         },
-        show: |options| options.clock.text().to_owned(),
+        show: |options| options.probes.clock.text().to_owned(),
     },
     OptionDef {
         key: "retransform",
         default: Some("on"),
         help: "Change loaded classes: on, off, or even-running",
         set: |options, value, _| {
-            options.retransform = match value {
+            options.probes.retransform = match value {
                 "on" => Retransform::On,
                 "off" => Retransform::Off,
                 "even-running" => Retransform::EvenRunning,
@@ -459,7 +464,7 @@ pub const OPTIONS: &[OptionDef] = &[
             };
             Ok(())
         },
-        show: |options| match options.retransform {
+        show: |options| match options.probes.retransform {
             Retransform::On => "on".to_owned(),
             Retransform::Off => "off".to_owned(),
             Retransform::EvenRunning => "even-running".to_owned(),
@@ -473,10 +478,10 @@ pub const OPTIONS: &[OptionDef] = &[
             let Some(probe) = ProbeChoice::parse(value) else {
                 return wrong("probe", value, "is not auto, fast or plain");
             };
-            options.probe = probe;
+            options.probes.form = probe;
             Ok(())
         },
-        show: |options| options.probe.text().to_owned(),
+        show: |options| options.probes.form.text().to_owned(),
     },
     OptionDef {
         key: "strict",

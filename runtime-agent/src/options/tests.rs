@@ -33,33 +33,33 @@ fn options_with_repeated_keys_and_defaults() {
     .unwrap();
     assert_eq!(options.filters.include.len(), 2);
     assert_eq!(options.filters.exclude.len(), 1);
-    assert_eq!(options.threshold, Duration::from_micros(500));
-    assert_eq!(options.logs, PathBuf::from("/var/log/shop"));
-    assert_eq!((options.log_group.as_deref(), &*options.to_map()["log_group"]), (None, ""));
+    assert_eq!(options.recording.threshold, Duration::from_micros(500));
+    assert_eq!(options.log.folder, PathBuf::from("/var/log/shop"));
+    assert_eq!((options.log.group.as_deref(), &*options.to_map()["log_group"]), (None, ""));
     let options_of_group = parse("log_group=shop").unwrap();
-    assert_eq!(options_of_group.log_group.as_deref(), Some("shop"));
+    assert_eq!(options_of_group.log.group.as_deref(), Some("shop"));
     assert_eq!(options_of_group.to_map()["log_group"], "shop");
-    assert_eq!(options.port, Some(50_020));
-    assert!(!options.start && options.strict);
-    assert_eq!(parse("port=off").unwrap().port, None);
+    assert_eq!(options.control.port, Some(50_020));
+    assert!(!options.recording.start && options.strict);
+    assert_eq!(parse("port=off").unwrap().control.port, None);
     for (text, clock) in [("", ClockChoice::Auto), ("clock=monotonic", ClockChoice::Monotonic)] {
         let options = parse(text).unwrap();
-        assert_eq!((options.clock, &*options.to_map()["clock"]), (clock, clock.text()));
+        assert_eq!((options.probes.clock, &*options.to_map()["clock"]), (clock, clock.text()));
     }
-    assert_eq!(parse("clock=monotonic,clock=auto").unwrap().clock, ClockChoice::Auto);
+    assert_eq!(parse("clock=monotonic,clock=auto").unwrap().probes.clock, ClockChoice::Auto);
     let bad = parse("clock=tsc").unwrap_err();
     assert_eq!(bad.to_string(), "clock: 'tsc' is neither auto nor monotonic");
 }
 
 #[test]
 fn the_form_of_probes_and_what_tests_pretend() {
-    assert_eq!(parse("").unwrap().probe, ProbeChoice::Auto);
+    assert_eq!(parse("").unwrap().probes.form, ProbeChoice::Auto);
     assert_eq!(parse("").unwrap().to_map()["probe"], "auto");
     for (text, choice) in
         [("auto", ProbeChoice::Auto), ("fast", ProbeChoice::Fast), ("plain", ProbeChoice::Plain)]
     {
         let options = parse(&format!("probe={text}")).unwrap();
-        assert_eq!((options.probe, &*options.to_map()["probe"]), (choice, text));
+        assert_eq!((options.probes.form, &*options.to_map()["probe"]), (choice, text));
     }
     let wrong = parse("probe=slow").unwrap_err().to_string();
     assert_eq!(wrong, "probe: 'slow' is not auto, fast or plain");
@@ -67,9 +67,9 @@ fn the_form_of_probes_and_what_tests_pretend() {
         "debug=classes,debug=newest-tested:17,debug=fails:call-site,debug=fails:mount-events",
     );
     let options = options.unwrap();
-    assert!(options.debug_classes);
-    assert_eq!(options.pretend.newest_tested, Some(17));
-    let fails = |trick| options.pretend.fails(trick);
+    assert!(options.log.debug_classes);
+    assert_eq!(options.tests.pretend.newest_tested, Some(17));
+    let fails = |trick| options.tests.pretend.fails(trick);
     assert!(fails(Trick::CallSite) && fails(Trick::MountEvents) && !fails(Trick::ThreadWord));
     for wrong in ["fails:luck", "newest-tested:", "newest-tested:x", "fails"] {
         let message = parse(&format!("debug={wrong}")).unwrap_err().to_string();
@@ -90,7 +90,7 @@ fn filters_thresholds_and_times() {
     assert_eq!(options.filters.include_annotations.len(), 1);
     assert_eq!(options.filters.exclude_annotations.len(), 1);
     assert_eq!(patterns(&options.filters.exclude_loaders), ["com.shop.*Loader"]);
-    assert!(!options.filters.accessors && options.filters.leaves && options.debug_classes);
+    assert!(!options.filters.accessors && options.filters.leaves && options.log.debug_classes);
     assert_eq!(options.filters.min_code, 20);
     let map = options.to_map();
     assert_eq!(map["include"], "com.shop,@com.shop.Timed");
@@ -102,26 +102,26 @@ fn filters_thresholds_and_times() {
 #[test]
 fn the_ceiling_of_memory() {
     let options = parse("max_memory=64m").unwrap();
-    assert_eq!(options.max_memory, Some(64 << 20));
+    assert_eq!(options.limits.memory, Some(64 << 20));
     assert_eq!(options.to_map()["max_memory"], "64m");
     assert_eq!(parse("max_memory=1500000").unwrap().to_map()["max_memory"], "1500000");
     let default = parse("").unwrap();
-    assert_eq!((default.max_memory, &*default.to_map()["max_memory"]), (None, ""));
+    assert_eq!((default.limits.memory, &*default.to_map()["max_memory"]), (None, ""));
 }
 
 #[test]
 fn limits_of_the_log() {
     let options = parse("max_mb_per_hour=0.5,max_mb=10,keep=2h,compress=zstd").unwrap();
-    assert_eq!(options.hour_bytes, Some(500_000));
-    assert_eq!(options.run_bytes, Some(10_000_000));
-    assert_eq!(options.keep, Some(Duration::from_hours(2)));
-    assert_eq!(options.compress, Compression::Zstd);
+    assert_eq!(options.log.hour_bytes, Some(500_000));
+    assert_eq!(options.log.run_bytes, Some(10_000_000));
+    assert_eq!(options.log.keep, Some(Duration::from_hours(2)));
+    assert_eq!(options.log.compress, Compression::Zstd);
     let map = options.to_map();
     for (key, value) in [("max_mb_per_hour", "0.5"), ("max_mb", "10"), ("compress", "zstd")] {
         assert_eq!(map[key], value);
     }
     let off = parse("max_mb_per_hour=off,max_mb=off,keep=off,compress=off").unwrap();
-    assert_eq!((off.hour_bytes, off.run_bytes, off.keep), (None, None, None));
+    assert_eq!((off.log.hour_bytes, off.log.run_bytes, off.log.keep), (None, None, None));
     assert_eq!(parse("max_mb=1").unwrap().to_map()["compress"], "gzip");
     // What `to_map` writes can be read again.
     for options in [options, off] {
@@ -227,9 +227,9 @@ fn the_option_string_wins_over_the_environment_and_that_over_the_file() {
         parse_with(&format!("{config},logs=string,threshold=z:9ms"), "port=2222,logs=environment")
             .unwrap();
     assert_eq!(patterns(&options.filters.include), ["a.File", "b.File"]);
-    assert_eq!((options.port, &*options.logs), (Some(2222), Path::new("string")));
-    assert_eq!(options.threshold, Duration::from_millis(3));
-    assert_eq!(options.thresholds.len(), 2);
+    assert_eq!((options.control.port, &*options.log.folder), (Some(2222), Path::new("string")));
+    assert_eq!(options.recording.threshold, Duration::from_millis(3));
+    assert_eq!(options.recording.thresholds.len(), 2);
     assert_eq!(options.config.as_deref(), Some(&*path));
 
     // Lists of a stronger source replace those of weaker ones; either source may name the file.
@@ -262,7 +262,7 @@ fn a_file_of_tprofilers_is_known_by_its_name() {
     assert!(options.is_err());
     fs::write(&path, "needNanoTime=true\ncolour=red\n").unwrap();
     let options = parse(&format!("config={}", path.display())).unwrap();
-    assert_eq!(options.threshold, Duration::from_micros(500));
+    assert_eq!(options.recording.threshold, Duration::from_micros(500));
     assert_eq!(options.warnings.len(), 2);
 }
 
@@ -276,7 +276,7 @@ fn a_file_of_tprofilers_opens_the_port_and_warns_unless_a_stronger_source_decide
     let config = format!("config={}", properties.display());
     let access = |text: &str, environment: &str| {
         let options = parse_with(text, environment).unwrap();
-        (options.port_access, options.warnings)
+        (options.control.access, options.warnings)
     };
     let (open, warnings) = access(&config, "");
     assert_eq!((open, warnings.len()), (PortAccess::Open, 1));

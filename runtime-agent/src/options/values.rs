@@ -32,46 +32,110 @@ pub enum PortAccess {
 }
 
 /// Options in force.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// The classes and methods to instrument.
     pub filters: Filters,
+    /// How they are instrumented.
+    pub probes: ProbeOptions,
+    /// Which calls are recorded, and when.
+    pub recording: RecordingOptions,
+    /// What the agent may take of the process's CPU time and memory.
+    pub limits: CostLimits,
+    /// How threads are sampled.
+    pub sampling: SamplingOptions,
+    /// The log: where it is, and how much of it is kept.
+    pub log: LogOptions,
+    /// Remote control.
+    pub control: ControlOptions,
+    /// What the agent's own tests make it do.
+    pub tests: TestOptions,
+    /// Whether a wrong option stops the JVM, and not just the agent.
+    pub strict: bool,
+    /// The file with more options.
+    pub config: Option<PathBuf>,
+    /// Warnings: what is worth mentioning but not wrong; one line each.
+    pub warnings: Vec<String>,
+}
+
+/// How methods are instrumented.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProbeOptions {
+    /// The form of the probes.
+    pub form: ProbeChoice,
+    /// The clock that probes read.
+    pub clock: ClockChoice,
+    /// Whether loaded classes are retransformed.
+    pub retransform: Retransform,
+}
+
+/// Which calls are recorded, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordingOptions {
     /// Calls that take at least this long are recorded.
     pub threshold: Duration,
     /// Methods with a threshold of their own; if several patterns name one, the last counts.
     pub thresholds: Vec<(Pattern, Duration)>,
+    /// Whether recording begins at once.
+    pub start: bool,
+    /// When recording is on.
+    pub plan: Plan,
+}
+
+impl Default for RecordingOptions {
+    fn default() -> Self {
+        Self {
+            threshold: Duration::from_millis(1),
+            thresholds: Vec::new(),
+            start: true,
+            plan: Plan::default(),
+        }
+    }
+}
+
+/// What the agent may take of the process's CPU time and memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CostLimits {
     /// The share of the process's CPU time that probes may take, in millionths; `None` for no limit.
     pub overhead: Option<u32>,
+    /// Bytes of memory that may grow with threads and calls; `None` for a share of the available memory.
+    pub memory: Option<u64>,
+}
+
+impl Default for CostLimits {
+    fn default() -> Self {
+        Self { overhead: Some(overhead::DEFAULT), memory: None }
+    }
+}
+
+/// How threads are sampled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SamplingOptions {
     /// How much CPU time of a thread is between two samples; `None` for no samples.
     pub cpu: Option<Duration>,
     /// How often threads that wait are looked at.
     pub wall: Option<Duration>,
     /// The most of the CPU time that samples may take, in millionths; `None` for no cap.
-    pub sampler_cap: Option<u32>,
-    /// Whether loaded classes are retransformed.
-    pub retransform: Retransform,
-    /// The form of the probes.
-    pub probe: ProbeChoice,
-    /// The clock that probes read.
-    pub clock: ClockChoice,
+    pub cap: Option<u32>,
+}
+
+impl Default for SamplingOptions {
+    fn default() -> Self {
+        Self {
+            cpu: Some(Duration::from_millis(10)),
+            wall: Some(Duration::from_millis(100)),
+            cap: Some(10_000),
+        }
+    }
+}
+
+/// The log: where it is, and how much of it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogOptions {
     /// The log folder, in which this run gets a folder.
-    pub logs: PathBuf,
+    pub folder: PathBuf,
     /// The group that may read the log: its name or number.
-    pub log_group: Option<String>,
-    /// The first control port to try; `None` for no control.
-    pub port: Option<u16>,
-    /// Which commands clients may send without the token.
-    pub port_access: PortAccess,
-    /// The address that control listens on.
-    pub bind: IpAddr,
-    /// The file with the token for control; `None` if the agent makes one.
-    pub token_file: Option<PathBuf>,
-    /// Whether recording begins at once.
-    pub start: bool,
-    /// When recording is on.
-    pub plan: Plan,
-    /// Bytes of memory that may grow with threads and calls; `None` for a share of the available memory.
-    pub max_memory: Option<u64>,
+    pub group: Option<String>,
     /// Bytes that the log of an hour may take; `None` for no limit.
     pub hour_bytes: Option<u64>,
     /// Bytes that the run's log may take; `None` for no limit.
@@ -82,52 +146,53 @@ pub struct Options {
     pub compress: Compression,
     /// Whether the decision on each class is logged.
     pub debug_classes: bool,
-    /// A fault to inject, in tests.
-    pub fault: Fault,
-    /// What self-tests should find, in tests.
-    pub pretend: Pretend,
-    /// Whether a wrong option stops the JVM, and not just the agent.
-    pub strict: bool,
-    /// The file with more options.
-    pub config: Option<PathBuf>,
-    /// Warnings: what is worth mentioning but not wrong; one line each.
-    pub warnings: Vec<String>,
 }
 
-impl Default for Options {
+impl Default for LogOptions {
     fn default() -> Self {
         Self {
-            filters: Filters::default(),
-            threshold: Duration::from_millis(1),
-            thresholds: Vec::new(),
-            overhead: Some(overhead::DEFAULT),
-            cpu: Some(Duration::from_millis(10)),
-            wall: Some(Duration::from_millis(100)),
-            sampler_cap: Some(10_000),
-            retransform: Retransform::default(),
-            probe: ProbeChoice::default(),
-            clock: ClockChoice::default(),
-            logs: PathBuf::from("logs"),
-            log_group: None,
-            port: Some(DEFAULT_PORT),
-            port_access: PortAccess::Token,
-            bind: Ipv4Addr::LOCALHOST.into(),
-            token_file: None,
-            start: true,
-            plan: Plan::default(),
-            max_memory: None,
+            folder: PathBuf::from("logs"),
+            group: None,
             hour_bytes: Some(100 * BYTES_PER_MB),
             run_bytes: Some(2_048 * BYTES_PER_MB),
             keep: Some(Duration::from_hours(72)),
             compress: Compression::Gzip,
             debug_classes: false,
-            fault: Fault::None,
-            pretend: Pretend::default(),
-            strict: false,
-            config: None,
-            warnings: Vec::new(),
         }
     }
+}
+
+/// Where the agent listens for commands, and who may send them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ControlOptions {
+    /// The first port to try; `None` for no control.
+    pub port: Option<u16>,
+    /// Which commands clients may send without the token.
+    pub access: PortAccess,
+    /// The address to listen on.
+    pub bind: IpAddr,
+    /// The file with the token; `None` if the agent makes one.
+    pub token_file: Option<PathBuf>,
+}
+
+impl Default for ControlOptions {
+    fn default() -> Self {
+        Self {
+            port: Some(DEFAULT_PORT),
+            access: PortAccess::Token,
+            bind: Ipv4Addr::LOCALHOST.into(),
+            token_file: None,
+        }
+    }
+}
+
+/// What the agent's own tests make it do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TestOptions {
+    /// A fault to inject.
+    pub fault: Fault,
+    /// What self-tests should find.
+    pub pretend: Pretend,
 }
 
 /// Keys whose values are lists, and that a source has set: its values replace those of weaker sources.

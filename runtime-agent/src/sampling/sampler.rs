@@ -21,6 +21,7 @@ use super::random_walks::RandomWalks;
 use super::thread_list::ThreadList;
 use super::{NoSamples, debug_info, methods, off_cpu, signals, threads};
 use crate::jvm::error::JvmError;
+use crate::options::SamplingOptions;
 use crate::probe;
 use crate::probe::thread::ThreadName;
 use crate::self_test::jdk;
@@ -42,19 +43,6 @@ const WORDS: usize = 1 << 15;
 const CLASS_PREPARE: [jvmti::jvmtiEvent; 1] = [jvmti::JVMTI_EVENT_CLASS_PREPARE];
 /// This one only while threads are sampled.
 const THREAD_START: [jvmti::jvmtiEvent; 1] = [jvmti::JVMTI_EVENT_THREAD_START];
-
-/// What the user asked for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
-    /// CPU time between a thread's samples.
-    pub interval: Duration,
-    /// The most of the process's CPU time that samples may take, in millionths.
-    pub cap: Option<u32>,
-    /// How often threads that wait are looked at.
-    pub wall: Option<Duration>,
-    /// For a test.
-    pub walks_at_random: bool,
-}
 
 /// The sampler; it stays on its thread.
 pub(crate) struct Sampler<'j> {
@@ -94,12 +82,18 @@ pub(crate) struct Sampler<'j> {
 }
 
 impl<'j> Sampler<'j> {
-    pub(crate) fn new(jvmti: &'j Jvmti, jni: &'j JniEnv, asked: Asked) -> Self {
-        let Asked { interval, cap, wall, walks_at_random } = asked;
-        Self {
+    /// A sampler that is off; `None` if the options ask for no samples. Only a test sets `walks_at_random`.
+    pub(crate) fn new(
+        jvmti: &'j Jvmti,
+        jni: &'j JniEnv,
+        options: SamplingOptions,
+        walks_at_random: bool,
+    ) -> Option<Self> {
+        let SamplingOptions { cpu, wall, cap } = options;
+        Some(Self {
             jvmti,
             jni,
-            interval,
+            interval: cpu?,
             cap: Cap::new(cap),
             began: None,
             on: None,
@@ -120,7 +114,7 @@ impl<'j> Sampler<'j> {
             gone: Vec::new(),
             is_scanned: false,
             is_refusal_told: false,
-        }
+        })
     }
 
     /// Begins sampling, if it is off.

@@ -14,7 +14,7 @@ use jvmti_bindings::env::Jvmti;
 
 pub(crate) use self::jdk::NEWEST_TESTED;
 use self::verdict::Verdict;
-use crate::options::{Options, ProbeChoice};
+use crate::options::{Pretend, ProbeChoice};
 use crate::probe::{self, mounts};
 use crate::stderr::message;
 
@@ -55,13 +55,13 @@ impl Results {
 
 /// Begins an attachment: decides whether probes are fast. Says so once if they are plain because the JDK is newer than
 /// any tested one.
-pub(crate) fn begin(jvmti: &Jvmti, options: &Options) -> bool {
+pub(crate) fn begin(jvmti: &Jvmti, form: ProbeChoice, pretend: &Pretend) -> bool {
     static SAID: Once = Once::new();
     cpu_time::forget();
-    let newest = options.pretend.newest_tested.unwrap_or(NEWEST_TESTED);
+    let newest = pretend.newest_tested.unwrap_or(NEWEST_TESTED);
     let version = jdk::version(jvmti);
     let is_tested = version.is_some_and(|version| version <= newest);
-    if !is_tested && options.probe == ProbeChoice::Auto {
+    if !is_tested && form == ProbeChoice::Auto {
         let jdk = version.map_or_else(|| "this JDK".to_owned(), |version| format!("JDK {version}"));
         SAID.call_once(|| {
             message!(
@@ -70,7 +70,7 @@ pub(crate) fn begin(jvmti: &Jvmti, options: &Options) -> bool {
             );
         });
     }
-    match options.probe {
+    match form {
         ProbeChoice::Auto => is_tested,
         ProbeChoice::Fast => true,
         ProbeChoice::Plain => false,

@@ -24,12 +24,12 @@ use crate::jvm::error::JvmError;
 use crate::jvm::probe_class::ProbeClass;
 use crate::jvm::virtual_threads;
 use crate::options::retransform::Retransform;
-use crate::options::{Fault, Pretend};
+use crate::options::{Fault, SamplingOptions, TestOptions};
 use crate::overhead::Millionths;
 use crate::overhead::controller::{OverheadController, Parts};
 use crate::probe::{self, mounts};
 use crate::request::{Answer, Asked, Found, Reply, Request, Requests, Status};
-use crate::sampling::sampler::{self, Sampler};
+use crate::sampling::sampler::Sampler;
 use crate::schedule::Schedule;
 use crate::session::active::Active;
 use crate::session::no_classes::NoClasses;
@@ -74,21 +74,21 @@ pub(crate) struct AgentLoopParts<'j> {
     pub class_counts: Arc<ClassCounts>,
     pub why_empty: Arc<WhyEmpty>,
     pub schedule: Schedule,
-    pub pretend: Pretend,
+    pub tests: TestOptions,
     pub overhead: Option<Millionths>,
     pub retransform: Retransform,
-    pub sampling: Option<sampler::Asked>,
+    pub sampling: SamplingOptions,
 }
 
 impl<'j> AgentLoop<'j> {
     pub(crate) fn new(parts: AgentLoopParts<'j>) -> Self {
-        let AgentLoopParts { jvmti, jni, probe_class, .. } = parts;
+        let AgentLoopParts { jvmti, jni, probe_class, tests, .. } = parts;
         let methods = Methods::all();
         Self {
             jni,
             running: parts.running,
             probe_class,
-            recording: RecordingSwitch::new(jni, probe_class, parts.pretend),
+            recording: RecordingSwitch::new(jni, probe_class, tests.pretend),
             recorder: parts.recorder,
             guards: Guards::new(methods.clone()),
             cost: OverheadController::new(parts.overhead),
@@ -101,7 +101,7 @@ impl<'j> AgentLoop<'j> {
             ),
             class_counts: parts.class_counts,
             schedule: parts.schedule,
-            sampler: parts.sampling.map(|asked| Sampler::new(jvmti, jni, asked)),
+            sampler: Sampler::new(jvmti, jni, parts.sampling, tests.fault == Fault::Walks),
         }
     }
 

@@ -165,9 +165,9 @@ fn run_agent(
     jvmti: &Jvmti,
     jni: &JniEnv,
 ) {
-    let retransform = options.retransform;
+    let retransform = options.probes.retransform;
     phase::set_last_retransform(retransform);
-    let fault = options.fault;
+    let fault = options.tests.fault;
     let begun = catch_unwind(AssertUnwindSafe(|| {
         Profile::begin(options, arrival, &stage, claim, jvmti, jni)
     }));

@@ -38,7 +38,6 @@ use crate::probe;
 use crate::probe::thread::{self, ProbeThread, ThreadName, ThreadReader};
 use crate::probe::{mounts, mute};
 use crate::request::{Answer, Asked, ENDED, Found, Handle, Reply, Request, Requests, Status};
-use crate::sampling::sampler;
 use crate::schedule::Schedule;
 use crate::self_test;
 use crate::session::active::{self, Active};
@@ -78,31 +77,31 @@ impl Prepared {
             let reason = "classes of the last run are still being restored; try again";
             return Err(Error::State(reason));
         }
-        options.fault.panic_if(Fault::Begin);
+        options.tests.fault.panic_if(Fault::Begin);
         pauses::forget();
-        let is_fast = self_test::begin(jvmti, options);
+        let is_fast = self_test::begin(jvmti, options.probes.form, &options.tests.pretend);
         probe::init(
-            options.clock,
-            options.probe != ProbeChoice::Plain,
-            options.pretend.fails(Trick::ThreadWord),
+            options.probes.clock,
+            options.probes.form != ProbeChoice::Plain,
+            options.tests.pretend.fails(Trick::ThreadWord),
         );
-        let probe_class = ProbeClass::get(jni, is_fast, &options.pretend)?;
-        let limits = Limits { max_bytes: options.run_bytes, keep: options.keep };
+        let probe_class = ProbeClass::get(jni, is_fast, &options.tests.pretend)?;
+        let limits = Limits { max_bytes: options.log.run_bytes, keep: options.log.keep };
         let run = run_info::describe(jvmti, options);
-        let logs = LogFolder::open(&options.logs, options.log_group.as_deref())?;
-        let mut log = RunLog::create(logs, &run, options.compress, limits)?;
+        let logs = LogFolder::open(&options.log.folder, options.log.group.as_deref())?;
+        let mut log = RunLog::create(logs, &run, options.log.compress, limits)?;
         let control = Control::bind(options, log.folder());
         let bound = control.as_ref().and_then(|control| control.as_ref().ok());
         log.set_port(bound.map(Control::port))?;
-        let class_log = options.debug_classes.then(|| ClassLog::create(log.folder())).flatten();
-        options.fault.hang(arrival == Arrival::Attached);
+        let class_log = options.log.debug_classes.then(|| ClassLog::create(log.folder())).flatten();
+        options.tests.fault.hang(arrival == Arrival::Attached);
         if !claim.take(Claimant::Agent) {
             // The token's file goes first, then the folder.
             drop((control, class_log));
             log.discard();
             return Err(Error::State("too late"));
         }
-        let control = control.and_then(|control| Control::tell(control, options));
+        let control = control.and_then(|control| Control::tell(control, options.control.port));
         Ok(Self { probe_class, log, control, class_log })
     }
 }
@@ -129,10 +128,10 @@ impl<'j> Profile<'j> {
     ) -> Result<Self, Error> {
         let Prepared { probe_class, log, control, class_log } =
             Prepared::new(&options, arrival, claim, jvmti, jni)?;
-        virtual_threads::listen(jvmti, arrival == Arrival::Attached, &options.pretend);
+        virtual_threads::listen(jvmti, arrival == Arrival::Attached, &options.tests.pretend);
         // The waiting thread may have given up.
         let _ = stage.send(Stage::Prepared);
-        options.fault.be_slow();
+        options.tests.fault.be_slow();
         let methods = begin_attachment(&options)?;
         let class_counts = Arc::new(ClassCounts::default());
         let recorder = recorder(log, &options, class_counts.clone(), jvmti, jni);
@@ -144,7 +143,7 @@ impl<'j> Profile<'j> {
             why_empty.clone(),
             class_log,
         );
-        let schedule = Schedule::new(options.plan);
+        let schedule = Schedule::new(options.recording.plan);
         let (handle, requests) = Handle::new();
         let running = Arc::new(Active {
             load_hook: LoadHook::new(hook, Loaders::all()),
@@ -155,7 +154,7 @@ impl<'j> Profile<'j> {
         let _ = jvmti.enable_events_global(&OBJECT_FREE);
         loaders::find_gone(jvmti, jni);
         recorder.forget_loaders();
-        let starts = options.start && schedule.wanted();
+        let starts = options.recording.start && schedule.wanted();
         // Done before classes are instrumented: later it would discard their compiled code.
         if let Err(error) = probe_class.set_off(jni, !starts) {
             message!("{error}; probes that are off are slower than they could be");
@@ -169,15 +168,10 @@ impl<'j> Profile<'j> {
             class_counts,
             why_empty,
             schedule,
-            pretend: options.pretend,
-            overhead: options.overhead,
-            retransform: options.retransform,
-            sampling: options.cpu.map(|interval| sampler::Asked {
-                interval,
-                cap: options.sampler_cap,
-                wall: options.wall,
-                walks_at_random: options.fault == Fault::Walks,
-            }),
+            tests: options.tests,
+            overhead: options.limits.overhead,
+            retransform: options.probes.retransform,
+            sampling: options.sampling,
         });
         agent.instrument_loaded_classes()?;
         settle(&mut agent, arrival);
@@ -186,7 +180,7 @@ impl<'j> Profile<'j> {
         }
         // Clients that connected meanwhile are answered from here on.
         let control = control.and_then(|control| control.serve(handle));
-        let retransform = options.retransform;
+        let retransform = options.probes.retransform;
         Ok(Self { agent, requests, running, control, retransform })
     }
 
@@ -239,10 +233,11 @@ impl<'j> Profile<'j> {
 /// There are too many thresholds.
 fn begin_attachment(options: &Options) -> Result<Arc<Methods>, BadValue> {
     let methods = Methods::all();
-    let own = options.thresholds.iter().map(|(of, least)| (of.clone(), units::as_ns(*least)));
+    let own =
+        options.recording.thresholds.iter().map(|(of, least)| (of.clone(), units::as_ns(*least)));
     methods.begin_attachment(&own.collect::<Vec<_>>())?;
     mute::forget();
-    memory::begin(options.max_memory.unwrap_or_else(memory::limit::default_bytes));
+    memory::begin(options.limits.memory.unwrap_or_else(memory::limit::default_bytes));
     Ok(methods)
 }
 
@@ -261,9 +256,9 @@ fn recorder(
         log,
         Methods::all(),
         class_counts,
-        units::as_ns(options.threshold),
+        units::as_ns(options.recording.threshold),
         // The hour being written is never deleted, so it must fit the run's limit too.
-        [options.hour_bytes, options.run_bytes].into_iter().flatten().min(),
+        [options.log.hour_bytes, options.log.run_bytes].into_iter().flatten().min(),
         Box::new(java),
     )
 }

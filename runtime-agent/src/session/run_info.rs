@@ -1,7 +1,6 @@
 //! Describes this JVM for `run.json`.
 #![allow(unsafe_code)]
 
-use std::path::Path;
 use std::sync::OnceLock;
 
 use jvmti_bindings::env::Jvmti;
@@ -10,7 +9,7 @@ use log_format::run::Run;
 
 use crate::error::Error;
 use crate::log::folder::LogFolder;
-use crate::options::Options;
+use crate::options::{LogOptions, Options};
 use crate::sys::clock;
 
 /// The service's name, known once the run was described. A process has one JVM.
@@ -21,12 +20,12 @@ pub(crate) fn service_name() -> &'static str {
     SERVICE.get().map_or("unknown", String::as_str)
 }
 
-/// Creates the log folder if needed, and checks that it can hold runs that `group` may read.
+/// Creates the log folder if needed, and checks that it can hold runs that the group may read.
 ///
 /// # Errors
 /// Why not.
-pub(crate) fn check_writable(logs: &Path, group: Option<&str>) -> Result<(), Error> {
-    Ok(LogFolder::open(logs, group)?.check()?)
+pub(crate) fn check_writable(log: &LogOptions) -> Result<(), Error> {
+    Ok(LogFolder::open(&log.folder, log.group.as_deref())?.check()?)
 }
 
 /// Describes the run that begins now. The port is not known yet.
