@@ -378,7 +378,8 @@ const ANSWERED: Duration = Duration::from_secs(1);
 fn detach(context: &AgentLoadContext<'_>) -> Result<(), Refusal> {
     if let Some(running) = active::get() {
         let tell = |reply: Reply| {
-            agent_thread::tell_postponed("classes left running", &reply.status.postponed);
+            let postponed = &reply.status.loaded_classes.postponed;
+            agent_thread::tell_postponed("classes left running", postponed);
         };
         // The JVM answers no other tool meanwhile. What takes longer goes on, and the client waits for its end.
         let done = within(ANSWERED, move || running.agent.ask(Request::Detach).map(tell));

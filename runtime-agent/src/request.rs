@@ -8,15 +8,18 @@ use log_format::pattern::Pattern;
 use crate::drain::hot_methods::Hottest;
 use crate::drain::hot_methods::Period;
 use crate::drain::in_flight::InFlight;
+use crate::drain::run_clock::ClockFigures;
 use crate::drain::samples::SamplingFigures;
+use crate::drain::sums::CallSums;
+use crate::drain::thresholds::Thresholds;
 use crate::error::Error;
-use crate::instrument::guards::Rule;
+use crate::instrument::change_counts::LoadedClassFigures;
+use crate::instrument::class_hook::InstrumentedFigures;
+use crate::instrument::guards::Muting;
 use crate::instrument::method_states::MethodStates;
 use crate::instrument::methods::Method;
-use crate::instrument::postponed::Postponed;
-use crate::jvm::pauses;
-use crate::overhead::Millionths;
-use crate::overhead::Throttled;
+use crate::log::LogFigures;
+use crate::overhead::{Millionths, OverheadFigures, Throttled};
 use crate::sampling::off_cpu::ThreadNow;
 use crate::self_test;
 
@@ -64,76 +67,39 @@ pub(crate) enum Request {
 /// The agent's status.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Status {
-    pub is_recording: bool,
-    /// Of all methods except those that `own_thresholds` names, in nanoseconds.
-    pub threshold_ns: u64,
-    /// Of the methods that patterns name, in nanoseconds.
-    pub own_thresholds: Vec<(Pattern, u64)>,
-    /// What the hour's budget raised all thresholds to, or 0.
-    pub raised_to_ns: u64,
-    /// Since when recording is on or off, in unix nanoseconds.
-    pub since_ns: u64,
-    pub classes: u64,
-    pub methods: u64,
-    pub calls: u64,
-    pub recorded_calls: u64,
-    pub recorded_calls_dropped: u64,
-    pub lost_calls: u64,
-    /// Threads of which at least some calls were lost for lack of memory.
-    pub threads_not_measured: u64,
-    /// Bytes in use, and the most allowed.
-    pub memory: (u64, u64),
-    pub unseen_ends: u64,
-    /// The mute and unmute rules that still have an effect.
-    pub mute_rules: Vec<Rule>,
-    pub muted_methods: u64,
-    /// Calls that were in progress, and dropped, when a rule muted or unmuted their method.
-    pub muted_calls: u64,
-    /// Calls that were in progress when the budget throttled their method, or measured it again.
-    pub throttled_calls: u64,
-    /// The overhead budget.
-    pub overhead: Option<Millionths>,
-    /// What the profiler costs now, as a share of the CPU time; 0 while recording is off.
-    pub overhead_share: f64,
-    /// Methods that are throttled.
-    pub throttled_methods: u64,
-    pub methods_not_instrumented: u64,
-    /// Trivial leaves that were not instrumented.
-    pub leaves: u64,
-    pub io_errors: u64,
-    /// The run's folder.
-    pub logs: String,
-    pub bytes_this_hour: u64,
-    /// Bytes that this hour may take; `None` for no limit.
-    pub hour_budget: Option<u64>,
-    pub recorded_calls_over_budget: u64,
-    pub deleted_hours: u64,
-    /// Loaded classes that were retransformed.
-    pub retransformed_classes: u64,
-    /// Loaded classes that the JVM refused, or that would have stopped all threads for too long.
-    pub not_retransformed: u64,
-    /// Classes that wait for a loop to end, or were given up because of one.
-    pub postponed: Vec<Postponed>,
-    /// Loops that began just before their class was retransformed.
-    pub caught_loops: u64,
-    /// Instrumented classes that the JVM has not loaded so far; counted at a detach.
-    pub not_seen_loaded: u64,
-    /// How long threads were stopped by the agent.
-    pub pauses: pauses::Figures,
-    /// How often the agent has read stacks, and for how long that stopped a thread (before JDK 12, all threads).
-    pub stack_looks: pauses::Figures,
-    /// The clock that the probe reads: `tsc` or `monotonic`.
-    pub clock: &'static str,
-    /// How often a clock jumped, as when the machine was suspended.
-    pub clock_jumps: u64,
+    pub recording: RecordingFigures,
+    pub calls: CallSums,
+    pub memory: MemoryFigures,
+    pub muting: Muting,
+    pub overhead: OverheadFigures,
+    pub instrumented: InstrumentedFigures,
+    pub loaded_classes: LoadedClassFigures,
+    pub log: LogFigures,
+    pub clock: ClockFigures,
     /// CPU samples; `None` with `cpu=off`.
     pub sampling: Option<SamplingFigures>,
-    /// Timers of threads that the kernel refused.
-    pub timers_refused: u64,
     /// What self-tests found.
     pub self_tests: self_test::Results,
     /// Hints for the user, a line each.
     pub hints: Vec<String>,
+}
+
+/// Whether calls are recorded, and which.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RecordingFigures {
+    pub is_on: bool,
+    /// Since when it is on or off, in unix nanoseconds.
+    pub since_ns: u64,
+    pub thresholds: Thresholds,
+}
+
+/// Memory that grows with threads and calls, and what happened for lack of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MemoryFigures {
+    pub used_bytes: u64,
+    pub max_bytes: u64,
+    /// Threads of which at least some calls were lost.
+    pub threads_not_measured: u64,
 }
 
 /// The result of a request that asks for one.

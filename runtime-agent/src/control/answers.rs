@@ -16,13 +16,19 @@ use super::commands::Shows;
 use crate::drain::hot_methods::{Hottest, Sum};
 use crate::drain::in_flight::{BusyThread, InFlight, OUTERMOST, RunningCall};
 use crate::drain::samples::SamplingFigures;
+use crate::drain::thresholds::Thresholds;
+use crate::instrument::change_counts::LoadedClassFigures;
+use crate::instrument::class_hook::InstrumentedFigures;
+use crate::instrument::guards::Muting;
 use crate::instrument::method_states::MethodStates;
 use crate::instrument::methods::Method;
 use crate::instrument::postponed::Postponed;
+use crate::log::LogFigures;
 use crate::options::{megabytes_text, overhead_text, thresholds_text};
-use crate::overhead::Throttled;
-use crate::request::{Found, Reply, Status};
+use crate::overhead::{OverheadFigures, Throttled};
+use crate::request::{Found, MemoryFigures, Reply, Status};
 use crate::sampling::off_cpu::{ThreadNow, Waiting};
+use crate::sampling::sampler::TimerFigures;
 use crate::self_test::Results;
 use crate::session::run_info;
 use crate::sys::clock;
@@ -78,21 +84,22 @@ pub(super) fn answer(
         answer.add("service", run_info::service_name());
     }
     answer.add("pid", std::process::id());
-    answer.line("profiling", if status.is_recording { "on" } else { "off" });
-    answer.value("profiling", status.is_recording);
+    let is_on = status.recording.is_on;
+    answer.line("profiling", if is_on { "on" } else { "off" });
+    answer.value("profiling", is_on);
     match shows {
         Shows::Nothing => {}
         Shows::Status => add_status(&mut answer, status, names),
-        Shows::Thresholds => add_thresholds(&mut answer, status),
-        Shows::Muted => add_muted(&mut answer, status),
+        Shows::Thresholds => add_thresholds(&mut answer, &status.recording.thresholds),
+        Shows::Muted => add_muted(&mut answer, &status.muting),
         Shows::Overhead => {
-            add_overhead(&mut answer, status);
+            add_overhead(&mut answer, &status.overhead);
             if let Found::Throttled(throttled) = found {
                 add_throttled(&mut answer, throttled);
             }
         }
         Shows::Options => add_options(&mut answer, status, options),
-        Shows::Restored => add_restored(&mut answer, status),
+        Shows::Restored => add_restored(&mut answer, &status.loaded_classes, status.clock.jumps),
         Shows::Found => match found {
             Found::Nothing | Found::Throttled(_) => {}
             Found::Top(top, names) => add_top(&mut answer, top, names),
@@ -117,75 +124,90 @@ fn has_hints(shows: Shows, found: &Found) -> bool {
 }
 
 fn add_status(answer: &mut Answer, status: &Status, names: bool) {
-    add_moment(answer, "since", status.since_ns);
-    answer.add("classes instrumented", status.classes);
-    answer.add("methods instrumented", status.methods);
-    answer.add("methods not instrumented", status.methods_not_instrumented);
-    answer.add("trivial leaves", status.leaves);
-    answer.add("classes retransformed", status.retransformed_classes);
-    answer.add("classes postponed", status.postponed.len() as u64);
+    add_moment(answer, "since", status.recording.since_ns);
+    let InstrumentedFigures { classes, methods, methods_not_instrumented, leaves } =
+        status.instrumented;
+    answer.add("classes instrumented", classes);
+    answer.add("methods instrumented", methods);
+    answer.add("methods not instrumented", methods_not_instrumented);
+    answer.add("trivial leaves", leaves);
+    let loaded = &status.loaded_classes;
+    answer.add("classes retransformed", loaded.retransformed);
+    answer.add("classes postponed", loaded.postponed.len() as u64);
     if names {
-        add_postponed(answer, status, "postponed");
+        add_postponed(answer, &loaded.postponed, "postponed");
     }
-    answer.add("loops possibly caught", status.caught_loops);
-    add_pauses(answer, status);
-    answer.add("calls seen", status.calls);
-    answer.add("recorded calls", status.recorded_calls);
-    answer.add("recorded calls dropped", status.recorded_calls_dropped);
-    answer.add("recorded calls over budget", status.recorded_calls_over_budget);
-    answer.add("calls lost", status.lost_calls);
-    answer.add("threads not measured", status.threads_not_measured);
-    let (used, max) = status.memory;
-    answer.line("memory", format!("{} of {}", binary(used), binary(max)));
-    answer.value("memory_bytes", used);
-    answer.value("max_memory_bytes", max);
-    answer.add("ends unseen", status.unseen_ends);
-    answer.add("clock", status.clock);
-    answer.add("clock jumps", status.clock_jumps);
-    answer.add("methods muted", status.muted_methods);
-    answer.add("calls muted", status.muted_calls);
-    answer.add("calls throttled", status.throttled_calls);
-    add_overhead(answer, status);
+    answer.add("loops possibly caught", loaded.caught_loops);
+    add_pauses(answer, loaded);
+    let calls = status.calls;
+    answer.add("calls seen", calls.ended);
+    answer.add("recorded calls", calls.recorded);
+    answer.add("recorded calls dropped", calls.recorded_dropped);
+    answer.add("recorded calls over budget", calls.recorded_over_budget);
+    answer.add("calls lost", calls.lost);
+    add_memory(answer, status.memory);
+    answer.add("ends unseen", calls.unseen_ends);
+    answer.add("clock", status.clock.source);
+    answer.add("clock jumps", status.clock.jumps);
+    answer.add("methods muted", status.muting.methods);
+    answer.add("calls muted", status.muting.dropped_calls);
+    answer.add("calls throttled", status.overhead.dropped_calls);
+    add_overhead(answer, &status.overhead);
     if let Some(sampling) = &status.sampling {
-        add_sampling(answer, sampling, status.timers_refused);
+        add_sampling(answer, sampling);
     }
     add_self_tests(answer, &status.self_tests);
-    answer.add("write errors", status.io_errors);
+    add_log(answer, &status.log, names);
+    let thresholds = &status.recording.thresholds;
     if names {
-        answer.add("logs", &*status.logs);
-    }
-    answer.line("log of this hour", human::bytes(status.bytes_this_hour));
-    answer.value("bytes_this_hour", status.bytes_this_hour);
-    answer.line("budget of the hour", budget(status));
-    answer.value("hour_budget", status.hour_budget);
-    answer.add("hours deleted", status.deleted_hours);
-    if names {
-        add_thresholds(answer, status);
+        add_thresholds(answer, thresholds);
     } else {
-        add_threshold(answer, status);
+        add_threshold(answer, thresholds);
     }
 }
 
+fn add_memory(answer: &mut Answer, memory: MemoryFigures) {
+    let MemoryFigures { used_bytes, max_bytes, threads_not_measured } = memory;
+    answer.add("threads not measured", threads_not_measured);
+    answer.line("memory", format!("{} of {}", binary(used_bytes), binary(max_bytes)));
+    answer.value("memory_bytes", used_bytes);
+    answer.value("max_memory_bytes", max_bytes);
+}
+
 /// Adds the budget, how much of it is used, and how many methods are throttled.
-fn add_overhead(answer: &mut Answer, status: &Status) {
-    answer.line("overhead budget", overhead_text(status.overhead));
-    answer.value("overhead_budget", status.overhead.map(|millionths| f64::from(millionths) / 1e6));
-    answer.line("overhead estimated", format!("{:.2}%", status.overhead_share * 100.0));
-    answer.value("overhead_estimated", status.overhead_share);
-    answer.add("methods throttled", status.throttled_methods);
+fn add_overhead(answer: &mut Answer, overhead: &OverheadFigures) {
+    let OverheadFigures { budget, share, throttled_methods, .. } = *overhead;
+    answer.line("overhead budget", overhead_text(budget));
+    answer.value("overhead_budget", budget.map(|millionths| f64::from(millionths) / 1e6));
+    answer.line("overhead estimated", format!("{:.2}%", share * 100.0));
+    answer.value("overhead_estimated", share);
+    answer.add("methods throttled", throttled_methods);
+}
+
+fn add_log(answer: &mut Answer, log: &LogFigures, names: bool) {
+    answer.add("write errors", log.io_errors);
+    if names {
+        answer.add("logs", &*log.folder);
+    }
+    answer.line("log of this hour", human::bytes(log.bytes_this_hour));
+    answer.value("bytes_this_hour", log.bytes_this_hour);
+    answer.line("budget of the hour", budget(log));
+    answer.value("hour_budget", log.hour_budget);
+    answer.add("hours deleted", log.deleted_hours);
 }
 
 /// CPU time after which it is said how much of it samples cover.
 const LEAST_CPU_NS: u64 = 1_000_000_000;
 
 #[allow(clippy::cast_precision_loss)] // Nanoseconds of some years are exact.
-fn add_sampling(answer: &mut Answer, sampling: &SamplingFigures, timers_refused: u64) {
-    let interval = units::duration_text(sampling.interval_ns);
-    let by = sampling.signal.map_or_else(String::new, |signal| format!(" by {signal}"));
+fn add_sampling(answer: &mut Answer, sampling: &SamplingFigures) {
+    let TimerFigures { interval_ns, signal, refused } = sampling.timers;
+    let interval = units::duration_text(interval_ns);
+    let by = signal.map_or_else(String::new, |signal| format!(" by {signal}"));
     answer.line("cpu samples", format!("{} (ctimer{by}, every {interval})", sampling.samples));
     answer.value("cpu_samples", sampling.samples);
     answer.value("cpu_clock", "ctimer");
-    answer.value("cpu_signal", sampling.signal);
+    answer.value("cpu_signal", signal);
     answer.value("walker_stacks_compared", sampling.compared as u64);
     if sampling.random_walks > 0 {
         answer.add("random walks", sampling.random_walks);
@@ -198,7 +220,7 @@ fn add_sampling(answer: &mut Answer, sampling: &SamplingFigures, timers_refused:
         answer.line("cpu samples stopped", why);
     }
     answer.value("cpu_samples_stopped", sampling.stopped.clone());
-    answer.value("cpu_interval_ns", sampling.interval_ns);
+    answer.value("cpu_interval_ns", interval_ns);
     answer.add("cpu samples truncated", sampling.truncated);
     answer.add("cpu samples without stack", sampling.without_stack);
     answer.add("cpu samples dropped", sampling.dropped);
@@ -211,11 +233,11 @@ fn add_sampling(answer: &mut Answer, sampling: &SamplingFigures, timers_refused:
     answer.value("cpu_samples_cover", covered);
     answer.line("cpu samples took", format!("{:.2}%", sampling.cost_share * 100.0));
     answer.value("cpu_samples_took", sampling.cost_share);
-    if timers_refused > 0 {
-        let why = format!("{timers_refused} (ulimit -i), so some threads are not sampled");
+    if refused > 0 {
+        let why = format!("{refused} (ulimit -i), so some threads are not sampled");
         answer.line("cpu timers refused", why);
     }
-    answer.value("cpu_timers_refused", timers_refused);
+    answer.value("cpu_timers_refused", refused);
 }
 
 /// Methods shown in text; JSON shows all.
@@ -251,12 +273,12 @@ fn add_moment(answer: &mut Answer, key: &str, unix_ns: u64) {
 }
 
 /// Adds classes that wait or were given up, with the reasons; text shows the first ones.
-fn add_postponed(answer: &mut Answer, status: &Status, one: &str) {
+fn add_postponed(answer: &mut Answer, postponed: &[Postponed], one: &str) {
     let told = |postponed: &Postponed| {
         let next = if postponed.is_given_up { "given up" } else { "tried again for a minute" };
         format!("{postponed}; {next}")
     };
-    let reasons: Vec<String> = status.postponed.iter().map(told).collect();
+    let reasons: Vec<String> = postponed.iter().map(told).collect();
     for reason in reasons.iter().take(POSTPONED) {
         answer.line(one, one_line(reason));
     }
@@ -266,15 +288,14 @@ fn add_postponed(answer: &mut Answer, status: &Status, one: &str) {
 /// Classes named in text; JSON names all.
 const POSTPONED: usize = 20;
 
-fn add_pauses(answer: &mut Answer, status: &Status) {
-    let pauses = status.pauses;
+fn add_pauses(answer: &mut Answer, loaded: &LoadedClassFigures) {
+    let LoadedClassFigures { pauses, stack_looks: looks, .. } = loaded;
     answer.line("longest pause", human::duration(pauses.longest_ns));
     answer.value("longest_pause_ns", pauses.longest_ns);
     answer.line("pauses over 50 ms", format!("{} of {}", pauses.long, pauses.count));
     answer.value("pauses", pauses.count);
     answer.value("pauses_over_50_ms", pauses.long);
     answer.value("paused_ns", pauses.total_ns);
-    let looks = status.stack_looks;
     let longest = human::duration(looks.longest_ns);
     answer.line("stack looks", format!("{}, the longest {longest}", looks.count));
     answer.value("stack_looks", looks.count);
@@ -298,53 +319,53 @@ fn binary(bytes: u64) -> String {
 }
 
 /// How much of the hour's budget is spent.
-fn budget(status: &Status) -> String {
-    status.hour_budget.map_or_else(
+fn budget(log: &LogFigures) -> String {
+    log.hour_budget.map_or_else(
         || "off".to_owned(),
         |bytes| {
-            let percent = u128::from(status.bytes_this_hour) * 100 / u128::from(bytes.max(1));
+            let percent = u128::from(log.bytes_this_hour) * 100 / u128::from(bytes.max(1));
             format!("{percent}% of {}", human::bytes(bytes))
         },
     )
 }
 
 /// Adds what only `detach` reports.
-fn add_restored(answer: &mut Answer, status: &Status) {
-    answer.add("classes restored", status.retransformed_classes);
-    answer.add("classes not restored", status.not_retransformed);
-    answer.add("classes not seen loaded", status.not_seen_loaded);
-    answer.add("classes left running", status.postponed.len() as u64);
-    add_postponed(answer, status, "left running");
-    add_pauses(answer, status);
-    answer.add("clock jumps", status.clock_jumps);
+fn add_restored(answer: &mut Answer, loaded: &LoadedClassFigures, clock_jumps: u64) {
+    answer.add("classes restored", loaded.retransformed);
+    answer.add("classes not restored", loaded.not_retransformed);
+    answer.add("classes not seen loaded", loaded.not_seen_loaded);
+    answer.add("classes left running", loaded.postponed.len() as u64);
+    add_postponed(answer, &loaded.postponed, "left running");
+    add_pauses(answer, loaded);
+    answer.add("clock jumps", clock_jumps);
 }
 
 /// Adds the threshold of all methods.
-fn add_threshold(answer: &mut Answer, status: &Status) {
-    answer.line("threshold", units::duration_text(status.threshold_ns));
-    answer.value("threshold_ns", status.threshold_ns);
+fn add_threshold(answer: &mut Answer, thresholds: &Thresholds) {
+    answer.line("threshold", units::duration_text(thresholds.all_ns));
+    answer.value("threshold_ns", thresholds.all_ns);
 }
 
 /// Adds the thresholds in force.
-fn add_thresholds(answer: &mut Answer, status: &Status) {
-    add_threshold(answer, status);
+fn add_thresholds(answer: &mut Answer, thresholds: &Thresholds) {
+    add_threshold(answer, thresholds);
     let mut own = Vec::new();
-    for (pattern, ns) in &status.own_thresholds {
+    for (pattern, ns) in &thresholds.own {
         answer.line(&format!("threshold {pattern}"), units::duration_text(*ns));
         own.push(json!({ "pattern": pattern.as_str(), "threshold_ns": ns }));
     }
     answer.value("own_thresholds", own);
-    if status.raised_to_ns > 0 {
-        answer.line("thresholds raised to", units::duration_text(status.raised_to_ns));
+    if thresholds.raised_to_ns > 0 {
+        answer.line("thresholds raised to", units::duration_text(thresholds.raised_to_ns));
     }
-    answer.value("raised_to_ns", status.raised_to_ns);
+    answer.value("raised_to_ns", thresholds.raised_to_ns);
 }
 
 /// Adds what is muted; if several patterns name a method, the last counts.
-fn add_muted(answer: &mut Answer, status: &Status) {
-    answer.add("methods muted", status.muted_methods);
+fn add_muted(answer: &mut Answer, muting: &Muting) {
+    answer.add("methods muted", muting.methods);
     let mut rules = Vec::new();
-    for rule in &status.mute_rules {
+    for rule in &muting.rules {
         answer.line(if rule.mutes { "muted" } else { "not muted" }, &rule.pattern);
         rules.push(json!({ "pattern": rule.pattern.as_str(), "muted": rule.mutes }));
     }
@@ -353,15 +374,16 @@ fn add_muted(answer: &mut Answer, status: &Status) {
 
 /// Adds the options in force: as they were given, except those that the agent chose or that changed since.
 fn add_options(answer: &mut Answer, status: &Status, options: &BTreeMap<String, String>) {
-    let own = status.own_thresholds.iter().map(|(pattern, ns)| (pattern, *ns));
+    let Thresholds { all_ns, own, .. } = &status.recording.thresholds;
+    let own = own.iter().map(|(pattern, ns)| (pattern, *ns));
     let mut options = options.clone();
     let mut set = |key: &str, value: String| options.insert(key.to_owned(), value);
-    set("threshold", thresholds_text(status.threshold_ns, own));
-    set("overhead", overhead_text(status.overhead));
-    set("max_memory", limit::text(status.memory.1));
-    set("max_mb_per_hour", megabytes_text(status.hour_budget));
-    if status.clock == "monotonic" {
-        set("clock", status.clock.to_owned());
+    set("threshold", thresholds_text(*all_ns, own));
+    set("overhead", overhead_text(status.overhead.budget));
+    set("max_memory", limit::text(status.memory.max_bytes));
+    set("max_mb_per_hour", megabytes_text(status.log.hour_budget));
+    if status.clock.source == "monotonic" {
+        set("clock", status.clock.source.to_owned());
     }
     if status.self_tests.compiled_out() == "plain" {
         set("probe", "plain".to_owned());

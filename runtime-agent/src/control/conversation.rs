@@ -188,7 +188,7 @@ impl Conversation<'_> {
     fn answer_tprofiler(&self, word: &str) -> Said {
         let answer =
             match commands::of_tprofiler(word).map(|request| self.ask(request, Access::Switch)) {
-                Some(Ok(reply)) if reply.status.is_recording => "running\n".to_owned(),
+                Some(Ok(reply)) if reply.status.recording.is_on => "running\n".to_owned(),
                 Some(Ok(_)) => "stop\n".to_owned(),
                 Some(Err(error)) => format!("error: {error}\n"),
                 None => "error: unknown command\n".to_owned(),

@@ -20,16 +20,18 @@ use crate::drain::in_flight::{self, InFlight};
 use crate::drain::interval::Interval;
 use crate::drain::record_limiter::{RecordSlice, Threshold};
 use crate::drain::registry::Registry;
-use crate::drain::run_clock::RunClock;
+use crate::drain::run_clock::{ClockFigures, RunClock};
 use crate::drain::samples::{Context, SamplingFigures};
-use crate::drain::sums::Sums;
+use crate::drain::sums::{CallSums, Sums};
 use crate::drain::thread_reader::{JavaThreads, KnownThread};
+use crate::drain::thresholds::Thresholds;
 use crate::drain::unfinished_calls;
 use crate::instrument::class_hook::ClassCounts;
 use crate::instrument::guards::Rule;
-use crate::instrument::methods::{Methods, OwnThreshold};
+use crate::instrument::methods::Methods;
 use crate::instrument::postponed::Postponed;
 use crate::jvm::loaders;
+use crate::log::LogFigures;
 use crate::log::budget::Budget;
 use crate::log::run_log::{Now, RunLog};
 use crate::overhead::Throttled;
@@ -116,20 +118,26 @@ impl Recorder {
         }
     }
 
-    pub(crate) fn log(&self) -> &RunLog {
-        &self.log
-    }
-
-    /// Sums up to now.
-    pub(crate) fn sums(&mut self) -> Sums {
+    /// Calls up to now.
+    pub(crate) fn calls(&mut self) -> CallSums {
         self.drain(probe::recording());
         self.read_totals();
-        Sums { lost_calls: self.lost_calls(), ..self.sums }
+        CallSums { lost: self.lost_calls(), ..self.sums.calls }
+    }
+
+    pub(crate) fn log_figures(&self) -> LogFigures {
+        LogFigures {
+            folder: self.log.folder().path().display().to_string(),
+            bytes_this_hour: self.budget.spent(),
+            hour_budget: self.budget.hour_bytes(),
+            deleted_hours: self.log.deleted_hours(),
+            io_errors: self.log.io_errors,
+        }
     }
 
     /// Calls not counted for lack of memory, as far as method statistics have been read.
     pub(crate) fn lost_calls(&self) -> u64 {
-        self.sums.lost_calls + lost_calls::calls()
+        self.sums.calls.lost + lost_calls::calls()
     }
 
     /// How long recording has been on so far.
@@ -138,13 +146,8 @@ impl Recorder {
     }
 
     /// The value to which the budget raised all thresholds, or 0.
-    pub(crate) fn raised_to_ns(&self) -> u64 {
+    fn raised_to_ns(&self) -> u64 {
         self.lowest.raised_to_ns()
-    }
-
-    /// This hour's budget.
-    pub(crate) fn budget(&self) -> &Budget {
-        &self.budget
     }
 
     /// Corrects the clock; call it about every second. A jump ends the interval of method statistics.
@@ -155,9 +158,8 @@ impl Recorder {
         }
     }
 
-    /// How often the clock jumped in this run.
-    pub(crate) fn clock_jumps(&self) -> u64 {
-        self.clock.jumps()
+    pub(crate) fn clock_figures(&self) -> ClockFigures {
+        self.clock.figures()
     }
 
     /// Lets the ids of unloaded classes be used again.
@@ -267,9 +269,14 @@ impl Recorder {
         self.muted_methods = (!rules.is_empty()).then_some(methods);
     }
 
-    /// The thresholds that the user set: that of all methods, and those of patterns.
-    pub(crate) fn thresholds(&self) -> (u64, Vec<OwnThreshold>) {
-        (self.threshold_ns, self.registry.methods.thresholds())
+    /// The thresholds that the user set, and what they were raised to.
+    pub(crate) fn thresholds(&self) -> Thresholds {
+        let own = self.registry.methods.thresholds().into_iter();
+        Thresholds {
+            all_ns: self.threshold_ns,
+            own: own.map(|own| (own.pattern, own.ns)).collect(),
+            raised_to_ns: self.raised_to_ns(),
+        }
     }
 
     /// Runs one round: takes the threads' recorded calls, writes them, and ends the interval if it is over.
@@ -372,7 +379,7 @@ impl Recorder {
             kept::keep(row.method, row.total_ns);
         }
         self.name_held();
-        self.sums.recorded_calls_over_budget += cut;
+        self.sums.calls.recorded_over_budget += cut;
         self.write_calls(&rows);
         self.registry.ids.limit();
         self.registry.ended.clear();
@@ -503,7 +510,7 @@ impl Recorder {
         }
         let before = self.raised_to_ns();
         let allowance = self.budget.allowance(clock::monotonic_ns());
-        self.sums.recorded_calls_over_budget +=
+        self.sums.calls.recorded_over_budget +=
             self.slice.add(rows, allowance, &mut self.lowest, kept::is_slower);
         self.raised_since(before);
     }
@@ -520,13 +527,13 @@ impl Recorder {
     /// Writes the slowest dropped call of each method.
     fn write_held(&mut self) {
         let held = self.slice.take_held();
-        self.sums.recorded_calls_over_budget =
-            self.sums.recorded_calls_over_budget.saturating_sub(held.len() as u64);
+        let over_budget = &mut self.sums.calls.recorded_over_budget;
+        *over_budget = over_budget.saturating_sub(held.len() as u64);
         self.write_calls(&held);
     }
 
     fn write_calls(&mut self, rows: &[CallRow]) {
-        self.sums.records += rows.len() as u64;
+        self.sums.calls.recorded += rows.len() as u64;
         self.log.add_calls(rows, &self.registry);
     }
 
@@ -553,7 +560,7 @@ impl Recorder {
                 let open = known.unfinished_calls(recording, clock::ticks(), anchors, paths, ids);
                 rows.extend(open.into_iter().filter(unfinished_calls::is_over_threshold));
             }
-            known.add_losses(sums);
+            known.add_losses(&mut sums.calls);
             if rows.len() >= ROWS {
                 self.add_to_slice(std::mem::take(&mut rows));
             }
@@ -563,7 +570,7 @@ impl Recorder {
         self.name_held();
         for key in ended {
             if let Some(known) = self.registry.threads.get_mut(&key) {
-                known.read_totals(&mut self.interval, &mut self.hot, &mut self.sums);
+                known.read_totals(&mut self.interval, &mut self.hot, &mut self.sums.calls);
                 self.registry.ended.insert(known.id, known.row(&*self.registry.java));
                 // Another thread may have the number by now.
                 let by_os_id = &mut self.registry.by_os_id;
@@ -593,7 +600,7 @@ impl Recorder {
 
     fn read_totals(&mut self) {
         for known in self.registry.threads.values_mut() {
-            known.read_totals(&mut self.interval, &mut self.hot, &mut self.sums);
+            known.read_totals(&mut self.interval, &mut self.hot, &mut self.sums.calls);
         }
     }
 
@@ -621,10 +628,11 @@ impl Recorder {
 
     /// The counters of an interval.
     fn counters(&mut self, start_ns: u64) -> Vec<CounterRow> {
+        let calls = self.sums.calls;
         let values = [
-            (counter::RECORDED_CALLS_DROPPED, self.sums.recorded_calls_dropped),
+            (counter::RECORDED_CALLS_DROPPED, calls.recorded_dropped),
             (counter::LOST_CALLS, self.lost_calls()),
-            (counter::UNSEEN_ENDS, self.sums.unseen_ends),
+            (counter::UNSEEN_ENDS, calls.unseen_ends),
             (counter::MUTED_CALLS, mute::dropped_calls(Cause::User)),
             (counter::THROTTLED_CALLS, mute::dropped_calls(Cause::Agent)),
             (counter::CLASSES, self.class_counts.classes()),
@@ -632,15 +640,15 @@ impl Recorder {
             (counter::NOT_INSTRUMENTED, self.class_counts.not_instrumented()),
             (counter::LEAVES, self.class_counts.leaves()),
             (counter::UNREADABLE, self.class_counts.unreadable()),
-            (counter::RECORDED_CALLS, self.sums.records),
-            (counter::RECORDED_CALLS_OVER_BUDGET, self.sums.recorded_calls_over_budget),
+            (counter::RECORDED_CALLS, calls.recorded),
+            (counter::RECORDED_CALLS_OVER_BUDGET, calls.recorded_over_budget),
             (counter::BYTES, self.log.bytes),
             (counter::IO_ERRORS, self.log.io_errors),
             (counter::ROWS_DROPPED, self.log.rows_dropped),
             (counter::RECORDED_NS, self.recorded_ns()),
             (counter::PROBE_NS, self.sums.probe_ns),
             (counter::CPU_NS, self.sums.cpu_ns),
-            (counter::CLOCK_JUMPS, self.clock_jumps()),
+            (counter::CLOCK_JUMPS, self.clock.jumps()),
         ];
         let mut rows = Vec::new();
         if self.log.deleted_hours() > 0 {

@@ -2,10 +2,19 @@
 
 use crate::probe;
 use crate::stderr::message;
-use crate::sys::clock::{Anchors, Jump, Watch};
+use crate::sys::clock::{self, Anchors, Jump, Watch};
 
 /// Jumps that are reported one by one.
 const TOLD_JUMPS: u64 = 3;
+
+/// The clock that the probe reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ClockFigures {
+    /// `tsc` or `monotonic`.
+    pub source: &'static str,
+    /// How often it jumped, as when the machine was suspended.
+    pub jumps: u64,
+}
 
 pub(super) struct RunClock {
     pub anchors: Anchors,
@@ -37,6 +46,10 @@ impl RunClock {
     /// How often it has jumped.
     pub(super) fn jumps(&self) -> u64 {
         self.anchors.jumps()
+    }
+
+    pub(super) fn figures(&self) -> ClockFigures {
+        ClockFigures { source: clock::source(), jumps: self.jumps() }
     }
 
     fn tell(&self, Jump { ticks_ns, monotonic_ns }: Jump) {

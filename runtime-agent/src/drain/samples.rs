@@ -17,7 +17,7 @@ use crate::probe::stack::method_of;
 use crate::probe::thread::ThreadName;
 use crate::sampling::cost;
 use crate::sampling::off_cpu::{OffCpuTime, Standing, Waiting};
-use crate::sampling::sampler::Sampler;
+use crate::sampling::sampler::{Sampler, TimerFigures};
 use crate::sys::clock::{self, Anchors};
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -115,8 +115,7 @@ pub(crate) struct Samples {
 /// What `status` says of CPU samples.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SamplingFigures {
-    /// The interval of CPU time in force.
-    pub interval_ns: u64,
+    pub timers: TimerFigures,
     pub samples: u64,
     /// Samples whose outer frames are missing.
     pub truncated: u64,
@@ -133,8 +132,6 @@ pub(crate) struct SamplingFigures {
     /// Stacks that the walker's test compared, and walks from random registers for another.
     pub compared: usize,
     pub random_walks: u64,
-    /// The signal of the timers; `None` while there are none.
-    pub signal: Option<&'static str>,
     /// Why nothing is sampled, if that is not what was asked for.
     pub stopped: Option<String>,
 }
@@ -372,7 +369,7 @@ impl Samples {
     /// What `status` says of them.
     pub(crate) fn figures(&self, sampler: &Sampler<'_>) -> SamplingFigures {
         SamplingFigures {
-            interval_ns: sampler.current_interval_ns(),
+            timers: sampler.timer_figures(),
             samples: self.taken,
             truncated: self.truncated,
             without_stack: self.failed,
@@ -383,7 +380,6 @@ impl Samples {
             looks: sampler.looks(),
             compared: sampler.compared(),
             random_walks: sampler.random_walks(),
-            signal: sampler.signal(),
             stopped: sampler.stopped().map(ToString::to_string),
         }
     }

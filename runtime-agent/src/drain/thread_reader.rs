@@ -7,7 +7,7 @@ use log_format::writer::one_line;
 use crate::drain::call_paths::{self, CallPaths};
 use crate::drain::hot_methods::HotMethods;
 use crate::drain::interval::Interval;
-use crate::drain::sums::Sums;
+use crate::drain::sums::CallSums;
 use crate::drain::thread_ids::ThreadIds;
 use crate::drain::unfinished_calls;
 use crate::probe::MAX_PATH_DEPTH;
@@ -133,10 +133,10 @@ impl KnownThread {
         &mut self,
         interval: &mut Interval,
         hot: &mut HotMethods,
-        sums: &mut Sums,
+        sums: &mut CallSums,
     ) {
         if let Some(lost) = self.thread.lost().take_since(&mut self.lost) {
-            sums.lost_calls += lost.calls;
+            sums.lost += lost.calls;
         }
         self.readings_bytes = 0;
         for (index, entry) in self.thread.entries().enumerate() {
@@ -145,7 +145,7 @@ impl KnownThread {
             }
             let Some(before) = self.readings.get_mut(index) else { break };
             if let Some(since) = entry.take_since(before) {
-                sums.calls += since.calls;
+                sums.ended += since.calls;
                 hot.add(entry.method(), &since);
                 interval.add(entry.method(), &since);
             }
@@ -154,9 +154,9 @@ impl KnownThread {
     }
 
     /// Adds its losses since the last call.
-    pub(crate) fn add_losses(&mut self, sums: &mut Sums) {
+    pub(crate) fn add_losses(&mut self, sums: &mut CallSums) {
         let dropped = self.thread.dropped();
-        sums.recorded_calls_dropped +=
+        sums.recorded_dropped +=
             dropped - std::mem::replace(&mut self.recorded_calls_dropped, dropped);
         let unseen = self.thread.unseen_ends();
         sums.unseen_ends += unseen - std::mem::replace(&mut self.unseen_ends, unseen);

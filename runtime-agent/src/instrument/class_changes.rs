@@ -21,6 +21,7 @@ use super::activations::{Classes, Seen, Wanted, carriers};
 use super::ages::{Ages, BETWEEN_LOOKS, LONG_LIVED};
 use super::batches::{Batches, MOST_REFERENCES, Pace, Sent};
 use super::caught_loops::{self, CaughtLoops};
+use super::change_counts::{ChangeCounts, LoadedClassFigures};
 use super::first_pause;
 use super::loaded_class::LoadedClass;
 use super::postponed::{self, NAMED, Postponed, PostponedReason};
@@ -49,20 +50,6 @@ const SENDING: u32 = 4;
 const SENDING_LIMITS: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(5));
 /// How long the look for caught loops may take.
 const CONFIRMING: Duration = Duration::from_secs(2);
-/// What became of classes since the attachment began.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ChangeCounts {
-    /// Classes that passed the hook.
-    pub changed: u64,
-    /// Classes that the JVM refuses to retransform.
-    pub refused: u64,
-    /// Classes left alone because pauses got too long.
-    pub skipped: u64,
-    /// Loops that run in an old version of their method, because they began just before it was replaced.
-    pub caught: u64,
-    /// Classes were retransformed while there were virtual threads whose stacks could not be read.
-    pub has_unchecked_threads: bool,
-}
 
 /// A class that waits.
 struct Waiting {
@@ -140,8 +127,13 @@ impl<'j> ClassChanges<'j> {
         }
     }
 
-    pub(crate) fn counts(&self) -> &ChangeCounts {
-        &self.counts
+    pub(crate) fn figures(&self) -> LoadedClassFigures {
+        self.counts.figures(self.postponed())
+    }
+
+    /// Whether classes were retransformed while there were virtual threads whose stacks could not be read.
+    pub(crate) fn has_unchecked_threads(&self) -> bool {
+        self.counts.has_unchecked_threads
     }
 
     /// The classes that were retransformed since the last call.

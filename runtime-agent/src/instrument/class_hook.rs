@@ -25,6 +25,17 @@ pub(crate) struct ClassCounts {
     named: Mutex<Named>,
 }
 
+/// Classes and methods that were instrumented since the run began, and methods that were not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct InstrumentedFigures {
+    pub classes: u64,
+    pub methods: u64,
+    /// Selected methods that could not be instrumented, without those excluded on purpose.
+    pub methods_not_instrumented: u64,
+    /// Trivial leaves that were not instrumented.
+    pub leaves: u64,
+}
+
 #[derive(Debug, Default)]
 struct Named {
     waiting: Vec<MethodNotInstrumented>,
@@ -44,6 +55,15 @@ pub(crate) struct MethodNotInstrumented {
 const MAX_NAMED: usize = 1_000;
 
 impl ClassCounts {
+    pub(crate) fn figures(&self) -> InstrumentedFigures {
+        InstrumentedFigures {
+            classes: self.classes(),
+            methods: self.methods(),
+            methods_not_instrumented: self.not_instrumented(),
+            leaves: self.leaves(),
+        }
+    }
+
     pub(crate) fn classes(&self) -> u64 {
         self.classes.load(Ordering::Relaxed)
     }

@@ -69,6 +69,16 @@ pub(crate) struct Rule {
     pub mutes: bool,
 }
 
+/// What the user has muted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Muting {
+    /// The rules that still have an effect.
+    pub rules: Vec<Rule>,
+    pub methods: u64,
+    /// Calls that were in progress, and dropped, when a rule muted or unmuted their method.
+    pub dropped_calls: u64,
+}
+
 impl Guards {
     pub(crate) fn new(methods: Arc<Methods>) -> Self {
         Self { methods, rules: Vec::new(), closed: Default::default(), by_id: Vec::new(), seen: 0 }
@@ -89,6 +99,14 @@ impl Guards {
             ClosedReason::Muted => muted,
             ClosedReason::Throttled => throttled,
             ClosedReason::Stale => stale,
+        }
+    }
+
+    pub(crate) fn muting(&self) -> Muting {
+        Muting {
+            rules: self.rules.clone(),
+            methods: self.muted_count(),
+            dropped_calls: mute::dropped_calls(Cause::User),
         }
     }
 

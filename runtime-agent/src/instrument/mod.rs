@@ -7,6 +7,7 @@
 //! method_states     what has become of the methods that a pattern names
 //! retransformation  which loaded classes are to be retransformed
 //! class_changes     when each of them may be
+//! change_counts     what became of them
 //! postponed         the classes that may not be yet, and why
 //! caught_loops      loops that began just before their class was retransformed
 //! activations       running loops, found by looks at stacks
@@ -26,6 +27,7 @@ mod ages;
 mod batch_size;
 mod batches;
 mod caught_loops;
+pub(crate) mod change_counts;
 pub(crate) mod class_changes;
 pub(crate) mod class_hook;
 pub(crate) mod class_log;

@@ -10,12 +10,11 @@ use std::time::{Duration, Instant};
 
 use jvmti_bindings::env::{JniEnv, Jvmti};
 
+use super::change_counts::LoadedClassFigures;
 use super::class_changes::ClassChanges;
 use super::loaded_class::LoadedClass;
 use crate::instrument::methods::{ClassKey, Methods};
-use crate::jvm::pauses;
 use crate::options::retransform::Retransform;
-use crate::request::Status;
 use crate::session::phase;
 
 /// How long a class may take from the hook until it can be found.
@@ -86,21 +85,20 @@ impl<'j> Restorer<'j> {
         self.changes.clear();
     }
 
-    /// Adds what became of the classes to the answer to a detach.
-    pub(crate) fn add_to(&self, status: &mut Status) {
-        let counts = self.changes.counts();
+    /// What became of the classes, for the answer to a detach.
+    pub(crate) fn figures(&self) -> LoadedClassFigures {
+        let figures = self.changes.figures();
         let with_probes = self.methods.with_probes();
         let not_seen = with_probes.keys().filter(|class| !self.found.contains(*class)).count();
         let (not_restored, not_seen) = match self.retransform {
             Retransform::Off => (with_probes.len(), 0),
             _ => (0, not_seen),
         };
-        status.retransformed_classes = counts.changed;
-        status.not_retransformed = counts.refused + counts.skipped + not_restored as u64;
-        status.not_seen_loaded = not_seen as u64;
-        status.postponed = self.changes.postponed();
-        status.pauses = pauses::figures();
-        status.stack_looks = pauses::looks();
+        LoadedClassFigures {
+            not_retransformed: figures.not_retransformed + not_restored as u64,
+            not_seen_loaded: not_seen as u64,
+            ..figures
+        }
     }
 
     fn add(&mut self) {

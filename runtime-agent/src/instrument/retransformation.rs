@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use log_format::ids::MethodId;
 
-use super::class_changes::{ChangeCounts, ClassChanges};
+use super::change_counts::LoadedClassFigures;
+use super::class_changes::ClassChanges;
 use super::guards::Guards;
 use super::load_hook::{self, LoadHook};
 use super::loaded_class::LoadedClass;
@@ -154,8 +155,13 @@ impl<'j> Retransformation<'j> {
         self.changes.postponed()
     }
 
-    pub(crate) fn counts(&self) -> &ChangeCounts {
-        self.changes.counts()
+    pub(crate) fn figures(&self) -> LoadedClassFigures {
+        self.changes.figures()
+    }
+
+    /// Whether classes were retransformed while there were virtual threads whose stacks could not be read.
+    pub(crate) fn has_unchecked_threads(&self) -> bool {
+        self.changes.has_unchecked_threads()
     }
 
     /// No class waits to be retransformed any more.

@@ -16,8 +16,9 @@ use crate::jvm::error::JvmError;
 use crate::jvm::pauses;
 use crate::jvm::probe_class::ProbeClass;
 use crate::log::run_log::Now;
-use crate::overhead::{Millionths, Overhead, Period, Throttled, as_u64};
+use crate::overhead::{Millionths, Overhead, OverheadFigures, Period, Throttled, as_u64};
 use crate::probe::CALIBRATION;
+use crate::probe::mute::{self, Cause};
 use crate::sampling::cost;
 use crate::stderr::message;
 use crate::sys::clock;
@@ -157,6 +158,15 @@ pub(crate) struct Parts<'e> {
 }
 
 impl OverheadController {
+    pub(crate) fn figures(&self, is_recording: bool) -> OverheadFigures {
+        OverheadFigures {
+            budget: self.overhead.budget(),
+            share: if is_recording { self.overhead.share() } else { 0.0 },
+            throttled_methods: self.overhead.throttled().len() as u64,
+            dropped_calls: mute::dropped_calls(Cause::Agent),
+        }
+    }
+
     /// The throttled methods, those that were called most often first.
     pub(crate) fn throttled_methods(&self, methods: &Methods) -> Vec<(Method, Throttled)> {
         let throttled = self.overhead.throttled().iter();

@@ -85,6 +85,17 @@ pub(crate) struct Throttled {
     pub is_compiled_out: bool,
 }
 
+/// The budget, and what is done to keep to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct OverheadFigures {
+    pub budget: Option<Millionths>,
+    /// What the profiler costs now, as a share of the CPU time; 0 while recording is off.
+    pub share: f64,
+    pub throttled_methods: u64,
+    /// Calls that were in progress when the budget throttled their method, or measured it again.
+    pub dropped_calls: u64,
+}
+
 /// Time of a method's slow calls, and what its probes cost meanwhile, in nanoseconds; both decay.
 #[derive(Clone, Copy, Debug, Default)]
 struct Worth {

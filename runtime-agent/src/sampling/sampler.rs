@@ -44,6 +44,17 @@ const CLASS_PREPARE: [jvmti::jvmtiEvent; 1] = [jvmti::JVMTI_EVENT_CLASS_PREPARE]
 /// This one only while threads are sampled.
 const THREAD_START: [jvmti::jvmtiEvent; 1] = [jvmti::JVMTI_EVENT_THREAD_START];
 
+/// The timers that take samples, one for each thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TimerFigures {
+    /// The interval of CPU time in force.
+    pub interval_ns: u64,
+    /// Their signal; `None` while there are none.
+    pub signal: Option<&'static str>,
+    /// Timers that the kernel refused.
+    pub refused: u64,
+}
+
 /// The sampler; it stays on its thread.
 pub(crate) struct Sampler<'j> {
     jvmti: &'j Jvmti,
@@ -344,9 +355,12 @@ impl<'j> Sampler<'j> {
         self.sampled_cpu_ns + now
     }
 
-    /// The signal of the timers, while threads have some.
-    pub(crate) fn signal(&self) -> Option<&'static str> {
-        self.on.map(|(signal, _)| signals::name(signal))
+    pub(crate) fn timer_figures(&self) -> TimerFigures {
+        TimerFigures {
+            interval_ns: self.current_interval_ns(),
+            signal: self.on.map(|(signal, _)| signals::name(signal)),
+            refused: threads::refused(),
+        }
     }
 
     /// Walks from random registers, for a test.

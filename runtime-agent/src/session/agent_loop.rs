@@ -434,7 +434,7 @@ impl<'j> AgentLoop<'j> {
             classes: &self.classes,
             class_counts: &self.class_counts,
             guards: &self.guards,
-            overhead: &self.cost.overhead,
+            cost: &self.cost,
             sampler: self.sampler.as_ref(),
         };
         status::read(of, self.no_classes.reasons())

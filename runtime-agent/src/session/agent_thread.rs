@@ -289,8 +289,7 @@ fn detach_after_panic(
     end_run();
     match restored {
         Ok(restorer) => {
-            let mut status = Status::default();
-            restorer.add_to(&mut status);
+            let status = Status { loaded_classes: restorer.figures(), ..Status::default() };
             let _ = answer.send(Ok(Reply { status, found: Found::Nothing }));
             finish_restoring(restorer);
         }

@@ -213,7 +213,7 @@ impl<'j> Profile<'j> {
             control.close();
         }
         let mut status = self.agent.status();
-        restorer.add_to(&mut status);
+        status.loaded_classes = restorer.figures();
         self.agent.close();
         for thread in thread::retire_all() {
             java_threads::forget(jni, &thread);
