@@ -42,8 +42,8 @@ pub(crate) enum Request {
     Flush,
     /// Show the status.
     Status,
-    /// Set the threshold, in nanoseconds, of the methods that a pattern names or of all others.
-    Threshold(Option<Pattern>, u64),
+    /// Set the threshold of the methods that a pattern names or of all others.
+    Threshold(Option<Pattern>, Duration),
     /// Find the methods with the most self time, at most this many.
     Top(Period, usize),
     /// Find calls in progress that have run for at least this many nanoseconds.

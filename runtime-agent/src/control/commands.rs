@@ -100,7 +100,7 @@ pub(super) fn parse(line: &str) -> Result<Command, Wrong> {
             if let Some(pattern) = &of {
                 check_size(word, pattern)?;
             }
-            (Request::Threshold(of, units::as_ns(threshold)), Shows::Thresholds)
+            (Request::Threshold(of, threshold), Shows::Thresholds)
         }
         ("mute", "") => (Request::Status, Shows::Muted),
         ("methods" | "unmute", "") => {

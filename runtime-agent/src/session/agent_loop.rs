@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use log_format::ids::MethodId;
 use log_format::pattern::Pattern;
+use log_format::units;
 
 use crate::drain::hot_methods::Period;
 use crate::drain::recorder::Recorder;
@@ -180,8 +181,8 @@ impl<'j> AgentLoop<'j> {
                 self.recorder.flush()?;
             }
             Request::Status => {}
-            Request::Threshold(of, ns) => {
-                let named = self.recorder.set_threshold(of.clone(), ns)?;
+            Request::Threshold(of, threshold) => {
+                let named = self.recorder.set_threshold(of.clone(), units::as_ns(threshold))?;
                 let hint = of.zip(named).and_then(|(of, named)| names_nothing(&of, named));
                 hints = Some(hint.into_iter().collect());
             }
