@@ -9,7 +9,6 @@ pub(crate) mod interval;
 pub(crate) mod record_limiter;
 pub(crate) mod recorder;
 pub(crate) mod registry;
-mod run_clock;
 pub(crate) mod run_clock;
 mod sampled_stacks;
 pub(crate) mod samples;
