@@ -108,7 +108,7 @@ fn tprofiler(arguments: &[&str]) -> u64 {
 }
 
 /// Cycles in which the allocator fills its pools.
-const FILLS: usize = 5;
+const FILLS: usize = 8;
 
 /// Sends commands to the agent while the service is under load.
 fn while_loaded(
@@ -194,7 +194,7 @@ fn a_service_runs_on_while_the_agent_comes_and_goes() {
     let (pid, began) = (service.pid(), Instant::now());
     let (mut rates, mut memory, mut cycles) = (Vec::new(), Vec::new(), 0);
     let (mut attach_ms, mut detach_ms) = (Vec::new(), Vec::new());
-    while began.elapsed().as_secs_f64() < seconds || cycles < 3 * FILLS {
+    while began.elapsed().as_secs_f64() < seconds || cycles < 2 * FILLS {
         let port = free_port();
         let address = format!("127.0.0.1:{port}");
         // One class waits for commands in a loop.
