@@ -12,6 +12,7 @@ use crate::report::missing::Missing;
 use crate::report::{Filters, ReadSummary, Report};
 use crate::run::cut_short::CutInRun;
 use crate::run::data::UnfinishedCall;
+use crate::run::losses::Losses;
 use crate::run::postponed::{PostponedClass, PostponedInRun};
 use crate::run::throttled::ThrottledInRun;
 
@@ -242,7 +243,8 @@ impl<'r> JsonThrottled<'r> {
 
 impl<'r> JsonMissing<'r> {
     pub(super) fn new(missing: &'r Missing) -> Self {
-        let losses = &missing.losses;
+        let Losses { log, statistics, not_instrumented, timers_refused, probe_cost } =
+            &missing.losses;
         let raised = missing.raised.iter().flat_map(|run| {
             run.times.iter().map(move |time| RaisedThreshold {
                 run: &run.run,
@@ -261,22 +263,22 @@ impl<'r> JsonMissing<'r> {
         Self {
             cut_short: cut_short.collect(),
             unread: &missing.unread,
-            recorded_calls_dropped: losses.recorded_calls_dropped,
-            lost_calls: losses.lost_calls,
-            unseen_ends: losses.unseen_ends,
-            methods_not_instrumented: losses.methods_not_instrumented,
-            leaves: losses.leaves,
-            classes_unreadable: losses.classes_unreadable,
-            io_errors: losses.io_errors,
-            rows_dropped: losses.rows_dropped,
-            recorded_calls_over_budget: losses.recorded_calls_over_budget,
-            deleted_hours: losses.deleted_hours,
-            muted_methods: losses.muted_methods,
-            muted_calls: losses.muted_calls,
-            throttled_calls: losses.throttled_calls,
-            timers_refused: Some(losses.timers_refused).filter(|count| *count > 0),
-            probe_ns: Some(losses.probe_ns).filter(|ns| *ns > 0 || losses.cpu_ns > 0),
-            cpu_ns: Some(losses.cpu_ns).filter(|cpu_ns| *cpu_ns > 0),
+            recorded_calls_dropped: log.recorded_calls_dropped,
+            lost_calls: statistics.lost_calls,
+            unseen_ends: statistics.unseen_ends,
+            methods_not_instrumented: not_instrumented.methods,
+            leaves: not_instrumented.leaves,
+            classes_unreadable: not_instrumented.classes_unreadable,
+            io_errors: log.io_errors,
+            rows_dropped: log.rows_dropped,
+            recorded_calls_over_budget: log.recorded_calls_over_budget,
+            deleted_hours: log.deleted_hours,
+            muted_methods: statistics.muted_methods,
+            muted_calls: statistics.muted_calls,
+            throttled_calls: statistics.throttled_calls,
+            timers_refused: Some(*timers_refused).filter(|count| *count > 0),
+            probe_ns: Some(probe_cost.probe_ns).filter(|ns| *ns > 0 || probe_cost.cpu_ns > 0),
+            cpu_ns: Some(probe_cost.cpu_ns).filter(|cpu_ns| *cpu_ns > 0),
             raised_thresholds: raised.collect(),
             throttled: missing.throttled.iter().map(JsonThrottled::new).collect(),
             classes_postponed: missing.postponed.iter().map(JsonPostponed::new).collect(),

@@ -75,14 +75,18 @@ pub fn render(report: &Report, with_unfinished: bool, out: &mut dyn Write) -> io
         (
             "tprofiler_recorded_calls_dropped_total",
             "Recorded calls dropped because their thread's ring was full.",
-            losses.recorded_calls_dropped,
+            losses.log.recorded_calls_dropped,
         ),
         (
             "tprofiler_recorded_calls_over_budget_total",
             "Calls over the threshold that were not recorded, to stay within the hour's log budget.",
-            losses.recorded_calls_over_budget,
+            losses.log.recorded_calls_over_budget,
         ),
-        ("tprofiler_calls_lost_total", "Calls that were not counted.", losses.lost_calls),
+        (
+            "tprofiler_calls_lost_total",
+            "Calls that were not counted.",
+            losses.statistics.lost_calls,
+        ),
     ] {
         head(name, "counter", help, out)?;
         writeln!(out, "{name} {value}")?;

@@ -30,65 +30,65 @@ type Loss = (fn(&Losses) -> u64, &'static str, &'static str);
 
 const LOSSES: [Loss; 14] = [
     (
-        |losses| losses.recorded_calls_dropped,
+        |losses| losses.log.recorded_calls_dropped,
         "recorded call dropped: its thread's ring was full; method statistics include it",
         "recorded calls dropped: their thread's ring was full; method statistics include them",
     ),
     (
-        |losses| losses.lost_calls,
+        |losses| losses.statistics.lost_calls,
         "call not counted: no memory for its statistics, or its probe has an unknown method id",
         "calls not counted: no memory for their statistics, or their probes have unknown method ids",
     ),
     (
-        |losses| losses.unseen_ends,
+        |losses| losses.statistics.unseen_ends,
         "call counted as ended by exception: no probe saw its end",
         "calls counted as ended by exception: no probe saw their end",
     ),
     (
-        |losses| losses.muted_methods,
+        |losses| losses.statistics.muted_methods,
         "method was muted for some time; its calls were not counted then",
         "methods were muted for some time; their calls were not counted then",
     ),
     (
-        |losses| losses.muted_calls,
+        |losses| losses.statistics.muted_calls,
         "call not counted: it was in progress when its method was muted or unmuted",
         "calls not counted: they were in progress when their method was muted or unmuted",
     ),
     (
-        |losses| losses.throttled_calls,
+        |losses| losses.statistics.throttled_calls,
         "call not counted: it was in progress when its method was throttled or measured again",
         "calls not counted: they were in progress when their method was throttled or measured again",
     ),
     (
-        |losses| losses.methods_not_instrumented,
+        |losses| losses.not_instrumented.methods,
         "selected method could not be instrumented",
         "selected methods could not be instrumented",
     ),
     (
-        |losses| losses.leaves,
+        |losses| losses.not_instrumented.leaves,
         "trivial leaf was not instrumented (leaves=skip); its time is in its callers' \
          self time",
         "trivial leaves were not instrumented (leaves=skip); their time is in their callers' \
          self time",
     ),
     (
-        |losses| losses.classes_unreadable,
+        |losses| losses.not_instrumented.classes_unreadable,
         "selected class could not be read, and was not instrumented",
         "selected classes could not be read, and were not instrumented",
     ),
     (
-        |losses| losses.recorded_calls_over_budget,
+        |losses| losses.log.recorded_calls_over_budget,
         "call not recorded: over the hour's log budget; method statistics include it",
         "calls not recorded: over the hour's log budget; method statistics include them, and the \
          slowest of each half second are recorded",
     ),
     (
-        |losses| losses.deleted_hours,
+        |losses| losses.log.deleted_hours,
         "hour of the log was deleted (options keep and max_mb)",
         "hours of the log were deleted (options keep and max_mb)",
     ),
     (
-        |losses| losses.rows_dropped,
+        |losses| losses.log.rows_dropped,
         "row of the log was dropped: it could not be written in time",
         "rows of the log were dropped: they could not be written in time",
     ),
@@ -98,7 +98,7 @@ const LOSSES: [Loss; 14] = [
         "timers were refused by the kernel (ulimit -i): their threads have no CPU samples",
     ),
     (
-        |losses| losses.io_errors,
+        |losses| losses.log.io_errors,
         "write to the log failed and was tried again",
         "writes to the log failed and were tried again",
     ),
@@ -363,13 +363,14 @@ pub fn all(report: &Report) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::losses::Raised;
+    use crate::run::losses::{LogLosses, Raised};
     use crate::run::throttled::ThrottledMethod;
 
     #[test]
     fn only_what_was_lost_is_said() {
         assert_eq!(lost(&Missing::default(), &Zone::default()), Vec::<String>::new());
-        let losses = Losses { recorded_calls_dropped: 1_200, io_errors: 1, ..Losses::default() };
+        let log = LogLosses { recorded_calls_dropped: 1_200, io_errors: 1, ..LogLosses::default() };
+        let losses = Losses { log, ..Losses::default() };
         assert_eq!(
             lost(&Missing { losses, ..Missing::default() }, &Zone::default()),
             [

@@ -344,11 +344,9 @@ impl Collector {
         if selection.counts_records() {
             return Some(0);
         }
-        let losses = &self.missing.losses;
-        let lost =
-            [losses.recorded_calls_dropped, losses.recorded_calls_over_budget, losses.rows_dropped];
         let unread = [problems.torn_lines(), problems.bad_lines(), self.awaiting_totals];
-        let is_whole = lost.iter().chain(&unread).all(|count| *count == 0)
+        let is_whole = self.missing.losses.log.has_all_recorded_calls()
+            && unread == [0; 3]
             && self.missing_files.is_empty()
             && problems.all_unread().is_empty();
         let raised = self.missing.raised.iter().flat_map(|run| &run.times);
@@ -385,8 +383,8 @@ impl Collector {
         if empty.is_none() && !selection.counts_records() {
             notes.extend(self.awaited());
         }
-        notes.extend(probe_share(&self.missing.losses, jvms));
-        notes.extend(coverage(&cpu, &self.missing.losses, selection));
+        notes.extend(probe_share(&self.missing.losses.probe_cost, jvms));
+        notes.extend(coverage(&cpu, self.missing.losses.probe_cost.cpu_ns, selection));
         let (tree, no_path) = selected_part(std::mem::take(&mut self.tree), options);
         // The trees of the slowest calls contain every call.
         let every = CallFilter::default();
@@ -458,7 +456,7 @@ impl Collector {
         let mut sampled = SampledGroups::new(&stacks, selection.by, pattern, &mut self.names);
         let of_all = OfAll {
             complete_from_ns: self.complete_from_ns(selection, problems),
-            probe_call_ns: self.missing.losses.probe_call_ns,
+            probe_call_ns: self.missing.losses.probe_cost.probe_call_ns,
             entries: &self.entries,
         };
         let of_group = |group| label(group, labels, &self.threads, &self.names, &selection.zone);

@@ -12,7 +12,7 @@ use crate::options::{By, CallFilter};
 use crate::report::cpu::CpuReport;
 use crate::report::missing::Missing;
 use crate::run::counts::Counts;
-use crate::run::losses::Losses;
+use crate::run::losses::ProbeCost;
 use crate::run::nearest_names::Nearest;
 use crate::run::old_counts::OldCounts;
 use crate::run::selection::{RecordsBecause, Selection};
@@ -28,11 +28,7 @@ pub fn without_record(
     thresholds_ns: &BTreeSet<u64>,
     missing: &Missing,
 ) -> String {
-    let losses = &missing.losses;
-    let is_lossless =
-        [losses.recorded_calls_dropped, losses.recorded_calls_over_budget, losses.rows_dropped]
-            == [0; 3]
-            && missing.raised.is_empty();
+    let is_lossless = missing.losses.log.has_all_recorded_calls() && missing.raised.is_empty();
     let asked_ns = calls.above_ns.unwrap_or(0);
     if calls.exit.is_some() || counts.records_without_path > 0 {
         return "(other calls)".to_owned();
@@ -221,15 +217,15 @@ pub fn notes(
 }
 
 /// The share of the CPU time that probes took, if the logs of these processes have it.
-pub fn probe_share(losses: &Losses, jvms: usize) -> Option<String> {
-    if losses.cpu_ns == 0 {
+pub fn probe_share(cost: &ProbeCost, jvms: usize) -> Option<String> {
+    let ProbeCost { probe_ns, cpu_ns, first_probe_ns, first_cpu_ns, .. } = *cost;
+    if cpu_ns == 0 {
         return None;
     }
     let share = |probe_ns: u64, cpu_ns: u64| {
         let percent = probe_ns as f64 * 100.0 / cpu_ns as f64;
         if percent < 0.1 { "less than 0.1%".to_owned() } else { format!("about {percent:.1}%") }
     };
-    let Losses { probe_ns, cpu_ns, first_probe_ns, first_cpu_ns, .. } = *losses;
     let of = if jvms == 1 { "process's" } else { "processes'" };
     let whole = share(probe_ns, cpu_ns);
     let after_ns = cpu_ns.saturating_sub(first_cpu_ns);
@@ -245,14 +241,14 @@ pub fn probe_share(losses: &Losses, jvms: usize) -> Option<String> {
     Some(format!("The profiler took {whole} of the {of} CPU time (an estimate){parts}"))
 }
 
-/// How much of the CPU time samples cover, if that is little: threads that block the signal, or live for milliseconds,
-/// have few.
-pub fn coverage(cpu: &CpuReport, losses: &Losses, selection: &Selection) -> Option<String> {
+/// How much of the processes' CPU time samples cover, if that is little: threads that block the signal, or live for
+/// milliseconds, have few. Without the CPU time in the logs, `cpu_ns` is 0.
+pub fn coverage(cpu: &CpuReport, cpu_ns: u64, selection: &Selection) -> Option<String> {
     // Fewer say little.
     const LEAST: u64 = 100;
-    let share = cpu.total_ns as f64 / losses.cpu_ns.max(1) as f64;
+    let share = cpu.total_ns as f64 / cpu_ns.max(1) as f64;
     let is_all = selection.range.is_everything() && selection.calls.thread.is_none();
-    (is_all && losses.cpu_ns > 0 && cpu.samples >= LEAST && share < 0.9)
+    (is_all && cpu_ns > 0 && cpu.samples >= LEAST && share < 0.9)
         .then(|| format!("CPU samples cover {:.0}% of the processes' CPU time", share * 100.0))
 }
 
@@ -263,7 +259,7 @@ mod tests {
     #[test]
     fn the_share_of_probes_is_told_where_it_is_known() {
         let share = |probe_ns, cpu_ns, jvms| {
-            probe_share(&Losses { probe_ns, cpu_ns, ..Losses::default() }, jvms)
+            probe_share(&ProbeCost { probe_ns, cpu_ns, ..ProbeCost::default() }, jvms)
         };
         assert_eq!(share(18, 0, 1), None);
         for (probe_ns, text) in [
@@ -274,12 +270,12 @@ mod tests {
         ] {
             assert_eq!(share(probe_ns, 100_000, 1).as_deref(), Some(text));
         }
-        let both = Losses {
+        let both = ProbeCost {
             probe_ns: 1_000,
             cpu_ns: 20_000,
             first_probe_ns: 900,
             first_cpu_ns: 10_000,
-            ..Losses::default()
+            ..ProbeCost::default()
         };
         let text = "The profiler took about 5.0% of the process's CPU time (an estimate): about 9.0% in the first \
                     ten seconds, about 1.0% after";

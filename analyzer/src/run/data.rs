@@ -16,7 +16,7 @@ use crate::input::table_rows::{TablePart, read_rows};
 use crate::options::time_range::TimeRange;
 use crate::run::counts::Counts;
 use crate::run::cut_short::CutShort;
-use crate::run::losses::{Losses, Thresholds};
+use crate::run::losses::{Losses, ProbeCost, Thresholds};
 use crate::run::muted::Muted;
 use crate::run::names::Names;
 use crate::run::nearest_names::Nearest;
@@ -147,7 +147,7 @@ pub(crate) fn read_run_at(
         && statistics.contains(start_ns)
         && FIRST_NS.contains(&(end_ns - start_ns))
     {
-        data.losses.merge(first);
+        data.losses.probe_cost.merge(first);
     }
     let mut scope = Scope::new(&names, place, selection);
     if selection.overview {
@@ -184,7 +184,7 @@ impl RunData {
         run: &RunInput,
         file: &DataFile,
         statistics: &TimeRange,
-        early: &mut BTreeMap<u64, Losses>,
+        early: &mut BTreeMap<u64, ProbeCost>,
         problems: &mut Problems,
     ) {
         self.counts.hours.insert(file.part.hour);
@@ -308,7 +308,7 @@ fn finish(
         _ => None,
     });
     data.thread_names = threads.collect();
-    if data.losses.deleted_hours == 0 {
+    if data.losses.log.deleted_hours == 0 {
         data.cut = CutShort::of(&data.counts, &data.recorded, data.calls_written, selection);
     }
     data

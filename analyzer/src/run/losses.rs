@@ -6,43 +6,71 @@ use log_format::rows::{CounterRow, EventRow, counter, event};
 
 use crate::options::time_range::TimeRange;
 
-/// What was lost, summed over runs.
+/// What was lost, and what the probes cost, summed over runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
+    /// What the log lacks.
+    pub log: LogLosses,
+    /// Calls that the method statistics lack or count wrongly.
+    pub statistics: StatisticsLosses,
+    /// What was selected and has no probes.
+    pub not_instrumented: NotInstrumented,
+    /// Timers of threads that the kernel refused: these threads have no samples.
+    pub timers_refused: u64,
+    /// What the probes cost.
+    pub probe_cost: ProbeCost,
+}
+
+/// Rows and recorded calls that the log lacks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogLosses {
     /// Recorded calls dropped because their thread's ring was full.
     pub recorded_calls_dropped: u64,
+    /// Recorded calls dropped to stay within the hour's budget.
+    pub recorded_calls_over_budget: u64,
+    /// Rows dropped because the disk did not take them for too long.
+    pub rows_dropped: u64,
+    /// Writes of the log that failed.
+    pub io_errors: u64,
+    /// Hours that were deleted to keep to the limits of size and age.
+    pub deleted_hours: u64,
+}
+
+/// Calls that the method statistics lack or count wrongly.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StatisticsLosses {
     /// Calls missing from the method statistics.
     pub lost_calls: u64,
     /// Calls whose end no probe saw; they count as throws.
     pub unseen_ends: u64,
-    /// Selected methods that could not be instrumented.
-    pub methods_not_instrumented: u64,
-    /// Trivial leaves, which are not instrumented by default.
-    pub leaves: u64,
-    /// Selected classes that could not be instrumented.
-    pub classes_unreadable: u64,
-    /// Writes of the log that failed.
-    pub io_errors: u64,
-    /// Rows dropped because the disk did not take them for too long.
-    pub rows_dropped: u64,
-    /// Recorded calls dropped to stay within the hour's budget.
-    pub recorded_calls_over_budget: u64,
-    /// Hours that were deleted to keep to the limits of size and age.
-    pub deleted_hours: u64,
     /// The most methods muted at a time.
     pub muted_methods: u64,
     /// Calls that were in progress when their method was muted or unmuted.
     pub muted_calls: u64,
     /// Calls that were in progress when their method was throttled or unthrottled.
     pub throttled_calls: u64,
-    /// Timers of threads that the kernel refused: these threads have no samples.
-    pub timers_refused: u64,
+}
+
+/// Methods and classes without probes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NotInstrumented {
+    /// Selected methods that could not be instrumented.
+    pub methods: u64,
+    /// Trivial leaves, which are not instrumented by default.
+    pub leaves: u64,
+    /// Selected classes that could not be read.
+    pub classes_unreadable: u64,
+}
+
+/// What the probes cost, and the CPU time of the process to compare it with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProbeCost {
     /// Time that the process spent in probes, an estimate.
     pub probe_ns: u64,
-    /// Time of the probes of a short call, an estimate: the least of all intervals; `None` if no log has it.
-    pub probe_call_ns: Option<u64>,
     /// CPU time of the process; 0 if its log does not have it.
     pub cpu_ns: u64,
+    /// Time of the probes of a short call, an estimate: the least of all intervals; `None` if no log has it.
+    pub probe_call_ns: Option<u64>,
     /// Probe time of the run's first interval of ten seconds, in which methods are throttled.
     pub first_probe_ns: u64,
     /// CPU time of the same interval.
@@ -52,36 +80,37 @@ pub struct Losses {
 impl Losses {
     /// Adds a row of counters if it lies in `range`. Counters other than losses are ignored.
     pub fn add(&mut self, row: &CounterRow, range: &TimeRange) {
+        let Self { log, statistics, not_instrumented, timers_refused, probe_cost } = self;
         if row.name == counter::DELETED_HOURS {
             // The count since the run began, because rows of deleted hours are deleted with them.
-            self.deleted_hours = self.deleted_hours.max(row.value);
+            log.deleted_hours = log.deleted_hours.max(row.value);
             return;
         }
         if row.name == counter::MUTED_METHODS && range.contains(row.start_ns) {
-            self.muted_methods = self.muted_methods.max(row.value);
+            statistics.muted_methods = statistics.muted_methods.max(row.value);
             return;
         }
         if row.name == counter::PROBE_CALL_NS && range.contains(row.start_ns) {
-            self.add_probe_call(Some(row.value));
+            probe_cost.add_probe_call(Some(row.value));
             return;
         }
         let (sum, holds_for_run) = match row.name.as_str() {
-            counter::RECORDED_CALLS_DROPPED => (&mut self.recorded_calls_dropped, false),
-            counter::LOST_CALLS => (&mut self.lost_calls, false),
-            counter::UNSEEN_ENDS => (&mut self.unseen_ends, false),
-            counter::IO_ERRORS => (&mut self.io_errors, false),
-            counter::ROWS_DROPPED => (&mut self.rows_dropped, false),
-            counter::RECORDED_CALLS_OVER_BUDGET => (&mut self.recorded_calls_over_budget, false),
-            counter::MUTED_CALLS => (&mut self.muted_calls, false),
-            counter::THROTTLED_CALLS => (&mut self.throttled_calls, false),
-            counter::PROBE_NS => (&mut self.probe_ns, false),
-            counter::CPU_NS => (&mut self.cpu_ns, false),
+            counter::RECORDED_CALLS_DROPPED => (&mut log.recorded_calls_dropped, false),
+            counter::LOST_CALLS => (&mut statistics.lost_calls, false),
+            counter::UNSEEN_ENDS => (&mut statistics.unseen_ends, false),
+            counter::IO_ERRORS => (&mut log.io_errors, false),
+            counter::ROWS_DROPPED => (&mut log.rows_dropped, false),
+            counter::RECORDED_CALLS_OVER_BUDGET => (&mut log.recorded_calls_over_budget, false),
+            counter::MUTED_CALLS => (&mut statistics.muted_calls, false),
+            counter::THROTTLED_CALLS => (&mut statistics.throttled_calls, false),
+            counter::PROBE_NS => (&mut probe_cost.probe_ns, false),
+            counter::CPU_NS => (&mut probe_cost.cpu_ns, false),
             // A thread without a timer stays so until it ends.
-            counter::TIMERS_REFUSED => (&mut self.timers_refused, true),
+            counter::TIMERS_REFUSED => (timers_refused, true),
             // A method that was not instrumented stays so, whichever hours are selected.
-            counter::NOT_INSTRUMENTED => (&mut self.methods_not_instrumented, true),
-            counter::LEAVES => (&mut self.leaves, true),
-            counter::UNREADABLE => (&mut self.classes_unreadable, true),
+            counter::NOT_INSTRUMENTED => (&mut not_instrumented.methods, true),
+            counter::LEAVES => (&mut not_instrumented.leaves, true),
+            counter::UNREADABLE => (&mut not_instrumented.classes_unreadable, true),
             _ => return,
         };
         if holds_for_run || range.contains(row.start_ns) {
@@ -89,11 +118,62 @@ impl Losses {
         }
     }
 
+    /// Adds the losses of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        self.log.merge(&other.log);
+        self.statistics.merge(&other.statistics);
+        self.not_instrumented.merge(&other.not_instrumented);
+        add_all([(&mut self.timers_refused, other.timers_refused)]);
+        self.probe_cost.merge(&other.probe_cost);
+    }
+}
+
+impl LogLosses {
+    /// Whether every recorded call is in the log.
+    #[must_use]
+    pub fn has_all_recorded_calls(&self) -> bool {
+        [self.recorded_calls_dropped, self.recorded_calls_over_budget, self.rows_dropped] == [0; 3]
+    }
+
+    fn merge(&mut self, other: &Self) {
+        add_all([
+            (&mut self.recorded_calls_dropped, other.recorded_calls_dropped),
+            (&mut self.recorded_calls_over_budget, other.recorded_calls_over_budget),
+            (&mut self.rows_dropped, other.rows_dropped),
+            (&mut self.io_errors, other.io_errors),
+            (&mut self.deleted_hours, other.deleted_hours),
+        ]);
+    }
+}
+
+impl StatisticsLosses {
+    fn merge(&mut self, other: &Self) {
+        add_all([
+            (&mut self.lost_calls, other.lost_calls),
+            (&mut self.unseen_ends, other.unseen_ends),
+            (&mut self.muted_methods, other.muted_methods),
+            (&mut self.muted_calls, other.muted_calls),
+            (&mut self.throttled_calls, other.throttled_calls),
+        ]);
+    }
+}
+
+impl NotInstrumented {
+    fn merge(&mut self, other: &Self) {
+        add_all([
+            (&mut self.methods, other.methods),
+            (&mut self.leaves, other.leaves),
+            (&mut self.classes_unreadable, other.classes_unreadable),
+        ]);
+    }
+}
+
+impl ProbeCost {
     fn add_probe_call(&mut self, ns: Option<u64>) {
         self.probe_call_ns = self.probe_call_ns.into_iter().chain(ns).min();
     }
 
-    /// Adds a row of counters of the run's first interval, in addition to [`add`](Self::add).
+    /// Adds a row of counters of the run's first interval, in addition to [`Losses::add`].
     pub fn add_first(&mut self, row: &CounterRow) {
         let sum = match row.name.as_str() {
             counter::PROBE_NS => &mut self.first_probe_ns,
@@ -103,32 +183,22 @@ impl Losses {
         *sum = sum.saturating_add(row.value);
     }
 
-    /// Adds the losses of `other`.
+    /// Adds the cost of `other`.
     pub fn merge(&mut self, other: &Self) {
         self.add_probe_call(other.probe_call_ns);
-        let sums = [
-            (&mut self.recorded_calls_dropped, other.recorded_calls_dropped),
-            (&mut self.lost_calls, other.lost_calls),
-            (&mut self.unseen_ends, other.unseen_ends),
-            (&mut self.methods_not_instrumented, other.methods_not_instrumented),
-            (&mut self.leaves, other.leaves),
-            (&mut self.classes_unreadable, other.classes_unreadable),
-            (&mut self.io_errors, other.io_errors),
-            (&mut self.rows_dropped, other.rows_dropped),
-            (&mut self.recorded_calls_over_budget, other.recorded_calls_over_budget),
-            (&mut self.deleted_hours, other.deleted_hours),
-            (&mut self.muted_methods, other.muted_methods),
-            (&mut self.muted_calls, other.muted_calls),
-            (&mut self.throttled_calls, other.throttled_calls),
-            (&mut self.timers_refused, other.timers_refused),
+        add_all([
             (&mut self.probe_ns, other.probe_ns),
             (&mut self.cpu_ns, other.cpu_ns),
             (&mut self.first_probe_ns, other.first_probe_ns),
             (&mut self.first_cpu_ns, other.first_cpu_ns),
-        ];
-        for (sum, more) in sums {
-            *sum = sum.saturating_add(more);
-        }
+        ]);
+    }
+}
+
+/// Adds to each sum.
+fn add_all<const N: usize>(sums: [(&mut u64, u64); N]) {
+    for (sum, more) in sums {
+        *sum = sum.saturating_add(more);
     }
 }
 
@@ -225,8 +295,8 @@ mod tests {
             losses.add(&row(10, name, 20), &range);
         }
         let expected = Losses {
-            recorded_calls_dropped: 20,
-            methods_not_instrumented: 21,
+            log: LogLosses { recorded_calls_dropped: 20, ..LogLosses::default() },
+            not_instrumented: NotInstrumented { methods: 21, ..NotInstrumented::default() },
             ..Losses::default()
         };
         assert_eq!(losses, expected);
@@ -240,9 +310,9 @@ mod tests {
             losses.add(&row(at, counter::DELETED_HOURS, hours), &range);
             losses.add(&row(at, counter::RECORDED_CALLS_OVER_BUDGET, 10), &range);
         }
-        assert_eq!((losses.deleted_hours, losses.recorded_calls_over_budget), (3, 20));
+        assert_eq!((losses.log.deleted_hours, losses.log.recorded_calls_over_budget), (3, 20));
         losses.merge(&losses.clone());
-        assert_eq!(losses.deleted_hours, 6);
+        assert_eq!(losses.log.deleted_hours, 6);
     }
 
     #[test]
