@@ -50,13 +50,13 @@ pub(crate) fn told(data: &RunData, problems: &Problems) -> String {
     let mut unfinished: Vec<String> =
         data.unfinished.iter().map(|call| format!("{call:?}")).collect();
     unfinished.sort();
-    let threads: BTreeMap<_, _> = data.thread_names.iter().collect();
-    let recursion: BTreeMap<_, _> = data.recursion.iter().collect();
+    let threads: BTreeMap<_, _> = data.names.threads.iter().collect();
+    let recursion: BTreeMap<_, _> = data.overview.recursion.iter().collect();
     format!(
         "{totals:#?}\n{unfinished:#?}\n{threads:?}\n{:?}\n{recursion:?}\n{:?}\n{:#?}\n{}\n{:#?}",
         data.tree.nodes(),
-        data.minutes.clone().finish(),
-        data.slow,
+        data.overview.minutes.clone().finish(),
+        data.overview.slow,
         told_counts(&data.counts, data.recorded.ns()),
         (problems.messages(), problems.torn_lines(), problems.bad_lines(), problems.all_unread()),
     )
@@ -298,23 +298,24 @@ impl<'r> Sums<'r> {
             Group::Thread(_, id) => Some((id, names.thread(id))),
             _ => None,
         };
-        data.thread_names = self.totals.groups().filter_map(thread).collect();
+        data.names.threads = self.totals.groups().filter_map(thread).collect();
         if selection.overview {
             let recursion = self.paths.recursion(|stack| names.path(stack)).into_iter();
             let recursion = recursion.filter(|(id, _)| self.takes_method(*id));
-            data.recursion = recursion.map(|(id, found)| (named(id), found)).collect();
+            data.overview.recursion = recursion.map(|(id, found)| (named(id), found)).collect();
         }
         if selection.stacks {
             data.tree = self.paths.into_tree(|stack| names.path(stack), named);
         }
         let call = |call: &(CallRow, bool)| recorded_call(call, 0, names, label);
         let calls = |calls: Vec<(CallRow, bool)>| calls.iter().map(call).collect::<Vec<_>>();
-        data.slow = self.slowest.finish().into_iter().map(calls).collect();
+        data.overview.slow = self.slowest.finish().into_iter().map(calls).collect();
         for (id, durations) in self.sketches {
             self.totals.add_durations_of(&id, durations, false);
         }
         data.totals = self.totals.named(|id| named(*id));
-        RunData { recorded: self.recorded, minutes: self.minutes, counts: self.counts, ..data }
+        data.overview.minutes = self.minutes;
+        RunData { recorded: self.recorded, counts: self.counts, ..data }
     }
 }
 

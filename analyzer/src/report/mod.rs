@@ -11,7 +11,7 @@ pub mod slowest;
 mod throttled_times;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
 use log_format::pattern::Pattern;
 use log_format::rows::{Exit, SampleRow};
@@ -34,17 +34,19 @@ use crate::report::throttled_times::ThrottledTimes;
 use crate::run::counts::Counts;
 use crate::run::cpu_samples::read_samples;
 use crate::run::cut_short::CutInRun;
-use crate::run::data::{RunData, UnfinishedCall};
+use crate::run::data::{ReportNames, RunData, UnfinishedCall};
+use crate::run::history::AgentHistory;
 use crate::run::nearest_names::Nearest;
 use crate::run::postponed::PostponedInRun;
 use crate::run::selection::Selection;
 use crate::run::throttled::{Throttled, ThrottledInRun, sort_by_missed};
 use crate::stats::aggregate::{Group, Totals};
-use crate::stats::by_minute::{MinuteSums, Minutes};
+use crate::stats::by_minute::MinuteSums;
 use crate::stats::call_tree::{CallTree, Frame, Recursion};
 use crate::stats::method::{Method, Source};
+use crate::stats::overview_sums::OverviewSums;
 use crate::stats::sampled_stacks::Sampled;
-use crate::stats::slow_calls::{RecordedCall, of_runs};
+use crate::stats::slow_calls::RecordedCall;
 use crate::stats::stacks::{rooted_at, through};
 
 const NO_PATHS: &str = "no recorded call has a call path with time";
@@ -246,11 +248,7 @@ pub struct Collector {
     throttled: Vec<Throttled>,
     missing_files: Vec<String>,
     tree: CallTree,
-    entries: HashSet<Method>,
-    minutes: Minutes,
-    partial: HashSet<Method>,
-    slow: Vec<Vec<RecordedCall>>,
-    recursion: HashMap<Method, Recursion>,
+    overview: OverviewSums,
     sources: HashMap<Method, Source>,
     /// Names of hosts, classes and packages that are groups.
     names: GroupNames,
@@ -276,48 +274,60 @@ impl Collector {
             }
         }
         self.tree.merge(&data.tree);
-        self.entries.extend(data.entries);
-        self.minutes.merge(data.minutes);
-        self.partial.extend(data.partial);
-        for (method, found) in data.recursion {
-            self.recursion.entry(method).or_default().add(&found);
-        }
-        self.slow.extend(data.slow);
-        self.slow = of_runs(std::mem::take(&mut self.slow));
-        self.sources.extend(data.sources);
-        self.thresholds_ns.extend(data.thresholds.all_ns());
+        self.overview.merge(data.overview);
         // TProfiler's logs have only recorded calls.
         let is_old = data.counts.tprofiler.logs() > 0;
-        self.lacks_threshold |= !is_old && data.thresholds.lowest_ns().is_none();
+        self.lacks_threshold |= !is_old && data.history.thresholds.lowest_ns().is_none();
         self.unfinished.extend(data.unfinished);
-        let threads = data.thread_names.into_iter();
-        self.threads.extend(threads.map(|(id, name)| (Group::Thread(place, id), name)));
         self.counts.merge(&data.counts);
         self.awaiting_totals += u64::from(run.awaits_totals);
-        self.is_named |= data.nearest.is_none();
-        self.nearest.merge(data.nearest.unwrap_or_default());
         self.recorded_ns = self.recorded_ns.saturating_add(data.recorded.ns());
+        self.add_names(run, place, data.names);
         self.missing.losses.merge(&data.losses);
         if !data.cut.is_empty() {
             self.missing.cut.push(CutInRun { run: run.label.clone(), cut: data.cut });
         }
-        let covered = selection.covered(place);
-        let times = data.thresholds.raised(&covered);
-        if let (Some(base_ns), false) = (data.thresholds.lowest_ns(), times.is_empty()) {
-            self.missing.raised.push(RaisedInRun { run: run.label.clone(), base_ns, times });
-        }
-        let throttled = data.throttled.in_range(&covered, &selection.range);
-        let throttled = throttled.map(|method| ThrottledInRun { run: run.label.clone(), method });
-        self.missing.throttled.extend(throttled);
-        self.throttled.push(data.throttled);
-        self.missing.muted.extend(data.muted.in_range(&covered));
-        let postponed = data.postponed.in_range(&covered);
-        let postponed = postponed.map(|class| PostponedInRun { run: run.label.clone(), class });
-        self.missing.postponed.extend(postponed);
+        self.add_history(run, data.history, &selection.covered(place), &selection.range);
+    }
+
+    /// Adds what the report takes from the names of the run at index `place`, and names the files that the run lacks.
+    fn add_names(&mut self, run: &RunInput, place: usize, names: ReportNames) {
+        let ReportNames { threads, sources, nearest, lacks_methods_file } = names;
+        let threads = threads.into_iter();
+        self.threads.extend(threads.map(|(id, name)| (Group::Thread(place, id), name)));
+        self.sources.extend(sources);
+        self.is_named |= nearest.is_none();
+        self.nearest.merge(nearest.unwrap_or_default());
         self.missing_files.extend(run.missing.iter().map(|path| path.display().to_string()));
-        if data.lacks_methods_file {
+        if lacks_methods_file {
             self.missing_files.push(run.folder.join("*.methods.csv").display().to_string());
         }
+    }
+
+    /// Adds what the run did not measure at some moment of the time that its figures cover. `range` is the selected
+    /// time.
+    fn add_history(
+        &mut self,
+        run: &RunInput,
+        history: AgentHistory,
+        covered: &TimeRange,
+        range: &TimeRange,
+    ) {
+        let AgentHistory { thresholds, throttled, muted, postponed } = history;
+        self.thresholds_ns.extend(thresholds.all_ns());
+        let label = || run.label.clone();
+        let times = thresholds.raised(covered);
+        if let (Some(base_ns), false) = (thresholds.lowest_ns(), times.is_empty()) {
+            self.missing.raised.push(RaisedInRun { run: label(), base_ns, times });
+        }
+        let of_methods = throttled.in_range(covered, range);
+        let of_methods = of_methods.map(|method| ThrottledInRun { run: label(), method });
+        self.missing.throttled.extend(of_methods);
+        self.throttled.push(throttled);
+        self.missing.muted.extend(muted.in_range(covered));
+        let of_classes = postponed.in_range(covered);
+        let of_classes = of_classes.map(|class| PostponedInRun { run: label(), class });
+        self.missing.postponed.extend(of_classes);
     }
 
     /// Adds the samples of the run at index `place`.
@@ -373,7 +383,7 @@ impl Collector {
         let (mut groups, cpu, off_cpu, saturated) =
             self.take_groups(runs, &labels, options, selection, problems);
         for report in groups.iter_mut().flat_map(GroupReport::reports_mut) {
-            report.is_recursive |= self.recursion.contains_key(&report.method);
+            report.is_recursive |= self.overview.recursion.contains_key(&report.method);
         }
         let is_named = self.is_named || !cpu.methods.is_empty();
         let hint = (!is_named).then(|| std::mem::take(&mut self.nearest));
@@ -414,10 +424,10 @@ impl Collector {
             tree,
             tree_order: options.tree,
             unfinished_counted: selection.stacks && selection.unfinished,
-            minutes: self.minutes.finish(),
-            partial_methods: self.partial.len(),
-            slow: self.slow,
-            recursion: most_recursive_first(self.recursion),
+            minutes: self.overview.minutes.finish(),
+            partial_methods: self.overview.partial.len(),
+            slow: self.overview.slow,
+            recursion: most_recursive_first(self.overview.recursion),
             slowest: None,
             without_record,
             sources: self.sources,
@@ -457,7 +467,7 @@ impl Collector {
         let of_all = OfAll {
             complete_from_ns: self.complete_from_ns(selection, problems),
             probe_call_ns: self.missing.losses.probe_cost.probe_call_ns,
-            entries: &self.entries,
+            entries: &self.overview.entries,
         };
         let of_group = |group| label(group, labels, &self.threads, &self.names, &selection.zone);
         let times = ThrottledTimes::new(&self.throttled, selection);

@@ -1,7 +1,7 @@
 //! Reads one run: streams its files, each with several threads, and keeps sums, unfinished calls, and counts of what
 //! was read. Runs do not depend on each other, so they can be read in any order or in parallel.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,20 +16,18 @@ use crate::input::table_rows::{TablePart, read_rows};
 use crate::options::time_range::TimeRange;
 use crate::run::counts::Counts;
 use crate::run::cut_short::CutShort;
-use crate::run::losses::{Losses, ProbeCost, Thresholds};
-use crate::run::muted::Muted;
+use crate::run::history::AgentHistory;
+use crate::run::losses::{Losses, ProbeCost};
 use crate::run::names::Names;
 use crate::run::nearest_names::Nearest;
-use crate::run::postponed::Postponed;
 use crate::run::recorded_time::RecordedTime;
 use crate::run::row_sums::{RowSums, Scope, Worker};
 use crate::run::selection::Selection;
-use crate::run::throttled::Throttled;
 use crate::run::unfinished_calls::UnfinishedCalls;
 use crate::stats::aggregate::{Group, Totals};
-use crate::stats::by_minute::Minutes;
-use crate::stats::call_tree::{CallTree, Recursion};
+use crate::stats::call_tree::CallTree;
 use crate::stats::method::{Callers, Method, Source};
+use crate::stats::overview_sums::OverviewSums;
 use crate::stats::slow_calls::RecordedCall;
 
 /// Length of a run's first interval: about ten seconds.
@@ -49,32 +47,14 @@ pub struct RunData {
     pub unfinished: Vec<UnfinishedCall>,
     /// Sums of the selected calls by call path.
     pub tree: CallTree,
-    /// The methods that call themselves.
-    pub recursion: HashMap<Method, Recursion>,
-    /// The methods at which recorded calls enter measured code.
-    pub entries: HashSet<Method>,
-    /// Sums of the selected calls by minute.
-    pub minutes: Minutes,
-    /// Methods missing from `minutes`: they were throttled or muted for part of the selected time.
-    pub partial: HashSet<Method>,
-    /// The slowest of the selected calls, by thread.
-    pub slow: Vec<Vec<RecordedCall>>,
-    /// Where the sources of the run's methods are.
-    pub sources: HashMap<Method, Source>,
-    /// Names of the threads that are groups, by id.
-    pub thread_names: HashMap<ThreadId, String>,
+    /// What the overview is made from.
+    pub overview: OverviewSums,
+    /// What the report takes from the run's names.
+    pub names: ReportNames,
     /// What the run lost.
     pub losses: Losses,
-    /// The run's thresholds.
-    pub thresholds: Thresholds,
-    /// The methods that the run throttled.
-    pub throttled: Throttled,
-    /// Patterns whose methods were muted at some time.
-    pub muted: Muted,
-    /// Loaded classes that were not instrumented for some time.
-    pub postponed: Postponed,
-    /// If the pattern matches none of the run's methods: the nearest names.
-    pub nearest: Option<Nearest>,
+    /// What the agent changed during the run.
+    pub history: AgentHistory,
     /// Recorded calls that were written, by the counters.
     pub calls_written: u64,
     /// What its end lacks.
@@ -83,6 +63,17 @@ pub struct RunData {
     pub recorded: RecordedTime,
     /// What was read.
     pub counts: Counts,
+}
+
+/// What the report takes from a run's names.
+#[derive(Debug, Default)]
+pub struct ReportNames {
+    /// Names of the threads that are groups, by id.
+    pub threads: HashMap<ThreadId, String>,
+    /// Where the sources of the run's methods are.
+    pub sources: HashMap<Method, Source>,
+    /// If the pattern matches none of the run's methods: the nearest names.
+    pub nearest: Option<Nearest>,
     /// Whether there are rows to name but no method names at all.
     pub lacks_methods_file: bool,
 }
@@ -130,7 +121,8 @@ pub(crate) fn read_run_at(
     if lacks_methods_file {
         problems.warn(&run.folder, "no methods.csv, its methods are shown by number");
     }
-    let mut data = RunData { lacks_methods_file, ..RunData::default() };
+    let mut data = RunData::default();
+    data.names.lacks_methods_file = lacks_methods_file;
     let statistics = selection.statistics_of(place);
     let mut early = BTreeMap::new();
     for file in &run.files {
@@ -151,10 +143,10 @@ pub(crate) fn read_run_at(
     }
     let mut scope = Scope::new(&names, place, selection);
     if selection.overview {
-        let covered = selection.covered(place);
-        scope.set_partial(names.ids_of_partial(&data.throttled, &data.muted, &covered));
+        let AgentHistory { throttled, muted, .. } = &data.history;
+        scope.set_partial(names.ids_of_partial(throttled, muted, &selection.covered(place)));
     }
-    data.nearest = match &selection.method {
+    data.names.nearest = match &selection.method {
         Some(pattern) if scope.selects_none() => {
             Some(Nearest::to(pattern.as_str(), names.methods()))
         }
@@ -193,8 +185,7 @@ impl RunData {
             if run.about.start_ns.abs_diff(row.start_ns) < FIRST_NS.start {
                 early.entry(row.start_ns).or_default().add_first(&row);
             }
-            self.thresholds.add(&row);
-            self.throttled.saw(row.start_ns);
+            self.history.add_counter(&row);
             self.recorded.add_counter(&row);
             if row.name == counter::RECORDED_CALLS {
                 self.calls_written = self.calls_written.saturating_add(row.value);
@@ -206,10 +197,7 @@ impl RunData {
     fn read_events(&mut self, file: &DataFile, problems: &mut Problems) {
         self.counts.hours.insert(file.part.hour);
         read_rows(&file.path, file.len, problems, |row: EventRow| {
-            self.thresholds.add_event(&row);
-            self.throttled.add_event(&row);
-            self.muted.add_event(&row);
-            self.postponed.add_event(&row);
+            self.history.add_event(&row);
             Ok(())
         });
     }
@@ -270,28 +258,26 @@ fn finish(
     if selection.overview {
         let recursion = sums.paths.recursion(|stack| names.path(stack)).into_iter();
         let recursion = recursion.filter(|(id, _)| scope.is_selected(*id));
-        data.recursion = recursion.map(|(id, found)| (named(id), found)).collect();
-    }
-    if selection.overview {
+        data.overview.recursion = recursion.map(|(id, found)| (named(id), found)).collect();
         let is_one = |id| {
             let (calls, total_ns) = sums.totals.calls_of(&id);
             calls >= FEW || (calls > 0 && total_ns / calls < LONG_NS)
         };
         let entries = sums.paths.entries(|stack| names.path(stack), is_one);
-        data.entries = entries.into_iter().map(named).collect();
+        data.overview.entries = entries.into_iter().map(named).collect();
     }
     if selection.stacks {
         data.tree = sums.paths.into_tree(|stack| names.path(stack), named);
     }
     let recorded = |call| recorded_call(call, scope.place, names, label);
     let slow = sums.slowest.finish();
-    data.slow = slow.iter().map(|calls| calls.iter().map(recorded).collect()).collect();
-    data.minutes = sums.minutes;
-    data.partial = scope.partial().map(named).collect();
+    data.overview.slow = slow.iter().map(|calls| calls.iter().map(recorded).collect()).collect();
+    data.overview.minutes = sums.minutes;
+    data.overview.partial = scope.partial().map(named).collect();
     if selection.sources {
         let of_names = names.sources();
         let of_methods = of_names.map(|(n, at)| (Method::Named(Arc::clone(n)), at.clone()));
-        data.sources = of_methods.collect();
+        data.names.sources = of_methods.collect();
     }
     for (id, durations) in std::mem::take(&mut sums.sketches).into_methods() {
         sums.totals.add_durations_of(&id, durations, selection.counts_records());
@@ -307,7 +293,7 @@ fn finish(
         Group::Thread(_, id) => Some((id, names.thread(id))),
         _ => None,
     });
-    data.thread_names = threads.collect();
+    data.names.threads = threads.collect();
     if data.losses.log.deleted_hours == 0 {
         data.cut = CutShort::of(&data.counts, &data.recorded, data.calls_written, selection);
     }

@@ -6,6 +6,7 @@ pub mod cut_short;
 pub mod data;
 #[cfg(test)]
 mod data_tests;
+pub mod history;
 pub mod losses;
 pub mod muted;
 pub mod names;

@@ -5,6 +5,7 @@ pub mod by_minute;
 pub mod call_tree;
 pub mod id_map;
 pub mod method;
+pub mod overview_sums;
 pub mod sampled_stacks;
 pub mod sketch;
 pub mod slow_calls;

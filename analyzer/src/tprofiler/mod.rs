@@ -232,7 +232,7 @@ impl LogReader<'_> {
 
     fn finish(mut self) -> RunData {
         let all_names = || self.names.values().map(Arc::as_ref);
-        self.data.nearest = self.selection.method.as_ref().and_then(|pattern| {
+        self.data.names.nearest = self.selection.method.as_ref().and_then(|pattern| {
             let is_named = |name: &MethodName| pattern.method(&name.class, &name.method);
             let is_any_named = all_names().any(is_named);
             (!is_any_named).then(|| Nearest::to(pattern.as_str(), all_names()))
