@@ -45,10 +45,10 @@ pub fn analyze(options: &Options, progress: &Arc<Progress>) -> Result<Analysis, 
     let has_samples = selected.has_samples();
     let analysis = analyze_selected(&options, selected, &problems)?;
     let report = &analysis.report;
-    let nothing = match options.flame {
+    let nothing = match options.output.flame {
         Flame::Cpu => report.no_samples(has_samples),
         Flame::Wall => report.no_waiting(has_samples),
-        Flame::Calls if options.format.is_of_stacks() => report.no_stacks(),
+        Flame::Calls if options.output.format.is_of_stacks() => report.no_stacks(),
         Flame::Calls => None,
     };
     match nothing {
@@ -66,9 +66,9 @@ fn analyze_selected(
     let selection = &selected.selection;
     // If there are no rows of one kind, there may be some of the other.
     let ways: &[Option<RecordsBecause>] = match is_short {
-        _ if selection.asks_for_records() || options.slowest.is_some() => &[None],
+        _ if selection.asks_for_records() || options.layout.slowest.is_some() => &[None],
         true => &[Some(RecordsBecause::ShortTime), None],
-        false if options.format.has_notes() => &[None, Some(RecordsBecause::NoStatistics)],
+        false if options.output.format.has_notes() => &[None, Some(RecordsBecause::NoStatistics)],
         false => &[None],
     };
     let mut first = None;
@@ -97,7 +97,7 @@ fn read(options: &Options, selected: &Selected, mut problems: Problems) -> Analy
     for (place, (run, old_log)) in runs.iter().zip(old_logs).enumerate() {
         let data = match old_log {
             None => read_run(run, place, selection, &mut problems),
-            Some(log) if options.needs_stacks() || options.slowest.is_some() => {
+            Some(log) if options.needs_stacks() || options.layout.slowest.is_some() => {
                 tprofiler::leave_out(log, "of single calls and call paths", &mut problems)
             }
             Some(log) => {
@@ -107,7 +107,7 @@ fn read(options: &Options, selected: &Selected, mut problems: Problems) -> Analy
         };
         collector.add(run, place, data, selection);
     }
-    let slowest = options.slowest.map(|count| {
+    let slowest = options.layout.slowest.map(|count| {
         // The first reading has reported the problems.
         slowest::find(runs, selection, count, &mut Problems::default())
     });
@@ -118,7 +118,7 @@ fn read(options: &Options, selected: &Selected, mut problems: Problems) -> Analy
     }
     let mut report = collector.finish(runs, options, selection, &problems);
     report.slowest = slowest;
-    if options.flame != Flame::Calls {
+    if options.output.flame != Flame::Calls {
         // Whether there are recorded calls makes no difference.
         report.empty = None;
     }
@@ -168,19 +168,18 @@ pub(crate) fn select(
         return Err(NoReport::NothingRead(problems.messages()));
     }
     let count = found.len();
+    let shows_cpu = options.shows_cpu();
     let takes = |pattern: &Option<Glob>, name: &str| {
         pattern.as_ref().is_none_or(|pattern| pattern.matches(name))
     };
-    found.retain(|(run, _)| {
-        takes(&options.host, &run.about.host) && takes(&options.run, &run.label)
-    });
+    let mut options = options.clone();
+    let filter = &mut options.filter;
+    found.retain(|(run, _)| takes(&filter.host, &run.about.host) && takes(&filter.run, &run.label));
     if found.is_empty() {
         return Err(NoReport::NoSuchRun(count));
     }
     let (runs, old_logs): (Vec<RunInput>, Vec<Option<OldLog>>) = found.into_iter().unzip();
-    let mut options = options.clone();
-    let shows_cpu = options.shows_cpu();
-    for (option, pattern) in [("--method", &mut options.method), ("--root", &mut options.root)] {
+    for (option, pattern) in [("--method", &mut filter.method), ("--root", &mut filter.root)] {
         let with_sampled = shows_cpu && option == "--method";
         let full = |pattern| full_name(pattern, &runs, &old_logs, with_sampled);
         let full = pattern.as_ref().map(full).transpose();
@@ -188,9 +187,9 @@ pub(crate) fn select(
     }
     // Without any file there is no time of day to refer to, and nothing to select.
     let newest = runs.iter().flat_map(|run| &run.files).map(|file| file.part.hour).max();
-    let has_times = options.from.is_some() || options.to.is_some();
+    let has_times = filter.from.is_some() || filter.to.is_some();
     let range = match newest {
-        Some(hour) => TimeRange::in_zone(options.from, options.to, hour, &options.zone)?,
+        Some(hour) => TimeRange::in_zone(filter.from, filter.to, hour, &options.layout.zone)?,
         None if has_times && old_logs.iter().any(Option::is_some) => return Err(NoReport::NoTimes),
         None => TimeRange::default(),
     };

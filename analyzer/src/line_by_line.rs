@@ -16,7 +16,7 @@ use crate::input::problems::Problems;
 use crate::input::runs::{RunInput, discover, is_of_calls};
 use crate::input::table_rows::read_rows;
 use crate::options::time_range::TimeRange;
-use crate::options::{By, CallFilter, Format, Options, TreeOrder};
+use crate::options::{By, CallFilter, DataFilter, Format, Layout, Options, Output, TreeOrder};
 use crate::render::stream;
 use crate::render::{constructors, remarks, render};
 use crate::run::counts::Counts;
@@ -323,17 +323,23 @@ pub(crate) fn selections() -> Vec<Selection> {
     let of = |options: Options, range| Selection::new(&options, range, &Arc::default());
     let all = TimeRange::default();
     let part = TimeRange { from_ns: Some(T14 + 60 * S), to_ns: Some(T14 + 3_700 * S) };
-    let above = |ns| CallFilter { above_ns: Some(ns), ..CallFilter::default() };
+    let above = |ns| DataFilter {
+        calls: CallFilter { above_ns: Some(ns), ..CallFilter::default() },
+        ..DataFilter::default()
+    };
     let method = Some(Pattern::parse("com.shop.C1").unwrap());
-    let csv = Options { format: Format::Csv, ..Options::default() };
+    let of_method = DataFilter { method, ..above(1_000) };
+    let by = |by| Layout { by, ..Layout::default() };
+    let output = Output { format: Format::Csv, ..Output::default() };
+    let csv = Options { output, ..Options::default() };
     let mut of_paths = of(Options { unfinished: true, ..Options::default() }, all);
     (of_paths.stacks, of_paths.figures_of_stacks) = (true, true);
     vec![
         of(Options::default(), all),
-        of(Options { by: By::Hour, ..Options::default() }, part),
-        of(Options { by: By::Thread, ..Options::default() }, all),
-        of(Options { by: By::Minute, calls: above(0), ..Options::default() }, part),
-        of(Options { calls: above(1_000), method, ..Options::default() }, all),
+        of(Options { layout: by(By::Hour), ..Options::default() }, part),
+        of(Options { layout: by(By::Thread), ..Options::default() }, all),
+        of(Options { layout: by(By::Minute), filter: above(0), ..Options::default() }, part),
+        of(Options { filter: of_method, ..Options::default() }, all),
         of_paths,
         of(csv, all),
     ]
@@ -409,9 +415,13 @@ fn report(folder: &Path, choice: usize) {
     let format = forms[choice % forms.len()];
     let options = Options {
         paths: vec![folder.to_owned()],
-        format,
-        tree: (format == Format::Text && choice.is_multiple_of(3)).then_some(TreeOrder::TopDown),
-        slowest: (format == Format::Text && choice % 3 == 1).then_some(3),
+        layout: Layout {
+            tree: (format == Format::Text && choice.is_multiple_of(3))
+                .then_some(TreeOrder::TopDown),
+            slowest: (format == Format::Text && choice % 3 == 1).then_some(3),
+            ..Layout::default()
+        },
+        output: Output { format, ..Output::default() },
         ..Options::default()
     };
     let mut out = Vec::new();

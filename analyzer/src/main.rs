@@ -40,13 +40,14 @@ fn report(cli: Cli) -> ExitCode {
         Ok(options) => options,
         Err(error) => return no_report(&error),
     };
-    if options.format.is_of_events() {
+    let output = &options.output;
+    if output.format.is_of_events() {
         return events(&options);
     }
-    if let (Some(path), true) = (&options.output, options.format != Format::Tprofiler)
+    if let (Some(path), true) = (&output.file, output.format != Format::Tprofiler)
         && let Err(error) = check_place(path)
     {
-        return not_written(&options, &error, &Problems::default());
+        return not_written(Some(path), &error, &Problems::default());
     }
     let progress = Arc::default();
     let shown = progress::show(&progress);
@@ -57,16 +58,16 @@ fn report(cli: Cli) -> ExitCode {
         Err(error) => return no_report(&error),
     };
     say(&analysis.problems.messages());
-    say(&remarks(&analysis.report, options.format));
-    let written = match &options.output {
+    say(&remarks(&analysis.report, output.format));
+    let written = match &output.file {
         None => to_stdout(|out| render(&analysis.report, &options, out)),
-        Some(folder) if options.format == Format::Tprofiler => {
+        Some(folder) if output.format == Format::Tprofiler => {
             both_files(&analysis.report, &options, folder)
         }
         Some(path) => to_file(path, |out| render(&analysis.report, &options, out)),
     };
     match written {
-        Err(error) => not_written(&options, &error, &analysis.problems),
+        Err(error) => not_written(output.file.as_deref(), &error, &analysis.problems),
         Ok(()) => read(&analysis.problems),
     }
 }
@@ -81,22 +82,23 @@ fn both_files(report: &Report, options: &Options, folder: &Path) -> io::Result<(
 /// Events are written as they are read, so problems are known only afterwards.
 fn events(options: &Options) -> ExitCode {
     let mut said = Said::default();
+    let file = options.output.file.as_deref();
     // The bar and the events on the same terminal would overwrite each other.
-    let has_room = options.output.is_some() || !io::stdout().is_terminal();
+    let has_room = file.is_some() || !io::stdout().is_terminal();
     let progress = Arc::default();
     let shown = has_room.then(|| progress::show(&progress));
     let write = |out: &mut dyn Write| {
         said = stream(options, &progress, out)?;
         Ok(())
     };
-    let written = match &options.output {
+    let written = match file {
         None => to_stdout(write),
         Some(path) => to_file(path, write),
     };
     drop(shown);
     match written {
         Err(StreamError::NoReport(error)) => no_report(&error),
-        Err(StreamError::Output(error)) => not_written(options, &error, &said.problems),
+        Err(StreamError::Output(error)) => not_written(file, &error, &said.problems),
         Ok(()) => {
             say(&said.problems.messages());
             say(&said.remarks);
@@ -105,8 +107,8 @@ fn events(options: &Options) -> ExitCode {
     }
 }
 
-fn not_written(options: &Options, error: &io::Error, problems: &Problems) -> ExitCode {
-    match &options.output {
+fn not_written(file: Option<&Path>, error: &io::Error, problems: &Problems) -> ExitCode {
+    match file {
         // The reader has closed the pipe.
         None if error.kind() == ErrorKind::BrokenPipe => read(problems),
         None => fail(&[format!("the report cannot be written: {error}")]),

@@ -11,7 +11,8 @@ use analyzer::options::glob::Glob;
 use analyzer::options::time_range::Moment;
 use analyzer::options::zone::Zone;
 use analyzer::options::{
-    By, CallFilter, Flame, Format, Options, SortKey, TOP_IN_TEXT, TreeOrder, Unit,
+    By, CallFilter, DataFilter, Flame, Format, Layout, Options, Output, SortKey, TOP_IN_TEXT,
+    TreeOrder, Unit,
 };
 use anstream::{AutoStream, ColorChoice};
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
@@ -199,6 +200,16 @@ enum ExitKind {
     Unfinished,
 }
 
+impl From<ExitKind> for Exit {
+    fn from(kind: ExitKind) -> Self {
+        match kind {
+            ExitKind::Return => Self::Return,
+            ExitKind::Throw => Self::Throw,
+            ExitKind::Unfinished => Self::Unfinished,
+        }
+    }
+}
+
 impl Cli {
     /// Converts the arguments to options.
     ///
@@ -226,35 +237,42 @@ impl Cli {
         let above = self.above.map(|text| parse_duration(&text)).transpose();
         let top = self.top.map(|text| parse_top(&text)).transpose()?;
         let default_top = if self.format == Format::Text { TOP_IN_TEXT } else { 0 };
-        Ok(Options {
-            paths: self.paths,
-            sort: self.sort.unwrap_or_default(),
-            top: Some(top.unwrap_or(default_top)).filter(|top| *top > 0),
-            by: self.by.map_or(By::Nothing, By::from),
-            from: moment("--from", self.from)?,
-            to: moment("--to", self.to)?,
-            zone: if self.local { Zone::local()? } else { Zone::default() },
+        let (from, to) = (moment("--from", self.from)?, moment("--to", self.to)?);
+        let zone = if self.local { Zone::local()? } else { Zone::default() };
+        let filter = DataFilter {
+            from,
+            to,
             method: pattern("--method", self.method)?,
             host: glob("--host", self.host)?,
             run: glob("--run", self.run)?,
             calls: CallFilter {
                 thread: glob("--thread", self.thread)?,
-                exit: self.exit.map(|exit| match exit {
-                    ExitKind::Return => Exit::Return,
-                    ExitKind::Throw => Exit::Throw,
-                    ExitKind::Unfinished => Exit::Unfinished,
-                }),
+                exit: self.exit.map(Exit::from),
                 above_ns: above.map_err(|error| error.of("--above"))?.map(as_ns),
             },
-            tree: self.tree,
             root: pattern("--root", self.root)?,
+        };
+        let layout = Layout {
+            by: self.by.map_or(By::Nothing, By::from),
+            sort: self.sort.unwrap_or_default(),
+            top: Some(top.unwrap_or(default_top)).filter(|top| *top > 0),
+            tree: self.tree,
             slowest: self.slowest.map(usize::from),
-            unfinished: self.unfinished,
-            tprofiler_unit: self.tprofiler_unit,
-            flame: self.flame.unwrap_or_default(),
+            zone,
+        };
+        let output = Output {
             format: self.format,
+            flame: self.flame.unwrap_or_default(),
             color: self.output.is_none() && AutoStream::choice(&io::stdout()) != ColorChoice::Never,
-            output: self.output,
+            file: self.output,
+        };
+        Ok(Options {
+            paths: self.paths,
+            tprofiler_unit: self.tprofiler_unit,
+            filter,
+            unfinished: self.unfinished,
+            layout,
+            output,
         })
     }
 

@@ -26,7 +26,7 @@ use crate::error::NoReport;
 use crate::input::problems::Problems;
 use crate::input::progress::Progress;
 use crate::options::Unit;
-use crate::options::{Format, Options};
+use crate::options::{DataFilter, Format, Options, Output};
 use crate::report::Report;
 use crate::stats::aggregate::Figures;
 use crate::stats::method::{Method, MethodName};
@@ -165,10 +165,10 @@ impl Side {
     ) -> Result<Self, NoReport> {
         let selected = Options {
             paths: paths.to_vec(),
-            method: options.method.clone(),
             tprofiler_unit: options.tprofiler_unit,
+            filter: DataFilter { method: options.method.clone(), ..DataFilter::default() },
             // The figures of all methods, and no more.
-            format: Format::Csv,
+            output: Output { format: Format::Csv, ..Output::default() },
             ..Options::default()
         };
         let analysis = analyze(&selected, progress)?;

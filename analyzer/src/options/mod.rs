@@ -23,76 +23,107 @@ pub const TOP_IN_TEXT: usize = 20;
 pub struct Options {
     /// Runs' folders, folders of runs, or single files.
     pub paths: Vec<PathBuf>,
-    /// The column that methods are sorted by, largest first.
-    pub sort: SortKey,
-    /// Methods shown in each group, and unfinished calls shown; `None` shows all.
-    pub top: Option<usize>,
-    /// Whether and how the figures are split into groups.
-    pub by: By,
+    /// Unit of the times in TProfiler's own logs; `None` detects it.
+    pub tprofiler_unit: Option<Unit>,
+    /// What of the logs is selected.
+    pub filter: DataFilter,
+    /// Include unfinished calls in formats that cannot mark them.
+    pub unfinished: bool,
+    /// What the report shows, and in which order.
+    pub layout: Layout,
+    /// How and where the report is written.
+    pub output: Output,
+}
+
+/// What of the logs is selected.
+#[derive(Clone, Debug, Default)]
+pub struct DataFilter {
     /// Select only data at or after this moment.
     pub from: Option<Moment>,
     /// Select only data before this moment.
     pub to: Option<Moment>,
-    /// The time zone for input and output.
-    pub zone: Zone,
-    /// Select only methods that this pattern matches.
-    pub method: Option<Pattern>,
     /// Select only runs on hosts that this pattern matches.
     pub host: Option<Glob>,
     /// Select only runs that this pattern matches.
     pub run: Option<Glob>,
-    /// Select only some of the recorded calls.
-    pub calls: CallFilter,
-    /// Show call trees instead of the methods.
-    pub tree: Option<TreeOrder>,
+    /// Select only methods that this pattern matches.
+    pub method: Option<Pattern>,
     /// In call trees, show only what these methods called.
     pub root: Option<Pattern>,
+    /// Select only some of the recorded calls.
+    pub calls: CallFilter,
+}
+
+/// What a report shows, and in which order.
+#[derive(Clone, Debug, Default)]
+pub struct Layout {
+    /// Whether and how the figures are split into groups.
+    pub by: By,
+    /// The column that methods are sorted by, largest first.
+    pub sort: SortKey,
+    /// Methods shown in each group, callees in a call tree, and unfinished calls shown; `None` shows all.
+    pub top: Option<usize>,
+    /// Show call trees instead of the methods.
+    pub tree: Option<TreeOrder>,
     /// Show this many of the slowest calls instead of the methods.
     pub slowest: Option<usize>,
-    /// Include unfinished calls in formats that cannot mark them.
-    pub unfinished: bool,
-    /// Unit of the times in TProfiler's own logs; `None` detects it.
-    pub tprofiler_unit: Option<Unit>,
-    /// What stacks are of.
-    pub flame: Flame,
+    /// The time zone for input and output.
+    pub zone: Zone,
+}
+
+impl Layout {
+    /// Whether it shows the methods.
+    fn is_of_methods(&self) -> bool {
+        self.tree.is_none() && self.slowest.is_none()
+    }
+}
+
+/// How and where a report is written.
+#[derive(Clone, Debug, Default)]
+pub struct Output {
     /// Output format.
     pub format: Format,
+    /// What stacks are of.
+    pub flame: Flame,
     /// Whether a text has colours.
     pub color: bool,
     /// The file to write; `None` is standard output.
-    pub output: Option<PathBuf>,
+    pub file: Option<PathBuf>,
 }
 
 impl Options {
     /// Whether the report shows what happened when, and the slowest calls.
     #[must_use]
     pub fn has_overview(&self) -> bool {
-        let is_of_methods = self.tree.is_none() && self.slowest.is_none();
-        self.format == Format::Html
-            || (self.format == Format::Text && self.by == By::Nothing && is_of_methods)
+        self.output.format == Format::Html || self.is_text_of_all()
     }
 
     /// Whether the report shows CPU time by samples.
     #[must_use]
     pub fn shows_cpu(&self) -> bool {
-        let is_of_methods = self.tree.is_none() && self.slowest.is_none();
-        self.flame != Flame::Calls
-            || (self.format == Format::Text && self.by == By::Nothing && is_of_methods)
-            || matches!(self.format, Format::Html | Format::Csv | Format::Json)
+        self.output.flame != Flame::Calls
+            || self.is_text_of_all()
+            || matches!(self.output.format, Format::Html | Format::Csv | Format::Json)
+    }
+
+    /// Whether the report is a text on all methods together.
+    fn is_text_of_all(&self) -> bool {
+        let Self { layout, output, .. } = self;
+        output.format == Format::Text && layout.by == By::Nothing && layout.is_of_methods()
     }
 
     /// Whether the report has percentiles.
     #[must_use]
     pub fn has_percentiles(&self) -> bool {
-        matches!(self.format, Format::Text | Format::Html | Format::Csv | Format::Json)
-            && self.tree.is_none()
-            && self.slowest.is_none()
+        let format = self.output.format;
+        matches!(format, Format::Text | Format::Html | Format::Csv | Format::Json)
+            && self.layout.is_of_methods()
     }
 
     /// Whether the report is made from call paths.
     #[must_use]
     pub fn needs_stacks(&self) -> bool {
-        self.tree.is_some() || self.format.is_of_stacks()
+        self.layout.tree.is_some() || self.output.format.is_of_stacks()
     }
 }
 

@@ -35,7 +35,7 @@ pub use self::streamed::{Said, StreamError};
 
 use crate::diff::Comparison;
 use crate::input::progress::Progress;
-use crate::options::{Flame, Format, Options};
+use crate::options::{Flame, Format, Options, Output};
 use crate::report::Report;
 
 /// Writes a report, in a format that is not of events: [`stream`] writes those.
@@ -43,8 +43,9 @@ use crate::report::Report;
 /// # Errors
 /// The output cannot be written; if the reader has closed it, this is [`io::ErrorKind::BrokenPipe`].
 pub fn render(report: &Report, options: &Options, out: &mut dyn Write) -> io::Result<()> {
-    match options.format {
-        Format::Text if options.color => text::render(report, out),
+    let Output { format, flame, color, .. } = options.output;
+    match format {
+        Format::Text if color => text::render(report, out),
         Format::Text => {
             let mut plain = StripStream::new(Vec::new());
             text::render(report, &mut plain)?;
@@ -53,12 +54,12 @@ pub fn render(report: &Report, options: &Options, out: &mut dyn Write) -> io::Re
         Format::Html => html::render(report, out),
         Format::Csv => csv::render(report, out),
         Format::Json => json::render(report, out),
-        Format::Collapsed if options.flame == Flame::Calls => collapsed::render(report, out),
-        Format::Flamegraph if options.flame == Flame::Calls => flamegraph::render(report, out),
-        Format::Collapsed => collapsed::render_sampled(report, options.flame, out),
-        Format::Flamegraph => flamegraph::render_sampled(report, options.flame, out),
+        Format::Collapsed if flame == Flame::Calls => collapsed::render(report, out),
+        Format::Flamegraph if flame == Flame::Calls => flamegraph::render(report, out),
+        Format::Collapsed => collapsed::render_sampled(report, flame, out),
+        Format::Flamegraph => flamegraph::render_sampled(report, flame, out),
         Format::Speedscope => speedscope::render(report, out),
-        Format::Pprof => pprof::render(report, options.flame, out),
+        Format::Pprof => pprof::render(report, flame, out),
         Format::Prometheus => prometheus::render(report, options.unfinished, out),
         Format::Tprofiler => tprofiler::render(report, false, out),
         Format::ChromeTrace | Format::Jfr => Ok(()),
@@ -74,7 +75,7 @@ pub fn stream(
     progress: &Arc<Progress>,
     out: &mut dyn Write,
 ) -> Result<Said, StreamError> {
-    if options.format == Format::Jfr {
+    if options.output.format == Format::Jfr {
         jfr::write(options, progress, out)
     } else {
         trace::write(options, progress, out)

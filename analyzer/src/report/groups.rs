@@ -114,7 +114,7 @@ pub(crate) fn groups<'t>(
             group_report(label(group), methods, options, of_all, cpu, &throttled)
         })
         .collect();
-    match options.by {
+    match options.layout.by {
         // There may be thousands: the busiest first. Hours and runs stay in order.
         By::Thread | By::Class | By::Package => {
             groups.sort_by(|a, b| (b.self_ns, &a.label).cmp(&(a.self_ns, &b.label)));
@@ -133,7 +133,7 @@ fn group_report(
     cpu: impl Fn(&Method) -> Option<CpuFigures>,
     throttled: &OfGroup<'_>,
 ) -> GroupReport {
-    methods.sort_by(|a, b| compare(options.sort, &b.1, &a.1).then_with(|| a.0.cmp(&b.0)));
+    methods.sort_by(|a, b| compare(options.layout.sort, &b.1, &a.1).then_with(|| a.0.cmp(&b.0)));
     let sum = |of: fn(&Figures) -> u64| methods.iter().map(|(_, f)| u128::from(of(f))).sum();
     let (calls, self_ns): (u128, u128) = (sum(|f| f.calls), sum(|f| f.self_ns));
     let count = methods.len();
@@ -162,7 +162,7 @@ fn group_report(
         };
         first.by_throws.retain(|method| method.figures.throws > 0);
     }
-    methods.truncate(options.top.unwrap_or(usize::MAX));
+    methods.truncate(options.layout.top.unwrap_or(usize::MAX));
     let methods: Vec<MethodReport> = methods.into_iter().map(report).collect();
     GroupReport { label, not_shown: count - methods.len(), methods, calls, self_ns, first }
 }

@@ -22,7 +22,7 @@ use crate::input::runs::RunInput;
 use crate::options::glob::Glob;
 use crate::options::time_range::TimeRange;
 use crate::options::zone::Zone;
-use crate::options::{By, CallFilter, Options, SortKey, TreeOrder};
+use crate::options::{By, CallFilter, DataFilter, Options, SortKey, TreeOrder};
 use crate::report::cpu::{CpuReport, SampledGroups};
 use crate::report::group_names::{GroupNames, label};
 use crate::report::groups::{GroupReport, OfAll, groups};
@@ -193,15 +193,15 @@ pub struct Filters {
 }
 
 impl Filters {
-    fn new(options: &Options) -> Self {
+    fn new(filter: &DataFilter) -> Self {
         let text = |glob: &Option<Glob>| glob.as_ref().map(ToString::to_string);
         Self {
-            host: text(&options.host),
-            run: text(&options.run),
-            thread: text(&options.calls.thread),
-            exit: options.calls.exit,
-            above_ns: options.calls.above_ns,
-            root: options.root.as_ref().map(ToString::to_string),
+            host: text(&filter.host),
+            run: text(&filter.run),
+            thread: text(&filter.calls.thread),
+            exit: filter.calls.exit,
+            above_ns: filter.calls.above_ns,
+            root: filter.root.as_ref().map(ToString::to_string),
         }
     }
 }
@@ -389,30 +389,30 @@ impl Collector {
         let hint = (!is_named).then(|| std::mem::take(&mut self.nearest));
         let empty = groups.is_empty().then(|| why_empty(selection, &self.counts, hint.as_ref()));
         let jvms = distinct(runs, |run| (&run.about.host, run.about.pid)).len();
-        let mut notes = notes(selection, &self.counts, saturated, options.slowest.is_none());
+        let mut notes = notes(selection, &self.counts, saturated, options.layout.slowest.is_none());
         if empty.is_none() && !selection.counts_records() {
             notes.extend(self.awaited());
         }
         notes.extend(probe_share(&self.missing.losses.probe_cost, jvms));
         notes.extend(coverage(&cpu, self.missing.losses.probe_cost.cpu_ns, selection));
-        let (tree, no_path) = selected_part(std::mem::take(&mut self.tree), options);
+        let (tree, no_path) = selected_part(std::mem::take(&mut self.tree), &options.filter);
         // The trees of the slowest calls contain every call.
         let every = CallFilter::default();
-        let calls = if options.slowest.is_some() { &every } else { &selection.calls };
+        let calls = if options.layout.slowest.is_some() { &every } else { &selection.calls };
         let without_record =
             without_record(calls, &self.counts, &self.thresholds_ns, &self.missing);
         let unfinished_count = self.unfinished.len();
-        self.unfinished.truncate(options.top.unwrap_or(usize::MAX));
+        self.unfinished.truncate(options.layout.top.unwrap_or(usize::MAX));
         Report {
-            by: options.by,
+            by: options.layout.by,
             of_records: selection.counts_records(),
             has_sketches: selection.sketches,
-            sort: options.sort,
+            sort: options.layout.sort,
             zone: selection.zone.clone(),
             range: selection.range,
             statistics: selection.all_statistics(),
             pattern: selection.method.as_ref().map(ToString::to_string),
-            filters: Filters::new(options),
+            filters: Filters::new(&options.filter),
             read: self.take_summary(runs, labels, jvms, problems),
             missing: self.missing,
             groups,
@@ -420,9 +420,9 @@ impl Collector {
             unfinished: self.unfinished,
             empty: empty.or(no_path),
             notes,
-            top: options.top,
+            top: options.layout.top,
             tree,
-            tree_order: options.tree,
+            tree_order: options.layout.tree,
             unfinished_counted: selection.stacks && selection.unfinished,
             minutes: self.overview.minutes.finish(),
             partial_methods: self.overview.partial.len(),
@@ -483,7 +483,7 @@ impl Collector {
         };
         let (groups, saturated) =
             groups(totals, options, of_all, &mut sampled, throttled, of_group);
-        let cpu = sampled.finish(options.top, throttled, of_group);
+        let cpu = sampled.finish(options.layout.top, throttled, of_group);
         let cpu = CpuReport { stacks, ..cpu };
         (groups, cpu, OffCpuReport::new(off_cpu, waits, of_group), saturated)
     }
@@ -529,11 +529,10 @@ fn most_recursive_first(recursion: HashMap<Method, Recursion>) -> Vec<(Method, R
     recursion
 }
 
-/// The part of a tree that the options select, and why nothing is left of it, if so.
-fn selected_part(mut tree: CallTree, options: &Options) -> (CallTree, Option<String>) {
+/// The part of a tree that a filter selects, and why nothing is left of it, if so.
+fn selected_part(mut tree: CallTree, filter: &DataFilter) -> (CallTree, Option<String>) {
     let mut reason = None;
-    for (pattern, part) in
-        [(&options.method, through as fn(&_, &_) -> _), (&options.root, rooted_at)]
+    for (pattern, part) in [(&filter.method, through as fn(&_, &_) -> _), (&filter.root, rooted_at)]
     {
         let Some(pattern) = pattern else { continue };
         let part: CallTree = part(&tree, pattern);

@@ -14,7 +14,7 @@ use crate::input::parallel::Pace;
 use crate::input::problems::Problems;
 use crate::input::runs::discover;
 use crate::line_by_line::{check, reference, selections, told};
-use crate::options::Options;
+use crate::options::{Layout, Options};
 use crate::run::data::read_run_at;
 
 const S: u64 = 1_000_000_000;
@@ -236,7 +236,7 @@ fn damaged_files_are_read_alike_and_harm_nothing() {
         }
         let options = Options {
             paths: vec![folder.path().to_owned()],
-            slowest: (seed % 2 == 0).then_some(3),
+            layout: Layout { slowest: (seed % 2 == 0).then_some(3), ..Layout::default() },
             ..Options::default()
         };
         // A report, or the reason why there is none.

@@ -53,22 +53,23 @@ impl Selection {
     /// The selection of these options, in the time `range`.
     #[must_use]
     pub fn new(options: &Options, range: TimeRange, progress: &Arc<Progress>) -> Self {
+        let Options { filter, layout, output, .. } = options;
         let selection = Self {
             range,
             statistics: Vec::new(),
             records_because: None,
             sketches: false,
-            method: options.method.clone(),
-            by: options.by,
-            calls: options.calls.clone(),
-            stacks: options.needs_stacks() || options.format == Format::Html,
+            method: filter.method.clone(),
+            by: layout.by,
+            calls: filter.calls.clone(),
+            stacks: options.needs_stacks() || output.format == Format::Html,
             figures_of_stacks: options.needs_stacks(),
             overview: options.has_overview(),
             unfinished: options.unfinished,
-            zone: options.zone.clone(),
+            zone: layout.zone.clone(),
             progress: Arc::clone(progress),
             sources: matches!(
-                options.format,
+                output.format,
                 Format::Pprof | Format::Speedscope | Format::Tprofiler
             ),
         };
@@ -81,7 +82,7 @@ impl Selection {
         let mut selection = Self { records_because: because, ..self.clone() };
         // A sketch takes the memory of several figures: affordable for each method of a run, but not for each of its
         // hours and threads.
-        let is_small = !matches!(options.by, By::Hour | By::Minute | By::Thread);
+        let is_small = !matches!(options.layout.by, By::Hour | By::Minute | By::Thread);
         // Method statistics are selected by their interval, recorded calls by their end: those are different calls.
         let is_same_calls = self.range.is_everything() || selection.counts_records();
         selection.sketches = options.has_percentiles() && is_small && is_same_calls;
