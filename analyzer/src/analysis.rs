@@ -10,8 +10,8 @@ use crate::input::runs::{RunInput, discover};
 use crate::options::glob::Glob;
 use crate::options::time_range::TimeRange;
 use crate::options::{Flame, Options};
-use crate::report::slowest;
-use crate::report::{Collector, Report};
+use crate::report::collector::Collector;
+use crate::report::{Report, SampleReport, slowest};
 use crate::run::cpu_samples::look_at_sampled;
 use crate::run::data::read_run;
 use crate::run::names::Names;
@@ -45,9 +45,10 @@ pub fn analyze(options: &Options, progress: &Arc<Progress>) -> Result<Analysis, 
     let has_samples = selected.has_samples();
     let analysis = analyze_selected(&options, selected, &problems)?;
     let report = &analysis.report;
+    let SampleReport { cpu, off_cpu } = &report.samples;
     let nothing = match options.output.flame {
-        Flame::Cpu => report.no_samples(has_samples),
-        Flame::Wall => report.no_waiting(has_samples),
+        Flame::Cpu => cpu.no_samples(has_samples, report.missing.losses.timers_refused),
+        Flame::Wall => off_cpu.no_waiting(has_samples),
         Flame::Calls if options.output.format.is_of_stacks() => report.no_stacks(),
         Flame::Calls => None,
     };
@@ -78,7 +79,7 @@ fn analyze_selected(
         let report = &analysis.report;
         // Statistics of methods other than those selected are enough for a report; recorded calls are not.
         let has_rows = way.is_none() && report.read.counts.rows_in_range > 0;
-        if has_rows || !report.groups.is_empty() {
+        if has_rows || !report.methods.groups.is_empty() {
             return Ok(analysis);
         }
         first = first.or(Some(analysis));

@@ -202,7 +202,7 @@ impl Side {
     }
 
     fn methods(&self) -> BTreeMap<Arc<MethodName>, Figures> {
-        let methods = self.report.groups.iter().flat_map(|group| &group.methods);
+        let methods = self.report.methods.groups.iter().flat_map(|group| &group.methods);
         methods
             .filter_map(|method| match &method.method {
                 Method::Named(name) => Some((Arc::clone(name), method.figures.clone())),
@@ -212,7 +212,7 @@ impl Side {
     }
 
     fn unnamed(&self) -> usize {
-        let methods = self.report.groups.iter().flat_map(|group| &group.methods);
+        let methods = self.report.methods.groups.iter().flat_map(|group| &group.methods);
         methods.filter(|method| matches!(method.method, Method::Unknown { .. })).count()
     }
 }

@@ -7,38 +7,38 @@ use log_format::writer::one_line;
 
 use super::labels::Labels;
 use crate::options::Flame;
-use crate::report::Report;
+use crate::report::{CallPaths, SampleReport};
 use crate::stats::call_tree::Frame;
 use crate::stats::stacks::Stacks;
 
-pub fn render(report: &Report, out: &mut dyn Write) -> io::Result<()> {
-    for line in lines(&stacks(report)) {
+pub fn render(paths: &CallPaths, out: &mut dyn Write) -> io::Result<()> {
+    for line in lines(&stacks(paths)) {
         writeln!(out, "{line}")?;
     }
     Ok(())
 }
 
 /// Writes times by whole stacks, from samples.
-pub fn render_sampled(report: &Report, of: Flame, out: &mut dyn Write) -> io::Result<()> {
-    sampled_lines(report, of).iter().try_for_each(|line| writeln!(out, "{line}"))
+pub fn render_sampled(samples: &SampleReport, of: Flame, out: &mut dyn Write) -> io::Result<()> {
+    sampled_lines(samples, of).iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
 /// A line for each stack of samples.
-pub fn sampled_lines(report: &Report, of: Flame) -> Vec<String> {
-    let off_cpu = (of == Flame::Wall).then(|| report.off_cpu.stacks.lines());
-    let lines = report.cpu.stacks.lines().into_iter().chain(off_cpu.into_iter().flatten());
+pub fn sampled_lines(samples: &SampleReport, of: Flame) -> Vec<String> {
+    let off_cpu = (of == Flame::Wall).then(|| samples.off_cpu.stacks.lines());
+    let lines = samples.cpu.stacks.lines().into_iter().chain(off_cpu.into_iter().flatten());
     lines.map(|line| one_line(&line)).collect()
 }
 
-/// The stacks of a report.
-pub fn stacks(report: &Report) -> Stacks {
-    let nodes = report.tree.nodes().iter();
+/// The call paths as stacks, with labels.
+pub fn stacks(paths: &CallPaths) -> Stacks {
+    let nodes = paths.tree.nodes().iter();
     let methods = nodes.filter_map(|node| match &node.frame {
         Frame::Method(method) => Some(method),
         _ => None,
     });
     let labels = Labels::new(methods);
-    Stacks::new(&report.tree, |method| labels.of(method), &report.without_record)
+    Stacks::new(&paths.tree, |method| labels.of(method), &paths.without_record)
 }
 
 /// The lines, sorted.

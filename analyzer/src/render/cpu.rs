@@ -6,12 +6,17 @@ use log_format::human::{duration, plural};
 
 use super::labels::Labels;
 use super::text_parts::{heading, number, wrapped};
-use crate::report::Report;
 use crate::report::cpu::{CpuReport, SampledMethod};
 use crate::report::groups::percent;
 
-pub(super) fn render(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
-    let CpuReport { total_ns, samples, methods, .. } = &report.cpu;
+/// Writes the section, with `top` rows at most.
+pub(super) fn render(
+    cpu: &CpuReport,
+    top: Option<usize>,
+    labels: &Labels,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let CpuReport { total_ns, samples, methods, .. } = cpu;
     if methods.is_empty() {
         return Ok(());
     }
@@ -19,7 +24,7 @@ pub(super) fn render(report: &Report, labels: &Labels, out: &mut dyn Write) -> i
     let all = plural(*samples, "sample", "samples");
     heading(out, &format!("CPU time by samples: {} in {all}; +- is 95%", duration(*total_ns)))?;
     writeln!(out, "\n      self %     +-   total %       self      total   method")?;
-    let shown = report.top.unwrap_or(methods.len());
+    let shown = top.unwrap_or(methods.len());
     for sampled in methods.iter().take(shown) {
         let SampledMethod { method, cpu, .. } = sampled;
         let share = |ns: u64| percent(u128::from(ns), u128::from(*total_ns));

@@ -48,16 +48,17 @@ pub(super) fn plain(error: csv::Error) -> io::Error {
 
 fn write(report: &Report, out: &mut dyn Write) -> csv::Result<()> {
     let mut writer = WriterBuilder::new().from_writer(out);
+    let by = report.layout.by;
     // The class already has its own column.
-    let key = report.by.column().filter(|_| report.by != By::Class);
+    let key = by.column().filter(|_| by != By::Class);
     writer.write_record(key.into_iter().chain(COLUMNS))?;
-    for group in &report.groups {
+    for group in &report.methods.groups {
         let label = group.label.as_ref().filter(|_| key.is_some());
         for method in &group.methods {
             writer.write_record(fields(label, method))?;
         }
     }
-    for sampled in &report.cpu.only_sampled {
+    for sampled in &report.samples.cpu.only_sampled {
         let label = sampled.label.as_ref().filter(|_| key.is_some());
         writer.write_record(fields_of_sampled(label, sampled))?;
     }

@@ -17,7 +17,7 @@ pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     let document = Document {
         schema: SCHEMA,
         per: comparison.per.name(),
-        selected: Selected { method: comparison.after.report.pattern.as_deref() },
+        selected: Selected { method: comparison.after.report.selected.pattern.as_deref() },
         before: JsonSide::new(&comparison.before),
         after: JsonSide::new(&comparison.after),
         fail_above_percent: comparison.limit.map(|limit| limit.percent),

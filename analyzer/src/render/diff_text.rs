@@ -27,7 +27,7 @@ pub fn render(comparison: &Comparison, top: Option<usize>, out: &mut dyn Write) 
     let of_side = |heading, side| of_side(heading, side);
     let mut lines = of_side("before", &comparison.before);
     lines.extend(of_side("after", &comparison.after));
-    if let Some(pattern) = &comparison.after.report.pattern {
+    if let Some(pattern) = &comparison.after.report.selected.pattern {
         lines.push(("selected", format!("methods {pattern}")));
     }
     lines.extend(headed("note", comparison.notes.clone()));

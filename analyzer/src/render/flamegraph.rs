@@ -6,23 +6,24 @@ use inferno::flamegraph::{Options, TextTruncateDirection, from_lines};
 
 use super::collapsed::{lines, sampled_lines, stacks};
 use crate::options::Flame;
-use crate::report::Report;
+use crate::report::{CallPaths, SampleReport};
 
-pub fn render(report: &Report, out: &mut dyn Write) -> io::Result<()> {
-    let stacks = stacks(report);
+pub fn render(paths: &CallPaths, out: &mut dyn Write) -> io::Result<()> {
+    let stacks = stacks(paths);
     draw("Recorded calls", stacks.total_ns(), &lines(&stacks), out)
 }
 
 /// Draws times by whole stacks, from samples.
-pub fn render_sampled(report: &Report, of: Flame, out: &mut dyn Write) -> io::Result<()> {
+pub fn render_sampled(samples: &SampleReport, of: Flame, out: &mut dyn Write) -> io::Result<()> {
+    let SampleReport { cpu, off_cpu } = samples;
     let (title, total_ns) = match of {
         Flame::Wall => {
-            let off_cpu_ns = report.off_cpu.total_ns;
-            ("Time of all threads, by samples", report.cpu.total_ns.saturating_add(off_cpu_ns))
+            let total_ns = cpu.total_ns.saturating_add(off_cpu.total_ns);
+            ("Time of all threads, by samples", total_ns)
         }
-        Flame::Cpu | Flame::Calls => ("CPU time, by samples", report.cpu.total_ns),
+        Flame::Cpu | Flame::Calls => ("CPU time, by samples", cpu.total_ns),
     };
-    draw(title, total_ns, &sampled_lines(report, of), out)
+    draw(title, total_ns, &sampled_lines(samples, of), out)
 }
 
 fn draw(title: &str, total_ns: u64, lines: &[String], out: &mut dyn Write) -> io::Result<()> {

@@ -7,9 +7,12 @@ use log_format::names::utc_text;
 use serde::{Serialize, Serializer};
 
 use super::json_rows::{JsonCpu, JsonOffCpu, Name, Row};
+use crate::options::By;
 use crate::options::zone::hour_text;
+use crate::report::groups::GroupReport;
 use crate::report::missing::Missing;
-use crate::report::{Filters, ReadSummary, Report};
+use crate::report::selected::{Filters, SelectedData};
+use crate::report::{ReadSummary, Report};
 use crate::run::cut_short::CutInRun;
 use crate::run::data::UnfinishedCall;
 use crate::run::losses::Losses;
@@ -50,49 +53,48 @@ struct Document<'r> {
 
 impl<'r> Document<'r> {
     fn new(report: &'r Report) -> Self {
+        let by = report.layout.by;
+        let groups = &report.methods.groups;
         Self {
             schema: SCHEMA,
             read: Read::new(&report.read),
-            figures_of: if report.of_records { "recorded_calls" } else { "statistics" },
+            figures_of: if report.methods.of_records { "recorded_calls" } else { "statistics" },
             recorded_ns: Some(report.read.recorded_ns).filter(|ns| *ns > 0),
-            selected: Selected {
-                from: report.range.from_ns.map(utc_text),
-                to: report.range.to_ns.map(utc_text),
-                statistics_from: report.statistics.from_ns.map(utc_text),
-                statistics_to: report.statistics.to_ns.map(utc_text),
-                method: report.pattern.as_deref(),
-                filters: &report.filters,
-            },
+            selected: Selected::new(&report.selected),
             missing: JsonMissing::new(&report.missing),
             notes: report.empty.iter().chain(&report.notes).map(String::as_str).collect(),
-            by: report.by.column(),
-            sort: report.sort.name(),
+            by: by.column(),
+            sort: report.layout.sort.name(),
             percentiles: report.percentiles_are(),
-            methods: Rows(report),
-            methods_not_shown: report.groups.iter().map(|group| group.not_shown).sum(),
-            cpu: Some(&report.cpu)
+            methods: Rows { by, groups },
+            methods_not_shown: groups.iter().map(|group| group.not_shown).sum(),
+            cpu: Some(&report.samples.cpu)
                 .filter(|cpu| cpu.samples > 0)
-                .map(|cpu| JsonCpu::new(report.by, cpu)),
-            off_cpu: Some(&report.off_cpu)
+                .map(|cpu| JsonCpu::new(by, cpu)),
+            off_cpu: Some(&report.samples.off_cpu)
                 .filter(|off_cpu| off_cpu.total_ns > 0)
-                .map(|off_cpu| JsonOffCpu::new(report.by, off_cpu)),
+                .map(|off_cpu| JsonOffCpu::new(by, off_cpu)),
             unfinished: report
                 .unfinished
+                .calls
                 .iter()
                 .map(|call| Unfinished::new(call, &report.read))
                 .collect(),
-            unfinished_not_shown: report.unfinished_not_shown,
+            unfinished_not_shown: report.unfinished.not_shown,
         }
     }
 }
 
 /// The rows, each made when it is written: there may be a million.
-struct Rows<'r>(&'r Report);
+struct Rows<'r> {
+    by: By,
+    groups: &'r [GroupReport],
+}
 
 impl Serialize for Rows<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.groups.iter().flat_map(|group| {
-            group.methods.iter().map(move |method| Row::new(self.0.by, group, method))
+        serializer.collect_seq(self.groups.iter().flat_map(|group| {
+            group.methods.iter().map(move |method| Row::new(self.by, group, method))
         }))
     }
 }
@@ -147,6 +149,20 @@ struct Selected<'r> {
     method: Option<&'r str>,
     #[serde(flatten)]
     filters: &'r Filters,
+}
+
+impl<'r> Selected<'r> {
+    fn new(selected: &'r SelectedData) -> Self {
+        let SelectedData { range, statistics, pattern, filters } = selected;
+        Self {
+            from: range.from_ns.map(utc_text),
+            to: range.to_ns.map(utc_text),
+            statistics_from: statistics.from_ns.map(utc_text),
+            statistics_to: statistics.to_ns.map(utc_text),
+            method: pattern.as_deref(),
+            filters,
+        }
+    }
 }
 
 #[derive(Serialize)]

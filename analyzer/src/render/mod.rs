@@ -54,14 +54,14 @@ pub fn render(report: &Report, options: &Options, out: &mut dyn Write) -> io::Re
         Format::Html => html::render(report, out),
         Format::Csv => csv::render(report, out),
         Format::Json => json::render(report, out),
-        Format::Collapsed if flame == Flame::Calls => collapsed::render(report, out),
-        Format::Flamegraph if flame == Flame::Calls => flamegraph::render(report, out),
-        Format::Collapsed => collapsed::render_sampled(report, flame, out),
-        Format::Flamegraph => flamegraph::render_sampled(report, flame, out),
+        Format::Collapsed if flame == Flame::Calls => collapsed::render(&report.paths, out),
+        Format::Flamegraph if flame == Flame::Calls => flamegraph::render(&report.paths, out),
+        Format::Collapsed => collapsed::render_sampled(&report.samples, flame, out),
+        Format::Flamegraph => flamegraph::render_sampled(&report.samples, flame, out),
         Format::Speedscope => speedscope::render(report, out),
         Format::Pprof => pprof::render(report, flame, out),
         Format::Prometheus => prometheus::render(report, options.unfinished, out),
-        Format::Tprofiler => tprofiler::render(report, false, out),
+        Format::Tprofiler => tprofiler::render(&report.methods, false, out),
         Format::ChromeTrace | Format::Jfr => Ok(()),
     }
 }
@@ -87,7 +87,7 @@ pub fn stream(
 /// # Errors
 /// As [`render`].
 pub fn constructors(report: &Report, out: &mut dyn Write) -> io::Result<()> {
-    tprofiler::render(report, true, out)
+    tprofiler::render(&report.methods, true, out)
 }
 
 /// Writes a comparison; a text has at most `top` methods in each section.

@@ -6,15 +6,20 @@ use log_format::human::{duration, plural};
 
 use super::labels::Labels;
 use super::text_parts::{heading, number, wrapped};
-use crate::report::Report;
 use crate::report::groups::percent;
 use crate::report::off_cpu::{OffCpuReport, Waits};
 
 /// Rows of a text.
 const MOST: usize = 10;
 
-pub(super) fn render(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
-    let OffCpuReport { total_ns, waits, .. } = &report.off_cpu;
+/// Writes the section, with `top` rows at most.
+pub(super) fn render(
+    off_cpu: &OffCpuReport,
+    top: Option<usize>,
+    labels: &Labels,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let OffCpuReport { total_ns, waits, .. } = off_cpu;
     if waits.is_empty() {
         return Ok(());
     }
@@ -25,7 +30,7 @@ pub(super) fn render(report: &Report, labels: &Labels, out: &mut dyn Write) -> i
         out,
         "\n     time %       time   state           what waits, outside the JDK if it can be"
     )?;
-    let shown = report.top.unwrap_or(waits.len()).min(MOST);
+    let shown = top.unwrap_or(waits.len()).min(MOST);
     for Waits { method, state, ns, .. } in waits.iter().take(shown) {
         let share = percent(u128::from(*ns), u128::from(*total_ns));
         let state = state.replace('_', " ");

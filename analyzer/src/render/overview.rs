@@ -11,11 +11,15 @@ use super::labels::{Labels, nearest};
 use super::text_parts::{
     average, calls, heading, number, share, sign_of_average, sign_of_calls, sign_of_share, wrapped,
 };
+use crate::options::zone::Zone;
 use crate::report::Report;
 use crate::report::cpu::{CpuReport, SampledMethod};
 use crate::report::groups::{MethodReport, percent};
 use crate::report::off_cpu::{OffCpuReport, Waits};
+use crate::report::overview::Overview;
 use crate::stats::by_minute::{MinuteSums, hours};
+use crate::stats::call_tree::Recursion;
+use crate::stats::method::Method;
 use crate::stats::sampled_stacks::is_of_jdk;
 use crate::stats::slow_calls::RecordedCall;
 use log_format::human::{count, duration, plural};
@@ -32,15 +36,17 @@ const HOURS_SHOWN: usize = 6;
 /// Writes the parts that the report has data for.
 pub fn render(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
     // With groups there are no figures of the whole.
-    let ([group], None) = (&report.groups[..], report.by.column()) else { return Ok(()) };
+    let ([group], None) = (&report.methods.groups[..], report.layout.by.column()) else {
+        return Ok(());
+    };
     entries(report, &group.first.entries, labels, out)?;
-    cpu(report, labels, out)?;
-    waits(report, labels, out)?;
+    cpu(&report.samples.cpu, labels, out)?;
+    waits(&report.samples.off_cpu, labels, out)?;
     hottest(&group.first.by_self, labels, out)?;
     slowest(report, labels, out)?;
-    by_hour(report, out)?;
+    by_hour(&report.overview, &report.layout.zone, out)?;
     throwing(&group.first.by_throws, labels, out)?;
-    recursion(report, labels, out)
+    recursion(&report.overview.recursion, labels, out)
 }
 
 fn entries(
@@ -86,8 +92,8 @@ fn rate(per_second: f64) -> String {
     }
 }
 
-fn cpu(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
-    let CpuReport { total_ns, samples, methods, .. } = &report.cpu;
+fn cpu(cpu: &CpuReport, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
+    let CpuReport { total_ns, samples, methods, .. } = cpu;
     if methods.is_empty() {
         return Ok(());
     }
@@ -112,8 +118,8 @@ fn cpu(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<()> 
     writeln!(out)
 }
 
-fn waits(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
-    let OffCpuReport { total_ns, waits, .. } = &report.off_cpu;
+fn waits(off_cpu: &OffCpuReport, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
+    let OffCpuReport { total_ns, waits, .. } = off_cpu;
     // What waits in the JDK alone is mostly idle.
     let mut waits = waits.iter().filter(|waits| !is_of_jdk(&waits.method)).take(SHOWN).peekable();
     if waits.peek().is_none() {
@@ -161,7 +167,7 @@ fn hottest(methods: &[MethodReport], labels: &Labels, out: &mut dyn Write) -> io
 
 fn slowest(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
     let mut calls: Vec<&RecordedCall> =
-        report.slow.iter().flatten().filter(|call| !call.is_inner).collect();
+        report.overview.slow.iter().flatten().filter(|call| !call.is_inner).collect();
     if calls.is_empty() {
         return Ok(());
     }
@@ -180,7 +186,7 @@ fn slowest(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<
         let line = one_line(&format!(
             "{}{exit}  at {} in thread {}{run}{under}",
             labels.without_package(&call.method),
-            report.zone.text_ms(call.start_ns),
+            report.layout.zone.text_ms(call.start_ns),
             call.thread,
         ));
         wrapped(out, &format!("{:>12}  ", duration(call.total_ns)), &" ".repeat(16), &line)?;
@@ -188,8 +194,8 @@ fn slowest(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<
     writeln!(out)
 }
 
-fn by_hour(report: &Report, out: &mut dyn Write) -> io::Result<()> {
-    let mut hours = hours(&report.minutes, &report.zone);
+fn by_hour(overview: &Overview, zone: &Zone, out: &mut dyn Write) -> io::Result<()> {
+    let mut hours = hours(&overview.minutes, zone);
     if hours.len() < 2 {
         return Ok(());
     }
@@ -199,9 +205,9 @@ fn by_hour(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     hours.truncate(HOURS_SHOWN);
     hours.sort_by_key(|(at, _)| *at);
     heading(out, &format!("Hours compared{which}; --by hour has their methods"))?;
-    if report.partial_methods > 0 {
-        let methods = plural(number(report.partial_methods), "method", "methods");
-        let that = if report.partial_methods == 1 { "that was" } else { "that were" };
+    if overview.partial_methods > 0 {
+        let methods = plural(number(overview.partial_methods), "method", "methods");
+        let that = if overview.partial_methods == 1 { "that was" } else { "that were" };
         writeln!(out, "Without {methods} {that} throttled or muted for part of the time")?;
     }
     writeln!(out)?;
@@ -218,7 +224,7 @@ fn by_hour(report: &Report, out: &mut dyn Write) -> io::Result<()> {
             count(recorded.into()),
             duration(max_ns),
         ];
-        hour_line(&report.zone.text_minute(*at), cells, out)?;
+        hour_line(&zone.text_minute(*at), cells, out)?;
     }
     if more > 0 {
         writeln!(out, "{:>12}and {}", "", plural(number(more), "more hour", "more hours"))?;
@@ -249,13 +255,17 @@ fn throwing(methods: &[MethodReport], labels: &Labels, out: &mut dyn Write) -> i
     writeln!(out)
 }
 
-fn recursion(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
-    if report.recursion.is_empty() {
+fn recursion(
+    methods: &[(Method, Recursion)],
+    labels: &Labels,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    if methods.is_empty() {
         return Ok(());
     }
     heading(out, "Recursive methods, from the recorded calls")?;
     writeln!(out)?;
-    for (method, found) in report.recursion.iter().take(SHOWN) {
+    for (method, found) in methods.iter().take(SHOWN) {
         let line = format!("{}  up to {} deep", labels.without_package(method), found.depth);
         wrapped(out, &format!("{:>12}  ", count(found.calls.into())), &" ".repeat(16), &line)?;
     }

@@ -18,7 +18,7 @@ use crate::stats::stacks::Stacks;
 
 pub fn render(report: &Report, of: Flame, out: &mut dyn Write) -> io::Result<()> {
     let profile = match of {
-        Flame::Calls => profile(report, &stacks(report)),
+        Flame::Calls => profile(report, &stacks(&report.paths)),
         Flame::Cpu | Flame::Wall => sampled(report, of),
     };
     let mut encoder = GzEncoder::new(out, Compression::default());
@@ -101,14 +101,14 @@ fn profile(report: &Report, stacks: &Stacks) -> Profile {
         .map(|(kind, unit)| ValueType { kind: strings.place(kind), unit: strings.place(unit) });
     let mut profile = Profile {
         sample_type: sample_type.into(),
-        time_nanos: signed(report.start_ns),
+        time_nanos: signed(report.read.start_ns),
         comment: remarks::all(report).iter().map(|line| strings.place(line)).collect(),
         default_sample_type: strings.place("time"),
         ..Profile::default()
     };
     // A frame is a function, and a location with the same number. The first is the root's, unused.
     for (id, frame) in (0..).zip(stacks.frames()).skip(1) {
-        let source = frame.method.as_ref().and_then(|method| report.sources.get(method));
+        let source = frame.method.as_ref().and_then(|method| report.methods.sources.get(method));
         let line = source.map_or(0, |source| i64::from(source.line));
         profile.function.push(Function {
             id,
@@ -145,14 +145,15 @@ fn sampled(report: &Report, of: Flame) -> Profile {
         .map(|(kind, unit)| ValueType { kind: strings.place(kind), unit: strings.place(unit) });
     let mut profile = Profile {
         sample_type: sample_type.into(),
-        time_nanos: signed(report.start_ns),
+        time_nanos: signed(report.read.start_ns),
         comment: remarks::all(report).iter().map(|line| strings.place(line)).collect(),
         default_sample_type: strings.place(kind),
         ..Profile::default()
     };
-    let off_cpu = (of == Flame::Wall).then_some(&report.off_cpu.stacks);
+    let samples = &report.samples;
+    let off_cpu = (of == Flame::Wall).then_some(&samples.off_cpu.stacks);
     let mut ids: HashMap<&Method, u64> = HashMap::new();
-    for stacks in [Some(&report.cpu.stacks), off_cpu].into_iter().flatten() {
+    for stacks in [Some(&samples.cpu.stacks), off_cpu].into_iter().flatten() {
         for (frames, ns, samples) in stacks.stacks() {
             let ids = frames.into_iter().map(|method| {
                 let next = ids.len() as u64 + 1;

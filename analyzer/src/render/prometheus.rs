@@ -6,6 +6,7 @@ use std::io::{self, Write};
 
 use crate::report::Report;
 use crate::report::groups::MethodReport;
+use crate::run::data::UnfinishedCall;
 use crate::stats::aggregate::Figures;
 use crate::stats::method::Method;
 
@@ -52,12 +53,13 @@ const OF_METHODS: [Metric; 5] = [
 
 pub fn render(report: &Report, with_unfinished: bool, out: &mut dyn Write) -> io::Result<()> {
     let rows: Vec<(String, &MethodReport)> = report
+        .methods
         .groups
         .iter()
         .flat_map(|group| group.methods.iter().map(move |method| (group, method)))
         .map(|(group, method)| {
             // The class already has its label.
-            let key = report.by.column().filter(|key| *key != "class");
+            let key = report.layout.by.column().filter(|key| *key != "class");
             (labels(&method.method, key.zip(group.label.as_deref())), method)
         })
         .collect();
@@ -68,7 +70,7 @@ pub fn render(report: &Report, with_unfinished: bool, out: &mut dyn Write) -> io
         }
     }
     if with_unfinished {
-        unfinished_calls(report, out)?;
+        unfinished_calls(&report.unfinished.calls, out)?;
     }
     let losses = &report.missing.losses;
     for (name, help, value) in [
@@ -94,9 +96,9 @@ pub fn render(report: &Report, with_unfinished: bool, out: &mut dyn Write) -> io
     Ok(())
 }
 
-fn unfinished_calls(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+fn unfinished_calls(calls: &[UnfinishedCall], out: &mut dyn Write) -> io::Result<()> {
     let mut by_method: BTreeMap<&Method, (u64, u64)> = BTreeMap::new();
-    for call in &report.unfinished {
+    for call in calls {
         let (calls, longest_ns) = by_method.entry(&call.method).or_default();
         *calls += 1;
         *longest_ns = (*longest_ns).max(call.running_ns);

@@ -107,20 +107,24 @@ const LOSSES: [Loss; 14] = [
 /// What the report lacks; empty if nothing.
 pub fn missing(report: &Report) -> Vec<String> {
     let runs = report.read.runs.len();
-    let mut lines = cut(&report.missing.cut, runs, &report.zone);
-    lines.extend(lost(&report.missing, &report.zone));
-    lines.extend(postponed(&report.missing.postponed, runs, &report.zone));
-    lines.extend(throttled(&report.missing.throttled, runs, &report.zone));
+    let mut lines = not_throttled(report);
+    lines.extend(throttled(&report.missing.throttled, runs, &report.layout.zone));
     lines
 }
 
 /// The same without the names of methods, for formats with little space.
 pub fn missing_in_short(report: &Report) -> Vec<String> {
-    let runs = report.read.runs.len();
-    let mut lines = cut(&report.missing.cut, runs, &report.zone);
-    lines.extend(lost(&report.missing, &report.zone));
-    lines.extend(postponed(&report.missing.postponed, runs, &report.zone));
+    let mut lines = not_throttled(report);
     lines.extend(throttled_count(&report.missing.throttled));
+    lines
+}
+
+/// What the report lacks, without throttled methods.
+fn not_throttled(report: &Report) -> Vec<String> {
+    let (missing, runs, zone) = (&report.missing, report.read.runs.len(), &report.layout.zone);
+    let mut lines = cut(&missing.cut, runs, zone);
+    lines.extend(lost(missing, zone));
+    lines.extend(postponed(&missing.postponed, runs, zone));
     lines
 }
 
@@ -167,7 +171,7 @@ pub struct InText {
 
 /// What is missing, so that the top of a text has a line of each kind.
 pub fn in_text(report: &Report) -> InText {
-    let (missing, runs, zone) = (&report.missing, report.read.runs.len(), &report.zone);
+    let (missing, runs, zone) = (&report.missing, report.read.runs.len(), &report.layout.zone);
     let mut head = cut(&missing.cut, runs, zone);
     head.extend(losses(missing));
     let mut details = Vec::new();
@@ -348,8 +352,8 @@ pub fn all(report: &Report) -> Vec<String> {
     let mut lines: Vec<String> = report.empty.iter().cloned().collect();
     lines.extend(missing(report).into_iter().map(|line| format!("missing: {line}")));
     lines.extend(report.notes.iter().cloned());
-    let unfinished = report.unfinished.len().saturating_add(report.unfinished_not_shown);
-    if unfinished > 0 && !report.unfinished_counted {
+    let unfinished = report.unfinished.not_counted();
+    if unfinished > 0 {
         let unfinished = u64::try_from(unfinished).unwrap_or(u64::MAX);
         lines.push(plural(
             unfinished,

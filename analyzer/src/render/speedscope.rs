@@ -10,7 +10,7 @@ use super::collapsed::stacks;
 use crate::report::Report;
 
 pub fn render(report: &Report, out: &mut dyn Write) -> io::Result<()> {
-    let stacks = stacks(report);
+    let stacks = stacks(&report.paths);
     // Frames without time are not in the list, so the others get new numbers.
     let mut frames = Vec::new();
     let mut places = BTreeMap::new();
@@ -23,7 +23,7 @@ pub fn render(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         for node in stacks.path(place) {
             sample.push(*places.entry(node.frame).or_insert_with(|| {
                 let source = stacks.frames().get(node.frame).and_then(|frame| {
-                    let source = report.sources.get(frame.method.as_ref()?)?;
+                    let source = report.methods.sources.get(frame.method.as_ref()?)?;
                     Some(source).filter(|source| !source.file.is_empty())
                 });
                 frames.push(Frame {

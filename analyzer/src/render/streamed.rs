@@ -14,7 +14,7 @@ use crate::input::problems::Problems;
 use crate::input::progress::Progress;
 use crate::input::runs::{RunInput, is_of_calls};
 use crate::options::Options;
-use crate::report::Collector;
+use crate::report::collector::Collector;
 use crate::run::data::read_run;
 use crate::run::selection::Selection;
 use crate::tprofiler;
@@ -104,6 +104,6 @@ pub fn write<F: EventFormat>(
     let mut report = collector.finish(&runs, &options, &selection, &problems);
     report.empty = None;
     report.notes.clear();
-    report.unfinished_not_shown = unfinished;
+    report.unfinished.not_shown = unfinished;
     Ok(Said { problems, remarks: remarks::all(&report) })
 }

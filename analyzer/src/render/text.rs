@@ -17,7 +17,8 @@ use super::text_parts::{
 use super::{cpu, off_cpu, overview, remarks, tree};
 use crate::options::By;
 use crate::report::groups::{GroupReport, MethodReport, percent};
-use crate::report::{ReadSummary, Report};
+use crate::report::selected::SelectedData;
+use crate::report::{ReadSummary, Report, SampleReport, UnfinishedReport};
 use crate::run::data::UnfinishedCall;
 use log_format::human::{count, duration, plural, separated};
 
@@ -47,17 +48,20 @@ fn body(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out)?;
         return tree::slowest(report, calls, out);
     }
-    if let Some(order) = report.tree_order {
+    if let Some(order) = report.layout.tree {
         writeln!(out)?;
         return tree::render(report, order, out);
     }
-    let table_methods = report.groups.iter().flat_map(|g| &g.methods).map(|m| &m.method);
-    let first = report.groups.iter().flat_map(|g| g.first.by_self.iter().chain(&g.first.by_throws));
-    let first = first.map(|m| &m.method).chain(report.slow.iter().flatten().map(|c| &c.method));
-    let unfinished = report.unfinished.iter().map(|call| &call.method);
-    let recursive = report.recursion.iter().map(|(method, _)| method);
-    let sampled = report.cpu.methods.iter().map(|sampled| &sampled.method);
-    let waiting = report.off_cpu.waits.iter().map(|waits| &waits.method);
+    let groups = || report.methods.groups.iter();
+    let table_methods = groups().flat_map(|g| &g.methods).map(|m| &m.method);
+    let first = groups().flat_map(|g| g.first.by_self.iter().chain(&g.first.by_throws));
+    let slow = report.overview.slow.iter().flatten().map(|call| &call.method);
+    let first = first.map(|m| &m.method).chain(slow);
+    let unfinished = report.unfinished.calls.iter().map(|call| &call.method);
+    let recursive = report.overview.recursion.iter().map(|(method, _)| method);
+    let SampleReport { cpu, off_cpu } = &report.samples;
+    let sampled = cpu.methods.iter().map(|sampled| &sampled.method);
+    let waiting = off_cpu.waits.iter().map(|waits| &waits.method);
     let of_samples = sampled.chain(waiting);
     let listed = table_methods.chain(first).chain(unfinished).chain(recursive).chain(of_samples);
     let labels = Labels::new(listed);
@@ -69,8 +73,8 @@ fn body(report: &Report, out: &mut dyn Write) -> io::Result<()> {
             tables(report, &labels, out)?;
         }
     }
-    cpu::render(report, &labels, out)?;
-    off_cpu::render(report, &labels, out)?;
+    cpu::render(cpu, report.layout.top, &labels, out)?;
+    off_cpu::render(off_cpu, report.layout.top, &labels, out)?;
     unfinished_calls(report, &labels, out)
 }
 
@@ -106,11 +110,11 @@ pub(super) fn summary_lines(report: &Report, missing: &InText) -> Vec<(&'static 
     let mut lines =
         vec![("read", origin(read) + &recorded(read)), ("", hours(read)), ("", amount(read))];
     let mut selected = Vec::new();
-    if !report.range.is_everything() {
-        selected.push(report.range.text(&report.zone));
+    let SelectedData { range, pattern, filters, .. } = &report.selected;
+    if !range.is_everything() {
+        selected.push(range.text(&report.layout.zone));
     }
-    selected.extend(report.pattern.iter().map(|pattern| format!("methods {pattern}")));
-    let filters = &report.filters;
+    selected.extend(pattern.iter().map(|pattern| format!("methods {pattern}")));
     let exit = filters.exit.map(exit_text);
     let named = [
         ("hosts", &filters.host),
@@ -164,8 +168,9 @@ fn amount(read: &ReadSummary) -> String {
 }
 
 fn tables(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
-    let all_self_ns = report.groups.iter().map(|group| group.self_ns).sum();
-    let what = match report.by {
+    let groups = &report.methods.groups;
+    let all_self_ns = groups.iter().map(|group| group.self_ns).sum();
+    let what = match report.layout.by {
         By::Nothing => "Methods",
         By::Hour => "Methods of each hour",
         By::Thread => "Methods of each thread",
@@ -176,15 +181,15 @@ fn tables(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<(
         By::Package => "Methods of each package",
     };
     let has_old_logs = report.read.counts.tprofiler.logs() > 0;
-    let calls = if report.of_records || has_old_logs { "recorded" } else { "all" };
+    let calls = if report.methods.of_records || has_old_logs { "recorded" } else { "all" };
     let error = report.percentiles_are();
-    let by = sort_text(report.sort.name());
+    let by = sort_text(report.layout.sort.name());
     heading(out, &format!("{what} by {by}; p50, p95, p99 of {calls} calls, {error}"))?;
-    let methods = report.groups.iter().flat_map(|group| &group.methods);
+    let methods = groups.iter().flat_map(|group| &group.methods);
     sign_of_calls(methods.clone(), out)?;
     sign_of_share(methods.clone(), out)?;
     sign_of_average(methods, out)?;
-    for group in &report.groups {
+    for group in groups {
         writeln!(out)?;
         if let Some(label) = &group.label {
             let mut line = format!(
@@ -193,7 +198,7 @@ fn tables(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<(
                 if group.calls == 1 { "call" } else { "calls" },
                 duration(u64::try_from(group.self_ns).unwrap_or(u64::MAX)),
             );
-            if let (Some(key), 2..) = (report.by.column(), report.groups.len()) {
+            if let (Some(key), 2..) = (report.layout.by.column(), groups.len()) {
                 let share = percent(group.self_ns, all_self_ns);
                 let s = if key.ends_with('s') { "es" } else { "s" };
                 line += &format!(", {share:.1}% of all {key}{s}");
@@ -256,7 +261,8 @@ fn cells(method: &MethodReport) -> [String; 10] {
 
 /// Lists the unfinished calls of a thread together, callers first.
 fn unfinished_calls(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
-    if report.unfinished.is_empty() && report.unfinished_not_shown == 0 {
+    let UnfinishedReport { calls, not_shown, .. } = &report.unfinished;
+    if calls.is_empty() && *not_shown == 0 {
         return Ok(());
     }
     writeln!(out)?;
@@ -265,14 +271,14 @@ fn unfinished_calls(report: &Report, labels: &Labels, out: &mut dyn Write) -> io
         "Unfinished calls: in progress when recording stopped; no figure above includes them",
     )?;
     writeln!(out, "\n     running        self")?;
-    let mut left: Vec<&UnfinishedCall> = report.unfinished.iter().collect();
+    let mut left: Vec<&UnfinishedCall> = calls.iter().collect();
     while let Some(first) = left.first().copied() {
         let (together, rest) = left.into_iter().partition(|call| is_same_stack(first, call));
         left = rest;
         unfinished_stack(report, labels, first, together, out)?;
     }
-    if report.unfinished_not_shown > 0 {
-        writeln!(out, "  and {} more", separated(report.unfinished_not_shown as u128))?;
+    if *not_shown > 0 {
+        writeln!(out, "  and {} more", separated(*not_shown as u128))?;
     }
     Ok(())
 }
@@ -292,7 +298,7 @@ fn unfinished_stack(
 ) -> io::Result<()> {
     let run = report.read.runs.get(first.run).filter(|_| report.read.runs.len() > 1);
     let run = run.map(|run| format!(" in {run}")).unwrap_or_default();
-    let until = report.zone.text(first.start_ns.saturating_add(first.running_ns));
+    let until = report.layout.zone.text(first.start_ns.saturating_add(first.running_ns));
     wrapped(out, "  ", "    ", &one_line(&format!("{}{run}, until {until}", first.thread)))?;
     let callers = path(&first.callers);
     if !callers.is_empty() {

@@ -12,18 +12,18 @@ use std::io::{self, Write};
 
 use log_format::writer::one_line;
 
-use crate::report::Report;
+use crate::report::MethodTables;
 use crate::report::groups::MethodReport;
 use crate::stats::method::Method;
 
-pub fn render(report: &Report, constructors: bool, out: &mut dyn Write) -> io::Result<()> {
-    let methods = report.groups.iter().flat_map(|group| &group.methods);
+pub fn render(tables: &MethodTables, constructors: bool, out: &mut dyn Write) -> io::Result<()> {
+    let methods = tables.groups.iter().flat_map(|group| &group.methods);
     let mut methods: Vec<&MethodReport> = methods
         .filter(|method| !constructors || method.method.parts().1.contains("<init>"))
         .collect();
     methods.sort_by_key(|method| Reverse(method.figures.self_ns));
     for method in methods {
-        let line = match report.sources.get(&method.method) {
+        let line = match tables.sources.get(&method.method) {
             Some(source) => source.line.to_string(),
             // TProfiler's own logs have no descriptors; the line takes their place.
             None => method.method.parts().2.strip_prefix(':').unwrap_or("0").to_owned(),

@@ -26,13 +26,13 @@ const COLUMNS: usize = 39;
 
 /// Writes the tree of all selected calls.
 pub fn render(report: &Report, order: TreeOrder, out: &mut dyn Write) -> io::Result<()> {
-    if report.tree.is_empty() {
+    if report.paths.tree.is_empty() {
         return match &report.empty {
             Some(reason) => wrapped(out, "", "", reason),
             None => wrapped(out, "", "", "no call was recorded"),
         };
     }
-    let stacks = stacks(report);
+    let stacks = stacks(&report.paths);
     let all = duration(stacks.total_ns());
     match order {
         TreeOrder::TopDown => {
@@ -41,13 +41,13 @@ pub fn render(report: &Report, order: TreeOrder, out: &mut dyn Write) -> io::Res
                 &format!("Call tree of the recorded calls, callers first; 100% is {all}"),
             )?;
             writeln!(out)?;
-            tree(&stacks, TreeOrder::TopDown, report.top, out)
+            tree(&stacks, TreeOrder::TopDown, report.layout.top, out)
         }
         TreeOrder::BottomUp => {
             let line = "Where the time of the recorded calls was spent, and the callers below it";
             heading(out, &format!("{line}; 100% is {all}"))?;
             writeln!(out)?;
-            tree(&stacks.bottom_up(), TreeOrder::BottomUp, report.top, out)
+            tree(&stacks.bottom_up(), TreeOrder::BottomUp, report.layout.top, out)
         }
     }
 }
@@ -70,16 +70,20 @@ pub fn slowest(report: &Report, calls: &[SlowCall], out: &mut dyn Write) -> io::
         wrapped(out, &format!("{rank:>3} "), &" ".repeat(6), &line)?;
         let run = report.read.runs.get(call.run).filter(|_| report.read.runs.len() > 1);
         let run = run.map(|run| format!(" in {run}")).unwrap_or_default();
-        let when =
-            format!("at {} in thread {}{run}", report.zone.text_ms(call.start_ns), call.thread);
+        let when = format!(
+            "at {} in thread {}{run}",
+            report.layout.zone.text_ms(call.start_ns),
+            call.thread
+        );
         wrapped(out, "    ", &" ".repeat(6), &one_line(&when))?;
         let callers = path(&call.callers);
         if !callers.is_empty() {
             wrapped(out, "    under ", &" ".repeat(6), &callers)?;
         }
         writeln!(out)?;
-        let stacks = Stacks::new(&call.tree, |method| labels.of(method), &report.without_record);
-        tree(&stacks, TreeOrder::TopDown, report.top, out)?;
+        let stacks =
+            Stacks::new(&call.tree, |method| labels.of(method), &report.paths.without_record);
+        tree(&stacks, TreeOrder::TopDown, report.layout.top, out)?;
     }
     Ok(())
 }

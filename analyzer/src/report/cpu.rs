@@ -65,6 +65,22 @@ impl CpuReport {
     pub const fn sums(&self) -> CpuSums {
         CpuSums { total_ns: self.total_ns, samples: self.samples }
     }
+
+    /// Why there are no samples to show, if there are none; `in_logs` if the runs have some, not selected.
+    /// `timers_refused` is the number of timers that the kernel refused.
+    #[must_use]
+    pub fn no_samples(&self, in_logs: bool, timers_refused: u64) -> Option<String> {
+        (self.samples == 0).then(|| match (in_logs, timers_refused) {
+            (true, _) => "no CPU samples are selected".to_owned(),
+            (false, 0) => {
+                "no CPU samples in these logs; attach or start the agent with cpu=10ms".to_owned()
+            }
+            (false, _) => {
+                "no CPU samples in these logs: the kernel refused timers; raise `ulimit -i`"
+                    .to_owned()
+            }
+        })
+    }
 }
 
 /// CPU time by group and method, until the report is made.

@@ -78,4 +78,14 @@ impl OffCpuReport {
         });
         Self { total_ns: stacks.total_ns(), waits, stacks }
     }
+
+    /// Why there is no waiting to show, if there is none; `in_logs` if the runs have samples, not selected.
+    #[must_use]
+    pub fn no_waiting(&self, in_logs: bool) -> Option<String> {
+        let none = "no waiting in these logs; attach or start the agent with cpu=10ms,wall=100ms";
+        self.stacks.is_empty().then(|| match in_logs {
+            true => format!("no waiting is selected, or there is {none}"),
+            false => none.to_owned(),
+        })
+    }
 }

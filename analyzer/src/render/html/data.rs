@@ -14,9 +14,10 @@ use crate::options::zone::Zone;
 use crate::render::labels::{Labels, path};
 use crate::render::remarks;
 use crate::render::text::summary_lines;
-use crate::report::Report;
 use crate::report::cpu::CpuSums;
 use crate::report::groups::MethodReport;
+use crate::report::overview::Overview;
+use crate::report::{ReadSummary, Report};
 use crate::stats::by_minute::{MinuteSums, hours};
 use crate::stats::method::Method;
 use crate::stats::slow_calls::{OF_A_THREAD, RecordedCall, THREADS};
@@ -126,26 +127,27 @@ impl<'r> Page<'r> {
     pub fn new(report: &'r Report, scale: usize) -> Self {
         let labels = labels(report);
         let missing = remarks::in_text(report);
-        let stacks = Stacks::new(&report.tree, |method| labels.of(method), &report.without_record);
+        let Report { read, layout, overview, paths, .. } = report;
+        let stacks = Stacks::new(&paths.tree, |method| labels.of(method), &paths.without_record);
         let mut table = Table::new(&labels, scale);
         let mut not_shown = NotShown::default();
         rows(report).for_each(|row| table.add(row, &mut not_shown));
         let measured = table.listed();
-        let only_sampled = &report.cpu.only_sampled;
+        let only_sampled = &report.samples.cpu.only_sampled;
         only_sampled.iter().for_each(|row| table.add_sampled(row, &mut not_shown));
         let moments = moments(report);
-        let base_ms = moments.first().copied().unwrap_or(report.start_ns) / 1_000_000;
+        let base_ms = moments.first().copied().unwrap_or(read.start_ns) / 1_000_000;
         let base = Base(base_ms);
         let threads = threads(report, THREADS / scale, base, &mut table);
         let unfinished = unfinished(report, base, &mut table);
-        let recursion = report.recursion.iter().take(FIRST);
+        let recursion = overview.recursion.iter().take(FIRST);
         let recursion =
             recursion.map(|(method, found)| (table.place(method), found.calls, found.depth));
         let recursion = recursion.collect();
         let most_paths = PATHS / scale;
         let place = |method: &Method| table.places.get(method).copied();
         let (frames, paths) = Paths::new(&stacks, place, most_paths);
-        let names = [&report.read.services, &report.read.hosts];
+        let names = [&read.services, &read.hosts];
         let title = names.into_iter().flatten().take(3).cloned().collect::<Vec<_>>().join(", ");
         Self {
             version: env!("CARGO_PKG_VERSION"),
@@ -153,27 +155,27 @@ impl<'r> Page<'r> {
             summary: summary_lines(report, &missing),
             missing_for_a_time: missing.details,
             empty: report.empty.as_deref(),
-            of_records: report.of_records,
+            of_records: report.methods.of_records,
             percentiles: report.percentiles_are(),
             base_ms,
-            offsets: offsets(&report.zone, moments),
-            many_runs: report.read.runs.len() > 1,
+            offsets: offsets(&layout.zone, moments),
+            many_runs: read.runs.len() > 1,
             paths_cut: stacks.nodes().len() > most_paths,
             recursion,
-            is_utc: report.zone.is_utc(),
+            is_utc: layout.zone.is_utc(),
             frames,
             paths,
-            partial_methods: report.partial_methods,
-            hours: Times::new(&hours(&report.minutes, &report.zone), HOURS / scale, base),
-            minutes: Times::new(&report.minutes, MINUTES / scale, base),
+            partial_methods: overview.partial_methods,
+            hours: Times::new(&hours(&overview.minutes, &layout.zone), HOURS / scale, base),
+            minutes: Times::new(&overview.minutes, MINUTES / scale, base),
             threads,
             of_a_thread: OF_A_THREAD,
-            unfinished_not_shown: report.unfinished_not_shown
-                + (report.unfinished.len() - unfinished.len()),
+            unfinished_not_shown: report.unfinished.not_shown
+                + (report.unfinished.calls.len() - unfinished.len()),
             unfinished,
             not_shown,
             measured,
-            cpu: (report.cpu.samples > 0).then(|| report.cpu.sums()),
+            cpu: (report.samples.cpu.samples > 0).then(|| report.samples.cpu.sums()),
             classes: table.classes,
             methods: table.methods,
         }
@@ -181,37 +183,37 @@ impl<'r> Page<'r> {
 }
 
 fn rows(report: &Report) -> impl Iterator<Item = &MethodReport> {
-    report.groups.iter().flat_map(|group| &group.methods)
+    report.methods.groups.iter().flat_map(|group| &group.methods)
 }
 
-fn slow(report: &Report) -> impl Iterator<Item = &RecordedCall> {
-    report.slow.iter().flatten()
+fn slow(overview: &Overview) -> impl Iterator<Item = &RecordedCall> {
+    overview.slow.iter().flatten()
 }
 
 /// Labels for all methods of the page.
 fn labels(report: &Report) -> Labels {
-    let tree = report.tree.nodes().iter().filter_map(|node| match &node.frame {
+    let tree = report.paths.tree.nodes().iter().filter_map(|node| match &node.frame {
         crate::stats::call_tree::Frame::Method(method) => Some(method),
         _ => None,
     });
-    let sampled = report.cpu.only_sampled.iter().map(|row| &row.method);
+    let sampled = report.samples.cpu.only_sampled.iter().map(|row| &row.method);
     let named = rows(report).map(|row| &row.method).chain(sampled);
-    let named = named.chain(slow(report).map(|call| &call.method));
-    Labels::new(named.chain(report.unfinished.iter().map(|call| &call.method)).chain(tree))
+    let named = named.chain(slow(&report.overview).map(|call| &call.method));
+    Labels::new(named.chain(report.unfinished.calls.iter().map(|call| &call.method)).chain(tree))
 }
 
 /// When minutes and calls began, in order, in unix nanoseconds.
 fn moments(report: &Report) -> Vec<u64> {
-    let minutes = report.minutes.iter().map(|(at, _)| *at);
-    let calls = slow(report).map(|call| call.start_ns);
-    let unfinished = report.unfinished.iter().map(|call| call.start_ns);
+    let minutes = report.overview.minutes.iter().map(|(at, _)| *at);
+    let calls = slow(&report.overview).map(|call| call.start_ns);
+    let unfinished = report.unfinished.calls.iter().map(|call| call.start_ns);
     let mut moments: Vec<u64> = minutes.chain(calls).chain(unfinished).collect();
     moments.sort_unstable();
     moments
 }
 
-fn run_label(report: &Report, place: usize) -> &str {
-    report.read.runs.get(place).map_or("", String::as_str)
+fn run_label(read: &ReadSummary, place: usize) -> &str {
+    read.runs.get(place).map_or("", String::as_str)
 }
 
 /// The first `most` threads with slow calls.
@@ -221,12 +223,12 @@ fn threads<'r>(
     base: Base,
     table: &mut Table<'r, '_>,
 ) -> Vec<Thread<'r>> {
-    let outer = slow(report).filter(|call| !call.is_inner);
+    let outer = slow(&report.overview).filter(|call| !call.is_inner);
     let mut outer: Vec<u64> = outer.map(|call| call.total_ns).collect();
     outer.sort_unstable_by(|a, b| b.cmp(a));
     let least_ns = outer.get(WITH_CALLERS).copied().unwrap_or(0);
-    let threads = report.slow.iter().take(most).filter_map(|calls| {
-        let run = run_label(report, calls.first()?.run);
+    let threads = report.overview.slow.iter().take(most).filter_map(|calls| {
+        let run = run_label(&report.read, calls.first()?.run);
         Some(Thread::new(calls, run, base, least_ns, table))
     });
     threads.collect()
@@ -237,8 +239,8 @@ fn unfinished<'r>(
     base: Base,
     table: &mut Table<'r, '_>,
 ) -> Vec<Unfinished<'r>> {
-    let unfinished = report.unfinished.iter().take(UNFINISHED_CALLS).map(|call| Unfinished {
-        run: run_label(report, call.run),
+    let unfinished = report.unfinished.calls.iter().take(UNFINISHED_CALLS).map(|call| Unfinished {
+        run: run_label(&report.read, call.run),
         thread: &call.thread,
         method: table.place(&call.method),
         start: base.ns(call.start_ns),

@@ -1,0 +1,355 @@
+//! Collects what was read of each run, and makes the report.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap};
+
+use log_format::pattern::Pattern;
+use log_format::rows::SampleRow;
+
+use crate::input::problems::Problems;
+use crate::input::runs::RunInput;
+use crate::options::time_range::TimeRange;
+use crate::options::{By, CallFilter, DataFilter, Options};
+use crate::report::cpu::{CpuReport, SampledGroups};
+use crate::report::group_names::{GroupNames, label};
+use crate::report::groups::{GroupReport, OfAll, groups};
+use crate::report::missing::{Missing, RaisedInRun};
+use crate::report::off_cpu::{OffCpuReport, grouped_waits};
+use crate::report::overview::Overview;
+use crate::report::selected::SelectedData;
+use crate::report::sentences::{coverage, notes, probe_share, why_empty, without_record};
+use crate::report::throttled_times::ThrottledTimes;
+use crate::report::{CallPaths, MethodTables, ReadSummary, Report, SampleReport, UnfinishedReport};
+use crate::run::counts::Counts;
+use crate::run::cpu_samples::read_samples;
+use crate::run::cut_short::CutInRun;
+use crate::run::data::{ReportNames, RunData, UnfinishedCall};
+use crate::run::history::AgentHistory;
+use crate::run::nearest_names::Nearest;
+use crate::run::postponed::PostponedInRun;
+use crate::run::selection::Selection;
+use crate::run::throttled::{Throttled, ThrottledInRun, sort_by_missed};
+use crate::stats::aggregate::{Group, Totals};
+use crate::stats::call_tree::{CallTree, Frame};
+use crate::stats::method::{Method, Source};
+use crate::stats::overview_sums::OverviewSums;
+use crate::stats::sampled_stacks::Sampled;
+use crate::stats::stacks::{rooted_at, through};
+
+/// Collects runs, in order, until all are added.
+#[derive(Debug, Default)]
+pub struct Collector {
+    totals: Totals<Method>,
+    unfinished: Vec<UnfinishedCall>,
+    threads: HashMap<Group, String>,
+    counts: Counts,
+    recorded_ns: u64,
+    /// Whether the pattern matches a method of any run, and otherwise the nearest names.
+    is_named: bool,
+    nearest: Nearest,
+    awaiting_totals: u64,
+    missing: Missing,
+    /// What each run throttled.
+    throttled: Vec<Throttled>,
+    missing_files: Vec<String>,
+    tree: CallTree,
+    overview: OverviewSums,
+    sources: HashMap<Method, Source>,
+    /// Names of hosts, classes and packages that are groups.
+    names: GroupNames,
+    sampled: Sampled,
+    /// Every threshold that applied.
+    thresholds_ns: BTreeSet<u64>,
+    /// Whether a run's log lacks its threshold.
+    lacks_threshold: bool,
+}
+
+impl Collector {
+    /// Adds the next run, at index `place` in the list of runs.
+    pub fn add(&mut self, run: &RunInput, place: usize, data: RunData, selection: &Selection) {
+        let names = &mut self.names;
+        match selection.by {
+            By::Host => self.totals.merge_by(data.totals, |_, _| names.group(&run.about.host)),
+            by @ (By::Class | By::Package) => {
+                let group = |group, method: &_| names.of_method(by, method).unwrap_or(group);
+                self.totals.merge_by(data.totals, group);
+            }
+            By::Nothing | By::Hour | By::Minute | By::Thread | By::Run => {
+                self.totals.merge(data.totals);
+            }
+        }
+        self.tree.merge(&data.tree);
+        self.overview.merge(data.overview);
+        // TProfiler's logs have only recorded calls.
+        let is_old = data.counts.tprofiler.logs() > 0;
+        self.lacks_threshold |= !is_old && data.history.thresholds.lowest_ns().is_none();
+        self.unfinished.extend(data.unfinished);
+        self.counts.merge(&data.counts);
+        self.awaiting_totals += u64::from(run.awaits_totals);
+        self.recorded_ns = self.recorded_ns.saturating_add(data.recorded.ns());
+        self.add_names(run, place, data.names);
+        self.missing.losses.merge(&data.losses);
+        if !data.cut.is_empty() {
+            self.missing.cut.push(CutInRun { run: run.label.clone(), cut: data.cut });
+        }
+        self.add_history(run, data.history, &selection.covered(place), &selection.range);
+    }
+
+    /// Adds what the report takes from the names of the run at index `place`, and names the files that the run lacks.
+    fn add_names(&mut self, run: &RunInput, place: usize, names: ReportNames) {
+        let ReportNames { threads, sources, nearest, lacks_methods_file } = names;
+        let threads = threads.into_iter();
+        self.threads.extend(threads.map(|(id, name)| (Group::Thread(place, id), name)));
+        self.sources.extend(sources);
+        self.is_named |= nearest.is_none();
+        self.nearest.merge(nearest.unwrap_or_default());
+        self.missing_files.extend(run.missing.iter().map(|path| path.display().to_string()));
+        if lacks_methods_file {
+            self.missing_files.push(run.folder.join("*.methods.csv").display().to_string());
+        }
+    }
+
+    /// Adds what the run did not measure at some moment of the time that its figures cover. `range` is the selected
+    /// time.
+    fn add_history(
+        &mut self,
+        run: &RunInput,
+        history: AgentHistory,
+        covered: &TimeRange,
+        range: &TimeRange,
+    ) {
+        let AgentHistory { thresholds, throttled, muted, postponed } = history;
+        self.thresholds_ns.extend(thresholds.all_ns());
+        let label = || run.label.clone();
+        let times = thresholds.raised(covered);
+        if let (Some(base_ns), false) = (thresholds.lowest_ns(), times.is_empty()) {
+            self.missing.raised.push(RaisedInRun { run: label(), base_ns, times });
+        }
+        let of_methods = throttled.in_range(covered, range);
+        let of_methods = of_methods.map(|method| ThrottledInRun { run: label(), method });
+        self.missing.throttled.extend(of_methods);
+        self.throttled.push(throttled);
+        self.missing.muted.extend(muted.in_range(covered));
+        let of_classes = postponed.in_range(covered);
+        let of_classes = of_classes.map(|class| PostponedInRun { run: label(), class });
+        self.missing.postponed.extend(of_classes);
+    }
+
+    /// Adds the samples of the run at index `place`.
+    pub fn add_samples(
+        &mut self,
+        run: &RunInput,
+        place: usize,
+        selection: &Selection,
+        problems: &mut Problems,
+    ) {
+        let host = (selection.by == By::Host).then(|| self.names.group(&run.about.host));
+        let group = |row: &SampleRow| {
+            host.unwrap_or_else(|| selection.group(place, row.start_ns, row.thread))
+        };
+        let threads = read_samples(run, selection, group, problems, &mut self.sampled);
+        let threads = threads.into_iter();
+        self.threads.extend(threads.map(|(id, name)| (Group::Thread(place, id), name)));
+    }
+
+    /// The duration from which a call was certainly recorded, whatever its method, run and time. `None` if there is
+    /// no such duration.
+    fn complete_from_ns(&self, selection: &Selection, problems: &Problems) -> Option<u64> {
+        // Only recorded calls count then.
+        if selection.counts_records() {
+            return Some(0);
+        }
+        let unread = [problems.torn_lines(), problems.bad_lines(), self.awaiting_totals];
+        let is_whole = self.missing.losses.log.has_all_recorded_calls()
+            && unread == [0; 3]
+            && self.missing_files.is_empty()
+            && problems.all_unread().is_empty();
+        let raised = self.missing.raised.iter().flat_map(|run| &run.times);
+        let asked_ns = self.thresholds_ns.last().copied().unwrap_or(0);
+        let highest_ns = raised.map(|time| time.highest_ns).fold(asked_ns, u64::max);
+        (is_whole && !self.lacks_threshold).then_some(highest_ns)
+    }
+
+    /// Makes the report.
+    #[must_use]
+    pub fn finish(
+        mut self,
+        runs: &[RunInput],
+        options: &Options,
+        selection: &Selection,
+        problems: &Problems,
+    ) -> Report {
+        self.missing.unread = problems.all_unread().to_vec();
+        if !options.shows_cpu() {
+            self.missing.losses.timers_refused = 0;
+        }
+        self.sort();
+        let labels: Vec<String> = runs.iter().map(|run| run.label.clone()).collect();
+        let (mut groups, cpu, off_cpu, saturated) =
+            self.take_groups(runs, &labels, options, selection, problems);
+        for report in groups.iter_mut().flat_map(GroupReport::reports_mut) {
+            report.is_recursive |= self.overview.recursion.contains_key(&report.method);
+        }
+        let is_named = self.is_named || !cpu.methods.is_empty();
+        let hint = (!is_named).then(|| std::mem::take(&mut self.nearest));
+        let empty = groups.is_empty().then(|| why_empty(selection, &self.counts, hint.as_ref()));
+        let jvms = distinct(runs, |run| (&run.about.host, run.about.pid)).len();
+        let mut notes = notes(selection, &self.counts, saturated, options.layout.slowest.is_none());
+        if empty.is_none() && !selection.counts_records() {
+            notes.extend(self.awaited());
+        }
+        notes.extend(probe_share(&self.missing.losses.probe_cost, jvms));
+        notes.extend(coverage(&cpu, self.missing.losses.probe_cost.cpu_ns, selection));
+        let (tree, no_path) = selected_part(std::mem::take(&mut self.tree), &options.filter);
+        // The trees of the slowest calls contain every call.
+        let every = CallFilter::default();
+        let calls = if options.layout.slowest.is_some() { &every } else { &selection.calls };
+        let without_record =
+            without_record(calls, &self.counts, &self.thresholds_ns, &self.missing);
+        let unfinished_count = self.unfinished.len();
+        self.unfinished.truncate(options.layout.top.unwrap_or(usize::MAX));
+        let unfinished = UnfinishedReport {
+            not_shown: unfinished_count - self.unfinished.len(),
+            calls: std::mem::take(&mut self.unfinished),
+            in_paths: selection.stacks && selection.unfinished,
+        };
+        Report {
+            layout: options.layout.clone(),
+            selected: SelectedData::new(selection, &options.filter),
+            read: self.take_summary(runs, labels, jvms, problems),
+            missing: self.missing,
+            notes,
+            empty: empty.or(no_path),
+            methods: MethodTables {
+                groups,
+                sources: self.sources,
+                of_records: selection.counts_records(),
+                has_sketches: selection.sketches,
+            },
+            unfinished,
+            overview: Overview::new(self.overview),
+            paths: CallPaths { tree, without_record },
+            slowest: None,
+            samples: SampleReport { cpu, off_cpu },
+        }
+    }
+
+    /// Sorts what is missing and what is unfinished.
+    fn sort(&mut self) {
+        sort_by_missed(&mut self.missing.throttled);
+        // First the classes that were never instrumented, then by how long they were not.
+        self.missing.postponed.sort_by_key(|PostponedInRun { class, .. }| {
+            Reverse(class.to_ns.map_or(u64::MAX, |to_ns| to_ns.saturating_sub(class.from_ns)))
+        });
+        self.unfinished.sort_by(|a, b| {
+            let key = |call: &UnfinishedCall| (Reverse(call.running_ns), call.run, call.start_ns);
+            key(a).cmp(&key(b)).then_with(|| (&a.thread, &a.method).cmp(&(&b.thread, &b.method)))
+        });
+    }
+
+    /// The groups with their methods, CPU time by method, where threads waited, and whether a sum overflowed. Takes the sums.
+    fn take_groups(
+        &mut self,
+        runs: &[RunInput],
+        labels: &[String],
+        options: &Options,
+        selection: &Selection,
+        problems: &Problems,
+    ) -> (Vec<GroupReport>, CpuReport, OffCpuReport, bool) {
+        let totals = std::mem::take(&mut self.totals);
+        let pattern = selection.method.as_ref();
+        let Sampled { cpu: stacks, off_cpu } = std::mem::take(&mut self.sampled);
+        let waits = grouped_waits(&off_cpu, selection.by, pattern, &mut self.names);
+        let mut sampled = SampledGroups::new(&stacks, selection.by, pattern, &mut self.names);
+        let of_all = OfAll {
+            complete_from_ns: self.complete_from_ns(selection, problems),
+            probe_call_ns: self.missing.losses.probe_cost.probe_call_ns,
+            entries: &self.overview.entries,
+        };
+        let of_group = |group| label(group, labels, &self.threads, &self.names, &selection.zone);
+        let times = ThrottledTimes::new(&self.throttled, selection);
+        let throttled = |group| {
+            let host = match (group, selection.by) {
+                (Group::Named(place), By::Host) => self.names.name(place),
+                _ => None,
+            };
+            let is_of = host.map(|host| {
+                move |run: usize| runs.get(run).is_some_and(|run| run.about.host == *host)
+            });
+            times.of(group, is_of.as_ref().map(|is_of| is_of as &dyn Fn(usize) -> bool))
+        };
+        let (groups, saturated) =
+            groups(totals, options, of_all, &mut sampled, throttled, of_group);
+        let cpu = sampled.finish(options.layout.top, throttled, of_group);
+        let cpu = CpuReport { stacks, ..cpu };
+        (groups, cpu, OffCpuReport::new(off_cpu, waits, of_group), saturated)
+    }
+
+    /// The note on runs whose last method statistics are not written yet, if there are any.
+    fn awaited(&self) -> Option<String> {
+        (self.awaiting_totals > 0).then(|| {
+            format!(
+                "Method statistics of the last hour are not written yet, a JVM writes them every minute; runs \
+                 without: {}",
+                self.awaiting_totals
+            )
+        })
+    }
+
+    /// Takes the counts of what was read.
+    fn take_summary(
+        &mut self,
+        runs: &[RunInput],
+        labels: Vec<String>,
+        jvms: usize,
+        problems: &Problems,
+    ) -> ReadSummary {
+        let thresholds_ns = &self.thresholds_ns;
+        ReadSummary {
+            runs: labels,
+            jvms,
+            start_ns: runs.iter().map(|run| run.about.start_ns).min().unwrap_or(0),
+            hosts: named(runs, |run| &run.about.host),
+            services: named(runs, |run| &run.about.service),
+            counts: std::mem::take(&mut self.counts),
+            thresholds_ns: thresholds_ns.first().copied().zip(thresholds_ns.last().copied()),
+            recorded_ns: self.recorded_ns,
+            torn_lines: problems.torn_lines(),
+            bad_lines: problems.bad_lines(),
+            missing_files: std::mem::take(&mut self.missing_files),
+        }
+    }
+}
+
+/// The part of a tree that a filter selects, and why nothing is left of it, if so.
+fn selected_part(mut tree: CallTree, filter: &DataFilter) -> (CallTree, Option<String>) {
+    let mut reason = None;
+    for (pattern, part) in [(&filter.method, through as fn(&_, &_) -> _), (&filter.root, rooted_at)]
+    {
+        let Some(pattern) = pattern else { continue };
+        let part: CallTree = part(&tree, pattern);
+        if part.is_empty() && !tree.is_empty() {
+            reason = Some(no_such_path(&tree, pattern));
+        }
+        tree = part;
+    }
+    (tree, reason)
+}
+
+/// Why no paths are left of a tree.
+fn no_such_path(tree: &CallTree, pattern: &Pattern) -> String {
+    let methods = tree.nodes().iter().filter_map(|node| match &node.frame {
+        Frame::Method(Method::Named(name)) => Some(name.as_ref()),
+        _ => None,
+    });
+    let hint = Nearest::to(pattern.as_str(), methods).hint();
+    format!("no recorded call was made by methods named by {pattern}: {hint}")
+}
+
+fn distinct<'r, K: Ord>(runs: &'r [RunInput], key: impl Fn(&'r RunInput) -> K) -> BTreeSet<K> {
+    runs.iter().map(key).collect()
+}
+
+fn named<'r>(runs: &'r [RunInput], name: impl Fn(&'r RunInput) -> &'r String) -> Vec<String> {
+    distinct(runs, name).into_iter().filter(|name| !name.is_empty()).cloned().collect()
+}
