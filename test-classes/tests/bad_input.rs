@@ -132,7 +132,7 @@ fn analyze(arguments: &[&Path]) -> Output {
 /// Real logs of a real run, to be damaged.
 fn logs(folder: &Path) -> std::path::PathBuf {
     let jdk = jdks().first().expect("a JDK");
-    run(jdk, "logs=logs,port=off,threshold=0", folder).expect_quiet_success("the run");
+    run(jdk, "logs=logs,port=off,threshold=0,cpu=off", folder).expect_quiet_success("the run");
     Profile::runs(&folder.join("logs")).remove(0)
 }
 

@@ -227,7 +227,9 @@ impl Context {
         const DISABLED: usize = 2;
         const ENOUGH: usize = 32 << 10;
         let flags = self.get(offsets::STACK_FLAGS) as u32 as usize;
-        flags & DISABLED == 0 && self.get(offsets::STACK_SIZE) < ENOUGH
+        let size = self.get(offsets::STACK_SIZE);
+        // A new process may have neither flags nor a stack.
+        flags & DISABLED == 0 && size != 0 && size < ENOUGH
     }
 
     pub(crate) fn registers(&self) -> Registers {

@@ -65,8 +65,10 @@ pub(super) fn profile(
         return Err("with start=off there is nothing to report".into());
     }
     let output = arguments.output.as_deref();
-    let report =
-        output.map_or(Ok(&[][..]), |output| report_as(output, options.sampling.cpu.is_some()))?;
+    let report_of =
+        |has_samples| output.map_or(Ok(&[][..]), |output: &Path| report_as(output, has_samples));
+    // A wrong name is said now.
+    report_of(options.sampling.cpu.is_some())?;
     let attached = attach(&arguments.attach)?;
     // Read these now: after the JVM has ended nobody can.
     let own = (attached.jvm.own_pid(), attached.jvm.uid());
@@ -101,7 +103,7 @@ pub(super) fn profile(
         .or_else(|| find_run(&attached, own))
         .ok_or_else(|| format!("no run of it is in {}", logs_from_here(&attached).display()))?;
     let mut command = Command::new(&analyze);
-    command.arg(&run).args(report);
+    command.arg(&run).args(report_of(has_samples(&run))?);
     if let Some(output) = output {
         command.arg("-o").arg(output);
     }
@@ -110,6 +112,12 @@ pub(super) fn profile(
         Some(0) => Ok(ExitCode::SUCCESS),
         _ => Ok(ExitCode::FAILURE),
     }
+}
+
+/// Whether a run has samples: threads that use no CPU time have none.
+fn has_samples(run: &Path) -> bool {
+    let files = fs::read_dir(run).into_iter().flatten().flatten();
+    files.into_iter().any(|file| file.file_name().to_string_lossy().contains(".samples.csv"))
 }
 
 /// The arguments of `analyze` for a file of this name. With samples, stacks are of CPU time.

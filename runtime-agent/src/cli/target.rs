@@ -156,25 +156,31 @@ pub(super) fn default_address() -> String {
 /// # Errors
 /// There are several.
 fn only() -> Result<Target, Failure> {
-    let agent = |jvm: &Jvm| match jvm.presence() {
-        Presence::Attached { port } => Some(format!("port {}", port?)),
-        // Its port is not known yet, but it may be meant.
-        Presence::Beginning => Some("starting".to_owned()),
-        _ => None,
-    };
     let jvms: Vec<Jvm> = Jvm::all().into_iter().filter(|jvm| jvm.shares("net")).collect();
-    let agents: Vec<(&Jvm, String)> =
-        jvms.iter().filter_map(|jvm| Some((jvm, agent(jvm)?))).collect();
+    let mut agents: Vec<(&Jvm, Option<u16>)> = Vec::new();
+    for jvm in &jvms {
+        match jvm.presence() {
+            Presence::Attached { port: Some(port) } => agents.push((jvm, Some(port))),
+            // Its port is not known yet, but it may be meant.
+            Presence::Beginning => agents.push((jvm, None)),
+            _ => {}
+        }
+    }
     match &*agents {
-        [] => match jvms.iter().find(|jvm| matches!(jvm.presence(), Presence::Ending { .. })) {
-            Some(jvm) => Err(failed(jvm.pid)(ENDING)),
-            None => Ok(Target::Address(default_address())),
-        },
+        all if all.iter().all(|(_, port)| port.is_none()) => {
+            match jvms.iter().find(|jvm| matches!(jvm.presence(), Presence::Ending { .. })) {
+                Some(jvm) => Err(failed(jvm.pid)(ENDING)),
+                None => Ok(Target::Address(default_address())),
+            }
+        }
         [(jvm, _)] => Ok(Target::Pid(jvm.pid)),
         several => {
             let named = several.iter().take(NAMED);
             let named: Vec<String> = named
-                .map(|(jvm, agent)| format!("{} ({}, {agent})", jvm.pid, jvm.program()))
+                .map(|(jvm, port)| {
+                    let port = port.map_or("starting".to_owned(), |port| format!("port {port}"));
+                    format!("{} ({}, {port})", jvm.pid, jvm.program())
+                })
                 .collect();
             let more = if several.len() > NAMED { ", ..." } else { "" };
             Err(format!(

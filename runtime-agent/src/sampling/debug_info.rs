@@ -12,7 +12,9 @@ static SET: Mutex<Option<&'static AtomicBool>> = Mutex::new(None);
 /// What is compiled from now on has it. The event CompiledMethodLoad has this effect too, but early versions of JDK 11
 /// may crash with it (JDK-8173361).
 pub(super) fn want(tables: &Tables) {
-    let switch = tables.switch("DebugNonSafepoints");
+    const NAME: &str = "DebugNonSafepoints";
+    // What the user has set counts.
+    let switch = tables.switch(NAME).filter(|_| tables.is_default(NAME) != Some(false));
     if let Some(switch) = switch.filter(|switch| !switch.swap(true, Ordering::Relaxed)) {
         *SET.lock().unwrap_or_else(PoisonError::into_inner) = Some(switch);
     }

@@ -209,20 +209,31 @@ impl Tables {
         self.switch(switch).map(|at| at.load(Ordering::Relaxed))
     }
 
+    /// Whether nobody has set a switch of the JVM.
+    pub(crate) fn is_default(&self, switch: &str) -> Option<bool> {
+        const ORIGIN: i32 = 15;
+        let flags = self.flag(switch)?.0 + self.optional("JVMFlag", "_flags")?;
+        // SAFETY: a field of the JVM's own table.
+        Some(unsafe { int_at(flags) } & ORIGIN == 0)
+    }
+
     /// A switch of the JVM; `None` if it has no such switch.
     pub(crate) fn switch(&self, switch: &str) -> Option<&'static AtomicBool> {
-        let offset = |name| self.optional("JVMFlag", name);
-        let (name, value) = (offset("_name")?, offset("_addr")?);
+        let value = self.flag(switch)?.word(self.optional("JVMFlag", "_addr")?);
+        let at = std::ptr::with_exposed_provenance_mut::<bool>(value);
+        // SAFETY: the address of a variable of this type, as the JVM's own table says.
+        (!at.is_null()).then(|| unsafe { AtomicBool::from_ptr(at) })
+    }
+
+    fn flag(&self, wanted: &str) -> Option<Entry> {
+        let name = self.optional("JVMFlag", "_name")?;
         let size = *self.sizes.get("JVMFlag")?;
         let all = |name| self.value("JVMFlag", name).ok();
         let (first, count) = (all("flags")?, all("numFlags")?);
         let entries = (0..count).map(|at| Entry(first + at * size));
-        let found = entries
+        entries
             .take_while(|entry| entry.word(name) != 0)
-            .find(|entry| entry.text(name).as_deref() == Some(switch))?;
-        let at = std::ptr::with_exposed_provenance_mut::<bool>(found.word(value));
-        // SAFETY: the address of a variable of this type, as the JVM's own table says.
-        (!at.is_null()).then(|| unsafe { AtomicBool::from_ptr(at) })
+            .find(|entry| entry.text(name).as_deref() == Some(wanted))
     }
 
     /// Where a `JavaThread` leads to the kernel's number of its thread.

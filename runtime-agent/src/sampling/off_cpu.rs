@@ -29,6 +29,8 @@ use crate::sys::clock;
 /// so many of a processor's time.
 const LIST: Duration = Duration::from_secs(1);
 const LIST_PART: u32 = 400;
+/// But it is read once in so long.
+const LIST_AT_LEAST: Duration = Duration::from_secs(10);
 /// Looks take at most one part in so many of a processor's time: with many threads, each is looked at less often.
 const PART: u32 = 200;
 /// The least time for looks in a round.
@@ -210,12 +212,14 @@ impl<'j> OffCpu<'j> {
         }
         let started = threads::started_so_far();
         let least = if started == self.started { LIST } else { Duration::ZERO };
-        let wait = least.max(self.listing * LIST_PART);
+        let wait = least.max(self.listing * LIST_PART).min(LIST_AT_LEAST);
         if self.listed.is_none_or(|listed| now - listed >= wait) {
             (self.listed, self.started) = (Some(now), started);
             // Without a list, the threads stay as they are.
+            let began_ns = clock::cpu_ns_of(libc::CLOCK_THREAD_CPUTIME_ID);
             let _ = self.read_list();
-            self.listing = now.elapsed();
+            let took_ns = clock::cpu_ns_of(libc::CLOCK_THREAD_CPUTIME_ID) - began_ns;
+            self.listing = Duration::from_nanos(took_ns);
         }
         let Self { jvmti, layout, threads, .. } = self;
         let mut times = Vec::new();

@@ -27,8 +27,10 @@ use crate::probe::thread::ThreadName;
 use crate::self_test::jdk;
 use crate::session::phase;
 use crate::stderr::message;
-use crate::sys::clock;
+use crate::sys::{clock, memory};
 
+/// How often threads are looked for, the handlers are checked, and the cap is kept.
+const SECOND: Duration = Duration::from_secs(1);
 /// How often the list of libraries is read, and unloaded classes are forgotten.
 const LOOK: Duration = Duration::from_secs(30);
 /// How long a stop waits for handlers that are at work.
@@ -38,6 +40,9 @@ const COMPARED: usize = 4;
 const MOST_JITTER_NS: u64 = 20_000_000;
 /// Words of the queue for each processor: at 10,000 samples a second and 60 words each, 50 ms are 30,000.
 const WORDS: usize = 1 << 15;
+/// It takes at most one part in so many of the agent's memory, but no fewer words than these.
+const QUEUE_PART: u64 = 16;
+const LEAST_WORDS: usize = 1 << 14;
 
 /// Names of methods need this one from the first start to the detach.
 const CLASS_PREPARE: [jvmti::jvmtiEvent; 1] = [jvmti::JVMTI_EVENT_CLASS_PREPARE];
@@ -171,6 +176,7 @@ impl<'j> Sampler<'j> {
         let looks = self.wall.zip(layout);
         self.off_cpu = looks.map(|(every, layout)| OffCpu::new(list, layout, every, jvmti, jni));
         signal::begin(clock::is_counter());
+        self.scan.be_due();
         self.scan.run();
         self.on = Some((signal, spent.1));
         Ok(())
@@ -233,7 +239,7 @@ impl<'j> Sampler<'j> {
     /// Takes the samples since the last round.
     pub(crate) fn round(&mut self, mut take: impl FnMut(&Sample, &[u32], &[Frame])) {
         if let Some((signal, _)) = self.on
-            && self.scanned.elapsed() >= self.scan.pause()
+            && self.scanned.elapsed() >= SECOND
         {
             self.scanned = Instant::now();
             match signals::check(signal) {
@@ -259,8 +265,10 @@ impl<'j> Sampler<'j> {
 
     /// Finds threads that started and ended without an event, and keeps to the cap.
     fn look_at_threads(&mut self) {
-        self.gone.extend(self.scan.run());
-        self.is_scanned = true;
+        if let Some(gone) = self.scan.run() {
+            self.gone.extend(gone);
+            self.is_scanned = true;
+        }
         if let Some(needed_ns) = self.cap.needed_interval_ns() {
             self.scan.lengthen_interval(needed_ns);
         }
@@ -389,6 +397,7 @@ pub(crate) fn stop_all(jvmti: &Jvmti) {
     signal::end();
     threads::end();
     methods::stop();
+    debug_info::restore();
     for event in [&CLASS_PREPARE, &THREAD_START] {
         let _ = jvmti.disable_events_global(event);
     }
@@ -399,7 +408,10 @@ fn configure(tables: &Tables, jvmti: &Jvmti) -> Result<&'static Config, NoSample
     static CONFIG: OnceLock<Config> = OnceLock::new();
     if !QUEUE.has_memory() {
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let words = (WORDS * processors).next_power_of_two();
+        // The rest of the agent's memory is for threads and calls.
+        let most = usize::try_from(memory::used_and_max().1 / QUEUE_PART).unwrap_or(usize::MAX);
+        let words = (WORDS * processors).min(most / 8).max(LEAST_WORDS);
+        let words = 1 << words.ilog2();
         let memory = super::map_for_good(words * 8).ok_or(NoSamples::NoMemory)?;
         // SAFETY: mapped memory that nobody else uses, and that stays.
         unsafe { QUEUE.set_memory(memory.as_ptr().cast(), words) };

@@ -38,10 +38,9 @@ static STARTED: AtomicU64 = AtomicU64::new(0);
 /// How far a thread's JNI environment is into its `JavaThread`; 0 while unknown.
 static ENVIRONMENT: AtomicUsize = AtomicUsize::new(0);
 
-/// How often threads are looked for that start and end without an event. Scans take no more than one part in so many of
-/// a processor's time.
-const SCAN: Duration = Duration::from_secs(1);
-const SCAN_PART: u32 = 400;
+/// Scans take no more than one part in so many of a processor's time, but come once in so long.
+const SCAN_PART: u64 = 400;
+const SCAN_AT_LEAST: Duration = Duration::from_secs(10);
 
 /// Pages of slots: numbers of some 400,000 threads, 16 MB. Threads with others are not sampled.
 const MOST_PAGES: u32 = 200;
@@ -247,8 +246,8 @@ pub(super) struct Scan {
     with_timers: HashSet<u32>,
     /// Threads whose end was seen, and that were still there.
     ended: HashSet<u32>,
-    /// How long the last scan took.
-    took: Duration,
+    /// No scan before this: with many threads, one takes milliseconds.
+    next: Option<Instant>,
 }
 
 impl Scan {
@@ -268,9 +267,9 @@ impl Scan {
         }
     }
 
-    /// How long to wait for the next scan: with many threads, one takes milliseconds.
-    pub(super) fn pause(&self) -> Duration {
-        SCAN.max(self.took * SCAN_PART)
+    /// The next call scans.
+    pub(super) fn be_due(&mut self) {
+        self.next = None;
     }
 
     /// The threads of the last scan.
@@ -278,10 +277,15 @@ impl Scan {
         &self.with_timers
     }
 
-    /// Gives timers to threads that have none, and deletes those of threads that are gone. Returns the latter.
-    pub(super) fn run(&mut self) -> Vec<u32> {
-        let began = Instant::now();
-        let Ok(tasks) = fs::read_dir("/proc/self/task") else { return Vec::new() };
+    /// Gives timers to threads that have none, and deletes those of threads that are gone. Returns the latter; `None`
+    /// if it is too early for a scan. Call it each second.
+    pub(super) fn run(&mut self) -> Option<Vec<u32>> {
+        if self.next.is_some_and(|next| Instant::now() < next) {
+            return None;
+        }
+        let cpu_ns = || clock::cpu_ns_of(libc::CLOCK_THREAD_CPUTIME_ID);
+        let began_ns = cpu_ns();
+        let tasks = fs::read_dir("/proc/self/task").ok()?;
         let numbers = tasks.flatten().filter_map(|task| task.file_name().to_str()?.parse().ok());
         let present: HashSet<u32> = numbers.collect();
         let mut ended = HashSet::new();
@@ -312,7 +316,8 @@ impl Scan {
         }
         self.ended = ended;
         self.with_timers = present;
-        self.took = began.elapsed();
-        gone
+        let pause = Duration::from_nanos((cpu_ns() - began_ns) * SCAN_PART);
+        self.next = Some(Instant::now() + pause.min(SCAN_AT_LEAST));
+        Some(gone)
     }
 }
