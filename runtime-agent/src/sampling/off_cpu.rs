@@ -427,7 +427,7 @@ pub(super) fn compare(
 ) -> Result<usize, NoSamples> {
     #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // 256.
     const DEPTH: jni::jint = MAX_FRAMES as jni::jint;
-    let (mut compared, mut differs) = (0, false);
+    let (mut compared, mut hidden, mut differs) = (0, 0, false);
     list.for_each(|thread| {
         let before_ns = clock::cpu_ns_of(clock_of(thread.os_id));
         if compared >= most || before_ns == 0 {
@@ -441,10 +441,18 @@ pub(super) fn compare(
             && after_ns == before_ns
             && thread.is_alive()
         {
-            compared += 1;
-            let said = said.iter().map(|frame| frame.method.addr());
-            differs |= !said.eq(frames.iter().map(|frame| frame.id()));
+            let said: Vec<usize> = said.iter().map(|frame| frame.method.addr()).collect();
+            let frames: Vec<usize> = frames.iter().map(|frame| frame.id()).collect();
+            if frames == said {
+                compared += 1;
+            } else if frames.ends_with(&said) {
+                // While a carrier mounts or unmounts a virtual thread, the JVM hides its innermost frames.
+                hidden += 1;
+            } else {
+                differs = true;
+            }
         }
     })?;
-    if differs { Err(NoSamples::WalkerDiffers) } else { Ok(compared) }
+    let is_always_hidden = compared == 0 && hidden >= most;
+    if differs || is_always_hidden { Err(NoSamples::WalkerDiffers) } else { Ok(compared) }
 }
