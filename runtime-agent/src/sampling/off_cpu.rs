@@ -414,6 +414,43 @@ fn walk(layout: &Layout, java_thread: usize) -> Option<(End, Vec<Frame>)> {
     Some((end, frames.words().iter().copied().map(Frame::from_word).collect()))
 }
 
+/// How a walk compares with what the JVM says.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Compared {
+    Same,
+    /// While a carrier mounts or unmounts a virtual thread, the JVM hides the innermost frames.
+    Hidden,
+    Differs,
+}
+
+/// How often a stack that differs is compared again.
+const AGAIN: usize = 5;
+
+/// Compares the walk of a thread; `None` if it ran meanwhile, or has no whole stack.
+fn compare_one(thread: &ListedThread<'_, '_>, layout: &Layout, jvmti: &Jvmti) -> Option<Compared> {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // 256.
+    const DEPTH: jni::jint = MAX_FRAMES as jni::jint;
+    let before_ns = clock::cpu_ns_of(clock_of(thread.os_id));
+    if before_ns == 0 {
+        return None;
+    }
+    let Some((End::Whole, frames)) = walk(layout, thread.java_thread) else { return None };
+    // SAFETY: a live reference of this thread.
+    let said = unsafe { jvmti.get_stack_trace(thread.object, 0, DEPTH) }.ok()?;
+    if clock::cpu_ns_of(clock_of(thread.os_id)) != before_ns || !thread.is_alive() {
+        return None;
+    }
+    let said: Vec<usize> = said.iter().map(|frame| frame.method.addr()).collect();
+    let frames: Vec<usize> = frames.iter().map(|frame| frame.id()).collect();
+    Some(if frames == said {
+        Compared::Same
+    } else if frames.ends_with(&said) {
+        Compared::Hidden
+    } else {
+        Compared::Differs
+    })
+}
+
 /// Compares walks of threads that stand still with what the JVM says of the same stacks, at most so many. Returns how
 /// many were compared.
 ///
@@ -425,32 +462,25 @@ pub(super) fn compare(
     jvmti: &Jvmti,
     most: usize,
 ) -> Result<usize, NoSamples> {
-    #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // 256.
-    const DEPTH: jni::jint = MAX_FRAMES as jni::jint;
     let (mut compared, mut hidden, mut differs) = (0, 0, false);
     list.for_each(|thread| {
-        let before_ns = clock::cpu_ns_of(clock_of(thread.os_id));
-        if compared >= most || before_ns == 0 {
+        if compared >= most {
             return;
         }
-        let Some((End::Whole, frames)) = walk(layout, thread.java_thread) else { return };
-        // SAFETY: a live reference of this thread.
-        let said = unsafe { jvmti.get_stack_trace(thread.object, 0, DEPTH) };
-        let after_ns = clock::cpu_ns_of(clock_of(thread.os_id));
-        if let Ok(said) = said
-            && after_ns == before_ns
-            && thread.is_alive()
-        {
-            let said: Vec<usize> = said.iter().map(|frame| frame.method.addr()).collect();
-            let frames: Vec<usize> = frames.iter().map(|frame| frame.id()).collect();
-            if frames == said {
-                compared += 1;
-            } else if frames.ends_with(&said) {
-                // While a carrier mounts or unmounts a virtual thread, the JVM hides its innermost frames.
-                hidden += 1;
-            } else {
-                differs = true;
+        let mut found = compare_one(thread, layout, jvmti);
+        // A virtual thread may be mounted or unmounted between both; then the next time they are the same.
+        for _ in 0..AGAIN {
+            if found != Some(Compared::Differs) {
+                break;
             }
+            std::thread::sleep(Duration::from_millis(1));
+            found = compare_one(thread, layout, jvmti);
+        }
+        match found {
+            Some(Compared::Same) => compared += 1,
+            Some(Compared::Hidden) => hidden += 1,
+            Some(Compared::Differs) => differs = true,
+            None => {}
         }
     })?;
     let is_always_hidden = compared == 0 && hidden >= most;
