@@ -240,9 +240,10 @@ impl Compiled {
         self.all.difference(&self.gone).copied().collect()
     }
 
-    /// Whether most of it is gone: the log shows the start of a compilation, which may be abandoned.
+    /// Whether half of it is gone: the log shows the start of a compilation, which may be abandoned, and there may be
+    /// only two.
     fn threw_away(&self, live: &BTreeSet<u32>) -> bool {
-        2 * self.gone.intersection(live).count() > live.len()
+        !live.is_empty() && 2 * self.gone.intersection(live).count() >= live.len()
     }
 }
 
