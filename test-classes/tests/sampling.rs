@@ -289,6 +289,46 @@ fn refused_timers_are_said() {
     }
 }
 
+/// Whether the JVM notes exact debug information, as its own tool says.
+fn has_debug_info(jdk: &Jdk, pid: u32) -> bool {
+    let output = Command::new(jdk.command("jcmd"))
+        .args([&pid.to_string(), "VM.flags", "-all"])
+        .output()
+        .expect("jcmd runs");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let line = text.lines().find(|line| line.contains(" DebugNonSafepoints "));
+    line.expect("the switch").contains("= true")
+}
+
+/// The agent sets the JVM's switch and restores it; what the user has set counts.
+#[test]
+fn debug_information_is_exact_as_long_as_the_agent_is_there() {
+    let with_jcmd: Vec<&Jdk> = jdks().iter().filter(|jdk| jdk.command("jcmd").exists()).collect();
+    assert!(!with_jcmd.is_empty());
+    for jdk in with_jcmd {
+        for (own, expected) in [(None, true), (Some("-XX:-DebugNonSafepoints"), false)] {
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            let file = folder.path().join("stop");
+            let logs = folder.path().join("logs");
+            let options = format!("include=programs,port=off,logs={}", logs.display());
+            let java = Java::new(jdk).arg("-XX:+UnlockDiagnosticVMOptions").args(own);
+            let attaches = (jdk.major >= 21).then_some("-XX:+EnableDynamicAgentLoading");
+            let java = java.args(attaches).agent(&options).main(classes(), "programs.Busy");
+            let running = java.arg("1").arg(&file).start();
+            let pid = running.pid();
+            wait_until("threads have timers", || timers(pid) > 0);
+            assert_eq!(has_debug_info(jdk, pid), expected, "{jdk}: at the start");
+            tprofiler_text(&["detach", &pid.to_string()]);
+            assert!(!has_debug_info(jdk, pid), "{jdk}: after a detach");
+            tprofiler_text(&["attach", &pid.to_string(), &options]);
+            wait_until("threads have timers", || timers(pid) > 0);
+            assert_eq!(has_debug_info(jdk, pid), expected, "{jdk}: after an attach");
+            fs::write(&file, "").expect("a file");
+            assert_eq!(running.wait().status, Some(0), "{jdk}");
+        }
+    }
+}
+
 /// A crash that is not the agent's reaches the JVM as before, which writes its report.
 #[test]
 fn a_crash_still_has_its_report() {

@@ -167,8 +167,6 @@ pub(crate) struct Context(*mut c_void);
 #[cfg(target_arch = "x86_64")]
 mod offsets {
     //! Of registers in `ucontext_t`: after flags, link and stack.
-    pub(super) const STACK_FLAGS: usize = 24;
-    pub(super) const STACK_SIZE: usize = 32;
     const GENERAL: usize = 40;
     pub(super) const R13: usize = GENERAL + 8 * 5;
     pub(super) const FP: usize = GENERAL + 8 * 10;
@@ -182,8 +180,6 @@ mod offsets {
 #[cfg(target_arch = "aarch64")]
 mod offsets {
     //! Of registers in `ucontext_t`: after flags, link, stack, mask, padding and the fault's address.
-    pub(super) const STACK_FLAGS: usize = 24;
-    pub(super) const STACK_SIZE: usize = 32;
     const GENERAL: usize = 184;
     pub(super) const FP: usize = GENERAL + 8 * 29;
     pub(super) const SP: usize = GENERAL + 8 * 31;
@@ -224,10 +220,13 @@ impl Context {
 
     /// Whether the thread has a stack for handlers that is too small for a walk and a fault in it.
     pub(crate) fn has_small_stack(&self) -> bool {
-        const DISABLED: usize = 2;
+        // The same on all processors: after flags and link, the address, then these.
+        const STACK_FLAGS: usize = 24;
+        const STACK_SIZE: usize = 32;
+        const DISABLED: u32 = 2;
         const ENOUGH: usize = 32 << 10;
-        let flags = self.get(offsets::STACK_FLAGS) as u32 as usize;
-        let size = self.get(offsets::STACK_SIZE);
+        let flags = self.get(STACK_FLAGS) as u32;
+        let size = self.get(STACK_SIZE);
         // A new process may have neither flags nor a stack.
         flags & DISABLED == 0 && size != 0 && size < ENOUGH
     }

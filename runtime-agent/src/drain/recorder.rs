@@ -329,10 +329,10 @@ impl Recorder {
     /// Takes what was sampled since the last call, and writes the seconds that are over; with `all`, all.
     pub(crate) fn take_samples(&mut self, sampler: &mut Sampler<'_>, all: bool) {
         let hour = Hour::of_unix_ns(clock::unix_ns());
-        let begins_anew = hour != self.sampled.0 && self.registry.samples.stacks().are_many();
-        self.write_samples(sampler, all || begins_anew);
-        if begins_anew {
-            self.registry.samples.forget_stacks();
+        let clears = hour != self.sampled.0 && self.registry.samples.stacks().are_many();
+        self.write_samples(sampler, all || clears);
+        if clears {
+            self.registry.samples.clear_stacks();
             sampler.tell_again();
         }
         if hour != self.sampled.0 {

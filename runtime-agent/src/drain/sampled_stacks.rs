@@ -10,8 +10,8 @@ use sampling_handler::walk::Frame;
 use crate::sampling::methods::Named;
 use crate::sampling::sampler::Sampler;
 
-/// Most stacks and methods that are kept; of the rest, only the innermost frame is. If half of them are there when an
-/// hour ends, all begin anew.
+/// Most stacks and methods that are kept; of other stacks, only the innermost frame is. If half of that is used when an
+/// hour ends, both lists are cleared.
 const MOST_STACKS: usize = 200_000;
 const MOST_FRAMES: usize = 100_000;
 
@@ -21,7 +21,7 @@ pub(super) struct SampledStacks {
     frames: Vec<FrameRow>,
     stack_ids: HashMap<(SampledStackId, FrameId), SampledStackId>,
     stacks: Vec<(SampledStackId, FrameId)>,
-    /// Ids that were given before they last began anew. No id is given twice.
+    /// Ids that were given before the lists were last cleared. No id is given twice.
     frames_before: u32,
     stacks_before: u32,
     /// Frames by the `jmethodID`, as long as ids keep their meaning.
@@ -106,7 +106,7 @@ impl SampledStacks {
     }
 
     /// Forgets all stacks and methods.
-    pub(super) fn begin_anew(&mut self) {
+    pub(super) fn clear(&mut self) {
         *self = Self {
             frames_before: next_id(self.frames_before, self.frames.len()) - 1,
             stacks_before: next_id(self.stacks_before, self.stacks.len()) - 1,
@@ -207,7 +207,7 @@ mod tests {
         assert!(!stacks.are_many());
         let frames = [stacks.frame(method(1)), stacks.frame(method(2))];
         let stack = stacks.stack(SampledStackId::NONE, frames[0]);
-        stacks.begin_anew();
+        stacks.clear();
         assert!(stacks.frame_row(frames[1]).is_none() && stacks.stack_row(stack).is_none());
         let again = stacks.frame(method(2));
         assert!(!frames.contains(&again));

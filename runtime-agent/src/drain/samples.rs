@@ -459,8 +459,8 @@ impl Samples {
     }
 
     /// Forgets all stacks and methods. All rows are taken, and waits ended.
-    pub(super) fn forget_stacks(&mut self) {
-        self.stacks.begin_anew();
+    pub(super) fn clear_stacks(&mut self) {
+        self.stacks.clear();
     }
 
     pub(super) fn thread_row(&self, id: ThreadId) -> Option<ThreadRow> {

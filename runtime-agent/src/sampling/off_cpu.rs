@@ -242,7 +242,7 @@ impl<'j> OffCpu<'j> {
         let listed = list.for_each(|thread| {
             let ListedThread { java_thread, os_id, .. } = *thread;
             let mut watched = known.remove(&(java_thread, os_id));
-            // A thread that was attached anew may have the structure of before.
+            // A thread that detaches from the JVM and attaches again may get the same structure.
             // SAFETY: live references of this thread.
             let is_same = |w: &mut Watched| unsafe { jni.is_same_object(w.object, thread.object) };
             if let Some(before) = watched.take_if(|watched| !is_same(watched)) {
