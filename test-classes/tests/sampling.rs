@@ -310,7 +310,8 @@ fn debug_information_is_exact_as_long_as_the_agent_is_there() {
             let folder = tempfile::tempdir().expect("a temporary folder");
             let file = folder.path().join("stop");
             let logs = folder.path().join("logs");
-            let options = format!("include=programs,port=off,logs={}", logs.display());
+            // Without a class with probes, nobody waits for loops.
+            let options = format!("include=com.nobody,port=off,logs={}", logs.display());
             let java = Java::new(jdk).arg("-XX:+UnlockDiagnosticVMOptions").args(own);
             let attaches = (jdk.major >= 21).then_some("-XX:+EnableDynamicAgentLoading");
             let java = java.args(attaches).agent(&options).main(classes(), "programs.Busy");
