@@ -14,7 +14,7 @@ TEN = 10
 def hottest(peer, workload, scratch):
     """All methods of one run, hottest first: name, calls, and self time in ns."""
     bench_peers.run(peer, workload, scratch)
-    rows = peer.analyze(os.path.join(scratch, "logs"), ["--sort", "self", "--top", "0"])
+    rows = peer.called(peer.analyze(os.path.join(scratch, "logs"), ["--sort", "self", "--top", "0"]))
     return [(f"{row['class']}.{row['method']}{row['descriptor']}", int(row["calls"]), int(row["self_ns"])) for row in rows]
 
 

@@ -146,11 +146,16 @@ class Ours(Peer):
         logs = os.path.join(scratch, "logs")
         if not os.path.isdir(logs):
             return None
-        rows = self.analyze(logs, [])
-        slow = {self.name(row): int(row["calls"]) for row in self.analyze(logs, ["--above", "0ns"])}
+        rows = self.called(self.analyze(logs, []))
+        slow = {self.name(row): int(row["calls"]) for row in self.called(self.analyze(logs, ["--above", "0ns"]))}
         return {
             self.name(row): (int(row["calls"]), int(row["throws"]), slow.get(self.name(row), 0)) for row in rows
         }
+
+    @staticmethod
+    def called(rows):
+        """Methods that were only sampled have no calls."""
+        return [row for row in rows if row["calls"]]
 
     @staticmethod
     def name(row):
