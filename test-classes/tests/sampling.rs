@@ -105,9 +105,9 @@ fn stacks_of_a_large_program_are_whole() {
             println!("  {} {:?} {:?}", reason.samples, reason.state, reason.frames);
         }
         assert!(all > 300.0, "{jdk}: {all}");
-        // One sample more or less is chance.
-        assert!(failed <= 0.01 * all + 3.0, "{jdk}: {failed} of {all} failed");
-        assert!(truncated <= 0.02 * all + 3.0, "{jdk}: {truncated} of {all} truncated");
+        // A few samples more or less are chance.
+        assert!(failed <= 0.005 * all + 3.0, "{jdk}: {failed} of {all} failed");
+        assert!(truncated <= 0.01 * all + 3.0, "{jdk}: {truncated} of {all} truncated");
         let compiler = |s: &&Sampled| s.frames[0] == "[jit]";
         assert!(sum(samples.iter().filter(compiler)).1 > 100.0, "{jdk}: no samples of the JIT");
     }

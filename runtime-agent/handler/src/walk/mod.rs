@@ -32,6 +32,8 @@ const MOST_PUSHED: usize = 16;
 /// `push rbp` and `ret`.
 const PUSH: u8 = 0x55;
 const RETURN: u8 = 0xc3;
+/// The stub that a compiled method calls on entry, if it must be checked first, pushes this before the frame pointer.
+const ENTRY_COOKIE: usize = usize::MAX;
 /// How far apart two frames may be.
 const LARGE_FRAME: usize = 0x4_0000;
 
@@ -412,9 +414,11 @@ impl<'w, M: Memory> Walk<'w, M> {
     fn caller_by_frame_pointer(&mut self) -> Option<Result<(), End>> {
         let Place { sp, fp, .. } = self.at;
         let is_near = fp >= sp && fp < sp + 0x1000;
-        let returns = if is_near { self.code_at(fp + 8)? } else { return None };
+        let above = if is_near { self.memory.word(fp + 8)? } else { return None };
+        let place = if above == ENTRY_COOKIE { fp + 16 } else { fp + 8 };
+        let returns = self.code_at(place)?;
         let caller_fp = self.memory.word(fp)?;
-        Some(self.go_to(returns - 1, fp + 16, caller_fp))
+        Some(self.go_to(returns - 1, place + 8, caller_fp))
     }
 
     /// The word at an address, if it is an address in the code cache.
