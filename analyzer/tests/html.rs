@@ -53,7 +53,7 @@ fn the_page_has_the_figures_of_the_other_reports() {
     let logs = shop();
     let (path, data) = page(&logs, &[]);
     let methods = &data["methods"];
-    assert_eq!(data["percentiles"], "within 2% if recorded, else 25%");
+    assert_eq!(data["percentiles"], "within 2% for recorded calls, 25% for others");
     let csv = logs.analyze(&["logs", "--format", "csv"]);
     for (column, of_csv) in
         [("calls", "calls"), ("throws", "throws"), ("total", "total_ns"), ("own", "self_ns")]

@@ -132,7 +132,7 @@ fn a_closer_percentile_is_not_below_the_one_before() {
     assert!(p50 <= p95 && p95 <= p99, "{p50} {p95} {p99}");
     assert_within(&errors(&logs, &[], "m1", &all), 0.25);
     // And the report says how exact it is, except in CSV.
-    let closer = "within 2% if recorded, else 25%";
+    let closer = "within 2% for recorded calls, 25% for others";
     for (format, by, said) in [
         ("text", None, closer),
         ("json", None, closer),

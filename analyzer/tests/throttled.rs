@@ -65,7 +65,7 @@ fn a_text_names_the_methods_and_the_share_of_probes() {
     let early = unwrapped(&shop().analyze(&["logs", "--to", "14:25"]).quiet());
     let next = format!(
         "{NEXT} was throttled from 2026-11-20T14:10:00Z to 2026-11-20T14:20:00Z \
-         (900,000 calls/s of 60 ns); its time is in its callers' self time"
+         (900,000 calls/s, average 60 ns); its time is in its callers' self time"
     );
     assert!(early.contains(&next), "{early}");
     let late = unwrapped(&shop().analyze(&["logs", "--from", "15:05"]).quiet());
@@ -94,11 +94,11 @@ fn above_the_results_throttled_methods_take_one_line() {
     for args in [&[][..], &["--tree", "top-down"], &["--slowest", "3"], &["--by", "hour"]] {
         let text = logs.analyze(&[&["logs"], args].concat()).quiet();
         let (head, rest) = text.split_once("\n\n").unwrap();
-        let (_, details) = rest.split_once("What was missing for some time\n").unwrap();
-        let line = "\nthrottled 10 methods, for some time or all; ";
+        let (_, details) = rest.split_once("What was not measured, and when\n").unwrap();
+        let line = "\nthrottled 10 methods, all or part of the time; ";
         assert_eq!(head.matches(line).count(), 1, "{args:?}: {head}");
         assert!(head.ends_with(" (see the end)"), "{args:?}: {head}");
-        let line = "\nmissing   2 classes were not instrumented for some time (see the end)\n";
+        let line = "\nmissing   2 classes were not instrumented part of the time (see the end)\n";
         assert!(head.contains(line), "{args:?}: {head}");
         for one in ["was throttled", "was not instrumented"] {
             assert!(!head.contains(one), "{args:?}: {head}");
@@ -117,7 +117,7 @@ fn an_hour_stands_alone() {
         }
     }
     let text = unwrapped(&logs.analyze(&["logs"]).quiet());
-    let hash = "was throttled since 2026-11-20T14:03:07Z (2,100,000 calls/s of 45 ns)";
+    let hash = "was throttled since 2026-11-20T14:03:07Z (2,100,000 calls/s, average 45 ns)";
     assert!(text.contains(&format!("{HASH} {hash}")), "{text}");
     assert!(
         text.contains("throttled from 2026-11-20T14:30:00Z to 2026-11-20T15:05:00Z (1,000"),
@@ -160,7 +160,8 @@ fn json_has_all_of_them_with_their_runs() {
     assert_eq!((&next["times"], &next["to_ns"]), (&2.into(), &(T15 + 5 * MIN).into()));
     assert_eq!(left_out["throttled"][2]["method"], "C.m19()V");
     let text = unwrapped(&logs.analyze(&["logs"]).quiet());
-    let hash = format!("since 2026-11-20T14:03:07Z in run {RUN_A} (2,100,000 calls/s of 45 ns)");
+    let hash =
+        format!("since 2026-11-20T14:03:07Z in run {RUN_A} (2,100,000 calls/s, average 45 ns)");
     assert!(text.contains(&hash), "{text}");
     assert!(text.contains(" 12 more methods were throttled"), "{text}");
     // What the log does not have is missing.
@@ -174,8 +175,8 @@ fn a_comparison_says_how_many_there_are_and_counts_the_whole_time() {
     let side = logs.root().join("logs").join(RUN_A);
     let side = side.to_str().unwrap();
     let text = logs.analyze(&["diff", side, side]).quiet();
-    let count = "missing: 2 methods were throttled, for some time or all; their time \
-                 is in their callers' self time meanwhile";
+    let count = "missing: 2 methods were throttled, all or part of the time; meanwhile their time \
+                 is in their callers' self time";
     assert_eq!(unwrapped(&text).matches(count).count(), 2, "{text}");
     let json = logs.analyze(&["diff", side, side, "--format", "json"]).json();
     assert_eq!(json["after"]["missing"]["throttled"].as_array().unwrap().len(), 2);

@@ -296,7 +296,7 @@ fn compressed_logs_and_a_comparison_by_call() {
         ["com.shop.Order", "pay", ":57", "slower", "20000000", "40.000"]
     );
     let text = logs.analyze(&["diff", "logs/tprofiler.log", "logs/after", "--per", "call"]);
-    assert!(text.stdout.contains("Slower, by what it costs in all"), "{}", text.stdout);
+    assert!(text.stdout.contains("Slower, by time added in all"), "{}", text.stdout);
     let failing = ["--per", "call", "--fail-above", "30%", "--min-time", "20ms"];
     assert_eq!(logs.analyze(&[&args[..], &failing].concat()).status, 3);
 }

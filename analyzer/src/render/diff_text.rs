@@ -40,8 +40,8 @@ pub fn render(comparison: &Comparison, top: Option<usize>, out: &mut dyn Write) 
     }
     let unit = unit(comparison);
     for (status, heading) in [
-        (Status::Slower, format!("Slower, by what it costs {unit}")),
-        (Status::Faster, format!("Faster, by what it saves {unit}")),
+        (Status::Slower, format!("Slower, by time added {unit}")),
+        (Status::Faster, format!("Faster, by time saved {unit}")),
         (Status::New, "New: no calls before".to_owned()),
         (Status::Vanished, "Vanished: no calls after".to_owned()),
         (
@@ -78,7 +78,7 @@ fn of_side(heading: &'static str, side: &Side) -> Vec<(&'static str, String)> {
 
 /// The time that costs refer to.
 fn unit(comparison: &Comparison) -> &'static str {
-    if comparison.after.recorded_ns.is_some() { "in an hour" } else { "in all" }
+    if comparison.after.recorded_ns.is_some() { "per hour" } else { "in all" }
 }
 
 fn compared(comparison: &Comparison) -> String {

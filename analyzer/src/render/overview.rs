@@ -58,7 +58,10 @@ fn entries(
     if methods.is_empty() {
         return Ok(());
     }
-    heading(out, "Entry methods, where recorded calls enter measured code, by total time")?;
+    heading(
+        out,
+        "Entry methods (the outermost instrumented method of each recorded call), by total time",
+    )?;
     sign_of_calls(methods.iter(), out)?;
     writeln!(
         out,
@@ -172,10 +175,7 @@ fn slowest(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<
         return Ok(());
     }
     calls.sort_by_key(|call| (Reverse(call.total_ns), call.start_ns, call.run));
-    heading(
-        out,
-        "Slowest calls, without those that one of them made; --slowest 5 has what they did",
-    )?;
+    heading(out, "Slowest calls, outermost only; --slowest 5 shows what they called")?;
     writeln!(out)?;
     for call in calls.into_iter().take(SHOWN) {
         let exit = if call.exit == Exit::Throw { ", threw" } else { "" };

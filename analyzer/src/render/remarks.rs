@@ -36,8 +36,8 @@ const LOSSES: [Loss; 14] = [
     ),
     (
         |losses| losses.statistics.lost_calls,
-        "call not counted: no memory for its statistics, or its probe has an unknown method id",
-        "calls not counted: no memory for their statistics, or their probes have unknown method ids",
+        "call not counted: out of memory for its statistics, or its probe has an unknown method id",
+        "calls not counted: out of memory for their statistics, or their probes have unknown method ids",
     ),
     (
         |losses| losses.statistics.unseen_ends,
@@ -46,8 +46,8 @@ const LOSSES: [Loss; 14] = [
     ),
     (
         |losses| losses.statistics.muted_methods,
-        "method was muted for some time; its calls were not counted then",
-        "methods were muted for some time; their calls were not counted then",
+        "method was muted part of the time; its calls were not counted then",
+        "methods were muted part of the time; their calls were not counted then",
     ),
     (
         |losses| losses.statistics.muted_calls,
@@ -56,8 +56,8 @@ const LOSSES: [Loss; 14] = [
     ),
     (
         |losses| losses.statistics.throttled_calls,
-        "call not counted: it was in progress when its method was throttled or measured again",
-        "calls not counted: they were in progress when their method was throttled or measured again",
+        "call not counted: it was in progress when its method was throttled or unthrottled",
+        "calls not counted: they were in progress when their method was throttled or unthrottled",
     ),
     (
         |losses| losses.not_instrumented.methods,
@@ -78,9 +78,9 @@ const LOSSES: [Loss; 14] = [
     ),
     (
         |losses| losses.log.recorded_calls_over_budget,
-        "call not recorded: over the hour's log budget; method statistics include it",
-        "calls not recorded: over the hour's log budget; method statistics include them, and the \
-         slowest of each half second are recorded",
+        "call not recorded: the hour's log budget was used up; method statistics include it",
+        "calls not recorded: the hour's log budget was used up, but for the slowest of each half second; method \
+         statistics include them",
     ),
     (
         |losses| losses.log.deleted_hours,
@@ -165,7 +165,7 @@ pub struct InText {
     pub head: Vec<String>,
     /// How many methods were throttled.
     pub throttled: Option<String>,
-    /// What was missing for some time, and when.
+    /// What was not measured, and when.
     pub details: Vec<String>,
 }
 
@@ -202,10 +202,10 @@ const RAISED_ONCE: &str =
     "time with a raised threshold: not all calls below it are recorded (see the end)";
 const RAISED: &str =
     "times with a raised threshold: not all calls below it are recorded (see the end)";
-const POSTPONED_ONE: &str = "class was not instrumented for some time (see the end)";
-const POSTPONED: &str = "classes were not instrumented for some time (see the end)";
+const POSTPONED_ONE: &str = "class was not instrumented part of the time (see the end)";
+const POSTPONED: &str = "classes were not instrumented part of the time (see the end)";
 const THROTTLED: &str =
-    ", for some time or all; their time is in their callers' self time (see the end)";
+    ", all or part of the time; meanwhile their time is in their callers' self time (see the end)";
 
 fn lost(missing: &Missing, zone: &Zone) -> Vec<String> {
     let mut lines = losses(missing);
@@ -232,12 +232,12 @@ fn raised_in(run: &RaisedInRun, zone: &Zone, lines: &mut Vec<String>) {
     for time in run.times.iter().take(TIMES_SHOWN) {
         let until = time.to_ns.map_or_else(|| "the end".to_owned(), |ns| zone.text(ns));
         lines.push(format!(
-            "calls under {} from {} to {until} in run {}: only the slowest of each method are recorded, because \
-             the threshold was raised from {}; method statistics include all",
-            duration(time.highest_ns),
-            zone.text(time.from_ns),
-            run.run,
+            "threshold raised from {} to {} in run {} from {} to {until}: of the calls below it, only the slowest of \
+             each method are recorded; method statistics include all",
             duration(run.base_ns),
+            duration(time.highest_ns),
+            run.run,
+            zone.text(time.from_ns),
         ));
     }
     let rest = run.times.len().saturating_sub(TIMES_SHOWN);
@@ -267,8 +267,8 @@ fn postponed(found: &[PostponedInRun], runs: usize, zone: &Zone) -> Vec<String> 
     let rest = (rest > 0).then(|| {
         plural(
             rest,
-            "more class was not instrumented for some time",
-            "more classes were not instrumented for some time",
+            "more class was not instrumented part of the time",
+            "more classes were not instrumented part of the time",
         )
     });
     found.iter().take(CLASSES_SHOWN).map(line).chain(rest).collect()
@@ -325,7 +325,7 @@ fn throttled_line(of: &[&ThrottledInRun], runs: usize, zone: &Zone) -> Option<St
         several => (format!(" in {} runs", separated(several as u128)), "up to "),
     };
     let calls = plural(busiest.method.calls_per_s, "call/s", "calls/s");
-    let mean = busiest.method.mean_ns.map(|ns| format!(" of {}", duration(ns)));
+    let mean = busiest.method.mean_ns.map(|ns| format!(", average {}", duration(ns)));
     Some(format!(
         "{} was throttled {when}{place} ({up_to}{calls}{}); its time is in its callers' \
          self time",
@@ -339,10 +339,10 @@ fn throttled_count(found: &[ThrottledInRun]) -> Option<String> {
     (methods > 0).then(|| {
         plural(
             u64::try_from(methods).unwrap_or(u64::MAX),
-            "method was throttled, for some time or all; its time is in its callers' \
-             self time meanwhile",
-            "methods were throttled, for some time or all; their time is in their \
-             callers' self time meanwhile",
+            "method was throttled, all or part of the time; meanwhile its time is in its \
+             callers' self time",
+            "methods were throttled, all or part of the time; meanwhile their time is in their \
+             callers' self time",
         )
     })
 }
@@ -393,10 +393,10 @@ mod tests {
         assert_eq!(lines.len(), 4);
         assert_eq!(
             lines[0],
-            "calls under 4.00 ms from 1970-01-01T00:01:00Z to 1970-01-01T00:02:00Z in run r: only the slowest of \
-             each method are recorded, because the threshold was raised from 1.00 ms; method statistics include all"
+            "threshold raised from 1.00 ms to 4.00 ms in run r from 1970-01-01T00:01:00Z to 1970-01-01T00:02:00Z: of \
+             the calls below it, only the slowest of each method are recorded; method statistics include all"
         );
-        assert!(lines[1].contains(" to the end in run r: "), "{}", lines[1]);
+        assert!(lines[1].contains(" to the end: "), "{}", lines[1]);
         assert_eq!(lines[3], "the threshold was raised 1 more time in run r");
     }
 
@@ -427,7 +427,7 @@ mod tests {
         let line = |when: &str| {
             format!(
                 "com.shop.Util.hash(Ljava/lang/String;)I was throttled {when} \
-                 (2,100,000 calls/s of 45 ns); its time is in its callers' self time"
+                 (2,100,000 calls/s, average 45 ns); its time is in its callers' self time"
             )
         };
         for (to_s, times, when) in [
@@ -457,7 +457,7 @@ mod tests {
         let lines = throttled(&found, 41, &Zone::default());
         assert_eq!(lines.len(), 11);
         assert!(lines[0].starts_with("C.many()V was throttled 40 times from "));
-        assert!(lines[0].contains(" to the end in 40 runs (up to 2 calls/s of 45 ns); "));
+        assert!(lines[0].contains(" to the end in 40 runs (up to 2 calls/s, average 45 ns); "));
         assert!(lines[1].starts_with("C.m12()V ") && lines[9].starts_with("C.m4()V "));
         assert_eq!(lines[10], "3 more methods were throttled");
         let count = throttled_count(&found).unwrap();

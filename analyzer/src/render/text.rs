@@ -84,7 +84,7 @@ fn details(missing: &InText, out: &mut dyn Write) -> io::Result<()> {
         return Ok(());
     }
     writeln!(out)?;
-    heading(out, "What was missing for some time")?;
+    heading(out, "What was not measured, and when")?;
     writeln!(out)?;
     missing.details.iter().try_for_each(|line| wrapped(out, "  ", "    ", line))
 }
@@ -299,7 +299,12 @@ fn unfinished_stack(
     let run = report.read.runs.get(first.run).filter(|_| report.read.runs.len() > 1);
     let run = run.map(|run| format!(" in {run}")).unwrap_or_default();
     let until = report.layout.zone.text(first.start_ns.saturating_add(first.running_ns));
-    wrapped(out, "  ", "    ", &one_line(&format!("{}{run}, until {until}", first.thread)))?;
+    wrapped(
+        out,
+        "  ",
+        "    ",
+        &one_line(&format!("{}{run}, still running at {until}", first.thread)),
+    )?;
     let callers = path(&first.callers);
     if !callers.is_empty() {
         wrapped(out, &" ".repeat(26), &" ".repeat(28), &format!("under {callers}"))?;

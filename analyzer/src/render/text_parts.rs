@@ -99,7 +99,7 @@ pub(super) fn sign_of_average<'m>(
     if methods.any(|method| method.is_recursive) {
         writeln!(
             out,
-            "*: too low; the method calls itself, and total has only the outermost calls"
+            "*: too low: the method calls itself, and its total time has only the outermost calls"
         )?;
     }
     Ok(())

@@ -162,7 +162,7 @@ impl Report {
             self.methods.of_records || (counts.tprofiler.logs() > 0 && counts.stats_rows == 0);
         match (self.methods.has_sketches, is_of_records) {
             (true, true) => "within 2%",
-            (true, false) => "within 2% if recorded, else 25%",
+            (true, false) => "within 2% for recorded calls, 25% for others",
             (false, _) => "within 25%",
         }
     }

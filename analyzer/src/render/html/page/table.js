@@ -8,7 +8,7 @@ const selfOfAll = sum(methods.own) + data.not_shown.own;
 const SIGN = [
   methods.partial.some((is) => is) ? "+: at least so many calls; the method was throttled for part of the time" : "",
   methods.mostly_probe.some((is) => is) ? "~: at least half of this self time is spent in probes (an estimate)" : "",
-  methods.recursive.some((is) => is) ? "*: too low; the method calls itself, and total has only the outermost calls" : "",
+  methods.recursive.some((is) => is) ? "*: too low: the method calls itself, and its total time has only the outermost calls" : "",
 ].filter((sign) => sign !== "").join("; ");
 
 function callsOf(method) {
