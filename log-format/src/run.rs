@@ -43,6 +43,12 @@ pub struct Run {
     /// The clock that probes read: `tsc` or `monotonic`.
     #[serde(default)]
     pub clock: String,
+    /// What interrupts threads for samples of CPU time: `perf`, `ctimer` or `itimer`; absent without samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_engine: Option<String>,
+    /// Why it is not the one that was asked for, or that would be better.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_engine_reason: Option<String>,
     /// The options in force.
     #[serde(default)]
     pub options: BTreeMap<String, String>,

@@ -11,7 +11,7 @@ use crate::memory::{Memory, Process};
 use crate::queue::{QUEUE, Sample};
 pub use crate::sys::KernelAction;
 use crate::sys::{self, Context, Info};
-use crate::threads::{self, Slot};
+use crate::threads::{self, Slot, Source};
 use crate::vm_layout::Layout;
 use crate::walk::{End, Frames, MAX_FRAMES, Registers, Walk};
 
@@ -70,9 +70,17 @@ static CONFIG: AtomicPtr<Config> = AtomicPtr::new(core::ptr::null_mut());
 static IS_ON: AtomicBool = AtomicBool::new(false);
 /// How many handlers are at work.
 static AT_WORK: AtomicU32 = AtomicU32::new(0);
-/// The handler before ours; 0 is the default, 1 ignores.
-static BEFORE: AtomicUsize = AtomicUsize::new(0);
-static BEFORE_FLAGS: AtomicUsize = AtomicUsize::new(0);
+/// How often the interval of perf events and of the process's timer was doubled.
+static DOUBLED: AtomicU32 = AtomicU32::new(0);
+/// Whether there ever were perf events, or the process's timer.
+static HAS_EVENTS: AtomicBool = AtomicBool::new(false);
+static HAS_PROCESS_TIMER: AtomicBool = AtomicBool::new(false);
+/// Signals are below this number.
+const SIGNAL_NUMBERS: usize = 32;
+/// The handler of each signal before ours; 0 is the default, 1 ignores.
+static BEFORE: [AtomicUsize; SIGNAL_NUMBERS] = [const { AtomicUsize::new(0) }; SIGNAL_NUMBERS];
+static BEFORE_FLAGS: [AtomicUsize; SIGNAL_NUMBERS] =
+    [const { AtomicUsize::new(0) }; SIGNAL_NUMBERS];
 
 static FOREIGN: AtomicU64 = AtomicU64::new(0);
 /// Signals that came while a sample of the thread was being taken, or in a thread that is not known.
@@ -130,9 +138,27 @@ pub fn action(signal: c_int) -> Option<KernelAction> {
 }
 
 /// Sets where foreign signals go: to the handler that ours replaced.
-pub fn set_before(handler: usize, flags: usize) {
-    BEFORE_FLAGS.store(flags, Ordering::Relaxed);
-    BEFORE.store(handler, Ordering::Release);
+pub fn set_before(signal: c_int, handler: usize, flags: usize) {
+    let index = signal as usize % SIGNAL_NUMBERS;
+    if let (Some(before), Some(before_flags)) = (BEFORE.get(index), BEFORE_FLAGS.get(index)) {
+        before_flags.store(flags, Ordering::Relaxed);
+        before.store(handler, Ordering::Release);
+    }
+}
+
+/// Signals of perf events are the agent's from now on.
+pub fn expect_events() {
+    HAS_EVENTS.store(true, Ordering::Relaxed);
+}
+
+/// Signals of the process's timer are the agent's from now on.
+pub fn expect_process_timer() {
+    HAS_PROCESS_TIMER.store(true, Ordering::Relaxed);
+}
+
+/// Sets how often the interval of perf events and of the process's timer was doubled.
+pub fn set_doubled(doubled: u32) {
+    DOUBLED.store(doubled.min(MOST_DOUBLED), Ordering::Relaxed);
 }
 
 /// Tells the handler what it needs to know.
@@ -165,8 +191,8 @@ pub unsafe extern "C" fn on_signal(signal: c_int, info: *mut c_void, context: *m
     // SAFETY: what the kernel gave this handler.
     let (of, interrupted) = unsafe { (Info::new(info), Context::new(context)) };
     AT_WORK.fetch_add(1, Ordering::SeqCst);
-    match Origin::of(of) {
-        Some(origin) => {
+    match Sent::of(signal, of) {
+        Sent::Agent(origin) => {
             if IS_ON.load(Ordering::SeqCst) {
                 let began = now();
                 sample(&origin, &interrupted, began);
@@ -176,7 +202,10 @@ pub unsafe extern "C" fn on_signal(signal: c_int, info: *mut c_void, context: *m
             }
             AT_WORK.fetch_sub(1, Ordering::SeqCst);
         }
-        None => {
+        Sent::Late => {
+            AT_WORK.fetch_sub(1, Ordering::SeqCst);
+        }
+        Sent::Foreign => {
             FOREIGN.fetch_add(1, Ordering::Relaxed);
             AT_WORK.fetch_sub(1, Ordering::SeqCst);
             // SAFETY: the arguments are as they came.
@@ -190,22 +219,65 @@ fn now() -> u64 {
     if IS_COUNTER.load(Ordering::Relaxed) { sys::counter() } else { sys::monotonic_ns() }
 }
 
-/// What a signal of the agent's timers says.
+/// What one of the agent's signals says.
 struct Origin {
     thread: u32,
     weight: u32,
 }
 
-impl Origin {
-    /// `None` if it was none of the agent's.
-    fn of(info: Info) -> Option<Self> {
+/// Who sent a signal.
+enum Sent {
+    /// The agent's timer or event.
+    Agent(Origin),
+    /// An event of the agent's that is no more.
+    Late,
+    Foreign,
+}
+
+impl Sent {
+    fn of(signal: c_int, info: Info) -> Self {
         const TIMER: c_int = -2;
-        let value = if info.code() == TIMER { info.value() } else { 0 };
+        const KERNEL: c_int = 0x80;
+        // What can happen to a descriptor.
+        const READY: c_int = 1;
+        const HANGUP: c_int = 6;
+        match info.code() {
+            TIMER => Self::of_timer(info),
+            READY..=HANGUP if HAS_EVENTS.load(Ordering::Relaxed) => Self::of_event(info),
+            KERNEL if signal == sys::SIGPROF && HAS_PROCESS_TIMER.load(Ordering::Relaxed) => {
+                Self::Agent(Origin::of_this_thread())
+            }
+            _ => Self::Foreign,
+        }
+    }
+
+    fn of_timer(info: Info) -> Self {
+        let value = info.value();
         let missed = u32::try_from(info.overrun()).unwrap_or(0);
         let thread = value as u32 & ((1 << THREAD_BITS) - 1);
         let doubled = (value as u32 >> THREAD_BITS).min(MOST_DOUBLED);
         let weight = missed.saturating_add(1).saturating_mul(1 << doubled);
-        (value >> 32 == COOKIE).then_some(Self { thread, weight })
+        match value >> 32 == COOKIE {
+            true => Self::Agent(Origin { thread, weight }),
+            false => Self::Foreign,
+        }
+    }
+
+    /// Events send their signals to the thread whose time they measure.
+    fn of_event(info: Info) -> Self {
+        let origin = Origin::of_this_thread();
+        let source = threads::slot(origin.thread).map(Slot::source);
+        if source == Some(Source::Event(info.descriptor())) {
+            Self::Agent(origin)
+        } else {
+            Self::Late
+        }
+    }
+}
+
+impl Origin {
+    fn of_this_thread() -> Self {
+        Self { thread: sys::gettid(), weight: 1 << DOUBLED.load(Ordering::Relaxed) }
     }
 }
 
@@ -214,11 +286,13 @@ impl Origin {
 /// # Safety
 /// The arguments are those of a signal's handler.
 unsafe fn pass_on(signal: c_int, info: *mut c_void, context: *mut c_void) {
-    let handler = BEFORE.load(Ordering::Acquire);
+    let index = signal as usize % SIGNAL_NUMBERS;
+    let (Some(before), Some(flags)) = (BEFORE.get(index), BEFORE_FLAGS.get(index)) else { return };
+    let handler = before.load(Ordering::Acquire);
     if handler <= 1 {
         return;
     }
-    if BEFORE_FLAGS.load(Ordering::Relaxed) & sys::SA_SIGINFO != 0 {
+    if flags.load(Ordering::Relaxed) & sys::SA_SIGINFO != 0 {
         // SAFETY: the handler was installed with SA_SIGINFO, so it has these parameters.
         let handler: extern "C" fn(c_int, *mut c_void, *mut c_void) =
             unsafe { core::mem::transmute(handler) };

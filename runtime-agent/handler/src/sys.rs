@@ -8,6 +8,7 @@ use crate::registers::Registers;
 
 pub(crate) const SIGBUS: c_int = 7;
 pub(crate) const SIGSEGV: c_int = 11;
+pub(crate) const SIGPROF: c_int = 27;
 pub(crate) const SA_SIGINFO: usize = 4;
 #[cfg(target_arch = "x86_64")]
 const SA_RESTORER: usize = 0x0400_0000;
@@ -54,6 +55,11 @@ impl Info {
     /// Of a timer: how many expirations were not delivered.
     pub(crate) fn overrun(self) -> c_int {
         self.int(20)
+    }
+
+    /// Of a descriptor's signal: the descriptor.
+    pub(crate) fn descriptor(self) -> c_int {
+        self.int(24)
     }
 
     /// Of a timer: its value.

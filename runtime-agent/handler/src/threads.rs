@@ -19,19 +19,49 @@ pub struct Slot {
     busy: AtomicBool,
     /// Its `JavaThread`, or 0.
     java_thread: AtomicUsize,
-    /// Its timer; only the agent uses it.
-    timer: AtomicI32,
+    /// What interrupts it; a handler only compares it.
+    source: AtomicI32,
     /// When the thread began, and its CPU clock then; 0 if that is not known. Only the agent uses them.
     began_ns: AtomicU64,
     began_cpu_ns: AtomicU64,
 }
 
-/// States of a thread's timer, beside the timer's number plus one: there is none,
-pub const TIMER_NONE: i32 = 0;
-/// somebody is creating it,
-pub const TIMER_BUSY: i32 = -1;
-/// the thread is ending and gets none.
-pub const TIMER_ENDED: i32 = -2;
+/// What interrupts a thread each interval of its CPU time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Nothing.
+    None,
+    /// Somebody is creating it.
+    Busy,
+    /// The thread is ending and gets none.
+    Ended,
+    /// The timer with this number.
+    Timer(i32),
+    /// The perf event with this descriptor.
+    Event(i32),
+}
+
+impl Source {
+    const fn word(self) -> i32 {
+        match self {
+            Self::None => 0,
+            Self::Busy => -1,
+            Self::Ended => -2,
+            Self::Timer(number) => number.wrapping_add(1),
+            Self::Event(descriptor) => (-3_i32).wrapping_sub(descriptor),
+        }
+    }
+
+    const fn of(word: i32) -> Self {
+        match word {
+            0 => Self::None,
+            -1 => Self::Busy,
+            -2 => Self::Ended,
+            1.. => Self::Timer(word - 1),
+            _ => Self::Event((-3_i32).wrapping_sub(word)),
+        }
+    }
+}
 
 impl Slot {
     /// Sets the thread's `JavaThread`, or 0. The thread itself calls this when it starts and ends.
@@ -52,37 +82,26 @@ impl Slot {
         (at_ns != 0).then(|| (at_ns, self.began_cpu_ns.load(Ordering::Relaxed)))
     }
 
-    /// The state of its timer that stands for a number.
+    /// What interrupts it.
     #[must_use]
-    pub const fn timer_of(id: i32) -> i32 {
-        id.wrapping_add(1)
+    pub fn source(&self) -> Source {
+        Source::of(self.source.load(Ordering::Acquire))
     }
 
-    /// The number of the timer in this state, if it has one.
-    #[must_use]
-    pub const fn id_of_timer(state: i32) -> Option<i32> {
-        if state > 0 { Some(state - 1) } else { None }
+    /// Changes what interrupts it from one to another; `false` if it has a different one.
+    pub fn change_source(&self, from: Source, to: Source) -> bool {
+        let (from, to) = (from.word(), to.word());
+        self.source.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// The state of its timer.
-    #[must_use]
-    pub fn timer(&self) -> i32 {
-        self.timer.load(Ordering::Acquire)
+    /// Sets what interrupts it.
+    pub fn set_source(&self, to: Source) {
+        self.source.store(to.word(), Ordering::Release);
     }
 
-    /// Changes the state of its timer from one to another; `false` if it has a different one.
-    pub fn change_timer(&self, from: i32, to: i32) -> bool {
-        self.timer.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
-    }
-
-    /// Sets the state of its timer.
-    pub fn set_timer(&self, to: i32) {
-        self.timer.store(to, Ordering::Release);
-    }
-
-    /// Sets the state of its timer, and returns the one before.
-    pub fn swap_timer(&self, to: i32) -> i32 {
-        self.timer.swap(to, Ordering::AcqRel)
+    /// Sets what interrupts it, and returns the one before.
+    pub fn swap_source(&self, to: Source) -> Source {
+        Source::of(self.source.swap(to.word(), Ordering::AcqRel))
     }
 
     /// Its `JavaThread`, or 0.
@@ -138,4 +157,17 @@ pub unsafe fn slot_or_add(
     let page = make(size_of::<[Slot; PAGE]>());
     place.store(page.cast(), Ordering::Release);
     slot(thread)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_source_is_told_from_the_others() {
+        let all = [Source::None, Source::Busy, Source::Ended, Source::Timer(0), Source::Timer(7)];
+        for source in all.into_iter().chain([Source::Event(0), Source::Event(1_048_576)]) {
+            assert_eq!(Source::of(source.word()), source);
+        }
+    }
 }

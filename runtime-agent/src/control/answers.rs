@@ -201,12 +201,18 @@ const LEAST_CPU_NS: u64 = 1_000_000_000;
 
 #[allow(clippy::cast_precision_loss)] // Nanoseconds of some years are exact.
 fn add_sampling(answer: &mut Answer, sampling: &SamplingFigures) {
-    let TimerFigures { interval_ns, signal, refused } = sampling.timers;
+    let TimerFigures { engine, interval_ns, signal, refused } = &sampling.timers;
+    let (interval_ns, signal, refused) = (*interval_ns, *signal, *refused);
+    let name = engine.engine.name();
     let interval = units::duration_text(interval_ns);
     let by = signal.map_or_else(String::new, |signal| format!(" by {signal}"));
-    answer.line("cpu samples", format!("{} (ctimer{by}, every {interval})", sampling.samples));
+    answer.line("cpu samples", format!("{} ({name}{by}, every {interval})", sampling.samples));
     answer.value("cpu_samples", sampling.samples);
-    answer.value("cpu_clock", "ctimer");
+    answer.value("cpu_engine", name);
+    if let Some(reason) = &engine.reason {
+        answer.line("cpu engine", format!("{name}, because {reason}"));
+    }
+    answer.value("cpu_engine_reason", engine.reason.clone());
     answer.value("cpu_signal", signal);
     answer.value("walker_stacks_compared", sampling.compared as u64);
     if sampling.random_walks > 0 {
@@ -234,7 +240,9 @@ fn add_sampling(answer: &mut Answer, sampling: &SamplingFigures) {
     answer.line("cpu samples took", format!("{:.2}%", sampling.cost_share * 100.0));
     answer.value("cpu_samples_took", sampling.cost_share);
     if refused > 0 {
-        let why = format!("{refused} (ulimit -i), so some threads are not sampled");
+        let why = format!(
+            "{refused} (ulimit -i), so some threads are not sampled; engine=itimer needs none"
+        );
         answer.line("cpu timers refused", why);
     }
     answer.value("cpu_timers_refused", refused);
@@ -248,7 +256,7 @@ fn add_throttled(answer: &mut Answer, throttled: &[(Method, Throttled)]) {
         let Throttled { since_unix_ns, calls_per_s, mean_ns, .. } = left;
         let since = utc_text(*since_unix_ns);
         let why = format!(
-            "since {since}, {} calls/s of {}, {}",
+            "since {since}, {} calls/s, average {}, {}",
             human::count(u128::from(*calls_per_s)),
             human::duration(*mean_ns),
             method.line_name()

@@ -3,6 +3,7 @@
 //!
 //! Every source becomes a list of settings, the weakest source first. [`table`] knows the keys.
 
+pub(crate) mod engine;
 mod fault;
 mod file;
 mod log_limits;

@@ -9,6 +9,7 @@ use log_format::error::BadValue;
 use log_format::pattern::Pattern;
 use log_format::units::{self, parse_duration};
 
+use super::engine::Engine;
 use super::fault::Fault;
 use super::log_limits::{compression, compression_text, megabytes, megabytes_text};
 use super::overhead::{overhead_text, parse_overhead, parse_share};
@@ -232,6 +233,20 @@ pub const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
         show: |options| overhead_text(options.sampling.cap),
+    },
+    OptionDef {
+        key: "engine",
+        default: Some("auto"),
+        help: "With cpu: what interrupts threads: perf, ctimer, itimer or auto",
+        set: |options, value, _| {
+            options.sampling.engine = match (value, Engine::of(value)) {
+                ("auto", _) => None,
+                (_, Some(engine)) => Some(engine),
+                _ => return wrong("engine", value, "is none of auto, perf, ctimer and itimer"),
+            };
+            Ok(())
+        },
+        show: |options| options.sampling.engine.map_or("auto", Engine::name).to_owned(),
     },
     OptionDef {
         key: "start",

@@ -9,6 +9,7 @@ use log_format::error::BadValue;
 use log_format::pattern::Pattern;
 use log_format::units::{self, parse_duration};
 
+use super::engine::Engine;
 use super::fault::Fault;
 use super::log_limits::BYTES_PER_MB;
 use super::overhead;
@@ -117,6 +118,8 @@ pub struct SamplingOptions {
     pub wall: Option<Duration>,
     /// The most of the CPU time that samples may take, in millionths; `None` for no cap.
     pub cap: Option<u32>,
+    /// What interrupts threads; `None` for the best that the kernel allows.
+    pub engine: Option<Engine>,
 }
 
 impl Default for SamplingOptions {
@@ -125,6 +128,7 @@ impl Default for SamplingOptions {
             cpu: Some(Duration::from_millis(10)),
             wall: Some(Duration::from_millis(100)),
             cap: Some(10_000),
+            engine: None,
         }
     }
 }

@@ -1,13 +1,15 @@
 //! What sampling costs, and the cap on it.
 //!
 //! Handlers measure how long they work. The kernel's part, to interrupt the thread and to let it go on, is calibrated
-//! once: the agent thread sends itself signals while sampling is off.
+//! once, while sampling is off: the agent thread sends itself signals, or has a perf event interrupt it.
 #![allow(unsafe_code)]
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use sampling_handler::signal::{Counts, timer_value};
 
+use super::perf_events;
+use crate::options::engine::Engine;
 use crate::probe::thread::os_id;
 use crate::sys::clock;
 
@@ -15,6 +17,10 @@ use crate::sys::clock;
 static SIGNAL_NS: AtomicU64 = AtomicU64::new(0);
 /// Signals of the calibration.
 const SIGNALS: u32 = 200;
+/// The calibration with perf events: interval, how often it is repeated, and steps of work between looks at the clock.
+const EVENTS_NS: u64 = 20_000;
+const EVENTS_ROUNDS: u32 = 5;
+const STEPS: u64 = 1_000_000;
 
 /// The CPU time that sampling has taken of the service's threads so far, in nanoseconds.
 pub(crate) fn total_ns() -> u64 {
@@ -28,17 +34,43 @@ pub(super) fn own_and_process_ns() -> (u64, u64) {
 }
 
 /// Measures the kernel's part, once. Sampling is off, and the handler installed.
-pub(super) fn calibrate(signal: libc::c_int) {
-    if SIGNAL_NS.load(Ordering::Relaxed) != 0 {
+pub(super) fn calibrate(engine: Engine, signal: libc::c_int) {
+    // An attachment may have another engine than the one before.
+    static OF_ENGINE: AtomicU8 = AtomicU8::new(u8::MAX);
+    if OF_ENGINE.swap(engine as u8, Ordering::Relaxed) == engine as u8 {
         return;
     }
-    let cpu_ns = || clock::cpu_ns_of(libc::CLOCK_THREAD_CPUTIME_ID);
     let began = cpu_ns();
     for _ in 0..SIGNALS {
         send(signal);
     }
-    let each = cpu_ns().saturating_sub(began) / u64::from(SIGNALS);
+    let sent = cpu_ns().saturating_sub(began) / u64::from(SIGNALS);
+    // A processor's timer that is set again each time costs more than the signal.
+    let each = if engine == Engine::Perf { sent.max(event_ns(signal)) } else { sent };
     SIGNAL_NS.store(each.max(1), Ordering::Relaxed);
+}
+
+fn cpu_ns() -> u64 {
+    clock::cpu_ns_of(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// What an interruption by a perf event takes: the same work is done with and without one.
+fn event_ns(signal: libc::c_int) -> u64 {
+    let work = || {
+        let began = cpu_ns();
+        let sum = (0..STEPS).fold(0_u64, |sum, step| std::hint::black_box(sum ^ step));
+        std::hint::black_box(sum);
+        cpu_ns().saturating_sub(began)
+    };
+    let (mut without, mut with) = (u64::MAX, u64::MAX);
+    for _ in 0..EVENTS_ROUNDS {
+        without = without.min(work());
+        let Ok(event) = perf_events::create(os_id(), signal, EVENTS_NS) else { return 0 };
+        perf_events::enable(event);
+        with = with.min(work());
+        perf_events::delete(event);
+    }
+    with.saturating_sub(without) / (with / EVENTS_NS).max(1)
 }
 
 /// Sends the calling thread a signal that looks like one of the agent's timers.

@@ -3,8 +3,9 @@
 //!
 //! ```text
 //! hotspot  reads where HotSpot has the fields that the stack walker needs
+//! engine   what interrupts threads: perf_events, timers, or the process_timer
 //! signals  installs the handlers
-//! threads  which threads there are, and their timers
+//! threads  which threads there are, and what interrupts each
 //! off_cpu  where threads wait
 //! thread_list  the Java threads that live now
 //! methods  names of the methods in samples
@@ -17,10 +18,13 @@
 
 pub(crate) mod cost;
 pub(crate) mod debug_info;
+pub(crate) mod engine;
 pub(crate) mod hotspot;
 mod libraries;
 pub(crate) mod methods;
 pub(crate) mod off_cpu;
+mod perf_events;
+mod process_timer;
 mod random_walks;
 pub(crate) mod sampler;
 mod signals;
@@ -55,6 +59,10 @@ pub(crate) enum NoSamples {
     NoMemory,
     #[error("no signal is free")]
     NoSignal,
+    #[error("the program uses the process's timer itself (ITIMER_PROF)")]
+    TimerTaken,
+    #[error("the kernel refuses the process's timer")]
+    NoTimer,
     #[error("the kernel refuses a handler of signal {0}")]
     NoHandler(i32),
     #[error("the program has replaced the handler of {0}")]

@@ -13,6 +13,7 @@ use sampling_handler::vm_layout::Layout;
 use sampling_handler::walk::Frame;
 
 use super::cost::{self, Cap};
+use super::engine::Chosen;
 use super::hotspot::Tables;
 use super::libraries::Libraries;
 use super::methods::{Methods, Named};
@@ -49,12 +50,13 @@ const CLASS_PREPARE: [jvmti::jvmtiEvent; 1] = [jvmti::JVMTI_EVENT_CLASS_PREPARE]
 /// This one only while threads are sampled.
 const THREAD_START: [jvmti::jvmtiEvent; 1] = [jvmti::JVMTI_EVENT_THREAD_START];
 
-/// The timers that take samples, one for each thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What interrupts threads for samples.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TimerFigures {
+    pub engine: Chosen,
     /// The interval of CPU time in force.
     pub interval_ns: u64,
-    /// Their signal; `None` while there are none.
+    /// The signal; `None` while nothing is sampled.
     pub signal: Option<&'static str>,
     /// Timers that the kernel refused.
     pub refused: u64,
@@ -64,6 +66,7 @@ pub(crate) struct TimerFigures {
 pub(crate) struct Sampler<'j> {
     jvmti: &'j Jvmti,
     jni: &'j JniEnv,
+    engine: Chosen,
     interval: Duration,
     cap: Cap,
     /// What sampling and the process had taken when it first began.
@@ -98,17 +101,20 @@ pub(crate) struct Sampler<'j> {
 }
 
 impl<'j> Sampler<'j> {
-    /// A sampler that is off; `None` if the options ask for no samples. Only a test sets `walks_at_random`.
+    /// A sampler that is off; `None` if the options ask for no samples, and `engine` is what they ask for. Only a test
+    /// sets `walks_at_random`.
     pub(crate) fn new(
         jvmti: &'j Jvmti,
         jni: &'j JniEnv,
         options: SamplingOptions,
+        engine: Option<Chosen>,
         walks_at_random: bool,
     ) -> Option<Self> {
-        let SamplingOptions { cpu, wall, cap } = options;
+        let SamplingOptions { cpu, wall, cap, .. } = options;
         Some(Self {
             jvmti,
             jni,
+            engine: engine?,
             interval: cpu?,
             cap: Cap::new(cap),
             began: None,
@@ -155,8 +161,9 @@ impl<'j> Sampler<'j> {
         if tables.is_on("CheckJNICalls") == Some(true) {
             return Err(NoSamples::CheckJni);
         }
-        let signal = signals::install()?;
-        cost::calibrate(signal);
+        let engine = self.engine.engine;
+        let signal = signals::install(engine)?;
+        cost::calibrate(engine, signal);
         self.cap.begin();
         let spent = cost::own_and_process_ns();
         self.began.get_or_insert(spent);
@@ -171,7 +178,7 @@ impl<'j> Sampler<'j> {
         self.libraries.read();
         let list = ThreadList::new(&tables, self.jvmti, self.jni)?;
         let layout = self.test_walker(config, &list);
-        threads::begin(signal, self.interval_ns(), &list)?;
+        threads::begin(engine, signal, self.interval_ns(), &list)?;
         let (jvmti, jni) = (self.jvmti, self.jni);
         let looks = self.wall.zip(layout);
         self.off_cpu = looks.map(|(every, layout)| OffCpu::new(list, layout, every, jvmti, jni));
@@ -365,6 +372,7 @@ impl<'j> Sampler<'j> {
 
     pub(crate) fn timer_figures(&self) -> TimerFigures {
         TimerFigures {
+            engine: self.engine.clone(),
             interval_ns: self.current_interval_ns(),
             signal: self.on.map(|(signal, _)| signals::name(signal)),
             refused: threads::refused(),

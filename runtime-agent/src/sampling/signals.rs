@@ -6,7 +6,8 @@ use std::sync::OnceLock;
 use sampling_handler::load;
 use sampling_handler::signal::{self, KernelAction};
 
-use super::NoSamples;
+use super::{NoSamples, process_timer};
+use crate::options::engine::Engine;
 
 const DEFAULT: usize = 0;
 const IGNORE: usize = 1;
@@ -18,15 +19,26 @@ const IGNORE: usize = 1;
 const CANDIDATES: [libc::c_int; 4] =
     [libc::SIGSTKFLT, libc::SIGVTALRM, libc::SIGPROF, libc::SIGPWR];
 
-/// The sampling signal, or why there is none.
+/// Whether the handlers of faults could be installed.
+static FAULTS: OnceLock<Result<(), NoSamples>> = OnceLock::new();
+/// The sampling signal, or why there is none. The process's timer has a signal of its own.
 static INSTALLED: OnceLock<Result<libc::c_int, NoSamples>> = OnceLock::new();
+static PROCESS_TIMER: OnceLock<Result<libc::c_int, NoSamples>> = OnceLock::new();
 
 /// Installs the handlers if that was not done before. Returns the sampling signal.
 ///
 /// # Errors
 /// Why there is none.
-pub(super) fn install() -> Result<libc::c_int, NoSamples> {
-    let number = INSTALLED.get_or_init(install_now).clone()?;
+pub(super) fn install(engine: Engine) -> Result<libc::c_int, NoSamples> {
+    FAULTS.get_or_init(install_faults).clone()?;
+    let number = match engine {
+        Engine::Perf | Engine::Ctimer => INSTALLED.get_or_init(|| install_one_of(&CANDIDATES)),
+        Engine::Itimer => PROCESS_TIMER.get_or_init(|| match INSTALLED.get() {
+            Some(Ok(number)) if *number == process_timer::SIGNAL => Ok(*number),
+            _ => install_one_of(&[process_timer::SIGNAL]),
+        }),
+    };
+    let number = number.clone()?;
     check(number).map(|()| number)
 }
 
@@ -52,16 +64,20 @@ pub(super) fn name(number: libc::c_int) -> &'static str {
     }
 }
 
-fn install_now() -> Result<libc::c_int, NoSamples> {
+fn install_faults() -> Result<(), NoSamples> {
     for fault in [libc::SIGSEGV, libc::SIGBUS] {
         replace(fault, load::on_fault as *const () as usize, load::set_before)?;
     }
+    Ok(())
+}
+
+fn install_one_of(candidates: &[libc::c_int]) -> Result<libc::c_int, NoSamples> {
+    let own = signal::on_signal as *const () as usize;
     let is_free = |number: &libc::c_int| {
         signal::action(*number).is_some_and(|action| action.handler <= IGNORE)
     };
-    let number = CANDIDATES.into_iter().find(is_free).ok_or(NoSamples::NoSignal)?;
-    let set_before = |_, handler, flags| signal::set_before(handler, flags);
-    replace(number, signal::on_signal as *const () as usize, set_before)?;
+    let number = candidates.iter().copied().find(is_free).ok_or(NoSamples::NoSignal)?;
+    replace(number, own, signal::set_before)?;
     Ok(number)
 }
 

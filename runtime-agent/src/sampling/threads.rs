@@ -1,26 +1,24 @@
-//! Which threads there are, and the timer of each.
+//! Which threads there are, and what interrupts each: a timer or a perf event.
 //!
-//! A Java thread creates and deletes its timer itself, when it starts and ends. A scan each second finds all others,
-//! and deletes the timers of threads that are gone.
+//! A Java thread creates and deletes it itself, when it starts and ends. A scan each second finds all others, and
+//! deletes those of threads that are gone.
 #![allow(unsafe_code)]
 
 use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use jvmti_bindings::env::JniEnv;
-use sampling_handler::signal::MOST_DOUBLED;
-use sampling_handler::threads::{
-    Slot, TIMER_BUSY, TIMER_ENDED, TIMER_NONE, for_each, slot, slot_or_add,
-};
+use sampling_handler::signal::{self, MOST_DOUBLED};
+use sampling_handler::threads::{Slot, Source, for_each, slot, slot_or_add};
 
-use super::NoSamples;
 use super::thread_list::ThreadList;
-use super::timers;
+use super::{NoSamples, perf_events, process_timer, timers};
+use crate::options::engine::Engine;
 use crate::probe::thread::os_id;
 use crate::sys::clock;
 
@@ -29,6 +27,7 @@ static INTERVAL_NS: AtomicU64 = AtomicU64::new(0);
 /// How often it has been doubled.
 static DOUBLED: AtomicU32 = AtomicU32::new(0);
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
+static ENGINE: AtomicU8 = AtomicU8::new(Engine::Ctimer as u8);
 /// After the kernel refused a timer, none is created for so long.
 const RETRY_AFTER_NS: u64 = 60_000_000_000;
 static RETRY_NS: AtomicU64 = AtomicU64::new(0);
@@ -77,61 +76,115 @@ pub(super) fn refused() -> u64 {
     REFUSED.load(Ordering::Relaxed)
 }
 
-/// From now on, threads get timers.
-fn set_on(signal: libc::c_int, interval_ns: u64) {
+/// From now on, threads are interrupted.
+fn set_on(engine: Engine, signal: libc::c_int, interval_ns: u64) -> Result<(), NoSamples> {
     SIGNAL.store(signal, Ordering::Relaxed);
-    DOUBLED.store(0, Ordering::Relaxed);
+    ENGINE.store(engine as u8, Ordering::Relaxed);
+    set_doubled(0);
     timers::read_limit();
+    perf_events::read_limit();
+    match engine {
+        Engine::Perf => signal::expect_events(),
+        Engine::Ctimer => {}
+        Engine::Itimer => {
+            if process_timer::is_taken() {
+                return Err(NoSamples::TimerTaken);
+            }
+            signal::expect_process_timer();
+            // A shorter interval than a tick would be taken for more than it is.
+            set_doubled(doubled_to(interval_ns, timers::tick_ns()));
+            process_timer::start(interval_ns << doubled()).map_err(|_| NoSamples::NoTimer)?;
+        }
+    }
     INTERVAL_NS.store(interval_ns, Ordering::Release);
+    Ok(())
 }
 
-/// Deletes all timers; threads get none from now on.
+fn is_engine(engine: Engine) -> bool {
+    ENGINE.load(Ordering::Relaxed) == engine as u8
+}
+
+fn set_doubled(doubled: u32) {
+    DOUBLED.store(doubled, Ordering::Relaxed);
+    signal::set_doubled(doubled);
+}
+
+/// How often an interval must be doubled to be as long as needed.
+fn doubled_to(interval_ns: u64, needed_ns: u64) -> u32 {
+    let is_enough = |doubled: &u32| interval_ns << doubled >= needed_ns;
+    (0..MOST_DOUBLED).find(is_enough).unwrap_or(MOST_DOUBLED)
+}
+
+/// Deletes all timers and events; threads get none from now on.
 pub(super) fn end() {
     INTERVAL_NS.store(0, Ordering::SeqCst);
+    process_timer::stop();
     // Most slots were never used, and a write would give them memory.
     for_each(|slot| {
-        if slot.timer() != TIMER_NONE {
-            stop_timer(slot, TIMER_NONE);
+        if slot.source() != Source::None {
+            stop_source(slot, Source::None);
         }
     });
 }
 
-/// Creates a thread's timer, unless it has one or has ended.
-fn start_timer(thread: u32, slot: &Slot) {
+/// Creates what interrupts a thread, unless it has that or has ended.
+fn start_source(thread: u32, slot: &Slot) {
     let interval_ns = INTERVAL_NS.load(Ordering::Acquire);
     let is_refused = clock::monotonic_ns() < RETRY_NS.load(Ordering::Relaxed);
-    if interval_ns == 0 || is_refused || !slot.change_timer(TIMER_NONE, TIMER_BUSY) {
-        return;
+    let is_wanted = interval_ns != 0 && !is_refused && !is_engine(Engine::Itimer);
+    if is_wanted && slot.change_source(Source::None, Source::Busy) {
+        create_source(thread, slot, interval_ns);
     }
-    create_timer(thread, slot, interval_ns);
 }
 
-/// Creates the timer of a thread that has none and may not get one from anybody else.
-fn create_timer(thread: u32, slot: &Slot, interval_ns: u64) {
-    let signal = SIGNAL.load(Ordering::Relaxed);
+/// Creates what interrupts a thread that has nothing yet and may not get it from anybody else.
+fn create_source(thread: u32, slot: &Slot, interval_ns: u64) {
     let doubled = DOUBLED.load(Ordering::Relaxed);
-    let interval_ns = interval_ns << doubled;
-    // Threads that live for less than an interval are sampled in proportion, too.
-    let first_ns = 1 + random() % interval_ns;
-    match timers::create(thread, signal, first_ns, interval_ns, doubled) {
-        Ok(id) => {
+    match new_source(thread, interval_ns << doubled, doubled) {
+        Ok(source) => {
             // The thread or sampling may have ended meanwhile, and nobody else would delete it.
-            if !slot.change_timer(TIMER_BUSY, Slot::timer_of(id)) {
-                timers::delete(id);
+            if !slot.change_source(Source::Busy, source) {
+                delete(source);
+            } else if let Source::Event(event) = source {
+                // Signals of an event that the slot does not have say nothing.
+                perf_events::enable(event);
             }
         }
         // It has ended since it was listed.
-        Err(error) if thread != os_id() && is_of_gone_thread(&error) => slot.set_timer(TIMER_NONE),
+        Err(error) if thread != os_id() && is_of_gone_thread(&error) => {
+            slot.set_source(Source::None);
+        }
         Err(_) => {
             REFUSED.fetch_add(1, Ordering::Relaxed);
             // Others of this user need timers and queued signals too.
             RETRY_NS.store(clock::monotonic_ns() + RETRY_AFTER_NS, Ordering::Relaxed);
-            slot.set_timer(TIMER_NONE);
+            slot.set_source(Source::None);
         }
     }
     // Sampling may have ended meanwhile.
     if INTERVAL_NS.load(Ordering::Acquire) == 0 {
-        stop_timer(slot, TIMER_NONE);
+        stop_source(slot, Source::None);
+    }
+}
+
+/// A perf event, if that is the engine and there are descriptors left, else a timer.
+fn new_source(thread: u32, interval_ns: u64, doubled: u32) -> io::Result<Source> {
+    let signal = SIGNAL.load(Ordering::Relaxed);
+    if is_engine(Engine::Perf)
+        && let Ok(event) = perf_events::create(thread, signal, interval_ns)
+    {
+        return Ok(Source::Event(event));
+    }
+    // Threads that live for less than an interval are sampled in proportion, too.
+    let first_ns = 1 + random() % interval_ns;
+    timers::create(thread, signal, first_ns, interval_ns, doubled).map(Source::Timer)
+}
+
+fn delete(source: Source) {
+    match source {
+        Source::Timer(timer) => timers::delete(timer),
+        Source::Event(event) => perf_events::delete(event),
+        Source::None | Source::Busy | Source::Ended => {}
     }
 }
 
@@ -139,24 +192,22 @@ fn is_of_gone_thread(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ESRCH))
 }
 
-/// Replaces a thread's timer by one with the interval of now, if it has one.
-fn renew_timer(thread: u32, slot: &Slot) {
-    let before = slot.timer();
+/// Replaces what interrupts a thread by one with the interval of now, if it has that.
+fn renew_source(thread: u32, slot: &Slot) {
+    let before = slot.source();
     let interval_ns = INTERVAL_NS.load(Ordering::Acquire);
-    if let Some(id) = Slot::id_of_timer(before)
+    if matches!(before, Source::Timer(_) | Source::Event(_))
         && interval_ns != 0
-        && slot.change_timer(before, TIMER_BUSY)
+        && slot.change_source(before, Source::Busy)
     {
-        timers::delete(id);
-        create_timer(thread, slot, interval_ns);
+        delete(before);
+        create_source(thread, slot, interval_ns);
     }
 }
 
-/// Deletes a thread's timer, if it has one, and sets the slot's state.
-fn stop_timer(slot: &Slot, then: i32) {
-    if let Some(id) = Slot::id_of_timer(slot.swap_timer(then)) {
-        timers::delete(id);
-    }
+/// Deletes what interrupts a thread, if it has that, and sets what follows.
+fn stop_source(slot: &Slot, then: Source) {
+    delete(slot.swap_source(then));
 }
 
 /// A number that nobody can foresee; it need not be good.
@@ -192,10 +243,10 @@ pub(crate) fn started(jni: &JniEnv) {
     slot.set_java(java_thread_of(jni));
     slot.set_began(clock::monotonic_ns(), clock::cpu_ns_of(timers::clock_of(thread)));
     // The number may have belonged to a thread that ended just now.
-    slot.change_timer(TIMER_ENDED, TIMER_NONE);
-    // A timer may be that of another thread with this number, whose end nobody saw yet.
-    renew_timer(thread, slot);
-    start_timer(thread, slot);
+    slot.change_source(Source::Ended, Source::None);
+    // It may be that of another thread with this number, whose end nobody saw yet.
+    renew_source(thread, slot);
+    start_source(thread, slot);
 }
 
 /// A Java thread ends: the calling one.
@@ -203,7 +254,7 @@ pub(crate) fn ended() {
     if let Some(slot) = slot(os_id()) {
         slot.set_java(0);
         slot.set_began(0, 0);
-        stop_timer(slot, TIMER_ENDED);
+        stop_source(slot, Source::Ended);
     }
 }
 
@@ -215,18 +266,19 @@ fn java_thread_of(jni: &JniEnv) -> usize {
     }
 }
 
-/// From now on, threads get timers. Finds the Java threads that have started already.
+/// From now on, threads are interrupted. Finds the Java threads that have started already.
 ///
 /// # Errors
 /// What the JVM does not say.
 pub(super) fn begin(
+    engine: Engine,
     signal: libc::c_int,
     interval_ns: u64,
     list: &ThreadList<'_>,
 ) -> Result<(), NoSamples> {
     ENVIRONMENT.store(list.environment(), Ordering::Relaxed);
     // Threads that start from here on do it themselves.
-    set_on(signal, interval_ns);
+    set_on(engine, signal, interval_ns)?;
     list.for_each(|thread| {
         if let Some(slot) = add(thread.os_id) {
             slot.set_java(thread.java_thread);
@@ -243,7 +295,7 @@ pub(super) fn begin(
 /// All threads that were found by scans, on the agent thread.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
-    with_timers: HashSet<u32>,
+    present: HashSet<u32>,
     /// Threads whose end was seen, and that were still there.
     ended: HashSet<u32>,
     /// No scan before this: with many threads, one takes milliseconds.
@@ -255,14 +307,18 @@ impl Scan {
     /// keeps the old one does no harm.
     pub(super) fn lengthen_interval(&self, needed_ns: u64) {
         let interval_ns = INTERVAL_NS.load(Ordering::Acquire);
-        let is_enough = |doubled: &u32| interval_ns << doubled >= needed_ns;
-        let doubled = (0..MOST_DOUBLED).find(is_enough).unwrap_or(MOST_DOUBLED);
-        if DOUBLED.fetch_max(doubled, Ordering::Relaxed) >= doubled {
+        let needed = doubled_to(interval_ns, needed_ns);
+        if needed <= doubled() {
             return;
         }
-        for thread in &self.with_timers {
+        set_doubled(needed);
+        if is_engine(Engine::Itimer) {
+            // It keeps the old one.
+            let _ = process_timer::start(interval_ns << needed);
+        }
+        for thread in &self.present {
             if let Some(slot) = slot(*thread) {
-                renew_timer(*thread, slot);
+                renew_source(*thread, slot);
             }
         }
     }
@@ -274,10 +330,10 @@ impl Scan {
 
     /// The threads of the last scan.
     pub(super) fn present(&self) -> &HashSet<u32> {
-        &self.with_timers
+        &self.present
     }
 
-    /// Gives timers to threads that have none, and deletes those of threads that are gone. Returns the latter; `None`
+    /// Sees to it that all threads are interrupted, and forgets those that are gone. Returns the latter; `None`
     /// if it is too early for a scan. Call it each second.
     pub(super) fn run(&mut self) -> Option<Vec<u32>> {
         if self.next.is_some_and(|next| Instant::now() < next) {
@@ -291,31 +347,30 @@ impl Scan {
         let mut ended = HashSet::new();
         for thread in &present {
             let Some(slot) = add(*thread) else { continue };
-            if slot.timer() == TIMER_ENDED {
+            if slot.source() == Source::Ended {
                 // It ends just now, or its number has been given to another, native one.
                 if self.ended.contains(thread) {
-                    slot.change_timer(TIMER_ENDED, TIMER_NONE);
+                    slot.change_source(Source::Ended, Source::None);
                 } else {
                     ended.insert(*thread);
                     continue;
                 }
             }
-            start_timer(*thread, slot);
+            start_source(*thread, slot);
         }
         // A number may have been given to another thread since the list was read.
         let is_gone =
             |thread: &&u32| !Path::new("/proc/self/task").join(thread.to_string()).exists();
-        let gone: Vec<u32> =
-            self.with_timers.difference(&present).filter(is_gone).copied().collect();
+        let gone: Vec<u32> = self.present.difference(&present).filter(is_gone).copied().collect();
         for gone in &gone {
             if let Some(slot) = slot(*gone) {
                 slot.set_java(0);
                 slot.set_began(0, 0);
-                stop_timer(slot, TIMER_NONE);
+                stop_source(slot, Source::None);
             }
         }
         self.ended = ended;
-        self.with_timers = present;
+        self.present = present;
         let pause = Duration::from_nanos((cpu_ns() - began_ns) * SCAN_PART);
         self.next = Some(Instant::now() + pause.min(SCAN_AT_LEAST));
         Some(gone)

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use sampling_handler::signal::timer_value;
 
+use crate::probe::thread::os_id;
+
 /// Timers that there are, and how many there may be: each takes one of the queued signals of the JVM's user, and the
 /// service needs some too.
 static TIMERS: AtomicU64 = AtomicU64::new(0);
@@ -19,6 +21,30 @@ pub(super) fn read_limit() {
     let failed = unsafe { libc::getrlimit(libc::RLIMIT_SIGPENDING, &raw mut limit) };
     let most = if failed == 0 { limit.rlim_cur / 2 } else { u64::MAX };
     MOST.store(most, Ordering::Relaxed);
+}
+
+/// The kernel's tick in nanoseconds: it looks at timers of CPU time no more often.
+pub(super) fn tick_ns() -> u64 {
+    let mut tick = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the structure lives during the call.
+    let failed = unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &raw mut tick) };
+    if failed == 0 { u64::try_from(tick.tv_nsec).unwrap_or(0) } else { 0 }
+}
+
+/// Why there are no timers here; `None` if there are.
+pub(super) fn refusal() -> Option<String> {
+    const NEVER_NS: u64 = 1 << 60;
+    read_limit();
+    match create(os_id(), libc::SIGSTKFLT, NEVER_NS, NEVER_NS, 0) {
+        Ok(timer) => {
+            delete(timer);
+            None
+        }
+        Err(error) if error.kind() == io::ErrorKind::QuotaExceeded => {
+            Some("ulimit -i allows no timers".to_owned())
+        }
+        Err(error) => Some(format!("timer_create is refused ({error})")),
+    }
 }
 
 /// The kernel's number of a timer.

@@ -30,6 +30,7 @@ use crate::overhead::Millionths;
 use crate::overhead::controller::{OverheadController, Parts};
 use crate::probe::{self, mounts};
 use crate::request::{Answer, Asked, Found, Reply, Request, Requests, Status};
+use crate::sampling::engine::Chosen;
 use crate::sampling::sampler::Sampler;
 use crate::schedule::Schedule;
 use crate::session::active::Active;
@@ -79,6 +80,7 @@ pub(crate) struct AgentLoopParts<'j> {
     pub overhead: Option<Millionths>,
     pub retransform: Retransform,
     pub sampling: SamplingOptions,
+    pub engine: Option<Chosen>,
 }
 
 impl<'j> AgentLoop<'j> {
@@ -102,7 +104,13 @@ impl<'j> AgentLoop<'j> {
             ),
             class_counts: parts.class_counts,
             schedule: parts.schedule,
-            sampler: Sampler::new(jvmti, jni, parts.sampling, tests.fault == Fault::Walks),
+            sampler: Sampler::new(
+                jvmti,
+                jni,
+                parts.sampling,
+                parts.engine,
+                tests.fault == Fault::Walks,
+            ),
         }
     }
 

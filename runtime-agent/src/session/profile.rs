@@ -38,6 +38,7 @@ use crate::probe;
 use crate::probe::thread::{self, ProbeThread, ThreadName, ThreadReader};
 use crate::probe::{mounts, mute};
 use crate::request::{Answer, Asked, ENDED, Found, Handle, Reply, Request, Requests, Status};
+use crate::sampling::engine::Chosen;
 use crate::schedule::Schedule;
 use crate::self_test;
 use crate::session::active::{self, Active};
@@ -61,6 +62,8 @@ struct Prepared {
     log: RunLog,
     control: Option<Control>,
     class_log: Option<ClassLog>,
+    /// What interrupts threads for samples.
+    engine: Option<Chosen>,
 }
 
 impl Prepared {
@@ -87,7 +90,9 @@ impl Prepared {
         );
         let probe_class = ProbeClass::get(jni, is_fast, &options.tests.pretend)?;
         let limits = Limits { max_bytes: options.log.run_bytes, keep: options.log.keep };
-        let run = run_info::describe(jvmti, options);
+        let sampling = options.sampling;
+        let engine = sampling.cpu.map(|cpu| Chosen::of(sampling.engine, units::as_ns(cpu)));
+        let run = run_info::describe(jvmti, options, engine.as_ref());
         let logs = LogFolder::open(&options.log.folder, options.log.group.as_deref())?;
         let mut log = RunLog::create(logs, &run, options.log.compress, limits)?;
         let control = Control::bind(options, log.folder());
@@ -102,7 +107,7 @@ impl Prepared {
             return Err(Error::State("too late"));
         }
         let control = control.and_then(|control| Control::tell(control, options.control.port));
-        Ok(Self { probe_class, log, control, class_log })
+        Ok(Self { probe_class, log, control, class_log, engine })
     }
 }
 
@@ -126,7 +131,7 @@ impl<'j> Profile<'j> {
         jvmti: &'j Jvmti,
         jni: &'j JniEnv,
     ) -> Result<Self, Error> {
-        let Prepared { probe_class, log, control, class_log } =
+        let Prepared { probe_class, log, control, class_log, engine } =
             Prepared::new(&options, arrival, claim, jvmti, jni)?;
         virtual_threads::listen(jvmti, arrival == Arrival::Attached, &options.tests.pretend);
         // The waiting thread may have given up.
@@ -172,6 +177,7 @@ impl<'j> Profile<'j> {
             overhead: options.limits.overhead,
             retransform: options.probes.retransform,
             sampling: options.sampling,
+            engine,
         });
         agent.instrument_loaded_classes()?;
         settle(&mut agent, arrival);

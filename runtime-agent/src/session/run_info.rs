@@ -10,6 +10,7 @@ use log_format::run::Run;
 use crate::error::Error;
 use crate::log::folder::LogFolder;
 use crate::options::{LogOptions, Options};
+use crate::sampling::engine::Chosen;
 use crate::sys::clock;
 
 /// The service's name, known once the run was described. A process has one JVM.
@@ -29,7 +30,7 @@ pub(crate) fn check_writable(log: &LogOptions) -> Result<(), Error> {
 }
 
 /// Describes the run that begins now. The port is not known yet.
-pub(crate) fn describe(jvmti: &Jvmti, options: &Options) -> Run {
+pub(crate) fn describe(jvmti: &Jvmti, options: &Options, engine: Option<&Chosen>) -> Run {
     let property = |name: &str| jvmti.get_system_property(name).unwrap_or_default();
     let command_line = property("sun.java.command");
     let service = service(&command_line);
@@ -53,6 +54,8 @@ pub(crate) fn describe(jvmti: &Jvmti, options: &Options) -> Run {
         port: None,
         start_ns: clock::unix_ns(),
         clock: clock::source().to_owned(),
+        cpu_engine: engine.map(|chosen| chosen.engine.name().to_owned()),
+        cpu_engine_reason: engine.and_then(|chosen| chosen.reason.clone()),
         options: options.to_map(),
     }
 }

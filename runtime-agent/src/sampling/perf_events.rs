@@ -1,0 +1,102 @@
+//! Perf events on the CPU time of single threads (`cpu-clock`). Each sends the sampling signal to its thread, at the
+//! end of the interval and not only at the kernel's next tick.
+#![allow(unsafe_code)]
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use perf_event_open_sys::bindings::{
+    PERF_COUNT_SW_CPU_CLOCK, PERF_FLAG_FD_CLOEXEC, PERF_TYPE_SOFTWARE, perf_event_attr,
+};
+use perf_event_open_sys::{ioctls, perf_event_open};
+
+use crate::probe::thread::os_id;
+
+/// Events that there are, and how many there may be: the service needs file descriptors too.
+static EVENTS: AtomicU64 = AtomicU64::new(0);
+static MOST: AtomicU64 = AtomicU64::new(0);
+/// They take at most one part in so many of `ulimit -n`.
+const PART: u64 = 4;
+
+/// Reads how many events there may be.
+pub(super) fn read_limit() {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    MOST.store(limit.current.unwrap_or(u64::MAX) / PART, Ordering::Relaxed);
+}
+
+/// Why there are no events here; `None` if there are.
+pub(super) fn refusal() -> Option<String> {
+    let error = open(os_id(), 1_000_000).err()?;
+    let why = match fs::read_to_string("/proc/sys/kernel/perf_event_paranoid") {
+        Ok(level) => format!("{error}, perf_event_paranoid={}", level.trim()),
+        Err(_) => error.to_string(),
+    };
+    Some(format!("perf_event_open is refused ({why})"))
+}
+
+/// Creates an event that sends `signal` to a thread each `interval_ns` of its CPU time, once it is [enabled](enable).
+pub(super) fn create(thread: u32, signal: libc::c_int, interval_ns: u64) -> io::Result<RawFd> {
+    const SET_OWNER: libc::c_int = 15;
+    const SET_SIGNAL: libc::c_int = 10;
+    /// The kernel's `f_owner_ex`: the kind 0 is a thread.
+    #[repr(C)]
+    struct Owner {
+        kind: libc::c_int,
+        thread: libc::pid_t,
+    }
+    if EVENTS.fetch_add(1, Ordering::Relaxed) >= MOST.load(Ordering::Relaxed) {
+        EVENTS.fetch_sub(1, Ordering::Relaxed);
+        return Err(io::ErrorKind::QuotaExceeded.into());
+    }
+    let owner = Owner { kind: 0, thread: thread.cast_signed() };
+    let created = open(thread, interval_ns).and_then(|event| {
+        let fd = event.as_raw_fd();
+        let succeeds = |result| if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) };
+        // SAFETY: the descriptor is open, and the structure lives during the call.
+        unsafe {
+            succeeds(libc::fcntl(fd, SET_SIGNAL, signal))?;
+            succeeds(libc::fcntl(fd, SET_OWNER, &raw const owner))?;
+            succeeds(libc::fcntl(fd, libc::F_SETFL, libc::O_ASYNC | libc::O_NONBLOCK))?;
+        }
+        Ok(event.into_raw_fd())
+    });
+    if created.is_err() {
+        EVENTS.fetch_sub(1, Ordering::Relaxed);
+    }
+    created
+}
+
+/// From now on, the event sends signals.
+pub(super) fn enable(event: RawFd) {
+    // SAFETY: the event was created by `create`, and is open.
+    unsafe { ioctls::ENABLE(event, 0) };
+}
+
+/// Deletes an event. Its last signal may still be on its way.
+pub(super) fn delete(event: RawFd) {
+    // SAFETY: the event was created by `create`, and is deleted once.
+    drop(unsafe { OwnedFd::from_raw_fd(event) });
+    EVENTS.fetch_sub(1, Ordering::Relaxed);
+}
+
+fn open(thread: u32, interval_ns: u64) -> io::Result<OwnedFd> {
+    let mut event = perf_event_attr {
+        type_: PERF_TYPE_SOFTWARE,
+        size: u32::try_from(size_of::<perf_event_attr>()).unwrap_or(0),
+        config: u64::from(PERF_COUNT_SW_CPU_CLOCK),
+        ..Default::default()
+    };
+    event.__bindgen_anon_1.sample_period = interval_ns;
+    event.__bindgen_anon_2.wakeup_events = 1;
+    event.set_disabled(1);
+    let flags = libc::c_ulong::from(PERF_FLAG_FD_CLOEXEC);
+    // SAFETY: the structure lives during the call; the event is of one thread, on any processor, in no group.
+    let fd = unsafe { perf_event_open(&raw mut event, thread.cast_signed(), -1, -1, flags) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just made it, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
