@@ -100,6 +100,19 @@ pub fn jdks() -> &'static [Jdk] {
     })
 }
 
+/// The oldest and the newest of [`jdks`] in the fast lane, for tests that take long; all if `TEST_JDKS` is set.
+///
+/// # Panics
+/// As [`jdks`].
+pub fn ends_of_jdks() -> Vec<&'static Jdk> {
+    let is_chosen = std::env::var(CHOICE).is_ok_and(|choice| !choice.is_empty());
+    let all = jdks();
+    match all {
+        [oldest, _, .., newest] if !is_chosen => vec![oldest, newest],
+        _ => all.iter().collect(),
+    }
+}
+
 /// Those of [`jdks`] from a version on; in the fast lane, all that were found, because each implements virtual
 /// threads differently. If `TEST_JDKS` leaves none, the newest of all, so that every test has a runtime.
 ///

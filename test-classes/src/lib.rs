@@ -27,13 +27,13 @@ pub use control::{
     Control, NONCE, error_line, field, mac, random, tprofiler, tprofiler_json, tprofiler_text,
     without_notice,
 };
-pub use jdk::{Jdk, compiler, found, jdks, jdks_from};
+pub use jdk::{Jdk, compiler, ends_of_jdks, found, jdks, jdks_from};
 pub use libraries::{LibraryClass, classes_of, libraries, library};
 pub use loops::{Loops, Plain, RECOVERY, Rates, SHARE};
 pub use profile::{Counts, MethodName, Profile, Record, truth};
 pub use run::{
-    Dialogue, Finished, Java, Running, free_port, has_thread, hung_mount, rounds, skipped, timers,
-    wait_until,
+    Dialogue, Finished, Java, Running, free_port, has_thread, hung_mount, is_full, rounds, skipped,
+    timers, wait_until,
 };
 pub use samples::{Sampled, off_cpu, samples};
 pub use service::{Service, TOKEN_NEEDED};

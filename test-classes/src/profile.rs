@@ -13,6 +13,7 @@ use log_format::rows::{
     CallRow, CounterRow, EventRow, Exit, MethodRow, Row, StackRow, StatsRow, ThreadRow, counter,
     event,
 };
+use log_format::run::Run;
 
 /// `class method descriptor`, with spaces between.
 pub type MethodName = String;
@@ -44,6 +45,8 @@ pub struct Record {
 pub struct Profile {
     /// The run's folder.
     pub folder: PathBuf,
+    /// Its `run.json`.
+    pub run: Run,
     /// Counts of methods that were called.
     pub counts: BTreeMap<MethodName, Counts>,
     /// Total and self time of each, in nanoseconds.
@@ -97,7 +100,8 @@ impl Profile {
     /// # Panics
     /// If its logs are not flawless.
     pub fn read(run: &Path) -> Self {
-        let mut profile = Self { folder: run.to_owned(), ..Self::default() };
+        let described = Run::read(run).expect("a run.json");
+        let mut profile = Self { folder: run.to_owned(), run: described, ..Self::default() };
         let methods = methods(run);
         let stacks: BTreeMap<StackId, StackRow> =
             rows::<StackRow>(run).into_iter().map(|row| (row.id, row)).collect();

@@ -65,8 +65,13 @@ impl Java {
     }
 
     /// The same where the kernel refuses all but a few timers.
-    pub fn with_few_timers(jdk: &Jdk) -> Self {
-        Self::after(jdk, "prlimit --pid $$ --sigpending=4")
+    pub fn with_few_timers(jdk: &Jdk, timers: u32) -> Self {
+        Self::after(jdk, &format!("prlimit --pid $$ --sigpending={timers}"))
+    }
+
+    /// The same where a process may have few files open.
+    pub fn with_few_files(jdk: &Jdk, files: u32) -> Self {
+        Self::after(jdk, &format!("ulimit -n {files}")).arg("-XX:-MaxFDLimit")
     }
 
     /// The same in a shell that runs `what` before.
@@ -332,8 +337,13 @@ pub fn free_port() -> u16 {
 /// How often to repeat something at random: often in the fast lane, and more often in the full one, where
 /// `scripts/test.sh` sets `TEST_ROUNDS`.
 pub fn rounds(often: u32, more_often: u32) -> u32 {
-    let is_full = std::env::var("TEST_ROUNDS").is_ok_and(|rounds| rounds == "full");
-    if is_full { more_often } else { often }
+    if is_full() { more_often } else { often }
+}
+
+/// Whether this is the full lane.
+#[must_use]
+pub fn is_full() -> bool {
+    std::env::var("TEST_ROUNDS").is_ok_and(|rounds| rounds == "full")
 }
 
 /// Waits until a condition holds.
@@ -348,14 +358,17 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// How many timers a process has, as the kernel lists them.
+/// How many timers and perf events a process has, as the kernel lists them.
 ///
 /// # Panics
 /// If it has ended.
 #[must_use]
 pub fn timers(pid: u32) -> usize {
     let list = fs::read_to_string(format!("/proc/{pid}/timers")).expect("a list of timers");
-    list.lines().filter(|line| line.starts_with("ID:")).count()
+    let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).expect("a list of descriptors");
+    let files = descriptors.flatten().filter_map(|file| fs::read_link(file.path()).ok());
+    let events = files.filter(|file| file.as_os_str() == "anon_inode:[perf_event]").count();
+    list.lines().filter(|line| line.starts_with("ID:")).count() + events
 }
 
 /// Whether a process has a thread with this name in the kernel.

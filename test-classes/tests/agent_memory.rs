@@ -114,7 +114,8 @@ fn five_hundred_threads_and_twenty_thousand_methods() {
         let (kb, profile) = run(jdk, folder.path(), &many, "256m", stages);
         let [idle, first, second, recursed] = kb;
         let called = first.max(second);
-        assert!(idle < THREADS * 16, "{jdk}: {kb:?}");
+        // 16 kB a thread, and what samples take.
+        assert!(idle < THREADS * 16 + 1_000, "{jdk}: {kb:?}");
         assert!(called < 100_000, "{jdk}: {kb:?}");
         assert!(recursed < called + 2_000, "{jdk}: {kb:?}");
         assert_eq!(generated(&profile), 2 * GENERATED, "{jdk}: of `call` and of what it calls");

@@ -3,15 +3,22 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::TcpStream;
+use std::os::unix::fs::chown;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
 use log_format::rows::counter;
 use test_classes::{
-    Java, Jdk, Profile, Sampled, TRUTH, artifacts, classes, field, free_port, jdks, project,
-    run_truth, samples, timers, tprofiler_json, tprofiler_text, wait_until,
+    Java, Jdk, Profile, Sampled, TRUTH, artifacts, classes, field, free_port, is_full, jdks,
+    project, run_truth, samples, skipped, timers, tprofiler_json, tprofiler_text, wait_until,
 };
+
+/// A user that the kernel refuses perf events, unless it allows them to all.
+const NOBODY: u32 = 65_534;
+/// Users that have no other processes, because timers are limited for all of a user's.
+const OF_TIMERS: u32 = 64_013;
+const OF_NO_TIMERS: u32 = 64_014;
 
 /// Runs a program with samples; returns what it printed, what was recorded, and the samples.
 fn sampled(jdk: &Jdk, options: &str, arguments: &[&str]) -> (String, Profile, Vec<Sampled>) {
@@ -39,55 +46,67 @@ fn least(cpu_ns: f64) -> f64 {
 /// The program's own clocks say what its methods spend.
 #[test]
 fn shares_of_cpu_time_are_right() {
-    for jdk in jdks() {
-        let (printed, profile, samples) = sampled(jdk, ",cpu=1ms", &["programs.Shares", "5"]);
-        let mut spent: BTreeMap<&str, BTreeMap<&str, f64>> = BTreeMap::new();
-        for line in printed.lines() {
-            let words: Vec<&str> = line.split(' ').collect();
-            let ns: f64 = words[2].parse().expect("nanoseconds");
-            *spent.entry(words[0]).or_default().entry(words[1]).or_default() += ns;
-        }
-        for thread in ["main", "second"] {
-            let spent = &spent[thread];
-            let of = |s: &&Sampled| s.thread == thread && s.path.len() + s.frames.len() > 0;
-            let own: Vec<&Sampled> = samples.iter().filter(of).collect();
-            let program = |s: &&&Sampled| s.frames.iter().any(|f| f == "programs.Shares.spend");
-            let (all_ns, count) = sum(own.iter().filter(program).copied());
-            let total = all_ns / spent["all"];
-            let error = 3.0 / count.sqrt();
-            assert!((total - 1.0).abs() < error.max(0.03), "{jdk}, {thread}: {total:.3} of all");
-            assert!(count > least(spent["all"]), "{jdk}: {count} samples");
-        }
-        // Both threads together. Of 30 comparisons, one in ten runs would be over 3 standard errors by chance.
-        let ours = |s: &&Sampled| s.frames.iter().any(|f| f == "programs.Shares.spend");
-        let (all_ns, count) = sum(samples.iter().filter(ours));
-        let of = |name: &str| spent["main"][name] + spent["second"][name];
-        for part in 0..10 {
-            let method = format!("m{part}");
-            let real = of(&method) / of("all");
-            let name = format!("programs.Shares.{method}");
-            let at_top = |s: &&Sampled| s.top() == Some(&name);
-            let found = sum(samples.iter().filter(ours).filter(at_top)).0 / all_ns;
-            let error = 4.5 * (real * (1.0 - real) / count).sqrt();
-            assert!(
-                (found - real).abs() <= error.max(0.005),
-                "{jdk}: {name} has {real:.3}, samples say {found:.3}"
-            );
-        }
-        // GC, JIT and all other threads of the JVM have samples too. Sampling begins shortly before `main`.
-        let (all_ns, count) = sum(samples.iter());
-        let error = (3.0 / count.sqrt()).max(0.03);
-        let [start, end] = ["start", "end"].map(|when| spent["process"][when]);
-        assert!(
-            all_ns > (end - start) * (1.0 - error) && all_ns < end * (1.0 + error),
-            "{jdk}: samples of {all_ns} ns; the process used {start} before main, {end} in all"
-        );
-        // Instrumented callers are known exactly, and agree with the walk.
-        let with_path = |s: &&Sampled| s.thread == "second" && !s.path.is_empty();
-        let in_run = samples.iter().filter(with_path).filter(|s| s.path[0].contains("lambda$main"));
-        assert!(sum(in_run).1 > least(spent["second"]["all"]), "{jdk}");
-        assert_eq!(profile.counter(counter::SAMPLES_DROPPED), 0, "{jdk}");
+    const ENGINES: [&str; 3] = ["perf", "itimer", "ctimer"];
+    for (index, jdk) in jdks().iter().enumerate() {
+        // The full lane tries each engine on each JDK.
+        let engines = if is_full() { &ENGINES[..] } else { &ENGINES[index % 3..=index % 3] };
+        engines.iter().for_each(|engine| shares_are_right(jdk, engine));
     }
+}
+
+fn shares_are_right(jdk: &Jdk, engine: &str) {
+    let options = format!(",cpu=1ms,sampler_cap=off,engine={engine}");
+    let (printed, profile, samples) = sampled(jdk, &options, &["programs.Shares", "5"]);
+    let run = &profile.run;
+    let has_engine = run.cpu_engine.as_deref() == Some(engine);
+    let reason = run.cpu_engine_reason.as_deref().unwrap_or_default();
+    assert!(has_engine || reason.contains("perf_event_open is refused"), "{jdk}: {run:?}");
+    let mut spent: BTreeMap<&str, BTreeMap<&str, f64>> = BTreeMap::new();
+    for line in printed.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        let ns: f64 = words[2].parse().expect("nanoseconds");
+        *spent.entry(words[0]).or_default().entry(words[1]).or_default() += ns;
+    }
+    for thread in ["main", "second"] {
+        let spent = &spent[thread];
+        let of = |s: &&Sampled| s.thread == thread && s.path.len() + s.frames.len() > 0;
+        let own: Vec<&Sampled> = samples.iter().filter(of).collect();
+        let program = |s: &&&Sampled| s.frames.iter().any(|f| f == "programs.Shares.spend");
+        let (all_ns, count) = sum(own.iter().filter(program).copied());
+        let total = all_ns / spent["all"];
+        let error = 3.0 / count.sqrt();
+        assert!((total - 1.0).abs() < error.max(0.03), "{jdk}, {thread}: {total:.3} of all");
+        assert!(count > least(spent["all"]), "{jdk}: {count} samples");
+    }
+    // Both threads together. Of 30 comparisons, one in ten runs would be over 3 standard errors by chance.
+    let ours = |s: &&Sampled| s.frames.iter().any(|f| f == "programs.Shares.spend");
+    let (all_ns, count) = sum(samples.iter().filter(ours));
+    let of = |name: &str| spent["main"][name] + spent["second"][name];
+    for part in 0..10 {
+        let method = format!("m{part}");
+        let real = of(&method) / of("all");
+        let name = format!("programs.Shares.{method}");
+        let at_top = |s: &&Sampled| s.top() == Some(&name);
+        let found = sum(samples.iter().filter(ours).filter(at_top)).0 / all_ns;
+        let error = 4.5 * (real * (1.0 - real) / count).sqrt();
+        assert!(
+            (found - real).abs() <= error.max(0.005),
+            "{jdk}: {name} has {real:.3}, samples say {found:.3}"
+        );
+    }
+    // GC, JIT and all other threads of the JVM have samples too. Sampling begins shortly before `main`.
+    let (all_ns, count) = sum(samples.iter());
+    let error = (3.0 / count.sqrt()).max(0.03);
+    let [start, end] = ["start", "end"].map(|when| spent["process"][when]);
+    assert!(
+        all_ns > (end - start) * (1.0 - error) && all_ns < end * (1.0 + error),
+        "{jdk}: samples of {all_ns} ns; the process used {start} before main, {end} in all"
+    );
+    // Instrumented callers are known exactly, and agree with the walk.
+    let with_path = |s: &&Sampled| s.thread == "second" && !s.path.is_empty();
+    let in_run = samples.iter().filter(with_path).filter(|s| s.path[0].contains("lambda$main"));
+    assert!(sum(in_run).1 > least(spent["second"]["all"]), "{jdk}");
+    assert_eq!(profile.counter(counter::SAMPLES_DROPPED), 0, "{jdk}");
 }
 
 #[test]
@@ -161,11 +180,13 @@ fn counts_stay_exact_while_threads_are_sampled() {
 /// goes on, and no timer stays.
 #[test]
 fn foreign_signals_and_coming_and_going_leave_nothing() {
-    for jdk in jdks() {
+    for (index, jdk) in jdks().iter().enumerate() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (file, logs) = (folder.path().join("stop"), folder.path().join("logs"));
         let port = free_port();
-        let options = format!("include=programs,port={port},logs={},cpu=1ms", logs.display());
+        let engine = if index % 2 == 0 { "perf" } else { "ctimer" };
+        let options =
+            format!("include=programs,port={port},logs={},cpu=1ms,engine={engine}", logs.display());
         let attaches =
             if jdk.major >= 21 { vec!["-XX:+EnableDynamicAgentLoading"] } else { vec![] };
         let java = Java::new(jdk).args(attaches).agent(&options);
@@ -266,20 +287,25 @@ fn jfr_samples_cpu_time_beside_the_agent() {
 fn refused_timers_are_said() {
     for jdk in jdks() {
         let folder = tempfile::tempdir().expect("a temporary folder");
+        if chown(folder.path(), Some(OF_TIMERS), Some(OF_TIMERS)).is_err() {
+            return skipped("only root can run a program as another user");
+        }
         let (file, logs) = (folder.path().join("stop"), folder.path().join("logs"));
         let port = free_port();
-        let options = format!("include=programs,port={port},logs={},cpu=1ms", logs.display());
-        let java = Java::with_few_timers(jdk).agent(&options).main(classes(), "programs.Busy");
-        let running = java.arg("2").arg(&file).start();
+        let options =
+            format!("include=programs,port={port},logs={},cpu=1ms,engine=ctimer", logs.display());
+        let java = Java::with_few_timers(jdk, 4).user(OF_TIMERS).agent(&options);
+        let running = java.main(classes(), "programs.Busy").arg("2").arg(&file).start();
         let refused = || tprofiler_json(port, &["status"])["cpu_timers_refused"].as_u64();
         wait_until("a timer is refused", || {
             TcpStream::connect(("127.0.0.1", port)).is_ok() && refused() > Some(0)
         });
-        // Half of the four are the service's. Other processes of this user may have taken all.
-        assert!(timers(running.pid()) <= 2, "{jdk}");
+        // Half of the four are the service's.
+        assert_eq!(timers(running.pid()), 2, "{jdk}");
         let status = tprofiler_text(&["status", "--addr", &format!("127.0.0.1:{port}")]);
         let line = field(&status, "cpu timers refused");
-        assert!(line.ends_with(" (ulimit -i), so some threads are not sampled"), "{jdk}: {line}");
+        let end = " (ulimit -i), so some threads are not sampled; engine=itimer needs none";
+        assert!(line.ends_with(end), "{jdk}: {line}");
         fs::write(&file, "").expect("a file");
         assert_eq!(running.wait().status, Some(0), "{jdk}");
         let report = Command::new(&artifacts().analyze).arg(&logs).output().expect("analyze runs");
@@ -287,6 +313,80 @@ fn refused_timers_are_said() {
         let report = report.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(report.contains(" refused by the kernel (ulimit -i): "), "{jdk}: {report}");
     }
+}
+
+/// Where there may be no timer of a thread at all, the process's timer takes their place.
+#[test]
+fn without_timers_there_is_one_of_the_process() {
+    let jdk = &jdks()[0];
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    if chown(folder.path(), Some(OF_NO_TIMERS), Some(OF_NO_TIMERS)).is_err() {
+        return skipped("only root can run a program as another user");
+    }
+    let logs = folder.path().join("logs");
+    let options = format!("include=programs,port=off,logs={}", logs.display());
+    let java = Java::with_few_timers(jdk, 1).user(OF_NO_TIMERS).agent(&options);
+    let finished = java.main(classes(), "programs.Shares").arg("2").run();
+    finished.expect_quiet_success(jdk);
+    let profile = Profile::only_run(&logs);
+    assert_eq!(profile.run.cpu_engine.as_deref(), Some("itimer"));
+    let reason = profile.run.cpu_engine_reason.as_deref();
+    assert_eq!(reason, Some("ulimit -i allows no timers"));
+    // Two threads of two seconds each.
+    let spent = samples(&profile.folder).into_iter();
+    let spent_ns: u64 = spent.filter(|s| s.is_java()).map(|s| s.weight_ns).sum();
+    assert!(spent_ns > 3_600_000_000, "{spent_ns}");
+}
+
+/// Perf events take at most a quarter of the files that a process may have open; other threads get timers.
+#[test]
+fn perf_events_leave_files_to_the_service() {
+    for jdk in jdks() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (file, logs) = (folder.path().join("stop"), folder.path().join("logs"));
+        let port = free_port();
+        let options =
+            format!("include=programs,port={port},logs={},cpu=1ms,engine=perf", logs.display());
+        let java = Java::with_few_files(jdk, 64).agent(&options).main(classes(), "programs.Busy");
+        let running = java.arg("30").arg(&file).start();
+        let pid = running.pid();
+        // All threads of the program, and some of the JVM.
+        wait_until("threads have timers", || timers(pid) > 30);
+        let files = fs::read_dir(format!("/proc/{pid}/fd")).expect("a list of descriptors");
+        let links = files.flatten().filter_map(|file| fs::read_link(file.path()).ok());
+        let events = links.filter(|link| link.as_os_str() == "anon_inode:[perf_event]").count();
+        let status = tprofiler_json(port, &["status"]);
+        let is_perf = status["cpu_engine"] == "perf";
+        assert_eq!(events, if is_perf { 16 } else { 0 }, "{jdk}: {status}");
+        fs::write(&file, "").expect("a file");
+        assert_eq!(running.wait().status, Some(0), "{jdk}");
+        let profile = Profile::only_run(&logs);
+        let share = samples(&profile.folder).iter().map(|s| s.weight_ns).sum::<u64>();
+        assert!(share > 0, "{jdk}");
+    }
+}
+
+/// Where the kernel refuses perf events, timers take their place, and `status` says why.
+#[test]
+fn without_perf_events_there_are_timers() {
+    let jdk = &jdks()[0];
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    if chown(folder.path(), Some(NOBODY), Some(NOBODY)).is_err() {
+        return skipped("only root can run a program as another user");
+    }
+    let (file, logs) = (folder.path().join("stop"), folder.path().join("logs"));
+    let options = format!("include=programs,port=off,logs={},cpu=1ms", logs.display());
+    let java = Java::new(jdk).user(NOBODY).agent(&options).main(classes(), "programs.Busy");
+    let running = java.arg("2").arg(&file).start();
+    wait_until("threads have timers", || timers(running.pid()) >= 4);
+    fs::write(&file, "").expect("a file");
+    assert_eq!(running.wait().status, Some(0));
+    let profile = Profile::only_run(&logs);
+    let reason = profile.run.cpu_engine_reason.as_deref().unwrap_or_default();
+    let is_explained = reason.starts_with("perf_event_open is refused (");
+    let is_ctimer = profile.run.cpu_engine.as_deref() == Some("ctimer");
+    assert_eq!(is_ctimer, is_explained, "{:?}", profile.run);
+    assert!(profile.counter(counter::SAMPLES) > 0);
 }
 
 /// Whether the JVM notes exact debug information, as its own tool says.

@@ -13,8 +13,8 @@ use std::sync::OnceLock;
 use log_format::rows::counter;
 use tempfile::TempDir;
 use test_classes::{
-    Counts, Finished, Java, Jdk, Profile, changed_classes, classes, jacoco, java_agent, jdks,
-    second_agent, truth,
+    Counts, Finished, Java, Jdk, Profile, changed_classes, classes, ends_of_jdks, jacoco,
+    java_agent, jdks, second_agent, truth,
 };
 
 const ROUNDS: &str = "100";
@@ -126,7 +126,7 @@ fn instrumented(profile: &Profile) -> (u64, u64) {
 
 #[test]
 fn with_jacoco_in_either_order() {
-    for jdk in jdks() {
+    for jdk in ends_of_jdks() {
         for order in ORDERS {
             let run = Run::new(format!("{jdk}, JaCoCo, ours {order:?}"));
             let finished = run.run(jdk, order, &[run.jacoco()], &["truth.Main", ROUNDS]);
@@ -157,7 +157,7 @@ fn with_second(jdk: &Jdk, kind: &str, order: Ours, loaded: &str) {
 
 #[test]
 fn with_a_second_load_hook_in_either_order() {
-    for jdk in jdks() {
+    for jdk in ends_of_jdks() {
         with_second(jdk, "capable", Ours::First, "");
         with_second(jdk, "capable", Ours::Last, "");
         with_second(jdk, "incapable", Ours::First, "");
@@ -168,7 +168,7 @@ fn with_a_second_load_hook_in_either_order() {
 #[test]
 fn with_classes_that_another_agent_has_loaded_before() {
     let loaded = "=truth.Main,truth.Calls,truth.Calls$IntBox,truth.Exceptions,truth.Threads";
-    for jdk in jdks() {
+    for jdk in ends_of_jdks() {
         with_second(jdk, "incapable", Ours::Last, loaded);
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use log_format::rows::{Exit, counter};
-use test_classes::{Java, Jdk, Profile, TRUTH, classes, jdks, run_truth};
+use test_classes::{Java, Jdk, Profile, TRUTH, classes, ends_of_jdks, jdks, run_truth};
 
 const ROUNDS: u32 = 2_000;
 
@@ -75,7 +75,7 @@ fn counts_are_the_truth_with_the_defaults() {
 
 #[test]
 fn counts_are_the_truth_interpreted_and_compiled_at_once() {
-    for jdk in jdks() {
+    for jdk in ends_of_jdks() {
         profile(jdk, &["-Xint"], "");
         let compiled =
             ["-Xcomp", "-XX:CompileCommand=quiet", "-XX:CompileCommand=compileonly,truth/*.*"];

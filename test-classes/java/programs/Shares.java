@@ -10,7 +10,7 @@ import java.nio.file.Path;
  */
 public final class Shares {
     private static final Path CLOCK = Path.of("/proc/thread-self/schedstat");
-    private static final int UNIT = 60_000;
+    private static final int UNIT = 300_000;
     private static volatile double sum;
 
     private Shares() {}
