@@ -64,7 +64,7 @@ struct JsonSide<'c> {
     recorded_ns: Option<u64>,
     read: Read<'c>,
     missing: JsonMissing<'c>,
-    notes: &'c [String],
+    notes: Vec<&'c str>,
 }
 
 impl<'c> JsonSide<'c> {
@@ -74,7 +74,7 @@ impl<'c> JsonSide<'c> {
             recorded_ns: side.recorded_ns,
             read: Read::new(&report.read),
             missing: JsonMissing::new(&report.missing),
-            notes: &report.notes,
+            notes: report.all_notes().collect(),
         }
     }
 }

@@ -72,7 +72,7 @@ fn of_side(heading: &'static str, side: &Side) -> Vec<(&'static str, String)> {
     let read = &report.read;
     let mut lines = vec![(heading, origin(read) + &recorded(read)), ("", hours(read))];
     lines.extend(missing_in_short(report).into_iter().map(|line| ("", format!("missing: {line}"))));
-    lines.extend(report.notes.iter().map(|note| ("", note.clone())));
+    lines.extend(report.all_notes().map(|note| ("", note.to_owned())));
     lines
 }
 

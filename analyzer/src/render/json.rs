@@ -62,7 +62,7 @@ impl<'r> Document<'r> {
             recorded_ns: Some(report.read.recorded_ns).filter(|ns| *ns > 0),
             selected: Selected::new(&report.selected),
             missing: JsonMissing::new(&report.missing),
-            notes: report.empty.iter().chain(&report.notes).map(String::as_str).collect(),
+            notes: report.empty.iter().map(String::as_str).chain(report.all_notes()).collect(),
             by: by.column(),
             sort: report.layout.sort.name(),
             percentiles: report.percentiles_are(),

@@ -46,7 +46,21 @@ pub fn render(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Resu
     slowest(report, labels, out)?;
     by_hour(&report.overview, &report.layout.zone, out)?;
     throwing(&group.first.by_throws, labels, out)?;
-    recursion(&report.overview.recursion, labels, out)
+    recursion(&report.overview.recursion, labels, out)?;
+    next(report, out)
+}
+
+/// What to run next.
+fn next(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    let mut options = Vec::new();
+    if report.overview.slow.iter().any(|calls| !calls.is_empty()) {
+        options.push("--slowest 5");
+    }
+    if report.samples.cpu.total_ns > 0 {
+        options.push("--flame cpu -o cpu.svg");
+    }
+    options.extend(["--format html -o report.html", "--help"]);
+    writeln!(out, "Next: {}\n", options.join(", "))
 }
 
 fn entries(

@@ -159,66 +159,69 @@ fn cut(found: &[CutInRun], runs: usize, zone: &Zone) -> Vec<String> {
     lines
 }
 
-/// What a text says of missing data: most at its top, and in detail at its end.
+/// What a text says of missing data: in one line at its top, unless parts of the log are gone, and in full at its end.
 pub struct InText {
-    /// What is missing.
-    pub head: Vec<String>,
-    /// How many methods were throttled.
-    pub throttled: Option<String>,
+    /// Parts of the log that are gone.
+    pub gone: Vec<String>,
+    /// How far the figures can be trusted, in one line.
+    pub trust: Option<String>,
     /// What was not measured, and when.
     pub details: Vec<String>,
 }
 
-/// What is missing, so that the top of a text has a line of each kind.
+/// What is missing.
 pub fn in_text(report: &Report) -> InText {
     let (missing, runs, zone) = (&report.missing, report.read.runs.len(), &report.layout.zone);
-    let mut head = cut(&missing.cut, runs, zone);
-    head.extend(losses(missing));
-    let mut details = Vec::new();
+    let mut gone = cut(&missing.cut, runs, zone);
+    gone.extend(unread(missing));
+    let mut details: Vec<String> =
+        report.probe_share.iter().map(|share| share.note.clone()).collect();
+    let lost = losses(missing);
+    let mut parts: Vec<String> = report
+        .probe_share
+        .iter()
+        .map(|share| format!("profiler {} of CPU time", share.share))
+        .collect();
+    let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+    let log = &missing.losses.log;
+    let dropped = log.recorded_calls_dropped.saturating_add(missing.losses.statistics.lost_calls);
+    if dropped > 0 {
+        parts.push(plural(dropped, "call dropped or not counted", "calls dropped or not counted"));
+    }
     let raised_times = missing.raised.iter().map(|run| run.times.len()).sum();
-    for (lines, number, one, many) in [
-        (raised(&missing.raised, zone), raised_times, RAISED_ONCE, RAISED),
-        (
-            postponed(&missing.postponed, runs, zone),
-            missing.postponed.len(),
-            POSTPONED_ONE,
-            POSTPONED,
-        ),
+    for (number, one, many) in [
+        (by_method(&missing.throttled).len(), "method throttled", "methods throttled"),
+        (missing.postponed.len(), "class instrumented late", "classes instrumented late"),
+        (raised_times, "time with a raised threshold", "times with a raised threshold"),
+        (lost.len(), "more note", "more notes"),
     ] {
-        if lines.len() > 1 {
-            head.push(plural(u64::try_from(number).unwrap_or(u64::MAX), one, many));
-            details.extend(lines);
-        } else {
-            head.extend(lines);
+        if number > 0 {
+            parts.push(plural(count(number), one, many));
         }
     }
+    details.extend(lost);
+    details.extend(raised(&missing.raised, zone));
+    details.extend(postponed(&missing.postponed, runs, zone));
     details.extend(throttled(&missing.throttled, runs, zone));
-    let methods = u64::try_from(by_method(&missing.throttled).len()).unwrap_or(u64::MAX);
-    let throttled = (methods > 0).then(|| plural(methods, "method", "methods") + THROTTLED);
-    InText { head, throttled, details }
+    let trust = (!parts.is_empty()).then(|| parts.join(", ") + ": see the end");
+    InText { gone, trust, details }
 }
 
-const RAISED_ONCE: &str =
-    "time with a raised threshold: not all calls below it are recorded (see the end)";
-const RAISED: &str =
-    "times with a raised threshold: not all calls below it are recorded (see the end)";
-const POSTPONED_ONE: &str = "class was not instrumented part of the time (see the end)";
-const POSTPONED: &str = "classes were not instrumented part of the time (see the end)";
-const THROTTLED: &str =
-    ", all or part of the time; meanwhile their time is in their callers' self time (see the end)";
-
 fn lost(missing: &Missing, zone: &Zone) -> Vec<String> {
-    let mut lines = losses(missing);
+    let mut lines: Vec<String> = unread(missing).into_iter().chain(losses(missing)).collect();
     lines.extend(raised(&missing.raised, zone));
     lines
 }
 
-fn losses(missing: &Missing) -> Vec<String> {
+fn unread(missing: &Missing) -> Option<String> {
     let unread = u64::try_from(missing.unread.len()).unwrap_or(u64::MAX);
-    let unread =
-        (unread, "part of the logs could not be read", "parts of the logs could not be read");
+    let (one, many) = ("part of the logs could not be read", "parts of the logs could not be read");
+    (unread > 0).then(|| plural(unread, one, many))
+}
+
+fn losses(missing: &Missing) -> Vec<String> {
     let losses = LOSSES.map(|(number, one, many)| (number(&missing.losses), one, many));
-    let all = [unread].into_iter().chain(losses).filter(|(number, ..)| *number > 0);
+    let all = losses.into_iter().filter(|(number, ..)| *number > 0);
     all.map(|(number, one, many)| plural(number, one, many)).collect()
 }
 
@@ -351,7 +354,7 @@ fn throttled_count(found: &[ThrottledInRun]) -> Option<String> {
 pub fn all(report: &Report) -> Vec<String> {
     let mut lines: Vec<String> = report.empty.iter().cloned().collect();
     lines.extend(missing(report).into_iter().map(|line| format!("missing: {line}")));
-    lines.extend(report.notes.iter().cloned());
+    lines.extend(report.all_notes().map(str::to_owned));
     let unfinished = report.unfinished.not_counted();
     if unfinished > 0 {
         let unfinished = u64::try_from(unfinished).unwrap_or(u64::MAX);

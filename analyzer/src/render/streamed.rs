@@ -104,6 +104,7 @@ pub fn write<F: EventFormat>(
     let mut report = collector.finish(&runs, &options, &selection, &problems);
     report.empty = None;
     report.notes.clear();
+    report.probe_share = None;
     report.unfinished.not_shown = unfinished;
     Ok(Said { problems, remarks: remarks::all(&report) })
 }

@@ -78,13 +78,13 @@ fn body(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     unfinished_calls(report, &labels, out)
 }
 
-/// When something was missing; the top of the text says only how much.
+/// What was not measured, and when; the top of the text says only how much.
 fn details(missing: &InText, out: &mut dyn Write) -> io::Result<()> {
     if missing.details.is_empty() {
         return Ok(());
     }
     writeln!(out)?;
-    heading(out, "What was not measured, and when")?;
+    heading(out, "Notes")?;
     writeln!(out)?;
     missing.details.iter().try_for_each(|line| wrapped(out, "  ", "    ", line))
 }
@@ -96,8 +96,7 @@ fn summary(report: &Report, missing: &InText, out: &mut dyn Write) -> io::Result
         wrapped(&mut text, &format!("{heading:<10}"), &" ".repeat(12), &line)?;
         // Only now: a style has no width.
         let rest = text.split_off(heading.len());
-        let style =
-            if ["missing", "throttled"].contains(&heading) { warning } else { Style::new() };
+        let style = if ["missing", "trust"].contains(&heading) { warning } else { Style::new() };
         write!(out, "{style}{heading}{style:#}")?;
         out.write_all(&rest)?;
     }
@@ -130,9 +129,9 @@ pub(super) fn summary_lines(report: &Report, missing: &InText) -> Vec<(&'static 
         lines.push(("selected", selected.join(", ")));
     }
     let files = (!read.missing_files.is_empty()).then(|| some_of(&read.missing_files));
-    lines.extend(headed("missing", files.into_iter().chain(missing.head.clone()).collect()));
+    lines.extend(headed("missing", files.into_iter().chain(missing.gone.clone()).collect()));
     lines.extend(headed("note", report.notes.clone()));
-    lines.extend(missing.throttled.iter().map(|line| ("throttled", line.clone())));
+    lines.extend(missing.trust.iter().map(|line| ("trust", line.clone())));
     lines
 }
 

@@ -198,7 +198,7 @@ impl Collector {
         if empty.is_none() && !selection.counts_records() {
             notes.extend(self.awaited());
         }
-        notes.extend(probe_share(&self.missing.losses.probe_cost, jvms));
+        let probe_share = probe_share(&self.missing.losses.probe_cost, jvms);
         notes.extend(coverage(&cpu, self.missing.losses.probe_cost.cpu_ns, selection));
         let (tree, no_path) = selected_part(std::mem::take(&mut self.tree), &options.filter);
         // The trees of the slowest calls contain every call.
@@ -219,6 +219,7 @@ impl Collector {
             read: self.take_summary(runs, labels, jvms, problems),
             missing: self.missing,
             notes,
+            probe_share,
             empty: empty.or(no_path),
             methods: MethodTables {
                 groups,

@@ -22,6 +22,7 @@ use crate::report::missing::Missing;
 use crate::report::off_cpu::OffCpuReport;
 use crate::report::overview::Overview;
 use crate::report::selected::SelectedData;
+use crate::report::sentences::ProbeShare;
 use crate::report::slowest::SlowCall;
 use crate::run::counts::Counts;
 use crate::run::data::UnfinishedCall;
@@ -44,6 +45,8 @@ pub struct Report {
     pub missing: Missing,
     /// What a reader must know about the figures, a sentence each.
     pub notes: Vec<String>,
+    /// What the profiler took of the CPU time, as one more note.
+    pub probe_share: Option<ProbeShare>,
     /// Why there are no methods, if there are none.
     pub empty: Option<String>,
     /// The methods with their figures.
@@ -152,6 +155,12 @@ impl Report {
     pub fn per_second(&self, count: u64) -> Option<f64> {
         let ns = self.read.recorded_ns;
         (ns > 0 && self.selected.range.is_everything()).then(|| count as f64 * 1e9 / ns as f64)
+    }
+
+    /// All notes, that on the profiler's share included.
+    pub fn all_notes(&self) -> impl Iterator<Item = &str> {
+        let share = self.probe_share.iter().map(|share| &*share.note);
+        self.notes.iter().map(String::as_str).chain(share)
     }
 
     /// How exact percentiles are.

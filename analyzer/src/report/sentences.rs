@@ -216,8 +216,17 @@ pub fn notes(
     notes
 }
 
+/// What the profiler took of the CPU time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProbeShare {
+    /// The share, as in `about 1.8%`.
+    pub share: String,
+    /// The sentence on it.
+    pub note: String,
+}
+
 /// The share of the CPU time that probes took, if the logs of these processes have it.
-pub fn probe_share(cost: &ProbeCost, jvms: usize) -> Option<String> {
+pub fn probe_share(cost: &ProbeCost, jvms: usize) -> Option<ProbeShare> {
     let ProbeCost { probe_ns, cpu_ns, first_probe_ns, first_cpu_ns, .. } = *cost;
     if cpu_ns == 0 {
         return None;
@@ -238,7 +247,8 @@ pub fn probe_share(cost: &ProbeCost, jvms: usize) -> Option<String> {
     } else {
         String::new()
     };
-    Some(format!("The profiler took {whole} of the {of} CPU time (an estimate){parts}"))
+    let note = format!("The profiler took {whole} of the {of} CPU time (an estimate){parts}");
+    Some(ProbeShare { share: whole, note })
 }
 
 /// How much of the processes' CPU time samples cover, if that is little: threads that block the signal, or live for
@@ -260,6 +270,7 @@ mod tests {
     fn the_share_of_probes_is_told_where_it_is_known() {
         let share = |probe_ns, cpu_ns, jvms| {
             probe_share(&ProbeCost { probe_ns, cpu_ns, ..ProbeCost::default() }, jvms)
+                .map(|share| share.note)
         };
         assert_eq!(share(18, 0, 1), None);
         for (probe_ns, text) in [
@@ -279,7 +290,7 @@ mod tests {
         };
         let text = "The profiler took about 5.0% of the process's CPU time (an estimate): about 9.0% in the first \
                     ten seconds, about 1.0% after";
-        assert_eq!(probe_share(&both, 1).as_deref(), Some(text));
+        assert_eq!(probe_share(&both, 1).map(|share| share.note).as_deref(), Some(text));
         let of_two = "The profiler took about 50.0% of the processes' CPU time (an estimate)";
         assert_eq!(share(1, 2, 2).as_deref(), Some(of_two));
     }

@@ -34,7 +34,7 @@ function summaryView() {
       data.recursion.map(([method, calls, depth]) => [methodLink(method), count(calls), separated(depth)])));
   }
   if (data.missing_for_a_time.length > 0) {
-    parts.push(el("h2", {}, "What was not measured, and when"),
+    parts.push(el("h2", {}, "Notes"),
       el("ul", { class: "panel" }, ...data.missing_for_a_time.map((line) => el("li", {}, line))));
   }
   return el("div", {}, ...parts);
