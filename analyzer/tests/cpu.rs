@@ -382,3 +382,44 @@ fn a_log_without_samples_has_empty_columns() {
     assert!(data["cpu"].is_null());
     assert_eq!(data["methods"]["cpu_self"], serde_json::json!([]));
 }
+
+/// The stack of `HashMap.get`, and that of a method without probes.
+const GET: u32 = 5;
+const HASH: u32 = 9;
+
+/// A comparison shows what needs more CPU time, without what may be chance, also of methods without probes.
+#[test]
+fn a_comparison_has_cpu_time() {
+    let logs = Logs::new();
+    for (side, get, hash) in [("before", 100, 400), ("after", 110, 800)] {
+        let shop = shop();
+        let run = shop.run(RUN, "web07", 4242);
+        run.rows(T14, &[samples(T14 + 2 * S, 1, GET, get), samples(T14 + 2 * S, 1, HASH, hash)]);
+        run.rows(T14, &[counter(T14, "recorded_ns", MIN)]);
+        fs::rename(shop.root().join("logs"), logs.root().join(side)).unwrap();
+    }
+    let json = logs.analyze(&["diff", "before", "after", "--format", "json"]).json();
+    let cpu = json["cpu"].as_array().unwrap();
+    let of = |name: &str| cpu.iter().find(|row| row["method"] == name).unwrap();
+    // 402 and 802 samples of 10 ms in a minute.
+    let hash = of("hash");
+    assert_eq!((&hash["before_samples"], &hash["after_samples"]), (&402.into(), &802.into()));
+    assert_eq!(hash["was_ns"], 60 * 4_020 * MS);
+    assert_eq!(hash["cost_ns"], 60 * 4_000 * MS);
+    assert_eq!(hash["is_clear"], true);
+    assert_eq!(
+        (&of("get")["cost_ns"], &of("get")["is_clear"]),
+        (&(60 * 100 * MS).into(), &false.into())
+    );
+    let text = logs.analyze(&["diff", "before", "after"]).quiet();
+    let cpu = text.split_once("CPU time by samples, per hour: ").unwrap().1;
+    let expected = "changes that chance does not explain\n\n        cost    change      before       after  method\n   \
+                    +4.00 min    +99.5%    4.02 min    8.02 min  com.shop.Util.hash(int)\n";
+    assert_eq!(cpu, expected);
+    // With the same share of all CPU time, a call needs no more.
+    let same = logs.analyze(&["diff", "before", "before", "--per", "call"]).quiet();
+    let none = "CPU time by samples, for as much CPU time in all: no change that chance does not explain\n";
+    assert!(same.ends_with(none), "{same}");
+    let csv = logs.analyze(&["diff", "before", "after", "--format", "csv"]);
+    assert!(!csv.stdout.contains("hash"), "{}", csv.stdout);
+}

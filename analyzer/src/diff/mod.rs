@@ -11,6 +11,7 @@
 //! recorded, see [`crate::run::recorded_time`], so forty JVMs can be compared with one.
 
 mod change;
+mod sampled;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
@@ -22,6 +23,8 @@ use log_format::pattern::Pattern;
 use crate::analysis::{analyze, full_name_in};
 pub use crate::diff::change::{Change, Compared, Least, Limit};
 use crate::diff::change::{HOUR_NS, scaled};
+pub use crate::diff::sampled::CpuChange;
+use crate::diff::sampled::cpu_changes;
 use crate::error::NoReport;
 use crate::input::problems::Problems;
 use crate::input::progress::Progress;
@@ -87,6 +90,8 @@ pub struct Comparison {
     pub after: Side,
     /// All methods, the largest cost first; those without a cost come last.
     pub methods: Vec<MethodChange>,
+    /// CPU time by samples, the largest cost first.
+    pub cpu: Vec<CpuChange>,
     /// The sum of all methods that have a [`Change`].
     pub all: Change,
     /// Whether the sum is too slow.
@@ -270,6 +275,7 @@ pub fn compare(options: &DiffOptions, progress: &Arc<Progress>) -> Result<Compar
         all_fails: options.limit.as_ref().is_some_and(|limit| all.is_over(limit, time)),
         time,
         notes: notes(&before, &after, &methods),
+        cpu: cpu_changes(options.per, &before, &after),
         before,
         after,
         methods,

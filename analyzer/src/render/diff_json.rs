@@ -1,13 +1,14 @@
 //! The whole comparison for programs, schema 1: see `docs/reports.md`. Fields may be added; removing one or changing
 //! its meaning raises the number.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use serde::Serialize;
 
 use super::diff_csv::calls_per_hour;
 use super::json::{JsonMissing, Read};
-use crate::diff::{Change, Comparison, Least, MethodChange, Side};
+use crate::diff::{Change, Comparison, CpuChange, Least, MethodChange, Side};
 use crate::stats::aggregate::Figures;
 
 const SCHEMA: u32 = 1;
@@ -33,6 +34,7 @@ pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
         all: JsonChange::new(comparison.all, comparison.all_fails),
         notes: &comparison.notes,
         methods: comparison.methods.iter().map(|method| Row::new(comparison, method)).collect(),
+        cpu: comparison.cpu.iter().map(CpuRow::new).collect(),
     };
     serde_json::to_writer_pretty(&mut *out, &document)?;
     writeln!(out)
@@ -52,6 +54,7 @@ struct Document<'c> {
     all: JsonChange,
     notes: &'c [String],
     methods: Vec<Row<'c>>,
+    cpu: Vec<CpuRow<'c>>,
 }
 
 #[derive(Serialize)]
@@ -128,6 +131,37 @@ impl<'c> Row<'c> {
             fails: method.fails,
             before: figures(&comparison.before, &method.before),
             after: figures(&comparison.after, &method.after),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct CpuRow<'c> {
+    class: &'c str,
+    method: Cow<'c, str>,
+    descriptor: &'c str,
+    was_ns: u64,
+    is_ns: u64,
+    cost_ns: i64,
+    before_samples: u64,
+    after_samples: u64,
+    is_clear: bool,
+}
+
+impl<'c> CpuRow<'c> {
+    fn new(changed: &'c CpuChange) -> Self {
+        let CpuChange { method, change, samples: [before_samples, after_samples] } = changed;
+        let (class, method, descriptor) = method.parts();
+        Self {
+            class,
+            method,
+            descriptor,
+            was_ns: change.was_ns,
+            is_ns: change.is_ns,
+            cost_ns: change.cost_ns(),
+            before_samples: *before_samples,
+            after_samples: *after_samples,
+            is_clear: changed.is_clear(),
         }
     }
 }

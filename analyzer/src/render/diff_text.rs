@@ -8,7 +8,7 @@ use super::diff_csv::calls_per_hour;
 use super::labels::Labels;
 use super::remarks::missing_in_short;
 use super::text_parts::{headed, hours, number, origin, recorded, wrapped};
-use crate::diff::{Change, Comparison, Least, Limit, MethodChange, Per, Side, Status};
+use crate::diff::{Change, Comparison, CpuChange, Least, Limit, MethodChange, Per, Side, Status};
 use crate::stats::aggregate::Figures;
 use crate::stats::method::Method;
 use log_format::human::{count, duration, plural, separated};
@@ -59,6 +59,46 @@ pub fn render(comparison: &Comparison, top: Option<usize>, out: &mut dyn Write) 
         }
         writeln!(out, "\n{heading}")?;
         table(comparison, &methods, top, &labels, out)?;
+    }
+    cpu(comparison, top, out)
+}
+
+/// CPU time that changed, whatever was measured of the methods.
+fn cpu(comparison: &Comparison, top: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
+    if comparison.cpu.is_empty() {
+        return Ok(());
+    }
+    let clear: Vec<&CpuChange> = comparison.cpu.iter().filter(|c| c.is_clear()).collect();
+    let what = match comparison.per {
+        Per::Hour => unit(comparison),
+        Per::Call => "for as much CPU time in all",
+    };
+    if clear.is_empty() {
+        return writeln!(
+            out,
+            "\nCPU time by samples, {what}: no change that chance does not explain"
+        );
+    }
+    writeln!(out, "\nCPU time by samples, {what}: changes that chance does not explain\n")?;
+    writeln!(out, "{:>12}{:>10}{:>12}{:>12}  method", "cost", "change", "before", "after")?;
+    let labels = Labels::new(clear.iter().map(|changed| &changed.method));
+    let shown = clear.len().min(top.unwrap_or(usize::MAX));
+    for CpuChange { method, change, .. } in clear.iter().take(shown) {
+        let cells = format!(
+            "{:>12}{:>10}{:>12}{:>12}  ",
+            cost_text(*change),
+            percent_text(*change),
+            duration(change.was_ns),
+            duration(change.is_ns)
+        );
+        wrapped(out, &cells, &" ".repeat(cells.len() + 2), &labels.of(method))?;
+    }
+    if clear.len() > shown {
+        writeln!(
+            out,
+            "    and {}",
+            plural(number(clear.len() - shown), "more method", "more methods")
+        )?;
     }
     Ok(())
 }
