@@ -1,4 +1,4 @@
-//! Faults that Java code cannot cause itself: native methods of the test program `programs.Faults`.
+//! What Java code cannot do itself: native methods of the test programs `programs.Faults` and `programs.SetsTimer`.
 #![allow(missing_docs, unsafe_code, non_snake_case)]
 
 use jvmti_bindings::env::{JniEnv, Jvmti};
@@ -53,4 +53,38 @@ pub unsafe extern "system" fn Java_programs_Faults_fork(
         assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
         libc::WEXITSTATUS(status)
     }
+}
+
+/// Sets the process's timer of CPU time.
+///
+/// # Safety
+/// Only the JVM calls it.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn Java_programs_SetsTimer_set(
+    _env: *mut jni::JNIEnv,
+    _class: jni::jclass,
+    seconds: jni::jint,
+) {
+    let time = libc::timeval { tv_sec: seconds.into(), tv_usec: 0 };
+    let timer = libc::itimerval { it_interval: time, it_value: time };
+    // SAFETY: the structure lives during the call.
+    let failed =
+        unsafe { libc::setitimer(libc::ITIMER_PROF, &raw const timer, std::ptr::null_mut()) };
+    assert_eq!(failed, 0);
+}
+
+/// The interval of the process's timer of CPU time, in seconds.
+///
+/// # Safety
+/// Only the JVM calls it.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn Java_programs_SetsTimer_interval(
+    _env: *mut jni::JNIEnv,
+    _class: jni::jclass,
+) -> jni::jint {
+    let none = libc::timeval { tv_sec: 0, tv_usec: 0 };
+    let mut timer = libc::itimerval { it_interval: none, it_value: none };
+    // SAFETY: the structure lives during the call.
+    assert_eq!(unsafe { libc::getitimer(libc::ITIMER_PROF, &raw mut timer) }, 0);
+    timer.it_interval.tv_sec.try_into().unwrap_or(-1)
 }

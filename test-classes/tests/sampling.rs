@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use log_format::rows::counter;
 use test_classes::{
-    Java, Jdk, Profile, Sampled, TRUTH, artifacts, classes, field, free_port, is_full, jdks,
-    project, run_truth, samples, skipped, timers, tprofiler_json, tprofiler_text, wait_until,
+    Java, Jdk, Profile, Sampled, TRUTH, artifacts, classes, faults, field, free_port, is_full,
+    jdks, project, run_truth, samples, skipped, timers, tprofiler_json, tprofiler_text, wait_until,
 };
 
 /// A user that the kernel refuses perf events, unless it allows them to all.
@@ -75,8 +75,12 @@ fn shares_are_right(jdk: &Jdk, engine: &str) {
         let (all_ns, count) = sum(own.iter().filter(program).copied());
         let total = all_ns / spent["all"];
         let error = 3.0 / count.sqrt();
-        assert!((total - 1.0).abs() < error.max(0.03), "{jdk}, {thread}: {total:.3} of all");
-        assert!(count > least(spent["all"]), "{jdk}: {count} samples");
+        // The process's timer prefers the thread whose processor looks at it first.
+        let is_of_thread = engine != "itimer";
+        let is_right = (total - 1.0).abs() < error.max(0.03);
+        assert!(is_right || !is_of_thread, "{jdk}, {thread}: {total:.3} of all");
+        let is_enough = count > least(spent["all"]);
+        assert!(is_enough || !is_of_thread, "{jdk}: {count} samples");
     }
     // Both threads together. Of 30 comparisons, one in ten runs would be over 3 standard errors by chance.
     let ours = |s: &&Sampled| s.frames.iter().any(|f| f == "programs.Shares.spend");
@@ -225,6 +229,31 @@ fn foreign_signals_and_coming_and_going_leave_nothing() {
     }
 }
 
+/// Something else may set the process's timer, here from outside: sampling ends, and the timer stays as it was set.
+#[test]
+fn a_process_timer_that_somebody_sets_stays() {
+    let jdk = &jdks()[0];
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let port = free_port();
+    let logs = folder.path().join("logs");
+    let options = format!("include=programs,port={port},logs={},engine=itimer", logs.display());
+    let java = Java::new(jdk).agent(&options).main(classes(), "programs.SetsTimer");
+    let mut program = java.arg(faults()).talk();
+    wait_until("samples", || {
+        TcpStream::connect(("127.0.0.1", port)).is_ok()
+            && tprofiler_json(port, &["status"])["cpu_samples"].as_u64() > Some(10)
+    });
+    assert_eq!(program.ask("set"), "set");
+    wait_until("sampling has ended", || {
+        let status = tprofiler_json(port, &["status"]);
+        let stopped = status["cpu_samples_stopped"].as_str().unwrap_or_default().to_owned();
+        stopped.contains("something else uses the process's timer")
+    });
+    tprofiler_json(port, &["stop"]);
+    assert_eq!(program.ask("interval"), "123 s");
+    assert_eq!(program.end().status, Some(0));
+}
+
 /// A program may take the sampling signal for itself: sampling ends within a second, and says so. It ends well.
 #[test]
 fn a_signal_that_the_program_takes_ends_sampling() {
@@ -338,7 +367,7 @@ fn without_timers_there_is_one_of_the_process() {
     assert!(spent_ns > 3_600_000_000, "{spent_ns}");
 }
 
-/// Perf events take at most a quarter of the files that a process may have open; other threads get timers.
+/// Perf events take at most a quarter of the files that a process may still open; other threads get timers.
 #[test]
 fn perf_events_leave_files_to_the_service() {
     for jdk in jdks() {
@@ -357,7 +386,8 @@ fn perf_events_leave_files_to_the_service() {
         let events = links.filter(|link| link.as_os_str() == "anon_inode:[perf_event]").count();
         let status = tprofiler_json(port, &["status"]);
         let is_perf = status["cpu_engine"] == "perf";
-        assert_eq!(events, if is_perf { 16 } else { 0 }, "{jdk}: {status}");
+        let expected = if is_perf { 8..=16 } else { 0..=0 };
+        assert!(expected.contains(&events), "{jdk}: {events}, {status}");
         fs::write(&file, "").expect("a file");
         assert_eq!(running.wait().status, Some(0), "{jdk}");
         let profile = Profile::only_run(&logs);

@@ -70,7 +70,7 @@ static CONFIG: AtomicPtr<Config> = AtomicPtr::new(core::ptr::null_mut());
 static IS_ON: AtomicBool = AtomicBool::new(false);
 /// How many handlers are at work.
 static AT_WORK: AtomicU32 = AtomicU32::new(0);
-/// How often the interval of perf events and of the process's timer was doubled.
+/// How often the interval of the process's timer was doubled.
 static DOUBLED: AtomicU32 = AtomicU32::new(0);
 /// Whether there ever were perf events, or the process's timer.
 static HAS_EVENTS: AtomicBool = AtomicBool::new(false);
@@ -156,7 +156,7 @@ pub fn expect_process_timer() {
     HAS_PROCESS_TIMER.store(true, Ordering::Relaxed);
 }
 
-/// Sets how often the interval of perf events and of the process's timer was doubled.
+/// Sets how often the interval of the process's timer was doubled.
 pub fn set_doubled(doubled: u32) {
     DOUBLED.store(doubled.min(MOST_DOUBLED), Ordering::Relaxed);
 }
@@ -245,7 +245,7 @@ impl Sent {
             TIMER => Self::of_timer(info),
             READY..=HANGUP if HAS_EVENTS.load(Ordering::Relaxed) => Self::of_event(info),
             KERNEL if signal == sys::SIGPROF && HAS_PROCESS_TIMER.load(Ordering::Relaxed) => {
-                Self::Agent(Origin::of_this_thread())
+                Self::Agent(Origin::new(sys::gettid(), DOUBLED.load(Ordering::Relaxed)))
             }
             _ => Self::Foreign,
         }
@@ -265,19 +265,19 @@ impl Sent {
 
     /// Events send their signals to the thread whose time they measure.
     fn of_event(info: Info) -> Self {
-        let origin = Origin::of_this_thread();
-        let source = threads::slot(origin.thread).map(Slot::source);
-        if source == Some(Source::Event(info.descriptor())) {
-            Self::Agent(origin)
-        } else {
-            Self::Late
+        let thread = sys::gettid();
+        match threads::slot(thread) {
+            Some(slot) if slot.source() == Source::Event(info.descriptor()) => {
+                Self::Agent(Origin::new(thread, slot.doubled()))
+            }
+            _ => Self::Late,
         }
     }
 }
 
 impl Origin {
-    fn of_this_thread() -> Self {
-        Self { thread: sys::gettid(), weight: 1 << DOUBLED.load(Ordering::Relaxed) }
+    fn new(thread: u32, doubled: u32) -> Self {
+        Self { thread, weight: 1 << doubled.min(MOST_DOUBLED) }
     }
 }
 

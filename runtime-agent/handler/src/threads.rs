@@ -2,7 +2,9 @@
 //! thread and never removed, so a handler finds a slot without a lock, and no slot ever goes away.
 #![allow(unsafe_code)]
 
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+};
 
 /// Slots of a page.
 pub const PAGE: usize = 2_048;
@@ -21,6 +23,8 @@ pub struct Slot {
     java_thread: AtomicUsize,
     /// What interrupts it; a handler only compares it.
     source: AtomicI32,
+    /// How often the interval of its perf event was doubled.
+    doubled: AtomicU32,
     /// When the thread began, and its CPU clock then; 0 if that is not known. Only the agent uses them.
     began_ns: AtomicU64,
     began_cpu_ns: AtomicU64,
@@ -102,6 +106,15 @@ impl Slot {
     /// Sets what interrupts it, and returns the one before.
     pub fn swap_source(&self, to: Source) -> Source {
         Source::of(self.source.swap(to.word(), Ordering::AcqRel))
+    }
+
+    /// Sets how often the interval of its perf event was doubled.
+    pub fn set_doubled(&self, doubled: u32) {
+        self.doubled.store(doubled, Ordering::Release);
+    }
+
+    pub(crate) fn doubled(&self) -> u32 {
+        self.doubled.load(Ordering::Acquire)
     }
 
     /// Its `JavaThread`, or 0.

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-use sampling_handler::signal::{Counts, timer_value};
+use sampling_handler::signal::{self as handler, Counts, timer_value};
 
 use super::perf_events;
 use crate::options::engine::Engine;
@@ -46,7 +46,13 @@ pub(super) fn calibrate(engine: Engine, signal: libc::c_int) {
     }
     let sent = cpu_ns().saturating_sub(began) / u64::from(SIGNALS);
     // A processor's timer that is set again each time costs more than the signal.
-    let each = if engine == Engine::Perf { sent.max(event_ns(signal)) } else { sent };
+    let each = if engine == Engine::Perf {
+        perf_events::read_limit();
+        handler::expect_events();
+        sent.max(event_ns(signal))
+    } else {
+        sent
+    };
     SIGNAL_NS.store(each.max(1), Ordering::Relaxed);
 }
 
@@ -66,7 +72,6 @@ fn event_ns(signal: libc::c_int) -> u64 {
     for _ in 0..EVENTS_ROUNDS {
         without = without.min(work());
         let Ok(event) = perf_events::create(os_id(), signal, EVENTS_NS) else { return 0 };
-        perf_events::enable(event);
         with = with.min(work());
         perf_events::delete(event);
     }

@@ -33,8 +33,8 @@ impl Chosen {
             return Self { engine: Engine::Perf, reason: None };
         }
         let no_perf = no_perf.flatten();
-        if asked == Some(Engine::Itimer) {
-            return Self { engine: Engine::Itimer, reason: None };
+        if let Some(asked @ (Engine::Itimer | Engine::Ctimer)) = asked {
+            return Self { engine: asked, reason: None };
         }
         match timers::refusal() {
             None => Self { engine: Engine::Ctimer, reason: no_perf },

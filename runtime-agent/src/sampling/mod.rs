@@ -59,7 +59,9 @@ pub(crate) enum NoSamples {
     NoMemory,
     #[error("no signal is free")]
     NoSignal,
-    #[error("the program uses the process's timer itself (ITIMER_PROF)")]
+    #[error("the program handles {0}, which engine=itimer needs")]
+    SignalTaken(&'static str),
+    #[error("something else uses the process's timer (ITIMER_PROF)")]
     TimerTaken,
     #[error("the kernel refuses the process's timer")]
     NoTimer,

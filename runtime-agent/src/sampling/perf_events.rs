@@ -17,26 +17,30 @@ use crate::probe::thread::os_id;
 /// Events that there are, and how many there may be: the service needs file descriptors too.
 static EVENTS: AtomicU64 = AtomicU64::new(0);
 static MOST: AtomicU64 = AtomicU64::new(0);
-/// They take at most one part in so many of `ulimit -n`.
+/// They take at most one part in so many of the descriptors that `ulimit -n` leaves.
 const PART: u64 = 4;
 
-/// Reads how many events there may be.
+/// Reads how many events there may be. There are none now.
 pub(super) fn read_limit() {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-    MOST.store(limit.current.unwrap_or(u64::MAX) / PART, Ordering::Relaxed);
+    let used = fs::read_dir("/proc/self/fd").map_or(0, |files| files.count() as u64);
+    let left = limit.current.unwrap_or(u64::MAX).saturating_sub(used);
+    MOST.store(left / PART, Ordering::Relaxed);
 }
 
 /// Why there are no events here; `None` if there are.
 pub(super) fn refusal() -> Option<String> {
     let error = open(os_id(), 1_000_000).err()?;
     let why = match fs::read_to_string("/proc/sys/kernel/perf_event_paranoid") {
-        Ok(level) => format!("{error}, perf_event_paranoid={}", level.trim()),
-        Err(_) => error.to_string(),
+        Ok(level) if error.raw_os_error() == Some(libc::EACCES) => {
+            format!("{error}, perf_event_paranoid={}", level.trim())
+        }
+        _ => error.to_string(),
     };
     Some(format!("perf_event_open is refused ({why})"))
 }
 
-/// Creates an event that sends `signal` to a thread each `interval_ns` of its CPU time, once it is [enabled](enable).
+/// Creates an event that sends `signal` to a thread each `interval_ns` of its CPU time.
 pub(super) fn create(thread: u32, signal: libc::c_int, interval_ns: u64) -> io::Result<RawFd> {
     const SET_OWNER: libc::c_int = 15;
     const SET_SIGNAL: libc::c_int = 10;
@@ -59,6 +63,7 @@ pub(super) fn create(thread: u32, signal: libc::c_int, interval_ns: u64) -> io::
             succeeds(libc::fcntl(fd, SET_SIGNAL, signal))?;
             succeeds(libc::fcntl(fd, SET_OWNER, &raw const owner))?;
             succeeds(libc::fcntl(fd, libc::F_SETFL, libc::O_ASYNC | libc::O_NONBLOCK))?;
+            succeeds(ioctls::ENABLE(fd, 0))?;
         }
         Ok(event.into_raw_fd())
     });
@@ -68,16 +73,13 @@ pub(super) fn create(thread: u32, signal: libc::c_int, interval_ns: u64) -> io::
     created
 }
 
-/// From now on, the event sends signals.
-pub(super) fn enable(event: RawFd) {
-    // SAFETY: the event was created by `create`, and is open.
-    unsafe { ioctls::ENABLE(event, 0) };
-}
-
 /// Deletes an event. Its last signal may still be on its way.
 pub(super) fn delete(event: RawFd) {
-    // SAFETY: the event was created by `create`, and is deleted once.
-    drop(unsafe { OwnedFd::from_raw_fd(event) });
+    // SAFETY: the event was created by `create`, and is deleted once. A forked process may have the descriptor too.
+    unsafe {
+        ioctls::DISABLE(event, 0);
+        drop(OwnedFd::from_raw_fd(event));
+    }
     EVENTS.fetch_sub(1, Ordering::Relaxed);
 }
 

@@ -2,48 +2,68 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Its signal, which nobody can choose.
 pub(super) const SIGNAL: libc::c_int = libc::SIGPROF;
 
-/// Whether the agent has started it: a program may use it itself.
-static IS_OURS: AtomicBool = AtomicBool::new(false);
+/// The agent's interval in microseconds; 0 if the agent has not started it. A program may use the timer itself.
+static OURS_US: AtomicU64 = AtomicU64::new(0);
+/// Old kernels round intervals to their tick.
+const ROUNDED_US: u64 = 10_000;
 
-/// Whether the program uses the timer.
-pub(super) fn is_taken() -> bool {
-    !IS_OURS.load(Ordering::Relaxed) && left_us() != Some(0)
+/// Whether the timer is off.
+pub(super) fn is_free() -> bool {
+    read() == Some(0)
 }
 
-/// Starts the timer, or changes its interval.
+/// Whether the timer still has the agent's interval.
+pub(super) fn is_ours() -> bool {
+    let ours_us = OURS_US.load(Ordering::Relaxed);
+    let is_near = |us: u64| us != 0 && us.abs_diff(ours_us) <= ROUNDED_US;
+    ours_us != 0 && read().is_some_and(is_near)
+}
+
+/// Starts the timer, which is free or the agent's, or changes its interval.
 pub(super) fn start(interval_ns: u64) -> io::Result<()> {
-    set(interval_ns)?;
-    IS_OURS.store(true, Ordering::Relaxed);
+    let interval_us = interval_ns.div_ceil(1_000);
+    set(interval_us)?;
+    OURS_US.store(interval_us, Ordering::Relaxed);
     Ok(())
 }
 
-/// Stops the timer, if the agent has started it. Its last signal may still be on its way.
+/// Stops the timer, if it is the agent's. Its last signal may still be on its way.
 pub(super) fn stop() {
-    if IS_OURS.swap(false, Ordering::Relaxed) {
+    if is_ours() {
         // The kernel refuses no valid value.
         let _ = set(0);
     }
+    OURS_US.store(0, Ordering::Relaxed);
 }
 
-/// Time until the timer's next signal, in microseconds; 0 if it is off, `None` if the kernel does not say.
-fn left_us() -> Option<i64> {
+const SECOND_US: u64 = 1_000_000;
+
+/// The timer's interval, in microseconds; 0 if it is off, `None` if the kernel does not say.
+fn read() -> Option<u64> {
     let none = libc::timeval { tv_sec: 0, tv_usec: 0 };
     let mut timer = libc::itimerval { it_interval: none, it_value: none };
     // SAFETY: the structure lives during the call.
     let failed = unsafe { libc::getitimer(libc::ITIMER_PROF, &raw mut timer) };
-    (failed == 0).then(|| timer.it_value.tv_sec * 1_000_000 + timer.it_value.tv_usec)
+    let us = |time: libc::timeval| {
+        let part = |n: i64| u64::try_from(n).unwrap_or(0);
+        part(time.tv_sec) * SECOND_US + part(time.tv_usec)
+    };
+    // A timer that fires once has no interval.
+    let interval_us = us(timer.it_interval).max(us(timer.it_value).min(1));
+    (failed == 0).then_some(interval_us)
 }
 
-fn set(interval_ns: u64) -> io::Result<()> {
-    const SECOND: u64 = 1_000_000;
-    let micros = interval_ns.div_ceil(1_000);
+fn set(interval_us: u64) -> io::Result<()> {
     let part = |n: u64| n.try_into().unwrap_or(0);
-    let interval = libc::timeval { tv_sec: part(micros / SECOND), tv_usec: part(micros % SECOND) };
+    let interval = libc::timeval {
+        tv_sec: part(interval_us / SECOND_US),
+        tv_usec: part(interval_us % SECOND_US),
+    };
     let timer = libc::itimerval { it_interval: interval, it_value: interval };
     // SAFETY: the structure lives during the call.
     let failed =

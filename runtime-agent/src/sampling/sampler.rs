@@ -249,7 +249,9 @@ impl<'j> Sampler<'j> {
             && self.scanned.elapsed() >= SECOND
         {
             self.scanned = Instant::now();
-            match signals::check(signal) {
+            let is_ours =
+                || threads::has_process_timer().then_some(()).ok_or(NoSamples::TimerTaken);
+            match signals::check(signal).and_then(|()| is_ours()) {
                 Ok(()) => self.look_at_threads(),
                 Err(gone) => {
                     message!("cpu: {gone}; nothing is sampled any more");

@@ -35,7 +35,10 @@ pub(super) fn install(engine: Engine) -> Result<libc::c_int, NoSamples> {
         Engine::Perf | Engine::Ctimer => INSTALLED.get_or_init(|| install_one_of(&CANDIDATES)),
         Engine::Itimer => PROCESS_TIMER.get_or_init(|| match INSTALLED.get() {
             Some(Ok(number)) if *number == process_timer::SIGNAL => Ok(*number),
-            _ => install_one_of(&[process_timer::SIGNAL]),
+            _ => install_one_of(&[process_timer::SIGNAL]).map_err(|error| match error {
+                NoSamples::NoSignal => NoSamples::SignalTaken(name(process_timer::SIGNAL)),
+                other => other,
+            }),
         }),
     };
     let number = number.clone()?;

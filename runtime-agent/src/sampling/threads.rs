@@ -10,6 +10,7 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use jvmti_bindings::env::JniEnv;
@@ -87,12 +88,13 @@ fn set_on(engine: Engine, signal: libc::c_int, interval_ns: u64) -> Result<(), N
         Engine::Perf => signal::expect_events(),
         Engine::Ctimer => {}
         Engine::Itimer => {
-            if process_timer::is_taken() {
+            if !process_timer::is_free() {
                 return Err(NoSamples::TimerTaken);
             }
             signal::expect_process_timer();
-            // A shorter interval than a tick would be taken for more than it is.
-            set_doubled(doubled_to(interval_ns, timers::tick_ns()));
+            // Each tick has one signal at most, while all processors may be busy.
+            let processors = thread::available_parallelism().map_or(1, |n| n.get() as u64);
+            set_doubled(doubled_to(interval_ns, timers::tick_ns().saturating_mul(processors)));
             process_timer::start(interval_ns << doubled()).map_err(|_| NoSamples::NoTimer)?;
         }
     }
@@ -113,6 +115,11 @@ fn set_doubled(doubled: u32) {
 fn doubled_to(interval_ns: u64, needed_ns: u64) -> u32 {
     let is_enough = |doubled: &u32| interval_ns << doubled >= needed_ns;
     (0..MOST_DOUBLED).find(is_enough).unwrap_or(MOST_DOUBLED)
+}
+
+/// Whether the process's timer, if that is the engine, is still the agent's.
+pub(super) fn has_process_timer() -> bool {
+    !is_engine(Engine::Itimer) || process_timer::is_ours()
 }
 
 /// Deletes all timers and events; threads get none from now on.
@@ -140,14 +147,13 @@ fn start_source(thread: u32, slot: &Slot) {
 /// Creates what interrupts a thread that has nothing yet and may not get it from anybody else.
 fn create_source(thread: u32, slot: &Slot, interval_ns: u64) {
     let doubled = DOUBLED.load(Ordering::Relaxed);
+    // An event does not say its interval, and no signal of it counts before the slot has it.
+    slot.set_doubled(doubled);
     match new_source(thread, interval_ns << doubled, doubled) {
         Ok(source) => {
             // The thread or sampling may have ended meanwhile, and nobody else would delete it.
             if !slot.change_source(Source::Busy, source) {
                 delete(source);
-            } else if let Source::Event(event) = source {
-                // Signals of an event that the slot does not have say nothing.
-                perf_events::enable(event);
             }
         }
         // It has ended since it was listed.
@@ -312,8 +318,8 @@ impl Scan {
             return;
         }
         set_doubled(needed);
-        if is_engine(Engine::Itimer) {
-            // It keeps the old one.
+        if is_engine(Engine::Itimer) && process_timer::is_ours() {
+            // Else it keeps the old one.
             let _ = process_timer::start(interval_ns << needed);
         }
         for thread in &self.present {

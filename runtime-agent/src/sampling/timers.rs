@@ -31,7 +31,7 @@ pub(super) fn tick_ns() -> u64 {
     if failed == 0 { u64::try_from(tick.tv_nsec).unwrap_or(0) } else { 0 }
 }
 
-/// Why there are no timers here; `None` if there are.
+/// Why there can be no timers here; `None` if there can, even if others of this user have all of them now.
 pub(super) fn refusal() -> Option<String> {
     const NEVER_NS: u64 = 1 << 60;
     read_limit();
@@ -43,6 +43,7 @@ pub(super) fn refusal() -> Option<String> {
         Err(error) if error.kind() == io::ErrorKind::QuotaExceeded => {
             Some("ulimit -i allows no timers".to_owned())
         }
+        Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => None,
         Err(error) => Some(format!("timer_create is refused ({error})")),
     }
 }
