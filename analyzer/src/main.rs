@@ -120,6 +120,8 @@ fn read(problems: &Problems) -> ExitCode {
     if problems.all_unread().is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) }
 }
 
+const NOTHING_JUDGED: &str = "--fail-above: no method is comparable, so nothing was judged";
+
 fn compare(args: DiffArgs) -> ExitCode {
     let options = match args.into_options() {
         Ok(options) => options,
@@ -144,6 +146,7 @@ fn compare(args: DiffArgs) -> ExitCode {
             fail(&[format!("the report cannot be written: {error}")])
         }
         _ if comparison.fails() => ExitCode::from(3),
+        _ if comparison.judges_nothing() => fail(&[NOTHING_JUDGED.to_owned()]),
         _ if sides.iter().all(|problems| problems.all_unread().is_empty()) => ExitCode::SUCCESS,
         _ => ExitCode::from(1),
     }

@@ -259,7 +259,14 @@ fn if_no_method_is_comparable_the_way_out_is_said() {
     let way_out = "No method is comparable: each was throttled for part of the time. Record both sides with \
                    overhead=off";
     for args in [&[][..], &["--per", "call"], &["--fail-above", "20%"]] {
-        let text = unwrapped(diff(&logs, args).quiet());
+        let outcome = diff(&logs, args);
+        // A limit that judges nothing does not pass.
+        let is_limited = args.contains(&"--fail-above");
+        let said = "analyze: --fail-above: no method is comparable, so nothing was judged\n";
+        assert_eq!(outcome.status, if is_limited { 2 } else { 0 }, "{args:?}");
+        assert_eq!(outcome.stderr, if is_limited { said } else { "" }, "{args:?}");
+        assert!(!outcome.stdout.contains("passed"), "{args:?}: {}", outcome.stdout);
+        let text = unwrapped(outcome.stdout);
         assert_eq!(text.matches(way_out).count(), 1, "{args:?}: {text}");
     }
     let csv = diff(&logs, &["--format", "csv"]);

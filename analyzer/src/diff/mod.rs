@@ -382,6 +382,12 @@ fn notes(before: &Side, after: &Side, methods: &[MethodChange]) -> Vec<String> {
 }
 
 impl Comparison {
+    /// Whether nothing could be judged, although there is a limit: no method is comparable.
+    #[must_use]
+    pub fn judges_nothing(&self) -> bool {
+        self.limit.is_some() && self.methods.iter().all(|m| m.status == Status::NotComparable)
+    }
+
     /// Whether anything is too slow.
     #[must_use]
     pub fn fails(&self) -> bool {

@@ -213,7 +213,10 @@ fn close(comparison: &Comparison, label: impl Fn(&Method) -> String) -> Vec<Stri
 
 /// The line saying that nothing is too slow.
 fn passed(comparison: &Comparison) -> Option<String> {
-    let limit = comparison.limit.as_ref().filter(|_| !comparison.fails())?;
+    let limit = comparison.limit.as_ref()?;
+    if comparison.fails() || comparison.judges_nothing() {
+        return None;
+    }
     let least = match limit.least {
         Least::Percent(percent) => format!("{percent}% of the time compared"),
         Least::Ns(ns) => duration(ns),
