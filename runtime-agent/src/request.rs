@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use log_format::pattern::Pattern;
 
 use crate::drain::hot_methods::Hottest;
-use crate::drain::hot_methods::Period;
 use crate::drain::in_flight::InFlight;
 use crate::drain::run_clock::ClockFigures;
 use crate::drain::samples::SamplingFigures;
 use crate::drain::sums::CallSums;
 use crate::drain::thresholds::Thresholds;
+use crate::drain::time_slices::Period;
 use crate::error::Error;
 use crate::instrument::change_counts::LoadedClassFigures;
 use crate::instrument::class_hook::InstrumentedFigures;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::TcpStream;
 
 use log_format::rows::counter;
 use serde_json::{Value, json};
@@ -40,13 +41,56 @@ fn shown(top: &Value) -> BTreeMap<String, (u64, u64)> {
         .collect()
 }
 
+/// CPU time of methods, measured or not, and what threads wait for.
+#[test]
+fn top_has_cpu_time_and_waiting_by_samples() {
+    for jdk in jdks() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (file, port) = (folder.path().join("stop"), free_port());
+        let logs = folder.path().join("logs");
+        let options = format!("include=nothing.at.all,logs={},port={port}", logs.display());
+        let java = Java::new(jdk).agent(&options).main(classes(), "programs.Busy");
+        let running = java.arg("2").arg(&file).start();
+        let second_ns = 1_000_000_000;
+        wait_until("a second of CPU time", || {
+            TcpStream::connect(("127.0.0.1", port)).is_ok()
+                && json(port, &["top"])["cpu_ns"].as_u64() > Some(second_ns)
+        });
+        for arguments in [&["top", "1000"][..], &["top", "1000", "--minute"]] {
+            let top = json(port, arguments);
+            let rows = top["cpu_methods"].as_array().expect("methods");
+            let ns = |row: &Value| row["cpu_self_ns"].as_u64().expect("a time");
+            let all_ns = top["cpu_ns"].as_u64().expect("a time");
+            assert_eq!(rows.iter().map(ns).sum::<u64>(), all_ns, "{jdk}: {top}");
+            let is_busy = |row: &&Value| {
+                row["class"].as_str().is_some_and(|c| c.starts_with("programs.Busy"))
+            };
+            let busy_ns: u64 = rows.iter().filter(is_busy).map(ns).sum();
+            assert!(busy_ns > all_ns / 3, "{jdk}: {top}");
+            assert!(rows.is_sorted_by_key(|row| std::cmp::Reverse(ns(row))), "{jdk}: {top}");
+            // `main` looks for the file now and then.
+            let waiting = top["waiting_ns"].as_object().expect("states");
+            let of = |state: &str| waiting.get(state).and_then(Value::as_u64).unwrap_or(0);
+            assert!(of("sleeping") + of("parked") > second_ns / 10, "{jdk}: {top}");
+        }
+        let shown = text(port, &["top"]);
+        assert!(
+            shown.lines().any(|line| line.starts_with("cpu: ") && line.contains("%), ")),
+            "{shown}"
+        );
+        assert!(shown.lines().any(|line| line.starts_with("waiting: ")), "{shown}");
+        fs::write(&file, "").expect("a file");
+        assert_eq!(running.wait().status, Some(0), "{jdk}");
+    }
+}
+
 #[test]
 fn top_has_the_exact_counts_of_the_hottest_methods() {
     for jdk in jdks() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let port = free_port();
         let options =
-            format!("include=programs.Phases,logs={},port={port}", folder.path().display());
+            format!("include=programs.Phases,cpu=off,logs={},port={port}", folder.path().display());
         let mut program = Java::new(jdk).agent(&options).main(classes(), "programs.Phases").talk();
         assert_eq!(program.ask("wait"), "ready");
         assert_eq!(shown(&json(port, &["top"])), BTreeMap::new(), "{jdk}");

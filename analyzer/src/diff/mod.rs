@@ -275,12 +275,23 @@ pub fn compare(options: &DiffOptions, progress: &Arc<Progress>) -> Result<Compar
         all_fails: options.limit.as_ref().is_some_and(|limit| all.is_over(limit, time)),
         time,
         notes: notes(&before, &after, &methods),
-        cpu: cpu_changes(options.per, &before, &after),
+        cpu: cpu(options.per, &before, &after),
         before,
         after,
         methods,
         all,
     })
+}
+
+/// CPU time of both sides, by samples.
+fn cpu(per: Per, before: &Side, after: &Side) -> Vec<CpuChange> {
+    let [was, is] = [before, after].map(|side| &side.report.samples.cpu);
+    let was_ns = |ns: u64| match per {
+        Per::Hour => before.per_hour(ns),
+        // As much CPU time in all, so that only shares differ.
+        Per::Call => after.per_hour(scaled(ns.into(), is.total_ns, was.total_ns)),
+    };
+    cpu_changes(was, is, was_ns, |ns| after.per_hour(ns))
 }
 
 /// The methods of both sides, by name.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::change::scaled;
-use super::{Change, Per, Side};
+use crate::diff::change::Change;
+use crate::report::cpu::CpuReport;
 use crate::stats::method::Method;
 use crate::stats::sampled_stacks::CpuFigures;
 
@@ -33,29 +33,29 @@ impl CpuChange {
     }
 }
 
-/// The changes of all sampled methods, the largest cost first; none unless both sides have samples.
-pub(super) fn cpu_changes(per: Per, before: &Side, after: &Side) -> Vec<CpuChange> {
-    let [all_before, all_after] = [before, after].map(|side| side.report.samples.cpu.total_ns);
-    if all_before == 0 || all_after == 0 {
+/// The changes of all sampled methods, the largest cost first; none unless both sides have samples. The functions make
+/// times of the two sides comparable.
+pub(super) fn cpu_changes(
+    before: &CpuReport,
+    after: &CpuReport,
+    was_ns: impl Fn(u64) -> u64,
+    is_ns: impl Fn(u64) -> u64,
+) -> Vec<CpuChange> {
+    if before.total_ns == 0 || after.total_ns == 0 {
         return Vec::new();
     }
     let mut methods: BTreeMap<&Method, (CpuFigures, CpuFigures)> = BTreeMap::new();
-    for sampled in &before.report.samples.cpu.methods {
+    for sampled in &before.methods {
         methods.entry(&sampled.method).or_default().0 = sampled.cpu;
     }
-    for sampled in &after.report.samples.cpu.methods {
+    for sampled in &after.methods {
         methods.entry(&sampled.method).or_default().1 = sampled.cpu;
     }
-    let was_ns = |figures: CpuFigures| match per {
-        Per::Hour => before.per_hour(figures.self_ns),
-        // As much CPU time in all, so that only shares differ.
-        Per::Call => after.per_hour(scaled(figures.self_ns.into(), all_after, all_before)),
-    };
     let mut changes: Vec<CpuChange> = methods
         .into_iter()
         .map(|(method, (was, is))| CpuChange {
             method: method.clone(),
-            change: Change { was_ns: was_ns(was), is_ns: after.per_hour(is.self_ns) },
+            change: Change { was_ns: was_ns(was.self_ns), is_ns: is_ns(is.self_ns) },
             samples: [was.samples, is.samples],
         })
         .collect();

@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 use super::access::Access;
 use super::commands::Shows;
 use crate::drain::hot_methods::{Hottest, Sum};
+use crate::drain::hot_samples::{HotSampled, SampledName};
 use crate::drain::in_flight::{BusyThread, InFlight, OUTERMOST, RunningCall};
 use crate::drain::samples::SamplingFigures;
 use crate::drain::thresholds::Thresholds;
@@ -457,6 +458,34 @@ fn add_top(answer: &mut Answer, top: &Hottest, names: &[(Method, bool)]) {
         ));
     }
     answer.value("methods", methods);
+    if let Some(sampled) = &top.sampled {
+        add_sampled(answer, sampled);
+    }
+}
+
+/// Adds CPU time and waiting by samples.
+#[allow(clippy::cast_precision_loss)] // Nanoseconds of some years are exact.
+fn add_sampled(answer: &mut Answer, sampled: &HotSampled) {
+    let HotSampled { cpu_ns, methods, waiting } = sampled;
+    let mut rows = Vec::new();
+    for (name, ns) in methods {
+        let SampledName { class, method, descriptor } = &**name;
+        let share = *ns as f64 * 100.0 / (*cpu_ns).max(1) as f64;
+        let dot = if class.is_empty() { "" } else { "." };
+        let name = one_line(&format!("{class}{dot}{method}{descriptor}"));
+        answer.line("cpu", format!("{} ({share:.1}%), {name}", human::duration(*ns)));
+        rows.push(json!({
+            "class": class, "method": method, "descriptor": descriptor, "cpu_self_ns": ns,
+        }));
+    }
+    answer.value("cpu_ns", *cpu_ns);
+    answer.value("cpu_methods", rows);
+    for (state, ns) in waiting {
+        answer.line("waiting", format!("{} {state}", human::duration(*ns)));
+    }
+    let waiting: Map<String, Value> =
+        waiting.iter().map(|(state, ns)| ((*state).to_owned(), (*ns).into())).collect();
+    answer.value("waiting_ns", waiting);
 }
 
 /// Adds the methods with their states, then what there is of others.

@@ -5,7 +5,7 @@ use log_format::pattern::Pattern;
 use log_format::units;
 use thiserror::Error;
 
-use crate::drain::hot_methods::Period;
+use crate::drain::time_slices::Period;
 use crate::options::{parse_overhead, parse_threshold};
 use crate::request::Request;
 

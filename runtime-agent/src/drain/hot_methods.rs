@@ -5,15 +5,14 @@
 //! time slices and keeps a minute's worth of them.
 
 use std::cmp::Reverse;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
 use log_format::ids::MethodId;
 
+use crate::drain::hot_samples::HotSampled;
+use crate::drain::time_slices::{MINUTE_NS, Period, TimeSlices};
 use crate::log::run_log::Now;
 use crate::probe::totals::Added;
-
-const SLICE_NS: u64 = 15_000_000_000;
-const MINUTE_NS: u64 = 60_000_000_000;
 
 /// Statistics of one method over some time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,15 +22,6 @@ pub(crate) struct Sum {
     pub total_ticks: u64,
     pub self_ticks: u64,
     pub max_ticks: u64,
-}
-
-/// The period that `top` covers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Period {
-    /// Since the run began.
-    Run,
-    /// The last minute, or up to a quarter longer.
-    Minute,
 }
 
 /// The methods with the most self time, most first.
@@ -46,6 +36,8 @@ pub(crate) struct Hottest {
     /// Methods that were called in it.
     pub called: usize,
     pub methods: Vec<(MethodId, Sum)>,
+    /// What samples say of it, if there are any.
+    pub sampled: Option<HotSampled>,
 }
 
 /// What a method did since the last reading.
@@ -65,14 +57,7 @@ pub(crate) struct HotMethods {
     /// `None` until somebody asks for it.
     recent: Option<HashMap<MethodId, Recent>>,
     run: HashMap<MethodId, Sum>,
-    /// The last is the current one; never empty.
-    slices: VecDeque<TimeSlice>,
-}
-
-#[derive(Debug)]
-struct TimeSlice {
-    began: Now,
-    methods: HashMap<MethodId, Sum>,
+    slices: TimeSlices<HashMap<MethodId, Sum>>,
 }
 
 impl Sum {
@@ -97,16 +82,15 @@ impl Sum {
 
 impl HotMethods {
     pub(crate) fn new(now: Now) -> Self {
-        let slices = VecDeque::from([TimeSlice { began: now, methods: HashMap::new() }]);
-        Self { began: now, recent: None, run: HashMap::new(), slices }
+        Self { began: now, recent: None, run: HashMap::new(), slices: TimeSlices::new(now) }
     }
 
     /// Adds what a method did since it was last read.
     pub(crate) fn add(&mut self, method: MethodId, since: &Added) {
         let sum = Sum::of(since);
         self.run.entry(method).or_default().add(&sum);
-        if let Some(slice) = self.slices.back_mut() {
-            slice.methods.entry(method).or_default().add(&sum);
+        if let Some(slice) = self.slices.current() {
+            slice.entry(method).or_default().add(&sum);
         }
         if let Some(recent) = &mut self.recent {
             let recent = recent.entry(method).or_default();
@@ -137,34 +121,26 @@ impl HotMethods {
 
     /// Whether the current slice is over. Then add everything up to now and call [`next_slice`](Self::next_slice).
     pub(crate) fn is_slice_over(&self, now: Now) -> bool {
-        self.slices.back().is_none_or(|slice| now.since(slice.began) >= SLICE_NS)
+        self.slices.is_over(now)
     }
 
     pub(crate) fn next_slice(&mut self, now: Now) {
-        self.slices.push_back(TimeSlice { began: now, methods: HashMap::new() });
-        self.forget_old(now);
-    }
-
-    /// Forgets slices that ended more than a minute ago.
-    fn forget_old(&mut self, now: Now) {
-        while self.slices.get(1).is_some_and(|next| now.since(next.began) >= MINUTE_NS) {
-            self.slices.pop_front();
-        }
+        self.slices.next(now);
     }
 
     /// The methods with the most self time, at most `count`.
     pub(crate) fn hottest(&mut self, period: Period, count: usize, now: Now) -> Hottest {
-        self.forget_old(now);
+        self.slices.forget_old(now);
         let mut minute = HashMap::new();
         let (began, sums) = match period {
             Period::Run => (self.began, &self.run),
             Period::Minute => {
-                for slice in &self.slices {
-                    for (method, sum) in &slice.methods {
+                for slice in self.slices.iter() {
+                    for (method, sum) in slice {
                         minute.entry(*method).or_insert_with(Sum::default).add(sum);
                     }
                 }
-                (self.slices.front().map_or(now, |slice| slice.began), &minute)
+                (self.slices.began().unwrap_or(now), &minute)
             }
         };
         let mut methods: Vec<(MethodId, Sum)> = sums.iter().map(|(id, sum)| (*id, *sum)).collect();
@@ -173,7 +149,8 @@ impl HotMethods {
         methods.truncate(count);
         let covers_ns = now.since(began);
         let is_short = period == Period::Minute && covers_ns < MINUTE_NS;
-        Hottest { since_ns: began.unix_ns, covers_ns, is_short, called, methods }
+        let since_ns = began.unix_ns;
+        Hottest { since_ns, covers_ns, is_short, called, methods, sampled: None }
     }
 }
 

@@ -15,7 +15,7 @@ use rewriter::probe::OFFLINE;
 
 use crate::drain::counters::{Written, row};
 use crate::drain::events::Events;
-use crate::drain::hot_methods::{HotMethods, Hottest, Period, Recent};
+use crate::drain::hot_methods::{HotMethods, Hottest, Recent};
 use crate::drain::in_flight::{self, InFlight};
 use crate::drain::interval::Interval;
 use crate::drain::record_limiter::{RecordSlice, Threshold};
@@ -25,6 +25,7 @@ use crate::drain::samples::{Context, SamplingFigures};
 use crate::drain::sums::{CallSums, Sums};
 use crate::drain::thread_reader::{JavaThreads, KnownThread};
 use crate::drain::thresholds::Thresholds;
+use crate::drain::time_slices::Period;
 use crate::drain::unfinished_calls;
 use crate::instrument::class_hook::ClassCounts;
 use crate::instrument::guards::Rule;
@@ -204,7 +205,8 @@ impl Recorder {
     pub(crate) fn top(&mut self, period: Period, count: usize) -> Hottest {
         self.drain(probe::recording());
         self.read_totals();
-        self.hot.hottest(period, count, Now::read())
+        let sampled = self.registry.samples.hottest(period, count);
+        Hottest { sampled, ..self.hot.hottest(period, count, Now::read()) }
     }
 
     /// Those of the methods that were called at least so often, at most `count` of them.

@@ -15,6 +15,9 @@ use crate::sampling::sampler::Sampler;
 const MOST_STACKS: usize = 200_000;
 const MOST_FRAMES: usize = 100_000;
 
+/// The class of the probes, as stacks name it; JDKs add numbers to classes that they hide.
+const PROBES: &str = "java.lang.$TProfiler";
+
 #[derive(Default)]
 pub(super) struct SampledStacks {
     frame_ids: HashMap<Named, FrameId>,
@@ -59,6 +62,19 @@ impl SampledStacks {
     pub(super) fn add_library(&mut self, stack: SampledStackId, library: &str) -> SampledStackId {
         let frame = self.frame(pseudo("native", library));
         self.stack(stack, frame)
+    }
+
+    /// The frame whose own time a stack's is: probes and native code count for what called them.
+    pub(super) fn own_frame(&self, mut stack: SampledStackId) -> Option<FrameId> {
+        loop {
+            let (parent, id) = *self.stacks.get(place(stack.get(), self.stacks_before)?)?;
+            let frame = self.frames.get(place(id.get(), self.frames_before)?)?;
+            let is_part = frame.kind == "native" || frame.class.starts_with(PROBES);
+            if parent == SampledStackId::NONE || !is_part {
+                return Some(id);
+            }
+            stack = parent;
+        }
     }
 
     /// A method's id may have got another meaning.

@@ -1,10 +1,12 @@
 //! Turns samples into rows: frames, stacks and threads get ids, and what a thread did in a second is one row for each
 //! stack.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
+use std::sync::Arc;
 
-use log_format::ids::{JavaThreadId, SampledStackId, StackId, ThreadId};
+use log_format::ids::{FrameId, JavaThreadId, SampledStackId, StackId, ThreadId};
 use log_format::rows::{SampleRow, ThreadRow, counter};
 use log_format::writer::one_line;
 use sampling_handler::queue::{MAX_SHADOW, Sample};
@@ -12,7 +14,10 @@ use sampling_handler::signal::Counts;
 use sampling_handler::walk::{End, Frame};
 
 use crate::drain::call_paths::{self, CallPaths};
+use crate::drain::hot_samples::{HotSampled, HotSamples, SampledName};
 use crate::drain::sampled_stacks::SampledStacks;
+use crate::drain::time_slices::Period;
+use crate::log::run_log::Now;
 use crate::probe::stack::method_of;
 use crate::probe::thread::ThreadName;
 use crate::sampling::cost;
@@ -110,6 +115,10 @@ pub(crate) struct Samples {
     cost_ns: (u64, u64),
     /// The interval of CPU time in force; 0 while nothing was sampled.
     interval_in_force_ns: u64,
+    /// For `top`; `None` before the first round.
+    hot: Option<HotSamples>,
+    /// Names of the frames that are in it.
+    hot_names: HashMap<FrameId, Arc<SampledName>>,
 }
 
 /// What `status` says of CPU samples.
@@ -165,6 +174,8 @@ impl Samples {
         for gone in self.gone.drain(..) {
             self.seen.remove(&gone);
         }
+        let now = Now::read();
+        self.hot.get_or_insert_with(|| HotSamples::new(now)).go_on(now);
         self.interval_ns = sampler.interval_ns();
         (self.now, self.timers_refused) = Sampler::counts();
         self.cost_ns.1 = cost::total_ns();
@@ -230,6 +241,7 @@ impl Samples {
                 path: StackId::NONE,
             },
         };
+        self.hot.iter_mut().for_each(|hot| hot.add_waiting(key.state, time.ns));
         let minute = now_ns / MINUTE_NS;
         if let Some(wait) = self.waits.get_mut(&time.os_id)
             && (wait.key, wait.minute) == (key, minute)
@@ -303,7 +315,27 @@ impl Samples {
         let key = Key { kind: CPU, thread, state: state(sample.state), stack, path };
         let weight_ns = u64::from(sample.weight) * self.interval_ns;
         self.taken_ns += weight_ns;
+        self.add_hot(stack, weight_ns);
         self.add_to_second(at_ns, key, Sum { weight_ns, count: 1 })
+    }
+
+    fn add_hot(&mut self, stack: SampledStackId, ns: u64) {
+        let (Some(frame), Some(hot)) = (self.stacks.own_frame(stack), &mut self.hot) else {
+            return;
+        };
+        let name = match self.hot_names.entry(frame) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => match self.stacks.frame_row(frame) {
+                Some(row) => place.insert(Arc::new(SampledName::of(row))),
+                None => return,
+            },
+        };
+        hot.add_cpu(name, ns);
+    }
+
+    /// What `top` shows; `None` if nothing was sampled.
+    pub(super) fn hottest(&mut self, period: Period, count: usize) -> Option<HotSampled> {
+        Some(self.hot.as_mut()?.hottest(period, count, Now::read()))
     }
 
     /// The whole stack of a sample.
@@ -461,6 +493,7 @@ impl Samples {
     /// Forgets all stacks and methods. All rows are taken, and waits ended.
     pub(super) fn clear_stacks(&mut self) {
         self.stacks.clear();
+        self.hot_names.clear();
     }
 
     pub(super) fn thread_row(&self, id: ThreadId) -> Option<ThreadRow> {
@@ -476,7 +509,9 @@ impl Samples {
 
     /// Approximate memory that they use.
     pub(super) fn bytes(&self) -> usize {
-        self.stacks.bytes() + self.waits.capacity() * size_of::<(u32, Wait)>()
+        self.hot.as_ref().map_or(0, HotSamples::bytes)
+            + self.stacks.bytes()
+            + self.waits.capacity() * size_of::<(u32, Wait)>()
     }
 }
 

@@ -12,8 +12,8 @@ use log_format::ids::MethodId;
 use log_format::pattern::Pattern;
 use log_format::units;
 
-use crate::drain::hot_methods::Period;
 use crate::drain::recorder::Recorder;
+use crate::drain::time_slices::Period;
 use crate::error::Error;
 use crate::instrument::class_hook::ClassCounts;
 use crate::instrument::guards::{ClosedReason, Guards};
