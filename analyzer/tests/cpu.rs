@@ -408,17 +408,17 @@ fn a_comparison_has_cpu_time() {
     assert_eq!(hash["cost_ns"], 60 * 4_000 * MS);
     assert_eq!(hash["is_clear"], true);
     assert_eq!(
-        (&of("get")["cost_ns"], &of("get")["is_clear"]),
+        (&of("count")["cost_ns"], &of("count")["is_clear"]),
         (&(60 * 100 * MS).into(), &false.into())
     );
     let text = logs.analyze(&["diff", "before", "after"]).quiet();
-    let cpu = text.split_once("CPU time by samples, per hour: ").unwrap().1;
-    let expected = "changes that chance does not explain\n\n        cost    change      before       after  method\n   \
-                    +4.00 min    +99.5%    4.02 min    8.02 min  com.shop.Util.hash(int)\n";
+    let cpu = text.split_once("CPU time by samples, per hour, ").unwrap().1;
+    let expected = "JDK code with its caller: changes over three standard errors\n\n        cost    change      \
+                    before       after  method\n   +4.00 min    +99.5%    4.02 min    8.02 min  com.shop.Util.hash(int)\n";
     assert_eq!(cpu, expected);
     // With the same share of all CPU time, a call needs no more.
     let same = logs.analyze(&["diff", "before", "before", "--per", "call"]).quiet();
-    let none = "CPU time by samples, for as much CPU time in all: no change that chance does not explain\n";
+    let none = "CPU time by samples, for as much CPU time in all: no clear change\n";
     assert!(same.ends_with(none), "{same}");
     let csv = logs.analyze(&["diff", "before", "after", "--format", "csv"]);
     assert!(!csv.stdout.contains("hash"), "{}", csv.stdout);

@@ -10,7 +10,8 @@ use crate::stats::sampled_stacks::CpuFigures;
 /// How many standard errors a change must have to be no chance.
 const CLEAR: f64 = 3.0;
 
-/// The CPU time of a method's own on both sides.
+/// The CPU time of a method and of the JDK's code that it calls, on both sides: where the JDK's time is in detail, the
+/// JIT's inlining decides, and that differs from run to run.
 #[derive(Clone, Debug)]
 pub struct CpuChange {
     /// The method, or what else used CPU time.
@@ -53,10 +54,11 @@ pub(super) fn cpu_changes(
     }
     let mut changes: Vec<CpuChange> = methods
         .into_iter()
+        .filter(|(_, (was, is))| was.with_jdk_samples + is.with_jdk_samples > 0)
         .map(|(method, (was, is))| CpuChange {
             method: method.clone(),
-            change: Change { was_ns: was_ns(was.self_ns), is_ns: is_ns(is.self_ns) },
-            samples: [was.samples, is.samples],
+            change: Change { was_ns: was_ns(was.with_jdk_ns), is_ns: is_ns(is.with_jdk_ns) },
+            samples: [was.with_jdk_samples, is.with_jdk_samples],
         })
         .collect();
     changes.sort_by_key(|changed| std::cmp::Reverse(changed.change.cost_ns()));

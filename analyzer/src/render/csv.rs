@@ -95,6 +95,8 @@ fn names(label: Option<&String>, method: &Method) -> Vec<String> {
 }
 
 fn cpu_fields(cpu: Option<CpuFigures>) -> [String; 3] {
-    let Some(CpuFigures { self_ns, total_ns, samples }) = cpu else { return Default::default() };
+    let Some(CpuFigures { self_ns, total_ns, samples, .. }) = cpu else {
+        return Default::default();
+    };
     [self_ns, total_ns, samples].map(|figure| figure.to_string())
 }

@@ -74,12 +74,12 @@ fn cpu(comparison: &Comparison, top: Option<usize>, out: &mut dyn Write) -> io::
         Per::Call => "for as much CPU time in all",
     };
     if clear.is_empty() {
-        return writeln!(
-            out,
-            "\nCPU time by samples, {what}: no change that chance does not explain"
-        );
+        return writeln!(out, "\nCPU time by samples, {what}: no clear change");
     }
-    writeln!(out, "\nCPU time by samples, {what}: changes that chance does not explain\n")?;
+    writeln!(
+        out,
+        "\nCPU time by samples, {what}, JDK code with its caller: changes over three standard errors\n"
+    )?;
     writeln!(out, "{:>12}{:>10}{:>12}{:>12}  method", "cost", "change", "before", "after")?;
     let labels = Labels::new(clear.iter().map(|changed| &changed.method));
     let shown = clear.len().min(top.unwrap_or(usize::MAX));

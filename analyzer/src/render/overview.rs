@@ -74,7 +74,7 @@ fn entries(
     }
     heading(
         out,
-        "Entry methods (the outermost instrumented method of each recorded call), by total time",
+        "Entry methods (the outermost of recorded calls) with all their calls, by total time",
     )?;
     sign_of_calls(methods.iter(), out)?;
     writeln!(
@@ -115,18 +115,24 @@ fn cpu(cpu: &CpuReport, labels: &Labels, out: &mut dyn Write) -> io::Result<()> 
         return Ok(());
     }
     let all = plural(*samples, "sample", "samples");
+    let all_ns = duration(*total_ns);
     heading(
         out,
-        &format!("CPU time, {} in {all}: --flame cpu has the stacks", duration(*total_ns)),
+        &format!(
+            "CPU time, {all_ns} in {all}, JDK code with its caller: --flame cpu has the stacks"
+        ),
     )?;
-    writeln!(out, "\n{:>12}{:>8}{:>10}  method", "self", "self %", "total %")?;
-    for sampled in methods.iter().take(SHOWN) {
+    writeln!(out, "\n{:>12}{:>8}{:>10}  method", "time", "time %", "total %")?;
+    let mut methods: Vec<&SampledMethod> =
+        methods.iter().filter(|sampled| sampled.cpu.with_jdk_ns > 0).collect();
+    methods.sort_by_key(|sampled| Reverse(sampled.cpu.with_jdk_ns));
+    for sampled in methods.into_iter().take(SHOWN) {
         let share = |ns: u64| format!("{:.1}%", percent(ns.into(), u128::from(*total_ns)));
         let SampledMethod { method, cpu, .. } = sampled;
         let cells = format!(
             "{:>12}{:>8}{:>10}  ",
-            duration(cpu.self_ns),
-            share(cpu.self_ns),
+            duration(cpu.with_jdk_ns),
+            share(cpu.with_jdk_ns),
             share(cpu.total_ns)
         );
         let name = labels.without_package(method) + sampled.sign();

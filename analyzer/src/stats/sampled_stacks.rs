@@ -75,6 +75,11 @@ pub struct CpuFigures {
     pub total_ns: u64,
     /// Samples of the method itself.
     pub samples: u64,
+    /// CPU time in the method and in code of the JDK that it calls, if it is outside the JDK; in the JDK, its own that
+    /// nothing outside called. These times add up to all.
+    pub with_jdk_ns: u64,
+    /// Samples of that.
+    pub with_jdk_samples: u64,
 }
 
 impl CpuFigures {
@@ -165,6 +170,17 @@ impl SampledStacks {
                     figures.samples = figures.samples.saturating_add(sum.samples);
                 }
                 seen.push(node.frame);
+            }
+            let mut frames =
+                self.frames(*stack).filter(|(node, of)| node.parent == 0 || !is_part_of_caller(of));
+            let own = frames.next().map(|top| {
+                let is_outside = !is_of_jdk(top.1);
+                if is_outside { top } else { frames.find(|(_, of)| !is_of_jdk(of)).unwrap_or(top) }
+            });
+            if let Some((_, method)) = own {
+                let figures = methods.entry(method.clone()).or_default();
+                figures.with_jdk_ns = figures.with_jdk_ns.saturating_add(sum.ns);
+                figures.with_jdk_samples = figures.with_jdk_samples.saturating_add(sum.samples);
             }
         }
         groups
@@ -275,7 +291,14 @@ mod tests {
         cpu.add(late, alone, 1, 1);
         assert_eq!(cpu.stack(main, &work_of), work);
         assert_eq!((cpu.total_ns(), cpu.samples()), (46, 6));
-        let of = |self_ns, total_ns, samples| CpuFigures { self_ns, total_ns, samples };
+        // Nothing here is the JDK's, but for the JVM's own.
+        let of = |self_ns, total_ns, samples| CpuFigures {
+            self_ns,
+            total_ns,
+            samples,
+            with_jdk_ns: self_ns,
+            with_jdk_samples: samples,
+        };
         let methods = cpu.methods();
         let expected = [
             (early, "a.Work", "work", of(30, 30, 3)),
@@ -300,5 +323,26 @@ mod tests {
         );
         let margin = of(0, 0, 25).margin_percent(100);
         assert!((margin - 8.487).abs() < 0.01, "{margin}");
+    }
+
+    #[test]
+    fn the_jdks_time_is_its_callers_as_far_as_there_is_one() {
+        let mut cpu = SampledStacks::default();
+        let pay = cpu.stack(0, &frame("shop.Order", "pay"));
+        let get = cpu.stack(pay, &frame("java.util.HashMap", "get"));
+        let hash = cpu.stack(get, &frame("shop.Key", "hashCode"));
+        let run = cpu.stack(0, &frame("java.lang.Thread", "run"));
+        let take = cpu.stack(run, &frame("java.util.concurrent.DelayQueue", "take"));
+        for (stack, ns) in [(pay, 1), (get, 10), (hash, 100), (take, 1_000)] {
+            cpu.add(Group::All, stack, ns, 1);
+        }
+        let of = |class: &str, method: &str| cpu.methods()[&Group::All][&frame(class, method)];
+        let with_jdk =
+            |class, method| (of(class, method).with_jdk_ns, of(class, method).with_jdk_samples);
+        assert_eq!(with_jdk("shop.Order", "pay"), (11, 2));
+        assert_eq!(with_jdk("java.util.HashMap", "get"), (0, 0));
+        assert_eq!(with_jdk("shop.Key", "hashCode"), (100, 1));
+        assert_eq!(with_jdk("java.util.concurrent.DelayQueue", "take"), (1_000, 1));
+        assert_eq!(of("java.util.HashMap", "get").self_ns, 10);
     }
 }

@@ -186,7 +186,7 @@ impl<'r, 'l> Table<'r, 'l> {
 
 impl Methods {
     fn add_cpu(&mut self, cpu: Option<CpuFigures>) {
-        let Some(CpuFigures { self_ns, total_ns, samples }) = cpu else { return };
+        let Some(CpuFigures { self_ns, total_ns, samples, .. }) = cpu else { return };
         self.cpu_self.push(self_ns);
         self.cpu_total.push(total_ns);
         self.samples.push(samples);
