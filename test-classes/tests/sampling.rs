@@ -344,7 +344,7 @@ fn refused_timers_are_said() {
     }
 }
 
-/// Where there may be no timer of a thread at all, the process's timer takes their place.
+/// Where there may be timers of a few threads only, the process's timer takes their place.
 #[test]
 fn without_timers_there_is_one_of_the_process() {
     let jdk = &jdks()[0];
@@ -354,13 +354,13 @@ fn without_timers_there_is_one_of_the_process() {
     }
     let logs = folder.path().join("logs");
     let options = format!("include=programs,port=off,logs={}", logs.display());
-    let java = Java::with_few_timers(jdk, 1).user(OF_NO_TIMERS).agent(&options);
+    let java = Java::with_few_timers(jdk, 4).user(OF_NO_TIMERS).agent(&options);
     let finished = java.main(classes(), "programs.Shares").arg("2").run();
     finished.expect_quiet_success(jdk);
     let profile = Profile::only_run(&logs);
     assert_eq!(profile.run.cpu_engine.as_deref(), Some("itimer"));
-    let reason = profile.run.cpu_engine_reason.as_deref();
-    assert_eq!(reason, Some("ulimit -i allows no timers"));
+    let reason = profile.run.cpu_engine_reason.as_deref().unwrap_or_default();
+    assert!(reason.starts_with("ulimit -i leaves 2 timers, and there are "), "{reason}");
     // Two threads of two seconds each.
     let spent = samples(&profile.folder).into_iter();
     let spent_ns: u64 = spent.filter(|s| s.is_java()).map(|s| s.weight_ns).sum();

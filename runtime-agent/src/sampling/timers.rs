@@ -1,6 +1,7 @@
 //! Timers on the CPU time of single threads (`timer_create`). Each sends the sampling signal to its thread.
 #![allow(unsafe_code)]
 
+use std::fs;
 use std::io;
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,17 +32,21 @@ pub(super) fn tick_ns() -> u64 {
     if failed == 0 { u64::try_from(tick.tv_nsec).unwrap_or(0) } else { 0 }
 }
 
-/// Why there can be no timers here; `None` if there can, even if others of this user have all of them now.
+/// Why there can be no timers here for most threads; `None` if there can, even if others of this user have all of them
+/// now.
 pub(super) fn refusal() -> Option<String> {
     const NEVER_NS: u64 = 1 << 60;
     read_limit();
+    let most = MOST.load(Ordering::Relaxed);
+    let threads = fs::read_dir("/proc/self/task").map_or(0, |tasks| tasks.count() as u64);
+    // A program that begins will have more.
+    if most < 2 * threads {
+        return Some(format!("ulimit -i leaves {most} timers, and there are {threads} threads"));
+    }
     match create(os_id(), libc::SIGSTKFLT, NEVER_NS, NEVER_NS, 0) {
         Ok(timer) => {
             delete(timer);
             None
-        }
-        Err(error) if error.kind() == io::ErrorKind::QuotaExceeded => {
-            Some("ulimit -i allows no timers".to_owned())
         }
         Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => None,
         Err(error) => Some(format!("timer_create is refused ({error})")),
