@@ -14,11 +14,15 @@ const JDK: [&str; 6] = ["java.", "javax.", "jdk.", "sun.", "com.sun.", "["];
 const WAITS: [&str; 6] =
     ["java.util.concurrent.locks.", "java.lang.Object", "java.lang.Thread", "jdk.", "sun.", "["];
 
-/// Whether a method is the JDK's or the JVM's own.
+/// The JDK's tools, as its compiler, are programs.
+const TOOLS: &str = "com.sun.tools.";
+
+/// Whether a method is of the JDK's library, or the JVM's own.
 #[must_use]
 pub fn is_of_jdk(method: &Method) -> bool {
     let class = method.parts().0;
-    class.is_empty() || JDK.iter().any(|prefix| class.starts_with(prefix))
+    class.is_empty()
+        || !class.starts_with(TOOLS) && JDK.iter().any(|prefix| class.starts_with(prefix))
 }
 
 /// A stack: its frame on top, and the stack below.
@@ -197,7 +201,9 @@ impl SampledStacks {
             let state = state.parts().1.trim_matches(['[', ']']).to_owned();
             let frames: Vec<&Method> = frames.filter(|method| !is_probe(method)).collect();
             let outside = |of: &[&str]| {
-                let starts = |class: &str| of.iter().any(|start| class.starts_with(start));
+                let starts = |class: &str| {
+                    !class.starts_with(TOOLS) && of.iter().any(|start| class.starts_with(start))
+                };
                 frames.iter().find(|method| !starts(method.parts().0))
             };
             let found = outside(&JDK).or_else(|| outside(&WAITS)).or_else(|| frames.first());
