@@ -55,7 +55,7 @@ pub unsafe extern "system" fn Java_programs_Faults_fork(
     }
 }
 
-/// Sets the process's timer of CPU time.
+/// Sets the process's timer of CPU time, to an interval in microseconds.
 ///
 /// # Safety
 /// Only the JVM calls it.
@@ -63,9 +63,9 @@ pub unsafe extern "system" fn Java_programs_Faults_fork(
 pub unsafe extern "system" fn Java_programs_SetsTimer_set(
     _env: *mut jni::JNIEnv,
     _class: jni::jclass,
-    seconds: jni::jint,
+    micros: jni::jlong,
 ) {
-    let time = libc::timeval { tv_sec: seconds.into(), tv_usec: 0 };
+    let time = libc::timeval { tv_sec: micros / 1_000_000, tv_usec: micros % 1_000_000 };
     let timer = libc::itimerval { it_interval: time, it_value: time };
     // SAFETY: the structure lives during the call.
     let failed =
@@ -73,7 +73,7 @@ pub unsafe extern "system" fn Java_programs_SetsTimer_set(
     assert_eq!(failed, 0);
 }
 
-/// The interval of the process's timer of CPU time, in seconds.
+/// The interval of the process's timer of CPU time, in microseconds.
 ///
 /// # Safety
 /// Only the JVM calls it.
@@ -81,10 +81,10 @@ pub unsafe extern "system" fn Java_programs_SetsTimer_set(
 pub unsafe extern "system" fn Java_programs_SetsTimer_interval(
     _env: *mut jni::JNIEnv,
     _class: jni::jclass,
-) -> jni::jint {
+) -> jni::jlong {
     let none = libc::timeval { tv_sec: 0, tv_usec: 0 };
     let mut timer = libc::itimerval { it_interval: none, it_value: none };
     // SAFETY: the structure lives during the call.
     assert_eq!(unsafe { libc::getitimer(libc::ITIMER_PROF, &raw mut timer) }, 0);
-    timer.it_interval.tv_sec.try_into().unwrap_or(-1)
+    timer.it_interval.tv_sec * 1_000_000 + timer.it_interval.tv_usec
 }

@@ -229,29 +229,39 @@ fn foreign_signals_and_coming_and_going_leave_nothing() {
     }
 }
 
-/// Something else may set the process's timer, here from outside: sampling ends, and the timer stays as it was set.
+/// Something else may set the process's timer, as other profilers do, even to the same interval: sampling ends, and the
+/// timer stays as it was set.
 #[test]
 fn a_process_timer_that_somebody_sets_stays() {
     let jdk = &jdks()[0];
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let port = free_port();
-    let logs = folder.path().join("logs");
-    let options = format!("include=programs,port={port},logs={},engine=itimer", logs.display());
-    let java = Java::new(jdk).agent(&options).main(classes(), "programs.SetsTimer");
-    let mut program = java.arg(faults()).talk();
-    wait_until("samples", || {
-        TcpStream::connect(("127.0.0.1", port)).is_ok()
-            && tprofiler_json(port, &["status"])["cpu_samples"].as_u64() > Some(10)
-    });
-    assert_eq!(program.ask("set"), "set");
-    wait_until("sampling has ended", || {
-        let status = tprofiler_json(port, &["status"]);
-        let stopped = status["cpu_samples_stopped"].as_str().unwrap_or_default().to_owned();
-        stopped.contains("something else uses the process's timer")
-    });
-    tprofiler_json(port, &["stop"]);
-    assert_eq!(program.ask("interval"), "123 s");
-    assert_eq!(program.end().status, Some(0));
+    for takes_signal in [false, true] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let port = free_port();
+        let logs = folder.path().join("logs");
+        let options = format!("include=programs,port={port},logs={},engine=itimer", logs.display());
+        let java = Java::new(jdk).agent(&options).main(classes(), "programs.SetsTimer");
+        let mut program = java.arg(faults()).talk();
+        wait_until("samples", || {
+            TcpStream::connect(("127.0.0.1", port)).is_ok()
+                && tprofiler_json(port, &["status"])["cpu_samples"].as_u64() > Some(10)
+        });
+        let (interval, why) = if takes_signal {
+            let ours = program.ask("interval");
+            assert_eq!(program.ask("take"), "taken");
+            (ours, "the program has replaced the handler of SIGPROF")
+        } else {
+            ("123000000".to_owned(), "something else uses the process's timer")
+        };
+        assert_eq!(program.ask(&format!("set {interval}")), "set");
+        wait_until("sampling has ended", || {
+            let status = tprofiler_json(port, &["status"]);
+            let stopped = status["cpu_samples_stopped"].as_str().unwrap_or_default().to_owned();
+            stopped.contains(why)
+        });
+        tprofiler_json(port, &["stop"]);
+        assert_eq!(program.ask("interval"), interval, "takes the signal: {takes_signal}");
+        assert_eq!(program.end().status, Some(0));
+    }
 }
 
 /// A program may take the sampling signal for itself: sampling ends within a second, and says so. It ends well.

@@ -4,12 +4,14 @@
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use sampling_handler::signal;
+
 /// Its signal, which nobody can choose.
 pub(super) const SIGNAL: libc::c_int = libc::SIGPROF;
 
 /// The agent's interval in microseconds; 0 if the agent has not started it. A program may use the timer itself.
 static OURS_US: AtomicU64 = AtomicU64::new(0);
-/// Old kernels round intervals to their tick.
+/// Old kernels round intervals up to their tick.
 const ROUNDED_US: u64 = 10_000;
 
 /// Whether the timer is off.
@@ -17,11 +19,14 @@ pub(super) fn is_free() -> bool {
     read() == Some(0)
 }
 
-/// Whether the timer still has the agent's interval.
+/// Whether the timer still has the agent's interval, and its signal the agent's handler: another profiler may use the
+/// same interval.
 pub(super) fn is_ours() -> bool {
     let ours_us = OURS_US.load(Ordering::Relaxed);
-    let is_near = |us: u64| us != 0 && us.abs_diff(ours_us) <= ROUNDED_US;
-    ours_us != 0 && read().is_some_and(is_near)
+    let own = signal::on_signal as *const () as usize;
+    let has_handler = || signal::action(SIGNAL).is_some_and(|action| action.handler == own);
+    let is_near = |us: u64| (ours_us..=ours_us + ROUNDED_US).contains(&us);
+    ours_us != 0 && read().is_some_and(is_near) && has_handler()
 }
 
 /// Starts the timer, which is free or the agent's, or changes its interval.

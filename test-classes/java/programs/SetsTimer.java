@@ -4,8 +4,8 @@ import java.io.BufferedReader;
 import java.io.InputStreamReader;
 
 /**
- * Uses processor time until its stdin ends, and answers lines: {@code set} sets the process's timer of CPU time to 123
- * s, {@code interval} says to how many seconds it is set.
+ * Uses processor time until its stdin ends, and answers lines: {@code set MICROS} sets the process's timer of CPU time,
+ * {@code interval} says to how many microseconds it is set, {@code take} ignores its signal.
  *
  * <p>Usage: {@code SetsTimer LIBRARY}; the library has the native methods.
  */
@@ -14,9 +14,9 @@ public final class SetsTimer {
 
     private SetsTimer() {}
 
-    private static native void set(int seconds);
+    private static native void set(long micros);
 
-    private static native int interval();
+    private static native long interval();
 
     public static void main(String[] args) throws Exception {
         System.load(args[0]);
@@ -25,11 +25,14 @@ public final class SetsTimer {
         busy.start();
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
         for (String line = in.readLine(); line != null; line = in.readLine()) {
-            if (line.equals("set")) {
-                set(123);
-                System.out.println(line);
+            if (line.startsWith("set ")) {
+                set(Long.parseLong(line.substring(4)));
+                System.out.println("set");
+            } else if (line.equals("take")) {
+                TakesSignal.ignore("PROF");
+                System.out.println("taken");
             } else {
-                System.out.println(interval() + " s");
+                System.out.println(interval());
             }
         }
     }

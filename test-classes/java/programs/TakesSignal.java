@@ -28,7 +28,7 @@ public final class TakesSignal {
     }
 
     /** {@code Signal.handle(new Signal(name), SignalHandler.SIG_IGN)}; javac warns of this API. */
-    private static void ignore(String name) throws ReflectiveOperationException {
+    static void ignore(String name) throws ReflectiveOperationException {
         Class<?> signal = Class.forName("sun.misc.Signal");
         Class<?> handler = Class.forName("sun.misc.SignalHandler");
         Object ignores = handler.getField("SIG_IGN").get(null);
