@@ -3,71 +3,31 @@
 //! Every entry is added once, with what each form shows of it. JSON has times in whole nanoseconds, text rounds them.
 
 use std::collections::BTreeMap;
-use std::fmt::{Display, Write};
 
-use log_format::method_state::MethodState;
 use log_format::names::utc_text;
 use log_format::writer::one_line;
 use log_format::{human, units};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::access::Access;
+use super::answer::{Answer, SHOWN};
 use super::commands::Shows;
-use crate::drain::hot_methods::{Hottest, Sum};
-use crate::drain::hot_samples::{HotSampled, SampledName};
-use crate::drain::in_flight::{BusyThread, InFlight, OUTERMOST, RunningCall};
+use super::method_answers::{add_in_flight, add_states, add_threads, add_top, with_name};
 use crate::drain::samples::SamplingFigures;
 use crate::drain::thresholds::Thresholds;
 use crate::instrument::change_counts::LoadedClassFigures;
 use crate::instrument::class_hook::InstrumentedFigures;
 use crate::instrument::guards::Muting;
-use crate::instrument::method_states::MethodStates;
 use crate::instrument::methods::Method;
 use crate::instrument::postponed::Postponed;
 use crate::log::LogFigures;
 use crate::options::{megabytes_text, overhead_text, thresholds_text};
 use crate::overhead::{OverheadFigures, Throttled};
 use crate::request::{Found, MemoryFigures, Reply, Status};
-use crate::sampling::off_cpu::{ThreadNow, Waiting};
 use crate::sampling::sampler::TimerFigures;
 use crate::self_test::Results;
 use crate::session::run_info;
-use crate::sys::clock;
 use crate::sys::memory::limit;
-
-/// An answer in both forms.
-#[derive(Debug, Default)]
-pub(super) struct Answer {
-    text: String,
-    json: Map<String, Value>,
-}
-
-impl Answer {
-    /// Lines that end with `ok`.
-    pub(super) fn text(self) -> String {
-        self.text + "ok\n"
-    }
-
-    /// A line of JSON, and the line `ok`.
-    pub(super) fn json(self) -> String {
-        format!("{}\nok\n", Value::Object(self.json))
-    }
-
-    fn line(&mut self, key: &str, text: impl Display) {
-        // Writing to a String cannot fail.
-        let _ = writeln!(self.text, "{key}: {text}");
-    }
-
-    fn value(&mut self, name: &str, value: impl Into<Value>) {
-        self.json.insert(name.to_owned(), value.into());
-    }
-
-    /// Adds a value that is the same in both forms. In JSON, the key has no spaces.
-    fn add(&mut self, key: &str, value: impl Display + Into<Value>) {
-        self.line(key, &value);
-        self.value(&key.replace(' ', "_"), value);
-    }
-}
 
 /// The answer to a command that was carried out. A client without the token sees no path, and no name of the service
 /// or its classes.
@@ -125,7 +85,7 @@ fn has_hints(shows: Shows, found: &Found) -> bool {
 }
 
 fn add_status(answer: &mut Answer, status: &Status, names: bool) {
-    add_moment(answer, "since", status.recording.since_ns);
+    answer.add_moment("since", status.recording.since_ns);
     let InstrumentedFigures { classes, methods, methods_not_instrumented, leaves } =
         status.instrumented;
     answer.add("classes instrumented", classes);
@@ -249,9 +209,6 @@ fn add_sampling(answer: &mut Answer, sampling: &SamplingFigures) {
     answer.value("cpu_timers_refused", refused);
 }
 
-/// Methods shown in text; JSON shows all.
-const SHOWN: usize = 50;
-
 fn add_throttled(answer: &mut Answer, throttled: &[(Method, Throttled)]) {
     for (method, left) in throttled.iter().take(SHOWN) {
         let Throttled { since_unix_ns, calls_per_s, mean_ns, .. } = left;
@@ -274,11 +231,6 @@ fn add_throttled(answer: &mut Answer, throttled: &[(Method, Throttled)]) {
         with_name(method, why)
     });
     answer.value("throttled", all.collect::<Vec<Value>>());
-}
-
-fn add_moment(answer: &mut Answer, key: &str, unix_ns: u64) {
-    answer.line(key, utc_text(unix_ns));
-    answer.value(&format!("{key}_ns"), unix_ns);
 }
 
 /// Adds classes that wait or were given up, with the reasons; text shows the first ones.
@@ -401,214 +353,4 @@ fn add_options(answer: &mut Answer, status: &Status, options: &BTreeMap<String, 
         answer.line(key, one_line(value));
     }
     answer.value("options", json!(options));
-}
-
-/// A method as JSON shows it.
-fn name_value(method: &Method) -> Value {
-    json!({
-        "loader": method.class.loader,
-        "class": method.class.name,
-        "method": method.name,
-        "descriptor": method.descriptor,
-    })
-}
-
-/// The names of a method and further values, in one object.
-fn with_name(method: &Method, values: Value) -> Value {
-    match (name_value(method), values) {
-        (Value::Object(mut all), Value::Object(values)) => {
-            all.extend(values);
-            Value::Object(all)
-        }
-        (name, _) => name,
-    }
-}
-
-fn add_top(answer: &mut Answer, top: &Hottest, names: &[(Method, bool)]) {
-    add_moment(answer, "since", top.since_ns);
-    let covers = human::duration(top.covers_ns);
-    let why = if top.is_short { ", less than a minute: all since the run began" } else { "" };
-    answer.line("covers", format!("{covers}{why}"));
-    answer.value("covers_ns", top.covers_ns);
-    answer.add("methods called", top.called as u64);
-    let mut methods = Vec::new();
-    for (rank, ((_, sum), (method, was_throttled))) in (1..).zip(top.methods.iter().zip(names)) {
-        let Sum { calls, throws, total_ticks, self_ticks, max_ticks } = *sum;
-        let [self_ns, total_ns, max_ns] =
-            [self_ticks, total_ticks, max_ticks].map(clock::ticks_to_ns);
-        let line = format!(
-            "self {}, total {}, longest {}, calls {calls}{}, throws {throws}, {}",
-            human::duration(self_ns),
-            human::duration(total_ns),
-            human::duration(max_ns),
-            if *was_throttled { "+" } else { "" },
-            method.line_name()
-        );
-        answer.line(&rank.to_string(), line);
-        methods.push(with_name(
-            method,
-            json!({
-                "calls": calls,
-                "throws": throws,
-                "self_ns": self_ns,
-                "total_ns": total_ns,
-                "max_ns": max_ns,
-                "was_throttled": was_throttled,
-            }),
-        ));
-    }
-    answer.value("methods", methods);
-    if let Some(sampled) = &top.sampled {
-        add_sampled(answer, sampled);
-    }
-}
-
-/// Adds CPU time and waiting by samples.
-#[allow(clippy::cast_precision_loss)] // Nanoseconds of some years are exact.
-fn add_sampled(answer: &mut Answer, sampled: &HotSampled) {
-    let HotSampled { cpu_ns, methods, waiting } = sampled;
-    let mut rows = Vec::new();
-    for (name, ns) in methods {
-        let SampledName { class, method, descriptor } = &**name;
-        let share = *ns as f64 * 100.0 / (*cpu_ns).max(1) as f64;
-        let dot = if class.is_empty() { "" } else { "." };
-        let name = one_line(&format!("{class}{dot}{method}{descriptor}"));
-        answer.line("cpu", format!("{} ({share:.1}%), {name}", human::duration(*ns)));
-        rows.push(json!({
-            "class": class, "method": method, "descriptor": descriptor, "cpu_self_ns": ns,
-        }));
-    }
-    answer.value("cpu_ns", *cpu_ns);
-    answer.value("cpu_methods", rows);
-    for (state, ns) in waiting {
-        answer.line("waiting", format!("{} {state}", human::duration(*ns)));
-    }
-    let waiting: Map<String, Value> =
-        waiting.iter().map(|(state, ns)| ((*state).to_owned(), (*ns).into())).collect();
-    answer.value("waiting_ns", waiting);
-}
-
-/// Adds the methods with their states, then what there is of others.
-fn add_states(answer: &mut Answer, states: &MethodStates) {
-    for (method, state) in states.methods.iter().take(SHOWN) {
-        answer.line(state.name(), method.line_name());
-    }
-    let more = states.methods.len().saturating_sub(SHOWN) + states.more_methods;
-    if more > 0 {
-        answer.line("more methods", more);
-    }
-    for (method, state) in states.named.iter().take(SHOWN) {
-        answer.line(state.name(), one_line(method));
-    }
-    for (class, others) in states.others.iter().take(SHOWN) {
-        answer.line("without probes", format!("{}{others}", one_line(class)));
-    }
-    let more = states.others.len().saturating_sub(SHOWN) + states.more_others;
-    if more > 0 {
-        answer.line("more classes", more);
-    }
-    for postponed in states.postponed.iter().take(SHOWN) {
-        answer.line(MethodState::Postponed.name(), one_line(&postponed.to_string()));
-    }
-    let methods = states.methods.iter();
-    let methods =
-        methods.map(|(method, state)| with_name(method, json!({ "state": state.name() })));
-    answer.value("methods", methods.collect::<Vec<Value>>());
-    answer.value("more_methods", states.more_methods as u64);
-    let named = states.named.iter();
-    let named = named.map(|(method, state)| json!({ "method": method, "state": state.name() }));
-    answer.value("named", named.collect::<Vec<Value>>());
-    let others = states.others.iter().map(|(class, others)| {
-        let counts = others.counts().map(|(state, count)| (state.name().to_owned(), count.into()));
-        json!({ "class": class, "methods": counts.collect::<Map<String, Value>>() })
-    });
-    answer.value("without_probes", others.collect::<Vec<Value>>());
-    answer.value("more_without_probes", states.more_others as u64);
-    let postponed = states.postponed.iter().map(ToString::to_string);
-    answer.value("postponed", postponed.collect::<Vec<String>>());
-}
-
-fn add_in_flight(answer: &mut Answer, in_flight: &InFlight) {
-    if in_flight.threads.is_empty() {
-        answer.line("calls in progress", 0);
-    }
-    for thread in &in_flight.threads {
-        let kind = if thread.is_virtual { ", virtual" } else { "" };
-        let name = one_line(&thread.name);
-        answer.line(
-            "thread",
-            format!("{name} (java id {}, os id {}{kind})", thread.java_id, thread.os_id),
-        );
-        add_calls(answer, thread);
-    }
-    let threads: Vec<Value> = in_flight.threads.iter().map(thread_value).collect();
-    answer.value("threads", threads);
-    if in_flight.more_threads > 0 {
-        answer.line("more threads", in_flight.more_threads);
-    }
-    answer.value("more_threads", in_flight.more_threads as u64);
-}
-
-fn add_threads(answer: &mut Answer, threads: &[ThreadNow], calls: &InFlight) {
-    let entry = |thread: &ThreadNow| {
-        let busy = calls.threads.iter().find(|busy| busy.os_id == thread.os_id);
-        busy.and_then(|busy| busy.calls.first())
-    };
-    let doing = |thread: &ThreadNow| thread.waiting.map_or("running", Waiting::name);
-    for thread in threads.iter().take(SHOWN) {
-        let entry = entry(thread).map_or_else(String::new, |call| {
-            format!(", {} for {}", call.method.line_name(), human::duration(call.ns))
-        });
-        answer.line(
-            "thread",
-            format!(
-                "{} (java id {}, os id {}) {}, {:.1}% of a processor{entry}",
-                one_line(&thread.name.name),
-                thread.name.java_id,
-                thread.os_id,
-                doing(thread).replace('_', " "),
-                thread.cpu_share * 100.0,
-            ),
-        );
-    }
-    if threads.len() > SHOWN {
-        answer.line("more threads", threads.len() - SHOWN);
-    }
-    let value = |thread: &ThreadNow| {
-        let entry = entry(thread);
-        let entry = entry.map(|call| with_name(&call.method, json!({ "running_ns": call.ns })));
-        json!({
-            "name": thread.name.name,
-            "java_id": thread.name.java_id,
-            "os_id": thread.os_id,
-            "state": doing(thread),
-            "cpu_share": thread.cpu_share,
-            "entry": entry,
-        })
-    };
-    answer.value("threads", threads.iter().map(value).collect::<Vec<_>>());
-}
-
-fn add_calls(answer: &mut Answer, thread: &BusyThread) {
-    for (at, call) in thread.calls.iter().enumerate() {
-        if thread.more_calls > 0 && at == OUTERMOST {
-            answer.line("more calls", thread.more_calls);
-        }
-        let key = if call.is_long { "runs" } else { "below" };
-        answer.line(key, format!("{} {}", human::duration(call.ns), call.method.line_name()));
-    }
-}
-
-fn thread_value(thread: &BusyThread) -> Value {
-    let call = |call: &RunningCall| {
-        with_name(&call.method, json!({ "running_ns": call.ns, "is_long": call.is_long }))
-    };
-    json!({
-        "name": thread.name,
-        "java_id": thread.java_id,
-        "os_id": thread.os_id,
-        "virtual": thread.is_virtual,
-        "calls": thread.calls.iter().map(call).collect::<Vec<_>>(),
-        "more_calls": thread.more_calls,
-    })
 }

@@ -10,12 +10,14 @@
 //! ends the connection, so that a web page's request cannot smuggle one in.
 
 mod access;
+mod answer;
 mod answers;
 mod clients;
 mod commands;
 mod context;
 mod conversation;
 mod line;
+mod method_answers;
 mod rate;
 mod recent_status;
 pub(crate) mod session;
