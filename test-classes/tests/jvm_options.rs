@@ -149,7 +149,7 @@ fn as_a_module_of_its_own() {
     sources.extend(truth.map(|entry| entry.expect("a source").path()));
     let modules = folder.path().join("modules");
     compile(compiler(), &["--release", "11"], &sources, &modules);
-    for jdk in ends_of_jdks() {
+    for jdk in jdks() {
         let launch = |java: Java| {
             java.arg("--module-path").arg(&modules).args(["-m", &format!("truth.app/{TRUTH}")])
         };
@@ -159,7 +159,7 @@ fn as_a_module_of_its_own() {
 
 #[test]
 fn with_options_that_open_modules() {
-    for jdk in ends_of_jdks() {
+    for jdk in jdks() {
         let mut options = vec!["--add-opens", "java.base/java.lang=ALL-UNNAMED"];
         options.extend(["--add-exports", "java.base/sun.nio.ch=ALL-UNNAMED"]);
         options.extend(["--add-reads", "java.base=ALL-UNNAMED"]);
@@ -185,7 +185,7 @@ fn under_a_security_manager() {
     .expect("a file");
     let policy = format!("-Djava.security.policy=={}", policy.display());
     let mut runs = 0;
-    for jdk in ends_of_jdks() {
+    for jdk in jdks() {
         if !takes(jdk, &["-Djava.security.manager"]) {
             println!("{jdk} has no security manager");
             continue;
@@ -205,7 +205,7 @@ fn in_a_bundle_of_an_osgi_container() {
     let path = felix.display().to_string();
     compile(compiler(), &["--release", "11", "-cp", &path], &[source], folder.path());
     let bundle = jar_of("truth", folder.path());
-    for jdk in ends_of_jdks() {
+    for jdk in jdks() {
         let cache = tempfile::tempdir().expect("a temporary folder");
         let launch = |java: Java| {
             java.arg("-cp")
@@ -268,7 +268,7 @@ fn compile_ns(samples: &[Sampled], compiler: &str) -> u64 {
 fn a_method_that_calls_hundreds_of_measured_ones_keeps_c1_busy_for_less_than_c2() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     calls_of_many(folder.path());
-    for jdk in ends_of_jdks() {
+    for jdk in jdks() {
         let logs = folder.path().join(format!("logs-{}", jdk.major));
         let options = format!("include=many,logs={},port=off,cpu=1ms", logs.display());
         // The program waits for its compilers, so that they do the same in each run.

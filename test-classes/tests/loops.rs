@@ -234,7 +234,7 @@ fn after_a_minute_the_agent_gives_up() {
 /// nothing until then.
 #[test]
 fn what_a_detach_leaves_is_restored_later_and_never_counts_for_others() {
-    for jdk in ends_of_jdks() {
+    for jdk in jdks() {
         let logs = tempfile::tempdir().expect("a temporary folder");
         let port = free_port();
         let options = options(logs.path(), port, ",overhead=off");
@@ -402,7 +402,7 @@ fn short_calls_of_a_method_do_not_hide_its_loop() {
 /// The method with the loop is not instrumented itself, and the JVM does not call it obsolete.
 #[test]
 fn loops_whose_own_code_stays_the_same_are_counted_too() {
-    for jdk in ends_of_jdks() {
+    for jdk in jdks() {
         let logs = tempfile::tempdir().expect("a temporary folder");
         let port = free_port();
         let options = format!(
@@ -424,7 +424,7 @@ fn loops_whose_own_code_stays_the_same_are_counted_too() {
 /// Methods with loops that are called repeatedly, and are nearly always on some stack, do not make any class wait.
 #[test]
 fn short_calls_keep_no_class_from_being_instrumented() {
-    for jdk in ends_of_jdks() {
+    for jdk in jdks() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (logs, stop) = (folder.path().join("logs"), folder.path().join("stop"));
         let port = free_port();
@@ -445,7 +445,7 @@ fn short_calls_keep_no_class_from_being_instrumented() {
 /// A loop of three seconds is never in five looks, so its class is retransformed. Loops running then are named.
 #[test]
 fn loops_that_slip_in_are_counted_and_named() {
-    for jdk in ends_of_jdks() {
+    for jdk in jdks() {
         let logs = tempfile::tempdir().expect("a temporary folder");
         let port = free_port();
         let mut loops = Loops::start_resting(Java::new(jdk));
@@ -466,7 +466,7 @@ fn loops_that_slip_in_are_counted_and_named() {
 /// At a detach they are named on stderr, a second after the answer.
 #[test]
 fn loops_that_a_detach_catches_are_named() {
-    for jdk in ends_of_jdks() {
+    for jdk in jdks() {
         let logs = tempfile::tempdir().expect("a temporary folder");
         let port = free_port();
         let options = options(logs.path(), port, ",leaves=keep,overhead=off");

@@ -7,8 +7,8 @@ use std::process::Command;
 use log_format::rows::counter;
 use serde_json::Value;
 use test_classes::{
-    Control, Dialogue, Java, Jdk, Profile, classes, ends_of_jdks, free_port, jdks_from, tprofiler,
-    tprofiler_json, wait_until,
+    Control, Dialogue, Java, Jdk, Profile, classes, ends_of_jdks, free_port, jdks, jdks_from,
+    tprofiler, tprofiler_json, wait_until,
 };
 
 const MB: u64 = 1 << 20;
@@ -91,7 +91,7 @@ fn a_kernel_without_memory_costs_calls_and_nothing_else() {
 fn threads_beyond_the_ceiling_are_counted_as_lost_and_later_ones_are_measured() {
     const THREADS: u64 = 1_000;
     let folder = tempfile::tempdir().expect("a temporary folder");
-    for jdk in ends_of_jdks() {
+    for jdk in jdks() {
         let measured = ["1", "2"].map(|rounds| {
             let logs = folder.path().join(format!("{}-{rounds}", jdk.major));
             let options =
@@ -123,7 +123,7 @@ fn threads_beyond_the_ceiling_are_counted_as_lost_and_later_ones_are_measured() 
 #[test]
 fn lost_calls_have_their_price_in_the_overhead() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    for jdk in ends_of_jdks() {
+    for jdk in jdks() {
         let (logs, port) = (folder.path().join(jdk.major.to_string()), free_port());
         let options = format!(
             "include=programs.Crowded,max_memory=1m,overhead=2%,port={port},logs={}",
@@ -217,7 +217,7 @@ fn a_hundred_thousand_parked_virtual_threads_stay_under_the_ceiling() {
 #[test]
 fn recursions_are_exact_while_others_read_their_stacks() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    for jdk in ends_of_jdks() {
+    for jdk in jdks() {
         let (logs, port) = (folder.path().join(jdk.major.to_string()), free_port());
         let options = format!(
             "include=programs.Depths.recurse,threshold=10s,port={port},logs={}",

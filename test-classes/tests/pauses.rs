@@ -5,7 +5,8 @@ use std::process::Command;
 use std::time::Instant;
 
 use test_classes::{
-    Dialogue, Java, Jdk, artifacts, classes, ends_of_jdks, free_port, jdks_from, tprofiler_json,
+    Dialogue, Java, Jdk, artifacts, classes, ends_of_jdks, free_port, jdks, jdks_from,
+    tprofiler_json,
 };
 
 fn command(arguments: &[&str]) -> String {
@@ -104,7 +105,7 @@ impl Many {
 /// instrumented.
 #[test]
 fn classes_that_cannot_be_linked_cost_no_stops() {
-    for jdk in ends_of_jdks() {
+    for jdk in jdks() {
         let stops = [0, 20].map(|torn| {
             let mut many = Many::start(jdk, &format!("2000 {torn} 50 20"), None);
             let before = many.stops();
@@ -126,7 +127,7 @@ fn classes_that_cannot_be_linked_cost_no_stops() {
 /// The next attachment tries a class that the JVM refused to restore only once, and reports it once.
 #[test]
 fn a_class_that_is_refused_is_not_tried_again_and_again() {
-    for jdk in ends_of_jdks() {
+    for jdk in jdks() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (port, logs) = (free_port(), folder.path().display());
         let options = |of: &str| format!("include=programs.Many${of}*,port={port},logs={logs}");

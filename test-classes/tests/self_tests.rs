@@ -11,8 +11,8 @@ use std::time::Duration;
 use log_format::rows::counter;
 use serde_json::Value;
 use test_classes::{
-    Dialogue, Java, Jdk, Profile, TRUTH, artifacts, classes, ends_of_jdks, free_port, jdks_from,
-    run_truth, tprofiler, tprofiler_json, wait_until,
+    Dialogue, Java, Jdk, Profile, TRUTH, artifacts, classes, ends_of_jdks, free_port, jdks,
+    jdks_from, run_truth, tprofiler, tprofiler_json, wait_until,
 };
 
 /// Most CPU time that self-tests may take at the start of a JVM.
@@ -84,7 +84,7 @@ fn with_virtual_threads() -> Vec<&'static Jdk> {
 
 #[test]
 fn every_trick_works_on_every_tested_jdk_and_its_test_takes_little() {
-    for jdk in ends_of_jdks() {
+    for jdk in jdks() {
         let mut costs: Vec<u64> = Vec::new();
         for jvm_options in [&[][..], &["-XX:-TieredCompilation"], &["-XX:TieredStopAtLevel=1"]] {
             let logs = tempfile::tempdir().expect("a temporary folder");
@@ -162,7 +162,7 @@ fn without_a_trick_status_says_so_and_counts_are_exact() {
 #[test]
 fn what_is_not_folded_for_half_a_minute_never_is() {
     thread::scope(|scope| {
-        for jdk in ends_of_jdks() {
+        for jdk in jdks() {
             for (jvm_options, debug) in [(&["-Xint"][..], ""), (&[], ",debug=fails:compiled-out")] {
                 scope.spawn(move || {
                     let logs = tempfile::tempdir().expect("a temporary folder");
@@ -236,7 +236,7 @@ fn calls_of(profile: &Profile, name: &str) -> u64 {
 fn on_a_newer_jdk_muting_switching_detach_and_attach_are_exact() {
     const CATCHER: &str = "programs.Muted$Work catcher (I)V";
     const PASSER: &str = "programs.Muted$Work passer (I)V";
-    for jdk in ends_of_jdks() {
+    for jdk in jdks() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let logs = |name: &str| folder.path().join(name);
         let filters = format!("include=programs.Muted$Work,{}", newest_before(jdk));
@@ -294,7 +294,7 @@ fn on_a_newer_jdk_muting_switching_detach_and_attach_are_exact() {
 
 #[test]
 fn on_a_newer_jdk_the_overhead_budget_throttles_and_the_rest_is_exact() {
-    for jdk in ends_of_jdks() {
+    for jdk in jdks() {
         let logs = tempfile::tempdir().expect("a temporary folder");
         let options = format!(
             "include=programs.Turning,exclude=**.pause,overhead=2%,{},logs={}",
@@ -451,7 +451,7 @@ fn virtual_threads_are_exact_with_plain_probes_and_without_continuations() {
 #[test]
 fn a_jvm_that_refuses_the_probe_class_runs_without_profiling() {
     const REFUSED: &str = "tprofiler: the JVM refuses java/lang/$TProfiler";
-    for jdk in ends_of_jdks() {
+    for jdk in jdks() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let logs = folder.path().join("logs");
         let options = format!(

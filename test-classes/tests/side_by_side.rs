@@ -126,7 +126,7 @@ fn instrumented(profile: &Profile) -> (u64, u64) {
 
 #[test]
 fn with_jacoco_in_either_order() {
-    for jdk in ends_of_jdks() {
+    for jdk in jdks() {
         for order in ORDERS {
             let run = Run::new(format!("{jdk}, JaCoCo, ours {order:?}"));
             let finished = run.run(jdk, order, &[run.jacoco()], &["truth.Main", ROUNDS]);
@@ -168,7 +168,7 @@ fn with_a_second_load_hook_in_either_order() {
 #[test]
 fn with_classes_that_another_agent_has_loaded_before() {
     let loaded = "=truth.Main,truth.Calls,truth.Calls$IntBox,truth.Exceptions,truth.Threads";
-    for jdk in ends_of_jdks() {
+    for jdk in jdks() {
         with_second(jdk, "incapable", Ours::Last, loaded);
     }
 }

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use log_format::rows::Exit;
 use test_classes::{
-    Control, Java, Jdk, Profile, classes, ends_of_jdks, free_port, random, rounds, wait_until,
+    Control, Java, Jdk, Profile, classes, free_port, jdks, random, rounds, wait_until,
 };
 
 #[test]
 fn random_switches_lose_and_invent_nothing() {
-    for jdk in ends_of_jdks() {
+    for jdk in jdks() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (logs, stop) = (folder.path().join("logs"), folder.path().join("stop"));
         let port = free_port();
@@ -89,7 +89,7 @@ fn count_all(jdk: &Jdk, profile: &Profile, truth: &BTreeMap<&str, u64>) -> u64 {
 
 #[test]
 fn a_compiled_loop_sees_a_switch_at_once() {
-    for jdk in ends_of_jdks() {
+    for jdk in jdks() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (logs, stop) = (folder.path().join("logs"), folder.path().join("stop"));
         let port = free_port();
@@ -126,7 +126,7 @@ fn a_compiled_loop_sees_a_switch_at_once() {
 #[test]
 fn a_long_stop_takes_the_guard_out_and_a_start_puts_it_back() {
     thread::scope(|scope| {
-        for jdk in ends_of_jdks() {
+        for jdk in jdks() {
             scope.spawn(move || stop_for_long(jdk));
         }
     });
