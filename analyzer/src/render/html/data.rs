@@ -47,7 +47,7 @@ pub struct Page<'r> {
     title: String,
     summary: Vec<(&'static str, String)>,
     /// When something was missing, a sentence each.
-    missing_for_a_time: Vec<String>,
+    notes: Vec<String>,
     empty: Option<&'r str>,
     /// Whether the figures come from recorded calls alone.
     of_records: bool,
@@ -153,7 +153,7 @@ impl<'r> Page<'r> {
             version: env!("CARGO_PKG_VERSION"),
             title,
             summary: summary_lines(report, &missing),
-            missing_for_a_time: missing.details,
+            notes: missing.details,
             empty: report.empty.as_deref(),
             of_records: report.methods.of_records,
             percentiles: report.percentiles_are(),

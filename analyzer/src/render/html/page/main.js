@@ -23,7 +23,7 @@ function summaryView() {
   }
   if (data.cpu) parts.push(...cpuSummary());
   const slow = slowCalls(null, 10);
-  if (slow) parts.push(el("h2", {}, "Slowest calls, without those that one of them made"), slow);
+  if (slow) parts.push(el("h2", {}, "Slowest calls, outermost only"), slow);
   const throwing = most((m) => methods.throws[m], 5);
   if (throwing.length > 0) {
     parts.push(el("h2", {}, "Methods that throw most"), shortTable(["method", "threw", "of its calls"], throwing.map((m) =>
@@ -33,9 +33,9 @@ function summaryView() {
     parts.push(el("h2", {}, "Recursive methods"), shortTable(["method", "recorded calls within another", "at once, at most"],
       data.recursion.map(([method, calls, depth]) => [methodLink(method), count(calls), separated(depth)])));
   }
-  if (data.missing_for_a_time.length > 0) {
+  if (data.notes.length > 0) {
     parts.push(el("h2", {}, "Notes"),
-      el("ul", { class: "panel" }, ...data.missing_for_a_time.map((line) => el("li", {}, line))));
+      el("ul", { class: "panel" }, ...data.notes.map((line) => el("li", {}, line))));
   }
   return el("div", {}, ...parts);
 }
