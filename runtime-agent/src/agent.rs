@@ -120,9 +120,10 @@ impl Agent for TProfiler {
         }
     }
 
-    fn thread_start(&self, context: CallbackContext<'_>, _event: ThreadEvent) {
+    fn thread_start(&self, context: CallbackContext<'_>, event: ThreadEvent) {
         if let Some(jni) = context.jni() {
-            threads::started(jni);
+            // SAFETY: the thread that starts is the calling one, and the reference is the event's.
+            unsafe { threads::started(context.jvmti(), jni, event.thread()) };
         }
     }
 

@@ -34,6 +34,7 @@ pub struct Record {
     /// Methods from the outermost to this one.
     pub path: Vec<MethodName>,
     pub thread: String,
+    pub thread_id: ThreadId,
     pub start_ns: u64,
     pub total_ns: u64,
     pub self_ns: u64,
@@ -130,6 +131,7 @@ impl Profile {
                 method: methods.get(&row.method).expect("a method has a name").clone(),
                 path,
                 thread: thread.name.clone(),
+                thread_id: row.thread,
                 start_ns: row.start_ns,
                 total_ns: row.total_ns,
                 self_ns: row.self_ns,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use log_format::ids::JavaThreadId;
 use log_format::rows::{FrameRow, SampleRow, SampledStackRow, StackRow, ThreadRow};
 
 use crate::profile::{MethodName, methods, rows};
@@ -14,6 +15,8 @@ pub struct Sampled {
     pub kind: String,
     pub start_ns: u64,
     pub thread: String,
+    /// `Thread.getId()`; none of a thread that is not one of Java's.
+    pub java_id: JavaThreadId,
     pub state: String,
     pub weight_ns: u64,
     pub samples: u64,
@@ -83,7 +86,7 @@ fn of_kind(run: &Path, kind: &str) -> Vec<Sampled> {
     let frames: BTreeMap<_, _> =
         rows::<FrameRow>(run).iter().map(|row| (row.id, name(row))).collect();
     let threads: BTreeMap<_, _> =
-        rows::<ThreadRow>(run).into_iter().map(|row| (row.id, row.name)).collect();
+        rows::<ThreadRow>(run).into_iter().map(|row| (row.id, (row.name, row.java_id))).collect();
     let sampled = |row: SampleRow| {
         let mut found = Vec::new();
         let mut next = row.sampled_stack;
@@ -100,10 +103,12 @@ fn of_kind(run: &Path, kind: &str) -> Vec<Sampled> {
             next = *parent;
         }
         path.reverse();
+        let (thread, java_id) = threads.get(&row.thread).expect("a thread has a name").clone();
         Sampled {
             kind: row.kind,
             start_ns: row.start_ns,
-            thread: threads.get(&row.thread).expect("a thread has a name").clone(),
+            thread,
+            java_id,
             state: row.state,
             weight_ns: row.weight_ns,
             samples: row.samples,

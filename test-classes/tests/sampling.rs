@@ -1,6 +1,6 @@
 //! Samples say where CPU time goes, with whole Java stacks, and harm nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::net::TcpStream;
 use std::os::unix::fs::chown;
@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use log_format::rows::counter;
 use test_classes::{
-    Java, Jdk, Profile, Sampled, TRUTH, artifacts, classes, faults, field, free_port, is_full,
-    jdks, project, run_truth, samples, skipped, timers, tprofiler_json, tprofiler_text, wait_until,
+    Java, Jdk, Profile, Sampled, TRUTH, artifacts, classes, ends_of_jdks, faults, field, free_port,
+    is_full, jdks, project, run_truth, samples, skipped, timers, tprofiler_json, tprofiler_text,
+    wait_until,
 };
 
 /// A user that the kernel refuses perf events, unless it allows them to all.
@@ -177,6 +178,32 @@ fn counts_stay_exact_while_threads_are_sampled() {
             run_truth(Java::new(jdk), &format!("{jdk} sampled"), ",cpu=100us", 300, launch);
         finished.expect_quiet_success(jdk);
         assert!(profile.counter(counter::SAMPLES) > 50, "{jdk}");
+    }
+}
+
+/// Also those that live for less than a round of the agent thread.
+#[test]
+fn each_java_thread_with_samples_has_one_name() {
+    for jdk in ends_of_jdks() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let logs = folder.path().join("logs");
+        let options = format!("include=truth,port=off,cpu=100us,logs={}", logs.display());
+        let java = Java::new(jdk).agent(&options).main(classes(), TRUTH);
+        java.arg(folder.path().join("counts")).arg("300").run().expect_quiet_success(jdk);
+        let profile = Profile::only_run(&logs);
+        let samples = samples(&profile.folder);
+        let is_short = |s: &Sampled| s.thread.starts_with("short-") && !s.java_id.is_none();
+        assert!(samples.iter().any(is_short), "{jdk}: {:?}", profile.threads);
+        let runs = |s: &&Sampled| s.frames.iter().any(|frame| frame.starts_with("truth."));
+        for sample in samples.iter().filter(runs) {
+            assert!(!sample.java_id.is_none() && !sample.thread.is_empty(), "{jdk}: {sample:?}");
+        }
+        let mut known = HashSet::new();
+        let java =
+            profile.threads.values().filter(|t| t.kind == "platform" && !t.java_id.is_none());
+        for thread in java {
+            assert!(known.insert(thread.java_id), "{jdk}: twice: {thread:?}");
+        }
     }
 }
 

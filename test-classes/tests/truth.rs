@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 
+use log_format::ids::ThreadId;
 use log_format::rows::{Exit, counter};
 use test_classes::{Java, Jdk, Profile, TRUTH, classes, ends_of_jdks, jdks, run_truth};
 
@@ -50,8 +51,8 @@ fn threads_have_their_names(profile: &Profile, jdk: &Jdk) {
         assert!(profile.records.iter().any(|r| pauses(&r)), "{jdk}: no record of thread {name}");
     }
     // Others were sampled, such as the JIT's.
-    let recorded: HashSet<&str> = profile.records.iter().map(|r| &*r.thread).collect();
-    for thread in profile.threads.values().filter(|thread| recorded.contains(&*thread.name)) {
+    let recorded: HashSet<ThreadId> = profile.records.iter().map(|r| r.thread_id).collect();
+    for thread in profile.threads.values().filter(|thread| recorded.contains(&thread.id)) {
         assert!(!thread.java_id.is_none() && thread.os_id > 0, "{jdk}: {thread:?}");
     }
 }

@@ -573,7 +573,9 @@ impl Recorder {
         for key in ended {
             if let Some(known) = self.registry.threads.get_mut(&key) {
                 known.read_totals(&mut self.interval, &mut self.hot, &mut self.sums.calls);
-                self.registry.ended.insert(known.id, known.row(&*self.registry.java));
+                let row = known.row(&*self.registry.java);
+                self.registry.samples.ended(&row);
+                self.registry.ended.insert(known.id, row);
                 // Another thread may have the number by now.
                 let by_os_id = &mut self.registry.by_os_id;
                 if by_os_id.get(&known.thread.os_id) == Some(&known.id) {
@@ -589,12 +591,14 @@ impl Recorder {
     fn meet_threads(&mut self) {
         thread::make_room_in_list();
         // The agent thread's own calls only measure what a call costs.
+        let Registry { threads, ids, samples, by_os_id, .. } = &mut self.registry;
         for thread in thread::all().into_iter().filter(|thread| thread.os_id != self.own_os_id) {
-            if let Entry::Vacant(place) = self.registry.threads.entry(thread.address())
+            if let Entry::Vacant(place) = threads.entry(thread.address())
                 && let Some(reader) = ThreadReader::of(thread)
             {
-                let id = self.registry.ids.next();
-                self.registry.by_os_id.insert(reader.os_id, id);
+                let seen = samples.take_id(reader.os_id, reader.java_id());
+                let id = seen.unwrap_or_else(|| ids.next());
+                by_os_id.insert(reader.os_id, id);
                 place.insert(KnownThread::new(reader, id));
             }
         }

@@ -86,12 +86,14 @@ struct Wait {
 /// All samples, their stacks and threads.
 #[derive(Default)]
 pub(crate) struct Samples {
-    interval_ns: u64,
+    /// What a weight of 1 stands for.
+    unit_ns: u64,
     stacks: SampledStacks,
     /// By the kernel's number.
     seen: HashMap<u32, Seen>,
-    /// Those of them that have ended, and those that were not in the last scan.
+    /// Those of them that have ended, those that end with the next round, and those that were not in the last scan.
     gone: Vec<u32>,
+    ending: Vec<u32>,
     absent: HashSet<u32>,
     /// By the kernel's number of the thread.
     waits: HashMap<u32, Wait>,
@@ -176,7 +178,7 @@ impl Samples {
         }
         let now = Now::read();
         self.hot.get_or_insert_with(|| HotSamples::new(now)).go_on(now);
-        self.interval_ns = sampler.interval_ns();
+        self.unit_ns = sampler.weight_ns();
         (self.now, self.timers_refused) = Sampler::counts();
         self.cost_ns.1 = cost::total_ns();
         self.interval_in_force_ns = sampler.current_interval_ns();
@@ -209,6 +211,7 @@ impl Samples {
             let waiting: Vec<u32> = self.waits.keys().copied().collect();
             new.extend(waiting.into_iter().filter_map(|thread| self.end_wait(thread)));
         }
+        self.gone.append(&mut self.ending);
         new
     }
 
@@ -313,7 +316,7 @@ impl Samples {
         let stack = self.stack_of(sample, frames, sampler);
         let path = self.path_of(shadow, context.paths);
         let key = Key { kind: CPU, thread, state: state(sample.state), stack, path };
-        let weight_ns = u64::from(sample.weight) * self.interval_ns;
+        let weight_ns = u64::from(sample.weight) * self.unit_ns;
         self.taken_ns += weight_ns;
         self.add_hot(stack, weight_ns);
         self.add_to_second(at_ns, key, Sum { weight_ns, count: 1 })
@@ -469,20 +472,25 @@ impl Samples {
     }
 
     fn seen(&mut self, number: u32, sampler: &Sampler<'_>, context: &mut Context<'_>) -> ThreadId {
-        let seen = self.seen.entry(number).or_insert_with(|| {
-            let java = sampler.thread_name(number);
-            let comm = || {
-                let name = fs::read_to_string(format!("/proc/self/task/{number}/comm"));
-                let name = name.unwrap_or_default().trim_end().to_owned();
-                ThreadName { name, java_id: JavaThreadId::NONE }
-            };
-            Seen {
-                id: (context.next_thread)(),
-                name: java.cloned().unwrap_or_else(comm),
-                is_java: java.is_some(),
-            }
-        });
-        seen.id
+        let java = sampler.thread_name(number);
+        // Before a thread tells the JVM of its start, it is a native one.
+        let is_it = |seen: &&Seen| java.is_none_or(|name| name.java_id == seen.name.java_id);
+        if let Some(seen) = self.seen.get(&number).filter(is_it) {
+            return seen.id;
+        }
+        let comm = || {
+            let name = fs::read_to_string(format!("/proc/self/task/{number}/comm"));
+            let name = name.unwrap_or_default().trim_end().to_owned();
+            ThreadName { name, java_id: JavaThreadId::NONE }
+        };
+        let seen = Seen {
+            id: (context.next_thread)(),
+            name: java.cloned().unwrap_or_else(comm),
+            is_java: java.is_some(),
+        };
+        let id = seen.id;
+        self.seen.insert(number, seen);
+        id
     }
 
     /// Their stacks and methods.
@@ -494,6 +502,24 @@ impl Samples {
     pub(super) fn clear_stacks(&mut self) {
         self.stacks.clear();
         self.hot_names.clear();
+    }
+
+    /// The id of a thread that was met in samples, and has probes from now on.
+    pub(super) fn take_id(&mut self, os_id: u32, java_id: JavaThreadId) -> Option<ThreadId> {
+        let is_it = |seen: &Seen| !java_id.is_none() && seen.name.java_id == java_id;
+        match self.seen.entry(os_id) {
+            Entry::Occupied(seen) if is_it(seen.get()) => Some(seen.remove().id),
+            _ => None,
+        }
+    }
+
+    /// A thread with probes has ended. Its last samples may come with the next round.
+    pub(super) fn ended(&mut self, row: &ThreadRow) {
+        if self.hot.is_some() {
+            let name = ThreadName { name: row.name.clone(), java_id: row.java_id };
+            self.seen.insert(row.os_id, Seen { id: row.id, name, is_java: true });
+            self.ending.push(row.os_id);
+        }
     }
 
     pub(super) fn thread_row(&self, id: ThreadId) -> Option<ThreadRow> {

@@ -8,6 +8,7 @@
 //! threads  which threads there are, and what interrupts each
 //! off_cpu  where threads wait
 //! thread_list  the Java threads that live now
+//! thread_names  their names, and those of threads that start
 //! methods  names of the methods in samples
 //! debug_info  which method and line an instruction belongs to
 //! libraries which library native code belongs to
@@ -29,6 +30,7 @@ mod random_walks;
 pub(crate) mod sampler;
 mod signals;
 mod thread_list;
+mod thread_names;
 pub(crate) mod threads;
 mod timers;
 

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use sampling_handler::signal;
 
+use crate::sys::clock;
+
 /// Its signal, which nobody can choose.
 pub(super) const SIGNAL: libc::c_int = libc::SIGPROF;
 
@@ -46,6 +48,43 @@ pub(super) fn stop() {
     OURS_US.store(0, Ordering::Relaxed);
 }
 
+/// The clock that the timer runs on (CPUCLOCK_PROF of this process). Where the kernel counts a whole tick for the thread
+/// that runs at its end, it is some percent fast or slow beside other processes that wake up with ticks.
+const TICK_CLOCK: libc::clockid_t = !0 << 3;
+/// With less, the clocks cannot be compared.
+const COMPARED_NS: u64 = 1_000_000_000;
+
+/// Compares the timer's clock with the process's exact CPU time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clocks {
+    exact_ns: u64,
+    ticks_ns: u64,
+}
+
+impl Clocks {
+    pub(super) fn now() -> Self {
+        Self {
+            exact_ns: clock::cpu_ns_of(libc::CLOCK_PROCESS_CPUTIME_ID),
+            ticks_ns: clock::cpu_ns_of(TICK_CLOCK),
+        }
+    }
+
+    /// The time, by the exact clock, that is `ns` by the timer's; both as they went since `self` was read.
+    pub(super) fn exact_ns(self, ns: u64) -> u64 {
+        self.exact_at(Self::now(), ns)
+    }
+
+    fn exact_at(self, now: Self, ns: u64) -> u64 {
+        let exact = now.exact_ns.saturating_sub(self.exact_ns);
+        let ticks = now.ticks_ns.saturating_sub(self.ticks_ns);
+        if ticks < COMPARED_NS {
+            return ns;
+        }
+        let ns = u128::from(ns) * u128::from(exact) / u128::from(ticks);
+        u64::try_from(ns).unwrap_or(u64::MAX)
+    }
+}
+
 const SECOND_US: u64 = 1_000_000;
 
 /// The timer's interval, in microseconds; 0 if it is off, `None` if the kernel does not say.
@@ -74,4 +113,22 @@ fn set(interval_us: u64) -> io::Result<()> {
     let failed =
         unsafe { libc::setitimer(libc::ITIMER_PROF, &raw const timer, std::ptr::null_mut()) };
     if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_is_as_the_exact_clock_went() {
+        const SECOND: u64 = 1_000_000_000;
+        let began = Clocks { exact_ns: 5, ticks_ns: 9 };
+        let at = |exact, ticks| Clocks { exact_ns: 5 + exact, ticks_ns: 9 + ticks };
+        assert_eq!(began.exact_at(at(3 * SECOND, 2 * SECOND), 10), 15);
+        assert_eq!(began.exact_at(at(9 * SECOND, 10 * SECOND), 10), 9);
+        // Little time says little.
+        assert_eq!(began.exact_at(at(3 * SECOND, SECOND - 1), 10), 10);
+        let now = Clocks::now();
+        assert!(now.ticks_ns > 0 && now.exact_ns > 0, "{now:?}");
+    }
 }

@@ -20,9 +20,11 @@ use super::methods::{Methods, Named};
 use super::off_cpu::{OffCpu, OffCpuTime, ThreadNow};
 use super::random_walks::RandomWalks;
 use super::thread_list::ThreadList;
-use super::{NoSamples, debug_info, methods, off_cpu, signals, threads};
+use super::thread_names::ThreadNames;
+use super::{NoSamples, debug_info, methods, off_cpu, process_timer, signals, threads};
 use crate::jvm::error::JvmError;
 use crate::options::SamplingOptions;
+use crate::options::engine::Engine;
 use crate::probe;
 use crate::probe::thread::ThreadName;
 use crate::self_test::jdk;
@@ -73,6 +75,8 @@ pub(crate) struct Sampler<'j> {
     began: Option<(u64, u64)>,
     /// The signal, and the process's CPU time when sampling began; `None` while it is off.
     on: Option<(libc::c_int, u64)>,
+    /// The clocks when sampling by the process's timer began.
+    clocks: Option<process_timer::Clocks>,
     /// CPU time of the process while it was on, up to when it was last switched off.
     sampled_cpu_ns: u64,
     /// Why it ended by itself.
@@ -97,6 +101,7 @@ pub(crate) struct Sampler<'j> {
     /// Threads that have ended since this was taken, and whether there was a scan since.
     gone: Vec<u32>,
     is_scanned: bool,
+    names: ThreadNames,
     is_refusal_told: bool,
 }
 
@@ -119,6 +124,7 @@ impl<'j> Sampler<'j> {
             cap: Cap::new(cap),
             began: None,
             on: None,
+            clocks: None,
             sampled_cpu_ns: 0,
             stopped: None,
             scan: threads::Scan::default(),
@@ -135,6 +141,7 @@ impl<'j> Sampler<'j> {
             compared: 0,
             gone: Vec::new(),
             is_scanned: false,
+            names: ThreadNames::default(),
             is_refusal_told: false,
         })
     }
@@ -170,6 +177,7 @@ impl<'j> Sampler<'j> {
         let config = configure(&tables, self.jvmti)?;
         // Of an earlier attachment.
         while QUEUE.take(|_, _, _| ()) {}
+        self.names.clear();
         debug_info::want(&tables);
         for event in [&CLASS_PREPARE, &THREAD_START] {
             self.jvmti.enable_events_global(event).map_err(JvmError::from)?;
@@ -179,6 +187,7 @@ impl<'j> Sampler<'j> {
         let list = ThreadList::new(&tables, self.jvmti, self.jni)?;
         let layout = self.test_walker(config, &list);
         threads::begin(engine, signal, self.interval_ns(), &list)?;
+        self.clocks = (engine == Engine::Itimer).then(process_timer::Clocks::now);
         let (jvmti, jni) = (self.jvmti, self.jni);
         let looks = self.wall.zip(layout);
         self.off_cpu = looks.map(|(every, layout)| OffCpu::new(list, layout, every, jvmti, jni));
@@ -270,6 +279,8 @@ impl<'j> Sampler<'j> {
         }
         self.methods.take_prepared();
         while QUEUE.take(|sample, shadow, frames| take(&sample, shadow, frames)) {}
+        // Each thread of these samples has noted its name before.
+        self.gone.extend(self.names.take_noted());
     }
 
     /// Finds threads that started and ended without an event, and keeps to the cap.
@@ -277,6 +288,7 @@ impl<'j> Sampler<'j> {
         if let Some(gone) = self.scan.run() {
             self.gone.extend(gone);
             self.is_scanned = true;
+            self.names.scanned(self.scan.present());
         }
         if let Some(needed_ns) = self.cap.needed_interval_ns() {
             self.scan.lengthen_interval(needed_ns);
@@ -294,9 +306,9 @@ impl<'j> Sampler<'j> {
         }
     }
 
-    /// The name of a Java thread, if threads are looked at.
+    /// The name of a Java thread.
     pub(crate) fn thread_name(&self, os_id: u32) -> Option<&ThreadName> {
-        self.off_cpu.as_ref()?.name(os_id)
+        self.names.get(os_id)
     }
 
     /// What threads do now; `None` if they are not looked at.
@@ -338,9 +350,15 @@ impl<'j> Sampler<'j> {
         self.methods.generation()
     }
 
-    /// The interval of CPU time that the user chose, in nanoseconds. A sample's weight says how many it stands for.
-    pub(crate) fn interval_ns(&self) -> u64 {
+    /// The interval of CPU time that the user chose, in nanoseconds.
+    fn interval_ns(&self) -> u64 {
         u64::try_from(self.interval.as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// The CPU time that a sample with a weight of 1 stands for, in nanoseconds.
+    pub(crate) fn weight_ns(&self) -> u64 {
+        let interval_ns = self.interval_ns();
+        self.clocks.map_or(interval_ns, |clocks| clocks.exact_ns(interval_ns))
     }
 
     /// The library that an instruction belongs to, in brackets; `None` for code that the JVM made.

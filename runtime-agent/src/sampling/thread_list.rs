@@ -7,6 +7,8 @@ use sampling_handler::memory::{Memory, Process};
 
 use super::NoSamples;
 use super::hotspot::Tables;
+use crate::jvm::java_threads;
+use crate::probe::thread::ThreadName;
 
 /// Reads the list. It stays on its thread.
 pub(super) struct ThreadList<'j> {
@@ -33,6 +35,12 @@ pub(super) struct ListedThread<'l, 'j> {
 }
 
 impl ListedThread<'_, '_> {
+    /// Its name.
+    pub(super) fn name(&self) -> ThreadName {
+        // SAFETY: a live reference of this thread.
+        unsafe { java_threads::name(self.list.jvmti, self.list.jni, self.object) }
+    }
+
     /// Whether it has not ended since.
     pub(super) fn is_alive(&self) -> bool {
         // SAFETY: a live reference of this thread.

@@ -13,12 +13,14 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use jvmti_bindings::env::JniEnv;
+use jvmti_bindings::env::{JniEnv, Jvmti};
+use jvmti_bindings::prelude::jni;
 use sampling_handler::signal::{self, MOST_DOUBLED};
 use sampling_handler::threads::{Slot, Source, for_each, slot, slot_or_add};
 
 use super::thread_list::ThreadList;
-use super::{NoSamples, perf_events, process_timer, timers};
+use super::{NoSamples, perf_events, process_timer, thread_names, timers};
+use crate::jvm::java_threads;
 use crate::options::engine::Engine;
 use crate::probe::thread::os_id;
 use crate::sys::clock;
@@ -236,12 +238,17 @@ pub(super) fn began(thread: u32) -> Option<(u64, u64)> {
 }
 
 /// A Java thread has started: the calling one.
-pub(crate) fn started(jni: &JniEnv) {
+///
+/// # Safety
+/// `java_thread` is a live reference to the calling thread.
+pub(crate) unsafe fn started(jvmti: &Jvmti, jni: &JniEnv, java_thread: jni::jthread) {
     if INTERVAL_NS.load(Ordering::Acquire) == 0 {
         return;
     }
     STARTED.fetch_add(1, Ordering::Relaxed);
     let thread = os_id();
+    // SAFETY: the caller guarantees the reference.
+    thread_names::note(thread, unsafe { java_threads::name(jvmti, jni, java_thread) });
     let Some(slot) = add(thread) else {
         REFUSED.fetch_add(1, Ordering::Relaxed);
         return;
@@ -287,6 +294,7 @@ pub(super) fn begin(
     set_on(engine, signal, interval_ns)?;
     list.for_each(|thread| {
         if let Some(slot) = add(thread.os_id) {
+            thread_names::note(thread.os_id, thread.name());
             slot.set_java(thread.java_thread);
             // For this sampling, it begins now.
             slot.set_began(clock::monotonic_ns(), clock::cpu_ns_of(timers::clock_of(thread.os_id)));
