@@ -210,10 +210,12 @@ impl<'j> Batches<'j> {
         result.map_err(|error| (error, passed))?;
         pauses::add(Cause::Retransform, took);
         let Pace { size, too_long, stopped } = &mut *self.pace;
-        size.add(batch.len(), stopwatch.work(took));
+        // While the machine does other things, threads of the service would wait as well.
+        let worked = stopwatch.work(took);
+        size.add(batch.len(), worked);
         let is_too_long = batch.len() == 1 && took > pauses::LONGEST;
         *too_long = if is_too_long { *too_long + 1 } else { 0 };
-        *stopped += took;
+        *stopped += worked;
         sleep(REST * took.min(pauses::LONGEST));
         Ok(())
     }
