@@ -5,8 +5,8 @@ use std::process::Command;
 use log_format::rows::counter;
 use serde_json::Value;
 use test_classes::{
-    Dialogue, Java, Jdk, Profile, artifacts, classes, free_port, jdks, tprofiler,
-    tprofiler_json as ask, wait_until,
+    Dialogue, Java, Jdk, Profile, Record, artifacts, classes, ends_of_jdks, free_port, jdks,
+    tprofiler, tprofiler_json as ask, wait_until,
 };
 
 /// Calls of a method at once; they take some tens of milliseconds.
@@ -133,6 +133,35 @@ fn what_was_throttled_is_measured_again_after_a_long_stop() {
     program.ask("errands 123");
     assert_eq!(counted(), before + 123, "{jdk}");
     assert_eq!(program.end().status, Some(0), "{jdk}");
+}
+
+/// Looks at waiting threads find a throttled method that has turned slow; it is measured again, without a class being
+/// changed.
+#[test]
+fn what_turns_slow_is_measured_again() {
+    for jdk in ends_of_jdks() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (logs, port) = (folder.path().join("logs"), free_port());
+        let options =
+            format!("include=programs.Slowing,overhead=2%,logs={},port={port}", logs.display());
+        let mut program = Java::new(jdk).agent(&options).main(classes(), "programs.Slowing").talk();
+        // In the first ten seconds, it would be compiled out.
+        std::thread::sleep(std::time::Duration::from_secs(11));
+        program.ask("fast");
+        wait_until("it is throttled", || has(port, "step"));
+        let states = ask(port, &["methods", "programs.Slowing.step"]);
+        assert_eq!(states["methods"][0]["state"], "throttled", "{jdk}: {states}");
+        program.ask("slow");
+        wait_until("it is measured again", || !has(port, "step"));
+        let slow = || ask(port, &["status"])["recorded_calls"].as_u64().expect("a number");
+        let before = slow();
+        wait_until("its slow calls are recorded", || slow() > before + 200);
+        assert!(!has(port, "step"), "{jdk}: it is throttled again");
+        program.end().expect_quiet_success(jdk);
+        let profile = Profile::only_run(&logs);
+        let is_slow = |r: &&Record| r.method.starts_with("programs.Slowing step ");
+        assert!(profile.records.iter().filter(is_slow).count() > 200, "{jdk}");
+    }
 }
 
 /// Even where distortion is worst, there is an estimate, and the distorted rows are marked.

@@ -207,6 +207,22 @@ fn each_java_thread_with_samples_has_one_name() {
     }
 }
 
+/// What probes cannot afford to measure has its CPU time by samples, at the right method.
+#[test]
+fn a_throttled_method_has_its_cpu_time() {
+    for jdk in ends_of_jdks() {
+        let options = ",cpu=1ms,sampler_cap=off,overhead=2%";
+        let (_, profile, samples) = sampled(jdk, options, &["programs.Tree", "12"]);
+        const TREE: &str = "programs.Tree.tree";
+        assert!(profile.is_throttled("programs.Tree tree (I)I"), "{jdk}: {:?}", profile.events);
+        let own = || samples.iter().filter(|s| s.thread == "trees");
+        let (all_ns, _) = sum(own());
+        let (tree_ns, count) = sum(own().filter(|s| s.top() == Some(TREE)));
+        assert!(count > least(5e9), "{jdk}: {count} samples");
+        assert!(tree_ns >= 0.95 * all_ns, "{jdk}: {tree_ns} of {all_ns} ns");
+    }
+}
+
 /// Somebody else sends the sampling signal; recording stops and starts, the agent detaches and attaches: the program
 /// goes on, and no timer stays.
 #[test]

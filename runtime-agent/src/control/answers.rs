@@ -137,11 +137,15 @@ fn add_memory(answer: &mut Answer, memory: MemoryFigures) {
 
 /// Adds the budget, how much of it is used, and how many methods are throttled.
 fn add_overhead(answer: &mut Answer, overhead: &OverheadFigures) {
-    let OverheadFigures { budget, share, throttled_methods, .. } = *overhead;
+    let OverheadFigures { budget, share, throttled_methods, call_ns, is_sampled, .. } = *overhead;
     answer.line("overhead budget", overhead_text(budget));
     answer.value("overhead_budget", budget.map(|millionths| f64::from(millionths) / 1e6));
     answer.line("overhead estimated", format!("{:.2}%", share * 100.0));
     answer.value("overhead_estimated", share);
+    let by = if is_sampled { "by samples" } else { "assumed" };
+    answer.line("probes of a call", format!("{call_ns:.0} ns, {by}"));
+    answer.value("probe_call_ns", call_ns);
+    answer.value("probe_call_sampled", is_sampled);
     answer.add("methods throttled", throttled_methods);
 }
 

@@ -35,7 +35,7 @@ use crate::jvm::loaders;
 use crate::log::LogFigures;
 use crate::log::budget::Budget;
 use crate::log::run_log::{Now, RunLog};
-use crate::overhead::Throttled;
+use crate::overhead::{SampledProbes, Throttled};
 use crate::probe::mounts;
 use crate::probe::mute::{self, Cause};
 use crate::probe::open_frames::{self, OpenFrame};
@@ -223,6 +223,21 @@ impl Recorder {
     pub(crate) fn take_recent(&mut self) -> HashMap<MethodId, Recent> {
         self.read_totals();
         self.hot.take_recent()
+    }
+
+    /// CPU time in probes by samples, so far.
+    pub(crate) fn sampled_probes(&self) -> SampledProbes {
+        self.registry.samples.probes()
+    }
+
+    /// How long threads have waited in methods of these since the last call, in nanoseconds.
+    pub(crate) fn take_waited(
+        &mut self,
+        ids: impl Iterator<Item = MethodId>,
+    ) -> Vec<(MethodId, u64)> {
+        let methods = &self.registry.methods;
+        let ids = ids.filter_map(|id| Some((id, methods.get(id)?)));
+        self.registry.samples.take_waited(ids)
     }
 
     /// Adds what the profiler cost of the process's CPU time since the last call.
@@ -596,7 +611,7 @@ impl Recorder {
             if let Entry::Vacant(place) = threads.entry(thread.address())
                 && let Some(reader) = ThreadReader::of(thread)
             {
-                let seen = samples.take_id(reader.os_id, reader.java_id());
+                let seen = samples.threads_mut().take_id(reader.os_id, reader.java_id());
                 let id = seen.unwrap_or_else(|| ids.next());
                 by_os_id.insert(reader.os_id, id);
                 place.insert(KnownThread::new(reader, id));

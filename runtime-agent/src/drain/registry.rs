@@ -78,7 +78,7 @@ impl Names for Registry {
             return Some(row.clone());
         }
         let known = self.threads.values().find(|known| known.id == id);
-        known.map(|known| known.row(&*self.java)).or_else(|| self.samples.thread_row(id))
+        known.map(|known| known.row(&*self.java)).or_else(|| self.samples.threads().row(id))
     }
 
     fn stack(&self, id: StackId) -> Option<StackRow> {

@@ -28,7 +28,7 @@ pub(super) struct SampledStacks {
     frames_before: u32,
     stacks_before: u32,
     /// Frames by the `jmethodID`, as long as ids keep their meaning.
-    frame_of: HashMap<usize, FrameId>,
+    frame_of_id: HashMap<usize, FrameId>,
 }
 
 impl SampledStacks {
@@ -47,10 +47,10 @@ impl SampledStacks {
     ) -> SampledStackId {
         let mut stack = root;
         for frame in frames.iter().rev() {
-            let known = self.frame_of.get(&frame.id()).copied();
+            let known = self.frame_of_id.get(&frame.id()).copied();
             let frame = known.unwrap_or_else(|| {
                 let id = self.frame(sampler.name(*frame).unwrap_or_else(unknown));
-                self.frame_of.insert(frame.id(), id);
+                self.frame_of_id.insert(frame.id(), id);
                 id
             });
             stack = self.stack(stack, frame);
@@ -67,19 +67,35 @@ impl SampledStacks {
     /// The frame whose own time a stack's is: probes and native code count for what called them.
     pub(super) fn own_frame(&self, mut stack: SampledStackId) -> Option<FrameId> {
         loop {
-            let (parent, id) = *self.stacks.get(place(stack.get(), self.stacks_before)?)?;
-            let frame = self.frames.get(place(id.get(), self.frames_before)?)?;
+            let (parent, frame) = self.frame_of(stack)?;
             let is_part = frame.kind == "native" || frame.class.starts_with(PROBES);
             if parent == SampledStackId::NONE || !is_part {
-                return Some(id);
+                return Some(frame.id);
             }
             stack = parent;
         }
     }
 
+    /// Whether a sample is in one of the probes' native methods, or in the agent's library below it.
+    pub(super) fn is_in_probe(&self, mut stack: SampledStackId) -> bool {
+        loop {
+            let Some((parent, frame)) = self.frame_of(stack) else { return false };
+            if frame.kind != "native" {
+                return frame.class.starts_with(PROBES) && frame.method.ends_with('0');
+            }
+            stack = parent;
+        }
+    }
+
+    /// The stack below the innermost frame, and this frame.
+    pub(super) fn frame_of(&self, stack: SampledStackId) -> Option<(SampledStackId, &FrameRow)> {
+        let (parent, id) = *self.stacks.get(place(stack.get(), self.stacks_before)?)?;
+        Some((parent, self.frames.get(place(id.get(), self.frames_before)?)?))
+    }
+
     /// A method's id may have got another meaning.
     pub(super) fn forget_method_ids(&mut self) {
-        self.frame_of.clear();
+        self.frame_of_id.clear();
     }
 
     fn frame(&mut self, named: Named) -> FrameId {

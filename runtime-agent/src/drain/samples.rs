@@ -3,12 +3,10 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fs;
 use std::sync::Arc;
 
-use log_format::ids::{FrameId, JavaThreadId, SampledStackId, StackId, ThreadId};
+use log_format::ids::{FrameId, MethodId, SampledStackId, StackId, ThreadId};
 use log_format::rows::{SampleRow, ThreadRow, counter};
-use log_format::writer::one_line;
 use sampling_handler::queue::{MAX_SHADOW, Sample};
 use sampling_handler::signal::Counts;
 use sampling_handler::walk::{End, Frame};
@@ -16,10 +14,14 @@ use sampling_handler::walk::{End, Frame};
 use crate::drain::call_paths::{self, CallPaths};
 use crate::drain::hot_samples::{HotSampled, HotSamples, SampledName};
 use crate::drain::sampled_stacks::SampledStacks;
+use crate::drain::sampled_threads::SampledThreads;
 use crate::drain::time_slices::Period;
+use crate::drain::waited::Waited;
+use crate::instrument::methods::Method;
 use crate::log::run_log::Now;
+use crate::overhead::SampledProbes;
 use crate::probe::stack::method_of;
-use crate::probe::thread::ThreadName;
+use crate::probe::thread::os_id;
 use crate::sampling::cost;
 use crate::sampling::off_cpu::{OffCpuTime, Standing, Waiting};
 use crate::sampling::sampler::{Sampler, TimerFigures};
@@ -66,14 +68,6 @@ struct Second {
     threads: HashSet<ThreadId>,
 }
 
-/// A thread that was met only in samples.
-struct Seen {
-    id: ThreadId,
-    name: ThreadName,
-    /// It is one of Java's; of others, the name says what they do.
-    is_java: bool,
-}
-
 /// A thread that stands where it stood.
 struct Wait {
     key: Key,
@@ -89,14 +83,10 @@ pub(crate) struct Samples {
     /// What a weight of 1 stands for.
     unit_ns: u64,
     stacks: SampledStacks,
-    /// By the kernel's number.
-    seen: HashMap<u32, Seen>,
-    /// Those of them that have ended, those that end with the next round, and those that were not in the last scan.
-    gone: Vec<u32>,
-    ending: Vec<u32>,
-    absent: HashSet<u32>,
+    threads: SampledThreads,
     /// By the kernel's number of the thread.
     waits: HashMap<u32, Wait>,
+    waited: Waited,
     /// By the start of the second.
     seconds: BTreeMap<u64, Second>,
     generation: u64,
@@ -104,6 +94,8 @@ pub(crate) struct Samples {
     taken: u64,
     /// The CPU time that they stand for.
     taken_ns: u64,
+    /// Of samples with Java stacks, for the overhead budget.
+    probes: SampledProbes,
     /// Stacks of which outer frames are missing, and those that are missing as a whole.
     truncated: u64,
     failed: u64,
@@ -172,10 +164,7 @@ impl Samples {
         context: &mut Context<'_>,
         all: bool,
     ) -> Vec<(u64, ThreadId)> {
-        // Their last rows have been named.
-        for gone in self.gone.drain(..) {
-            self.seen.remove(&gone);
-        }
+        self.threads.forget_gone();
         let now = Now::read();
         self.hot.get_or_insert_with(|| HotSamples::new(now)).go_on(now);
         self.unit_ns = sampler.weight_ns();
@@ -198,10 +187,10 @@ impl Samples {
         let times = sampler.off_cpu_times();
         // Its number may be another thread's from now on, one of these times.
         let gone = sampler.take_gone();
-        let gone = gone.into_iter().chain(self.forgotten(sampler.take_scanned()));
+        let gone = gone.into_iter().chain(self.threads.forgotten(sampler.take_scanned()));
         for gone in gone {
             new.extend(self.end_wait(gone));
-            self.gone.push(gone);
+            self.threads.is_gone(gone);
         }
         for time in times {
             new.extend(self.add_off_cpu(&time, now_ns, sampler, context));
@@ -211,18 +200,8 @@ impl Samples {
             let waiting: Vec<u32> = self.waits.keys().copied().collect();
             new.extend(waiting.into_iter().filter_map(|thread| self.end_wait(thread)));
         }
-        self.gone.append(&mut self.ending);
+        self.threads.end_round();
         new
-    }
-
-    /// Threads that were seen, and were in none of the last two scans: nobody saw their end.
-    fn forgotten(&mut self, scanned: Option<&HashSet<u32>>) -> Vec<u32> {
-        let Some(present) = scanned else { return Vec::new() };
-        let absent = self.seen.keys().filter(|number| !present.contains(number));
-        let absent: HashSet<u32> = absent.copied().collect();
-        let forgotten = absent.intersection(&self.absent).copied().collect();
-        self.absent = absent;
-        forgotten
     }
 
     /// Adds a time in which a thread did not run. Returns the second and thread of a wait that has ended, if the thread
@@ -245,6 +224,9 @@ impl Samples {
             },
         };
         self.hot.iter_mut().for_each(|hot| hot.add_waiting(key.state, time.ns));
+        if key.state != Waiting::Runnable.name() {
+            self.waited.add(key.stack, time.ns);
+        }
         let minute = now_ns / MINUTE_NS;
         if let Some(wait) = self.waits.get_mut(&time.os_id)
             && (wait.key, wait.minute) == (key, minute)
@@ -274,7 +256,9 @@ impl Samples {
 
     /// The log's id of a platform thread.
     fn thread(&mut self, os_id: u32, sampler: &Sampler<'_>, context: &mut Context<'_>) -> ThreadId {
-        (context.known)(os_id).unwrap_or_else(|| self.seen(os_id, sampler, context))
+        let name = || sampler.thread_name(os_id);
+        (context.known)(os_id)
+            .unwrap_or_else(|| self.threads.id(os_id, name(), &mut *context.next_thread))
     }
 
     fn stack_of_waiting(
@@ -289,7 +273,7 @@ impl Samples {
             None if standing.waiting == Waiting::Runnable => {
                 self.stacks.of_name("[waiting for a processor]")
             }
-            None => self.stacks.of_name(self.group(os_id)),
+            None => self.stacks.of_name(self.threads.group(os_id)),
         };
         self.stacks.add_frames(root, frames, sampler)
     }
@@ -319,6 +303,11 @@ impl Samples {
         let weight_ns = u64::from(sample.weight) * self.unit_ns;
         self.taken_ns += weight_ns;
         self.add_hot(stack, weight_ns);
+        // Calls of the agent thread only measure what a call costs.
+        if sampler.has_stacks() && sample.thread != os_id() {
+            self.probes.all_ns += weight_ns;
+            self.probes.probes_ns += if self.stacks.is_in_probe(stack) { weight_ns } else { 0 };
+        }
         self.add_to_second(at_ns, key, Sum { weight_ns, count: 1 })
     }
 
@@ -401,6 +390,19 @@ impl Samples {
         self.interval_in_force_ns
     }
 
+    /// CPU time in probes by samples, so far.
+    pub(super) const fn probes(&self) -> SampledProbes {
+        self.probes
+    }
+
+    /// How long threads have waited in these methods since the last call.
+    pub(super) fn take_waited(
+        &mut self,
+        methods: impl Iterator<Item = (MethodId, Method)>,
+    ) -> Vec<(MethodId, u64)> {
+        self.waited.take(&self.stacks, methods)
+    }
+
     /// What `status` says of them.
     pub(crate) fn figures(&self, sampler: &Sampler<'_>) -> SamplingFigures {
         SamplingFigures {
@@ -441,56 +443,11 @@ impl Samples {
     fn root(&mut self, os_id: u32, end: End, frames: &[Frame]) -> SampledStackId {
         let name = match end {
             End::Whole | End::Continuation if !frames.is_empty() => return SampledStackId::NONE,
-            End::NoJava | End::Whole | End::Continuation => self.group(os_id).to_owned(),
+            End::NoJava | End::Whole | End::Continuation => self.threads.group(os_id).to_owned(),
             end if frames.is_empty() => format!("[no stack: {}]", end.name()),
             end => format!("[truncated: {}]", end.name()),
         };
         self.stacks.of_name(&name)
-    }
-
-    /// What kind of thread it is that runs no Java code.
-    fn group(&self, number: u32) -> &'static str {
-        let Some(seen) = self.seen.get(&number) else { return "[no Java]" };
-        let name = &*seen.name.name;
-        let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
-        if seen.is_java {
-            // The application may name its threads as it likes.
-            let is_of_vm = ["Signal Dispatcher", "Notification Thread"].contains(&name);
-            return if is_of_vm { "[vm]" } else { "[no Java]" };
-        }
-        if name.starts_with("tprofiler") {
-            "[tprofiler]"
-        } else if starts(&["C1 Comp", "C2 Comp", "JVMCI"]) {
-            "[jit]"
-        } else if starts(&["GC ", "G1 ", "Z", "Shenandoah", "XGC", "VM Periodic", "Concurrent"]) {
-            "[gc]"
-        } else if starts(&["VM ", "Monitor", "Service", "Signal", "Notification", "Sweeper"]) {
-            "[vm]"
-        } else {
-            "[native thread]"
-        }
-    }
-
-    fn seen(&mut self, number: u32, sampler: &Sampler<'_>, context: &mut Context<'_>) -> ThreadId {
-        let java = sampler.thread_name(number);
-        // Before a thread tells the JVM of its start, it is a native one.
-        let is_it = |seen: &&Seen| java.is_none_or(|name| name.java_id == seen.name.java_id);
-        if let Some(seen) = self.seen.get(&number).filter(is_it) {
-            return seen.id;
-        }
-        let comm = || {
-            let name = fs::read_to_string(format!("/proc/self/task/{number}/comm"));
-            let name = name.unwrap_or_default().trim_end().to_owned();
-            ThreadName { name, java_id: JavaThreadId::NONE }
-        };
-        let seen = Seen {
-            id: (context.next_thread)(),
-            name: java.cloned().unwrap_or_else(comm),
-            is_java: java.is_some(),
-        };
-        let id = seen.id;
-        self.seen.insert(number, seen);
-        id
     }
 
     /// Their stacks and methods.
@@ -500,37 +457,25 @@ impl Samples {
 
     /// Forgets all stacks and methods. All rows are taken, and waits ended.
     pub(super) fn clear_stacks(&mut self) {
+        self.waited.clear();
         self.stacks.clear();
         self.hot_names.clear();
-    }
-
-    /// The id of a thread that was met in samples, and has probes from now on.
-    pub(super) fn take_id(&mut self, os_id: u32, java_id: JavaThreadId) -> Option<ThreadId> {
-        let is_it = |seen: &Seen| !java_id.is_none() && seen.name.java_id == java_id;
-        match self.seen.entry(os_id) {
-            Entry::Occupied(seen) if is_it(seen.get()) => Some(seen.remove().id),
-            _ => None,
-        }
     }
 
     /// A thread with probes has ended. Its last samples may come with the next round.
     pub(super) fn ended(&mut self, row: &ThreadRow) {
         if self.hot.is_some() {
-            let name = ThreadName { name: row.name.clone(), java_id: row.java_id };
-            self.seen.insert(row.os_id, Seen { id: row.id, name, is_java: true });
-            self.ending.push(row.os_id);
+            self.threads.ended(row);
         }
     }
 
-    pub(super) fn thread_row(&self, id: ThreadId) -> Option<ThreadRow> {
-        let (number, seen) = self.seen.iter().find(|(_, seen)| seen.id == id)?;
-        Some(ThreadRow {
-            id,
-            java_id: seen.name.java_id,
-            os_id: *number,
-            name: one_line(&seen.name.name),
-            kind: "platform".to_owned(),
-        })
+    /// The threads that were met only in samples.
+    pub(super) const fn threads(&self) -> &SampledThreads {
+        &self.threads
+    }
+
+    pub(super) const fn threads_mut(&mut self) -> &mut SampledThreads {
+        &mut self.threads
     }
 
     /// Approximate memory that they use.

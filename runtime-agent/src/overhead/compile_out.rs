@@ -15,6 +15,8 @@ const RENEW_NS: u64 = 4 * SECOND_NS;
 /// Cost of a call that the guard turns away, as a share of one that it lets through in a loop. From H2 with all
 /// methods muted.
 const GUARD: f64 = 0.15;
+/// A program is large if more measured methods than this were called since the JVM began.
+const LARGE_PROGRAM: usize = 200;
 /// The guards of all throttled methods that are not compiled out may cost this share of the CPU time. In a large
 /// program they may cost nothing: of H2's 850 throttled methods, the guards of 50 took 7% of the throughput, whatever
 /// they cost in a loop, because the JIT optimizes the code around them less.
@@ -31,11 +33,11 @@ impl Overhead {
     pub(crate) fn compile_out(&mut self, now_ns: u64, end: MethodId) -> Vec<MethodId> {
         let of_one = self.guard_share(if self.startup.is_on(now_ns) { FASTER } else { 1.0 });
         let budget = self.budget.map_or(0.0, |budget| f64::from(budget) / 1e6);
-        let is_renewed = self.is_renewed;
+        let (is_renewed, call_ns) = (self.is_renewed, self.call_cost.ns());
         // The guard of a method that is worth its probes does not matter: the method itself takes long.
         let guarded = self.throttled.iter().filter(|(_, left)| {
             let can_help = !is_renewed || left.is_fresh || !left.is_compiled;
-            !left.is_compiled_out && can_help && left.ratio > budget
+            !left.is_compiled_out && can_help && left.ratio(call_ns) > budget
         });
         let mut guarded: Vec<(MethodId, f64)> =
             guarded.map(|(id, left)| (*id, left.base_calls_per_s * of_one)).collect();
@@ -88,11 +90,15 @@ impl Overhead {
         let guarded =
             self.throttled.values().filter(|left| !left.is_compiled_out || left.is_compiled);
         let calls_per_s: f64 = guarded.map(|left| left.base_calls_per_s).sum();
-        calls_per_s * self.startup.growth() * GUARD * self.pair_ns
+        calls_per_s * self.startup.growth() * GUARD * self.call_cost.pair_ns
+    }
+
+    fn is_large(&self) -> bool {
+        self.called.len() > LARGE_PROGRAM
     }
 
     /// Cost of the guard of a method that was called once a second, as a share of the CPU time.
     fn guard_share(&self, faster: f64) -> f64 {
-        GUARD * self.pair_ns * self.startup.growth() * faster / self.cpu_rate
+        GUARD * self.call_cost.pair_ns * self.startup.growth() * faster / self.cpu_rate
     }
 }

@@ -16,7 +16,9 @@ use crate::jvm::error::JvmError;
 use crate::jvm::pauses;
 use crate::jvm::probe_class::ProbeClass;
 use crate::log::run_log::Now;
-use crate::overhead::{Millionths, Overhead, OverheadFigures, Period, Throttled, as_u64};
+use crate::overhead::{
+    Millionths, Overhead, OverheadFigures, Period, SampledProbes, Throttled, as_u64,
+};
 use crate::probe::CALIBRATION;
 use crate::probe::mute::{self, Cause};
 use crate::sampling::cost;
@@ -30,6 +32,8 @@ const SHORT_PERIOD_NS: u64 = 200_000_000;
 /// methods; but no longer than the longest.
 const TIMES_READING: u64 = 200;
 const LONGEST_PERIOD_NS: u64 = 5 * PERIOD_NS;
+/// How often waiting in throttled methods is looked for.
+const WAITS_NS: u64 = 10 * PERIOD_NS;
 /// Assumed cost of a call until it is known, in nanoseconds.
 const FIRST_GUESS_NS: f64 = 40.0;
 
@@ -39,9 +43,12 @@ pub(crate) struct OverheadController {
     calibration: Calibration,
     /// When the period began; `None` while nothing is recorded.
     began: Option<Reading>,
-    /// Calls lost for lack of memory, until then.
+    /// Calls lost for lack of memory, and samples, until then.
     lost_calls: u64,
+    sampled: SampledProbes,
     length_ns: u64,
+    /// When waiting in throttled methods was last looked for.
+    waits_since: Now,
 }
 
 /// Clocks at one moment.
@@ -74,16 +81,16 @@ struct Measured {
     length_ns: u64,
     cpu_ns: u64,
     own_ns: u64,
+    sampled: SampledProbes,
     /// CPU time that reading the methods took.
     reading_ns: u64,
 }
 
 impl Measured {
     fn period(&self) -> Period<'_> {
-        let Self { end, methods, length_ns, cpu_ns, own_ns, .. } = self;
-        let (length_ns, cpu_ns, own_ns) = (*length_ns, *cpu_ns, *own_ns);
+        let Self { end, ref methods, length_ns, cpu_ns, own_ns, sampled, .. } = *self;
         let Now { unix_ns, monotonic_ns: now_ns } = end.now;
-        Period { now_ns, unix_ns, length_ns, cpu_ns, own_ns, methods }
+        Period { now_ns, unix_ns, length_ns, cpu_ns, own_ns, sampled, methods }
     }
 }
 
@@ -94,7 +101,9 @@ impl OverheadController {
             calibration: Calibration::default(),
             began: None,
             lost_calls: 0,
+            sampled: SampledProbes::default(),
             length_ns: SHORT_PERIOD_NS,
+            waits_since: Now::read(),
         }
     }
 }
@@ -159,7 +168,10 @@ pub(crate) struct Parts<'e> {
 
 impl OverheadController {
     pub(crate) fn figures(&self, is_recording: bool) -> OverheadFigures {
+        let (call_ns, is_sampled) = self.overhead.program_call_ns();
         OverheadFigures {
+            call_ns,
+            is_sampled,
             budget: self.overhead.budget(),
             share: if is_recording { self.overhead.share() } else { 0.0 },
             throttled_methods: self.overhead.throttled().len() as u64,
@@ -197,7 +209,10 @@ impl OverheadController {
             return;
         }
         self.judge(began, parts);
-        let again = self.overhead.measure_again(now.monotonic_ns);
+        let mut again = self.overhead.measure_again(now.monotonic_ns);
+        again.extend(self.slow_again(now, parts.recorder));
+        again.sort_unstable();
+        again.dedup();
         if !again.is_empty()
             && let Err(error) = self.measure_again(&again, parts)
         {
@@ -205,9 +220,21 @@ impl OverheadController {
         }
     }
 
+    /// Throttled methods in which threads wait for long, by looks at waiting threads.
+    fn slow_again(&mut self, now: Now, recorder: &mut Recorder) -> Vec<MethodId> {
+        let length_ns = now.since(self.waits_since);
+        if length_ns < WAITS_NS {
+            return Vec::new();
+        }
+        self.waits_since = now;
+        let waited = recorder.take_waited(self.overhead.returnable());
+        self.overhead.slow_again(&waited, Duration::from_nanos(length_ns).as_secs_f64())
+    }
+
     fn begin_period(&mut self, parts: &mut Parts<'_>) {
         parts.recorder.take_recent();
         self.lost_calls = parts.recorder.lost_calls();
+        self.sampled = parts.recorder.sampled_probes();
         self.began = Some(Reading::take());
     }
 
@@ -217,6 +244,8 @@ impl OverheadController {
         let methods = parts.recorder.take_recent();
         let lost_calls = parts.recorder.lost_calls();
         let before = std::mem::replace(&mut self.lost_calls, lost_calls);
+        let sampled = parts.recorder.sampled_probes();
+        let sampled = sampled.since(std::mem::replace(&mut self.sampled, sampled));
         // CPU time, because a program that begins has no processor to spare, and waiting for one costs nothing.
         let reading_ns = Reading::take().agent_cpu_ns.saturating_sub(end.agent_cpu_ns);
         let length_ns = end.now.since(began.now).max(1);
@@ -231,7 +260,7 @@ impl OverheadController {
         let own_ns = agent_ns
             .saturating_add(u64::try_from(paused_ns).unwrap_or(u64::MAX / 2))
             .saturating_add(as_u64(self.overhead.cost_ns(&lost)));
-        Measured { end, methods, length_ns, cpu_ns, own_ns, reading_ns }
+        Measured { end, methods, length_ns, cpu_ns, own_ns, sampled, reading_ns }
     }
 
     /// Adds what the last period cost to the log's sums.
@@ -303,10 +332,11 @@ impl OverheadController {
         }
         // The guard opens only now, when no compiled code is left that would count only some of the calls.
         parts.guards.set(ClosedReason::Throttled, ids, false, parts.probe_class, parts.jni)?;
-        self.overhead.measured_again(ids, Now::read().monotonic_ns);
+        self.overhead.measured_again(ids);
         parts.recorder.measure_again(ids);
+        // They are judged by a whole period.
         self.begin_period(parts);
-        self.length_ns = SHORT_PERIOD_NS;
+        self.length_ns = PERIOD_NS;
         Ok(())
     }
 

@@ -1,22 +1,23 @@
 //! Decides which methods are throttled, so that the profiler stays within its share of the process's CPU time.
 //!
-//! The cost of a call is calibrated, so the calls of the last period give the cost of each method. Over the budget,
+//! CPU samples in probes say what they cost in all, and calls divide it among methods ([`call_cost`]). Over the budget,
 //! the methods are throttled that cost most for the least time measured in them: many calls, each about as long as
 //! its probes. A method whose slow calls are worth its probes is needed, and stays.
 //!
-//! [`startup`] and [`steady`] have what differs between the first seconds of recording and later.
+//! [`limits`] has what differs between the first seconds of recording and later.
 //!
 //! [`return_to_budget`] decides which throttled methods are measured again, and [`compile_out`] for which of them
 //! even the guard costs too much. Nothing here retransforms a class: a running loop would stay slow for good.
 //!
 //! These are decisions only, without a clock or a JVM; [`controller`] carries them out.
 
+mod call_cost;
 mod compile_out;
 pub(crate) mod controller;
+mod limits;
 mod period;
 mod return_to_budget;
 mod startup;
-mod steady;
 #[cfg(test)]
 mod tests;
 
@@ -24,25 +25,15 @@ use std::collections::HashMap;
 
 use log_format::ids::MethodId;
 
+use self::call_cost::CallCost;
+pub(crate) use self::call_cost::SampledProbes;
+use self::limits::Limits;
 pub(crate) use self::period::Period;
-use self::period::{Cost, LEAST_CPU, PeriodBudget, Phase, SECOND_NS, as_f64, sum_ns};
+use self::period::{Cost, LEAST_CPU, SECOND_NS, as_f64, sum_ns};
 use self::startup::Startup;
-use self::steady::Steady;
 use crate::drain::hot_methods::Recent;
 use crate::sys::clock;
 
-/// Cost of a call in a program, as a multiple of its cost in a loop of its own: code around probes is no longer
-/// inlined, and caches miss. H2 and Lucene with all methods measured: 75 to 95 ns where the loop says 25.
-const IN_PROGRAM: f64 = 3.0;
-/// The same for methods whose calls take [`LONG`] times as long: they would not have been inlined. That is less than
-/// the real cost, 53 to 71 ns in a service by samples of `perf`, but it keeps the methods that take the time.
-const IN_PROGRAM_LONG: f64 = 1.5;
-const LONG: f64 = 40.0;
-/// The same in a large program, however long methods take: neither code nor data of probes are in the nearest
-/// caches. By samples of `perf`, a call took 108 to 160 ns in H2 and Lucene with the budget, where the loop says 28.
-const IN_LARGE_PROGRAM: f64 = 5.0;
-/// A program is large if more measured methods than this were called since the JVM began.
-const LARGE_PROGRAM: usize = 200;
 /// Share of the budget that stays in use after an overrun: with all of it, the next overrun would come at once.
 const TARGET: f64 = 0.5;
 /// Slow calls that take this many times as long as a method's probes make it needed. One of a millisecond in a
@@ -51,11 +42,6 @@ const NEEDED: f64 = 10.0;
 /// After this time, a third is left of what is known about a method: what was slow when the program began says
 /// nothing about later.
 const MEMORY_S: f64 = 10.0;
-/// How long a method that came back is measured before it may be throttled again; less if it costs more than the
-/// share [`DEAR`] of the CPU time.
-const LOOK_NS: u64 = SECOND_NS;
-const SHORT_LOOK_NS: u64 = SECOND_NS / 5;
-const DEAR: f64 = 0.05;
 /// Methods with fewer calls are not compiled yet by the compiler that matters.
 const COMPILED_CALLS: u64 = 10_000;
 
@@ -74,9 +60,8 @@ pub(crate) struct Throttled {
     again_ns: u64,
     /// Calls a second, scaled to the program's speed when methods were first throttled.
     base_calls_per_s: f64,
-    /// Cost of its probes, for a call and relative to the measured time.
-    call_ns: f64,
-    ratio: f64,
+    /// Self time of a call, in nanoseconds.
+    self_ns: f64,
     /// It was throttled just now, and little or no compiled code contains its probes.
     is_fresh: bool,
     /// It had been called so often that compiled code contains its probes.
@@ -92,6 +77,9 @@ pub(crate) struct OverheadFigures {
     /// What the profiler costs now, as a share of the CPU time; 0 while recording is off.
     pub share: f64,
     pub throttled_methods: u64,
+    /// What a call's probes cost, in nanoseconds; whether samples have said so.
+    pub call_ns: f64,
+    pub is_sampled: bool,
     /// Calls that were in progress when the budget throttled their method, or measured it again.
     pub dropped_calls: u64,
 }
@@ -101,6 +89,18 @@ pub(crate) struct OverheadFigures {
 struct Worth {
     slow_ns: f64,
     cost_ns: f64,
+}
+
+impl Throttled {
+    /// Whether it only needs its guard opened.
+    const fn can_return(&self) -> bool {
+        !self.is_compiled_out
+    }
+
+    /// Cost of its probes relative to the measured time, if those of a call cost so much.
+    fn ratio(&self, call_ns: f64) -> f64 {
+        call_ns / self.self_ns
+    }
 }
 
 impl Worth {
@@ -114,8 +114,7 @@ impl Worth {
 #[derive(Debug)]
 pub(crate) struct Overhead {
     budget: Option<Millionths>,
-    /// What a call costs in a loop of its own, in nanoseconds.
-    pair_ns: f64,
+    call_cost: CallCost,
     throttled: HashMap<MethodId, Throttled>,
     /// How often methods that are measured again were throttled.
     before: HashMap<MethodId, u32>,
@@ -123,8 +122,6 @@ pub(crate) struct Overhead {
     called: HashMap<MethodId, u64>,
     /// Measured methods that had slow calls.
     worth: HashMap<MethodId, Worth>,
-    /// Methods that came back and may not be throttled yet, and since when.
-    looks: HashMap<MethodId, u64>,
     next_return_ns: u64,
     startup: Startup,
     /// Whether it has been decided since then if compiled code is discarded.
@@ -140,12 +137,11 @@ impl Overhead {
     pub(crate) fn new(budget: Option<Millionths>, pair_ns: f64) -> Self {
         Self {
             budget,
-            pair_ns,
+            call_cost: CallCost::new(pair_ns, budget.is_some()),
             throttled: HashMap::new(),
             before: HashMap::new(),
             called: HashMap::new(),
             worth: HashMap::new(),
-            looks: HashMap::new(),
             next_return_ns: 0,
             startup: Startup::default(),
             is_renewed: false,
@@ -166,7 +162,8 @@ impl Overhead {
             let throttled = std::mem::take(&mut self.throttled);
             let before = std::mem::take(&mut self.before);
             let (called, share) = (std::mem::take(&mut self.called), self.share);
-            *self = Self { throttled, before, called, share, ..Self::new(None, self.pair_ns) };
+            let pair_ns = self.call_cost.pair_ns;
+            *self = Self { throttled, before, called, share, ..Self::new(None, pair_ns) };
         }
     }
 
@@ -177,31 +174,22 @@ impl Overhead {
 
     /// Sets what a call costs in a loop of its own, as measured.
     pub(crate) fn set_pair_ns(&mut self, ns: f64) {
-        self.pair_ns = ns;
+        self.call_cost.pair_ns = ns;
     }
 
     /// The least that the probes of a call cost, in nanoseconds: as in a loop of their own.
     pub(crate) fn call_ns(&self) -> u64 {
-        as_u64(self.pair_ns)
+        as_u64(self.call_cost.pair_ns)
+    }
+
+    /// What the probes of a call cost in this program, in nanoseconds, and whether samples have said so.
+    pub(crate) fn program_call_ns(&self) -> (f64, bool) {
+        (self.call_cost.ns(), self.call_cost.is_sampled())
     }
 
     /// Estimated cost of a method's probes, in nanoseconds.
     pub(crate) fn cost_ns(&self, did: &Recent) -> f64 {
-        let calls = as_f64(did.calls);
-        let is_long = as_f64(clock::ticks_to_ns(did.self_ticks)) >= calls * self.pair_ns * LONG;
-        let times = match self.budget {
-            // Most of the calls are the ones that are compiled best: 47 to 52 ns a call in three programs where the
-            // loop says 52.
-            None => 1.0,
-            Some(_) if self.is_large() => IN_LARGE_PROGRAM,
-            Some(_) if is_long => IN_PROGRAM_LONG,
-            Some(_) => IN_PROGRAM,
-        };
-        calls * self.pair_ns * times
-    }
-
-    fn is_large(&self) -> bool {
-        self.called.len() > LARGE_PROGRAM
+        as_f64(did.calls) * self.call_cost.ns()
     }
 
     /// What the profiler cost in the last period, as a share of the CPU time, with a budget or without.
@@ -228,41 +216,31 @@ impl Overhead {
         self.throttled.contains_key(&id) || self.before.contains_key(&id)
     }
 
-    /// Whether the next period should be short: methods have just come back, or the program begins. A method that is
-    /// not throttled before it is compiled costs more.
+    /// Whether the next period should be short, because the program begins. A method that is not throttled before it is
+    /// compiled costs more.
     pub(crate) fn is_busy(&self, now_ns: u64) -> bool {
-        !self.looks.is_empty() || self.startup.is_on(now_ns)
-    }
-
-    /// What decides at this moment.
-    fn phase(&self, now_ns: u64) -> &dyn Phase {
-        if self.startup.is_on(now_ns) { &self.startup } else { &Steady }
+        self.startup.is_on(now_ns)
     }
 
     /// Judges a period: finds what the profiler cost in it, and returns the methods to throttle from now on.
     pub(crate) fn judge(&mut self, period: Period<'_>) -> Vec<MethodId> {
         let costs = self.costs_of(&period);
-        let (seconds, cpu_ns) = (period.seconds(), period.budgeted_cpu_ns());
         let own_ns = self.own_ns(&period);
         self.startup.begin(period.now_ns - period.length_ns);
         let Some(budget) = self.budget else { return Vec::new() };
-        let budget = f64::from(budget) / 1e6;
-        let in_period = PeriodBudget { period, seconds, cpu_ns, own_ns, budget };
-        self.startup.grow(&costs, seconds);
-        self.weigh(&costs, seconds);
-        let (candidates, stays_ns) = self.candidates(&costs, &in_period);
-        let room_ns = self.phase(period.now_ns).room_ns(stays_ns, &in_period);
+        let limits = Limits::new(period, own_ns, f64::from(budget) / 1e6, &self.startup);
+        self.startup.grow(&costs, limits.seconds);
+        self.weigh(&costs, limits.seconds);
+        let (candidates, stays_ns) = self.candidates(&costs, &limits);
+        let room_ns = limits.room_ns(stays_ns);
         let mut leave = Vec::new();
         if sum_ns(&candidates) > room_ns {
-            if sum_ns(&candidates) > budget * cpu_ns {
+            if sum_ns(&candidates) > limits.budget * limits.cpu_ns {
                 self.startup.add_overrun(period.now_ns);
             }
-            self.startup.note_rates(&costs, seconds);
-            leave = self.throttle(candidates, room_ns, &in_period);
+            self.startup.note_rates(&costs, limits.seconds);
+            leave = self.throttle(candidates, room_ns, &limits);
         }
-        self.looks.retain(|id, since_ns| {
-            period.now_ns < *since_ns + LOOK_NS && !self.throttled.contains_key(id)
-        });
         leave
     }
 
@@ -293,33 +271,25 @@ impl Overhead {
             *self.called.entry(*id).or_default() += did.calls;
         }
         let measured = period.methods.iter().filter(|(id, _)| !self.throttled.contains_key(*id));
-        measured.map(|(id, did)| Cost { id: *id, did: *did, ns: self.cost_ns(did) }).collect()
+        let measured: Vec<(&MethodId, &Recent)> = measured.collect();
+        // What is interpreted yet says nothing about later.
+        if !self.startup.is_on(period.now_ns) {
+            let calls: u64 = measured.iter().map(|(_, did)| did.calls).sum();
+            self.call_cost.add(as_f64(calls) * self.call_cost.pair_ns, period);
+        }
+        let cost =
+            |(id, did): (&MethodId, &Recent)| Cost { id: *id, did: *did, ns: self.cost_ns(did) };
+        measured.into_iter().map(cost).collect()
     }
 
     /// The methods that may be throttled, and what those cost that stay because they are worth it or rare. Needed
     /// methods do not count: all others would be throttled for them, in vain.
-    fn candidates(&self, costs: &[Cost], in_period: &PeriodBudget<'_>) -> (Vec<Cost>, f64) {
-        let phase = self.phase(in_period.period.now_ns);
-        let free = costs.iter().copied().filter(|cost| self.is_free(cost, in_period));
-        let free: Vec<Cost> = free.collect();
-        let worth_it = phase.worth_it(in_period.budget);
-        // If all methods were worth it, they would be within the budget.
-        let may_go_if_often = |cost: &Cost| cost.ratio() > worth_it;
-        let rare = free.iter().filter(|cost| may_go_if_often(cost) && in_period.is_rare(cost));
-        let rare_ns: f64 = rare.map(|cost| cost.ns).sum();
-        let spares_rare = phase.spares_rare(rare_ns, in_period);
-        let may_go =
-            |cost: &Cost| may_go_if_often(cost) && !(spares_rare && in_period.is_rare(cost));
-        let (candidates, stay): (Vec<Cost>, Vec<Cost>) = free.into_iter().partition(may_go);
+    fn candidates(&self, costs: &[Cost], limits: &Limits<'_>) -> (Vec<Cost>, f64) {
+        let is_needed =
+            |cost: &Cost| self.worth.get(&cost.id).is_some_and(|worth| worth.is_needed());
+        let free = costs.iter().copied().filter(|cost| !is_needed(cost));
+        let (candidates, stay): (Vec<Cost>, Vec<Cost>) = free.partition(|cost| limits.may_go(cost));
         (candidates, sum_ns(&stay))
-    }
-
-    /// Whether a method is neither needed nor protected because it came back just now.
-    fn is_free(&self, cost: &Cost, in_period: &PeriodBudget<'_>) -> bool {
-        let is_needed = self.worth.get(&cost.id).is_some_and(|worth| worth.is_needed());
-        let length = if cost.ns > DEAR * in_period.cpu_ns { SHORT_LOOK_NS } else { LOOK_NS };
-        let is_protected = |since_ns: &u64| in_period.period.now_ns < since_ns + length;
-        !is_needed && !self.looks.get(&cost.id).is_some_and(is_protected)
     }
 
     /// Throttles candidates until the rest is within a part of the room. Returns their ids.
@@ -327,10 +297,10 @@ impl Overhead {
         &mut self,
         mut candidates: Vec<Cost>,
         room_ns: f64,
-        in_period: &PeriodBudget<'_>,
+        limits: &Limits<'_>,
     ) -> Vec<MethodId> {
-        let cpu_ns = in_period.cpu_ns;
-        let target = TARGET * self.phase(in_period.period.now_ns).target(room_ns, in_period);
+        let cpu_ns = limits.cpu_ns;
+        let target = TARGET * limits.target(room_ns);
         let (mut left_ns, mut gone_ns) = (sum_ns(&candidates), 0.0);
         candidates.sort_by(|one, other| {
             other.score().total_cmp(&one.score()).then(one.id.cmp(&other.id))
@@ -343,30 +313,27 @@ impl Overhead {
             }
             left_ns -= cost.ns;
             gone_ns += cost.ns;
-            self.throttled.insert(cost.id, self.throttled_at(cost, in_period));
+            self.throttled.insert(cost.id, self.throttled_at(cost, limits));
             ids.push(cost.id);
         }
         ids
     }
 
     /// How a method is throttled at the end of a period.
-    fn throttled_at(&self, cost: &Cost, in_period: &PeriodBudget<'_>) -> Throttled {
-        let period = in_period.period;
-        let phase = self.phase(period.now_ns);
-        let Cost { id, did, ns } = *cost;
+    fn throttled_at(&self, cost: &Cost, limits: &Limits<'_>) -> Throttled {
+        let Cost { id, did, .. } = *cost;
         let times = self.before.get(&id).copied().unwrap_or_default() + 1;
         let is_compiled = self.called.get(&id).is_some_and(|calls| *calls >= COMPILED_CALLS);
-        let calls_per_s = as_f64(did.calls) / in_period.seconds;
+        let calls_per_s = as_f64(did.calls) / limits.seconds;
         Throttled {
-            since_unix_ns: period.unix_ns,
+            since_unix_ns: limits.period.unix_ns,
             calls_per_s: as_u64(calls_per_s).max(1),
             mean_ns: clock::ticks_to_ns(did.total_ticks) / did.calls.max(1),
             times,
-            again_ns: phase.again_ns(cost.ratio(), times, in_period),
+            again_ns: limits.again_ns(cost, times),
             base_calls_per_s: calls_per_s / self.startup.growth(),
-            call_ns: ns / as_f64(did.calls.max(1)),
-            ratio: cost.ratio(),
-            is_fresh: phase.is_fresh(is_compiled, in_period.is_rare(cost)),
+            self_ns: cost.self_ns() / as_f64(did.calls.max(1)),
+            is_fresh: limits.is_fresh(is_compiled, cost),
             is_compiled,
             is_compiled_out: false,
         }
@@ -380,9 +347,9 @@ impl Overhead {
             worth.cost_ns *= remains;
             worth.slow_ns > 1.0
         });
-        for Cost { id, did, ns } in costs {
-            // Slow calls are needed as much in a large program, so its higher factor does not count here.
-            let cost_ns = ns.min(as_f64(did.calls) * self.pair_ns * IN_PROGRAM);
+        for Cost { id, did, .. } in costs {
+            // Slow calls are needed as much where calls cost more.
+            let cost_ns = as_f64(did.calls) * self.call_cost.assumed_ns();
             if let Some(worth) = self.worth.get_mut(id) {
                 worth.slow_ns += as_f64(did.slow_ns);
                 worth.cost_ns += cost_ns;
@@ -395,7 +362,6 @@ impl Overhead {
 
     /// Recording begins again, and all code that was compiled with probes has been discarded.
     pub(crate) fn begin_again(&mut self) {
-        self.looks.clear();
         self.startup.begin_again();
         self.is_renewed = false;
         self.renewed();
@@ -407,7 +373,7 @@ impl Overhead {
     }
 
     /// Notes that these methods are measured again, from now on.
-    pub(crate) fn measured_again(&mut self, ids: &[MethodId], now_ns: u64) {
+    pub(crate) fn measured_again(&mut self, ids: &[MethodId]) {
         for id in ids {
             if let Some(throttled) = self.throttled.remove(id) {
                 self.before.insert(*id, throttled.times);
@@ -415,7 +381,6 @@ impl Overhead {
         }
         // What their slow calls were worth before says nothing now.
         self.worth.retain(|id, _| !ids.contains(id));
-        self.looks.extend(ids.iter().map(|id| (*id, now_ns)));
     }
 }
 

@@ -1,9 +1,10 @@
-//! A period of the overhead budget, and what the beginning and the steady state decide differently in it.
+//! A period of the overhead budget, and what a method cost in it.
 
 use std::collections::HashMap;
 
 use log_format::ids::MethodId;
 
+use super::call_cost::SampledProbes;
 use crate::drain::hot_methods::Recent;
 use crate::sys::clock;
 
@@ -11,8 +12,6 @@ pub(super) const SECOND_NS: u64 = 1_000_000_000;
 
 /// A process with less CPU time than this share of a processor is practically idle.
 pub(super) const LEAST_CPU: f64 = 0.05;
-/// A method with fewer calls a second is rare.
-const LEAST_CALLS: f64 = 200.0;
 
 /// A period, and what methods did in it.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +25,7 @@ pub(crate) struct Period<'p> {
     /// What the profiler cost besides its probes: the agent thread's CPU time, and CPU time that the process lost to
     /// pauses.
     pub own_ns: u64,
+    pub sampled: SampledProbes,
     pub methods: &'p HashMap<MethodId, Recent>,
 }
 
@@ -52,7 +52,12 @@ pub(super) struct Cost {
 impl Cost {
     /// Cost of its probes relative to the measured time.
     pub(super) fn ratio(&self) -> f64 {
-        self.ns / as_f64(clock::ticks_to_ns(self.did.self_ticks)).max(1.0)
+        self.ns / self.self_ns()
+    }
+
+    /// The time measured in it.
+    pub(super) fn self_ns(&self) -> f64 {
+        as_f64(clock::ticks_to_ns(self.did.self_ticks)).max(1.0)
     }
 
     /// Methods with the highest score are throttled first: they cost most for the least measured time.
@@ -63,42 +68,6 @@ impl Cost {
 
 pub(super) fn sum_ns(costs: &[Cost]) -> f64 {
     costs.iter().map(|cost| cost.ns).sum()
-}
-
-/// A period, and the budget in it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PeriodBudget<'p> {
-    pub period: Period<'p>,
-    pub seconds: f64,
-    /// The process's CPU time, or a little of a processor's if the process is idle.
-    pub cpu_ns: f64,
-    /// What the profiler cost besides the probes of measured methods.
-    pub own_ns: f64,
-    /// A share of the CPU time.
-    pub budget: f64,
-}
-
-impl PeriodBudget<'_> {
-    /// Whether a method was called too rarely for its cost to matter.
-    pub(super) fn is_rare(&self, cost: &Cost) -> bool {
-        as_f64(cost.did.calls) < LEAST_CALLS * self.seconds
-    }
-}
-
-/// What the first seconds of recording and the steady state decide differently.
-pub(super) trait Phase: std::fmt::Debug {
-    /// The share of its time that a method's probes may cost if it is worth them.
-    fn worth_it(&self, budget: f64) -> f64;
-    /// Whether rare methods stay, which cost this much together.
-    fn spares_rare(&self, rare_ns: f64, in_period: &PeriodBudget<'_>) -> bool;
-    /// What methods may cost that are neither needed nor worth it.
-    fn room_ns(&self, stays_ns: f64, in_period: &PeriodBudget<'_>) -> f64;
-    /// The share of the CPU time that they may cost after some were throttled for lack of room.
-    fn target(&self, room_ns: f64, in_period: &PeriodBudget<'_>) -> f64;
-    /// When a method may come back that is throttled for the `times`-th time.
-    fn again_ns(&self, ratio: f64, times: u32, in_period: &PeriodBudget<'_>) -> u64;
-    /// Whether little or no compiled code contains the probes of a method that is throttled now.
-    fn is_fresh(&self, is_compiled: bool, is_rare: bool) -> bool;
 }
 
 /// Times of a period: far below the 52 bits that are exact.

@@ -1,15 +1,19 @@
 //! Decides which throttled methods are measured again: those that only need their guard opened, when there is room
-//! in the budget. Compiled-out methods stay throttled.
+//! in the budget, or when they have turned slow. Compiled-out methods stay throttled.
 
 use log_format::ids::MethodId;
 
-use super::{Overhead, SECOND_NS, TARGET};
+use super::{NEEDED, Overhead, SECOND_NS, TARGET, as_f64};
 
 /// Share of the budget that may be in use after methods that are worth their probes come back: they will not be
 /// throttled again.
 const WORTH_IT: f64 = 0.8;
 /// How often methods come back.
 const ROUND_NS: u64 = 30 * SECOND_NS;
+/// A method in which threads wait for less than this share of a processor's time has no slow calls that matter.
+const LEAST_WAIT: f64 = 0.01;
+/// A method that was throttled so often comes back only when there is room: its calls wait, but each is fast.
+const MOST_TIMES: u32 = 3;
 
 impl Overhead {
     /// The methods to measure again now.
@@ -22,25 +26,43 @@ impl Overhead {
         fitting
     }
 
+    /// Throttled methods that have turned slow: threads have waited in them, in nanoseconds, for much longer than their
+    /// probes would have cost.
+    pub(crate) fn slow_again(&self, waited: &[(MethodId, u64)], seconds: f64) -> Vec<MethodId> {
+        let call_ns = self.call_cost.ns();
+        let is_slow = |(id, waited_ns): &&(MethodId, u64)| {
+            self.throttled.get(id).is_some_and(|left| {
+                let cost_ns = left.base_calls_per_s * self.startup.growth() * call_ns * seconds;
+                let least_ns = (NEEDED * cost_ns).max(LEAST_WAIT * 1e9 * seconds);
+                left.can_return() && left.times < MOST_TIMES && as_f64(*waited_ns) >= least_ns
+            })
+        };
+        waited.iter().filter(is_slow).map(|(id, _)| *id).collect()
+    }
+
+    /// The throttled methods that only need their guard opened.
+    pub(crate) fn returnable(&self) -> impl Iterator<Item = MethodId> {
+        self.throttled.iter().filter(|(_, left)| left.can_return()).map(|(id, _)| *id)
+    }
+
     /// The methods that fit into the budget; first those that cost least for the time they take.
     fn fitting(&self, now_ns: u64) -> Vec<MethodId> {
         let budget = self.budget.map_or(0.0, |budget| f64::from(budget) / 1e6);
+        let call_ns = self.call_cost.ns();
         let is_waiting = |id: &MethodId| {
-            self.throttled
-                .get(id)
-                .is_some_and(|left| !left.is_compiled_out && left.again_ns <= now_ns)
+            self.throttled.get(id).is_some_and(|left| left.can_return() && left.again_ns <= now_ns)
         };
         let mut waiting: Vec<MethodId> =
             self.throttled.keys().copied().filter(is_waiting).collect();
         waiting.sort_by(|one, other| {
-            let ratio = |id: &MethodId| self.throttled.get(id).map_or(0.0, |left| left.ratio);
+            let ratio = |id| self.throttled.get(id).map_or(0.0, |left| left.ratio(call_ns));
             ratio(one).total_cmp(&ratio(other)).then(one.cmp(other))
         });
         let mut used_ns = self.share * self.cpu_rate;
         waiting.retain(|id| {
             let Some(left) = self.throttled.get(id) else { return false };
-            let cost_ns = left.base_calls_per_s * self.startup.growth() * left.call_ns;
-            let target = if left.ratio <= budget { WORTH_IT } else { TARGET };
+            let cost_ns = left.base_calls_per_s * self.startup.growth() * call_ns;
+            let target = if left.ratio(call_ns) <= budget { WORTH_IT } else { TARGET };
             let fits = used_ns + cost_ns <= target * budget * self.cpu_rate;
             used_ns += if fits { cost_ns } else { 0.0 };
             fits

@@ -1,22 +1,16 @@
-//! The first seconds of recording. The program gets faster, and soon calls everything [`FASTER`] times as often.
-//! Throttling more methods again and again would prevent that. So as much is throttled at once as will be necessary
-//! then, and what was too much comes back afterwards.
+//! The first seconds of recording, and how much faster the program has become since.
 
 use std::collections::HashMap;
 
 use log_format::ids::MethodId;
 
-use super::period::{Cost, PeriodBudget, Phase, SECOND_NS, as_f64};
+use super::period::{Cost, SECOND_NS, as_f64};
 
-const EARLY_NS: u64 = 10 * SECOND_NS;
+pub(super) const EARLY_NS: u64 = 10 * SECOND_NS;
 pub(super) const FASTER: f64 = 20.0;
-/// When methods come back that are not worth their probes.
-const SETTLED_NS: u64 = 18 * SECOND_NS;
 /// After this many overruns in the beginning, methods are throttled as soon as the rest would be over the budget if it
 /// were called [`FASTER`] times as often. Methods that the compiler gets to before that stay slow.
 const TIGHT: u32 = 2;
-/// While methods are interpreted, they take several times as long themselves.
-const INTERPRETED: f64 = 5.0;
 
 /// When recording began, and what is known of the beginning.
 #[derive(Debug)]
@@ -47,9 +41,19 @@ impl Startup {
         (self.began_ns, self.overruns) = (None, 0);
     }
 
+    /// When recording began, if it is one of the first seconds.
+    pub(super) fn began_ns(&self, now_ns: u64) -> Option<u64> {
+        self.began_ns.filter(|began_ns| now_ns < began_ns + EARLY_NS)
+    }
+
     /// Whether it is one of the first seconds.
     pub(super) fn is_on(&self, now_ns: u64) -> bool {
-        self.began_ns.is_some_and(|began_ns| now_ns < began_ns + EARLY_NS)
+        self.began_ns(now_ns).is_some()
+    }
+
+    /// Whether there were overruns enough.
+    pub(super) fn is_tight(&self) -> bool {
+        self.overruns >= TIGHT
     }
 
     /// Whether recording has been on for so long.
@@ -87,38 +91,5 @@ impl Startup {
     /// How many times as often methods are called now as when methods were first throttled.
     pub(super) fn growth(&self) -> f64 {
         self.growth
-    }
-}
-
-impl Phase for Startup {
-    fn worth_it(&self, budget: f64) -> f64 {
-        budget / INTERPRETED
-    }
-
-    /// When the program begins, most methods are rare, for a moment.
-    fn spares_rare(&self, _rare_ns: f64, _in_period: &PeriodBudget<'_>) -> bool {
-        true
-    }
-
-    fn room_ns(&self, _stays_ns: f64, in_period: &PeriodBudget<'_>) -> f64 {
-        let PeriodBudget { period, budget, cpu_ns, .. } = *in_period;
-        if self.overruns < TIGHT {
-            return budget * cpu_ns;
-        }
-        // Of a processor, because a program that has nothing to do yet uses little of one.
-        budget / FASTER * cpu_ns.max(as_f64(period.length_ns))
-    }
-
-    fn target(&self, _room_ns: f64, in_period: &PeriodBudget<'_>) -> f64 {
-        in_period.budget / FASTER
-    }
-
-    fn again_ns(&self, ratio: f64, _times: u32, in_period: &PeriodBudget<'_>) -> u64 {
-        let began_ns = self.began_ns.unwrap_or(in_period.period.now_ns);
-        began_ns + if ratio <= in_period.budget { EARLY_NS } else { SETTLED_NS }
-    }
-
-    fn is_fresh(&self, _is_compiled: bool, _is_rare: bool) -> bool {
-        true
     }
 }

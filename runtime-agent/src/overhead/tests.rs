@@ -25,6 +25,8 @@ struct Program {
     /// CPU time a second, and the agent's part of it.
     cpu_ns: u64,
     own_ns: u64,
+    /// What a call costs by samples, as a multiple of its cost in a loop.
+    times: u64,
     /// Compiled code is discarded when that is decided.
     renews: bool,
 }
@@ -33,7 +35,7 @@ impl Program {
     fn new(methods: &[(u32, u64, u64)]) -> Self {
         let methods = methods.iter().map(|(id, calls, ns)| (*id, (*calls, *ns, 0))).collect();
         let overhead = Overhead::new(Some(20_000), 25.0);
-        Self { overhead, now_ns: 100 * S, methods, cpu_ns: S, own_ns: 0, renews: true }
+        Self { overhead, now_ns: 100 * S, methods, cpu_ns: S, own_ns: 0, times: 3, renews: true }
     }
 
     /// Lets a second go by.
@@ -51,7 +53,10 @@ impl Program {
         }
         let (now_ns, unix_ns) = (self.now_ns, self.now_ns);
         let (cpu_ns, own_ns) = (self.cpu_ns, self.own_ns);
-        let period = Period { now_ns, unix_ns, length_ns: S, cpu_ns, own_ns, methods: &methods };
+        let calls: u64 = methods.values().map(|did| did.calls).sum();
+        let sampled = SampledProbes { probes_ns: calls * 25 * self.times, all_ns: self.cpu_ns };
+        let period =
+            Period { now_ns, unix_ns, length_ns: S, cpu_ns, own_ns, sampled, methods: &methods };
         let leave = self.overhead.judge(period);
         self.overhead.compile_out(self.now_ns, MethodId::new(10_000));
         if self.renews && self.overhead.is_to_renew(self.now_ns, false) {
@@ -66,7 +71,7 @@ impl Program {
         for _ in 0..seconds {
             self.second();
             let now = self.overhead.measure_again(self.now_ns);
-            self.overhead.measured_again(&now, self.now_ns);
+            self.overhead.measured_again(&now);
             again.extend(now);
         }
         numbers(again)
@@ -84,7 +89,7 @@ impl Program {
     }
 
     fn measure_again(&mut self, methods: &[u32]) {
-        self.overhead.measured_again(&ids(methods), self.now_ns);
+        self.overhead.measured_again(&ids(methods));
     }
 }
 
@@ -276,26 +281,26 @@ fn what_the_agent_costs_itself_is_within_the_budget() {
 /// Methods that are worth their probes and the others share one budget.
 #[test]
 fn what_is_worth_its_probes_leaves_less_room() {
-    // Method 1, whose calls take 3,600 ns, costs 1.5% of the time at first, and method 2 costs 0.75%.
-    for (calls, throttled) in [(400_000, vec![2]), (200_000, vec![])] {
+    // Method 1 costs 1.5% of the time at first, and method 2 costs 0.75%.
+    for (calls, throttled) in [(200_000, vec![2]), (100_000, vec![])] {
         let mut program = Program::new(&[]);
         program.seconds(20);
-        program.methods.insert(1, (calls, 3_600, 0));
+        program.methods.insert(1, (calls, 7_200, 0));
         program.methods.insert(2, (100_000, 200, 0));
         program.second();
         assert_eq!(program.throttled(), throttled);
     }
 }
 
-/// In a program with many methods, a call costs more: 125 ns here. Methods with slow calls are needed all the same.
+/// Samples in probes say what calls cost. Methods with slow calls are needed all the same.
 #[test]
-fn a_large_program_has_room_for_fewer_calls() {
-    for (others, throttled) in [(150, vec![]), (250, vec![1])] {
-        let mut program = Program::new(&[]);
-        program.methods = (10..10 + others).map(|id| (id, (1, 20, 0))).collect();
+fn where_samples_say_that_calls_cost_more_there_is_room_for_fewer() {
+    for (times, throttled) in [(3, vec![]), (6, vec![1])] {
+        // 1.5% by what is assumed.
+        let mut program = Program::new(&[(1, 200_000, 400)]);
         program.seconds(20);
-        program.methods.insert(1, (200_000, 400, 0));
-        program.second();
+        program.times = times;
+        program.seconds(60);
         assert_eq!(program.throttled(), throttled);
         program.methods.insert(1, (200_000, 400, 200_000_000));
         program.measure_again(&[1]);
@@ -305,11 +310,47 @@ fn a_large_program_has_room_for_fewer_calls() {
     }
 }
 
-/// Rarely called methods are spared as long as there are not too many of them; calls cost 125 ns.
+/// Samples say that calls cost less than was assumed, so more fits into the budget.
+#[test]
+fn what_costs_less_than_assumed_comes_back() {
+    let mut program = Program::new(&[(1, 100_000, 4_000)]);
+    program.seconds(20);
+    program.methods.insert(2, (180_000, 2_000, 0));
+    program.second();
+    assert_eq!(program.throttled(), [2]);
+    program.times = 1;
+    assert_eq!(program.seconds(300), [2]);
+    assert_eq!(program.throttled(), NONE);
+}
+
+/// Threads wait in a throttled method for much longer than its probes would cost.
+#[test]
+fn what_turns_slow_is_measured_again() {
+    let mut program = Program::new(&[]);
+    program.seconds(20);
+    // 2.25% of the time: 22.5 ms a second.
+    program.methods.insert(1, (300_000, 20, 0));
+    program.second();
+    assert_eq!(program.throttled(), [1]);
+    let slow = |program: &Program, waited_ns| {
+        numbers(program.overhead.slow_again(&[(MethodId::new(1), waited_ns)], 10.0))
+    };
+    assert_eq!(slow(&program, 2 * S), NONE);
+    assert_eq!(slow(&program, 3 * S), [1]);
+    // Each call is fast after all, so it is throttled again and again.
+    for _ in 0..2 {
+        program.measure_again(&[1]);
+        program.second();
+        assert_eq!(program.throttled(), [1]);
+    }
+    assert_eq!(slow(&program, 3 * S), NONE);
+}
+
+/// Rarely called methods are spared as long as there are not too many of them.
 #[test]
 fn methods_that_are_seldom_called_are_throttled_where_they_cost_too_much_together() {
-    // 0.56% and 2.25% of the time.
-    for (methods, is_throttled) in [(300, false), (1_200, true)] {
+    // 0.34% and 2.25% of the time.
+    for (methods, is_throttled) in [(300, false), (2_000, true)] {
         let mut program = Program::new(&[]);
         program.seconds(20);
         program.methods = (1..=methods).map(|id| (id, (150, 20, 0))).collect();
@@ -337,6 +378,7 @@ fn what_was_compiled_too_early_is_renewed_once() {
 #[test]
 fn without_a_budget_the_cost_is_known_and_nothing_is_throttled() {
     let mut program = service();
+    program.times = 1;
     program.overhead.set_budget(None);
     assert_eq!(program.seconds(100), NONE);
     assert_eq!(program.throttled(), NONE);

@@ -98,6 +98,7 @@ pub(crate) struct Sampler<'j> {
     random_walks: u64,
     /// Stacks that the walker's test compared.
     compared: usize,
+    has_stacks: bool,
     /// Threads that have ended since this was taken, and whether there was a scan since.
     gone: Vec<u32>,
     is_scanned: bool,
@@ -139,6 +140,7 @@ impl<'j> Sampler<'j> {
             random: walks_at_random.then(RandomWalks::new),
             random_walks: 0,
             compared: 0,
+            has_stacks: false,
             gone: Vec::new(),
             is_scanned: false,
             names: ThreadNames::default(),
@@ -186,6 +188,7 @@ impl<'j> Sampler<'j> {
         self.libraries.read();
         let list = ThreadList::new(&tables, self.jvmti, self.jni)?;
         let layout = self.test_walker(config, &list);
+        self.has_stacks = layout.is_some();
         threads::begin(engine, signal, self.interval_ns(), &list)?;
         self.clocks = (engine == Engine::Itimer).then(process_timer::Clocks::now);
         let (jvmti, jni) = (self.jvmti, self.jni);
@@ -402,6 +405,11 @@ impl<'j> Sampler<'j> {
     /// Walks from random registers, for a test.
     pub(crate) fn random_walks(&self) -> u64 {
         self.random_walks
+    }
+
+    /// Whether samples have Java stacks.
+    pub(crate) fn has_stacks(&self) -> bool {
+        self.has_stacks
     }
 
     /// Stacks that the walker's test compared.

@@ -1,0 +1,174 @@
+//! Threads that were met only in samples: their ids and names in the log.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+
+use log_format::ids::{JavaThreadId, ThreadId};
+use log_format::rows::ThreadRow;
+use log_format::writer::one_line;
+
+use crate::probe::thread::ThreadName;
+
+/// A thread that was met only in samples.
+struct Seen {
+    id: ThreadId,
+    name: ThreadName,
+    /// It is one of Java's; of others, the name says what they do.
+    is_java: bool,
+}
+
+/// The threads that were met only in samples.
+#[derive(Default)]
+pub(super) struct SampledThreads {
+    /// By the kernel's number.
+    seen: HashMap<u32, Seen>,
+    /// Those of them that have ended, those that end with the next round, and those that were not in the last scan.
+    gone: Vec<u32>,
+    ending: Vec<u32>,
+    absent: HashSet<u32>,
+}
+
+impl SampledThreads {
+    /// The id of a thread, which has this name if it is one of Java's.
+    pub(super) fn id(
+        &mut self,
+        os_id: u32,
+        java: Option<&ThreadName>,
+        next: &mut dyn FnMut() -> ThreadId,
+    ) -> ThreadId {
+        // Before a thread tells the JVM of its start, it is a native one.
+        let is_it = |seen: &&Seen| java.is_none_or(|name| name.java_id == seen.name.java_id);
+        if let Some(seen) = self.seen.get(&os_id).filter(is_it) {
+            return seen.id;
+        }
+        let (id, is_java) = (next(), java.is_some());
+        let name = java.cloned().unwrap_or_else(|| native_name(os_id));
+        self.seen.insert(os_id, Seen { id, name, is_java });
+        id
+    }
+
+    /// The id of a thread that has probes from now on, if it was met before.
+    pub(super) fn take_id(&mut self, os_id: u32, java_id: JavaThreadId) -> Option<ThreadId> {
+        let is_it = |seen: &&Seen| !java_id.is_none() && seen.name.java_id == java_id;
+        let id = self.seen.get(&os_id).filter(is_it)?.id;
+        self.seen.remove(&os_id);
+        Some(id)
+    }
+
+    /// A thread with probes has ended. Its last samples may come with the next round.
+    pub(super) fn ended(&mut self, row: &ThreadRow) {
+        let name = ThreadName { name: row.name.clone(), java_id: row.java_id };
+        self.seen.insert(row.os_id, Seen { id: row.id, name, is_java: true });
+        self.ending.push(row.os_id);
+    }
+
+    /// What kind of thread it is that runs no Java code.
+    pub(super) fn group(&self, os_id: u32) -> &'static str {
+        let Some(seen) = self.seen.get(&os_id) else { return "[no Java]" };
+        let name = &*seen.name.name;
+        let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
+        if seen.is_java {
+            // The application may name its threads as it likes.
+            let is_of_vm = ["Signal Dispatcher", "Notification Thread"].contains(&name);
+            return if is_of_vm { "[vm]" } else { "[no Java]" };
+        }
+        if name.starts_with("tprofiler") {
+            "[tprofiler]"
+        } else if starts(&["C1 Comp", "C2 Comp", "JVMCI"]) {
+            "[jit]"
+        } else if starts(&["GC ", "G1 ", "Z", "Shenandoah", "XGC", "VM Periodic", "Concurrent"]) {
+            "[gc]"
+        } else if starts(&["VM ", "Monitor", "Service", "Signal", "Notification", "Sweeper"]) {
+            "[vm]"
+        } else {
+            "[native thread]"
+        }
+    }
+
+    /// A round begins: the last rows of threads that were gone have been named.
+    pub(super) fn forget_gone(&mut self) {
+        for gone in self.gone.drain(..) {
+            self.seen.remove(&gone);
+        }
+    }
+
+    /// A thread has ended; another may have its number from now on.
+    pub(super) fn is_gone(&mut self, os_id: u32) {
+        self.gone.push(os_id);
+    }
+
+    pub(super) fn end_round(&mut self) {
+        self.gone.append(&mut self.ending);
+    }
+
+    /// Threads that were seen, and were in none of the last two scans: nobody saw their end.
+    pub(super) fn forgotten(&mut self, scanned: Option<&HashSet<u32>>) -> Vec<u32> {
+        let Some(present) = scanned else { return Vec::new() };
+        let absent = self.seen.keys().filter(|number| !present.contains(number));
+        let absent: HashSet<u32> = absent.copied().collect();
+        let forgotten = absent.intersection(&self.absent).copied().collect();
+        self.absent = absent;
+        forgotten
+    }
+
+    pub(super) fn row(&self, id: ThreadId) -> Option<ThreadRow> {
+        let (os_id, seen) = self.seen.iter().find(|(_, seen)| seen.id == id)?;
+        Some(ThreadRow {
+            id,
+            java_id: seen.name.java_id,
+            os_id: *os_id,
+            name: one_line(&seen.name.name),
+            kind: "platform".to_owned(),
+        })
+    }
+}
+
+/// The kernel's name of a thread.
+fn native_name(os_id: u32) -> ThreadName {
+    let name = fs::read_to_string(format!("/proc/self/task/{os_id}/comm"));
+    let name = name.unwrap_or_default().trim_end().to_owned();
+    ThreadName { name, java_id: JavaThreadId::NONE }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_keeps_its_id_until_it_has_ended() {
+        let mut last = 0;
+        let mut next = || {
+            last += 1;
+            ThreadId::new(last)
+        };
+        let java =
+            |name: &str, id| ThreadName { name: name.to_owned(), java_id: JavaThreadId::new(id) };
+        let mut threads = SampledThreads::default();
+        let native = threads.id(7, None, &mut next);
+        assert_eq!(threads.id(7, None, &mut next), native);
+        // It has told the JVM of its start.
+        let alpha = java("alpha", 12);
+        let id = threads.id(7, Some(&alpha), &mut next);
+        assert_ne!(id, native);
+        assert_eq!(threads.row(id).map(|row| (row.name, row.os_id)), Some(("alpha".to_owned(), 7)));
+        assert_eq!(threads.take_id(7, JavaThreadId::new(13)), None);
+        assert_eq!(threads.take_id(7, JavaThreadId::new(12)), Some(id));
+        // It has probes now, and ends; its last samples have its id.
+        let row = ThreadRow {
+            id,
+            java_id: alpha.java_id,
+            os_id: 7,
+            name: alpha.name.clone(),
+            kind: String::new(),
+        };
+        threads.ended(&row);
+        assert_eq!(threads.id(7, Some(&alpha), &mut next), id);
+        threads.end_round();
+        threads.forget_gone();
+        assert_ne!(threads.id(7, None, &mut next), id);
+        // Nobody saw the end of that one.
+        let none = HashSet::new();
+        assert_eq!(threads.forgotten(Some(&none)), [0; 0]);
+        assert_eq!(threads.forgotten(Some(&none)), [7]);
+    }
+}
