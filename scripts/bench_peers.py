@@ -182,6 +182,10 @@ class Budget(Ours):
     more = ""
 
 
+class BeforeBudget(Before):
+    more = ""
+
+
 class Unsampled(Ours):
     more = ",cpu=off"
 
@@ -362,6 +366,7 @@ PEERS = {
     "recording": Ours,
     "before": Before,
     "budget": Budget,
+    "before-budget": BeforeBudget,
     "unsampled": Unsampled,
     "nothing": Nothing,
     "samples": Sampling,
@@ -383,6 +388,7 @@ LONG_NAMES = {
     "recording": "this agent, overhead=off, cpu=off",
     "before": "the build in BEFORE, overhead=off, cpu=off",
     "budget": "this agent, as it comes",
+    "before-budget": "the build in BEFORE, as it comes",
     "unsampled": "this agent, cpu=off",
     "nothing": "this agent, no probes, cpu=off",
     "samples": "this agent, no probes",
@@ -401,7 +407,7 @@ LONG_NAMES = {
 
 
 SAMPLERS = ("unsampled", "nothing", "samples", "samples-1ms", "samples-capped", "async-samples", "async-samples-1ms")
-USUAL = [name for name in PEERS if name != "before" and name not in SAMPLERS]
+USUAL = [name for name in PEERS if not name.startswith("before") and name not in SAMPLERS]
 LONG = ("plain", "budget")
 
 
