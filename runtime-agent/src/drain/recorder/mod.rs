@@ -1,16 +1,18 @@
 //! The agent thread's work: takes recorded calls and method statistics from the threads, writes them, and carries out
 //! control requests. All of it runs on one thread, so nothing here is shared.
 
-use std::cell::RefCell;
+mod counters;
+mod sampling;
+mod thresholds;
+
 use std::collections::HashSet;
 use std::collections::hash_map::{Entry, HashMap};
 use std::sync::Arc;
 
-use log_format::error::{BadValue, FileError};
+use log_format::error::FileError;
 use log_format::ids::{JavaThreadId, MethodId, ThreadId};
 use log_format::names::Hour;
-use log_format::pattern::Pattern;
-use log_format::rows::{CallRow, CounterRow, counter};
+use log_format::rows::{CallRow, counter};
 use rewriter::probe::OFFLINE;
 
 use crate::drain::counters::{Written, row};
@@ -21,10 +23,8 @@ use crate::drain::interval::Interval;
 use crate::drain::record_limiter::{RecordSlice, Threshold};
 use crate::drain::registry::Registry;
 use crate::drain::run_clock::{ClockFigures, RunClock};
-use crate::drain::samples::{Context, SamplingFigures};
 use crate::drain::sums::{CallSums, Sums};
 use crate::drain::thread_reader::{JavaThreads, KnownThread};
-use crate::drain::thresholds::Thresholds;
 use crate::drain::time_slices::Period;
 use crate::drain::unfinished_calls;
 use crate::instrument::class_hook::ClassCounts;
@@ -35,22 +35,17 @@ use crate::jvm::loaders;
 use crate::log::LogFigures;
 use crate::log::budget::Budget;
 use crate::log::run_log::{Now, RunLog};
-use crate::overhead::{SampledProbes, Throttled};
+use crate::overhead::Throttled;
 use crate::probe::mounts;
-use crate::probe::mute::{self, Cause};
 use crate::probe::open_frames::{self, OpenFrame};
 use crate::probe::thread::{self, ThreadReader};
-use crate::probe::{self, kept, lost_calls};
-use crate::sampling::sampler::Sampler;
+use crate::probe::{self, kept};
 use crate::stderr::message;
 use crate::sys::clock;
 use crate::sys::memory::{self, Account};
 
 /// Recorded calls of several threads that are gathered before the budget is asked.
 const ROWS: usize = 8_192;
-
-/// The part of the hour's budget that samples may take.
-const SAMPLES_PART: u64 = 4;
 
 /// The agent thread's state.
 pub(crate) struct Recorder {
@@ -136,21 +131,6 @@ impl Recorder {
         }
     }
 
-    /// Calls not counted for lack of memory, as far as method statistics have been read.
-    pub(crate) fn lost_calls(&self) -> u64 {
-        self.sums.calls.lost + lost_calls::calls()
-    }
-
-    /// How long recording has been on so far.
-    fn recorded_ns(&self) -> u64 {
-        self.sums.recorded_ns + self.recording_since.map_or(0, |since| Now::read().since(since))
-    }
-
-    /// The value to which the budget raised all thresholds, or 0.
-    fn raised_to_ns(&self) -> u64 {
-        self.lowest.raised_to_ns()
-    }
-
     /// Corrects the clock; call it about every second. A jump ends the interval of method statistics.
     pub(crate) fn renew_clock(&mut self) {
         if self.clock.renew() {
@@ -169,36 +149,6 @@ impl Recorder {
         if !gone.is_empty() {
             self.registry.methods.forget_loaders(&gone);
         }
-    }
-
-    /// Sets the threshold of the methods that a pattern names, or of all others. Returns how many methods the pattern
-    /// names.
-    ///
-    /// # Errors
-    /// There are too many patterns.
-    pub(crate) fn set_threshold(
-        &mut self,
-        of: Option<Pattern>,
-        ns: u64,
-    ) -> Result<Option<usize>, BadValue> {
-        let named = match of {
-            Some(pattern) => {
-                let methods = self.registry.methods.clone();
-                Some(methods.change_threshold(pattern, ns, || self.round())?)
-            }
-            None => {
-                self.threshold_ns = ns;
-                probe::set_threshold_ns(ns);
-                None
-            }
-        };
-        // If too many recorded calls reach the new threshold, it is raised again.
-        self.lowest = Threshold::new(probe::lowest_threshold_ns());
-        probe::raise_thresholds(0);
-        let now_ns = clock::unix_ns();
-        self.log.add_counters(&self.threshold_rows(now_ns));
-        self.tell_own_thresholds(now_ns);
-        Ok(named)
     }
 
     /// The methods with the most self time, at most `count`.
@@ -223,21 +173,6 @@ impl Recorder {
     pub(crate) fn take_recent(&mut self) -> HashMap<MethodId, Recent> {
         self.read_totals();
         self.hot.take_recent()
-    }
-
-    /// CPU time in probes by samples, so far.
-    pub(crate) fn sampled_probes(&self) -> SampledProbes {
-        self.registry.samples.probes()
-    }
-
-    /// How long threads have waited in methods of these since the last call, in nanoseconds.
-    pub(crate) fn take_waited(
-        &mut self,
-        ids: impl Iterator<Item = MethodId>,
-    ) -> Vec<(MethodId, u64)> {
-        let methods = &self.registry.methods;
-        let ids = ids.filter_map(|id| Some((id, methods.get(id)?)));
-        self.registry.samples.take_waited(ids)
     }
 
     /// Adds what the profiler cost of the process's CPU time since the last call.
@@ -286,16 +221,6 @@ impl Recorder {
         self.muted_methods = (!rules.is_empty()).then_some(methods);
     }
 
-    /// The thresholds that the user set, and what they were raised to.
-    pub(crate) fn thresholds(&self) -> Thresholds {
-        let own = self.registry.methods.thresholds().into_iter();
-        Thresholds {
-            all_ns: self.threshold_ns,
-            own: own.map(|own| (own.pattern, own.ns)).collect(),
-            raised_to_ns: self.raised_to_ns(),
-        }
-    }
-
     /// Runs one round: takes the threads' recorded calls, writes them, and ends the interval if it is over.
     pub(crate) fn round(&mut self) {
         let now = Now::read();
@@ -338,53 +263,6 @@ impl Recorder {
         self.log.flush(now, sync, &self.registry);
     }
 
-    /// What `status` says of CPU samples.
-    pub(crate) fn sampling_figures(&self, sampler: &Sampler<'_>) -> SamplingFigures {
-        self.registry.samples.figures(sampler)
-    }
-
-    /// Takes what was sampled since the last call, and writes the seconds that are over; with `all`, all.
-    pub(crate) fn take_samples(&mut self, sampler: &mut Sampler<'_>, all: bool) {
-        let hour = Hour::of_unix_ns(clock::unix_ns());
-        let clears = hour != self.sampled.0 && self.registry.samples.stacks().are_many();
-        self.write_samples(sampler, all || clears);
-        if clears {
-            self.registry.samples.clear_stacks();
-            sampler.tell_again();
-        }
-        if hour != self.sampled.0 {
-            self.sampled = (hour, 0);
-        }
-    }
-
-    fn write_samples(&mut self, sampler: &mut Sampler<'_>, all: bool) {
-        let Self { registry: Registry { ids, paths, by_os_id, samples, .. }, clock, .. } = self;
-        let ids = RefCell::new(ids);
-        let new = samples.round(
-            sampler,
-            &mut Context {
-                anchors: &clock.anchors,
-                paths,
-                known: &|number| by_os_id.get(&number).copied(),
-                virtual_thread: &mut |number| {
-                    ids.borrow_mut().of(JavaThreadId::new(number), ThreadId::NONE)
-                },
-                next_thread: &mut || ids.borrow_mut().next(),
-            },
-            all,
-        );
-        for (start_ns, thread) in new {
-            self.log.name_thread(Hour::of_unix_ns(start_ns), thread, &self.registry);
-        }
-        let rows = self.registry.samples.take_rows(clock::unix_ns(), all);
-        let most = self.budget.hour_bytes().map_or(u64::MAX, |bytes| bytes / SAMPLES_PART);
-        if self.sampled.1 > most {
-            self.registry.samples.add_over_budget(&rows);
-        } else {
-            self.sampled.1 += self.log.add_samples(&rows, &self.registry);
-        }
-    }
-
     /// Writes the recorded calls of a slice, as far as the budget allows.
     fn end_slice(&mut self, now: Now) {
         let before = self.raised_to_ns();
@@ -403,27 +281,6 @@ impl Recorder {
         self.raised_since(before);
     }
 
-    /// If the raised threshold differs from `before`, puts it in force and into the log.
-    fn raised_since(&mut self, before: u64) {
-        if self.raised_to_ns() != before {
-            probe::raise_thresholds(self.raised_to_ns());
-            self.log.add_counters(&[self.raised_row(clock::unix_ns())]);
-        }
-    }
-
-    fn raised_row(&self, start_ns: u64) -> CounterRow {
-        row(start_ns, counter::RAISED_TO_NS, self.raised_to_ns())
-    }
-
-    fn threshold_rows(&self, start_ns: u64) -> [CounterRow; 2] {
-        [row(start_ns, counter::THRESHOLD_NS, self.threshold_ns), self.raised_row(start_ns)]
-    }
-
-    fn tell_own_thresholds(&mut self, now_ns: u64) {
-        let rows = self.events.set_thresholds(&self.registry.methods.thresholds(), now_ns);
-        self.log.add_events(&rows);
-    }
-
     /// Begins recording. Time before that, spent looking at stacks for an attach, is not recorded time.
     pub(crate) fn begin_recording(&mut self) {
         let now = Now::read();
@@ -432,17 +289,6 @@ impl Recorder {
             self.hot = HotMethods::new(now);
         }
         self.recording_since = Some(now);
-    }
-
-    /// Writes the thresholds at the start of the interval, and how many methods are muted.
-    fn tell_thresholds(&mut self) {
-        if !std::mem::replace(&mut self.are_thresholds_told, true) {
-            let start_ns = self.interval.start_ns;
-            self.log.add_counters(&self.threshold_rows(start_ns));
-            let muted = self.muted_methods.map(|n| row(start_ns, counter::MUTED_METHODS, n));
-            self.log.add_counters(muted.as_slice());
-            self.tell_own_thresholds(start_ns);
-        }
     }
 
     /// Writes everything, method statistics included, and waits for the disk.
@@ -645,45 +491,5 @@ impl Recorder {
             self.budget.next_interval(interval.minutes, bytes, interval.was_whole(now_ns));
         self.interval = Interval::begin(now_ns, minutes);
         kept::forget();
-    }
-
-    /// The counters of an interval.
-    fn counters(&mut self, start_ns: u64) -> Vec<CounterRow> {
-        let calls = self.sums.calls;
-        let values = [
-            (counter::RECORDED_CALLS_DROPPED, calls.recorded_dropped),
-            (counter::LOST_CALLS, self.lost_calls()),
-            (counter::UNSEEN_ENDS, calls.unseen_ends),
-            (counter::MUTED_CALLS, mute::dropped_calls(Cause::User)),
-            (counter::THROTTLED_CALLS, mute::dropped_calls(Cause::Agent)),
-            (counter::CLASSES, self.class_counts.classes()),
-            (counter::METHODS, self.class_counts.methods()),
-            (counter::NOT_INSTRUMENTED, self.class_counts.not_instrumented()),
-            (counter::LEAVES, self.class_counts.leaves()),
-            (counter::UNREADABLE, self.class_counts.unreadable()),
-            (counter::RECORDED_CALLS, calls.recorded),
-            (counter::RECORDED_CALLS_OVER_BUDGET, calls.recorded_over_budget),
-            (counter::BYTES, self.log.bytes),
-            (counter::IO_ERRORS, self.log.io_errors),
-            (counter::ROWS_DROPPED, self.log.rows_dropped),
-            (counter::RECORDED_NS, self.recorded_ns()),
-            (counter::PROBE_NS, self.sums.probe_ns),
-            (counter::CPU_NS, self.sums.cpu_ns),
-            (counter::CLOCK_JUMPS, self.clock.jumps()),
-        ];
-        let mut rows = Vec::new();
-        if self.log.deleted_hours() > 0 {
-            rows.push(row(start_ns, counter::DELETED_HOURS, self.log.deleted_hours()));
-        }
-        if self.sums.probe_call_ns > 0 {
-            rows.push(row(start_ns, counter::PROBE_CALL_NS, self.sums.probe_call_ns));
-        }
-        let sample_interval_ns = self.registry.samples.interval_in_force_ns();
-        if sample_interval_ns > 0 {
-            rows.push(row(start_ns, counter::SAMPLE_INTERVAL_NS, sample_interval_ns));
-        }
-        rows.extend(self.written.increases(start_ns, values));
-        rows.extend(self.written.increases(start_ns, self.registry.samples.counters()));
-        rows
     }
 }

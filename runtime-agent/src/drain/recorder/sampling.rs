@@ -1,0 +1,80 @@
+//! Takes samples into the log, within their part of the hour's budget.
+
+use std::cell::RefCell;
+
+use log_format::ids::{JavaThreadId, MethodId, ThreadId};
+use log_format::names::Hour;
+
+use super::Recorder;
+use crate::drain::registry::Registry;
+use crate::drain::samples::{Context, SamplingFigures};
+use crate::overhead::SampledProbes;
+use crate::sampling::sampler::Sampler;
+use crate::sys::clock;
+
+/// The part of the hour's budget that samples may take.
+const SAMPLES_PART: u64 = 4;
+
+impl Recorder {
+    /// What `status` says of CPU samples.
+    pub(crate) fn sampling_figures(&self, sampler: &Sampler<'_>) -> SamplingFigures {
+        self.registry.samples.figures(sampler)
+    }
+
+    /// CPU time in probes by samples, so far.
+    pub(crate) fn sampled_probes(&self) -> SampledProbes {
+        self.registry.samples.probes()
+    }
+
+    /// How long threads have waited in methods of these since the last call, in nanoseconds.
+    pub(crate) fn take_waited(
+        &mut self,
+        ids: impl Iterator<Item = MethodId>,
+    ) -> Vec<(MethodId, u64)> {
+        let methods = &self.registry.methods;
+        let ids = ids.filter_map(|id| Some((id, methods.get(id)?)));
+        self.registry.samples.take_waited(ids)
+    }
+
+    /// Takes what was sampled since the last call, and writes the seconds that are over; with `all`, all.
+    pub(crate) fn take_samples(&mut self, sampler: &mut Sampler<'_>, all: bool) {
+        let hour = Hour::of_unix_ns(clock::unix_ns());
+        let clears = hour != self.sampled.0 && self.registry.samples.stacks().are_many();
+        self.write_samples(sampler, all || clears);
+        if clears {
+            self.registry.samples.clear_stacks();
+            sampler.tell_again();
+        }
+        if hour != self.sampled.0 {
+            self.sampled = (hour, 0);
+        }
+    }
+
+    fn write_samples(&mut self, sampler: &mut Sampler<'_>, all: bool) {
+        let Self { registry: Registry { ids, paths, by_os_id, samples, .. }, clock, .. } = self;
+        let ids = RefCell::new(ids);
+        let new = samples.round(
+            sampler,
+            &mut Context {
+                anchors: &clock.anchors,
+                paths,
+                known: &|number| by_os_id.get(&number).copied(),
+                virtual_thread: &mut |number| {
+                    ids.borrow_mut().of(JavaThreadId::new(number), ThreadId::NONE)
+                },
+                next_thread: &mut || ids.borrow_mut().next(),
+            },
+            all,
+        );
+        for (start_ns, thread) in new {
+            self.log.name_thread(Hour::of_unix_ns(start_ns), thread, &self.registry);
+        }
+        let rows = self.registry.samples.take_rows(clock::unix_ns(), all);
+        let most = self.budget.hour_bytes().map_or(u64::MAX, |bytes| bytes / SAMPLES_PART);
+        if self.sampled.1 > most {
+            self.registry.samples.add_over_budget(&rows);
+        } else {
+            self.sampled.1 += self.log.add_samples(&rows, &self.registry);
+        }
+    }
+}
