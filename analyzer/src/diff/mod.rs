@@ -23,8 +23,8 @@ use log_format::pattern::Pattern;
 use crate::analysis::{analyze, full_name_in};
 pub use crate::diff::change::{Change, Compared, Least, Limit};
 use crate::diff::change::{HOUR_NS, scaled};
-pub use crate::diff::sampled::CpuChange;
-use crate::diff::sampled::cpu_changes;
+pub use crate::diff::sampled::{CpuChange, WaitChange};
+use crate::diff::sampled::{cpu_changes, wait_changes};
 use crate::error::NoReport;
 use crate::input::problems::Problems;
 use crate::input::progress::Progress;
@@ -35,6 +35,7 @@ use crate::stats::aggregate::Figures;
 use crate::stats::method::{Method, MethodName};
 
 const MINUTE_NS: u64 = 60_000_000_000;
+const SECOND_NS: u64 = 1_000_000_000;
 
 /// All choices for one comparison.
 #[derive(Clone, Debug)]
@@ -92,6 +93,8 @@ pub struct Comparison {
     pub methods: Vec<MethodChange>,
     /// CPU time by samples, the largest cost first.
     pub cpu: Vec<CpuChange>,
+    /// Waiting by samples, the largest change first; none if a side lacks its recorded time.
+    pub waiting: Vec<WaitChange>,
     /// The sum of all methods that have a [`Change`].
     pub all: Change,
     /// Whether the sum is too slow.
@@ -199,6 +202,11 @@ impl Side {
         self.recorded_ns.map_or(sum, |ns| scaled(sum.into(), HOUR_NS, ns))
     }
 
+    /// Nanoseconds of this side, per second of recording.
+    fn per_second(&self, ns: u64) -> u64 {
+        self.recorded_ns.map_or(ns, |all_ns| scaled(ns.into(), SECOND_NS, all_ns))
+    }
+
     /// The methods that were throttled or muted for part of the time.
     fn partly_measured(&self) -> PartlyMeasured<'_> {
         let missing = &self.report.missing;
@@ -276,6 +284,7 @@ pub fn compare(options: &DiffOptions, progress: &Arc<Progress>) -> Result<Compar
         time,
         notes: notes(&before, &after, &methods),
         cpu: cpu(options.per, &before, &after),
+        waiting: waiting(&before, &after),
         before,
         after,
         methods,
@@ -292,6 +301,15 @@ fn cpu(per: Per, before: &Side, after: &Side) -> Vec<CpuChange> {
         Per::Call => after.per_hour(scaled(ns.into(), is.total_ns, was.total_ns)),
     };
     cpu_changes(was, is, was_ns, |ns| after.per_hour(ns))
+}
+
+/// Waiting on both sides, by samples, in a second of recording, whatever the mode.
+fn waiting(before: &Side, after: &Side) -> Vec<WaitChange> {
+    if before.recorded_ns.is_none() || after.recorded_ns.is_none() {
+        return Vec::new();
+    }
+    let [was, is] = [before, after].map(|side| &side.report.samples.off_cpu);
+    wait_changes(was, is, |ns| before.per_second(ns), |ns| after.per_second(ns))
 }
 
 /// The methods of both sides, by name.

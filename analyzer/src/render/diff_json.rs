@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::diff_csv::calls_per_hour;
 use super::json::{JsonMissing, Read};
-use crate::diff::{Change, Comparison, CpuChange, Least, MethodChange, Side};
+use crate::diff::{Change, Comparison, CpuChange, Least, MethodChange, Side, WaitChange};
 use crate::stats::aggregate::Figures;
 
 const SCHEMA: u32 = 1;
@@ -35,6 +35,7 @@ pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
         notes: &comparison.notes,
         methods: comparison.methods.iter().map(|method| Row::new(comparison, method)).collect(),
         cpu: comparison.cpu.iter().map(CpuRow::new).collect(),
+        waiting: comparison.waiting.iter().map(WaitRow::new).collect(),
     };
     serde_json::to_writer_pretty(&mut *out, &document)?;
     writeln!(out)
@@ -55,6 +56,7 @@ struct Document<'c> {
     notes: &'c [String],
     methods: Vec<Row<'c>>,
     cpu: Vec<CpuRow<'c>>,
+    waiting: Vec<WaitRow<'c>>,
 }
 
 #[derive(Serialize)]
@@ -135,11 +137,45 @@ impl<'c> Row<'c> {
     }
 }
 
+/// Times of all threads in an hour.
 #[derive(Serialize)]
 struct CpuRow<'c> {
     class: &'c str,
     method: Cow<'c, str>,
     descriptor: &'c str,
+    #[serde(flatten)]
+    times: SampledTimes,
+}
+
+impl<'c> CpuRow<'c> {
+    fn new(changed: &'c CpuChange) -> Self {
+        let (class, method, descriptor) = changed.method.parts();
+        let times = SampledTimes::new(changed.change, changed.samples, changed.is_clear());
+        Self { class, method, descriptor, times }
+    }
+}
+
+/// Times of all threads in a second.
+#[derive(Serialize)]
+struct WaitRow<'c> {
+    class: &'c str,
+    method: Cow<'c, str>,
+    descriptor: &'c str,
+    state: &'c str,
+    #[serde(flatten)]
+    times: SampledTimes,
+}
+
+impl<'c> WaitRow<'c> {
+    fn new(changed: &'c WaitChange) -> Self {
+        let (class, method, descriptor) = changed.method.parts();
+        let times = SampledTimes::new(changed.change, changed.samples, changed.is_clear());
+        Self { class, method, descriptor, state: &changed.state, times }
+    }
+}
+
+#[derive(Serialize)]
+struct SampledTimes {
     was_ns: u64,
     is_ns: u64,
     cost_ns: i64,
@@ -148,20 +184,15 @@ struct CpuRow<'c> {
     is_clear: bool,
 }
 
-impl<'c> CpuRow<'c> {
-    fn new(changed: &'c CpuChange) -> Self {
-        let CpuChange { method, change, samples: [before_samples, after_samples] } = changed;
-        let (class, method, descriptor) = method.parts();
+impl SampledTimes {
+    fn new(change: Change, [before_samples, after_samples]: [u64; 2], is_clear: bool) -> Self {
         Self {
-            class,
-            method,
-            descriptor,
             was_ns: change.was_ns,
             is_ns: change.is_ns,
             cost_ns: change.cost_ns(),
-            before_samples: *before_samples,
-            after_samples: *after_samples,
-            is_clear: changed.is_clear(),
+            before_samples,
+            after_samples,
+            is_clear,
         }
     }
 }

@@ -8,9 +8,12 @@ use super::diff_csv::calls_per_hour;
 use super::labels::Labels;
 use super::remarks::missing_in_short;
 use super::text_parts::{headed, hours, number, origin, recorded, wrapped};
-use crate::diff::{Change, Comparison, CpuChange, Least, Limit, MethodChange, Per, Side, Status};
+use crate::diff::{
+    Change, Comparison, CpuChange, Least, Limit, MethodChange, Per, Side, Status, WaitChange,
+};
 use crate::stats::aggregate::Figures;
 use crate::stats::method::Method;
+use crate::stats::sampled_stacks::is_of_jdk;
 use log_format::human::{count, duration, plural, separated};
 
 /// Widths of the columns: cost, change, then calls, self time and self time per call, each before and after. Two
@@ -60,7 +63,8 @@ pub fn render(comparison: &Comparison, top: Option<usize>, out: &mut dyn Write) 
         writeln!(out, "\n{heading}")?;
         table(comparison, &methods, top, &labels, out)?;
     }
-    cpu(comparison, top, out)
+    cpu(comparison, top, out)?;
+    waiting(comparison, top, out)
 }
 
 /// CPU time that changed, whatever was measured of the methods.
@@ -68,22 +72,48 @@ fn cpu(comparison: &Comparison, top: Option<usize>, out: &mut dyn Write) -> io::
     if comparison.cpu.is_empty() {
         return Ok(());
     }
-    let clear: Vec<&CpuChange> = comparison.cpu.iter().filter(|c| c.is_clear()).collect();
     let what = match comparison.per {
         Per::Hour => unit(comparison),
         Per::Call => "for as much CPU time in all",
     };
-    if clear.is_empty() {
-        return writeln!(out, "\nCPU time by samples, {what}: no clear change");
-    }
-    writeln!(
-        out,
-        "\nCPU time by samples, {what}, JDK code with its caller: changes over three standard errors\n"
-    )?;
-    writeln!(out, "{:>12}{:>10}{:>12}{:>12}  method", "cost", "change", "before", "after")?;
+    let title = format!("CPU time by samples, {what}");
+    let clear: Vec<&CpuChange> = comparison.cpu.iter().filter(|c| c.is_clear()).collect();
     let labels = Labels::new(clear.iter().map(|changed| &changed.method));
-    let shown = clear.len().min(top.unwrap_or(usize::MAX));
-    for CpuChange { method, change, .. } in clear.iter().take(shown) {
+    let rows = clear.iter().map(|changed| (changed.change, labels.of(&changed.method)));
+    let which = "JDK code with its caller: changes over three standard errors";
+    sampled((&title, which, "method"), &rows.collect::<Vec<_>>(), top, out)
+}
+
+/// Waiting that changed. What waits in the JDK alone is mostly idle.
+fn waiting(comparison: &Comparison, top: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
+    if comparison.waiting.is_empty() {
+        return Ok(());
+    }
+    let is_shown = |wait: &&WaitChange| wait.is_clear() && !is_of_jdk(&wait.method);
+    let clear: Vec<&WaitChange> = comparison.waiting.iter().filter(is_shown).collect();
+    let labels = Labels::new(clear.iter().map(|changed| &changed.method));
+    let rows = clear.iter().map(|WaitChange { method, state, change, .. }| {
+        (*change, format!("{:<13} {}", state.replace('_', " "), labels.of(method)))
+    });
+    let which = "outside the JDK: changes from 1 ms, over three standard errors";
+    let titles = ("Waiting by samples, per second", which, "state         method");
+    sampled(titles, &rows.collect::<Vec<_>>(), top, out)
+}
+
+/// A table of changes by samples, each with the name of what it is of.
+fn sampled(
+    (title, which, names): (&str, &str, &str),
+    rows: &[(Change, String)],
+    top: Option<usize>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    if rows.is_empty() {
+        return writeln!(out, "\n{title}: no clear change");
+    }
+    writeln!(out, "\n{title}, {which}\n")?;
+    writeln!(out, "{:>12}{:>10}{:>12}{:>12}  {names}", "cost", "change", "before", "after")?;
+    let shown = rows.len().min(top.unwrap_or(usize::MAX));
+    for (change, name) in rows.iter().take(shown) {
         let cells = format!(
             "{:>12}{:>10}{:>12}{:>12}  ",
             cost_text(*change),
@@ -91,14 +121,10 @@ fn cpu(comparison: &Comparison, top: Option<usize>, out: &mut dyn Write) -> io::
             duration(change.was_ns),
             duration(change.is_ns)
         );
-        wrapped(out, &cells, &" ".repeat(cells.len() + 2), &labels.of(method))?;
+        wrapped(out, &cells, &" ".repeat(cells.len() + 2), name)?;
     }
-    if clear.len() > shown {
-        writeln!(
-            out,
-            "    and {}",
-            plural(number(clear.len() - shown), "more method", "more methods")
-        )?;
+    if rows.len() > shown {
+        writeln!(out, "    and {}", plural(number(rows.len() - shown), "more row", "more rows"))?;
     }
     Ok(())
 }

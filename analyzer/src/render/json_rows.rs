@@ -153,11 +153,11 @@ struct WaitRow<'r> {
 
 impl<'r> JsonOffCpu<'r> {
     pub(super) fn new(by: By, off_cpu: &'r OffCpuReport) -> Self {
-        let waits = off_cpu.waits.iter().map(|Waits { label, method, state, ns }| WaitRow {
+        let waits = off_cpu.waits.iter().map(|Waits { label, method, state, time }| WaitRow {
             key: Key::new(by, label.as_ref()),
             method: Name::new(method),
             state,
-            ns: *ns,
+            ns: time.ns,
         });
         Self { total_ns: off_cpu.total_ns, waits: waits.collect() }
     }

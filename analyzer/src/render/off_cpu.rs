@@ -31,10 +31,10 @@ pub(super) fn render(
         "\n     time %       time   state           what waits, outside the JDK if it can be"
     )?;
     let shown = top.unwrap_or(waits.len()).min(MOST);
-    for Waits { method, state, ns, .. } in waits.iter().take(shown) {
-        let share = percent(u128::from(*ns), u128::from(*total_ns));
+    for Waits { method, state, time, .. } in waits.iter().take(shown) {
+        let share = percent(time.ns.into(), u128::from(*total_ns));
         let state = state.replace('_', " ");
-        let figures = format!("  {share:>9.1}% {:>10}   {state:<13}   ", duration(*ns));
+        let figures = format!("  {share:>9.1}% {:>10}   {state:<13}   ", duration(time.ns));
         wrapped(out, &figures, &" ".repeat(figures.len()), &labels.of(method))?;
     }
     if let Some(rest) = waits.len().checked_sub(shown).filter(|rest| *rest > 0) {

@@ -154,10 +154,10 @@ fn waits(off_cpu: &OffCpuReport, labels: &Labels, out: &mut dyn Write) -> io::Re
         &format!("Waiting, outside the JDK; {all} in all threads: --flame wall has the stacks"),
     )?;
     writeln!(out, "\n{:>12}{:>8}  {:<13} method", "time", "time %", "state")?;
-    for Waits { method, state, ns, .. } in waits {
-        let share = percent(u128::from(*ns), u128::from(*total_ns));
+    for Waits { method, state, time, .. } in waits {
+        let share = percent(time.ns.into(), u128::from(*total_ns));
         let state = state.replace('_', " ");
-        let cells = format!("{:>12}{share:>7.1}%  {state:<13} ", duration(*ns));
+        let cells = format!("{:>12}{share:>7.1}%  {state:<13} ", duration(time.ns));
         wrapped(out, &cells, &" ".repeat(40), &labels.without_package(method))?;
     }
     writeln!(out)

@@ -6,7 +6,7 @@ use crate::options::By;
 use crate::report::group_names::GroupNames;
 use crate::stats::aggregate::Group;
 use crate::stats::method::Method;
-use crate::stats::sampled_stacks::SampledStacks;
+use crate::stats::sampled_stacks::{SampledStacks, SampledTime};
 
 /// Time in which threads did not run.
 #[derive(Debug, Default)]
@@ -28,8 +28,8 @@ pub struct Waits {
     pub method: Method,
     /// What threads did: `blocked`, `parked` and so on.
     pub state: String,
-    /// The time of all threads, in nanoseconds.
-    pub ns: u64,
+    /// The time of all threads.
+    pub time: SampledTime,
 }
 
 /// A method that waits in one way, in a group.
@@ -37,7 +37,7 @@ pub(crate) struct GroupedWait {
     group: Group,
     method: Method,
     state: String,
-    ns: u64,
+    time: SampledTime,
 }
 
 /// The waits of the methods that a pattern names, by group.
@@ -49,11 +49,11 @@ pub(crate) fn grouped_waits(
 ) -> Vec<GroupedWait> {
     let mut waits = Vec::new();
     for (group, methods) in stacks.waits() {
-        for ((method, state), ns) in methods {
+        for ((method, state), time) in methods {
             let (class, name, _) = method.parts();
             if pattern.is_none_or(|pattern| pattern.method(class, &name)) {
                 let group = names.of_method(by, &method).unwrap_or(group);
-                waits.push(GroupedWait { group, method, state, ns });
+                waits.push(GroupedWait { group, method, state, time });
             }
         }
     }
@@ -66,13 +66,13 @@ impl OffCpuReport {
         waits: Vec<GroupedWait>,
         label: impl Fn(Group) -> Option<String>,
     ) -> Self {
-        let waits = waits.into_iter().map(|GroupedWait { group, method, state, ns }| {
+        let waits = waits.into_iter().map(|GroupedWait { group, method, state, time }| {
             let label = label(group);
-            Waits { label, method, state, ns }
+            Waits { label, method, state, time }
         });
         let mut waits: Vec<Waits> = waits.collect();
         waits.sort_by(|one, other| {
-            let by_time = other.ns.cmp(&one.ns);
+            let by_time = other.time.ns.cmp(&one.time.ns);
             let by_name = || (&one.method, &one.state).cmp(&(&other.method, &other.state));
             one.label.cmp(&other.label).then(by_time).then_with(by_name)
         });

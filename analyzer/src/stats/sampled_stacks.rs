@@ -34,9 +34,18 @@ struct Node {
 
 /// Time and how many samples stand for it.
 #[derive(Clone, Copy, Debug, Default)]
-struct Sum {
-    ns: u64,
-    samples: u64,
+pub struct SampledTime {
+    /// In nanoseconds.
+    pub ns: u64,
+    /// How often a thread was seen there.
+    pub samples: u64,
+}
+
+impl SampledTime {
+    fn add(&mut self, more: Self) {
+        self.ns = self.ns.saturating_add(more.ns);
+        self.samples = self.samples.saturating_add(more.samples);
+    }
 }
 
 /// What samples say.
@@ -55,7 +64,7 @@ pub struct SampledStacks {
     by_name: HashMap<Method, usize>,
     nodes: Vec<Node>,
     by_frame: HashMap<(usize, usize), usize>,
-    sums: HashMap<(Group, usize), Sum>,
+    sums: HashMap<(Group, usize), SampledTime>,
 }
 
 impl Default for SampledStacks {
@@ -119,9 +128,7 @@ impl SampledStacks {
 
     /// Adds samples of a stack.
     pub fn add(&mut self, group: Group, stack: usize, ns: u64, samples: u64) {
-        let sum = self.sums.entry((group, stack)).or_default();
-        sum.ns = sum.ns.saturating_add(ns);
-        sum.samples = sum.samples.saturating_add(samples);
+        self.sums.entry((group, stack)).or_default().add(SampledTime { ns, samples });
     }
 
     /// Whether there are no samples.
@@ -193,8 +200,8 @@ impl SampledStacks {
     /// By group, and by what waits and how: the time of stacks whose top says how. What waits is the innermost method
     /// outside the JDK, else the innermost outside of what all waits go through.
     #[must_use]
-    pub fn waits(&self) -> HashMap<Group, HashMap<(Method, String), u64>> {
-        let mut groups: HashMap<Group, HashMap<(Method, String), u64>> = HashMap::new();
+    pub fn waits(&self) -> HashMap<Group, HashMap<(Method, String), SampledTime>> {
+        let mut groups: HashMap<Group, HashMap<(Method, String), SampledTime>> = HashMap::new();
         for ((group, stack), sum) in &self.sums {
             let mut frames = self.frames(*stack).map(|(_, method)| method);
             let Some(state) = frames.next() else { continue };
@@ -208,9 +215,8 @@ impl SampledStacks {
             };
             let found = outside(&JDK).or_else(|| outside(&WAITS)).or_else(|| frames.first());
             let Some(method) = found else { continue };
-            let ns = groups.entry(*group).or_default().entry(((*method).clone(), state));
-            let ns = ns.or_default();
-            *ns = ns.saturating_add(sum.ns);
+            let of_group = groups.entry(*group).or_default();
+            of_group.entry(((*method).clone(), state)).or_default().add(*sum);
         }
         groups
     }
@@ -219,11 +225,9 @@ impl SampledStacks {
     /// sorted by the frames.
     #[must_use]
     pub fn stacks(&self) -> Vec<(Vec<&Method>, u64, u64)> {
-        let mut stacks: BTreeMap<usize, Sum> = BTreeMap::new();
+        let mut stacks: BTreeMap<usize, SampledTime> = BTreeMap::new();
         for ((_, stack), sum) in self.sums.iter().filter(|(_, sum)| sum.ns > 0) {
-            let all = stacks.entry(*stack).or_default();
-            all.ns = all.ns.saturating_add(sum.ns);
-            all.samples = all.samples.saturating_add(sum.samples);
+            stacks.entry(*stack).or_default().add(*sum);
         }
         let frames = |stack: usize| {
             let frames = self.frames(stack);

@@ -43,6 +43,16 @@ pub fn samples(start_ns: u64, thread: u32, sampled_stack: u32, samples: u64) -> 
     }
 }
 
+/// Looks at a waiting thread, one in 100 ms, from half a second before the second minute on.
+pub fn waiting(sampled_stack: u32, state: &str, ms: u64) -> SampleRow {
+    SampleRow {
+        kind: "off_cpu".into(),
+        state: state.into(),
+        weight_ns: ms * MS,
+        ..samples(T14 + MIN - S / 2, 1, sampled_stack, ms / 100)
+    }
+}
+
 /// Two methods with calls, two threads with samples.
 ///
 /// ```text
@@ -82,5 +92,25 @@ pub fn shop() -> Logs {
     let rows = [(1, 1, 5), (1, 2, 1), (1, 3, 2), (1, 5, 4), (1, 9, 2), (1, 10, 1), (2, 8, 3)];
     run.rows(T14, &rows.map(|(thread, stack, count)| samples(T14 + S, thread, stack, count)));
     run.rows(T14, &[samples(T14 + MIN, 1, 6, 1), samples(T14 + MIN, 2, 99, 1)]);
+    logs
+}
+
+/// The logs of [`shop`], with a thread that waits from 500 ms before the second minute on for 2 s, and works for 10 ms.
+pub fn waiting_shop() -> Logs {
+    let logs = shop();
+    let run = logs.run(RUN, "web07", 4242);
+    run.rows(
+        T14,
+        &[
+            frame(10, "java", "jdk.internal.misc.Unsafe", "park", "(ZJ)V"),
+            frame(11, "java", "java.util.concurrent.LinkedBlockingQueue", "take", "()V"),
+            frame(12, "java", "java.lang.Thread", "run", "()V"),
+        ],
+    );
+    // pay > take > park, and Thread.run > take > park.
+    let stacks = [(20, 1, 11), (21, 20, 10), (22, 0, 12), (23, 22, 11), (24, 23, 10)];
+    run.rows(T14, &stacks.map(|(id, parent, frame)| sampled_stack(id, parent, frame)));
+    run.rows(T14, &[waiting(21, "parked", 2_000), waiting(24, "parked", 500)]);
+    run.rows(T14, &[waiting(1, "blocked", 100)]);
     logs
 }
