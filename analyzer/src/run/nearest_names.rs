@@ -28,8 +28,7 @@ impl Nearest {
         let mut words = text.rsplit('.').map(|word| word.trim_matches(['*', '~', ' ']));
         let (last, before) = (words.next().unwrap_or_default(), words.next());
         let depth = text.split('.').count();
-        // Almost every name is near a short one.
-        let slips = SLIPS.min(text.len() / 4);
+        let slips = slips_in(&text);
         let mut nearest = Self::default();
         let mut known = BTreeSet::new();
         for name in names {
@@ -94,10 +93,24 @@ fn near(last: &str, before: Option<&str>, name: &MethodName) -> Option<(Reverse<
         2
     } else if has_part(&class) {
         return Some((Reverse(1), name.class.clone()));
+    } else if is_typo_of(last, simple) || before.is_some_and(|word| is_typo_of(word, simple)) {
+        return Some((Reverse(2), name.class.clone()));
+    } else if is_typo_of(last, &method) {
+        1
     } else {
         return None;
     };
     Some((Reverse(rank), format!("{}.{}", name.class, name.method)))
+}
+
+/// The typos that a text may have: almost every name is near a short one.
+fn slips_in(text: &str) -> usize {
+    SLIPS.min(text.len() / 4)
+}
+
+fn is_typo_of(word: &str, name: &str) -> bool {
+    let slips = slips_in(word);
+    word.len().abs_diff(name.len()) <= slips && damerau_levenshtein(word, name) <= slips
 }
 
 #[cfg(test)]
@@ -126,6 +139,9 @@ mod tests {
         assert_eq!(near("org.Cart"), ["com.shop.Cart"]);
         assert_eq!(near("com.shpo"), ["com.shop"]);
         assert_eq!(near("com.shop.Oder"), ["com.shop.Order"]);
+        assert_eq!(near("Oder"), ["com.shop.Order"]);
+        assert_eq!(near("Oder.pax"), ["com.shop.Order"]);
+        assert_eq!(near("repya"), ["com.shop.Order.repay"]);
         assert_eq!(near("com.others"), Vec::<String>::new());
         assert!(Nearest::default().hint().starts_with("no method has such a name. A pattern"));
     }
