@@ -9,7 +9,7 @@ use crate::input::progress::Progress;
 use crate::input::runs::{RunInput, discover};
 use crate::options::glob::Glob;
 use crate::options::time_range::TimeRange;
-use crate::options::{Flame, Options};
+use crate::options::{Flame, Format, Options};
 use crate::report::collector::Collector;
 use crate::report::{Report, SampleReport, slowest};
 use crate::run::cpu_samples::look_at_sampled;
@@ -117,7 +117,11 @@ fn read(options: &Options, selected: &Selected, mut problems: Problems) -> Analy
             collector.add_samples(run, place, selection, &mut problems);
         }
     }
+    let of_overview = collector.slowest().filter(|_| options.output.format == Format::Text);
     let mut report = collector.finish(runs, options, selection, &problems);
+    report.overview.slowest = of_overview.and_then(|(place, row)| {
+        runs.get(place).and_then(|run| slowest::with_tree(run, place, &row, selection))
+    });
     report.slowest = slowest;
     if options.output.flame != Flame::Calls {
         // Whether there are recorded calls makes no difference.

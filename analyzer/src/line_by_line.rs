@@ -431,6 +431,6 @@ fn report(folder: &Path, choice: usize) {
     } else if let Ok(analysis) = crate::analyze(&options, &Arc::default()) {
         render(&analysis.report, &options, &mut out).expect("memory can be written to");
         constructors(&analysis.report, &mut out).expect("memory can be written to");
-        let _ = remarks(&analysis.report, format);
+        let _ = remarks(&analysis.report, &options.output);
     }
 }

@@ -58,7 +58,7 @@ fn report(cli: Cli) -> ExitCode {
         Err(error) => return no_report(&error),
     };
     say(&analysis.problems.messages());
-    say(&remarks(&analysis.report, output.format));
+    say(&remarks(&analysis.report, output));
     let written = match &output.file {
         None => to_stdout(|out| render(&analysis.report, &options, out)),
         Some(folder) if output.format == Format::Tprofiler => {

@@ -10,42 +10,16 @@ use std::fs;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use common::sampled_shop::{ORDER, RUN, STOCK, frame, sampled_stack, samples, shop};
+use common::sampled_shop::{ORDER, RUN, STOCK, frame, samples, shop};
 use common::*;
 use flate2::read::GzDecoder;
 use log_format::names::Table;
-use log_format::rows::SampleRow;
 use serde_json::Value;
 
 /// CPU time of all samples of [`shop`].
 const ALL_NS: u64 = 200 * MS;
 
-/// The same with a thread that waits from 500 ms before the second minute on for 2 s, and works for 10 ms.
-fn waiting_shop() -> Logs {
-    let logs = shop();
-    let run = logs.run(RUN, "web07", 4242);
-    run.rows(
-        T14,
-        &[
-            frame(10, "java", "jdk.internal.misc.Unsafe", "park", "(ZJ)V"),
-            frame(11, "java", "java.util.concurrent.LinkedBlockingQueue", "take", "()V"),
-            frame(12, "java", "java.lang.Thread", "run", "()V"),
-        ],
-    );
-    // pay > take > park, and Thread.run > take > park.
-    let stacks = [(20, 1, 11), (21, 20, 10), (22, 0, 12), (23, 22, 11), (24, 23, 10)];
-    run.rows(T14, &stacks.map(|(id, parent, frame)| sampled_stack(id, parent, frame)));
-    let wait = |stack: u32, state: &str, ms: u64| SampleRow {
-        kind: "off_cpu".into(),
-        state: state.into(),
-        weight_ns: ms * MS,
-        ..samples(T14 + MIN - S / 2, 1, stack, ms / 100)
-    };
-    run.rows(T14, &[wait(21, "parked", 2_000), wait(24, "parked", 500), wait(1, "blocked", 100)]);
-    logs
-}
-
-/// The same without samples.
+/// The logs of [`shop`] without samples.
 fn shop_without_samples() -> Logs {
     let logs = shop();
     for table in [Table::Frames, Table::SampledStacks, Table::Samples] {
@@ -175,8 +149,8 @@ fn the_page_agrees_with_csv() {
 #[test]
 fn text_has_intervals_and_marks_throttled_methods() {
     let text = shop().analyze(&["logs"]).quiet();
-    let (first, section) = text.split_once("CPU time by samples").unwrap();
-    assert_golden("first_screen.txt", first.split_once("Hottest methods").unwrap().0);
+    assert_golden("first_screen.txt", first_screen(&text));
+    let (_, section) = text.split_once("CPU time by samples").unwrap();
     assert_golden("cpu.txt", &format!("CPU time by samples{section}"));
 }
 
@@ -237,56 +211,6 @@ fn options_select_samples_and_rows() {
         (&json["methods_not_shown"], &json["only_sampled_not_shown"]),
         (&1.into(), &4.into())
     );
-}
-
-#[test]
-fn waits_have_the_method_outside_the_jdk_and_its_state() {
-    let logs = waiting_shop();
-    let text = logs.analyze(&["logs"]).quiet();
-    let (first, all) = text.split_once("Waiting, by samples").unwrap();
-    assert_golden("waiting.txt", all);
-    let first = first.split_once("Hottest methods").unwrap().0;
-    assert_golden("first_waiting.txt", first.split_once("Waiting, outside the JDK").unwrap().1);
-    let waits = |more: &[&str]| {
-        let json = logs.analyze(&[&["logs", "--format", "json"], more].concat()).json();
-        let rows = json["off_cpu"]["waits"].as_array().cloned().unwrap_or_default();
-        let rows = rows.iter().map(|row| {
-            let [method, state] = ["method", "state"].map(|key| row[key].as_str().unwrap());
-            format!("{method} {state} {}", row["ns"].as_u64().unwrap() / MS)
-        });
-        (rows.collect::<Vec<_>>(), json["off_cpu"]["total_ns"].as_u64().unwrap_or(0) / MS)
-    };
-    let all = ["pay parked 2000", "take parked 500", "pay blocked 100"].map(str::to_owned);
-    assert_eq!(waits(&[]), (all.to_vec(), 2_600));
-    // CPU time is as before.
-    assert_eq!(of_csv(&logs.analyze(&["logs", "--format", "csv"])), expected());
-    // A row lasts for its weight, so a time cuts it.
-    assert_eq!(waits(&["--from", "14:01"]), (vec!["pay parked 1500".to_owned()], 1_500));
-    assert_eq!(waits(&["--thread", "GC*"]), (vec![], 0));
-    assert_eq!(waits(&["--method", "LinkedBlockingQueue"]).0, ["take parked 500"]);
-}
-
-#[test]
-fn flame_graphs_of_all_time_have_what_threads_waited_for() {
-    let logs = waiting_shop();
-    let collapsed = |of| logs.analyze(&["logs", "--flame", of, "--format", "collapsed"]).stdout;
-    let (cpu, wall) = (collapsed("cpu"), collapsed("wall"));
-    let added: Vec<&str> = wall.lines().filter(|line| !cpu.contains(line)).collect();
-    assert_eq!(
-        added,
-        [
-            "com.shop.order.OrderService.pay;[blocked] 100000000",
-            "com.shop.order.OrderService.pay;java.util.concurrent.LinkedBlockingQueue.take;\
-             jdk.internal.misc.Unsafe.park;[parked] 2000000000",
-            "java.lang.Thread.run;java.util.concurrent.LinkedBlockingQueue.take;\
-             jdk.internal.misc.Unsafe.park;[parked] 500000000",
-        ]
-    );
-    assert_eq!(wall.lines().count(), cpu.lines().count() + added.len());
-    let svg = logs.analyze(&["logs", "--flame", "wall"]).stdout;
-    assert!(svg.contains("Time of all threads") && svg.contains("[parked]"));
-    let none = shop().analyze(&["logs", "--flame", "wall"]);
-    assert!(none.stderr.contains("cpu=10ms,wall=100ms"), "{}", none.stderr);
 }
 
 #[test]

@@ -57,29 +57,29 @@ fn unwrapped(text: &str) -> String {
 fn a_text_names_the_methods_and_the_share_of_probes() {
     let text = shop().analyze(&["logs"]).quiet();
     assert_golden("throttled.txt", &text);
-    for more in [["--from", "14:25"], ["--method", "com.shop"]] {
-        let text = shop().analyze(&[&["logs"][..], &more[..]].concat()).quiet();
+    for more in [&[][..], &["--from", "14:25"], &["--method", "com.shop"]] {
+        let text = shop().analyze(&[&["logs", "--notes"], more].concat()).quiet();
         let hash = "hash(Ljava/lang/String;)I was throttled since 2026-11-20T14:03:07Z (";
         assert!(unwrapped(&text).contains(hash), "{text}");
     }
-    let early = unwrapped(&shop().analyze(&["logs", "--to", "14:25"]).quiet());
+    let early = unwrapped(&shop().analyze(&["logs", "--notes", "--to", "14:25"]).quiet());
     let next = format!(
         "{NEXT} was throttled from 2026-11-20T14:10:00Z to 2026-11-20T14:20:00Z \
          (900,000 calls/s, average 60 ns); its time is in its callers' self time"
     );
     assert!(early.contains(&next), "{early}");
-    let late = unwrapped(&shop().analyze(&["logs", "--from", "15:05"]).quiet());
+    let late = unwrapped(&shop().analyze(&["logs", "--notes", "--from", "15:05"]).quiet());
     assert!(
         !late.contains("Dice") && late.contains("The profiler took about 0.9% of the"),
         "{late}"
     );
-    let earliest = unwrapped(&shop().analyze(&["logs", "--to", "14:03"]).quiet());
+    let earliest = unwrapped(&shop().analyze(&["logs", "--notes", "--to", "14:03"]).quiet());
     assert!(!earliest.contains("was throttled") && earliest.contains("about 2.7%"), "{earliest}");
 }
 
-/// Their times are listed at the end, whatever the text shows.
+/// Their times are listed at the end, whatever the text shows, if all notes are asked for.
 #[test]
-fn above_the_results_throttled_methods_take_one_line() {
+fn throttled_methods_take_one_line_at_the_top_and_one_at_the_end_without_notes() {
     let logs = shop();
     let other = logs.run(RUN_B, "web08", 17);
     other.rows(T15, &[method(1, "C", "m", "()V")]).rows(T15, &[stats(T15, 1, 0, MS, &[MS])]);
@@ -92,16 +92,24 @@ fn above_the_results_throttled_methods_take_one_line() {
         other.rows(T15, &[EventRow { class: class.into(), reason, ..postponed }]);
     }
     for args in [&[][..], &["--tree", "top-down"], &["--slowest", "3"], &["--by", "hour"]] {
-        let text = logs.analyze(&[&["logs"], args].concat()).quiet();
-        let (head, rest) = text.split_once("\n\n").unwrap();
+        let report = |more: &[&str]| {
+            let text = logs.analyze(&[&["logs"], args, more].concat()).quiet();
+            let (head, rest) = text.split_once("\n\n").unwrap();
+            (unwrapped(head), rest.to_owned())
+        };
+        let line = " trust profiler about 1.8% of CPU, 10 methods throttled, 13 notes: ";
+        let (head, rest) = report(&["--notes"]);
         let (_, details) = rest.split_once("Notes\n").unwrap();
-        let line = " trust profiler about 1.8% of CPU time, 10 methods throttled, 2 classes instrumented \
-                    late: see the end";
-        assert!(unwrapped(head).ends_with(line), "{args:?}: {head}");
-        for one in ["was throttled", "was not instrumented"] {
+        assert!(head.ends_with(&format!("{line}see the end")), "{args:?}: {head}");
+        for (one, count) in [("was throttled", 10), ("was not instrumented", 2)] {
             assert!(!head.contains(one), "{args:?}: {head}");
-            assert_eq!(details.matches(one).count(), if one == "was throttled" { 10 } else { 2 });
+            assert_eq!(details.matches(one).count(), count);
         }
+        let (head, rest) = report(&[]);
+        assert!(head.ends_with(&format!("{line}--notes")), "{args:?}: {head}");
+        let flaws = "\nWhat figures lack; --notes has 13 notes\n\n  2 classes were not instrumented, all \
+                     or part of the time\n  10 methods were throttled, all or part of the time; ";
+        assert!(rest.contains(flaws) && !rest.contains("took about"), "{args:?}: {rest}");
     }
 }
 
@@ -114,7 +122,7 @@ fn an_hour_stands_alone() {
             fs::remove_file(path).unwrap();
         }
     }
-    let text = unwrapped(&logs.analyze(&["logs"]).quiet());
+    let text = unwrapped(&logs.analyze(&["logs", "--notes"]).quiet());
     let hash = "was throttled since 2026-11-20T14:03:07Z (2,100,000 calls/s, average 45 ns)";
     assert!(text.contains(&format!("{HASH} {hash}")), "{text}");
     assert!(
@@ -157,7 +165,7 @@ fn json_has_all_of_them_with_their_runs() {
     let next = &left_out["throttled"][1];
     assert_eq!((&next["times"], &next["to_ns"]), (&2.into(), &(T15 + 5 * MIN).into()));
     assert_eq!(left_out["throttled"][2]["method"], "C.m19()V");
-    let text = unwrapped(&logs.analyze(&["logs"]).quiet());
+    let text = unwrapped(&logs.analyze(&["logs", "--notes"]).quiet());
     let hash =
         format!("since 2026-11-20T14:03:07Z in run {RUN_A} (2,100,000 calls/s, average 45 ns)");
     assert!(text.contains(&hash), "{text}");
@@ -276,7 +284,7 @@ fn the_share_of_probes_in_the_first_ten_seconds_is_told_apart() {
         run.rows(T14, &[stats(at, 1, 0, MS, &[MS])]);
         run.rows(T14, &[counter(at, name::PROBE_NS, probe_ns), counter(at, name::CPU_NS, S)]);
     }
-    let text = unwrapped(&logs.analyze(&["logs"]).quiet());
+    let text = unwrapped(&logs.analyze(&["logs", "--notes"]).quiet());
     let note = "The profiler took about 3.7% of the process's CPU time (an estimate): about 9.0% in the first ten \
                 seconds, about 1.0% after";
     assert!(text.contains(note), "{text}");

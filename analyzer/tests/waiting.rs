@@ -10,6 +10,57 @@ use std::fs;
 use common::sampled_shop::{RUN, shop, waiting, waiting_shop};
 use common::*;
 
+#[test]
+fn waits_have_the_method_outside_the_jdk_and_its_state() {
+    let logs = waiting_shop();
+    let text = logs.analyze(&["logs"]).quiet();
+    let (first, all) = text.split_once("Waiting, by samples").unwrap();
+    assert_golden("waiting.txt", all);
+    let (_, first) = first_screen(first).split_once("Waiting, outside the JDK").unwrap();
+    assert_golden("first_waiting.txt", first);
+    let waits = |more: &[&str]| {
+        let json = logs.analyze(&[&["logs", "--format", "json"], more].concat()).json();
+        let rows = json["off_cpu"]["waits"].as_array().cloned().unwrap_or_default();
+        let rows = rows.iter().map(|row| {
+            let [method, state] = ["method", "state"].map(|key| row[key].as_str().unwrap());
+            format!("{method} {state} {}", row["ns"].as_u64().unwrap() / MS)
+        });
+        (rows.collect::<Vec<_>>(), json["off_cpu"]["total_ns"].as_u64().unwrap_or(0) / MS)
+    };
+    let all = ["pay parked 2000", "take parked 500", "pay blocked 100"].map(str::to_owned);
+    assert_eq!(waits(&[]), (all.to_vec(), 2_600));
+    // CPU time is as before.
+    let csv = |logs: &Logs| logs.analyze(&["logs", "--format", "csv"]).stdout;
+    assert_eq!(csv(&logs), csv(&shop()));
+    // A row lasts for its weight, so a time cuts it.
+    assert_eq!(waits(&["--from", "14:01"]), (vec!["pay parked 1500".to_owned()], 1_500));
+    assert_eq!(waits(&["--thread", "GC*"]), (vec![], 0));
+    assert_eq!(waits(&["--method", "LinkedBlockingQueue"]).0, ["take parked 500"]);
+}
+
+#[test]
+fn flame_graphs_of_all_time_have_what_threads_waited_for() {
+    let logs = waiting_shop();
+    let collapsed = |of| logs.analyze(&["logs", "--flame", of, "--format", "collapsed"]).stdout;
+    let (cpu, wall) = (collapsed("cpu"), collapsed("wall"));
+    let added: Vec<&str> = wall.lines().filter(|line| !cpu.contains(line)).collect();
+    assert_eq!(
+        added,
+        [
+            "com.shop.order.OrderService.pay;[blocked] 100000000",
+            "com.shop.order.OrderService.pay;java.util.concurrent.LinkedBlockingQueue.take;\
+             jdk.internal.misc.Unsafe.park;[parked] 2000000000",
+            "java.lang.Thread.run;java.util.concurrent.LinkedBlockingQueue.take;\
+             jdk.internal.misc.Unsafe.park;[parked] 500000000",
+        ]
+    );
+    assert_eq!(wall.lines().count(), cpu.lines().count() + added.len());
+    let svg = logs.analyze(&["logs", "--flame", "wall"]).stdout;
+    assert!(svg.contains("Time of all threads") && svg.contains("[parked]"));
+    let none = shop().analyze(&["logs", "--flame", "wall"]);
+    assert!(none.stderr.contains("cpu=10ms,wall=100ms"), "{}", none.stderr);
+}
+
 /// Waits of a second of recording, the largest change first, without what is small or may be chance.
 #[test]
 fn a_comparison_has_waiting() {

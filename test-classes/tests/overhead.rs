@@ -99,8 +99,8 @@ fn what_is_throttled_is_named_and_all_else_is_exact() {
         assert!(profile.is_throttled("programs.Turning errand (J)J"), "{jdk}");
         assert!(profile.counter(counter::PROBE_NS) > 0, "{jdk}");
         assert_eq!(profile.counter(counter::UNSEEN_ENDS), 0, "{jdk}");
-        let report = Command::new(&artifacts().analyze).arg(&logs).output().expect("it runs");
-        let report = String::from_utf8(report.stdout).expect("text");
+        let report = Command::new(&artifacts().analyze).arg("--notes").arg(&logs).output();
+        let report = String::from_utf8(report.expect("it runs").stdout).expect("text");
         let says = report.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(says.contains("step(I)J was throttled"), "{jdk}: {report}");
         assert!(says.contains("The profiler took"), "{jdk}: {report}");
@@ -192,8 +192,8 @@ fn without_a_budget_the_cost_is_told_as_well() {
         for counted in [counter::PROBE_NS, counter::CPU_NS, counter::PROBE_CALL_NS] {
             assert!(profile.counter(counted) > 0, "{jdk}: {counted}");
         }
-        let report = Command::new(&artifacts().analyze).arg(&logs).output().expect("it runs");
-        let report = String::from_utf8(report.stdout).expect("text");
+        let report = Command::new(&artifacts().analyze).arg("--notes").arg(&logs).output();
+        let report = String::from_utf8(report.expect("it runs").stdout).expect("text");
         assert!(report.contains("The profiler took about"), "{jdk}: {report}");
         let csv = Command::new(&artifacts().analyze).args(["--format", "csv"]).arg(&logs).output();
         let csv = String::from_utf8(csv.expect("it runs").stdout).expect("text");

@@ -24,7 +24,7 @@ use log_format::rows::Exit;
 use log_format::units::{as_ns, parse_duration};
 
 pub use self::diff::DiffArgs;
-use self::values::parse_top;
+use self::values::{parse_slowest, parse_top};
 
 /// Report which methods cost the time, from the profiler's logs
 #[derive(Parser)]
@@ -81,9 +81,12 @@ pub struct Cli {
     /// Only the parts of call paths below methods of this pattern
     #[arg(long, value_name = "PATTERN")]
     root: Option<String>,
-    /// Show the N slowest calls, each with its callers and its call tree
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
-    slowest: Option<u16>,
+    /// Show the N slowest calls (1 to 1000), each with its callers and its call tree
+    #[arg(long, value_name = "N")]
+    slowest: Option<String>,
+    /// Show all notes at the end of the text: what was not measured, and when
+    #[arg(long)]
+    notes: bool,
     /// Include unfinished calls in formats that cannot mark them
     #[arg(long)]
     unfinished: bool,
@@ -257,7 +260,8 @@ impl Cli {
             sort: self.sort.unwrap_or_default(),
             top: Some(top.unwrap_or(default_top)).filter(|top| *top > 0),
             tree: self.tree,
-            slowest: self.slowest.map(usize::from),
+            slowest: self.slowest.map(|text| parse_slowest(&text)).transpose()?,
+            notes: self.notes,
             zone,
         };
         let output = Output {
@@ -293,6 +297,7 @@ impl Cli {
                 "--tree is a text; other forms have call paths by --format",
             ),
             (self.slowest.is_some() && !is_text, "--slowest is a text"),
+            (self.notes && !is_text, "--notes is for a text; other formats have all notes"),
             (
                 self.root.is_some() && !has_stacks,
                 "--root is for call paths: --tree, or a --format of them",

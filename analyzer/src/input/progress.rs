@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use log_format::names::Table;
 
-use crate::input::runs::RunInput;
+use crate::input::runs::{DataFile, RunInput};
 
 /// Readings that are shorter than this show no bar.
 const WAIT: Duration = Duration::from_secs(1);
@@ -33,8 +33,12 @@ impl Progress {
     /// Adds the tables of these kinds, of all of these runs, to the bytes to read.
     pub fn expect<'r>(&self, runs: impl IntoIterator<Item = &'r RunInput>, tables: &[Table]) {
         let files = runs.into_iter().flat_map(|run| &run.files);
-        let lens = files.filter(|file| tables.contains(&file.table)).map(|file| file.len);
-        self.all.fetch_add(lens.sum(), Ordering::Relaxed);
+        self.expect_files(files.filter(|file| tables.contains(&file.table)));
+    }
+
+    /// Adds these files to the bytes to read.
+    pub fn expect_files<'r>(&self, files: impl Iterator<Item = &'r DataFile>) {
+        self.all.fetch_add(files.map(|file| file.len).sum(), Ordering::Relaxed);
     }
 
     fn add(&self, bytes: usize) {

@@ -67,6 +67,8 @@ pub struct Layout {
     pub tree: Option<TreeOrder>,
     /// Show this many of the slowest calls instead of the methods.
     pub slowest: Option<usize>,
+    /// Show all notes at the end of a text.
+    pub notes: bool,
     /// The time zone for input and output.
     pub zone: Zone,
 }

@@ -49,6 +49,15 @@ impl Labels {
             _ => label,
         }
     }
+
+    /// The label without the package; if it is longer than `width`, without the parameters too: `Order.pay(...)`.
+    pub fn fitting(&self, method: &Method, width: usize) -> String {
+        let label = self.without_package(method);
+        match label.split_once('(') {
+            Some((name, _)) if label.chars().count() > width => format!("{name}(...)"),
+            _ => label,
+        }
+    }
 }
 
 /// The simple name of the class and the method, `Order.pay`, for call paths.
@@ -206,6 +215,14 @@ mod tests {
                 "com.shop.Order.pay(int)",
             ]
         );
+    }
+
+    #[test]
+    fn a_label_that_does_not_fit_has_no_parameters() {
+        let method = method("(ILjava/util/Map;)V");
+        let labels = Labels::new(std::iter::once(&method));
+        assert_eq!(labels.fitting(&method, 19), "Order.pay(int, Map)");
+        assert_eq!(labels.fitting(&method, 18), "Order.pay(...)");
     }
 
     #[test]

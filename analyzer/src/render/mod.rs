@@ -12,6 +12,7 @@ mod jfr;
 mod json;
 mod json_rows;
 mod labels;
+mod notes;
 mod off_cpu;
 pub mod output;
 mod overview;
@@ -117,8 +118,13 @@ pub fn diff_remarks(comparison: &Comparison, format: Format) -> Vec<String> {
     }
 }
 
-/// What a format of report has no place for and is printed elsewhere, one line each.
+/// What a report has no place for and is printed elsewhere, one line each.
 #[must_use]
-pub fn remarks(report: &Report, format: Format) -> Vec<String> {
-    if format.has_notes() { Vec::new() } else { remarks::all(report) }
+pub fn remarks(report: &Report, output: &Output) -> Vec<String> {
+    match output.format {
+        Format::Text if output.file.is_none() => Vec::new(),
+        // Nobody who writes a file, or reads JSON by a program, sees that there is nothing in it.
+        format if format.has_notes() => report.empty.iter().cloned().collect(),
+        _ => remarks::all(report),
+    }
 }

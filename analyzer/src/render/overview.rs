@@ -1,16 +1,16 @@
-//! The first screen of a text: where requests enter, what uses CPU time and what waits, the hottest methods, the slowest
-//! calls, busiest hours, exceptions and recursion, a few of each. Methods have no package here: the table below has it.
+//! The first screen of a text: where requests enter, what uses CPU time and what waits, the slowest call, and what to run
+//! next, in 60 lines. Busiest hours, exceptions and recursion follow. Methods have no package here, and no parameters
+//! if they take too much of a line: the tables below have both.
 
 use std::cmp::Reverse;
 use std::io::{self, Write};
 
-use log_format::rows::Exit;
-use log_format::writer::one_line;
-
-use super::labels::{Labels, nearest};
+use super::labels::Labels;
 use super::text_parts::{
-    average, calls, heading, number, share, sign_of_average, sign_of_calls, sign_of_share, wrapped,
+    WIDTH, average, calls, heading, number, share, sign_of_average, sign_of_calls, sign_of_share,
+    wrapped,
 };
+use super::tree;
 use crate::options::zone::Zone;
 use crate::report::Report;
 use crate::report::cpu::{CpuReport, SampledMethod};
@@ -21,14 +21,13 @@ use crate::stats::by_minute::{MinuteSums, hours};
 use crate::stats::call_tree::Recursion;
 use crate::stats::method::Method;
 use crate::stats::sampled_stacks::is_of_jdk;
-use crate::stats::slow_calls::RecordedCall;
 use log_format::human::{count, duration, plural};
 
 /// Entries shown in each part.
 const SHOWN: usize = 5;
 
-/// Callers shown of a slow call.
-const CALLERS_SHOWN: usize = 3;
+/// Rows of CPU time: the JVM's own threads take some of them.
+const CPU_SHOWN: usize = 8;
 
 /// Hours are shown if there are more than this; of many, only the busiest.
 const HOURS_SHOWN: usize = 6;
@@ -42,18 +41,32 @@ pub fn render(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Resu
     entries(report, &group.first.entries, labels, out)?;
     cpu(&report.samples.cpu, labels, out)?;
     waits(&report.samples.off_cpu, labels, out)?;
-    hottest(&group.first.by_self, labels, out)?;
+    if report.samples.cpu.samples == 0 {
+        // Samples have short methods and those without probes too; the table below begins with the hottest.
+        hottest(&group.first.by_self, labels, out)?;
+    }
     slowest(report, labels, out)?;
+    next(report, out)?;
     by_hour(&report.overview, &report.layout.zone, out)?;
     throwing(&group.first.by_throws, labels, out)?;
-    recursion(&report.overview.recursion, labels, out)?;
-    next(report, out)
+    recursion(&report.overview.recursion, labels, out)
+}
+
+/// Writes figures, and the name of their method in as few lines as it can be.
+fn row(
+    cells: &str,
+    (method, sign): (&Method, &str),
+    labels: &Labels,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let name = labels.fitting(method, WIDTH.saturating_sub(cells.len() + sign.len()));
+    wrapped(out, cells, &" ".repeat(cells.len() + 2), &(name + sign))
 }
 
 /// What to run next.
 fn next(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     let mut options = Vec::new();
-    if report.overview.slow.iter().any(|calls| !calls.is_empty()) {
+    if report.overview.slowest.is_some() {
         options.push("--slowest 5");
     }
     if report.samples.cpu.total_ns > 0 {
@@ -79,22 +92,21 @@ fn entries(
     sign_of_calls(methods.iter(), out)?;
     writeln!(
         out,
-        "\n{:>12}{:>10}{:>9}{:>10}{:>10}{:>10}  method",
-        "calls", "calls/s", "throws", "p50", "p99", "max"
+        "\n{:>11}{:>9}{:>8}{:>9}{:>9}{:>9}{:>9}  method",
+        "calls", "calls/s", "throws", "p50", "p95", "p99", "max"
     )?;
     for entry in methods {
         let MethodReport { method, figures, .. } = entry;
-        let percentile = |p| figures.percentile_ns(p).map_or("-".into(), duration);
+        let [p50, p95, p99] =
+            figures.percentiles_ns().map(|percentile| percentile.map_or("-".into(), duration));
         let cells = format!(
-            "{:>12}{:>10}{:>9}{:>10}{:>10}{:>10}  ",
+            "{:>11}{:>9}{:>8}{p50:>9}{p95:>9}{p99:>9}{:>9}  ",
             calls(entry),
             report.per_second(figures.calls).map_or("-".into(), rate),
             count(figures.throws.into()),
-            percentile(50.0),
-            percentile(99.0),
             duration(figures.max_ns),
         );
-        wrapped(out, &cells, &" ".repeat(65), &labels.without_package(method))?;
+        row(&cells, (method, ""), labels, out)?;
     }
     writeln!(out)
 }
@@ -126,7 +138,7 @@ fn cpu(cpu: &CpuReport, labels: &Labels, out: &mut dyn Write) -> io::Result<()> 
     let mut methods: Vec<&SampledMethod> =
         methods.iter().filter(|sampled| sampled.cpu.with_jdk_ns > 0).collect();
     methods.sort_by_key(|sampled| Reverse(sampled.cpu.with_jdk_ns));
-    for sampled in methods.into_iter().take(SHOWN) {
+    for sampled in methods.into_iter().take(CPU_SHOWN) {
         let share = |ns: u64| format!("{:.1}%", percent(ns.into(), u128::from(*total_ns)));
         let SampledMethod { method, cpu, .. } = sampled;
         let cells = format!(
@@ -135,8 +147,7 @@ fn cpu(cpu: &CpuReport, labels: &Labels, out: &mut dyn Write) -> io::Result<()> 
             share(cpu.with_jdk_ns),
             share(cpu.total_ns)
         );
-        let name = labels.without_package(method) + sampled.sign();
-        wrapped(out, &cells, &" ".repeat(34), &name)?;
+        row(&cells, (method, sampled.sign()), labels, out)?;
     }
     writeln!(out)
 }
@@ -158,7 +169,7 @@ fn waits(off_cpu: &OffCpuReport, labels: &Labels, out: &mut dyn Write) -> io::Re
         let share = percent(time.ns.into(), u128::from(*total_ns));
         let state = state.replace('_', " ");
         let cells = format!("{:>12}{share:>7.1}%  {state:<13} ", duration(time.ns));
-        wrapped(out, &cells, &" ".repeat(40), &labels.without_package(method))?;
+        row(&cells, (method, ""), labels, out)?;
     }
     writeln!(out)
 }
@@ -183,34 +194,16 @@ fn hottest(methods: &[MethodReport], labels: &Labels, out: &mut dyn Write) -> io
             average(hot),
             figures.percentile_ns(99.0).map_or("-".into(), duration),
         );
-        wrapped(out, &cells, &" ".repeat(55), &labels.without_package(method))?;
+        row(&cells, (method, ""), labels, out)?;
     }
     writeln!(out)
 }
 
 fn slowest(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
-    let mut calls: Vec<&RecordedCall> =
-        report.overview.slow.iter().flatten().filter(|call| !call.is_inner).collect();
-    if calls.is_empty() {
-        return Ok(());
-    }
-    calls.sort_by_key(|call| (Reverse(call.total_ns), call.start_ns, call.run));
-    heading(out, "Slowest calls, outermost only; --slowest 5 shows what they called")?;
+    let Some(call) = &report.overview.slowest else { return Ok(()) };
+    heading(out, "The slowest recorded call, and what took longest in it; --slowest 5 has more")?;
     writeln!(out)?;
-    for call in calls.into_iter().take(SHOWN) {
-        let exit = if call.exit == Exit::Throw { ", threw" } else { "" };
-        let run = report.read.runs.get(call.run).filter(|_| report.read.runs.len() > 1);
-        let run = run.map(|run| format!(" in {run}")).unwrap_or_default();
-        let callers = nearest(&call.callers, CALLERS_SHOWN);
-        let under = if callers.is_empty() { callers } else { format!(", under {callers}") };
-        let line = one_line(&format!(
-            "{}{exit}  at {} in thread {}{run}{under}",
-            labels.without_package(&call.method),
-            report.layout.zone.text_ms(call.start_ns),
-            call.thread,
-        ));
-        wrapped(out, &format!("{:>12}  ", duration(call.total_ns)), &" ".repeat(16), &line)?;
-    }
+    tree::in_short(report, call, labels, out)?;
     writeln!(out)
 }
 

@@ -28,7 +28,8 @@ const THROTTLED_SHOWN: usize = 10;
 /// A number of losses, and the words for one and for several.
 type Loss = (fn(&Losses) -> u64, &'static str, &'static str);
 
-const LOSSES: [Loss; 14] = [
+/// Losses that make figures wrong or incomplete.
+const FLAWS: [Loss; 12] = [
     (
         |losses| losses.log.recorded_calls_dropped,
         "recorded call dropped: its thread's ring was full; method statistics include it",
@@ -65,13 +66,6 @@ const LOSSES: [Loss; 14] = [
         "selected methods could not be instrumented",
     ),
     (
-        |losses| losses.not_instrumented.leaves,
-        "trivial leaf was not instrumented (leaves=skip); its time is in its callers' \
-         self time",
-        "trivial leaves were not instrumented (leaves=skip); their time is in their callers' \
-         self time",
-    ),
-    (
         |losses| losses.not_instrumented.classes_unreadable,
         "selected class could not be read, and was not instrumented",
         "selected classes could not be read, and were not instrumented",
@@ -96,6 +90,17 @@ const LOSSES: [Loss; 14] = [
         |losses| losses.timers_refused,
         "timer was refused by the kernel (ulimit -i): its thread has no CPU samples",
         "timers were refused by the kernel (ulimit -i): their threads have no CPU samples",
+    ),
+];
+
+/// Other losses: nothing is gone, or it is meant to be.
+const MINOR_LOSSES: [Loss; 2] = [
+    (
+        |losses| losses.not_instrumented.leaves,
+        "trivial leaf was not instrumented (leaves=skip); its time is in its callers' \
+         self time",
+        "trivial leaves were not instrumented (leaves=skip); their time is in their callers' \
+         self time",
     ),
     (
         |losses| losses.log.io_errors,
@@ -129,7 +134,7 @@ fn not_throttled(report: &Report) -> Vec<String> {
 }
 
 /// What is missing at the end of runs.
-fn cut(found: &[CutInRun], runs: usize, zone: &Zone) -> Vec<String> {
+pub(super) fn cut(found: &[CutInRun], runs: usize, zone: &Zone) -> Vec<String> {
     let mut lines = Vec::new();
     for CutInRun { run, cut } in found.iter().take(CUTS_SHOWN) {
         let place = if runs == 1 { String::new() } else { format!(" in run {run}") };
@@ -159,73 +164,40 @@ fn cut(found: &[CutInRun], runs: usize, zone: &Zone) -> Vec<String> {
     lines
 }
 
-/// What a text says of missing data: in one line at its top, unless parts of the log are gone, and in full at its end.
-pub struct InText {
-    /// Parts of the log that are gone.
-    pub gone: Vec<String>,
-    /// How far the figures can be trusted, in one line.
-    pub trust: Option<String>,
-    /// What was not measured, and when.
-    pub details: Vec<String>,
-}
-
-/// What is missing.
-pub fn in_text(report: &Report) -> InText {
-    let (missing, runs, zone) = (&report.missing, report.read.runs.len(), &report.layout.zone);
-    let mut gone = cut(&missing.cut, runs, zone);
-    gone.extend(unread(missing));
-    let mut details: Vec<String> =
-        report.probe_share.iter().map(|share| share.note.clone()).collect();
-    let lost = losses(missing);
-    let mut parts: Vec<String> = report
-        .probe_share
-        .iter()
-        .map(|share| format!("profiler {} of CPU time", share.share))
-        .collect();
-    let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
-    let log = &missing.losses.log;
-    let dropped = log.recorded_calls_dropped.saturating_add(missing.losses.statistics.lost_calls);
-    if dropped > 0 {
-        parts.push(plural(dropped, "call dropped or not counted", "calls dropped or not counted"));
-    }
-    let raised_times = missing.raised.iter().map(|run| run.times.len()).sum();
-    for (number, one, many) in [
-        (by_method(&missing.throttled).len(), "method throttled", "methods throttled"),
-        (missing.postponed.len(), "class instrumented late", "classes instrumented late"),
-        (raised_times, "time with a raised threshold", "times with a raised threshold"),
-        (lost.len(), "more note", "more notes"),
-    ] {
-        if number > 0 {
-            parts.push(plural(count(number), one, many));
-        }
-    }
-    details.extend(lost);
-    details.extend(raised(&missing.raised, zone));
-    details.extend(postponed(&missing.postponed, runs, zone));
-    details.extend(throttled(&missing.throttled, runs, zone));
-    let trust = (!parts.is_empty()).then(|| parts.join(", ") + ": see the end");
-    InText { gone, trust, details }
-}
-
 fn lost(missing: &Missing, zone: &Zone) -> Vec<String> {
     let mut lines: Vec<String> = unread(missing).into_iter().chain(losses(missing)).collect();
     lines.extend(raised(&missing.raised, zone));
     lines
 }
 
-fn unread(missing: &Missing) -> Option<String> {
+pub(super) fn unread(missing: &Missing) -> Option<String> {
     let unread = u64::try_from(missing.unread.len()).unwrap_or(u64::MAX);
     let (one, many) = ("part of the logs could not be read", "parts of the logs could not be read");
     (unread > 0).then(|| plural(unread, one, many))
 }
 
-fn losses(missing: &Missing) -> Vec<String> {
-    let losses = LOSSES.map(|(number, one, many)| (number(&missing.losses), one, many));
-    let all = losses.into_iter().filter(|(number, ..)| *number > 0);
-    all.map(|(number, one, many)| plural(number, one, many)).collect()
+pub(super) fn losses(missing: &Missing) -> Vec<String> {
+    let mut lines = found_of(&FLAWS, missing);
+    lines.extend(found_of(&MINOR_LOSSES, missing));
+    lines
 }
 
-fn raised(runs: &[RaisedInRun], zone: &Zone) -> Vec<String> {
+/// What makes figures wrong or incomplete, a line each.
+pub(super) fn flaws(missing: &Missing) -> Vec<String> {
+    let mut lines = found_of(&FLAWS, missing);
+    lines.extend(postponed_count(&missing.postponed));
+    lines.extend(throttled_count(&missing.throttled));
+    lines
+}
+
+/// A line for each of these losses that there is.
+fn found_of(losses: &[Loss], missing: &Missing) -> Vec<String> {
+    let losses = losses.iter().map(|(number, one, many)| (number(&missing.losses), one, many));
+    let found = losses.filter(|(number, ..)| *number > 0);
+    found.map(|(number, one, many)| plural(number, one, many)).collect()
+}
+
+pub(super) fn raised(runs: &[RaisedInRun], zone: &Zone) -> Vec<String> {
     let mut lines = Vec::new();
     runs.iter().for_each(|run| raised_in(run, zone, &mut lines));
     lines
@@ -255,7 +227,7 @@ fn raised_in(run: &RaisedInRun, zone: &Zone, lines: &mut Vec<String>) {
 }
 
 /// The classes that were not instrumented because a loop runs in them.
-fn postponed(found: &[PostponedInRun], runs: usize, zone: &Zone) -> Vec<String> {
+pub(super) fn postponed(found: &[PostponedInRun], runs: usize, zone: &Zone) -> Vec<String> {
     let line = |PostponedInRun { run, class }: &PostponedInRun| {
         let from = zone.text(class.from_ns);
         let when = match class.to_ns {
@@ -277,8 +249,19 @@ fn postponed(found: &[PostponedInRun], runs: usize, zone: &Zone) -> Vec<String> 
     found.iter().take(CLASSES_SHOWN).map(line).chain(rest).collect()
 }
 
+fn postponed_count(found: &[PostponedInRun]) -> Option<String> {
+    let classes = u64::try_from(found.len()).unwrap_or(u64::MAX);
+    (classes > 0).then(|| {
+        plural(
+            classes,
+            "class was not instrumented, all or part of the time",
+            "classes were not instrumented, all or part of the time",
+        )
+    })
+}
+
 /// The throttled methods, one line each, sorted by the time missed in all runs together.
-fn throttled(found: &[ThrottledInRun], runs: usize, zone: &Zone) -> Vec<String> {
+pub(super) fn throttled(found: &[ThrottledInRun], runs: usize, zone: &Zone) -> Vec<String> {
     let mut methods: Vec<(f64, Vec<&ThrottledInRun>)> = by_method(found)
         .into_values()
         .map(|runs| (runs.iter().map(|run| run.method.missed_ns()).sum(), runs))
@@ -298,7 +281,7 @@ fn throttled(found: &[ThrottledInRun], runs: usize, zone: &Zone) -> Vec<String> 
     lines
 }
 
-fn by_method(found: &[ThrottledInRun]) -> BTreeMap<&str, Vec<&ThrottledInRun>> {
+pub(super) fn by_method(found: &[ThrottledInRun]) -> BTreeMap<&str, Vec<&ThrottledInRun>> {
     let mut methods: BTreeMap<&str, Vec<&ThrottledInRun>> = BTreeMap::new();
     for run in found {
         methods.entry(&run.method.name).or_default().push(run);

@@ -15,6 +15,7 @@ use crate::input::progress::Progress;
 use crate::input::runs::{RunInput, is_of_calls};
 use crate::options::Options;
 use crate::report::collector::Collector;
+use crate::run::cpu_samples::has_samples;
 use crate::run::data::read_run;
 use crate::run::selection::Selection;
 use crate::tprofiler;
@@ -97,8 +98,17 @@ pub fn write<F: EventFormat>(
         collector.add(run, place, data, &selection);
     }
     if !format.end()? {
-        let hint = if unfinished > 0 { "; --unfinished shows unfinished calls" } else { "" };
-        let reason = format!("{} in the selection{hint}", F::EMPTY);
+        // Samples have names of their own.
+        let has_all_names = old_logs.iter().all(Option::is_none)
+            && !(F::TABLES.contains(&Table::Samples) && runs.iter().any(has_samples));
+        let unnamed = collector.no_such_method(&selection).filter(|_| has_all_names);
+        let reason = match unnamed {
+            Some(reason) => format!("{} {reason}", F::EMPTY),
+            None if unfinished > 0 => {
+                format!("{} in the selection; --unfinished shows unfinished calls", F::EMPTY)
+            }
+            None => format!("{} in the selection", F::EMPTY),
+        };
         return Err(NoReport::nothing(&problems, reason).into());
     }
     let mut report = collector.finish(&runs, &options, &selection, &problems);

@@ -4,20 +4,21 @@
 
 use std::io::{self, Write};
 
-use anstyle::{AnsiColor, Style};
+use anstyle::Style;
 use log_format::rows::Exit;
 use log_format::writer::one_line;
 
 use super::labels::{Labels, path};
-use super::remarks::InText;
+use super::notes::{InText, in_text};
 use super::text_parts::{
-    average, calls, headed, heading, hours, number, origin, recorded, share, sign_of_average,
-    sign_of_calls, sign_of_share, some_of, wrapped,
+    WARNING, average, calls, headed, heading, nothing, number, origin, recorded, share,
+    sign_of_average, sign_of_calls, sign_of_share, some_of, time_of, wrapped,
 };
-use super::{cpu, off_cpu, overview, remarks, tree};
+use super::{cpu, notes, off_cpu, overview, tree};
 use crate::options::By;
 use crate::report::groups::{GroupReport, MethodReport, percent};
 use crate::report::selected::SelectedData;
+use crate::report::slowest::SlowCall;
 use crate::report::{ReadSummary, Report, SampleReport, UnfinishedReport};
 use crate::run::data::UnfinishedCall;
 use log_format::human::{count, duration, plural, separated};
@@ -37,10 +38,10 @@ const COLUMNS: [(&str, usize); 10] = [
 ];
 
 pub fn render(report: &Report, out: &mut dyn Write) -> io::Result<()> {
-    let missing = remarks::in_text(report);
+    let missing = in_text(report, report.layout.notes);
     summary(report, &missing, out)?;
     body(report, out)?;
-    details(&missing, out)
+    notes::at_end(report, &missing, out)
 }
 
 fn body(report: &Report, out: &mut dyn Write) -> io::Result<()> {
@@ -54,9 +55,10 @@ fn body(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     }
     let groups = || report.methods.groups.iter();
     let table_methods = groups().flat_map(|g| &g.methods).map(|m| &m.method);
-    let first = groups().flat_map(|g| g.first.by_self.iter().chain(&g.first.by_throws));
-    let slow = report.overview.slow.iter().flatten().map(|call| &call.method);
-    let first = first.map(|m| &m.method).chain(slow);
+    let of_first = groups().map(|group| &group.first);
+    let first = of_first.flat_map(|of| of.entries.iter().chain(&of.by_self).chain(&of.by_throws));
+    let slowest = report.overview.slowest.iter().flat_map(SlowCall::methods);
+    let first = first.map(|m| &m.method).chain(slowest);
     let unfinished = report.unfinished.calls.iter().map(|call| &call.method);
     let recursive = report.overview.recursion.iter().map(|(method, _)| method);
     let SampleReport { cpu, off_cpu } = &report.samples;
@@ -67,7 +69,7 @@ fn body(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     let labels = Labels::new(listed);
     writeln!(out)?;
     match &report.empty {
-        Some(reason) => wrapped(out, "", "", reason)?,
+        Some(reason) => nothing(reason, out)?,
         None => {
             overview::render(report, &labels, out)?;
             tables(report, &labels, out)?;
@@ -78,25 +80,13 @@ fn body(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     unfinished_calls(report, &labels, out)
 }
 
-/// What was not measured, and when; the top of the text says only how much.
-fn details(missing: &InText, out: &mut dyn Write) -> io::Result<()> {
-    if missing.details.is_empty() {
-        return Ok(());
-    }
-    writeln!(out)?;
-    heading(out, "Notes")?;
-    writeln!(out)?;
-    missing.details.iter().try_for_each(|line| wrapped(out, "  ", "    ", line))
-}
-
 fn summary(report: &Report, missing: &InText, out: &mut dyn Write) -> io::Result<()> {
-    let warning = AnsiColor::Yellow.on_default().bold();
     for (heading, line) in summary_lines(report, missing) {
         let mut text = Vec::new();
         wrapped(&mut text, &format!("{heading:<10}"), &" ".repeat(12), &line)?;
         // Only now: a style has no width.
         let rest = text.split_off(heading.len());
-        let style = if ["missing", "trust"].contains(&heading) { warning } else { Style::new() };
+        let style = if ["missing", "trust"].contains(&heading) { WARNING } else { Style::new() };
         write!(out, "{style}{heading}{style:#}")?;
         out.write_all(&rest)?;
     }
@@ -106,8 +96,8 @@ fn summary(report: &Report, missing: &InText, out: &mut dyn Write) -> io::Result
 /// What was read and selected, and what is missing; a line without a heading continues the one before.
 pub(super) fn summary_lines(report: &Report, missing: &InText) -> Vec<(&'static str, String)> {
     let read = &report.read;
-    let mut lines =
-        vec![("read", origin(read) + &recorded(read)), ("", hours(read)), ("", amount(read))];
+    let what_and_when = format!("{}{}; {}", origin(read), recorded(read), time_of(read));
+    let mut lines = vec![("read", what_and_when), ("", amount(read))];
     let mut selected = Vec::new();
     let SelectedData { range, pattern, filters, .. } = &report.selected;
     if !range.is_everything() {

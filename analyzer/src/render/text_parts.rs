@@ -2,8 +2,9 @@
 
 use std::io::{self, Write};
 
-use anstyle::Style;
+use anstyle::{AnsiColor, Style};
 use log_format::human::{count, duration, plural};
+use log_format::names::Hour;
 use log_format::writer::one_line;
 
 use crate::options::zone::hour_text;
@@ -12,6 +13,11 @@ use crate::report::groups::MethodReport;
 
 pub(super) const WIDTH: usize = 100;
 
+/// The style of what makes figures wrong or incomplete.
+pub(super) const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+
+const HOUR_NS: u64 = 3_600_000_000_000;
+
 /// Hosts, services and missing files that are named.
 const NAMES_SHOWN: usize = 5;
 
@@ -19,6 +25,13 @@ const NAMES_SHOWN: usize = 5;
 pub(super) fn heading(out: &mut dyn Write, line: &str) -> io::Result<()> {
     let bold = Style::new().bold();
     writeln!(out, "{bold}{line}{bold:#}")
+}
+
+/// Writes why there is nothing to show, as a warning: between notes, it is easily overlooked.
+pub(super) fn nothing(reason: &str, out: &mut dyn Write) -> io::Result<()> {
+    write!(out, "{WARNING}")?;
+    wrapped(out, "", "", reason)?;
+    write!(out, "{WARNING:#}")
 }
 
 /// Writes lines, the first one with the heading.
@@ -62,8 +75,31 @@ pub(super) fn hours(read: &ReadSummary) -> String {
             hour_text(*first),
             hour_text(*last)
         ),
-        _ if read.counts.tprofiler.logs() > 0 => "TProfiler's logs, which have no dates".to_owned(),
-        _ => "no files of calls, statistics or counters".to_owned(),
+        _ => no_hours(read).to_owned(),
+    }
+}
+
+fn no_hours(read: &ReadSummary) -> &'static str {
+    if read.counts.tprofiler.logs() > 0 {
+        "TProfiler's logs, which have no dates"
+    } else {
+        "no files of calls, statistics or counters"
+    }
+}
+
+/// The time from the beginning of the first hour to the end of the last one, in short.
+pub(super) fn time_of(read: &ReadSummary) -> String {
+    let hours = &read.counts.hours;
+    let (Some(first), Some(last)) = (hours.first(), hours.last()) else {
+        return no_hours(read).to_owned();
+    };
+    let from = hour_text(*first);
+    let to = hour_text(Hour::of_unix_ns(last.start_unix_ns().saturating_add(HOUR_NS)));
+    match (from.split_once('T'), to.split_once('T')) {
+        (Some((day, _)), Some((of_same_day, time))) if day == of_same_day => {
+            format!("{}-{time}", from.trim_end_matches('Z'))
+        }
+        _ => format!("{from} to {to}"),
     }
 }
 

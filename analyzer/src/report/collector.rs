@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 
 use log_format::pattern::Pattern;
-use log_format::rows::SampleRow;
+use log_format::rows::{CallRow, SampleRow};
 
 use crate::input::problems::Problems;
 use crate::input::runs::RunInput;
@@ -170,6 +170,19 @@ impl Collector {
         (is_whole && !self.lacks_threshold).then_some(highest_ns)
     }
 
+    /// That no run has a method of the selected name, and which names are near it; `None` if there is one.
+    #[must_use]
+    pub fn no_such_method(&self, selection: &Selection) -> Option<String> {
+        let pattern = selection.method.as_ref().filter(|_| !self.is_named)?;
+        Some(format!("in methods named by {pattern}: {}", self.nearest.hint()))
+    }
+
+    /// The slowest of the selected calls, and the index of its run, if the report has an overview.
+    #[must_use]
+    pub fn slowest(&self) -> Option<(usize, CallRow)> {
+        self.overview.slowest.clone()
+    }
+
     /// Makes the report.
     #[must_use]
     pub fn finish(
@@ -192,6 +205,7 @@ impl Collector {
         }
         let is_named = self.is_named || !cpu.methods.is_empty();
         let hint = (!is_named).then(|| std::mem::take(&mut self.nearest));
+        let top = options.layout.top;
         let empty = groups.is_empty().then(|| why_empty(selection, &self.counts, hint.as_ref()));
         let jvms = distinct(runs, |run| (&run.about.host, run.about.pid)).len();
         let mut notes = notes(selection, &self.counts, saturated, options.layout.slowest.is_none());
@@ -201,18 +215,11 @@ impl Collector {
         let probe_share = probe_share(&self.missing.losses.probe_cost, jvms);
         notes.extend(coverage(&cpu, self.missing.losses.probe_cost.cpu_ns, selection));
         let (tree, no_path) = selected_part(std::mem::take(&mut self.tree), &options.filter);
-        // The trees of the slowest calls contain every call.
+        // The trees of single calls contain every call.
         let every = CallFilter::default();
-        let calls = if options.layout.slowest.is_some() { &every } else { &selection.calls };
+        let calls = if selection.stacks { &selection.calls } else { &every };
         let without_record =
             without_record(calls, &self.counts, &self.thresholds_ns, &self.missing);
-        let unfinished_count = self.unfinished.len();
-        self.unfinished.truncate(options.layout.top.unwrap_or(usize::MAX));
-        let unfinished = UnfinishedReport {
-            not_shown: unfinished_count - self.unfinished.len(),
-            calls: std::mem::take(&mut self.unfinished),
-            in_paths: selection.stacks && selection.unfinished,
-        };
         Report {
             layout: options.layout.clone(),
             selected: SelectedData::new(selection, &options.filter),
@@ -227,7 +234,7 @@ impl Collector {
                 of_records: selection.counts_records(),
                 has_sketches: selection.sketches,
             },
-            unfinished,
+            unfinished: take_unfinished(self.unfinished, top, selection),
             overview: Overview::new(self.overview),
             paths: CallPaths { tree, without_record },
             slowest: None,
@@ -319,6 +326,21 @@ impl Collector {
             bad_lines: problems.bad_lines(),
             missing_files: std::mem::take(&mut self.missing_files),
         }
+    }
+}
+
+/// The first `top` of the unfinished calls.
+fn take_unfinished(
+    mut calls: Vec<UnfinishedCall>,
+    top: Option<usize>,
+    selection: &Selection,
+) -> UnfinishedReport {
+    let count = calls.len();
+    calls.truncate(top.unwrap_or(usize::MAX));
+    UnfinishedReport {
+        not_shown: count - calls.len(),
+        calls,
+        in_paths: selection.stacks && selection.unfinished,
     }
 }
 

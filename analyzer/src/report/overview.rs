@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::report::slowest::SlowCall;
 use crate::stats::by_minute::MinuteSums;
 use crate::stats::call_tree::Recursion;
 use crate::stats::method::Method;
@@ -18,6 +19,8 @@ pub struct Overview {
     pub partial_methods: usize,
     /// The slowest calls of the threads that have the slowest, each thread's in order of their start.
     pub slow: Vec<Vec<RecordedCall>>,
+    /// The slowest of them with what it called; only for a text.
+    pub slowest: Option<SlowCall>,
     /// The methods that call themselves, those with most such calls first.
     pub recursion: Vec<(Method, Recursion)>,
 }
@@ -28,6 +31,7 @@ impl Overview {
             minutes: sums.minutes.finish(),
             partial_methods: sums.partial.len(),
             slow: sums.slow,
+            slowest: None,
             recursion: most_recursive_first(sums.recursion),
         }
     }

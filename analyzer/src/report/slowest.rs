@@ -80,7 +80,6 @@ pub fn find(
         let of_run = slowest.iter().filter(|(run, _)| *run == place);
         let rows: Vec<&CallRow> = of_run.map(|(_, row)| row).collect();
         if !rows.is_empty() {
-            selection.progress.expect([run], &[Table::Calls]);
             calls.extend(with_trees(run, place, &rows, selection));
         }
     }
@@ -147,6 +146,16 @@ fn keep(calls: &mut Vec<CallRow>, count: usize) {
     }
 }
 
+/// A call with what it called, for which the run is read once more. `place` is the run's index in the list of runs.
+pub fn with_tree(
+    run: &RunInput,
+    place: usize,
+    row: &CallRow,
+    selection: &Selection,
+) -> Option<SlowCall> {
+    with_trees(run, place, &[row], selection).pop()
+}
+
 /// Reads the run again, for the callees of these calls.
 fn with_trees(
     run: &RunInput,
@@ -163,7 +172,11 @@ fn with_trees(
     for call in rows {
         trees.entry(call.thread).or_default().push((call, CallTree::default()));
     }
-    let filter = RecordFilter::everything(selection.unfinished, &selection.progress);
+    let begin_ns = rows.iter().map(|row| row.start_ns).min().unwrap_or(0);
+    let end_ns = rows.iter().map(|row| end(row)).max().unwrap_or(0);
+    let filter = RecordFilter::everything(selection.unfinished, &selection.progress)
+        .within(begin_ns, end_ns);
+    selection.progress.expect_files(filter.files(run));
     read_records(run, &filter, &mut problems, |row| {
         for (call, tree) in trees.get_mut(&row.thread).into_iter().flatten() {
             let path = path_below(&names, call, &row);
@@ -190,7 +203,6 @@ fn with_trees(
 
 /// The path of a recorded call from `call` down, the innermost first, if it is `call` or within it.
 fn path_below(names: &Names, call: &CallRow, row: &CallRow) -> Option<Vec<MethodId>> {
-    let end = |row: &CallRow| row.start_ns.saturating_add(row.total_ns);
     if row.thread != call.thread || row.start_ns < call.start_ns || end(row) > end(call) {
         return None;
     }

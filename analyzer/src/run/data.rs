@@ -28,7 +28,7 @@ use crate::stats::aggregate::{Group, Totals};
 use crate::stats::call_tree::CallTree;
 use crate::stats::method::{Callers, Method, Source};
 use crate::stats::overview_sums::OverviewSums;
-use crate::stats::slow_calls::RecordedCall;
+use crate::stats::slow_calls::{RecordedCall, order};
 
 /// Length of a run's first interval: about ten seconds.
 const FIRST_NS: Range<u64> = 8_000_000_000..13_000_000_000;
@@ -272,6 +272,9 @@ fn finish(
     let recorded = |call| recorded_call(call, scope.place, names, label);
     let slow = sums.slowest.finish();
     data.overview.slow = slow.iter().map(|calls| calls.iter().map(recorded).collect()).collect();
+    let outermost = slow.iter().flatten().filter(|(_, is_inner)| !is_inner);
+    let slowest = outermost.map(|(row, _)| row).min_by_key(|row| order(row));
+    data.overview.slowest = slowest.map(|row| (scope.place, row.clone()));
     data.overview.minutes = sums.minutes;
     data.overview.partial = scope.partial().map(named).collect();
     if selection.sources {

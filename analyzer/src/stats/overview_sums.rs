@@ -2,10 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 
+use log_format::rows::CallRow;
+
 use crate::stats::by_minute::Minutes;
 use crate::stats::call_tree::Recursion;
 use crate::stats::method::Method;
-use crate::stats::slow_calls::{RecordedCall, of_runs};
+use crate::stats::slow_calls::{RecordedCall, of_runs, order};
 
 /// What the overview of one run or several is made from; empty if the report has none.
 #[derive(Debug, Default)]
@@ -20,6 +22,8 @@ pub struct OverviewSums {
     pub recursion: HashMap<Method, Recursion>,
     /// The slowest of the selected calls, by thread.
     pub slow: Vec<Vec<RecordedCall>>,
+    /// The slowest of all of them, and the index of its run in the list of runs.
+    pub slowest: Option<(usize, CallRow)>,
 }
 
 impl OverviewSums {
@@ -33,5 +37,7 @@ impl OverviewSums {
         }
         self.slow.extend(other.slow);
         self.slow = of_runs(std::mem::take(&mut self.slow));
+        let slowest = self.slowest.take().into_iter().chain(other.slowest);
+        self.slowest = slowest.min_by_key(|(_, row)| order(row));
     }
 }

@@ -45,7 +45,7 @@ pub struct RecordedCall {
 
 /// The slowest first; among equally slow ones, the one that began first; of a caller and its callee the caller, whose
 /// row comes later.
-fn order(row: &CallRow) -> (Reverse<u64>, u64, Reverse<u64>) {
+pub fn order(row: &CallRow) -> (Reverse<u64>, u64, Reverse<u64>) {
     (Reverse(row.total_ns), row.start_ns, Reverse(row.total_ns.saturating_sub(row.self_ns)))
 }
 

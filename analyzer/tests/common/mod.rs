@@ -226,6 +226,13 @@ pub fn muted(at_ns: u64, pattern: &str, is_muted: bool) -> EventRow {
     EventRow { pattern: pattern.into(), ..EventRow::new(at_ns, event) }
 }
 
+/// The beginning of a text report, up to and with the line on what to run next.
+pub fn first_screen(text: &str) -> &str {
+    let next = text.find("\nNext: ").expect("a line on what to run next") + 1;
+    let length = text[next..].find('\n').expect("an end of that line");
+    &text[..=next + length]
+}
+
 /// Compares a text with `tests/golden/<name>`. `UPDATE_GOLDEN=1` writes the file instead.
 pub fn assert_golden(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);

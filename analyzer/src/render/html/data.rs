@@ -12,7 +12,7 @@ use super::methods::{Methods, NotShown, Table};
 use super::paths::{Frame, Paths};
 use crate::options::zone::Zone;
 use crate::render::labels::{Labels, path};
-use crate::render::remarks;
+use crate::render::notes::in_text;
 use crate::render::text::summary_lines;
 use crate::report::cpu::CpuSums;
 use crate::report::groups::MethodReport;
@@ -126,7 +126,7 @@ impl<'r> Page<'r> {
     /// The page of a report, with budgets divided by `scale`.
     pub fn new(report: &'r Report, scale: usize) -> Self {
         let labels = labels(report);
-        let missing = remarks::in_text(report);
+        let missing = in_text(report, true);
         let Report { read, layout, overview, paths, .. } = report;
         let stacks = Stacks::new(&paths.tree, |method| labels.of(method), &paths.without_record);
         let mut table = Table::new(&labels, scale);
