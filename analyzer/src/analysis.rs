@@ -68,6 +68,7 @@ fn analyze_selected(
     // If there are no rows of one kind, there may be some of the other.
     let ways: &[Option<RecordsBecause>] = match is_short {
         _ if selection.asks_for_records() || options.layout.slowest.is_some() => &[None],
+        _ if options.layout.states => &[None],
         true => &[Some(RecordsBecause::ShortTime), None],
         false if options.output.format.has_notes() => &[None, Some(RecordsBecause::NoStatistics)],
         false => &[None],

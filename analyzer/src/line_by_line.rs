@@ -419,6 +419,7 @@ fn report(folder: &Path, choice: usize) {
             tree: (format == Format::Text && choice.is_multiple_of(3))
                 .then_some(TreeOrder::TopDown),
             slowest: (format == Format::Text && choice % 3 == 1).then_some(3),
+            states: matches!(format, Format::Text | Format::Csv | Format::Json) && choice % 3 == 2,
             ..Layout::default()
         },
         output: Output { format, ..Output::default() },

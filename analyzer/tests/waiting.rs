@@ -5,6 +5,7 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use common::sampled_shop::{RUN, shop, waiting, waiting_shop};
@@ -59,6 +60,82 @@ fn flame_graphs_of_all_time_have_what_threads_waited_for() {
     assert!(svg.contains("Time of all threads") && svg.contains("[parked]"));
     let none = shop().analyze(&["logs", "--flame", "wall"]);
     assert!(none.stderr.contains("cpu=10ms,wall=100ms"), "{}", none.stderr);
+}
+
+/// What threads did in [`waiting_shop`], in milliseconds: CPU time, and waiting by the method outside the JDK.
+const BY_STATE: [(&str, &str, u64); 8] = [
+    ("parked", "pay", 2_000),
+    ("parked", "take", 500),
+    ("running", "count", 70),
+    ("running", "pay", 60),
+    ("running", "[gc]", 30),
+    ("running", "hash", 20),
+    ("running", "[missing]", 10),
+    ("running", "pay", 10),
+];
+
+#[test]
+fn states_have_their_time_and_methods() {
+    let logs = waiting_shop();
+    let report = |more: &[&str]| logs.analyze(&[&["logs", "--by", "state"], more].concat());
+    assert_golden("by_state.txt", &report(&[]).quiet());
+    let csv = report(&["--format", "csv"]);
+    let columns = ["state", "method", "ns"].map(|name| csv.csv_column(name));
+    let rows = |of: [&Vec<String>; 3], row: usize| {
+        (of[0][row].clone(), of[1][row].clone(), of[2][row].parse::<u64>().unwrap() / MS)
+    };
+    let of_csv: Vec<(String, String, u64)> =
+        (0..columns[0].len()).map(|row| rows(columns.each_ref(), row)).collect();
+    let mut expected: Vec<(String, String, u64)> =
+        BY_STATE.map(|(state, method, ms)| (state.to_owned(), method.to_owned(), ms)).to_vec();
+    expected.push(("blocked".to_owned(), "pay".to_owned(), 100));
+    assert_eq!(of_csv, expected);
+    let line =
+        "analyze: By state only samples count, CPU time and waiting; exact figures do not apply\n";
+    assert!(csv.stderr.ends_with(line), "{}", csv.stderr);
+    let json = report(&["--format", "json"]).json();
+    assert_eq!((&json["by"], &json["methods"]), (&"state".into(), &serde_json::json!([])));
+    assert!(json.get("cpu").is_none() && json.get("off_cpu").is_none());
+    let states = json["states"].as_array().unwrap().iter().flat_map(|state| {
+        let methods = state["methods"].as_array().unwrap().iter();
+        methods.map(move |method| {
+            let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+            (text(&state["state"]), text(&method["method"]), method["ns"].as_u64().unwrap() / MS)
+        })
+    });
+    assert_eq!(states.collect::<Vec<_>>(), expected);
+    let of_states = json["states"].as_array().unwrap().iter();
+    let sums: Vec<u64> = of_states.map(|state| state["ns"].as_u64().unwrap() / MS).collect();
+    assert_eq!(sums, [2_500, 200, 100]);
+}
+
+#[test]
+fn samples_of_states_can_be_selected_and_of_none_the_reason_is_said() {
+    let logs = waiting_shop();
+    let states = |more: &[&str]| {
+        let args = [&["logs", "--by", "state", "--format", "csv"], more].concat();
+        let csv = logs.analyze(&args);
+        assert_eq!(csv.status, 0, "{}", csv.stderr);
+        csv.csv_column("state").into_iter().collect::<BTreeSet<String>>()
+    };
+    let of = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    assert_eq!(states(&["--thread", "GC*"]), of(&["running"]));
+    assert_eq!(states(&["--method", "LinkedBlockingQueue"]), of(&["parked"]));
+    assert_eq!(states(&["--from", "14:01"]), of(&["parked", "running"]));
+    let top = logs.analyze(&["logs", "--by", "state", "--top", "1"]).quiet();
+    assert!(top.contains("    and 5 more methods\n"), "{top}");
+    for (more, reason) in [
+        (&["--thread", "nobody"][..], "no samples are selected, or there are none in these logs; "),
+        (&["--method", "org.nobody"], "no samples of methods named by org.nobody: no method has "),
+    ] {
+        let text = logs.analyze(&[&["logs", "--by", "state"], more].concat()).quiet();
+        assert!(text.contains(&format!("\n\n{reason}")), "{text}");
+    }
+    for refused in [["--format", "prometheus"], ["--above", "1ms"], ["--sort", "calls"]] {
+        let outcome = logs.analyze(&[&["logs", "--by", "state"], &refused[..]].concat());
+        assert_eq!((outcome.status, outcome.stdout.as_str()), (2, ""), "{refused:?}");
+        assert!(outcome.stderr.contains("by state"), "{refused:?} {}", outcome.stderr);
+    }
 }
 
 /// Waits of a second of recording, the largest change first, without what is small or may be chance.

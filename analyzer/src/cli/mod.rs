@@ -123,6 +123,7 @@ Examples:
   analyze logs/ --tree top-down --root com.shop.Handler    where the time of these calls went
   analyze logs/ --method com.shop.dao --sort calls         who asks the database so often
   analyze logs/ --exit throw --by thread                   which calls ended with an exception, and where
+  analyze logs/ --by state --thread 'http-*'               what these threads did and waited for
   analyze diff before/ after/ --fail-above 20%             what became slower, for a CI job
 
 Times are UTC, or with --local those of this machine. Exit status: 0 all was read, 1 part of the logs could \
@@ -161,7 +162,7 @@ impl Generate {
     }
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum GroupBy {
     /// By hour of UTC
     Hour,
@@ -177,11 +178,15 @@ enum GroupBy {
     Class,
     /// By package
     Package,
+    /// By what threads did: running, blocked, waiting, parked and so on, from samples
+    State,
 }
 
 impl From<GroupBy> for By {
     fn from(by: GroupBy) -> Self {
         match by {
+            // Figures have no state: only samples have one.
+            GroupBy::State => Self::Nothing,
             GroupBy::Hour => Self::Hour,
             GroupBy::Thread => Self::Thread,
             GroupBy::Run => Self::Run,
@@ -257,6 +262,7 @@ impl Cli {
         };
         let layout = Layout {
             by: self.by.map_or(By::Nothing, By::from),
+            states: self.by == Some(GroupBy::State),
             sort: self.sort.unwrap_or_default(),
             top: Some(top.unwrap_or(default_top)).filter(|top| *top > 0),
             tree: self.tree,
@@ -337,8 +343,25 @@ impl Cli {
                 "--unfinished: this format has no unfinished calls",
             ),
         ];
-        let mut refused = refused.into_iter().chain(self.flame_refused());
+        let mut refused =
+            refused.into_iter().chain(self.flame_refused()).chain(self.states_refused());
         refused.find(|r| r.0).map_or(Ok(()), |(_, why)| Err(BadValue::because(why)))
+    }
+
+    fn states_refused(&self) -> [(bool, &'static str); 3] {
+        let by_state = self.by == Some(GroupBy::State);
+        let of_calls = self.exit.is_some() || self.above.is_some() || self.unfinished;
+        [
+            (
+                by_state && !matches!(self.format, Format::Text | Format::Csv | Format::Json),
+                "--by state has only --format text, csv and json",
+            ),
+            (
+                by_state && of_calls,
+                "--exit, --above and --unfinished are for calls; --by state has samples",
+            ),
+            (by_state && self.sort.is_some(), "--sort: by state, methods are sorted by their time"),
+        ]
     }
 
     fn flame_refused(&self) -> [(bool, &'static str); 2] {

@@ -59,6 +59,8 @@ pub struct DataFilter {
 pub struct Layout {
     /// Whether and how the figures are split into groups.
     pub by: By,
+    /// Show what threads did instead of the methods, from samples.
+    pub states: bool,
     /// The column that methods are sorted by, largest first.
     pub sort: SortKey,
     /// Methods shown in each group, callees in a call tree, and unfinished calls shown; `None` shows all.
@@ -76,7 +78,7 @@ pub struct Layout {
 impl Layout {
     /// Whether it shows the methods.
     fn is_of_methods(&self) -> bool {
-        self.tree.is_none() && self.slowest.is_none()
+        self.tree.is_none() && self.slowest.is_none() && !self.states
     }
 }
 
@@ -104,6 +106,7 @@ impl Options {
     #[must_use]
     pub fn shows_cpu(&self) -> bool {
         self.output.flame != Flame::Calls
+            || self.layout.states
             || self.is_text_of_all()
             || matches!(self.output.format, Format::Html | Format::Csv | Format::Json)
     }

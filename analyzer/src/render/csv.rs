@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use csv::{ErrorKind, WriterBuilder};
 
+use super::states;
 use crate::options::By;
 use crate::report::Report;
 use crate::report::cpu::SampledMethod;
@@ -35,7 +36,11 @@ const COLUMNS: [&str; 17] = [
 const EXACT_COLUMNS: usize = 9;
 
 pub fn render(report: &Report, out: &mut dyn Write) -> io::Result<()> {
-    write(report, out).map_err(plain)
+    let written = match &report.states {
+        Some(states) => states::csv(states, out),
+        None => write(report, out),
+    };
+    written.map_err(plain)
 }
 
 /// Unwraps an error of the output, so that a broken pipe is still recognized.

@@ -7,12 +7,13 @@ use log_format::names::utc_text;
 use serde::{Serialize, Serializer};
 
 use super::json_rows::{JsonCpu, JsonOffCpu, Name, Row};
+use super::states::StateRow;
 use crate::options::By;
 use crate::options::zone::hour_text;
 use crate::report::groups::GroupReport;
 use crate::report::missing::Missing;
 use crate::report::selected::{Filters, SelectedData};
-use crate::report::{ReadSummary, Report};
+use crate::report::{ReadSummary, Report, SampleReport};
 use crate::run::cut_short::CutInRun;
 use crate::run::data::UnfinishedCall;
 use crate::run::losses::Losses;
@@ -47,6 +48,9 @@ struct Document<'r> {
     cpu: Option<JsonCpu<'r>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     off_cpu: Option<JsonOffCpu<'r>>,
+    /// With `--by state`, instead of methods.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    states: Option<Vec<StateRow<'r>>>,
     unfinished: Vec<Unfinished<'r>>,
     unfinished_not_shown: usize,
 }
@@ -54,7 +58,10 @@ struct Document<'r> {
 impl<'r> Document<'r> {
     fn new(report: &'r Report) -> Self {
         let by = report.layout.by;
-        let groups = &report.methods.groups;
+        let states = report.states.as_ref();
+        let groups = if states.is_some() { &[] } else { report.methods.groups.as_slice() };
+        let SampleReport { cpu, off_cpu } = &report.samples;
+        let has_own = |samples: u64| samples > 0 && states.is_none();
         Self {
             schema: SCHEMA,
             read: Read::new(&report.read),
@@ -63,17 +70,14 @@ impl<'r> Document<'r> {
             selected: Selected::new(&report.selected),
             missing: JsonMissing::new(&report.missing),
             notes: report.empty.iter().map(String::as_str).chain(report.all_notes()).collect(),
-            by: by.column(),
+            by: if states.is_some() { Some("state") } else { by.column() },
             sort: report.layout.sort.name(),
             percentiles: report.percentiles_are(),
             methods: Rows { by, groups },
             methods_not_shown: groups.iter().map(|group| group.not_shown).sum(),
-            cpu: Some(&report.samples.cpu)
-                .filter(|cpu| cpu.samples > 0)
-                .map(|cpu| JsonCpu::new(by, cpu)),
-            off_cpu: Some(&report.samples.off_cpu)
-                .filter(|off_cpu| off_cpu.total_ns > 0)
-                .map(|off_cpu| JsonOffCpu::new(by, off_cpu)),
+            cpu: has_own(cpu.samples).then(|| JsonCpu::new(by, cpu)),
+            off_cpu: has_own(off_cpu.total_ns).then(|| JsonOffCpu::new(by, off_cpu)),
+            states: states.map(|report| report.states.iter().map(StateRow::new).collect()),
             unfinished: report
                 .unfinished
                 .calls

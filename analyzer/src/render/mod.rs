@@ -20,6 +20,7 @@ mod pprof;
 mod prometheus;
 mod remarks;
 mod speedscope;
+mod states;
 mod streamed;
 mod text;
 mod text_parts;

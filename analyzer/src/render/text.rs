@@ -14,7 +14,7 @@ use super::text_parts::{
     WARNING, average, calls, headed, heading, nothing, number, origin, recorded, share,
     sign_of_average, sign_of_calls, sign_of_share, some_of, time_of, wrapped,
 };
-use super::{cpu, notes, off_cpu, overview, tree};
+use super::{cpu, notes, off_cpu, overview, states, tree};
 use crate::options::By;
 use crate::report::groups::{GroupReport, MethodReport, percent};
 use crate::report::selected::SelectedData;
@@ -45,6 +45,13 @@ pub fn render(report: &Report, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn body(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    if let Some(states) = &report.states {
+        writeln!(out)?;
+        return match &report.empty {
+            Some(reason) => nothing(reason, out),
+            None => states::text(states, out),
+        };
+    }
     if let Some(calls) = &report.slowest {
         writeln!(out)?;
         return tree::slowest(report, calls, out);

@@ -17,7 +17,10 @@ use crate::report::missing::{Missing, RaisedInRun};
 use crate::report::off_cpu::{OffCpuReport, grouped_waits};
 use crate::report::overview::Overview;
 use crate::report::selected::SelectedData;
-use crate::report::sentences::{coverage, notes, probe_share, why_empty, without_record};
+use crate::report::sentences::{
+    BY_STATE, coverage, no_states, notes, probe_share, why_empty, without_record,
+};
+use crate::report::states::StateReport;
 use crate::report::throttled_times::ThrottledTimes;
 use crate::report::{CallPaths, MethodTables, ReadSummary, Report, SampleReport, UnfinishedReport};
 use crate::run::counts::Counts;
@@ -206,10 +209,16 @@ impl Collector {
         let is_named = self.is_named || !cpu.methods.is_empty();
         let hint = (!is_named).then(|| std::mem::take(&mut self.nearest));
         let top = options.layout.top;
-        let empty = groups.is_empty().then(|| why_empty(selection, &self.counts, hint.as_ref()));
+        let states = options.layout.states.then(|| StateReport::new(&cpu, &off_cpu, top));
+        let empty = match &states {
+            Some(states) => no_states(states, selection, hint.as_ref()),
+            None => groups.is_empty().then(|| why_empty(selection, &self.counts, hint.as_ref())),
+        };
         let jvms = distinct(runs, |run| (&run.about.host, run.about.pid)).len();
         let mut notes = notes(selection, &self.counts, saturated, options.layout.slowest.is_none());
-        if empty.is_none() && !selection.counts_records() {
+        if states.is_some() {
+            notes = vec![BY_STATE.to_owned()];
+        } else if empty.is_none() && !selection.counts_records() {
             notes.extend(self.awaited());
         }
         let probe_share = probe_share(&self.missing.losses.probe_cost, jvms);
@@ -239,6 +248,7 @@ impl Collector {
             paths: CallPaths { tree, without_record },
             slowest: None,
             samples: SampleReport { cpu, off_cpu },
+            states,
         }
     }
 

@@ -11,6 +11,7 @@ pub mod overview;
 pub mod selected;
 mod sentences;
 pub mod slowest;
+pub mod states;
 mod throttled_times;
 
 use std::collections::HashMap;
@@ -24,6 +25,7 @@ use crate::report::overview::Overview;
 use crate::report::selected::SelectedData;
 use crate::report::sentences::ProbeShare;
 use crate::report::slowest::SlowCall;
+use crate::report::states::StateReport;
 use crate::run::counts::Counts;
 use crate::run::data::UnfinishedCall;
 use crate::stats::call_tree::CallTree;
@@ -61,6 +63,8 @@ pub struct Report {
     pub slowest: Option<Vec<SlowCall>>,
     /// CPU time and waiting, by samples.
     pub samples: SampleReport,
+    /// The same by what threads did, if that was asked for.
+    pub states: Option<StateReport>,
 }
 
 /// The methods in their groups, and what their figures are of.

@@ -11,6 +11,7 @@ use crate::options::zone::hour_text;
 use crate::options::{By, CallFilter};
 use crate::report::cpu::CpuReport;
 use crate::report::missing::Missing;
+use crate::report::states::StateReport;
 use crate::run::counts::Counts;
 use crate::run::losses::ProbeCost;
 use crate::run::nearest_names::Nearest;
@@ -85,6 +86,30 @@ pub fn why_empty(selection: &Selection, counts: &Counts, hint: Option<&Nearest>)
     } else {
         format!("no calls in methods named by {pattern} {range}")
     }
+}
+
+/// What figures by state are of.
+pub const BY_STATE: &str =
+    "By state only samples count, CPU time and waiting; exact figures do not apply";
+
+/// Why there is no time by state, if there is none.
+pub fn no_states(
+    states: &StateReport,
+    selection: &Selection,
+    hint: Option<&Nearest>,
+) -> Option<String> {
+    let pattern = selection.method.as_ref();
+    states.states.is_empty().then(|| match (pattern, hint) {
+        (Some(pattern), Some(hint)) => {
+            format!("no samples of methods named by {pattern}: {}", hint.hint())
+        }
+        (Some(pattern), None) => format!("no samples of methods named by {pattern}"),
+        (None, _) => {
+            "no samples are selected, or there are none in these logs; attach or start the agent \
+                      with cpu=10ms,wall=100ms"
+                .to_owned()
+        }
+    })
 }
 
 /// Why there are no methods in logs without rows.
