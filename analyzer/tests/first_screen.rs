@@ -178,7 +178,7 @@ fn the_slowest_call_is_a_small_tree() {
     let all = logs.analyze(&["logs", "--slowest", "1", "--top", "0"]).quiet();
     assert_eq!(few, rows(&all)[..few.len()], "{call}\n{all}");
     assert_eq!((few.len(), rows(&all).len()), (7, 13), "{call}\n{all}");
-    assert!(call.contains("       and 7 more rows: --slowest 1\n"), "{call}");
+    assert!(call.contains("       and 7 more rows: --slowest 1 --top 0\n"), "{call}");
     // A filter selects the call, not what it called.
     let selected = logs.analyze(&["logs", "--method", "com.shop.web.Handler5"]).quiet();
     let (_, call) = first_screen(&selected).split_once("\nThe slowest recorded call").unwrap();

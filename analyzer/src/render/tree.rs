@@ -121,7 +121,7 @@ pub(super) fn in_short(
     tree(&stacks, TreeOrder::TopDown, &shown, out)?;
     if rest > 0 {
         let rest = plural(number(rest), "more row", "more rows");
-        writeln!(out, "{:>10} {rest}: --slowest 1", "and")?;
+        writeln!(out, "{:>10} {rest}: --slowest 1 --top 0", "and")?;
     }
     Ok(())
 }
