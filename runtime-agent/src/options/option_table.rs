@@ -25,8 +25,8 @@ use crate::sys::memory::limit;
 const CPU_INTERVALS: RangeInclusive<Duration> = Duration::from_micros(100)..=Duration::from_secs(1);
 
 /// Intervals between looks at a thread. The agent thread has a round each 50 to 70 ms.
-const WALL_INTERVALS: RangeInclusive<Duration> =
-    Duration::from_millis(50)..=Duration::from_secs(10);
+pub(super) const WALL_INTERVALS: RangeInclusive<Duration> =
+    Duration::from_millis(50)..=Duration::from_secs(60);
 
 /// An option of the agent.
 pub struct OptionDef {
@@ -205,7 +205,7 @@ pub const OPTIONS: &[OptionDef] = &[
     OptionDef {
         key: "wall",
         default: Some("100ms"),
-        help: "With cpu: look so often where threads wait, from 50ms to 10s",
+        help: "With cpu: look so often where threads wait, from 50ms to 1m",
         set: |options, value, _| {
             options.sampling.wall = match value {
                 "off" => None,
@@ -215,7 +215,7 @@ pub const OPTIONS: &[OptionDef] = &[
                         return wrong(
                             "wall",
                             value,
-                            "is neither off nor from 50ms to 10s, like 100ms",
+                            "is neither off nor from 50ms to 1m, like 100ms",
                         );
                     }
                 },

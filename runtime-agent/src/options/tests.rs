@@ -264,6 +264,23 @@ fn a_file_of_tprofilers_is_known_by_its_name() {
     let options = parse(&format!("config={}", path.display())).unwrap();
     assert_eq!(options.recording.threshold, Duration::from_micros(500));
     assert_eq!(options.warnings.len(), 2);
+    assert_eq!(options.sampling, SamplingOptions::default());
+}
+
+#[test]
+fn the_sampler_s_interval_of_tprofilers_file_says_how_often_threads_are_looked_at() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("profile.properties");
+    let wall = |seconds: &str, behind: &str| {
+        fs::write(&path, format!("samplerIntervalTime={seconds}\nneedNanoTime=true\n")).unwrap();
+        let options = parse(&format!("config={}{behind}", path.display())).unwrap();
+        (options.to_map()["wall"].clone(), options.warnings)
+    };
+    let open = wall("20", "").1;
+    assert_eq!(wall("20", ""), ("20s".to_owned(), open.clone()));
+    assert_eq!(wall("20", ",wall=off").0, "off");
+    let (taken, warnings) = wall("3600", "");
+    assert_eq!((taken.as_str(), warnings.len()), ("1m", open.len() + 1));
 }
 
 #[test]

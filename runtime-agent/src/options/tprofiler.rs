@@ -1,9 +1,12 @@
 //! TProfiler's `profile.properties`: translates its keys to options. `docs/from-tprofiler.md` has the table.
 
 use std::path::Path;
+use std::time::Duration;
 
 use log_format::error::BadValue;
+use log_format::units::{as_ns, duration_text};
 
+use super::option_table::WALL_INTERVALS;
 use super::properties::{self, Entry};
 use super::setting::Setting;
 use crate::schedule::time_of_day;
@@ -12,8 +15,8 @@ use crate::schedule::time_of_day;
 const LOG_FILES: [&str; 3] = ["logFilePath", "methodFilePath", "samplerFilePath"];
 
 /// TProfiler's defaults if only one of the two keys is there.
-const DEFAULT_USE_S: &str = "5";
-const DEFAULT_INTERVAL_S: &str = "50";
+const DEFAULT_USE_S: u32 = 5;
+const DEFAULT_INTERVAL_S: u32 = 50;
 
 /// Reads the settings of a file called `name`; adds anything worth mentioning to `warnings`.
 ///
@@ -30,6 +33,7 @@ pub(super) fn read(
     let find = |key: &str| entries.iter().find(|entry| entry.key == key);
     reader.window(find("startProfTime"), find("endProfTime"))?;
     reader.periods(find("eachProfUseTime"), find("eachProfIntervalTime"))?;
+    reader.sampler(find("samplerIntervalTime"))?;
     reader.logs(&LOG_FILES.map(find));
     for entry in &entries {
         reader.entry(entry);
@@ -109,20 +113,33 @@ impl Reader<'_> {
         Ok(())
     }
 
+    fn seconds(&self, entry: &Entry) -> Result<u32, BadValue> {
+        entry.value.parse().map_err(|_| self.wrong(entry, "is not a number of seconds"))
+    }
+
     fn periods(&mut self, used: Option<&Entry>, interval: Option<&Entry>) -> Result<(), BadValue> {
-        let seconds = |entry: Option<&Entry>, default: &str| {
-            let Some(entry) = entry else { return Ok(default.to_owned()) };
-            match entry.value.parse::<u32>() {
-                Ok(seconds) => Ok(seconds.to_string()),
-                Err(_) => Err(self.wrong(entry, "is not a number of seconds")),
-            }
-        };
+        let seconds =
+            |entry: Option<&Entry>, default| entry.map_or(Ok(default), |entry| self.seconds(entry));
         let (record, pause) =
             (seconds(used, DEFAULT_USE_S)?, seconds(interval, DEFAULT_INTERVAL_S)?);
         if let Some(entry) = used.or(interval) {
             self.add(entry, "record", format!("{record}s"));
             self.add(entry, "pause", format!("{pause}s"));
         }
+        Ok(())
+    }
+
+    /// TProfiler's sampler dumps all threads; `wall` looks at each thread as often.
+    fn sampler(&mut self, entry: Option<&Entry>) -> Result<(), BadValue> {
+        let Some(entry) = entry else { return Ok(()) };
+        let asked = Duration::from_secs(self.seconds(entry)?.into());
+        let interval = asked.clamp(*WALL_INTERVALS.start(), *WALL_INTERVALS.end());
+        let value = duration_text(as_ns(interval));
+        if interval != asked {
+            let what = format!("is outside of what `wall` can be; wall={value} is taken");
+            self.warn(entry, &what);
+        }
+        self.add(entry, "wall", value);
         Ok(())
     }
 
@@ -176,12 +193,6 @@ impl Reader<'_> {
                 for prefix in list() {
                     self.add(entry, "exclude", format!("~{prefix}"));
                 }
-            }
-            "samplerIntervalTime" => {
-                self.warn(
-                    entry,
-                    "has no meaning here: `wall` says how often threads are looked at",
-                );
             }
             key if is_known(key) => {}
             _ => self.warn(entry, "is no key of TProfiler's; it has no meaning here"),
@@ -251,6 +262,7 @@ startProfTime = 9:00:00
 endProfTime = 11:00:00
 eachProfUseTime = 10
 eachProfIntervalTime = 20
+samplerIntervalTime = 20
 port = 50100
 debugMode = true
 needNanoTime = true
@@ -267,6 +279,7 @@ excludePackageStartsWith = com.shop.util;
             "window=9:00:00-11:00:00",
             "record=10s",
             "pause=20s",
+            "wall=20s",
             "logs=/home/shop/logs",
             "port=50100",
             "debug=classes",
@@ -294,20 +307,34 @@ excludePackageStartsWith = com.shop.util;
     }
 
     #[test]
+    fn the_sampler_s_interval_is_that_of_wall_within_its_range() {
+        assert_eq!(settings("samplerIntervalTime=1"), ["wall=1s"]);
+        assert_eq!(settings("samplerIntervalTime=60"), ["wall=1m"]);
+        for (seconds, taken) in [("0", "50ms"), ("61", "1m"), ("4294967295", "1m")] {
+            let (settings, warnings) =
+                read_text(&format!("\nsamplerIntervalTime={seconds}")).unwrap();
+            assert_eq!(settings, [("wall".to_owned(), taken.to_owned())]);
+            let warning = format!(
+                "p.properties:2: samplerIntervalTime: is outside of what `wall` can be; \
+                 wall={taken} is taken"
+            );
+            assert_eq!(warnings, [warning]);
+        }
+    }
+
+    #[test]
     fn what_has_no_meaning_is_named_once() {
-        let text = "samplerIntervalTime=20\ncolour=${none} ${none}\ndebugMode=yes\n\
+        let text = "colour=${none} ${none}\ndebugMode=yes\n\
                     logFilePath=/a/x\nmethodFilePath=/b/y";
         let (settings, warnings) = read_text(text).unwrap();
         assert_eq!(settings, [("logs".to_owned(), "/a".to_owned())]);
         assert_eq!(
             warnings,
             [
-                "p.properties:2: colour: there is no ${none}; it stays as it is",
-                "p.properties:5: methodFilePath: all logs go to /a, as logFilePath says",
-                "p.properties:1: samplerIntervalTime: has no meaning here: `wall` says how often \
-                 threads are looked at",
-                "p.properties:2: colour: is no key of TProfiler's; it has no meaning here",
-                "p.properties:3: debugMode: 'yes' is neither true nor false; false is taken",
+                "p.properties:1: colour: there is no ${none}; it stays as it is",
+                "p.properties:4: methodFilePath: all logs go to /a, as logFilePath says",
+                "p.properties:1: colour: is no key of TProfiler's; it has no meaning here",
+                "p.properties:2: debugMode: 'yes' is neither true nor false; false is taken",
             ]
         );
     }
@@ -323,6 +350,10 @@ excludePackageStartsWith = com.shop.util;
             (
                 "eachProfUseTime=-1",
                 "p.properties:1: eachProfUseTime: '-1' is not a number of seconds",
+            ),
+            (
+                "samplerIntervalTime=often",
+                "p.properties:1: samplerIntervalTime: 'often' is not a number of seconds",
             ),
         ] {
             let error = read_text(text).unwrap_err().to_string();
