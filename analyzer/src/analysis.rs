@@ -13,7 +13,7 @@ use crate::options::{Flame, Format, Options};
 use crate::report::collector::Collector;
 use crate::report::{Report, SampleReport, slowest};
 use crate::run::cpu_samples::look_at_sampled;
-use crate::run::data::read_run;
+use crate::run::data::{RunData, read_run};
 use crate::run::names::Names;
 use crate::run::selection::{RecordsBecause, Selection};
 use crate::run::short_names::ShortName;
@@ -42,13 +42,13 @@ pub struct Analysis {
 pub fn analyze(options: &Options, progress: &Arc<Progress>) -> Result<Analysis, NoReport> {
     let mut problems = Problems::default();
     let (selected, options) = select(options, progress, &mut problems)?;
-    let has_samples = selected.has_samples();
+    let (has_samples, has_dumps) = (selected.has_samples(), selected.has_dumps());
     let analysis = analyze_selected(&options, selected, &problems)?;
     let report = &analysis.report;
-    let SampleReport { cpu, off_cpu } = &report.samples;
+    let SampleReport { cpu, off_cpu, .. } = &report.samples;
     let nothing = match options.output.flame {
         Flame::Cpu => cpu.no_samples(has_samples, report.missing.losses.timers_refused),
-        Flame::Wall => off_cpu.no_waiting(has_samples),
+        Flame::Wall => off_cpu.no_waiting(has_samples || has_dumps),
         Flame::Calls if options.output.format.is_of_stacks() => report.no_stacks(),
         Flame::Calls => None,
     };
@@ -99,6 +99,8 @@ fn read(options: &Options, selected: &Selected, mut problems: Problems) -> Analy
     for (place, (run, old_log)) in runs.iter().zip(old_logs).enumerate() {
         let data = match old_log {
             None => read_run(run, place, selection, &mut problems),
+            // The time of dumps is not that of calls.
+            Some(_) if options.output.flame != Flame::Calls => RunData::default(),
             Some(log) if options.needs_stacks() || options.layout.slowest.is_some() => {
                 tprofiler::leave_out(log, "of single calls and call paths", &mut problems)
             }
@@ -114,8 +116,11 @@ fn read(options: &Options, selected: &Selected, mut problems: Problems) -> Analy
         slowest::find(runs, selection, count, &mut Problems::default())
     });
     if options.shows_cpu() {
-        for (place, run) in runs.iter().enumerate() {
-            collector.add_samples(run, place, selection, &mut problems);
+        for (place, (run, old_log)) in runs.iter().zip(old_logs).enumerate() {
+            match old_log {
+                None => collector.add_samples(run, place, selection, &mut problems),
+                Some(log) => collector.add_dumps(run, log, place, selection, &mut problems),
+            }
         }
     }
     let of_overview = collector.slowest().filter(|_| options.output.format == Format::Text);
@@ -143,6 +148,11 @@ impl Selected {
     /// Whether a run has samples, selected or not.
     fn has_samples(&self) -> bool {
         self.runs.iter().flat_map(|run| &run.files).any(|file| file.table == Table::Samples)
+    }
+
+    /// Whether a log of TProfiler's has thread dumps, selected or not.
+    fn has_dumps(&self) -> bool {
+        self.old_logs.iter().flatten().any(|log| log.dumps_path().is_some())
     }
 
     /// Widens the selected time to whole intervals, for the statistics. Returns whether it is shorter than one of
@@ -248,6 +258,8 @@ fn full_name(
     }
     if with_sampled && !short.has_found() {
         runs.iter().for_each(|run| look_at_sampled(run, |name| short.look_at(name)));
+        let old_logs = old_logs.iter().flatten();
+        old_logs.for_each(|log| tprofiler::look_at_dumped(log, |name| short.look_at(name)));
     }
     short.finish()
 }

@@ -39,16 +39,10 @@ const CALLS: &str = "\
 12\t0\t2\t20
 ";
 
-fn file(logs: &Logs, name: &str, text: &str) {
-    let path = logs.root().join("logs").join(name);
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, text).unwrap();
-}
-
 fn shop() -> Logs {
     let logs = Logs::new();
-    file(&logs, "tprofiler.log", CALLS);
-    file(&logs, "tmethod.log", METHODS);
+    logs.file("tprofiler.log", CALLS);
+    logs.file("tmethod.log", METHODS);
     logs
 }
 
@@ -91,9 +85,9 @@ fn every_call_counts_and_no_self_time_is_below_zero() {
 #[test]
 fn logs_are_found_in_folders_and_by_name_each_once() {
     let logs = shop();
-    file(&logs, "deep/tprofiler.log", "1\t0\t3\t7\n");
-    file(&logs, "deep/tmethod.log", METHODS);
-    file(&logs, "deep/mysqlProfiler.log", "host\t3306\tdb\tselect\tfalse\n");
+    logs.file("deep/tprofiler.log", "1\t0\t3\t7\n");
+    logs.file("deep/tmethod.log", METHODS);
+    logs.file("deep/mysqlProfiler.log", "host\t3306\tdb\tselect\tfalse\n");
     let calls = |paths: &[&str]| csv(&logs, paths).csv_column("calls").join(" ");
     assert_eq!(calls(&["logs/deep"]), "1");
     assert_eq!(calls(&["logs/deep/tprofiler.log", "logs/deep", "logs/deep/tmethod.log"]), "1");
@@ -116,11 +110,11 @@ fn logs_are_found_in_folders_and_by_name_each_once() {
 #[test]
 fn a_day_s_log_has_the_names_of_its_day() {
     let logs = Logs::new();
-    file(&logs, "tprofiler.log.2012-01-30", "1\t0\t0\t7\n=\n");
-    file(&logs, "tprofiler.log.2012-01-31", "1\t0\t0\t7\n=\n");
-    file(&logs, "tprofiler.log", "1\t0\t0\t7\n=\n");
-    file(&logs, "tmethod.log.2012-01-31", "0 A:of31st:1\n");
-    file(&logs, "tmethod.log", "0 A:today:1\n");
+    logs.file("tprofiler.log.2012-01-30", "1\t0\t0\t7\n=\n");
+    logs.file("tprofiler.log.2012-01-31", "1\t0\t0\t7\n=\n");
+    logs.file("tprofiler.log", "1\t0\t0\t7\n=\n");
+    logs.file("tmethod.log.2012-01-31", "0 A:of31st:1\n");
+    logs.file("tmethod.log", "0 A:today:1\n");
     let outcome = csv(&logs, &["logs"]);
     assert_eq!(rows(&outcome), ["of31st 1 7000000 7000000", "today 2 14000000 14000000"]);
     // Names from another folder.
@@ -149,13 +143,13 @@ fn times_are_what_they_can_be_or_what_is_said() {
         "{}",
         ns.stderr
     );
-    file(&logs, "tprofiler.log", "1\t0\t3\t600000\n1\t0\t3\t500001\n=\n");
+    logs.file("tprofiler.log", "1\t0\t3\t600000\n1\t0\t3\t500001\n=\n");
     let found = csv(&logs, &["logs"]);
     assert_eq!((found.status, rows(&found)), (0, vec!["count 2 1100001 1100001".to_owned()]));
     assert!(found.stderr.contains("taken for nanoseconds; --tprofiler-unit"), "{}", found.stderr);
     assert_eq!(rows(&at("ms")), ["count 2 1100001000000 1100001000000"]);
     // A line that TProfiler's own analysis understands.
-    file(&logs, "tprofiler.log", "##nano:true\n1\t0\t3\t400000\n=\n");
+    logs.file("tprofiler.log", "##nano:true\n1\t0\t3\t400000\n=\n");
     assert_eq!(rows(&csv(&logs, &["logs"])), ["count 1 400000 400000"]);
     assert_eq!(logs.analyze(&["logs", "--tprofiler-unit", "s"]).status, 2);
 }
@@ -164,7 +158,7 @@ fn times_are_what_they_can_be_or_what_is_said() {
 fn rubbish_and_torn_lines_are_counted_and_harm_no_other() {
     let logs = shop();
     let with = |calls: &str| {
-        file(&logs, "tprofiler.log", calls);
+        logs.file("tprofiler.log", calls);
         csv(&logs, &["logs"])
     };
     // A torn row's time would be too short.
@@ -187,7 +181,7 @@ fn rubbish_and_torn_lines_are_counted_and_harm_no_other() {
         let line = format!("analyze: logs/tprofiler.log:{number}: {reason}\n");
         assert!(bad.stderr.contains(&line), "{}", bad.stderr);
     }
-    file(&logs, "tmethod.log", &format!("{METHODS}3 com/shop/Other:count:1\nrubbish\n9 a/B:m"));
+    logs.file("tmethod.log", &format!("{METHODS}3 com/shop/Other:count:1\nrubbish\n9 a/B:m"));
     let bad = with(CALLS);
     assert_eq!(rows(&bad), IN_MS);
     assert!(
@@ -209,7 +203,7 @@ fn rubbish_and_torn_lines_are_counted_and_harm_no_other() {
 #[test]
 fn without_names_methods_are_shown_by_number() {
     let logs = Logs::new();
-    file(&logs, "tprofiler.log", CALLS);
+    logs.file("tprofiler.log", CALLS);
     let outcome = logs.analyze(&["logs"]);
     assert_eq!(outcome.status, 0);
     let line = "logs/tprofiler.log: no tmethod.log beside it, its methods are shown by number\n";
@@ -279,7 +273,7 @@ fn logs_without_paths_and_times_are_left_out_of_forms_that_need_them() {
 #[test]
 fn compressed_logs_and_a_comparison_by_call() {
     let logs = shop();
-    file(&logs, "after/tmethod.log", METHODS);
+    logs.file("after/tmethod.log", METHODS);
     let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(CALLS.replace("\t20\n", "\t40\n").as_bytes()).unwrap();
     fs::write(logs.root().join("logs/after/tprofiler.log.gz"), encoder.finish().unwrap()).unwrap();

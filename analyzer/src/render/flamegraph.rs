@@ -15,7 +15,7 @@ pub fn render(paths: &CallPaths, out: &mut dyn Write) -> io::Result<()> {
 
 /// Draws times by whole stacks, from samples.
 pub fn render_sampled(samples: &SampleReport, of: Flame, out: &mut dyn Write) -> io::Result<()> {
-    let SampleReport { cpu, off_cpu } = samples;
+    let SampleReport { cpu, off_cpu, .. } = samples;
     let (title, total_ns) = match of {
         Flame::Wall => {
             let total_ns = cpu.total_ns.saturating_add(off_cpu.total_ns);

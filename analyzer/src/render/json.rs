@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use log_format::names::utc_text;
 use serde::{Serialize, Serializer};
 
-use super::json_rows::{JsonCpu, JsonOffCpu, Name, Row};
+use super::json_rows::{JsonCpu, JsonDumps, JsonOffCpu, Name, Row};
 use super::states::StateRow;
 use crate::options::By;
 use crate::options::zone::hour_text;
@@ -51,6 +51,8 @@ struct Document<'r> {
     /// With `--by state`, instead of methods.
     #[serde(skip_serializing_if = "Option::is_none")]
     states: Option<Vec<StateRow<'r>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thread_dumps: Option<JsonDumps<'r>>,
     unfinished: Vec<Unfinished<'r>>,
     unfinished_not_shown: usize,
 }
@@ -60,7 +62,7 @@ impl<'r> Document<'r> {
         let by = report.layout.by;
         let states = report.states.as_ref();
         let groups = if states.is_some() { &[] } else { report.methods.groups.as_slice() };
-        let SampleReport { cpu, off_cpu } = &report.samples;
+        let SampleReport { cpu, off_cpu, dumps } = &report.samples;
         let has_own = |samples: u64| samples > 0 && states.is_none();
         Self {
             schema: SCHEMA,
@@ -78,6 +80,8 @@ impl<'r> Document<'r> {
             cpu: has_own(cpu.samples).then(|| JsonCpu::new(by, cpu)),
             off_cpu: has_own(off_cpu.total_ns).then(|| JsonOffCpu::new(by, off_cpu)),
             states: states.map(|report| report.states.iter().map(StateRow::new).collect()),
+            thread_dumps: (!dumps.is_empty())
+                .then(|| JsonDumps::new(dumps, &report.read.counts.tprofiler)),
             unfinished: report
                 .unfinished
                 .calls

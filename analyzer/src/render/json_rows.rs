@@ -1,4 +1,4 @@
-//! The rows of methods in JSON: their names, exact figures and CPU time.
+//! The rows of JSON: methods with their exact figures and CPU time, waits, and thread dumps.
 
 use serde::Serialize;
 
@@ -6,8 +6,10 @@ use crate::options::By;
 use crate::report::cpu::{CpuReport, CpuSums};
 use crate::report::groups::{GroupReport, MethodReport};
 use crate::report::off_cpu::{OffCpuReport, Waits};
+use crate::run::old_counts::OldCounts;
 use crate::stats::method::Method;
 use crate::stats::sampled_stacks::CpuFigures;
+use crate::stats::thread_dumps::{DumpCounts, DumpedFrame, DumpedThread};
 
 /// The key of a `--by` option.
 #[derive(Serialize)]
@@ -160,6 +162,53 @@ impl<'r> JsonOffCpu<'r> {
             ns: time.ns,
         });
         Self { total_ns: off_cpu.total_ns, waits: waits.collect() }
+    }
+}
+
+/// TProfiler's thread dumps.
+#[derive(Serialize)]
+pub(super) struct JsonDumps<'r> {
+    dumps: u64,
+    /// The same but for logs that differ; `null` if no log has two dumps.
+    shortest_interval_ns: Option<u64>,
+    longest_interval_ns: Option<u64>,
+    threads: Vec<ThreadRow<'r>>,
+    frames: Vec<FrameRow<'r>>,
+}
+
+#[derive(Serialize)]
+struct ThreadRow<'r> {
+    id: u64,
+    name: &'r str,
+    state: &'static str,
+    lines: u64,
+}
+
+#[derive(Serialize)]
+struct FrameRow<'r> {
+    class: &'r str,
+    method: &'r str,
+    place: &'r str,
+    lines: u64,
+}
+
+impl<'r> JsonDumps<'r> {
+    pub(super) fn new(dumps: &'r DumpCounts, counts: &OldCounts) -> Self {
+        let threads = dumps.threads().into_iter().map(|(thread, lines)| {
+            let DumpedThread { id, name, state } = thread;
+            ThreadRow { id: id.get(), name, state: state.name(), lines }
+        });
+        let frames = dumps.frames().into_iter().map(|(frame, lines)| {
+            let DumpedFrame { class, method, place } = frame;
+            FrameRow { class, method, place, lines }
+        });
+        Self {
+            dumps: counts.dumps,
+            shortest_interval_ns: counts.dump_interval_ns.map(|(shortest, _)| shortest),
+            longest_interval_ns: counts.dump_interval_ns.map(|(_, longest)| longest),
+            threads: threads.collect(),
+            frames: frames.collect(),
+        }
     }
 }
 

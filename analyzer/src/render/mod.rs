@@ -6,6 +6,7 @@ mod csv;
 mod diff_csv;
 mod diff_json;
 mod diff_text;
+mod dumps;
 mod flamegraph;
 mod html;
 mod jfr;

@@ -80,7 +80,9 @@ pub(super) fn hours(read: &ReadSummary) -> String {
 }
 
 fn no_hours(read: &ReadSummary) -> &'static str {
-    if read.counts.tprofiler.logs() > 0 {
+    if read.counts.tprofiler.dumps > 0 {
+        "TProfiler's logs, whose dates have no clear zone"
+    } else if read.counts.tprofiler.logs() > 0 {
         "TProfiler's logs, which have no dates"
     } else {
         "no files of calls, statistics or counters"

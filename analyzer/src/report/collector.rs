@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 
+use log_format::ids::ThreadId;
 use log_format::pattern::Pattern;
 use log_format::rows::{CallRow, SampleRow};
 
@@ -38,6 +39,8 @@ use crate::stats::method::{Method, Source};
 use crate::stats::overview_sums::OverviewSums;
 use crate::stats::sampled_stacks::Sampled;
 use crate::stats::stacks::{rooted_at, through};
+use crate::stats::thread_dumps::DumpCounts;
+use crate::tprofiler::{OldLog, read_dumps};
 
 /// Collects runs, in order, until all are added.
 #[derive(Debug, Default)]
@@ -61,6 +64,7 @@ pub struct Collector {
     /// Names of hosts, classes and packages that are groups.
     names: GroupNames,
     sampled: Sampled,
+    dumps: DumpCounts,
     /// Every threshold that applied.
     thresholds_ns: BTreeSet<u64>,
     /// Whether a run's log lacks its threshold.
@@ -101,8 +105,7 @@ impl Collector {
     /// Adds what the report takes from the names of the run at index `place`, and names the files that the run lacks.
     fn add_names(&mut self, run: &RunInput, place: usize, names: ReportNames) {
         let ReportNames { threads, sources, nearest, lacks_methods_file } = names;
-        let threads = threads.into_iter();
-        self.threads.extend(threads.map(|(id, name)| (Group::Thread(place, id), name)));
+        self.add_threads(place, threads);
         self.sources.extend(sources);
         self.is_named |= nearest.is_none();
         self.nearest.merge(nearest.unwrap_or_default());
@@ -146,13 +149,40 @@ impl Collector {
         selection: &Selection,
         problems: &mut Problems,
     ) {
-        let host = (selection.by == By::Host).then(|| self.names.group(&run.about.host));
+        let host = self.host_group(run, selection);
         let group = |row: &SampleRow| {
             host.unwrap_or_else(|| selection.group(place, row.start_ns, row.thread))
         };
         let threads = read_samples(run, selection, group, problems, &mut self.sampled);
-        let threads = threads.into_iter();
-        self.threads.extend(threads.map(|(id, name)| (Group::Thread(place, id), name)));
+        self.add_threads(place, threads);
+    }
+
+    /// Adds the thread dumps of TProfiler's log at index `place`.
+    pub fn add_dumps(
+        &mut self,
+        run: &RunInput,
+        log: &OldLog,
+        place: usize,
+        selection: &Selection,
+        problems: &mut Problems,
+    ) {
+        let host = self.host_group(run, selection);
+        let group = |thread| host.unwrap_or_else(|| selection.group(place, 0, thread));
+        let (stacks, dumps) = (&mut self.sampled.off_cpu, &mut self.dumps);
+        let read = read_dumps(log, selection, group, problems, stacks, dumps);
+        self.counts.tprofiler.merge(&read.counts);
+        self.add_threads(place, read.threads);
+    }
+
+    /// The group of everything in a run, if hosts are groups.
+    fn host_group(&mut self, run: &RunInput, selection: &Selection) -> Option<Group> {
+        (selection.by == By::Host).then(|| self.names.group(&run.about.host))
+    }
+
+    /// Adds names of threads of the run at index `place`.
+    fn add_threads(&mut self, place: usize, names: HashMap<ThreadId, String>) {
+        let names = names.into_iter();
+        self.threads.extend(names.map(|(id, name)| (Group::Thread(place, id), name)));
     }
 
     /// The duration from which a call was certainly recorded, whatever its method, run and time. `None` if there is
@@ -247,7 +277,7 @@ impl Collector {
             overview: Overview::new(self.overview),
             paths: CallPaths { tree, without_record },
             slowest: None,
-            samples: SampleReport { cpu, off_cpu },
+            samples: SampleReport { cpu, off_cpu, dumps: self.dumps },
             states,
         }
     }

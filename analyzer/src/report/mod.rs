@@ -30,6 +30,7 @@ use crate::run::counts::Counts;
 use crate::run::data::UnfinishedCall;
 use crate::stats::call_tree::CallTree;
 use crate::stats::method::{Method, Source};
+use crate::stats::thread_dumps::DumpCounts;
 
 const NO_PATHS: &str = "no recorded call has a call path with time";
 const HAS_UNFINISHED: &str = "; --unfinished shows unfinished calls";
@@ -115,6 +116,8 @@ pub struct SampleReport {
     pub cpu: CpuReport,
     /// Where threads waited, if they were looked at.
     pub off_cpu: OffCpuReport,
+    /// TProfiler's thread dumps, which are in `off_cpu` too.
+    pub dumps: DumpCounts,
 }
 
 /// What was read.

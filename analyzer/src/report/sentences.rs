@@ -122,6 +122,9 @@ fn no_rows(of_records: bool, counts: &Counts) -> &'static str {
             "no method statistics in these files, only recorded calls: a JVM writes statistics after ten \
              seconds, then every minute, and at `tprofiler flush`; --above 0ns counts the recorded calls"
         }
+        (_, false) if counts.tprofiler.dump_logs > 0 => {
+            "no calls: TProfiler's thread dumps say only where threads stood"
+        }
         (_, false) => {
             "no calls: either no class was instrumented (`tprofiler status` says how many), or no method \
              statistics are written yet; a JVM writes them every minute and at `tprofiler flush`"
@@ -163,7 +166,27 @@ fn tprofiler_notes(counts: &OldCounts) -> Vec<String> {
             counts.without_caller
         ));
     }
+    notes.extend(dump_note(counts));
     notes
+}
+
+/// What the times of TProfiler's thread dumps are.
+fn dump_note(counts: &OldCounts) -> Option<String> {
+    let dumps = counts.dumps;
+    let each = "each of a thread's lines stands for that time";
+    match counts.dump_interval_ns {
+        _ if dumps == 0 => None,
+        None => Some(format!("TProfiler's thread dumps: {dumps}; a thread's line stands for 1s")),
+        Some((low, high)) if low == high => {
+            let interval = duration_text(low);
+            Some(format!("TProfiler's thread dumps: {dumps}, every {interval}; {each}"))
+        }
+        Some((low, high)) => {
+            let (low, high) = (duration_text(low), duration_text(high));
+            let every = format!("every {low} to {high}, by log");
+            Some(format!("TProfiler's thread dumps: {dumps}, {every}; {each}"))
+        }
+    }
 }
 
 /// Which calls the figures cover, if that differs from the selected time.

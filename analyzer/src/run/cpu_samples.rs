@@ -72,6 +72,32 @@ fn each_row(
     }
 }
 
+/// Passes each selected row of CPU samples and waits to `each`, as [`each_row`].
+pub fn each_sample_or_wait(
+    run: &RunInput,
+    selection: &Selection,
+    names: &Names,
+    problems: &mut Problems,
+    mut each: impl FnMut(SampleRow) -> Result<(), BadRow>,
+) {
+    each_row(run, selection, names, problems, |row| {
+        let is_selected = is_sample(&row, selection) || waited_ns(&row, selection) > 0;
+        if is_selected { each(row) } else { Ok(()) }
+    });
+}
+
+/// Whether a row has selected CPU samples.
+fn is_sample(row: &SampleRow, selection: &Selection) -> bool {
+    row.kind == "cpu" && selection.range.contains(row.start_ns)
+}
+
+/// How long a thread stood where a row says, in the selected time: for so long from the row's start on.
+fn waited_ns(row: &SampleRow, selection: &Selection) -> u64 {
+    let end_ns = row.start_ns.saturating_add(row.weight_ns);
+    let is_wait = row.kind == "off_cpu";
+    if is_wait { selection.range.part_ns(row.start_ns, end_ns) } else { 0 }
+}
+
 /// Passes each selected row of CPU samples to `each`, as [`each_row`].
 pub fn each_sample(
     run: &RunInput,
@@ -81,8 +107,7 @@ pub fn each_sample(
     mut each: impl FnMut(SampleRow) -> Result<(), BadRow>,
 ) {
     each_row(run, selection, names, problems, |row| {
-        let is_selected = row.kind == "cpu" && selection.range.contains(row.start_ns);
-        if is_selected { each(row) } else { Ok(()) }
+        if is_sample(&row, selection) { each(row) } else { Ok(()) }
     });
 }
 
@@ -105,16 +130,14 @@ impl Stacks<'_> {
     ) -> bool {
         let Self { names, cpu, off_cpu } = self;
         let id = row.sampled_stack;
-        if row.kind == "cpu" && selection.range.contains(row.start_ns) {
+        if is_sample(row, selection) {
             let to = &mut sampled.cpu;
             let stack = *cpu.entry(id).or_insert_with(|| names.add_stack(id, to));
             to.add(group(row), stack, row.weight_ns, row.samples);
             return true;
         }
-        // A thread stood there for so long from then on.
-        let end_ns = row.start_ns.saturating_add(row.weight_ns);
-        let part_ns = selection.range.part_ns(row.start_ns, end_ns);
-        if row.kind != "off_cpu" || part_ns == 0 {
+        let part_ns = waited_ns(row, selection);
+        if part_ns == 0 {
             return false;
         }
         if !off_cpu.contains_key(&row.state) {
@@ -158,25 +181,34 @@ fn files(run: &RunInput) -> impl Iterator<Item = &DataFile> {
     run.files.iter().filter(|file| file.table == Table::Samples)
 }
 
+/// A frame of a sampled stack.
+pub struct SampledFrame {
+    /// Its method, or what else it is.
+    pub method: Method,
+    /// The source file as the class file names it, or empty.
+    pub source: String,
+}
+
 /// What samples of a run refer to.
 pub struct SampleNames {
-    frames: HashMap<FrameId, Method>,
+    frames: HashMap<FrameId, SampledFrame>,
     /// The stack of the caller, and the frame on top.
     stacks: HashMap<SampledStackId, (SampledStackId, FrameId)>,
     /// Stands for what has no row.
-    missing: Method,
+    missing: SampledFrame,
 }
 
 impl SampleNames {
     /// Reads the frames and sampled stacks of a run, of all of its hours.
     pub fn read(run: &RunInput, problems: &mut Problems) -> Self {
-        let missing = Method::named("", "[missing]", "");
+        let method = Method::named("", "[missing]", "");
+        let missing = SampledFrame { method, source: String::new() };
         let mut names = Self { frames: HashMap::new(), stacks: HashMap::new(), missing };
         for (table, path) in name_files(run, &[Table::Frames, Table::SampledStacks], problems) {
             if table == Table::Frames {
                 read_rows(&path, u64::MAX, problems, |row: FrameRow| {
                     let method = Method::named(&row.class, &row.method, &row.descriptor);
-                    names.frames.insert(row.id, method);
+                    names.frames.insert(row.id, SampledFrame { method, source: row.source });
                     Ok(())
                 });
             } else {
@@ -189,8 +221,13 @@ impl SampleNames {
         names
     }
 
-    /// The frames of a stack from the top, at least one.
+    /// The methods of a stack from the top, at least one.
     pub fn frames(&self, id: SampledStackId) -> Vec<&Method> {
+        self.sampled_frames(id).into_iter().map(|frame| &frame.method).collect()
+    }
+
+    /// The frames of a stack from the top, at least one.
+    pub fn sampled_frames(&self, id: SampledStackId) -> Vec<&SampledFrame> {
         let mut frames = Vec::new();
         let mut next = id;
         while frames.is_empty() || !next.is_none() && frames.len() < MOST_FRAMES {

@@ -197,6 +197,15 @@ impl Names {
         }
     }
 
+    /// A thread's name alone; a thread without a name is `thread #1`.
+    #[must_use]
+    pub fn thread_name(&self, id: ThreadId) -> String {
+        match self.threads.get(&id) {
+            Some(thread) if !thread.name.is_empty() => thread.name.clone(),
+            _ => format!("thread #{id}"),
+        }
+    }
+
     /// What the log says of a thread.
     #[must_use]
     pub fn named_thread(&self, id: ThreadId) -> Option<&NamedThread> {

@@ -11,6 +11,12 @@ pub struct OldCounts {
     pub calls: u64,
     /// Rows whose caller has no row.
     pub without_caller: u64,
+    /// Logs of thread dumps.
+    pub dump_logs: u64,
+    /// Thread dumps that were read.
+    pub dumps: u64,
+    /// The time between two dumps: the shortest and the longest of all logs.
+    pub dump_interval_ns: Option<(u64, u64)>,
 }
 
 impl OldCounts {
@@ -20,11 +26,20 @@ impl OldCounts {
         self.logs_in_ns = self.logs_in_ns.saturating_add(other.logs_in_ns);
         self.calls = self.calls.saturating_add(other.calls);
         self.without_caller = self.without_caller.saturating_add(other.without_caller);
+        self.dump_logs = self.dump_logs.saturating_add(other.dump_logs);
+        self.dumps = self.dumps.saturating_add(other.dumps);
+        self.dump_interval_ns = match (self.dump_interval_ns, other.dump_interval_ns) {
+            (Some((low, high)), Some((lowest, highest))) => {
+                Some((low.min(lowest), high.max(highest)))
+            }
+            (one, other) => one.or(other),
+        };
     }
 
     /// Number of logs.
     #[must_use]
     pub fn logs(&self) -> u64 {
-        self.logs_in_ms.saturating_add(self.logs_in_ns)
+        let of_calls = self.logs_in_ms.saturating_add(self.logs_in_ns);
+        of_calls.saturating_add(self.dump_logs)
     }
 }

@@ -10,3 +10,4 @@ pub mod sampled_stacks;
 pub mod sketch;
 pub mod slow_calls;
 pub mod stacks;
+pub mod thread_dumps;

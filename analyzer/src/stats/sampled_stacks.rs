@@ -20,7 +20,12 @@ const TOOLS: &str = "com.sun.tools.";
 /// Whether a method is of the JDK's library, or the JVM's own.
 #[must_use]
 pub fn is_of_jdk(method: &Method) -> bool {
-    let class = method.parts().0;
+    is_of_jdk_class(method.parts().0)
+}
+
+/// Whether a class is of the JDK's library, or there is none.
+#[must_use]
+pub fn is_of_jdk_class(class: &str) -> bool {
     class.is_empty()
         || !class.starts_with(TOOLS) && JDK.iter().any(|prefix| class.starts_with(prefix))
 }

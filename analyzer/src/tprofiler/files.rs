@@ -14,15 +14,38 @@ use crate::input::text_lines::TextLines;
 
 const LOG: &str = "tprofiler.log";
 const METHODS: &str = "tmethod.log";
+const SAMPLER: &str = "tsampler.log";
 
-/// A `tprofiler.log` to read.
+/// TProfiler's log of a run: its calls, its thread dumps, or both.
 #[derive(Clone, Debug)]
 pub struct OldLog {
-    pub(super) path: PathBuf,
+    /// Its `tprofiler.log`.
+    pub(super) calls: Option<LogFile>,
     /// The file that names its methods, if there is one.
     pub(super) methods: Option<PathBuf>,
+    /// Its `tsampler.log`.
+    pub(super) dumps: Option<LogFile>,
+}
+
+/// A file to read.
+#[derive(Clone, Debug)]
+pub(super) struct LogFile {
+    pub path: PathBuf,
     /// Its length when it was found.
-    pub(super) len: u64,
+    pub len: u64,
+}
+
+impl OldLog {
+    /// Its file of thread dumps.
+    #[must_use]
+    pub fn dumps_path(&self) -> Option<&Path> {
+        self.dumps.as_ref().map(|file| &*file.path)
+    }
+
+    /// The file that names it in messages.
+    pub(super) fn path(&self) -> &Path {
+        self.calls.as_ref().or(self.dumps.as_ref()).map_or(Path::new(""), |file| &file.path)
+    }
 }
 
 /// Finds TProfiler's logs in `paths`: files, or folders that contain such files, directly or one level down. Also
@@ -33,7 +56,7 @@ pub fn discover(paths: &[PathBuf], problems: &mut Problems) -> (Vec<OldLog>, Vec
         if path.is_dir() {
             logs.extend(logs_in(path));
             rest.push(path.clone());
-        } else if path.exists() && suffix(path, LOG).is_some() {
+        } else if path.exists() && is_log(path) {
             logs.push(path.clone());
         } else if path.exists() && suffix(path, METHODS).is_some() {
             methods.push(path.clone());
@@ -43,22 +66,56 @@ pub fn discover(paths: &[PathBuf], problems: &mut Problems) -> (Vec<OldLog>, Vec
     }
     let mut seen = HashSet::new();
     logs.retain(|log| seen.insert(fs::canonicalize(log).unwrap_or_else(|_| log.clone())));
-    let mut found: Vec<OldLog> = Vec::new();
-    for path in logs {
+    let found = with_lengths(logs, problems);
+    let (calls, dumps): (Vec<LogFile>, Vec<LogFile>) =
+        found.into_iter().partition(|file| suffix(&file.path, LOG).is_some());
+    if calls.is_empty() {
+        for path in &methods {
+            problems.warn(path, "names methods, but there is no tprofiler.log, ignored");
+        }
+    }
+    (put_together(calls, dumps, methods.first()), rest)
+}
+
+/// The files that can be read, with their lengths.
+fn with_lengths(paths: Vec<PathBuf>, problems: &mut Problems) -> Vec<LogFile> {
+    let mut files = Vec::new();
+    for path in paths {
         match fs::metadata(&path) {
-            Ok(metadata) => {
-                let methods = methods_of(&path).or_else(|| methods.first().cloned());
-                found.push(OldLog { path, methods, len: metadata.len() });
-            }
+            Ok(metadata) => files.push(LogFile { path, len: metadata.len() }),
             Err(error) => problems.unread(&path, error),
         }
     }
-    if found.is_empty() {
-        for path in methods {
-            problems.warn(&path, "names methods, but there is no tprofiler.log, ignored");
+    files
+}
+
+/// The logs of runs: dumps belong to the calls of the same folder and day.
+fn put_together(
+    calls: Vec<LogFile>,
+    dumps: Vec<LogFile>,
+    other_methods: Option<&PathBuf>,
+) -> Vec<OldLog> {
+    let with_calls = |calls: LogFile| {
+        let methods = methods_of(&calls.path).or_else(|| other_methods.cloned());
+        OldLog { calls: Some(calls), methods, dumps: None }
+    };
+    let mut logs: Vec<OldLog> = calls.into_iter().map(with_calls).collect();
+    for file in dumps {
+        let day = suffix(&file.path, SAMPLER);
+        let is_same_run = |log: &&mut OldLog| {
+            let path = log.path();
+            log.dumps.is_none() && path.parent() == file.path.parent() && suffix(path, LOG) == day
+        };
+        match logs.iter_mut().find(is_same_run) {
+            Some(log) => log.dumps = Some(file),
+            None => logs.push(OldLog { calls: None, methods: None, dumps: Some(file) }),
         }
     }
-    (found, rest)
+    logs
+}
+
+fn is_log(path: &Path) -> bool {
+    [LOG, SAMPLER].into_iter().any(|name| suffix(path, name).is_some())
 }
 
 /// The logs in a folder and its direct subfolders, sorted.
@@ -66,7 +123,7 @@ pub fn discover(paths: &[PathBuf], problems: &mut Problems) -> (Vec<OldLog>, Vec
 pub fn logs_in(folder: &Path) -> Vec<PathBuf> {
     // The search for runs reports what cannot be read.
     let inside = |folder: &Path| entries(folder).unwrap_or_default();
-    let is_log = |path: &PathBuf| suffix(path, LOG).is_some() && path.is_file();
+    let is_log = |path: &PathBuf| is_log(path) && path.is_file();
     let (folders, files): (Vec<PathBuf>, Vec<PathBuf>) =
         inside(folder).into_iter().partition(|path| path.is_dir());
     let below = folders.iter().flat_map(|folder| inside(folder));
@@ -100,10 +157,11 @@ fn methods_of(log: &Path) -> Option<PathBuf> {
 #[must_use]
 pub fn as_runs(logs: &[OldLog]) -> Vec<RunInput> {
     let run = |(number, log): (u32, &OldLog)| {
-        let folder = log.path.parent().map(Path::to_owned).unwrap_or_default();
+        let folder = log.path().parent().map(Path::to_owned).unwrap_or_default();
+        let lacks_names = log.calls.is_some() && log.methods.is_none();
         RunInput {
-            label: log.path.display().to_string(),
-            missing: if log.methods.is_none() { vec![folder.join(METHODS)] } else { Vec::new() },
+            label: log.path().display().to_string(),
+            missing: if lacks_names { vec![folder.join(METHODS)] } else { Vec::new() },
             folder,
             // The log does not identify the process: each log counts as one.
             about: Run { pid: number, ..Run::default() },

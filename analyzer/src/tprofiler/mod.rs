@@ -1,5 +1,5 @@
-//! Reads logs that TProfiler itself has written: `tprofiler.log` and `tmethod.log`, including those of earlier days,
-//! `tprofiler.log.2012-01-31`.
+//! Reads logs that TProfiler itself has written: `tprofiler.log`, `tmethod.log` and `tsampler.log` ([`SamplerLine`]),
+//! including those of earlier days, `tprofiler.log.2012-01-31`.
 //!
 //! ```text
 //! tprofiler.log   <thread> TAB <depth> TAB <method> TAB <time>     a call over the threshold
@@ -8,31 +8,38 @@
 //!                 instrumentclass:<number> instrumentmethod:<number>
 //! ```
 //!
-//! They contain no moments, so reports by time range or by hour do not use them. Times are milliseconds above one, or
-//! nanoseconds above 500,000: a time of 500,000 or less is certainly in milliseconds. TProfiler's analysis also knows
-//! a line `##...:true` for nanoseconds, which no release writes.
+//! Calls have no moments, and the dates of dumps no clear zone, so reports by time range or by hour do not use them.
+//! Times are milliseconds above one, or nanoseconds above 500,000: a time of 500,000 or less is certainly in
+//! milliseconds. TProfiler's analysis also knows a line `##...:true` for nanoseconds, which no release writes.
 
 mod calls;
+mod dump_times;
+mod dumps;
 mod files;
 mod names;
+mod sampler_line;
+mod times_of_day;
 
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
 
+pub use dumps::{DumpsRead, look_at_dumped, read_dumps};
 pub use files::{OldLog, as_runs, discover, logs_in};
 use log_format::ids::{MethodId, StackId, ThreadId};
 use log_format::reader::{BadLine, BadRow};
 use log_format::rows::{CallRow as Record, Exit};
+pub use sampler_line::{SamplerLine, ThreadLine};
 
 use self::calls::{Call, CallRow, Callers};
-use self::files::open;
+use self::files::{LogFile, open};
+use self::times_of_day::not_part_of;
 use crate::input::problems::Problems;
-use crate::options::{By, Unit};
+use crate::options::Unit;
 use crate::run::data::RunData;
 use crate::run::nearest_names::Nearest;
 use crate::run::selection::Selection;
-use crate::stats::aggregate::{Group, Totals};
+use crate::stats::aggregate::Totals;
 use crate::stats::method::{Method, MethodName, PathKind};
 use crate::stats::sketch::Sketches;
 
@@ -43,7 +50,7 @@ const NS_PER_MS: u64 = 1_000_000;
 
 /// Skips a log in a report that it has no data for.
 pub fn leave_out(log: &OldLog, of: &str, problems: &mut Problems) -> RunData {
-    problems.unread(&log.path, format!("TProfiler's logs are not part {of}"));
+    problems.unread(log.path(), format!("TProfiler's logs are not part {of}"));
     RunData::default()
 }
 
@@ -52,8 +59,24 @@ pub fn method_names(log: &OldLog, problems: &mut Problems) -> HashMap<MethodId, 
     log.methods.as_ref().map_or_else(HashMap::new, |path| names::read(path, problems))
 }
 
-/// Reads a log, at index `place` in the list of runs.
+/// Reads the calls of a log, at index `place` in the list of runs.
 pub fn read(
+    log: &OldLog,
+    place: usize,
+    selection: &Selection,
+    unit: Option<Unit>,
+    problems: &mut Problems,
+) -> RunData {
+    let mut data = match &log.calls {
+        Some(file) => read_calls(file, log, place, selection, unit, problems),
+        None => RunData::default(),
+    };
+    data.counts.tprofiler.dump_logs = u64::from(log.dumps.is_some());
+    data
+}
+
+fn read_calls(
+    file: &LogFile,
     log: &OldLog,
     place: usize,
     selection: &Selection,
@@ -63,33 +86,22 @@ pub fn read(
     if selection.calls.thread.is_some() || selection.calls.exit.is_some() {
         return leave_out(log, "of --thread and --exit: they do not tell", problems);
     }
-    let group: Box<dyn Fn(ThreadId) -> Group> = match selection.by {
-        By::Nothing | By::Class | By::Package => Box::new(|_| Group::All),
-        By::Run | By::Host => Box::new(move |_| Group::Run(place)),
-        By::Thread => Box::new(move |thread| Group::Thread(place, thread)),
-        By::Hour | By::Minute => {
-            let groups = if selection.by == By::Hour { "hours" } else { "minutes" };
-            let reason = format!("TProfiler's logs have no times, not part of {groups}");
-            problems.unread(&log.path, reason);
-            return RunData::default();
-        }
-    };
-    if !selection.range.is_everything() {
-        problems.unread(&log.path, "TProfiler's logs have no times, not part of --from and --to");
+    if let Some(reason) = not_part_of(selection) {
+        problems.unread(&file.path, reason);
         return RunData::default();
     }
     let names = match &log.methods {
         Some(path) => names::read(path, problems),
         None => {
-            problems.warn(&log.path, "no tmethod.log beside it, its methods are shown by number");
+            problems.warn(&file.path, "no tmethod.log beside it, its methods are shown by number");
             HashMap::new()
         }
     };
     let mut reader = LogReader {
-        label: Arc::from(log.path.display().to_string()),
+        label: Arc::from(file.path.display().to_string()),
         names,
+        place,
         selection,
-        group,
         unit: Unit::Ms,
         callers: Callers::default(),
         totals: Totals::default(),
@@ -98,8 +110,8 @@ pub fn read(
         too_short: 0,
         data: RunData::default(),
     };
-    if let Err(error) = reader.read(log, unit, problems) {
-        problems.unread(&log.path, error);
+    if let Err(error) = reader.read(file, unit, problems) {
+        problems.unread(&file.path, error);
     }
     reader.finish()
 }
@@ -107,8 +119,8 @@ pub fn read(
 struct LogReader<'s> {
     label: Arc<str>,
     names: HashMap<MethodId, Arc<MethodName>>,
+    place: usize,
     selection: &'s Selection,
-    group: Box<dyn Fn(ThreadId) -> Group>,
     unit: Unit,
     callers: Callers,
     totals: Totals<MethodId>,
@@ -122,16 +134,16 @@ struct LogReader<'s> {
 impl LogReader<'_> {
     fn read(
         &mut self,
-        log: &OldLog,
+        file: &LogFile,
         unit: Option<Unit>,
         problems: &mut Problems,
     ) -> io::Result<()> {
         self.unit = match unit {
             Some(unit) => unit,
-            None => find_unit(log, problems)?,
+            None => find_unit(file, problems)?,
         };
         let mut thread = None;
-        let mut lines = open(&log.path, log.len)?;
+        let mut lines = open(&file.path, file.len)?;
         while let Some(line) = lines.next_line()? {
             let row = match line.and_then(parse_row) {
                 Ok(Line::Call(of_thread, row)) => self.in_ns(row).map(|row| Some((of_thread, row))),
@@ -150,7 +162,7 @@ impl LogReader<'_> {
                     }
                 }
                 Err(reason) => {
-                    problems.bad_line(&log.path, &BadLine { line: lines.number(), reason });
+                    problems.bad_line(&file.path, &BadLine { line: lines.number(), reason });
                 }
             }
         }
@@ -161,7 +173,7 @@ impl LogReader<'_> {
         if self.too_short > 0 {
             let times = self.too_short;
             problems.warn(
-                &log.path,
+                &file.path,
                 format!(
                     "taken for nanoseconds, but TProfiler writes none under 500001: {times} rows"
                 ),
@@ -224,7 +236,9 @@ impl LogReader<'_> {
         if !self.selection.calls.takes(&record) {
             return;
         }
-        self.totals.of((self.group)(thread), &call.method).add_record(&record, path);
+        self.totals
+            .of(self.selection.group(self.place, 0, thread), &call.method)
+            .add_record(&record, path);
         if self.selection.sketches {
             self.sketches.add(call.method, record.total_ns);
         }
@@ -256,8 +270,8 @@ impl LogReader<'_> {
 }
 
 /// The unit of a log's times, detected from its content.
-fn find_unit(log: &OldLog, problems: &mut Problems) -> io::Result<Unit> {
-    let mut lines = open(&log.path, log.len)?;
+fn find_unit(file: &LogFile, problems: &mut Problems) -> io::Result<Unit> {
+    let mut lines = open(&file.path, file.len)?;
     let mut has_calls = false;
     while let Some(line) = lines.next_line()? {
         match line.and_then(parse_row) {
@@ -271,7 +285,7 @@ fn find_unit(log: &OldLog, problems: &mut Problems) -> io::Result<Unit> {
         return Ok(Unit::Ms);
     }
     problems.warn(
-        &log.path,
+        &file.path,
         "all times are over 500000 and taken for nanoseconds; --tprofiler-unit says otherwise",
     );
     Ok(Unit::Ns)

@@ -66,6 +66,13 @@ impl Logs {
         run
     }
 
+    /// Writes `logs/<name>`.
+    pub fn file(&self, name: &str, text: &str) {
+        let path = self.root().join("logs").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
     /// Runs `analyze` with these arguments.
     pub fn analyze(&self, args: &[&str]) -> Outcome {
         let output = self.command(args).output().unwrap();

@@ -163,7 +163,7 @@ impl RunEvents<'_, '_> {
             (self.names, &self.label, self.recording.has_many_runs);
         self.chunk.constants.thread(id, || {
             let named = names.named_thread(id).cloned().unwrap_or_default();
-            let name = if named.name.is_empty() { format!("thread #{id}") } else { named.name };
+            let name = names.thread_name(id);
             let name = if is_one_of_many { format!("{name} in {label}") } else { name };
             NamedThread { name, ..named }
         })
