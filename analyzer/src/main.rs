@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use analyzer::Analysis;
 use analyzer::diff;
 use analyzer::error::NoReport;
 use analyzer::input::problems::Problems;
@@ -16,9 +17,9 @@ use analyzer::input::progress;
 use analyzer::options::{Format, Options};
 use analyzer::render::output::{check_place, to_file, to_stdout};
 use analyzer::render::{
-    Said, StreamError, constructors, diff_remarks, remarks, render, render_diff, stream,
+    Said, StreamError, constructors, diff_remarks, remarks, render, render_diff, sampler_files,
+    stream,
 };
-use analyzer::report::Report;
 use clap::Parser;
 use cli::DiffArgs;
 use cli::{Cli, Command};
@@ -53,7 +54,7 @@ fn report(cli: Cli) -> ExitCode {
     let shown = progress::show(&progress);
     let analysis = analyzer::analyze(&options, &progress);
     drop(shown);
-    let analysis = match analysis {
+    let mut analysis = match analysis {
         Ok(analysis) => analysis,
         Err(error) => return no_report(&error),
     };
@@ -62,7 +63,7 @@ fn report(cli: Cli) -> ExitCode {
     let written = match &output.file {
         None => to_stdout(|out| render(&analysis.report, &options, out)),
         Some(folder) if output.format == Format::Tprofiler => {
-            both_files(&analysis.report, &options, folder)
+            tprofiler_files(&mut analysis, &options, folder)
         }
         Some(path) => to_file(path, |out| render(&analysis.report, &options, out)),
     };
@@ -72,11 +73,20 @@ fn report(cli: Cli) -> ExitCode {
     }
 }
 
-/// TProfiler's two files.
-fn both_files(report: &Report, options: &Options, folder: &Path) -> io::Result<()> {
+/// TProfiler's files of methods, and those of its sampler.
+fn tprofiler_files(analysis: &mut Analysis, options: &Options, folder: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)?;
+    let report = &analysis.report;
     to_file(&folder.join("topmethod.log"), |out| render(report, options, out))?;
-    to_file(&folder.join("topobject.log"), |out| constructors(report, out))
+    to_file(&folder.join("topobject.log"), |out| constructors(report, out))?;
+    let problems = match sampler_files(options, folder) {
+        Ok(problems) => problems,
+        Err(StreamError::Output(error)) => return Err(error),
+        Err(StreamError::NoReport(error)) => return Err(io::Error::other(error)),
+    };
+    say(&problems.messages());
+    analysis.problems.merge(problems);
+    Ok(())
 }
 
 /// Events are written as they are read, so problems are known only afterwards.

@@ -124,6 +124,7 @@ Examples:
   analyze logs/ --method com.shop.dao --sort calls         who asks the database so often
   analyze logs/ --exit throw --by thread                   which calls ended with an exception, and where
   analyze logs/ --by state --thread 'http-*'               what these threads did and waited for
+  analyze old/ --format tprofiler -o results/              TProfiler's reports, from its logs or this profiler's
   analyze diff before/ after/ --fail-above 20%             what became slower, for a CI job
 
 Times are UTC, or with --local those of this machine. Exit status: 0 all was read, 1 part of the logs could \

@@ -288,7 +288,7 @@ pub enum Format {
     Pprof,
     /// The methods' figures in Prometheus' text format
     Prometheus,
-    /// TProfiler's topmethod.log; with -o FOLDER also its topobject.log
+    /// TProfiler's topmethod.log; with -o FOLDER also its topobject.log and, from samples, its sampler's files
     Tprofiler,
 }
 

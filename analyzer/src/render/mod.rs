@@ -20,6 +20,7 @@ mod overview;
 mod pprof;
 mod prometheus;
 mod remarks;
+mod sampler_files;
 mod speedscope;
 mod states;
 mod streamed;
@@ -30,6 +31,7 @@ mod trace;
 mod tree;
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::sync::Arc;
 
 use anstream::StripStream;
@@ -37,6 +39,7 @@ use anstream::StripStream;
 pub use self::streamed::{Said, StreamError};
 
 use crate::diff::Comparison;
+use crate::input::problems::Problems;
 use crate::input::progress::Progress;
 use crate::options::{Flame, Format, Options, Output};
 use crate::report::Report;
@@ -91,6 +94,15 @@ pub fn stream(
 /// As [`render`].
 pub fn constructors(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     tprofiler::render(&report.methods, true, out)
+}
+
+/// Writes the files of TProfiler's sampler into a folder, if the logs have samples or thread dumps. Returns what could
+/// not be read.
+///
+/// # Errors
+/// There is nothing to read, or a file cannot be written.
+pub fn sampler_files(options: &Options, folder: &Path) -> Result<Problems, StreamError> {
+    sampler_files::write(options, folder)
 }
 
 /// Writes a comparison; a text has at most `top` methods in each section.
