@@ -190,8 +190,10 @@ fn samples_are_written_as_dumps_and_read_again_with_the_same_counts() {
     run.rows(T14, &[ThreadRow { java_id: JavaThreadId::new(31), ..thread(1, "exec-1") }]);
     let park = "java.util.concurrent.locks.LockSupport";
     let pay = FrameRow { source: "Order.java".into(), ..frame(30, "java", ORDER, "pay", "()V") };
-    run.rows(T14, &[pay, frame(31, "java", park, "parkNanos", "(J)V")]);
-    run.rows(T14, &[sampled_stack(30, 0, 30), sampled_stack(31, 30, 31)]);
+    let hidden = frame(32, "java", "org.shop.Job$$Lambda.0x00007f01", "run", "()V");
+    run.rows(T14, &[pay, frame(31, "java", park, "parkNanos", "(J)V"), hidden]);
+    let stacks = [(29, 0, 32), (30, 29, 30), (31, 30, 31)];
+    run.rows(T14, &stacks.map(|(id, parent, frame)| sampled_stack(id, parent, frame)));
     let parked = SampleRow {
         kind: "off_cpu".into(),
         state: "parked".into(),
@@ -203,7 +205,8 @@ fn samples_are_written_as_dumps_and_read_again_with_the_same_counts() {
     let log = written(&logs, "out/tsampler.log");
     let expected = format!(
         "Thread\t31\texec-1\tTIMED_WAITING\tFri Nov 20 14:00:02 UTC 2026\n\
-         {park}.parkNanos(Unknown Source)\n{ORDER}.pay(Order.java)\n"
+         {park}.parkNanos(Unknown Source)\n{ORDER}.pay(Order.java)\n\
+         org.shop.Job$$Lambda/0x00007f01.run(Unknown Source)\n"
     );
     assert!(log.ends_with(&expected), "{log}");
     let rows = fs::read_to_string(run.file(T14, Table::Samples)).unwrap().lines().count() - 1;

@@ -293,6 +293,7 @@ fn prepare(context: &AgentLoadContext<'_>) -> Result<(), JvmError> {
     capabilities.set_can_generate_object_free_events(true);
     capabilities.set_can_get_bytecodes(true);
     let all = jvmti.get_potential_capabilities().unwrap_or_default();
+    capabilities.set_can_get_source_file_name(all.can_get_source_file_name());
     // From JDK 21 on.
     capabilities.set_can_support_virtual_threads(all.can_support_virtual_threads());
     jvmti.add_capabilities(&capabilities)?;

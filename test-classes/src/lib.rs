@@ -35,6 +35,6 @@ pub use run::{
     Dialogue, Finished, Java, Running, free_port, has_thread, hung_mount, is_full, rounds, skipped,
     timers, wait_until,
 };
-pub use samples::{Sampled, off_cpu, samples};
+pub use samples::{Sampled, off_cpu, samples, sources};
 pub use service::{Service, TOKEN_NEEDED};
 pub use truth_run::{TRUTH, jar_of, run_plain, run_truth};

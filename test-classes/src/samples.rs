@@ -73,6 +73,15 @@ pub fn off_cpu(run: &Path) -> Vec<Sampled> {
     of_kind(run, "off_cpu")
 }
 
+/// The source files of the classes of a run's frames.
+///
+/// # Panics
+/// As [`samples`].
+#[must_use]
+pub fn sources(run: &Path) -> BTreeMap<String, String> {
+    rows::<FrameRow>(run).into_iter().map(|row| (row.class, row.source)).collect()
+}
+
 fn of_kind(run: &Path, kind: &str) -> Vec<Sampled> {
     let methods = methods(run);
     let by_id = |row: StackRow| (row.id, (row.parent, row.method));

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use log_format::rows::counter;
-use test_classes::{Finished, Java, Jdk, Profile, Sampled, classes, jdks, off_cpu, samples};
+use test_classes::{
+    Finished, Java, Jdk, Profile, Sampled, classes, jdks, off_cpu, samples, sources,
+};
 
 /// A run of the program: what it printed, what was counted, and its samples.
 struct Ran {
@@ -11,6 +13,7 @@ struct Ran {
     profile: Profile,
     waits: Vec<Sampled>,
     runs: Vec<Sampled>,
+    sources: BTreeMap<String, String>,
 }
 
 fn run(jdk: &Jdk, arguments: &[&str]) -> Ran {
@@ -22,7 +25,8 @@ fn run(jdk: &Jdk, arguments: &[&str]) -> Ran {
     finished.expect_quiet_success(jdk);
     let profile = Profile::only_run(logs.path());
     let (waits, runs) = (off_cpu(&profile.folder), samples(&profile.folder));
-    Ran { finished, profile, waits, runs }
+    let sources = sources(&profile.folder);
+    Ran { finished, profile, waits, runs, sources }
 }
 
 fn sum<'s>(samples: impl Iterator<Item = &'s Sampled>) -> f64 {
@@ -43,7 +47,8 @@ fn each_way_to_wait_has_its_state_and_its_stack() {
         ("works", "sleeping", "programs.Waiting.works"),
     ];
     for jdk in jdks() {
-        let Ran { finished, profile, waits, runs } = run(jdk, &["8000"]);
+        let Ran { finished, profile, waits, runs, sources } = run(jdk, &["8000"]);
+        assert_eq!(sources["programs.Waiting"], "Waiting.java", "{jdk}");
         let lived: BTreeMap<&str, f64> = finished
             .stdout
             .lines()

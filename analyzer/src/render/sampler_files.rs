@@ -156,10 +156,20 @@ fn dumped(frame: &SampledFrame) -> Option<DumpedFrame> {
     let (class, name, _) = method.parts();
     let place = if source.is_empty() { "Unknown Source" } else { source };
     (!class.is_empty() && !is_part_of_caller(method)).then(|| DumpedFrame {
-        class: class.to_owned(),
+        class: java_name(class),
         method: name.into_owned(),
         place: place.to_owned(),
     })
+}
+
+/// A class as `Class.getName()` names it: the log has a dot before the number of a hidden class, Java a slash.
+fn java_name(class: &str) -> String {
+    match class.rsplit_once('.') {
+        Some((class, number)) if number.starts_with(|c: char| c.is_ascii_digit()) => {
+            format!("{class}/{number}")
+        }
+        _ => class.to_owned(),
+    }
 }
 
 /// What `Thread.getState()` would have returned.

@@ -87,7 +87,7 @@ fn frame(line: &str) -> Option<DumpedFrame> {
     let mut name = name;
     while let Some((_, rest)) = name.split_once('/') {
         // A hidden class has a number behind its name: `com.shop.Order$$Lambda/0x00007f001.run`.
-        if rest.starts_with("0x") || rest.starts_with(|c: char| c.is_ascii_digit()) {
+        if rest.starts_with(|c: char| c.is_ascii_digit()) {
             break;
         }
         name = rest;
