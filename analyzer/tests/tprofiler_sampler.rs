@@ -208,15 +208,22 @@ fn samples_are_written_as_dumps_and_read_again_with_the_same_counts() {
          {park}.parkNanos(Unknown Source)\n{ORDER}.pay(Order.java)\n\
          org.shop.Job$$Lambda/0x00007f01.run(Unknown Source)\n"
     );
-    assert!(log.ends_with(&expected), "{log}");
-    let rows = fs::read_to_string(run.file(T14, Table::Samples)).unwrap().lines().count() - 1;
+    assert!(log.contains(&expected), "{log}");
+    // Each row of samples has a line in its second, one of a wait a line in each second.
+    let rows = fs::read_to_string(run.file(T14, Table::Samples)).unwrap();
+    let lines_of = |row: &str| {
+        let weight_ns: u64 = row.split(',').nth(4).unwrap().parse().unwrap();
+        weight_ns.div_ceil(S)
+    };
+    let expected: u64 = rows.lines().skip(1).map(lines_of).sum();
+    assert_eq!(expected, 14);
     let threads = log.lines().filter(|line| line.starts_with("Thread\t")).count();
-    assert_eq!(threads, rows);
+    assert_eq!(threads as u64, expected);
     // Neither probes nor native code are Java's frames.
     assert!(!log.contains("$TProfiler") && !log.contains('['), "{log}");
     let thread_result = written(&logs, "out/samplerthreadresult.log");
-    assert_eq!(sum(&thread_result), rows as u64);
-    for line in ["31\texec-1\tWAITING\t2", "31\texec-1\tTIMED_WAITING\t1", "31\texec-1\tBLOCKED\t1"]
+    assert_eq!(sum(&thread_result), expected);
+    for line in ["31\texec-1\tWAITING\t3", "31\texec-1\tTIMED_WAITING\t1", "31\texec-1\tBLOCKED\t1"]
     {
         assert!(thread_result.lines().any(|found| found == line), "{thread_result}");
     }
@@ -241,4 +248,35 @@ fn samples_are_written_as_dumps_and_read_again_with_the_same_counts() {
     let gc = ["--thread", "GC*", "--from", "14:01", "-o", "gc"];
     assert_eq!(logs.analyze(&[&args[..3], &gc].concat()).status, 0);
     assert_eq!(written(&logs, "gc/samplerthreadresult.log"), "2\tGC Thread#0\tRUNNABLE\t1\n");
+}
+
+#[test]
+fn a_long_wait_has_a_line_in_each_second() {
+    let logs = waiting_shop();
+    let run = logs.run(RUN, "web07", 4242);
+    let wait = |thread: u32, weight_ns: u64, looks: u64| SampleRow {
+        kind: "off_cpu".into(),
+        state: "sleeping".into(),
+        weight_ns,
+        samples: looks,
+        ..samples(T14 + 2 * S, thread, 1, 1)
+    };
+    run.rows(T14, &[thread(3, "often"), thread(4, "rarely"), thread(5, "rubbish")]);
+    run.rows(T14, &[wait(3, 50 * S, 500), wait(4, 40 * S, 2), wait(5, u64::MAX, u64::MAX)]);
+    assert_eq!(logs.analyze(&["logs", "--format", "tprofiler", "-o", "out"]).status, 0);
+    let result = written(&logs, "out/samplerthreadresult.log");
+    for line in ["3\toften\tTIMED_WAITING\t50", "4\trarely\tTIMED_WAITING\t40"] {
+        assert!(result.lines().any(|found| found == line), "{result}");
+    }
+    let rubbish = result.lines().find(|line| line.contains("rubbish")).unwrap();
+    assert!(sum(rubbish) <= 120, "{rubbish}");
+    // One dump after the other, although a wait is logged when it ends.
+    let log = written(&logs, "out/tsampler.log");
+    let lines = || log.lines().filter(|line| !line.contains("rubbish"));
+    let times: Vec<&str> = lines().filter_map(|line| line.split_once(" 14:")?.1.get(..5)).collect();
+    assert!(times.is_sorted() && times.first() == Some(&"00:01"), "{times:?}");
+    let rarely: Vec<&str> = lines().filter(|line| line.contains("rarely")).collect();
+    assert!(rarely[0].contains(" 14:00:02 ") && rarely[39].contains(" 14:00:41 "), "{rarely:?}");
+    let json = logs.analyze(&["out", "--format", "json"]).json();
+    assert_eq!(json["thread_dumps"]["shortest_interval_ns"], S);
 }

@@ -6,15 +6,16 @@
 //! samplerthreadresult.log   id <tab> name <tab> RUNNABLE <tab> thread lines
 //! ```
 //!
-//! The largest count comes first. Each row of samples is one thread line, so counts are those of rows.
+//! The largest count comes first.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
 use log_format::ids::{JavaThreadId, SampledStackId, ThreadId};
+use log_format::pattern::Pattern;
 use log_format::rows::SampleRow;
 use log_format::writer::one_line;
 
@@ -35,6 +36,9 @@ use crate::tprofiler::{ThreadLine, read_dumps};
 const SAMPLER: &str = "tsampler.log";
 
 const NS_PER_S: u64 = 1_000_000_000;
+
+/// A row of a wait lasts up to a minute and an interval between looks, which is a minute at most.
+const LONGEST_WAIT_S: u64 = 120;
 
 /// What TProfiler's analysis counts.
 const COUNTED: [&str; 2] = ["com", "org"];
@@ -106,48 +110,92 @@ fn write_run(
     let names = SampleNames::read(run, problems);
     // Problems with these names are reported where all names are read.
     let threads = Names::read_threads_of(run, &mut Problems::default());
-    let mut rows: HashMap<SampledStackId, u64> = HashMap::new();
+    let stacks = HashMap::new();
+    let mut dumps =
+        Dumps { names: &names, threads: &threads, seconds: BTreeMap::new(), counts, stacks, out };
     let mut failed = None;
     each_sample_or_wait(run, selection, &threads, problems, |row| {
         if failed.is_none() {
-            let frames = names.sampled_frames(row.sampled_stack);
-            let thread = DumpedThread {
-                id: java_id(&threads, row.thread),
-                name: threads.thread_name(row.thread),
-                state: state(&row, &frames),
-            };
-            failed = write_stack(&thread, row.start_ns, &frames, out).err();
-            counts.add_thread(thread, 1);
-            *rows.entry(row.sampled_stack).or_default() += 1;
+            failed = dumps.add(&row, selection).err();
         }
         Ok(())
     });
-    let pattern = selection.method.as_ref();
-    for (stack, lines) in rows {
-        for frame in names.sampled_frames(stack).into_iter().filter_map(dumped) {
-            if pattern.is_none_or(|of| of.method(&frame.class, &frame.method)) {
-                counts.add_frame(frame, lines);
+    failed.map_or_else(|| dumps.finish(selection.method.as_ref()), Err)
+}
+
+/// A thread, what it did, and its stack.
+type Stood = (ThreadId, ThreadState, SampledStackId);
+
+/// The dumps of a run: one a second, with every stack that a sample found in it.
+struct Dumps<'d> {
+    names: &'d SampleNames,
+    threads: &'d Names,
+    /// What is not written yet: a row of a wait comes after those of the seconds in which it lasted.
+    seconds: BTreeMap<u64, Vec<Stood>>,
+    counts: &'d mut DumpCounts,
+    /// Lines of threads by stack.
+    stacks: HashMap<SampledStackId, u64>,
+    out: &'d mut dyn Write,
+}
+
+impl Dumps<'_> {
+    /// Adds a row: of a wait, to each second in which it lasted.
+    fn add(&mut self, row: &SampleRow, selection: &Selection) -> io::Result<()> {
+        let seconds = row.weight_ns.div_ceil(NS_PER_S).clamp(1, LONGEST_WAIT_S);
+        let stood = (
+            row.thread,
+            state(row, &self.names.sampled_frames(row.sampled_stack)),
+            row.sampled_stack,
+        );
+        for second in 0..seconds {
+            let at_ns = row.start_ns.saturating_add(second * NS_PER_S);
+            if selection.range.contains(at_ns) {
+                self.seconds.entry(at_ns / NS_PER_S).or_default().push(stood);
             }
         }
+        self.write_until((row.start_ns / NS_PER_S).saturating_sub(LONGEST_WAIT_S))
     }
-    failed.map_or(Ok(()), Err)
+
+    /// Writes the dumps before a second.
+    fn write_until(&mut self, end_s: u64) -> io::Result<()> {
+        while let Some(first) = self.seconds.first_entry().filter(|first| *first.key() < end_s) {
+            let (at_s, stood) = first.remove_entry();
+            stood.into_iter().try_for_each(|stood| self.write_stack(at_s, stood))?;
+        }
+        Ok(())
+    }
+
+    fn write_stack(&mut self, at_s: u64, (id, state, stack): Stood) -> io::Result<()> {
+        let name = self.threads.thread_name(id);
+        let thread = DumpedThread { id: java_id(self.threads, id), name, state };
+        writeln!(self.out, "{}", ThreadLine(&thread, at_s))?;
+        let frames = self.names.sampled_frames(stack).into_iter().filter_map(dumped);
+        for frame in frames {
+            writeln!(self.out, "{}", one_line(&frame.to_string()))?;
+        }
+        self.counts.add_thread(thread, 1);
+        *self.stacks.entry(stack).or_default() += 1;
+        Ok(())
+    }
+
+    /// Writes the rest, and counts the frames of the selected methods.
+    fn finish(mut self, pattern: Option<&Pattern>) -> io::Result<()> {
+        self.write_until(u64::MAX)?;
+        for (stack, lines) in self.stacks {
+            for frame in self.names.sampled_frames(stack).into_iter().filter_map(dumped) {
+                if pattern.is_none_or(|of| of.method(&frame.class, &frame.method)) {
+                    self.counts.add_frame(frame, lines);
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A thread's id in Java; of a thread that has none, or whose is unknown, its id in the log.
 fn java_id(threads: &Names, id: ThreadId) -> JavaThreadId {
     let known = threads.named_thread(id).map(|thread| thread.java_id);
     known.filter(|id| !id.is_none()).unwrap_or(JavaThreadId::new(id.get().into()))
-}
-
-fn write_stack(
-    thread: &DumpedThread,
-    start_ns: u64,
-    frames: &[&SampledFrame],
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    writeln!(out, "{}", ThreadLine(thread, start_ns / NS_PER_S))?;
-    let mut frames = frames.iter().copied().filter_map(dumped);
-    frames.try_for_each(|frame| writeln!(out, "{}", one_line(&frame.to_string())))
 }
 
 /// A frame as Java prints it, whose line the log does not have; `None` if it is none of Java's, or a probe.
