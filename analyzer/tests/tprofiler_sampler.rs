@@ -92,6 +92,9 @@ fn thread_dumps_are_waits_of_the_time_until_the_next_dump() {
     assert_eq!((&dumps["dumps"], &dumps["shortest_interval_ns"]), (&3.into(), &(20 * S).into()));
     assert_eq!(dumps["threads"][1]["state"], "timed_waiting");
     assert_eq!(dumps["frames"][0]["lines"], 3);
+    let states = logs.analyze(&["logs", "--by", "state", "--format", "csv"]);
+    let row = format!("timed_waiting,com.shop.Order,pay,,{}\n", 40 * S);
+    assert!(states.stdout.contains(&row), "{}", states.stdout);
     let lines = logs.analyze(&["logs", "--flame", "wall", "--format", "collapsed"]);
     let note =
         "TProfiler's thread dumps: 3, every 20s; each of a thread's lines stands for that time";
