@@ -3,7 +3,7 @@
 //! Code around probes is no longer inlined, and caches miss. Samples in probes say how much that takes in all; they
 //! come too seldom to say it of each method.
 
-use super::period::{Period, as_f64};
+use super::period::{Period, SampledProbes, as_f64};
 
 /// Before samples say it. H2 and Lucene with all methods measured: 75 to 95 ns where the loop says 25.
 const ASSUMED: f64 = 3.0;
@@ -16,22 +16,6 @@ const ASSUMED_NS: f64 = 3e7;
 const MEMORY_S: f64 = 60.0;
 /// More is chance. Most that was seen: 160 ns where the loop says 28.
 const MOST: f64 = 10.0;
-
-/// CPU samples of a period, in nanoseconds: in probes, and all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct SampledProbes {
-    pub probes_ns: u64,
-    pub all_ns: u64,
-}
-
-impl SampledProbes {
-    pub(super) fn since(self, before: Self) -> Self {
-        Self {
-            probes_ns: self.probes_ns.saturating_sub(before.probes_ns),
-            all_ns: self.all_ns.saturating_sub(before.all_ns),
-        }
-    }
-}
 
 /// What a call costs, and what samples said of it lately.
 #[derive(Clone, Copy, Debug)]

@@ -26,10 +26,9 @@ use std::collections::HashMap;
 use log_format::ids::MethodId;
 
 use self::call_cost::CallCost;
-pub(crate) use self::call_cost::SampledProbes;
 use self::limits::Limits;
-pub(crate) use self::period::Period;
 use self::period::{Cost, LEAST_CPU, SECOND_NS, as_f64, sum_ns};
+pub(crate) use self::period::{Period, SampledProbes};
 use self::startup::Startup;
 use crate::drain::hot_methods::Recent;
 use crate::sys::clock;

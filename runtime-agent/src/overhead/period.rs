@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use log_format::ids::MethodId;
 
-use super::call_cost::SampledProbes;
 use crate::drain::hot_methods::Recent;
 use crate::sys::clock;
 
@@ -12,6 +11,22 @@ pub(super) const SECOND_NS: u64 = 1_000_000_000;
 
 /// A process with less CPU time than this share of a processor is practically idle.
 pub(super) const LEAST_CPU: f64 = 0.05;
+
+/// CPU samples of a period, in nanoseconds: in probes, and all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SampledProbes {
+    pub probes_ns: u64,
+    pub all_ns: u64,
+}
+
+impl SampledProbes {
+    pub(super) fn since(self, before: Self) -> Self {
+        Self {
+            probes_ns: self.probes_ns.saturating_sub(before.probes_ns),
+            all_ns: self.all_ns.saturating_sub(before.all_ns),
+        }
+    }
+}
 
 /// A period, and what methods did in it.
 #[derive(Clone, Copy, Debug)]
