@@ -20,4 +20,4 @@ pub(crate) mod thread_reader;
 pub(crate) mod thresholds;
 pub(crate) mod time_slices;
 pub(crate) mod unfinished_calls;
-mod waited;
+pub(crate) mod waited;

@@ -29,11 +29,12 @@ pub(super) struct SampledThreads {
 }
 
 impl SampledThreads {
-    /// The id of a thread, which has this name if it is one of Java's.
-    pub(super) fn id(
+    /// The id of a thread, which has this name if it is one of Java's; `listed` is what it calls itself by now.
+    pub(super) fn id<'n>(
         &mut self,
         os_id: u32,
-        java: Option<&ThreadName>,
+        java: Option<&'n ThreadName>,
+        listed: impl FnOnce() -> Option<&'n ThreadName>,
         next: &mut dyn FnMut() -> ThreadId,
     ) -> ThreadId {
         // Before a thread tells the JVM of its start, it is a native one.
@@ -42,14 +43,18 @@ impl SampledThreads {
             return seen.id;
         }
         let (id, is_java) = (next(), java.is_some());
-        let name = java.cloned().unwrap_or_else(|| native_name(os_id));
+        let is_it = |listed: &&ThreadName| java.is_some_and(|name| name.java_id == listed.java_id);
+        let name = java.map(|name| listed().filter(is_it).unwrap_or(name));
+        let name = name.cloned().unwrap_or_else(|| native_name(os_id));
         self.seen.insert(os_id, Seen { id, name, is_java });
         id
     }
 
     /// The id of a thread that has probes from now on, if it was met before.
     pub(super) fn take_id(&mut self, os_id: u32, java_id: JavaThreadId) -> Option<ThreadId> {
-        let is_it = |seen: &&Seen| !java_id.is_none() && seen.name.java_id == java_id;
+        // It may not know its Java id yet.
+        let is_same = |seen: &Seen| java_id.is_none() || seen.name.java_id == java_id;
+        let is_it = |seen: &&Seen| seen.is_java && is_same(seen);
         let id = self.seen.get(&os_id).filter(is_it)?.id;
         self.seen.remove(&os_id);
         Some(id)
@@ -144,13 +149,15 @@ mod tests {
         let java =
             |name: &str, id| ThreadName { name: name.to_owned(), java_id: JavaThreadId::new(id) };
         let mut threads = SampledThreads::default();
-        let native = threads.id(7, None, &mut next);
-        assert_eq!(threads.id(7, None, &mut next), native);
+        let native = threads.id(7, None, || None, &mut next);
+        assert_eq!(threads.id(7, None, || None, &mut next), native);
         // It has told the JVM of its start.
         let alpha = java("alpha", 12);
-        let id = threads.id(7, Some(&alpha), &mut next);
+        let renamed = java("alpha-1", 12);
+        let id = threads.id(7, Some(&alpha), || Some(&renamed), &mut next);
         assert_ne!(id, native);
-        assert_eq!(threads.row(id).map(|row| (row.name, row.os_id)), Some(("alpha".to_owned(), 7)));
+        let row = threads.row(id).map(|row| (row.name, row.os_id));
+        assert_eq!(row, Some(("alpha-1".to_owned(), 7)));
         assert_eq!(threads.take_id(7, JavaThreadId::new(13)), None);
         assert_eq!(threads.take_id(7, JavaThreadId::new(12)), Some(id));
         // It has probes now, and ends; its last samples have its id.
@@ -162,10 +169,10 @@ mod tests {
             kind: String::new(),
         };
         threads.ended(&row);
-        assert_eq!(threads.id(7, Some(&alpha), &mut next), id);
+        assert_eq!(threads.id(7, Some(&alpha), || None, &mut next), id);
         threads.end_round();
         threads.forget_gone();
-        assert_ne!(threads.id(7, None, &mut next), id);
+        assert_ne!(threads.id(7, None, || None, &mut next), id);
         // Nobody saw the end of that one.
         let none = HashSet::new();
         assert_eq!(threads.forgotten(Some(&none)), [0; 0]);

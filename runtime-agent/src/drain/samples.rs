@@ -16,7 +16,7 @@ use crate::drain::hot_samples::{HotSampled, HotSamples, SampledName};
 use crate::drain::sampled_stacks::SampledStacks;
 use crate::drain::sampled_threads::SampledThreads;
 use crate::drain::time_slices::Period;
-use crate::drain::waited::Waited;
+use crate::drain::waited::{Waited, Waits};
 use crate::instrument::methods::Method;
 use crate::log::run_log::Now;
 use crate::overhead::SampledProbes;
@@ -87,6 +87,8 @@ pub(crate) struct Samples {
     /// By the kernel's number of the thread.
     waits: HashMap<u32, Wait>,
     waited: Waited,
+    /// What the sampler keeps of threads.
+    names_bytes: usize,
     /// By the start of the second.
     seconds: BTreeMap<u64, Second>,
     generation: u64,
@@ -168,6 +170,7 @@ impl Samples {
         let now = Now::read();
         self.hot.get_or_insert_with(|| HotSamples::new(now)).go_on(now);
         self.unit_ns = sampler.weight_ns();
+        self.names_bytes = sampler.bytes();
         (self.now, self.timers_refused) = Sampler::counts();
         self.cost_ns.1 = cost::total_ns();
         self.interval_in_force_ns = sampler.current_interval_ns();
@@ -224,9 +227,7 @@ impl Samples {
             },
         };
         self.hot.iter_mut().for_each(|hot| hot.add_waiting(key.state, time.ns));
-        if key.state != Waiting::Runnable.name() {
-            self.waited.add(key.stack, time.ns);
-        }
+        self.waited.add(key.state, key.stack, time.ns);
         let minute = now_ns / MINUTE_NS;
         if let Some(wait) = self.waits.get_mut(&time.os_id)
             && (wait.key, wait.minute) == (key, minute)
@@ -256,9 +257,10 @@ impl Samples {
 
     /// The log's id of a platform thread.
     fn thread(&mut self, os_id: u32, sampler: &Sampler<'_>, context: &mut Context<'_>) -> ThreadId {
-        let name = || sampler.thread_name(os_id);
-        (context.known)(os_id)
-            .unwrap_or_else(|| self.threads.id(os_id, name(), &mut *context.next_thread))
+        (context.known)(os_id).unwrap_or_else(|| {
+            let listed = || sampler.listed_name(os_id);
+            self.threads.id(os_id, sampler.thread_name(os_id), listed, &mut *context.next_thread)
+        })
     }
 
     fn stack_of_waiting(
@@ -399,7 +401,7 @@ impl Samples {
     pub(super) fn take_waited(
         &mut self,
         methods: impl Iterator<Item = (MethodId, Method)>,
-    ) -> Vec<(MethodId, u64)> {
+    ) -> Vec<(MethodId, Waits)> {
         self.waited.take(&self.stacks, methods)
     }
 
@@ -481,6 +483,8 @@ impl Samples {
     /// Approximate memory that they use.
     pub(super) fn bytes(&self) -> usize {
         self.hot.as_ref().map_or(0, HotSamples::bytes)
+            + self.waited.bytes()
+            + self.names_bytes
             + self.stacks.bytes()
             + self.waits.capacity() * size_of::<(u32, Wait)>()
     }

@@ -29,6 +29,8 @@ const TOO_LONG: u32 = 2;
 /// How long all batches together may stop the service: 20,000 classes with 5,000 threads take 7 s since JDK 17. Before
 /// JDK 17, each class takes as long as a look at all stacks.
 const IN_ALL: Duration = Duration::from_secs(10);
+/// The same with the time in which the machine did other things.
+const IN_ALL_WITH_WAITS: Duration = Duration::from_secs(30);
 /// The most local references that HotSpot lets a caller ask for.
 pub(super) const MOST_REFERENCES: jni::jint = 65_536;
 /// After a batch, the service runs for this many times as long as the batch took.
@@ -55,7 +57,16 @@ pub(crate) struct Pace {
     size: BatchSize,
     /// How many batches of one class in a row took too long.
     too_long: u32,
+    /// How long they have worked, and how long threads stood still.
+    worked: Duration,
     stopped: Duration,
+}
+
+impl Pace {
+    fn is_over(&self) -> bool {
+        let is_long = self.worked >= IN_ALL || self.stopped >= IN_ALL_WITH_WAITS;
+        self.too_long >= TOO_LONG || is_long
+    }
 }
 
 /// A class of the batch at hand: a local reference, and the weak one by which it was given.
@@ -114,7 +125,7 @@ impl<'j> Batches<'j> {
                     self.sent.is_ending = true;
                     break;
                 }
-                if self.pace.too_long >= TOO_LONG || self.pace.stopped >= IN_ALL {
+                if self.pace.is_over() {
                     self.sent.skipped.append(&mut rest);
                     break;
                 }
@@ -209,13 +220,14 @@ impl<'j> Batches<'j> {
         let took = last.unwrap_or(begun).elapsed();
         result.map_err(|error| (error, passed))?;
         pauses::add(Cause::Retransform, took);
-        let Pace { size, too_long, stopped } = &mut *self.pace;
+        let Pace { size, too_long, worked: all_worked, stopped } = &mut *self.pace;
         // While the machine does other things, threads of the service would wait as well.
         let worked = stopwatch.work(took);
         size.add(batch.len(), worked);
         let is_too_long = batch.len() == 1 && took > pauses::LONGEST;
         *too_long = if is_too_long { *too_long + 1 } else { 0 };
-        *stopped += worked;
+        *all_worked += worked;
+        *stopped += took;
         sleep(REST * took.min(pauses::LONGEST));
         Ok(())
     }

@@ -231,19 +231,19 @@ pub(crate) fn ask_name(jvmti: &Jvmti, jni: &JniEnv, thread: &ProbeThread) -> Opt
 }
 
 /// Names of virtual threads with a recorded call, by number, until the agent thread takes them.
-static VIRTUAL_NAMES: Sharded<VirtualName> = Sharded::new();
+static VIRTUAL_NAMES: Sharded<NotedName> = Sharded::new();
 /// The memory of the names.
 static NAMES: Account = Account::new();
-/// Bytes kept of a virtual thread's name.
-const MAX_VIRTUAL_NAME: usize = 256;
+/// Bytes kept of such a name.
+const MAX_NOTED_NAME: usize = 256;
 
-/// A name in modified UTF-8.
-struct VirtualName(Vec<u8>);
+/// A name that a thread of the service notes, in modified UTF-8.
+struct NotedName(Vec<u8>);
 
-impl VirtualName {
+impl NotedName {
     /// Copies a name; `None` if there is no memory.
     fn new(name: &[u8]) -> Option<Self> {
-        let name = cut(name, MAX_VIRTUAL_NAME);
+        let name = cut(name, MAX_NOTED_NAME);
         if !NAMES.take(name.len()) {
             return None;
         }
@@ -257,7 +257,7 @@ impl VirtualName {
     }
 }
 
-impl Drop for VirtualName {
+impl Drop for NotedName {
     fn drop(&mut self) {
         NAMES.give(self.0.len());
     }
@@ -272,9 +272,38 @@ fn note_virtual_name(number: JavaThreadId) {
     let Some(jvmti) = get_jvmti() else { return };
     let Ok(current) = jvmti.get_current_thread() else { return };
     // SAFETY: a live reference of this thread.
-    let name = unsafe { with_name(&jvmti, None, current, VirtualName::new) };
+    let name = unsafe { with_name(&jvmti, None, current, NotedName::new) };
     if let Some(name) = name.flatten() {
         drop(VIRTUAL_NAMES.insert(number.get(), name));
+    }
+}
+
+/// The name and number of a thread, as a thread of the service may note them.
+pub(crate) struct NotedThread {
+    name: NotedName,
+    java_id: JavaThreadId,
+}
+
+impl NotedThread {
+    /// `None` if there is no memory.
+    ///
+    /// # Safety
+    /// `java_thread` is a live reference of this thread to a java.lang.Thread.
+    pub(crate) unsafe fn new(
+        jvmti: &Jvmti,
+        jni: &JniEnv,
+        java_thread: jni::jthread,
+    ) -> Option<Self> {
+        // SAFETY: the caller guarantees it.
+        unsafe {
+            let java_id = number(jni, java_thread).unwrap_or_default();
+            let name = with_name(jvmti, Some(jni), java_thread, NotedName::new)??;
+            Some(Self { name, java_id })
+        }
+    }
+
+    pub(crate) fn decoded(&self) -> ThreadName {
+        ThreadName { name: mutf8::decode_lossy(&self.name.0), java_id: self.java_id }
     }
 }
 

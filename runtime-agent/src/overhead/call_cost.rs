@@ -1,7 +1,8 @@
 //! What a call costs in this program: as in a loop of its own, times what CPU samples say.
 //!
 //! Code around probes is no longer inlined, and caches miss. Samples in probes say how much that takes in all; they
-//! come too seldom to say it of each method.
+//! come too seldom to say it of each method. With all methods measured, samples said 24.4 ns a call of H2 and 22.9 of
+//! Lucene, and their throughput 29.8 and 22.9.
 
 use super::period::{Period, SampledProbes, as_f64};
 
@@ -14,6 +15,8 @@ const ASSUMED_WITHOUT_BUDGET: f64 = 1.0;
 const ASSUMED_NS: f64 = 3e7;
 /// After this time, a third is left of what samples said.
 const MEMORY_S: f64 = 60.0;
+/// Samples of less CPU time say nothing.
+const LEAST_SAMPLED_NS: f64 = 1e6;
 /// More is chance. Most that was seen: 160 ns where the loop says 28.
 const MOST: f64 = 10.0;
 
@@ -22,7 +25,7 @@ const MOST: f64 = 10.0;
 pub(super) struct CallCost {
     /// In a loop of its own, in nanoseconds.
     pub pair_ns: f64,
-    has_budget: bool,
+    pub has_budget: bool,
     /// What calls would have cost in such a loop while there were samples, and the CPU time then.
     loop_ns: f64,
     cpu_ns: f64,
@@ -48,6 +51,10 @@ impl CallCost {
         self.cpu_ns = self.cpu_ns * remains + as_f64(period.cpu_ns);
         self.probes_ns = self.probes_ns * remains + as_f64(probes_ns);
         self.sampled_ns = self.sampled_ns * remains + as_f64(all_ns);
+        // There have been no samples for long.
+        if self.sampled_ns < LEAST_SAMPLED_NS {
+            *self = Self::new(self.pair_ns, self.has_budget);
+        }
     }
 
     /// How many times as much a call costs as in a loop of its own.
@@ -85,14 +92,28 @@ mod tests {
     /// A minute in which calls would have cost a tenth of the time in a loop, with these samples of the time.
     fn minute(has_budget: bool, probes_ns: u64, all_ns: u64) -> f64 {
         let mut cost = CallCost::new(25.0, has_budget);
-        let (methods, sampled) = (HashMap::new(), SampledProbes { probes_ns, all_ns });
-        for second in 1..=60 {
+        go_on(&mut cost, 60, SampledProbes { probes_ns, all_ns });
+        cost.times()
+    }
+
+    fn go_on(cost: &mut CallCost, seconds: u64, sampled: SampledProbes) {
+        let methods = HashMap::new();
+        for second in 1..=seconds {
             let (now_ns, length_ns) = (second * SECOND, SECOND);
             let (unix_ns, cpu_ns, own_ns, methods) = (now_ns, SECOND, 0, &methods);
             let period = Period { now_ns, unix_ns, length_ns, cpu_ns, own_ns, sampled, methods };
             cost.add(1e8, &period);
         }
-        cost.times()
+    }
+
+    #[test]
+    fn without_samples_for_long_the_cost_is_assumed_again() {
+        let mut cost = CallCost::new(25.0, true);
+        go_on(&mut cost, 60, SampledProbes { probes_ns: SECOND / 2, all_ns: SECOND });
+        assert!(cost.is_sampled() && cost.times() > 4.0);
+        go_on(&mut cost, 3_600, SampledProbes::default());
+        assert!(!cost.is_sampled());
+        assert!((cost.times() - 3.0).abs() < 0.1, "{}", cost.times());
     }
 
     #[test]

@@ -228,7 +228,8 @@ impl OverheadController {
         }
         self.waits_since = now;
         let waited = recorder.take_waited(self.overhead.returnable());
-        self.overhead.slow_again(&waited, Duration::from_nanos(length_ns).as_secs_f64())
+        let seconds = Duration::from_nanos(length_ns).as_secs_f64();
+        self.overhead.slow_again(&waited, seconds, now.monotonic_ns)
     }
 
     fn begin_period(&mut self, parts: &mut Parts<'_>) {

@@ -122,6 +122,8 @@ pub(crate) struct Overhead {
     /// Measured methods that had slow calls.
     worth: HashMap<MethodId, Worth>,
     next_return_ns: u64,
+    /// Methods that came back because they are slow, and until when they do so once only.
+    slow_until: HashMap<MethodId, u64>,
     startup: Startup,
     /// Whether it has been decided since then if compiled code is discarded.
     is_renewed: bool,
@@ -142,6 +144,7 @@ impl Overhead {
             called: HashMap::new(),
             worth: HashMap::new(),
             next_return_ns: 0,
+            slow_until: HashMap::new(),
             startup: Startup::default(),
             is_renewed: false,
             cpu_rate: 1.0,
@@ -156,6 +159,10 @@ impl Overhead {
 
     /// Sets the budget. Without one, nothing more is throttled; methods that still are could not be measured again.
     pub(crate) fn set_budget(&mut self, budget: Option<Millionths>) {
+        if self.budget.is_none() && budget.is_some() {
+            self.startup.begin_again();
+            self.call_cost.has_budget = true;
+        }
         self.budget = budget;
         if budget.is_none() {
             let throttled = std::mem::take(&mut self.throttled);

@@ -4,6 +4,7 @@
 use log_format::ids::MethodId;
 
 use super::{NEEDED, Overhead, SECOND_NS, TARGET, as_f64};
+use crate::drain::waited::Waits;
 
 /// Share of the budget that may be in use after methods that are worth their probes come back: they will not be
 /// throttled again.
@@ -12,8 +13,11 @@ const WORTH_IT: f64 = 0.8;
 const ROUND_NS: u64 = 30 * SECOND_NS;
 /// A method in which threads wait for less than this share of a processor's time has no slow calls that matter.
 const LEAST_WAIT: f64 = 0.01;
-/// A method that was throttled so often comes back only when there is room: its calls wait, but each is fast.
-const MOST_TIMES: u32 = 3;
+/// Fewer looks may be chance.
+const LEAST_LOOKS: u32 = 5;
+/// After a method has come back because it is slow, it does so again only so much later: perhaps its calls wait, but
+/// each is fast.
+const SLOW_AGAIN_NS: u64 = 600 * SECOND_NS;
 
 impl Overhead {
     /// The methods to measure again now.
@@ -26,18 +30,28 @@ impl Overhead {
         fitting
     }
 
-    /// Throttled methods that have turned slow: threads have waited in them, in nanoseconds, for much longer than their
+    /// Throttled methods that have turned slow: in these seconds, threads have waited in them for much longer than their
     /// probes would have cost.
-    pub(crate) fn slow_again(&self, waited: &[(MethodId, u64)], seconds: f64) -> Vec<MethodId> {
+    pub(crate) fn slow_again(
+        &mut self,
+        waited: &[(MethodId, Waits)],
+        seconds: f64,
+        now_ns: u64,
+    ) -> Vec<MethodId> {
         let call_ns = self.call_cost.ns();
-        let is_slow = |(id, waited_ns): &&(MethodId, u64)| {
+        self.slow_until.retain(|_, until_ns| now_ns < *until_ns);
+        let is_slow = |(id, Waits { ns, looks }): &&(MethodId, Waits)| {
             self.throttled.get(id).is_some_and(|left| {
                 let cost_ns = left.base_calls_per_s * self.startup.growth() * call_ns * seconds;
                 let least_ns = (NEEDED * cost_ns).max(LEAST_WAIT * 1e9 * seconds);
-                left.can_return() && left.times < MOST_TIMES && as_f64(*waited_ns) >= least_ns
+                let is_first = !self.slow_until.contains_key(id);
+                let is_long = *looks >= LEAST_LOOKS && as_f64(*ns) >= least_ns;
+                left.can_return() && is_first && is_long
             })
         };
-        waited.iter().filter(is_slow).map(|(id, _)| *id).collect()
+        let slow: Vec<MethodId> = waited.iter().filter(is_slow).map(|(id, _)| *id).collect();
+        self.slow_until.extend(slow.iter().map(|id| (*id, now_ns + SLOW_AGAIN_NS)));
+        slow
     }
 
     /// The throttled methods that only need their guard opened.

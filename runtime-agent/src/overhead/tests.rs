@@ -3,6 +3,7 @@
 use log_format::ids::MethodId;
 
 use super::*;
+use crate::drain::waited::Waits;
 
 const S: u64 = SECOND_NS;
 const NONE: [u32; 0] = [];
@@ -201,8 +202,10 @@ fn without_a_budget_nothing_is_throttled_and_all_comes_back() {
     program.measure_again(&[2, 3, 4, 5]);
     program.overhead.set_budget(None);
     assert_eq!((program.second(), program.throttled()), (vec![], vec![]));
+    program.seconds(100);
+    // It begins with the first seconds, and with what is assumed.
     program.overhead.set_budget(Some(20_000));
-    assert_ne!(program.second(), NONE);
+    assert_eq!(program.second(), [4, 3, 5, 2]);
 }
 
 /// Methods that are called when nothing is compiled yet are compiled out, except those that are worth their probes.
@@ -332,18 +335,20 @@ fn what_turns_slow_is_measured_again() {
     program.methods.insert(1, (300_000, 20, 0));
     program.second();
     assert_eq!(program.throttled(), [1]);
-    let slow = |program: &Program, waited_ns| {
-        numbers(program.overhead.slow_again(&[(MethodId::new(1), waited_ns)], 10.0))
+    let slow = |program: &mut Program, ns, looks| {
+        let waited = [(MethodId::new(1), Waits { ns, looks })];
+        numbers(program.overhead.slow_again(&waited, 10.0, program.now_ns))
     };
-    assert_eq!(slow(&program, 2 * S), NONE);
-    assert_eq!(slow(&program, 3 * S), [1]);
-    // Each call is fast after all, so it is throttled again and again.
-    for _ in 0..2 {
-        program.measure_again(&[1]);
-        program.second();
-        assert_eq!(program.throttled(), [1]);
-    }
-    assert_eq!(slow(&program, 3 * S), NONE);
+    assert_eq!(slow(&mut program, 2 * S, 20), NONE);
+    assert_eq!(slow(&mut program, 3 * S, 4), NONE);
+    assert_eq!(slow(&mut program, 3 * S, 30), [1]);
+    // Each call is fast after all, so it is throttled again.
+    program.measure_again(&[1]);
+    program.second();
+    assert_eq!(program.throttled(), [1]);
+    assert_eq!(slow(&mut program, 3 * S, 30), NONE);
+    program.now_ns += 600 * S;
+    assert_eq!(slow(&mut program, 3 * S, 30), [1]);
 }
 
 /// Rarely called methods are spared as long as there are not too many of them.

@@ -265,6 +265,11 @@ impl<'j> OffCpu<'j> {
         listed
     }
 
+    /// The name of a thread that is looked at.
+    pub(super) fn name(&self, os_id: u32) -> Option<&ThreadName> {
+        self.threads.iter().find(|thread| thread.os_id == os_id).map(|thread| &thread.name)
+    }
+
     /// What threads do now, those that use most CPU time first.
     pub(super) fn now(&self) -> Vec<ThreadNow> {
         let mut threads: Vec<ThreadNow> = self.threads.iter().map(Watched::now).collect();

@@ -282,8 +282,8 @@ impl<'j> Sampler<'j> {
         }
         self.methods.take_prepared();
         while QUEUE.take(|sample, shadow, frames| take(&sample, shadow, frames)) {}
-        // Each thread of these samples has noted its name before.
-        self.gone.extend(self.names.take_noted());
+        // Threads note their names before they have samples.
+        self.names.take_noted();
     }
 
     /// Finds threads that started and ended without an event, and keeps to the cap.
@@ -291,7 +291,7 @@ impl<'j> Sampler<'j> {
         if let Some(gone) = self.scan.run() {
             self.gone.extend(gone);
             self.is_scanned = true;
-            self.names.scanned(self.scan.present());
+            self.names.scanned(self.scan.present(), threads::is_java);
         }
         if let Some(needed_ns) = self.cap.needed_interval_ns() {
             self.scan.lengthen_interval(needed_ns);
@@ -309,9 +309,19 @@ impl<'j> Sampler<'j> {
         }
     }
 
-    /// The name of a Java thread.
+    /// The name that a Java thread had when it started.
     pub(crate) fn thread_name(&self, os_id: u32) -> Option<&ThreadName> {
         self.names.get(os_id)
+    }
+
+    /// The name that it had when threads were last listed: it may change its own.
+    pub(crate) fn listed_name(&self, os_id: u32) -> Option<&ThreadName> {
+        self.off_cpu.as_ref()?.name(os_id)
+    }
+
+    /// Approximate memory of what it keeps of threads.
+    pub(crate) fn bytes(&self) -> usize {
+        self.names.bytes()
     }
 
     /// What threads do now; `None` if they are not looked at.

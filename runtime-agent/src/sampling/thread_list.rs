@@ -7,8 +7,7 @@ use sampling_handler::memory::{Memory, Process};
 
 use super::NoSamples;
 use super::hotspot::Tables;
-use crate::jvm::java_threads;
-use crate::probe::thread::ThreadName;
+use crate::jvm::java_threads::NotedThread;
 
 /// Reads the list. It stays on its thread.
 pub(super) struct ThreadList<'j> {
@@ -35,10 +34,10 @@ pub(super) struct ListedThread<'l, 'j> {
 }
 
 impl ListedThread<'_, '_> {
-    /// Its name.
-    pub(super) fn name(&self) -> ThreadName {
+    /// Its name; `None` if there is no memory.
+    pub(super) fn noted(&self) -> Option<NotedThread> {
         // SAFETY: a live reference of this thread.
-        unsafe { java_threads::name(self.list.jvmti, self.list.jni, self.object) }
+        unsafe { NotedThread::new(self.list.jvmti, self.list.jni, self.object) }
     }
 
     /// Whether it has not ended since.

@@ -1,20 +1,22 @@
 //! Names of Java threads by the kernel's number. A thread that starts notes its own before it can be sampled.
 
-use std::collections::HashMap;
-use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
+use std::collections::{HashMap, HashSet};
 
+use crate::jvm::java_threads::NotedThread;
 use crate::probe::thread::ThreadName;
+use crate::sys::memory::sharded::Sharded;
 
-/// Names that nobody has taken yet. With more at a time, threads have the kernel's name.
-static NOTED: Mutex<Vec<(u32, ThreadName)>> = Mutex::new(Vec::new());
+/// Names that the agent thread has not taken yet. Without memory, and with more at a time, a thread has the kernel's
+/// name in the log.
+static NOTED: Sharded<NotedThread> = Sharded::new();
 const MOST: usize = 50_000;
 
 /// Notes a thread's name.
-pub(super) fn note(os_id: u32, name: ThreadName) {
-    let mut noted = NOTED.lock().unwrap_or_else(PoisonError::into_inner);
-    if noted.len() < MOST {
-        noted.push((os_id, name));
+pub(super) fn note(os_id: u32, thread: Option<NotedThread>) {
+    if let Some(thread) = thread
+        && NOTED.len() < MOST
+    {
+        drop(NOTED.insert(os_id.into(), thread));
     }
 }
 
@@ -34,18 +36,16 @@ impl ThreadNames {
     /// Forgets all names.
     pub(super) fn clear(&mut self) {
         self.known.clear();
-        NOTED.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        NOTED.clear();
     }
 
-    /// Takes the names that were noted. Returns numbers of other threads before, whose end nobody saw.
-    pub(super) fn take_noted(&mut self) -> Vec<u32> {
-        let noted = std::mem::take(&mut *NOTED.lock().unwrap_or_else(PoisonError::into_inner));
-        let is_other = |(os_id, name): (u32, ThreadName)| {
-            let java_id = name.java_id;
-            let before = self.known.insert(os_id, Known { name, is_absent: false });
-            before.is_some_and(|before| before.name.java_id != java_id).then_some(os_id)
-        };
-        noted.into_iter().filter_map(is_other).collect()
+    /// Takes the names that were noted.
+    pub(super) fn take_noted(&mut self) {
+        for (os_id, thread) in NOTED.take_all() {
+            if let Ok(os_id) = u32::try_from(os_id) {
+                self.known.insert(os_id, Known { name: thread.decoded(), is_absent: false });
+            }
+        }
     }
 
     /// The name of a Java thread.
@@ -54,12 +54,19 @@ impl ThreadNames {
     }
 
     /// Forgets threads that were in none of the last two scans: samples of those that have just ended are still on
-    /// their way.
-    pub(super) fn scanned(&mut self, present: &HashSet<u32>) {
+    /// their way. `is_here` says whether there is a Java thread with a number.
+    pub(super) fn scanned(&mut self, present: &HashSet<u32>, is_here: impl Fn(u32) -> bool) {
         self.known.retain(|os_id, known| {
-            let was_absent = std::mem::replace(&mut known.is_absent, !present.contains(os_id));
-            !(was_absent && known.is_absent)
+            let is_absent = !present.contains(os_id) || !is_here(*os_id);
+            let was_absent = std::mem::replace(&mut known.is_absent, is_absent);
+            !(was_absent && is_absent)
         });
+    }
+
+    /// Approximate memory that they use.
+    pub(super) fn bytes(&self) -> usize {
+        const NAME: usize = 32;
+        self.known.capacity() * (size_of::<(u32, Known)>() + NAME)
     }
 }
 
@@ -71,21 +78,18 @@ mod tests {
 
     #[test]
     fn names_stay_until_the_second_scan_without_the_thread() {
-        let name =
-            |name: &str, id| ThreadName { name: name.to_owned(), java_id: JavaThreadId::new(id) };
         let mut names = ThreadNames::default();
-        note(7, name("seven", 1));
-        note(8, name("eight", 2));
-        assert_eq!(names.take_noted(), [0; 0]);
-        assert_eq!(names.get(7), Some(&name("seven", 1)));
-        let present = HashSet::from([8]);
-        names.scanned(&present);
-        assert!(names.get(7).is_some());
-        names.scanned(&present);
-        assert!(names.get(7).is_none() && names.get(8).is_some());
-        note(8, name("another", 3));
-        assert_eq!(names.take_noted(), [8]);
-        assert_eq!(names.get(8), Some(&name("another", 3)));
+        for (os_id, name) in [(7, "seven"), (8, "eight"), (9, "nine")] {
+            let name = ThreadName { name: name.to_owned(), java_id: JavaThreadId::new(1) };
+            names.known.insert(os_id, Known { name, is_absent: false });
+        }
+        let present = HashSet::from([8, 9]);
+        // A native thread has number 9 now.
+        let is_here = |os_id| os_id != 9;
+        names.scanned(&present, is_here);
+        assert!([7, 8, 9].iter().all(|os_id| names.get(*os_id).is_some()));
+        names.scanned(&present, is_here);
+        assert!(names.get(7).is_none() && names.get(8).is_some() && names.get(9).is_none());
         names.clear();
         assert!(names.get(8).is_none());
     }

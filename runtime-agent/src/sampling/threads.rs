@@ -20,7 +20,7 @@ use sampling_handler::threads::{Slot, Source, for_each, slot, slot_or_add};
 
 use super::thread_list::ThreadList;
 use super::{NoSamples, perf_events, process_timer, thread_names, timers};
-use crate::jvm::java_threads;
+use crate::jvm::java_threads::NotedThread;
 use crate::options::engine::Engine;
 use crate::probe::thread::os_id;
 use crate::sys::clock;
@@ -232,6 +232,11 @@ pub(super) fn started_so_far() -> u64 {
     STARTED.load(Ordering::Relaxed)
 }
 
+/// Whether there is a Java thread with this number.
+pub(super) fn is_java(thread: u32) -> bool {
+    slot(thread).is_some_and(|slot| slot.java_thread() != 0)
+}
+
 /// When a thread began, or sampling if that was later, and the thread's CPU clock then.
 pub(super) fn began(thread: u32) -> Option<(u64, u64)> {
     slot(thread)?.began()
@@ -248,7 +253,7 @@ pub(crate) unsafe fn started(jvmti: &Jvmti, jni: &JniEnv, java_thread: jni::jthr
     STARTED.fetch_add(1, Ordering::Relaxed);
     let thread = os_id();
     // SAFETY: the caller guarantees the reference.
-    thread_names::note(thread, unsafe { java_threads::name(jvmti, jni, java_thread) });
+    thread_names::note(thread, unsafe { NotedThread::new(jvmti, jni, java_thread) });
     let Some(slot) = add(thread) else {
         REFUSED.fetch_add(1, Ordering::Relaxed);
         return;
@@ -294,7 +299,7 @@ pub(super) fn begin(
     set_on(engine, signal, interval_ns)?;
     list.for_each(|thread| {
         if let Some(slot) = add(thread.os_id) {
-            thread_names::note(thread.os_id, thread.name());
+            thread_names::note(thread.os_id, thread.noted());
             slot.set_java(thread.java_thread);
             // For this sampling, it begins now.
             slot.set_began(clock::monotonic_ns(), clock::cpu_ns_of(timers::clock_of(thread.os_id)));

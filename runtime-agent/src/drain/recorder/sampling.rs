@@ -8,6 +8,7 @@ use log_format::names::Hour;
 use super::Recorder;
 use crate::drain::registry::Registry;
 use crate::drain::samples::{Context, SamplingFigures};
+use crate::drain::waited::Waits;
 use crate::overhead::SampledProbes;
 use crate::sampling::sampler::Sampler;
 use crate::sys::clock;
@@ -26,11 +27,11 @@ impl Recorder {
         self.registry.samples.probes()
     }
 
-    /// How long threads have waited in methods of these since the last call, in nanoseconds.
+    /// How long threads have waited in methods of these since the last call.
     pub(crate) fn take_waited(
         &mut self,
         ids: impl Iterator<Item = MethodId>,
-    ) -> Vec<(MethodId, u64)> {
+    ) -> Vec<(MethodId, Waits)> {
         let methods = &self.registry.methods;
         let ids = ids.filter_map(|id| Some((id, methods.get(id)?)));
         self.registry.samples.take_waited(ids)
