@@ -145,6 +145,7 @@ fn what_turns_slow_is_measured_again() {
         let options =
             format!("include=programs.Slowing,overhead=2%,logs={},port={port}", logs.display());
         let mut program = Java::new(jdk).agent(&options).main(classes(), "programs.Slowing").talk();
+        program.ask("idle");
         // In the first ten seconds, it would be compiled out.
         std::thread::sleep(std::time::Duration::from_secs(11));
         program.ask("fast");

@@ -218,7 +218,7 @@ fn a_throttled_method_has_its_cpu_time() {
         let own = || samples.iter().filter(|s| s.thread == "trees");
         let (all_ns, _) = sum(own());
         let (tree_ns, count) = sum(own().filter(|s| s.top() == Some(TREE)));
-        assert!(count > least(5e9), "{jdk}: {count} samples");
+        assert!(count > 100.0, "{jdk}: {count} samples");
         assert!(tree_ns >= 0.95 * all_ns, "{jdk}: {tree_ns} of {all_ns} ns");
     }
 }
