@@ -10,7 +10,6 @@ use std::fs;
 use common::sampled_shop::{ORDER, RUN, frame, sampled_stack, samples, waiting_shop};
 use common::*;
 use log_format::ids::JavaThreadId;
-use log_format::names::Table;
 use log_format::rows::{FrameRow, SampleRow, ThreadRow};
 
 /// Three dumps, 20 s apart: `main` is always in the same place, `exec-1` sleeps twice and is blocked once.
@@ -189,7 +188,7 @@ fn dumps_full_of_rubbish_or_cut_anywhere_are_counted_and_harm_no_other() {
 fn samples_are_written_as_dumps_and_read_again_with_the_same_counts() {
     let logs = waiting_shop();
     let run = logs.run(RUN, "web07", 4242);
-    // A thread with an id of Java's, a frame with a file, and a wait with a limit.
+    // A thread with an id of Java's, which those of the collector have not, a frame with a file, and a wait with a limit.
     run.rows(T14, &[ThreadRow { java_id: JavaThreadId::new(31), ..thread(1, "exec-1") }]);
     let park = "java.util.concurrent.locks.LockSupport";
     let pay = FrameRow { source: "Order.java".into(), ..frame(30, "java", ORDER, "pay", "()V") };
@@ -212,24 +211,15 @@ fn samples_are_written_as_dumps_and_read_again_with_the_same_counts() {
          org.shop.Job$$Lambda/0x00007f01.run(Unknown Source)\n"
     );
     assert!(log.contains(&expected), "{log}");
-    // Each row of samples has a line in its second, one of a wait a line in each second.
-    let rows = fs::read_to_string(run.file(T14, Table::Samples)).unwrap();
-    let lines_of = |row: &str| {
-        let weight_ns: u64 = row.split(',').nth(4).unwrap().parse().unwrap();
-        weight_ns.div_ceil(S)
-    };
-    let expected: u64 = rows.lines().skip(1).map(lines_of).sum();
-    assert_eq!(expected, 14);
-    let threads = log.lines().filter(|line| line.starts_with("Thread\t")).count();
-    assert_eq!(threads as u64, expected);
+    // The thread is sampled in five seconds, in two of them on several stacks.
+    let threads = log.lines().filter(|line| line.starts_with("Thread\t"));
+    assert_eq!(threads.count(), 5, "{log}");
     // Neither probes nor native code are Java's frames.
     assert!(!log.contains("$TProfiler") && !log.contains('['), "{log}");
     let thread_result = written(&logs, "out/samplerthreadresult.log");
-    assert_eq!(sum(&thread_result), expected);
-    for line in ["31\texec-1\tWAITING\t3", "31\texec-1\tTIMED_WAITING\t1", "31\texec-1\tBLOCKED\t1"]
-    {
-        assert!(thread_result.lines().any(|found| found == line), "{thread_result}");
-    }
+    let expected =
+        "31\texec-1\tWAITING\t3\n31\texec-1\tRUNNABLE\t1\n31\texec-1\tTIMED_WAITING\t1\n";
+    assert_eq!(thread_result, expected);
     let method_result = written(&logs, "out/samplermethodresult.log");
     let frames = log.lines().filter(|line| line.starts_with("com") || line.starts_with("org"));
     assert_eq!(sum(&method_result), frames.count() as u64);
@@ -248,9 +238,13 @@ fn samples_are_written_as_dumps_and_read_again_with_the_same_counts() {
     }
     fs::remove_dir_all(logs.root().join("logs/out")).unwrap();
     // Threads and times select samples.
-    let gc = ["--thread", "GC*", "--from", "14:01", "-o", "gc"];
-    assert_eq!(logs.analyze(&[&args[..3], &gc].concat()).status, 0);
-    assert_eq!(written(&logs, "gc/samplerthreadresult.log"), "2\tGC Thread#0\tRUNNABLE\t1\n");
+    let result_of = |thread: &str| {
+        let args = [&args[..3], &["--thread", thread, "--from", "14:01", "-o", "part"]].concat();
+        assert_eq!(logs.analyze(&args).status, 0);
+        written(&logs, "part/samplerthreadresult.log")
+    };
+    assert_eq!(result_of("exec*"), "31\texec-1\tWAITING\t2\n");
+    assert_eq!(result_of("GC*"), "");
 }
 
 #[test]
@@ -264,11 +258,18 @@ fn a_long_wait_has_a_line_in_each_second() {
         samples: looks,
         ..samples(T14 + 2 * S, thread, 1, 1)
     };
-    run.rows(T14, &[thread(3, "often"), thread(4, "rarely"), thread(5, "rubbish")]);
+    let java = |id: u32, name: &str| ThreadRow {
+        java_id: JavaThreadId::new(id.into()),
+        ..thread(id, name)
+    };
+    run.rows(T14, &[java(3, "often"), java(4, "rarely"), java(5, "rubbish"), java(6, "busy")]);
+    // Samples stand for as much time as they may, but were taken in their second.
+    run.rows(T14, &[SampleRow { weight_ns: 9 * S, ..samples(T14 + S, 6, 1, 1) }]);
     run.rows(T14, &[wait(3, 50 * S, 500), wait(4, 40 * S, 2), wait(5, u64::MAX, u64::MAX)]);
     assert_eq!(logs.analyze(&["logs", "--format", "tprofiler", "-o", "out"]).status, 0);
     let result = written(&logs, "out/samplerthreadresult.log");
-    for line in ["3\toften\tTIMED_WAITING\t50", "4\trarely\tTIMED_WAITING\t40"] {
+    let waits = ["3\toften\tTIMED_WAITING\t50", "4\trarely\tTIMED_WAITING\t40"];
+    for line in waits.into_iter().chain(["6\tbusy\tRUNNABLE\t1"]) {
         assert!(result.lines().any(|found| found == line), "{result}");
     }
     let rubbish = result.lines().find(|line| line.contains("rubbish")).unwrap();
@@ -282,4 +283,53 @@ fn a_long_wait_has_a_line_in_each_second() {
     assert!(rarely[0].contains(" 14:00:02 ") && rarely[39].contains(" 14:00:41 "), "{rarely:?}");
     let json = logs.analyze(&["out", "--format", "json"]).json();
     assert_eq!(json["thread_dumps"]["shortest_interval_ns"], S);
+}
+
+/// As in a dump: what takes most of the time is what is found at most moments.
+#[test]
+fn a_thread_has_one_line_in_a_second_of_what_it_did_longest() {
+    let logs = waiting_shop();
+    let run = logs.run(RUN, "web07", 4242);
+    let java_id = JavaThreadId::new((1 << 32) + 7);
+    run.rows(T14, &[ThreadRow { java_id, ..thread(3, "exec-2") }]);
+    let wait = |at_s: u64, stack: u32, weight_ns: u64| SampleRow {
+        kind: "off_cpu".into(),
+        state: "parked".into(),
+        weight_ns,
+        ..samples(T14 + at_s * S, 3, stack, 1)
+    };
+    // It runs for 50 ms on five stacks, and is parked.
+    let running = [1, 3, 5, 9, 10].map(|stack| samples(T14 + 10 * S, 3, stack, 1));
+    run.rows(T14, &running);
+    run.rows(T14, &[wait(10, 21, 950 * MS)]);
+    // It runs for 600 ms on three stacks, and is parked for the rest, which is more than it ran on any of them.
+    run.rows(T14, &[1, 5, 9].map(|stack| samples(T14 + 20 * S, 3, stack, 15 + u64::from(stack))));
+    run.rows(T14, &[wait(20, 21, 385 * MS)]);
+    // It is parked from one second into the next, in which it runs longer.
+    run.rows(T14, &[wait(30, 24, 1_200 * MS), samples(T14 + 31 * S, 3, 1, 60)]);
+    let args = ["logs", "--format", "tprofiler", "-o", "out", "--thread", "exec-2"];
+    assert_eq!(logs.analyze(&args).status, 0);
+    let log = written(&logs, "out/tsampler.log");
+    let line = |state: &str, s: u64| {
+        format!("Thread\t4294967303\texec-2\t{state}\tFri Nov 20 14:00:{s} UTC 2026")
+    };
+    let lines: Vec<&str> = log.lines().filter(|line| line.starts_with("Thread\t")).collect();
+    let expected =
+        [line("WAITING", 10), line("RUNNABLE", 20), line("WAITING", 30), line("RUNNABLE", 31)];
+    assert_eq!(lines, expected);
+    // Of the running stacks that of `hash`, which has most samples.
+    let hash = format!("{}\ncom.shop.Util.hash(Unknown Source)\n", line("RUNNABLE", 20));
+    assert!(log.contains(&hash), "{log}");
+    let expected = "4294967303\texec-2\tRUNNABLE\t2\n4294967303\texec-2\tWAITING\t2\n";
+    assert_eq!(written(&logs, "out/samplerthreadresult.log"), expected);
+    // The id is as it was when the log is read, and different threads stay different.
+    let log = log.clone() + &log.replace("4294967303\texec-2", "4294967304\texec-3");
+    logs.file("read/tsampler.log", &log);
+    let json =
+        logs.analyze(&["logs/read/tsampler.log", "--by", "thread", "--format", "json"]).json();
+    assert_eq!(json["read"]["bad_lines"], 0);
+    let waits = json["off_cpu"]["waits"].as_array().unwrap();
+    for thread in ["exec-2 #4294967303", "exec-3 #4294967304"] {
+        assert!(waits.iter().any(|row| row["thread"] == thread), "{waits:#?}");
+    }
 }

@@ -40,6 +40,12 @@ const NS_PER_S: u64 = 1_000_000_000;
 /// A row of a wait lasts up to a minute and an interval between looks, which is a minute at most.
 const LONGEST_WAIT_S: u64 = 120;
 
+/// How long a second waits for its last row: that of a wait is written when it has ended.
+const HELD_S: u64 = LONGEST_WAIT_S + 10;
+
+/// The kind of a row of a wait.
+const OFF_CPU: &str = "off_cpu";
+
 /// What TProfiler's analysis counts.
 const COUNTED: [&str; 2] = ["com", "org"];
 
@@ -124,14 +130,23 @@ fn write_run(
 }
 
 /// A thread, what it did, and its stack.
-type Stood = (ThreadId, ThreadState, SampledStackId);
+type Stood = (JavaThreadId, ThreadState, SampledStackId);
 
-/// The dumps of a run: one a second, with every stack that a sample found in it.
+/// What was sampled in a second.
+#[derive(Default)]
+struct Second {
+    /// For how long, in ns.
+    times: BTreeMap<Stood, u64>,
+    /// The threads in the log.
+    threads: HashMap<JavaThreadId, ThreadId>,
+}
+
+/// The dumps of a run: one a second, with a line a thread.
 struct Dumps<'d> {
     names: &'d SampleNames,
     threads: &'d Names,
     /// What is not written yet: a row of a wait comes after those of the seconds in which it lasted.
-    seconds: BTreeMap<u64, Vec<Stood>>,
+    seconds: BTreeMap<u64, Second>,
     counts: &'d mut DumpCounts,
     /// Lines of threads by stack.
     stacks: HashMap<SampledStackId, u64>,
@@ -139,35 +154,42 @@ struct Dumps<'d> {
 }
 
 impl Dumps<'_> {
-    /// Adds a row: of a wait, to each second in which it lasted.
+    /// Adds a row: of a wait, to each second in which it lasted. Threads that are not Java's are not dumped.
     fn add(&mut self, row: &SampleRow, selection: &Selection) -> io::Result<()> {
-        let seconds = row.weight_ns.div_ceil(NS_PER_S).clamp(1, LONGEST_WAIT_S);
-        let stood = (
-            row.thread,
-            state(row, &self.names.sampled_frames(row.sampled_stack)),
-            row.sampled_stack,
-        );
-        for second in 0..seconds {
-            let at_ns = row.start_ns.saturating_add(second * NS_PER_S);
-            if selection.range.contains(at_ns) {
-                self.seconds.entry(at_ns / NS_PER_S).or_default().push(stood);
+        let first_s = row.start_ns / NS_PER_S;
+        if let Some(thread) = java_id(self.threads, row.thread) {
+            let state = state(row, &self.names.sampled_frames(row.sampled_stack));
+            for (at_s, ns) in seconds(row, selection) {
+                let second = self.seconds.entry(at_s).or_default();
+                let sum = second.times.entry((thread, state, row.sampled_stack)).or_default();
+                *sum = sum.saturating_add(ns);
+                second.threads.insert(thread, row.thread);
             }
         }
-        self.write_until((row.start_ns / NS_PER_S).saturating_sub(LONGEST_WAIT_S))
+        self.write_until(first_s.saturating_sub(HELD_S))
     }
 
     /// Writes the dumps before a second.
     fn write_until(&mut self, end_s: u64) -> io::Result<()> {
         while let Some(first) = self.seconds.first_entry().filter(|first| *first.key() < end_s) {
-            let (at_s, stood) = first.remove_entry();
-            stood.into_iter().try_for_each(|stood| self.write_stack(at_s, stood))?;
+            let (at_s, Second { times, threads }) = first.remove_entry();
+            let times: Vec<(Stood, u64)> = times.into_iter().collect();
+            for of_thread in times.chunk_by(|((one, ..), _), ((other, ..), _)| one == other) {
+                let Some((id, state, stack)) = longest(of_thread) else { continue };
+                let name = threads.get(&id).map(|thread| self.threads.thread_name(*thread));
+                let thread = DumpedThread { id, name: name.unwrap_or_default(), state };
+                self.write_thread(at_s, thread, stack)?;
+            }
         }
         Ok(())
     }
 
-    fn write_stack(&mut self, at_s: u64, (id, state, stack): Stood) -> io::Result<()> {
-        let name = self.threads.thread_name(id);
-        let thread = DumpedThread { id: java_id(self.threads, id), name, state };
+    fn write_thread(
+        &mut self,
+        at_s: u64,
+        thread: DumpedThread,
+        stack: SampledStackId,
+    ) -> io::Result<()> {
         writeln!(self.out, "{}", ThreadLine(&thread, at_s))?;
         let frames = self.names.sampled_frames(stack).into_iter().filter_map(dumped);
         for frame in frames {
@@ -192,10 +214,37 @@ impl Dumps<'_> {
     }
 }
 
-/// A thread's id in Java; of a thread that has none, or whose is unknown, its id in the log.
-fn java_id(threads: &Names, id: ThreadId) -> JavaThreadId {
-    let known = threads.named_thread(id).map(|thread| thread.java_id);
-    known.filter(|id| !id.is_none()).unwrap_or(JavaThreadId::new(id.get().into()))
+/// The seconds of a row, and how long each was, in ns: samples belong to the second in which they were taken, a wait
+/// lasts from its start on.
+fn seconds(row: &SampleRow, selection: &Selection) -> Vec<(u64, u64)> {
+    let first_s = row.start_ns / NS_PER_S;
+    if row.kind != OFF_CPU {
+        return vec![(first_s, row.weight_ns)];
+    }
+    let end_ns = row.start_ns.saturating_add(row.weight_ns);
+    let part = |at_s: u64| {
+        let from_ns = at_s.saturating_mul(NS_PER_S);
+        let to_ns = from_ns.saturating_add(NS_PER_S).min(end_ns);
+        let ns = selection.range.part_ns(from_ns.max(row.start_ns), to_ns);
+        (ns > 0).then_some((at_s, ns))
+    };
+    let touched = (first_s..first_s.saturating_add(LONGEST_WAIT_S))
+        .take_while(|at_s| at_s.saturating_mul(NS_PER_S) < end_ns);
+    touched.filter_map(part).collect()
+}
+
+/// What a thread did longest, and the stack on which it did that longest. Times are sorted by state.
+fn longest(times: &[(Stood, u64)]) -> Option<Stood> {
+    let of_states = times.chunk_by(|((_, one, _), _), ((_, other, _), _)| one == other);
+    let sum =
+        |times: &&[(Stood, u64)]| times.iter().fold(0_u64, |sum, (_, ns)| sum.saturating_add(*ns));
+    let of_state = of_states.max_by_key(sum)?;
+    of_state.iter().max_by_key(|(_, ns)| *ns).map(|(stood, _)| *stood)
+}
+
+/// A thread's id in Java; `None` if it has none.
+fn java_id(threads: &Names, id: ThreadId) -> Option<JavaThreadId> {
+    threads.named_thread(id).map(|thread| thread.java_id).filter(|id| !id.is_none())
 }
 
 /// A frame as Java prints it, whose line the log does not have; `None` if it is none of Java's, or a probe.
@@ -222,7 +271,7 @@ fn java_name(class: &str) -> String {
 
 /// What `Thread.getState()` would have returned.
 fn state(row: &SampleRow, frames: &[&SampledFrame]) -> ThreadState {
-    let is_wait = row.kind == "off_cpu";
+    let is_wait = row.kind == OFF_CPU;
     match row.state.as_str() {
         "blocked" if is_wait => ThreadState::Blocked,
         "waiting" if is_wait => ThreadState::Waiting,

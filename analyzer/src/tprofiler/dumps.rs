@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::io;
 
-use log_format::ids::ThreadId;
+use log_format::ids::{JavaThreadId, ThreadId};
 use log_format::reader::{BadLine, BadRow};
 
 use super::dump_times::DumpTimes;
@@ -65,6 +65,7 @@ pub fn read_dumps(
         known: Vec::new(),
         lines: HashMap::new(),
         times: DumpTimes::default(),
+        large: HashMap::new(),
         threads: HashMap::new(),
     };
     if let Err(error) = reader.read(file, problems) {
@@ -133,6 +134,8 @@ struct DumpReader<'r, G> {
     /// Threads that stood there, by group and stack.
     lines: HashMap<(Group, usize), u64>,
     times: DumpTimes,
+    /// Ids of threads whose Java id is too large for one.
+    large: HashMap<JavaThreadId, ThreadId>,
     threads: HashMap<ThreadId, String>,
 }
 
@@ -196,13 +199,21 @@ impl<G: Fn(ThreadId) -> Group> DumpReader<'_, G> {
         }
         let state = Method::named("", &format!("[{}]", thread.state.name()), "");
         let stack = self.stacks.stack(stack, &state);
-        // TProfiler's logs have only this id.
-        let id = ThreadId::new(u32::try_from(thread.id.get()).unwrap_or(u32::MAX));
+        let id = self.id(thread.id);
         *self.lines.entry(((self.group)(id), stack)).or_default() += 1;
         if self.selection.by == By::Thread {
-            self.threads.entry(id).or_insert_with(|| format!("{} #{id}", thread.name));
+            self.threads.entry(id).or_insert_with(|| format!("{} #{}", thread.name, thread.id));
         }
         self.counts.add_thread(thread, 1);
+    }
+
+    /// The id of a thread: Java's, as in the log of calls.
+    fn id(&mut self, java_id: JavaThreadId) -> ThreadId {
+        let next = u32::MAX.saturating_sub(u32::try_from(self.large.len()).unwrap_or(u32::MAX));
+        match u32::try_from(java_id.get()) {
+            Ok(id) => ThreadId::new(id),
+            Err(_) => *self.large.entry(java_id).or_insert(ThreadId::new(next)),
+        }
     }
 
     fn finish(self) -> DumpsRead {

@@ -72,9 +72,9 @@ fn thread(fields: &str) -> Option<SamplerLine> {
     // A name may have tabs.
     let (rest, date) = rest.rsplit_once('\t')?;
     let (name, state) = rest.rsplit_once('\t')?;
-    let id: u32 = id.parse().ok()?;
+    let id: u64 = id.parse().ok()?;
     let thread = DumpedThread {
-        id: JavaThreadId::new(id.into()),
+        id: JavaThreadId::new(id),
         name: name.to_owned(),
         state: ThreadState::of_java(state)?,
     };
@@ -168,10 +168,15 @@ mod tests {
             let read = SamplerLine::parse(line).unwrap();
             assert_eq!(read, SamplerLine::Thread { thread: expected, shown_s });
         }
+        let large = "Thread\t4294967296\tmain\tRUNNABLE\tFri Nov 20 14:00:00 CST 2026";
+        let Ok(SamplerLine::Thread { thread, .. }) = SamplerLine::parse(large) else {
+            panic!("{large}");
+        };
+        assert_eq!(thread.id, JavaThreadId::new(1 << 32));
         for line in [
             "Thread\t",
             "Thread\tx\tmain\tRUNNABLE\tFri Nov 20 14:00:00 CST 2026",
-            "Thread\t4294967296\tmain\tRUNNABLE\tFri Nov 20 14:00:00 CST 2026",
+            "Thread\t18446744073709551616\tmain\tRUNNABLE\tFri Nov 20 14:00:00 CST 2026",
             "Thread\t1\tmain\tRUNNING\tFri Nov 20 14:00:00 CST 2026",
             "Thread\t1\tmain\tRUNNABLE\tFri Nov 31 14:00:00 CST 2026",
             "Thread\t1\tmain\tRUNNABLE\tFri Nov 20 24:00:00 CST 2026",
