@@ -181,6 +181,10 @@ pub(crate) fn select(
     let mut found: Vec<(RunInput, Option<OldLog>)> =
         runs.chain(old_runs.into_iter().zip(logs.into_iter().map(Some))).collect();
     if found.is_empty() {
+        for path in tprofiler::exports_in(&options.paths) {
+            problems
+                .warn(&path, "written from samples, skipped in a folder; name the file to read it");
+        }
         return Err(NoReport::NothingRead(problems.messages()));
     }
     let count = found.len();

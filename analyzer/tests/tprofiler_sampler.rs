@@ -6,9 +6,12 @@
 mod common;
 
 use std::fs;
+use std::io::Write;
 
 use common::sampled_shop::{ORDER, RUN, frame, sampled_stack, samples, waiting_shop};
 use common::*;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use log_format::ids::JavaThreadId;
 use log_format::rows::{FrameRow, SampleRow, ThreadRow};
 
@@ -230,13 +233,6 @@ fn samples_are_written_as_dumps_and_read_again_with_the_same_counts() {
     assert_eq!(written(&logs, "again/samplerthreadresult.log"), thread_result);
     assert_eq!(written(&logs, "again/samplermethodresult.log"), method_result);
     assert!(!logs.root().join("again/tsampler.log").exists());
-    // An output among the logs does not count.
-    for _ in 0..2 {
-        let args = ["logs", "--format", "tprofiler", "-o", "logs/out"];
-        assert_eq!(logs.analyze(&args).status, 0);
-        assert_eq!(written(&logs, "logs/out/samplerthreadresult.log"), thread_result);
-    }
-    fs::remove_dir_all(logs.root().join("logs/out")).unwrap();
     // Threads and times select samples.
     let result_of = |thread: &str| {
         let args = [&args[..3], &["--thread", thread, "--from", "14:01", "-o", "part"]].concat();
@@ -281,8 +277,55 @@ fn a_long_wait_has_a_line_in_each_second() {
     assert!(times.is_sorted() && times.first() == Some(&"00:01"), "{times:?}");
     let rarely: Vec<&str> = lines().filter(|line| line.contains("rarely")).collect();
     assert!(rarely[0].contains(" 14:00:02 ") && rarely[39].contains(" 14:00:41 "), "{rarely:?}");
-    let json = logs.analyze(&["out", "--format", "json"]).json();
+    let json = logs.analyze(&["out/tsampler.log", "--format", "json"]).json();
     assert_eq!(json["thread_dumps"]["shortest_interval_ns"], S);
+}
+
+#[test]
+fn dumps_written_from_samples_among_the_logs_do_not_count_twice() {
+    let logs = waiting_shop();
+    let run = logs.run(RUN, "web07", 4242);
+    run.rows(T14, &[ThreadRow { java_id: JavaThreadId::new(31), ..thread(1, "exec-1") }]);
+    let before = logs.analyze(&["logs", "--format", "json"]);
+    let mut result = None;
+    for _ in 0..2 {
+        let args = ["logs", "--format", "tprofiler", "-o", "logs/tp"];
+        assert_eq!(logs.analyze(&args).status, 0);
+        let written = written(&logs, "logs/tp/samplerthreadresult.log");
+        assert_eq!(result.get_or_insert_with(|| written.clone()), &written);
+    }
+    // Copies keep the mark, whatever their day and compression.
+    let log = written(&logs, "logs/tp/tsampler.log");
+    logs.file("old/tsampler.log.2026-11-20", &log);
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+    gzip.write_all(log.as_bytes()).unwrap();
+    let path = logs.root().join("logs/old/tsampler.log.2026-11-19.gz");
+    fs::write(path, gzip.finish().unwrap()).unwrap();
+    let after = logs.analyze(&["logs", "--format", "json"]);
+    assert_eq!(after.json()["read"]["runs"], 1);
+    assert_eq!((after.stdout, after.stderr), (before.stdout, before.stderr));
+    // TProfiler's analysis skips the mark.
+    let counted = ["Thread\t", "com", "org"];
+    let first = log.lines().next().unwrap();
+    assert!(counted.iter().all(|start| !first.starts_with(start)), "{first}");
+    // A file that is named is read.
+    for path in ["logs/tp/tsampler.log", "logs/old/tsampler.log.2026-11-19.gz"] {
+        let named = logs.analyze(&[path, "--format", "tprofiler", "-o", "again"]);
+        let line = "no calls: TProfiler's thread dumps say only where threads stood\n";
+        assert_eq!((named.status, named.stderr), (0, format!("analyze: {line}")));
+        let again = written(&logs, "again/samplerthreadresult.log");
+        assert_eq!(Some(again), result);
+    }
+    let args = ["logs", "logs/tp/tsampler.log", "--format", "tprofiler", "-o", "logs/tp"];
+    assert_eq!(logs.analyze(&args).status, 0);
+    assert_eq!(Some(written(&logs, "logs/tp/samplerthreadresult.log")), result);
+    let alone = logs.analyze(&["logs/tp"]);
+    let hint =
+        "tp/tsampler.log: written from samples, skipped in a folder; name the file to read it";
+    assert!(alone.status == 2 && alone.stderr.contains(hint), "{}", alone.stderr);
+    // A dump of TProfiler's beside it counts.
+    logs.file("tsampler.log", DUMPS);
+    assert_eq!(logs.analyze(&["logs", "--format", "json"]).json()["read"]["runs"], 2);
 }
 
 /// As in a dump: what takes most of the time is what is found at most moments.

@@ -31,7 +31,7 @@ use crate::run::selection::Selection;
 use crate::stats::aggregate::Group;
 use crate::stats::sampled_stacks::{SampledStacks, is_part_of_caller};
 use crate::stats::thread_dumps::{DumpCounts, DumpedFrame, DumpedThread, ThreadState};
-use crate::tprofiler::{ThreadLine, read_dumps};
+use crate::tprofiler::{EXPORT_MARK, ThreadLine, read_dumps};
 
 const SAMPLER: &str = "tsampler.log";
 
@@ -63,12 +63,13 @@ pub fn write(options: &Options, folder: &Path) -> Result<Problems, StreamError> 
     let sampled: Vec<&RunInput> = runs.iter().filter(|run| has_samples(run)).collect();
     if !sampled.is_empty() {
         to_file(&folder.join(SAMPLER), |out| {
+            writeln!(out, "{EXPORT_MARK}")?;
             sampled
                 .iter()
                 .try_for_each(|run| write_run(run, selection, &mut counts, &mut problems, out))
         })?;
     }
-    // An earlier output that lies among the logs has been replaced, and its samples are counted.
+    // A log that was named, and has been replaced, has the samples that are counted.
     let is_ours = |path: &Path| !sampled.is_empty() && is_same(path, &folder.join(SAMPLER));
     let old_logs = old_logs.iter().flatten();
     for log in old_logs.filter(|log| log.dumps_path().is_some_and(|path| !is_ours(path))) {

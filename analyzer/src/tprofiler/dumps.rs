@@ -11,7 +11,7 @@ use log_format::reader::{BadLine, BadRow};
 
 use super::dump_times::DumpTimes;
 use super::files::{LogFile, OldLog, open};
-use super::sampler_line::SamplerLine;
+use super::sampler_line::{EXPORT_MARK, SamplerLine};
 use super::times_of_day::not_part_of;
 use crate::input::problems::Problems;
 use crate::options::By;
@@ -87,7 +87,7 @@ pub fn look_at_dumped(log: &OldLog, mut look_at: impl FnMut(&MethodName)) {
     });
 }
 
-/// Passes each line that is not blank to `each`.
+/// Passes each line that is neither blank nor [`EXPORT_MARK`] to `each`.
 fn each_line(
     file: &LogFile,
     problems: &mut Problems,
@@ -95,7 +95,8 @@ fn each_line(
 ) -> io::Result<()> {
     let mut lines = open(&file.path, file.len)?;
     while let Some(line) = lines.next_line()? {
-        let read = line.and_then(|line| if line.trim().is_empty() { Ok(()) } else { each(line) });
+        let is_dump = |line: &str| !line.trim().is_empty() && line != EXPORT_MARK;
+        let read = line.and_then(|line| if is_dump(line) { each(line) } else { Ok(()) });
         if let Err(reason) = read {
             problems.bad_line(&file.path, &BadLine { line: lines.number(), reason });
         }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use log_format::compression::{self, Compression};
 use log_format::run::Run;
 
+use super::sampler_line::EXPORT_MARK;
 use crate::input::problems::Problems;
 use crate::input::runs::{RunInput, entries};
 use crate::input::text_lines::TextLines;
@@ -48,8 +49,8 @@ impl OldLog {
     }
 }
 
-/// Finds TProfiler's logs in `paths`: files, or folders that contain such files, directly or one level down. Also
-/// returns the other `paths`, to be searched for runs.
+/// Finds TProfiler's logs in `paths`: files, or folders with [such files](logs_in). Also returns the other `paths`, to
+/// be searched for runs.
 pub fn discover(paths: &[PathBuf], problems: &mut Problems) -> (Vec<OldLog>, Vec<PathBuf>) {
     let (mut logs, mut methods, mut rest) = (Vec::new(), Vec::new(), Vec::new());
     for path in paths {
@@ -118,9 +119,19 @@ fn is_log(path: &Path) -> bool {
     [LOG, SAMPLER].into_iter().any(|name| suffix(path, name).is_some())
 }
 
-/// The logs in a folder and its direct subfolders, sorted.
+/// The logs in a folder and its direct subfolders, sorted, without dumps that were written from samples: the samples
+/// count already.
 #[must_use]
 pub fn logs_in(folder: &Path) -> Vec<PathBuf> {
+    all_in(folder).into_iter().filter(|path| !is_export(path)).collect()
+}
+
+/// The dumps in folders that were written from samples, and are read only if they are named.
+pub fn exports_in(paths: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
+    paths.iter().flat_map(|folder| all_in(folder)).filter(|path| is_export(path))
+}
+
+fn all_in(folder: &Path) -> Vec<PathBuf> {
     // The search for runs reports what cannot be read.
     let inside = |folder: &Path| entries(folder).unwrap_or_default();
     let is_log = |path: &PathBuf| is_log(path) && path.is_file();
@@ -128,6 +139,13 @@ pub fn logs_in(folder: &Path) -> Vec<PathBuf> {
         inside(folder).into_iter().partition(|path| path.is_dir());
     let below = folders.iter().flat_map(|folder| inside(folder));
     files.into_iter().chain(below).filter(is_log).collect()
+}
+
+/// Whether a file is a `tsampler.log` that was written from samples.
+fn is_export(path: &Path) -> bool {
+    let first_line = || open(path, u64::MAX)?.next_line().map(|line| line == Some(Ok(EXPORT_MARK)));
+    // The reading of the file reports errors.
+    suffix(path, SAMPLER).is_some() && first_line().unwrap_or(false)
 }
 
 /// The text after a file's name: nothing, or its day, `.2012-01-31`.

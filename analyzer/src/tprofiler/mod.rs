@@ -25,11 +25,11 @@ use std::io;
 use std::sync::Arc;
 
 pub use dumps::{DumpsRead, look_at_dumped, read_dumps};
-pub use files::{OldLog, as_runs, discover, logs_in};
+pub use files::{OldLog, as_runs, discover, exports_in, logs_in};
 use log_format::ids::{MethodId, StackId, ThreadId};
 use log_format::reader::{BadLine, BadRow};
 use log_format::rows::{CallRow as Record, Exit};
-pub use sampler_line::{SamplerLine, ThreadLine};
+pub use sampler_line::{EXPORT_MARK, SamplerLine, ThreadLine};
 
 use self::calls::{Call, CallRow, Callers};
 use self::files::{LogFile, open};

@@ -15,6 +15,10 @@ use time::{Date, Month, OffsetDateTime};
 
 use crate::stats::thread_dumps::{DumpedFrame, DumpedThread, ThreadState};
 
+/// The first line of a `tsampler.log` written from samples. TProfiler's analysis skips it: it counts lines that begin
+/// with `Thread`, `com` or `org`.
+pub const EXPORT_MARK: &str = "# written by analyze from samples.csv";
+
 /// What a line about a thread begins with.
 const THREAD: &str = "Thread\t";
 
