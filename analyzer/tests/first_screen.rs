@@ -204,12 +204,15 @@ fn notes_are_at_the_end_if_they_are_asked_for() {
         "9,586 calls not recorded: the hour's log budget",
         "9 rows of the log were dropped",
         "3 timers were refused",
+        "1 time with a raised threshold",
         "1 class was not instrumented, all or part of the time",
         "12 methods were throttled, all or part of the time",
     ] {
         assert_eq!(end.matches(&format!("  {flaw}")).count(), 1, "{flaw}:\n{end}");
     }
-    let hidden = ["trivial leaves", "writes to the log", "threshold raised from"];
+    // The count stands for what is hidden of it.
+    let hidden =
+        ["trivial leaves", "writes to the log", "threshold raised from 1.00 ms to 4.00 ms"];
     let long = logs.analyze(&["logs", "--notes"]).quiet();
     let (_, notes) = long.split_once("\nNotes\n\n").unwrap();
     for note in hidden.into_iter().chain(["Handler1.handle(Ljava", "The profiler took about 1.8%"])
@@ -228,6 +231,29 @@ fn notes_are_at_the_end_if_they_are_asked_for() {
     let json = logs.analyze(&["logs", "--notes", "--format", "json"]);
     let reason = "analyze: --notes is for a text; other formats have all notes\n";
     assert_eq!((json.status, json.stderr.as_str()), (2, reason));
+}
+
+/// Number of calls not counted, too long for the line at the top.
+const LONG_NUMBER: u64 = 123_456_789_012;
+
+#[test]
+fn what_is_too_long_for_the_top_does_not_hide_what_comes_after_it() {
+    let logs = Logs::new();
+    let run = logs.run("run", "web", 1);
+    run.rows(T14, &[method(1, "C", "m", "()V")]).rows(T14, &[stats(T14, 1, 0, MS, &[MS])]);
+    let losses = [
+        (name::THRESHOLD_NS, MS),
+        (name::RECORDED_CALLS_DROPPED, 1_234),
+        (name::LOST_CALLS, LONG_NUMBER),
+        (name::RAISED_TO_NS, 4 * MS),
+    ];
+    run.rows(T14, &losses.map(|(name, value)| counter(T14, name, value)));
+    run.rows(T14, &[throttled(T14 + MIN, "C.m()V", 100_000, 50)]);
+    let text = logs.analyze(&["logs"]).quiet();
+    let numbers = "1,234 calls dropped, 1 method throttled, 1 time with a raised threshold";
+    assert!(text.contains(&format!("\ntrust     {numbers}, 4 notes: --notes\n")), "{text}");
+    let raised = "\n  1 time with a raised threshold: of shorter calls, only the slowest of each method are recorded\n";
+    assert!(text.contains(raised), "{text}");
 }
 
 #[test]

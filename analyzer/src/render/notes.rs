@@ -4,7 +4,9 @@ use std::io::{self, Write};
 
 use log_format::human::plural;
 
-use super::remarks::{by_method, cut, flaws, losses, postponed, raised, throttled, unread};
+use super::remarks::{
+    by_method, cut, flaws, losses, postponed, raised, raised_times, throttled, unread,
+};
 use super::text_parts::{WIDTH, heading, number, wrapped};
 use crate::report::Report;
 use crate::run::losses::Losses;
@@ -44,13 +46,16 @@ pub fn in_text(report: &Report, shows_details: bool) -> InText {
 fn trust(report: &Report, notes: usize, shows_details: bool) -> Option<String> {
     let missing = &report.missing;
     let Losses { log, statistics, .. } = &missing.losses;
-    let raised_times = missing.raised.iter().map(|run| run.times.len()).sum();
     let numbers = [
         (log.recorded_calls_dropped, "call dropped", "calls dropped"),
         (number(by_method(&missing.throttled).len()), "method throttled", "methods throttled"),
         (statistics.lost_calls, "call not counted", "calls not counted"),
         (number(missing.postponed.len()), "class instrumented late", "classes instrumented late"),
-        (number(raised_times), "time with a raised threshold", "times with a raised threshold"),
+        (
+            raised_times(&missing.raised),
+            "time with a raised threshold",
+            "times with a raised threshold",
+        ),
     ];
     let numbers = numbers.into_iter().filter(|(count, ..)| *count > 0);
     let share = &report.probe_share;
@@ -62,7 +67,7 @@ fn trust(report: &Report, notes: usize, shows_details: bool) -> Option<String> {
     let mut line = String::new();
     for part in parts {
         if line.len() + part.len() + 2 > width {
-            break;
+            continue;
         }
         line += &format!("{part}, ");
     }

@@ -185,6 +185,7 @@ pub(super) fn losses(missing: &Missing) -> Vec<String> {
 /// What makes figures wrong or incomplete, a line each.
 pub(super) fn flaws(missing: &Missing) -> Vec<String> {
     let mut lines = found_of(&FLAWS, missing);
+    lines.extend(raised_count(&missing.raised));
     lines.extend(postponed_count(&missing.postponed));
     lines.extend(throttled_count(&missing.throttled));
     lines
@@ -201,6 +202,22 @@ pub(super) fn raised(runs: &[RaisedInRun], zone: &Zone) -> Vec<String> {
     let mut lines = Vec::new();
     runs.iter().for_each(|run| raised_in(run, zone, &mut lines));
     lines
+}
+
+fn raised_count(runs: &[RaisedInRun]) -> Option<String> {
+    let times = raised_times(runs);
+    (times > 0).then(|| {
+        plural(
+            times,
+            "time with a raised threshold: of shorter calls, only the slowest of each method are recorded",
+            "times with a raised threshold: of shorter calls, only the slowest of each method are recorded",
+        )
+    })
+}
+
+/// How many times thresholds were raised.
+pub(super) fn raised_times(runs: &[RaisedInRun]) -> u64 {
+    u64::try_from(runs.iter().map(|run| run.times.len()).sum::<usize>()).unwrap_or(u64::MAX)
 }
 
 fn raised_in(run: &RaisedInRun, zone: &Zone, lines: &mut Vec<String>) {
