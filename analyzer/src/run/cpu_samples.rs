@@ -91,7 +91,8 @@ fn is_sample(row: &SampleRow, selection: &Selection) -> bool {
     row.kind == "cpu" && selection.range.contains(row.start_ns)
 }
 
-/// How long a thread stood where a row says, in the selected time: for so long from the row's start on.
+/// How long a thread stood where a row says, in the selected time: without pauses from the row's start on, because the
+/// log does not say when it ran in between.
 fn waited_ns(row: &SampleRow, selection: &Selection) -> u64 {
     let end_ns = row.start_ns.saturating_add(row.weight_ns);
     let is_wait = row.kind == "off_cpu";
