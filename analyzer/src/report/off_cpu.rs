@@ -83,9 +83,7 @@ impl OffCpuReport {
     #[must_use]
     pub fn no_waiting(&self, in_logs: bool) -> Option<String> {
         let none = "no waiting in these logs; attach or start the agent with cpu=10ms,wall=100ms";
-        self.stacks.is_empty().then(|| match in_logs {
-            true => format!("no waiting is selected, or there is {none}"),
-            false => none.to_owned(),
-        })
+        let not_selected = "no waiting is selected, or the agent ran without cpu=10ms,wall=100ms";
+        self.stacks.is_empty().then(|| if in_logs { not_selected } else { none }.to_owned())
     }
 }

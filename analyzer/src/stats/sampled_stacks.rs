@@ -11,8 +11,16 @@ const PROBES: &str = "java.lang.$TProfiler";
 
 /// Classes of the JDK, and those through which all waits go.
 const JDK: [&str; 6] = ["java.", "javax.", "jdk.", "sun.", "com.sun.", "["];
-const WAITS: [&str; 6] =
-    ["java.util.concurrent.locks.", "java.lang.Object", "java.lang.Thread", "jdk.", "sun.", "["];
+const WAITS: [&str; 7] = [
+    "java.util.concurrent.locks.",
+    // Since JDK 21, all waits for a `Condition` go through it.
+    "java.util.concurrent.ForkJoinPool",
+    "java.lang.Object",
+    "java.lang.Thread",
+    "jdk.",
+    "sun.",
+    "[",
+];
 
 /// The JDK's tools, as its compiler, are programs.
 const TOOLS: &str = "com.sun.tools.";

@@ -133,10 +133,15 @@ impl Reader<'_> {
     fn sampler(&mut self, entry: Option<&Entry>) -> Result<(), BadValue> {
         let Some(entry) = entry else { return Ok(()) };
         let asked = Duration::from_secs(self.seconds(entry)?.into());
+        // Who writes that wants no samples.
+        if asked.is_zero() {
+            self.add(entry, "wall", "off");
+            return Ok(());
+        }
         let interval = asked.clamp(*WALL_INTERVALS.start(), *WALL_INTERVALS.end());
         let value = duration_text(as_ns(interval));
         if interval != asked {
-            let what = format!("is outside of what `wall` can be; wall={value} is taken");
+            let what = format!("{} is more than `wall` can be; wall={value} is taken", entry.value);
             self.warn(entry, &what);
         }
         self.add(entry, "wall", value);
@@ -310,13 +315,14 @@ excludePackageStartsWith = com.shop.util;
     fn the_sampler_s_interval_is_that_of_wall_within_its_range() {
         assert_eq!(settings("samplerIntervalTime=1"), ["wall=1s"]);
         assert_eq!(settings("samplerIntervalTime=60"), ["wall=1m"]);
-        for (seconds, taken) in [("0", "50ms"), ("61", "1m"), ("4294967295", "1m")] {
+        assert_eq!(settings("samplerIntervalTime=0"), ["wall=off"]);
+        for seconds in ["61", "4294967295"] {
             let (settings, warnings) =
                 read_text(&format!("\nsamplerIntervalTime={seconds}")).unwrap();
-            assert_eq!(settings, [("wall".to_owned(), taken.to_owned())]);
+            assert_eq!(settings, [("wall".to_owned(), "1m".to_owned())]);
             let warning = format!(
-                "p.properties:2: samplerIntervalTime: is outside of what `wall` can be; \
-                 wall={taken} is taken"
+                "p.properties:2: samplerIntervalTime: {seconds} is more than `wall` can be; \
+                 wall=1m is taken"
             );
             assert_eq!(warnings, [warning]);
         }
