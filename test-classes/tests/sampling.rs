@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use log_format::rows::counter;
 use test_classes::{
-    Java, Jdk, Profile, Sampled, TRUTH, artifacts, classes, ends_of_jdks, faults, field, free_port,
-    is_full, jdks, project, run_truth, samples, skipped, timers, tprofiler_json, tprofiler_text,
-    wait_until,
+    Java, Jdk, Profile, Record, Sampled, TRUTH, artifacts, classes, ends_of_jdks, faults, field,
+    free_port, is_full, jdks, project, run_truth, samples, skipped, timers, tprofiler_json,
+    tprofiler_text, wait_until,
 };
 
 /// A user that the kernel refuses perf events, unless it allows them to all.
@@ -220,6 +220,18 @@ fn a_throttled_method_has_its_cpu_time() {
         let (tree_ns, count) = sum(own().filter(|s| s.top() == Some(TREE)));
         assert!(count > 100.0, "{jdk}: {count} samples");
         assert!(tree_ns >= 0.95 * all_ns, "{jdk}: {tree_ns} of {all_ns} ns");
+    }
+}
+
+#[test]
+fn of_a_long_name_the_log_has_the_beginning() {
+    for jdk in ends_of_jdks() {
+        let (_, profile, _) = sampled(jdk, ",cpu=off", &["programs.LongNames", "5000000"]);
+        let is_slow = |r: &&Record| r.method.starts_with("programs.LongNames slow ");
+        let slow = profile.records.iter().find(is_slow).expect("a record");
+        assert!((100..=512).contains(&slow.thread.len()), "{jdk}: {}", slow.thread.len());
+        let longest = profile.threads.values().map(|thread| thread.name.len()).max();
+        assert!(longest <= Some(512), "{jdk}: {longest:?}");
     }
 }
 

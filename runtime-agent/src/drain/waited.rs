@@ -16,8 +16,8 @@ const MOST: usize = 10_000;
 /// Methods by class, name and descriptor, as the log has them; those of several class loaders are alike.
 type Named = HashMap<(String, String, String), Vec<MethodId>>;
 
-/// A look that stands for more time says little about it.
-const LONGEST_LOOK_NS: u64 = 1_000_000_000;
+/// A look that stands for more time says little about it; with `wall=1s`, one stands for a second or so.
+const LONGEST_LOOK_NS: u64 = 2_000_000_000;
 /// Not waits that a method's code decides: for a processor, a safepoint or the garbage collector.
 const OTHERS: [Waiting; 2] = [Waiting::Runnable, Waiting::Vm];
 

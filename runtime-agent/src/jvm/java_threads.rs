@@ -18,7 +18,7 @@ use log_format::ids::JavaThreadId;
 use crate::probe;
 use crate::probe::modified_utf8::cut;
 use crate::probe::mounts;
-use crate::probe::thread::{OwnThread, ProbeThread, ThreadName};
+use crate::probe::thread::{MAX_NAME, OwnThread, ProbeThread, ThreadName};
 use crate::sys::memory::Account;
 use crate::sys::memory::sharded::Sharded;
 
@@ -83,7 +83,7 @@ pub(crate) fn remember(env: *mut jni::JNIEnv, own: OwnThread<'_>) {
     }
 }
 
-/// Calls `with` with the name of a Java thread, in modified UTF-8. `None` if the JVM does not give it.
+/// Calls `with` with the name of a Java thread, in modified UTF-8, or its beginning. `None` if the JVM does not give it.
 ///
 /// # Safety
 /// `java_thread` is a live reference of this thread to a java.lang.Thread.
@@ -112,7 +112,7 @@ unsafe fn with_name<R>(
         if info.name.is_null() {
             return Some(with(&[]));
         }
-        let result = with(CStr::from_ptr(info.name).to_bytes());
+        let result = with(cut(CStr::from_ptr(info.name).to_bytes(), MAX_NAME));
         deallocate(jvmti.raw(), info.name.cast());
         Some(result)
     }

@@ -89,7 +89,7 @@ pub(super) fn shadow_layout(word: isize) -> Shadow {
 }
 
 /// Bytes kept of the name of a thread that ended.
-const MAX_NAME: usize = 512;
+pub(crate) const MAX_NAME: usize = 512;
 
 struct LastName {
     bytes: [u8; MAX_NAME],
