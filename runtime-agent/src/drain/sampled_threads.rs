@@ -26,6 +26,8 @@ pub(super) struct SampledThreads {
     gone: Vec<u32>,
     ending: Vec<u32>,
     absent: HashSet<u32>,
+    /// Threads whose number another one has since this round; their last rows are named when it ends.
+    replaced: Vec<(u32, Seen)>,
 }
 
 impl SampledThreads {
@@ -46,8 +48,13 @@ impl SampledThreads {
         let is_it = |listed: &&ThreadName| java.is_some_and(|name| name.java_id == listed.java_id);
         let name = java.map(|name| listed().filter(is_it).unwrap_or(name));
         let name = name.cloned().unwrap_or_else(|| native_name(os_id));
-        self.seen.insert(os_id, Seen { id, name, is_java });
+        self.insert(os_id, Seen { id, name, is_java });
         id
+    }
+
+    fn insert(&mut self, os_id: u32, seen: Seen) {
+        let before = self.seen.insert(os_id, seen);
+        self.replaced.extend(before.map(|before| (os_id, before)));
     }
 
     /// The id of a thread that has probes from now on, if it was met before.
@@ -63,7 +70,7 @@ impl SampledThreads {
     /// A thread with probes has ended. Its last samples may come with the next round.
     pub(super) fn ended(&mut self, row: &ThreadRow) {
         let name = ThreadName { name: row.name.clone(), java_id: row.java_id };
-        self.seen.insert(row.os_id, Seen { id: row.id, name, is_java: true });
+        self.insert(row.os_id, Seen { id: row.id, name, is_java: true });
         self.ending.push(row.os_id);
     }
 
@@ -92,6 +99,7 @@ impl SampledThreads {
 
     /// A round begins: the last rows of threads that were gone have been named.
     pub(super) fn forget_gone(&mut self) {
+        self.replaced.clear();
         for gone in self.gone.drain(..) {
             self.seen.remove(&gone);
         }
@@ -117,7 +125,8 @@ impl SampledThreads {
     }
 
     pub(super) fn row(&self, id: ThreadId) -> Option<ThreadRow> {
-        let (os_id, seen) = self.seen.iter().find(|(_, seen)| seen.id == id)?;
+        let replaced = self.replaced.iter().map(|(os_id, seen)| (os_id, seen));
+        let (os_id, seen) = self.seen.iter().chain(replaced).find(|(_, seen)| seen.id == id)?;
         Some(ThreadRow {
             id,
             java_id: seen.name.java_id,
@@ -156,6 +165,8 @@ mod tests {
         let renamed = java("alpha-1", 12);
         let id = threads.id(7, Some(&alpha), || Some(&renamed), &mut next);
         assert_ne!(id, native);
+        // Rows of this round have both ids.
+        assert!(threads.row(native).is_some());
         let row = threads.row(id).map(|row| (row.name, row.os_id));
         assert_eq!(row, Some(("alpha-1".to_owned(), 7)));
         assert_eq!(threads.take_id(7, JavaThreadId::new(13)), None);

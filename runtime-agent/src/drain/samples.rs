@@ -220,7 +220,7 @@ impl Samples {
             None => self.waits.get(&time.os_id)?.key,
             Some(standing) => Key {
                 kind: OFF_CPU,
-                thread: self.thread(time.os_id, sampler, context),
+                thread: self.thread(time.os_id, true, sampler, context),
                 state: standing.waiting.name(),
                 stack: self.stack_of_waiting(time.os_id, standing, sampler),
                 path: StackId::NONE,
@@ -255,11 +255,20 @@ impl Samples {
         second.threads.insert(key.thread).then_some((start_ns, key.thread))
     }
 
-    /// The log's id of a platform thread.
-    fn thread(&mut self, os_id: u32, sampler: &Sampler<'_>, context: &mut Context<'_>) -> ThreadId {
+    /// The log's id of a platform thread; one that `is_listed` is one of Java's, though it may not have noted its name
+    /// yet.
+    fn thread(
+        &mut self,
+        os_id: u32,
+        is_listed: bool,
+        sampler: &Sampler<'_>,
+        context: &mut Context<'_>,
+    ) -> ThreadId {
         (context.known)(os_id).unwrap_or_else(|| {
             let listed = || sampler.listed_name(os_id);
-            self.threads.id(os_id, sampler.thread_name(os_id), listed, &mut *context.next_thread)
+            let noted = sampler.thread_name(os_id);
+            let java = noted.or_else(|| listed().filter(|_| is_listed));
+            self.threads.id(os_id, java, listed, &mut *context.next_thread)
         })
     }
 
@@ -296,7 +305,7 @@ impl Samples {
         }
         let at_ns = context.anchors.unix_ns(sample.ticks);
         let thread = match sample.virtual_thread {
-            0 => self.thread(sample.thread, sampler, context),
+            0 => self.thread(sample.thread, false, sampler, context),
             number => (context.virtual_thread)(number),
         };
         let stack = self.stack_of(sample, frames, sampler);
