@@ -25,7 +25,9 @@ use crate::analysis::{Selected, select};
 use crate::input::problems::Problems;
 use crate::input::runs::RunInput;
 use crate::options::Options;
-use crate::run::cpu_samples::{SampleNames, SampledFrame, each_sample_or_wait, has_samples};
+use crate::run::cpu_samples::{
+    SampleNames, SampledFrame, each_sample, has_samples, is_sample_or_wait,
+};
 use crate::run::names::Names;
 use crate::run::selection::Selection;
 use crate::stats::aggregate::Group;
@@ -121,7 +123,8 @@ fn write_run(
     let mut dumps =
         Dumps { names: &names, threads: &threads, seconds: BTreeMap::new(), counts, stacks, out };
     let mut failed = None;
-    each_sample_or_wait(run, selection, &threads, problems, |row| {
+    let takes = |row: &SampleRow| is_sample_or_wait(row, selection);
+    each_sample(run, selection, &threads, problems, takes, |row| {
         if failed.is_none() {
             failed = dumps.add(&row, selection).err();
         }

@@ -42,22 +42,30 @@ pub fn read_samples(
     };
     let mut threads = HashMap::new();
     let mut stacks = Stacks { names: &names, cpu: HashMap::new(), off_cpu: HashMap::new() };
-    each_row(run, selection, &thread_names, problems, |row| {
-        if stacks.add(&row, selection, &group, sampled) && by_thread {
-            threads.entry(row.thread).or_insert_with(|| thread_names.thread(row.thread));
-        }
-        Ok(())
-    });
+    each_sample(
+        run,
+        selection,
+        &thread_names,
+        problems,
+        |_| true,
+        |row| {
+            if stacks.add(&row, selection, &group, sampled) && by_thread {
+                threads.entry(row.thread).or_insert_with(|| thread_names.thread(row.thread));
+            }
+            Ok(())
+        },
+    );
     threads
 }
 
-/// Passes each row of samples of a run to `each`, in the order of the files, if its thread is selected. `names` has the
-/// names of threads, if the selection asks for some. If `each` refuses a row, it is a bad line.
-fn each_row(
+/// Passes each row of samples of a run that `takes` says to `each`, in the order of the files, if its thread is
+/// selected. `names` has the names of threads, if the selection asks for some. If `each` refuses a row, it is a bad line.
+pub fn each_sample(
     run: &RunInput,
     selection: &Selection,
     names: &Names,
     problems: &mut Problems,
+    takes: impl Fn(&SampleRow) -> bool,
     mut each: impl FnMut(SampleRow) -> Result<(), BadRow>,
 ) {
     let pattern = selection.calls.thread.as_ref();
@@ -67,28 +75,19 @@ fn each_row(
         let part = TablePart { path: &file.path, len: file.len, progress };
         read_part(part, problems, |row: SampleRow| {
             let is_selected = threads.as_ref().is_none_or(|threads| threads.contains(&row.thread));
-            if is_selected { each(row) } else { Ok(()) }
+            if is_selected && takes(&row) { each(row) } else { Ok(()) }
         });
     }
 }
 
-/// Passes each selected row of CPU samples and waits to `each`, as [`each_row`].
-pub fn each_sample_or_wait(
-    run: &RunInput,
-    selection: &Selection,
-    names: &Names,
-    problems: &mut Problems,
-    mut each: impl FnMut(SampleRow) -> Result<(), BadRow>,
-) {
-    each_row(run, selection, names, problems, |row| {
-        let is_selected = is_sample(&row, selection) || waited_ns(&row, selection) > 0;
-        if is_selected { each(row) } else { Ok(()) }
-    });
+/// Whether a row has selected CPU samples.
+pub fn is_sample(row: &SampleRow, selection: &Selection) -> bool {
+    row.kind == "cpu" && selection.range.contains(row.start_ns)
 }
 
-/// Whether a row has selected CPU samples.
-fn is_sample(row: &SampleRow, selection: &Selection) -> bool {
-    row.kind == "cpu" && selection.range.contains(row.start_ns)
+/// Whether a row has selected CPU samples or waits.
+pub fn is_sample_or_wait(row: &SampleRow, selection: &Selection) -> bool {
+    is_sample(row, selection) || waited_ns(row, selection) > 0
 }
 
 /// How long a thread stood where a row says, in the selected time: without pauses from the row's start on, because the
@@ -97,19 +96,6 @@ fn waited_ns(row: &SampleRow, selection: &Selection) -> u64 {
     let end_ns = row.start_ns.saturating_add(row.weight_ns);
     let is_wait = row.kind == "off_cpu";
     if is_wait { selection.range.part_ns(row.start_ns, end_ns) } else { 0 }
-}
-
-/// Passes each selected row of CPU samples to `each`, as [`each_row`].
-pub fn each_sample(
-    run: &RunInput,
-    selection: &Selection,
-    names: &Names,
-    problems: &mut Problems,
-    mut each: impl FnMut(SampleRow) -> Result<(), BadRow>,
-) {
-    each_row(run, selection, names, problems, |row| {
-        if is_sample(&row, selection) { each(row) } else { Ok(()) }
-    });
 }
 
 /// The stacks of the run that are known among those of all runs.

@@ -28,7 +28,7 @@ use crate::input::problems::Problems;
 use crate::input::progress::Progress;
 use crate::input::runs::RunInput;
 use crate::options::Options;
-use crate::run::cpu_samples::{SampleNames, each_sample, has_samples};
+use crate::run::cpu_samples::{SampleNames, each_sample, has_samples, is_sample};
 use crate::run::names::{NamedThread, Names};
 use crate::run::records::{RecordFilter, read_records};
 use crate::run::selection::Selection;
@@ -93,7 +93,9 @@ impl EventFormat for Recording<'_> {
         let unfinished = read_records(run, &filter, problems, |row| events.call(&row));
         if has_samples(run) {
             let mut samples = Samples::read(run, selection, problems);
-            each_sample(run, selection, &names, problems, |row| samples.add(&row, &mut events));
+            let takes = |row: &SampleRow| is_sample(row, selection);
+            let add = |row: SampleRow| samples.add(&row, &mut events);
+            each_sample(run, selection, &names, problems, takes, add);
         }
         events.end().map(|()| unfinished)
     }
