@@ -21,7 +21,6 @@ use crate::instrument::methods::Method;
 use crate::log::run_log::Now;
 use crate::overhead::SampledProbes;
 use crate::probe::stack::method_of;
-use crate::probe::thread::os_id;
 use crate::sampling::cost;
 use crate::sampling::off_cpu::{OffCpuTime, Standing, Waiting};
 use crate::sampling::sampler::{Sampler, TimerFigures};
@@ -145,6 +144,8 @@ pub(crate) struct SamplingFigures {
 pub(super) struct Context<'c> {
     pub anchors: &'c Anchors,
     pub paths: &'c mut CallPaths,
+    /// The kernel's number of the agent thread.
+    pub own_os_id: u32,
     /// The log's id of a thread with probes.
     pub known: &'c dyn Fn(u32) -> Option<ThreadId>,
     /// The log's id of a virtual thread.
@@ -315,7 +316,7 @@ impl Samples {
         self.taken_ns += weight_ns;
         self.add_hot(stack, weight_ns);
         // Calls of the agent thread only measure what a call costs.
-        if sampler.has_stacks() && sample.thread != os_id() {
+        if sampler.has_stacks() && sample.thread != context.own_os_id {
             self.probes.all_ns += weight_ns;
             self.probes.probes_ns += if self.stacks.is_in_probe(stack) { weight_ns } else { 0 };
         }

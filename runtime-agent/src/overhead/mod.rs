@@ -69,6 +69,13 @@ pub(crate) struct Throttled {
     pub is_compiled_out: bool,
 }
 
+impl Throttled {
+    /// Cost of its probes relative to the measured time, if those of a call cost so much.
+    fn ratio(&self, call_ns: f64) -> f64 {
+        call_ns / self.self_ns
+    }
+}
+
 /// The budget, and what is done to keep to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct OverheadFigures {
@@ -88,18 +95,6 @@ pub(crate) struct OverheadFigures {
 struct Worth {
     slow_ns: f64,
     cost_ns: f64,
-}
-
-impl Throttled {
-    /// Whether it only needs its guard opened.
-    const fn can_return(&self) -> bool {
-        !self.is_compiled_out
-    }
-
-    /// Cost of its probes relative to the measured time, if those of a call cost so much.
-    fn ratio(&self, call_ns: f64) -> f64 {
-        call_ns / self.self_ns
-    }
 }
 
 impl Worth {

@@ -46,7 +46,7 @@ impl Overhead {
                 let least_ns = (NEEDED * cost_ns).max(LEAST_WAIT * 1e9 * seconds);
                 let is_first = !self.slow_until.contains_key(id);
                 let is_long = *looks >= LEAST_LOOKS && as_f64(*ns) >= least_ns;
-                left.can_return() && is_first && is_long
+                !left.is_compiled_out && is_first && is_long
             })
         };
         let slow: Vec<MethodId> = waited.iter().filter(is_slow).map(|(id, _)| *id).collect();
@@ -56,7 +56,7 @@ impl Overhead {
 
     /// The throttled methods that only need their guard opened.
     pub(crate) fn returnable(&self) -> impl Iterator<Item = MethodId> {
-        self.throttled.iter().filter(|(_, left)| left.can_return()).map(|(id, _)| *id)
+        self.throttled.iter().filter(|(_, left)| !left.is_compiled_out).map(|(id, _)| *id)
     }
 
     /// The methods that fit into the budget; first those that cost least for the time they take.
@@ -64,7 +64,9 @@ impl Overhead {
         let budget = self.budget.map_or(0.0, |budget| f64::from(budget) / 1e6);
         let call_ns = self.call_cost.ns();
         let is_waiting = |id: &MethodId| {
-            self.throttled.get(id).is_some_and(|left| left.can_return() && left.again_ns <= now_ns)
+            self.throttled
+                .get(id)
+                .is_some_and(|left| !left.is_compiled_out && left.again_ns <= now_ns)
         };
         let mut waiting: Vec<MethodId> =
             self.throttled.keys().copied().filter(is_waiting).collect();

@@ -52,13 +52,15 @@ impl Recorder {
     }
 
     fn write_samples(&mut self, sampler: &mut Sampler<'_>, all: bool) {
-        let Self { registry: Registry { ids, paths, by_os_id, samples, .. }, clock, .. } = self;
+        let Self { registry, clock, own_os_id, .. } = self;
+        let Registry { ids, paths, by_os_id, samples, .. } = registry;
         let ids = RefCell::new(ids);
         let new = samples.round(
             sampler,
             &mut Context {
                 anchors: &clock.anchors,
                 paths,
+                own_os_id: *own_os_id,
                 known: &|number| by_os_id.get(&number).copied(),
                 virtual_thread: &mut |number| {
                     ids.borrow_mut().of(JavaThreadId::new(number), ThreadId::NONE)
