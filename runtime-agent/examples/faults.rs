@@ -1,5 +1,9 @@
-//! What Java code cannot do itself: native methods of the test programs `programs.Faults` and `programs.SetsTimer`.
+//! What Java code cannot do itself: native methods of the test programs `programs.Faults`, `programs.SetsTimer` and
+//! `programs.Natives`.
 #![allow(missing_docs, unsafe_code, non_snake_case)]
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
 
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::{jni, jvmti};
@@ -87,4 +91,42 @@ pub unsafe extern "system" fn Java_programs_SetsTimer_interval(
     // SAFETY: the structure lives during the call.
     assert_eq!(unsafe { libc::getitimer(libc::ITIMER_PROF, &raw mut timer) }, 0);
     timer.it_interval.tv_sec * 1_000_000 + timer.it_interval.tv_usec
+}
+
+/// Works for so many nanoseconds in `natives_inner`, which `natives_middle` and `natives_outer` call.
+///
+/// # Safety
+/// Only the JVM calls it.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn Java_programs_Natives_burn(
+    _env: *mut jni::JNIEnv,
+    _class: jni::jclass,
+    nanos: jni::jlong,
+) -> jni::jlong {
+    let end = Instant::now() + Duration::from_nanos(nanos.cast_unsigned());
+    let mut sum = 1;
+    while Instant::now() < end {
+        sum = natives_outer(sum);
+    }
+    sum.cast_signed()
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn natives_outer(seed: u64) -> u64 {
+    let numbers = black_box([seed; 16]);
+    black_box(natives_middle(numbers[3])) + 1
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn natives_middle(seed: u64) -> u64 {
+    black_box(natives_inner(black_box(seed))) + 1
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn natives_inner(seed: u64) -> u64 {
+    (0..200_000)
+        .fold(black_box(seed), |sum, number| (sum ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }

@@ -1,10 +1,11 @@
-//! What the profiler runs in a signal handler: a sample of the interrupted thread, with its Java stack.
+//! What the profiler runs in a signal handler: a sample of the interrupted thread, with its stack.
 //!
 //! ```text
 //! signal   the handler: is the signal ours? take a sample, put it into the queue
-//!   walk     the interrupted thread's Java frames, by HotSpot's own data
-//!     vm_layout  where HotSpot has its fields; filled in by the agent
-//!     load       loads from memory that may not be mapped
+//!   walk     the interrupted thread's frames: native ones, and Java's by HotSpot's own data
+//!     vm_layout    where HotSpot has its fields; filled in by the agent
+//!     unwind_rows  how native functions lay out their frames; made by the agent
+//!     load         loads from memory that may not be mapped
 //!   queue    samples on their way to the agent thread
 //!   threads  what is known about threads, by the kernel's number
 //! ```
@@ -20,5 +21,6 @@ mod registers;
 pub mod signal;
 mod sys;
 pub mod threads;
+pub mod unwind_rows;
 pub mod vm_layout;
 pub mod walk;

@@ -332,35 +332,46 @@ fn sample_known(origin: &Origin, interrupted: &Context, config: &Config, slot: &
         end: End::NoJava,
         state: 0,
     };
-    let java_thread = slot.java_thread();
-    if java_thread == 0 {
-        QUEUE.put(&sample, 0, |_| 0, &Frames::new(&mut []));
-    } else if interrupted.blocks_faults() || interrupted.has_small_stack() || !load::is_guarded() {
-        UNGUARDED.fetch_add(1, Ordering::Relaxed);
-        sample.end = End::Off;
+    if interrupted.blocks_faults() || interrupted.has_small_stack() || !load::is_guarded() {
+        if slot.java_thread() != 0 {
+            UNGUARDED.fetch_add(1, Ordering::Relaxed);
+            sample.end = End::Off;
+        }
         QUEUE.put(&sample, 0, |_| 0, &Frames::new(&mut []));
     } else {
-        put_java(sample, registers, config, java_thread);
+        put_walked(sample, registers, config, slot.java_thread());
     }
 }
 
-/// Adds a sample of a Java thread, with its stacks. Loads are guarded. Only here is much of the stack used.
+/// Adds a sample with its stacks. Loads are guarded. Only here is much of the stack used.
 #[inline(never)]
-fn put_java(mut sample: Sample, registers: Registers, config: &Config, java_thread: usize) {
+fn put_walked(mut sample: Sample, registers: Registers, config: &Config, java_thread: usize) {
     let mut slots = [const { MaybeUninit::<u64>::uninit() }; MAX_FRAMES];
     let mut frames = Frames::new(&mut slots);
-    sample.end = End::Off;
-    if let Some(layout) = &config.layout {
+    let Some(layout) = &config.layout else {
+        sample.end = if java_thread == 0 { End::NoJava } else { End::Off };
+        put_with_shadow(sample, config, java_thread, &frames);
+        return;
+    };
+    if java_thread == 0 {
+        // However it ends, there is no Java code.
+        let _ = Walk::new(Process, layout, registers, 0, usize::MAX).run(&mut frames);
+    } else {
         sample.state = Process.byte(java_thread + layout.thread_state).unwrap_or(0);
         let stack_end = Process.word(java_thread + layout.stack_base).unwrap_or(0);
         let walk = Walk::new(Process, layout, registers, java_thread, stack_end);
         sample.end = walk.run(&mut frames);
     }
-    let shadow = config.shadow.and_then(ShadowStack::of);
+    put_with_shadow(sample, config, java_thread, &frames);
+}
+
+/// Adds a sample with the interrupted thread's shadow stack, if it runs Java code.
+fn put_with_shadow(mut sample: Sample, config: &Config, java_thread: usize, frames: &Frames<'_>) {
+    let shadow = config.shadow.filter(|_| java_thread != 0).and_then(ShadowStack::of);
     sample.virtual_thread = shadow.as_ref().map_or(0, |shadow| shadow.runs);
     let depth = shadow.as_ref().map_or(0, |shadow| shadow.depth);
     let id = |index: usize| shadow.as_ref().map_or(0, |shadow| shadow.id(index));
-    QUEUE.put(&sample, depth, id, &frames);
+    QUEUE.put(&sample, depth, id, frames);
 }
 
 /// The interrupted thread's shadow stack.

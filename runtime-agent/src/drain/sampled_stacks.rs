@@ -8,6 +8,7 @@ use log_format::writer::one_line;
 use sampling_handler::walk::Frame;
 
 use crate::sampling::methods::Named;
+use crate::sampling::native::Function;
 use crate::sampling::sampler::Sampler;
 
 /// Most stacks and methods that are kept; of other stacks, only the innermost frame is. If half of that is used when an
@@ -29,6 +30,7 @@ pub(super) struct SampledStacks {
     stacks_before: u32,
     /// Frames by the `jmethodID`, as long as ids keep their meaning.
     frame_of_id: HashMap<usize, FrameId>,
+    frame_of_function: HashMap<Function, FrameId>,
 }
 
 impl SampledStacks {
@@ -47,6 +49,10 @@ impl SampledStacks {
     ) -> SampledStackId {
         let mut stack = root;
         for frame in frames.iter().rev() {
+            if let Some(pc) = frame.native() {
+                stack = self.add_native(stack, pc, sampler);
+                continue;
+            }
             let known = self.frame_of_id.get(&frame.id()).copied();
             let frame = known.unwrap_or_else(|| {
                 let id = self.frame(sampler.name(*frame).unwrap_or_else(unknown));
@@ -58,10 +64,23 @@ impl SampledStacks {
         stack
     }
 
-    /// Adds the library whose code the innermost frame calls.
-    pub(super) fn add_library(&mut self, stack: SampledStackId, library: &str) -> SampledStackId {
-        let frame = self.frame(pseudo("native", library));
-        self.stack(stack, frame)
+    /// Adds a frame of native code, if its address is in a library.
+    pub(super) fn add_native(
+        &mut self,
+        stack: SampledStackId,
+        pc: usize,
+        sampler: &mut Sampler<'_>,
+    ) -> SampledStackId {
+        let Some(function) = sampler.native_function(pc) else { return stack };
+        let known = self.frame_of_function.get(&function).copied();
+        let frame = known.unwrap_or_else(|| {
+            let id = self.frame(sampler.native_name(function));
+            self.frame_of_function.insert(function, id);
+            id
+        });
+        // Functions without a name are one.
+        let is_same = self.frame_of(stack).is_some_and(|(_, top)| top.id == frame);
+        if is_same && !function.has_name() { stack } else { self.stack(stack, frame) }
     }
 
     /// The frame whose own time a stack's is: probes and native code count for what called them.
@@ -102,7 +121,7 @@ impl SampledStacks {
         if let Some(id) = self.frame_ids.get(&named) {
             return *id;
         }
-        if self.frames.len() >= MOST_FRAMES && named.kind == "java" {
+        if self.frames.len() >= MOST_FRAMES && named.kind != "other" {
             return self.frame(pseudo("other", "[too many methods]"));
         }
         let id = FrameId::new(next_id(self.frames_before, self.frames.len()));

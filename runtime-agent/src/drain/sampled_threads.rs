@@ -88,7 +88,17 @@ impl SampledThreads {
             "[tprofiler]"
         } else if starts(&["C1 Comp", "C2 Comp", "JVMCI"]) {
             "[jit]"
-        } else if starts(&["GC ", "G1 ", "Z", "Shenandoah", "XGC", "VM Periodic", "Concurrent"]) {
+        } else if starts(&[
+            "GC ",
+            "ParGC ",
+            "G1 ",
+            "CMS ",
+            "Z",
+            "Shenandoah",
+            "XGC",
+            "VM Periodic",
+            "Concurrent",
+        ]) {
             "[gc]"
         } else if starts(&["VM ", "Monitor", "Service", "Signal", "Notification", "Sweeper"]) {
             "[vm]"

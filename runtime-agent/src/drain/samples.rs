@@ -300,8 +300,10 @@ impl Samples {
         context: &mut Context<'_>,
     ) -> Option<(u64, ThreadId)> {
         self.taken += 1;
+        let natives = frames.iter().take_while(|frame| frame.native().is_some()).count();
+        let (natives, java) = frames.split_at(natives);
         if !sample.end.is_whole() {
-            let missing = if frames.is_empty() { &mut self.failed } else { &mut self.truncated };
+            let missing = if java.is_empty() { &mut self.failed } else { &mut self.truncated };
             *missing += 1;
         }
         let at_ns = context.anchors.unix_ns(sample.ticks);
@@ -309,10 +311,11 @@ impl Samples {
             0 => self.thread(sample.thread, false, sampler, context),
             number => (context.virtual_thread)(number),
         };
-        let stack = self.stack_of(sample, frames, sampler);
+        let stack = self.stack_of(sample, natives, java, sampler);
         let path = self.path_of(shadow, context.paths);
         let key = Key { kind: CPU, thread, state: state(sample.state), stack, path };
         let weight_ns = u64::from(sample.weight) * self.unit_ns;
+        sampler.add_native(if natives.is_empty() { 0 } else { weight_ns });
         self.taken_ns += weight_ns;
         self.add_hot(stack, weight_ns);
         // Calls of the agent thread only measure what a call costs.
@@ -346,14 +349,16 @@ impl Samples {
     fn stack_of(
         &mut self,
         sample: &Sample,
-        frames: &[Frame],
+        natives: &[Frame],
+        java: &[Frame],
         sampler: &mut Sampler<'_>,
     ) -> SampledStackId {
-        let root = self.root(sample.thread, sample.end, frames);
-        let stack = self.stacks.add_frames(root, frames, sampler);
-        match sampler.library(sample.pc) {
-            Some(library) => self.stacks.add_library(stack, &library),
-            None => stack,
+        let root = self.root(sample.thread, sample.end, java);
+        let stack = self.stacks.add_frames(root, java, sampler);
+        match natives {
+            // The stack was not walked, or the top is Java code, which is of no library.
+            [] => self.stacks.add_native(stack, sample.pc, sampler),
+            _ => self.stacks.add_frames(stack, natives, sampler),
         }
     }
 

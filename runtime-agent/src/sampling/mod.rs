@@ -11,7 +11,7 @@
 //! thread_names  their names, and those of threads that start
 //! methods  names of the methods in samples
 //! debug_info  which method and line an instruction belongs to
-//! libraries which library native code belongs to
+//! native    native code: which function it belongs to, and how its frames are laid out
 //! cost     what sampling costs, and the cap on it
 //! sampler  starts, stops, takes samples out of the queue
 //! ```
@@ -21,8 +21,8 @@ pub(crate) mod cost;
 pub(crate) mod debug_info;
 pub(crate) mod engine;
 pub(crate) mod hotspot;
-mod libraries;
 pub(crate) mod methods;
+pub(crate) mod native;
 pub(crate) mod off_cpu;
 mod perf_events;
 mod process_timer;

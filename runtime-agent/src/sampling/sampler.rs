@@ -15,8 +15,8 @@ use sampling_handler::walk::Frame;
 use super::cost::{self, Cap};
 use super::engine::Chosen;
 use super::hotspot::Tables;
-use super::libraries::Libraries;
 use super::methods::{Methods, Named};
+use super::native::{Function, NativeCode};
 use super::off_cpu::{OffCpu, OffCpuTime, ThreadNow};
 use super::random_walks::RandomWalks;
 use super::thread_list::ThreadList;
@@ -85,7 +85,7 @@ pub(crate) struct Sampler<'j> {
     scanned: Instant,
     looked: Instant,
     methods: Methods,
-    libraries: Libraries,
+    native: NativeCode,
     /// How often threads are looked at that wait, and what looks at them while sampling is on.
     wall: Option<Duration>,
     off_cpu: Option<OffCpu<'j>>,
@@ -132,7 +132,7 @@ impl<'j> Sampler<'j> {
             scanned: Instant::now(),
             looked: Instant::now(),
             methods: Methods::default(),
-            libraries: Libraries::default(),
+            native: NativeCode::take(),
             wall,
             off_cpu: None,
             last_times: Vec::new(),
@@ -185,7 +185,7 @@ impl<'j> Sampler<'j> {
             self.jvmti.enable_events_global(event).map_err(JvmError::from)?;
         }
         self.methods.begin(self.jvmti, self.jni);
-        self.libraries.read();
+        self.native.look();
         let list = ThreadList::new(&tables, self.jvmti, self.jni)?;
         let layout = self.test_walker(config, &list);
         self.has_stacks = layout.is_some();
@@ -253,6 +253,7 @@ impl<'j> Sampler<'j> {
         debug_info::restore();
         let _ = self.jvmti.disable_events_global(&CLASS_PREPARE);
         self.methods.end(self.jni);
+        self.native.keep();
     }
 
     /// Takes the samples since the last round.
@@ -274,13 +275,14 @@ impl<'j> Sampler<'j> {
         }
         if self.on.is_some() && self.looked.elapsed() >= LOOK {
             self.looked = Instant::now();
-            self.libraries.read();
+            self.native.look();
             self.methods.purge(self.jni);
         }
         if let (Some(random), Some(off_cpu)) = (&mut self.random, &self.off_cpu) {
             self.random_walks += u64::from(off_cpu.walk_at_random(random));
         }
         self.methods.take_prepared();
+        self.native.round();
         while QUEUE.take(|sample, shadow, frames| take(&sample, shadow, frames)) {}
         // Threads note their names before they have samples.
         self.names.take_noted();
@@ -288,6 +290,7 @@ impl<'j> Sampler<'j> {
 
     /// Finds threads that started and ended without an event, and keeps to the cap.
     fn look_at_threads(&mut self) {
+        self.native.look_again();
         if let Some(gone) = self.scan.run() {
             self.gone.extend(gone);
             self.is_scanned = true;
@@ -319,9 +322,9 @@ impl<'j> Sampler<'j> {
         self.off_cpu.as_ref()?.name(os_id)
     }
 
-    /// Approximate memory of what it keeps of threads.
+    /// Approximate memory of what it keeps of threads and native code.
     pub(crate) fn bytes(&self) -> usize {
-        self.names.bytes()
+        self.names.bytes() + self.native.bytes()
     }
 
     /// What threads do now; `None` if they are not looked at.
@@ -374,9 +377,19 @@ impl<'j> Sampler<'j> {
         self.clocks.map_or(interval_ns, |clocks| clocks.exact_ns(interval_ns))
     }
 
-    /// The library that an instruction belongs to, in brackets; `None` for code that the JVM made.
-    pub(crate) fn library(&self, pc: usize) -> Option<String> {
-        self.libraries.name(pc)
+    /// The function at an address of native code; `None` for code that is of no library.
+    pub(crate) fn native_function(&mut self, pc: usize) -> Option<Function> {
+        self.native.function(pc)
+    }
+
+    /// The name of a native function.
+    pub(crate) fn native_name(&mut self, function: Function) -> Named {
+        self.native.name(function)
+    }
+
+    /// A sample in native code stands for this time.
+    pub(crate) fn add_native(&mut self, ns: u64) {
+        self.native.add(ns);
     }
 
     /// The method of a frame; `None` if it is not known.

@@ -1,11 +1,11 @@
-//! Walks the Java frames of the interrupted thread, from the innermost outwards.
+//! Walks the frames of the interrupted thread, from the innermost outwards: native ones on top, then Java's.
 //!
 //! HotSpot has no function for it that may be called anywhere. So the walker knows how frames are laid out on x86-64:
 //! interpreted, compiled with what is inlined, stubs, and the frames through which native code calls Java. It only
 //! reads, through [`Memory`]. Each step must go up the stack, so every walk ends.
 //!
-//! Native frames on top are skipped by the thread's last Java frame, which HotSpot notes on the way out of Java code,
-//! or else by frame pointers.
+//! Native frames on top are passed by their libraries' rows ([`crate::unwind_rows`]), or else skipped by the thread's
+//! last Java frame, which HotSpot notes on the way out of Java code, or by frame pointers.
 #![allow(unsafe_code)]
 
 mod blob;
@@ -13,6 +13,7 @@ mod code;
 mod compiled;
 mod interpreted;
 mod method;
+mod native;
 
 use core::mem::MaybeUninit;
 
@@ -25,8 +26,6 @@ use crate::vm_layout::Layout;
 pub const MAX_FRAMES: usize = 256;
 /// Most frames of any kind that a walk passes.
 const MAX_STEPS: u32 = 1_024;
-/// Most native frames that are passed by frame pointers.
-const MAX_NATIVE: u32 = 64;
 /// Most words that code pushes onto its frame.
 const MOST_PUSHED: usize = 16;
 /// `push rbp` and `ret`.
@@ -37,18 +36,32 @@ const ENTRY_COOKIE: usize = usize::MAX;
 /// How far apart two frames may be.
 const LARGE_FRAME: usize = 0x4_0000;
 
-/// A Java frame: the method's `jmethodID` and the index in its bytecode, in one word.
+/// A frame in one word. Of a Java frame it has the method's `jmethodID`, which is even, and the index in its bytecode;
+/// of a native one the address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Frame(u64);
 
 impl Frame {
     const NO_INDEX: u64 = 0xffff;
+    const NATIVE: u64 = 1 << 16;
 
     /// `id` is 0 for a method without an id; a negative index is unknown.
     #[must_use]
     pub fn new(id: usize, index: i32) -> Self {
         let index = u16::try_from(index).map_or(Self::NO_INDEX, u64::from);
-        Self((id as u64) << 16 | index)
+        Self((id as u64) << 16 & !Self::NATIVE | index)
+    }
+
+    /// The frame of native code: of the instruction that is interrupted, or calls.
+    #[must_use]
+    pub const fn of_native(pc: usize) -> Self {
+        Self((pc as u64) << 17 | Self::NATIVE | Self::NO_INDEX)
+    }
+
+    /// The address of native code; `None` for a Java frame.
+    #[must_use]
+    pub const fn native(self) -> Option<usize> {
+        if self.0 & Self::NATIVE == 0 { None } else { Some((self.0 >> 17) as usize) }
     }
 
     /// The frame of this word.
@@ -156,24 +169,26 @@ impl End {
     }
 }
 
-/// The frames that a walk found.
+/// The frames that a walk found: native ones on top, then Java's.
 #[derive(Debug)]
 pub struct Frames<'f> {
     slots: &'f mut [MaybeUninit<u64>],
     /// How many of the slots are written.
     found: usize,
+    /// How many of these, from the first on, are of native code.
+    natives: usize,
 }
 
 impl<'f> Frames<'f> {
     /// Room for as many frames as there are slots.
     pub fn new(slots: &'f mut [MaybeUninit<u64>]) -> Self {
-        Self { slots, found: 0 }
+        Self { slots, found: 0, natives: 0 }
     }
 
     /// Frames that were written before, for tests.
     #[cfg(test)]
     pub(crate) fn of_words(slots: &'f mut [MaybeUninit<u64>], found: usize) -> Self {
-        Self { slots, found }
+        Self { slots, found, natives: 0 }
     }
 
     /// How many were found.
@@ -188,6 +203,11 @@ impl<'f> Frames<'f> {
         self.found == 0
     }
 
+    /// Whether there are Java frames among them.
+    const fn has_java(&self) -> bool {
+        self.found > self.natives
+    }
+
     /// What was found, the innermost first.
     pub fn words(&self) -> &[u64] {
         let found = self.slots.get(..self.found).unwrap_or(&[]);
@@ -199,6 +219,13 @@ impl<'f> Frames<'f> {
         let slot = self.slots.get_mut(self.found).ok_or(End::Deep)?;
         slot.write(frame.word());
         self.found += 1;
+        Ok(())
+    }
+
+    /// Adds a frame of native code. All Java frames come later.
+    fn push_native(&mut self, pc: usize) -> Result<(), End> {
+        self.push(Frame::of_native(pc))?;
+        self.natives += 1;
         Ok(())
     }
 }
@@ -226,7 +253,11 @@ pub struct Walk<'w, M> {
     is_top: bool,
     /// Address of the thread's last Java frame, while it may be needed; else 0.
     anchor: usize,
+    is_java_thread: bool,
+    /// How many native frames were passed.
     natives: u32,
+    /// One of them by the frame pointer, which may be no such: those below it are not told.
+    is_guess: bool,
 }
 
 impl<'w, M: Memory> Walk<'w, M> {
@@ -249,7 +280,9 @@ impl<'w, M: Memory> Walk<'w, M> {
             stack_end,
             is_top: true,
             anchor: if java_thread == 0 { 0 } else { java_thread + layout.anchor.of_thread },
+            is_java_thread: java_thread != 0,
             natives: 0,
+            is_guess: false,
         }
     }
 
@@ -324,11 +357,15 @@ impl<'w, M: Memory> Walk<'w, M> {
 
     /// Passes a frame in the code cache.
     fn pass_code(&mut self, frames: &mut Frames<'_>) -> Result<(), End> {
+        // The JVM's own threads run stubs at most.
+        if !self.is_java_thread {
+            return Err(End::NoJava);
+        }
         let Some(blob) = self.blob(self.at.pc) else {
             return self.go_to_last_java_frame(End::Code);
         };
         // While the thread is outside of Java code, its last Java frame is certain, and what is on top is not.
-        if frames.is_empty()
+        if !frames.has_java()
             && !blob.kind.is_stub_routine()
             && let Some(place) = self.last_java_frame().filter(|place| place.pc != 0)
         {
@@ -345,9 +382,9 @@ impl<'w, M: Memory> Walk<'w, M> {
             Kind::Compiled => self.pass_compiled(&blob, frames),
             _ if self.at.pc == self.layout.code.call_stub_return => self.pass_entry(frames),
             Kind::Continuation => Err(End::Continuation),
-            _ => self.pass_stub(&blob).or_else(|end| match frames.is_empty() {
-                true => self.go_to_last_java_frame(end),
-                false => Err(end),
+            _ => self.pass_stub(&blob).or_else(|end| match frames.has_java() {
+                true => Err(end),
+                false => self.go_to_last_java_frame(end),
             }),
         }
     }
@@ -365,7 +402,7 @@ impl<'w, M: Memory> Walk<'w, M> {
         let pc = self.word(below + anchor.pc, End::Entry)?;
         let sp = self.word(below + anchor.sp, End::Entry)?;
         if pc == 0 || sp == 0 {
-            return Err(if frames.is_empty() { End::NoJava } else { End::Whole });
+            return Err(if frames.has_java() { End::Whole } else { End::NoJava });
         }
         let fp = self.word(below + anchor.fp, End::Entry)?;
         self.go_to(pc, sp, fp)
@@ -471,38 +508,6 @@ impl<'w, M: Memory> Walk<'w, M> {
                 | [.., 0xff, 0x50..=0x57, _]
                 | [_, _, 0xff, 0x90..=0x97, ..]
         )
-    }
-
-    /// Passes native frames on top.
-    fn pass_native(&mut self, frames: &Frames<'_>) -> Result<(), End> {
-        if self.last_java_frame().is_some() {
-            return self.go_to_last_java_frame(End::Native);
-        }
-        // Below Java frames, native code is behind a call stub, which has another way out.
-        if !frames.is_empty() {
-            return Err(End::Native);
-        }
-        self.natives += 1;
-        if self.natives > MAX_NATIVE {
-            return Err(End::Native);
-        }
-        let Place { sp, fp, .. } = self.at;
-        // A leaf without a frame that compiled code called.
-        if self.natives == 1 {
-            let returns = self.memory.word(sp).filter(|pc| self.layout.code.contains(*pc));
-            if returns.is_some() {
-                return self.leave_bare(End::Native);
-            }
-        }
-        if fp < sp || fp - sp >= LARGE_FRAME || fp >= self.stack_end || fp & 7 != 0 {
-            return Err(End::Native);
-        }
-        let pc = self.word(fp + 8, End::Native)?;
-        let caller_fp = self.word(fp, End::Native)?;
-        if pc < 4096 {
-            return Err(End::Native);
-        }
-        self.go_to(pc, fp + 16, caller_fp)
     }
 
     /// Goes on at the thread's last Java frame.

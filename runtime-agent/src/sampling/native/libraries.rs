@@ -1,0 +1,186 @@
+//! The libraries whose code is in the process, and what is known about their functions.
+
+use std::fs;
+
+use sampling_handler::load;
+use sampling_handler::unwind_rows;
+
+use super::elf::{FIRST_PAGE, Tables};
+
+/// Where a library is in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Mapping {
+    /// Where its file's first byte is; 0 if that is not mapped.
+    pub base: usize,
+    /// Its code.
+    pub start: usize,
+    pub end: usize,
+    /// Where the code is in the file.
+    pub offset: u64,
+    pub path: String,
+}
+
+impl Mapping {
+    /// The file's name, in brackets.
+    pub(super) fn name(&self) -> String {
+        let name = self.path.rsplit('/').next().unwrap_or(&self.path);
+        format!("[{}]", name.trim_matches(['[', ']']))
+    }
+
+    /// The file's first page, as it is in memory; `None` if it cannot be read.
+    pub(super) fn first_page(&self) -> Option<Vec<u8>> {
+        let words = (0..FIRST_PAGE / 8).map(|at| load::word(self.base + 8 * at));
+        let is_mapped = self.base != 0;
+        let words = is_mapped.then(|| words.collect::<Option<Vec<usize>>>())??;
+        Some(words.into_iter().flat_map(usize::to_ne_bytes).collect())
+    }
+}
+
+/// What is known about a library's functions.
+#[derive(Debug)]
+pub(super) enum Known {
+    /// Nobody has asked.
+    Nothing,
+    /// A sample is in it.
+    Wanted,
+    /// They are being read, or that failed.
+    Asked,
+    /// The tables, and the number of its published rows.
+    Tables(Tables, Option<usize>),
+}
+
+/// A library in the process.
+#[derive(Debug)]
+pub(super) struct Library {
+    /// It is given once.
+    pub id: u32,
+    pub mapping: Mapping,
+    pub known: Known,
+}
+
+/// All of them, by address.
+#[derive(Debug, Default)]
+pub(super) struct Libraries {
+    all: Vec<Library>,
+    next_id: u32,
+}
+
+impl Libraries {
+    /// Reads which libraries are mapped now. Returns whether there are new ones.
+    pub(super) fn read(&mut self) -> bool {
+        let before = self.next_id;
+        if let Ok(maps) = fs::read_to_string("/proc/self/maps") {
+            self.set(mappings(&maps));
+        }
+        self.next_id != before
+    }
+
+    fn set(&mut self, mappings: Vec<Mapping>) {
+        let (mut kept, gone): (Vec<_>, Vec<_>) = std::mem::take(&mut self.all)
+            .into_iter()
+            .partition(|library| mappings.contains(&library.mapping));
+        for library in gone {
+            if let Known::Tables(_, Some(number)) = library.known {
+                unwind_rows::withdraw(number);
+            }
+        }
+        for mapping in mappings {
+            if kept.iter().all(|library| library.mapping != mapping) {
+                let id = self.next_id;
+                self.next_id += 1;
+                kept.push(Library { id, mapping, known: Known::Nothing });
+            }
+        }
+        kept.sort_unstable_by_key(|library| library.mapping.start);
+        self.all = kept;
+    }
+
+    /// The library at an address.
+    pub(super) fn at(&mut self, pc: usize) -> Option<&mut Library> {
+        let after = self.all.partition_point(|library| library.mapping.start <= pc);
+        let library = self.all.get_mut(after.checked_sub(1)?)?;
+        (pc < library.mapping.end).then_some(library)
+    }
+
+    /// The library with this id, unless it was unloaded.
+    pub(super) fn by_id(&mut self, id: u32) -> Option<&mut Library> {
+        self.all.iter_mut().find(|library| library.id == id)
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Library> {
+        self.all.iter_mut()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Library> {
+        self.all.iter()
+    }
+}
+
+/// The executable mappings of files: `7f00-7f10 r-xp 00001000 08:01 42 /usr/lib/libc.so.6`.
+fn mappings(maps: &str) -> Vec<Mapping> {
+    let mut found = Vec::new();
+    let mut first = (0, "");
+    for line in maps.lines() {
+        let Some((start, end, access, offset, path)) = mapping(line) else { continue };
+        if offset == 0 {
+            first = (start, path);
+        }
+        if access.contains('x') {
+            let base = if first.1 == path { first.0 } else { 0 };
+            found.push(Mapping { base, start, end, offset, path: path.to_owned() });
+        }
+    }
+    found
+}
+
+fn mapping(line: &str) -> Option<(usize, usize, &str, u64, &str)> {
+    let mut words = line.splitn(6, ' ');
+    let (start, end) = words.next()?.split_once('-')?;
+    let (access, offset) = (words.next()?, words.next()?);
+    let path = words.nth(2)?.trim_start();
+    let address = |text| usize::from_str_radix(text, 16).ok();
+    let offset = u64::from_str_radix(offset, 16).ok()?;
+    (!path.is_empty()).then_some((address(start)?, address(end)?, access, offset, path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAPS: &str = "7000-8000 r--p 00000000 08:01 4          /lib/my lib/libx.so\n\
+                        8000-9000 r-xp 00001000 08:01 4          /lib/my lib/libx.so\n\
+                        a000-b000 rwxp 00000000 00:00 0 \n\
+                        c000-d000 r-xp 00000000 00:00 0          [vdso]\n\
+                        e000-f000 r-xp 00001000 08:01 5          /lib/liby.so";
+
+    fn read(maps: &str) -> Libraries {
+        let mut libraries = Libraries::default();
+        libraries.set(mappings(maps));
+        libraries
+    }
+
+    #[test]
+    fn an_address_belongs_to_its_library() {
+        let mut libraries = read(MAPS);
+        let mut at = |pc| libraries.at(pc).map(|library| library.mapping.name());
+        assert_eq!(at(0x8123).as_deref(), Some("[libx.so]"));
+        assert_eq!(at(0xc000).as_deref(), Some("[vdso]"));
+        assert_eq!([at(0x7fff), at(0x9000), at(0xa123), at(0x10)], [const { None }; 4]);
+        let mut base = |pc| libraries.at(pc).map(|library| library.mapping.base);
+        assert_eq!(
+            [base(0x8000), base(0xc000), base(0xe000)],
+            [Some(0x7000), Some(0xc000), Some(0)]
+        );
+    }
+
+    #[test]
+    fn a_library_keeps_its_id_until_it_is_unloaded() {
+        let mut libraries = read(MAPS);
+        let id = |libraries: &mut Libraries, pc| libraries.at(pc).map(|library| library.id);
+        let (first, other) = (id(&mut libraries, 0x8000), id(&mut libraries, 0xe000));
+        libraries.set(mappings(&MAPS.replace("my lib/libx", "libz")));
+        assert_eq!(id(&mut libraries, 0xe000), other);
+        assert_ne!(id(&mut libraries, 0x8000), first);
+        assert!(libraries.by_id(first.expect("an id")).is_none());
+    }
+}

@@ -1,0 +1,272 @@
+//! Native code in samples: which function it belongs to, and how frames are laid out, so that handlers find callers.
+//!
+//! Both are in files of libraries, which take some 100 ms for all of HotSpot's. They are read on a thread of their own,
+//! and only once samples in native code stand for a second of CPU time: no short program pays for them.
+
+mod elf;
+mod frame_rows;
+mod libraries;
+
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Mutex, PoisonError};
+
+use sampling_handler::unwind_rows::{self, Row};
+
+use self::elf::Tables;
+use self::libraries::{Known, Libraries};
+use super::methods::Named;
+use crate::sys::native_thread::{self, Priority};
+
+/// CPU time in native code after which files are read.
+const WORTH_IT_NS: u64 = 1_000_000_000;
+/// Most rounds until the libraries are listed again.
+const MOST_ROUNDS: u32 = 32;
+/// Most rows and functions of all libraries: 8 and 6 MB.
+const MOST_ROWS: usize = 1 << 20;
+const MOST_FUNCTIONS: usize = 1 << 19;
+
+/// What an earlier attachment has read: rows that handlers may use stay for ever, and are not read twice.
+static KEPT: Mutex<Option<NativeCode>> = Mutex::new(None);
+
+/// A native function: the library's id, and the function's address in its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Function {
+    library: u32,
+    start: Option<u32>,
+}
+
+impl Function {
+    /// Whether it has a name of its own, besides the library's.
+    pub(crate) const fn has_name(self) -> bool {
+        self.start.is_some()
+    }
+}
+
+/// What was read of a library with this id; `None` if that failed.
+type Answer = (u32, Option<(Tables, Vec<Row>)>);
+
+/// When to list the libraries again: soon, if that found more the last time, else later and later.
+#[derive(Debug, Default)]
+struct Again {
+    is_wanted: bool,
+    /// Rounds until then, and how many there were.
+    left: u32,
+    pause: u32,
+}
+
+impl Again {
+    fn is_due(&mut self) -> bool {
+        self.left = self.left.saturating_sub(1);
+        self.is_wanted && self.left == 0
+    }
+
+    fn looked(&mut self, has_more: bool) {
+        self.pause = if has_more { 1 } else { (2 * self.pause).clamp(1, MOST_ROUNDS) };
+        self.left = self.pause;
+        self.is_wanted = false;
+    }
+}
+
+/// The native code of the process, on the agent thread.
+#[derive(Debug, Default)]
+pub(crate) struct NativeCode {
+    libraries: Libraries,
+    /// CPU time of samples in native code.
+    sampled_ns: u64,
+    /// When the libraries are listed again, because a sample is in none of them.
+    again: Again,
+    /// Samples are in libraries whose files nobody has asked for.
+    is_more_wanted: bool,
+    answers: Option<Receiver<Answer>>,
+    /// Rows that were published; those of unloaded libraries stay.
+    rows: usize,
+}
+
+impl NativeCode {
+    /// What is known already.
+    pub(super) fn take() -> Self {
+        KEPT.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default()
+    }
+
+    /// Keeps it for the next attachment.
+    pub(super) fn keep(&mut self) {
+        *KEPT.lock().unwrap_or_else(PoisonError::into_inner) = Some(std::mem::take(self));
+    }
+
+    /// Reads which libraries are there.
+    pub(super) fn look(&mut self) {
+        let has_more = self.libraries.read();
+        self.again.looked(has_more);
+    }
+
+    /// A sample in native code stands for this time.
+    pub(super) fn add(&mut self, ns: u64) {
+        self.sampled_ns = self.sampled_ns.saturating_add(ns);
+    }
+
+    /// Lists the libraries again, if a sample was in none. It is called each second.
+    pub(super) fn look_again(&mut self) {
+        if self.again.is_due() {
+            self.look();
+        }
+    }
+
+    /// Takes what was read of files, and asks for more.
+    pub(super) fn round(&mut self) {
+        self.take_answers();
+        if self.is_more_wanted && self.answers.is_none() && self.sampled_ns >= WORTH_IT_NS {
+            self.is_more_wanted = false;
+            self.ask();
+        }
+    }
+
+    fn take_answers(&mut self) {
+        while let Some(answers) = &self.answers {
+            match answers.try_recv() {
+                Ok((library, found)) => self.add_found(library, found),
+                Err(mpsc::TryRecvError::Empty) => break,
+                Err(mpsc::TryRecvError::Disconnected) => self.answers = None,
+            }
+        }
+    }
+
+    fn add_found(&mut self, library: u32, found: Option<(Tables, Vec<Row>)>) {
+        let Some((tables, rows)) = found else { return };
+        let functions: usize = self.tables().map(Tables::len).sum();
+        let Some(library) = self.libraries.by_id(library) else { return };
+        if functions + tables.len() > MOST_FUNCTIONS || self.rows + rows.len() > MOST_ROWS {
+            return;
+        }
+        let mut number = None;
+        if !rows.is_empty() && unwind_rows::has_room() {
+            self.rows += rows.len();
+            let (start, end) = (library.mapping.start, library.mapping.end);
+            number = unwind_rows::publish(start, end, Vec::leak(rows));
+        }
+        library.known = Known::Tables(tables, number);
+    }
+
+    /// Has the files of libraries read in which samples are.
+    fn ask(&mut self) {
+        let wanted = self.libraries.iter_mut().filter(|of| matches!(of.known, Known::Wanted));
+        let wanted: Vec<_> = wanted
+            .filter_map(|library| {
+                library.known = Known::Asked;
+                Some((library.id, library.mapping.clone(), library.mapping.first_page()?))
+            })
+            .collect();
+        if wanted.is_empty() {
+            return;
+        }
+        let (sender, receiver) = mpsc::channel();
+        let read = move || {
+            for (id, mapping, first_page) in wanted {
+                // The agent may have been detached meanwhile.
+                if sender.send((id, elf::read(&mapping, first_page))).is_err() {
+                    return;
+                }
+            }
+        };
+        if native_thread::spawn("tprofiler-elf", Priority::Normal, read).is_ok() {
+            self.answers = Some(receiver);
+        }
+    }
+
+    /// The function at an address; `None` for code that is of no library.
+    pub(super) fn function(&mut self, pc: usize) -> Option<Function> {
+        let Some(library) = self.libraries.at(pc) else {
+            self.again.is_wanted = true;
+            return None;
+        };
+        if matches!(library.known, Known::Nothing) {
+            library.known = Known::Wanted;
+            self.is_more_wanted = true;
+        }
+        let start = match &library.known {
+            Known::Tables(tables, _) => tables.function(pc),
+            _ => None,
+        };
+        Some(Function { library: library.id, start })
+    }
+
+    /// The name of a function: the library's, if it has no other.
+    pub(super) fn name(&mut self, function: Function) -> Named {
+        let library = self.libraries.by_id(function.library);
+        let of = library.as_ref().map_or_else(|| "[unloaded]".to_owned(), |of| of.mapping.name());
+        let name = library.zip(function.start).and_then(|(library, start)| match &library.known {
+            Known::Tables(tables, _) => tables.name(start),
+            _ => None,
+        });
+        let (class, method) = match name {
+            Some(name) => (of, name),
+            None => (String::new(), of),
+        };
+        let (descriptor, source) = (String::new(), String::new());
+        Named { kind: "native", class, method, descriptor, source }
+    }
+
+    /// Memory that it uses.
+    pub(super) fn bytes(&self) -> usize {
+        self.tables().map(Tables::bytes).sum::<usize>() + self.rows * size_of::<Row>()
+    }
+
+    fn tables(&self) -> impl Iterator<Item = &Tables> {
+        self.libraries.iter().filter_map(|library| match &library.known {
+            Known::Tables(tables, _) => Some(tables),
+            _ => None,
+        })
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use sampling_handler::unwind_rows::{FrameEnd, Rule};
+
+    use super::*;
+
+    /// Of this program and its C library: what the agent knows of functions and their frames.
+    #[test]
+    fn functions_of_this_process_have_names_and_rows() {
+        let mut libraries = Libraries::default();
+        assert!(libraries.read());
+        for (pc, name) in [
+            (elf::read as *const () as usize, "elf4read"),
+            (libc::qsort as *const () as usize, "qsort"),
+        ] {
+            let library = libraries.at(pc).expect("a library");
+            let page = std::fs::read(&library.mapping.path).expect("its file");
+            let page = page[..elf::FIRST_PAGE].to_vec();
+            let (tables, rows) = elf::read(&library.mapping, page.clone()).expect("its tables");
+            let found = tables.function(pc + 1).and_then(|function| tables.name(function));
+            assert!(found.as_ref().is_some_and(|found| found.contains(name)), "{found:?}");
+            assert!(rows.len() > 1_000 && rows.is_sorted_by_key(|row| row.from), "{}", rows.len());
+            let offset = u32::try_from(pc - library.mapping.start).expect("an offset");
+            let at = rows.partition_point(|row| row.from <= offset) - 1;
+            // On entry, only the return address is on the stack.
+            let entry = Rule::new(FrameEnd::AboveSp(1), 0);
+            assert_eq!(rows[at].rule, entry);
+
+            // Another file has other tables.
+            let mut other = page;
+            other[40] ^= 1;
+            assert!(elf::read(&library.mapping, other).is_none());
+        }
+    }
+
+    #[test]
+    fn libraries_are_listed_again_less_and_less_often() {
+        let mut again = Again::default();
+        assert!(!again.is_due());
+        let mut rounds = Vec::new();
+        for _ in 0..7 {
+            again.is_wanted = true;
+            let pause = 1 + (0..100).take_while(|_| !again.is_due()).count();
+            rounds.push(pause);
+            again.looked(false);
+        }
+        assert_eq!(rounds, [1, 1, 2, 4, 8, 16, 32]);
+        again.looked(true);
+        again.is_wanted = true;
+        assert!(again.is_due());
+    }
+}
