@@ -12,6 +12,7 @@ use crate::input::runs::{DataFile, RunInput};
 use crate::input::table_rows::{TablePart, read_part, read_rows};
 use crate::options::By;
 use crate::run::names::{Names, name_files};
+use crate::run::native_names::readable;
 use crate::run::selection::Selection;
 use crate::stats::aggregate::Group;
 use crate::stats::method::{Method, MethodName};
@@ -150,12 +151,17 @@ pub fn look_at_sampled(run: &RunInput, mut look_at: impl FnMut(&MethodName)) {
     // The reading of the samples reports problems.
     let problems = &mut Problems::default();
     for (_, path) in name_files(run, &[Table::Frames], problems) {
-        read_rows(&path, u64::MAX, problems, |FrameRow { class, method, descriptor, .. }| {
-            if !class.is_empty() {
-                look_at(&MethodName { class, method, descriptor });
-            }
-            Ok(())
-        });
+        read_rows(
+            &path,
+            u64::MAX,
+            problems,
+            |FrameRow { kind, class, method, descriptor, .. }| {
+                if kind == "java" && !class.is_empty() {
+                    look_at(&MethodName { class, method, descriptor });
+                }
+                Ok(())
+            },
+        );
     }
 }
 
@@ -194,7 +200,10 @@ impl SampleNames {
         for (table, path) in name_files(run, &[Table::Frames, Table::SampledStacks], problems) {
             if table == Table::Frames {
                 read_rows(&path, u64::MAX, problems, |row: FrameRow| {
-                    let method = Method::named(&row.class, &row.method, &row.descriptor);
+                    let method = match &*row.kind {
+                        "native" => Method::named(&row.class, &readable(&row.method), ""),
+                        _ => Method::named(&row.class, &row.method, &row.descriptor),
+                    };
                     names.frames.insert(row.id, SampledFrame { method, source: row.source });
                     Ok(())
                 });

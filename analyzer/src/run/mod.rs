@@ -10,6 +10,7 @@ pub mod history;
 pub mod losses;
 pub mod muted;
 pub mod names;
+mod native_names;
 pub mod nearest_names;
 pub mod old_counts;
 pub mod postponed;

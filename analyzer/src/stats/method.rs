@@ -39,10 +39,14 @@ impl Method {
         Self::Named(Arc::new(MethodName { class, method, descriptor }))
     }
 
-    /// Class and method, `com.shop.Util.hash`; without a class the method alone.
+    /// Class and method, `com.shop.Util.hash`; without a class the method alone. A native function has its library
+    /// behind it: `Compile::Optimize [libjvm.so]`.
     #[must_use]
     pub fn dotted(&self) -> String {
         let (class, name, _) = self.parts();
+        if class.starts_with('[') {
+            return format!("{name} {class}");
+        }
         let dot = if class.is_empty() { "" } else { "." };
         format!("{class}{dot}{name}")
     }

@@ -272,17 +272,18 @@ impl SampledStacks {
 /// Whether a frame counts for its caller: a probe, or native code.
 #[must_use]
 pub fn is_part_of_caller(frame: &Method) -> bool {
-    is_probe(frame) || is_library(frame)
+    is_probe(frame) || is_native(frame)
 }
 
 fn is_probe(method: &Method) -> bool {
     method.parts().0.starts_with(PROBES)
 }
 
-/// Whether a frame is a native library: `[libjvm.so]`.
-fn is_library(method: &Method) -> bool {
+/// Whether a frame is native code: a function of a library, whose name is the class, or `[libjvm.so]` alone.
+fn is_native(method: &Method) -> bool {
     let (class, name, _) = method.parts();
-    class.is_empty() && name.starts_with('[') && (name.contains(".so") || name == "[vdso]")
+    class.starts_with('[')
+        || class.is_empty() && name.starts_with('[') && (name.contains(".so") || name == "[vdso]")
 }
 
 #[cfg(test)]
