@@ -408,7 +408,7 @@ LONG_NAMES = {
 
 SAMPLERS = ("unsampled", "nothing", "samples", "samples-1ms", "samples-capped", "async-samples", "async-samples-1ms")
 USUAL = [name for name in PEERS if not name.startswith("before") and name not in SAMPLERS]
-LONG = ("plain", "budget", "before-budget")
+LONG = ("plain", "budget", "before-budget", "unsampled", "samples", "nothing")
 
 
 def major(jdk):
