@@ -37,7 +37,9 @@ class Ours(bench_peers.Ours):
 
     @staticmethod
     def method(frame):
-        return None if frame.startswith("[") else frame.split("(")[0]
+        # Native functions end with their library: `deflate [libz.so.1]`.
+        is_java = not frame.startswith("[") and not frame.endswith("]")
+        return frame.split("(")[0] if is_java else None
 
 
 class Theirs(bench_peers.AsyncSampling1ms):
