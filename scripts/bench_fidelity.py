@@ -42,6 +42,10 @@ class Ours(bench_peers.Ours):
         return frame.split("(")[0] if is_java else None
 
 
+class WithoutProbes(Ours):
+    more = ",cpu=1ms,sampler_cap=off,exclude=**"
+
+
 class Theirs(bench_peers.AsyncSampling1ms):
     def options(self, workload, scratch):
         return [f"-agentpath:{self.library()}=start,event=cpu,interval={self.interval},collapsed,ann,"
@@ -70,22 +74,22 @@ def main():
         known = bench_peers.workloads(scratch)
         names = os.environ.get("WORKLOADS", "service javac h2-long lucene-long").split()
         print(f"{os.cpu_count()} processors ({bench_peers.processor()}), JDK {bench_peers.major(jdk)}\n")
-        print("| | of async-profiler's ten, this agent has | another run of async-profiler has | samples |")
-        print("| --- | --- | --- | --- |")
+        print("| | of async-profiler's ten, this agent has | without probes | another run of async-profiler | samples |")
+        print("| --- | --- | --- | --- | --- |")
         for name in names:
             runs = []
-            for kind in (Theirs, Ours, Theirs):
+            for kind in (Theirs, Ours, WithoutProbes, Theirs):
                 part = os.path.join(scratch, "run")
                 os.makedirs(part)
                 peer = kind(jdk, folder)
                 bench_peers.run(peer, known[name], part)
                 runs.append(peer.times(part))
                 shutil.rmtree(part)
-            reference, ours, again = runs
+            reference, ours, without, again = runs
             wanted = first(reference)
-            both = [sum(method in first(other) for method in wanted) for other in (ours, again)]
+            both = [sum(method in first(other) for method in wanted) for other in (ours, without, again)]
             counts = ", ".join(str(sum(times.values())) for times in runs)
-            print(f"| `{name}` | {both[0]} | {both[1]} | {counts} |", flush=True)
+            print(f"| `{name}` | {both[0]} | {both[1]} | {both[2]} | {counts} |", flush=True)
             for method in wanted:
                 if method not in first(ours):
                     shares = [f"{times[method] / max(sum(times.values()), 1):.1%}" for times in runs]

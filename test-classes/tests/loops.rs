@@ -522,3 +522,17 @@ fn what_retransform_off_leaves_out_is_said() {
     assert!(attached.contains(hint), "{attached}");
     end(loops.program, jdk);
 }
+
+/// If all classes that an include matches are postponed, the hint says that.
+#[test]
+fn a_hint_counts_postponed_classes() {
+    let jdk = jdks().last().expect("a JDK");
+    let logs = tempfile::tempdir().expect("a temporary folder");
+    let loops = Loops::start_resting(Java::new(jdk));
+    let (port, logs) = (free_port(), logs.path().display());
+    let options = format!("include=programs.Loops$SameClass,logs={logs},port={port}");
+    let attached = tprofiler_text(&["attach", &loops.pid.to_string(), &options]);
+    let hint = "hint: classes that an include matches are postponed: 1\n";
+    assert!(attached.contains(hint), "{options}: {attached}");
+    end(loops.program, jdk);
+}

@@ -146,6 +146,11 @@ impl<'j> ClassChanges<'j> {
         self.is_settled() && std::mem::take(&mut self.is_news)
     }
 
+    /// How many classes wait, or were given up.
+    pub(crate) fn postponed_count(&self) -> usize {
+        self.waiting.len() + self.given_up.len()
+    }
+
     /// The classes that wait, and those that were given up.
     pub(crate) fn postponed(&self) -> Vec<Postponed> {
         self.waiting

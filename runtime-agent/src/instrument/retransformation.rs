@@ -150,6 +150,11 @@ impl<'j> Retransformation<'j> {
         self.changes.is_unsent()
     }
 
+    /// How many classes are not retransformed for now.
+    pub(crate) fn postponed_count(&self) -> usize {
+        self.changes.postponed_count()
+    }
+
     /// The classes that are not retransformed for now.
     pub(crate) fn postponed(&self) -> Vec<Postponed> {
         self.changes.postponed()

@@ -158,7 +158,7 @@ impl<'j> AgentLoop<'j> {
             self.withdraw_muted();
             self.change_classes();
             self.recording.remove_guard_if_due();
-            self.no_classes.tell_if_due(began.elapsed());
+            self.no_classes.tell_if_due(began.elapsed(), self.classes.postponed_count());
             if clock_renewed.elapsed() >= CLOCK_ROUND {
                 clock_renewed = Instant::now();
                 self.recorder.renew_clock();
@@ -223,7 +223,7 @@ impl<'j> AgentLoop<'j> {
             Request::Throttled => found = self.throttled(),
             Request::Finish | Request::Detach => {
                 self.stop();
-                self.no_classes.tell();
+                self.no_classes.tell(self.classes.postponed_count());
                 self.running.load_hook.classes.write_log();
                 self.recorder.finish()?;
             }
@@ -446,7 +446,8 @@ impl<'j> AgentLoop<'j> {
             cost: &self.cost,
             sampler: self.sampler.as_ref(),
         };
-        status::read(of, self.no_classes.reasons())
+        let reasons = self.no_classes.reasons(self.classes.postponed_count());
+        status::read(of, reasons)
     }
 }
 

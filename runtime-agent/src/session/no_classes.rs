@@ -32,26 +32,29 @@ impl NoClasses {
         Self { counts, reasons, retransform, is_told: false }
     }
 
-    /// The reasons, a line each; none if a class is instrumented.
-    pub(super) fn reasons(&self) -> Vec<String> {
+    /// The reasons, a line each; none if a class is instrumented. `postponed` is how many classes are.
+    pub(super) fn reasons(&self, postponed: usize) -> Vec<String> {
         if self.counts.classes() > 0 {
             return Vec::new();
+        }
+        if postponed > 0 {
+            return vec![format!("classes that an include matches are postponed: {postponed}")];
         }
         let left_alone = (self.retransform == Retransform::Off).then(|| LEFT_ALONE.to_owned());
         left_alone.into_iter().chain(self.reasons.messages()).collect()
     }
 
     /// Prints the reasons, once, when the agent thread has been running for long enough.
-    pub(super) fn tell_if_due(&mut self, running: Duration) {
+    pub(super) fn tell_if_due(&mut self, running: Duration, postponed: usize) {
         if !self.is_told && running >= UNTIL_TOLD {
             self.is_told = true;
-            self.tell();
+            self.tell(postponed);
         }
     }
 
     /// Prints the reasons.
-    pub(super) fn tell(&self) {
-        for reason in self.reasons() {
+    pub(super) fn tell(&self, postponed: usize) {
+        for reason in self.reasons(postponed) {
             message!("{reason}");
         }
     }
