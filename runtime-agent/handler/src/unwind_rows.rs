@@ -143,6 +143,14 @@ pub fn withdraw(number: usize) {
     }
 }
 
+/// Where the code of the library with this number is, unless it was unloaded.
+#[must_use]
+pub fn code(number: usize) -> Option<(usize, usize)> {
+    let library = LIBRARIES.get(number).filter(|_| number < COUNT.load(Ordering::Acquire))?;
+    let end = library.end.load(Ordering::Acquire);
+    (end != 0).then(|| (library.start.load(Ordering::Relaxed), end))
+}
+
 /// The rule for an address; `None` if no library with rows has it.
 pub(crate) fn rule(pc: usize) -> Option<Rule> {
     let count = COUNT.load(Ordering::Acquire);
@@ -191,7 +199,8 @@ mod tests {
         assert_eq!(end(0x1f), Some(FrameEnd::AboveSp(1)));
         assert_eq!(end(0xff), Some(FrameEnd::AboveSp(2)));
         assert_eq!(rule(start + 0x100), None);
+        assert_eq!(code(number), Some((start, start + 0x100)));
         withdraw(number);
-        assert_eq!(rule(start + 0x10), None);
+        assert_eq!((rule(start + 0x10), code(number)), (None, None));
     }
 }

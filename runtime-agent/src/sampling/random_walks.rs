@@ -3,9 +3,12 @@
 use std::mem::MaybeUninit;
 
 use sampling_handler::memory::Process;
+use sampling_handler::unwind_rows;
 use sampling_handler::vm_layout::Layout;
 use sampling_handler::walk::{Frames, MAX_FRAMES, Registers, Walk};
 
+/// The first libraries with rows, the JVM's among them.
+const LIBRARIES: usize = 4;
 /// Walks in a round.
 const ROUND: u32 = 50_000;
 
@@ -38,6 +41,12 @@ impl RandomWalks {
         }
     }
 
+    /// An address of code whose library has rows.
+    fn in_library(&mut self) -> Option<usize> {
+        let (start, end) = unwind_rows::code(self.next() % LIBRARIES)?;
+        Some(start + self.next() % (end - start).max(1))
+    }
+
     /// Walks from other registers each time. Returns how many walks that were.
     pub(super) fn round(&mut self, layout: &Layout, java_threads: &[usize]) -> u32 {
         let variable = 0;
@@ -50,8 +59,9 @@ impl RandomWalks {
                 None => self.near([own_stack, code.low, 0]),
             };
             let places = [own_stack, java_thread, code.low + part];
+            let native = self.in_library().unwrap_or(code.low + part);
             let registers = Registers {
-                pc: self.near([code.low + part, code.low + part, own_stack]),
+                pc: self.near([code.low + part, native, own_stack]),
                 sp: self.near(places),
                 fp: self.near(places),
                 #[cfg(target_arch = "x86_64")]

@@ -117,6 +117,10 @@ impl<'j> Sampler<'j> {
         walks_at_random: bool,
     ) -> Option<Self> {
         let SamplingOptions { cpu, wall, cap, .. } = options;
+        let mut native = NativeCode::take();
+        if walks_at_random {
+            native.want();
+        }
         Some(Self {
             jvmti,
             jni,
@@ -132,7 +136,7 @@ impl<'j> Sampler<'j> {
             scanned: Instant::now(),
             looked: Instant::now(),
             methods: Methods::default(),
-            native: NativeCode::take(),
+            native,
             wall,
             off_cpu: None,
             last_times: Vec::new(),

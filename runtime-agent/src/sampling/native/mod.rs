@@ -88,6 +88,11 @@ impl NativeCode {
         KEPT.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default()
     }
 
+    /// Files are read from now on, whatever the samples say.
+    pub(super) fn want(&mut self) {
+        self.sampled_ns = WORTH_IT_NS;
+    }
+
     /// Keeps it for the next attachment.
     pub(super) fn keep(&mut self) {
         *KEPT.lock().unwrap_or_else(PoisonError::into_inner) = Some(std::mem::take(self));
