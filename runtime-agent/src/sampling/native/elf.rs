@@ -15,7 +15,7 @@ use super::libraries::Mapping;
 pub(super) const FIRST_PAGE: usize = 4_096;
 const PAGE: u64 = 4_096;
 /// Largest tables that are read.
-const MOST_BYTES: u64 = 32 << 20;
+const MOST_BYTES: u64 = 16 << 20;
 /// Longest name of a function that is read.
 const LONGEST_NAME: u64 = 1_000;
 
@@ -67,11 +67,6 @@ impl Tables {
     /// Memory that they use.
     pub(super) fn bytes(&self) -> usize {
         self.symbols.capacity() * size_of::<Symbol>() + self.first_page.capacity()
-    }
-
-    /// How many functions there are.
-    pub(super) fn len(&self) -> usize {
-        self.symbols.len()
     }
 }
 

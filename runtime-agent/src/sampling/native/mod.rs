@@ -15,15 +15,16 @@ use sampling_handler::unwind_rows::{self, Row};
 use self::elf::Tables;
 use self::libraries::{Known, Libraries};
 use super::methods::Named;
+use crate::sys::memory;
 use crate::sys::native_thread::{self, Priority};
 
 /// CPU time in native code after which files are read.
 const WORTH_IT_NS: u64 = 1_000_000_000;
 /// Most rounds until the libraries are listed again.
 const MOST_ROUNDS: u32 = 32;
-/// Most rows and functions of all libraries: 8 and 6 MB.
-const MOST_ROWS: usize = 1 << 20;
-const MOST_FUNCTIONS: usize = 1 << 19;
+/// Most memory of all tables, and which part of the agent's they may take. HotSpot's are 2 MB.
+const MOST_BYTES: u64 = 16 << 20;
+const PART: u64 = 4;
 
 /// What an earlier attachment has read: rows that handlers may use stay for ever, and are not read twice.
 static KEPT: Mutex<Option<NativeCode>> = Mutex::new(None);
@@ -137,9 +138,10 @@ impl NativeCode {
 
     fn add_found(&mut self, library: u32, found: Option<(Tables, Vec<Row>)>) {
         let Some((tables, rows)) = found else { return };
-        let functions: usize = self.tables().map(Tables::len).sum();
+        let bytes = self.bytes() + tables.bytes() + rows.len() * size_of::<Row>();
+        let most = MOST_BYTES.min(memory::used_and_max().1 / PART);
         let Some(library) = self.libraries.by_id(library) else { return };
-        if functions + tables.len() > MOST_FUNCTIONS || self.rows + rows.len() > MOST_ROWS {
+        if bytes as u64 > most {
             return;
         }
         let mut number = None;
