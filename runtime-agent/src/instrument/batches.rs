@@ -29,8 +29,8 @@ const TOO_LONG: u32 = 2;
 /// How long all batches together may stop the service: 20,000 classes with 5,000 threads take 7 s since JDK 17. Before
 /// JDK 17, each class takes as long as a look at all stacks.
 const IN_ALL: Duration = Duration::from_secs(10);
-/// The same with the time in which the machine did other things. With the rests, that is 45 s: an attach waits longer.
-const IN_ALL_WITH_WAITS: Duration = Duration::from_secs(15);
+/// The same with the time in which the machine did other things. With the rests, that is 72 s: an attach waits longer.
+const IN_ALL_WITH_WAITS: Duration = Duration::from_secs(24);
 /// The most local references that HotSpot lets a caller ask for.
 pub(super) const MOST_REFERENCES: jni::jint = 65_536;
 /// After a batch, the service runs for this many times as long as the batch took.
