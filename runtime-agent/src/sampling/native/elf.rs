@@ -1,25 +1,30 @@
 //! Reads a library's file: its functions, and how they lay out their frames.
+#![allow(unsafe_code)]
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
+use std::mem::size_of;
 
-use object::elf::{PF_X, PT_LOAD, SHT_DYNSYM, SHT_SYMTAB, STT_FUNC};
-use object::read::elf::{ElfFile64, ProgramHeader, SectionHeader, Sym};
-use object::{Endianness, Object, ObjectSection, ReadCache, SectionIndex};
+use object::Endianness;
+use object::elf::{FileHeader64, PF_X, PT_LOAD, SHT_DYNSYM, SHT_SYMTAB, STT_FUNC, Sym64};
+use object::pod::slice_from_bytes;
+use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, SectionTable, Sym};
+use object::{ReadCache, SectionIndex};
 use sampling_handler::unwind_rows::Row;
 
+use super::buffer::{Buffer, Plain};
 use super::frame_rows;
-use super::libraries::Mapping;
+use super::mapping::Mapping;
 
-/// What is compared to know whether the file is the one in memory: with the headers, which say how large all parts are.
-pub(super) const FIRST_PAGE: usize = 4_096;
 const PAGE: u64 = 4_096;
 /// Largest tables that are read.
 const MOST_BYTES: u64 = 16 << 20;
 /// Longest name of a function that is read.
 const LONGEST_NAME: u64 = 1_000;
 
-type Elf<'f> = ElfFile64<'f, Endianness, &'f ReadCache<File>>;
+/// The file; only headers are read through it.
+type Headers<'f> = &'f ReadCache<&'f File>;
+type Sections<'f> = SectionTable<'f, FileHeader64<Endianness>, Headers<'f>>;
 
 /// A function, by its address in the file's own terms.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +36,9 @@ struct Symbol {
     name: u32,
 }
 
+// SAFETY: three numbers.
+unsafe impl Plain for Symbol {}
+
 /// The functions of a library, by address.
 #[derive(Debug)]
 pub(super) struct Tables {
@@ -38,24 +46,28 @@ pub(super) struct Tables {
     first_page: Vec<u8>,
     /// From an address in the file's terms to one in memory.
     bias: usize,
-    symbols: Vec<Symbol>,
+    symbols: Option<Buffer<Symbol>>,
     /// Where the names begin in the file.
     names: u64,
 }
 
 impl Tables {
+    fn symbols(&self) -> &[Symbol] {
+        self.symbols.as_ref().map_or(&[], Buffer::as_slice)
+    }
+
     /// The function at an address in memory, by its address in the file's terms.
     pub(super) fn function(&self, pc: usize) -> Option<u32> {
         let address = u32::try_from(pc.wrapping_sub(self.bias)).ok()?;
-        let after = self.symbols.partition_point(|symbol| symbol.start <= address);
-        let symbol = self.symbols.get(after.checked_sub(1)?)?;
+        let after = self.symbols().partition_point(|symbol| symbol.start <= address);
+        let symbol = self.symbols().get(after.checked_sub(1)?)?;
         (symbol.len == 0 || address - symbol.start < symbol.len).then_some(symbol.start)
     }
 
     /// The name of a function, as the file has it; `None` if the file was replaced meanwhile.
     pub(super) fn name(&self, function: u32) -> Option<String> {
-        let at = self.symbols.binary_search_by_key(&function, |symbol| symbol.start).ok()?;
-        let symbol = self.symbols.get(at)?;
+        let at = self.symbols().binary_search_by_key(&function, |symbol| symbol.start).ok()?;
+        let symbol = self.symbols().get(at)?;
         let mut file = open(&self.path, &self.first_page)?;
         file.seek(SeekFrom::Start(self.names + u64::from(symbol.name))).ok()?;
         let mut name = Vec::new();
@@ -66,18 +78,34 @@ impl Tables {
 
     /// Memory that they use.
     pub(super) fn bytes(&self) -> usize {
-        self.symbols.capacity() * size_of::<Symbol>() + self.first_page.capacity()
+        self.symbols.as_ref().map_or(0, Buffer::bytes) + self.first_page.capacity()
     }
 }
 
 /// Reads the tables of a library and the rows of its frames; `None` if its file is not the one in memory.
-pub(super) fn read(mapping: &Mapping, first_page: Vec<u8>) -> Option<(Tables, Vec<Row>)> {
-    let file = ReadCache::new(open(&mapping.path, &first_page)?);
-    let elf = Elf::parse(&file).ok()?;
-    let bias = bias(&elf, mapping)?;
-    let (symbols, names) = symbols(&elf).unwrap_or_default();
-    let rows = rows(&elf, mapping.start.wrapping_sub(bias)).unwrap_or_default();
-    Some((Tables { path: mapping.path.clone(), first_page, bias, symbols, names }, rows))
+pub(super) fn read(
+    mapping: &Mapping,
+    first_page: Vec<u8>,
+) -> Option<(Tables, Option<Buffer<Row>>)> {
+    let file = open(&mapping.path, &first_page)?;
+    let headers = &ReadCache::new(&file);
+    let header = FileHeader64::<Endianness>::parse(headers).ok()?;
+    let endian = header.endian().ok()?;
+    let code = header.program_headers(endian, headers).ok()?.iter().find(|of| {
+        // A page of the file may have the end of a segment and the beginning of the next.
+        let is_code = of.p_type(endian) == PT_LOAD && of.p_flags(endian) & PF_X != 0;
+        let first = of.p_offset(endian) / PAGE * PAGE;
+        is_code
+            && mapping.offset >= first
+            && mapping.offset < of.p_offset(endian).saturating_add(of.p_filesz(endian))
+    })?;
+    let address = code.p_vaddr(endian).wrapping_sub(code.p_offset(endian)) + mapping.offset;
+    let bias = mapping.start.wrapping_sub(usize::try_from(address).ok()?);
+    let sections = header.sections(endian, headers).ok()?;
+    let (symbols, names) = symbols(&file, &sections, endian).unzip();
+    let rows = rows(&file, &sections, endian, mapping.start.wrapping_sub(bias));
+    let (path, names) = (mapping.path.clone(), names.unwrap_or(0));
+    Some((Tables { path, first_page, bias, symbols, names }, rows))
 }
 
 /// Opens a file that begins with these bytes.
@@ -88,52 +116,53 @@ fn open(path: &str, first_page: &[u8]) -> Option<File> {
     (found == first_page).then_some(file)
 }
 
-fn bias(elf: &Elf<'_>, mapping: &Mapping) -> Option<usize> {
-    let endian = elf.endian();
-    let code = elf.elf_program_headers().iter().find(|of| {
-        // A page of the file may have the end of a segment and the beginning of the next.
-        let is_code = of.p_type(endian) == PT_LOAD && of.p_flags(endian) & PF_X != 0;
-        let first = of.p_offset(endian) / PAGE * PAGE;
-        is_code
-            && mapping.offset >= first
-            && mapping.offset < of.p_offset(endian) + of.p_filesz(endian)
-    })?;
-    let address = code.p_vaddr(endian).wrapping_sub(code.p_offset(endian)) + mapping.offset;
-    Some(mapping.start.wrapping_sub(usize::try_from(address).ok()?))
-}
-
 /// All functions, and where the names are. A file may have a table of all functions; else it has one of those that other
 /// files may use.
-fn symbols(elf: &Elf<'_>) -> Option<(Vec<Symbol>, u64)> {
-    let endian = elf.endian();
-    let sections = elf.elf_section_table();
+fn symbols(
+    file: &File,
+    sections: &Sections<'_>,
+    endian: Endianness,
+) -> Option<(Buffer<Symbol>, u64)> {
     let of_type = |wanted| sections.iter().find(|section| section.sh_type(endian) == wanted);
     let table = of_type(SHT_SYMTAB).or_else(|| of_type(SHT_DYNSYM))?;
-    if table.sh_size(endian) > MOST_BYTES {
-        return None;
-    }
     let names = sections.section(SectionIndex(table.sh_link(endian) as usize)).ok()?;
-    let entries: &[object::elf::Sym64<Endianness>] =
-        table.data_as_array(endian, elf.data()).ok()?;
-    let functions = entries.iter().filter(|entry| entry.st_type() == STT_FUNC);
-    let mut symbols: Vec<Symbol> = functions
-        .filter_map(|entry| {
-            let start = u32::try_from(entry.st_value(endian)).ok().filter(|start| *start != 0)?;
-            let len = u32::try_from(entry.st_size(endian)).ok()?;
-            Some(Symbol { start, len, name: entry.st_name(endian) })
-        })
-        .collect();
-    // Of functions with several names the longest, then the first.
-    symbols.sort_unstable_by_key(|symbol| (symbol.start, u32::MAX - symbol.len, symbol.name));
-    symbols.dedup_by_key(|symbol| symbol.start);
-    symbols.shrink_to_fit();
-    Some((symbols, names.sh_offset(endian)))
+    let bytes = section(file, table, endian)?;
+    let count = bytes.as_slice().len() / size_of::<Sym64<Endianness>>();
+    let (entries, _) = slice_from_bytes::<Sym64<Endianness>>(bytes.as_slice(), count).ok()?;
+    let mut symbols = Buffer::with_room(count)?;
+    for entry in entries.iter().filter(|entry| entry.st_type() == STT_FUNC) {
+        let number = |value: u64| u32::try_from(value).ok();
+        let start = number(entry.st_value(endian)).filter(|start| *start != 0);
+        if let Some((start, len)) = start.zip(number(entry.st_size(endian))) {
+            symbols.push(Symbol { start, len, name: entry.st_name(endian) })?;
+        }
+    }
+    // Of functions with several names the longest.
+    symbols.sort(|symbol| (symbol.start, symbol.len, symbol.name));
+    symbols.keep_last(|symbol, next| symbol.start == next.start);
+    Some((symbols.shrunk()?, names.sh_offset(endian)))
 }
 
 /// How functions lay out their frames, by the distance from the code's start, which is at `code` in the file's terms.
-fn rows(elf: &Elf<'_>, code: usize) -> Option<Vec<Row>> {
-    let section = elf.section_by_name(".eh_frame").filter(|of| of.size() <= MOST_BYTES)?;
-    let data = section.data().ok()?;
-    let text = elf.section_by_name(".text").map_or(0, |text| text.address());
-    Some(frame_rows::read(data, section.address(), text, code as u64))
+fn rows(
+    file: &File,
+    sections: &Sections<'_>,
+    endian: Endianness,
+    code: usize,
+) -> Option<Buffer<Row>> {
+    let (_, frames) = sections.section_by_name(endian, b".eh_frame")?;
+    let text = sections.section_by_name(endian, b".text");
+    let text = text.map_or(0, |(_, text)| text.sh_addr(endian));
+    let bytes = section(file, frames, endian)?;
+    frame_rows::read(bytes.as_slice(), frames.sh_addr(endian), text, code as u64)
+}
+
+/// The bytes of a section.
+fn section(
+    file: &File,
+    header: &object::elf::SectionHeader64<Endianness>,
+    endian: Endianness,
+) -> Option<Buffer<u8>> {
+    let len = Some(header.sh_size(endian)).filter(|len| *len <= MOST_BYTES)?;
+    Buffer::read(file, header.sh_offset(endian), usize::try_from(len).ok()?).ok()
 }

@@ -1,4 +1,5 @@
 //! Turns a library's `.eh_frame` into rows that a signal handler can use.
+#![allow(unsafe_code)]
 
 use std::collections::HashMap;
 
@@ -8,20 +9,28 @@ use gimli::{
 };
 use sampling_handler::unwind_rows::{FrameEnd, Row, Rule};
 
+use super::buffer::{Buffer, Plain};
+
 /// `sp + 8 + ((pc & 15) >= 11) * 8`: where frames end in a table of jumps.
 const JUMP_TABLE: [u8; 11] = [0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22];
+
+/// Each row takes at least so many bytes of the section: where registers are popped three, in HotSpot's 11 on average.
+const BYTES_OF_ROW: usize = 2;
+
+// SAFETY: two numbers.
+unsafe impl Plain for Row {}
 
 type Section<'s> = EhFrame<gimli::EndianSlice<'s, LittleEndian>>;
 
 /// The rows of an `.eh_frame` with these bytes at this address, by the distance from `code`. What cannot be read is left
-/// out.
-pub(super) fn read(data: &[u8], address: u64, text: u64, code: u64) -> Vec<Row> {
+/// out; `None` if there is no room for them.
+pub(super) fn read(data: &[u8], address: u64, text: u64, code: u64) -> Option<Buffer<Row>> {
     if !cfg!(target_arch = "x86_64") {
-        return Vec::new();
+        return None;
     }
     let section = EhFrame::new(data, LittleEndian);
     let bases = BaseAddresses::default().set_eh_frame(address).set_text(text);
-    let mut rows = Vec::new();
+    let mut rows = Buffer::with_room(data.len() / BYTES_OF_ROW)?;
     let mut context = UnwindContext::new();
     let mut common = HashMap::new();
     let mut entries = section.entries(&bases);
@@ -43,39 +52,30 @@ pub(super) fn read(data: &[u8], address: u64, text: u64, code: u64) -> Vec<Row> 
         let mut end = None;
         while let Ok(Some(row)) = table.next_row() {
             end = Some(row.end_address());
-            push(&mut rows, row.start_address(), code, rule(row, &section, data));
+            if row.start_address() < row.end_address() {
+                push(&mut rows, row.start_address(), code, rule(row, &section))?;
+            }
         }
         // Overridden by what begins there.
         if let Some(end) = end {
-            push(&mut rows, end, code, Rule::UNKNOWN);
+            push(&mut rows, end, code, Rule::UNKNOWN)?;
         }
     }
-    in_order(rows)
+    // Of several rows from the same address, one that is known applies.
+    rows.sort(|row| (row.from, row.rule != Rule::UNKNOWN));
+    rows.keep_last(|row, next| row.from == next.from);
+    rows.keep_first(|row, next| row.rule == next.rule);
+    rows.shrunk()
 }
 
-fn push(rows: &mut Vec<Row>, address: u64, code: u64, rule: Rule) {
-    if let Some(from) = address.checked_sub(code).and_then(|from| u32::try_from(from).ok()) {
-        rows.push(Row { from, rule });
+fn push(rows: &mut Buffer<Row>, address: u64, code: u64, rule: Rule) -> Option<()> {
+    match address.checked_sub(code).and_then(|from| u32::try_from(from).ok()) {
+        Some(from) => rows.push(Row { from, rule }),
+        None => Some(()),
     }
 }
 
-/// Sorts rows. Of several from the same address the last applies that is not unknown.
-fn in_order(mut rows: Vec<Row>) -> Vec<Row> {
-    rows.sort_by_key(|row| (row.from, row.rule != Rule::UNKNOWN));
-    let mut sorted: Vec<Row> = Vec::new();
-    for row in rows {
-        if sorted.last().is_some_and(|last| last.from == row.from) {
-            sorted.pop();
-        }
-        if sorted.last().is_none_or(|last| last.rule != row.rule) {
-            sorted.push(row);
-        }
-    }
-    sorted.shrink_to_fit();
-    sorted
-}
-
-fn rule(row: &UnwindTableRow<usize>, section: &Section<'_>, data: &[u8]) -> Rule {
+fn rule(row: &UnwindTableRow<usize>, section: &Section<'_>) -> Rule {
     match row.register(X86_64::RA) {
         RegisterRule::Undefined => return Rule::OUTERMOST,
         RegisterRule::Offset(-8) => {}
@@ -88,7 +88,7 @@ fn rule(row: &UnwindTableRow<usize>, section: &Section<'_>, data: &[u8]) -> Rule
         CfaRule::RegisterAndOffset { register: X86_64::RBP, offset } => {
             words(*offset).map(FrameEnd::AboveFp)
         }
-        CfaRule::Expression(expression) if is_jump_table(expression, section, data) => {
+        CfaRule::Expression(expression) if is_jump_table(expression, section) => {
             Some(FrameEnd::JumpTable)
         }
         _ => None,
@@ -107,6 +107,6 @@ fn words(bytes: i64) -> Option<u32> {
     (bytes % 8 == 0 && words > 0).then_some(words)
 }
 
-fn is_jump_table(of: &UnwindExpression<usize>, section: &Section<'_>, _data: &[u8]) -> bool {
+fn is_jump_table(of: &UnwindExpression<usize>, section: &Section<'_>) -> bool {
     of.get(section).is_ok_and(|expression| expression.0.slice() == JUMP_TABLE)
 }

@@ -3,15 +3,18 @@
 //! Both are in files of libraries, which take some 100 ms for all of HotSpot's. They are read on a thread of their own,
 //! and only once samples in native code stand for a second of CPU time: no short program pays for them.
 
+mod buffer;
 mod elf;
 mod frame_rows;
 mod libraries;
+mod mapping;
 
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Mutex, PoisonError};
 
 use sampling_handler::unwind_rows::{self, Row};
 
+use self::buffer::Buffer;
 use self::elf::Tables;
 use self::libraries::{Known, Libraries};
 use super::methods::Named;
@@ -44,7 +47,8 @@ impl Function {
 }
 
 /// What was read of a library with this id; `None` if that failed.
-type Answer = (u32, Option<(Tables, Vec<Row>)>);
+type Answer = (u32, Option<Found>);
+type Found = (Tables, Option<Buffer<Row>>);
 
 /// When to list the libraries again: soon, if that found more the last time, else later and later.
 #[derive(Debug, Default)]
@@ -79,8 +83,8 @@ pub(crate) struct NativeCode {
     /// Samples are in libraries whose files nobody has asked for.
     is_more_wanted: bool,
     answers: Option<Receiver<Answer>>,
-    /// Rows that were published; those of unloaded libraries stay.
-    rows: usize,
+    /// Memory of the rows that were published; those of unloaded libraries stay.
+    rows_bytes: usize,
 }
 
 impl NativeCode {
@@ -136,20 +140,19 @@ impl NativeCode {
         }
     }
 
-    fn add_found(&mut self, library: u32, found: Option<(Tables, Vec<Row>)>) {
+    fn add_found(&mut self, library: u32, found: Option<Found>) {
         let Some((tables, rows)) = found else { return };
-        let bytes = self.bytes() + tables.bytes() + rows.len() * size_of::<Row>();
+        let bytes = self.bytes() + tables.bytes() + rows.as_ref().map_or(0, Buffer::bytes);
         let most = MOST_BYTES.min(memory::used_and_max().1 / PART);
         let Some(library) = self.libraries.by_id(library) else { return };
         if bytes as u64 > most {
             return;
         }
-        let mut number = None;
-        if !rows.is_empty() && unwind_rows::has_room() {
-            self.rows += rows.len();
-            let (start, end) = (library.mapping.start, library.mapping.end);
-            number = unwind_rows::publish(start, end, Vec::leak(rows));
-        }
+        let (start, end) = (library.mapping.start, library.mapping.end);
+        let number = rows.filter(|_| unwind_rows::has_room()).and_then(|rows| {
+            self.rows_bytes += rows.bytes();
+            unwind_rows::publish(start, end, rows.leak())
+        });
         library.known = Known::Tables(tables, number);
     }
 
@@ -214,7 +217,7 @@ impl NativeCode {
 
     /// Memory that it uses.
     pub(super) fn bytes(&self) -> usize {
-        self.tables().map(Tables::bytes).sum::<usize>() + self.rows * size_of::<Row>()
+        self.tables().map(Tables::bytes).sum::<usize>() + self.rows_bytes
     }
 
     fn tables(&self) -> impl Iterator<Item = &Tables> {
@@ -242,8 +245,9 @@ mod tests {
         ] {
             let library = libraries.at(pc).expect("a library");
             let page = std::fs::read(&library.mapping.path).expect("its file");
-            let page = page[..elf::FIRST_PAGE].to_vec();
+            let page = page[..mapping::FIRST_PAGE].to_vec();
             let (tables, rows) = elf::read(&library.mapping, page.clone()).expect("its tables");
+            let rows = rows.expect("its rows").leak();
             let found = tables.function(pc + 1).and_then(|function| tables.name(function));
             assert!(found.as_ref().is_some_and(|found| found.contains(name)), "{found:?}");
             assert!(rows.len() > 1_000 && rows.is_sorted_by_key(|row| row.from), "{}", rows.len());
