@@ -14,6 +14,7 @@
 use std::fmt;
 
 use crate::error::BadValue;
+use crate::writer::is_unprintable;
 
 /// One pattern; see the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -167,7 +168,7 @@ impl fmt::Display for Pattern {
 
 /// The text in one line.
 fn printable(text: &str) -> String {
-    text.replace(char::is_control, "?")
+    text.replace(is_unprintable, "?")
 }
 
 /// Whether no name can have this character (JVMS 4.2.2), or it separates patterns in a list. Nearly all others occur

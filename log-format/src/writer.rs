@@ -1,7 +1,7 @@
 //! Encodes rows as CSV lines.
 //!
-//! A row is always one line: control characters in names become escapes like `\u000a`, so that a file can be cut,
-//! searched and read line by line.
+//! A row is always one line: control characters and the like in names become escapes like `\u000a`, so that a file can
+//! be cut, searched and read line by line.
 
 use std::fmt::Write as _;
 
@@ -26,15 +26,25 @@ pub fn write_rows<R: Row>(out: &mut Vec<u8>, rows: &[R]) -> Result<(), csv::Erro
     Ok(())
 }
 
+/// Whether a character may change more of a line than its own place: control characters, separators of lines, and marks
+/// that turn the direction of text.
+#[must_use]
+pub fn is_unprintable(c: char) -> bool {
+    let turns = ['\u{61c}', '\u{200e}', '\u{200f}'];
+    c.is_control()
+        || turns.contains(&c)
+        || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 /// A name, escaped to fit on one line.
 #[must_use]
 pub fn one_line(name: &str) -> String {
-    if !name.chars().any(char::is_control) {
+    if !name.chars().any(is_unprintable) {
         return name.to_owned();
     }
     let mut text = String::with_capacity(name.len() + 8);
     for c in name.chars() {
-        if c.is_control() {
+        if is_unprintable(c) {
             // Writing to a String cannot fail.
             let _ = write!(text, "\\u{:04x}", u32::from(c));
         } else {
@@ -50,6 +60,12 @@ mod tests {
     use crate::histogram::Histogram;
     use crate::ids::{MethodId, StackId, ThreadId};
     use crate::rows::{CallRow, Exit, MethodRow, StatsRow};
+
+    #[test]
+    fn what_would_spoil_a_line_is_escaped() {
+        let name = "a\nb\u{1b}[31m\u{202e}c\u{2028}d\u{e9}";
+        assert_eq!(one_line(name), "a\\u000ab\\u001b[31m\\u202ec\\u2028d\u{e9}");
+    }
 
     fn lines<R: Row>(rows: &[R]) -> String {
         let mut out = Vec::new();

@@ -9,6 +9,7 @@ use thiserror::Error;
 use super::failure::Failure;
 use crate::control::session::{Session, new_nonce};
 use crate::control::token::Token;
+use log_format::writer::is_unprintable;
 
 const CONNECT: Duration = Duration::from_secs(5);
 /// Longer than the agent takes to answer.
@@ -205,5 +206,5 @@ fn error_in(answer: &str) -> Option<&str> {
 
 /// Removes control characters: another program's answer must not control the terminal.
 fn printable(line: &str) -> String {
-    line.replace(char::is_control, "?")
+    line.replace(is_unprintable, "?")
 }

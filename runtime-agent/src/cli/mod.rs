@@ -21,6 +21,7 @@ use clap::error::ErrorKind as ArgumentErrorKind;
 use clap::{Arg, ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand, value_parser};
 
 use log_format::error::BadValue;
+use log_format::writer::is_unprintable;
 
 use self::attach::AttachArguments;
 use self::bounded::{FILES, bounded};
@@ -170,7 +171,7 @@ impl Command {
     fn line(&self) -> Option<String> {
         // Whatever the value contains, it cannot become a second line.
         let with = |word: &str, value: &Option<String>| match value {
-            Some(value) => format!("{word} {}", value.replace(char::is_control, "?")),
+            Some(value) => format!("{word} {}", value.replace(is_unprintable, "?")),
             None => word.to_owned(),
         };
         Some(match self {

@@ -3,6 +3,7 @@
 use log_format::error::BadValue;
 use log_format::pattern::Pattern;
 use log_format::units;
+use log_format::writer::is_unprintable;
 use thiserror::Error;
 
 use crate::drain::time_slices::Period;
@@ -149,7 +150,7 @@ fn top(rest: &str) -> Result<Request, BadValue> {
             Ok(number) if (1..=MAX_TOP).contains(&number) => count = number,
             _ => {
                 let reason = format!("is neither a number from 1 to {MAX_TOP} nor minute");
-                return Err(BadValue::new(word.replace(char::is_control, "?"), reason).of("top"));
+                return Err(BadValue::new(word.replace(is_unprintable, "?"), reason).of("top"));
             }
         }
     }
@@ -166,7 +167,7 @@ fn in_flight(rest: &str) -> Result<Request, BadValue> {
     };
     least_ns.map(Request::InFlight).ok_or_else(|| {
         let reason = "is neither milliseconds nor a duration like 2s";
-        BadValue::new(rest.replace(char::is_control, "?"), reason).of("inflight")
+        BadValue::new(rest.replace(is_unprintable, "?"), reason).of("inflight")
     })
 }
 

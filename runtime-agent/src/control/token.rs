@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use hmac::{Hmac, KeyInit, Mac};
 use log_format::error::FileError;
+use log_format::writer::is_unprintable;
 use rustix::process::geteuid;
 use rustix::rand::{GetRandomFlags, getrandom};
 use sha2::Sha256;
@@ -194,7 +195,7 @@ fn bytes(text: &str) -> Option<Vec<u8>> {
 }
 
 fn one_line(path: &Path) -> String {
-    path.display().to_string().replace(char::is_control, "?")
+    path.display().to_string().replace(is_unprintable, "?")
 }
 
 #[cfg(test)]

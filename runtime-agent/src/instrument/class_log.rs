@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::log::folder::RunFolder;
 use crate::stderr::message;
+use log_format::writer::is_unprintable;
 
 const NAME: &str = "classes.log";
 
@@ -48,7 +49,7 @@ impl ClassLog {
     /// Adds a line: a class and what became of it.
     pub(crate) fn add(&self, class: &str, decision: fmt::Arguments<'_>) {
         let line = format!("{}: {decision}", class.replace('/', "."));
-        let line = line.replace(char::is_control, "?");
+        let line = line.replace(is_unprintable, "?");
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         if lines.is_full {
             return;

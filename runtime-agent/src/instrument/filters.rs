@@ -8,6 +8,7 @@ use std::fmt;
 use log_format::error::BadValue;
 use log_format::method_state::MethodState;
 use log_format::pattern::{ClassMatch, Pattern};
+use log_format::writer::is_unprintable;
 use rewriter::{ClassInfo, MethodInfo, Mutf8};
 
 use crate::jvm::loaders::Loader;
@@ -58,7 +59,7 @@ impl Annotation {
                 Ok(Some(Self { text: text.to_owned(), pattern }))
             }
             _ => {
-                let text = text.replace(char::is_control, "?");
+                let text = text.replace(is_unprintable, "?");
                 Err(BadValue::new(text, "is not an annotation like @com.shop.Timed"))
             }
         }

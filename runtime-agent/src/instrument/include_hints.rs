@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use log_format::pattern::{ClassMatch, Pattern};
+use log_format::writer::is_unprintable;
 use rewriter::Mutf8;
 use strsim::osa_distance;
 
@@ -154,7 +155,7 @@ impl Include {
             true => format!("include={text} has met no {what} so far, nor one with a similar name"),
             false => {
                 // A class file may have any name.
-                let names = names.join(", ").replace(char::is_control, "?");
+                let names = names.join(", ").replace(is_unprintable, "?");
                 format!("include={text} has met no {what} so far; nearest: {names}")
             }
         }

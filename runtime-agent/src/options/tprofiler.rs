@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use log_format::error::BadValue;
 use log_format::units::{as_ns, duration_text};
+use log_format::writer::is_unprintable;
 
 use super::option_table::WALL_INTERVALS;
 use super::properties::{self, Entry};
@@ -237,7 +238,7 @@ fn is_known(key: &str) -> bool {
 
 /// A value for a message, in one line.
 fn one_line(text: &str) -> String {
-    text.replace(char::is_control, "?")
+    text.replace(is_unprintable, "?")
 }
 
 #[cfg(test)]

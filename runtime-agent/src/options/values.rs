@@ -8,6 +8,7 @@ use log_format::compression::Compression;
 use log_format::error::BadValue;
 use log_format::pattern::Pattern;
 use log_format::units::{self, parse_duration};
+use log_format::writer::is_unprintable;
 
 use super::engine::Engine;
 use super::fault::Fault;
@@ -234,5 +235,5 @@ pub fn parse_threshold(value: &str) -> Result<(Option<Pattern>, Duration), BadVa
 
 /// A value for a message, in one line.
 pub(super) fn one_line(text: &str) -> String {
-    text.replace(char::is_control, "?")
+    text.replace(is_unprintable, "?")
 }

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use jvmti_bindings::env::Jvmti;
 use log_format::FORMAT_VERSION;
 use log_format::run::Run;
+use log_format::writer::is_unprintable;
 
 use crate::error::Error;
 use crate::log::folder::LogFolder;
@@ -36,7 +37,7 @@ pub(crate) fn describe(jvmti: &Jvmti, options: &Options, engine: Option<&Chosen>
     let service = service(&command_line);
     if !service.is_empty() {
         // A file name may contain line breaks, a line of an answer may not.
-        let _ = SERVICE.set(service.replace(char::is_control, "?"));
+        let _ = SERVICE.set(service.replace(is_unprintable, "?"));
     }
     Run {
         format_version: FORMAT_VERSION,

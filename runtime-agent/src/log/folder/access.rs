@@ -4,6 +4,7 @@ use std::fs;
 use std::os::fd::AsFd;
 
 use log_format::error::{BadValue, FileError};
+use log_format::writer::is_unprintable;
 use rustix::fs::{Gid, Mode, fchmod, fchown, fremovexattr};
 use rustix::io::Errno;
 
@@ -69,7 +70,7 @@ impl Access {
 }
 
 fn number_of(name: &str) -> Result<u32, Error> {
-    let shown = name.replace(char::is_control, "?");
+    let shown = name.replace(is_unprintable, "?");
     let groups = fs::read(GROUPS).map_err(FileError::at(GROUPS));
     let groups = groups.map_err(|error| error.of(&shown).of("log_group"))?;
     find(&String::from_utf8_lossy(&groups), name).ok_or_else(|| {
