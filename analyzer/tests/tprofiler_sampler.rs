@@ -323,8 +323,12 @@ fn dumps_written_from_samples_among_the_logs_do_not_count_twice() {
     let hint =
         "tp/tsampler.log: written from samples, skipped in a folder; name the file to read it";
     assert!(alone.status == 2 && alone.stderr.contains(hint), "{}", alone.stderr);
-    // A dump of TProfiler's beside it counts.
+    // A dump of TProfiler's beside it counts, and is never replaced.
     logs.file("tsampler.log", DUMPS);
+    let replaced = logs.analyze(&["logs", "--format", "tprofiler", "-o", "logs"]);
+    let line = "logs/tsampler.log is TProfiler's: choose another folder\n";
+    assert!(replaced.status == 2 && replaced.stderr.ends_with(line), "{}", replaced.stderr);
+    assert_eq!(written(&logs, "logs/tsampler.log"), DUMPS);
     assert_eq!(logs.analyze(&["logs", "--format", "json"]).json()["read"]["runs"], 2);
 }
 

@@ -9,10 +9,10 @@ use super::text_parts::{heading, number, wrapped};
 use crate::report::groups::percent;
 use crate::report::off_cpu::{OffCpuReport, Waits};
 
-/// Rows of a text.
+/// Rows of a text, if not all are to be shown.
 const MOST: usize = 10;
 
-/// Writes the section, with `top` rows at most.
+/// Writes the section, with `top` rows at most, or all.
 pub(super) fn render(
     off_cpu: &OffCpuReport,
     top: Option<usize>,
@@ -30,7 +30,7 @@ pub(super) fn render(
         out,
         "\n     time %       time   state           what waits, outside the JDK if it can be"
     )?;
-    let shown = top.unwrap_or(waits.len()).min(MOST);
+    let shown = top.map_or(waits.len(), |top| top.min(MOST));
     for Waits { method, state, time, .. } in waits.iter().take(shown) {
         let share = percent(time.ns.into(), u128::from(*total_ns));
         let state = state.replace('_', " ");

@@ -33,7 +33,7 @@ use crate::run::selection::Selection;
 use crate::stats::aggregate::Group;
 use crate::stats::sampled_stacks::{SampledStacks, is_part_of_caller};
 use crate::stats::thread_dumps::{DumpCounts, DumpedFrame, DumpedThread, ThreadState};
-use crate::tprofiler::{EXPORT_MARK, ThreadLine, read_dumps};
+use crate::tprofiler::{EXPORT_MARK, ThreadLine, is_export, read_dumps};
 
 const SAMPLER: &str = "tsampler.log";
 
@@ -64,7 +64,12 @@ pub fn write(options: &Options, folder: &Path) -> Result<Problems, StreamError> 
     let mut counts = DumpCounts::default();
     let sampled: Vec<&RunInput> = runs.iter().filter(|run| has_samples(run)).collect();
     if !sampled.is_empty() {
-        to_file(&folder.join(SAMPLER), |out| {
+        let file = folder.join(SAMPLER);
+        if file.exists() && !is_export(&file) {
+            let why = format!("{} is TProfiler's: choose another folder", file.display());
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, why).into());
+        }
+        to_file(&file, |out| {
             writeln!(out, "{EXPORT_MARK}")?;
             sampled
                 .iter()

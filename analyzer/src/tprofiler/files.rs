@@ -142,7 +142,8 @@ fn all_in(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Whether a file is a `tsampler.log` that was written from samples.
-fn is_export(path: &Path) -> bool {
+#[must_use]
+pub fn is_export(path: &Path) -> bool {
     let first_line = || open(path, u64::MAX)?.next_line().map(|line| line == Some(Ok(EXPORT_MARK)));
     // The reading of the file reports errors.
     suffix(path, SAMPLER).is_some() && first_line().unwrap_or(false)

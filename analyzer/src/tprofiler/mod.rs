@@ -25,7 +25,7 @@ use std::io;
 use std::sync::Arc;
 
 pub use dumps::{DumpsRead, look_at_dumped, read_dumps};
-pub use files::{OldLog, as_runs, discover, exports_in, logs_in};
+pub use files::{OldLog, as_runs, discover, exports_in, is_export, logs_in};
 use log_format::ids::{MethodId, StackId, ThreadId};
 use log_format::reader::{BadLine, BadRow};
 use log_format::rows::{CallRow as Record, Exit};
