@@ -16,6 +16,8 @@ const THREADS: u64 = 500;
 const CALLS: u64 = 200;
 const CLASSES: usize = 100;
 const METHODS: usize = 200;
+/// What the agent keeps of native libraries, in kilobytes. It is read after a second in native code: at the beginning.
+const NATIVE: u64 = 4_000;
 
 /// 20,000 methods in the package `many`.
 fn generate(folder: &Path) -> PathBuf {
@@ -110,20 +112,21 @@ fn five_hundred_threads_and_twenty_thousand_methods() {
     let many = generate(folder.path());
     for jdk in jdks() {
         // Some 2 MB that the agent thread or the allocator keeps come and go, so all is called twice.
-        let stages = ["one", "call", "call", "recurse"];
+        let stages = ["deflate", "one", "call", "call", "recurse"];
         let (kb, profile) = run(jdk, folder.path(), &many, "256m", stages);
-        let [idle, first, second, recursed] = kb;
+        let [_, idle, first, second, recursed] = kb;
         let called = first.max(second);
         // 16 kB a thread, and what samples take.
-        assert!(idle < THREADS * 16 + 1_000, "{jdk}: {kb:?}");
-        assert!(called < 100_000, "{jdk}: {kb:?}");
+        assert!(idle < THREADS * 16 + 1_000 + NATIVE, "{jdk}: {kb:?}");
+        assert!(called < 100_000 + NATIVE, "{jdk}: {kb:?}");
         assert!(recursed < called + 2_000, "{jdk}: {kb:?}");
         assert_eq!(generated(&profile), 2 * GENERATED, "{jdk}: of `call` and of what it calls");
         let recurse = profile.counts["programs.Crowd recurse (I)V"].calls;
         assert_eq!(recurse, 2 * 20 * 10_001, "{jdk}");
 
         // All threads have statistics, with some of their methods.
-        let (kb, profile) = run(jdk, folder.path(), &many, "24m", ["one", "call", "call"]);
+        let stages = ["deflate", "one", "call", "call"];
+        let (kb, profile) = run(jdk, folder.path(), &many, "24m", stages);
         // What grows only with methods is not part of the ceiling.
         assert!(kb.iter().all(|kb| *kb < 24 * 1_024 + 12_000), "{jdk}: {kb:?}");
         // Only generated methods are lost: all others were called before memory ran out.

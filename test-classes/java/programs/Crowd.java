@@ -9,11 +9,13 @@ import java.util.List;
 import java.util.SplittableRandom;
 import java.util.concurrent.BrokenBarrierException;
 import java.util.concurrent.CyclicBarrier;
+import java.util.zip.Deflater;
 
 /**
  * Many threads that call many methods, in stages. A line on stdin is the next stage, and is answered when all
  * threads have done it and wait: {@code one} (each calls one method), {@code call} (each calls its own choice of
- * methods, the same every time), {@code recurse} (some call themselves ten thousand times); any other is nothing.
+ * methods, the same every time), {@code recurse} (some call themselves ten thousand times), {@code deflate} (one works in native
+ * code for two seconds); any other is nothing.
  *
  * <p>Usage: {@code Crowd THREADS CALLS CLASSES METHODS}: so many generated classes {@code many.C0} and so on,
  * with so many methods each
@@ -47,6 +49,8 @@ public final class Crowd {
                         // Once more, so that what is given back is taken again.
                         recurse(DEPTH);
                         recurse(DEPTH);
+                    } else if (stage.equals("deflate") && number == 0) {
+                        deflate();
                     }
                     await(barrier);
                 }
@@ -62,6 +66,18 @@ public final class Crowd {
         }
         stage = "end";
         await(barrier);
+    }
+
+    private static void deflate() {
+        byte[] data = new byte[1 << 20];
+        new SplittableRandom(1).nextBytes(data);
+        for (long end = System.nanoTime() + 2_000_000_000; System.nanoTime() < end; ) {
+            Deflater deflater = new Deflater();
+            deflater.setInput(data);
+            deflater.finish();
+            deflater.deflate(new byte[1 << 10]);
+            deflater.end();
+        }
     }
 
     private static void call(List<Method> callers, int methods, int calls, SplittableRandom random) {
