@@ -130,7 +130,7 @@ fn what_comes_first_fits_a_screen() {
     assert_fits(&all);
     assert_golden("first_screen_all.txt", first_screen(&all));
     // Every part is there.
-    for part in ["Entry methods", "CPU time", "Waiting", "The slowest recorded call", "trust "] {
+    for part in ["Entry methods", "CPU time", "Wall time", "The slowest recorded call", "trust "] {
         assert!(first_screen(&all).contains(&format!("\n{part}")), "{part}:\n{all}");
     }
     for below in ["Hours compared", "Most exceptions", "Recursive methods", "Methods by self"] {

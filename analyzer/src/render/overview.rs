@@ -1,8 +1,9 @@
-//! The first screen of a text: where requests enter, what uses CPU time and what waits, the slowest call, and what to run
-//! next, in 60 lines. Busiest hours, exceptions and recursion follow. Methods have no package here, and no parameters
+//! The first screen of a text: where requests enter, what uses CPU time, where threads stand, the slowest call, and what
+//! to run next, in 60 lines. Busiest hours, exceptions and recursion follow. Methods have no package here, and no parameters
 //! if they take too much of a line: the tables below have both.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use super::labels::Labels;
@@ -40,7 +41,7 @@ pub fn render(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Resu
     };
     entries(report, &group.first.entries, labels, out)?;
     cpu(&report.samples.cpu, labels, out)?;
-    waits(&report.samples.off_cpu, labels, out)?;
+    wall(&report.samples.cpu, &report.samples.off_cpu, labels, out)?;
     if report.samples.cpu.samples == 0 {
         // Samples have short methods and those without probes too; the table below begins with the hottest.
         hottest(&group.first.by_self, labels, out)?;
@@ -152,26 +153,76 @@ fn cpu(cpu: &CpuReport, labels: &Labels, out: &mut dyn Write) -> io::Result<()> 
     writeln!(out)
 }
 
-fn waits(off_cpu: &OffCpuReport, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
-    let OffCpuReport { total_ns, waits, .. } = off_cpu;
-    // What waits in the JDK alone is mostly idle.
-    let mut waits = waits.iter().filter(|waits| !is_of_jdk(&waits.method)).take(SHOWN).peekable();
-    if waits.peek().is_none() {
+/// What a method's threads did, by state: the columns of [`STATES`].
+type Wall = [u64; STATES.len()];
+
+/// The columns: a state of Java's, or what the JVM and the kernel make a thread wait for.
+const STATES: [&str; 7] =
+    ["running", "blocked", "waiting", "sleeping", "parked", "native", "other"];
+
+fn add(wall: &mut Wall, state: &str, ns: u64) {
+    let name = if state == "timed_waiting" { "waiting" } else { state };
+    let column = STATES.iter().position(|known| *known == name).unwrap_or(STATES.len() - 1);
+    wall.get_mut(column).into_iter().for_each(|sum| *sum = sum.saturating_add(ns));
+}
+
+/// Running and waiting of methods outside the JDK: what waits in the JDK alone is mostly idle.
+fn wall(
+    cpu: &CpuReport,
+    off_cpu: &OffCpuReport,
+    labels: &Labels,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut methods: BTreeMap<&Method, Wall> = BTreeMap::new();
+    for Waits { method, state, time, .. } in &off_cpu.waits {
+        add(methods.entry(method).or_default(), state, time.ns);
+    }
+    methods.retain(|method, _| !is_of_jdk(method));
+    if methods.is_empty() {
         return Ok(());
     }
-    let all = duration(*total_ns);
+    for SampledMethod { method, cpu, .. } in &cpu.methods {
+        if cpu.with_jdk_ns > 0 && !is_of_jdk(method) {
+            add(methods.entry(method).or_default(), "running", cpu.with_jdk_ns);
+        }
+    }
+    let sum = |wall: &Wall| wall.iter().fold(0, |all: u64, ns| all.saturating_add(*ns));
+    let mut rows: Vec<(&Method, u64, Wall)> =
+        methods.into_iter().map(|(method, wall)| (method, sum(&wall), wall)).collect();
+    rows.sort_by_key(|(_, ns, _)| Reverse(*ns));
+    rows.truncate(SHOWN);
+    let used = |at: usize| rows.iter().any(|(.., wall)| wall.get(at).is_some_and(|ns| *ns > 0));
+    let used: Vec<bool> = (0..STATES.len()).map(used).collect();
+
+    let all_ns = u128::from(cpu.total_ns) + u128::from(off_cpu.total_ns);
+    let waited = duration(off_cpu.total_ns);
     heading(
         out,
-        &format!("Waiting, outside the JDK; {all} in all threads: --flame wall has the stacks"),
+        &format!(
+            "Wall time outside the JDK, by state; {waited} of all threads is waiting: --flame wall"
+        ),
     )?;
-    writeln!(out, "\n{:>12}{:>8}  {:<13} method", "time", "time %", "state")?;
-    for Waits { method, state, time, .. } in waits {
-        let share = percent(time.ns.into(), u128::from(*total_ns));
-        let state = state.replace('_', " ");
-        let cells = format!("{:>12}{share:>7.1}%  {state:<13} ", duration(time.ns));
+    let heads = STATES.iter().zip(&used).filter(|(_, used)| **used);
+    let heads: String = heads.map(|(state, _)| format!("{state:>9}")).collect();
+    writeln!(out, "\n{:>12}{:>8}{heads}  method", "time", "time %")?;
+    for (method, ns, wall) in rows {
+        let parts = wall.iter().zip(&used).filter(|(_, used)| **used);
+        let parts: String =
+            parts.map(|(part_ns, _)| format!("{:>9}", part(*part_ns, ns))).collect();
+        let share = percent(ns.into(), all_ns);
+        let cells = format!("{:>12}{share:>7.1}%{parts}  ", duration(ns));
         row(&cells, (method, ""), labels, out)?;
     }
     writeln!(out)
+}
+
+/// A part in whole percent.
+fn part(ns: u64, of_ns: u64) -> String {
+    match (ns, percent(ns.into(), of_ns.into())) {
+        (0, _) => "-".to_owned(),
+        (_, ..1.0) => "<1%".to_owned(),
+        (_, share) => format!("{share:.0}%"),
+    }
 }
 
 fn hottest(methods: &[MethodReport], labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
