@@ -29,8 +29,9 @@ const TOO_LONG: u32 = 2;
 /// How long all batches together may stop the service: 20,000 classes with 5,000 threads take 7 s since JDK 17. Before
 /// JDK 17, each class takes as long as a look at all stacks.
 const IN_ALL: Duration = Duration::from_secs(10);
-/// The same with the time in which the machine did other things. With the rests, that is 72 s: an attach waits longer.
-const IN_ALL_WITH_WAITS: Duration = Duration::from_secs(24);
+/// How long all batches take with the rests between them, and with what else a busy machine does: an attach waits
+/// longer.
+const WITH_RESTS: Duration = Duration::from_secs(80);
 /// The most local references that HotSpot lets a caller ask for.
 pub(super) const MOST_REFERENCES: jni::jint = 65_536;
 /// After a batch, the service runs for this many times as long as the batch took.
@@ -57,15 +58,15 @@ pub(crate) struct Pace {
     size: BatchSize,
     /// How many batches of one class in a row took too long.
     too_long: u32,
-    /// How long they have worked, and how long threads stood still.
+    /// How long they have worked, and since when.
     worked: Duration,
-    stopped: Duration,
+    begun: Option<Instant>,
 }
 
 impl Pace {
     fn is_over(&self) -> bool {
-        let is_long = self.worked >= IN_ALL || self.stopped >= IN_ALL_WITH_WAITS;
-        self.too_long >= TOO_LONG || is_long
+        let is_long = self.begun.is_some_and(|begun| begun.elapsed() >= WITH_RESTS);
+        self.too_long >= TOO_LONG || self.worked >= IN_ALL || is_long
     }
 }
 
@@ -220,14 +221,14 @@ impl<'j> Batches<'j> {
         let took = last.unwrap_or(begun).elapsed();
         result.map_err(|error| (error, passed))?;
         pauses::add(Cause::Retransform, took);
-        let Pace { size, too_long, worked: all_worked, stopped } = &mut *self.pace;
+        self.pace.begun.get_or_insert(begun);
+        let Pace { size, too_long, worked: all_worked, .. } = &mut *self.pace;
         // While the machine does other things, threads of the service would wait as well.
         let worked = stopwatch.work(took);
         size.add(batch.len(), worked);
         let is_too_long = batch.len() == 1 && took > pauses::LONGEST;
         *too_long = if is_too_long { *too_long + 1 } else { 0 };
         *all_worked += worked;
-        *stopped += took;
         sleep(REST * took.min(pauses::LONGEST));
         Ok(())
     }
