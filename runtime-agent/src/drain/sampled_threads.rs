@@ -88,17 +88,8 @@ impl SampledThreads {
             "[tprofiler]"
         } else if starts(&["C1 Comp", "C2 Comp", "JVMCI"]) {
             "[jit]"
-        } else if starts(&[
-            "GC ",
-            "ParGC ",
-            "G1 ",
-            "CMS ",
-            "Z",
-            "Shenandoah",
-            "XGC",
-            "VM Periodic",
-            "Concurrent",
-        ]) {
+        } else if starts(&["GC ", "ParGC ", "G1 ", "CMS ", "Z", "Shenandoah", "XGC", "Concurrent"])
+        {
             "[gc]"
         } else if starts(&["VM ", "Monitor", "Service", "Signal", "Notification", "Sweeper"]) {
             "[vm]"

@@ -399,11 +399,24 @@ impl Watched {
         // SAFETY: a global reference.
         let state = unsafe { jvmti.get_thread_state(self.object) }.ok()?;
         let hotspot = Process.byte(self.java_thread + layout.thread_state)?;
-        let waiting = Waiting::of(state, hotspot);
+        let waiting = match Waiting::of(state, hotspot) {
+            // Native code that computes, and threads of the JVM's, may wait for a processor too.
+            Waiting::Native | Waiting::Vm if is_runnable(self.os_id) => Waiting::Runnable,
+            waiting => waiting,
+        };
         let walked = walk(layout, self.java_thread);
         let (end, frames) = walked.map_or((None, Vec::new()), |(end, frames)| (Some(end), frames));
         Some(Standing { waiting, end, frames })
     }
+}
+
+/// Whether a thread runs or waits for a processor, as the kernel says.
+fn is_runnable(os_id: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{os_id}/stat"));
+    // The name before it may contain anything.
+    let state =
+        stat.ok().and_then(|stat| Some(stat.rsplit_once(')')?.1.trim_start().starts_with('R')));
+    state.unwrap_or(false)
 }
 
 /// The stack of a thread that stands still outside of Java code; `None` if it runs Java code.
