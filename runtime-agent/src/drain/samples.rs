@@ -356,7 +356,8 @@ impl Samples {
         let root = self.root(sample.thread, sample.end, java);
         let stack = self.stacks.add_frames(root, java, sampler);
         match natives {
-            // The stack was not walked, or the top is Java code, which is of no library.
+            [] if !java.is_empty() => stack,
+            // The stack was not walked.
             [] => self.stacks.add_native(stack, sample.pc, sampler),
             _ => self.stacks.add_frames(stack, natives, sampler),
         }

@@ -117,6 +117,7 @@ impl<'j> Sampler<'j> {
         walks_at_random: bool,
     ) -> Option<Self> {
         let SamplingOptions { cpu, wall, cap, .. } = options;
+        let (engine, interval) = engine.zip(cpu)?;
         let mut native = NativeCode::take();
         if walks_at_random {
             native.want();
@@ -124,8 +125,8 @@ impl<'j> Sampler<'j> {
         Some(Self {
             jvmti,
             jni,
-            engine: engine?,
-            interval: cpu?,
+            engine,
+            interval,
             cap: Cap::new(cap),
             began: None,
             on: None,

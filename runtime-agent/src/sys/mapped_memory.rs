@@ -35,6 +35,15 @@ impl MappedMemory {
         if REFUSED_AT_ONCE.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok() {
             return None;
         }
+        let mapped = Self::large(length);
+        if mapped.is_none() {
+            REFUSED_AT_ONCE.store(AFTER_REFUSAL, Ordering::Relaxed);
+        }
+        mapped
+    }
+
+    /// Maps so many bytes that their refusal says nothing of small requests.
+    pub(crate) fn large(length: usize) -> Option<Self> {
         // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
         let start = unsafe {
             libc::mmap(
@@ -47,7 +56,6 @@ impl MappedMemory {
             )
         };
         if start == libc::MAP_FAILED {
-            REFUSED_AT_ONCE.store(AFTER_REFUSAL, Ordering::Relaxed);
             return None;
         }
         // Without this, a thread's first frame would take 2 MB on a machine that uses huge pages for all memory.

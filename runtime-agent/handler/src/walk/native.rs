@@ -6,8 +6,14 @@ use crate::memory::Memory;
 use crate::unwind_rows::FrameEnd;
 use crate::unwind_rows::{self, Rule};
 
-/// Most native frames of a walk.
-const MAX_NATIVE: u32 = 64;
+/// Most native frames above Java's, and of threads that run no Java code: the JIT recurses.
+const MAX_ABOVE_JAVA: u32 = 64;
+const MAX_NATIVE: u32 = 200;
+/// How long a frame of a function without a rule may be.
+const SMALL_FRAME: usize = 1 << 10;
+/// How long any may be.
+#[cfg(target_arch = "x86_64")]
+const LONGEST: usize = 8 << 20;
 
 /// Where an entry of a table of jumps has pushed its number, and how long an entry is.
 #[cfg(target_arch = "x86_64")]
@@ -26,7 +32,8 @@ impl<M: Memory> Walk<'_, M> {
         let last_java = self.last_java_frame();
         let is_above = last_java.is_none_or(|place| self.at.sp <= place.sp);
         self.natives += 1;
-        let is_one_more = is_above && self.natives <= MAX_NATIVE;
+        let most = if self.is_java_thread { MAX_ABOVE_JAVA } else { MAX_NATIVE };
+        let is_one_more = is_above && self.natives <= most;
         if is_one_more {
             // The call is before the return address.
             let pc = if self.is_top { self.at.pc } else { self.at.pc.wrapping_sub(1) };
@@ -37,7 +44,7 @@ impl<M: Memory> Walk<'_, M> {
             if rule == Rule::OUTERMOST {
                 return self.go_to_last_java_frame(End::NoJava);
             }
-            if self.leave_by_rule(rule).is_some() {
+            if self.leave_by_rule(rule).is_some() || self.leave_top(rule).is_some() {
                 return Ok(());
             }
         }
@@ -46,6 +53,26 @@ impl<M: Memory> Walk<'_, M> {
         }
         self.is_guess = true;
         self.guess_caller()
+    }
+
+    /// Goes on at the caller of a function on top that has no rule, if the caller has one: some in assembly have no
+    /// frame, and the kernel's own keep a frame pointer.
+    fn leave_top(&mut self, rule: Rule) -> Option<()> {
+        if !self.is_top || rule != Rule::UNKNOWN {
+            return None;
+        }
+        let Place { sp, fp, .. } = self.at;
+        let has_rule = |returns: &usize| {
+            unwind_rows::rule(returns.wrapping_sub(1)).is_some_and(|rule| rule != Rule::UNKNOWN)
+        };
+        if let Some(returns) = self.memory.word(sp).filter(has_rule) {
+            return self.go_to(returns, sp.wrapping_add(8), fp).ok();
+        }
+        let is_near = fp >= sp && fp - sp < SMALL_FRAME && fp & 7 == 0;
+        let at = if is_near { fp.wrapping_add(8) } else { return None };
+        let returns = self.memory.word(at).filter(has_rule)?;
+        let caller_fp = self.memory.word(fp)?;
+        self.go_to(returns, fp.wrapping_add(16), caller_fp).ok()
     }
 
     /// Goes on at the caller as a rule says; `None` if that cannot be.
@@ -57,7 +84,8 @@ impl<M: Memory> Walk<'_, M> {
             FrameEnd::AboveFp(words) => fp.wrapping_add(8 * words as usize),
             FrameEnd::JumpTable => sp.wrapping_add(8 + 8 * usize::from(pc % ENTRY >= PUSHED)),
         };
-        if end <= sp || end & 7 != 0 || end >= self.stack_end {
+        let is_near = end > sp && end - sp <= LONGEST;
+        if !is_near || end & 7 != 0 || end >= self.stack_end {
             return None;
         }
         let returns = self.memory.word(end.wrapping_sub(8)).filter(|pc| *pc >= 4096)?;

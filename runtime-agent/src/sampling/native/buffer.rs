@@ -29,7 +29,7 @@ impl<T: Plain> Buffer<T> {
     /// Room for so many; `None` if the kernel refuses.
     pub(super) fn with_room(room: usize) -> Option<Self> {
         const { assert!(align_of::<T>() <= 4_096 && size_of::<T>() > 0) };
-        let memory = MappedMemory::new(room.max(1).checked_mul(size_of::<T>())?)?;
+        let memory = MappedMemory::large(room.max(1).checked_mul(size_of::<T>())?)?;
         Some(Self { memory, len: 0, of: PhantomData })
     }
 

@@ -1,12 +1,15 @@
 //! Reads a library's file: its functions, and how they lay out their frames.
 #![allow(unsafe_code)]
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
 use std::mem::size_of;
+use std::os::unix::fs::OpenOptionsExt;
 
 use object::Endianness;
-use object::elf::{FileHeader64, PF_X, PT_LOAD, SHT_DYNSYM, SHT_SYMTAB, STT_FUNC, Sym64};
+use object::elf::{
+    FileHeader64, PF_X, PT_LOAD, SHT_DYNSYM, SHT_SYMTAB, STT_FUNC, SectionHeader64, Sym64,
+};
 use object::pod::slice_from_bytes;
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, SectionTable, Sym};
 use object::{ReadCache, SectionIndex};
@@ -17,8 +20,8 @@ use super::frame_rows;
 use super::mapping::Mapping;
 
 const PAGE: u64 = 4_096;
-/// Largest tables that are read.
-const MOST_BYTES: u64 = 16 << 20;
+/// Length of a function whose length is not said, as of those in assembly.
+const OF_ASSEMBLY: u32 = 64;
 /// Longest name of a function that is read.
 const LONGEST_NAME: u64 = 1_000;
 
@@ -30,7 +33,6 @@ type Sections<'f> = SectionTable<'f, FileHeader64<Endianness>, Headers<'f>>;
 #[derive(Clone, Copy, Debug)]
 struct Symbol {
     start: u32,
-    /// 0 if it is not known.
     len: u32,
     /// Where its name is among the names.
     name: u32,
@@ -61,7 +63,7 @@ impl Tables {
         let address = u32::try_from(pc.wrapping_sub(self.bias)).ok()?;
         let after = self.symbols().partition_point(|symbol| symbol.start <= address);
         let symbol = self.symbols().get(after.checked_sub(1)?)?;
-        (symbol.len == 0 || address - symbol.start < symbol.len).then_some(symbol.start)
+        (address - symbol.start < symbol.len).then_some(symbol.start)
     }
 
     /// The name of a function, as the file has it; `None` if the file was replaced meanwhile.
@@ -82,10 +84,12 @@ impl Tables {
     }
 }
 
-/// Reads the tables of a library and the rows of its frames; `None` if its file is not the one in memory.
+/// Reads the tables of a library and the rows of its frames, each from at most so many bytes; `None` if its file is not
+/// the one in memory.
 pub(super) fn read(
     mapping: &Mapping,
     first_page: Vec<u8>,
+    most_bytes: u64,
 ) -> Option<(Tables, Option<Buffer<Row>>)> {
     let file = open(&mapping.path, &first_page)?;
     let headers = &ReadCache::new(&file);
@@ -102,15 +106,19 @@ pub(super) fn read(
     let address = code.p_vaddr(endian).wrapping_sub(code.p_offset(endian)) + mapping.offset;
     let bias = mapping.start.wrapping_sub(usize::try_from(address).ok()?);
     let sections = header.sections(endian, headers).ok()?;
-    let (symbols, names) = symbols(&file, &sections, endian).unzip();
-    let rows = rows(&file, &sections, endian, mapping.start.wrapping_sub(bias));
+    let (symbols, names) = symbols(&file, &sections, endian, most_bytes).unzip();
+    let rows = rows(&file, &sections, endian, mapping.start.wrapping_sub(bias), most_bytes);
     let (path, names) = (mapping.path.clone(), names.unwrap_or(0));
     Some((Tables { path, first_page, bias, symbols, names }, rows))
 }
 
 /// Opens a file that begins with these bytes.
 fn open(path: &str, first_page: &[u8]) -> Option<File> {
-    let mut file = File::open(path).ok()?;
+    // Something else at the path may block.
+    let mut file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).ok()?;
+    if !file.metadata().is_ok_and(|of| of.is_file()) {
+        return None;
+    }
     let mut found = vec![0; first_page.len()];
     file.read_exact(&mut found).ok()?;
     (found == first_page).then_some(file)
@@ -122,11 +130,12 @@ fn symbols(
     file: &File,
     sections: &Sections<'_>,
     endian: Endianness,
+    most_bytes: u64,
 ) -> Option<(Buffer<Symbol>, u64)> {
     let of_type = |wanted| sections.iter().find(|section| section.sh_type(endian) == wanted);
     let table = of_type(SHT_SYMTAB).or_else(|| of_type(SHT_DYNSYM))?;
     let names = sections.section(SectionIndex(table.sh_link(endian) as usize)).ok()?;
-    let bytes = section(file, table, endian)?;
+    let bytes = section(file, table, endian, most_bytes)?;
     let count = bytes.as_slice().len() / size_of::<Sym64<Endianness>>();
     let (entries, _) = slice_from_bytes::<Sym64<Endianness>>(bytes.as_slice(), count).ok()?;
     let mut symbols = Buffer::with_room(count)?;
@@ -134,6 +143,7 @@ fn symbols(
         let number = |value: u64| u32::try_from(value).ok();
         let start = number(entry.st_value(endian)).filter(|start| *start != 0);
         if let Some((start, len)) = start.zip(number(entry.st_size(endian))) {
+            let len = if len == 0 { OF_ASSEMBLY } else { len };
             symbols.push(Symbol { start, len, name: entry.st_name(endian) })?;
         }
     }
@@ -149,20 +159,22 @@ fn rows(
     sections: &Sections<'_>,
     endian: Endianness,
     code: usize,
+    most_bytes: u64,
 ) -> Option<Buffer<Row>> {
     let (_, frames) = sections.section_by_name(endian, b".eh_frame")?;
     let text = sections.section_by_name(endian, b".text");
     let text = text.map_or(0, |(_, text)| text.sh_addr(endian));
-    let bytes = section(file, frames, endian)?;
+    let bytes = section(file, frames, endian, most_bytes)?;
     frame_rows::read(bytes.as_slice(), frames.sh_addr(endian), text, code as u64)
 }
 
 /// The bytes of a section.
 fn section(
     file: &File,
-    header: &object::elf::SectionHeader64<Endianness>,
+    header: &SectionHeader64<Endianness>,
     endian: Endianness,
+    most_bytes: u64,
 ) -> Option<Buffer<u8>> {
-    let len = Some(header.sh_size(endian)).filter(|len| *len <= MOST_BYTES)?;
+    let len = Some(header.sh_size(endian)).filter(|len| *len <= most_bytes)?;
     Buffer::read(file, header.sh_offset(endian), usize::try_from(len).ok()?).ok()
 }

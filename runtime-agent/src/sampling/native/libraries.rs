@@ -37,13 +37,12 @@ pub(super) struct Libraries {
 }
 
 impl Libraries {
-    /// Reads which libraries are mapped now. Returns whether there are new ones.
-    pub(super) fn read(&mut self) -> bool {
-        let before = self.next_id;
-        if let Ok(maps) = fs::read_to_string("/proc/self/maps") {
-            self.set(mappings(&maps));
+    /// Reads which libraries are mapped now.
+    pub(super) fn read(&mut self) {
+        // Names may be in any encoding.
+        if let Ok(maps) = fs::read("/proc/self/maps") {
+            self.set(mappings(&String::from_utf8_lossy(&maps)));
         }
-        self.next_id != before
     }
 
     fn set(&mut self, mappings: Vec<Mapping>) {
@@ -122,7 +121,8 @@ mod tests {
         let mut libraries = read(MAPS);
         let id = |libraries: &mut Libraries, pc| libraries.at(pc).map(|library| library.id);
         let (first, other) = (id(&mut libraries, 0x8000), id(&mut libraries, 0xe000));
-        libraries.set(mappings(&MAPS.replace("my lib/libx", "libz")));
+        // Another file at the same path and place is another library.
+        libraries.set(mappings(&MAPS.replace("08:01 4 ", "08:01 7 ")));
         assert_eq!(id(&mut libraries, 0xe000), other);
         assert_ne!(id(&mut libraries, 0x8000), first);
         assert!(libraries.by_id(first.expect("an id")).is_none());

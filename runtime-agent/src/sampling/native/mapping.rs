@@ -1,4 +1,7 @@
 //! Where libraries are in memory.
+#![allow(unsafe_code)]
+
+use std::ffi::c_void;
 
 use sampling_handler::load;
 
@@ -15,6 +18,8 @@ pub(super) struct Mapping {
     pub end: usize,
     /// Where the code is in the file.
     pub offset: u64,
+    /// The device and the inode of its file, as the kernel writes them.
+    pub file: String,
     pub path: String,
 }
 
@@ -39,24 +44,44 @@ pub(super) fn mappings(maps: &str) -> Vec<Mapping> {
     let mut found = Vec::new();
     let mut first = (0, "");
     for line in maps.lines() {
-        let Some((start, end, access, offset, path)) = mapping(line) else { continue };
+        let Some((start, end, access, offset, file, path)) = mapping(line) else { continue };
         if offset == 0 {
             first = (start, path);
         }
         if access.contains('x') {
             let base = if first.1 == path { first.0 } else { 0 };
-            found.push(Mapping { base, start, end, offset, path: path.to_owned() });
+            found.push(Mapping { base, start, end, offset, file, path: path.to_owned() });
         }
     }
     found
 }
 
-fn mapping(line: &str) -> Option<(usize, usize, &str, u64, &str)> {
+type Line<'l> = (usize, usize, &'l str, u64, String, &'l str);
+
+fn mapping(line: &str) -> Option<Line<'_>> {
     let mut words = line.splitn(6, ' ');
     let (start, end) = words.next()?.split_once('-')?;
     let (access, offset) = (words.next()?, words.next()?);
-    let path = words.nth(2)?.trim_start();
+    let file = format!("{} {}", words.next()?, words.next()?);
+    // A file that is deleted is still the same library.
+    let path = words.next()?.trim_start();
+    let path = path.strip_suffix(" (deleted)").unwrap_or(path);
     let address = |text| usize::from_str_radix(text, 16).ok();
     let offset = u64::from_str_radix(offset, 16).ok()?;
-    (!path.is_empty()).then_some((address(start)?, address(end)?, access, offset, path))
+    (!path.is_empty()).then_some((address(start)?, address(end)?, access, offset, file, path))
+}
+
+/// How often libraries were loaded and unloaded so far.
+pub(super) fn changes() -> u64 {
+    extern "C" fn add(info: *mut libc::dl_phdr_info, _: usize, sum: *mut c_void) -> libc::c_int {
+        // SAFETY: the C library's structure, and the number of below.
+        let (info, sum) = unsafe { (&*info, &mut *sum.cast::<u64>()) };
+        *sum = info.dlpi_adds.wrapping_add(info.dlpi_subs);
+        // All libraries have the same numbers.
+        1
+    }
+    let mut sum = 0_u64;
+    // SAFETY: the function gets this number, and returns.
+    unsafe { libc::dl_iterate_phdr(Some(add), (&raw mut sum).cast()) };
+    sum
 }

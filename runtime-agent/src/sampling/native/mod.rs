@@ -12,6 +12,7 @@ mod mapping;
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Mutex, PoisonError};
 
+use sampling_handler::load;
 use sampling_handler::unwind_rows::{self, Row};
 
 use self::buffer::Buffer;
@@ -23,11 +24,14 @@ use crate::sys::native_thread::{self, Priority};
 
 /// CPU time in native code after which files are read.
 const WORTH_IT_NS: u64 = 1_000_000_000;
-/// Most rounds until the libraries are listed again.
-const MOST_ROUNDS: u32 = 32;
 /// Most memory of all tables, and which part of the agent's they may take. HotSpot's are 2 MB.
 const MOST_BYTES: u64 = 16 << 20;
 const PART: u64 = 4;
+
+/// Most memory of all tables.
+fn most_bytes() -> u64 {
+    MOST_BYTES.min(memory::used_and_max().1 / PART)
+}
 
 /// What an earlier attachment has read: rows that handlers may use stay for ever, and are not read twice.
 static KEPT: Mutex<Option<NativeCode>> = Mutex::new(None);
@@ -50,36 +54,14 @@ impl Function {
 type Answer = (u32, Option<Found>);
 type Found = (Tables, Option<Buffer<Row>>);
 
-/// When to list the libraries again: soon, if that found more the last time, else later and later.
-#[derive(Debug, Default)]
-struct Again {
-    is_wanted: bool,
-    /// Rounds until then, and how many there were.
-    left: u32,
-    pause: u32,
-}
-
-impl Again {
-    fn is_due(&mut self) -> bool {
-        self.left = self.left.saturating_sub(1);
-        self.is_wanted && self.left == 0
-    }
-
-    fn looked(&mut self, has_more: bool) {
-        self.pause = if has_more { 1 } else { (2 * self.pause).clamp(1, MOST_ROUNDS) };
-        self.left = self.pause;
-        self.is_wanted = false;
-    }
-}
-
 /// The native code of the process, on the agent thread.
 #[derive(Debug, Default)]
 pub(crate) struct NativeCode {
     libraries: Libraries,
     /// CPU time of samples in native code.
     sampled_ns: u64,
-    /// When the libraries are listed again, because a sample is in none of them.
-    again: Again,
+    /// How often libraries were loaded or unloaded when they were listed.
+    changes: u64,
     /// Samples are in libraries whose files nobody has asked for.
     is_more_wanted: bool,
     answers: Option<Receiver<Answer>>,
@@ -105,8 +87,8 @@ impl NativeCode {
 
     /// Reads which libraries are there.
     pub(super) fn look(&mut self) {
-        let has_more = self.libraries.read();
-        self.again.looked(has_more);
+        self.changes = mapping::changes();
+        self.libraries.read();
     }
 
     /// A sample in native code stands for this time.
@@ -114,9 +96,9 @@ impl NativeCode {
         self.sampled_ns = self.sampled_ns.saturating_add(ns);
     }
 
-    /// Lists the libraries again, if a sample was in none. It is called each second.
+    /// Lists the libraries again, if some were loaded or unloaded.
     pub(super) fn look_again(&mut self) {
-        if self.again.is_due() {
+        if self.changes != mapping::changes() {
             self.look();
         }
     }
@@ -143,7 +125,7 @@ impl NativeCode {
     fn add_found(&mut self, library: u32, found: Option<Found>) {
         let Some((tables, rows)) = found else { return };
         let bytes = self.bytes() + tables.bytes() + rows.as_ref().map_or(0, Buffer::bytes);
-        let most = MOST_BYTES.min(memory::used_and_max().1 / PART);
+        let most = most_bytes();
         let Some(library) = self.libraries.by_id(library) else { return };
         if bytes as u64 > most {
             return;
@@ -158,6 +140,10 @@ impl NativeCode {
 
     /// Has the files of libraries read in which samples are.
     fn ask(&mut self) {
+        // Somebody may have replaced the handlers of faults, and a library may be gone.
+        if !load::is_guarded() {
+            return;
+        }
         let wanted = self.libraries.iter_mut().filter(|of| matches!(of.known, Known::Wanted));
         let wanted: Vec<_> = wanted
             .filter_map(|library| {
@@ -169,10 +155,11 @@ impl NativeCode {
             return;
         }
         let (sender, receiver) = mpsc::channel();
+        let most_bytes = most_bytes().saturating_sub(self.bytes() as u64);
         let read = move || {
             for (id, mapping, first_page) in wanted {
                 // The agent may have been detached meanwhile.
-                if sender.send((id, elf::read(&mapping, first_page))).is_err() {
+                if sender.send((id, elf::read(&mapping, first_page, most_bytes))).is_err() {
                     return;
                 }
             }
@@ -184,10 +171,7 @@ impl NativeCode {
 
     /// The function at an address; `None` for code that is of no library.
     pub(super) fn function(&mut self, pc: usize) -> Option<Function> {
-        let Some(library) = self.libraries.at(pc) else {
-            self.again.is_wanted = true;
-            return None;
-        };
+        let library = self.libraries.at(pc)?;
         if matches!(library.known, Known::Nothing) {
             library.known = Known::Wanted;
             self.is_more_wanted = true;
@@ -238,7 +222,8 @@ mod tests {
     #[test]
     fn functions_of_this_process_have_names_and_rows() {
         let mut libraries = Libraries::default();
-        assert!(libraries.read());
+        libraries.read();
+        assert_ne!(mapping::changes(), 0);
         for (pc, name) in [
             (elf::read as *const () as usize, "elf4read"),
             (libc::qsort as *const () as usize, "qsort"),
@@ -246,7 +231,8 @@ mod tests {
             let library = libraries.at(pc).expect("a library");
             let page = std::fs::read(&library.mapping.path).expect("its file");
             let page = page[..mapping::FIRST_PAGE].to_vec();
-            let (tables, rows) = elf::read(&library.mapping, page.clone()).expect("its tables");
+            let (tables, rows) =
+                elf::read(&library.mapping, page.clone(), MOST_BYTES).expect("its tables");
             let rows = rows.expect("its rows").leak();
             let found = tables.function(pc + 1).and_then(|function| tables.name(function));
             assert!(found.as_ref().is_some_and(|found| found.contains(name)), "{found:?}");
@@ -260,24 +246,7 @@ mod tests {
             // Another file has other tables.
             let mut other = page;
             other[40] ^= 1;
-            assert!(elf::read(&library.mapping, other).is_none());
+            assert!(elf::read(&library.mapping, other, MOST_BYTES).is_none());
         }
-    }
-
-    #[test]
-    fn libraries_are_listed_again_less_and_less_often() {
-        let mut again = Again::default();
-        assert!(!again.is_due());
-        let mut rounds = Vec::new();
-        for _ in 0..7 {
-            again.is_wanted = true;
-            let pause = 1 + (0..100).take_while(|_| !again.is_due()).count();
-            rounds.push(pause);
-            again.looked(false);
-        }
-        assert_eq!(rounds, [1, 1, 2, 4, 8, 16, 32]);
-        again.looked(true);
-        again.is_wanted = true;
-        assert!(again.is_due());
     }
 }
