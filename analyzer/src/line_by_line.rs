@@ -181,7 +181,10 @@ impl<'r> Sums<'r> {
     fn add_call(&mut self, row: CallRow) {
         self.counts.records += 1;
         let end_ns = row.start_ns.saturating_add(row.total_ns);
-        self.counts.last_call_ns = self.counts.last_call_ns.max(Some(end_ns));
+        // What is unfinished says nothing of the last statistics: nothing may have been called since.
+        if row.exit != Exit::Unfinished {
+            self.counts.last_call_ns = self.counts.last_call_ns.max(Some(end_ns));
+        }
         if !self.selection.range.contains(end_ns) {
             return;
         }

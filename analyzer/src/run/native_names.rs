@@ -1,12 +1,21 @@
 //! Names of native functions as programmers write them.
 
+use std::fmt::{self, Write};
+
 use cpp_demangle::{DemangleOptions, Symbol};
+
+/// Longest name: a short symbol may stand for gigabytes.
+const LONGEST: usize = 2_000;
 
 /// A function's name without its parameters: `G1CollectedHeap::do_collection` for
 /// `_ZN15G1CollectedHeap13do_collectionEbbm`. What is no such name stays as it is.
 pub fn readable(symbol: &str) -> String {
     if let Ok(name) = rustc_demangle::try_demangle(symbol) {
-        return format!("{name:#}");
+        let mut short = Short::default();
+        return match write!(short, "{name:#}") {
+            Ok(()) => short.0,
+            Err(fmt::Error) => symbol.to_owned(),
+        };
     }
     // Compilers add what they made of a function: `.part.0`, `.constprop.1`.
     let whole = symbol.split_once('.').map_or(symbol, |(whole, _)| whole);
@@ -18,7 +27,23 @@ fn cpp(symbol: &str) -> Option<String> {
         return None;
     }
     let options = DemangleOptions::new().no_params().no_return_type();
-    Symbol::new(symbol).ok()?.demangle_with_options(&options).ok()
+    let mut short = Short::default();
+    Symbol::new(symbol).ok()?.structured_demangle(&mut short, &options).ok()?;
+    Some(short.0)
+}
+
+/// A text that refuses to get longer than [`LONGEST`].
+#[derive(Default)]
+struct Short(String);
+
+impl Write for Short {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        if self.0.len() + part.len() > LONGEST {
+            return Err(fmt::Error);
+        }
+        self.0.push_str(part);
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -38,5 +63,18 @@ mod tests {
         ] {
             assert_eq!(readable(symbol), name);
         }
+    }
+
+    /// Each level names the one before eight times.
+    #[test]
+    fn a_symbol_that_stands_for_gigabytes_stays_as_it_is() {
+        let mut symbol = "_Z1fI1aIiiE".to_owned();
+        for level in 1..13 {
+            let before = char::from_digit(level, 36).unwrap().to_ascii_uppercase();
+            symbol += &format!("S0_I{}E", format!("S{before}_").repeat(8));
+        }
+        symbol += "Evv";
+        assert!(Symbol::new(&symbol).is_ok());
+        assert_eq!(readable(&symbol), symbol);
     }
 }

@@ -200,7 +200,10 @@ impl RowSums {
     pub fn add_record(&mut self, row: &CallRow, scope: &Scope, unfinished: &KnownKeys) -> bool {
         self.counts.records = self.counts.records.saturating_add(1);
         let end_ns = row.start_ns.saturating_add(row.total_ns);
-        self.counts.last_call_ns = self.counts.last_call_ns.max(Some(end_ns));
+        // What is unfinished says nothing of the last statistics: nothing may have been called since.
+        if row.exit != Exit::Unfinished {
+            self.counts.last_call_ns = self.counts.last_call_ns.max(Some(end_ns));
+        }
         if !scope.selection.range.contains(end_ns) {
             return false;
         }
