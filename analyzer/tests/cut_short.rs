@@ -4,7 +4,7 @@ mod common;
 
 use common::{Logs, MS, RunFolder, S, T14, call, counter, method, stack, stats, thread};
 use log_format::names::Table;
-use log_format::rows::counter as name;
+use log_format::rows::{CallRow, Exit, counter as name};
 
 /// A run with an interval of ten seconds with statistics, and a recorded call of 2 ms in each of the first `seconds`.
 fn run(logs: &Logs, seconds: u64) -> RunFolder {
@@ -29,7 +29,12 @@ fn run(logs: &Logs, seconds: u64) -> RunFolder {
 #[test]
 fn a_killed_jvm_is_told_from_one_that_ended() {
     let logs = Logs::new();
-    run(&logs, 10);
+    let whole = run(&logs, 10);
+    let report = logs.analyze(&["logs"]).quiet();
+    assert!(!report.contains("missing"), "{report}");
+    // One that was idle for a minute before it ended is whole, too.
+    let unfinished = CallRow { exit: Exit::Unfinished, ..call(T14, 1, 1, 1, 70 * S) };
+    whole.rows(T14, &[unfinished]);
     let report = logs.analyze(&["logs"]).quiet();
     assert!(!report.contains("missing"), "{report}");
 

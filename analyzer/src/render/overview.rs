@@ -156,9 +156,9 @@ fn cpu(cpu: &CpuReport, labels: &Labels, out: &mut dyn Write) -> io::Result<()> 
 /// What a method's threads did, by state: the columns of [`STATES`].
 type Wall = [u64; STATES.len()];
 
-/// The columns: a state of Java's, or what the JVM and the kernel make a thread wait for.
-const STATES: [&str; 7] =
-    ["running", "blocked", "waiting", "sleeping", "parked", "native", "other"];
+/// The columns: `runnable` waits for a processor, `vm` for the JVM.
+const STATES: [&str; 8] =
+    ["running", "runnable", "blocked", "waiting", "sleeping", "parked", "native", "vm"];
 
 fn add(wall: &mut Wall, state: &str, ns: u64) {
     let name = if state == "timed_waiting" { "waiting" } else { state };
