@@ -71,7 +71,7 @@ impl Tables {
         let at = self.symbols().binary_search_by_key(&function, |symbol| symbol.start).ok()?;
         let symbol = self.symbols().get(at)?;
         let mut file = open(&self.path, &self.first_page)?;
-        file.seek(SeekFrom::Start(self.names + u64::from(symbol.name))).ok()?;
+        file.seek(SeekFrom::Start(self.names.saturating_add(symbol.name.into()))).ok()?;
         let mut name = Vec::new();
         file.take(LONGEST_NAME).read_to_end(&mut name).ok()?;
         let name = name.split(|byte| *byte == 0).next()?;
@@ -103,7 +103,8 @@ pub(super) fn read(
             && mapping.offset >= first
             && mapping.offset < of.p_offset(endian).saturating_add(of.p_filesz(endian))
     })?;
-    let address = code.p_vaddr(endian).wrapping_sub(code.p_offset(endian)) + mapping.offset;
+    let address = code.p_vaddr(endian).wrapping_sub(code.p_offset(endian));
+    let address = address.wrapping_add(mapping.offset);
     let bias = mapping.start.wrapping_sub(usize::try_from(address).ok()?);
     let sections = header.sections(endian, headers).ok()?;
     let (symbols, names) = symbols(&file, &sections, endian, most_bytes).unzip();

@@ -106,7 +106,9 @@ impl NativeCode {
     /// Takes what was read of files, and asks for more.
     pub(super) fn round(&mut self) {
         self.take_answers();
-        if self.is_more_wanted && self.answers.is_none() && self.sampled_ns >= WORTH_IT_NS {
+        let is_free = self.is_more_wanted && self.answers.is_none();
+        // Somebody may have replaced the handlers of faults, and a library may be gone.
+        if is_free && self.sampled_ns >= WORTH_IT_NS && load::is_guarded() {
             self.is_more_wanted = false;
             self.ask();
         }
@@ -140,10 +142,6 @@ impl NativeCode {
 
     /// Has the files of libraries read in which samples are.
     fn ask(&mut self) {
-        // Somebody may have replaced the handlers of faults, and a library may be gone.
-        if !load::is_guarded() {
-            return;
-        }
         let wanted = self.libraries.iter_mut().filter(|of| matches!(of.known, Known::Wanted));
         let wanted: Vec<_> = wanted
             .filter_map(|library| {
