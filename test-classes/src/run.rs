@@ -74,6 +74,15 @@ impl Java {
         Self::after(jdk, &format!("ulimit -n {files}")).arg("-XX:-MaxFDLimit")
     }
 
+    /// The same on one processor, where another program keeps busy until this one ends.
+    pub fn beside_a_busy_program(jdk: &Jdk) -> Self {
+        let status = std::fs::read_to_string("/proc/self/status").expect("this process");
+        let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:\t"));
+        let allowed = allowed.and_then(|list| list.split(['-', ',']).next()).expect("a processor");
+        let busy = "{ while kill -0 $$; do :; done 2>/dev/null & }";
+        Self::after(jdk, &format!("taskset -c -p {allowed} $$ >/dev/null && {busy}"))
+    }
+
     /// The same in a shell that runs `what` before.
     fn after(jdk: &Jdk, what: &str) -> Self {
         let mut command = Command::new("sh");

@@ -5,8 +5,8 @@ use std::process::Command;
 use log_format::rows::counter;
 use serde_json::Value;
 use test_classes::{
-    Dialogue, Java, Jdk, Profile, Record, artifacts, classes, ends_of_jdks, free_port, jdks,
-    tprofiler, tprofiler_json as ask, wait_until,
+    Dialogue, Java, Jdk, Profile, Record, artifacts, classes, compile, compiler, ends_of_jdks,
+    free_port, jdks, project, tprofiler, tprofiler_json as ask, wait_until,
 };
 
 /// Calls of a method at once; they take some tens of milliseconds.
@@ -31,6 +31,16 @@ fn start(jdk: &Jdk, logs: &std::path::Path, port: u16, thresholds: &str) -> Dial
     let mut program = Java::new(jdk).agent(&options).main(classes(), "programs.Turning").talk();
     program.ask("begin");
     program
+}
+
+/// For how many seconds threads of a process have waited for a processor.
+fn waited(pid: u32) -> f64 {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("its threads");
+    let delay_ns = tasks.flatten().filter_map(|task| {
+        let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+        text.split(' ').nth(1)?.parse::<f64>().ok()
+    });
+    delay_ns.sum::<f64>() / 1e9
 }
 
 /// On each JDK; the budget is changed while the program runs.
@@ -162,6 +172,33 @@ fn what_turns_slow_is_measured_again() {
         let profile = Profile::only_run(&logs);
         let is_slow = |r: &&Record| r.method.starts_with("programs.Slowing step ");
         assert!(profile.records.iter().filter(is_slow).count() > 200, "{jdk}");
+    }
+}
+
+/// While threads wait for a processor, any call may look slow. That makes no method worth its probes.
+#[test]
+fn beside_a_busy_program_the_budget_is_kept_to_as_well() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let classes = folder.path().join("classes");
+    let sources = ["Figures", "Service", "Shop"]
+        .map(|class| project().join(format!("test-classes/java/workloads/{class}.java")));
+    compile(compiler(), &["--release", "11", "-nowarn"], &sources, &classes);
+    for jdk in ends_of_jdks() {
+        let (logs, port) = (folder.path().join(jdk.to_string()), free_port());
+        let options =
+            format!("include=workloads.Shop,overhead=2%,logs={},port={port}", logs.display());
+        let java = Java::beside_a_busy_program(jdk).agent(&options);
+        let program = java.main(&classes, "workloads.Service").args(["1", "60"]).start();
+        wait_until("it answers", || logs.exists());
+        let status = || ask(port, &["status"]);
+        wait_until("its threads wait", || waited(program.pid()) > 5.0);
+        wait_until("the budget is kept to", || {
+            let status = status();
+            status["methods_throttled"].as_u64() > Some(0)
+                && status["overhead_estimated"].as_f64() < Some(0.02)
+        });
+        let states = ask(port, &["methods", "workloads.Shop.order"]);
+        assert_eq!(states["methods"][0]["state"], "instrumented", "{jdk}: {states}");
     }
 }
 

@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use crate::sys::run_delay::scheduled;
+
 /// Measures work of the VM thread.
 pub(super) struct Stopwatch {
     begun: Instant,
@@ -28,12 +30,10 @@ impl Stopwatch {
 
 /// How long the VM thread has waited for a processor; zero if the kernel does not say.
 fn waited() -> Duration {
-    static FILE: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let file = FILE.get_or_init(|| find("/proc/self/task"));
-    let text = file.as_ref().and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default();
-    // Time on a processor, time in wait for one, time slices.
-    let ns = text.split(' ').nth(1).and_then(|ns| ns.parse().ok());
-    Duration::from_nanos(ns.unwrap_or_default())
+    static TASK: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let task = TASK.get_or_init(|| find("/proc/self/task"));
+    let scheduled = task.as_deref().and_then(scheduled).unwrap_or_default();
+    Duration::from_nanos(scheduled.delay_ns)
 }
 
 fn find(tasks: &str) -> Option<PathBuf> {
@@ -41,7 +41,7 @@ fn find(tasks: &str) -> Option<PathBuf> {
         fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim_end() == "VM Thread")
     };
     let mut tasks = fs::read_dir(tasks).ok()?.flatten().map(|task| task.path());
-    tasks.find(is_it).map(|task| task.join("schedstat"))
+    tasks.find(is_it)
 }
 
 #[cfg(test)]
@@ -56,7 +56,7 @@ mod tests {
             fs::write(folder.path().join(task).join("comm"), name).unwrap();
         }
         let found = find(folder.path().to_str().unwrap());
-        assert_eq!(found, Some(folder.path().join("2/schedstat")));
+        assert_eq!(found, Some(folder.path().join("2")));
         // This process is no JVM.
         assert_eq!(find("/proc/self/task"), None);
         assert_eq!(waited(), Duration::ZERO);

@@ -24,6 +24,7 @@ use crate::probe::mute::{self, Cause};
 use crate::sampling::cost;
 use crate::stderr::message;
 use crate::sys::clock;
+use crate::sys::run_delay::RunDelay;
 
 /// Length of a period, and of a short one while there is something to decide soon.
 const PERIOD_NS: u64 = 1_000_000_000;
@@ -47,6 +48,7 @@ pub(crate) struct OverheadController {
     lost_calls: u64,
     sampled: SampledProbes,
     length_ns: u64,
+    run_delay: RunDelay,
     /// When waiting in throttled methods was last looked for.
     waits_since: Now,
 }
@@ -103,6 +105,7 @@ impl OverheadController {
             lost_calls: 0,
             sampled: SampledProbes::default(),
             length_ns: SHORT_PERIOD_NS,
+            run_delay: RunDelay::default(),
             waits_since: Now::read(),
         }
     }
@@ -272,8 +275,10 @@ impl OverheadController {
     }
 
     fn judge(&mut self, began: Reading, parts: &mut Parts<'_>) {
-        let measured = self.measure(began, parts);
-        let Measured { end, cpu_ns, reading_ns, .. } = measured;
+        let mut measured = self.measure(began, parts);
+        let Measured { end, cpu_ns, reading_ns, length_ns, .. } = measured;
+        let delayed = self.run_delay.read(Duration::from_nanos(length_ns).as_secs_f64());
+        measured.methods.values_mut().for_each(|did| did.leave_out_delay(delayed));
         let monotonic_ns = end.now.monotonic_ns;
         let leave = self.overhead.judge(measured.period());
         self.add_cost(cpu_ns, parts);

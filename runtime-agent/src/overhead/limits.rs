@@ -11,8 +11,8 @@ use super::startup::{EARLY_NS, FASTER, Startup};
 const INTERPRETED: f64 = 5.0;
 /// A method with fewer calls a second is rare. When the program begins, most are, for a moment.
 const LEAST_CALLS: f64 = 200.0;
-/// Share of the budget that is always left for methods that are neither needed nor worth it: time that threads wait
-/// for a processor makes many look as if they were worth it.
+/// Share of the budget that is always left for methods that are neither needed nor worth it, whatever the agent itself
+/// and the others cost. In a process that is nearly idle, that can be all of it.
 const LEAST_ROOM: f64 = 0.25;
 /// When methods that are throttled in the first seconds come back if they are not worth their probes.
 const SETTLED_NS: u64 = 18 * SECOND_NS;

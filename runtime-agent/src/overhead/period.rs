@@ -4,13 +4,19 @@ use std::collections::HashMap;
 
 use log_format::ids::MethodId;
 
+use super::as_u64;
 use crate::drain::hot_methods::Recent;
 use crate::sys::clock;
+pub(super) use crate::sys::clock::as_f64;
 
 pub(super) const SECOND_NS: u64 = 1_000_000_000;
 
 /// A process with less CPU time than this share of a processor is practically idle.
 pub(super) const LEAST_CPU: f64 = 0.05;
+
+/// The part of the waiting for a processor that falls to a method is a matter of chance, and this many times as much
+/// is seldom.
+const UNEVEN: f64 = 2.0;
 
 /// CPU samples of a period, in nanoseconds: in probes, and all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,6 +62,17 @@ impl Period<'_> {
     }
 }
 
+impl Recent {
+    /// Leaves out what a method's threads waited for a processor, if they did that for this share of the time in which
+    /// they could run. Otherwise a busy machine would make any method look as if it took long.
+    pub(super) fn leave_out_delay(&mut self, delayed: f64) {
+        let of = |ticks: u64| as_f64(ticks) * delayed;
+        self.self_ticks -= as_u64(of(self.self_ticks));
+        let delay_ns = as_f64(clock::ticks_to_ns(self.total_ticks)) * delayed;
+        self.slow_ns = self.slow_ns.saturating_sub(as_u64(UNEVEN * delay_ns));
+    }
+}
+
 /// What a measured method did in a period, and what its probes cost, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cost {
@@ -83,10 +100,4 @@ impl Cost {
 
 pub(super) fn sum_ns(costs: &[Cost]) -> f64 {
     costs.iter().map(|cost| cost.ns).sum()
-}
-
-/// Times of a period: far below the 52 bits that are exact.
-#[allow(clippy::cast_precision_loss)]
-pub(super) fn as_f64(number: u64) -> f64 {
-    number as f64
 }

@@ -392,3 +392,26 @@ fn without_a_budget_the_cost_is_known_and_nothing_is_throttled() {
     assert!((0.055..0.056).contains(&share), "{share}");
     assert_eq!(program.overhead.call_ns(), 25);
 }
+
+/// A method whose calls take 2 us of CPU time, with callees, and the threads wait half of the time.
+#[test]
+fn what_waits_for_a_processor_is_not_slow() {
+    let second = |slow_ns| Recent {
+        calls: 100_000,
+        self_ticks: clock::ns_to_ticks(40_000_000),
+        total_ticks: clock::ns_to_ticks(400_000_000),
+        slow_ns,
+    };
+    let mut did = second(200_000_000);
+    did.leave_out_delay(0.5);
+    assert_eq!((did.slow_ns, did.calls), (0, 100_000));
+    assert!(clock::ticks_to_ns(did.self_ticks).abs_diff(20_000_000) < 100);
+    assert!(clock::ticks_to_ns(did.total_ticks).abs_diff(400_000_000) < 100);
+    // More is slow than waiting explains.
+    let mut did = second(300_000_000);
+    did.leave_out_delay(0.1);
+    assert!(did.slow_ns.abs_diff(220_000_000) < 100);
+    let mut did = second(300_000_000);
+    did.leave_out_delay(0.0);
+    assert_eq!(did, second(300_000_000));
+}

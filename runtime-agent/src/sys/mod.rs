@@ -4,3 +4,4 @@ pub(crate) mod clock;
 pub(crate) mod mapped_memory;
 pub(crate) mod memory;
 pub(crate) mod native_thread;
+pub(crate) mod run_delay;

@@ -69,6 +69,12 @@ pub(crate) fn init(choice: ClockChoice) {
     }
 }
 
+/// Nanoseconds or a count for calculations: far below the 52 bits that are exact.
+#[allow(clippy::cast_precision_loss)]
+pub(crate) fn as_f64(number: u64) -> f64 {
+    number as f64
+}
+
 #[cfg(test)]
 mod tests {
     use super::reading::scale;
