@@ -43,11 +43,15 @@ pub enum Table {
     SampledStacks,
     /// `samples.csv`: samples of threads.
     Samples,
+    /// `locks.csv`: exact statistics of all waits for monitors, by class and interval.
+    Locks,
+    /// `lock_waits.csv`: waits for monitors at or over the threshold of `lock`.
+    LockWaits,
 }
 
 impl Table {
     /// All tables, names before the rows that use them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Methods,
         Self::Threads,
         Self::Stacks,
@@ -58,6 +62,8 @@ impl Table {
         Self::Frames,
         Self::SampledStacks,
         Self::Samples,
+        Self::Locks,
+        Self::LockWaits,
     ];
 
     /// The table's name in file names.
@@ -74,6 +80,8 @@ impl Table {
             Self::Frames => "frames",
             Self::SampledStacks => "sampled_stacks",
             Self::Samples => "samples",
+            Self::Locks => "locks",
+            Self::LockWaits => "lock_waits",
         }
     }
 }

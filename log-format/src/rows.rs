@@ -215,6 +215,46 @@ row! {
     }
 }
 
+row! {
+    /// Exact statistics of all waits for monitors of a class that ended in an interval.
+    LockRow in Locks {
+        /// When the interval began.
+        start_ns: u64,
+        /// Class of the monitor's object, with dots; of a class object, its name and `.class`.
+        class: String,
+        /// Method id of the innermost measured call in progress, 0 for none.
+        method: MethodId,
+        /// Waits that ended.
+        waits: u64,
+        /// Their time.
+        total_ns: u64,
+        /// The longest wait.
+        max_ns: u64,
+        /// Durations of all waits.
+        hist: Histogram,
+    }
+}
+
+row! {
+    /// A wait for a monitor at or over the threshold of `lock`.
+    LockWaitRow in LockWaits {
+        /// When the wait began.
+        start_ns: u64,
+        /// Thread id of the one that waited.
+        thread: ThreadId,
+        /// Class of the monitor's object, as in `locks.csv`.
+        class: String,
+        /// How long it waited.
+        wait_ns: u64,
+        /// Thread id of a thread that had the monitor meanwhile, 0 if unknown.
+        owner: ThreadId,
+        /// Sampled stack id.
+        sampled_stack: SampledStackId,
+        /// Call path of instrumented methods, 0 for none.
+        stack: StackId,
+    }
+}
+
 impl EventRow {
     /// An event without the fields that only some events have.
     #[must_use]
@@ -331,6 +371,11 @@ pub mod counter {
     pub const OFF_CPU_LOOKS: &str = "off_cpu_looks";
     /// A gauge: the interval of CPU time between samples, in nanoseconds.
     pub const SAMPLE_INTERVAL_NS: &str = "sample_interval_ns";
+    /// Waits for monitors that ended.
+    pub const LOCK_WAITS: &str = "lock_waits";
+    /// Those of them over the threshold that were not written, because too many waited for the agent thread or to leave
+    /// the hour's budget to recorded calls.
+    pub const LOCK_WAITS_DROPPED: &str = "lock_waits_dropped";
     /// Signals that looked like the sampler's, and that somebody else sent.
     pub const FOREIGN_SIGNALS: &str = "foreign_signals";
     /// Loads of the stack walker that would have been a crash.
@@ -363,6 +408,11 @@ mod tests {
         assert_eq!(
             columns(EventRow::COLUMNS),
             "at_ns,event,class,method,pattern,calls_per_s,mean_ns,threshold_ns,reason"
+        );
+        assert_eq!(columns(LockRow::COLUMNS), "start_ns,class,method,waits,total_ns,max_ns,hist");
+        assert_eq!(
+            columns(LockWaitRow::COLUMNS),
+            "start_ns,thread,class,wait_ns,owner,sampled_stack,stack"
         );
     }
 }
