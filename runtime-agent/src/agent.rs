@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::{
-    Agent, AgentLoadContext, CallbackContext, ClassEvent, ClassFileLoadHookEvent, ObjectFreeEvent,
-    ThreadEvent, jni, jvmti,
+    Agent, AgentLoadContext, CallbackContext, ClassEvent, ClassFileLoadHookEvent, MonitorEvent,
+    ObjectFreeEvent, ThreadEvent, jni, jvmti,
 };
 
 use crate::error::Error;
@@ -33,6 +33,7 @@ use crate::jvm::java_threads;
 use crate::jvm::loaders;
 use crate::jvm::mounted_lately;
 use crate::jvm::virtual_threads;
+use crate::locks;
 use crate::options::{BadOptions, Fault, Options};
 use crate::probe;
 use crate::probe::mounts;
@@ -159,8 +160,27 @@ impl Agent for TProfiler {
         }
     }
 
+    fn monitor_contended_enter(&self, context: CallbackContext<'_>, event: MonitorEvent) {
+        if let Some(jni) = context.jni() {
+            let java_thread = threads::java_thread_of(jni);
+            // SAFETY: the references are the event's.
+            unsafe {
+                locks::enter(context.jvmti(), jni, java_thread, event.thread(), event.object());
+            }
+        }
+    }
+
+    fn monitor_contended_entered(&self, context: CallbackContext<'_>, event: MonitorEvent) {
+        if let Some(jni) = context.jni() {
+            // SAFETY: the reference is the event's.
+            unsafe { locks::entered(jni, event.thread()) };
+        }
+    }
+
     fn object_free(&self, _context: CallbackContext<'_>, event: ObjectFreeEvent) {
-        loaders::object_freed(event.tag());
+        if !locks::is_class_tag(event.tag()) {
+            loaders::object_freed(event.tag());
+        }
     }
 
     fn class_file_load_hook<'callback>(
@@ -293,6 +313,9 @@ fn prepare(context: &AgentLoadContext<'_>) -> Result<(), JvmError> {
     capabilities.set_can_generate_object_free_events(true);
     capabilities.set_can_get_bytecodes(true);
     let all = jvmti.get_potential_capabilities().unwrap_or_default();
+    capabilities.set_can_generate_monitor_events(all.can_generate_monitor_events());
+    capabilities.set_can_get_current_contended_monitor(all.can_get_current_contended_monitor());
+    capabilities.set_can_get_monitor_info(all.can_get_monitor_info());
     capabilities.set_can_get_source_file_name(all.can_get_source_file_name());
     // From JDK 21 on.
     capabilities.set_can_support_virtual_threads(all.can_support_virtual_threads());

@@ -21,6 +21,7 @@ mod drain;
 mod error;
 mod instrument;
 mod jvm;
+mod locks;
 mod log;
 mod options;
 mod overhead;

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsiz
 
 use crate::load;
 use crate::memory::{Memory, Process};
-use crate::queue::{QUEUE, Sample};
+use crate::queue::{MAX_SHADOW, QUEUE, Sample};
 pub use crate::sys::KernelAction;
 use crate::sys::{self, Context, Info};
 use crate::threads::{self, Slot, Source};
@@ -166,6 +166,37 @@ pub fn configure(config: &'static Config) {
     CONFIG.store((config as *const Config).cast_mut(), Ordering::Release);
 }
 
+/// Where HotSpot has its fields; `None` if Java stacks are not walked.
+#[must_use]
+pub fn layout() -> Option<&'static Layout> {
+    config()?.layout.as_ref()
+}
+
+fn config() -> Option<&'static Config> {
+    // SAFETY: null, or what `configure` got, which stays for ever.
+    unsafe { CONFIG.load(Ordering::Acquire).as_ref() }
+}
+
+/// Copies the method ids of the calling thread's shadow stack, the outermost first, and returns how many there are.
+#[must_use]
+pub fn own_shadow(ids: &mut [u32; MAX_SHADOW]) -> usize {
+    let Some(shadow) = config().and_then(|config| config.shadow).and_then(ShadowStack::of) else {
+        return 0;
+    };
+    let depth = shadow.depth.min(MAX_SHADOW);
+    for (index, id) in ids.iter_mut().enumerate().take(depth) {
+        *id = shadow.id(index);
+    }
+    depth
+}
+
+/// The id of the innermost method of the calling thread's shadow stack, or 0.
+#[must_use]
+pub fn own_innermost() -> u32 {
+    let shadow = config().and_then(|config| config.shadow).and_then(ShadowStack::of);
+    shadow.and_then(|shadow| Some(shadow.id(shadow.depth.checked_sub(1)?))).unwrap_or(0)
+}
+
 /// Samples are taken from now on, with times of the processor's counter or else of CLOCK_MONOTONIC.
 pub fn begin(is_counter: bool) {
     IS_COUNTER.store(is_counter, Ordering::Relaxed);
@@ -306,10 +337,7 @@ unsafe fn pass_on(signal: c_int, info: *mut c_void, context: *mut c_void) {
 
 /// Takes a sample of the interrupted thread.
 fn sample(origin: &Origin, interrupted: &Context, ticks: u64) {
-    let config = CONFIG.load(Ordering::Acquire);
-    // SAFETY: null, or what `configure` got, which stays for ever.
-    let (Some(config), Some(slot)) = (unsafe { config.as_ref() }, threads::slot(origin.thread))
-    else {
+    let (Some(config), Some(slot)) = (config(), threads::slot(origin.thread)) else {
         NOT_TAKEN.fetch_add(1, Ordering::Relaxed);
         return;
     };

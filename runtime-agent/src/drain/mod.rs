@@ -7,6 +7,7 @@ pub(crate) mod hot_methods;
 pub(crate) mod hot_samples;
 pub(crate) mod in_flight;
 pub(crate) mod interval;
+mod lock_waits;
 pub(crate) mod record_limiter;
 pub(crate) mod recorder;
 pub(crate) mod registry;

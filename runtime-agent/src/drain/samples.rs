@@ -258,7 +258,7 @@ impl Samples {
 
     /// The log's id of a platform thread; one that `is_listed` is one of Java's, though it may not have noted its name
     /// yet.
-    fn thread(
+    pub(super) fn thread(
         &mut self,
         os_id: u32,
         is_listed: bool,
@@ -363,8 +363,20 @@ impl Samples {
         }
     }
 
+    /// The stack with these frames.
+    pub(super) fn stack_of_frames(
+        &mut self,
+        os_id: u32,
+        end: End,
+        frames: &[Frame],
+        sampler: &mut Sampler<'_>,
+    ) -> SampledStackId {
+        let root = self.root(os_id, end, frames);
+        self.stacks.add_frames(root, frames, sampler)
+    }
+
     /// The call path of a shadow stack.
-    fn path_of(&self, shadow: &[u32], paths: &mut CallPaths) -> StackId {
+    pub(super) fn path_of(&self, shadow: &[u32], paths: &mut CallPaths) -> StackId {
         // Those that are deeper are cut.
         if shadow.len() >= MAX_SHADOW || shadow.contains(&0) {
             return call_paths::UNKNOWN;

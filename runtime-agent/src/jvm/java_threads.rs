@@ -157,6 +157,15 @@ unsafe fn class_of(jni: &JniEnv, thread: jni::jthread) -> ThreadClass {
     }
 }
 
+/// Whether a thread only runs virtual threads.
+///
+/// # Safety
+/// `thread` is a live reference of this thread to a java.lang.Thread.
+pub(crate) unsafe fn is_carrier(jni: &JniEnv, thread: jni::jthread) -> bool {
+    // SAFETY: the caller guarantees it.
+    unsafe { class_of(jni, thread) == ThreadClass::Carrier }
+}
+
 /// The name and number of a Java thread.
 ///
 /// # Safety
@@ -265,7 +274,7 @@ impl Drop for NotedName {
 
 /// Notes the name of the virtual thread that the calling thread runs. JVMTI's references are freed when the native
 /// method returns. Without memory, the thread has no name in the log.
-fn note_virtual_name(number: JavaThreadId) {
+pub(crate) fn note_virtual_name(number: JavaThreadId) {
     if VIRTUAL_NAMES.contains(number.get()) {
         return;
     }

@@ -6,7 +6,7 @@ use std::hash::Hash;
 use log_format::ids::{FrameId, MethodId, SampledStackId, StackId, ThreadId};
 use log_format::names::Table;
 use log_format::rows::{
-    CallRow, FrameRow, MethodRow, Row, SampleRow, SampledStackRow, StackRow, ThreadRow,
+    CallRow, FrameRow, LockWaitRow, MethodRow, Row, SampleRow, SampledStackRow, StackRow, ThreadRow,
 };
 
 use crate::log::table_file::TableFile;
@@ -86,6 +86,15 @@ impl PartFiles {
     pub(super) fn name_samples(&mut self, rows: &[SampleRow], names: &dyn Names) {
         for row in rows {
             self.name_thread(row.thread, names);
+            self.name_stack(row.stack, names);
+            self.name_sampled_stack(row.sampled_stack, names);
+        }
+    }
+
+    pub(super) fn name_lock_waits(&mut self, rows: &[LockWaitRow], names: &dyn Names) {
+        for row in rows {
+            self.name_thread(row.thread, names);
+            self.name_thread(row.owner, names);
             self.name_stack(row.stack, names);
             self.name_sampled_stack(row.sampled_stack, names);
         }

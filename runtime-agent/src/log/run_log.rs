@@ -16,7 +16,7 @@ use log_format::compression::Compression;
 use log_format::error::FileError;
 use log_format::ids::ThreadId;
 use log_format::names::{Hour, Part, RUN_JSON, Table, run_name};
-use log_format::rows::{CallRow, CounterRow, EventRow, SampleRow, StatsRow};
+use log_format::rows::{CallRow, CounterRow, EventRow, LockRow, LockWaitRow, SampleRow, StatsRow};
 use log_format::run::Run;
 
 use crate::log::compress::{Background, Compressed};
@@ -209,6 +209,31 @@ impl RunLog {
             bytes += part.added - before;
         }
         bytes
+    }
+
+    /// Adds waits for monitors, each to the hour in which it began. Returns how many bytes they and their names take.
+    pub(crate) fn add_lock_waits(&mut self, rows: &[LockWaitRow], names: &dyn Names) -> u64 {
+        let hour = |row: &LockWaitRow| Hour::of_unix_ns(row.start_ns);
+        let mut bytes = 0;
+        for rows in rows.chunk_by(|a, b| hour(a) == hour(b)) {
+            let Some(first) = rows.first() else { continue };
+            let part = self.part(hour(first));
+            let before = part.added;
+            part.name_lock_waits(rows, names);
+            part.add(rows);
+            bytes += part.added - before;
+        }
+        bytes
+    }
+
+    /// Adds the sums of waits for monitors of one interval.
+    pub(crate) fn add_locks(&mut self, rows: &[LockRow], names: &dyn Names) {
+        let Some(first) = rows.first() else { return };
+        let part = self.part(Hour::of_unix_ns(first.start_ns));
+        for row in rows {
+            part.name_method(row.method, names);
+        }
+        part.add(rows);
     }
 
     /// Adds the name of a thread that has rows in this hour later.

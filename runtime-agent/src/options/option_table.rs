@@ -28,6 +28,10 @@ const CPU_INTERVALS: RangeInclusive<Duration> = Duration::from_micros(100)..=Dur
 pub(super) const WALL_INTERVALS: RangeInclusive<Duration> =
     Duration::from_millis(50)..=Duration::from_secs(60);
 
+/// Thresholds of waits for monitors.
+const LOCK_THRESHOLDS: RangeInclusive<Duration> =
+    Duration::from_micros(10)..=Duration::from_secs(60);
+
 /// An option of the agent.
 pub struct OptionDef {
     /// Its key.
@@ -223,6 +227,28 @@ pub const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
         show: |options| interval_text(options.sampling.wall),
+    },
+    OptionDef {
+        key: "lock",
+        default: Some("1ms"),
+        help: "With cpu: record waits for monitors that take at least this long, from 10us to 1m",
+        set: |options, value, _| {
+            options.sampling.lock = match value {
+                "off" => None,
+                _ => match parse_duration(value) {
+                    Ok(threshold) if LOCK_THRESHOLDS.contains(&threshold) => Some(threshold),
+                    _ => {
+                        return wrong(
+                            "lock",
+                            value,
+                            "is neither off nor from 10us to 1m, like 1ms",
+                        );
+                    }
+                },
+            };
+            Ok(())
+        },
+        show: |options| interval_text(options.sampling.lock),
     },
     OptionDef {
         key: "sampler_cap",

@@ -117,6 +117,8 @@ pub struct SamplingOptions {
     pub cpu: Option<Duration>,
     /// How often threads that wait are looked at.
     pub wall: Option<Duration>,
+    /// Waits for monitors that take at least this long are recorded; `None` to count none.
+    pub lock: Option<Duration>,
     /// The most of the CPU time that samples may take, in millionths; `None` for no cap.
     pub cap: Option<u32>,
     /// What interrupts threads; `None` for the best that the kernel allows.
@@ -128,6 +130,7 @@ impl Default for SamplingOptions {
         Self {
             cpu: Some(Duration::from_millis(10)),
             wall: Some(Duration::from_millis(100)),
+            lock: Some(Duration::from_millis(1)),
             cap: Some(10_000),
             engine: None,
         }

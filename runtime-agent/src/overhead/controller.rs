@@ -15,6 +15,7 @@ use crate::instrument::methods::{Method, Methods};
 use crate::jvm::error::JvmError;
 use crate::jvm::pauses;
 use crate::jvm::probe_class::ProbeClass;
+use crate::locks;
 use crate::log::run_log::Now;
 use crate::overhead::{
     Millionths, Overhead, OverheadFigures, Period, SampledProbes, Throttled, as_u64,
@@ -70,7 +71,7 @@ impl Reading {
             now: Now::read(),
             process_cpu_ns: clock::cpu_ns_of(libc::CLOCK_PROCESS_CPUTIME_ID),
             agent_cpu_ns: clock::cpu_ns_of(libc::CLOCK_THREAD_CPUTIME_ID),
-            sampling_ns: cost::total_ns(),
+            sampling_ns: cost::total_ns() + locks::cost_ns(),
             paused_ns: pauses::figures().total_ns,
         }
     }

@@ -47,6 +47,11 @@ impl Ends {
     }
 }
 
+/// The bucket of a duration in ticks.
+pub(crate) fn bucket_of(ticks: u64) -> usize {
+    ENDS.bucket_of(ticks)
+}
+
 /// Recomputes the ends of buckets; the length of a tick may have changed.
 pub(super) fn renew() {
     for (bucket, end) in ENDS.0.iter().enumerate() {

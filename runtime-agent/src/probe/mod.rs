@@ -16,7 +16,7 @@
 //! The end of a call must not fail for lack of stack, or frames of a recursion would be mixed up. So a call that begins
 //! where its end might lack stack is refused with the StackOverflowError that it would soon meet anyway.
 
-mod buckets;
+pub(crate) mod buckets;
 pub(crate) mod kept;
 pub(crate) mod lost_calls;
 #[cfg(test)]

@@ -24,6 +24,7 @@ pub(crate) mod hotspot;
 pub(crate) mod methods;
 pub(crate) mod native;
 pub(crate) mod off_cpu;
+mod owners;
 mod perf_events;
 mod process_timer;
 mod random_walks;

@@ -18,11 +18,13 @@ use super::hotspot::Tables;
 use super::methods::{Methods, Named};
 use super::native::{Function, NativeCode};
 use super::off_cpu::{OffCpu, OffCpuTime, ThreadNow};
+use super::owners::Owners;
 use super::random_walks::RandomWalks;
 use super::thread_list::ThreadList;
 use super::thread_names::ThreadNames;
 use super::{NoSamples, debug_info, methods, off_cpu, process_timer, signals, threads};
 use crate::jvm::error::JvmError;
+use crate::locks;
 use crate::options::SamplingOptions;
 use crate::options::engine::Engine;
 use crate::probe;
@@ -88,6 +90,8 @@ pub(crate) struct Sampler<'j> {
     native: NativeCode,
     /// How often threads are looked at that wait, and what looks at them while sampling is on.
     wall: Option<Duration>,
+    lock: Option<Duration>,
+    owners: Option<Owners<'j>>,
     off_cpu: Option<OffCpu<'j>>,
     /// What it found last.
     last_times: Vec<OffCpuTime>,
@@ -116,7 +120,7 @@ impl<'j> Sampler<'j> {
         engine: Option<Chosen>,
         walks_at_random: bool,
     ) -> Option<Self> {
-        let SamplingOptions { cpu, wall, cap, .. } = options;
+        let SamplingOptions { cpu, wall, lock, cap, .. } = options;
         let (engine, interval) = engine.zip(cpu)?;
         let mut native = NativeCode::take();
         if walks_at_random {
@@ -139,6 +143,8 @@ impl<'j> Sampler<'j> {
             methods: Methods::default(),
             native,
             wall,
+            lock,
+            owners: None,
             off_cpu: None,
             last_times: Vec::new(),
             looks: 0,
@@ -200,10 +206,25 @@ impl<'j> Sampler<'j> {
         let looks = self.wall.zip(layout);
         self.off_cpu = looks.map(|(every, layout)| OffCpu::new(list, layout, every, jvmti, jni));
         signal::begin(clock::is_counter());
+        self.begin_locks(&tables);
         self.scan.be_due();
         self.scan.run();
         self.on = Some((signal, spent.1));
         Ok(())
+    }
+
+    fn begin_locks(&mut self, tables: &Tables) {
+        let Some(threshold) = self.lock else { return };
+        let (jvmti, jni) = (self.jvmti, self.jni);
+        match locks::begin(jvmti, jni, threshold) {
+            Ok(()) => {
+                let list = ThreadList::new(tables, jvmti, jni).ok();
+                self.owners = list.map(|list| Owners::new(list, jvmti, jni));
+            }
+            Err(error) => {
+                message!("lock: the JVM refuses it: {error:?}; waits are not counted");
+            }
+        }
     }
 
     /// Tests the walker against the JVM on threads that wait. Returns where it finds HotSpot's fields; `None` if it is
@@ -239,6 +260,8 @@ impl<'j> Sampler<'j> {
             self.last_times = times;
             self.gone.extend(gone);
         }
+        locks::end(self.jvmti);
+        self.owners = None;
         signal::end();
         threads::end();
         let _ = self.jvmti.disable_events_global(&THREAD_START);
@@ -307,6 +330,11 @@ impl<'j> Sampler<'j> {
         if threads::refused() > 0 && !std::mem::replace(&mut self.is_refusal_told, true) {
             message!("cpu: too few timers (ulimit -i): some threads are not sampled");
         }
+    }
+
+    /// Asks who has the monitors for which threads wait.
+    pub(crate) fn find_owners(&mut self) {
+        self.owners.iter_mut().for_each(Owners::round);
     }
 
     /// The times in which threads did not run since the last call.
@@ -458,6 +486,7 @@ impl<'j> Sampler<'j> {
 
 /// Stops everything that takes samples, whatever state it is in.
 pub(crate) fn stop_all(jvmti: &Jvmti) {
+    locks::end(jvmti);
     signal::end();
     threads::end();
     methods::stop();

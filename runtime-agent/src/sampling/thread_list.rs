@@ -96,6 +96,16 @@ impl<'j> ThreadList<'j> {
         u32::try_from(number).ok().filter(|number| *number != 0)
     }
 
+    /// The kernel's number of a thread, if it lives.
+    ///
+    /// # Safety
+    /// As [`structure`](Self::structure).
+    pub(super) unsafe fn os_id_of(&self, thread: jni::jthread) -> Option<u32> {
+        // SAFETY: the caller guarantees it.
+        let java_thread = unsafe { self.structure(thread) };
+        (java_thread != 0).then(|| self.os_id(java_thread))?
+    }
+
     /// Calls `each` with each thread but the calling one, which runs no Java code.
     ///
     /// # Errors

@@ -277,7 +277,7 @@ pub(crate) fn ended() {
 }
 
 /// The `JavaThread` of a thread with this JNI environment, or 0.
-fn java_thread_of(jni: &JniEnv) -> usize {
+pub(crate) fn java_thread_of(jni: &JniEnv) -> usize {
     match ENVIRONMENT.load(Ordering::Relaxed) {
         0 => 0,
         distance => jni.raw().addr().wrapping_sub(distance),

@@ -56,6 +56,7 @@ impl Recorder {
         }
         rows.extend(self.written.increases(start_ns, values));
         rows.extend(self.written.increases(start_ns, self.registry.samples.counters()));
+        rows.extend(self.written.increases(start_ns, self.lock_waits.counters()));
         rows
     }
 }

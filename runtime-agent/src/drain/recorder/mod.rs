@@ -20,6 +20,7 @@ use crate::drain::events::Events;
 use crate::drain::hot_methods::{HotMethods, Hottest, Recent};
 use crate::drain::in_flight::{self, InFlight};
 use crate::drain::interval::Interval;
+use crate::drain::lock_waits::LockWaits;
 use crate::drain::record_limiter::{RecordSlice, Threshold};
 use crate::drain::registry::Registry;
 use crate::drain::run_clock::{ClockFigures, RunClock};
@@ -32,6 +33,7 @@ use crate::instrument::guards::Rule;
 use crate::instrument::methods::Methods;
 use crate::instrument::postponed::Postponed;
 use crate::jvm::loaders;
+use crate::locks;
 use crate::log::LogFigures;
 use crate::log::budget::Budget;
 use crate::log::run_log::{Now, RunLog};
@@ -78,6 +80,7 @@ pub(crate) struct Recorder {
     is_ceiling_told: bool,
     /// Bytes of samples in an hour.
     sampled: (Hour, u64),
+    lock_waits: LockWaits,
 }
 
 impl Recorder {
@@ -111,6 +114,7 @@ impl Recorder {
             account: Account::new(),
             is_ceiling_told: false,
             sampled: (Hour::of_unix_ns(0), 0),
+            lock_waits: LockWaits::new(),
         }
     }
 
@@ -484,6 +488,7 @@ impl Recorder {
         for rows in interval.rows() {
             self.log.add_stats(&rows, &self.registry);
         }
+        self.log.add_locks(&locks::take_rows(interval.start_ns), &self.registry);
         self.log.add_counters(&counters);
         let bytes = self.log.take_added();
         self.budget.spend(bytes);

@@ -4,11 +4,14 @@ use std::cell::RefCell;
 
 use log_format::ids::{JavaThreadId, MethodId, ThreadId};
 use log_format::names::Hour;
+use log_format::rows::LockWaitRow;
 
 use super::Recorder;
+use crate::drain::lock_waits;
 use crate::drain::registry::Registry;
 use crate::drain::samples::{Context, SamplingFigures};
 use crate::drain::waited::Waits;
+use crate::locks;
 use crate::overhead::SampledProbes;
 use crate::sampling::sampler::Sampler;
 use crate::sys::clock;
@@ -55,20 +58,22 @@ impl Recorder {
         let Self { registry, clock, own_os_id, .. } = self;
         let Registry { ids, paths, by_os_id, samples, .. } = registry;
         let ids = RefCell::new(ids);
-        let new = samples.round(
-            sampler,
-            &mut Context {
-                anchors: &clock.anchors,
-                paths,
-                own_os_id: *own_os_id,
-                known: &|number| by_os_id.get(&number).copied(),
-                virtual_thread: &mut |number| {
-                    ids.borrow_mut().of(JavaThreadId::new(number), ThreadId::NONE)
-                },
-                next_thread: &mut || ids.borrow_mut().next(),
+        let mut context = Context {
+            anchors: &clock.anchors,
+            paths,
+            own_os_id: *own_os_id,
+            known: &|number| by_os_id.get(&number).copied(),
+            virtual_thread: &mut |number| {
+                ids.borrow_mut().of(JavaThreadId::new(number), ThreadId::NONE)
             },
-            all,
-        );
+            next_thread: &mut || ids.borrow_mut().next(),
+        };
+        let new = samples.round(sampler, &mut context, all);
+        sampler.find_owners();
+        let waits: Vec<LockWaitRow> = locks::take_long_waits()
+            .iter()
+            .map(|wait| lock_waits::row(wait, samples, sampler, &mut context))
+            .collect();
         for (start_ns, thread) in new {
             self.log.name_thread(Hour::of_unix_ns(start_ns), thread, &self.registry);
         }
@@ -76,8 +81,10 @@ impl Recorder {
         let most = self.budget.hour_bytes().map_or(u64::MAX, |bytes| bytes / SAMPLES_PART);
         if self.sampled.1 > most {
             self.registry.samples.add_over_budget(&rows);
+            self.lock_waits.add_over_budget(&waits);
         } else {
             self.sampled.1 += self.log.add_samples(&rows, &self.registry);
+            self.sampled.1 += self.log.add_lock_waits(&waits, &self.registry);
         }
     }
 }

@@ -125,6 +125,35 @@ impl<V> Sharded<V> {
         Some(value)
     }
 
+    /// Changes the value with this number, if there is one.
+    pub(crate) fn change(&self, number: u64, change: impl FnOnce(&mut V)) {
+        if let Some(mut table) = self.shard(number)
+            && let Some(value) = table.values.get_mut(&number)
+        {
+            change(value);
+        }
+    }
+
+    /// Changes the value with this number, which is `first` if there was none; `false` if there is no memory.
+    pub(crate) fn change_or_insert(
+        &self,
+        number: u64,
+        first: V,
+        change: impl FnOnce(&mut V),
+    ) -> bool {
+        let Some(mut table) = self.shard(number) else { return false };
+        if let Some(value) = table.values.get_mut(&number) {
+            change(value);
+            return true;
+        }
+        if table.values.len() == table.values.capacity() && !self.grow(&mut table) {
+            return false;
+        }
+        change(table.values.entry(number).or_insert(first));
+        self.length.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+
     /// Whether there is a value with this number.
     pub(crate) fn contains(&self, number: u64) -> bool {
         self.len() > 0 && self.shard(number).is_some_and(|table| table.values.contains_key(&number))
@@ -179,6 +208,11 @@ mod tests {
         });
         assert_eq!(seen, 10_000);
         assert!(map.contains(3) && !map.contains(10_000));
+        map.change(3, |value| value.push('!'));
+        assert!(map.change_or_insert(3, String::new(), |value| value.push('?')));
+        assert!(map.change_or_insert(20_000, String::new(), |value| value.push('?')));
+        assert_eq!(map.remove(20_000).as_deref(), Some("?"));
+        map.for_each(|number, value| assert!(number != 3 || value == "3!?"));
         for number in 0..9_999 {
             assert!(map.remove(number).is_some() && map.remove(number).is_none(), "{number}");
         }

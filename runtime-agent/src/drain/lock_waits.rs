@@ -1,0 +1,69 @@
+//! Turns waits for monitors into rows.
+
+use log_format::ids::ThreadId;
+use log_format::rows::{LockWaitRow, counter};
+
+use crate::drain::samples::{Context, Samples};
+use crate::locks::{self, Counts, LongWait, Owner};
+use crate::sampling::sampler::Sampler;
+use crate::sys::clock;
+
+/// What was counted, and what was not written.
+#[derive(Debug)]
+pub(super) struct LockWaits {
+    /// What was counted when the run began.
+    before: Counts,
+    over_budget: u64,
+}
+
+impl LockWaits {
+    pub(super) fn new() -> Self {
+        Self { before: Counts::now(), over_budget: 0 }
+    }
+
+    /// Counts waits that are not written, to leave the hour's budget to recorded calls.
+    pub(super) fn add_over_budget(&mut self, rows: &[LockWaitRow]) {
+        self.over_budget += rows.len() as u64;
+    }
+
+    /// What was counted since the run began.
+    pub(super) fn counts(&self) -> Counts {
+        let Counts { waits, dropped } = Counts::now();
+        Counts {
+            waits: waits.saturating_sub(self.before.waits),
+            dropped: dropped.saturating_sub(self.before.dropped) + self.over_budget,
+        }
+    }
+
+    pub(super) fn counters(&self) -> [(&'static str, u64); 2] {
+        let Counts { waits, dropped } = self.counts();
+        [(counter::LOCK_WAITS, waits), (counter::LOCK_WAITS_DROPPED, dropped)]
+    }
+}
+
+/// The row of a wait.
+pub(super) fn row(
+    wait: &LongWait,
+    samples: &mut Samples,
+    sampler: &mut Sampler<'_>,
+    context: &mut Context<'_>,
+) -> LockWaitRow {
+    let thread = match wait.virtual_thread {
+        Some(number) => (context.virtual_thread)(number.get()),
+        None => samples.thread(wait.os_id, true, sampler, context),
+    };
+    let owner = match wait.owner {
+        Owner::NotAsked | Owner::Unknown => ThreadId::NONE,
+        Owner::Platform(os_id) => samples.thread(os_id, true, sampler, context),
+        Owner::Virtual(number) => (context.virtual_thread)(number.get()),
+    };
+    LockWaitRow {
+        start_ns: context.anchors.unix_ns(wait.began),
+        thread,
+        class: log_format::writer::one_line(&locks::class_name(wait.class)),
+        wait_ns: clock::ticks_to_ns(wait.ticks),
+        owner,
+        sampled_stack: samples.stack_of_frames(wait.os_id, wait.end, &wait.frames, sampler),
+        stack: samples.path_of(&wait.shadow, context.paths),
+    }
+}

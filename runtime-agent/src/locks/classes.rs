@@ -1,0 +1,128 @@
+//! Numbers of the classes of locks: JVMTI tags of the class objects, so nothing here keeps a class or its loader alive.
+#![allow(unsafe_code)]
+
+use std::sync::{Mutex, PoisonError};
+
+use jvmti_bindings::env::{JniEnv, Jvmti};
+use jvmti_bindings::prelude::jni;
+
+/// Marks tags of classes; those of class loaders are below it.
+const TAG: jni::jlong = 1 << 62;
+/// Marks numbers of the class objects themselves: of locks like `Stock.class`.
+const CLASS_OBJECT: u32 = 1 << 31;
+/// More classes of locks are not told apart.
+const MOST: usize = 10_000;
+/// The number of `java.lang.Class`, which is the first.
+const JAVA_LANG_CLASS: u32 = 1;
+
+/// Names by number, from 1 on.
+static NAMES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Whether a tag is that of a class.
+pub(crate) const fn is_class_tag(tag: jni::jlong) -> bool {
+    tag & TAG != 0
+}
+
+/// The number of the class of a lock; 0 if it has none.
+///
+/// # Safety
+/// `object` is a live reference of this thread.
+pub(super) unsafe fn number(jvmti: &Jvmti, jni: &JniEnv, object: jni::jobject) -> u32 {
+    // SAFETY: the caller guarantees the object. The class is a live reference of this thread until it is deleted.
+    unsafe {
+        let class = jni.get_object_class(object);
+        let number = of_class(jvmti, class);
+        jni.delete_local_ref(class);
+        match number {
+            JAVA_LANG_CLASS => of_class(jvmti, object) | CLASS_OBJECT,
+            number => number,
+        }
+    }
+}
+
+/// # Safety
+/// `class` is a live reference of this thread.
+unsafe fn of_class(jvmti: &Jvmti, class: jni::jclass) -> u32 {
+    // SAFETY: the caller guarantees it.
+    let tag = || unsafe { jvmti.get_tag(class) }.ok().and_then(of_tag);
+    if let Some(number) = tag() {
+        return number;
+    }
+    // SAFETY: as above.
+    let Ok((signature, _)) = (unsafe { jvmti.get_class_signature(class) }) else { return 0 };
+    // Only one thread at a time gives a number.
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(number) = tag() {
+        return number;
+    }
+    if names.is_empty() {
+        names.push("java.lang.Class".to_owned());
+    }
+    let name = name_of(&signature);
+    // A class that was loaded twice has one number.
+    let known = names.iter().position(|known| *known == name);
+    let index = known.unwrap_or(names.len());
+    if index >= MOST {
+        return 0;
+    }
+    if known.is_none() {
+        names.push(name);
+    }
+    let Ok(number) = u32::try_from(index + 1) else { return 0 };
+    // SAFETY: as above. Without the tag, it is asked for again.
+    let _ = unsafe { jvmti.set_tag(class, TAG | jni::jlong::from(number)) };
+    number
+}
+
+fn of_tag(tag: jni::jlong) -> Option<u32> {
+    is_class_tag(tag).then(|| u32::try_from(tag & !TAG).ok())?
+}
+
+/// The name of a class of locks, as the log has it.
+pub(crate) fn name(number: u32) -> String {
+    let names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    let index =
+        (number & !CLASS_OBJECT).checked_sub(1).and_then(|index| usize::try_from(index).ok());
+    match index.and_then(|index| names.get(index)) {
+        Some(name) if number & CLASS_OBJECT != 0 => format!("{name}.class"),
+        Some(name) => name.clone(),
+        None => "[other classes]".to_owned(),
+    }
+}
+
+/// `com.shop.Stock` for `Lcom/shop/Stock;`, `int[]` for `[I`.
+fn name_of(signature: &str) -> String {
+    let element = signature.trim_start_matches('[');
+    let dimensions = signature.len() - element.len();
+    let name = match element {
+        "B" => "byte",
+        "C" => "char",
+        "D" => "double",
+        "F" => "float",
+        "I" => "int",
+        "J" => "long",
+        "S" => "short",
+        "Z" => "boolean",
+        class => class.trim_start_matches('L').trim_end_matches(';'),
+    };
+    format!("{}{}", name.replace('/', "."), "[]".repeat(dimensions))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_have_their_names_in_java() {
+        for (signature, name) in [
+            ("Lcom/shop/Stock$Shelf;", "com.shop.Stock$Shelf"),
+            ("[Lcom/shop/Stock;", "com.shop.Stock[]"),
+            ("[[J", "long[][]"),
+        ] {
+            assert_eq!(name_of(signature), name);
+        }
+        assert_eq!(of_tag(TAG | 7), Some(7));
+        assert_eq!(of_tag(7), None);
+        assert_eq!(name(0), "[other classes]");
+    }
+}

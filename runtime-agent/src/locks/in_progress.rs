@@ -1,0 +1,115 @@
+//! Waits that have not ended, and who has the monitor meanwhile. The agent thread asks for that.
+#![allow(unsafe_code)]
+
+use std::ptr;
+
+use jvmti_bindings::env::JniEnv;
+use jvmti_bindings::prelude::jni;
+use log_format::ids::{JavaThreadId, MethodId};
+
+use crate::sys::memory::sharded::Sharded;
+
+/// Marks numbers of virtual threads; addresses are below it.
+const VIRTUAL: u64 = 1 << 63;
+
+/// A thread that waits: its number if it is virtual, else the address of its JNI environment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key(u64);
+
+impl Key {
+    pub(super) fn of_virtual(number: JavaThreadId) -> Self {
+        Self(number.get() | VIRTUAL)
+    }
+
+    pub(super) fn of_platform(jni: &JniEnv) -> Self {
+        Self(jni.raw().addr() as u64)
+    }
+
+    /// The number of the virtual thread, if it is one.
+    pub(crate) fn virtual_thread(self) -> Option<JavaThreadId> {
+        (self.0 & VIRTUAL != 0).then(|| JavaThreadId::new(self.0 & !VIRTUAL))
+    }
+}
+
+/// Who has a monitor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    NotAsked,
+    Unknown,
+    /// The kernel's number of a platform thread.
+    Platform(u32),
+    Virtual(JavaThreadId),
+}
+
+/// A wait for a monitor.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InProgress {
+    /// When it began, in ticks.
+    pub began: u64,
+    /// The `JavaThread` that waits, or 0.
+    pub java_thread: usize,
+    /// The number of the lock's class.
+    pub class: u32,
+    /// The innermost measured call.
+    pub method: MethodId,
+    pub owner: Owner,
+    /// A weak reference to the monitor's object, as an address, or 0: only for virtual threads, of which the JVM does
+    /// not say it.
+    pub monitor: usize,
+}
+
+static WAITS: Sharded<InProgress> = Sharded::new();
+
+/// `false` if there is no memory.
+pub(super) fn begin(key: Key, wait: InProgress) -> bool {
+    WAITS.insert(key.0, wait).is_ok()
+}
+
+pub(super) fn end(key: Key, jni: &JniEnv) -> Option<InProgress> {
+    let wait = WAITS.remove(key.0)?;
+    forget(&wait, jni);
+    Some(wait)
+}
+
+pub(super) fn clear(jni: &JniEnv) {
+    WAITS.take_all().iter().for_each(|(_, wait)| forget(wait, jni));
+}
+
+pub(super) fn forget(wait: &InProgress, jni: &JniEnv) {
+    if wait.monitor != 0 {
+        // SAFETY: a weak reference of this wait's, which is in the map no more.
+        unsafe { jni.delete_weak_global_ref(ptr::with_exposed_provenance_mut(wait.monitor)) };
+    }
+}
+
+/// A new local reference to the object for whose monitor a thread waits since `began`, or null.
+pub(crate) fn monitor(key: Key, began: u64, jni: &JniEnv) -> jni::jobject {
+    let mut object = ptr::null_mut();
+    // While the map's part is locked, the wait does not end.
+    WAITS.change(key.0, |wait| {
+        if wait.began == began && wait.monitor != 0 {
+            let weak = ptr::with_exposed_provenance_mut(wait.monitor);
+            // SAFETY: a weak reference, which is deleted only after this.
+            object = unsafe { jni.new_local_ref(weak) };
+        }
+    });
+    object
+}
+
+/// All waits in progress.
+pub(crate) fn all() -> Vec<(Key, InProgress)> {
+    let mut all = Vec::new();
+    if WAITS.len() > 0 {
+        WAITS.for_each(|key, wait| all.push((Key(key), *wait)));
+    }
+    all
+}
+
+/// Notes who has the monitor for which a thread waits since `began`.
+pub(crate) fn set_owner(key: Key, began: u64, owner: Owner) {
+    WAITS.change(key.0, |wait| {
+        if wait.began == began {
+            wait.owner = owner;
+        }
+    });
+}

@@ -1,0 +1,173 @@
+//! Waits for contended monitors: all are counted, by class of the lock and measured method; those over the threshold
+//! are kept with their stacks.
+//!
+//! ```text
+//! classes     numbers of the locks' classes
+//! in_progress waits that have not ended, and who has the monitor
+//! sums        all waits that have ended
+//! long_waits  those over the threshold, until the agent thread takes them
+//! ```
+//! The JVM's events come only when a thread is about to wait: a monitor that nobody else wants costs nothing. What can
+//! be done before the wait is: after it, the thread has the monitor, and others wait for that.
+#![allow(unsafe_code)]
+
+mod classes;
+mod in_progress;
+mod long_waits;
+mod sums;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use jvmti_bindings::env::{JniEnv, Jvmti};
+use jvmti_bindings::prelude::{jni, jvmti};
+use log_format::ids::JavaThreadId;
+use sampling_handler::signal;
+
+pub(crate) use self::classes::{is_class_tag, name as class_name};
+pub(crate) use self::in_progress::{InProgress, Key, Owner, all, monitor, set_owner};
+pub(crate) use self::long_waits::{LongWait, take as take_long_waits};
+pub(crate) use self::sums::take_rows;
+use crate::jvm::java_threads;
+use crate::probe::stack::method_of;
+use crate::sys::clock;
+
+const EVENTS: [jvmti::jvmtiEvent; 2] =
+    [jvmti::JVMTI_EVENT_MONITOR_CONTENDED_ENTER, jvmti::JVMTI_EVENT_MONITOR_CONTENDED_ENTERED];
+
+static IS_ON: AtomicBool = AtomicBool::new(false);
+/// Waits of so many ticks are kept.
+static THRESHOLD: AtomicU64 = AtomicU64::new(u64::MAX);
+/// Waits that have ended, those over the threshold that were not kept, and what all of them cost in ticks.
+static WAITS: AtomicU64 = AtomicU64::new(0);
+static DROPPED: AtomicU64 = AtomicU64::new(0);
+static COST: AtomicU64 = AtomicU64::new(0);
+
+/// What was counted since the JVM began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Waits that ended.
+    pub waits: u64,
+    /// Those of them that were not kept although they took long.
+    pub dropped: u64,
+}
+
+impl Counts {
+    pub(crate) fn now() -> Self {
+        Self { waits: WAITS.load(Ordering::Relaxed), dropped: DROPPED.load(Ordering::Relaxed) }
+    }
+}
+
+/// The CPU time that events took of the service's threads so far, in nanoseconds.
+pub(crate) fn cost_ns() -> u64 {
+    clock::ticks_to_ns(COST.load(Ordering::Relaxed))
+}
+
+/// Whether waits are counted now.
+pub(crate) fn is_on() -> bool {
+    IS_ON.load(Ordering::Relaxed)
+}
+
+/// Waits are counted from now on; those in progress are not.
+///
+/// # Errors
+/// The JVM has no such events.
+pub(crate) fn begin(
+    jvmti: &Jvmti,
+    jni: &JniEnv,
+    threshold: Duration,
+) -> Result<(), jvmti::jvmtiError> {
+    in_progress::clear(jni);
+    let threshold_ns = u64::try_from(threshold.as_nanos()).unwrap_or(u64::MAX);
+    THRESHOLD.store(clock::ns_to_ticks(threshold_ns), Ordering::Relaxed);
+    IS_ON.store(true, Ordering::Release);
+    jvmti.enable_events_global(&EVENTS).inspect_err(|_| IS_ON.store(false, Ordering::Release))
+}
+
+/// No more waits are counted.
+pub(crate) fn end(jvmti: &Jvmti) {
+    if IS_ON.swap(false, Ordering::AcqRel) {
+        let _ = jvmti.disable_events_global(&EVENTS);
+    }
+}
+
+/// A thread is about to wait for a monitor: the calling one, whose `JavaThread` is this, or 0 if that is not known.
+///
+/// # Safety
+/// The references are those of the event.
+pub(crate) unsafe fn enter(
+    jvmti: &Jvmti,
+    jni: &JniEnv,
+    java_thread: usize,
+    thread: jni::jthread,
+    object: jni::jobject,
+) {
+    if !is_on() {
+        return;
+    }
+    let began = clock::ticks();
+    // SAFETY: the caller guarantees the references.
+    let (key, class) = unsafe { (key(jni, thread), classes::number(jvmti, jni, object)) };
+    let method = method_of(signal::own_innermost());
+    let monitor = match key.virtual_thread() {
+        // SAFETY: as above.
+        Some(_) => unsafe { weak(jni, object) },
+        None => 0,
+    };
+    let wait = InProgress { began, java_thread, class, method, owner: Owner::NotAsked, monitor };
+    if !in_progress::begin(key, wait) {
+        in_progress::forget(&wait, jni);
+        DROPPED.fetch_add(1, Ordering::Relaxed);
+    }
+    COST.fetch_add(clock::ticks().saturating_sub(began), Ordering::Relaxed);
+}
+
+/// The calling thread has waited for a monitor, and has it now.
+///
+/// # Safety
+/// The reference is that of the event.
+pub(crate) unsafe fn entered(jni: &JniEnv, thread: jni::jthread) {
+    if !is_on() {
+        return;
+    }
+    let now = clock::ticks();
+    // SAFETY: the caller guarantees the reference.
+    let key = unsafe { key(jni, thread) };
+    // It may have begun to wait before waits were counted.
+    let Some(wait) = in_progress::end(key, jni) else { return };
+    let ticks = now.saturating_sub(wait.began);
+    WAITS.fetch_add(1, Ordering::Relaxed);
+    let is_long = ticks >= THRESHOLD.load(Ordering::Relaxed);
+    if !sums::add(wait.class, wait.method, ticks) || is_long && !long_waits::add(key, wait, ticks) {
+        DROPPED.fetch_add(1, Ordering::Relaxed);
+    }
+    COST.fetch_add(clock::ticks().saturating_sub(now), Ordering::Relaxed);
+}
+
+/// A weak reference to an object, as an address; 0 if there is no memory.
+///
+/// # Safety
+/// `object` is a live reference of this thread.
+unsafe fn weak(jni: &JniEnv, object: jni::jobject) -> usize {
+    // SAFETY: the caller guarantees it.
+    let weak = unsafe { jni.new_weak_global_ref(object) };
+    if weak.is_null() {
+        jni.exception_clear();
+    }
+    weak.expose_provenance()
+}
+
+/// What tells waiting threads apart. A virtual thread may wait on one carrier and go on on another.
+///
+/// # Safety
+/// The reference is that of the event.
+unsafe fn key(jni: &JniEnv, thread: jni::jthread) -> Key {
+    // SAFETY: the caller guarantees the reference. A JVM without virtual threads does not have this function.
+    let is_virtual = unsafe { jni.is_virtual_thread(thread) }.unwrap_or(false);
+    // SAFETY: as above.
+    let number = if is_virtual { unsafe { java_threads::number(jni, thread) } } else { None };
+    match number {
+        Some(number) if number != JavaThreadId::NONE => Key::of_virtual(number),
+        _ => Key::of_platform(jni),
+    }
+}

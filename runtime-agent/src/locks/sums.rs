@@ -1,0 +1,72 @@
+//! Sums of all waits that have ended, by class of the lock and measured method.
+
+use log_format::histogram::Histogram;
+use log_format::ids::MethodId;
+use log_format::rows::LockRow;
+use rewriter::probe::OFFLINE;
+
+use super::classes;
+use crate::probe::buckets::{KEPT_BUCKETS, bucket_of};
+use crate::sys::clock;
+use crate::sys::memory::sharded::Sharded;
+
+/// Waits for locks of one class from one method.
+#[derive(Clone, Debug)]
+struct Sum {
+    ticks: u64,
+    max: u64,
+    buckets: [u32; KEPT_BUCKETS],
+}
+
+impl Sum {
+    const NONE: Self = Self { ticks: 0, max: 0, buckets: [0; KEPT_BUCKETS] };
+
+    fn add(&mut self, ticks: u64) {
+        self.ticks = self.ticks.saturating_add(ticks);
+        self.max = self.max.max(ticks);
+        if let Some(bucket) = self.buckets.get_mut(bucket_of(ticks)) {
+            *bucket = bucket.saturating_add(1);
+        }
+    }
+
+    fn row(&self, start_ns: u64, class: u32, method: MethodId) -> LockRow {
+        let mut hist = Histogram::default();
+        for (bucket, count) in (0..).zip(self.buckets) {
+            if count > 0 {
+                hist.add(bucket, u64::from(count));
+            }
+        }
+        LockRow {
+            start_ns,
+            class: classes::name(class),
+            method,
+            waits: hist.count(),
+            total_ns: clock::ticks_to_ns(self.ticks),
+            max_ns: clock::ticks_to_ns(self.max),
+            hist,
+        }
+    }
+}
+
+/// By class and method.
+static SUMS: Sharded<Sum> = Sharded::new();
+
+/// Adds a wait; `false` if there is no memory.
+pub(super) fn add(class: u32, method: MethodId, ticks: u64) -> bool {
+    let key = u64::from(class) << 32 | u64::from(method.get());
+    SUMS.change_or_insert(key, Sum::NONE, |sum| sum.add(ticks))
+}
+
+/// Takes the sums of an interval.
+pub(crate) fn take_rows(start_ns: u64) -> Vec<LockRow> {
+    let mut sums = SUMS.take_all();
+    sums.sort_unstable_by_key(|(key, _)| *key);
+    let row = |(key, sum): &(u64, Sum)| {
+        let [class, method] = [key >> 32, key & 0xffff_ffff].map(|half| half.try_into().ok());
+        // Methods that the `rewrite` command instrumented have no names.
+        let method =
+            method.filter(|method| *method < OFFLINE).map_or(MethodId::NONE, MethodId::new);
+        Some(sum.row(start_ns, class?, method))
+    };
+    sums.iter().filter_map(row).collect()
+}
