@@ -30,11 +30,11 @@ pub use control::{
 pub use jdk::{Jdk, compiler, ends_of_jdks, found, jdks, jdks_from};
 pub use libraries::{LibraryClass, classes_of, libraries, library};
 pub use loops::{Loops, Plain, RECOVERY, Rates, SHARE};
-pub use profile::{Counts, MethodName, Profile, Record, truth};
+pub use profile::{Counts, MethodName, Profile, Record, rows, truth};
 pub use run::{
     Dialogue, Finished, Java, Running, free_port, has_thread, hung_mount, is_full, rounds, skipped,
     timers, wait_until,
 };
-pub use samples::{Sampled, off_cpu, samples, sources};
+pub use samples::{LockWait, Sampled, lock_waits, off_cpu, samples, sources};
 pub use service::{Service, TOKEN_NEEDED};
 pub use truth_run::{TRUTH, jar_of, run_plain, run_truth};

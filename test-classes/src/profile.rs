@@ -213,7 +213,11 @@ pub(crate) fn methods(run: &Path) -> BTreeMap<MethodId, MethodName> {
 }
 
 /// All rows of a table, from all hours.
-pub(crate) fn rows<R: Row>(run: &Path) -> Vec<R> {
+///
+/// # Panics
+/// If the log is not flawless.
+#[must_use]
+pub fn rows<R: Row>(run: &Path) -> Vec<R> {
     // By hour; if a file exists both plain and compressed, it counts once.
     let mut files = BTreeMap::new();
     for entry in fs::read_dir(run).unwrap_or_else(|e| panic!("{}: {e}", run.display())) {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use log_format::ids::JavaThreadId;
-use log_format::rows::{FrameRow, SampleRow, SampledStackRow, StackRow, ThreadRow};
+use log_format::ids::{FrameId, JavaThreadId, MethodId, SampledStackId, StackId, ThreadId};
+use log_format::rows::{FrameRow, LockWaitRow, SampleRow, SampledStackRow, StackRow, ThreadRow};
 
 use crate::profile::{MethodName, methods, rows};
 
@@ -82,37 +82,42 @@ pub fn sources(run: &Path) -> BTreeMap<String, String> {
     rows::<FrameRow>(run).into_iter().map(|row| (row.class, row.source)).collect()
 }
 
-fn of_kind(run: &Path, kind: &str) -> Vec<Sampled> {
-    let methods = methods(run);
-    let by_id = |row: StackRow| (row.id, (row.parent, row.method));
-    let paths: BTreeMap<_, _> = rows::<StackRow>(run).into_iter().map(by_id).collect();
-    let by_id = |row: SampledStackRow| (row.id, (row.parent, row.frame));
-    let stacks: BTreeMap<_, _> = rows::<SampledStackRow>(run).into_iter().map(by_id).collect();
-    let name = |row: &FrameRow| match row.class.is_empty() {
-        true => row.method.clone(),
-        false => format!("{}.{}", row.class, row.method),
+/// The waits for monitors of a run that took long enough to be recorded.
+///
+/// # Panics
+/// As [`samples`].
+#[must_use]
+pub fn lock_waits(run: &Path) -> Vec<LockWait> {
+    let names = Names::of(run);
+    let wait = |row: LockWaitRow| LockWait {
+        thread: names.thread(row.thread).0,
+        class: row.class,
+        wait_ns: row.wait_ns,
+        owner: (!row.owner.is_none()).then(|| names.thread(row.owner).0),
+        frames: names.frames(row.sampled_stack),
+        path: names.path(row.stack),
     };
-    let frames: BTreeMap<_, _> =
-        rows::<FrameRow>(run).iter().map(|row| (row.id, name(row))).collect();
-    let threads: BTreeMap<_, _> =
-        rows::<ThreadRow>(run).into_iter().map(|row| (row.id, (row.name, row.java_id))).collect();
+    rows::<LockWaitRow>(run).into_iter().map(wait).collect()
+}
+
+/// A wait for a monitor.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct LockWait {
+    pub thread: String,
+    pub class: String,
+    pub wait_ns: u64,
+    pub owner: Option<String>,
+    /// As [`Sampled::frames`].
+    pub frames: Vec<String>,
+    /// As [`Sampled::path`].
+    pub path: Vec<MethodName>,
+}
+
+fn of_kind(run: &Path, kind: &str) -> Vec<Sampled> {
+    let names = Names::of(run);
     let sampled = |row: SampleRow| {
-        let mut found = Vec::new();
-        let mut next = row.sampled_stack;
-        while !next.is_none() {
-            let (parent, frame) = stacks.get(&next).expect("a sampled stack has a row");
-            found.push(frames.get(frame).expect("a frame has a name").clone());
-            next = *parent;
-        }
-        found.reverse();
-        let mut path = Vec::new();
-        let mut next = row.stack;
-        while let Some((parent, method)) = paths.get(&next) {
-            path.push(methods.get(method).cloned().unwrap_or_default());
-            next = *parent;
-        }
-        path.reverse();
-        let (thread, java_id) = threads.get(&row.thread).expect("a thread has a name").clone();
+        let (thread, java_id) = names.thread(row.thread);
         Sampled {
             kind: row.kind,
             start_ns: row.start_ns,
@@ -121,10 +126,67 @@ fn of_kind(run: &Path, kind: &str) -> Vec<Sampled> {
             state: row.state,
             weight_ns: row.weight_ns,
             samples: row.samples,
-            frames: found,
-            path,
+            frames: names.frames(row.sampled_stack),
+            path: names.path(row.stack),
         }
     };
     let rows = rows::<SampleRow>(run).into_iter();
     rows.filter(|row| row.kind == kind).map(sampled).collect()
+}
+
+/// Names of threads and stacks.
+struct Names {
+    methods: BTreeMap<MethodId, MethodName>,
+    paths: BTreeMap<StackId, (StackId, MethodId)>,
+    stacks: BTreeMap<SampledStackId, (SampledStackId, FrameId)>,
+    frames: BTreeMap<FrameId, String>,
+    threads: BTreeMap<ThreadId, (String, JavaThreadId)>,
+}
+
+impl Names {
+    fn of(run: &Path) -> Self {
+        let name = |row: &FrameRow| match row.class.is_empty() {
+            true => row.method.clone(),
+            false => format!("{}.{}", row.class, row.method),
+        };
+        let path = |row: StackRow| (row.id, (row.parent, row.method));
+        let stack = |row: SampledStackRow| (row.id, (row.parent, row.frame));
+        let thread = |row: ThreadRow| (row.id, (row.name, row.java_id));
+        Self {
+            methods: methods(run),
+            paths: rows(run).into_iter().map(path).collect(),
+            stacks: rows(run).into_iter().map(stack).collect(),
+            frames: rows::<FrameRow>(run).iter().map(|row| (row.id, name(row))).collect(),
+            threads: rows(run).into_iter().map(thread).collect(),
+        }
+    }
+
+    fn thread(&self, id: ThreadId) -> (String, JavaThreadId) {
+        self.threads.get(&id).expect("a thread has a name").clone()
+    }
+
+    /// From the outermost.
+    fn frames(&self, stack: SampledStackId) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut next = stack;
+        while !next.is_none() {
+            let (parent, frame) = self.stacks.get(&next).expect("a sampled stack has a row");
+            found.push(self.frames.get(frame).expect("a frame has a name").clone());
+            next = *parent;
+        }
+        found.reverse();
+        found
+    }
+
+    /// From the outermost.
+    fn path(&self, stack: StackId) -> Vec<MethodName> {
+        let mut path = Vec::new();
+        let mut next = stack;
+        while let Some((parent, method)) = self.paths.get(&next) {
+            path.push(self.methods.get(method).cloned().unwrap_or_default());
+            next = *parent;
+        }
+        path.reverse();
+        path
+    }
 }

@@ -187,6 +187,8 @@ fn add_sampling(answer: &mut Answer, sampling: &SamplingFigures) {
         answer.line("waiting", format!("{looks} looks at {threads} threads"));
     }
     answer.value("off_cpu_looks", sampling.looks.0);
+    answer.add("lock waits", sampling.lock_waits.waits);
+    answer.add("lock waits dropped", sampling.lock_waits.dropped);
     if let Some(why) = &sampling.stopped {
         answer.line("cpu samples stopped", why);
     }

@@ -18,6 +18,7 @@ use crate::drain::sampled_threads::SampledThreads;
 use crate::drain::time_slices::Period;
 use crate::drain::waited::{Waited, Waits};
 use crate::instrument::methods::Method;
+use crate::locks;
 use crate::log::run_log::Now;
 use crate::overhead::SampledProbes;
 use crate::probe::stack::method_of;
@@ -136,6 +137,8 @@ pub(crate) struct SamplingFigures {
     /// Stacks that the walker's test compared, and walks from random registers for another.
     pub compared: usize,
     pub random_walks: u64,
+    /// Waits for monitors.
+    pub lock_waits: locks::Counts,
     /// Why nothing is sampled, if that is not what was asked for.
     pub stopped: Option<String>,
 }
@@ -447,6 +450,7 @@ impl Samples {
             looks: sampler.looks(),
             compared: sampler.compared(),
             random_walks: sampler.random_walks(),
+            lock_waits: locks::Counts::default(),
             stopped: sampler.stopped().map(ToString::to_string),
         }
     }

@@ -3,10 +3,11 @@ package programs;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicLong;
 
 /**
  * Threads that wait for monitors, and know how often and how long: one thread has the monitor of a shelf, a class or an
- * array while others come for it. Each prints its sums: {@code waits shelf COUNT NANOSECONDS}.
+ * array while others come for it. It prints the waits of 5 ms and more, {@code waits shelf COUNT NANOSECONDS}.
  *
  * <p>Usage: {@code Contended ROUNDS WAITERS HOLD_MS [virtual]}: with virtual, waiters are virtual threads.
  */
@@ -24,6 +25,7 @@ public final class Contended {
         }
     }
 
+    private static final long LONG_NS = 5_000_000;
     private static final int[] COUNTS = new int[4];
 
     private Contended() {}
@@ -62,7 +64,15 @@ public final class Contended {
     private static void hold(
             String name, Object lock, Wait wait, int rounds, int waiters, long holdMs, boolean isVirtual)
             throws Exception {
-        long[] waited = new long[waiters];
+        AtomicLong count = new AtomicLong();
+        AtomicLong sum = new AtomicLong();
+        Runnable come = () -> {
+            long waited = wait.run();
+            if (waited >= LONG_NS) {
+                count.incrementAndGet();
+                sum.addAndGet(waited);
+            }
+        };
         for (int round = 0; round < rounds; round++) {
             CountDownLatch held = new CountDownLatch(1);
             Thread holder = new Thread(() -> holdFor(lock, held, holdMs), "holder");
@@ -70,19 +80,14 @@ public final class Contended {
             held.await();
             List<Thread> threads = new ArrayList<>();
             for (int i = 0; i < waiters; i++) {
-                int index = i;
-                threads.add(thread(() -> waited[index] += wait.run(), "waiter-" + i, isVirtual));
+                threads.add(thread(come, "waiter-" + i, isVirtual));
             }
             for (Thread thread : threads) {
                 thread.join();
             }
             holder.join();
         }
-        long sum = 0;
-        for (long ns : waited) {
-            sum += ns;
-        }
-        System.out.println("waits " + name + " " + rounds * waiters + " " + sum);
+        System.out.println("waits " + name + " " + count + " " + sum);
     }
 
     private static void holdFor(Object lock, CountDownLatch held, long holdMs) {

@@ -22,7 +22,8 @@ const SAMPLES_PART: u64 = 4;
 impl Recorder {
     /// What `status` says of CPU samples.
     pub(crate) fn sampling_figures(&self, sampler: &Sampler<'_>) -> SamplingFigures {
-        self.registry.samples.figures(sampler)
+        let lock_waits = self.lock_waits.counts();
+        SamplingFigures { lock_waits, ..self.registry.samples.figures(sampler) }
     }
 
     /// CPU time in probes by samples, so far.
