@@ -4,12 +4,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use log_format::ids::{MethodId, SampledStackId, ThreadId};
-use log_format::names::Table;
+use log_format::names::{Hour, Table};
 use log_format::rows::{LockRow, LockWaitRow};
 
 use crate::input::problems::Problems;
 use crate::input::runs::{DataFile, RunInput};
-use crate::input::table_rows::{TablePart, read_part};
+use crate::input::table_rows::{TablePart, read_part, read_rows};
 use crate::run::cpu_samples::SampleNames;
 use crate::run::names::Names;
 use crate::run::selection::Selection;
@@ -17,6 +17,8 @@ use crate::stats::aggregate::Group;
 use crate::stats::lock_sums::{LockSite, LockSums, LockWait};
 use crate::stats::method::Method;
 use crate::stats::sampled_stacks::SampledStacks;
+
+const HOUR_NS: u64 = 3_600_000_000_000;
 
 /// Adds the selected waits of the run at index `place` in the list of runs; `with_stacks` if their stacks are needed
 /// too.
@@ -76,6 +78,23 @@ pub fn each_lock_wait(
             if is_selected && selection.range.contains(row.start_ns) {
                 each(row);
             }
+            Ok(())
+        });
+    }
+}
+
+/// Passes every recorded wait of a run to `each`, of the files that can have waits from `begin_ns` to `end_ns`.
+pub fn each_wait_within(
+    run: &RunInput,
+    begin_ns: u64,
+    end_ns: u64,
+    problems: &mut Problems,
+    mut each: impl FnMut(LockWaitRow),
+) {
+    let hours = Hour::of_unix_ns(begin_ns)..=Hour::of_unix_ns(end_ns.saturating_add(HOUR_NS));
+    for file in files(run, Table::LockWaits).filter(|file| hours.contains(&file.part.hour)) {
+        read_rows(&file.path, file.len, problems, |row| {
+            each(row);
             Ok(())
         });
     }
