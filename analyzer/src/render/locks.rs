@@ -38,13 +38,11 @@ pub(super) fn text(
     let shown = top.unwrap_or(locks.len());
     for lock in locks.iter().take(shown) {
         let cells = cells(lock);
-        let indent = " ".repeat(cells.len());
-        wrapped(out, &cells, &indent, &one_line(&lock.site.class))?;
+        wrapped(out, &cells, &" ".repeat(cells.len()), &one_line(&lock.site.class))?;
+        // The names of all three fit on no line.
         let site = lock.site.method.as_ref().map_or("-".to_owned(), |method| labels.of(method));
-        wrapped(out, &format!("{indent}at "), &format!("{indent}  "), &site)?;
-        let holder = lock.longest_holder.as_deref().unwrap_or("unknown");
-        let indent_of_more = format!("{indent}  ");
-        wrapped(out, &format!("{indent}held by "), &indent_of_more, &one_line(holder))?;
+        let holder = one_line(lock.longest_holder.as_deref().unwrap_or("unknown"));
+        wrapped(out, "       at ", &" ".repeat(9), &format!("{site}, held by {holder}"))?;
     }
     if let Some(rest) = locks.len().checked_sub(shown).filter(|rest| *rest > 0) {
         writeln!(out, "    and {}", plural(number(rest), "more row", "more rows"))?;
