@@ -12,8 +12,9 @@ use crate::options::time_range::TimeRange;
 use crate::options::{Flame, Format, Options};
 use crate::report::collector::Collector;
 use crate::report::{Report, SampleReport, slowest};
-use crate::run::cpu_samples::look_at_sampled;
+use crate::run::cpu_samples::{has_samples, look_at_sampled};
 use crate::run::data::{RunData, read_run};
+use crate::run::lock_waits::has_lock_waits;
 use crate::run::names::Names;
 use crate::run::selection::{RecordsBecause, Selection};
 use crate::run::short_names::ShortName;
@@ -42,13 +43,16 @@ pub struct Analysis {
 pub fn analyze(options: &Options, progress: &Arc<Progress>) -> Result<Analysis, NoReport> {
     let mut problems = Problems::default();
     let (selected, options) = select(options, progress, &mut problems)?;
-    let (has_samples, has_dumps) = (selected.has_samples(), selected.has_dumps());
+    let has_samples = selected.runs.iter().any(has_samples);
+    let has_lock_waits = selected.runs.iter().any(has_lock_waits);
+    let has_dumps = selected.has_dumps();
     let analysis = analyze_selected(&options, selected, &problems)?;
     let report = &analysis.report;
     let SampleReport { cpu, off_cpu, .. } = &report.samples;
     let nothing = match options.output.flame {
         Flame::Cpu => cpu.no_samples(has_samples, report.missing.losses.timers_refused),
         Flame::Wall => off_cpu.no_waiting(has_samples || has_dumps),
+        Flame::Lock => report.locks.no_waits(has_lock_waits),
         Flame::Calls if options.output.format.is_of_stacks() => report.no_stacks(),
         Flame::Calls => None,
     };
@@ -123,6 +127,13 @@ fn read(options: &Options, selected: &Selected, mut problems: Problems) -> Analy
             }
         }
     }
+    if options.shows_locks() {
+        selection.progress.expect(runs, &[Table::Locks, Table::LockWaits]);
+        let with_stacks = options.output.flame == Flame::Lock;
+        for (place, run) in runs.iter().enumerate() {
+            collector.add_locks(run, place, selection, with_stacks, &mut problems);
+        }
+    }
     let of_overview = collector.slowest().filter(|_| options.output.format == Format::Text);
     let mut report = collector.finish(runs, options, selection, &problems);
     report.overview.slowest = of_overview.and_then(|(place, row)| {
@@ -145,11 +156,6 @@ pub(crate) struct Selected {
 }
 
 impl Selected {
-    /// Whether a run has samples, selected or not.
-    fn has_samples(&self) -> bool {
-        self.runs.iter().flat_map(|run| &run.files).any(|file| file.table == Table::Samples)
-    }
-
     /// Whether a log of TProfiler's has thread dumps, selected or not.
     fn has_dumps(&self) -> bool {
         self.old_logs.iter().flatten().any(|log| log.dumps_path().is_some())

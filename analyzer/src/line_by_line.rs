@@ -123,14 +123,15 @@ impl<'r> Sums<'r> {
     fn read_counters_and_events(&mut self, run: &RunInput, problems: &mut Problems) {
         let (mut throttled, mut muted) = (Throttled::default(), Muted::default());
         for file in run.files.iter().filter(|file| !is_of_calls(file.table)) {
-            self.counts.hours.insert(file.part.hour);
             if file.table == Table::Counters {
+                self.counts.hours.insert(file.part.hour);
                 read_rows(&file.path, file.len, problems, |row: CounterRow| {
                     self.recorded.add_counter(&row);
                     throttled.saw(row.start_ns);
                     Ok(())
                 });
-            } else {
+            } else if file.table == Table::Events {
+                self.counts.hours.insert(file.part.hour);
                 read_rows(&file.path, file.len, problems, |row: EventRow| {
                     throttled.add_event(&row);
                     muted.add_event(&row);
@@ -349,7 +350,7 @@ pub(crate) fn selections() -> Vec<Selection> {
 }
 
 /// Files that a fuzzer's input may contain: each begins with a line `@` and its name.
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 14] = [
     "run.json",
     "20261120T14Z.calls.csv",
     "20261120T15Z.calls.csv",
@@ -360,6 +361,8 @@ const NAMES: [&str; 12] = [
     "20261120T14Z.stacks.csv",
     "20261120T14Z.counters.csv",
     "20261120T14Z.events.csv",
+    "20261120T14Z.locks.csv",
+    "20261120T14Z.lock_waits.csv",
     "tprofiler.log",
     "tmethod.log",
 ];

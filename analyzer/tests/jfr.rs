@@ -127,6 +127,46 @@ fn every_sample_is_an_event_in_its_second() {
 }
 
 #[test]
+fn every_recorded_lock_wait_is_an_event() {
+    let logs = locked_shop::shop();
+    let wait = |event: &Value| {
+        let ms = |ns: u64| ns / MS;
+        let name = |thread: &Value| thread["osName"].as_str().map(str::to_owned);
+        (
+            ms(event["startTime"].as_u64().unwrap() - T14),
+            ms(event["duration"].as_u64().unwrap()),
+            event["monitorClass"]["name"].as_str().unwrap().to_owned(),
+            name(&event["eventThread"]).unwrap(),
+            name(&event["previousOwner"]),
+            stack(event).len(),
+        )
+    };
+    let waits = |more: &[&str]| {
+        let (chunks, _) = recording(&logs, more);
+        events(&chunks, "jdk.JavaMonitorEnter").iter().map(wait).collect::<Vec<_>>()
+    };
+    let of = |start_ms, ms, class: &str, [thread, owner]: [&str; 2], frames| {
+        let owner = Some(owner).filter(|owner| !owner.is_empty()).map(str::to_owned);
+        (start_ms, ms, class.replace('.', "/"), thread.to_owned(), owner, frames)
+    };
+    let (stock, journal) = (sampled_shop::STOCK, locked_shop::JOURNAL);
+    let all = [
+        of(4_995, 10, stock, ["exec-1", ""], 1),
+        of(5_012, 8, stock, ["exec-1", "exec-7"], 2),
+        of(5_025, 4, stock, ["exec-1", "exec-7"], 2),
+        of(5_030, 15, stock, ["exec-1", ""], 3),
+        of(5_012, 30, stock, ["exec-2", "exec-1"], 1),
+        of(5_070, 20, journal, ["exec-1", "exec-2"], 1),
+        of(70_000, 1, stock, ["exec-2", "exec-1"], 2),
+        of(80_000, 1, stock, ["exec-2", "exec-1"], 2),
+    ];
+    assert_eq!(waits(&[]), all);
+    assert_eq!(waits(&["--from", "14:01"]), all[6..]);
+    assert_eq!(waits(&["--method", "reserve"]), all[3..4]);
+    assert_eq!(waits(&["--thread", "exec-2", "--to", "14:01"]), all[4..5]);
+}
+
+#[test]
 fn filters_select_calls_and_samples() {
     let calls = shop::shop();
     assert_eq!(counts(&calls, &[]), (0, 6));
@@ -166,7 +206,7 @@ fn filters_select_calls_and_samples() {
 fn without_calls_and_samples_there_is_no_recording() {
     let logs = shop::shop();
     let none = logs.analyze(&["logs", "--format", "jfr", "-o", "out.jfr", "--above", "1h"]);
-    let line = "analyze: no recorded calls and no CPU samples in the selection";
+    let line = "analyze: no recorded calls, CPU samples or lock waits in the selection";
     assert!(none.status == 2 && none.stderr.starts_with(line), "{} {}", none.status, none.stderr);
     assert!(!logs.root().join("out.jfr").exists());
 }

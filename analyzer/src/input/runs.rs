@@ -228,7 +228,11 @@ fn canonical(path: &Path) -> io::Result<PathBuf> {
 
 /// Whether a table holds data, not names.
 fn is_data(table: Table) -> bool {
-    is_of_calls(table) || matches!(table, Table::Counters | Table::Events | Table::Samples)
+    is_of_calls(table)
+        || matches!(
+            table,
+            Table::Counters | Table::Events | Table::Samples | Table::Locks | Table::LockWaits
+        )
 }
 
 /// Whether the rows of a table describe calls.

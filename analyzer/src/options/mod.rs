@@ -105,10 +105,17 @@ impl Options {
     /// Whether the report shows CPU time by samples.
     #[must_use]
     pub fn shows_cpu(&self) -> bool {
-        self.output.flame != Flame::Calls
+        matches!(self.output.flame, Flame::Cpu | Flame::Wall)
             || self.layout.states
             || self.is_text_of_all()
             || matches!(self.output.format, Format::Html | Format::Csv | Format::Json)
+    }
+
+    /// Whether the report shows waits for monitors.
+    #[must_use]
+    pub fn shows_locks(&self) -> bool {
+        let is_json = self.output.format == Format::Json && !self.layout.states;
+        self.output.flame == Flame::Lock || self.is_text_of_all() || is_json
     }
 
     /// Whether the report is a text on all methods together.
@@ -260,6 +267,8 @@ pub enum Flame {
     Cpu,
     /// CPU time, and where threads waited: the time of all threads
     Wall,
+    /// Recorded waits for monitors that other threads had
+    Lock,
 }
 
 /// The format of a report.

@@ -7,8 +7,9 @@ use log_format::writer::one_line;
 
 use super::labels::Labels;
 use crate::options::Flame;
-use crate::report::{CallPaths, SampleReport};
+use crate::report::{CallPaths, Report};
 use crate::stats::call_tree::Frame;
+use crate::stats::sampled_stacks::SampledStacks;
 use crate::stats::stacks::Stacks;
 
 pub fn render(paths: &CallPaths, out: &mut dyn Write) -> io::Result<()> {
@@ -18,15 +19,14 @@ pub fn render(paths: &CallPaths, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes times by whole stacks, from samples.
-pub fn render_sampled(samples: &SampleReport, of: Flame, out: &mut dyn Write) -> io::Result<()> {
-    sampled_lines(samples, of).iter().try_for_each(|line| writeln!(out, "{line}"))
+/// Writes times by whole stacks.
+pub fn render_sampled(report: &Report, of: Flame, out: &mut dyn Write) -> io::Result<()> {
+    sampled_lines(report, of).iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
-/// A line for each stack of samples.
-pub fn sampled_lines(samples: &SampleReport, of: Flame) -> Vec<String> {
-    let off_cpu = (of == Flame::Wall).then(|| samples.off_cpu.stacks.lines());
-    let lines = samples.cpu.stacks.lines().into_iter().chain(off_cpu.into_iter().flatten());
+/// A line for each stack of samples or waits.
+pub fn sampled_lines(report: &Report, of: Flame) -> Vec<String> {
+    let lines = report.whole_stacks(of).into_iter().flat_map(SampledStacks::lines);
     lines.map(|line| one_line(&line)).collect()
 }
 

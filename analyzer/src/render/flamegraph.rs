@@ -6,24 +6,23 @@ use inferno::flamegraph::{Options, TextTruncateDirection, from_lines};
 
 use super::collapsed::{lines, sampled_lines, stacks};
 use crate::options::Flame;
-use crate::report::{CallPaths, SampleReport};
+use crate::report::{CallPaths, Report};
+use crate::stats::sampled_stacks::SampledStacks;
 
 pub fn render(paths: &CallPaths, out: &mut dyn Write) -> io::Result<()> {
     let stacks = stacks(paths);
     draw("Recorded calls", stacks.total_ns(), &lines(&stacks), out)
 }
 
-/// Draws times by whole stacks, from samples.
-pub fn render_sampled(samples: &SampleReport, of: Flame, out: &mut dyn Write) -> io::Result<()> {
-    let SampleReport { cpu, off_cpu, .. } = samples;
-    let (title, total_ns) = match of {
-        Flame::Wall => {
-            let total_ns = cpu.total_ns.saturating_add(off_cpu.total_ns);
-            ("Time of all threads, by samples", total_ns)
-        }
-        Flame::Cpu | Flame::Calls => ("CPU time, by samples", cpu.total_ns),
+/// Draws times by whole stacks.
+pub fn render_sampled(report: &Report, of: Flame, out: &mut dyn Write) -> io::Result<()> {
+    let title = match of {
+        Flame::Wall => "Time of all threads, by samples",
+        Flame::Lock => "Waits for locks",
+        Flame::Cpu | Flame::Calls => "CPU time, by samples",
     };
-    draw(title, total_ns, &sampled_lines(samples, of), out)
+    let times = report.whole_stacks(of).into_iter().map(SampledStacks::total_ns);
+    draw(title, times.fold(0, u64::saturating_add), &sampled_lines(report, of), out)
 }
 
 fn draw(title: &str, total_ns: u64, lines: &[String], out: &mut dyn Write) -> io::Result<()> {

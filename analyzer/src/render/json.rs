@@ -7,6 +7,7 @@ use log_format::names::utc_text;
 use serde::{Serialize, Serializer};
 
 use super::json_rows::{JsonCpu, JsonDumps, JsonOffCpu, Name, Row};
+use super::locks::JsonLocks;
 use super::states::StateRow;
 use crate::options::By;
 use crate::options::zone::hour_text;
@@ -48,6 +49,8 @@ struct Document<'r> {
     cpu: Option<JsonCpu<'r>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     off_cpu: Option<JsonOffCpu<'r>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lock_waits: Option<JsonLocks<'r>>,
     /// With `--by state`, instead of methods.
     #[serde(skip_serializing_if = "Option::is_none")]
     states: Option<Vec<StateRow<'r>>>,
@@ -79,6 +82,7 @@ impl<'r> Document<'r> {
             methods_not_shown: groups.iter().map(|group| group.not_shown).sum(),
             cpu: has_own(cpu.samples).then(|| JsonCpu::new(by, cpu)),
             off_cpu: has_own(off_cpu.total_ns).then(|| JsonOffCpu::new(by, off_cpu)),
+            lock_waits: JsonLocks::new(&report.locks, &report.read),
             states: states.map(|report| report.states.iter().map(StateRow::new).collect()),
             thread_dumps: (!dumps.is_empty())
                 .then(|| JsonDumps::new(dumps, &report.read.counts.tprofiler)),
@@ -191,6 +195,8 @@ pub(super) struct JsonMissing<'r> {
     throttled_calls: u64,
     /// These are omitted if the logs do not have them.
     #[serde(skip_serializing_if = "Option::is_none")]
+    lock_waits_dropped: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     timers_refused: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     probe_ns: Option<u64>,
@@ -300,6 +306,7 @@ impl<'r> JsonMissing<'r> {
             muted_methods: statistics.muted_methods,
             muted_calls: statistics.muted_calls,
             throttled_calls: statistics.throttled_calls,
+            lock_waits_dropped: Some(log.lock_waits_dropped).filter(|count| *count > 0),
             timers_refused: Some(*timers_refused).filter(|count| *count > 0),
             probe_ns: Some(probe_cost.probe_ns).filter(|ns| *ns > 0 || probe_cost.cpu_ns > 0),
             cpu_ns: Some(probe_cost.cpu_ns).filter(|cpu_ns| *cpu_ns > 0),

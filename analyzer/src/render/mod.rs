@@ -13,6 +13,7 @@ mod jfr;
 mod json;
 mod json_rows;
 mod labels;
+mod locks;
 mod notes;
 mod off_cpu;
 pub mod output;
@@ -62,8 +63,8 @@ pub fn render(report: &Report, options: &Options, out: &mut dyn Write) -> io::Re
         Format::Json => json::render(report, out),
         Format::Collapsed if flame == Flame::Calls => collapsed::render(&report.paths, out),
         Format::Flamegraph if flame == Flame::Calls => flamegraph::render(&report.paths, out),
-        Format::Collapsed => collapsed::render_sampled(&report.samples, flame, out),
-        Format::Flamegraph => flamegraph::render_sampled(&report.samples, flame, out),
+        Format::Collapsed => collapsed::render_sampled(report, flame, out),
+        Format::Flamegraph => flamegraph::render_sampled(report, flame, out),
         Format::Speedscope => speedscope::render(report, out),
         Format::Pprof => pprof::render(report, flame, out),
         Format::Prometheus => prometheus::render(report, options.unfinished, out),

@@ -1,5 +1,6 @@
 //! Call paths for `go tool pprof`: its protobuf, compressed with gzip. A sample is a call path with two values:
-//! recorded calls, and their self time; or it is a sampled stack, with the number of samples and their time. The field numbers are from
+//! recorded calls, and their self time; or it is a whole stack, with the number of samples or waits and their time. The
+//! field numbers are from
 //! <https://github.com/google/pprof/blob/main/proto/profile.proto>.
 
 use std::collections::HashMap;
@@ -19,7 +20,7 @@ use crate::stats::stacks::Stacks;
 pub fn render(report: &Report, of: Flame, out: &mut dyn Write) -> io::Result<()> {
     let profile = match of {
         Flame::Calls => profile(report, &stacks(&report.paths)),
-        Flame::Cpu | Flame::Wall => sampled(report, of),
+        Flame::Cpu | Flame::Wall | Flame::Lock => sampled(report, of),
     };
     let mut encoder = GzEncoder::new(out, Compression::default());
     encoder.write_all(&profile.encode_to_vec())?;
@@ -136,12 +137,16 @@ fn profile(report: &Report, stacks: &Stacks) -> Profile {
     profile
 }
 
-/// Samples, with their number and time.
+/// Samples or waits, with their number and time.
 fn sampled(report: &Report, of: Flame) -> Profile {
     let mut strings = Strings::default();
     strings.place("");
-    let kind = if of == Flame::Wall { "wall" } else { "cpu" };
-    let sample_type = [("samples", "count"), (kind, "nanoseconds")]
+    let (number, kind) = match of {
+        Flame::Wall => ("samples", "wall"),
+        Flame::Lock => ("waits", "lock"),
+        Flame::Cpu | Flame::Calls => ("samples", "cpu"),
+    };
+    let sample_type = [(number, "count"), (kind, "nanoseconds")]
         .map(|(kind, unit)| ValueType { kind: strings.place(kind), unit: strings.place(unit) });
     let mut profile = Profile {
         sample_type: sample_type.into(),
@@ -150,10 +155,8 @@ fn sampled(report: &Report, of: Flame) -> Profile {
         default_sample_type: strings.place(kind),
         ..Profile::default()
     };
-    let samples = &report.samples;
-    let off_cpu = (of == Flame::Wall).then_some(&samples.off_cpu.stacks);
     let mut ids: HashMap<&Method, u64> = HashMap::new();
-    for stacks in [Some(&samples.cpu.stacks), off_cpu].into_iter().flatten() {
+    for stacks in report.whole_stacks(of) {
         for (frames, ns, samples) in stacks.stacks() {
             let ids = frames.into_iter().map(|method| {
                 let next = ids.len() as u64 + 1;

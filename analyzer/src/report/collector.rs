@@ -14,12 +14,13 @@ use crate::options::{By, CallFilter, DataFilter, Options};
 use crate::report::cpu::{CpuReport, SampledGroups};
 use crate::report::group_names::{GroupNames, label};
 use crate::report::groups::{GroupReport, OfAll, groups};
+use crate::report::locks::LockReport;
 use crate::report::missing::{Missing, RaisedInRun};
 use crate::report::off_cpu::{OffCpuReport, grouped_waits};
 use crate::report::overview::Overview;
 use crate::report::selected::SelectedData;
 use crate::report::sentences::{
-    BY_STATE, coverage, no_states, notes, probe_share, why_empty, without_record,
+    BY_STATE, coverage, lock_note, no_states, notes, probe_share, why_empty, without_record,
 };
 use crate::report::states::StateReport;
 use crate::report::throttled_times::ThrottledTimes;
@@ -29,12 +30,14 @@ use crate::run::cpu_samples::read_samples;
 use crate::run::cut_short::CutInRun;
 use crate::run::data::{ReportNames, RunData, UnfinishedCall};
 use crate::run::history::AgentHistory;
+use crate::run::lock_waits::read_locks;
 use crate::run::nearest_names::Nearest;
 use crate::run::postponed::PostponedInRun;
 use crate::run::selection::Selection;
 use crate::run::throttled::{Throttled, ThrottledInRun, sort_by_missed};
 use crate::stats::aggregate::{Group, Totals};
 use crate::stats::call_tree::{CallTree, Frame};
+use crate::stats::lock_sums::LockSums;
 use crate::stats::method::{Method, Source};
 use crate::stats::overview_sums::OverviewSums;
 use crate::stats::sampled_stacks::Sampled;
@@ -65,6 +68,7 @@ pub struct Collector {
     names: GroupNames,
     sampled: Sampled,
     dumps: DumpCounts,
+    locks: LockSums,
     /// Every threshold that applied.
     thresholds_ns: BTreeSet<u64>,
     /// Whether a run's log lacks its threshold.
@@ -174,6 +178,18 @@ impl Collector {
         self.add_threads(place, read.threads);
     }
 
+    /// Adds the waits for monitors of the run at index `place`; `with_stacks` if their stacks are needed too.
+    pub fn add_locks(
+        &mut self,
+        run: &RunInput,
+        place: usize,
+        selection: &Selection,
+        with_stacks: bool,
+        problems: &mut Problems,
+    ) {
+        read_locks(run, place, selection, with_stacks, problems, &mut self.locks);
+    }
+
     /// The group of everything in a run, if hosts are groups.
     fn host_group(&mut self, run: &RunInput, selection: &Selection) -> Option<Group> {
         (selection.by == By::Host).then(|| self.names.group(&run.about.host))
@@ -253,6 +269,8 @@ impl Collector {
         }
         let probe_share = probe_share(&self.missing.losses.probe_cost, jvms);
         notes.extend(coverage(&cpu, self.missing.losses.probe_cost.cpu_ns, selection));
+        let locks = LockReport::new(std::mem::take(&mut self.locks));
+        notes.extend(lock_note(&locks, selection));
         let (tree, no_path) = selected_part(std::mem::take(&mut self.tree), &options.filter);
         // The trees of single calls contain every call.
         let every = CallFilter::default();
@@ -278,6 +296,7 @@ impl Collector {
             paths: CallPaths { tree, without_record },
             slowest: None,
             samples: SampleReport { cpu, off_cpu, dumps: self.dumps },
+            locks,
             states,
         }
     }

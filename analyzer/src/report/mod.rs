@@ -5,6 +5,7 @@ pub mod collector;
 pub mod cpu;
 mod group_names;
 pub mod groups;
+pub mod locks;
 pub mod missing;
 pub mod off_cpu;
 pub mod overview;
@@ -16,9 +17,10 @@ mod throttled_times;
 
 use std::collections::HashMap;
 
-use crate::options::Layout;
+use crate::options::{Flame, Layout};
 use crate::report::cpu::CpuReport;
 use crate::report::groups::GroupReport;
+use crate::report::locks::LockReport;
 use crate::report::missing::Missing;
 use crate::report::off_cpu::OffCpuReport;
 use crate::report::overview::Overview;
@@ -30,6 +32,7 @@ use crate::run::counts::Counts;
 use crate::run::data::UnfinishedCall;
 use crate::stats::call_tree::CallTree;
 use crate::stats::method::{Method, Source};
+use crate::stats::sampled_stacks::SampledStacks;
 use crate::stats::thread_dumps::DumpCounts;
 
 const NO_PATHS: &str = "no recorded call has a call path with time";
@@ -64,7 +67,9 @@ pub struct Report {
     pub slowest: Option<Vec<SlowCall>>,
     /// CPU time and waiting, by samples.
     pub samples: SampleReport,
-    /// The same by what threads did, if that was asked for.
+    /// Waits for monitors, if the logs have them.
+    pub locks: LockReport,
+    /// CPU time and waiting by what threads did, if that was asked for.
     pub states: Option<StateReport>,
 }
 
@@ -155,6 +160,18 @@ impl Report {
         let none = || self.empty.clone().unwrap_or_else(|| NO_PATHS.to_owned());
         let hint = if self.unfinished.not_counted() > 0 { HAS_UNFINISHED } else { "" };
         (!has_time).then(|| none() + hint)
+    }
+
+    /// What a flame graph of whole stacks shows; nothing if it is of recorded calls.
+    #[must_use]
+    pub fn whole_stacks(&self, of: Flame) -> Vec<&SampledStacks> {
+        let SampleReport { cpu, off_cpu, .. } = &self.samples;
+        match of {
+            Flame::Calls => Vec::new(),
+            Flame::Cpu => vec![&cpu.stacks],
+            Flame::Wall => vec![&cpu.stacks, &off_cpu.stacks],
+            Flame::Lock => vec![&self.locks.stacks],
+        }
     }
 
     /// How often something happened that happened so many times; `None` if a time was selected.

@@ -10,6 +10,7 @@ use crate::options::time_range::TimeRange;
 use crate::options::zone::hour_text;
 use crate::options::{By, CallFilter};
 use crate::report::cpu::CpuReport;
+use crate::report::locks::LockReport;
 use crate::report::missing::Missing;
 use crate::report::states::StateReport;
 use crate::run::counts::Counts;
@@ -262,6 +263,20 @@ pub fn notes(
         notes.push("A sum exceeds 64 bits and is shown as the largest number".to_owned());
     }
     notes
+}
+
+/// Which waits for monitors count, if these are not all.
+pub fn lock_note(locks: &LockReport, selection: &Selection) -> Option<String> {
+    let because = match selection.records_because {
+        _ if selection.calls.thread.is_some() => "with --thread",
+        Some(RecordsBecause::ShortTime) => "in a time shorter than an interval of the statistics",
+        Some(RecordsBecause::NoStatistics) | None => "without statistics of this time",
+    };
+    locks.of_recorded.then(|| {
+        format!(
+            "Lock waits {because} are those at or over the threshold of the option lock: shorter ones are not recorded"
+        )
+    })
 }
 
 /// What the profiler took of the CPU time.

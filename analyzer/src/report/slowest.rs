@@ -10,7 +10,8 @@
 //! depth 2   call            made those that began after it; the others count on their own
 //! ```
 //!
-//! At each depth, only as many wait as are to be shown. Their trees come from a second reading.
+//! At each depth, only as many wait as are to be shown. Their trees come from a second reading, and waits of their
+//! threads for monitors are put below the innermost recorded call around them.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -18,10 +19,12 @@ use std::sync::Arc;
 
 use log_format::ids::{MethodId, StackId, ThreadId};
 use log_format::names::Table;
-use log_format::rows::{CallRow, Exit};
+use log_format::rows::{CallRow, Exit, LockWaitRow};
+use log_format::writer::one_line;
 
 use crate::input::problems::Problems;
 use crate::input::runs::RunInput;
+use crate::run::lock_waits::{each_wait_within, owner_name};
 use crate::run::names::Names;
 use crate::run::records::{RecordFilter, read_records};
 use crate::run::selection::Selection;
@@ -168,25 +171,28 @@ fn with_trees(
     let names = Names::read(run, &mut problems);
     let label: Arc<str> = Arc::from(run.label.as_str());
     let named = |id| names.method_or_unknown(id, &label);
-    let mut trees: HashMap<ThreadId, Vec<(&CallRow, CallTree)>> = HashMap::new();
+    let mut trees: HashMap<ThreadId, Vec<OpenTree>> = HashMap::new();
     for call in rows {
-        trees.entry(call.thread).or_default().push((call, CallTree::default()));
+        trees.entry(call.thread).or_default().push(OpenTree::new(call));
     }
     let begin_ns = rows.iter().map(|row| row.start_ns).min().unwrap_or(0);
     let end_ns = rows.iter().map(|row| end(row)).max().unwrap_or(0);
+    each_wait_within(run, begin_ns, end_ns, &mut problems, |wait| {
+        trees.get_mut(&wait.thread).into_iter().flatten().for_each(|tree| tree.add_wait(&wait));
+    });
+    trees.values_mut().flatten().for_each(OpenTree::sort_waits);
     let filter = RecordFilter::everything(selection.unfinished, &selection.progress)
         .within(begin_ns, end_ns);
     selection.progress.expect_files(filter.files(run));
     read_records(run, &filter, &mut problems, |row| {
-        for (call, tree) in trees.get_mut(&row.thread).into_iter().flatten() {
-            let path = path_below(&names, call, &row);
-            if let Some(frames) = path.and_then(|p| frames(p.into_iter(), row.method, named)) {
-                tree.add(frames.into_iter().rev(), &PathFigures::of(&row));
-            }
-        }
+        trees
+            .get_mut(&row.thread)
+            .into_iter()
+            .flatten()
+            .for_each(|tree| tree.add(&row, &names, named));
     });
-    let with_tree = trees.into_values().flatten().map(|(row, mut tree)| {
-        tree.add_unrecorded();
+    let with_tree = trees.into_values().flatten().map(|open| {
+        let row = open.call;
         SlowCall {
             run: place,
             thread: names.thread(row.thread),
@@ -195,10 +201,85 @@ fn with_trees(
             total_ns: row.total_ns,
             exit: row.exit,
             callers: names.callers(row.stack, row.method, &label),
-            tree,
+            tree: open.finish(&names, named),
         }
     });
     with_tree.collect()
+}
+
+/// The tree of a slow call, until all of its callees are read.
+struct OpenTree<'r> {
+    call: &'r CallRow,
+    tree: CallTree,
+    /// Waits within the call, in the order of their start, and the innermost recorded call around each.
+    waits: Vec<(LockWaitRow, Option<CallRow>)>,
+}
+
+impl<'r> OpenTree<'r> {
+    fn new(call: &'r CallRow) -> Self {
+        Self { call, tree: CallTree::default(), waits: Vec::new() }
+    }
+
+    /// Adds a wait of the call's thread, if it lies within the call.
+    fn add_wait(&mut self, wait: &LockWaitRow) {
+        if self.call.start_ns <= wait.start_ns && wait_end(wait) <= end(self.call) {
+            self.waits.push((wait.clone(), None));
+        }
+    }
+
+    fn sort_waits(&mut self) {
+        self.waits.sort_by_key(|(wait, _)| wait.start_ns);
+    }
+
+    /// Adds a recorded call of the call's thread, if it is the call or within it.
+    fn add(&mut self, row: &CallRow, names: &Names, named: impl Fn(MethodId) -> Method) {
+        let Some(frames) = frames_below(self.call, row, names, named) else { return };
+        self.tree.add(frames.into_iter(), &PathFigures::of(row));
+        let first = self.waits.partition_point(|(wait, _)| wait.start_ns < row.start_ns);
+        let from_first = self.waits.iter_mut().skip(first);
+        for (wait, innermost) in from_first.take_while(|(wait, _)| wait.start_ns <= end(row)) {
+            let is_inner = innermost.as_ref().is_none_or(|known| row.total_ns < known.total_ns);
+            if is_inner && wait_end(wait) <= end(row) {
+                *innermost = Some(row.clone());
+            }
+        }
+    }
+
+    fn finish(mut self, names: &Names, named: impl Fn(MethodId) -> Method) -> CallTree {
+        for (wait, innermost) in &self.waits {
+            let Some(around) = innermost else { continue };
+            let Some(frames) = frames_below(self.call, around, names, &named) else { continue };
+            // If the paths differ, a callee that was not recorded waited.
+            let is_own = wait.stack.is_none() || wait.stack == around.stack;
+            let blocked = Frame::Blocked(blocked(wait, names).into());
+            self.tree.add_wait(frames.into_iter(), blocked, wait.wait_ns, is_own);
+        }
+        self.tree.add_unrecorded();
+        self.tree
+    }
+}
+
+fn wait_end(wait: &LockWaitRow) -> u64 {
+    wait.start_ns.saturating_add(wait.wait_ns)
+}
+
+/// What a wait is called: `blocked on com.shop.Stock by exec-7`.
+fn blocked(wait: &LockWaitRow, names: &Names) -> String {
+    let by = owner_name(wait, names).map(|owner| format!(" by {owner}")).unwrap_or_default();
+    one_line(&format!("blocked on {}{by}", wait.class))
+}
+
+/// The frames of a recorded call from `call` down, the outermost first, if it is `call` or within it.
+fn frames_below(
+    call: &CallRow,
+    row: &CallRow,
+    names: &Names,
+    named: impl Fn(MethodId) -> Method,
+) -> Option<Vec<Frame>> {
+    let path = path_below(names, call, row)?;
+    let mut frames = frames(path.into_iter(), row.method, named)?;
+    frames.reverse();
+    Some(frames)
 }
 
 /// The path of a recorded call from `call` down, the innermost first, if it is `call` or within it.

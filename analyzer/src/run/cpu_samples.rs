@@ -238,7 +238,7 @@ impl SampleNames {
     }
 
     /// Adds a stack of the run to those of all runs.
-    fn add_stack(&self, id: SampledStackId, cpu: &mut SampledStacks) -> usize {
-        self.frames(id).into_iter().rev().fold(0, |stack, frame| cpu.stack(stack, frame))
+    pub fn add_stack(&self, id: SampledStackId, to: &mut SampledStacks) -> usize {
+        self.frames(id).into_iter().rev().fold(0, |stack, frame| to.stack(stack, frame))
     }
 }

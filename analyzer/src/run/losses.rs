@@ -28,6 +28,9 @@ pub struct LogLosses {
     pub recorded_calls_dropped: u64,
     /// Recorded calls dropped to stay within the hour's budget.
     pub recorded_calls_over_budget: u64,
+    /// Recorded waits for monitors that were dropped: too many waited for the agent thread, or the hour's budget was used
+    /// up.
+    pub lock_waits_dropped: u64,
     /// Rows dropped because the disk did not take them for too long.
     pub rows_dropped: u64,
     /// Writes of the log that failed.
@@ -101,6 +104,7 @@ impl Losses {
             counter::IO_ERRORS => (&mut log.io_errors, false),
             counter::ROWS_DROPPED => (&mut log.rows_dropped, false),
             counter::RECORDED_CALLS_OVER_BUDGET => (&mut log.recorded_calls_over_budget, false),
+            counter::LOCK_WAITS_DROPPED => (&mut log.lock_waits_dropped, false),
             counter::MUTED_CALLS => (&mut statistics.muted_calls, false),
             counter::THROTTLED_CALLS => (&mut statistics.throttled_calls, false),
             counter::PROBE_NS => (&mut probe_cost.probe_ns, false),
@@ -139,6 +143,7 @@ impl LogLosses {
         add_all([
             (&mut self.recorded_calls_dropped, other.recorded_calls_dropped),
             (&mut self.recorded_calls_over_budget, other.recorded_calls_over_budget),
+            (&mut self.lock_waits_dropped, other.lock_waits_dropped),
             (&mut self.rows_dropped, other.rows_dropped),
             (&mut self.io_errors, other.io_errors),
             (&mut self.deleted_hours, other.deleted_hours),

@@ -7,6 +7,7 @@ pub mod data;
 #[cfg(test)]
 mod data_tests;
 pub mod history;
+pub(crate) mod lock_waits;
 pub mod losses;
 pub mod muted;
 pub mod names;

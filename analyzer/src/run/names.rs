@@ -91,7 +91,9 @@ impl Names {
                 | Table::Events
                 | Table::Frames
                 | Table::SampledStacks
-                | Table::Samples => {}
+                | Table::Samples
+                | Table::Locks
+                | Table::LockWaits => {}
             }
         }
         names

@@ -101,6 +101,12 @@ impl Selection {
         self.by == By::Thread || !self.calls.is_everything() || self.figures_of_stacks
     }
 
+    /// Whether figures of waits for monitors come from the recorded waits: their statistics have no threads.
+    #[must_use]
+    pub fn counts_lock_waits(&self) -> bool {
+        self.records_because.is_some() || self.calls.thread.is_some()
+    }
+
     /// The group of a recorded call, method statistics or samples of the run at this index. Hosts, classes and
     /// packages become groups when all runs are added.
     #[inline]

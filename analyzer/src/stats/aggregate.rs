@@ -10,7 +10,7 @@ use std::hash::Hash;
 use log_format::histogram::{Histogram, bucket_of, lower_bound_ns, nearest_rank};
 use log_format::ids::ThreadId;
 use log_format::names::Hour;
-use log_format::rows::{CallRow, Exit, StatsRow};
+use log_format::rows::{CallRow, Exit, LockRow, StatsRow};
 
 use crate::stats::id_map::IdMap;
 use crate::stats::method::PathKind;
@@ -69,6 +69,18 @@ impl Figures {
     pub fn add_stats(&mut self, row: &StatsRow) {
         self.add(row.calls, row.throws, row.total_ns, row.self_ns, row.max_ns);
         self.hist.merge(&row.hist);
+    }
+
+    /// Adds the statistics of waits for monitors in an interval. A wait counts as a call, all of it self time.
+    pub fn add_locks(&mut self, row: &LockRow) {
+        self.add(row.waits, 0, row.total_ns, row.total_ns, row.max_ns);
+        self.hist.merge(&row.hist);
+    }
+
+    /// Adds one wait for a monitor.
+    pub fn add_lock_wait(&mut self, wait_ns: u64) {
+        self.add(1, 0, wait_ns, wait_ns, wait_ns);
+        self.hist.add(bucket_of(wait_ns), 1);
     }
 
     /// Adds one recorded call that has ended.

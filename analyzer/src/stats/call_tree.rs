@@ -14,6 +14,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
+use std::sync::Arc;
 
 use log_format::ids::{MethodId, StackId};
 use log_format::rows::{CallRow, Exit};
@@ -35,6 +36,8 @@ pub enum Frame {
     NotKept,
     /// The time of callees that were not recorded: those below the threshold.
     Unrecorded,
+    /// Waits for a monitor: `blocked on com.shop.Stock by exec-7`.
+    Blocked(Arc<str>),
 }
 
 /// Sums of the recorded calls of one path.
@@ -134,6 +137,26 @@ impl CallTree {
         }
         if let Some(node) = self.nodes.get_mut(node) {
             node.figures.add(figures);
+        }
+    }
+
+    /// Adds a wait below the path `frames`, the outermost first. If it was a wait of the path's last call itself, not
+    /// of a callee that was not recorded, it is taken from its self time: self time and callees still add up.
+    pub fn add_wait(
+        &mut self,
+        frames: impl Iterator<Item = Frame>,
+        wait: Frame,
+        wait_ns: u64,
+        is_own: bool,
+    ) {
+        let call = frames.fold(0, |node, frame| self.child(node, frame));
+        if let Some(node) = self.nodes.get_mut(call).filter(|_| is_own) {
+            node.figures.self_ns = node.figures.self_ns.saturating_sub(wait_ns);
+        }
+        let place = self.child(call, wait);
+        let (calls, total_ns, self_ns) = (1, wait_ns, wait_ns);
+        if let Some(node) = self.nodes.get_mut(place) {
+            node.figures.add(&PathFigures { calls, throws: 0, total_ns, self_ns });
         }
     }
 
@@ -376,6 +399,44 @@ mod tests {
             ]
         );
         assert!(CallTree::default().is_empty() && !both.is_empty());
+    }
+
+    #[test]
+    fn waits_are_taken_from_the_time_that_they_are_in() {
+        let frame = |id| Frame::Method(method(MethodId::new(id)));
+        let blocked = || Frame::Blocked("blocked".into());
+        // 10 takes 100: 60 its own, 30 in the recorded call 11, 10 in callees that were not recorded.
+        let tree = |own_ns: &[u64], inner_ns: &[u64]| {
+            let mut tree = CallTree::default();
+            let of = |total_ns, self_ns| PathFigures { calls: 1, throws: 0, total_ns, self_ns };
+            tree.add([10].map(frame).into_iter(), &of(100, 60));
+            tree.add([10, 11].map(frame).into_iter(), &of(30, 30));
+            for (waits, is_own) in [(own_ns, true), (inner_ns, false)] {
+                for ns in waits {
+                    tree.add_wait([10].map(frame).into_iter(), blocked(), *ns, is_own);
+                }
+            }
+            tree.add_unrecorded();
+            lines(&tree)
+        };
+        assert_eq!(
+            tree(&[20, 25], &[]),
+            [
+                "10 1 0 100 15",
+                "10>11 1 0 30 30",
+                "10>Blocked(\"blocked\") 2 0 45 45",
+                "10>Unrecorded 0 0 10 10"
+            ]
+        );
+        assert_eq!(
+            tree(&[], &[8]),
+            [
+                "10 1 0 100 60",
+                "10>11 1 0 30 30",
+                "10>Blocked(\"blocked\") 1 0 8 8",
+                "10>Unrecorded 0 0 2 2"
+            ]
+        );
     }
 
     #[test]

@@ -4,6 +4,7 @@ pub mod aggregate;
 pub mod by_minute;
 pub mod call_tree;
 pub mod id_map;
+pub mod lock_sums;
 pub mod method;
 pub mod overview_sums;
 pub mod sampled_stacks;

@@ -7,6 +7,7 @@
 
 pub mod browser;
 pub mod jfr;
+pub mod locked_shop;
 pub mod sampled_shop;
 pub mod shop;
 pub mod two_jvms;

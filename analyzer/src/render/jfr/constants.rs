@@ -189,7 +189,8 @@ impl Constants {
         })
     }
 
-    fn class(&mut self, name: &str) -> u64 {
+    /// The number of a class.
+    pub fn class(&mut self, name: &str) -> u64 {
         if let Some(known) = self.classes.get(name) {
             return known;
         }

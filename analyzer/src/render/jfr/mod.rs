@@ -1,5 +1,5 @@
 //! A recording for JDK Mission Control and the JDK's `jfr`: CPU samples as `jdk.ExecutionSample`, recorded calls as
-//! `jdk.MethodTrace`.
+//! `jdk.MethodTrace`, recorded waits for monitors as `jdk.JavaMonitorEnter`.
 //!
 //! There is no specification of the format; it is that of `jdk.jfr.internal.consumer.ChunkHeader` and `ChunkParser`
 //! in OpenJDK. A recording is a sequence of chunks. A chunk belongs to one run and has a limited size: its header has
@@ -17,18 +17,19 @@ use std::sync::Arc;
 use log_format::ids::{SampledStackId, ThreadId};
 use log_format::names::Table;
 use log_format::reader::BadRow;
-use log_format::rows::{CallRow, SampleRow};
+use log_format::rows::{CallRow, LockWaitRow, SampleRow};
 
 use self::chunk::Chunk;
 use self::constants::{Constants, NONE, RUNNABLE, StackKey};
 use self::encoding::{number, text};
-use self::types::{EXECUTION_SAMPLE, JVM_INFORMATION, METHOD_TRACE};
+use self::types::{EXECUTION_SAMPLE, JVM_INFORMATION, METHOD_TRACE, MONITOR_ENTER};
 use super::streamed::{self, EventFormat, Said, StreamError};
 use crate::input::problems::Problems;
 use crate::input::progress::Progress;
 use crate::input::runs::RunInput;
 use crate::options::Options;
 use crate::run::cpu_samples::{SampleNames, each_sample, has_samples, is_sample};
+use crate::run::lock_waits::{each_lock_wait, has_lock_waits};
 use crate::run::names::{NamedThread, Names};
 use crate::run::records::{RecordFilter, read_records};
 use crate::run::selection::Selection;
@@ -71,9 +72,9 @@ struct Recording<'o> {
 }
 
 impl EventFormat for Recording<'_> {
-    const TABLES: &'static [Table] = &[Table::Calls, Table::Samples];
+    const TABLES: &'static [Table] = &[Table::Calls, Table::Samples, Table::LockWaits];
     const NOT_OF_TPROFILER: &'static str = "of a recording: they have no times";
-    const EMPTY: &'static str = "no recorded calls and no CPU samples";
+    const EMPTY: &'static str = "no recorded calls, CPU samples or lock waits";
 
     fn run(
         &mut self,
@@ -91,11 +92,13 @@ impl EventFormat for Recording<'_> {
             RunEvents { recording: self, run, names: &names, label, chunk, failed: None };
         let filter = RecordFilter::new(selection, &names);
         let unfinished = read_records(run, &filter, problems, |row| events.call(&row));
-        if has_samples(run) {
+        if has_samples(run) || has_lock_waits(run) {
             let mut samples = Samples::read(run, selection, problems);
             let takes = |row: &SampleRow| is_sample(row, selection);
             let add = |row: SampleRow| samples.add(&row, &mut events);
             each_sample(run, selection, &names, problems, takes, add);
+            let add = |row: LockWaitRow| samples.add_lock_wait(&row, &mut events);
+            each_lock_wait(run, selection, &names, problems, add);
         }
         events.end().map(|()| unfinished)
     }
@@ -204,7 +207,7 @@ impl RunEvents<'_, '_> {
     }
 }
 
-/// Makes events of the samples of a run.
+/// Makes events of the samples of a run, and of its waits for monitors.
 struct Samples<'s> {
     names: SampleNames,
     selection: &'s Selection,
@@ -238,6 +241,20 @@ impl<'s> Samples<'s> {
             events.added();
         }
         Ok(())
+    }
+
+    fn add_lock_wait(&mut self, row: &LockWaitRow, events: &mut RunEvents) {
+        if !self.is_selected(row.sampled_stack) || events.failed.is_some() {
+            return;
+        }
+        let stack = self.stack(row.sampled_stack, &mut events.chunk);
+        let class = events.chunk.constants.class(&row.class);
+        let thread = events.thread(row.thread);
+        let owner = if row.owner.is_none() { NONE } else { events.thread(row.owner) };
+        events.chunk.add_long(MONITOR_ENTER, row.start_ns, row.wait_ns, |out| {
+            [thread, stack, class, owner].into_iter().for_each(|field| number(out, field));
+        });
+        events.added();
     }
 
     fn is_selected(&mut self, stack: SampledStackId) -> bool {

@@ -27,6 +27,7 @@ pub const SYMBOL: u64 = 30;
 pub const EXECUTION_SAMPLE: u64 = 100;
 pub const METHOD_TRACE: u64 = 101;
 pub const JVM_INFORMATION: u64 = 102;
+pub const MONITOR_ENTER: u64 = 103;
 const LABEL: u64 = 200;
 const CATEGORY: u64 = 201;
 const CONTENT_TYPE: u64 = 202;
@@ -90,7 +91,7 @@ const DURATION: Field = value("duration", LONG).unit(TIMESPAN, "TICKS").label("D
 const STACK: Field = constant("stackTrace", STACK_TRACE).label("Stack Trace");
 const TEXT: Field = value("value", STRING);
 
-const TYPES: [Type; 22] = [
+const TYPES: [Type; 23] = [
     Type { id: BOOLEAN, name: "boolean", kind: Kind::Plain, fields: &[] },
     Type { id: INT, name: "int", kind: Kind::Plain, fields: &[] },
     Type { id: LONG, name: "long", kind: Kind::Plain, fields: &[] },
@@ -198,6 +199,19 @@ const TYPES: [Type; 22] = [
             constant("eventThread", THREAD).label("Event Thread"),
             STACK,
             constant("method", METHOD).label("Method"),
+        ],
+    },
+    Type {
+        id: MONITOR_ENTER,
+        name: "jdk.JavaMonitorEnter",
+        kind: Kind::Event("Java Monitor Blocked", &["Java Application"]),
+        fields: &[
+            START,
+            DURATION,
+            constant("eventThread", THREAD).label("Event Thread"),
+            STACK,
+            constant("monitorClass", CLASS).label("Monitor Class"),
+            constant("previousOwner", THREAD).label("Previous Monitor Owner"),
         ],
     },
     Type {

@@ -1,0 +1,138 @@
+//! Waits for monitors, as text and in JSON.
+
+use std::io::{self, Write};
+
+use log_format::human::{count, duration, plural};
+use log_format::names::utc_text;
+use log_format::writer::one_line;
+use serde::Serialize;
+
+use super::json_rows::Name;
+use super::labels::Labels;
+use super::text_parts::{heading, number, wrapped};
+use crate::report::ReadSummary;
+use crate::report::locks::{LockReport, LockTimes};
+use crate::stats::lock_sums::LockWait;
+
+/// Columns of the figures, and their widths.
+const COLUMNS: [(&str, usize); 5] =
+    [("total", 12), ("waits", 11), ("p50", 10), ("p99", 10), ("max", 10)];
+
+/// Writes the section of a text, with `top` rows at most.
+pub(super) fn text(
+    locks: &LockReport,
+    top: Option<usize>,
+    labels: &Labels,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let LockReport { total_ns, waits, of_recorded, locks, .. } = locks;
+    if locks.is_empty() {
+        return Ok(());
+    }
+    writeln!(out)?;
+    let which = if *of_recorded { ", recorded ones alone" } else { "" };
+    let waits = plural(*waits, "wait", "waits");
+    heading(out, &format!("Lock waits{which}: {} in {waits} for monitors", duration(*total_ns)))?;
+    let heads: String = COLUMNS.iter().map(|(name, width)| format!("{name:>width$}")).collect();
+    writeln!(out, "\n{heads}   lock class, site, longest holder")?;
+    let shown = top.unwrap_or(locks.len());
+    for lock in locks.iter().take(shown) {
+        let cells = cells(lock);
+        wrapped(out, &cells, &" ".repeat(cells.len()), &one_line(&lock.site.class))?;
+        // The names of all three fit on no line.
+        let site = lock.site.method.as_ref().map_or("-".to_owned(), |method| labels.of(method));
+        let holder = one_line(lock.longest_holder.as_deref().unwrap_or("unknown"));
+        wrapped(out, "       at ", &" ".repeat(9), &format!("{site}, held by {holder}"))?;
+    }
+    if let Some(rest) = locks.len().checked_sub(shown).filter(|rest| *rest > 0) {
+        writeln!(out, "    and {}", plural(number(rest), "more row", "more rows"))?;
+    }
+    Ok(())
+}
+
+fn cells(lock: &LockTimes) -> String {
+    let figures = &lock.figures;
+    let [p50, _, p99] =
+        figures.percentiles_ns().map(|percentile| percentile.map_or("-".into(), duration));
+    let (total, max) = (duration(figures.total_ns), duration(figures.max_ns));
+    let cells = [total, count(figures.calls.into()), p50, p99, max];
+    let cells = cells.iter().zip(COLUMNS).map(|(text, (_, width))| format!("{text:>width$}"));
+    cells.collect::<String>() + "   "
+}
+
+/// Waits for monitors in JSON.
+#[derive(Serialize)]
+pub(super) struct JsonLocks<'r> {
+    figures_of: &'static str,
+    total_ns: u64,
+    waits: u64,
+    locks: Vec<LockRow<'r>>,
+    longest: Vec<WaitRow<'r>>,
+}
+
+#[derive(Serialize)]
+struct LockRow<'r> {
+    lock: &'r str,
+    /// `null` if no measured method was in progress.
+    site: Option<Name<'r>>,
+    waits: u64,
+    total_ns: u64,
+    p50_ns: Option<u64>,
+    p99_ns: Option<u64>,
+    max_ns: u64,
+    longest_holder: Option<&'r str>,
+}
+
+#[derive(Serialize)]
+struct WaitRow<'r> {
+    run: &'r str,
+    thread: &'r str,
+    owner: Option<&'r str>,
+    lock: &'r str,
+    start: String,
+    start_ns: u64,
+    wait_ns: u64,
+}
+
+impl<'r> JsonLocks<'r> {
+    /// Nothing if there are no waits.
+    pub(super) fn new(locks: &'r LockReport, read: &'r ReadSummary) -> Option<Self> {
+        (!locks.locks.is_empty()).then(|| Self {
+            figures_of: if locks.of_recorded { "recorded_waits" } else { "statistics" },
+            total_ns: locks.total_ns,
+            waits: locks.waits,
+            locks: locks.locks.iter().map(LockRow::new).collect(),
+            longest: locks.longest.iter().map(|wait| WaitRow::new(wait, read)).collect(),
+        })
+    }
+}
+
+impl<'r> LockRow<'r> {
+    fn new(LockTimes { site, figures, longest_holder }: &'r LockTimes) -> Self {
+        let [p50_ns, _, p99_ns] = figures.percentiles_ns();
+        Self {
+            lock: &site.class,
+            site: site.method.as_ref().map(Name::new),
+            waits: figures.calls,
+            total_ns: figures.total_ns,
+            p50_ns,
+            p99_ns,
+            max_ns: figures.max_ns,
+            longest_holder: longest_holder.as_deref(),
+        }
+    }
+}
+
+impl<'r> WaitRow<'r> {
+    fn new(wait: &'r LockWait, read: &'r ReadSummary) -> Self {
+        Self {
+            run: read.runs.get(wait.run).map(String::as_str).unwrap_or_default(),
+            thread: &wait.thread,
+            owner: wait.owner.as_deref(),
+            lock: &wait.class,
+            start: utc_text(wait.start_ns),
+            start_ns: wait.start_ns,
+            wait_ns: wait.wait_ns,
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Waits for monitors that other threads had.
+
+use crate::stats::aggregate::Figures;
+use crate::stats::lock_sums::{LockSite, LockSums, LockWait};
+use crate::stats::sampled_stacks::SampledStacks;
+
+/// Waits for monitors.
+#[derive(Debug, Default)]
+pub struct LockReport {
+    /// The time of all waits, in nanoseconds.
+    pub total_ns: u64,
+    /// How many there are.
+    pub waits: u64,
+    /// Whether figures are of the recorded waits alone.
+    pub of_recorded: bool,
+    /// The locks and where threads wait for them, those with most time first.
+    pub locks: Vec<LockTimes>,
+    /// The longest recorded waits, the longest first.
+    pub longest: Vec<LockWait>,
+    /// The time of recorded waits by stack; the frame on top is the lock.
+    pub stacks: SampledStacks,
+}
+
+/// The waits for locks of a class in a method.
+#[derive(Debug)]
+pub struct LockTimes {
+    /// The class, and the method.
+    pub site: LockSite,
+    /// The waits; each counts as a call.
+    pub figures: Figures,
+    /// The name of the thread that recorded waits were longest for; `None` if no owner is known.
+    pub longest_holder: Option<String>,
+}
+
+impl LockReport {
+    /// The report of these waits. Without statistics, or if only recorded waits have what is selected, figures are of
+    /// the recorded waits.
+    pub(crate) fn new(mut sums: LockSums) -> Self {
+        let of_recorded = sums.all.is_empty() && !sums.recorded.is_empty();
+        let figures = std::mem::take(if of_recorded { &mut sums.recorded } else { &mut sums.all });
+        let locks = figures.into_iter().map(|(site, figures)| LockTimes {
+            longest_holder: sums.longest_holder(&site),
+            site,
+            figures,
+        });
+        let mut locks: Vec<LockTimes> = locks.collect();
+        locks.sort_by(|one, other| {
+            let by_time = other.figures.total_ns.cmp(&one.figures.total_ns);
+            by_time.then_with(|| one.site.cmp(&other.site))
+        });
+        let sum = |of: fn(&Figures) -> u64| {
+            locks.iter().fold(0, |sum: u64, lock| sum.saturating_add(of(&lock.figures)))
+        };
+        Self {
+            total_ns: sum(|figures| figures.total_ns),
+            waits: sum(|figures| figures.calls),
+            of_recorded,
+            longest: sums.take_longest(),
+            stacks: sums.stacks,
+            locks,
+        }
+    }
+
+    /// Why there are no stacks of waits to show, if there are none; `in_logs` if the runs have some, not selected.
+    #[must_use]
+    pub fn no_waits(&self, in_logs: bool) -> Option<String> {
+        let none =
+            "no recorded lock waits in these logs; attach or start the agent with the option lock";
+        let not_selected = "no recorded lock waits are selected";
+        self.stacks.is_empty().then(|| if in_logs { not_selected } else { none }.to_owned())
+    }
+}

@@ -1,0 +1,190 @@
+//! Reads the waits of a run for monitors: their statistics, and the recorded ones.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use log_format::ids::{MethodId, SampledStackId, ThreadId};
+use log_format::names::{Hour, Table};
+use log_format::rows::{LockRow, LockWaitRow};
+
+use crate::input::problems::Problems;
+use crate::input::runs::{DataFile, RunInput};
+use crate::input::table_rows::{TablePart, read_part, read_rows};
+use crate::run::cpu_samples::SampleNames;
+use crate::run::names::Names;
+use crate::run::selection::Selection;
+use crate::stats::aggregate::Group;
+use crate::stats::lock_sums::{LockSite, LockSums, LockWait};
+use crate::stats::method::Method;
+use crate::stats::sampled_stacks::SampledStacks;
+
+const HOUR_NS: u64 = 3_600_000_000_000;
+
+/// Adds the selected waits of the run at index `place` in the list of runs; `with_stacks` if their stacks are needed
+/// too.
+pub fn read_locks(
+    run: &RunInput,
+    place: usize,
+    selection: &Selection,
+    with_stacks: bool,
+    problems: &mut Problems,
+    sums: &mut LockSums,
+) {
+    if !run.files.iter().any(|file| matches!(file.table, Table::Locks | Table::LockWaits)) {
+        return;
+    }
+    // Problems with these names are reported where all names are read.
+    let names = Names::read(run, &mut Problems::default());
+    let sites = Sites::new(&names, run, selection);
+    if !selection.counts_lock_waits() {
+        let intervals = selection.statistics_of(place);
+        for file in files(run, Table::Locks) {
+            read_part(part(file, selection), problems, |row: LockRow| {
+                if intervals.contains(row.start_ns)
+                    && let Some(site) = sites.of(&row.class, row.method)
+                {
+                    sums.add_statistics(site, &row);
+                }
+                Ok(())
+            });
+        }
+    }
+    let mut stacks = with_stacks.then(|| Stacks::read(run, problems));
+    each_lock_wait(run, selection, &names, problems, |row| {
+        let Some(site) = sites.of(&row.class, site_of(&row, &names)) else { return };
+        if let Some(stacks) = &mut stacks {
+            stacks.add(&row, &mut sums.stacks);
+        }
+        if sums.is_long(row.wait_ns) {
+            sums.add_long(long_wait(&row, place, &names));
+        }
+        sums.add_recorded(site, &row, owner_name(&row, &names));
+    });
+}
+
+/// Passes each recorded wait of a run to `each` whose start and thread are selected, in the order of the files.
+pub fn each_lock_wait(
+    run: &RunInput,
+    selection: &Selection,
+    names: &Names,
+    problems: &mut Problems,
+    mut each: impl FnMut(LockWaitRow),
+) {
+    let pattern = selection.calls.thread.as_ref();
+    let threads: Option<HashSet<ThreadId>> = pattern.map(|pattern| names.threads_named_by(pattern));
+    for file in files(run, Table::LockWaits) {
+        read_part(part(file, selection), problems, |row: LockWaitRow| {
+            let is_selected = threads.as_ref().is_none_or(|threads| threads.contains(&row.thread));
+            if is_selected && selection.range.contains(row.start_ns) {
+                each(row);
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Passes every recorded wait of a run to `each`, of the files that can have waits from `begin_ns` to `end_ns`.
+pub fn each_wait_within(
+    run: &RunInput,
+    begin_ns: u64,
+    end_ns: u64,
+    problems: &mut Problems,
+    mut each: impl FnMut(LockWaitRow),
+) {
+    let hours = Hour::of_unix_ns(begin_ns)..=Hour::of_unix_ns(end_ns.saturating_add(HOUR_NS));
+    for file in files(run, Table::LockWaits).filter(|file| hours.contains(&file.part.hour)) {
+        read_rows(&file.path, file.len, problems, |row| {
+            each(row);
+            Ok(())
+        });
+    }
+}
+
+/// Whether a run has recorded waits.
+pub fn has_lock_waits(run: &RunInput) -> bool {
+    files(run, Table::LockWaits).next().is_some()
+}
+
+/// The name of a wait's owner, if it is known.
+pub fn owner_name(row: &LockWaitRow, names: &Names) -> Option<String> {
+    (!row.owner.is_none()).then(|| names.thread_name(row.owner))
+}
+
+/// The innermost measured method in progress during a wait, or none.
+pub fn site_of(row: &LockWaitRow, names: &Names) -> MethodId {
+    if row.stack.is_none() {
+        MethodId::NONE
+    } else {
+        names.path(row.stack).next().unwrap_or_default()
+    }
+}
+
+fn long_wait(row: &LockWaitRow, place: usize, names: &Names) -> LockWait {
+    LockWait {
+        run: place,
+        thread: names.thread(row.thread),
+        owner: (!row.owner.is_none()).then(|| names.thread(row.owner)),
+        class: row.class.clone(),
+        start_ns: row.start_ns,
+        wait_ns: row.wait_ns,
+    }
+}
+
+fn files(run: &RunInput, table: Table) -> impl Iterator<Item = &DataFile> {
+    run.files.iter().filter(move |file| file.table == table)
+}
+
+fn part<'f>(file: &'f DataFile, selection: &'f Selection) -> TablePart<'f> {
+    TablePart { path: &file.path, len: file.len, progress: Some(&selection.progress) }
+}
+
+/// The selected sites of a run.
+struct Sites<'n> {
+    names: &'n Names,
+    label: Arc<str>,
+    /// Ids of the selected methods; `None` selects all, and waits without a method.
+    selected: Option<HashSet<MethodId>>,
+}
+
+impl<'n> Sites<'n> {
+    fn new(names: &'n Names, run: &RunInput, selection: &Selection) -> Self {
+        let selected = selection.method.as_ref().map(|pattern| names.ids_named_by(pattern));
+        Self { names, label: run.label.as_str().into(), selected }
+    }
+
+    /// The site of a wait for a lock of this class; `None` if it is not selected.
+    fn of(&self, class: &str, method: MethodId) -> Option<LockSite> {
+        let is_selected = self.selected.as_ref().is_none_or(|ids| ids.contains(&method));
+        is_selected.then(|| LockSite {
+            class: class.to_owned(),
+            method: (!method.is_none()).then(|| self.names.method_or_unknown(method, &self.label)),
+        })
+    }
+}
+
+/// The stacks of a run's waits that are known among those of all runs.
+struct Stacks {
+    names: SampleNames,
+    known: HashMap<String, HashMap<SampledStackId, usize>>,
+}
+
+impl Stacks {
+    fn read(run: &RunInput, problems: &mut Problems) -> Self {
+        Self { names: SampleNames::read(run, problems), known: HashMap::new() }
+    }
+
+    /// Adds a wait: its lock is the frame on top.
+    fn add(&mut self, row: &LockWaitRow, to: &mut SampledStacks) {
+        let (names, id) = (&self.names, row.sampled_stack);
+        if !self.known.contains_key(&row.class) {
+            self.known.insert(row.class.clone(), HashMap::new());
+        }
+        let Some(of_class) = self.known.get_mut(&row.class) else { return };
+        let stack = *of_class.entry(id).or_insert_with(|| {
+            let lock = Method::named("", &format!("[lock {}]", row.class), "");
+            let below = names.add_stack(id, to);
+            to.stack(below, &lock)
+        });
+        to.add(Group::All, stack, row.wait_ns, 1);
+    }
+}

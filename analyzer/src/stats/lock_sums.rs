@@ -1,0 +1,172 @@
+//! Waits for monitors, summed up by the lock's class and the method that waited: exact statistics of all waits, and
+//! the recorded waits, which have threads and owners.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use log_format::rows::{LockRow, LockWaitRow};
+
+use crate::stats::aggregate::Figures;
+use crate::stats::method::Method;
+use crate::stats::sampled_stacks::SampledStacks;
+
+/// The longest recorded waits that are kept one by one.
+const LONGEST: usize = 20;
+
+/// Where threads wait: a lock's class, and the innermost measured method in progress.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LockSite {
+    /// Class of the lock's object.
+    pub class: String,
+    /// The method; `None` if no measured method was in progress.
+    pub method: Option<Method>,
+}
+
+/// A recorded wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockWait {
+    /// The run's index in the list of runs.
+    pub run: usize,
+    /// Name and id of the thread that waited.
+    pub thread: String,
+    /// Name and id of a thread that had the lock meanwhile, if it is known.
+    pub owner: Option<String>,
+    /// Class of the lock's object.
+    pub class: String,
+    /// When the wait began, in unix nanoseconds.
+    pub start_ns: u64,
+    /// How long it took.
+    pub wait_ns: u64,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct LockSums {
+    /// Statistics of all waits; each wait counts as a call.
+    pub all: HashMap<LockSite, Figures>,
+    /// The same of the recorded waits alone.
+    pub recorded: HashMap<LockSite, Figures>,
+    /// The time of recorded waits by the owner's name, where it is known.
+    owners: HashMap<LockSite, HashMap<String, u64>>,
+    longest: Vec<LockWait>,
+    /// Time of the recorded waits by stack; the frame on top is the lock. Empty if the report does not show them.
+    pub stacks: SampledStacks,
+}
+
+impl LockSums {
+    /// Adds the statistics of an interval.
+    pub fn add_statistics(&mut self, site: LockSite, row: &LockRow) {
+        self.all.entry(site).or_default().add_locks(row);
+    }
+
+    /// Adds a recorded wait, and its owner's name.
+    pub fn add_recorded(&mut self, site: LockSite, row: &LockWaitRow, owner: Option<String>) {
+        if let Some(owner) = owner {
+            let of_site = self.owners.entry(site.clone()).or_default();
+            let sum = of_site.entry(owner).or_default();
+            *sum = sum.saturating_add(row.wait_ns);
+        }
+        self.recorded.entry(site).or_default().add_lock_wait(row.wait_ns);
+    }
+
+    /// Whether a wait of this length is one of the longest so far.
+    #[must_use]
+    pub fn is_long(&self, wait_ns: u64) -> bool {
+        self.longest.len() < LONGEST
+            || self.longest.last().is_some_and(|shortest| wait_ns > shortest.wait_ns)
+    }
+
+    /// Adds one of the longest waits.
+    pub fn add_long(&mut self, wait: LockWait) {
+        let key = |wait: &LockWait| (Reverse(wait.wait_ns), wait.start_ns, wait.run);
+        let place = self.longest.partition_point(|known| key(known) <= key(&wait));
+        self.longest.insert(place, wait);
+        self.longest.truncate(LONGEST);
+    }
+
+    /// The owner that recorded waits at this site were longest for.
+    #[must_use]
+    pub fn longest_holder(&self, site: &LockSite) -> Option<String> {
+        let owners = self.owners.get(site)?.iter();
+        owners.max_by_key(|(name, ns)| (**ns, Reverse(*name))).map(|(name, _)| name.clone())
+    }
+
+    /// The longest recorded waits, the longest first.
+    #[must_use]
+    pub fn take_longest(&mut self) -> Vec<LockWait> {
+        std::mem::take(&mut self.longest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use log_format::histogram::{Histogram, bucket_of};
+    use log_format::ids::{MethodId, SampledStackId, StackId, ThreadId};
+
+    use super::*;
+
+    fn site(class: &str) -> LockSite {
+        LockSite { class: class.into(), method: Some(Method::named("a.Shop", "pay", "()V")) }
+    }
+
+    fn wait(start_ns: u64, wait_ns: u64) -> LockWaitRow {
+        LockWaitRow {
+            start_ns,
+            thread: ThreadId::new(1),
+            class: "a.Stock".into(),
+            wait_ns,
+            owner: ThreadId::NONE,
+            sampled_stack: SampledStackId::NONE,
+            stack: StackId::NONE,
+        }
+    }
+
+    #[test]
+    fn statistics_of_intervals_add_up() {
+        let mut sums = LockSums::default();
+        for (waits, total_ns, max_ns) in [(3, 3_000, 1_500), (1, 9_000, 9_000)] {
+            let mut hist = Histogram::default();
+            hist.add(bucket_of(max_ns), 1);
+            hist.add(bucket_of(750), waits - 1);
+            let (class, method) = ("a.Stock".into(), MethodId::NONE);
+            let row = LockRow { start_ns: 0, class, method, waits, total_ns, max_ns, hist };
+            sums.add_statistics(site("a.Stock"), &row);
+        }
+        let figures = &sums.all[&site("a.Stock")];
+        assert_eq!((figures.calls, figures.total_ns, figures.max_ns), (4, 12_000, 9_000));
+        // 750, 750, 1500 and 9000: percentiles are the middles of their buckets, and never above the longest.
+        assert_eq!(figures.percentiles_ns(), [Some(640), Some(9_000), Some(9_000)]);
+    }
+
+    #[test]
+    fn the_longest_holder_has_most_time_not_most_waits() {
+        let mut sums = LockSums::default();
+        for (owner, ns) in
+            [(Some("b"), 40), (Some("b"), 40), (Some("a"), 90), (Some("c"), 90), (None, 500)]
+        {
+            sums.add_recorded(site("a.Stock"), &wait(0, ns), owner.map(str::to_owned));
+        }
+        sums.add_recorded(site("a.Log"), &wait(0, 7), None);
+        // Of two with the same time, the first by name.
+        assert_eq!(sums.longest_holder(&site("a.Stock")).as_deref(), Some("a"));
+        assert_eq!(sums.longest_holder(&site("a.Log")), None);
+        let figures = &sums.recorded[&site("a.Stock")];
+        assert_eq!((figures.calls, figures.total_ns, figures.max_ns), (5, 760, 500));
+    }
+
+    #[test]
+    fn only_the_longest_waits_are_kept() {
+        let mut sums = LockSums::default();
+        for start_ns in 0..100 {
+            // 37 and 100 have no common divisor, so every length comes once.
+            let wait_ns = start_ns * 37 % 100;
+            if sums.is_long(wait_ns) {
+                let (thread, class) = ("main #1".into(), "a.Stock".into());
+                let wait = LockWait { run: 0, thread, owner: None, class, start_ns, wait_ns };
+                sums.add_long(wait);
+            }
+        }
+        let kept: Vec<u64> = sums.take_longest().iter().map(|wait| wait.wait_ns).collect();
+        assert_eq!(kept, (80..100).rev().collect::<Vec<_>>());
+    }
+}

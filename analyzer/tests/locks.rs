@@ -1,0 +1,198 @@
+//! Waits for monitors: by lock class and method, in the tree of a slow call, as flame graphs and in JSON.
+
+// A panic here is the test's failure.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+
+mod common;
+
+use std::fs;
+use std::io::Read;
+
+use common::locked_shop::{JOURNAL, SLOW, lock_wait, locks, shop};
+use common::sampled_shop::{RUN, STOCK};
+use common::*;
+use flate2::read::GzDecoder;
+use log_format::names::Table;
+use serde_json::{Value, json};
+
+/// Of each row: lock class, method of the site, waits, total, p50, p99 and longest wait in microseconds, and the longest
+/// holder.
+fn rows(logs: &Logs, more: &[&str]) -> Vec<Value> {
+    let json = logs.analyze(&[&["logs", "--format", "json"], more].concat()).json();
+    let rows = json["lock_waits"]["locks"].as_array().cloned().unwrap_or_default();
+    let row = |row: &Value| {
+        let us = |key: &str| row[key].as_u64().unwrap() / US;
+        let [total, p50, p99, max] = ["total_ns", "p50_ns", "p99_ns", "max_ns"].map(us);
+        let site = &row["site"]["method"];
+        json!([row["lock"], site, row["waits"], total, p50, p99, max, row["longest_holder"]])
+    };
+    rows.iter().map(row).collect()
+}
+
+#[test]
+fn waits_are_summed_up_by_lock_and_method() {
+    let logs = shop();
+    let text = logs.analyze(&["logs"]).quiet();
+    let (_, waits) = text.split_once("\nLock waits").unwrap();
+    assert_golden("locks.txt", waits);
+    // 10 of 14 waits in `count` took 100 us, 4 took 1, 1, 4 and 8 ms.
+    assert_eq!(
+        rows(&logs, &[]),
+        [
+            json!([STOCK, "pay", 1, 30_000, 30_000, 30_000, 30_000, "exec-1"]),
+            json!([JOURNAL, "pay", 1, 20_000, 20_000, 20_000, 20_000, "exec-2"]),
+            json!([STOCK, "count", 14, 15_000, 114, 8_000, 8_000, "exec-7"]),
+            json!([STOCK, "reserve", 1, 15_000, 15_000, 15_000, 15_000, null]),
+            json!([STOCK, null, 1, 10_000, 10_000, 10_000, 10_000, null]),
+        ]
+    );
+    let top = logs.analyze(&["logs", "--top", "2"]).quiet();
+    assert!(top.contains("    and 3 more rows\n"), "{top}");
+}
+
+#[test]
+fn json_has_the_sums_and_the_longest_waits() {
+    let logs = shop();
+    let json = logs.analyze(&["logs", "--format", "json"]).json();
+    let waits = &json["lock_waits"];
+    assert_eq!((&waits["figures_of"], &waits["waits"]), (&"statistics".into(), &18.into()));
+    assert_eq!(waits["total_ns"], 90 * MS);
+    let longest = waits["longest"].as_array().unwrap();
+    let ms: Vec<u64> = longest.iter().map(|w| w["wait_ns"].as_u64().unwrap() / MS).collect();
+    assert_eq!(ms, [30, 20, 15, 10, 8, 4, 1, 1]);
+    let first = json!({
+        "run": RUN,
+        "thread": "exec-2 #2",
+        "owner": "exec-1 #1",
+        "lock": STOCK,
+        "start": "2026-11-20T14:00:05Z",
+        "start_ns": SLOW + 12 * MS,
+        "wait_ns": 30 * MS,
+    });
+    assert_eq!((&longest[0], &longest[2]["owner"]), (&first, &Value::Null));
+}
+
+#[test]
+fn waits_are_selected_by_time_thread_and_method() {
+    let logs = shop();
+    // Statistics by their interval, holders by the start of the wait.
+    let minute = [json!([STOCK, "count", 2, 2_000, 1_000, 1_000, 1_000, "exec-1"])];
+    assert_eq!(rows(&logs, &["--from", "14:01"]), minute);
+    assert_eq!(rows(&logs, &["--to", "14:01"])[3], {
+        json!([STOCK, "count", 12, 13_000, 114, 8_000, 8_000, "exec-7"])
+    });
+    assert_eq!(rows(&logs, &["--method", "reserve"]).len(), 1);
+    // Only recorded waits have threads.
+    let of_thread = [
+        json!([JOURNAL, "pay", 1, 20_000, 20_000, 20_000, 20_000, "exec-2"]),
+        json!([STOCK, "reserve", 1, 15_000, 15_000, 15_000, 15_000, null]),
+        json!([STOCK, "count", 2, 12_000, 3_670, 8_000, 8_000, "exec-7"]),
+        json!([STOCK, null, 1, 10_000, 10_000, 10_000, 10_000, null]),
+    ];
+    assert_eq!(rows(&logs, &["--thread", "exec-1"]), of_thread);
+    let text = logs.analyze(&["logs", "--thread", "exec-1"]).quiet();
+    assert!(text.contains("Lock waits with --thread are those at or over the threshold"), "{text}");
+    assert!(text.contains("\nLock waits, recorded ones alone: 57.0 ms in 5 waits for"), "{text}");
+    // Times shorter than an interval have only recorded waits too.
+    let short = ["--from", "14:00:05", "--to", "14:00:06"];
+    assert_eq!(rows(&logs, &short).len(), 4);
+    let text = logs.analyze(&[&["logs"], &short[..]].concat()).quiet();
+    assert!(text.contains("Lock waits in a time shorter than an interval"), "{text}");
+}
+
+#[test]
+fn without_statistics_recorded_waits_count() {
+    let logs = shop();
+    let run = logs.run(RUN, "web07", 4242);
+    fs::remove_file(run.file(T14, Table::Locks)).unwrap();
+    let json = logs.analyze(&["logs", "--format", "json"]).json();
+    let waits = &json["lock_waits"];
+    assert_eq!((&waits["figures_of"], &waits["waits"]), (&"recorded_waits".into(), &8.into()));
+    assert_eq!(waits["total_ns"], 89 * MS);
+    let notes = json["notes"].to_string();
+    assert!(notes.contains("Lock waits without statistics of this time are those"), "{notes}");
+}
+
+#[test]
+fn waits_of_two_runs_add_up() {
+    let logs = shop();
+    let other = logs.run("20261120T150000Z-web08-17", "web08", 17);
+    other.rows(T15, &[method(7, STOCK, "count", "(I)J")]).rows(T15, &[thread(1, "exec-9")]);
+    other.rows(T15, &[locks(T15, STOCK, 7, &[20 * MS])]).rows(T15, &[stack(1, 0, 7)]);
+    other.rows(T15, &[lock_wait(T15 + S, [1, 1], STOCK, 20 * MS, 1)]);
+    let first = json!([STOCK, "count", 15, 35_000, 114, 20_000, 20_000, "exec-9"]);
+    assert_eq!(rows(&logs, &[])[0], first);
+}
+
+#[test]
+fn a_slow_call_has_its_waits_below_the_call_that_waited() {
+    let logs = shop();
+    assert_golden("locks_slowest.txt", &logs.analyze(&["logs", "--slowest", "1"]).quiet());
+    let first = logs.analyze(&["logs"]).quiet();
+    assert!(
+        first_screen(&first).contains(
+            "   20.0 ms   20.0%   20.0 ms          1    blocked on com.shop.log.Journal.class by exec-2\n"
+        ),
+        "{first}"
+    );
+    // Without recorded waits, the tree is as ever.
+    let run = logs.run(RUN, "web07", 4242);
+    fs::remove_file(run.file(T14, Table::LockWaits)).unwrap();
+    let text = logs.analyze(&["logs", "--slowest", "1"]).quiet();
+    assert!(!text.contains("blocked on"), "{text}");
+    assert!(text.contains("  100 ms  100.0%   40.0 ms          1  com.shop.order"), "{text}");
+}
+
+#[test]
+fn flame_graphs_of_waits_have_the_lock_on_top() {
+    let logs = shop();
+    let flame = |more: &[&str]| logs.analyze(&[&["logs", "--flame", "lock"], more].concat());
+    let pay = "com.shop.order.OrderService.pay";
+    let count = format!("{pay};com.shop.stock.Stock.count");
+    assert_eq!(
+        flame(&["--format", "collapsed"]).quiet().lines().collect::<Vec<_>>(),
+        [
+            format!("{pay};[lock com.shop.log.Journal.class] 20000000"),
+            format!("{pay};[lock com.shop.stock.Stock] 40000000"),
+            format!("{count};[lock com.shop.stock.Stock] 14000000"),
+            format!("{count};com.shop.stock.Stock.reserve;[lock com.shop.stock.Stock] 15000000"),
+        ]
+    );
+    let of_thread = flame(&["--format", "collapsed", "--thread", "exec-2"]).stdout;
+    assert_eq!(of_thread.lines().count(), 2, "{of_thread}");
+    let svg = flame(&[]).quiet();
+    assert!(svg.contains("Waits for locks") && svg.contains("[lock com.shop.log.Journal.class]"));
+    let pprof = logs.command(&["logs", "--flame", "lock", "--format", "pprof"]).output().unwrap();
+    let mut profile = Vec::new();
+    GzDecoder::new(&pprof.stdout[..]).read_to_end(&mut profile).unwrap();
+    let profile = String::from_utf8_lossy(&profile);
+    for text in ["waits", "lock", "nanoseconds", "[lock com.shop.stock.Stock]"] {
+        assert!(profile.contains(text), "{text}");
+    }
+    let refused = flame(&["--method", "pay"]);
+    assert_eq!(refused.status, 2, "{}", refused.stdout);
+    let nobody = flame(&["--thread", "nobody"]);
+    assert!(nobody.stderr.contains("no recorded lock waits are selected"), "{}", nobody.stderr);
+    let none = sampled_shop::shop().analyze(&["logs", "--flame", "lock"]);
+    assert!(none.stderr.contains("no recorded lock waits in these logs"), "{}", none.stderr);
+}
+
+#[test]
+fn dropped_waits_are_said() {
+    let logs = shop();
+    logs.run(RUN, "web07", 4242).rows(T14, &[counter(T14, "lock_waits_dropped", 7)]);
+    let text = logs.analyze(&["logs", "--notes"]).quiet();
+    assert!(text.contains("7 recorded lock waits dropped; statistics"), "{text}");
+    let json = logs.analyze(&["logs", "--format", "json"]).json();
+    assert_eq!(json["missing"]["lock_waits_dropped"], 7);
+}
+
+#[test]
+fn logs_without_locks_have_no_section() {
+    let logs = sampled_shop::shop();
+    assert!(!logs.analyze(&["logs"]).quiet().contains("Lock waits"));
+    let json = logs.analyze(&["logs", "--format", "json"]).json();
+    assert!(
+        json.get("lock_waits").is_none() && json["missing"].get("lock_waits_dropped").is_none()
+    );
+}
