@@ -172,8 +172,9 @@ impl Agent for TProfiler {
 
     fn monitor_contended_entered(&self, context: CallbackContext<'_>, event: MonitorEvent) {
         if let Some(jni) = context.jni() {
+            let java_thread = threads::java_thread_of(jni);
             // SAFETY: the reference is the event's.
-            unsafe { locks::entered(jni, event.thread()) };
+            unsafe { locks::entered(jni, java_thread, event.thread()) };
         }
     }
 

@@ -64,8 +64,7 @@ impl LockReport {
     /// Why there are no stacks of waits to show, if there are none; `in_logs` if the runs have some, not selected.
     #[must_use]
     pub fn no_waits(&self, in_logs: bool) -> Option<String> {
-        let none =
-            "no recorded lock waits in these logs; attach or start the agent with the option lock";
+        let none = "no recorded lock waits in these logs; start the agent with lock=1ms and cpu";
         let not_selected = "no recorded lock waits are selected";
         self.stacks.is_empty().then(|| if in_logs { not_selected } else { none }.to_owned())
     }

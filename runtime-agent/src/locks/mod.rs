@@ -122,11 +122,11 @@ pub(crate) unsafe fn enter(
     COST.fetch_add(clock::ticks().saturating_sub(began), Ordering::Relaxed);
 }
 
-/// The calling thread has waited for a monitor, and has it now.
+/// The calling thread, whose `JavaThread` is this, has waited for a monitor, and has it now.
 ///
 /// # Safety
 /// The reference is that of the event.
-pub(crate) unsafe fn entered(jni: &JniEnv, thread: jni::jthread) {
+pub(crate) unsafe fn entered(jni: &JniEnv, java_thread: usize, thread: jni::jthread) {
     if !is_on() {
         return;
     }
@@ -138,6 +138,8 @@ pub(crate) unsafe fn entered(jni: &JniEnv, thread: jni::jthread) {
     let ticks = now.saturating_sub(wait.began);
     WAITS.fetch_add(1, Ordering::Relaxed);
     let is_long = ticks >= THRESHOLD.load(Ordering::Relaxed);
+    // A virtual thread may have another carrier than before.
+    let wait = InProgress { java_thread, ..wait };
     if !sums::add(wait.class, wait.method, ticks) || is_long && !long_waits::add(key, wait, ticks) {
         DROPPED.fetch_add(1, Ordering::Relaxed);
     }

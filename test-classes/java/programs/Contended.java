@@ -26,7 +26,7 @@ public final class Contended {
     }
 
     private static final long LONG_NS = 5_000_000;
-    private static final int[] COUNTS = new int[4];
+    private static final long[] COUNTS = new long[4];
 
     private Contended() {}
 
