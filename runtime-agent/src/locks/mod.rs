@@ -29,6 +29,7 @@ pub(crate) use self::in_progress::{InProgress, Key, Owner, all, monitor, set_own
 pub(crate) use self::long_waits::{LongWait, take as take_long_waits};
 pub(crate) use self::sums::take_rows;
 use crate::jvm::java_threads;
+use crate::probe::mounts;
 use crate::probe::stack::method_of;
 use crate::sys::clock;
 
@@ -165,7 +166,8 @@ unsafe fn weak(jni: &JniEnv, object: jni::jobject) -> usize {
 /// The reference is that of the event.
 unsafe fn key(jni: &JniEnv, thread: jni::jthread) -> Key {
     // SAFETY: the caller guarantees the reference. A JVM without virtual threads does not have this function.
-    let is_virtual = unsafe { jni.is_virtual_thread(thread) }.unwrap_or(false);
+    let is_virtual = mounts::are_virtual_threads_here(false)
+        && unsafe { jni.is_virtual_thread(thread) }.unwrap_or(false);
     // SAFETY: as above.
     let number = if is_virtual { unsafe { java_threads::number(jni, thread) } } else { None };
     match number {
