@@ -17,14 +17,12 @@ use crate::jvm::pauses;
 use crate::jvm::probe_class::ProbeClass;
 use crate::locks;
 use crate::log::run_log::Now;
-use crate::overhead::{
-    Millionths, Overhead, OverheadFigures, Period, SampledProbes, Throttled, as_u64,
-};
+use crate::overhead::{Millionths, Overhead, OverheadFigures, Period, SampledProbes, Throttled};
 use crate::probe::CALIBRATION;
 use crate::probe::mute::{self, Cause};
 use crate::sampling::cost;
 use crate::stderr::message;
-use crate::sys::clock;
+use crate::sys::clock::{self, as_u64};
 use crate::sys::run_delay::RunDelay;
 
 /// Length of a period, and of a short one while there is something to decide soon.

@@ -31,7 +31,7 @@ use self::period::{Cost, LEAST_CPU, SECOND_NS, as_f64, sum_ns};
 pub(crate) use self::period::{Period, SampledProbes};
 use self::startup::Startup;
 use crate::drain::hot_methods::Recent;
-use crate::sys::clock;
+use crate::sys::clock::{self, as_u64};
 
 /// Share of the budget that stays in use after an overrun: with all of it, the next overrun would come at once.
 const TARGET: f64 = 0.5;
@@ -383,9 +383,4 @@ impl Overhead {
         // What their slow calls were worth before says nothing now.
         self.worth.retain(|id, _| !ids.contains(id));
     }
-}
-
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-pub(crate) fn as_u64(number: f64) -> u64 {
-    number as u64
 }

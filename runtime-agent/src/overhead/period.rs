@@ -4,10 +4,9 @@ use std::collections::HashMap;
 
 use log_format::ids::MethodId;
 
-use super::as_u64;
 use crate::drain::hot_methods::Recent;
-use crate::sys::clock;
 pub(super) use crate::sys::clock::as_f64;
+use crate::sys::clock::{self, as_u64};
 
 pub(super) const SECOND_NS: u64 = 1_000_000_000;
 

@@ -75,6 +75,12 @@ pub(crate) fn as_f64(number: u64) -> f64 {
     number as f64
 }
 
+/// A result of such a calculation.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+pub(crate) fn as_u64(number: f64) -> u64 {
+    number as u64
+}
+
 #[cfg(test)]
 mod tests {
     use super::reading::scale;
