@@ -4,7 +4,8 @@ use std::path::Path;
 
 use log_format::rows::{LockRow, counter};
 use test_classes::{
-    Finished, Java, Jdk, LockWait, Profile, classes, jdks, jdks_from, lock_waits, rows,
+    Finished, Java, Jdk, LockWait, Profile, classes, free_port, jdks, jdks_from, lock_waits, rows,
+    tprofiler_json, tprofiler_text, wait_until,
 };
 
 /// What a run of the program printed, counted and recorded.
@@ -42,13 +43,19 @@ fn compare(jdk: &Jdk, ran: &Ran) {
     for (name, class, method) in LOCKS {
         let start = format!("waits {name} ");
         let line = ran.finished.stdout.lines().find_map(|line| line.strip_prefix(&start));
-        let (count, ns) = line.and_then(|line| line.split_once(' ')).expect("two numbers");
-        let (count, ns): (u64, f64) = (count.parse().expect("a count"), ns.parse().expect("ns"));
+        let words: Vec<&str> = line.expect("a line").split(' ').collect();
+        let [count, ns, near] =
+            [0, 1, 2].map(|index| words[index].parse::<u64>().expect("a number"));
+        let ns = ns as f64;
         assert!(count > 4, "{jdk}: {name}: {count} waits");
         let waits: Vec<&LockWait> = ran.waits.iter().filter(|wait| wait.class == class).collect();
-        assert_eq!(waits.len() as u64, count, "{jdk}: {name}");
+        // The thread may lose its processor between its clock and the agent's.
+        let (found, range) = (waits.len() as u64, count.saturating_sub(near)..=count + near);
+        assert!(range.contains(&found), "{jdk}: {name}: {found}, not {range:?}");
         let recorded = waits.iter().map(|wait| wait.wait_ns).sum::<u64>() as f64;
-        assert!((recorded / ns - 1.0).abs() < 0.02, "{jdk}: {name}: {recorded} of {ns} ns");
+        let near_ns = near as f64 * 20e6;
+        let differs = (recorded - ns).abs() > 0.02 * ns + near_ns;
+        assert!(!differs, "{jdk}: {name}: {recorded} of {ns} ns, {near_ns} ns are uncertain");
         for LockWait { thread, frames, path, .. } in &waits {
             assert!(thread.starts_with("waiter-"), "{jdk}: {thread}");
             assert_eq!(frames.last().map(String::as_str), Some(method), "{jdk}: {frames:?}");
@@ -60,8 +67,12 @@ fn compare(jdk: &Jdk, ran: &Ran) {
         let sums: Vec<&LockRow> = ran.sums.iter().filter(|sum| sum.class == class).collect();
         let [all, total_ns] = [|sum: &LockRow| sum.waits, |sum: &LockRow| sum.total_ns]
             .map(|of| sums.iter().map(|sum| of(sum)).sum::<u64>());
-        assert!((count..=ran.taken).contains(&all), "{jdk}: {name}: {all} of {count}");
-        assert!((total_ns as f64 / recorded - 1.0).abs() < 0.02, "{jdk}: {name}: {total_ns}");
+        assert!((found..=ran.taken).contains(&all), "{jdk}: {name}: {all} of {found}");
+        let shorter_ns = total_ns as f64 - recorded;
+        // The length of a tick is measured again each second.
+        let tolerance = recorded / 1e4;
+        let most_ns = (all - found) as f64 * 5e6 + tolerance;
+        assert!((-tolerance..most_ns).contains(&shorter_ns), "{jdk}: {name}: {shorter_ns}");
         assert!(sums.iter().all(|sum| sum.hist.count() == sum.waits), "{jdk}: {sums:?}");
         assert!(sums.iter().all(|s| s.max_ns >= s.total_ns / s.waits), "{jdk}: {sums:?}");
     }
@@ -73,6 +84,7 @@ fn compare(jdk: &Jdk, ran: &Ran) {
 /// One in twenty may be unknown.
 fn compare_owners(jdk: &Jdk, waits: &[LockWait]) {
     let long: Vec<&LockWait> = waits.iter().filter(|w| w.wait_ns >= 200_000_000).collect();
+    assert!(long.len() > 10, "{jdk}: {} waits", long.len());
     let right = long.iter().filter(|wait| wait.owner.as_deref() == Some("holder")).count();
     assert!(right * 20 >= long.len() * 19, "{jdk}: {right} of {}", long.len());
 }
@@ -103,7 +115,7 @@ fn waits_of_virtual_threads_are_the_truth() {
 fn many_waits_are_all_counted() {
     for jdk in jdks() {
         let logs = tempfile::tempdir().expect("a temporary folder");
-        let ran = run(jdk, logs.path(), "lock=5ms,wall=off", &["10", "40", "30"]);
+        let ran = run(jdk, logs.path(), "lock=5ms,wall=off", &["5", "40", "100"]);
         compare(jdk, &ran);
     }
 }
@@ -117,5 +129,43 @@ fn without_the_option_nothing_is_counted() {
             assert!(ran.waits.is_empty() && ran.sums.is_empty(), "{jdk}: {options}");
             assert_eq!(ran.profile.counter(counter::LOCK_WAITS), 0, "{jdk}: {options}");
         }
+    }
+}
+
+/// What live threads wait for is shown, and those that wait for each other are named. They still wait when the agent
+/// goes and comes back.
+#[test]
+fn a_deadlock_is_named() {
+    for jdk in jdks() {
+        let logs = tempfile::tempdir().expect("a temporary folder");
+        let port = free_port();
+        let options = format!("include=programs,port={port},logs={}", logs.path().display());
+        let attaches =
+            if jdk.major >= 21 { vec!["-XX:+EnableDynamicAgentLoading"] } else { vec![] };
+        let java = Java::new(jdk).args(attaches).agent(&options);
+        let mut program = java.main(classes(), "programs.Deadlock").talk();
+        program.ask("lock");
+        let circles = || {
+            let threads = tprofiler_json(port, &["threads"]);
+            threads["deadlocks"].as_array().map_or(0, Vec::len)
+        };
+        wait_until("the deadlock is found", || circles() == 1);
+        let text = tprofiler_text(&["--addr", &format!("127.0.0.1:{port}"), "threads"]);
+        let named = ["left waits for right waits for left", "right waits for left waits for right"];
+        assert!(named.iter().any(|named| text.contains(named)), "{jdk}: {text}");
+        assert!(text.contains("blocked on programs.Deadlock$Side for "), "{jdk}: {text}");
+        let third = "held by left";
+        assert!(text.contains(third), "{jdk}: {text}");
+        // Waits that have not ended are in no row, and leave nothing behind.
+        let pid = program.program.pid().to_string();
+        tprofiler_text(&["detach", &pid]);
+        tprofiler_text(&["attach", &pid, &options]);
+        wait_until("the agent is back", || circles() == 0);
+        program.ask("contend");
+        program.end().expect_quiet_success(jdk);
+        let runs = Profile::runs(logs.path());
+        let waits: Vec<LockWait> = runs.iter().flat_map(|run| lock_waits(run)).collect();
+        assert_eq!(waits.len(), 1, "{jdk}: {waits:?}");
+        assert_eq!(waits[0].class, "programs.Deadlock", "{jdk}");
     }
 }

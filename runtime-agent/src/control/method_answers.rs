@@ -6,6 +6,7 @@ use log_format::writer::one_line;
 use serde_json::{Map, Value, json};
 
 use super::answer::{Answer, SHOWN};
+use super::blocked;
 use crate::drain::hot_methods::{Hottest, Sum};
 use crate::drain::hot_samples::{HotSampled, SampledName};
 use crate::drain::in_flight::{BusyThread, InFlight, OUTERMOST, RunningCall};
@@ -166,6 +167,7 @@ pub(super) fn add_threads(answer: &mut Answer, threads: &[ThreadNow], calls: &In
         busy.and_then(|busy| busy.calls.first())
     };
     let doing = |thread: &ThreadNow| thread.waiting.map_or("running", Waiting::name);
+    blocked::add_deadlocks(answer, threads);
     for thread in threads.iter().take(SHOWN) {
         let entry = entry(thread).map_or_else(String::new, |call| {
             format!(", {} for {}", call.method.line_name(), human::duration(call.ns))
@@ -173,11 +175,12 @@ pub(super) fn add_threads(answer: &mut Answer, threads: &[ThreadNow], calls: &In
         answer.line(
             "thread",
             format!(
-                "{} (java id {}, os id {}) {}, {:.1}% of a processor{entry}",
+                "{} (java id {}, os id {}) {}{}, {:.1}% of a processor{entry}",
                 one_line(&thread.name.name),
                 thread.name.java_id,
                 thread.os_id,
                 doing(thread).replace('_', " "),
+                blocked::text(thread, threads),
                 thread.cpu_share * 100.0,
             ),
         );
@@ -194,6 +197,7 @@ pub(super) fn add_threads(answer: &mut Answer, threads: &[ThreadNow], calls: &In
             "os_id": thread.os_id,
             "state": doing(thread),
             "cpu_share": thread.cpu_share,
+            "blocked_on": blocked::value(thread, threads),
             "entry": entry,
         })
     };

@@ -12,6 +12,7 @@
 mod access;
 mod answer;
 mod answers;
+mod blocked;
 mod clients;
 mod commands;
 mod context;

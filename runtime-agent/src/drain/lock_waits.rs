@@ -17,7 +17,9 @@ pub(super) struct LockWaits {
 }
 
 impl LockWaits {
+    /// A run begins: what is left of the one before is not its own.
     pub(super) fn new() -> Self {
+        locks::forget();
         Self { before: Counts::now(), over_budget: 0 }
     }
 
@@ -60,7 +62,7 @@ pub(super) fn row(
     LockWaitRow {
         start_ns: context.anchors.unix_ns(wait.began),
         thread,
-        class: log_format::writer::one_line(&locks::class_name(wait.class)),
+        class: locks::class_name(wait.class),
         wait_ns: clock::ticks_to_ns(wait.ticks),
         owner,
         sampled_stack: samples.stack_of_frames(wait.os_id, wait.end, &wait.frames, sampler),

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::jni;
+use log_format::writer::one_line;
 
 /// Marks tags of classes; those of class loaders are below it.
 const TAG: jni::jlong = 1 << 62;
@@ -44,34 +45,31 @@ pub(super) unsafe fn number(jvmti: &Jvmti, jni: &JniEnv, object: jni::jobject) -
 /// `class` is a live reference of this thread.
 unsafe fn of_class(jvmti: &Jvmti, class: jni::jclass) -> u32 {
     // SAFETY: the caller guarantees it.
-    let tag = || unsafe { jvmti.get_tag(class) }.ok().and_then(of_tag);
-    if let Some(number) = tag() {
+    let tag = unsafe { jvmti.get_tag(class) };
+    if let Some(number) = tag.ok().and_then(of_tag) {
         return number;
     }
     // SAFETY: as above.
     let Ok((signature, _)) = (unsafe { jvmti.get_class_signature(class) }) else { return 0 };
-    // Only one thread at a time gives a number.
+    let number = number_of(name_of(&signature));
+    // SAFETY: as above. Without the tag, it is asked for again. Not under the lock of the names: somebody may suspend
+    // this thread.
+    let _ = unsafe { jvmti.set_tag(class, TAG | jni::jlong::from(number)) };
+    number
+}
+
+/// The number of a class with this name, always the same; 0 if there are too many.
+fn number_of(name: String) -> u32 {
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(number) = tag() {
-        return number;
-    }
     if names.is_empty() {
         names.push("java.lang.Class".to_owned());
     }
-    let name = name_of(&signature);
-    // A class that was loaded twice has one number.
     let known = names.iter().position(|known| *known == name);
     let index = known.unwrap_or(names.len());
-    if index >= MOST {
-        return 0;
-    }
-    if known.is_none() {
+    if known.is_none() && index < MOST {
         names.push(name);
     }
-    let Ok(number) = u32::try_from(index + 1) else { return 0 };
-    // SAFETY: as above. Without the tag, it is asked for again.
-    let _ = unsafe { jvmti.set_tag(class, TAG | jni::jlong::from(number)) };
-    number
+    if index < MOST { u32::try_from(index + 1).unwrap_or(0) } else { 0 }
 }
 
 fn of_tag(tag: jni::jlong) -> Option<u32> {
@@ -90,7 +88,7 @@ pub(crate) fn name(number: u32) -> String {
     }
 }
 
-/// `com.shop.Stock` for `Lcom/shop/Stock;`, `int[]` for `[I`.
+/// The name as the log has it: `com.shop.Stock` for `Lcom/shop/Stock;`, `int[]` for `[I`.
 fn name_of(signature: &str) -> String {
     let element = signature.trim_start_matches('[');
     let dimensions = signature.len() - element.len();
@@ -105,7 +103,7 @@ fn name_of(signature: &str) -> String {
         "Z" => "boolean",
         class => class.trim_start_matches('L').trim_end_matches(';'),
     };
-    format!("{}{}", name.replace('/', "."), "[]".repeat(dimensions))
+    one_line(&format!("{}{}", name.replace('/', "."), "[]".repeat(dimensions)))
 }
 
 #[cfg(test)]
@@ -118,6 +116,7 @@ mod tests {
             ("Lcom/shop/Stock$Shelf;", "com.shop.Stock$Shelf"),
             ("[Lcom/shop/Stock;", "com.shop.Stock[]"),
             ("[[J", "long[][]"),
+            ("La/B\nC;", "a.B\\u000aC"),
         ] {
             assert_eq!(name_of(signature), name);
         }

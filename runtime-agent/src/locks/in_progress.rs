@@ -13,7 +13,7 @@ use crate::sys::memory::sharded::Sharded;
 const VIRTUAL: u64 = 1 << 63;
 
 /// A thread that waits: its number if it is virtual, else the address of its JNI environment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key(u64);
 
 impl Key {
@@ -82,18 +82,24 @@ pub(super) fn forget(wait: &InProgress, jni: &JniEnv) {
     }
 }
 
-/// A new local reference to the object for whose monitor a thread waits since `began`, or null.
-pub(crate) fn monitor(key: Key, began: u64, jni: &JniEnv) -> jni::jobject {
-    let mut object = ptr::null_mut();
-    // While the map's part is locked, the wait does not end.
+/// A new local reference to the object for whose monitor a thread waits since `began`, or null. It is there once.
+pub(crate) fn take_monitor(key: Key, began: u64, jni: &JniEnv) -> jni::jobject {
+    let mut weak = 0;
     WAITS.change(key.0, |wait| {
-        if wait.began == began && wait.monitor != 0 {
-            let weak = ptr::with_exposed_provenance_mut(wait.monitor);
-            // SAFETY: a weak reference, which is deleted only after this.
-            object = unsafe { jni.new_local_ref(weak) };
+        if wait.began == began {
+            weak = std::mem::take(&mut wait.monitor);
         }
     });
-    object
+    if weak == 0 {
+        return ptr::null_mut();
+    }
+    let weak = ptr::with_exposed_provenance_mut(weak);
+    // SAFETY: a weak reference, which is this function's own now.
+    unsafe {
+        let object = jni.new_local_ref(weak);
+        jni.delete_weak_global_ref(weak);
+        object
+    }
 }
 
 /// All waits in progress.

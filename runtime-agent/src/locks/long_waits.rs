@@ -1,7 +1,7 @@
 //! Waits over the threshold, with their stacks, until the agent thread takes them.
 
 use std::mem::MaybeUninit;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use log_format::ids::JavaThreadId;
 use sampling_handler::load;
@@ -14,8 +14,8 @@ use super::in_progress::{InProgress, Key, Owner};
 use crate::jvm::java_threads;
 use crate::probe::thread::os_id;
 
-/// Most bytes of stacks that wait for the agent thread.
-const MOST_BYTES: usize = 4 << 20;
+/// Most waits that wait for the agent thread, which takes them about every 60 ms.
+const MOST: usize = 1_000;
 
 /// A wait over the threshold.
 #[derive(Debug)]
@@ -35,17 +35,19 @@ pub(crate) struct LongWait {
     pub shadow: Vec<u32>,
 }
 
-#[derive(Debug)]
-struct Queue {
-    waits: Vec<LongWait>,
-    bytes: usize,
-}
+static QUEUE: Mutex<Vec<LongWait>> = Mutex::new(Vec::new());
 
-static QUEUE: Mutex<Queue> = Mutex::new(Queue { waits: Vec::new(), bytes: 0 });
+fn queue() -> MutexGuard<'static, Vec<LongWait>> {
+    QUEUE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Adds a wait of the calling thread, which has just ended; `false` if too many wait, or there is no memory.
 pub(super) fn add(key: Key, wait: InProgress, ticks: u64) -> bool {
     let InProgress { began, java_thread, class, owner, .. } = wait;
+    // The thread has the monitor, and others wait for it.
+    if queue().len() >= MOST {
+        return false;
+    }
     let mut slots = [const { MaybeUninit::uninit() }; MAX_FRAMES];
     let mut frames = Frames::new(&mut slots);
     let walk = signal::layout()
@@ -63,16 +65,14 @@ pub(super) fn add(key: Key, wait: InProgress, ticks: u64) -> bool {
     else {
         return false;
     };
-    let bytes = size_of::<LongWait>() + size_of_val(&*frames) + size_of_val(&*shadow);
     let os_id = os_id();
     let wait = LongWait { began, ticks, os_id, virtual_thread, class, owner, end, frames, shadow };
-    let mut queue = QUEUE.lock().unwrap_or_else(PoisonError::into_inner);
-    if queue.bytes + bytes > MOST_BYTES || queue.waits.try_reserve(1).is_err() {
-        return false;
+    let mut queue = queue();
+    let has_room = queue.len() < MOST && queue.try_reserve(1).is_ok();
+    if has_room {
+        queue.push(wait);
     }
-    queue.bytes += bytes;
-    queue.waits.push(wait);
-    true
+    has_room
 }
 
 /// `None` if there is no memory.
@@ -85,7 +85,5 @@ fn copied<T>(values: impl ExactSizeIterator<Item = T>) -> Option<Vec<T>> {
 
 /// Takes the waits since the last call.
 pub(crate) fn take() -> Vec<LongWait> {
-    let mut queue = QUEUE.lock().unwrap_or_else(PoisonError::into_inner);
-    queue.bytes = 0;
-    std::mem::take(&mut queue.waits)
+    std::mem::take(&mut *queue())
 }

@@ -16,7 +16,7 @@ mod in_progress;
 mod long_waits;
 mod sums;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use jvmti_bindings::env::{JniEnv, Jvmti};
@@ -25,7 +25,7 @@ use log_format::ids::JavaThreadId;
 use sampling_handler::signal;
 
 pub(crate) use self::classes::{is_class_tag, name as class_name};
-pub(crate) use self::in_progress::{InProgress, Key, Owner, all, monitor, set_owner};
+pub(crate) use self::in_progress::{InProgress, Key, Owner, all, set_owner, take_monitor};
 pub(crate) use self::long_waits::{LongWait, take as take_long_waits};
 pub(crate) use self::sums::take_rows;
 use crate::jvm::java_threads;
@@ -43,6 +43,11 @@ static THRESHOLD: AtomicU64 = AtomicU64::new(u64::MAX);
 static WAITS: AtomicU64 = AtomicU64::new(0);
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 static COST: AtomicU64 = AtomicU64::new(0);
+/// When waits began to be counted, in ticks, and the JNI environment of the agent thread, whose waits do not count.
+static BEGAN: AtomicU64 = AtomicU64::new(0);
+static AGENT: AtomicUsize = AtomicUsize::new(0);
+/// An event that takes longer, some 100 us, was interrupted itself.
+const MOST_TICKS: u64 = 1 << 18;
 
 /// What was counted since the JVM began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,7 +74,13 @@ pub(crate) fn is_on() -> bool {
     IS_ON.load(Ordering::Relaxed)
 }
 
-/// Waits are counted from now on; those in progress are not.
+/// Forgets what was counted and not taken.
+pub(crate) fn forget() {
+    sums::clear();
+    drop(take_long_waits());
+}
+
+/// Waits are counted from now on; those in progress are not. The agent thread calls this.
 ///
 /// # Errors
 /// The JVM has no such events.
@@ -79,17 +90,30 @@ pub(crate) fn begin(
     threshold: Duration,
 ) -> Result<(), jvmti::jvmtiError> {
     in_progress::clear(jni);
+    AGENT.store(jni.raw().addr(), Ordering::Relaxed);
+    BEGAN.store(clock::ticks(), Ordering::Relaxed);
     let threshold_ns = u64::try_from(threshold.as_nanos()).unwrap_or(u64::MAX);
     THRESHOLD.store(clock::ns_to_ticks(threshold_ns), Ordering::Relaxed);
     IS_ON.store(true, Ordering::Release);
-    jvmti.enable_events_global(&EVENTS).inspect_err(|_| IS_ON.store(false, Ordering::Release))
+    jvmti.enable_events_global(&EVENTS).inspect_err(|_| stop(jvmti))
 }
 
 /// No more waits are counted.
-pub(crate) fn end(jvmti: &Jvmti) {
+pub(crate) fn end(jvmti: &Jvmti, jni: &JniEnv) {
+    stop(jvmti);
+    in_progress::clear(jni);
+}
+
+/// The same, without touching the data.
+pub(crate) fn stop(jvmti: &Jvmti) {
     if IS_ON.swap(false, Ordering::AcqRel) {
         let _ = jvmti.disable_events_global(&EVENTS);
     }
+}
+
+/// Notes what an event cost that began then.
+fn add_cost(began: u64) {
+    COST.fetch_add(clock::ticks().saturating_sub(began).min(MOST_TICKS), Ordering::Relaxed);
 }
 
 /// A thread is about to wait for a monitor: the calling one, whose `JavaThread` is this, or 0 if that is not known.
@@ -103,7 +127,7 @@ pub(crate) unsafe fn enter(
     thread: jni::jthread,
     object: jni::jobject,
 ) {
-    if !is_on() {
+    if !is_on() || jni.raw().addr() == AGENT.load(Ordering::Relaxed) {
         return;
     }
     let began = clock::ticks();
@@ -120,7 +144,11 @@ pub(crate) unsafe fn enter(
         in_progress::forget(&wait, jni);
         DROPPED.fetch_add(1, Ordering::Relaxed);
     }
-    COST.fetch_add(clock::ticks().saturating_sub(began), Ordering::Relaxed);
+    if !is_on() {
+        // All others were removed meanwhile.
+        let _ = in_progress::end(key, jni);
+    }
+    add_cost(began);
 }
 
 /// The calling thread, whose `JavaThread` is this, has waited for a monitor, and has it now.
@@ -136,6 +164,9 @@ pub(crate) unsafe fn entered(jni: &JniEnv, java_thread: usize, thread: jni::jthr
     let key = unsafe { key(jni, thread) };
     // It may have begun to wait before waits were counted.
     let Some(wait) = in_progress::end(key, jni) else { return };
+    if wait.began < BEGAN.load(Ordering::Relaxed) {
+        return;
+    }
     let ticks = now.saturating_sub(wait.began);
     WAITS.fetch_add(1, Ordering::Relaxed);
     let is_long = ticks >= THRESHOLD.load(Ordering::Relaxed);
@@ -144,7 +175,7 @@ pub(crate) unsafe fn entered(jni: &JniEnv, java_thread: usize, thread: jni::jthr
     if !sums::add(wait.class, wait.method, ticks) || is_long && !long_waits::add(key, wait, ticks) {
         DROPPED.fetch_add(1, Ordering::Relaxed);
     }
-    COST.fetch_add(clock::ticks().saturating_sub(now), Ordering::Relaxed);
+    add_cost(now);
 }
 
 /// A weak reference to an object, as an address; 0 if there is no memory.

@@ -57,6 +57,10 @@ pub(super) fn add(class: u32, method: MethodId, ticks: u64) -> bool {
     SUMS.change_or_insert(key, Sum::NONE, |sum| sum.add(ticks))
 }
 
+pub(super) fn clear() {
+    SUMS.clear();
+}
+
 /// Takes the sums of an interval.
 pub(crate) fn take_rows(start_ns: u64) -> Vec<LockRow> {
     let mut sums = SUMS.take_all();

@@ -211,9 +211,12 @@ impl RunLog {
         bytes
     }
 
-    /// Adds waits for monitors, each to the hour in which it began. Returns how many bytes they and their names take.
+    /// Adds waits for monitors, each to the hour in which it ended. Returns how many bytes they and their names take.
     pub(crate) fn add_lock_waits(&mut self, rows: &[LockWaitRow], names: &dyn Names) -> u64 {
-        let hour = |row: &LockWaitRow| Hour::of_unix_ns(row.start_ns);
+        let latest = if self.has_clock_jumped { clock::unix_ns() } else { u64::MAX };
+        let hour = |row: &LockWaitRow| {
+            Hour::of_unix_ns(row.start_ns.saturating_add(row.wait_ns).min(latest))
+        };
         let mut bytes = 0;
         for rows in rows.chunk_by(|a, b| hour(a) == hour(b)) {
             let Some(first) = rows.first() else { continue };

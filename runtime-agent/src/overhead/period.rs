@@ -7,6 +7,7 @@ use log_format::ids::MethodId;
 use crate::drain::hot_methods::Recent;
 pub(super) use crate::sys::clock::as_f64;
 use crate::sys::clock::{self, as_u64};
+use crate::sys::run_delay::Delay;
 
 pub(super) const SECOND_NS: u64 = 1_000_000_000;
 
@@ -62,13 +63,14 @@ impl Period<'_> {
 }
 
 impl Recent {
-    /// Leaves out what a method's threads waited for a processor, if they did that for this share of the time in which
-    /// they could run. Otherwise a busy machine would make any method look as if it took long.
-    pub(super) fn leave_out_delay(&mut self, delayed: f64) {
-        let of = |ticks: u64| as_f64(ticks) * delayed;
-        self.self_ticks -= as_u64(of(self.self_ticks));
-        let delay_ns = as_f64(clock::ticks_to_ns(self.total_ticks)) * delayed;
-        self.slow_ns = self.slow_ns.saturating_sub(as_u64(UNEVEN * delay_ns));
+    /// Leaves out what a method's threads waited for a processor in a period of so many seconds. Otherwise a busy machine
+    /// would make any method look as if it took long.
+    pub(super) fn leave_out(&mut self, delay: Delay, seconds: f64) {
+        // Time that threads wait for something else is in it too, so no more than all threads have waited.
+        let all_ns = delay.ns_per_s * seconds;
+        let of = |ticks: u64| (as_f64(clock::ticks_to_ns(ticks)) * delay.share).min(all_ns);
+        self.slow_ns = self.slow_ns.saturating_sub(as_u64(UNEVEN * of(self.total_ticks)));
+        self.self_ticks -= clock::ns_to_ticks(as_u64(of(self.self_ticks))).min(self.self_ticks);
     }
 }
 

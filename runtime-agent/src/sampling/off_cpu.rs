@@ -22,6 +22,7 @@ use super::thread_list::{ListedThread, ThreadList};
 use super::threads;
 use super::timers::clock_of;
 use crate::jvm::java_threads;
+use crate::locks::{self, InProgress, Owner};
 use crate::probe::thread::ThreadName;
 use crate::sys::clock;
 
@@ -144,6 +145,17 @@ pub(crate) struct ThreadNow {
     pub waiting: Option<Waiting>,
     /// Its share of a processor in the last second.
     pub cpu_share: f64,
+    /// The monitor that it waits for.
+    pub lock: Option<LockNow>,
+}
+
+/// A monitor for which a thread waits now.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct LockNow {
+    /// The class of its object.
+    pub class: String,
+    pub waited_ns: u64,
+    pub owner: Owner,
 }
 
 /// Looks at threads, on the agent thread.
@@ -272,7 +284,13 @@ impl<'j> OffCpu<'j> {
 
     /// What threads do now, those that use most CPU time first.
     pub(super) fn now(&self) -> Vec<ThreadNow> {
-        let mut threads: Vec<ThreadNow> = self.threads.iter().map(Watched::now).collect();
+        let waits: HashMap<usize, InProgress> = locks::all()
+            .into_iter()
+            .filter(|(key, _)| key.virtual_thread().is_none())
+            .map(|(_, wait)| (wait.java_thread, wait))
+            .collect();
+        let now = |thread: &Watched| thread.now(waits.get(&thread.java_thread));
+        let mut threads: Vec<ThreadNow> = self.threads.iter().map(now).collect();
         threads.sort_by(|one, other| {
             let by_share = other.cpu_share.total_cmp(&one.cpu_share);
             by_share.then_with(|| one.name.name.cmp(&other.name.name))
@@ -361,9 +379,16 @@ impl Watched {
         }
     }
 
-    fn now(&self) -> ThreadNow {
+    fn now(&self, wait: Option<&InProgress>) -> ThreadNow {
         let Self { name, os_id, waiting, cpu_share, .. } = self;
-        ThreadNow { name: name.clone(), os_id: *os_id, waiting: *waiting, cpu_share: *cpu_share }
+        let lock = wait.map(|wait| LockNow {
+            class: locks::class_name(wait.class),
+            waited_ns: clock::ticks_to_ns(clock::ticks().saturating_sub(wait.began)),
+            owner: wait.owner,
+        });
+        // It may have begun to wait since the last look.
+        let waiting = if lock.is_some() { Some(Waiting::Blocked) } else { *waiting };
+        ThreadNow { name: name.clone(), os_id: *os_id, waiting, cpu_share: *cpu_share, lock }
     }
 
     /// The time since the last look in which it did not run, and where it stands.

@@ -54,19 +54,19 @@ impl<'j> Owners<'j> {
         let mut owners = self.owners_of_platform(&due);
         for (key, wait) in due {
             let owner = match key.virtual_thread() {
-                None => owners.remove(&wait.began).flatten(),
+                None => owners.remove(&key).flatten(),
                 Some(_) => {
                     let _frame = self.jni.push_local_frame(16);
                     // SAFETY: a live local reference, or null.
-                    unsafe { self.owner_of(locks::monitor(key, wait.began, self.jni)) }
+                    unsafe { self.owner_of(locks::take_monitor(key, wait.began, self.jni)) }
                 }
             };
             locks::set_owner(key, wait.began, owner.unwrap_or(Owner::Unknown));
         }
     }
 
-    /// Who has the monitors for which platform threads wait, by the beginnings of the waits.
-    fn owners_of_platform(&self, waits: &[(Key, InProgress)]) -> HashMap<u64, Option<Owner>> {
+    /// Who has the monitors for which platform threads wait.
+    fn owners_of_platform(&self, waits: &[(Key, InProgress)]) -> HashMap<Key, Option<Owner>> {
         let mut owners = HashMap::new();
         let is_platform = |(key, _): &(Key, InProgress)| key.virtual_thread().is_none();
         if !waits.iter().any(is_platform) {
@@ -77,14 +77,16 @@ impl<'j> Owners<'j> {
             let is_it = |wait: &&(Key, InProgress)| {
                 is_platform(wait) && wait.1.java_thread == thread.java_thread
             };
-            if let Some((_, wait)) = waits.iter().find(is_it) {
+            if let Some((key, _)) = waits.iter().find(is_it) {
                 let _frame = self.jni.push_local_frame(16);
                 // SAFETY: a live reference of this thread; the monitor is one too, or null.
                 let owner = unsafe {
                     let monitor = self.jvmti.get_current_contended_monitor(thread.object);
                     self.owner_of(monitor.unwrap_or(ptr::null_mut()))
                 };
-                owners.insert(wait.began, owner);
+                // It may have got the monitor just now.
+                let is_other = |owner: &Owner| *owner != Owner::Platform(thread.os_id);
+                owners.insert(*key, owner.filter(is_other));
             }
         });
         owners

@@ -260,7 +260,7 @@ impl<'j> Sampler<'j> {
             self.last_times = times;
             self.gone.extend(gone);
         }
-        locks::end(self.jvmti);
+        locks::end(self.jvmti, self.jni);
         self.owners = None;
         signal::end();
         threads::end();
@@ -486,7 +486,7 @@ impl<'j> Sampler<'j> {
 
 /// Stops everything that takes samples, whatever state it is in.
 pub(crate) fn stop_all(jvmti: &Jvmti) {
-    locks::end(jvmti);
+    locks::stop(jvmti);
     signal::end();
     threads::end();
     methods::stop();

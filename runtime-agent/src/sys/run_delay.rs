@@ -27,7 +27,16 @@ pub(crate) fn scheduled(task: &Path) -> Option<Scheduled> {
     Some(Scheduled { cpu_ns: numbers.next()?, delay_ns: numbers.next()? })
 }
 
-/// How much of the time in which they could run this process's threads waited for a processor lately.
+/// How long this process's threads have waited for a processor lately.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Delay {
+    /// As a share of the time in which they could run.
+    pub share: f64,
+    /// All of them together, in nanoseconds a second.
+    pub ns_per_s: f64,
+}
+
+/// Finds how long this process's threads wait for a processor.
 #[derive(Debug, Default)]
 pub(crate) struct RunDelay {
     seen: HashMap<u32, Scheduled>,
@@ -35,11 +44,12 @@ pub(crate) struct RunDelay {
     left: Vec<u32>,
     cpu_ns: f64,
     delay_ns: f64,
+    seconds: f64,
 }
 
 impl RunDelay {
-    /// Reads some threads' files, in turn. The reading before was so many seconds ago. Returns a share.
-    pub(crate) fn read(&mut self, seconds: f64) -> f64 {
+    /// Reads some threads' files, in turn. The reading before was so many seconds ago.
+    pub(crate) fn read(&mut self, seconds: f64) -> Delay {
         if self.left.is_empty() {
             self.left = threads();
             let is_left = |id: &u32| self.left.binary_search(id).is_ok();
@@ -48,6 +58,7 @@ impl RunDelay {
         let remains = (-seconds / MEMORY_S).exp();
         self.cpu_ns *= remains;
         self.delay_ns *= remains;
+        self.seconds = self.seconds * remains + seconds;
         for id in self.left.drain(self.left.len().saturating_sub(THREADS)..) {
             let Some(now) = scheduled(&Path::new(TASKS).join(id.to_string())) else { continue };
             if let Some(before) = self.seen.insert(id, now) {
@@ -55,7 +66,10 @@ impl RunDelay {
                 self.delay_ns += as_f64(now.delay_ns.saturating_sub(before.delay_ns));
             }
         }
-        self.delay_ns / (self.cpu_ns + self.delay_ns).max(1.0)
+        Delay {
+            share: self.delay_ns / (self.cpu_ns + self.delay_ns).max(1.0),
+            ns_per_s: self.delay_ns / self.seconds.max(0.1),
+        }
     }
 }
 
@@ -79,7 +93,7 @@ mod tests {
     #[test]
     fn threads_that_outnumber_the_processors_wait() {
         let mut run_delay = RunDelay::default();
-        assert!(run_delay.read(1.0).abs() < 1e-9);
+        assert_eq!(run_delay.read(1.0), Delay::default());
         let processors = thread::available_parallelism().unwrap().get();
         let end = Instant::now() + Duration::from_secs(2);
         let busy = move || while black_box(Instant::now()) < end {};
@@ -88,8 +102,9 @@ mod tests {
             run_delay.read(0.1);
             thread::sleep(Duration::from_millis(100));
         }
-        let share = run_delay.read(0.1);
+        let Delay { share, ns_per_s } = run_delay.read(0.1);
         assert!((0.5..1.0).contains(&share), "{share}");
+        assert!(ns_per_s > 1e9, "{ns_per_s}");
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     }
 

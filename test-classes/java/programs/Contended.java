@@ -7,7 +7,8 @@ import java.util.concurrent.atomic.AtomicLong;
 
 /**
  * Threads that wait for monitors, and know how often and how long: one thread has the monitor of a shelf, a class or an
- * array while others come for it. It prints the waits of 5 ms and more, {@code waits shelf COUNT NANOSECONDS}.
+ * array while others come for it. It prints the waits of 5 ms and more, and how many
+ * are not far from that: {@code waits shelf COUNT NANOSECONDS NEAR}.
  *
  * <p>Usage: {@code Contended ROUNDS WAITERS HOLD_MS [virtual]}: with virtual, waiters are virtual threads.
  */
@@ -66,11 +67,15 @@ public final class Contended {
             throws Exception {
         AtomicLong count = new AtomicLong();
         AtomicLong sum = new AtomicLong();
+        AtomicLong near = new AtomicLong();
         Runnable come = () -> {
             long waited = wait.run();
             if (waited >= LONG_NS) {
                 count.incrementAndGet();
                 sum.addAndGet(waited);
+            }
+            if (waited >= LONG_NS / 5 && waited < LONG_NS * 4) {
+                near.incrementAndGet();
             }
         };
         for (int round = 0; round < rounds; round++) {
@@ -87,7 +92,7 @@ public final class Contended {
             }
             holder.join();
         }
-        System.out.println("waits " + name + " " + count + " " + sum);
+        System.out.println("waits " + name + " " + count + " " + sum + " " + near);
     }
 
     private static void holdFor(Object lock, CountDownLatch held, long holdMs) {

@@ -81,6 +81,8 @@ pub(crate) struct Recorder {
     /// Bytes of samples in an hour.
     sampled: (Hour, u64),
     lock_waits: LockWaits,
+    /// Bytes of waits for monitors in that hour.
+    lock_wait_bytes: u64,
 }
 
 impl Recorder {
@@ -115,6 +117,7 @@ impl Recorder {
             is_ceiling_told: false,
             sampled: (Hour::of_unix_ns(0), 0),
             lock_waits: LockWaits::new(),
+            lock_wait_bytes: 0,
         }
     }
 

@@ -18,6 +18,8 @@ use crate::sys::clock;
 
 /// The part of the hour's budget that samples may take.
 const SAMPLES_PART: u64 = 4;
+/// The part that waits for monitors may take.
+const LOCK_WAITS_PART: u64 = 8;
 
 impl Recorder {
     /// What `status` says of CPU samples.
@@ -52,6 +54,7 @@ impl Recorder {
         }
         if hour != self.sampled.0 {
             self.sampled = (hour, 0);
+            self.lock_wait_bytes = 0;
         }
     }
 
@@ -79,13 +82,16 @@ impl Recorder {
             self.log.name_thread(Hour::of_unix_ns(start_ns), thread, &self.registry);
         }
         let rows = self.registry.samples.take_rows(clock::unix_ns(), all);
-        let most = self.budget.hour_bytes().map_or(u64::MAX, |bytes| bytes / SAMPLES_PART);
-        if self.sampled.1 > most {
+        let part = |of: u64| self.budget.hour_bytes().map_or(u64::MAX, |bytes| bytes / of);
+        if self.sampled.1 > part(SAMPLES_PART) {
             self.registry.samples.add_over_budget(&rows);
-            self.lock_waits.add_over_budget(&waits);
         } else {
             self.sampled.1 += self.log.add_samples(&rows, &self.registry);
-            self.sampled.1 += self.log.add_lock_waits(&waits, &self.registry);
+        }
+        if self.lock_wait_bytes > part(LOCK_WAITS_PART) {
+            self.lock_waits.add_over_budget(&waits);
+        } else {
+            self.lock_wait_bytes += self.log.add_lock_waits(&waits, &self.registry);
         }
     }
 }

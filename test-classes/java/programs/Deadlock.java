@@ -1,0 +1,75 @@
+package programs;
+
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.util.concurrent.CountDownLatch;
+
+/**
+ * Two threads that wait for each other's monitor for ever, once told so on stdin: {@code lock}. With {@code contend},
+ * a thread waits for a monitor for a tenth of a second. It ends with its stdin.
+ */
+public final class Deadlock {
+    private static final class Side {}
+
+    private Deadlock() {}
+
+    public static void main(String[] args) throws Exception {
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
+        for (String line = in.readLine(); line != null; line = in.readLine()) {
+            if (line.equals("lock")) {
+                lock();
+            } else {
+                contend();
+            }
+            System.out.println(line);
+        }
+    }
+
+    private static void lock() {
+        Side left = new Side();
+        Side right = new Side();
+        CountDownLatch both = new CountDownLatch(2);
+        start("left", () -> take(left, right, both));
+        start("right", () -> take(right, left, both));
+    }
+
+    private static void take(Side first, Side second, CountDownLatch both) {
+        synchronized (first) {
+            both.countDown();
+            try {
+                both.await();
+            } catch (InterruptedException e) {
+                throw new IllegalStateException(e);
+            }
+            synchronized (second) {
+                throw new IllegalStateException("both were free");
+            }
+        }
+    }
+
+    private static void contend() throws InterruptedException {
+        Deadlock lock = new Deadlock();
+        CountDownLatch begun = new CountDownLatch(1);
+        Thread thread;
+        synchronized (lock) {
+            thread = start("waiter", () -> enter(lock, begun));
+            begun.await();
+            Thread.sleep(100);
+        }
+        thread.join();
+    }
+
+    private static void enter(Deadlock lock, CountDownLatch begun) {
+        begun.countDown();
+        synchronized (lock) {
+            begun.countDown();
+        }
+    }
+
+    private static Thread start(String name, Runnable task) {
+        Thread thread = new Thread(task, name);
+        thread.setDaemon(true);
+        thread.start();
+        return thread;
+    }
+}
