@@ -376,6 +376,10 @@ pub mod counter {
     /// Those of them over the threshold that were not written, because too many waited for the agent thread or to leave
     /// the hour's budget to recorded calls.
     pub const LOCK_WAITS_DROPPED: &str = "lock_waits_dropped";
+    /// Waits for monitors that are counted nowhere, for lack of memory.
+    pub const LOCK_WAITS_LOST: &str = "lock_waits_lost";
+    /// Seconds in which waits for monitors were not counted, because there were too many.
+    pub const LOCK_SECONDS_SKIPPED: &str = "lock_seconds_skipped";
     /// Signals that looked like the sampler's, and that somebody else sent.
     pub const FOREIGN_SIGNALS: &str = "foreign_signals";
     /// Loads of the stack walker that would have been a crash.

@@ -1,11 +1,12 @@
 //! Waits for monitors are counted exactly, and recorded with their stacks and who had the monitor.
 
 use std::path::Path;
+use std::process::Command;
 
 use log_format::rows::{LockRow, counter};
 use test_classes::{
-    Finished, Java, Jdk, LockWait, Profile, classes, free_port, jdks, jdks_from, lock_waits, rows,
-    tprofiler_json, tprofiler_text, wait_until,
+    Finished, Java, Jdk, LockWait, Profile, artifacts, classes, ends_of_jdks, free_port, jdks,
+    jdks_from, lock_waits, rows, tprofiler_json, tprofiler_text, wait_until,
 };
 
 /// What a run of the program printed, counted and recorded.
@@ -117,6 +118,32 @@ fn many_waits_are_all_counted() {
         let logs = tempfile::tempdir().expect("a temporary folder");
         let ran = run(jdk, logs.path(), "lock=5ms,wall=off", &["5", "40", "100"]);
         compare(jdk, &ran);
+    }
+}
+
+/// Where waits cost more than the cap, they are counted part of the time, and that is said.
+#[test]
+fn very_many_waits_keep_to_the_cap() {
+    for jdk in ends_of_jdks() {
+        for (cap, is_over) in [("0.1%", true), ("off", false)] {
+            let logs = tempfile::tempdir().expect("a temporary folder");
+            let path = logs.path().display();
+            let options = format!("include=programs,port=off,logs={path},sampler_cap={cap}");
+            let java = Java::new(jdk).agent(&options).main(classes(), "programs.Yielding");
+            java.arg("6").run().expect_quiet_success(jdk);
+            let profile = Profile::only_run(logs.path());
+            let skipped = profile.counter(counter::LOCK_SECONDS_SKIPPED);
+            assert_eq!(skipped > 0, is_over, "{jdk}, {cap}: {skipped} s");
+            let waits = profile.counter(counter::LOCK_WAITS);
+            assert!(waits > 100, "{jdk}, {cap}: {waits} waits");
+            let sums: Vec<LockRow> = rows(&profile.folder);
+            assert_eq!(sums.iter().map(|sum| sum.waits).sum::<u64>(), waits, "{jdk}, {cap}");
+            let report =
+                Command::new(&artifacts().analyze).arg("--notes").arg(logs.path()).output();
+            let report = String::from_utf8(report.expect("it runs").stdout).expect("text");
+            let is_said = report.contains("in which lock waits were not counted");
+            assert_eq!(is_said, is_over, "{jdk}, {cap}: {report}");
+        }
     }
 }
 

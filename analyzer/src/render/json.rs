@@ -197,6 +197,10 @@ pub(super) struct JsonMissing<'r> {
     #[serde(skip_serializing_if = "Option::is_none")]
     lock_waits_dropped: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    lock_waits_lost: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lock_seconds_skipped: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     timers_refused: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     probe_ns: Option<u64>,
@@ -307,6 +311,8 @@ impl<'r> JsonMissing<'r> {
             muted_calls: statistics.muted_calls,
             throttled_calls: statistics.throttled_calls,
             lock_waits_dropped: Some(log.lock_waits_dropped).filter(|count| *count > 0),
+            lock_waits_lost: Some(log.lock_waits_lost).filter(|count| *count > 0),
+            lock_seconds_skipped: Some(log.lock_seconds_skipped).filter(|count| *count > 0),
             timers_refused: Some(*timers_refused).filter(|count| *count > 0),
             probe_ns: Some(probe_cost.probe_ns).filter(|ns| *ns > 0 || probe_cost.cpu_ns > 0),
             cpu_ns: Some(probe_cost.cpu_ns).filter(|cpu_ns| *cpu_ns > 0),

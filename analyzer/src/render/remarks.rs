@@ -29,7 +29,7 @@ const THROTTLED_SHOWN: usize = 10;
 type Loss = (fn(&Losses) -> u64, &'static str, &'static str);
 
 /// Losses that make figures wrong or incomplete.
-const FLAWS: [Loss; 13] = [
+const FLAWS: [Loss; 15] = [
     (
         |losses| losses.log.recorded_calls_dropped,
         "recorded call dropped: its thread's ring was full; method statistics include it",
@@ -80,6 +80,16 @@ const FLAWS: [Loss; 13] = [
         |losses| losses.log.lock_waits_dropped,
         "recorded lock wait dropped; statistics of lock waits include it",
         "recorded lock waits dropped; statistics of lock waits include them",
+    ),
+    (
+        |losses| losses.log.lock_waits_lost,
+        "lock wait not counted, for lack of memory (option max_memory)",
+        "lock waits not counted, for lack of memory (option max_memory)",
+    ),
+    (
+        |losses| losses.log.lock_seconds_skipped,
+        "second in which lock waits were not counted, because there were too many (option sampler_cap)",
+        "seconds in which lock waits were not counted, because there were too many (option sampler_cap)",
     ),
     (
         |losses| losses.log.deleted_hours,

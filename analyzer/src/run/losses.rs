@@ -31,6 +31,10 @@ pub struct LogLosses {
     /// Recorded waits for monitors that were dropped: too many waited for the agent thread, or the hour's budget was used
     /// up.
     pub lock_waits_dropped: u64,
+    /// Waits for monitors that are counted nowhere, for lack of memory.
+    pub lock_waits_lost: u64,
+    /// Seconds in which they were not counted, because there were too many.
+    pub lock_seconds_skipped: u64,
     /// Rows dropped because the disk did not take them for too long.
     pub rows_dropped: u64,
     /// Writes of the log that failed.
@@ -105,6 +109,8 @@ impl Losses {
             counter::ROWS_DROPPED => (&mut log.rows_dropped, false),
             counter::RECORDED_CALLS_OVER_BUDGET => (&mut log.recorded_calls_over_budget, false),
             counter::LOCK_WAITS_DROPPED => (&mut log.lock_waits_dropped, false),
+            counter::LOCK_WAITS_LOST => (&mut log.lock_waits_lost, false),
+            counter::LOCK_SECONDS_SKIPPED => (&mut log.lock_seconds_skipped, false),
             counter::MUTED_CALLS => (&mut statistics.muted_calls, false),
             counter::THROTTLED_CALLS => (&mut statistics.throttled_calls, false),
             counter::PROBE_NS => (&mut probe_cost.probe_ns, false),
@@ -144,6 +150,8 @@ impl LogLosses {
             (&mut self.recorded_calls_dropped, other.recorded_calls_dropped),
             (&mut self.recorded_calls_over_budget, other.recorded_calls_over_budget),
             (&mut self.lock_waits_dropped, other.lock_waits_dropped),
+            (&mut self.lock_waits_lost, other.lock_waits_lost),
+            (&mut self.lock_seconds_skipped, other.lock_seconds_skipped),
             (&mut self.rows_dropped, other.rows_dropped),
             (&mut self.io_errors, other.io_errors),
             (&mut self.deleted_hours, other.deleted_hours),

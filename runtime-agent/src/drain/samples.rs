@@ -139,6 +139,7 @@ pub(crate) struct SamplingFigures {
     pub random_walks: u64,
     /// Waits for monitors.
     pub lock_waits: locks::Counts,
+    pub lock_seconds_skipped: u64,
     /// Why nothing is sampled, if that is not what was asked for.
     pub stopped: Option<String>,
 }
@@ -451,6 +452,7 @@ impl Samples {
             compared: sampler.compared(),
             random_walks: sampler.random_walks(),
             lock_waits: locks::Counts::default(),
+            lock_seconds_skipped: sampler.lock_seconds_skipped(),
             stopped: sampler.stopped().map(ToString::to_string),
         }
     }

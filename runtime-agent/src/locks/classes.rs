@@ -100,6 +100,7 @@ fn name_of(signature: &str) -> String {
         "I" => "int",
         "J" => "long",
         "S" => "short",
+        "V" => "void",
         "Z" => "boolean",
         class => class.trim_start_matches('L').trim_end_matches(';'),
     };
@@ -116,6 +117,7 @@ mod tests {
             ("Lcom/shop/Stock$Shelf;", "com.shop.Stock$Shelf"),
             ("[Lcom/shop/Stock;", "com.shop.Stock[]"),
             ("[[J", "long[][]"),
+            ("V", "void"),
             ("La/B\nC;", "a.B\\u000aC"),
         ] {
             assert_eq!(name_of(signature), name);

@@ -39,9 +39,11 @@ const EVENTS: [jvmti::jvmtiEvent; 2] =
 static IS_ON: AtomicBool = AtomicBool::new(false);
 /// Waits of so many ticks are kept.
 static THRESHOLD: AtomicU64 = AtomicU64::new(u64::MAX);
-/// Waits that have ended, those over the threshold that were not kept, and what all of them cost in ticks.
+/// Waits that have ended, those over the threshold that were not kept, those that are not counted for lack of memory,
+/// and what all of them cost in ticks.
 static WAITS: AtomicU64 = AtomicU64::new(0);
 static DROPPED: AtomicU64 = AtomicU64::new(0);
+static LOST: AtomicU64 = AtomicU64::new(0);
 static COST: AtomicU64 = AtomicU64::new(0);
 /// When waits began to be counted, in ticks, and the JNI environment of the agent thread, whose waits do not count.
 static BEGAN: AtomicU64 = AtomicU64::new(0);
@@ -56,11 +58,15 @@ pub(crate) struct Counts {
     pub waits: u64,
     /// Those of them that were not kept although they took long.
     pub dropped: u64,
+    /// Others, which are counted nowhere for lack of memory.
+    pub lost: u64,
 }
 
 impl Counts {
     pub(crate) fn now() -> Self {
-        Self { waits: WAITS.load(Ordering::Relaxed), dropped: DROPPED.load(Ordering::Relaxed) }
+        let [waits, dropped, lost] =
+            [&WAITS, &DROPPED, &LOST].map(|counter| counter.load(Ordering::Relaxed));
+        Self { waits, dropped, lost }
     }
 }
 
@@ -142,7 +148,7 @@ pub(crate) unsafe fn enter(
     let wait = InProgress { began, java_thread, class, method, owner: Owner::NotAsked, monitor };
     if !in_progress::begin(key, wait) {
         in_progress::forget(&wait, jni);
-        DROPPED.fetch_add(1, Ordering::Relaxed);
+        LOST.fetch_add(1, Ordering::Relaxed);
     }
     if !is_on() {
         // All others were removed meanwhile.
@@ -168,11 +174,13 @@ pub(crate) unsafe fn entered(jni: &JniEnv, java_thread: usize, thread: jni::jthr
         return;
     }
     let ticks = now.saturating_sub(wait.began);
-    WAITS.fetch_add(1, Ordering::Relaxed);
     let is_long = ticks >= THRESHOLD.load(Ordering::Relaxed);
     // A virtual thread may have another carrier than before.
     let wait = InProgress { java_thread, ..wait };
-    if !sums::add(wait.class, wait.method, ticks) || is_long && !long_waits::add(key, wait, ticks) {
+    let is_counted = sums::add(wait.class, wait.method, ticks);
+    let counter = if is_counted { &WAITS } else { &LOST };
+    counter.fetch_add(1, Ordering::Relaxed);
+    if is_counted && is_long && !long_waits::add(key, wait, ticks) {
         DROPPED.fetch_add(1, Ordering::Relaxed);
     }
     add_cost(now);

@@ -21,6 +21,7 @@ pub(crate) mod cost;
 pub(crate) mod debug_info;
 pub(crate) mod engine;
 pub(crate) mod hotspot;
+mod lock_brake;
 pub(crate) mod methods;
 pub(crate) mod native;
 pub(crate) mod off_cpu;

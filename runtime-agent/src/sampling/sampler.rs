@@ -15,6 +15,7 @@ use sampling_handler::walk::Frame;
 use super::cost::{self, Cap};
 use super::engine::Chosen;
 use super::hotspot::Tables;
+use super::lock_brake::{LockBrake, Step};
 use super::methods::{Methods, Named};
 use super::native::{Function, NativeCode};
 use super::off_cpu::{OffCpu, OffCpuTime, ThreadNow};
@@ -92,6 +93,9 @@ pub(crate) struct Sampler<'j> {
     wall: Option<Duration>,
     lock: Option<Duration>,
     owners: Option<Owners<'j>>,
+    lock_brake: LockBrake,
+    /// Seconds in which waits for monitors were not counted, because there were too many.
+    lock_seconds_skipped: u64,
     off_cpu: Option<OffCpu<'j>>,
     /// What it found last.
     last_times: Vec<OffCpuTime>,
@@ -145,6 +149,8 @@ impl<'j> Sampler<'j> {
             wall,
             lock,
             owners: None,
+            lock_brake: LockBrake::new(cap),
+            lock_seconds_skipped: 0,
             off_cpu: None,
             last_times: Vec::new(),
             looks: 0,
@@ -214,17 +220,42 @@ impl<'j> Sampler<'j> {
     }
 
     fn begin_locks(&mut self, tables: &Tables) {
-        let Some(threshold) = self.lock else { return };
         let (jvmti, jni) = (self.jvmti, self.jni);
-        match locks::begin(jvmti, jni, threshold) {
-            Ok(()) => {
-                let list = ThreadList::new(tables, jvmti, jni).ok();
-                self.owners = list.map(|list| Owners::new(list, jvmti, jni));
-            }
-            Err(error) => {
-                message!("lock: the JVM refuses it: {error:?}; waits are not counted");
+        self.lock_brake = LockBrake::new(self.cap.most());
+        if self.count_lock_waits() {
+            let list = ThreadList::new(tables, jvmti, jni).ok();
+            self.owners = list.map(|list| Owners::new(list, jvmti, jni));
+        }
+    }
+
+    /// Waits for monitors are counted from now on; `false` if they are not.
+    fn count_lock_waits(&self) -> bool {
+        let Some(threshold) = self.lock else { return false };
+        let begun = locks::begin(self.jvmti, self.jni, threshold);
+        if let Err(error) = &begun {
+            message!("lock: the JVM refuses it: {error:?}; waits are not counted");
+        }
+        begun.is_ok()
+    }
+
+    /// Keeps to the cap where there are very many waits.
+    fn brake_locks(&mut self) {
+        if self.owners.is_none() {
+            return;
+        }
+        self.lock_seconds_skipped += u64::from(!locks::is_on());
+        match self.lock_brake.second() {
+            Step::GoOn => {}
+            Step::Pause => locks::end(self.jvmti, self.jni),
+            Step::Resume => {
+                self.count_lock_waits();
             }
         }
+    }
+
+    /// Seconds in which waits for monitors were not counted, because there were too many.
+    pub(crate) fn lock_seconds_skipped(&self) -> u64 {
+        self.lock_seconds_skipped
     }
 
     /// Tests the walker against the JVM on threads that wait. Returns where it finds HotSpot's fields; `None` if it is
@@ -319,6 +350,7 @@ impl<'j> Sampler<'j> {
     /// Finds threads that started and ended without an event, and keeps to the cap.
     fn look_at_threads(&mut self) {
         self.native.look_again();
+        self.brake_locks();
         if let Some(gone) = self.scan.run() {
             self.gone.extend(gone);
             self.is_scanned = true;

@@ -74,6 +74,7 @@ impl Recorder {
         };
         let new = samples.round(sampler, &mut context, all);
         sampler.find_owners();
+        self.lock_waits.seconds_skipped = sampler.lock_seconds_skipped();
         let waits: Vec<LockWaitRow> = locks::take_long_waits()
             .iter()
             .map(|wait| lock_waits::row(wait, samples, sampler, &mut context))
