@@ -90,17 +90,20 @@ pub(crate) struct OverheadFigures {
     pub dropped_calls: u64,
 }
 
-/// Time of a method's slow calls, and what its probes cost meanwhile, in nanoseconds; both decay.
+/// Time of a method's slow calls and of all its calls, and what its probes cost meanwhile, in nanoseconds; all decay.
 #[derive(Clone, Copy, Debug, Default)]
 struct Worth {
     slow_ns: f64,
+    /// Of a recursion, only the outermost call counts.
+    total_ns: f64,
     cost_ns: f64,
 }
 
 impl Worth {
     /// Whether its slow calls are worth its probes.
     fn is_needed(self) -> bool {
-        self.slow_ns >= NEEDED * self.cost_ns
+        // One wait makes all calls of a recursion slow, and is still one.
+        self.slow_ns.min(self.total_ns) >= NEEDED * self.cost_ns
     }
 }
 
@@ -345,18 +348,18 @@ impl Overhead {
         let remains = (-seconds / MEMORY_S).exp();
         self.worth.retain(|_, worth| {
             worth.slow_ns *= remains;
+            worth.total_ns *= remains;
             worth.cost_ns *= remains;
             worth.slow_ns > 1.0
         });
         for Cost { id, did, .. } in costs {
             // Slow calls are needed as much where calls cost more.
             let cost_ns = as_f64(did.calls) * self.call_cost.assumed_ns();
-            if let Some(worth) = self.worth.get_mut(id) {
+            if did.slow_ns > 0 || self.worth.contains_key(id) {
+                let worth = self.worth.entry(*id).or_default();
                 worth.slow_ns += as_f64(did.slow_ns);
+                worth.total_ns += as_f64(clock::ticks_to_ns(did.total_ticks));
                 worth.cost_ns += cost_ns;
-            } else if did.slow_ns > 0 {
-                let worth = Worth { slow_ns: as_f64(did.slow_ns), cost_ns };
-                self.worth.insert(*id, worth);
             }
         }
     }

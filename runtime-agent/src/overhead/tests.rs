@@ -29,6 +29,8 @@ struct Program {
     own_ns: u64,
     /// What a call costs by samples, as a multiple of its cost in a loop.
     times: u64,
+    /// 0 if slow calls are within slow calls of the same method.
+    outermost: u64,
     /// Compiled code is discarded when that is decided.
     renews: bool,
 }
@@ -37,7 +39,16 @@ impl Program {
     fn new(methods: &[(u32, u64, u64)]) -> Self {
         let methods = methods.iter().map(|(id, calls, ns)| (*id, (*calls, *ns, 0))).collect();
         let overhead = Overhead::new(Some(20_000), 25.0);
-        Self { overhead, now_ns: 100 * S, methods, cpu_ns: S, own_ns: 0, times: 3, renews: true }
+        Self {
+            overhead,
+            now_ns: 100 * S,
+            methods,
+            cpu_ns: S,
+            own_ns: 0,
+            times: 3,
+            outermost: 1,
+            renews: true,
+        }
     }
 
     /// Lets a second go by.
@@ -49,7 +60,7 @@ impl Program {
             if !self.overhead.throttled().contains_key(&id) {
                 let mut did = Recent { calls: *calls, slow_ns: *slow_ns, ..Recent::default() };
                 did.self_ticks = clock::ns_to_ticks(calls * self_ns);
-                did.total_ticks = did.self_ticks;
+                did.total_ticks = did.self_ticks + clock::ns_to_ticks(slow_ns * self.outermost);
                 methods.insert(id, did);
             }
         }
@@ -193,6 +204,16 @@ fn a_method_whose_slow_calls_are_worth_it_stays() {
     assert!(!program.throttled().contains(&4));
     program.seconds(30);
     assert!(program.throttled().contains(&4));
+}
+
+/// All calls of a recursion are slow if one thread waits in it for a processor.
+#[test]
+fn a_recursion_is_not_needed_for_one_wait() {
+    let mut program = service();
+    program.outermost = 0;
+    program.methods.insert(4, (1_000_000, 10, 3_000_000_000));
+    program.seconds(5);
+    assert_eq!(program.throttled(), [2, 3, 4, 5]);
 }
 
 #[test]
