@@ -14,6 +14,7 @@
 
 pub mod compression;
 pub mod counts;
+pub mod descriptor;
 pub mod error;
 pub mod histogram;
 pub mod human;

@@ -3,6 +3,7 @@
 //! Two methods never have the same label: if the simple names of the parameters' classes do not distinguish them, the
 //! label has their full names and the result.
 
+use log_format::descriptor::first_type;
 use std::collections::HashMap;
 
 use log_format::writer::one_line;
@@ -123,44 +124,16 @@ impl Signature {
         let (mut rest, result) = descriptor.strip_prefix('(')?.split_once(')')?;
         let mut parameters = Vec::new();
         while !rest.is_empty() {
-            let (parameter, after) = parse_type(rest)?;
+            let (parameter, after) = first_type(rest)?;
             parameters.push(parameter);
             rest = after;
         }
         let result = match result {
             "V" => "void".to_owned(),
-            _ => parse_type(result).filter(|(_, after)| after.is_empty())?.0,
+            _ => first_type(result).filter(|(_, after)| after.is_empty())?.0,
         };
         Some(Self { parameters, result })
     }
-}
-
-/// The first type of a descriptor, and the text after it.
-fn parse_type(text: &str) -> Option<(String, &str)> {
-    let element = text.trim_start_matches('[');
-    let dimensions = text.len() - element.len();
-    let (name, after) = match element.strip_prefix('L') {
-        Some(class) => {
-            let (name, after) = class.split_once(';')?;
-            (name.replace('/', "."), after)
-        }
-        None => {
-            let (letter, after) = element.split_at_checked(1)?;
-            let name = match letter {
-                "B" => "byte",
-                "C" => "char",
-                "D" => "double",
-                "F" => "float",
-                "I" => "int",
-                "J" => "long",
-                "S" => "short",
-                "Z" => "boolean",
-                _ => return None,
-            };
-            (name.to_owned(), after)
-        }
-    };
-    Some((format!("{name}{}", "[]".repeat(dimensions)), after))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use dashmap::DashMap;
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::jni;
+use log_format::descriptor::class_name;
 
 /// A class loader: the JVMTI tag of the loader object, so it ends with the loader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -228,11 +229,6 @@ impl Loaders {
         self.jdk_packages.insert(package.to_owned(), is_jdk);
         !is_jdk
     }
-}
-
-/// `com.shop.Loader` for `Lcom/shop/Loader;`.
-fn class_name(signature: &str) -> String {
-    signature.trim_start_matches('L').trim_end_matches(';').replace('/', ".")
 }
 
 /// Reads the name from its field, because no Java code of the application may run here.

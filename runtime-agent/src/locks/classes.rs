@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::jni;
+use log_format::descriptor::class_name;
 use log_format::writer::one_line;
 
 /// Marks tags of classes; those of class loaders are below it.
@@ -51,7 +52,7 @@ unsafe fn of_class(jvmti: &Jvmti, class: jni::jclass) -> u32 {
     }
     // SAFETY: as above.
     let Ok((signature, _)) = (unsafe { jvmti.get_class_signature(class) }) else { return 0 };
-    let number = number_of(name_of(&signature));
+    let number = number_of(one_line(&class_name(&signature)));
     // SAFETY: as above. Without the tag, it is asked for again. Not under the lock of the names: somebody may suspend
     // this thread.
     let _ = unsafe { jvmti.set_tag(class, TAG | jni::jlong::from(number)) };
@@ -88,40 +89,17 @@ pub(crate) fn name(number: u32) -> String {
     }
 }
 
-/// The name as the log has it: `com.shop.Stock` for `Lcom/shop/Stock;`, `int[]` for `[I`.
-fn name_of(signature: &str) -> String {
-    let element = signature.trim_start_matches('[');
-    let dimensions = signature.len() - element.len();
-    let name = match element {
-        "B" => "byte",
-        "C" => "char",
-        "D" => "double",
-        "F" => "float",
-        "I" => "int",
-        "J" => "long",
-        "S" => "short",
-        "V" => "void",
-        "Z" => "boolean",
-        class => class.trim_start_matches('L').trim_end_matches(';'),
-    };
-    one_line(&format!("{}{}", name.replace('/', "."), "[]".repeat(dimensions)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn classes_have_their_names_in_java() {
-        for (signature, name) in [
-            ("Lcom/shop/Stock$Shelf;", "com.shop.Stock$Shelf"),
-            ("[Lcom/shop/Stock;", "com.shop.Stock[]"),
-            ("[[J", "long[][]"),
-            ("V", "void"),
-            ("La/B\nC;", "a.B\\u000aC"),
-        ] {
-            assert_eq!(name_of(signature), name);
-        }
+    fn classes_have_numbers_and_names() {
+        let number = number_of("com.shop.Stock".to_owned());
+        assert_eq!(number_of("com.shop.Stock".to_owned()), number);
+        assert_eq!(name(number), "com.shop.Stock");
+        assert_eq!(name(number | CLASS_OBJECT), "com.shop.Stock.class");
+        assert_eq!(number_of("java.lang.Class".to_owned()), JAVA_LANG_CLASS);
         assert_eq!(of_tag(TAG | 7), Some(7));
         assert_eq!(of_tag(7), None);
         assert_eq!(name(0), "[other classes]");

@@ -10,6 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::jni;
+use log_format::descriptor::class_name;
 
 use crate::stderr::message;
 
@@ -236,10 +237,4 @@ impl Methods {
 fn delete(jni: &JniEnv, weak: usize) {
     // SAFETY: each is deleted once, when it leaves the table.
     unsafe { jni.delete_weak_global_ref(std::ptr::with_exposed_provenance_mut(weak)) };
-}
-
-/// `Lcom/shop/Order;` as `com.shop.Order`.
-fn class_name(signature: &str) -> String {
-    let name = signature.strip_prefix('L').and_then(|name| name.strip_suffix(';'));
-    name.unwrap_or(signature).replace('/', ".")
 }
