@@ -14,9 +14,11 @@ use std::sync::Arc;
 
 use log_format::compression::Compression;
 use log_format::error::FileError;
-use log_format::ids::ThreadId;
+use log_format::ids::{MethodId, ThreadId};
 use log_format::names::{Hour, Part, RUN_JSON, Table, run_name};
-use log_format::rows::{CallRow, CounterRow, EventRow, LockRow, LockWaitRow, SampleRow, StatsRow};
+use log_format::rows::{
+    CallRow, CounterRow, EventRow, LockRow, LockWaitRow, Row, SampleRow, StatsRow,
+};
 use log_format::run::Run;
 
 use crate::log::compress::{Background, Compressed};
@@ -165,7 +167,9 @@ impl RunLog {
 
     /// Adds calls, each to the hour in which it ended.
     pub(crate) fn add_calls(&mut self, rows: &[CallRow], names: &dyn Names) {
-        self.by_hour(rows, |part, rows| {
+        let hour = self.hours_of_ends();
+        let hour = |row: &CallRow| hour(row.start_ns, row.total_ns);
+        self.by_hour(rows, hour, |part, rows| {
             part.name_calls(rows, names);
             part.add(rows);
         });
@@ -173,70 +177,82 @@ impl RunLog {
 
     /// Adds the names of calls that will be added later.
     pub(crate) fn name_calls(&mut self, rows: &[CallRow], names: &dyn Names) {
-        self.by_hour(rows, |part, rows| part.name_calls(rows, names));
+        let hour = self.hours_of_ends();
+        let hour = |row: &CallRow| hour(row.start_ns, row.total_ns);
+        self.by_hour(rows, hour, |part, rows| part.name_calls(rows, names));
     }
 
-    fn by_hour(&mut self, rows: &[CallRow], mut add: impl FnMut(&mut PartFiles, &[CallRow])) {
+    /// Finds the hour in which something ended, by its start and duration.
+    fn hours_of_ends(&self) -> impl Fn(u64, u64) -> Hour + use<> {
         let latest = if self.has_clock_jumped { clock::unix_ns() } else { u64::MAX };
-        let ended =
-            |row: &CallRow| Hour::of_unix_ns(row.start_ns.saturating_add(row.total_ns).min(latest));
-        for rows in rows.chunk_by(|a, b| ended(a) == ended(b)) {
+        move |start_ns, length_ns| Hour::of_unix_ns(start_ns.saturating_add(length_ns).min(latest))
+    }
+
+    fn by_hour<R>(
+        &mut self,
+        rows: &[R],
+        hour: impl Fn(&R) -> Hour,
+        mut add: impl FnMut(&mut PartFiles, &[R]),
+    ) {
+        for rows in rows.chunk_by(|a, b| hour(a) == hour(b)) {
             let Some(first) = rows.first() else { continue };
-            add(self.part(ended(first)), rows);
+            add(self.part(hour(first)), rows);
         }
     }
 
     /// Adds the method statistics of one interval.
     pub(crate) fn add_stats(&mut self, rows: &[StatsRow], names: &dyn Names) {
+        self.add_interval(rows, |row| (row.start_ns, row.method), names);
+    }
+
+    /// Adds the statistics of waits for monitors of one interval.
+    pub(crate) fn add_locks(&mut self, rows: &[LockRow], names: &dyn Names) {
+        self.add_interval(rows, |row| (row.start_ns, row.method), names);
+    }
+
+    /// Adds rows of one interval, with its start and a method.
+    fn add_interval<R: Row>(
+        &mut self,
+        rows: &[R],
+        of: impl Fn(&R) -> (u64, MethodId),
+        names: &dyn Names,
+    ) {
         let Some(first) = rows.first() else { return };
-        let part = self.part(Hour::of_unix_ns(first.start_ns));
+        let part = self.part(Hour::of_unix_ns(of(first).0));
         for row in rows {
-            part.name_method(row.method, names);
+            part.name_method(of(row).1, names);
         }
         part.add(rows);
     }
 
     /// Adds samples, each to the hour of its second. Returns how many bytes they and their names take.
     pub(crate) fn add_samples(&mut self, rows: &[SampleRow], names: &dyn Names) -> u64 {
-        let hour = |row: &SampleRow| Hour::of_unix_ns(row.start_ns);
         let mut bytes = 0;
-        for rows in rows.chunk_by(|a, b| hour(a) == hour(b)) {
-            let Some(first) = rows.first() else { continue };
-            let part = self.part(hour(first));
-            let before = part.added;
-            part.name_samples(rows, names);
-            part.add(rows);
-            bytes += part.added - before;
-        }
+        self.by_hour(
+            rows,
+            |row| Hour::of_unix_ns(row.start_ns),
+            |part, rows| {
+                let before = part.added;
+                part.name_samples(rows, names);
+                part.add(rows);
+                bytes += part.added - before;
+            },
+        );
         bytes
     }
 
     /// Adds waits for monitors, each to the hour in which it ended. Returns how many bytes they and their names take.
     pub(crate) fn add_lock_waits(&mut self, rows: &[LockWaitRow], names: &dyn Names) -> u64 {
-        let latest = if self.has_clock_jumped { clock::unix_ns() } else { u64::MAX };
-        let hour = |row: &LockWaitRow| {
-            Hour::of_unix_ns(row.start_ns.saturating_add(row.wait_ns).min(latest))
-        };
         let mut bytes = 0;
-        for rows in rows.chunk_by(|a, b| hour(a) == hour(b)) {
-            let Some(first) = rows.first() else { continue };
-            let part = self.part(hour(first));
+        let hour = self.hours_of_ends();
+        let hour = |row: &LockWaitRow| hour(row.start_ns, row.wait_ns);
+        self.by_hour(rows, hour, |part, rows| {
             let before = part.added;
             part.name_lock_waits(rows, names);
             part.add(rows);
             bytes += part.added - before;
-        }
+        });
         bytes
-    }
-
-    /// Adds the sums of waits for monitors of one interval.
-    pub(crate) fn add_locks(&mut self, rows: &[LockRow], names: &dyn Names) {
-        let Some(first) = rows.first() else { return };
-        let part = self.part(Hour::of_unix_ns(first.start_ns));
-        for row in rows {
-            part.name_method(row.method, names);
-        }
-        part.add(rows);
     }
 
     /// Adds the name of a thread that has rows in this hour later.
