@@ -189,19 +189,8 @@ pub const OPTIONS: &[OptionDef] = &[
         default: Some("10ms"),
         help: "Sample threads each time they have used this much CPU time, from 100us to 1s",
         set: |options, value, _| {
-            options.sampling.cpu = match value {
-                "off" => None,
-                _ => match parse_duration(value) {
-                    Ok(interval) if CPU_INTERVALS.contains(&interval) => Some(interval),
-                    _ => {
-                        return wrong(
-                            "cpu",
-                            value,
-                            "is neither off nor from 100us to 1s, like 10ms",
-                        );
-                    }
-                },
-            };
+            let why = "is neither off nor from 100us to 1s, like 10ms";
+            options.sampling.cpu = off_or_within("cpu", value, &CPU_INTERVALS, why)?;
             Ok(())
         },
         show: |options| interval_text(options.sampling.cpu),
@@ -211,19 +200,8 @@ pub const OPTIONS: &[OptionDef] = &[
         default: Some("100ms"),
         help: "With cpu: look so often where threads wait, from 50ms to 1m",
         set: |options, value, _| {
-            options.sampling.wall = match value {
-                "off" => None,
-                _ => match parse_duration(value) {
-                    Ok(interval) if WALL_INTERVALS.contains(&interval) => Some(interval),
-                    _ => {
-                        return wrong(
-                            "wall",
-                            value,
-                            "is neither off nor from 50ms to 1m, like 100ms",
-                        );
-                    }
-                },
-            };
+            let why = "is neither off nor from 50ms to 1m, like 100ms";
+            options.sampling.wall = off_or_within("wall", value, &WALL_INTERVALS, why)?;
             Ok(())
         },
         show: |options| interval_text(options.sampling.wall),
@@ -233,19 +211,8 @@ pub const OPTIONS: &[OptionDef] = &[
         default: Some("1ms"),
         help: "With cpu: record waits for monitors that take at least this long, from 10us to 1m",
         set: |options, value, _| {
-            options.sampling.lock = match value {
-                "off" => None,
-                _ => match parse_duration(value) {
-                    Ok(threshold) if LOCK_THRESHOLDS.contains(&threshold) => Some(threshold),
-                    _ => {
-                        return wrong(
-                            "lock",
-                            value,
-                            "is neither off nor from 10us to 1m, like 1ms",
-                        );
-                    }
-                },
-            };
+            let why = "is neither off nor from 10us to 1m, like 1ms";
+            options.sampling.lock = off_or_within("lock", value, &LOCK_THRESHOLDS, why)?;
             Ok(())
         },
         show: |options| interval_text(options.sampling.lock),
@@ -565,6 +532,22 @@ fn switch(key: &str, value: &str) -> Result<bool, BadValue> {
 
 fn on_off(is_on: bool) -> String {
     if is_on { "on" } else { "off" }.to_owned()
+}
+
+/// Reads `off`, or a duration in a range.
+fn off_or_within(
+    key: &'static str,
+    value: &str,
+    range: &RangeInclusive<Duration>,
+    why: &'static str,
+) -> Result<Option<Duration>, BadValue> {
+    if value == "off" {
+        return Ok(None);
+    }
+    match parse_duration(value) {
+        Ok(duration) if range.contains(&duration) => Ok(Some(duration)),
+        _ => wrong(key, value, why).map(|()| None),
+    }
 }
 
 fn interval_text(interval: Option<Duration>) -> String {
