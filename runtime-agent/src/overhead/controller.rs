@@ -276,9 +276,11 @@ impl OverheadController {
     fn judge(&mut self, began: Reading, parts: &mut Parts<'_>) {
         let mut measured = self.measure(began, parts);
         let Measured { end, cpu_ns, reading_ns, length_ns, .. } = measured;
-        let seconds = Duration::from_nanos(length_ns).as_secs_f64();
-        let delay = self.run_delay.read(seconds);
-        measured.methods.values_mut().for_each(|did| did.leave_out(delay, seconds));
+        if self.overhead.budget().is_some() {
+            let seconds = Duration::from_nanos(length_ns).as_secs_f64();
+            let delay = self.run_delay.read(seconds);
+            measured.methods.values_mut().for_each(|did| did.leave_out(delay, seconds));
+        }
         let monotonic_ns = end.now.monotonic_ns;
         let leave = self.overhead.judge(measured.period());
         self.add_cost(cpu_ns, parts);
