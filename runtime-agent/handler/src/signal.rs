@@ -180,9 +180,7 @@ fn config() -> Option<&'static Config> {
 /// Copies the method ids of the calling thread's shadow stack, the outermost first, and returns how many there are.
 #[must_use]
 pub fn own_shadow(ids: &mut [u32; MAX_SHADOW]) -> usize {
-    let Some(shadow) = config().and_then(|config| config.shadow).and_then(ShadowStack::of) else {
-        return 0;
-    };
+    let Some(shadow) = ShadowStack::own() else { return 0 };
     let depth = shadow.depth.min(MAX_SHADOW);
     for (index, id) in ids.iter_mut().enumerate().take(depth) {
         *id = shadow.id(index);
@@ -193,8 +191,8 @@ pub fn own_shadow(ids: &mut [u32; MAX_SHADOW]) -> usize {
 /// The id of the innermost method of the calling thread's shadow stack, or 0.
 #[must_use]
 pub fn own_innermost() -> u32 {
-    let shadow = config().and_then(|config| config.shadow).and_then(ShadowStack::of);
-    shadow.and_then(|shadow| Some(shadow.id(shadow.depth.checked_sub(1)?))).unwrap_or(0)
+    let innermost = |shadow: ShadowStack| Some(shadow.id(shadow.depth.checked_sub(1)?));
+    ShadowStack::own().and_then(innermost).unwrap_or(0)
 }
 
 /// Samples are taken from now on, with times of the processor's counter or else of CLOCK_MONOTONIC.
@@ -411,6 +409,11 @@ struct ShadowStack {
 }
 
 impl ShadowStack {
+    /// The calling thread's, outside of a handler.
+    fn own() -> Option<Self> {
+        config()?.shadow.and_then(Self::of)
+    }
+
     fn of(offsets: Shadow) -> Option<Self> {
         // SAFETY: the agent tested that the word is there, in all threads.
         let thread = unsafe { sys::thread_word(offsets.word) };

@@ -190,7 +190,7 @@ fn add_sampling(answer: &mut Answer, sampling: &SamplingFigures) {
     answer.add("lock waits", sampling.lock_waits.waits);
     answer.add("lock waits dropped", sampling.lock_waits.dropped);
     answer.add("lock waits lost", sampling.lock_waits.lost);
-    answer.add("lock seconds skipped", sampling.lock_seconds_skipped);
+    answer.add("lock seconds skipped", sampling.lock_waits.seconds_skipped);
     if let Some(why) = &sampling.stopped {
         answer.line("cpu samples stopped", why);
     }

@@ -14,15 +14,13 @@ pub(super) struct LockWaits {
     /// What was counted when the run began.
     before: Counts,
     over_budget: u64,
-    /// Seconds in which nothing was counted, because there were too many.
-    pub seconds_skipped: u64,
 }
 
 impl LockWaits {
     /// A run begins: what is left of the one before is not its own.
     pub(super) fn new() -> Self {
         locks::forget();
-        Self { before: Counts::now(), over_budget: 0, seconds_skipped: 0 }
+        Self { before: Counts::now(), over_budget: 0 }
     }
 
     /// Counts waits that are not written, to leave the hour's budget to recorded calls.
@@ -32,21 +30,22 @@ impl LockWaits {
 
     /// What was counted since the run began.
     pub(super) fn counts(&self) -> Counts {
-        let Counts { waits, dropped, lost } = Counts::now();
+        let Counts { waits, dropped, lost, seconds_skipped } = Counts::now();
         Counts {
             waits: waits.saturating_sub(self.before.waits),
             dropped: dropped.saturating_sub(self.before.dropped) + self.over_budget,
             lost: lost.saturating_sub(self.before.lost),
+            seconds_skipped: seconds_skipped.saturating_sub(self.before.seconds_skipped),
         }
     }
 
     pub(super) fn counters(&self) -> [(&'static str, u64); 4] {
-        let Counts { waits, dropped, lost } = self.counts();
+        let Counts { waits, dropped, lost, seconds_skipped } = self.counts();
         [
             (counter::LOCK_WAITS, waits),
             (counter::LOCK_WAITS_DROPPED, dropped),
             (counter::LOCK_WAITS_LOST, lost),
-            (counter::LOCK_SECONDS_SKIPPED, self.seconds_skipped),
+            (counter::LOCK_SECONDS_SKIPPED, seconds_skipped),
         ]
     }
 }

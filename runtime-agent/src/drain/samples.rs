@@ -139,7 +139,6 @@ pub(crate) struct SamplingFigures {
     pub random_walks: u64,
     /// Waits for monitors.
     pub lock_waits: locks::Counts,
-    pub lock_seconds_skipped: u64,
     /// Why nothing is sampled, if that is not what was asked for.
     pub stopped: Option<String>,
 }
@@ -438,7 +437,11 @@ impl Samples {
     }
 
     /// What `status` says of them.
-    pub(crate) fn figures(&self, sampler: &Sampler<'_>) -> SamplingFigures {
+    pub(super) fn figures(
+        &self,
+        sampler: &Sampler<'_>,
+        lock_waits: locks::Counts,
+    ) -> SamplingFigures {
         SamplingFigures {
             timers: sampler.timer_figures(),
             samples: self.taken,
@@ -451,8 +454,7 @@ impl Samples {
             looks: sampler.looks(),
             compared: sampler.compared(),
             random_walks: sampler.random_walks(),
-            lock_waits: locks::Counts::default(),
-            lock_seconds_skipped: sampler.lock_seconds_skipped(),
+            lock_waits,
             stopped: sampler.stopped().map(ToString::to_string),
         }
     }

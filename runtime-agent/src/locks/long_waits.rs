@@ -13,9 +13,13 @@ use sampling_handler::walk::{End, Frame, Frames, MAX_FRAMES, Walk};
 use super::in_progress::{InProgress, Key, Owner};
 use crate::jvm::java_threads;
 use crate::probe::thread::os_id;
+use crate::sys::memory::Account;
 
 /// Most waits that wait for the agent thread, which takes them about every 60 ms.
 const MOST: usize = 1_000;
+
+/// The memory of stacks that wait.
+static MEMORY: Account = Account::new();
 
 /// A wait over the threshold.
 #[derive(Debug)]
@@ -33,6 +37,12 @@ pub(crate) struct LongWait {
     pub frames: Vec<Frame>,
     /// Probe ids of the measured calls in progress, the outermost first.
     pub shadow: Vec<u32>,
+}
+
+impl LongWait {
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + size_of_val(&*self.frames) + size_of_val(&*self.shadow)
+    }
 }
 
 static QUEUE: Mutex<Vec<LongWait>> = Mutex::new(Vec::new());
@@ -68,7 +78,7 @@ pub(super) fn add(key: Key, wait: InProgress, ticks: u64) -> bool {
     let os_id = os_id();
     let wait = LongWait { began, ticks, os_id, virtual_thread, class, owner, end, frames, shadow };
     let mut queue = queue();
-    let has_room = queue.len() < MOST && queue.try_reserve(1).is_ok();
+    let has_room = queue.len() < MOST && queue.try_reserve(1).is_ok() && MEMORY.take(wait.bytes());
     if has_room {
         queue.push(wait);
     }
@@ -85,5 +95,7 @@ fn copied<T>(values: impl ExactSizeIterator<Item = T>) -> Option<Vec<T>> {
 
 /// Takes the waits since the last call.
 pub(crate) fn take() -> Vec<LongWait> {
-    std::mem::take(&mut *queue())
+    let mut queue = queue();
+    MEMORY.give_all();
+    std::mem::take(&mut *queue)
 }

@@ -44,6 +44,8 @@ static THRESHOLD: AtomicU64 = AtomicU64::new(u64::MAX);
 static WAITS: AtomicU64 = AtomicU64::new(0);
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 static LOST: AtomicU64 = AtomicU64::new(0);
+/// Seconds in which nothing was counted, because there were too many.
+static SECONDS_SKIPPED: AtomicU64 = AtomicU64::new(0);
 static COST: AtomicU64 = AtomicU64::new(0);
 /// When waits began to be counted, in ticks, and the JNI environment of the agent thread, whose waits do not count.
 static BEGAN: AtomicU64 = AtomicU64::new(0);
@@ -60,13 +62,15 @@ pub(crate) struct Counts {
     pub dropped: u64,
     /// Others, which are counted nowhere for lack of memory.
     pub lost: u64,
+    /// Seconds in which nothing was counted, because there were too many.
+    pub seconds_skipped: u64,
 }
 
 impl Counts {
     pub(crate) fn now() -> Self {
-        let [waits, dropped, lost] =
-            [&WAITS, &DROPPED, &LOST].map(|counter| counter.load(Ordering::Relaxed));
-        Self { waits, dropped, lost }
+        let [waits, dropped, lost, seconds_skipped] = [&WAITS, &DROPPED, &LOST, &SECONDS_SKIPPED]
+            .map(|counter| counter.load(Ordering::Relaxed));
+        Self { waits, dropped, lost, seconds_skipped }
     }
 }
 
@@ -78,6 +82,11 @@ pub(crate) fn cost_ns() -> u64 {
 /// Whether waits are counted now.
 pub(crate) fn is_on() -> bool {
     IS_ON.load(Ordering::Relaxed)
+}
+
+/// Notes a second in which nothing was counted, because there were too many.
+pub(crate) fn skip_second() {
+    SECONDS_SKIPPED.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Forgets what was counted and not taken.

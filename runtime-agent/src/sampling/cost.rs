@@ -149,11 +149,6 @@ impl Cap {
         Self { most, began: None }
     }
 
-    /// The most, in millionths.
-    pub(super) fn most(&self) -> Option<u32> {
-        self.most
-    }
-
     /// Begins again, as after a stop.
     pub(super) fn begin(&mut self) {
         self.began = None;

@@ -39,6 +39,11 @@ impl LockBrake {
         Self { cap, before: None, left: 0 }
     }
 
+    /// Begins again, as after a stop.
+    pub(super) fn begin(&mut self) {
+        (self.before, self.left) = (None, 0);
+    }
+
     /// Call it each second.
     pub(super) fn second(&mut self) -> Step {
         let locks::Counts { waits, lost, .. } = locks::Counts::now();

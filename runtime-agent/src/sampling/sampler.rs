@@ -94,8 +94,6 @@ pub(crate) struct Sampler<'j> {
     lock: Option<Duration>,
     owners: Option<Owners<'j>>,
     lock_brake: LockBrake,
-    /// Seconds in which waits for monitors were not counted, because there were too many.
-    lock_seconds_skipped: u64,
     off_cpu: Option<OffCpu<'j>>,
     /// What it found last.
     last_times: Vec<OffCpuTime>,
@@ -150,7 +148,6 @@ impl<'j> Sampler<'j> {
             lock,
             owners: None,
             lock_brake: LockBrake::new(cap),
-            lock_seconds_skipped: 0,
             off_cpu: None,
             last_times: Vec::new(),
             looks: 0,
@@ -221,7 +218,7 @@ impl<'j> Sampler<'j> {
 
     fn begin_locks(&mut self, tables: &Tables) {
         let (jvmti, jni) = (self.jvmti, self.jni);
-        self.lock_brake = LockBrake::new(self.cap.most());
+        self.lock_brake.begin();
         if self.count_lock_waits() {
             let list = ThreadList::new(tables, jvmti, jni).ok();
             self.owners = list.map(|list| Owners::new(list, jvmti, jni));
@@ -243,7 +240,9 @@ impl<'j> Sampler<'j> {
         if self.owners.is_none() {
             return;
         }
-        self.lock_seconds_skipped += u64::from(!locks::is_on());
+        if !locks::is_on() {
+            locks::skip_second();
+        }
         match self.lock_brake.second() {
             Step::GoOn => {}
             Step::Pause => locks::end(self.jvmti, self.jni),
@@ -251,11 +250,6 @@ impl<'j> Sampler<'j> {
                 self.count_lock_waits();
             }
         }
-    }
-
-    /// Seconds in which waits for monitors were not counted, because there were too many.
-    pub(crate) fn lock_seconds_skipped(&self) -> u64 {
-        self.lock_seconds_skipped
     }
 
     /// Tests the walker against the JVM on threads that wait. Returns where it finds HotSpot's fields; `None` if it is

@@ -24,8 +24,7 @@ const LOCK_WAITS_PART: u64 = 8;
 impl Recorder {
     /// What `status` says of CPU samples.
     pub(crate) fn sampling_figures(&self, sampler: &Sampler<'_>) -> SamplingFigures {
-        let lock_waits = self.lock_waits.counts();
-        SamplingFigures { lock_waits, ..self.registry.samples.figures(sampler) }
+        self.registry.samples.figures(sampler, self.lock_waits.counts())
     }
 
     /// CPU time in probes by samples, so far.
@@ -74,7 +73,6 @@ impl Recorder {
         };
         let new = samples.round(sampler, &mut context, all);
         sampler.find_owners();
-        self.lock_waits.seconds_skipped = sampler.lock_seconds_skipped();
         let waits: Vec<LockWaitRow> = locks::take_long_waits()
             .iter()
             .map(|wait| lock_waits::row(wait, samples, sampler, &mut context))
