@@ -181,8 +181,7 @@ fn a_deadlock_is_named() {
         let named = ["left waits for right waits for left", "right waits for left waits for right"];
         assert!(named.iter().any(|named| text.contains(named)), "{jdk}: {text}");
         assert!(text.contains("blocked on programs.Deadlock$Side for "), "{jdk}: {text}");
-        let third = "held by left";
-        assert!(text.contains(third), "{jdk}: {text}");
+        assert!(text.contains("held by left"), "{jdk}: {text}");
         // Waits that have not ended are in no row, and leave nothing behind.
         let pid = program.program.pid().to_string();
         tprofiler_text(&["detach", &pid]);
