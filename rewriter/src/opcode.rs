@@ -185,6 +185,8 @@ pub(crate) fn lookup(opcode: u8) -> Option<&'static Op> {
 }
 
 // Opcodes that the crate uses by name.
+pub(crate) const NOP: u8 = 0x00;
+pub(crate) const ACONST_NULL: u8 = 0x01;
 pub(crate) const SIPUSH: u8 = 0x11;
 pub(crate) const LDC: u8 = 0x12;
 pub(crate) const LDC_W: u8 = 0x13;
@@ -443,6 +445,8 @@ mod tests {
     #[test]
     fn named_opcodes_are_what_they_are_called() {
         for (opcode, name) in [
+            (NOP, "nop"),
+            (ACONST_NULL, "aconst_null"),
             (SIPUSH, "sipush"),
             (LDC, "ldc"),
             (LDC_W, "ldc_w"),

@@ -1,7 +1,7 @@
 //! The class that the inserted code calls, by name. The agent defines it before the first instrumented class is
 //! loaded.
 //!
-//! All methods are static, take a method id and return nothing.
+//! All methods are static and return nothing. Those of calls take a method id.
 //!
 //! A constructor whose `super(...)` or `this(...)` may throw has two ids. Probes before the end of that call, `Start`
 //! and [`INITIALIZED`] included, use the id with [`BEFORE_INIT`] set. No bytecode of the constructor can catch an
@@ -37,5 +37,15 @@ pub const BEFORE_INIT: u32 = 1 << 30;
 pub const OFFLINE: u32 = 1 << 29;
 const _: () = assert!(OFFLINE < BEFORE_INIT);
 
-/// Descriptor of all probe methods.
+/// Descriptor of these methods.
 pub const DESCRIPTOR: &str = "(I)V";
+
+/// Called when a thread is about to park, with what it waits for, or null.
+pub const PARKING: &str = "Parking";
+/// Its descriptor.
+pub const PARKING_DESCRIPTOR: &str = "(Ljava/lang/Object;)V";
+
+/// Called when a thread has parked, also before an exception is rethrown.
+pub const PARKED: &str = "Parked";
+/// Its descriptor.
+pub const PARKED_DESCRIPTOR: &str = "()V";

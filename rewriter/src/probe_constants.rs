@@ -2,7 +2,7 @@
 
 use crate::ProbeId;
 use crate::constant_pool::{Appended, ConstantPool, CpIndex, PoolFull, STACK_MAP_TABLE};
-use crate::opcode::{INVOKESTATIC, LDC_W, SIPUSH};
+use crate::opcode::{ACONST_NULL, ALOAD_0, INVOKESTATIC, LDC_W, NOP, SIPUSH};
 use crate::probe;
 
 const THROWABLE: &str = "java/lang/Throwable";
@@ -21,7 +21,7 @@ pub(crate) struct ProbeConstants {
     stack_map_table: Option<CpIndex>,
 }
 
-/// The instructions that call a probe: one that pushes the id, and an `invokestatic`.
+/// The instructions that call a probe: three bytes that push its argument, and an `invokestatic`.
 type Call = [u8; 6];
 
 /// What the inserted code of one method refers to.
@@ -41,6 +41,14 @@ pub(crate) struct MethodConstants {
     pub throwable: CpIndex,
     /// The attribute's name, if the class's version needs frames.
     pub stack_map_table: Option<CpIndex>,
+}
+
+/// What a method that parks hands to the probe at its entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Blocker {
+    Null,
+    /// The first parameter of a static method.
+    Parameter,
 }
 
 /// What this method needs beyond what all methods need.
@@ -86,14 +94,7 @@ impl ProbeConstants {
             None
         };
         let throwable = or_append(&mut self.throwable, || appended.class(THROWABLE))?;
-        let stack_map_table = if needs.frames {
-            Some(or_append(&mut self.stack_map_table, || match pool.stack_map_table {
-                Some(index) => Ok(index),
-                None => appended.utf8(STACK_MAP_TABLE),
-            })?)
-        } else {
-            None
-        };
+        let stack_map_table = self.stack_map_table(pool, appended, needs)?;
         let mut push = |id: u32| {
             Ok(match i16::try_from(id) {
                 Ok(short) => (SIPUSH, short.to_be_bytes()),
@@ -102,10 +103,7 @@ impl ProbeConstants {
         };
         let body = push(id.get())?;
         let before = if needs.initialized { push(id.get() | probe::BEFORE_INIT)? } else { body };
-        let call = |(opcode, [a, b]): (u8, [u8; 2]), method: CpIndex| {
-            let [c, d] = method.0.to_be_bytes();
-            [opcode, a, b, INVOKESTATIC, c, d]
-        };
+        let call = |(opcode, [a, b]): (u8, [u8; 2]), method| call([opcode, a, b], method);
         Ok(MethodConstants {
             start: call(before, start),
             end: call(body, end),
@@ -118,4 +116,61 @@ impl ProbeConstants {
             stack_map_table,
         })
     }
+    /// The constants of a method that parks the thread. No handler of it needs a probe.
+    pub(crate) fn of_park(
+        &mut self,
+        pool: &ConstantPool<'_, '_>,
+        appended: &mut Appended,
+        blocker: Blocker,
+        needs: Needs,
+    ) -> Result<MethodConstants, PoolFull> {
+        let class = or_append(&mut self.class, || appended.class(probe::CLASS))?;
+        let mut method = |known: &mut Option<CpIndex>, name: &str, descriptor: &str| {
+            or_append(known, || {
+                let descriptor = appended.utf8(descriptor)?;
+                appended.method_ref(class, name, descriptor)
+            })
+        };
+        let start = method(&mut self.start, probe::PARKING, probe::PARKING_DESCRIPTOR)?;
+        let end = method(&mut self.end, probe::PARKED, probe::PARKED_DESCRIPTOR)?;
+        let push = match blocker {
+            Blocker::Null => ACONST_NULL,
+            Blocker::Parameter => ALOAD_0,
+        };
+        let end = call([NOP; 3], end);
+        Ok(MethodConstants {
+            start: call([push, NOP, NOP], start),
+            end,
+            threw: end,
+            caught: None,
+            threw_before_init: end,
+            caught_before_init: None,
+            initialized: None,
+            throwable: or_append(&mut self.throwable, || appended.class(THROWABLE))?,
+            stack_map_table: self.stack_map_table(pool, appended, needs)?,
+        })
+    }
+
+    /// The name of the attribute with frames, if the method needs it.
+    fn stack_map_table(
+        &mut self,
+        pool: &ConstantPool<'_, '_>,
+        appended: &mut Appended,
+        needs: Needs,
+    ) -> Result<Option<CpIndex>, PoolFull> {
+        if !needs.frames {
+            return Ok(None);
+        }
+        let index = or_append(&mut self.stack_map_table, || match pool.stack_map_table {
+            Some(index) => Ok(index),
+            None => appended.utf8(STACK_MAP_TABLE),
+        })?;
+        Ok(Some(index))
+    }
+}
+
+/// A call of a probe, after these three bytes.
+fn call([a, b, c]: [u8; 3], method: CpIndex) -> Call {
+    let [d, e] = method.0.to_be_bytes();
+    [a, b, c, INVOKESTATIC, d, e]
 }

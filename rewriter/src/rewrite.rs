@@ -14,12 +14,13 @@ use crate::monitors;
 use crate::mutf8::Mutf8;
 use crate::opcode::INVOKESTATIC;
 use crate::probe;
-use crate::probe_constants::{Needs, ProbeConstants};
+use crate::probe_constants::{Blocker, Needs, ProbeConstants};
 use crate::reader::{Cursor, Result};
-use crate::selector::{ClassInfo, MethodInfo, Selector};
+use crate::selector::{ClassInfo, MethodInfo, ProbeId, Selector};
 use crate::stack_effect::{EffectCache, KnownSlots, parameter_count};
 use crate::stack_map;
 
+const ACC_STATIC: u16 = 0x0008;
 const MAGIC: u32 = 0xcafe_babe;
 /// The first version whose verifier requires a StackMapTable.
 const FIRST_WITH_FRAMES: u16 = 50;
@@ -54,6 +55,32 @@ pub struct Rewriter {
     /// The new Code attributes, one after the other, and the bytes of the class that each replaces.
     codes: Vec<u8>,
     patches: Vec<Patch>,
+}
+
+/// What the probes are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Probes {
+    OfCalls,
+    OfParks,
+}
+
+/// Selects the methods that park the thread.
+struct Parks;
+
+impl Selector for Parks {
+    fn selects(&mut self, _: &ClassInfo<'_>, method: &MethodInfo<'_>) -> bool {
+        method.access_flags & ACC_STATIC != 0 && method.name.to_str().starts_with("park")
+    }
+
+    /// Their probes take none.
+    fn id(&mut self, _: &ClassInfo<'_>, _: &MethodInfo<'_>) -> Option<ProbeId> {
+        ProbeId::new(1)
+    }
+}
+
+fn blocker(method: &MethodInfo<'_>) -> Blocker {
+    let is_object = method.descriptor.to_str().starts_with("(L");
+    if is_object { Blocker::Parameter } else { Blocker::Null }
 }
 
 #[derive(Clone, Debug)]
@@ -118,6 +145,24 @@ impl Rewriter {
     /// # Errors
     /// The class is malformed: keep it as it is. Earlier calls of the selector for it do not count.
     pub fn rewrite(&mut self, class: &[u8], selector: &mut dyn Selector) -> Result<Outcome> {
+        self.rewrite_for(Probes::OfCalls, class, selector)
+    }
+
+    /// Rewrites a class whose static methods `park...` park the thread, as `java.util.concurrent.locks.LockSupport`:
+    /// they call [`probe::PARKING`] and [`probe::PARKED`]. An object as first parameter is what the thread waits for.
+    ///
+    /// # Errors
+    /// As [`rewrite`](Self::rewrite).
+    pub fn rewrite_parks(&mut self, class: &[u8]) -> Result<Outcome> {
+        self.rewrite_for(Probes::OfParks, class, &mut Parks)
+    }
+
+    fn rewrite_for(
+        &mut self,
+        probes_for: Probes,
+        class: &[u8],
+        selector: &mut dyn Selector,
+    ) -> Result<Outcome> {
         let Self { offsets, slots, calls, map, buffers, appended, codes, patches } = self;
         codes.clear();
         patches.clear();
@@ -149,6 +194,7 @@ impl Rewriter {
             map,
             buffers,
             appended,
+            probes_for,
             probes: ProbeConstants::default(),
             codes,
         };
@@ -303,6 +349,7 @@ struct ClassWork<'a, 's> {
     map: &'s mut OffsetMap,
     buffers: &'s mut Buffers,
     appended: &'s mut Appended,
+    probes_for: Probes,
     probes: ProbeConstants,
     codes: &'s mut Vec<u8>,
 }
@@ -365,7 +412,9 @@ impl ClassWork<'_, '_> {
         if found.init_throws {
             self.map.tell_initialized();
         }
-        self.mark_handlers(code)?;
+        if self.probes_for == Probes::OfCalls {
+            self.mark_handlers(code)?;
+        }
         self.map.scan(&code.bytecode)?;
 
         if let Err(skip) =
@@ -379,7 +428,12 @@ impl ClassWork<'_, '_> {
             initialized: found.init_throws,
             frames: needs_frames,
         };
-        let constants = match self.probes.of_method(self.pool, self.appended, id, needs) {
+        let (pool, appended) = (self.pool, &mut *self.appended);
+        let constants = match self.probes_for {
+            Probes::OfCalls => self.probes.of_method(pool, appended, id, needs),
+            Probes::OfParks => self.probes.of_park(pool, appended, blocker(info), needs),
+        };
+        let constants = match constants {
             Ok(constants) => constants,
             Err(PoolFull) => return Ok(Err(Skip::ConstantPoolFull)),
         };
