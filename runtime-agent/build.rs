@@ -23,6 +23,8 @@
 //!         endRest(id);                                              // the rest
 //!     }
 //!     @Hidden private static native void start0(int id);                // and end0, threw0, ...
+//!     @Hidden public static native void Parking(Object blocker);        // only LockSupport calls these
+//!     @Hidden public static native void Parked();
 //!     private static void calibrate(int calls, int id) {                 // what a call costs here
 //!         for (; calls > 0; calls--) { Start(id); End(id); }
 //!     }

@@ -10,7 +10,7 @@ use std::fs;
 
 use common::jfr::{Chunk, chunks, events};
 use common::*;
-use log_format::rows::{CallRow, Exit, ThreadRow};
+use log_format::rows::{CallRow, Exit, LockKind, LockWaitRow, ThreadRow};
 use serde_json::Value;
 
 const SAMPLE: &str = "jdk.ExecutionSample";
@@ -124,6 +124,31 @@ fn every_sample_is_an_event_in_its_second() {
     moments.extend([0, S]);
     moments.sort_unstable();
     assert!(moments.windows(2).all(|pair| pair[1] - pair[0] < S / 6), "{moments:?}");
+}
+
+#[test]
+fn every_recorded_park_is_an_event() {
+    let logs = locked_shop::shop();
+    let wait = |start_ms, kind, class| LockWaitRow {
+        kind,
+        ..locked_shop::lock_wait(T14 + start_ms * MS, [1, 2], class, 7 * MS, 2)
+    };
+    let rows = [wait(100, LockKind::Lock, "a.Sync"), wait(200, LockKind::Park, "a.Queue")];
+    logs.run(sampled_shop::RUN, "web07", 4242).rows(T14, &rows);
+    let (chunks, _) = recording(&logs, &[]);
+    let park = |event: &Value| {
+        (
+            (event["startTime"].as_u64().unwrap() - T14) / MS,
+            event["duration"].as_u64().unwrap() / MS,
+            event["parkedClass"]["name"].as_str().unwrap().to_owned(),
+            event["eventThread"]["osName"].as_str().unwrap().to_owned(),
+            stack(event).len(),
+        )
+    };
+    let parks: Vec<_> = events(&chunks, "jdk.ThreadPark").iter().map(park).collect();
+    let of = |start_ms, class: &str| (start_ms, 7, class.to_owned(), "exec-1".to_owned(), 2);
+    assert_eq!(parks, [of(100, "a/Sync"), of(200, "a/Queue")]);
+    assert_eq!(events(&chunks, "jdk.JavaMonitorEnter").len(), 8);
 }
 
 #[test]

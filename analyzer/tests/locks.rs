@@ -13,6 +13,7 @@ use common::sampled_shop::{RUN, STOCK};
 use common::*;
 use flate2::read::GzDecoder;
 use log_format::names::Table;
+use log_format::rows::{LockKind, LockRow, LockWaitRow};
 use serde_json::{Value, json};
 
 /// Of each row: lock class, method of the site, waits, total, p50, p99 and longest wait in microseconds, and the longest
@@ -92,7 +93,7 @@ fn waits_are_selected_by_time_thread_and_method() {
     assert_eq!(rows(&logs, &["--thread", "exec-1"]), of_thread);
     let text = logs.analyze(&["logs", "--thread", "exec-1"]).quiet();
     assert!(text.contains("Lock waits with --thread are those at or over the threshold"), "{text}");
-    assert!(text.contains("\nLock waits, recorded ones alone: 57.0 ms in 5 waits for"), "{text}");
+    assert!(text.contains("\nLock waits, recorded ones alone: 57.0 ms in 5 waits\n"), "{text}");
     // Times shorter than an interval have only recorded waits too.
     let short = ["--from", "14:00:05", "--to", "14:00:06"];
     assert_eq!(rows(&logs, &short).len(), 4);
@@ -175,6 +176,53 @@ fn flame_graphs_of_waits_have_the_lock_on_top() {
     assert!(nobody.stderr.contains("no recorded lock waits are selected"), "{}", nobody.stderr);
     let none = sampled_shop::shop().analyze(&["logs", "--flame", "lock"]);
     assert!(none.stderr.contains("no recorded lock waits in these logs"), "{}", none.stderr);
+}
+
+#[test]
+fn parks_for_other_things_are_apart_from_locks() {
+    const SYNC: &str = "java.util.concurrent.locks.ReentrantLock$NonfairSync";
+    const QUEUE: &str = "java.util.concurrent.SynchronousQueue";
+    let logs = shop();
+    let of = |kind, row: LockRow| LockRow { kind, ..row };
+    let wait = |kind, row: LockWaitRow| LockWaitRow { kind, ..row };
+    let run = logs.run(RUN, "web07", 4242);
+    run.rows(
+        T14,
+        &[
+            of(LockKind::Lock, locks(T14, SYNC, 2, &[7 * MS])),
+            of(LockKind::Park, locks(T14, QUEUE, 1, &[50 * MS])),
+            // An idle thread.
+            of(LockKind::Park, locks(T14, QUEUE, 0, &[900 * MS])),
+        ],
+    );
+    run.rows(
+        T14,
+        &[
+            wait(LockKind::Lock, lock_wait(SLOW + 50 * MS, [1, 2], SYNC, 7 * MS, 2)),
+            wait(LockKind::Park, lock_wait(SLOW + 92 * MS, [1, 0], QUEUE, 5 * MS, 1)),
+        ],
+    );
+    let json = logs.analyze(&["logs", "--format", "json"]).json();
+    let waits = &json["lock_waits"];
+    assert_eq!((&waits["waits"], &waits["total_ns"]), (&19.into(), &(97 * MS).into()));
+    let lock = waits["locks"].as_array().unwrap().iter().find(|row| row["lock"] == SYNC).unwrap();
+    assert_eq!((&lock["kind"], &lock["longest_holder"]), (&"lock".into(), &"exec-2".into()));
+    let parks = waits["parks"].as_array().unwrap();
+    assert_eq!(parks.len(), 1);
+    assert_eq!((&parks[0]["kind"], &parks[0]["lock"]), (&"park".into(), &QUEUE.into()));
+    let longest = waits["longest"].to_string();
+    assert!(longest.contains(SYNC) && !longest.contains(QUEUE), "{longest}");
+    let text = logs.analyze(&["logs"]).quiet();
+    let (_, parks) = text.split_once("\nOther parks in measured methods").unwrap();
+    assert_golden("parks.txt", parks);
+    let slowest = logs.analyze(&["logs", "--slowest", "1"]).quiet();
+    // Without line breaks.
+    let words = slowest.split_whitespace().collect::<Vec<_>>().join(" ");
+    for named in [format!("blocked on {SYNC} by exec-2"), format!("parked for {QUEUE}")] {
+        assert!(words.contains(&named), "{slowest}");
+    }
+    let flame = logs.analyze(&["logs", "--flame", "lock", "--format", "collapsed"]).quiet();
+    assert!(flame.contains(SYNC) && !flame.contains(QUEUE), "{flame}");
 }
 
 #[test]

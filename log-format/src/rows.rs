@@ -216,11 +216,13 @@ row! {
 }
 
 row! {
-    /// Exact statistics of all waits for monitors of a class that ended in an interval.
+    /// Exact statistics of all waits for locks of a class that ended in an interval.
     LockRow in Locks {
         /// When the interval began.
         start_ns: u64,
-        /// Class of the monitor's object, with dots; of a class object, its name and `.class`.
+        /// What was waited for.
+        kind: LockKind,
+        /// Class of the lock's object, with dots; of a class object, its name and `.class`.
         class: String,
         /// Method id of the innermost measured call in progress, 0 for none.
         method: MethodId,
@@ -236,17 +238,19 @@ row! {
 }
 
 row! {
-    /// A wait for a monitor at or over the threshold of `lock`.
+    /// A wait for a lock at or over the threshold of `lock`.
     LockWaitRow in LockWaits {
         /// When the wait began.
         start_ns: u64,
         /// Thread id of the one that waited.
         thread: ThreadId,
-        /// Class of the monitor's object, as in `locks.csv`.
+        /// What it waited for.
+        kind: LockKind,
+        /// Class of the lock's object, as in `locks.csv`.
         class: String,
         /// How long it waited.
         wait_ns: u64,
-        /// Thread id of a thread that had the monitor meanwhile, 0 if unknown.
+        /// Thread id of a thread that had the lock meanwhile, 0 if unknown.
         owner: ThreadId,
         /// Sampled stack id.
         sampled_stack: SampledStackId,
@@ -305,6 +309,33 @@ pub enum Exit {
     Throw,
     /// It had not ended when recording stopped.
     Unfinished,
+}
+
+/// What a thread waited for.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum LockKind {
+    /// The monitor of an object: `synchronized`.
+    #[default]
+    Monitor,
+    /// A lock or semaphore of `java.util.concurrent`.
+    Lock,
+    /// Something else for which threads park: a condition, queue, future or latch.
+    Park,
+}
+
+impl LockKind {
+    /// Its name in the log.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Monitor => "monitor",
+            Self::Lock => "lock",
+            Self::Park => "park",
+        }
+    }
 }
 
 /// Names of counters.
@@ -413,10 +444,13 @@ mod tests {
             columns(EventRow::COLUMNS),
             "at_ns,event,class,method,pattern,calls_per_s,mean_ns,threshold_ns,reason"
         );
-        assert_eq!(columns(LockRow::COLUMNS), "start_ns,class,method,waits,total_ns,max_ns,hist");
+        assert_eq!(
+            columns(LockRow::COLUMNS),
+            "start_ns,kind,class,method,waits,total_ns,max_ns,hist"
+        );
         assert_eq!(
             columns(LockWaitRow::COLUMNS),
-            "start_ns,thread,class,wait_ns,owner,sampled_stack,stack"
+            "start_ns,thread,kind,class,wait_ns,owner,sampled_stack,stack"
         );
     }
 }

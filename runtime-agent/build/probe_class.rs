@@ -19,6 +19,10 @@ type Result<T> = std::result::Result<T, Box<dyn error::Error>>;
 const PROBES: [&str; 5] =
     [probe::START, probe::END, probe::THREW, probe::CAUGHT, probe::INITIALIZED];
 
+/// The natives that `LockSupport` calls without a guard: a park takes much longer than they do.
+const PARKS: [(&str, &str); 2] =
+    [(probe::PARKING, probe::PARKING_DESCRIPTOR), (probe::PARKED, probe::PARKED_DESCRIPTOR)];
+
 /// The class whose methods can be compiled out.
 pub(crate) fn fast() -> Result<Vec<u8>> {
     let mut class = Class::new()?;
@@ -205,8 +209,12 @@ impl Class {
         Ok(self.pool.add_method_ref(self.this, name.as_str(), probe::DESCRIPTOR)?)
     }
 
-    /// Adds the methods that the agent calls in both forms, and writes the class.
+    /// Adds the methods that both forms have, and writes the class.
     fn finish(mut self) -> Result<Vec<u8>> {
+        for (name, descriptor) in PARKS {
+            let hidden = self.annotations(&HIDDEN)?;
+            self.method(name, descriptor, PUBLIC | MethodAccessFlags::NATIVE, vec![hidden])?;
+        }
         let mut probes = Vec::new();
         for name in PROBES {
             probes.push(self.pool.add_method_ref(self.this, name, probe::DESCRIPTOR)?);

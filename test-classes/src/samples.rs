@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use log_format::ids::{FrameId, JavaThreadId, MethodId, SampledStackId, StackId, ThreadId};
-use log_format::rows::{FrameRow, LockWaitRow, SampleRow, SampledStackRow, StackRow, ThreadRow};
+use log_format::rows::{
+    FrameRow, LockKind, LockWaitRow, SampleRow, SampledStackRow, StackRow, ThreadRow,
+};
 
 use crate::profile::{MethodName, methods, rows};
 
@@ -82,7 +84,7 @@ pub fn sources(run: &Path) -> BTreeMap<String, String> {
     rows::<FrameRow>(run).into_iter().map(|row| (row.class, row.source)).collect()
 }
 
-/// The waits for monitors of a run that took long enough to be recorded.
+/// The waits for locks of a run that took long enough to be recorded.
 ///
 /// # Panics
 /// As [`samples`].
@@ -91,6 +93,7 @@ pub fn lock_waits(run: &Path) -> Vec<LockWait> {
     let names = Names::of(run);
     let wait = |row: LockWaitRow| LockWait {
         thread: names.thread(row.thread).0,
+        kind: row.kind,
         class: row.class,
         wait_ns: row.wait_ns,
         owner: (!row.owner.is_none()).then(|| names.thread(row.owner).0),
@@ -100,11 +103,12 @@ pub fn lock_waits(run: &Path) -> Vec<LockWait> {
     rows::<LockWaitRow>(run).into_iter().map(wait).collect()
 }
 
-/// A wait for a monitor.
+/// A wait for a lock.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
 pub struct LockWait {
     pub thread: String,
+    pub kind: LockKind,
     pub class: String,
     pub wait_ns: u64,
     pub owner: Option<String>,

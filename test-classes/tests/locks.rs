@@ -1,9 +1,9 @@
-//! Waits for monitors are counted exactly, and recorded with their stacks and who had the monitor.
+//! Waits for locks are counted exactly, and recorded with their stacks and who had the lock.
 
 use std::path::Path;
 use std::process::Command;
 
-use log_format::rows::{LockRow, counter};
+use log_format::rows::{LockKind, LockRow, counter};
 use test_classes::{
     Finished, Java, Jdk, LockWait, Profile, artifacts, classes, ends_of_jdks, free_port, jdks,
     jdks_from, lock_waits, rows, tprofiler_json, tprofiler_text, wait_until,
@@ -32,16 +32,42 @@ fn run(jdk: &Jdk, logs: &Path, options: &str, arguments: &[&str]) -> Ran {
     Ran { taken, finished, profile, waits, sums }
 }
 
-/// Locks by the names that the program prints: their class, and the method that waits.
-const LOCKS: [(&str, &str, &str); 3] = [
-    ("shelf", "programs.Contended$Shelf", "programs.Contended$Shelf.reserve"),
-    ("class", "programs.Contended.class", "programs.Contended.reserveClass"),
-    ("array", "long[]", "programs.Contended.reserveArray"),
+/// Locks by the names that the program prints: their kind, their class, and the method that waits.
+const LOCKS: [(&str, LockKind, &str, &str); 7] = [
+    ("shelf", LockKind::Monitor, "programs.Contended$Shelf", "programs.Contended$Shelf.reserve"),
+    ("class", LockKind::Monitor, "programs.Contended.class", "programs.Contended.reserveClass"),
+    ("array", LockKind::Monitor, "long[]", "programs.Contended.reserveArray"),
+    (
+        "lock",
+        LockKind::Lock,
+        "java.util.concurrent.locks.ReentrantLock$NonfairSync",
+        "programs.Contended.reserveLock",
+    ),
+    (
+        "permit",
+        LockKind::Lock,
+        "java.util.concurrent.Semaphore$NonfairSync",
+        "programs.Contended.reservePermit",
+    ),
+    (
+        "door",
+        LockKind::Park,
+        "java.util.concurrent.locks.AbstractQueuedSynchronizer$ConditionObject",
+        "programs.Contended.awaitDoor",
+    ),
+    (
+        "latch",
+        LockKind::Park,
+        "java.util.concurrent.CountDownLatch$Sync",
+        "programs.Contended.awaitLatch",
+    ),
 ];
+
+const PARK: &str = "java.util.concurrent.locks.LockSupport.park";
 
 /// Compares what was recorded with what the program knows.
 fn compare(jdk: &Jdk, ran: &Ran) {
-    for (name, class, method) in LOCKS {
+    for (name, kind, class, method) in LOCKS {
         let start = format!("waits {name} ");
         let line = ran.finished.stdout.lines().find_map(|line| line.strip_prefix(&start));
         let words: Vec<&str> = line.expect("a line").split(' ').collect();
@@ -49,7 +75,13 @@ fn compare(jdk: &Jdk, ran: &Ran) {
             [0, 1, 2].map(|index| words[index].parse::<u64>().expect("a number"));
         let ns = ns as f64;
         assert!(count > 4, "{jdk}: {name}: {count} waits");
-        let waits: Vec<&LockWait> = ran.waits.iter().filter(|wait| wait.class == class).collect();
+        let (declaring, simple) = method.rsplit_once('.').expect("a method");
+        let is_it = |wait: &&LockWait| {
+            let innermost = wait.path.last().map_or("", String::as_str);
+            (wait.kind, wait.class.as_str()) == (kind, class)
+                && innermost.starts_with(&format!("{declaring} {simple} "))
+        };
+        let waits: Vec<&LockWait> = ran.waits.iter().filter(is_it).collect();
         // The thread may lose its processor between its clock and the agent's.
         let (found, range) = (waits.len() as u64, count.saturating_sub(near)..=count + near);
         assert!(range.contains(&found), "{jdk}: {name}: {found}, not {range:?}");
@@ -57,18 +89,26 @@ fn compare(jdk: &Jdk, ran: &Ran) {
         let near_ns = near as f64 * 20e6;
         let differs = (recorded - ns).abs() > 0.02 * ns + near_ns;
         assert!(!differs, "{jdk}: {name}: {recorded} of {ns} ns, {near_ns} ns are uncertain");
-        for LockWait { thread, frames, path, .. } in &waits {
+        for LockWait { thread, frames, .. } in &waits {
             assert!(thread.starts_with("waiter-"), "{jdk}: {thread}");
-            assert_eq!(frames.last().map(String::as_str), Some(method), "{jdk}: {frames:?}");
-            let (class, last) = method.rsplit_once('.').expect("a method");
-            let innermost = path.last().map_or("", String::as_str);
-            assert!(innermost.starts_with(&format!("{class} {last} ")), "{jdk}: {innermost}");
+            let last = if kind == LockKind::Monitor { method } else { PARK };
+            assert_eq!(frames.last().map(String::as_str), Some(last), "{jdk}: {frames:?}");
+            for caller in [method, "programs.Contended$Rounds.lambda$run$"] {
+                assert!(frames.iter().any(|f| f.starts_with(caller)), "{jdk}: {frames:?}");
+            }
         }
         // Shorter waits count too.
-        let sums: Vec<&LockRow> = ran.sums.iter().filter(|sum| sum.class == class).collect();
+        let is_it = |sum: &&LockRow| {
+            let of = ran.profile.methods.get(&sum.method);
+            (sum.kind, sum.class.as_str()) == (kind, class)
+                && of.is_some_and(|of| of.starts_with(&format!("{declaring} {simple} ")))
+        };
+        let sums: Vec<&LockRow> = ran.sums.iter().filter(is_it).collect();
         let [all, total_ns] = [|sum: &LockRow| sum.waits, |sum: &LockRow| sum.total_ns]
             .map(|of| sums.iter().map(|sum| of(sum)).sum::<u64>());
-        assert!((found..=ran.taken).contains(&all), "{jdk}: {name}: {all} of {found}");
+        // A thread may park again before it has the lock.
+        let most = if kind == LockKind::Monitor { ran.taken } else { 4 * ran.taken };
+        assert!((found..=most).contains(&all), "{jdk}: {name}: {all} of {found}");
         let shorter_ns = total_ns as f64 - recorded;
         // The length of a tick is measured again each second.
         let tolerance = recorded / 1e4;
@@ -82,9 +122,15 @@ fn compare(jdk: &Jdk, ran: &Ran) {
     assert_eq!(ran.profile.counter(counter::LOCK_WAITS_DROPPED), 0, "{jdk}");
 }
 
-/// One in twenty may be unknown.
+/// One in twenty may be unknown. Permits have no owner.
 fn compare_owners(jdk: &Jdk, waits: &[LockWait]) {
-    let long: Vec<&LockWait> = waits.iter().filter(|w| w.wait_ns >= 200_000_000).collect();
+    let has_owner = |wait: &&LockWait| match wait.kind {
+        LockKind::Monitor => true,
+        LockKind::Lock => wait.class.starts_with("java.util.concurrent.locks.Reentrant"),
+        LockKind::Park => false,
+    };
+    let is_long = |wait: &&LockWait| wait.wait_ns >= 200_000_000;
+    let long: Vec<&LockWait> = waits.iter().filter(has_owner).filter(is_long).collect();
     assert!(long.len() > 10, "{jdk}: {} waits", long.len());
     let right = long.iter().filter(|wait| wait.owner.as_deref() == Some("holder")).count();
     assert!(right * 20 >= long.len() * 19, "{jdk}: {right} of {}", long.len());
@@ -190,7 +236,9 @@ fn a_deadlock_is_named() {
         program.ask("contend");
         program.end().expect_quiet_success(jdk);
         let runs = Profile::runs(logs.path());
-        let waits: Vec<LockWait> = runs.iter().flat_map(|run| lock_waits(run)).collect();
+        let is_monitor = |wait: &LockWait| wait.kind == LockKind::Monitor;
+        let waits = runs.iter().flat_map(|run| lock_waits(run));
+        let waits: Vec<LockWait> = waits.filter(is_monitor).collect();
         assert_eq!(waits.len(), 1, "{jdk}: {waits:?}");
         assert_eq!(waits[0].class, "programs.Deadlock", "{jdk}");
     }

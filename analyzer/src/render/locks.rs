@@ -1,4 +1,4 @@
-//! Waits for monitors, as text and in JSON.
+//! Waits for locks and other parks, as text and in JSON.
 
 use std::io::{self, Write};
 
@@ -11,7 +11,7 @@ use super::json_rows::Name;
 use super::labels::Labels;
 use super::text_parts::{heading, number, wrapped};
 use crate::report::ReadSummary;
-use crate::report::locks::{LockReport, LockTimes};
+use crate::report::locks::{LockReport, LockTimes, sum};
 use crate::stats::lock_sums::LockWait;
 
 /// Columns of the figures, and their widths.
@@ -25,26 +25,62 @@ pub(super) fn text(
     labels: &Labels,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let LockReport { total_ns, waits, of_recorded, locks, .. } = locks;
-    if locks.is_empty() {
-        return Ok(());
-    }
-    writeln!(out)?;
+    let LockReport { of_recorded, locks, parks, .. } = locks;
     let which = if *of_recorded { ", recorded ones alone" } else { "" };
-    let waits = plural(*waits, "wait", "waits");
-    heading(out, &format!("Lock waits{which}: {} in {waits} for monitors", duration(*total_ns)))?;
-    let heads: String = COLUMNS.iter().map(|(name, width)| format!("{name:>width$}")).collect();
-    writeln!(out, "\n{heads}   lock class, site, longest holder")?;
-    let shown = top.unwrap_or(locks.len());
-    for lock in locks.iter().take(shown) {
-        let cells = cells(lock);
-        wrapped(out, &cells, &" ".repeat(cells.len()), &one_line(&lock.site.class))?;
-        // The names of all three fit on no line.
-        let site = lock.site.method.as_ref().map_or("-".to_owned(), |method| labels.of(method));
-        let holder = one_line(lock.longest_holder.as_deref().unwrap_or("unknown"));
-        wrapped(out, "       at ", &" ".repeat(9), &format!("{site}, held by {holder}"))?;
+    let table = Table { heading: "Lock waits", which, of: ["wait", "waits"], has_holders: true };
+    table.write(locks, top, labels, out)?;
+    let heading = "Other parks in measured methods";
+    let table = Table { heading, which, of: ["park", "parks"], has_holders: false };
+    table.write(parks, top, labels, out)
+}
+
+/// A table of waits.
+struct Table<'t> {
+    heading: &'t str,
+    /// Of which waits.
+    which: &'t str,
+    of: [&'t str; 2],
+    has_holders: bool,
+}
+
+impl Table<'_> {
+    fn write(
+        &self,
+        locks: &[LockTimes],
+        top: Option<usize>,
+        labels: &Labels,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let Self { heading: name, which, of: [one, many], has_holders } = self;
+        if locks.is_empty() {
+            return Ok(());
+        }
+        writeln!(out)?;
+        let total = duration(sum(locks, |figures| figures.total_ns));
+        let waits = plural(sum(locks, |figures| figures.calls), one, many);
+        heading(out, &format!("{name}{which}: {total} in {waits}"))?;
+        let heads = COLUMNS.iter().map(|(name, width)| match *name {
+            "waits" => format!("{many:>width$}"),
+            name => format!("{name:>width$}"),
+        });
+        let names = if *has_holders { "lock class, site, longest holder" } else { "class, site" };
+        writeln!(out, "\n{}   {names}", heads.collect::<String>())?;
+        let shown = top.unwrap_or(locks.len());
+        for lock in locks.iter().take(shown) {
+            let cells = cells(lock);
+            wrapped(out, &cells, &" ".repeat(cells.len()), &one_line(&lock.site.class))?;
+            // The names of all three fit on no line.
+            let site = lock.site.method.as_ref().map_or("-".to_owned(), |method| labels.of(method));
+            let holder = one_line(lock.longest_holder.as_deref().unwrap_or("unknown"));
+            let held = if *has_holders { format!(", held by {holder}") } else { String::new() };
+            wrapped(out, "       at ", &" ".repeat(9), &format!("{site}{held}"))?;
+        }
+        more(locks.len(), shown, out)
     }
-    if let Some(rest) = locks.len().checked_sub(shown).filter(|rest| *rest > 0) {
+}
+
+fn more(count: usize, shown: usize, out: &mut dyn Write) -> io::Result<()> {
+    if let Some(rest) = count.checked_sub(shown).filter(|rest| *rest > 0) {
         writeln!(out, "    and {}", plural(number(rest), "more row", "more rows"))?;
     }
     Ok(())
@@ -60,18 +96,20 @@ fn cells(lock: &LockTimes) -> String {
     cells.collect::<String>() + "   "
 }
 
-/// Waits for monitors in JSON.
+/// Waits for locks in JSON.
 #[derive(Serialize)]
 pub(super) struct JsonLocks<'r> {
     figures_of: &'static str,
     total_ns: u64,
     waits: u64,
     locks: Vec<LockRow<'r>>,
+    parks: Vec<LockRow<'r>>,
     longest: Vec<WaitRow<'r>>,
 }
 
 #[derive(Serialize)]
 struct LockRow<'r> {
+    kind: &'static str,
     lock: &'r str,
     /// `null` if no measured method was in progress.
     site: Option<Name<'r>>,
@@ -97,11 +135,13 @@ struct WaitRow<'r> {
 impl<'r> JsonLocks<'r> {
     /// Nothing if there are no waits.
     pub(super) fn new(locks: &'r LockReport, read: &'r ReadSummary) -> Option<Self> {
-        (!locks.locks.is_empty()).then(|| Self {
+        let has_any = !locks.locks.is_empty() || !locks.parks.is_empty();
+        has_any.then(|| Self {
             figures_of: if locks.of_recorded { "recorded_waits" } else { "statistics" },
             total_ns: locks.total_ns,
             waits: locks.waits,
             locks: locks.locks.iter().map(LockRow::new).collect(),
+            parks: locks.parks.iter().map(LockRow::new).collect(),
             longest: locks.longest.iter().map(|wait| WaitRow::new(wait, read)).collect(),
         })
     }
@@ -111,6 +151,7 @@ impl<'r> LockRow<'r> {
     fn new(LockTimes { site, figures, longest_holder }: &'r LockTimes) -> Self {
         let [p50_ns, _, p99_ns] = figures.percentiles_ns();
         Self {
+            kind: site.kind.name(),
             lock: &site.class,
             site: site.method.as_ref().map(Name::new),
             waits: figures.calls,

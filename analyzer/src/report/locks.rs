@@ -1,10 +1,11 @@
-//! Waits for monitors that other threads had.
+//! Waits for locks that other threads had, and other parks.
 
+use crate::run::lock_waits::is_for_a_lock;
 use crate::stats::aggregate::Figures;
 use crate::stats::lock_sums::{LockSite, LockSums, LockWait};
 use crate::stats::sampled_stacks::SampledStacks;
 
-/// Waits for monitors.
+/// Waits for locks.
 #[derive(Debug, Default)]
 pub struct LockReport {
     /// The time of all waits, in nanoseconds.
@@ -15,7 +16,9 @@ pub struct LockReport {
     pub of_recorded: bool,
     /// The locks and where threads wait for them, those with most time first.
     pub locks: Vec<LockTimes>,
-    /// The longest recorded waits, the longest first.
+    /// Where threads parked in measured methods for something else, those with most time first.
+    pub parks: Vec<LockTimes>,
+    /// The longest recorded waits for locks, the longest first.
     pub longest: Vec<LockWait>,
     /// The time of recorded waits by stack; the frame on top is the lock.
     pub stacks: SampledStacks,
@@ -43,17 +46,19 @@ impl LockReport {
             site,
             figures,
         });
-        let mut locks: Vec<LockTimes> = locks.collect();
-        locks.sort_by(|one, other| {
+        let mut all: Vec<LockTimes> = locks.collect();
+        all.sort_by(|one, other| {
             let by_time = other.figures.total_ns.cmp(&one.figures.total_ns);
             by_time.then_with(|| one.site.cmp(&other.site))
         });
-        let sum = |of: fn(&Figures) -> u64| {
-            locks.iter().fold(0, |sum: u64, lock| sum.saturating_add(of(&lock.figures)))
-        };
+        let (locks, mut parks): (Vec<LockTimes>, _) =
+            all.into_iter().partition(|lock| is_for_a_lock(lock.site.kind));
+        // Idle threads of pools.
+        parks.retain(|park| park.site.method.is_some());
         Self {
-            total_ns: sum(|figures| figures.total_ns),
-            waits: sum(|figures| figures.calls),
+            total_ns: sum(&locks, |figures| figures.total_ns),
+            waits: sum(&locks, |figures| figures.calls),
+            parks,
             of_recorded,
             longest: sums.take_longest(),
             stacks: sums.stacks,
@@ -68,4 +73,10 @@ impl LockReport {
         let not_selected = "no recorded lock waits are selected";
         self.stacks.is_empty().then(|| if in_logs { not_selected } else { none }.to_owned())
     }
+}
+
+/// A sum over locks.
+#[must_use]
+pub fn sum(locks: &[LockTimes], of: fn(&Figures) -> u64) -> u64 {
+    locks.iter().fold(0, |sum, lock| sum.saturating_add(of(&lock.figures)))
 }

@@ -24,7 +24,7 @@ use log_format::writer::one_line;
 
 use crate::input::problems::Problems;
 use crate::input::runs::RunInput;
-use crate::run::lock_waits::{each_wait_within, owner_name};
+use crate::run::lock_waits::{each_wait_within, is_for_a_lock, owner_name};
 use crate::run::names::Names;
 use crate::run::records::{RecordFilter, read_records};
 use crate::run::selection::Selection;
@@ -263,10 +263,11 @@ fn wait_end(wait: &LockWaitRow) -> u64 {
     wait.start_ns.saturating_add(wait.wait_ns)
 }
 
-/// What a wait is called: `blocked on com.shop.Stock by exec-7`.
+/// What a wait is called: `blocked on com.shop.Stock by exec-7`, `parked for java.util.concurrent.SynchronousQueue`.
 fn blocked(wait: &LockWaitRow, names: &Names) -> String {
     let by = owner_name(wait, names).map(|owner| format!(" by {owner}")).unwrap_or_default();
-    one_line(&format!("blocked on {}{by}", wait.class))
+    let what = if is_for_a_lock(wait.kind) { "blocked on" } else { "parked for" };
+    one_line(&format!("{what} {}{by}", wait.class))
 }
 
 /// The frames of a recorded call from `call` down, the outermost first, if it is `call` or within it.

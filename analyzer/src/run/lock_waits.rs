@@ -1,11 +1,11 @@
-//! Reads the waits of a run for monitors: their statistics, and the recorded ones.
+//! Reads the waits of a run for locks: their statistics, and the recorded ones.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use log_format::ids::{MethodId, SampledStackId, ThreadId};
 use log_format::names::{Hour, Table};
-use log_format::rows::{LockRow, LockWaitRow};
+use log_format::rows::{LockKind, LockRow, LockWaitRow};
 
 use crate::input::problems::Problems;
 use crate::input::runs::{DataFile, RunInput};
@@ -41,7 +41,7 @@ pub fn read_locks(
         for file in files(run, Table::Locks) {
             read_part(part(file, selection), problems, |row: LockRow| {
                 if intervals.contains(row.start_ns)
-                    && let Some(site) = sites.of(&row.class, row.method)
+                    && let Some(site) = sites.of(row.kind, &row.class, row.method)
                 {
                     sums.add_statistics(site, &row);
                 }
@@ -51,12 +51,15 @@ pub fn read_locks(
     }
     let mut stacks = with_stacks.then(|| Stacks::read(run, problems));
     each_lock_wait(run, selection, &names, problems, |row| {
-        let Some(site) = sites.of(&row.class, site_of(&row, &names)) else { return };
-        if let Some(stacks) = &mut stacks {
-            stacks.add(&row, &mut sums.stacks);
-        }
-        if sums.is_long(row.wait_ns) {
-            sums.add_long(long_wait(&row, place, &names));
+        let site = sites.of(row.kind, &row.class, site_of(&row, &names));
+        let Some(site) = site else { return };
+        if is_for_a_lock(row.kind) {
+            if let Some(stacks) = &mut stacks {
+                stacks.add(&row, &mut sums.stacks);
+            }
+            if sums.is_long(row.wait_ns) {
+                sums.add_long(long_wait(&row, place, &names));
+            }
         }
         sums.add_recorded(site, &row, owner_name(&row, &names));
     });
@@ -98,6 +101,11 @@ pub fn each_wait_within(
             Ok(())
         });
     }
+}
+
+/// Whether another thread had what was waited for. Other parks are for conditions, queues and the like.
+pub fn is_for_a_lock(kind: LockKind) -> bool {
+    kind != LockKind::Park
 }
 
 /// Whether a run has recorded waits.
@@ -153,9 +161,10 @@ impl<'n> Sites<'n> {
     }
 
     /// The site of a wait for a lock of this class; `None` if it is not selected.
-    fn of(&self, class: &str, method: MethodId) -> Option<LockSite> {
+    fn of(&self, kind: LockKind, class: &str, method: MethodId) -> Option<LockSite> {
         let is_selected = self.selected.as_ref().is_none_or(|ids| ids.contains(&method));
         is_selected.then(|| LockSite {
+            kind,
             class: class.to_owned(),
             method: (!method.is_none()).then(|| self.names.method_or_unknown(method, &self.label)),
         })

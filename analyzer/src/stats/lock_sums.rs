@@ -1,10 +1,10 @@
-//! Waits for monitors, summed up by the lock's class and the method that waited: exact statistics of all waits, and
+//! Waits for locks, summed up by the lock's class and the method that waited: exact statistics of all waits, and
 //! the recorded waits, which have threads and owners.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use log_format::rows::{LockRow, LockWaitRow};
+use log_format::rows::{LockKind, LockRow, LockWaitRow};
 
 use crate::stats::aggregate::Figures;
 use crate::stats::method::Method;
@@ -16,6 +16,8 @@ const LONGEST: usize = 20;
 /// Where threads wait: a lock's class, and the innermost measured method in progress.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockSite {
+    /// What they wait for.
+    pub kind: LockKind,
     /// Class of the lock's object.
     pub class: String,
     /// The method; `None` if no measured method was in progress.
@@ -106,13 +108,15 @@ mod tests {
     use super::*;
 
     fn site(class: &str) -> LockSite {
-        LockSite { class: class.into(), method: Some(Method::named("a.Shop", "pay", "()V")) }
+        let method = Some(Method::named("a.Shop", "pay", "()V"));
+        LockSite { kind: LockKind::Monitor, class: class.into(), method }
     }
 
     fn wait(start_ns: u64, wait_ns: u64) -> LockWaitRow {
         LockWaitRow {
             start_ns,
             thread: ThreadId::new(1),
+            kind: LockKind::Monitor,
             class: "a.Stock".into(),
             wait_ns,
             owner: ThreadId::NONE,
@@ -129,7 +133,8 @@ mod tests {
             hist.add(bucket_of(max_ns), 1);
             hist.add(bucket_of(750), waits - 1);
             let (class, method) = ("a.Stock".into(), MethodId::NONE);
-            let row = LockRow { start_ns: 0, class, method, waits, total_ns, max_ns, hist };
+            let (start_ns, kind) = (0, LockKind::Monitor);
+            let row = LockRow { start_ns, kind, class, method, waits, total_ns, max_ns, hist };
             sums.add_statistics(site("a.Stock"), &row);
         }
         let figures = &sums.all[&site("a.Stock")];

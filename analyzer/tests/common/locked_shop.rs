@@ -1,7 +1,7 @@
 //! Logs with waits for monitors.
 
 use log_format::ids::SampledStackId;
-use log_format::rows::{CallRow, LockRow, LockWaitRow, counter as name};
+use log_format::rows::{CallRow, LockKind, LockRow, LockWaitRow, counter as name};
 
 use super::sampled_shop::{ORDER, RUN, STOCK, frame, sampled_stack};
 use super::*;
@@ -17,6 +17,7 @@ pub fn locks(start_ns: u64, class: &str, method: u32, waits_ns: &[u64]) -> LockR
     let stats = stats(start_ns, method, 0, 0, waits_ns);
     LockRow {
         start_ns,
+        kind: LockKind::Monitor,
         class: class.into(),
         method: MethodId::new(method),
         waits: stats.calls,
@@ -37,6 +38,7 @@ pub fn lock_wait(
     LockWaitRow {
         start_ns,
         thread: ThreadId::new(thread),
+        kind: LockKind::Monitor,
         class: class.into(),
         wait_ns,
         owner: ThreadId::new(owner),

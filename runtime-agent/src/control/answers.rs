@@ -188,6 +188,7 @@ fn add_sampling(answer: &mut Answer, sampling: &SamplingFigures) {
     }
     answer.value("off_cpu_looks", sampling.looks.0);
     answer.add("lock waits", sampling.lock_waits.waits);
+    answer.add("parks counted", sampling.counts_parks);
     answer.add("lock waits dropped", sampling.lock_waits.dropped);
     answer.add("lock waits lost", sampling.lock_waits.lost);
     answer.add("lock seconds skipped", sampling.lock_waits.seconds_skipped);

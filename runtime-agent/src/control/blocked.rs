@@ -1,4 +1,4 @@
-//! Answers on threads that wait for monitors: which, who has it, and who waits for each other.
+//! Answers on threads that wait for locks: which, who has it, and who waits for each other.
 
 use std::collections::HashMap;
 
@@ -23,6 +23,7 @@ pub(super) fn value(thread: &ThreadNow, threads: &[ThreadNow]) -> Value {
     let Some(lock) = &thread.lock else { return Value::Null };
     let (owner, owner_os_id) = owner(lock, threads).unzip();
     json!({
+        "kind": lock.kind.name(),
         "class": lock.class,
         "waited_ns": lock.waited_ns,
         "owner": owner,
@@ -30,7 +31,7 @@ pub(super) fn value(thread: &ThreadNow, threads: &[ThreadNow]) -> Value {
     })
 }
 
-/// The name of the thread that has a monitor, and the kernel's number of a platform thread.
+/// The name of the thread that has a lock, and the kernel's number of a platform thread.
 fn owner(lock: &LockNow, threads: &[ThreadNow]) -> Option<(String, Option<u32>)> {
     match lock.owner {
         Owner::NotAsked | Owner::Unknown => None,

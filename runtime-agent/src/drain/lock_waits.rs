@@ -1,4 +1,4 @@
-//! Turns waits for monitors into rows.
+//! Turns waits for locks into rows.
 
 use log_format::ids::ThreadId;
 use log_format::rows::{LockWaitRow, counter};
@@ -69,6 +69,7 @@ pub(super) fn row(
     LockWaitRow {
         start_ns: context.anchors.unix_ns(wait.began),
         thread,
+        kind: locks::kind(wait.class),
         class: locks::class_name(wait.class),
         wait_ns: clock::ticks_to_ns(wait.ticks),
         owner,

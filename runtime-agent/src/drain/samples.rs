@@ -18,6 +18,7 @@ use crate::drain::sampled_threads::SampledThreads;
 use crate::drain::time_slices::Period;
 use crate::drain::waited::{Waited, Waits};
 use crate::instrument::methods::Method;
+use crate::instrument::park_probes;
 use crate::locks;
 use crate::log::run_log::Now;
 use crate::overhead::SampledProbes;
@@ -137,8 +138,9 @@ pub(crate) struct SamplingFigures {
     /// Stacks that the walker's test compared, and walks from random registers for another.
     pub compared: usize,
     pub random_walks: u64,
-    /// Waits for monitors.
+    /// Waits for locks, and whether they include parks.
     pub lock_waits: locks::Counts,
+    pub counts_parks: bool,
     /// Why nothing is sampled, if that is not what was asked for.
     pub stopped: Option<String>,
 }
@@ -455,6 +457,7 @@ impl Samples {
             compared: sampler.compared(),
             random_walks: sampler.random_walks(),
             lock_waits,
+            counts_parks: park_probes::are_there(),
             stopped: sampler.stopped().map(ToString::to_string),
         }
     }

@@ -9,6 +9,7 @@ use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::{ClassFileLoadHookEvent, jvmti};
 
 use crate::instrument::class_hook::ClassHook;
+use crate::instrument::park_probes;
 use crate::jvm::loaders::Loaders;
 use crate::stderr::message;
 
@@ -113,14 +114,19 @@ fn rewrite_class(
         // A loader may define a class without saying its name.
         _ => rewriter::class_name(bytes).ok()?.to_str(),
     };
-    let selected = load_hook.classes.selects(&name)?;
+    let selected = load_hook.classes.selects(&name);
     let loader = event.loader();
+    let is_included = selected.as_ref().is_some_and(|selected| selected.is_included);
+    if name == park_probes::CLASS && loader.is_null() && !is_included {
+        return park_probes::rewrite(bytes);
+    }
+    let selected = selected?;
     // SAFETY: the event's reference is good until the hook returns.
     let known = unsafe { load_hook.loaders.get(jvmti, jni, loader) };
     // SAFETY: as above.
     let is_application =
         || unsafe { load_hook.loaders.is_application_class(jvmti, jni, loader, known.id, &name) };
-    if !selected.is_included && !is_application() {
+    if !is_included && !is_application() {
         load_hook.classes.leave_out_jdk(&name);
         return None;
     }

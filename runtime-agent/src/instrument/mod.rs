@@ -40,6 +40,7 @@ pub(crate) mod loaded_class;
 mod long_calls;
 pub(crate) mod method_states;
 pub(crate) mod methods;
+pub(crate) mod park_probes;
 pub(crate) mod postponed;
 pub(crate) mod restore;
 pub(crate) mod retransformation;

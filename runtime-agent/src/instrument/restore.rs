@@ -14,6 +14,7 @@ use super::change_counts::LoadedClassFigures;
 use super::class_changes::ClassChanges;
 use super::loaded_class::LoadedClass;
 use crate::instrument::methods::{ClassKey, Methods};
+use crate::instrument::park_probes;
 use crate::options::retransform::Retransform;
 use crate::session::phase;
 
@@ -28,6 +29,8 @@ const TICK: Duration = Duration::from_millis(50);
 
 /// Restores the classes that have probes.
 pub(crate) struct Restorer<'j> {
+    jvmti: &'j Jvmti,
+    jni: &'j JniEnv,
     methods: Arc<Methods>,
     changes: ClassChanges<'j>,
     retransform: Retransform,
@@ -40,7 +43,7 @@ impl<'j> Restorer<'j> {
         const CONSEQUENCE: &str = "keeps its probes, which do nothing";
         let methods = Methods::all();
         let changes = ClassChanges::new(jvmti, jni, methods.clone(), retransform, CONSEQUENCE);
-        Self { methods, changes, retransform, found: HashSet::new() }
+        Self { jvmti, jni, methods, changes, retransform, found: HashSet::new() }
     }
 
     /// Restores what can be restored at once or within seconds.
@@ -49,6 +52,7 @@ impl<'j> Restorer<'j> {
             return;
         }
         let begun = Instant::now();
+        park_probes::end(self.jvmti, self.jni);
         self.add();
         thread::sleep(IN_FLIGHT);
         self.add();

@@ -198,6 +198,24 @@ pub(crate) unsafe fn note_last_name(
 /// The field of java.lang.Thread with its number.
 static TID: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
+/// The class `java.lang.Thread`, from a thread of any class.
+///
+/// # Safety
+/// `thread` is a live reference of this thread.
+pub(crate) unsafe fn thread_class(jni: &JniEnv, thread: jni::jthread) -> jni::jclass {
+    // SAFETY: the caller guarantees the reference; superclasses are live references then.
+    unsafe {
+        let mut class = jni.get_object_class(thread);
+        // Object has no superclass.
+        while let Some(above) = jni.get_superclass(class)
+            && jni.get_superclass(above).is_some()
+        {
+            class = above;
+        }
+        class
+    }
+}
+
 /// Finds the field. It has existed since Java 1.4; without it, threads have no number.
 ///
 /// # Safety

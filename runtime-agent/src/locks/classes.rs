@@ -6,12 +6,18 @@ use std::sync::{Mutex, PoisonError};
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::jni;
 use log_format::descriptor::class_name;
+use log_format::rows::LockKind;
 use log_format::writer::one_line;
 
 /// Marks tags of classes; those of class loaders are below it.
 const TAG: jni::jlong = 1 << 62;
 /// Marks numbers of the class objects themselves: of locks like `Stock.class`.
 const CLASS_OBJECT: u32 = 1 << 31;
+/// Mark numbers of what is no monitor.
+const LOCK: u32 = 1 << 30;
+const PARK: u32 = 1 << 29;
+const FLAGS: u32 = CLASS_OBJECT | LOCK | PARK;
+const _: () = assert!(MOST < PARK as usize);
 /// More classes of locks are not told apart.
 const MOST: usize = 10_000;
 /// The number of `java.lang.Class`, which is the first.
@@ -19,6 +25,26 @@ const JAVA_LANG_CLASS: u32 = 1;
 
 /// Names by number, from 1 on.
 static NAMES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// A number that says what is waited for, too.
+pub(super) const fn with_kind(number: u32, kind: LockKind) -> u32 {
+    match kind {
+        LockKind::Monitor => number,
+        LockKind::Lock => number | LOCK,
+        LockKind::Park => number | PARK,
+    }
+}
+
+/// What is waited for.
+pub(crate) const fn kind(number: u32) -> LockKind {
+    if number & LOCK != 0 {
+        LockKind::Lock
+    } else if number & PARK != 0 {
+        LockKind::Park
+    } else {
+        LockKind::Monitor
+    }
+}
 
 /// Whether a tag is that of a class.
 pub(crate) const fn is_class_tag(tag: jni::jlong) -> bool {
@@ -60,7 +86,7 @@ unsafe fn of_class(jvmti: &Jvmti, class: jni::jclass) -> u32 {
 }
 
 /// The number of a class with this name, always the same; 0 if there are too many.
-fn number_of(name: String) -> u32 {
+pub(super) fn number_of(name: String) -> u32 {
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     if names.is_empty() {
         names.push("java.lang.Class".to_owned());
@@ -80,8 +106,7 @@ fn of_tag(tag: jni::jlong) -> Option<u32> {
 /// The name of a class of locks, as the log has it.
 pub(crate) fn name(number: u32) -> String {
     let names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
-    let index =
-        (number & !CLASS_OBJECT).checked_sub(1).and_then(|index| usize::try_from(index).ok());
+    let index = (number & !FLAGS).checked_sub(1).and_then(|index| usize::try_from(index).ok());
     match index.and_then(|index| names.get(index)) {
         Some(name) if number & CLASS_OBJECT != 0 => format!("{name}.class"),
         Some(name) => name.clone(),
@@ -103,5 +128,9 @@ mod tests {
         assert_eq!(of_tag(TAG | 7), Some(7));
         assert_eq!(of_tag(7), None);
         assert_eq!(name(0), "[other classes]");
+        for of in [LockKind::Monitor, LockKind::Lock, LockKind::Park] {
+            assert_eq!(kind(with_kind(number, of)), of);
+            assert_eq!(name(with_kind(number, of)), "com.shop.Stock");
+        }
     }
 }

@@ -1,15 +1,19 @@
 //! Waits over the threshold, with their stacks, until the agent thread takes them.
+#![allow(unsafe_code)]
 
 use std::mem::MaybeUninit;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use jvmti_bindings::prelude::{jni, jvmti};
 use log_format::ids::JavaThreadId;
+use log_format::rows::LockKind;
 use sampling_handler::load;
 use sampling_handler::memory::Process;
 use sampling_handler::queue::MAX_SHADOW;
 use sampling_handler::signal;
 use sampling_handler::walk::{End, Frame, Frames, MAX_FRAMES, Walk};
 
+use super::classes;
 use super::in_progress::{InProgress, Key, Owner};
 use crate::jvm::java_threads;
 use crate::probe::thread::os_id;
@@ -58,23 +62,22 @@ pub(super) fn add(key: Key, wait: InProgress, ticks: u64) -> bool {
     if queue().len() >= MOST {
         return false;
     }
-    let mut slots = [const { MaybeUninit::uninit() }; MAX_FRAMES];
-    let mut frames = Frames::new(&mut slots);
-    let walk = signal::layout()
-        .filter(|_| java_thread != 0 && load::is_guarded())
-        .and_then(|layout| Walk::of_waiting(Process, layout, java_thread));
-    let end = walk.map_or(End::Off, |walk| walk.run(&mut frames));
     let mut shadow = [0; MAX_SHADOW];
     let depth = signal::own_shadow(&mut shadow);
     let virtual_thread = key.virtual_thread();
     if let Some(number) = virtual_thread {
         java_threads::note_virtual_name(number);
     }
-    let words = frames.words().iter().copied().map(Frame::from_word);
-    let (Some(frames), Some(shadow)) = (copied(words), copied(shadow.iter().copied().take(depth)))
+    let stack = if virtual_thread.is_some() { said_stack() } else { walked_stack(java_thread) };
+    let (Some((end, mut frames)), Some(shadow)) =
+        (stack, copied(shadow.get(..depth).unwrap_or_default()))
     else {
         return false;
     };
+    // After a park, the thread is in the probe.
+    if classes::kind(class) != LockKind::Monitor && !frames.is_empty() {
+        frames.remove(0);
+    }
     let os_id = os_id();
     let wait = LongWait { began, ticks, os_id, virtual_thread, class, owner, end, frames, shadow };
     let mut queue = queue();
@@ -85,11 +88,37 @@ pub(super) fn add(key: Key, wait: InProgress, ticks: u64) -> bool {
     has_room
 }
 
+/// The stack of the calling thread, whose `JavaThread` is this; `None` if there is no memory.
+fn walked_stack(java_thread: usize) -> Option<(End, Vec<Frame>)> {
+    let mut slots = [const { MaybeUninit::uninit() }; MAX_FRAMES];
+    let mut frames = Frames::new(&mut slots);
+    let walk = signal::layout()
+        .filter(|_| java_thread != 0 && load::is_guarded())
+        .and_then(|layout| Walk::of_waiting(Process, layout, java_thread));
+    let end = walk.map_or(End::Off, |walk| walk.run(&mut frames));
+    let words = copied(frames.words())?;
+    Some((end, words.into_iter().map(Frame::from_word).collect()))
+}
+
+/// The stack of the calling virtual thread, as the JVM says it: most of its frames may still be where they were while
+/// it was not mounted, and the walker does not see them.
+fn said_stack() -> Option<(End, Vec<Frame>)> {
+    let jvmti = java_threads::get_jvmti()?;
+    let thread = jvmti.get_current_thread().ok()?;
+    let most = jni::jint::try_from(MAX_FRAMES).unwrap_or(jni::jint::MAX);
+    // SAFETY: a live reference of this thread. It is in native code, so the reference goes when it returns to Java.
+    let said = unsafe { jvmti.get_stack_trace(thread, 0, most) }.ok()?;
+    let frame = |frame: &jvmti::jvmtiFrameInfo| {
+        Frame::new(frame.method.addr(), i32::try_from(frame.location).unwrap_or(-1))
+    };
+    Some((End::Whole, said.iter().map(frame).collect()))
+}
+
 /// `None` if there is no memory.
-fn copied<T>(values: impl ExactSizeIterator<Item = T>) -> Option<Vec<T>> {
+fn copied<T: Copy>(values: &[T]) -> Option<Vec<T>> {
     let mut copy = Vec::new();
     copy.try_reserve_exact(values.len()).ok()?;
-    copy.extend(values);
+    copy.extend_from_slice(values);
     Some(copy)
 }
 

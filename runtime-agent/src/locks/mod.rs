@@ -1,7 +1,8 @@
-//! Waits for contended monitors: all are counted, by class of the lock and measured method; those over the threshold
-//! are kept with their stacks.
+//! Waits for contended monitors, and parks of threads, as locks of `java.util.concurrent` do it: all are counted, by
+//! class of the lock and measured method; those over the threshold are kept with their stacks.
 //!
 //! ```text
+//! parks       the probes of LockSupport
 //! classes     numbers of the locks' classes
 //! in_progress waits that have not ended, and who has the monitor
 //! sums        all waits that have ended
@@ -14,6 +15,7 @@
 mod classes;
 mod in_progress;
 mod long_waits;
+mod parks;
 mod sums;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -21,12 +23,14 @@ use std::time::Duration;
 
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::{jni, jvmti};
-use log_format::ids::JavaThreadId;
+use log_format::ids::{JavaThreadId, MethodId};
+use log_format::rows::LockKind;
 use sampling_handler::signal;
 
-pub(crate) use self::classes::{is_class_tag, name as class_name};
+pub(crate) use self::classes::{is_class_tag, kind, name as class_name};
 pub(crate) use self::in_progress::{InProgress, Key, Owner, all, set_owner, take_monitor};
 pub(crate) use self::long_waits::{LongWait, take as take_long_waits};
+pub(crate) use self::parks::{blocker_of, owner_of};
 pub(crate) use self::sums::take_rows;
 use crate::jvm::java_threads;
 use crate::probe::mounts;
@@ -105,6 +109,7 @@ pub(crate) fn begin(
     threshold: Duration,
 ) -> Result<(), jvmti::jvmtiError> {
     in_progress::clear(jni);
+    parks::prepare(jvmti, jni);
     AGENT.store(jni.raw().addr(), Ordering::Relaxed);
     BEGAN.store(clock::ticks(), Ordering::Relaxed);
     let threshold_ns = u64::try_from(threshold.as_nanos()).unwrap_or(u64::MAX);
@@ -142,17 +147,40 @@ pub(crate) unsafe fn enter(
     thread: jni::jthread,
     object: jni::jobject,
 ) {
-    if !is_on() || jni.raw().addr() == AGENT.load(Ordering::Relaxed) {
+    if !counts(jni) {
         return;
     }
     let began = clock::ticks();
     // SAFETY: the caller guarantees the references.
-    let (key, class) = unsafe { (key(jni, thread), classes::number(jvmti, jni, object)) };
+    unsafe {
+        let class = classes::number(jvmti, jni, object);
+        begin_wait(jni, key(jni, thread), began, java_thread, class, object);
+    }
+    add_cost(began);
+}
+
+/// Whether waits of the calling thread are counted now.
+fn counts(jni: &JniEnv) -> bool {
+    is_on() && jni.raw().addr() != AGENT.load(Ordering::Relaxed)
+}
+
+/// The calling thread begins to wait for something of this class.
+///
+/// # Safety
+/// `object` is a live reference of this thread, or null.
+unsafe fn begin_wait(
+    jni: &JniEnv,
+    key: Key,
+    began: u64,
+    java_thread: usize,
+    class: u32,
+    object: jni::jobject,
+) {
     let method = method_of(signal::own_innermost());
     let monitor = match key.virtual_thread() {
-        // SAFETY: as above.
-        Some(_) => unsafe { weak(jni, object) },
-        None => 0,
+        // SAFETY: the caller guarantees it.
+        Some(_) if may_have_owner(class) => unsafe { weak(jni, object) },
+        _ => 0,
     };
     let wait = InProgress { began, java_thread, class, method, owner: Owner::NotAsked, monitor };
     if !in_progress::begin(key, wait) {
@@ -163,7 +191,17 @@ pub(crate) unsafe fn enter(
         // All others were removed meanwhile.
         let _ = in_progress::end(key, jni);
     }
-    add_cost(began);
+}
+
+/// Whether another thread may have what is waited for.
+pub(crate) fn may_have_owner(class: u32) -> bool {
+    kind(class) != LockKind::Park
+}
+
+/// Whether a wait of this length is kept with its stack. Idle threads of a pool park outside of measured methods.
+fn is_kept(wait: &InProgress, ticks: u64) -> bool {
+    let is_idle = wait.method == MethodId::NONE && !may_have_owner(wait.class);
+    !is_idle && ticks >= THRESHOLD.load(Ordering::Relaxed)
 }
 
 /// The calling thread, whose `JavaThread` is this, has waited for a monitor, and has it now.
@@ -176,23 +214,26 @@ pub(crate) unsafe fn entered(jni: &JniEnv, java_thread: usize, thread: jni::jthr
     }
     let now = clock::ticks();
     // SAFETY: the caller guarantees the reference.
-    let key = unsafe { key(jni, thread) };
+    end_wait(jni, unsafe { key(jni, thread) }, now, java_thread);
+    add_cost(now);
+}
+
+/// The calling thread waits no longer.
+fn end_wait(jni: &JniEnv, key: Key, now: u64, java_thread: usize) {
     // It may have begun to wait before waits were counted.
     let Some(wait) = in_progress::end(key, jni) else { return };
     if wait.began < BEGAN.load(Ordering::Relaxed) {
         return;
     }
     let ticks = now.saturating_sub(wait.began);
-    let is_long = ticks >= THRESHOLD.load(Ordering::Relaxed);
     // A virtual thread may have another carrier than before.
     let wait = InProgress { java_thread, ..wait };
     let is_counted = sums::add(wait.class, wait.method, ticks);
     let counter = if is_counted { &WAITS } else { &LOST };
     counter.fetch_add(1, Ordering::Relaxed);
-    if is_counted && is_long && !long_waits::add(key, wait, ticks) {
+    if is_counted && is_kept(&wait, ticks) && !long_waits::add(key, wait, ticks) {
         DROPPED.fetch_add(1, Ordering::Relaxed);
     }
-    add_cost(now);
 }
 
 /// A weak reference to an object, as an address; 0 if there is no memory.

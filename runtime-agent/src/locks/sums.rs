@@ -38,6 +38,7 @@ impl Sum {
         }
         LockRow {
             start_ns,
+            kind: classes::kind(class),
             class: classes::name(class),
             method,
             waits: hist.count(),

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::{jni, jvmti};
+use log_format::rows::LockKind;
 use sampling_handler::load;
 use sampling_handler::memory::{Memory, Process};
 use sampling_handler::vm_layout::Layout;
@@ -145,13 +146,14 @@ pub(crate) struct ThreadNow {
     pub waiting: Option<Waiting>,
     /// Its share of a processor in the last second.
     pub cpu_share: f64,
-    /// The monitor that it waits for.
+    /// The lock that it waits for.
     pub lock: Option<LockNow>,
 }
 
-/// A monitor for which a thread waits now.
+/// A lock for which a thread waits now.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LockNow {
+    pub kind: LockKind,
     /// The class of its object.
     pub class: String,
     pub waited_ns: u64,
@@ -382,12 +384,16 @@ impl Watched {
     fn now(&self, wait: Option<&InProgress>) -> ThreadNow {
         let Self { name, os_id, waiting, cpu_share, .. } = self;
         let lock = wait.map(|wait| LockNow {
+            kind: locks::kind(wait.class),
             class: locks::class_name(wait.class),
             waited_ns: clock::ticks_to_ns(clock::ticks().saturating_sub(wait.began)),
             owner: wait.owner,
         });
         // It may have begun to wait since the last look.
-        let waiting = if lock.is_some() { Some(Waiting::Blocked) } else { *waiting };
+        let waiting = wait.map_or(*waiting, |wait| {
+            let is_monitor = locks::kind(wait.class) == LockKind::Monitor;
+            Some(if is_monitor { Waiting::Blocked } else { Waiting::Parked })
+        });
         ThreadNow { name: name.clone(), os_id: *os_id, waiting, cpu_share: *cpu_share, lock }
     }
 

@@ -1,4 +1,5 @@
-//! Who has the monitors for which threads wait: the agent thread asks the JVM, seldom, because each answer is a safepoint.
+//! Who has the locks for which threads wait. The agent thread asks the JVM for monitors, seldom, because each answer is a
+//! safepoint; locks of `java.util.concurrent` say it themselves.
 #![allow(unsafe_code)]
 
 use std::collections::HashMap;
@@ -7,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::jni;
+use log_format::rows::LockKind;
 
 use super::thread_list::ThreadList;
 use crate::jvm::java_threads;
@@ -41,6 +43,7 @@ impl<'j> Owners<'j> {
         let now = clock::ticks();
         let is_due = |(_, wait): &(Key, InProgress)| {
             wait.owner == Owner::NotAsked
+                && locks::may_have_owner(wait.class)
                 && clock::ticks_to_ns(now.saturating_sub(wait.began)) >= LEAST_NS
         };
         let mut due: Vec<(Key, InProgress)> = locks::all().into_iter().filter(is_due).collect();
@@ -58,7 +61,7 @@ impl<'j> Owners<'j> {
                 Some(_) => {
                     let _frame = self.jni.push_local_frame(16);
                     // SAFETY: a live local reference, or null.
-                    unsafe { self.owner_of(locks::take_monitor(key, wait.began, self.jni)) }
+                    unsafe { self.owner_of(&wait, locks::take_monitor(key, wait.began, self.jni)) }
                 }
             };
             locks::set_owner(key, wait.began, owner.unwrap_or(Owner::Unknown));
@@ -77,12 +80,18 @@ impl<'j> Owners<'j> {
             let is_it = |wait: &&(Key, InProgress)| {
                 is_platform(wait) && wait.1.java_thread == thread.java_thread
             };
-            if let Some((key, _)) = waits.iter().find(is_it) {
+            if let Some((key, wait)) = waits.iter().find(is_it) {
                 let _frame = self.jni.push_local_frame(16);
-                // SAFETY: a live reference of this thread; the monitor is one too, or null.
+                // SAFETY: a live reference of this thread; the lock is one too, or null.
                 let owner = unsafe {
-                    let monitor = self.jvmti.get_current_contended_monitor(thread.object);
-                    self.owner_of(monitor.unwrap_or(ptr::null_mut()))
+                    let lock = match locks::kind(wait.class) {
+                        LockKind::Monitor => {
+                            let monitor = self.jvmti.get_current_contended_monitor(thread.object);
+                            monitor.unwrap_or(ptr::null_mut())
+                        }
+                        _ => locks::blocker_of(self.jni, thread.object),
+                    };
+                    self.owner_of(wait, lock)
                 };
                 // It may have got the monitor just now.
                 let is_other = |owner: &Owner| *owner != Owner::Platform(thread.os_id);
@@ -92,18 +101,21 @@ impl<'j> Owners<'j> {
         owners
     }
 
-    /// Who has an object's monitor.
+    /// Who has the lock for which a thread waits.
     ///
     /// # Safety
-    /// `monitor` is a live reference, or null. The local references are freed by the caller.
-    unsafe fn owner_of(&self, monitor: jni::jobject) -> Option<Owner> {
+    /// `lock` is a live reference, or null. The local references are freed by the caller.
+    unsafe fn owner_of(&self, wait: &InProgress, lock: jni::jobject) -> Option<Owner> {
         let Self { list, jvmti, jni, .. } = self;
-        if monitor.is_null() {
+        if lock.is_null() {
             return None;
         }
         // SAFETY: the caller guarantees the object; the others are live local references.
         unsafe {
-            let owner = jvmti.get_object_monitor_usage(monitor).ok()?.owner;
+            let owner = match locks::kind(wait.class) {
+                LockKind::Monitor => jvmti.get_object_monitor_usage(lock).ok()?.owner,
+                _ => locks::owner_of(jni, lock),
+            };
             if owner.is_null() {
                 return None;
             }

@@ -225,7 +225,12 @@ impl<'j> Sampler<'j> {
         }
     }
 
-    /// Waits for monitors are counted from now on; `false` if they are not.
+    /// Whether waits for locks are wanted.
+    pub(crate) fn counts_lock_waits(&self) -> bool {
+        self.lock.is_some()
+    }
+
+    /// Waits for locks are counted from now on; `false` if they are not.
     fn count_lock_waits(&self) -> bool {
         let Some(threshold) = self.lock else { return false };
         let begun = locks::begin(self.jvmti, self.jni, threshold);

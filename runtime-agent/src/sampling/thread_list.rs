@@ -7,7 +7,7 @@ use sampling_handler::memory::{Memory, Process};
 
 use super::NoSamples;
 use super::hotspot::Tables;
-use crate::jvm::java_threads::NotedThread;
+use crate::jvm::java_threads::{self, NotedThread};
 
 /// Reads the list. It stays on its thread.
 pub(super) struct ThreadList<'j> {
@@ -60,7 +60,7 @@ impl<'j> ThreadList<'j> {
         let _frame = jni.push_local_frame(16);
         let current = jvmti.get_current_thread().map_err(|_| not_said("its thread"))?;
         // SAFETY: a live reference of this thread.
-        let class = unsafe { thread_class(jni, current) };
+        let class = unsafe { java_threads::thread_class(jni, current) };
         // SAFETY: a live reference of this thread to java.lang.Thread.
         let Some(field) = (unsafe { jni.get_field_id(class, "eetop", "J") }) else {
             jni.exception_clear();
@@ -128,23 +128,5 @@ impl<'j> ThreadList<'j> {
             unsafe { self.jni.delete_local_ref(object) };
         }
         Ok(())
-    }
-}
-
-/// The class `java.lang.Thread`, from a thread of any class.
-///
-/// # Safety
-/// `thread` is a live reference of this thread.
-unsafe fn thread_class(jni: &JniEnv, thread: jni::jthread) -> jni::jclass {
-    // SAFETY: the caller guarantees the reference; superclasses are live references then.
-    unsafe {
-        let mut class = jni.get_object_class(thread);
-        // Object has no superclass.
-        while let Some(above) = jni.get_superclass(class)
-            && jni.get_superclass(above).is_some()
-        {
-            class = above;
-        }
-        class
     }
 }

@@ -3,12 +3,17 @@ package programs;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Semaphore;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.ReentrantLock;
 
 /**
- * Threads that wait for monitors, and know how often and how long: one thread has the monitor of a shelf, a class or an
- * array while others come for it. It prints the waits of 5 ms and more, and how many
- * are not far from that: {@code waits shelf COUNT NANOSECONDS NEAR}.
+ * Threads that wait for monitors and locks, and know how often and how long: one thread has them while others come for
+ * them. It prints the waits of 5 ms and more, and how many are not far from that:
+ * {@code waits shelf COUNT NANOSECONDS NEAR}. Idle threads of a pool wait all the time.
  *
  * <p>Usage: {@code Contended ROUNDS WAITERS HOLD_MS [virtual]}: with virtual, waiters are virtual threads.
  */
@@ -28,6 +33,12 @@ public final class Contended {
 
     private static final long LONG_NS = 5_000_000;
     private static final long[] COUNTS = new long[4];
+    private static final ReentrantLock LOCK = new ReentrantLock();
+    private static final Semaphore PERMITS = new Semaphore(1);
+    private static final ReentrantLock DOOR = new ReentrantLock();
+    private static final Condition OPENED = DOOR.newCondition();
+    private static boolean isOpen;
+    private static volatile CountDownLatch latch;
 
     private Contended() {}
 
@@ -47,8 +58,58 @@ public final class Contended {
         }
     }
 
+    private static long reserveLock() {
+        long began = System.nanoTime();
+        LOCK.lock();
+        try {
+            COUNTS[2]++;
+            return System.nanoTime() - began;
+        } finally {
+            LOCK.unlock();
+        }
+    }
+
+    private static long reservePermit() {
+        long began = System.nanoTime();
+        PERMITS.acquireUninterruptibly();
+        try {
+            COUNTS[3]++;
+            return System.nanoTime() - began;
+        } finally {
+            PERMITS.release();
+        }
+    }
+
+    private static long awaitDoor() {
+        DOOR.lock();
+        try {
+            long began = System.nanoTime();
+            while (!isOpen) {
+                OPENED.awaitUninterruptibly();
+            }
+            return System.nanoTime() - began;
+        } finally {
+            DOOR.unlock();
+        }
+    }
+
+    private static long awaitLatch() {
+        long began = System.nanoTime();
+        try {
+            latch.await();
+        } catch (InterruptedException e) {
+            throw new IllegalStateException(e);
+        }
+        return System.nanoTime() - began;
+    }
+
     private interface Wait {
         long run();
+    }
+
+    /** Takes what others wait for, says so, and keeps it for a while. */
+    private interface Hold {
+        void run(Runnable held) throws InterruptedException;
     }
 
     public static void main(String[] args) throws Exception {
@@ -57,52 +118,119 @@ public final class Contended {
         long holdMs = Long.parseLong(args[2]);
         boolean isVirtual = args.length > 3;
         Shelf shelf = new Shelf();
-        hold("shelf", shelf, shelf::reserve, rounds, waiters, holdMs, isVirtual);
-        hold("class", Contended.class, Contended::reserveClass, rounds, waiters, holdMs, isVirtual);
-        hold("array", COUNTS, Contended::reserveArray, rounds, waiters, holdMs, isVirtual);
+        ExecutorService idle = Executors.newFixedThreadPool(2);
+        idle.submit(() -> {});
+        idle.submit(() -> {});
+        Rounds all = new Rounds(rounds, waiters, isVirtual);
+        all.run("shelf", held -> holdMonitor(shelf, held, holdMs), shelf::reserve);
+        all.run("class", held -> holdMonitor(Contended.class, held, holdMs), Contended::reserveClass);
+        all.run("array", held -> holdMonitor(COUNTS, held, holdMs), Contended::reserveArray);
+        all.run("lock", held -> holdLock(held, holdMs), Contended::reserveLock);
+        all.run("permit", held -> holdPermit(held, holdMs), Contended::reservePermit);
+        all.run("door", held -> openDoor(held, holdMs), Contended::awaitDoor);
+        all.run("latch", held -> countDown(held, holdMs), Contended::awaitLatch);
+        idle.shutdown();
     }
 
-    private static void hold(
-            String name, Object lock, Wait wait, int rounds, int waiters, long holdMs, boolean isVirtual)
-            throws Exception {
-        AtomicLong count = new AtomicLong();
-        AtomicLong sum = new AtomicLong();
-        AtomicLong near = new AtomicLong();
-        Runnable come = () -> {
-            long waited = wait.run();
-            if (waited >= LONG_NS) {
-                count.incrementAndGet();
-                sum.addAndGet(waited);
-            }
-            if (waited >= LONG_NS / 5 && waited < LONG_NS * 4) {
-                near.incrementAndGet();
-            }
-        };
-        for (int round = 0; round < rounds; round++) {
-            CountDownLatch held = new CountDownLatch(1);
-            Thread holder = new Thread(() -> holdFor(lock, held, holdMs), "holder");
-            holder.start();
-            held.await();
-            List<Thread> threads = new ArrayList<>();
-            for (int i = 0; i < waiters; i++) {
-                threads.add(thread(come, "waiter-" + i, isVirtual));
-            }
-            for (Thread thread : threads) {
-                thread.join();
-            }
-            holder.join();
-        }
-        System.out.println("waits " + name + " " + count + " " + sum + " " + near);
-    }
-
-    private static void holdFor(Object lock, CountDownLatch held, long holdMs) {
+    private static void holdMonitor(Object lock, Runnable held, long ms) throws InterruptedException {
         synchronized (lock) {
-            held.countDown();
-            try {
-                Thread.sleep(holdMs);
-            } catch (InterruptedException e) {
-                throw new IllegalStateException(e);
+            held.run();
+            Thread.sleep(ms);
+        }
+    }
+
+    private static void holdLock(Runnable held, long ms) throws InterruptedException {
+        LOCK.lock();
+        try {
+            held.run();
+            Thread.sleep(ms);
+        } finally {
+            LOCK.unlock();
+        }
+    }
+
+    private static void holdPermit(Runnable held, long ms) throws InterruptedException {
+        PERMITS.acquire();
+        try {
+            held.run();
+            Thread.sleep(ms);
+        } finally {
+            PERMITS.release();
+        }
+    }
+
+    private static void openDoor(Runnable held, long ms) throws InterruptedException {
+        setOpen(false);
+        held.run();
+        Thread.sleep(ms);
+        setOpen(true);
+    }
+
+    private static void setOpen(boolean open) {
+        DOOR.lock();
+        try {
+            isOpen = open;
+            OPENED.signalAll();
+        } finally {
+            DOOR.unlock();
+        }
+    }
+
+    private static void countDown(Runnable held, long ms) throws InterruptedException {
+        latch = new CountDownLatch(1);
+        held.run();
+        Thread.sleep(ms);
+        latch.countDown();
+    }
+
+    private static final class Rounds {
+        private final int rounds;
+        private final int waiters;
+        private final boolean isVirtual;
+
+        Rounds(int rounds, int waiters, boolean isVirtual) {
+            this.rounds = rounds;
+            this.waiters = waiters;
+            this.isVirtual = isVirtual;
+        }
+
+        void run(String name, Hold hold, Wait wait) throws Exception {
+            AtomicLong count = new AtomicLong();
+            AtomicLong sum = new AtomicLong();
+            AtomicLong near = new AtomicLong();
+            Runnable come = () -> {
+                long waited = wait.run();
+                if (waited >= LONG_NS) {
+                    count.incrementAndGet();
+                    sum.addAndGet(waited);
+                }
+                if (waited >= LONG_NS / 5 && waited < LONG_NS * 4) {
+                    near.incrementAndGet();
+                }
+            };
+            for (int round = 0; round < rounds; round++) {
+                CountDownLatch held = new CountDownLatch(1);
+                Thread holder = new Thread(() -> keep(hold, held), "holder");
+                holder.start();
+                held.await();
+                List<Thread> threads = new ArrayList<>();
+                for (int i = 0; i < waiters; i++) {
+                    threads.add(thread(come, "waiter-" + i, isVirtual));
+                }
+                for (Thread thread : threads) {
+                    thread.join();
+                }
+                holder.join();
             }
+            System.out.println("waits " + name + " " + count + " " + sum + " " + near);
+        }
+    }
+
+    private static void keep(Hold hold, CountDownLatch held) {
+        try {
+            hold.run(held::countDown);
+        } catch (InterruptedException e) {
+            throw new IllegalStateException(e);
         }
     }
 

@@ -1,5 +1,6 @@
 //! A recording for JDK Mission Control and the JDK's `jfr`: CPU samples as `jdk.ExecutionSample`, recorded calls as
-//! `jdk.MethodTrace`, recorded waits for monitors as `jdk.JavaMonitorEnter`.
+//! `jdk.MethodTrace`, recorded waits for monitors as `jdk.JavaMonitorEnter`, parks as
+//! `jdk.ThreadPark`.
 //!
 //! There is no specification of the format; it is that of `jdk.jfr.internal.consumer.ChunkHeader` and `ChunkParser`
 //! in OpenJDK. A recording is a sequence of chunks. A chunk belongs to one run and has a limited size: its header has
@@ -17,12 +18,12 @@ use std::sync::Arc;
 use log_format::ids::{SampledStackId, ThreadId};
 use log_format::names::Table;
 use log_format::reader::BadRow;
-use log_format::rows::{CallRow, LockWaitRow, SampleRow};
+use log_format::rows::{CallRow, LockKind, LockWaitRow, SampleRow};
 
 use self::chunk::Chunk;
 use self::constants::{Constants, NONE, RUNNABLE, StackKey};
 use self::encoding::{number, text};
-use self::types::{EXECUTION_SAMPLE, JVM_INFORMATION, METHOD_TRACE, MONITOR_ENTER};
+use self::types::{EXECUTION_SAMPLE, JVM_INFORMATION, METHOD_TRACE, MONITOR_ENTER, THREAD_PARK};
 use super::streamed::{self, EventFormat, Said, StreamError};
 use crate::input::problems::Problems;
 use crate::input::progress::Progress;
@@ -250,10 +251,16 @@ impl<'s> Samples<'s> {
         let stack = self.stack(row.sampled_stack, &mut events.chunk);
         let class = events.chunk.constants.class(&row.class);
         let thread = events.thread(row.thread);
-        let owner = if row.owner.is_none() { NONE } else { events.thread(row.owner) };
-        events.chunk.add_long(MONITOR_ENTER, row.start_ns, row.wait_ns, |out| {
-            [thread, stack, class, owner].into_iter().for_each(|field| number(out, field));
-        });
+        if row.kind == LockKind::Monitor {
+            let owner = if row.owner.is_none() { NONE } else { events.thread(row.owner) };
+            events.chunk.add_long(MONITOR_ENTER, row.start_ns, row.wait_ns, |out| {
+                [thread, stack, class, owner].into_iter().for_each(|field| number(out, field));
+            });
+        } else {
+            events.chunk.add_long(THREAD_PARK, row.start_ns, row.wait_ns, |out| {
+                [thread, stack, class].into_iter().for_each(|field| number(out, field));
+            });
+        }
         events.added();
     }
 

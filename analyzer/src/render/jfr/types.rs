@@ -28,6 +28,7 @@ pub const EXECUTION_SAMPLE: u64 = 100;
 pub const METHOD_TRACE: u64 = 101;
 pub const JVM_INFORMATION: u64 = 102;
 pub const MONITOR_ENTER: u64 = 103;
+pub const THREAD_PARK: u64 = 104;
 const LABEL: u64 = 200;
 const CATEGORY: u64 = 201;
 const CONTENT_TYPE: u64 = 202;
@@ -91,7 +92,7 @@ const DURATION: Field = value("duration", LONG).unit(TIMESPAN, "TICKS").label("D
 const STACK: Field = constant("stackTrace", STACK_TRACE).label("Stack Trace");
 const TEXT: Field = value("value", STRING);
 
-const TYPES: [Type; 23] = [
+const TYPES: [Type; 24] = [
     Type { id: BOOLEAN, name: "boolean", kind: Kind::Plain, fields: &[] },
     Type { id: INT, name: "int", kind: Kind::Plain, fields: &[] },
     Type { id: LONG, name: "long", kind: Kind::Plain, fields: &[] },
@@ -212,6 +213,18 @@ const TYPES: [Type; 23] = [
             STACK,
             constant("monitorClass", CLASS).label("Monitor Class"),
             constant("previousOwner", THREAD).label("Previous Monitor Owner"),
+        ],
+    },
+    Type {
+        id: THREAD_PARK,
+        name: "jdk.ThreadPark",
+        kind: Kind::Event("Java Thread Park", &["Java Application"]),
+        fields: &[
+            START,
+            DURATION,
+            constant("eventThread", THREAD).label("Event Thread"),
+            STACK,
+            constant("parkedClass", CLASS).label("Class Parked On"),
         ],
     },
     Type {

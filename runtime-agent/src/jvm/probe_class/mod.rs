@@ -15,6 +15,7 @@ use jvmti_bindings::env::JniEnv;
 use jvmti_bindings::prelude::jni;
 
 use log_format::ids::MethodId;
+use rewriter::probe::{PARKED, PARKED_DESCRIPTOR, PARKING, PARKING_DESCRIPTOR};
 
 use crate::jvm::error::JvmError;
 use crate::jvm::pauses::{self, Cause};
@@ -36,8 +37,16 @@ const ROUND: Duration = Duration::from_millis(1);
 /// Whether the class's `state` is `off`.
 static IS_OFF: AtomicBool = AtomicBool::new(false);
 
-/// The native methods, as Java names them.
-const NATIVES: [&str; 5] = ["start0", "end0", "threw0", "caught0", "initialized0"];
+/// The native methods, as Java names them, and their descriptors.
+const NATIVES: [(&str, &str); 7] = [
+    ("start0", "(I)V"),
+    ("end0", "(I)V"),
+    ("threw0", "(I)V"),
+    ("caught0", "(I)V"),
+    ("initialized0", "(I)V"),
+    (PARKING, PARKING_DESCRIPTOR),
+    (PARKED, PARKED_DESCRIPTOR),
+];
 
 /// How long to wait until the JVM knows the library. It does once `Agent_OnAttach` has returned; no event reports that.
 const LIBRARY: Duration = Duration::from_secs(10);
@@ -244,11 +253,12 @@ impl ProbeClass {
     }
 
     /// Binds a native method by calling it.
-    fn bind(self, jni: &JniEnv, native: &str) -> Result<(), JvmError> {
-        // SAFETY: the global reference is valid as long as the JVM; the method takes an int.
+    fn bind(self, jni: &JniEnv, (native, descriptor): (&str, &str)) -> Result<(), JvmError> {
+        // SAFETY: the global reference is valid as long as the JVM; the method takes an int, a reference or nothing,
+        // for all of which these bits are good.
         unsafe {
-            if let Some(method) = jni.get_static_method_id(self.class, native, "(I)V") {
-                jni.call_static_void_method(self.class, method, &[jni::jvalue { i: 0 }]);
+            if let Some(method) = jni.get_static_method_id(self.class, native, descriptor) {
+                jni.call_static_void_method(self.class, method, &[jni::jvalue { j: 0 }]);
             }
         }
         if jni.exception_check() {
