@@ -12,6 +12,7 @@ use crate::options::time_range::TimeRange;
 use crate::options::{Flame, Format, Options};
 use crate::report::collector::Collector;
 use crate::report::{Report, SampleReport, slowest};
+use crate::run::allocations::has_allocations;
 use crate::run::cpu_samples::{has_samples, look_at_sampled};
 use crate::run::data::{RunData, read_run};
 use crate::run::lock_waits::has_lock_waits;
@@ -45,6 +46,7 @@ pub fn analyze(options: &Options, progress: &Arc<Progress>) -> Result<Analysis, 
     let (selected, options) = select(options, progress, &mut problems)?;
     let has_samples = selected.runs.iter().any(has_samples);
     let has_lock_waits = selected.runs.iter().any(has_lock_waits);
+    let has_allocations = selected.runs.iter().any(has_allocations);
     let has_dumps = selected.has_dumps();
     let analysis = analyze_selected(&options, selected, &problems)?;
     let report = &analysis.report;
@@ -53,6 +55,7 @@ pub fn analyze(options: &Options, progress: &Arc<Progress>) -> Result<Analysis, 
         Flame::Cpu => cpu.no_samples(has_samples, report.missing.losses.timers_refused),
         Flame::Wall => off_cpu.no_waiting(has_samples || has_dumps),
         Flame::Lock => report.locks.no_waits(has_lock_waits),
+        Flame::Alloc => report.allocations.no_allocations(has_allocations),
         Flame::Calls if options.output.format.is_of_stacks() => report.no_stacks(),
         Flame::Calls => None,
     };
@@ -132,6 +135,13 @@ fn read(options: &Options, selected: &Selected, mut problems: Problems) -> Analy
         let with_stacks = options.output.flame == Flame::Lock;
         for (place, run) in runs.iter().enumerate() {
             collector.add_locks(run, place, selection, with_stacks, &mut problems);
+        }
+    }
+    if options.shows_allocations() {
+        selection.progress.expect(runs, &[Table::Allocations]);
+        let with_stacks = options.output.flame == Flame::Alloc;
+        for run in runs {
+            collector.add_allocations(run, selection, with_stacks, &mut problems);
         }
     }
     let of_overview = collector.slowest().filter(|_| options.output.format == Format::Text);

@@ -47,11 +47,13 @@ pub enum Table {
     Locks,
     /// `lock_waits.csv`: waits for monitors at or over the threshold of `lock`.
     LockWaits,
+    /// `allocations.csv`: samples of allocated objects.
+    Allocations,
 }
 
 impl Table {
     /// All tables, names before the rows that use them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Methods,
         Self::Threads,
         Self::Stacks,
@@ -64,6 +66,7 @@ impl Table {
         Self::Samples,
         Self::Locks,
         Self::LockWaits,
+        Self::Allocations,
     ];
 
     /// The table's name in file names.
@@ -82,6 +85,7 @@ impl Table {
             Self::Samples => "samples",
             Self::Locks => "locks",
             Self::LockWaits => "lock_waits",
+            Self::Allocations => "allocations",
         }
     }
 }

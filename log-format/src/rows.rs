@@ -259,6 +259,28 @@ row! {
     }
 }
 
+row! {
+    /// Sampled objects that a thread allocated in a second, with the same stack.
+    AllocationRow in Allocations {
+        /// When the second began.
+        start_ns: u64,
+        /// Thread id.
+        thread: ThreadId,
+        /// Class of the objects, with dots: `byte[]`.
+        class: String,
+        /// The bytes that the samples stand for.
+        bytes: u64,
+        /// The objects that they stand for.
+        objects: u64,
+        /// How many samples there are.
+        samples: u64,
+        /// Sampled stack id.
+        sampled_stack: SampledStackId,
+        /// Call path of instrumented methods, 0 for none.
+        stack: StackId,
+    }
+}
+
 impl EventRow {
     /// An event without the fields that only some events have.
     #[must_use]
@@ -402,6 +424,12 @@ pub mod counter {
     pub const OFF_CPU_LOOKS: &str = "off_cpu_looks";
     /// A gauge: the interval of CPU time between samples, in nanoseconds.
     pub const SAMPLE_INTERVAL_NS: &str = "sample_interval_ns";
+    /// Sampled allocations.
+    pub const ALLOCATION_SAMPLES: &str = "allocation_samples";
+    /// Of them, those that were not written: too many at once, or the hour's log budget.
+    pub const ALLOCATION_SAMPLES_DROPPED: &str = "allocation_samples_dropped";
+    /// A gauge: how many bytes are between two sampled allocations.
+    pub const ALLOCATION_INTERVAL: &str = "allocation_interval_bytes";
     /// Waits for monitors that ended.
     pub const LOCK_WAITS: &str = "lock_waits";
     /// Those of them over the threshold that were not written, because too many waited for the agent thread or to leave

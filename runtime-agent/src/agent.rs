@@ -20,14 +20,16 @@ use std::time::{Duration, Instant};
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::{
     Agent, AgentLoadContext, CallbackContext, ClassEvent, ClassFileLoadHookEvent, MonitorEvent,
-    ObjectFreeEvent, ThreadEvent, jni, jvmti,
+    ObjectAllocationEvent, ObjectFreeEvent, ThreadEvent, jni, jvmti,
 };
 
+use crate::allocations;
 use crate::error::Error;
 use crate::instrument::first_pause;
 use crate::instrument::load_hook;
 use crate::instrument::methods::Methods;
 use crate::instrument::virtual_loops;
+use crate::jvm::class_names;
 use crate::jvm::error::JvmError;
 use crate::jvm::java_threads;
 use crate::jvm::loaders;
@@ -178,8 +180,17 @@ impl Agent for TProfiler {
         }
     }
 
+    fn sampled_object_alloc(&self, context: CallbackContext<'_>, event: ObjectAllocationEvent) {
+        if let (Some(jni), Ok(size)) = (context.jni(), u64::try_from(event.size())) {
+            let java_thread = threads::java_thread_of(jni);
+            let (thread, class) = (event.thread(), event.class());
+            // SAFETY: the references are the event's.
+            unsafe { allocations::sampled(context.jvmti(), jni, java_thread, thread, class, size) };
+        }
+    }
+
     fn object_free(&self, _context: CallbackContext<'_>, event: ObjectFreeEvent) {
-        if !locks::is_class_tag(event.tag()) {
+        if !class_names::is_class_tag(event.tag()) {
             loaders::object_freed(event.tag());
         }
     }

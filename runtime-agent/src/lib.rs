@@ -15,6 +15,7 @@
 
 mod agent;
 #[cfg(feature = "cli")]
+mod allocations;
 pub mod cli;
 mod control;
 mod drain;

@@ -368,7 +368,8 @@ impl Cli {
     fn flame_refused(&self) -> [(bool, &'static str); 2] {
         let is_drawn =
             matches!(self.format, Format::Flamegraph | Format::Collapsed | Format::Pprof);
-        let is_sampled = matches!(self.flame, Some(Flame::Cpu | Flame::Wall | Flame::Lock));
+        let is_sampled =
+            matches!(self.flame, Some(Flame::Cpu | Flame::Wall | Flame::Lock | Flame::Alloc));
         let of_calls = self.method.is_some()
             || self.root.is_some()
             || self.exit.is_some()

@@ -231,7 +231,12 @@ fn is_data(table: Table) -> bool {
     is_of_calls(table)
         || matches!(
             table,
-            Table::Counters | Table::Events | Table::Samples | Table::Locks | Table::LockWaits
+            Table::Counters
+                | Table::Events
+                | Table::Samples
+                | Table::Locks
+                | Table::LockWaits
+                | Table::Allocations
         )
 }
 

@@ -118,6 +118,13 @@ impl Options {
         self.output.flame == Flame::Lock || self.is_text_of_all() || is_json
     }
 
+    /// Whether the report shows sampled allocations.
+    #[must_use]
+    pub fn shows_allocations(&self) -> bool {
+        let is_json = self.output.format == Format::Json && !self.layout.states;
+        self.output.flame == Flame::Alloc || self.is_text_of_all() || is_json
+    }
+
     /// Whether the report is a text on all methods together.
     fn is_text_of_all(&self) -> bool {
         let Self { layout, output, .. } = self;
@@ -269,6 +276,8 @@ pub enum Flame {
     Wall,
     /// Recorded waits for monitors that other threads had
     Lock,
+    /// Bytes of sampled allocations
+    Alloc,
 }
 
 /// The format of a report.

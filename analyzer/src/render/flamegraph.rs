@@ -11,7 +11,7 @@ use crate::stats::sampled_stacks::SampledStacks;
 
 pub fn render(paths: &CallPaths, out: &mut dyn Write) -> io::Result<()> {
     let stacks = stacks(paths);
-    draw("Recorded calls", stacks.total_ns(), &lines(&stacks), out)
+    draw("Recorded calls", "ns", stacks.total_ns(), &lines(&stacks), out)
 }
 
 /// Draws times by whole stacks.
@@ -19,16 +19,24 @@ pub fn render_sampled(report: &Report, of: Flame, out: &mut dyn Write) -> io::Re
     let title = match of {
         Flame::Wall => "Time of all threads, by samples",
         Flame::Lock => "Waits for locks",
+        Flame::Alloc => "Allocated bytes, by samples",
         Flame::Cpu | Flame::Calls => "CPU time, by samples",
     };
     let times = report.whole_stacks(of).into_iter().map(SampledStacks::total_ns);
-    draw(title, times.fold(0, u64::saturating_add), &sampled_lines(report, of), out)
+    let unit = if of == Flame::Alloc { "bytes" } else { "ns" };
+    draw(title, unit, times.fold(0, u64::saturating_add), &sampled_lines(report, of), out)
 }
 
-fn draw(title: &str, total_ns: u64, lines: &[String], out: &mut dyn Write) -> io::Result<()> {
+fn draw(
+    title: &str,
+    unit: &str,
+    total_ns: u64,
+    lines: &[String],
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let mut options = Options::default();
     title.clone_into(&mut options.title);
-    options.count_name = "ns".to_owned();
+    options.count_name = unit.to_owned();
     options.name_type = "Method:".to_owned();
     options.hash = true;
     // The end of a name is more useful than its package.

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use log_format::names::utc_text;
 use serde::{Serialize, Serializer};
 
+use super::allocations::JsonAllocations;
 use super::json_rows::{JsonCpu, JsonDumps, JsonOffCpu, Name, Row};
 use super::locks::JsonLocks;
 use super::states::StateRow;
@@ -51,6 +52,8 @@ struct Document<'r> {
     off_cpu: Option<JsonOffCpu<'r>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     lock_waits: Option<JsonLocks<'r>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    allocations: Option<JsonAllocations<'r>>,
     /// With `--by state`, instead of methods.
     #[serde(skip_serializing_if = "Option::is_none")]
     states: Option<Vec<StateRow<'r>>>,
@@ -83,6 +86,7 @@ impl<'r> Document<'r> {
             cpu: has_own(cpu.samples).then(|| JsonCpu::new(by, cpu)),
             off_cpu: has_own(off_cpu.total_ns).then(|| JsonOffCpu::new(by, off_cpu)),
             lock_waits: JsonLocks::new(&report.locks, &report.read),
+            allocations: JsonAllocations::new(report),
             states: states.map(|report| report.states.iter().map(StateRow::new).collect()),
             thread_dumps: (!dumps.is_empty())
                 .then(|| JsonDumps::new(dumps, &report.read.counts.tprofiler)),
@@ -197,6 +201,8 @@ pub(super) struct JsonMissing<'r> {
     #[serde(skip_serializing_if = "Option::is_none")]
     lock_waits_dropped: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    allocation_samples_dropped: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     lock_waits_lost: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     lock_seconds_skipped: Option<u64>,
@@ -310,6 +316,8 @@ impl<'r> JsonMissing<'r> {
             muted_methods: statistics.muted_methods,
             muted_calls: statistics.muted_calls,
             throttled_calls: statistics.throttled_calls,
+            allocation_samples_dropped: Some(log.allocation_samples_dropped)
+                .filter(|count| *count > 0),
             lock_waits_dropped: Some(log.lock_waits_dropped).filter(|count| *count > 0),
             lock_waits_lost: Some(log.lock_waits_lost).filter(|count| *count > 0),
             lock_seconds_skipped: Some(log.lock_seconds_skipped).filter(|count| *count > 0),

@@ -20,7 +20,7 @@ use crate::stats::stacks::Stacks;
 pub fn render(report: &Report, of: Flame, out: &mut dyn Write) -> io::Result<()> {
     let profile = match of {
         Flame::Calls => profile(report, &stacks(&report.paths)),
-        Flame::Cpu | Flame::Wall | Flame::Lock => sampled(report, of),
+        Flame::Cpu | Flame::Wall | Flame::Lock | Flame::Alloc => sampled(report, of),
     };
     let mut encoder = GzEncoder::new(out, Compression::default());
     encoder.write_all(&profile.encode_to_vec())?;
@@ -144,9 +144,11 @@ fn sampled(report: &Report, of: Flame) -> Profile {
     let (number, kind) = match of {
         Flame::Wall => ("samples", "wall"),
         Flame::Lock => ("waits", "lock"),
+        Flame::Alloc => ("samples", "alloc_space"),
         Flame::Cpu | Flame::Calls => ("samples", "cpu"),
     };
-    let sample_type = [(number, "count"), (kind, "nanoseconds")]
+    let unit = if of == Flame::Alloc { "bytes" } else { "nanoseconds" };
+    let sample_type = [(number, "count"), (kind, unit)]
         .map(|(kind, unit)| ValueType { kind: strings.place(kind), unit: strings.place(unit) });
     let mut profile = Profile {
         sample_type: sample_type.into(),

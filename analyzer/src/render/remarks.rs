@@ -29,7 +29,7 @@ const THROTTLED_SHOWN: usize = 10;
 type Loss = (fn(&Losses) -> u64, &'static str, &'static str);
 
 /// Losses that make figures wrong or incomplete.
-const FLAWS: [Loss; 15] = [
+const FLAWS: [Loss; 16] = [
     (
         |losses| losses.log.recorded_calls_dropped,
         "recorded call dropped: its thread's ring was full; method statistics include it",
@@ -75,6 +75,11 @@ const FLAWS: [Loss; 15] = [
         "call not recorded: the hour's log budget was used up; method statistics include it",
         "calls not recorded: the hour's log budget was used up, but for the slowest of each half second; method \
          statistics include them",
+    ),
+    (
+        |losses| losses.log.allocation_samples_dropped,
+        "sampled allocation dropped",
+        "sampled allocations dropped",
     ),
     (
         |losses| losses.log.lock_waits_dropped,

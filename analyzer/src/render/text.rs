@@ -14,7 +14,7 @@ use super::text_parts::{
     WARNING, average, calls, headed, heading, nothing, number, origin, recorded, share,
     sign_of_average, sign_of_calls, sign_of_share, some_of, time_of, wrapped,
 };
-use super::{cpu, dumps, locks, notes, off_cpu, overview, states, tree};
+use super::{allocations, cpu, dumps, locks, notes, off_cpu, overview, states, tree};
 use crate::options::By;
 use crate::report::groups::{GroupReport, MethodReport, percent};
 use crate::report::selected::SelectedData;
@@ -86,6 +86,7 @@ fn body(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     cpu::render(cpu, report.layout.top, &labels, out)?;
     off_cpu::render(off_cpu, report.layout.top, &labels, out)?;
     locks::text(&report.locks, report.layout.top, &labels, out)?;
+    allocations::text(report, &labels, out)?;
     dumps::render(dumps, report.layout.top, out)?;
     unfinished_calls(report, &labels, out)
 }

@@ -11,6 +11,7 @@ use crate::input::problems::Problems;
 use crate::input::runs::RunInput;
 use crate::options::time_range::TimeRange;
 use crate::options::{By, CallFilter, DataFilter, Options};
+use crate::report::allocations::AllocationReport;
 use crate::report::cpu::{CpuReport, SampledGroups};
 use crate::report::group_names::{GroupNames, label};
 use crate::report::groups::{GroupReport, OfAll, groups};
@@ -25,6 +26,7 @@ use crate::report::sentences::{
 use crate::report::states::StateReport;
 use crate::report::throttled_times::ThrottledTimes;
 use crate::report::{CallPaths, MethodTables, ReadSummary, Report, SampleReport, UnfinishedReport};
+use crate::run::allocations::read_allocations;
 use crate::run::counts::Counts;
 use crate::run::cpu_samples::read_samples;
 use crate::run::cut_short::CutInRun;
@@ -36,6 +38,7 @@ use crate::run::postponed::PostponedInRun;
 use crate::run::selection::Selection;
 use crate::run::throttled::{Throttled, ThrottledInRun, sort_by_missed};
 use crate::stats::aggregate::{Group, Totals};
+use crate::stats::allocation_sums::AllocationSums;
 use crate::stats::call_tree::{CallTree, Frame};
 use crate::stats::lock_sums::LockSums;
 use crate::stats::method::{Method, Source};
@@ -69,6 +72,7 @@ pub struct Collector {
     sampled: Sampled,
     dumps: DumpCounts,
     locks: LockSums,
+    allocations: AllocationSums,
     /// Every threshold that applied.
     thresholds_ns: BTreeSet<u64>,
     /// Whether a run's log lacks its threshold.
@@ -190,6 +194,17 @@ impl Collector {
         read_locks(run, place, selection, with_stacks, problems, &mut self.locks);
     }
 
+    /// Adds the sampled allocations of a run; `with_stacks` if their stacks are needed too.
+    pub fn add_allocations(
+        &mut self,
+        run: &RunInput,
+        selection: &Selection,
+        with_stacks: bool,
+        problems: &mut Problems,
+    ) {
+        read_allocations(run, selection, with_stacks, problems, &mut self.allocations);
+    }
+
     /// The group of everything in a run, if hosts are groups.
     fn host_group(&mut self, run: &RunInput, selection: &Selection) -> Option<Group> {
         (selection.by == By::Host).then(|| self.names.group(&run.about.host))
@@ -297,6 +312,7 @@ impl Collector {
             slowest: None,
             samples: SampleReport { cpu, off_cpu, dumps: self.dumps },
             locks,
+            allocations: AllocationReport::new(std::mem::take(&mut self.allocations)),
             states,
         }
     }

@@ -1,6 +1,7 @@
 //! Turns what was read into a report: sorted methods, unfinished calls, what was read and what is missing. The output
 //! formats render a [`Report`] and decide nothing about it.
 
+pub mod allocations;
 pub mod collector;
 pub mod cpu;
 mod group_names;
@@ -18,6 +19,7 @@ mod throttled_times;
 use std::collections::HashMap;
 
 use crate::options::{Flame, Layout};
+use crate::report::allocations::AllocationReport;
 use crate::report::cpu::CpuReport;
 use crate::report::groups::GroupReport;
 use crate::report::locks::LockReport;
@@ -69,6 +71,8 @@ pub struct Report {
     pub samples: SampleReport,
     /// Waits for monitors, if the logs have them.
     pub locks: LockReport,
+    /// Sampled allocations.
+    pub allocations: AllocationReport,
     /// CPU time and waiting by what threads did, if that was asked for.
     pub states: Option<StateReport>,
 }
@@ -171,6 +175,7 @@ impl Report {
             Flame::Cpu => vec![&cpu.stacks],
             Flame::Wall => vec![&cpu.stacks, &off_cpu.stacks],
             Flame::Lock => vec![&self.locks.stacks],
+            Flame::Alloc => vec![&self.allocations.stacks],
         }
     }
 

@@ -31,6 +31,8 @@ pub struct LogLosses {
     /// Recorded waits for monitors that were dropped: too many waited for the agent thread, or the hour's budget was used
     /// up.
     pub lock_waits_dropped: u64,
+    /// Sampled allocations that were not written.
+    pub allocation_samples_dropped: u64,
     /// Waits for monitors that are counted nowhere, for lack of memory.
     pub lock_waits_lost: u64,
     /// Seconds in which they were not counted, because there were too many.
@@ -108,6 +110,7 @@ impl Losses {
             counter::IO_ERRORS => (&mut log.io_errors, false),
             counter::ROWS_DROPPED => (&mut log.rows_dropped, false),
             counter::RECORDED_CALLS_OVER_BUDGET => (&mut log.recorded_calls_over_budget, false),
+            counter::ALLOCATION_SAMPLES_DROPPED => (&mut log.allocation_samples_dropped, false),
             counter::LOCK_WAITS_DROPPED => (&mut log.lock_waits_dropped, false),
             counter::LOCK_WAITS_LOST => (&mut log.lock_waits_lost, false),
             counter::LOCK_SECONDS_SKIPPED => (&mut log.lock_seconds_skipped, false),
@@ -150,6 +153,7 @@ impl LogLosses {
             (&mut self.recorded_calls_dropped, other.recorded_calls_dropped),
             (&mut self.recorded_calls_over_budget, other.recorded_calls_over_budget),
             (&mut self.lock_waits_dropped, other.lock_waits_dropped),
+            (&mut self.allocation_samples_dropped, other.allocation_samples_dropped),
             (&mut self.lock_waits_lost, other.lock_waits_lost),
             (&mut self.lock_seconds_skipped, other.lock_seconds_skipped),
             (&mut self.rows_dropped, other.rows_dropped),

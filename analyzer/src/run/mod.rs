@@ -1,5 +1,6 @@
 //! One run: its names, the sums of its rows, and what its counters and events say.
 
+pub(crate) mod allocations;
 pub mod counts;
 pub(crate) mod cpu_samples;
 pub mod cut_short;

@@ -93,7 +93,8 @@ impl Names {
                 | Table::SampledStacks
                 | Table::Samples
                 | Table::Locks
-                | Table::LockWaits => {}
+                | Table::LockWaits
+                | Table::Allocations => {}
             }
         }
         names

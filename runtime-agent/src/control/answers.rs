@@ -192,6 +192,11 @@ fn add_sampling(answer: &mut Answer, sampling: &SamplingFigures) {
     answer.add("lock waits dropped", sampling.lock_waits.dropped);
     answer.add("lock waits lost", sampling.lock_waits.lost);
     answer.add("lock seconds skipped", sampling.lock_waits.seconds_skipped);
+    if let Some(bytes) = sampling.allocation_interval {
+        answer.add("allocation interval bytes", bytes);
+    }
+    answer.add("allocation samples", sampling.allocations.samples);
+    answer.add("allocation samples dropped", sampling.allocations.dropped);
     if let Some(why) = &sampling.stopped {
         answer.line("cpu samples stopped", why);
     }

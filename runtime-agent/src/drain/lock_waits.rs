@@ -4,6 +4,7 @@ use log_format::ids::ThreadId;
 use log_format::rows::{LockWaitRow, counter};
 
 use crate::drain::samples::{Context, Samples};
+use crate::jvm::class_names;
 use crate::locks::{self, Counts, LongWait, Owner};
 use crate::sampling::sampler::Sampler;
 use crate::sys::clock;
@@ -70,10 +71,10 @@ pub(super) fn row(
         start_ns: context.anchors.unix_ns(wait.began),
         thread,
         kind: locks::kind(wait.class),
-        class: locks::class_name(wait.class),
+        class: class_names::name(wait.class),
         wait_ns: clock::ticks_to_ns(wait.ticks),
         owner,
-        sampled_stack: samples.stack_of_frames(wait.os_id, wait.end, &wait.frames, sampler),
-        stack: samples.path_of(&wait.shadow, context.paths),
+        sampled_stack: samples.stack_of_own(wait.os_id, &wait.stack, sampler),
+        stack: samples.path_of(&wait.stack.shadow, context.paths),
     }
 }

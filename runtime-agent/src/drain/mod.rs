@@ -1,5 +1,6 @@
 //! Takes recorded calls and method statistics from the threads, sums them up, and makes rows for the log.
 
+mod allocations;
 pub(crate) mod call_paths;
 mod counters;
 pub(crate) mod events;

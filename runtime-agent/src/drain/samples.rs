@@ -11,6 +11,7 @@ use sampling_handler::queue::{MAX_SHADOW, Sample};
 use sampling_handler::signal::Counts;
 use sampling_handler::walk::{End, Frame};
 
+use crate::allocations;
 use crate::drain::call_paths::{self, CallPaths};
 use crate::drain::hot_samples::{HotSampled, HotSamples, SampledName};
 use crate::drain::sampled_stacks::SampledStacks;
@@ -25,6 +26,7 @@ use crate::overhead::SampledProbes;
 use crate::probe::stack::method_of;
 use crate::sampling::cost;
 use crate::sampling::off_cpu::{OffCpuTime, Standing, Waiting};
+use crate::sampling::own_stack::OwnStack;
 use crate::sampling::sampler::{Sampler, TimerFigures};
 use crate::sys::clock::{self, Anchors};
 
@@ -141,6 +143,9 @@ pub(crate) struct SamplingFigures {
     /// Waits for locks, and whether they include parks.
     pub lock_waits: locks::Counts,
     pub counts_parks: bool,
+    /// Sampled allocations, and the bytes between two; `None` while they are not sampled.
+    pub allocations: allocations::Counts,
+    pub allocation_interval: Option<u64>,
     /// Why nothing is sampled, if that is not what was asked for.
     pub stopped: Option<String>,
 }
@@ -368,15 +373,14 @@ impl Samples {
         }
     }
 
-    /// The stack with these frames.
-    pub(super) fn stack_of_frames(
+    /// The stack that a thread has read of itself.
+    pub(super) fn stack_of_own(
         &mut self,
         os_id: u32,
-        end: End,
-        frames: &[Frame],
+        OwnStack { end, frames, .. }: &OwnStack,
         sampler: &mut Sampler<'_>,
     ) -> SampledStackId {
-        let root = self.root(os_id, end, frames);
+        let root = self.root(os_id, *end, frames);
         self.stacks.add_frames(root, frames, sampler)
     }
 
@@ -443,6 +447,7 @@ impl Samples {
         &self,
         sampler: &Sampler<'_>,
         lock_waits: locks::Counts,
+        allocations: allocations::Counts,
     ) -> SamplingFigures {
         SamplingFigures {
             timers: sampler.timer_figures(),
@@ -458,6 +463,8 @@ impl Samples {
             random_walks: sampler.random_walks(),
             lock_waits,
             counts_parks: park_probes::are_there(),
+            allocations,
+            allocation_interval: allocations::interval(),
             stopped: sampler.stopped().map(ToString::to_string),
         }
     }

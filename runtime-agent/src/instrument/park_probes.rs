@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use rewriter::{Outcome, Rewriter};
 
-use super::load_hook;
 use crate::options::retransform::Retransform;
 use crate::stderr::message;
 
@@ -50,8 +49,6 @@ fn retransform_class(jvmti: &Jvmti, jni: &JniEnv) {
         }
         None => jni.exception_clear(),
     }
-    // No batch of classes.
-    load_hook::take_passed();
 }
 
 /// The class with probes; `None` if it stays as it is.

@@ -12,6 +12,7 @@ use jvmti_bindings::env::{JniEnv, Jvmti};
 
 use super::change_counts::LoadedClassFigures;
 use super::class_changes::ClassChanges;
+use super::load_hook;
 use super::loaded_class::LoadedClass;
 use crate::instrument::methods::{ClassKey, Methods};
 use crate::instrument::park_probes;
@@ -53,6 +54,7 @@ impl<'j> Restorer<'j> {
         }
         let begun = Instant::now();
         park_probes::end(self.jvmti, self.jni);
+        load_hook::take_passed();
         self.add();
         thread::sleep(IN_FLIGHT);
         self.add();

@@ -21,6 +21,7 @@ use super::guards::Guards;
 use super::load_hook::{self, LoadHook};
 use super::loaded_class::LoadedClass;
 use super::methods::Methods;
+use super::park_probes;
 use super::postponed::Postponed;
 use super::stale_classes::StaleClasses;
 use crate::options::retransform::Retransform;
@@ -77,6 +78,13 @@ impl<'j> Retransformation<'j> {
             class.key().filter(|key| stale.finds(key) || class.is_selected(load_hook, key))
         };
         changes.add(wanted, || {});
+    }
+
+    /// Inserts the probes of parks, whatever the filters select.
+    pub(crate) fn begin_parks(&self, jni: &JniEnv, retransform: Retransform) {
+        park_probes::begin(self.jvmti, jni, retransform);
+        // No batch of classes.
+        load_hook::take_passed();
     }
 
     /// Retransforms classes that waited for their loops to end, and classes of an earlier attachment that were loaded

@@ -1,5 +1,6 @@
 //! The agent's interface to the JVM: its probe class and natives, threads, class loaders, pauses.
 
+pub(crate) mod class_names;
 pub(crate) mod error;
 pub(crate) mod facts;
 pub(crate) mod java_threads;

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! parks       the probes of LockSupport
-//! classes     numbers of the locks' classes
+//! kinds       what a wait is for
 //! in_progress waits that have not ended, and who has the monitor
 //! sums        all waits that have ended
 //! long_waits  those over the threshold, until the agent thread takes them
@@ -12,8 +12,8 @@
 //! be done before the wait is: after it, the thread has the monitor, and others wait for that.
 #![allow(unsafe_code)]
 
-mod classes;
 mod in_progress;
+mod kinds;
 mod long_waits;
 mod parks;
 mod sums;
@@ -27,12 +27,12 @@ use log_format::ids::{JavaThreadId, MethodId};
 use log_format::rows::LockKind;
 use sampling_handler::signal;
 
-pub(crate) use self::classes::{is_class_tag, kind, name as class_name};
 pub(crate) use self::in_progress::{InProgress, Key, Owner, all, set_owner, take_monitor};
+pub(crate) use self::kinds::kind;
 pub(crate) use self::long_waits::{LongWait, take as take_long_waits};
 pub(crate) use self::parks::{blocker_of, owner_of};
 pub(crate) use self::sums::take_rows;
-use crate::jvm::java_threads;
+use crate::jvm::{class_names, java_threads};
 use crate::probe::mounts;
 use crate::probe::stack::method_of;
 use crate::sys::clock;
@@ -153,7 +153,7 @@ pub(crate) unsafe fn enter(
     let began = clock::ticks();
     // SAFETY: the caller guarantees the references.
     unsafe {
-        let class = classes::number(jvmti, jni, object);
+        let class = class_names::number(jvmti, jni, object);
         begin_wait(jni, key(jni, thread), began, java_thread, class, object);
     }
     add_cost(began);

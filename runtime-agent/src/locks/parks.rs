@@ -10,9 +10,9 @@ use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::jni;
 use log_format::rows::LockKind;
 
-use super::classes;
 use super::in_progress::Key;
-use crate::jvm::java_threads;
+use super::kinds;
+use crate::jvm::{class_names, java_threads};
 use crate::probe;
 use crate::probe::mounts;
 use crate::sampling::threads;
@@ -53,7 +53,7 @@ pub(super) fn prepare(jvmti: &Jvmti, jni: &JniEnv) {
 
 fn find(jvmti: &Jvmti, jni: &JniEnv) -> Option<Members> {
     const OWNABLE: &str = "java/util/concurrent/locks/AbstractOwnableSynchronizer";
-    let number = |name: &str| classes::number_of(name.to_owned());
+    let number = |name: &str| class_names::number_of(name.to_owned());
     let thread = jvmti.get_current_thread().ok()?;
     let ownable = jni.find_class(OWNABLE)?;
     // SAFETY: live references of this thread; the global one is never deleted.
@@ -180,13 +180,13 @@ impl Members {
     /// `blocker` is a live reference of this thread, or null.
     unsafe fn number(&self, jvmti: &Jvmti, jni: &JniEnv, blocker: jni::jobject) -> u32 {
         if blocker.is_null() {
-            return classes::with_kind(self.none, LockKind::Park);
+            return kinds::with_kind(self.none, LockKind::Park);
         }
         // SAFETY: the caller guarantees it.
         let (number, is_ownable) =
-            unsafe { (classes::number(jvmti, jni, blocker), self.is_ownable(jni, blocker)) };
+            unsafe { (class_names::number(jvmti, jni, blocker), self.is_ownable(jni, blocker)) };
         let is_lock = is_ownable && number != self.latch || number == self.stamped;
-        classes::with_kind(number, if is_lock { LockKind::Lock } else { LockKind::Park })
+        kinds::with_kind(number, if is_lock { LockKind::Lock } else { LockKind::Park })
     }
 }
 

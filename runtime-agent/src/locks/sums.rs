@@ -5,7 +5,8 @@ use log_format::ids::MethodId;
 use log_format::rows::LockRow;
 use rewriter::probe::OFFLINE;
 
-use super::classes;
+use super::kinds;
+use crate::jvm::class_names;
 use crate::probe::buckets::{KEPT_BUCKETS, bucket_of};
 use crate::sys::clock;
 use crate::sys::memory::sharded::Sharded;
@@ -38,8 +39,8 @@ impl Sum {
         }
         LockRow {
             start_ns,
-            kind: classes::kind(class),
-            class: classes::name(class),
+            kind: kinds::kind(class),
+            class: class_names::name(class),
             method,
             waits: hist.count(),
             total_ns: clock::ticks_to_ns(self.ticks),

@@ -6,7 +6,8 @@ use std::hash::Hash;
 use log_format::ids::{FrameId, MethodId, SampledStackId, StackId, ThreadId};
 use log_format::names::Table;
 use log_format::rows::{
-    CallRow, FrameRow, LockWaitRow, MethodRow, Row, SampleRow, SampledStackRow, StackRow, ThreadRow,
+    AllocationRow, CallRow, FrameRow, LockWaitRow, MethodRow, Row, SampleRow, SampledStackRow,
+    StackRow, ThreadRow,
 };
 
 use crate::log::table_file::TableFile;
@@ -84,6 +85,14 @@ impl PartFiles {
     }
 
     pub(super) fn name_samples(&mut self, rows: &[SampleRow], names: &dyn Names) {
+        for row in rows {
+            self.name_thread(row.thread, names);
+            self.name_stack(row.stack, names);
+            self.name_sampled_stack(row.sampled_stack, names);
+        }
+    }
+
+    pub(super) fn name_allocations(&mut self, rows: &[AllocationRow], names: &dyn Names) {
         for row in rows {
             self.name_thread(row.thread, names);
             self.name_stack(row.stack, names);

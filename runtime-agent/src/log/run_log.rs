@@ -17,7 +17,7 @@ use log_format::error::FileError;
 use log_format::ids::{MethodId, ThreadId};
 use log_format::names::{Hour, Part, RUN_JSON, Table, run_name};
 use log_format::rows::{
-    CallRow, CounterRow, EventRow, LockRow, LockWaitRow, Row, SampleRow, StatsRow,
+    AllocationRow, CallRow, CounterRow, EventRow, LockRow, LockWaitRow, Row, SampleRow, StatsRow,
 };
 use log_format::run::Run;
 
@@ -238,6 +238,19 @@ impl RunLog {
                 bytes += part.added - before;
             },
         );
+        bytes
+    }
+
+    /// Adds sampled allocations, each to the hour of its second. Returns how many bytes they and their names take.
+    pub(crate) fn add_allocations(&mut self, rows: &[AllocationRow], names: &dyn Names) -> u64 {
+        let mut bytes = 0;
+        let hour = |row: &AllocationRow| Hour::of_unix_ns(row.start_ns);
+        self.by_hour(rows, hour, |part, rows| {
+            let before = part.added;
+            part.name_allocations(rows, names);
+            part.add(rows);
+            bytes += part.added - before;
+        });
         bytes
     }
 

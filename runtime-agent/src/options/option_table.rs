@@ -218,6 +218,20 @@ pub const OPTIONS: &[OptionDef] = &[
         show: |options| interval_text(options.sampling.lock),
     },
     OptionDef {
+        key: "alloc",
+        default: Some("off"),
+        help: "With cpu: sample an allocated object in so many bytes, from 1k to 1g, like 512k",
+        set: |options, value, _| {
+            options.sampling.alloc = match (value, size(value)) {
+                ("off", _) => None,
+                (_, Some(bytes)) => Some(bytes),
+                _ => return wrong("alloc", value, "is neither off nor from 1k to 1g, like 512k"),
+            };
+            Ok(())
+        },
+        show: |options| options.sampling.alloc.map_or_else(|| "off".to_owned(), size_text),
+    },
+    OptionDef {
         key: "sampler_cap",
         default: Some("1%"),
         help: "The most of the process's CPU time that samples may take, or off",
@@ -548,6 +562,23 @@ fn off_or_within(
         Ok(duration) if range.contains(&duration) => Ok(Some(duration)),
         _ => wrong(key, value, why).map(|()| None),
     }
+}
+
+/// Units of sizes, the largest first.
+const SIZES: [(&str, u64); 3] = [("g", 1 << 30), ("m", 1 << 20), ("k", 1 << 10)];
+
+/// A size from 1k to 1g.
+fn size(text: &str) -> Option<u64> {
+    let of_unit = |(unit, bytes): (&str, u64)| {
+        let digits = text.strip_suffix(unit).filter(|digits| !digits.starts_with('+'))?;
+        digits.parse::<u64>().ok()?.checked_mul(bytes)
+    };
+    SIZES.into_iter().find_map(of_unit).filter(|bytes| (1 << 10..=1 << 30).contains(bytes))
+}
+
+fn size_text(bytes: u64) -> String {
+    let unit = SIZES.into_iter().find(|(_, unit)| bytes.is_multiple_of(*unit));
+    unit.map_or_else(|| bytes.to_string(), |(name, unit)| format!("{}{name}", bytes / unit))
 }
 
 fn interval_text(interval: Option<Duration>) -> String {

@@ -8,6 +8,7 @@ use jvmti_bindings::env::JniEnv;
 
 use log_format::ids::MethodId;
 
+use crate::allocations;
 use crate::drain::hot_methods::Recent;
 use crate::drain::recorder::Recorder;
 use crate::instrument::guards::{ClosedReason, Guards};
@@ -69,7 +70,7 @@ impl Reading {
             now: Now::read(),
             process_cpu_ns: clock::cpu_ns_of(libc::CLOCK_PROCESS_CPUTIME_ID),
             agent_cpu_ns: clock::cpu_ns_of(libc::CLOCK_THREAD_CPUTIME_ID),
-            sampling_ns: cost::total_ns() + locks::cost_ns(),
+            sampling_ns: cost::total_ns() + locks::cost_ns() + allocations::cost_ns(),
             paused_ns: pauses::figures().total_ns,
         }
     }

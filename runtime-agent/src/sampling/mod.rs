@@ -7,6 +7,7 @@
 //! signals  installs the handlers
 //! threads  which threads there are, and what interrupts each
 //! off_cpu  where threads wait
+//! own_stack  the stack of the calling thread
 //! thread_list  the Java threads that live now
 //! thread_names  their names, and those of threads that start
 //! methods  names of the methods in samples
@@ -25,6 +26,7 @@ mod lock_brake;
 pub(crate) mod methods;
 pub(crate) mod native;
 pub(crate) mod off_cpu;
+pub(crate) mod own_stack;
 mod owners;
 mod perf_events;
 mod process_timer;

@@ -22,7 +22,7 @@ use super::random_walks::RandomWalks;
 use super::thread_list::{ListedThread, ThreadList};
 use super::threads;
 use super::timers::clock_of;
-use crate::jvm::java_threads;
+use crate::jvm::{class_names, java_threads};
 use crate::locks::{self, InProgress, Owner};
 use crate::probe::thread::ThreadName;
 use crate::sys::clock;
@@ -385,7 +385,7 @@ impl Watched {
         let Self { name, os_id, waiting, cpu_share, .. } = self;
         let lock = wait.map(|wait| LockNow {
             kind: locks::kind(wait.class),
-            class: locks::class_name(wait.class),
+            class: class_names::name(wait.class),
             waited_ns: clock::ticks_to_ns(clock::ticks().saturating_sub(wait.began)),
             owner: wait.owner,
         });

@@ -24,6 +24,7 @@ use super::random_walks::RandomWalks;
 use super::thread_list::ThreadList;
 use super::thread_names::ThreadNames;
 use super::{NoSamples, debug_info, methods, off_cpu, process_timer, signals, threads};
+use crate::allocations;
 use crate::jvm::error::JvmError;
 use crate::locks;
 use crate::options::SamplingOptions;
@@ -94,6 +95,8 @@ pub(crate) struct Sampler<'j> {
     lock: Option<Duration>,
     owners: Option<Owners<'j>>,
     lock_brake: LockBrake,
+    /// How many bytes are between two sampled allocations; `None` for no such samples.
+    allocations: Option<allocations::Interval>,
     off_cpu: Option<OffCpu<'j>>,
     /// What it found last.
     last_times: Vec<OffCpuTime>,
@@ -122,7 +125,7 @@ impl<'j> Sampler<'j> {
         engine: Option<Chosen>,
         walks_at_random: bool,
     ) -> Option<Self> {
-        let SamplingOptions { cpu, wall, lock, cap, .. } = options;
+        let SamplingOptions { cpu, wall, lock, cap, alloc, .. } = options;
         let (engine, interval) = engine.zip(cpu)?;
         let mut native = NativeCode::take();
         if walks_at_random {
@@ -148,6 +151,7 @@ impl<'j> Sampler<'j> {
             lock,
             owners: None,
             lock_brake: LockBrake::new(cap),
+            allocations: alloc.map(|bytes| allocations::Interval::new(bytes, cap)),
             off_cpu: None,
             last_times: Vec::new(),
             looks: 0,
@@ -210,6 +214,7 @@ impl<'j> Sampler<'j> {
         self.off_cpu = looks.map(|(every, layout)| OffCpu::new(list, layout, every, jvmti, jni));
         signal::begin(clock::is_counter());
         self.begin_locks(&tables);
+        self.begin_allocations();
         self.scan.be_due();
         self.scan.run();
         self.on = Some((signal, spent.1));
@@ -238,6 +243,26 @@ impl<'j> Sampler<'j> {
             message!("lock: the JVM refuses it: {error:?}; waits are not counted");
         }
         begun.is_ok()
+    }
+
+    fn begin_allocations(&mut self) {
+        let Some(interval) = self.allocations else { return };
+        if let Err(error) = allocations::begin(self.jvmti, self.jni, interval.chosen()) {
+            let why = "perhaps another agent samples them";
+            message!("alloc: the JVM refuses it ({error:?}), {why}; allocations are not sampled");
+        }
+    }
+
+    /// Keeps to the cap where much is allocated.
+    fn adapt_allocations(&mut self) {
+        let Some(interval) = &mut self.allocations else { return };
+        let cpu_ns = clock::cpu_ns_of(libc::CLOCK_PROCESS_CPUTIME_ID);
+        if let Some(bytes) = interval.second(allocations::cost_ns(), cpu_ns)
+            && allocations::interval().is_some()
+        {
+            // The interval stays as it is.
+            let _ = allocations::set_interval(self.jvmti, bytes);
+        }
     }
 
     /// Keeps to the cap where there are very many waits.
@@ -291,6 +316,7 @@ impl<'j> Sampler<'j> {
             self.gone.extend(gone);
         }
         locks::end(self.jvmti, self.jni);
+        allocations::end(self.jvmti);
         self.owners = None;
         signal::end();
         threads::end();
@@ -350,6 +376,7 @@ impl<'j> Sampler<'j> {
     fn look_at_threads(&mut self) {
         self.native.look_again();
         self.brake_locks();
+        self.adapt_allocations();
         if let Some(gone) = self.scan.run() {
             self.gone.extend(gone);
             self.is_scanned = true;
@@ -518,6 +545,7 @@ impl<'j> Sampler<'j> {
 /// Stops everything that takes samples, whatever state it is in.
 pub(crate) fn stop_all(jvmti: &Jvmti) {
     locks::stop(jvmti);
+    allocations::end(jvmti);
     signal::end();
     threads::end();
     methods::stop();

@@ -20,7 +20,6 @@ use crate::instrument::guards::{ClosedReason, Guards};
 use crate::instrument::include_hints::WhyEmpty;
 use crate::instrument::method_states::{MethodStates, Sources};
 use crate::instrument::methods::Methods;
-use crate::instrument::park_probes;
 use crate::instrument::retransformation::Retransformation;
 use crate::jvm::error::JvmError;
 use crate::jvm::probe_class::ProbeClass;
@@ -52,7 +51,6 @@ const COMPILED_CALLS: u64 = 1_000;
 
 /// The loop of the agent thread, and what it owns.
 pub(crate) struct AgentLoop<'j> {
-    jvmti: &'j Jvmti,
     retransform: Retransform,
     jni: &'j JniEnv,
     running: Arc<Active>,
@@ -91,7 +89,6 @@ impl<'j> AgentLoop<'j> {
         let AgentLoopParts { jvmti, jni, probe_class, tests, .. } = parts;
         let methods = Methods::all();
         Self {
-            jvmti,
             jni,
             retransform: parts.retransform,
             running: parts.running,
@@ -360,7 +357,7 @@ impl<'j> AgentLoop<'j> {
         self.classes.begin(&self.running.load_hook);
         self.change_classes();
         if self.sampler.as_ref().is_some_and(Sampler::counts_lock_waits) {
-            park_probes::begin(self.jvmti, self.jni, self.retransform);
+            self.classes.begin_parks(self.jni, self.retransform);
         }
         Ok(())
     }

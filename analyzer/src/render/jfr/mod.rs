@@ -18,17 +18,20 @@ use std::sync::Arc;
 use log_format::ids::{SampledStackId, ThreadId};
 use log_format::names::Table;
 use log_format::reader::BadRow;
-use log_format::rows::{CallRow, LockKind, LockWaitRow, SampleRow};
+use log_format::rows::{AllocationRow, CallRow, LockKind, LockWaitRow, SampleRow};
 
 use self::chunk::Chunk;
 use self::constants::{Constants, NONE, RUNNABLE, StackKey};
 use self::encoding::{number, text};
-use self::types::{EXECUTION_SAMPLE, JVM_INFORMATION, METHOD_TRACE, MONITOR_ENTER, THREAD_PARK};
+use self::types::{
+    ALLOCATION_SAMPLE, EXECUTION_SAMPLE, JVM_INFORMATION, METHOD_TRACE, MONITOR_ENTER, THREAD_PARK,
+};
 use super::streamed::{self, EventFormat, Said, StreamError};
 use crate::input::problems::Problems;
 use crate::input::progress::Progress;
 use crate::input::runs::RunInput;
 use crate::options::Options;
+use crate::run::allocations::{each_allocation, has_allocations};
 use crate::run::cpu_samples::{SampleNames, each_sample, has_samples, is_sample};
 use crate::run::lock_waits::{each_lock_wait, has_lock_waits};
 use crate::run::names::{NamedThread, Names};
@@ -73,9 +76,10 @@ struct Recording<'o> {
 }
 
 impl EventFormat for Recording<'_> {
-    const TABLES: &'static [Table] = &[Table::Calls, Table::Samples, Table::LockWaits];
+    const TABLES: &'static [Table] =
+        &[Table::Calls, Table::Samples, Table::LockWaits, Table::Allocations];
     const NOT_OF_TPROFILER: &'static str = "of a recording: they have no times";
-    const EMPTY: &'static str = "no recorded calls, CPU samples or lock waits";
+    const EMPTY: &'static str = "no recorded calls, CPU samples, lock waits or allocations";
 
     fn run(
         &mut self,
@@ -93,13 +97,15 @@ impl EventFormat for Recording<'_> {
             RunEvents { recording: self, run, names: &names, label, chunk, failed: None };
         let filter = RecordFilter::new(selection, &names);
         let unfinished = read_records(run, &filter, problems, |row| events.call(&row));
-        if has_samples(run) || has_lock_waits(run) {
+        if has_samples(run) || has_lock_waits(run) || has_allocations(run) {
             let mut samples = Samples::read(run, selection, problems);
             let takes = |row: &SampleRow| is_sample(row, selection);
             let add = |row: SampleRow| samples.add(&row, &mut events);
             each_sample(run, selection, &names, problems, takes, add);
             let add = |row: LockWaitRow| samples.add_lock_wait(&row, &mut events);
             each_lock_wait(run, selection, &names, problems, add);
+            let add = |row: AllocationRow| samples.add_allocation(&row, &mut events);
+            each_allocation(run, selection, &names, problems, add);
         }
         events.end().map(|()| unfinished)
     }
@@ -262,6 +268,27 @@ impl<'s> Samples<'s> {
             });
         }
         events.added();
+    }
+
+    /// Adds the samples of a row, one by one.
+    fn add_allocation(&mut self, row: &AllocationRow, events: &mut RunEvents) {
+        if !self.is_selected(row.sampled_stack) || events.failed.is_some() {
+            return;
+        }
+        for place in 0..row.samples.min(MOST_SAMPLES) {
+            let stack = self.stack(row.sampled_stack, &mut events.chunk);
+            let class = events.chunk.constants.class(&row.class);
+            let thread = events.thread(row.thread);
+            // The first has what is left of the division.
+            let rest = if place == 0 { row.bytes % row.samples } else { 0 };
+            let weight = row.bytes / row.samples + rest;
+            let at_ns = row.start_ns.saturating_add(spread(self.written));
+            self.written = self.written.wrapping_add(1);
+            events.chunk.add(ALLOCATION_SAMPLE, at_ns, |out| {
+                [thread, stack, class, weight].into_iter().for_each(|field| number(out, field));
+            });
+            events.added();
+        }
     }
 
     fn is_selected(&mut self, stack: SampledStackId) -> bool {

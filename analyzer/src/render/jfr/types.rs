@@ -29,6 +29,7 @@ pub const METHOD_TRACE: u64 = 101;
 pub const JVM_INFORMATION: u64 = 102;
 pub const MONITOR_ENTER: u64 = 103;
 pub const THREAD_PARK: u64 = 104;
+pub const ALLOCATION_SAMPLE: u64 = 105;
 const LABEL: u64 = 200;
 const CATEGORY: u64 = 201;
 const CONTENT_TYPE: u64 = 202;
@@ -92,7 +93,7 @@ const DURATION: Field = value("duration", LONG).unit(TIMESPAN, "TICKS").label("D
 const STACK: Field = constant("stackTrace", STACK_TRACE).label("Stack Trace");
 const TEXT: Field = value("value", STRING);
 
-const TYPES: [Type; 24] = [
+const TYPES: [Type; 25] = [
     Type { id: BOOLEAN, name: "boolean", kind: Kind::Plain, fields: &[] },
     Type { id: INT, name: "int", kind: Kind::Plain, fields: &[] },
     Type { id: LONG, name: "long", kind: Kind::Plain, fields: &[] },
@@ -225,6 +226,18 @@ const TYPES: [Type; 24] = [
             constant("eventThread", THREAD).label("Event Thread"),
             STACK,
             constant("parkedClass", CLASS).label("Class Parked On"),
+        ],
+    },
+    Type {
+        id: ALLOCATION_SAMPLE,
+        name: "jdk.ObjectAllocationSample",
+        kind: Kind::Event("Object Allocation Sample", &["Java Application"]),
+        fields: &[
+            START,
+            constant("eventThread", THREAD).label("Event Thread"),
+            STACK,
+            constant("objectClass", CLASS).label("Object Class"),
+            value("weight", LONG).label("Sample Weight"),
         ],
     },
     Type {

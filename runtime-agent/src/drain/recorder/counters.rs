@@ -3,6 +3,7 @@
 use log_format::rows::{CounterRow, counter};
 
 use super::Recorder;
+use crate::allocations;
 use crate::drain::counters::row;
 use crate::log::run_log::Now;
 use crate::probe::lost_calls;
@@ -54,9 +55,13 @@ impl Recorder {
         if sample_interval_ns > 0 {
             rows.push(row(start_ns, counter::SAMPLE_INTERVAL_NS, sample_interval_ns));
         }
+        if let Some(bytes) = allocations::last_interval() {
+            rows.push(row(start_ns, counter::ALLOCATION_INTERVAL, bytes));
+        }
         rows.extend(self.written.increases(start_ns, values));
         rows.extend(self.written.increases(start_ns, self.registry.samples.counters()));
         rows.extend(self.written.increases(start_ns, self.lock_waits.counters()));
+        rows.extend(self.written.increases(start_ns, self.allocations.counters()));
         rows
     }
 }

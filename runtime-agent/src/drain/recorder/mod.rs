@@ -15,6 +15,7 @@ use log_format::names::Hour;
 use log_format::rows::{CallRow, counter};
 use rewriter::probe::OFFLINE;
 
+use crate::drain::allocations::Allocations;
 use crate::drain::counters::{Written, row};
 use crate::drain::events::Events;
 use crate::drain::hot_methods::{HotMethods, Hottest, Recent};
@@ -81,6 +82,8 @@ pub(crate) struct Recorder {
     /// Bytes of samples in an hour.
     sampled: (Hour, u64),
     lock_waits: LockWaits,
+    allocations: Allocations,
+    allocation_bytes: u64,
     /// Bytes of waits for monitors in that hour.
     lock_wait_bytes: u64,
 }
@@ -117,6 +120,8 @@ impl Recorder {
             is_ceiling_told: false,
             sampled: (Hour::of_unix_ns(0), 0),
             lock_waits: LockWaits::new(),
+            allocations: Allocations::new(),
+            allocation_bytes: 0,
             lock_wait_bytes: 0,
         }
     }

@@ -18,13 +18,14 @@ use crate::sys::clock;
 
 /// The part of the hour's budget that samples may take.
 const SAMPLES_PART: u64 = 4;
-/// The part that waits for monitors may take.
+/// The parts that waits for locks and sampled allocations may take.
 const LOCK_WAITS_PART: u64 = 8;
+const ALLOCATIONS_PART: u64 = 8;
 
 impl Recorder {
     /// What `status` says of CPU samples.
     pub(crate) fn sampling_figures(&self, sampler: &Sampler<'_>) -> SamplingFigures {
-        self.registry.samples.figures(sampler, self.lock_waits.counts())
+        self.registry.samples.figures(sampler, self.lock_waits.counts(), self.allocations.counts())
     }
 
     /// CPU time in probes by samples, so far.
@@ -54,6 +55,7 @@ impl Recorder {
         if hour != self.sampled.0 {
             self.sampled = (hour, 0);
             self.lock_wait_bytes = 0;
+            self.allocation_bytes = 0;
         }
     }
 
@@ -77,6 +79,7 @@ impl Recorder {
             .iter()
             .map(|wait| lock_waits::row(wait, samples, sampler, &mut context))
             .collect();
+        self.allocations.round(samples, sampler, &mut context);
         for (start_ns, thread) in new {
             self.log.name_thread(Hour::of_unix_ns(start_ns), thread, &self.registry);
         }
@@ -91,6 +94,12 @@ impl Recorder {
             self.lock_waits.add_over_budget(&waits);
         } else {
             self.lock_wait_bytes += self.log.add_lock_waits(&waits, &self.registry);
+        }
+        let allocations = self.allocations.take_rows(all);
+        if self.allocation_bytes > part(ALLOCATIONS_PART) {
+            self.allocations.add_over_budget(&allocations);
+        } else {
+            self.allocation_bytes += self.log.add_allocations(&allocations, &self.registry);
         }
     }
 }

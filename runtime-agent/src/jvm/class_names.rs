@@ -1,4 +1,4 @@
-//! Numbers of the classes of locks: JVMTI tags of the class objects, so nothing here keeps a class or its loader alive.
+//! Numbers of classes: JVMTI tags of the class objects, so nothing here keeps a class or its loader alive.
 #![allow(unsafe_code)]
 
 use std::sync::{Mutex, PoisonError};
@@ -6,19 +6,17 @@ use std::sync::{Mutex, PoisonError};
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::jni;
 use log_format::descriptor::class_name;
-use log_format::rows::LockKind;
 use log_format::writer::one_line;
 
 /// Marks tags of classes; those of class loaders are below it.
 const TAG: jni::jlong = 1 << 62;
-/// Marks numbers of the class objects themselves: of locks like `Stock.class`.
+/// Marks numbers of the class objects themselves, like `Stock.class`.
 const CLASS_OBJECT: u32 = 1 << 31;
-/// Mark numbers of what is no monitor.
-const LOCK: u32 = 1 << 30;
-const PARK: u32 = 1 << 29;
-const FLAGS: u32 = CLASS_OBJECT | LOCK | PARK;
-const _: () = assert!(MOST < PARK as usize);
-/// More classes of locks are not told apart.
+/// Users of numbers may put something else into these bits.
+pub(crate) const FREE_BITS: u32 = 0b11 << 29;
+const FLAGS: u32 = CLASS_OBJECT | FREE_BITS;
+const _: () = assert!(MOST < 1 << 29);
+/// More classes are not told apart.
 const MOST: usize = 10_000;
 /// The number of `java.lang.Class`, which is the first.
 const JAVA_LANG_CLASS: u32 = 1;
@@ -26,36 +24,16 @@ const JAVA_LANG_CLASS: u32 = 1;
 /// Names by number, from 1 on.
 static NAMES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// A number that says what is waited for, too.
-pub(super) const fn with_kind(number: u32, kind: LockKind) -> u32 {
-    match kind {
-        LockKind::Monitor => number,
-        LockKind::Lock => number | LOCK,
-        LockKind::Park => number | PARK,
-    }
-}
-
-/// What is waited for.
-pub(crate) const fn kind(number: u32) -> LockKind {
-    if number & LOCK != 0 {
-        LockKind::Lock
-    } else if number & PARK != 0 {
-        LockKind::Park
-    } else {
-        LockKind::Monitor
-    }
-}
-
 /// Whether a tag is that of a class.
 pub(crate) const fn is_class_tag(tag: jni::jlong) -> bool {
     tag & TAG != 0
 }
 
-/// The number of the class of a lock; 0 if it has none.
+/// The number of the class of an object; 0 if it has none.
 ///
 /// # Safety
 /// `object` is a live reference of this thread.
-pub(super) unsafe fn number(jvmti: &Jvmti, jni: &JniEnv, object: jni::jobject) -> u32 {
+pub(crate) unsafe fn number(jvmti: &Jvmti, jni: &JniEnv, object: jni::jobject) -> u32 {
     // SAFETY: the caller guarantees the object. The class is a live reference of this thread until it is deleted.
     unsafe {
         let class = jni.get_object_class(object);
@@ -68,9 +46,11 @@ pub(super) unsafe fn number(jvmti: &Jvmti, jni: &JniEnv, object: jni::jobject) -
     }
 }
 
+/// The number of a class; 0 if it has none.
+///
 /// # Safety
 /// `class` is a live reference of this thread.
-unsafe fn of_class(jvmti: &Jvmti, class: jni::jclass) -> u32 {
+pub(crate) unsafe fn of_class(jvmti: &Jvmti, class: jni::jclass) -> u32 {
     // SAFETY: the caller guarantees it.
     let tag = unsafe { jvmti.get_tag(class) };
     if let Some(number) = tag.ok().and_then(of_tag) {
@@ -86,7 +66,7 @@ unsafe fn of_class(jvmti: &Jvmti, class: jni::jclass) -> u32 {
 }
 
 /// The number of a class with this name, always the same; 0 if there are too many.
-pub(super) fn number_of(name: String) -> u32 {
+pub(crate) fn number_of(name: String) -> u32 {
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     if names.is_empty() {
         names.push("java.lang.Class".to_owned());
@@ -103,7 +83,7 @@ fn of_tag(tag: jni::jlong) -> Option<u32> {
     is_class_tag(tag).then(|| u32::try_from(tag & !TAG).ok())?
 }
 
-/// The name of a class of locks, as the log has it.
+/// The name of a class, as the log has it.
 pub(crate) fn name(number: u32) -> String {
     let names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     let index = (number & !FLAGS).checked_sub(1).and_then(|index| usize::try_from(index).ok());
@@ -128,9 +108,6 @@ mod tests {
         assert_eq!(of_tag(TAG | 7), Some(7));
         assert_eq!(of_tag(7), None);
         assert_eq!(name(0), "[other classes]");
-        for of in [LockKind::Monitor, LockKind::Lock, LockKind::Park] {
-            assert_eq!(kind(with_kind(number, of)), of);
-            assert_eq!(name(with_kind(number, of)), "com.shop.Stock");
-        }
+        assert_eq!(name(number | FREE_BITS), "com.shop.Stock");
     }
 }

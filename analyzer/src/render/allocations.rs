@@ -1,0 +1,145 @@
+//! Sampled allocations, as text and in JSON.
+
+use std::io::{self, Write};
+
+use log_format::human::{bytes, count, plural};
+use log_format::writer::one_line;
+use serde::Serialize;
+
+use super::json_rows::Name;
+use super::labels::Labels;
+use super::text_parts::{heading, number, wrapped};
+use crate::report::Report;
+use crate::report::allocations::{AllocationReport, Row};
+use crate::stats::allocation_sums::Allocated;
+use crate::stats::method::Method;
+
+/// Columns of the figures, and their widths.
+const COLUMNS: [(&str, usize); 4] = [("bytes", 12), ("%", 8), ("objects", 14), ("samples", 10)];
+
+/// Writes the section of a text, with `top` rows at most in each table.
+pub(super) fn text(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
+    let AllocationReport { all, classes, sites, .. } = &report.allocations;
+    if all.samples == 0 {
+        return Ok(());
+    }
+    writeln!(out)?;
+    let samples = plural(all.samples, "sample", "samples");
+    let rate = report.per_second(all.bytes).map(|rate| format!(", {} a second", whole(rate)));
+    let (total, rate) = (bytes(all.bytes), rate.unwrap_or_default());
+    heading(out, &format!("Allocations: {total} by {samples}{rate}"))?;
+    let top = report.layout.top;
+    table("class, site with most of it", classes, top, all, out, |row| {
+        (one_line(&row.of), labels.of(&row.most))
+    })?;
+    table("site, class with most of it", sites, top, all, out, |row| {
+        (labels.of(&row.of), one_line(&row.most))
+    })
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Bytes of a second.
+fn whole(rate: f64) -> String {
+    bytes(rate.round() as u64)
+}
+
+fn table<T, O>(
+    names: &str,
+    rows: &[Row<T, O>],
+    top: Option<usize>,
+    all: &Allocated,
+    out: &mut dyn Write,
+    named: impl Fn(&Row<T, O>) -> (String, String),
+) -> io::Result<()> {
+    let heads: String = COLUMNS.iter().map(|(name, width)| format!("{name:>width$}")).collect();
+    writeln!(out, "\n{heads}   {names}")?;
+    let shown = top.unwrap_or(rows.len());
+    for row in rows.iter().take(shown) {
+        let (name, most) = named(row);
+        let cells = cells(&row.allocated, all);
+        wrapped(out, &cells, &" ".repeat(cells.len()), &format!("{name}, {most}"))?;
+    }
+    if let Some(rest) = rows.len().checked_sub(shown).filter(|rest| *rest > 0) {
+        writeln!(out, "    and {}", plural(number(rest), "more row", "more rows"))?;
+    }
+    Ok(())
+}
+
+fn cells(allocated: &Allocated, all: &Allocated) -> String {
+    let share = format!("{:.1}%", share(allocated, all) * 100.0);
+    let Allocated { objects, samples, .. } = *allocated;
+    let cells = [bytes(allocated.bytes), share, count(objects.into()), count(samples.into())];
+    let cells = cells.iter().zip(COLUMNS).map(|(text, (_, width))| format!("{text:>width$}"));
+    cells.collect::<String>() + "   "
+}
+
+#[allow(clippy::cast_precision_loss)] // A share needs no more.
+fn share(allocated: &Allocated, all: &Allocated) -> f64 {
+    allocated.bytes as f64 / all.bytes.max(1) as f64
+}
+
+/// Sampled allocations in JSON.
+#[derive(Serialize)]
+pub(super) struct JsonAllocations<'r> {
+    bytes: u64,
+    objects: u64,
+    samples: u64,
+    bytes_per_s: Option<f64>,
+    classes: Vec<ClassRow<'r>>,
+    sites: Vec<SiteRow<'r>>,
+}
+
+#[derive(Serialize)]
+struct ClassRow<'r> {
+    class: &'r str,
+    #[serde(flatten)]
+    figures: Figures,
+    site: Name<'r>,
+}
+
+#[derive(Serialize)]
+struct SiteRow<'r> {
+    site: Name<'r>,
+    #[serde(flatten)]
+    figures: Figures,
+    class: &'r str,
+}
+
+#[derive(Serialize)]
+struct Figures {
+    bytes: u64,
+    objects: u64,
+    samples: u64,
+}
+
+impl Figures {
+    fn of<T, O>(row: &Row<T, O>) -> Self {
+        let Allocated { bytes, objects, samples } = row.allocated;
+        Self { bytes, objects, samples }
+    }
+}
+
+impl<'r> JsonAllocations<'r> {
+    /// Nothing if nothing was sampled.
+    pub(super) fn new(report: &'r Report) -> Option<Self> {
+        let AllocationReport { all, classes, sites, .. } = &report.allocations;
+        let class = |row: &'r Row<String, Method>| ClassRow {
+            class: &row.of,
+            figures: Figures::of(row),
+            site: Name::new(&row.most),
+        };
+        let site = |row: &'r Row<Method, String>| SiteRow {
+            site: Name::new(&row.of),
+            figures: Figures::of(row),
+            class: &row.most,
+        };
+        let Allocated { bytes, objects, samples } = *all;
+        (samples > 0).then(|| Self {
+            bytes,
+            objects,
+            samples,
+            bytes_per_s: report.per_second(bytes),
+            classes: classes.iter().map(class).collect(),
+            sites: sites.iter().map(site).collect(),
+        })
+    }
+}

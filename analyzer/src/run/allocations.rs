@@ -1,0 +1,92 @@
+//! Reads the sampled allocations of a run.
+
+use std::collections::{HashMap, HashSet};
+
+use log_format::ids::{SampledStackId, ThreadId};
+use log_format::names::Table;
+use log_format::rows::AllocationRow;
+
+use crate::input::problems::Problems;
+use crate::input::runs::{DataFile, RunInput};
+use crate::input::table_rows::{TablePart, read_part};
+use crate::run::cpu_samples::SampleNames;
+use crate::run::names::Names;
+use crate::run::selection::Selection;
+use crate::stats::aggregate::Group;
+use crate::stats::allocation_sums::AllocationSums;
+use crate::stats::method::Method;
+use crate::stats::sampled_stacks::is_of_jdk;
+
+/// Adds the selected allocations of a run; `with_stacks` if their stacks are needed too.
+pub fn read_allocations(
+    run: &RunInput,
+    selection: &Selection,
+    with_stacks: bool,
+    problems: &mut Problems,
+    sums: &mut AllocationSums,
+) {
+    if !has_allocations(run) {
+        return;
+    }
+    // Problems with these names are reported where all names are read.
+    let names = Names::read(run, &mut Problems::default());
+    let sampled = SampleNames::read(run, problems);
+    let mut sites: HashMap<SampledStackId, Method> = HashMap::new();
+    let mut known: HashMap<(String, SampledStackId), usize> = HashMap::new();
+    each_allocation(run, selection, &names, problems, |row| {
+        let site = sites.entry(row.sampled_stack).or_insert_with(|| site(&row, &sampled));
+        let (class, method, _) = site.parts();
+        let is_selected = selection.method.as_ref().is_none_or(|of| of.method(class, &method));
+        if !is_selected {
+            return;
+        }
+        sums.add(&row, site);
+        if with_stacks {
+            let key = (row.class.clone(), row.sampled_stack);
+            let stack = *known.entry(key).or_insert_with(|| {
+                let below = sampled.add_stack(row.sampled_stack, &mut sums.stacks);
+                sums.stacks.stack(below, &Method::named("", &format!("[new {}]", row.class), ""))
+            });
+            sums.stacks.add(Group::All, stack, row.bytes, row.samples);
+        }
+    });
+}
+
+/// Passes each allocation of a run to `each` whose time and thread are selected, in the order of the files.
+pub fn each_allocation(
+    run: &RunInput,
+    selection: &Selection,
+    names: &Names,
+    problems: &mut Problems,
+    mut each: impl FnMut(AllocationRow),
+) {
+    let pattern = selection.calls.thread.as_ref();
+    let threads: Option<HashSet<ThreadId>> = pattern.map(|pattern| names.threads_named_by(pattern));
+    for file in files(run) {
+        let progress = Some(&selection.progress);
+        let part = TablePart { path: &file.path, len: file.len, progress };
+        read_part(part, problems, |row: AllocationRow| {
+            let is_selected = threads.as_ref().is_none_or(|threads| threads.contains(&row.thread));
+            if is_selected && selection.range.contains(row.start_ns) {
+                each(row);
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Whether a run has sampled allocations.
+pub fn has_allocations(run: &RunInput) -> bool {
+    files(run).next().is_some()
+}
+
+fn files(run: &RunInput) -> impl Iterator<Item = &DataFile> {
+    run.files.iter().filter(|file| file.table == Table::Allocations)
+}
+
+/// The innermost method outside the JDK; without one, the method on top of the stack.
+fn site(row: &AllocationRow, sampled: &SampleNames) -> Method {
+    let frames = sampled.frames(row.sampled_stack);
+    let outside = frames.iter().find(|method| !is_of_jdk(method));
+    outside.or(frames.first()).map_or_else(|| Method::named("", "[missing]", ""), |m| (*m).clone())
+}

@@ -1,0 +1,129 @@
+//! Turns sampled allocations into rows, summed up by second.
+
+use std::collections::{BTreeMap, HashMap};
+
+use log_format::ids::{SampledStackId, StackId, ThreadId};
+use log_format::rows::{AllocationRow, counter};
+
+use crate::allocations::{self, Allocation, Counts};
+use crate::drain::samples::{Context, Samples};
+use crate::jvm::class_names;
+use crate::sampling::sampler::Sampler;
+use crate::sys::clock::{self, as_u64};
+
+const SECOND_NS: u64 = 1_000_000_000;
+/// Samples of a second that is over may come so much later.
+const LATE_NS: u64 = 500_000_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Key {
+    thread: ThreadId,
+    class: u32,
+    stack: SampledStackId,
+    path: StackId,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    bytes: f64,
+    objects: f64,
+    samples: u64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Allocations {
+    seconds: BTreeMap<u64, HashMap<Key, Sum>>,
+    /// What was counted when the run began.
+    before: Counts,
+    over_budget: u64,
+}
+
+impl Allocations {
+    /// A run begins: what is left of the one before is not its own.
+    pub(super) fn new() -> Self {
+        allocations::forget();
+        Self { seconds: BTreeMap::new(), before: Counts::now(), over_budget: 0 }
+    }
+
+    /// Takes the samples since the last call.
+    pub(super) fn round(
+        &mut self,
+        samples: &mut Samples,
+        sampler: &mut Sampler<'_>,
+        context: &mut Context<'_>,
+    ) {
+        for allocation in allocations::take() {
+            self.add(&allocation, samples, sampler, context);
+        }
+    }
+
+    fn add(
+        &mut self,
+        allocation: &Allocation,
+        samples: &mut Samples,
+        sampler: &mut Sampler<'_>,
+        context: &mut Context<'_>,
+    ) {
+        let Allocation { at, os_id, virtual_thread, class, objects, bytes, stack } = allocation;
+        let at_ns = context.anchors.unix_ns(*at);
+        let key = Key {
+            thread: match virtual_thread {
+                Some(number) => (context.virtual_thread)(number.get()),
+                None => samples.thread(*os_id, true, sampler, context),
+            },
+            class: *class,
+            stack: samples.stack_of_own(*os_id, stack, sampler),
+            path: samples.path_of(&stack.shadow, context.paths),
+        };
+        let second = self.seconds.entry(at_ns - at_ns % SECOND_NS).or_default();
+        let sum = second.entry(key).or_default();
+        sum.bytes += bytes;
+        sum.objects += objects;
+        sum.samples += 1;
+    }
+
+    /// Rows of the seconds that are over by now; with `all`, of all.
+    pub(super) fn take_rows(&mut self, all: bool) -> Vec<AllocationRow> {
+        let now_ns = clock::unix_ns();
+        let mut rows = Vec::new();
+        while let Some(second) = self.seconds.first_entry() {
+            let start_ns = *second.key();
+            if !all && now_ns < start_ns + SECOND_NS + LATE_NS {
+                break;
+            }
+            let mut sums: Vec<(Key, Sum)> = second.remove().into_iter().collect();
+            sums.sort_unstable_by_key(|(key, _)| *key);
+            rows.extend(sums.iter().map(|(key, sum)| AllocationRow {
+                start_ns,
+                thread: key.thread,
+                class: class_names::name(key.class),
+                bytes: as_u64(sum.bytes.round()),
+                objects: as_u64(sum.objects.round()),
+                samples: sum.samples,
+                sampled_stack: key.stack,
+                stack: key.path,
+            }));
+        }
+        rows
+    }
+
+    /// Counts samples that are not written, to leave the hour's budget to recorded calls.
+    pub(super) fn add_over_budget(&mut self, rows: &[AllocationRow]) {
+        self.over_budget += rows.iter().map(|row| row.samples).sum::<u64>();
+    }
+
+    /// What was counted since the run began.
+    pub(super) fn counts(&self) -> Counts {
+        let Counts { samples, dropped } = Counts::now();
+        Counts {
+            samples: samples.saturating_sub(self.before.samples),
+            dropped: dropped.saturating_sub(self.before.dropped) + self.over_budget,
+        }
+    }
+
+    pub(super) fn counters(&self) -> [(&'static str, u64); 2] {
+        let Counts { samples, dropped } = self.counts();
+        [(counter::ALLOCATION_SAMPLES, samples), (counter::ALLOCATION_SAMPLES_DROPPED, dropped)]
+    }
+}

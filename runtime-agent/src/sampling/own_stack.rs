@@ -1,0 +1,81 @@
+//! The stack of the calling thread, which is in native code: in an event of the JVM, or in a probe.
+#![allow(unsafe_code)]
+
+use std::mem::MaybeUninit;
+
+use jvmti_bindings::prelude::{jni, jvmti};
+use log_format::ids::JavaThreadId;
+use sampling_handler::load;
+use sampling_handler::memory::Process;
+use sampling_handler::queue::MAX_SHADOW;
+use sampling_handler::signal;
+use sampling_handler::walk::{End, Frame, Frames, MAX_FRAMES, Walk};
+
+use crate::jvm::java_threads;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct OwnStack {
+    /// How the walk ended, and the frames from the innermost.
+    pub end: End,
+    pub frames: Vec<Frame>,
+    /// Probe ids of the measured calls in progress, the outermost first.
+    pub shadow: Vec<u32>,
+}
+
+impl OwnStack {
+    /// Reads it; `java_thread` is the thread's `JavaThread`, or 0 if that is not known. `None` if there is no memory. Notes
+    /// the name of a virtual thread, too.
+    pub(crate) fn read(java_thread: usize, virtual_thread: Option<JavaThreadId>) -> Option<Self> {
+        let mut shadow = [0; MAX_SHADOW];
+        let depth = signal::own_shadow(&mut shadow);
+        let shadow = copied(shadow.get(..depth).unwrap_or_default())?;
+        let (end, frames) = match virtual_thread {
+            Some(number) => {
+                java_threads::note_virtual_name(number);
+                said_stack()?
+            }
+            None => walked_stack(java_thread)?,
+        };
+        Some(Self { end, frames, shadow })
+    }
+
+    /// The memory that it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&*self.frames) + size_of_val(&*self.shadow)
+    }
+}
+
+/// The stack of the calling thread, whose `JavaThread` is this; `None` if there is no memory.
+fn walked_stack(java_thread: usize) -> Option<(End, Vec<Frame>)> {
+    let mut slots = [const { MaybeUninit::uninit() }; MAX_FRAMES];
+    let mut frames = Frames::new(&mut slots);
+    let walk = signal::layout()
+        .filter(|_| java_thread != 0 && load::is_guarded())
+        .and_then(|layout| Walk::of_waiting(Process, layout, java_thread));
+    let end = walk.map_or(End::Off, |walk| walk.run(&mut frames));
+    let words = copied(frames.words())?;
+    Some((end, words.into_iter().map(Frame::from_word).collect()))
+}
+
+/// The stack of the calling virtual thread, as the JVM says it: most of its frames may still be where they were while
+/// it was not mounted, and the walker does not see them.
+fn said_stack() -> Option<(End, Vec<Frame>)> {
+    let jvmti = java_threads::get_jvmti()?;
+    let thread = jvmti.get_current_thread().ok()?;
+    let most = jni::jint::try_from(MAX_FRAMES).unwrap_or(jni::jint::MAX);
+    // SAFETY: a live reference of this thread. It is in native code, so the reference goes when it returns to Java.
+    let said = unsafe { jvmti.get_stack_trace(thread, 0, most) }.ok()?;
+    let frame = |frame: &jvmti::jvmtiFrameInfo| {
+        Frame::new(frame.method.addr(), i32::try_from(frame.location).unwrap_or(-1))
+    };
+    Some((End::Whole, said.iter().map(frame).collect()))
+}
+
+/// `None` if there is no memory.
+fn copied<T: Copy>(values: &[T]) -> Option<Vec<T>> {
+    let mut copy = Vec::new();
+    copy.try_reserve_exact(values.len()).ok()?;
+    copy.extend_from_slice(values);
+    Some(copy)
+}

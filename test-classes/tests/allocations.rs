@@ -1,0 +1,148 @@
+//! Sampled allocations say how much of which class is allocated where.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use log_format::rows::{AllocationRow, counter};
+use test_classes::{
+    Java, Jdk, Profile, artifacts, classes, ends_of_jdks, free_port, jdks, rows, tprofiler_text,
+};
+
+/// Bytes that the program printed: of objects by their name, and of all.
+fn truth(stdout: &str) -> BTreeMap<String, f64> {
+    let line = |line: &str| {
+        let (name, bytes) = line.strip_prefix("allocated ")?.split_once(' ')?;
+        Some((name.to_owned(), bytes.parse().expect("a number")))
+    };
+    stdout.lines().filter_map(line).collect()
+}
+
+const CLASSES: [(&str, &str); 3] =
+    [("bytes", "byte[]"), ("longs", "long[]"), ("items", "programs.Allocating$Item")];
+
+/// What `analyze` makes of a log folder.
+fn report(logs: &Path) -> serde_json::Value {
+    let mut analyze = std::process::Command::new(&artifacts().analyze);
+    let out = analyze.args(["--format", "json"]).arg(logs).output().expect("it runs");
+    serde_json::from_slice(&out.stdout).expect("JSON")
+}
+
+/// Compares with what the program knows: within five standard errors, and the methods too.
+fn compare(jdk: &Jdk, logs: &Path, truth: &BTreeMap<String, f64>) {
+    let profile = Profile::only_run(logs);
+    assert_eq!(profile.counter(counter::ALLOCATION_SAMPLES_DROPPED), 0, "{jdk}");
+    let found: Vec<AllocationRow> = rows(&profile.folder);
+    let sum = |of: &dyn Fn(&AllocationRow) -> bool| {
+        let rows = found.iter().filter(|row| of(row));
+        rows.fold((0, 0, 0), |sum, row| {
+            (sum.0 + row.bytes, sum.1 + row.objects, sum.2 + row.samples)
+        })
+    };
+    for (name, class) in CLASSES {
+        let (bytes, objects, samples) = sum(&|row| row.class == class);
+        assert!(samples > 200, "{jdk}: {class}: {samples} samples");
+        let bound = truth[name] * 5.0 / (samples as f64).sqrt();
+        let differs = (bytes as f64 - truth[name]).abs();
+        assert!(differs < bound, "{jdk}: {class}: {bytes} of {}, {samples} samples", truth[name]);
+        let size = bytes as f64 / objects as f64;
+        let wanted = match name {
+            "bytes" => 10_000.0,
+            "longs" => 2_016.0,
+            _ => 24.0,
+        };
+        assert!((size / wanted - 1.0).abs() < 0.01, "{jdk}: {class}: {size} bytes");
+    }
+    let all = sum(&|_| true);
+    assert_eq!(profile.counter(counter::ALLOCATION_SAMPLES), all.2, "{jdk}");
+    let wanted: f64 = CLASSES.iter().map(|(name, _)| truth[*name]).sum();
+    assert!((all.0 as f64 / wanted - 1.0).abs() < 0.05, "{jdk}: {} of {wanted}", all.0);
+    let report = report(logs);
+    let classes = report["allocations"]["classes"].as_array().expect("classes");
+    let sites = ["makeBytes", "makeItems", "makeLongs"];
+    for (row, (class, site)) in
+        classes.iter().zip([CLASSES[0].1, CLASSES[2].1, CLASSES[1].1].into_iter().zip(sites))
+    {
+        assert_eq!(row["class"], class, "{jdk}: {row}");
+        // Where it is inlined, the JVM may say the caller.
+        let method = row["site"]["method"].as_str().expect("a name");
+        assert!(method == site || method == "run", "{jdk}: {row}");
+    }
+}
+
+#[test]
+fn known_classes_have_their_bytes() {
+    for jdk in jdks() {
+        let logs = tempfile::tempdir().expect("a temporary folder");
+        let path = logs.path().display();
+        let options = format!("include=programs,port=off,logs={path},alloc=256k,sampler_cap=off");
+        let java = Java::new(jdk).arg("-Xmx200m").agent(&options);
+        let java = java.main(classes(), "programs.Allocating").arg("100000");
+        let finished = if jdk.major >= 21 { java.arg("virtual") } else { java }.run();
+        finished.expect_quiet_success(jdk);
+        compare(jdk, logs.path(), &truth(&finished.stdout));
+    }
+}
+
+/// What the JVM says of its threads is near what the program computes, so that the sizes are right.
+#[test]
+fn the_program_knows_its_bytes() {
+    for jdk in jdks() {
+        let finished = Java::new(jdk).main(classes(), "programs.Allocating").arg("2000").run();
+        let truth = truth(&finished.stdout);
+        let sum: f64 = CLASSES.iter().map(|(name, _)| truth[*name]).sum();
+        assert!((truth["all"] / sum - 1.0).abs() < 0.01, "{jdk}: {truth:?}");
+    }
+}
+
+/// Beyond the cap, the interval grows.
+#[test]
+fn many_samples_keep_to_the_cap() {
+    for jdk in ends_of_jdks() {
+        let intervals = |cap: &str| {
+            let logs = tempfile::tempdir().expect("a temporary folder");
+            let path = logs.path().display();
+            let options =
+                format!("include=programs,port=off,logs={path},alloc=8k,sampler_cap={cap},cpu=1s");
+            let java = Java::new(jdk).arg("-Xmx200m").agent(&options);
+            let java = java.main(classes(), "programs.Allocating").arg("400000");
+            java.run().expect_quiet_success(jdk);
+            let profile = Profile::only_run(logs.path());
+            let share = profile.counter(counter::ALLOCATION_SAMPLES);
+            (profile.gauges[counter::ALLOCATION_INTERVAL], share)
+        };
+        let (capped, all) = (intervals("0.5%"), intervals("off"));
+        assert_eq!(all.0, 8 << 10, "{jdk}");
+        assert!(capped.0 > 8 << 10, "{jdk}: {capped:?}, without a cap {all:?}");
+        assert!(capped.1 * 2 < all.1, "{jdk}: {capped:?}, without a cap {all:?}");
+    }
+}
+
+/// The JVM gives the capability to one agent at a time: each attachment takes it and gives it back.
+#[test]
+fn each_attachment_samples() {
+    for jdk in ends_of_jdks() {
+        let logs = tempfile::tempdir().expect("a temporary folder");
+        let (port, path) = (free_port(), logs.path().display());
+        let options = format!("include=programs,port={port},logs={path},alloc=1k");
+        let attaches =
+            if jdk.major >= 21 { vec!["-XX:+EnableDynamicAgentLoading"] } else { vec![] };
+        let java = Java::new(jdk).args(attaches).agent(&options);
+        let mut program = java.main(classes(), "programs.Deadlock").talk();
+        let pid = program.program.pid().to_string();
+        for run in 1..=3 {
+            // It allocates a thread.
+            program.ask("contend");
+            tprofiler_text(&["detach", &pid]);
+            assert_eq!(Profile::runs(logs.path()).len(), run, "{jdk}");
+            tprofiler_text(&["attach", &pid, &options]);
+        }
+        let finished = program.end();
+        // Its main method is a loop, which keeps the class from being retransformed.
+        let others = finished.stderr.lines().filter(|line| !line.contains("are postponed: 1"));
+        assert_eq!((finished.status, others.count()), (Some(0), 0), "{jdk}: {}", finished.stderr);
+        for run in &Profile::runs(logs.path())[..3] {
+            let rows: Vec<AllocationRow> = rows(run);
+            assert!(rows.iter().any(|row| row.class == "java.lang.Thread"), "{jdk}: {rows:?}");
+        }
+    }
+}
