@@ -45,12 +45,13 @@ fn compare(jdk: &Jdk, logs: &Path, truth: &BTreeMap<String, f64>) {
         let differs = (bytes as f64 - truth[name]).abs();
         assert!(differs < bound, "{jdk}: {class}: {bytes} of {}, {samples} samples", truth[name]);
         let size = bytes as f64 / objects as f64;
-        let wanted = match name {
-            "bytes" => 10_000.0,
-            "longs" => 2_016.0,
-            _ => 24.0,
+        // The JDK has a few small arrays of bytes.
+        let sizes = match name {
+            "bytes" => 8_000.0..10_001.0,
+            "longs" => 2_000.0..2_017.0,
+            _ => 23.9..24.1,
         };
-        assert!((size / wanted - 1.0).abs() < 0.01, "{jdk}: {class}: {size} bytes");
+        assert!(sizes.contains(&size), "{jdk}: {class}: {size} bytes");
     }
     let all = sum(&|_| true);
     assert_eq!(profile.counter(counter::ALLOCATION_SAMPLES), all.2, "{jdk}");
@@ -123,26 +124,27 @@ fn each_attachment_samples() {
     for jdk in ends_of_jdks() {
         let logs = tempfile::tempdir().expect("a temporary folder");
         let (port, path) = (free_port(), logs.path().display());
-        let options = format!("include=programs,port={port},logs={path},alloc=1k");
+        let options = format!("include=programs,port={port},logs={path},alloc=1k,retransform=off");
         let attaches =
             if jdk.major >= 21 { vec!["-XX:+EnableDynamicAgentLoading"] } else { vec![] };
         let java = Java::new(jdk).args(attaches).agent(&options);
         let mut program = java.main(classes(), "programs.Deadlock").talk();
         let pid = program.program.pid().to_string();
         for run in 1..=3 {
-            // It allocates a thread.
-            program.ask("contend");
+            program.ask("allocate");
             tprofiler_text(&["detach", &pid]);
             assert_eq!(Profile::runs(logs.path()).len(), run, "{jdk}");
             tprofiler_text(&["attach", &pid, &options]);
         }
         let finished = program.end();
-        // Its main method is a loop, which keeps the class from being retransformed.
-        let others = finished.stderr.lines().filter(|line| !line.contains("are postponed: 1"));
-        assert_eq!((finished.status, others.count()), (Some(0), 0), "{jdk}: {}", finished.stderr);
+        assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
+        assert!(!finished.stderr.contains("alloc:"), "{jdk}: {}", finished.stderr);
         for run in &Profile::runs(logs.path())[..3] {
             let rows: Vec<AllocationRow> = rows(run);
-            assert!(rows.iter().any(|row| row.class == "java.lang.Thread"), "{jdk}: {rows:?}");
+            assert!(
+                rows.iter().any(|row| row.class == "byte[]" && row.bytes > 1 << 20),
+                "{jdk}: {rows:?}"
+            );
         }
     }
 }

@@ -25,6 +25,11 @@ impl Interval {
         self.chosen
     }
 
+    /// Samples begin, with the chosen interval; until now they have cost this, and the process's CPU time is that.
+    pub(crate) fn begin(&mut self, cost_ns: u64, cpu_ns: u64) {
+        (self.now, self.before) = (self.chosen, Some((cost_ns, cpu_ns)));
+    }
+
     /// A second is over: the interval from now on, if it is another.
     pub(crate) fn second(&mut self, cost_ns: u64, cpu_ns: u64) -> Option<u64> {
         let (cost_before, cpu_before) = self.before.replace((cost_ns, cpu_ns))?;

@@ -246,7 +246,9 @@ impl<'j> Sampler<'j> {
     }
 
     fn begin_allocations(&mut self) {
-        let Some(interval) = self.allocations else { return };
+        let Some(interval) = &mut self.allocations else { return };
+        let cpu_ns = clock::cpu_ns_of(libc::CLOCK_PROCESS_CPUTIME_ID);
+        interval.begin(allocations::cost_ns(), cpu_ns);
         if let Err(error) = allocations::begin(self.jvmti, self.jni, interval.chosen()) {
             let why = "perhaps another agent samples them";
             message!("alloc: the JVM refuses it ({error:?}), {why}; allocations are not sampled");

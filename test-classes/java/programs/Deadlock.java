@@ -6,7 +6,8 @@ import java.util.concurrent.CountDownLatch;
 
 /**
  * Two threads that wait for each other's monitor for ever, once told so on stdin: {@code lock}. With {@code contend},
- * a thread waits for a monitor for a tenth of a second. It ends with its stdin.
+ * a thread waits for a monitor for a tenth of a second; with {@code allocate}, it allocates 64 MB. It ends with its
+ * stdin.
  */
 public final class Deadlock {
     private static final class Side {}
@@ -18,10 +19,20 @@ public final class Deadlock {
         for (String line = in.readLine(); line != null; line = in.readLine()) {
             if (line.equals("lock")) {
                 lock();
+            } else if (line.equals("allocate")) {
+                allocate();
             } else {
                 contend();
             }
             System.out.println(line);
+        }
+    }
+
+    private static volatile byte[] sink;
+
+    private static void allocate() {
+        for (int i = 0; i < 64; i++) {
+            sink = new byte[1 << 20];
         }
     }
 
