@@ -56,6 +56,8 @@ pub(crate) enum Request {
     Mute(Pattern, bool),
     /// Set the overhead budget, or remove it.
     Overhead(Option<Millionths>),
+    /// Sample allocations with so many bytes in between, or none.
+    Alloc(Option<u64>),
     /// List the throttled methods.
     Throttled,
     /// The JVM ends: write everything, then stop.

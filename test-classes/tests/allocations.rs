@@ -5,7 +5,8 @@ use std::path::Path;
 
 use log_format::rows::{AllocationRow, counter};
 use test_classes::{
-    Java, Jdk, Profile, artifacts, classes, ends_of_jdks, free_port, jdks, rows, tprofiler_text,
+    Java, Jdk, Profile, artifacts, classes, ends_of_jdks, error_line, free_port, jdks, rows,
+    tprofiler, tprofiler_json, tprofiler_text,
 };
 
 /// Bytes that the program printed: of objects by their name, and of all.
@@ -146,5 +147,44 @@ fn each_attachment_samples() {
                 "{jdk}: {rows:?}"
             );
         }
+    }
+}
+
+/// Without a restart: by a command, and off again.
+#[test]
+fn a_command_turns_it_on_and_off() {
+    for jdk in ends_of_jdks() {
+        let logs = tempfile::tempdir().expect("a temporary folder");
+        let (port, path) = (free_port(), logs.path().display());
+        let options = format!("include=programs,port={port},logs={path}");
+        let java = Java::new(jdk).agent(&options);
+        let mut program = java.main(classes(), "programs.Deadlock").talk();
+        let samples = || {
+            let alloc = tprofiler_json(port, &["alloc"]);
+            (alloc["alloc_bytes"].as_u64(), alloc["allocation_samples"].as_u64())
+        };
+        program.ask("allocate");
+        assert_eq!(samples(), (None, Some(0)), "{jdk}");
+        let on = tprofiler_json(port, &["alloc", "64k"]);
+        assert_eq!(on["alloc_bytes"], 64 << 10, "{jdk}: {on}");
+        assert_eq!(tprofiler_json(port, &["options"])["options"]["alloc"], "64k", "{jdk}");
+        program.ask("allocate");
+        let (interval, first) = samples();
+        assert_eq!(interval, Some(64 << 10), "{jdk}");
+        assert!(first > Some(30), "{jdk}: {first:?}");
+        // It stays on when recording stops and starts.
+        tprofiler_json(port, &["stop"]);
+        program.ask("allocate");
+        assert_eq!(samples().1, first, "{jdk}");
+        tprofiler_json(port, &["start"]);
+        program.ask("allocate");
+        assert!(samples().1 > first, "{jdk}: {first:?}");
+        assert_eq!(tprofiler_json(port, &["alloc", "off"])["alloc_bytes"].as_u64(), None);
+        let last = samples();
+        program.ask("allocate");
+        assert_eq!(samples(), last, "{jdk}");
+        let wrong = tprofiler(port, &["alloc", "3x"]);
+        assert!(error_line(&wrong).contains("is neither off nor from 1k to 1g"), "{wrong:?}");
+        assert_eq!(program.end().status, Some(0), "{jdk}");
     }
 }

@@ -5,6 +5,7 @@
 #![allow(dead_code)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+pub mod allocating_shop;
 pub mod browser;
 pub mod jfr;
 pub mod locked_shop;

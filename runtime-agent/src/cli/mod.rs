@@ -150,6 +150,11 @@ enum Command {
         /// A share of the process's CPU time, like 2%, or off
         value: Option<String>,
     },
+    /// Show whether allocations are sampled, or sample them from now on
+    Alloc {
+        /// How many bytes are between two samples, like 512k, or off
+        value: Option<String>,
+    },
     /// Show the options in force
     Options,
     /// Attach the agent to a running JVM
@@ -189,6 +194,7 @@ impl Command {
             Self::Mute { pattern } => with("mute", pattern),
             Self::Unmute { pattern } => with("unmute", &Some(pattern.clone())),
             Self::Overhead { value } => with("overhead", value),
+            Self::Alloc { value } => with("alloc", value),
             Self::Options => "options".to_owned(),
             Self::Detach { pid: None } => "detach".to_owned(),
             Self::Detach { pid: Some(_) } | Self::Attach(_) | Self::List | Self::Profile(_) => {

@@ -52,6 +52,8 @@ mod tests {
                     "inflight",
                     "threads",
                     "methods **",
+                    "alloc",
+                    "alloc 512k",
                     "options",
                     "json options",
                 ],

@@ -21,6 +21,7 @@ use crate::instrument::guards::Muting;
 use crate::instrument::methods::Method;
 use crate::instrument::postponed::Postponed;
 use crate::log::LogFigures;
+use crate::options::alloc_text;
 use crate::options::{megabytes_text, overhead_text, thresholds_text};
 use crate::overhead::{OverheadFigures, Throttled};
 use crate::request::{Found, MemoryFigures, Reply, Status};
@@ -59,6 +60,7 @@ pub(super) fn answer(
                 add_throttled(&mut answer, throttled);
             }
         }
+        Shows::Allocations => add_allocations(&mut answer, status),
         Shows::Options => add_options(&mut answer, status, options),
         Shows::Restored => add_restored(&mut answer, &status.loaded_classes, status.clock.jumps),
         Shows::Found => match found {
@@ -136,6 +138,23 @@ fn add_memory(answer: &mut Answer, memory: MemoryFigures) {
 }
 
 /// Adds the budget, how much of it is used, and how many methods are throttled.
+fn add_allocations(answer: &mut Answer, status: &Status) {
+    match &status.sampling {
+        Some(sampling) => add_allocation_figures(answer, sampling),
+        None => answer.line("alloc", "off"),
+    }
+}
+
+fn add_allocation_figures(answer: &mut Answer, sampling: &SamplingFigures) {
+    answer.line("alloc", alloc_text(sampling.alloc));
+    answer.value("alloc_bytes", sampling.alloc);
+    if let Some(bytes) = sampling.allocation_interval {
+        answer.add("allocation interval bytes", bytes);
+    }
+    answer.add("allocation samples", sampling.allocations.samples);
+    answer.add("allocation samples dropped", sampling.allocations.dropped);
+}
+
 fn add_overhead(answer: &mut Answer, overhead: &OverheadFigures) {
     let OverheadFigures { budget, share, throttled_methods, call_ns, is_sampled, .. } = *overhead;
     answer.line("overhead budget", overhead_text(budget));
@@ -192,11 +211,7 @@ fn add_sampling(answer: &mut Answer, sampling: &SamplingFigures) {
     answer.add("lock waits dropped", sampling.lock_waits.dropped);
     answer.add("lock waits lost", sampling.lock_waits.lost);
     answer.add("lock seconds skipped", sampling.lock_waits.seconds_skipped);
-    if let Some(bytes) = sampling.allocation_interval {
-        answer.add("allocation interval bytes", bytes);
-    }
-    answer.add("allocation samples", sampling.allocations.samples);
-    answer.add("allocation samples dropped", sampling.allocations.dropped);
+    add_allocation_figures(answer, sampling);
     if let Some(why) = &sampling.stopped {
         answer.line("cpu samples stopped", why);
     }
@@ -362,6 +377,9 @@ fn add_options(answer: &mut Answer, status: &Status, options: &BTreeMap<String, 
     }
     if status.self_tests.compiled_out() == "plain" {
         set("probe", "plain".to_owned());
+    }
+    if let Some(sampling) = &status.sampling {
+        set("alloc", alloc_text(sampling.alloc));
     }
     for (key, value) in &options {
         answer.line(key, one_line(value));

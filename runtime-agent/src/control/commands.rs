@@ -7,7 +7,7 @@ use log_format::writer::is_unprintable;
 use thiserror::Error;
 
 use crate::drain::time_slices::Period;
-use crate::options::{parse_overhead, parse_threshold};
+use crate::options::{parse_alloc, parse_overhead, parse_threshold};
 use crate::request::Request;
 
 pub(super) const HELP: &str = "\
@@ -24,6 +24,7 @@ threshold [DURATION | PATTERN:DURATION]: show from which duration on calls are r
 mute [PATTERN]: show what is muted, or mute methods: their calls are not measured
 unmute PATTERN: measure them again
 overhead [SHARE | off]: show the throttled methods, or set the overhead budget, like 2%
+alloc [SIZE | off]: show whether allocations are sampled, or sample them once in so many bytes, like 512k
 options: show the options in force
 json COMMAND: the same answer for programs, as a line of JSON
 auth NONCE: have the agent prove that it knows the token
@@ -58,6 +59,8 @@ pub(super) enum Shows {
     Muted,
     /// The overhead budget, and the methods that it throttled.
     Overhead,
+    /// How allocations are sampled.
+    Allocations,
     Options,
     /// The result of a detach.
     Restored,
@@ -94,6 +97,8 @@ pub(super) fn parse(line: &str) -> Result<Command, Wrong> {
         ("detach", "") => (Request::Detach, Shows::Restored),
         ("overhead", "") => (Request::Throttled, Shows::Overhead),
         ("overhead", value) => (Request::Overhead(parse_overhead(value)?), Shows::Overhead),
+        ("alloc", "") => (Request::Status, Shows::Allocations),
+        ("alloc", value) => (Request::Alloc(parse_alloc(value)?), Shows::Allocations),
         ("options", "") => (Request::Status, Shows::Options),
         ("threshold", "") => (Request::Status, Shows::Thresholds),
         ("threshold", value) => {
@@ -208,6 +213,9 @@ mod tests {
         assert_eq!(request("overhead"), Some(Request::Throttled));
         assert_eq!(request("overhead 0.5%"), Some(Request::Overhead(Some(5_000))));
         assert_eq!(request("overhead off"), Some(Request::Overhead(None)));
+        assert_eq!(request("alloc"), Some(Request::Status));
+        assert_eq!(request("alloc 512k"), Some(Request::Alloc(Some(512 << 10))));
+        assert_eq!(request("alloc off"), Some(Request::Alloc(None)));
         assert_eq!(request("help"), None);
         let json = parse("json top 3").unwrap();
         assert_eq!((json.request, json.is_json), (request("top 3"), true));

@@ -143,6 +143,8 @@ pub(crate) struct SamplingFigures {
     /// Waits for locks, and whether they include parks.
     pub lock_waits: locks::Counts,
     pub counts_parks: bool,
+    /// How many bytes between two sampled allocations were asked for.
+    pub alloc: Option<u64>,
     /// Sampled allocations, and the bytes between two; `None` while they are not sampled.
     pub allocations: allocations::Counts,
     pub allocation_interval: Option<u64>,
@@ -463,6 +465,7 @@ impl Samples {
             random_walks: sampler.random_walks(),
             lock_waits,
             counts_parks: park_probes::are_there(),
+            alloc: sampler.alloc(),
             allocations,
             allocation_interval: allocations::interval(),
             stopped: sampler.stopped().map(ToString::to_string),

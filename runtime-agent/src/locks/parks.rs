@@ -11,7 +11,7 @@ use jvmti_bindings::prelude::jni;
 use log_format::rows::LockKind;
 
 use super::in_progress::Key;
-use super::kinds;
+use super::{kinds, waits};
 use crate::jvm::{class_names, java_threads};
 use crate::probe;
 use crate::probe::mounts;
@@ -93,7 +93,7 @@ pub extern "system" fn Java_java_lang__00024TProfiler_Parked(
 
 /// A panic must not reach the JVM.
 fn guarded(work: impl FnOnce()) {
-    if super::is_on() && catch_unwind(AssertUnwindSafe(work)).is_err() {
+    if waits::is_on() && catch_unwind(AssertUnwindSafe(work)).is_err() {
         probe::give_up();
     }
 }
@@ -101,7 +101,7 @@ fn guarded(work: impl FnOnce()) {
 /// # Safety
 /// `given` is a live reference of this thread, or null.
 unsafe fn parking(jni: &JniEnv, given: jni::jobject) {
-    if !super::counts(jni) {
+    if !waits::counts(jni) {
         return;
     }
     let (Some(members), Some(jvmti)) = (MEMBERS.get(), java_threads::get_jvmti()) else { return };
@@ -113,18 +113,18 @@ unsafe fn parking(jni: &JniEnv, given: jni::jobject) {
         let noted = if given.is_null() { current.blocker(members) } else { ptr::null_mut() };
         let blocker = if given.is_null() { noted } else { given };
         let class = members.number(&jvmti, jni, blocker);
-        super::begin_wait(jni, current.key(), began, threads::java_thread_of(jni), class, blocker);
+        waits::begin_wait(jni, current.key(), began, threads::java_thread_of(jni), class, blocker);
         jni.delete_local_ref(noted);
     }
-    super::add_cost(began);
+    waits::add_cost(began);
 }
 
 fn parked(jni: &JniEnv) {
     let Some(jvmti) = java_threads::get_jvmti() else { return };
     let now = clock::ticks();
     let key = Current::new(&jvmti, jni, false).key();
-    super::end_wait(jni, key, now, threads::java_thread_of(jni));
-    super::add_cost(now);
+    waits::end_wait(jni, key, now, threads::java_thread_of(jni));
+    waits::add_cost(now);
 }
 
 /// The calling thread.
@@ -146,7 +146,7 @@ impl<'j> Current<'j> {
             return Key::of_platform(self.jni);
         }
         // SAFETY: a live reference of this thread.
-        unsafe { super::key(self.jni, self.thread) }
+        unsafe { waits::key(self.jni, self.thread) }
     }
 
     /// What it has noted that it waits for: a new reference, or null.

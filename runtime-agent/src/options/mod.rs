@@ -3,6 +3,7 @@
 //!
 //! Every source becomes a list of settings, the weakest source first. [`table`] knows the keys.
 
+mod alloc;
 pub(crate) mod engine;
 mod fault;
 mod file;
@@ -25,6 +26,7 @@ use log_format::error::BadValue;
 use strsim::osa_distance;
 use thiserror::Error;
 
+pub(crate) use self::alloc::{alloc_text, parse_alloc};
 use self::file::{is_of_tprofiler, read_file};
 pub(crate) use self::log_limits::megabytes_text;
 use self::option_table::OPTIONS;

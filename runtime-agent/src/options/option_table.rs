@@ -9,6 +9,7 @@ use log_format::error::BadValue;
 use log_format::pattern::Pattern;
 use log_format::units::{self, parse_duration};
 
+use super::alloc::{alloc_text, parse_alloc};
 use super::engine::Engine;
 use super::fault::Fault;
 use super::log_limits::{compression, compression_text, megabytes, megabytes_text};
@@ -222,14 +223,10 @@ pub const OPTIONS: &[OptionDef] = &[
         default: Some("off"),
         help: "With cpu: sample an allocated object in so many bytes, from 1k to 1g, like 512k",
         set: |options, value, _| {
-            options.sampling.alloc = match (value, size(value)) {
-                ("off", _) => None,
-                (_, Some(bytes)) => Some(bytes),
-                _ => return wrong("alloc", value, "is neither off nor from 1k to 1g, like 512k"),
-            };
+            options.sampling.alloc = parse_alloc(value)?;
             Ok(())
         },
-        show: |options| options.sampling.alloc.map_or_else(|| "off".to_owned(), size_text),
+        show: |options| alloc_text(options.sampling.alloc),
     },
     OptionDef {
         key: "sampler_cap",
@@ -562,23 +559,6 @@ fn off_or_within(
         Ok(duration) if range.contains(&duration) => Ok(Some(duration)),
         _ => wrong(key, value, why).map(|()| None),
     }
-}
-
-/// Units of sizes, the largest first.
-const SIZES: [(&str, u64); 3] = [("g", 1 << 30), ("m", 1 << 20), ("k", 1 << 10)];
-
-/// A size from 1k to 1g.
-fn size(text: &str) -> Option<u64> {
-    let of_unit = |(unit, bytes): (&str, u64)| {
-        let digits = text.strip_suffix(unit).filter(|digits| !digits.starts_with('+'))?;
-        digits.parse::<u64>().ok()?.checked_mul(bytes)
-    };
-    SIZES.into_iter().find_map(of_unit).filter(|bytes| (1 << 10..=1 << 30).contains(bytes))
-}
-
-fn size_text(bytes: u64) -> String {
-    let unit = SIZES.into_iter().find(|(_, unit)| bytes.is_multiple_of(*unit));
-    unit.map_or_else(|| bytes.to_string(), |(name, unit)| format!("{}{name}", bytes / unit))
 }
 
 fn interval_text(interval: Option<Duration>) -> String {

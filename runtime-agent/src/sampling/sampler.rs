@@ -97,6 +97,8 @@ pub(crate) struct Sampler<'j> {
     lock_brake: LockBrake,
     /// How many bytes are between two sampled allocations; `None` for no such samples.
     allocations: Option<allocations::Interval>,
+    /// The most of the CPU time that samples may take, in millionths.
+    most: Option<u32>,
     off_cpu: Option<OffCpu<'j>>,
     /// What it found last.
     last_times: Vec<OffCpuTime>,
@@ -137,6 +139,7 @@ impl<'j> Sampler<'j> {
             engine,
             interval,
             cap: Cap::new(cap),
+            most: cap,
             began: None,
             on: None,
             clocks: None,
@@ -214,7 +217,9 @@ impl<'j> Sampler<'j> {
         self.off_cpu = looks.map(|(every, layout)| OffCpu::new(list, layout, every, jvmti, jni));
         signal::begin(clock::is_counter());
         self.begin_locks(&tables);
-        self.begin_allocations();
+        if let Err(error) = self.begin_allocations() {
+            message!("alloc: {error}");
+        }
         self.scan.be_due();
         self.scan.run();
         self.on = Some((signal, spent.1));
@@ -245,14 +250,31 @@ impl<'j> Sampler<'j> {
         begun.is_ok()
     }
 
-    fn begin_allocations(&mut self) {
-        let Some(interval) = &mut self.allocations else { return };
+    fn begin_allocations(&mut self) -> Result<(), JvmError> {
+        let Some(interval) = &mut self.allocations else { return Ok(()) };
         let cpu_ns = clock::cpu_ns_of(libc::CLOCK_PROCESS_CPUTIME_ID);
         interval.begin(allocations::cost_ns(), cpu_ns);
-        if let Err(error) = allocations::begin(self.jvmti, self.jni, interval.chosen()) {
-            let why = "perhaps another agent samples them";
-            message!("alloc: the JVM refuses it ({error:?}), {why}; allocations are not sampled");
+        let begun = allocations::begin(self.jvmti, self.jni, interval.chosen());
+        if begun == Err(jvmti::jvmtiError::NOT_AVAILABLE) {
+            const OTHER: &str = "to sample allocations: another agent does";
+            return Err(JvmError::Refused(OTHER.to_owned()));
         }
+        Ok(begun?)
+    }
+
+    /// How many bytes between two sampled allocations were asked for.
+    pub(crate) fn alloc(&self) -> Option<u64> {
+        self.allocations.map(allocations::Interval::chosen)
+    }
+
+    /// Samples allocations with so many bytes in between from now on, or none.
+    ///
+    /// # Errors
+    /// The JVM refuses it.
+    pub(crate) fn set_allocations(&mut self, bytes: Option<u64>) -> Result<(), JvmError> {
+        allocations::end(self.jvmti);
+        self.allocations = bytes.map(|bytes| allocations::Interval::new(bytes, self.most));
+        if self.on.is_some() { self.begin_allocations() } else { Ok(()) }
     }
 
     /// Keeps to the cap where much is allocated.

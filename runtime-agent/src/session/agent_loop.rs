@@ -222,6 +222,10 @@ impl<'j> AgentLoop<'j> {
                 cost.set_budget(budget, &mut parts)?;
                 found = self.throttled();
             }
+            Request::Alloc(bytes) => match &mut self.sampler {
+                Some(sampler) => sampler.set_allocations(bytes)?,
+                None => return Err(Error::State("alloc needs samples of CPU time (option cpu)")),
+            },
             Request::Throttled => found = self.throttled(),
             Request::Finish | Request::Detach => {
                 self.stop();

@@ -1,0 +1,119 @@
+//! Sampled allocations: by class and site, as flame graphs, in JSON and JFR.
+
+// A panic here is the test's failure.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+
+mod common;
+
+use std::fs;
+use std::io::Read;
+
+use common::allocating_shop::shop;
+use common::jfr::{chunks, events};
+use common::sampled_shop::RUN;
+use common::*;
+use flate2::read::GzDecoder;
+use log_format::rows::counter as name;
+use serde_json::{Value, json};
+
+#[test]
+fn allocations_are_summed_up_by_class_and_by_site() {
+    let logs = shop();
+    let text = logs.analyze(&["logs"]).quiet();
+    let (_, allocations) = text.split_once("\nAllocations").unwrap();
+    assert_golden("allocations.txt", allocations);
+    let json = logs.analyze(&["logs", "--format", "json"]).json();
+    let found = &json["allocations"];
+    let sums = ["bytes", "objects", "samples"].map(|key| found[key].as_u64().unwrap());
+    assert_eq!(sums, [10_000_000, 44_350, 20]);
+    let row =
+        |row: &Value| json!([row["class"], row["site"]["method"], row["bytes"], row["samples"]]);
+    let rows = |key: &str| found[key].as_array().unwrap().iter().map(row).collect::<Vec<_>>();
+    assert_eq!(
+        rows("classes"),
+        [
+            json!(["byte[]", "pay", 8_500_000, 17]),
+            json!(["com.shop.Item", "pay", 1_000_000, 2]),
+            json!(["java.util.HashMap$Node[]", "count", 500_000, 1]),
+        ]
+    );
+    // What the JDK allocates counts for its caller.
+    assert_eq!(
+        rows("sites"),
+        [json!(["byte[]", "pay", 7_500_000, 15]), json!(["byte[]", "count", 2_500_000, 5])]
+    );
+}
+
+#[test]
+fn allocations_are_selected_by_time_thread_and_method() {
+    let logs = shop();
+    let bytes = |more: &[&str]| {
+        let json = logs.analyze(&[&["logs", "--format", "json"], more].concat()).json();
+        json["allocations"]["bytes"].as_u64().unwrap_or_default()
+    };
+    assert_eq!(bytes(&["--from", "14:01"]), 500_000);
+    assert_eq!(bytes(&["--thread", "exec-1"]), 9_500_000);
+    assert_eq!(bytes(&["--method", "count"]), 2_500_000);
+    assert_eq!(bytes(&["--method", "nothing"]), 0);
+}
+
+#[test]
+fn flame_graphs_of_allocations_have_the_class_on_top() {
+    let logs = shop();
+    let flame = |more: &[&str]| logs.analyze(&[&["logs", "--flame", "alloc"], more].concat());
+    let pay = "com.shop.order.OrderService.pay";
+    let collapsed = flame(&["--format", "collapsed"]).stdout;
+    assert!(collapsed.contains(&format!("{pay};[new byte[]] 6500000\n")), "{collapsed}");
+    assert!(collapsed.contains(&format!("{pay};[new com.shop.Item] 1000000\n")), "{collapsed}");
+    assert_eq!(collapsed.lines().count(), 4, "{collapsed}");
+    let svg = flame(&[]).stdout;
+    assert!(svg.contains("Allocated bytes, by samples") && svg.contains(" bytes,"), "{svg}");
+    let pprof = logs.command(&["logs", "--flame", "alloc", "--format", "pprof"]).output().unwrap();
+    let mut profile = Vec::new();
+    GzDecoder::new(&pprof.stdout[..]).read_to_end(&mut profile).unwrap();
+    let profile = String::from_utf8_lossy(&profile);
+    for text in ["samples", "alloc_space", "bytes", "[new com.shop.Item]"] {
+        assert!(profile.contains(text), "{text}");
+    }
+    let nobody = flame(&["--thread", "nobody"]);
+    assert!(nobody.stderr.contains("no sampled allocations are selected"), "{}", nobody.stderr);
+    let none = sampled_shop::shop().analyze(&["logs", "--flame", "alloc"]);
+    assert!(none.stderr.contains("no sampled allocations in these logs"), "{}", none.stderr);
+}
+
+#[test]
+fn every_sample_is_an_event() {
+    let logs = shop();
+    let outcome = logs.analyze(&["logs", "--format", "jfr", "-o", "out.jfr"]);
+    assert_eq!(outcome.status, 0, "{outcome:?}");
+    let chunks = chunks(&fs::read(logs.root().join("out.jfr")).unwrap());
+    let sample = |event: &Value| {
+        (
+            event["objectClass"]["name"].as_str().unwrap().to_owned(),
+            event["weight"].as_u64().unwrap(),
+        )
+    };
+    let samples: Vec<_> =
+        events(&chunks, "jdk.ObjectAllocationSample").iter().map(sample).collect();
+    assert_eq!(samples.len(), 20);
+    assert_eq!(samples.iter().map(|(_, weight)| weight).sum::<u64>(), 10_000_000);
+    assert_eq!(samples.iter().filter(|(class, _)| class == "com/shop/Item").count(), 2);
+}
+
+#[test]
+fn dropped_samples_are_said() {
+    let logs = shop();
+    let run = logs.run(RUN, "web07", 4242);
+    run.rows(T14, &[counter(T14, name::ALLOCATION_SAMPLES_DROPPED, 7)]);
+    let text = logs.analyze(&["logs", "--notes"]).quiet();
+    assert!(text.contains("7 sampled allocations dropped"), "{text}");
+    let json = logs.analyze(&["logs", "--format", "json"]).json();
+    assert_eq!(json["missing"]["allocation_samples_dropped"], 7);
+}
+
+#[test]
+fn logs_without_allocations_have_no_section() {
+    let logs = sampled_shop::shop();
+    assert!(!logs.analyze(&["logs"]).quiet().contains("Allocations"));
+    assert!(logs.analyze(&["logs", "--format", "json"]).json().get("allocations").is_none());
+}

@@ -1,0 +1,220 @@
+//! Counts waits as they begin and end, in the threads that wait.
+#![allow(unsafe_code)]
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use jvmti_bindings::env::{JniEnv, Jvmti};
+use jvmti_bindings::prelude::jni;
+use log_format::ids::{JavaThreadId, MethodId};
+use log_format::rows::LockKind;
+use sampling_handler::signal;
+
+use super::in_progress::{self, InProgress, Key, Owner};
+use super::kinds::kind;
+use super::{long_waits, sums};
+use crate::jvm::{class_names, java_threads};
+use crate::probe::mounts;
+use crate::probe::stack::method_of;
+use crate::sys::clock;
+
+static IS_ON: AtomicBool = AtomicBool::new(false);
+/// Waits of so many ticks are kept.
+static THRESHOLD: AtomicU64 = AtomicU64::new(u64::MAX);
+/// Waits that have ended, those over the threshold that were not kept, those that are not counted for lack of memory,
+/// and what all of them cost in ticks.
+static WAITS: AtomicU64 = AtomicU64::new(0);
+static DROPPED: AtomicU64 = AtomicU64::new(0);
+static LOST: AtomicU64 = AtomicU64::new(0);
+/// Seconds in which nothing was counted, because there were too many.
+static SECONDS_SKIPPED: AtomicU64 = AtomicU64::new(0);
+static COST: AtomicU64 = AtomicU64::new(0);
+/// When waits began to be counted, in ticks, and the JNI environment of the agent thread, whose waits do not count.
+static BEGAN: AtomicU64 = AtomicU64::new(0);
+static AGENT: AtomicUsize = AtomicUsize::new(0);
+/// An event that takes longer, some 100 us, was interrupted itself.
+const MOST_TICKS: u64 = 1 << 18;
+
+/// What was counted since the JVM began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Waits that ended.
+    pub waits: u64,
+    /// Those of them that were not kept although they took long.
+    pub dropped: u64,
+    /// Others, which are counted nowhere for lack of memory.
+    pub lost: u64,
+    /// Seconds in which nothing was counted, because there were too many.
+    pub seconds_skipped: u64,
+}
+
+impl Counts {
+    pub(crate) fn now() -> Self {
+        let [waits, dropped, lost, seconds_skipped] = [&WAITS, &DROPPED, &LOST, &SECONDS_SKIPPED]
+            .map(|counter| counter.load(Ordering::Relaxed));
+        Self { waits, dropped, lost, seconds_skipped }
+    }
+}
+
+/// The CPU time that events took of the service's threads so far, in nanoseconds.
+pub(crate) fn cost_ns() -> u64 {
+    clock::ticks_to_ns(COST.load(Ordering::Relaxed))
+}
+
+/// Whether waits are counted now.
+pub(crate) fn is_on() -> bool {
+    IS_ON.load(Ordering::Relaxed)
+}
+
+/// Notes a second in which nothing was counted, because there were too many.
+pub(crate) fn skip_second() {
+    SECONDS_SKIPPED.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Waits are counted from now on. The agent thread calls this.
+pub(super) fn begin(jni: &JniEnv, threshold: Duration) {
+    AGENT.store(jni.raw().addr(), Ordering::Relaxed);
+    BEGAN.store(clock::ticks(), Ordering::Relaxed);
+    let threshold_ns = u64::try_from(threshold.as_nanos()).unwrap_or(u64::MAX);
+    THRESHOLD.store(clock::ns_to_ticks(threshold_ns), Ordering::Relaxed);
+    IS_ON.store(true, Ordering::Release);
+}
+
+/// No more waits are counted; `false` if none were.
+pub(super) fn end() -> bool {
+    IS_ON.swap(false, Ordering::AcqRel)
+}
+
+/// Notes what an event cost that began then.
+pub(super) fn add_cost(began: u64) {
+    COST.fetch_add(clock::ticks().saturating_sub(began).min(MOST_TICKS), Ordering::Relaxed);
+}
+
+/// A thread is about to wait for a monitor: the calling one, whose `JavaThread` is this, or 0 if that is not known.
+///
+/// # Safety
+/// The references are those of the event.
+pub(crate) unsafe fn enter(
+    jvmti: &Jvmti,
+    jni: &JniEnv,
+    java_thread: usize,
+    thread: jni::jthread,
+    object: jni::jobject,
+) {
+    if !counts(jni) {
+        return;
+    }
+    let began = clock::ticks();
+    // SAFETY: the caller guarantees the references.
+    unsafe {
+        let class = class_names::number(jvmti, jni, object);
+        begin_wait(jni, key(jni, thread), began, java_thread, class, object);
+    }
+    add_cost(began);
+}
+
+/// Whether waits of the calling thread are counted now.
+pub(super) fn counts(jni: &JniEnv) -> bool {
+    is_on() && jni.raw().addr() != AGENT.load(Ordering::Relaxed)
+}
+
+/// The calling thread begins to wait for something of this class.
+///
+/// # Safety
+/// `object` is a live reference of this thread, or null.
+pub(super) unsafe fn begin_wait(
+    jni: &JniEnv,
+    key: Key,
+    began: u64,
+    java_thread: usize,
+    class: u32,
+    object: jni::jobject,
+) {
+    let method = method_of(signal::own_innermost());
+    let monitor = match key.virtual_thread() {
+        // SAFETY: the caller guarantees it.
+        Some(_) if may_have_owner(class) => unsafe { weak(jni, object) },
+        _ => 0,
+    };
+    let wait = InProgress { began, java_thread, class, method, owner: Owner::NotAsked, monitor };
+    if !in_progress::begin(key, wait) {
+        in_progress::forget(&wait, jni);
+        LOST.fetch_add(1, Ordering::Relaxed);
+    }
+    if !is_on() {
+        // All others were removed meanwhile.
+        let _ = in_progress::end(key, jni);
+    }
+}
+
+/// Whether another thread may have what is waited for.
+pub(crate) fn may_have_owner(class: u32) -> bool {
+    kind(class) != LockKind::Park
+}
+
+/// Whether a wait of this length is kept with its stack. Idle threads of a pool park outside of measured methods.
+fn is_kept(wait: &InProgress, ticks: u64) -> bool {
+    let is_idle = wait.method == MethodId::NONE && !may_have_owner(wait.class);
+    !is_idle && ticks >= THRESHOLD.load(Ordering::Relaxed)
+}
+
+/// The calling thread, whose `JavaThread` is this, has waited for a monitor, and has it now.
+///
+/// # Safety
+/// The reference is that of the event.
+pub(crate) unsafe fn entered(jni: &JniEnv, java_thread: usize, thread: jni::jthread) {
+    if !is_on() {
+        return;
+    }
+    let now = clock::ticks();
+    // SAFETY: the caller guarantees the reference.
+    end_wait(jni, unsafe { key(jni, thread) }, now, java_thread);
+    add_cost(now);
+}
+
+/// The calling thread waits no longer.
+pub(super) fn end_wait(jni: &JniEnv, key: Key, now: u64, java_thread: usize) {
+    // It may have begun to wait before waits were counted.
+    let Some(wait) = in_progress::end(key, jni) else { return };
+    if wait.began < BEGAN.load(Ordering::Relaxed) {
+        return;
+    }
+    let ticks = now.saturating_sub(wait.began);
+    // A virtual thread may have another carrier than before.
+    let wait = InProgress { java_thread, ..wait };
+    let is_counted = sums::add(wait.class, wait.method, ticks);
+    let counter = if is_counted { &WAITS } else { &LOST };
+    counter.fetch_add(1, Ordering::Relaxed);
+    if is_counted && is_kept(&wait, ticks) && !long_waits::add(key, wait, ticks) {
+        DROPPED.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A weak reference to an object, as an address; 0 if there is no memory.
+///
+/// # Safety
+/// `object` is a live reference of this thread.
+unsafe fn weak(jni: &JniEnv, object: jni::jobject) -> usize {
+    // SAFETY: the caller guarantees it.
+    let weak = unsafe { jni.new_weak_global_ref(object) };
+    if weak.is_null() {
+        jni.exception_clear();
+    }
+    weak.expose_provenance()
+}
+
+/// What tells waiting threads apart. A virtual thread may wait on one carrier and go on on another.
+///
+/// # Safety
+/// The reference is that of the event.
+pub(super) unsafe fn key(jni: &JniEnv, thread: jni::jthread) -> Key {
+    // SAFETY: the caller guarantees the reference. A JVM without virtual threads does not have this function.
+    let is_virtual = mounts::are_virtual_threads_here(false)
+        && unsafe { jni.is_virtual_thread(thread) }.unwrap_or(false);
+    // SAFETY: as above.
+    let number = if is_virtual { unsafe { java_threads::number(jni, thread) } } else { None };
+    match number {
+        Some(number) if number != JavaThreadId::NONE => Key::of_virtual(number),
+        _ => Key::of_platform(jni),
+    }
+}
