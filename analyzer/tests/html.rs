@@ -257,3 +257,26 @@ fn a_large_log_is_a_page_under_10_mb() {
     println!("{bytes} bytes, {embedded} methods, {rest} more");
     check(&path);
 }
+
+#[test]
+fn the_page_has_lock_waits_and_allocations() {
+    let logs = locked_shop::shop();
+    let (_, path, data) = page_with_messages(&logs, &[]);
+    let tables = data["tables"].as_array().unwrap();
+    assert_eq!(tables.len(), 1);
+    assert_eq!(tables[0]["heading"], "Lock waits: 90.0 ms");
+    assert_eq!(tables[0]["rows"].as_array().unwrap().len(), 5);
+    let first = ["com.shop.stock.Stock", "30.0 ms", "1"].map(Value::from);
+    assert_eq!(tables[0]["rows"][0].as_array().unwrap()[..3], first);
+    assert_eq!(tables[0]["rows"][0][7], "exec-1");
+    check(&path);
+    let logs = allocating_shop::shop();
+    let (_, path, data) = page_with_messages(&logs, &[]);
+    let tables = data["tables"].as_array().unwrap();
+    let headings: Vec<_> = tables.iter().map(|table| table["heading"].as_str().unwrap()).collect();
+    assert_eq!(headings, ["Allocations by class: 10.0 MB", "Allocations by site"]);
+    let first = ["byte[]", "8.50 MB", "85.0%", "4,250", "17"].map(Value::from);
+    assert_eq!(tables[0]["rows"][0].as_array().unwrap()[..5], first);
+    assert_eq!(tables[1]["rows"][0][0], "com.shop.order.OrderService.pay(int, String)");
+    check(&path);
+}

@@ -114,15 +114,19 @@ impl Options {
     /// Whether the report shows waits for monitors.
     #[must_use]
     pub fn shows_locks(&self) -> bool {
-        let is_json = self.output.format == Format::Json && !self.layout.states;
-        self.output.flame == Flame::Lock || self.is_text_of_all() || is_json
+        self.output.flame == Flame::Lock || self.shows_all()
     }
 
     /// Whether the report shows sampled allocations.
     #[must_use]
     pub fn shows_allocations(&self) -> bool {
-        let is_json = self.output.format == Format::Json && !self.layout.states;
-        self.output.flame == Flame::Alloc || self.is_text_of_all() || is_json
+        self.output.flame == Flame::Alloc || self.shows_all()
+    }
+
+    /// Whether the report shows more than methods.
+    fn shows_all(&self) -> bool {
+        let has_more = matches!(self.output.format, Format::Html | Format::Json);
+        self.is_text_of_all() || has_more && !self.layout.states
     }
 
     /// Whether the report is a text on all methods together.

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::json_rows::Name;
 use super::labels::Labels;
+use super::short_table::ShortTable;
 use super::text_parts::{heading, number, wrapped};
 use crate::report::Report;
 use crate::report::allocations::{AllocationReport, Row};
@@ -64,10 +65,35 @@ fn table<T, O>(
     Ok(())
 }
 
-fn cells(allocated: &Allocated, all: &Allocated) -> String {
+/// The tables of the page.
+pub(super) fn short_tables(allocations: &AllocationReport, labels: &Labels) -> Vec<ShortTable> {
+    let AllocationReport { all, classes, sites, .. } = allocations;
+    let row = |first: String, allocated: &Allocated, last: String| {
+        let mut cells = vec![first];
+        cells.extend(figures(allocated, all));
+        cells.push(last);
+        cells
+    };
+    let heading = format!("Allocations by class: {}", bytes(all.bytes));
+    let columns = ["class", "bytes", "%", "objects", "samples", "site with most of it"];
+    let classes = ShortTable::new(heading, &columns, classes, |class| {
+        row(class.of.clone(), &class.allocated, labels.of(&class.most))
+    });
+    let columns = ["site", "bytes", "%", "objects", "samples", "class with most of it"];
+    let sites = ShortTable::new("Allocations by site".to_owned(), &columns, sites, |site| {
+        row(labels.of(&site.of), &site.allocated, site.most.clone())
+    });
+    classes.into_iter().chain(sites).collect()
+}
+
+fn figures(allocated: &Allocated, all: &Allocated) -> [String; 4] {
     let share = format!("{:.1}%", share(allocated, all) * 100.0);
     let Allocated { objects, samples, .. } = *allocated;
-    let cells = [bytes(allocated.bytes), share, count(objects.into()), count(samples.into())];
+    [bytes(allocated.bytes), share, count(objects.into()), count(samples.into())]
+}
+
+fn cells(allocated: &Allocated, all: &Allocated) -> String {
+    let cells = figures(allocated, all);
     let cells = cells.iter().zip(COLUMNS).map(|(text, (_, width))| format!("{text:>width$}"));
     cells.collect::<String>() + "   "
 }

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::json_rows::Name;
 use super::labels::Labels;
+use super::short_table::ShortTable;
 use super::text_parts::{heading, number, wrapped};
 use crate::report::ReadSummary;
 use crate::report::locks::{LockReport, LockTimes, sum};
@@ -87,13 +88,43 @@ fn more(count: usize, shown: usize, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn cells(lock: &LockTimes) -> String {
+    let cells = figures(lock);
+    let cells = cells.iter().zip(COLUMNS).map(|(text, (_, width))| format!("{text:>width$}"));
+    cells.collect::<String>() + "   "
+}
+
+fn figures(lock: &LockTimes) -> [String; 5] {
     let figures = &lock.figures;
     let [p50, _, p99] =
         figures.percentiles_ns().map(|percentile| percentile.map_or("-".into(), duration));
     let (total, max) = (duration(figures.total_ns), duration(figures.max_ns));
-    let cells = [total, count(figures.calls.into()), p50, p99, max];
-    let cells = cells.iter().zip(COLUMNS).map(|(text, (_, width))| format!("{text:>width$}"));
-    cells.collect::<String>() + "   "
+    [total, count(figures.calls.into()), p50, p99, max]
+}
+
+/// The tables of the page.
+pub(super) fn short_tables(locks: &LockReport, labels: &Labels) -> Vec<ShortTable> {
+    const LOCKS: [&str; 8] =
+        ["lock class", "total", "waits", "p50", "p99", "max", "site", "longest holder"];
+    const PARKS: [&str; 7] = ["class", "total", "parks", "p50", "p99", "max", "site"];
+    let row = |lock: &LockTimes| {
+        let site = lock.site.method.as_ref().map_or("-".to_owned(), |method| labels.of(method));
+        let mut cells = vec![lock.site.class.clone()];
+        cells.extend(figures(lock));
+        cells.push(site);
+        cells
+    };
+    let with_holder = |lock: &LockTimes| {
+        let holder = lock.longest_holder.clone().unwrap_or_else(|| "unknown".to_owned());
+        row(lock).into_iter().chain([holder]).collect()
+    };
+    let heading = |name: &str, of: &[LockTimes]| {
+        let which = if locks.of_recorded { ", recorded ones alone" } else { "" };
+        format!("{name}{which}: {}", duration(sum(of, |figures| figures.total_ns)))
+    };
+    let waits = heading("Lock waits", &locks.locks);
+    let parks = heading("Other parks in measured methods", &locks.parks);
+    let waits = ShortTable::new(waits, &LOCKS, &locks.locks, with_holder);
+    waits.into_iter().chain(ShortTable::new(parks, &PARKS, &locks.parks, row)).collect()
 }
 
 /// Waits for locks in JSON.

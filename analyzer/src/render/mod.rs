@@ -23,6 +23,7 @@ mod pprof;
 mod prometheus;
 mod remarks;
 mod sampler_files;
+mod short_table;
 mod speedscope;
 mod states;
 mod streamed;

@@ -13,7 +13,9 @@ use super::paths::{Frame, Paths};
 use crate::options::zone::Zone;
 use crate::render::labels::{Labels, path};
 use crate::render::notes::in_text;
+use crate::render::short_table::ShortTable;
 use crate::render::text::summary_lines;
+use crate::render::{allocations, locks};
 use crate::report::cpu::CpuSums;
 use crate::report::groups::MethodReport;
 use crate::report::overview::Overview;
@@ -81,6 +83,8 @@ pub struct Page<'r> {
     of_a_thread: usize,
     unfinished: Vec<Unfinished<'r>>,
     unfinished_not_shown: usize,
+    /// Lock waits and allocations.
+    tables: Vec<ShortTable>,
 }
 
 /// A row for each hour or minute with calls.
@@ -173,6 +177,10 @@ impl<'r> Page<'r> {
             unfinished_not_shown: report.unfinished.not_shown
                 + (report.unfinished.calls.len() - unfinished.len()),
             unfinished,
+            tables: locks::short_tables(&report.locks, &labels)
+                .into_iter()
+                .chain(allocations::short_tables(&report.allocations, &labels))
+                .collect(),
             not_shown,
             measured,
             cpu: (report.samples.cpu.samples > 0).then(|| report.samples.cpu.sums()),

@@ -22,6 +22,10 @@ function summaryView() {
     if (SIGN !== "") parts.push(el("p", { class: "dim" }, SIGN));
   }
   if (data.cpu) parts.push(...cpuSummary());
+  for (const { heading, columns, rows, more } of data.tables) {
+    parts.push(el("h2", {}, heading), shortTable(columns, rows));
+    if (more > 0) parts.push(el("p", { class: "dim" }, `${separated(more)} more are not in this page.`));
+  }
   const slow = slowCalls(null, 10);
   if (slow) parts.push(el("h2", {}, "Slowest calls, outermost only"), slow);
   const throwing = most((m) => methods.throws[m], 5);
