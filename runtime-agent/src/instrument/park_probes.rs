@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use rewriter::{Outcome, Rewriter};
 
+use crate::jvm::pauses::{self, Cause};
 use crate::options::retransform::Retransform;
 use crate::stderr::message;
 
@@ -43,7 +44,8 @@ fn retransform_class(jvmti: &Jvmti, jni: &JniEnv) {
     match jni.find_class(CLASS) {
         Some(class) => {
             // SAFETY: a live reference of this thread.
-            if let Err(error) = unsafe { jvmti.retransform_classes(&[class]) } {
+            let retransform = || unsafe { jvmti.retransform_classes(&[class]) };
+            if let Err(error) = pauses::timed(Cause::Retransform, retransform) {
                 message!("lock: the JVM does not retransform {CLASS}: {error:?}");
             }
         }

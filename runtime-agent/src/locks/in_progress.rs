@@ -60,9 +60,15 @@ pub(crate) struct InProgress {
 
 static WAITS: Sharded<InProgress> = Sharded::new();
 
-/// `false` if there is no memory.
-pub(super) fn begin(key: Key, wait: InProgress) -> bool {
-    WAITS.insert(key.0, wait).is_ok()
+/// `false` if there is no memory. A wait of the thread whose end was not seen is forgotten.
+pub(super) fn begin(key: Key, wait: InProgress, jni: &JniEnv) -> bool {
+    let mut before = wait;
+    let is_there =
+        WAITS.change_or_insert(key.0, wait, |known| before = std::mem::replace(known, wait));
+    if before.monitor != wait.monitor {
+        forget(&before, jni);
+    }
+    is_there
 }
 
 pub(super) fn end(key: Key, jni: &JniEnv) -> Option<InProgress> {

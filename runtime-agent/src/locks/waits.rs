@@ -137,7 +137,7 @@ pub(super) unsafe fn begin_wait(
         _ => 0,
     };
     let wait = InProgress { began, java_thread, class, method, owner: Owner::NotAsked, monitor };
-    if !in_progress::begin(key, wait) {
+    if !in_progress::begin(key, wait, jni) {
         in_progress::forget(&wait, jni);
         LOST.fetch_add(1, Ordering::Relaxed);
     }
