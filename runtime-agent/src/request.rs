@@ -110,7 +110,8 @@ pub(crate) enum Found {
     Nothing,
     /// With the methods' names, in the same order, and whether they were throttled for a time.
     Top(Hottest, Vec<(Method, bool)>),
-    InFlight(InFlight),
+    /// With what threads wait for, as far as that is known.
+    InFlight(InFlight, Vec<ThreadNow>),
     /// Those that use most CPU time first; and their calls in progress.
     Threads(Vec<ThreadNow>, InFlight),
     Methods(MethodStates),

@@ -20,7 +20,7 @@ struct Ran {
 }
 
 fn run(jdk: &Jdk, logs: &Path, options: &str, arguments: &[&str]) -> Ran {
-    let options = format!("include=programs,port=off,logs={},{options}", logs.display());
+    let options = format!("include=programs,port=off,logs={},parks=on,{options}", logs.display());
     let java = Java::new(jdk).agent(&options).main(classes(), "programs.Contended");
     let finished = java.args(arguments).run();
     finished.expect_quiet_success(jdk);
@@ -228,6 +228,14 @@ fn a_deadlock_is_named() {
         assert!(named.iter().any(|named| text.contains(named)), "{jdk}: {text}");
         assert!(text.contains("blocked on programs.Deadlock$Side for "), "{jdk}: {text}");
         assert!(text.contains("held by left"), "{jdk}: {text}");
+        // Calls in progress say it too.
+        let text = tprofiler_text(&["--addr", &format!("127.0.0.1:{port}"), "inflight", "0"]);
+        assert!(named.iter().any(|named| text.contains(named)), "{jdk}: {text}");
+        assert!(text.contains("waits: blocked on programs.Deadlock$Side for "), "{jdk}: {text}");
+        let calls = tprofiler_json(port, &["inflight", "0"]);
+        let owner = |thread: &serde_json::Value| thread["blocked_on"]["owner"] == "left";
+        let threads = calls["threads"].as_array().expect("threads");
+        assert!(threads.iter().any(owner), "{jdk}: {calls}");
         // Waits that have not ended are in no row, and leave nothing behind.
         let pid = program.program.pid().to_string();
         tprofiler_text(&["detach", &pid]);

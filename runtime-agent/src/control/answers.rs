@@ -66,7 +66,7 @@ pub(super) fn answer(
         Shows::Found => match found {
             Found::Nothing | Found::Throttled(_) => {}
             Found::Top(top, names) => add_top(&mut answer, top, names),
-            Found::InFlight(in_flight) => add_in_flight(&mut answer, in_flight),
+            Found::InFlight(in_flight, threads) => add_in_flight(&mut answer, in_flight, threads),
             Found::Threads(threads, calls) => add_threads(&mut answer, threads, calls),
             Found::Methods(states) => add_states(&mut answer, states),
         },

@@ -140,7 +140,14 @@ pub(super) fn add_states(answer: &mut Answer, states: &MethodStates) {
     answer.value("postponed", postponed.collect::<Vec<String>>());
 }
 
-pub(super) fn add_in_flight(answer: &mut Answer, in_flight: &InFlight) {
+/// Calls in progress, and what their threads wait for, if that is known.
+pub(super) fn add_in_flight(answer: &mut Answer, in_flight: &InFlight, threads: &[ThreadNow]) {
+    // The carrier of a virtual thread does not wait for it.
+    let now = |busy: &BusyThread| {
+        let is_it = |thread: &&ThreadNow| !busy.is_virtual && thread.os_id == busy.os_id;
+        threads.iter().find(is_it).filter(|thread| thread.lock.is_some())
+    };
+    blocked::add_deadlocks(answer, threads);
     if in_flight.threads.is_empty() {
         answer.line("calls in progress", 0);
     }
@@ -152,13 +159,24 @@ pub(super) fn add_in_flight(answer: &mut Answer, in_flight: &InFlight) {
             format!("{name} (java id {}, os id {}{kind})", thread.java_id, thread.os_id),
         );
         add_calls(answer, thread);
+        if let Some(now) = now(thread) {
+            answer.line("waits", format!("{}{}", doing(now), blocked::text(now, threads)));
+        }
     }
-    let threads: Vec<Value> = in_flight.threads.iter().map(thread_value).collect();
-    answer.value("threads", threads);
+    let value = |busy: &BusyThread| {
+        let blocked_on = now(busy).map_or(Value::Null, |thread| blocked::value(thread, threads));
+        thread_value(busy, blocked_on)
+    };
+    answer.value("threads", in_flight.threads.iter().map(value).collect::<Vec<Value>>());
     if in_flight.more_threads > 0 {
         answer.line("more threads", in_flight.more_threads);
     }
     answer.value("more_threads", in_flight.more_threads as u64);
+}
+
+/// What a thread does, as the log has it.
+fn doing(thread: &ThreadNow) -> &'static str {
+    thread.waiting.map_or("running", Waiting::name)
 }
 
 pub(super) fn add_threads(answer: &mut Answer, threads: &[ThreadNow], calls: &InFlight) {
@@ -166,7 +184,6 @@ pub(super) fn add_threads(answer: &mut Answer, threads: &[ThreadNow], calls: &In
         let busy = calls.threads.iter().find(|busy| busy.os_id == thread.os_id);
         busy.and_then(|busy| busy.calls.first())
     };
-    let doing = |thread: &ThreadNow| thread.waiting.map_or("running", Waiting::name);
     blocked::add_deadlocks(answer, threads);
     for thread in threads.iter().take(SHOWN) {
         let entry = entry(thread).map_or_else(String::new, |call| {
@@ -214,7 +231,7 @@ fn add_calls(answer: &mut Answer, thread: &BusyThread) {
     }
 }
 
-fn thread_value(thread: &BusyThread) -> Value {
+fn thread_value(thread: &BusyThread, blocked_on: Value) -> Value {
     let call = |call: &RunningCall| {
         with_name(&call.method, json!({ "running_ns": call.ns, "is_long": call.is_long }))
     };
@@ -225,5 +242,6 @@ fn thread_value(thread: &BusyThread) -> Value {
         "virtual": thread.is_virtual,
         "calls": thread.calls.iter().map(call).collect::<Vec<_>>(),
         "more_calls": thread.more_calls,
+        "blocked_on": blocked_on,
     })
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use rewriter::{Outcome, Rewriter};
 
+use crate::jvm::java_threads;
 use crate::jvm::pauses::{self, Cause};
 use crate::options::retransform::Retransform;
 use crate::stderr::message;
@@ -41,7 +42,13 @@ pub(super) fn end(jvmti: &Jvmti, jni: &JniEnv) {
 
 fn retransform_class(jvmti: &Jvmti, jni: &JniEnv) {
     let _frame = jni.push_local_frame(16);
-    match jni.find_class(CLASS) {
+    let Ok(thread) = jvmti.get_current_thread() else { return };
+    // SAFETY: live references of this thread.
+    let class = unsafe {
+        let any = java_threads::thread_class(jni, thread);
+        java_threads::boot_class(jni, any, &CLASS.replace('/', "."))
+    };
+    match class {
         Some(class) => {
             // SAFETY: a live reference of this thread.
             let retransform = || unsafe { jvmti.retransform_classes(&[class]) };
@@ -49,7 +56,7 @@ fn retransform_class(jvmti: &Jvmti, jni: &JniEnv) {
                 message!("lock: the JVM does not retransform {CLASS}: {error:?}");
             }
         }
-        None => jni.exception_clear(),
+        None => message!("lock: {CLASS} is not found; parks are not counted"),
     }
 }
 

@@ -216,6 +216,29 @@ pub(crate) unsafe fn thread_class(jni: &JniEnv, thread: jni::jthread) -> jni::jc
     }
 }
 
+/// A class of the boot loader, by its name with dots. JNI's FindClass would ask the system loader, which may be the
+/// application's own.
+///
+/// # Safety
+/// `any` is a live reference of this thread to some class.
+pub(crate) unsafe fn boot_class(jni: &JniEnv, any: jni::jclass, name: &str) -> Option<jni::jclass> {
+    const FOR_NAME: &str = "(Ljava/lang/String;ZLjava/lang/ClassLoader;)Ljava/lang/Class;";
+    // SAFETY: the caller guarantees the class; the others are live references of this thread.
+    let found = unsafe {
+        let class = jni.get_object_class(any);
+        let name = jni.new_string_utf(name)?;
+        let for_name = jni.get_static_method_id(class, "forName", FOR_NAME)?;
+        let arguments =
+            [jni::jvalue { l: name }, jni::jvalue { z: 0 }, jni::jvalue { l: ptr::null_mut() }];
+        jni.call_static_object_method(class, for_name, &arguments)
+    };
+    if jni.exception_check() {
+        jni.exception_clear();
+        return None;
+    }
+    Some(found).filter(|class| !class.is_null())
+}
+
 /// Finds the field. It has existed since Java 1.4; without it, threads have no number.
 ///
 /// # Safety

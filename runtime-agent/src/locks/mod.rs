@@ -48,9 +48,12 @@ pub(crate) fn begin(
     jvmti: &Jvmti,
     jni: &JniEnv,
     threshold: Duration,
+    with_parks: bool,
 ) -> Result<(), jvmti::jvmtiError> {
     in_progress::clear(jni);
-    parks::prepare(jvmti, jni);
+    if with_parks {
+        parks::prepare(jvmti, jni);
+    }
     waits::begin(jni, threshold);
     jvmti.enable_events_global(&EVENTS).inspect_err(|_| stop(jvmti))
 }

@@ -12,7 +12,8 @@ use log_format::rows::LockKind;
 
 use super::in_progress::Key;
 use super::{kinds, waits};
-use crate::jvm::{class_names, java_threads};
+use crate::jvm::class_names;
+use crate::jvm::java_threads::{self, boot_class};
 use crate::probe;
 use crate::probe::mounts;
 use crate::sampling::threads;
@@ -52,13 +53,13 @@ pub(super) fn prepare(jvmti: &Jvmti, jni: &JniEnv) {
 }
 
 fn find(jvmti: &Jvmti, jni: &JniEnv) -> Option<Members> {
-    const OWNABLE: &str = "java/util/concurrent/locks/AbstractOwnableSynchronizer";
+    const OWNABLE: &str = "java.util.concurrent.locks.AbstractOwnableSynchronizer";
     let number = |name: &str| class_names::number_of(name.to_owned());
     let thread = jvmti.get_current_thread().ok()?;
-    let ownable = jni.find_class(OWNABLE)?;
     // SAFETY: live references of this thread; the global one is never deleted.
     unsafe {
         let class = java_threads::thread_class(jni, thread);
+        let ownable = boot_class(jni, class, OWNABLE)?;
         Some(Members {
             blocker: jni.get_field_id(class, "parkBlocker", "Ljava/lang/Object;")?,
             owner: jni.get_field_id(ownable, "exclusiveOwnerThread", "Ljava/lang/Thread;")?,

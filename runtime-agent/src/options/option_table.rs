@@ -210,13 +210,23 @@ pub const OPTIONS: &[OptionDef] = &[
     OptionDef {
         key: "lock",
         default: Some("1ms"),
-        help: "With cpu: record waits for monitors that take at least this long, from 10us to 1m",
+        help: "With cpu: record waits for locks that take at least this long, from 10us to 1m",
         set: |options, value, _| {
             let why = "is neither off nor from 10us to 1m, like 1ms";
             options.sampling.lock = off_or_within("lock", value, &LOCK_THRESHOLDS, why)?;
             Ok(())
         },
         show: |options| interval_text(options.sampling.lock),
+    },
+    OptionDef {
+        key: "parks",
+        default: Some("off"),
+        help: "on: with lock, waits for java.util.concurrent are counted too",
+        set: |options, value, _| {
+            options.sampling.parks = switch("parks", value)?;
+            Ok(())
+        },
+        show: |options| on_off(options.sampling.parks),
     },
     OptionDef {
         key: "alloc",

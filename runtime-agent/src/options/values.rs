@@ -119,6 +119,8 @@ pub struct SamplingOptions {
     pub wall: Option<Duration>,
     /// Waits for monitors that take at least this long are recorded; `None` to count none.
     pub lock: Option<Duration>,
+    /// Whether waits for locks include parks.
+    pub parks: bool,
     /// How many bytes are between two sampled allocations; `None` for none.
     pub alloc: Option<u64>,
     /// The most of the CPU time that samples may take, in millionths; `None` for no cap.
@@ -133,6 +135,7 @@ impl Default for SamplingOptions {
             cpu: Some(Duration::from_millis(10)),
             wall: Some(Duration::from_millis(100)),
             lock: Some(Duration::from_millis(1)),
+            parks: false,
             alloc: None,
             cap: Some(10_000),
             engine: None,

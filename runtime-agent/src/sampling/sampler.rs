@@ -93,6 +93,8 @@ pub(crate) struct Sampler<'j> {
     /// How often threads are looked at that wait, and what looks at them while sampling is on.
     wall: Option<Duration>,
     lock: Option<Duration>,
+    /// Whether waits for locks include parks.
+    parks: bool,
     owners: Option<Owners<'j>>,
     lock_brake: LockBrake,
     /// How many bytes are between two sampled allocations; `None` for no such samples.
@@ -127,7 +129,7 @@ impl<'j> Sampler<'j> {
         engine: Option<Chosen>,
         walks_at_random: bool,
     ) -> Option<Self> {
-        let SamplingOptions { cpu, wall, lock, cap, alloc, .. } = options;
+        let SamplingOptions { cpu, wall, lock, parks, cap, alloc, .. } = options;
         let (engine, interval) = engine.zip(cpu)?;
         let mut native = NativeCode::take();
         if walks_at_random {
@@ -152,6 +154,7 @@ impl<'j> Sampler<'j> {
             native,
             wall,
             lock,
+            parks,
             owners: None,
             lock_brake: LockBrake::new(cap),
             allocations: alloc.map(|bytes| allocations::Interval::new(bytes, cap)),
@@ -235,15 +238,15 @@ impl<'j> Sampler<'j> {
         }
     }
 
-    /// Whether waits for locks are wanted.
-    pub(crate) fn counts_lock_waits(&self) -> bool {
-        self.lock.is_some()
+    /// Whether parks are to be counted.
+    pub(crate) fn counts_parks(&self) -> bool {
+        self.parks && self.lock.is_some()
     }
 
     /// Waits for locks are counted from now on; `false` if they are not.
     fn count_lock_waits(&self) -> bool {
         let Some(threshold) = self.lock else { return false };
-        let begun = locks::begin(self.jvmti, self.jni, threshold);
+        let begun = locks::begin(self.jvmti, self.jni, threshold, self.counts_parks());
         if let Err(error) = &begun {
             message!("lock: the JVM refuses it: {error:?}; waits are not counted");
         }

@@ -198,7 +198,9 @@ impl<'j> AgentLoop<'j> {
             }
             Request::Top(period, count) => found = self.top(period, count),
             Request::InFlight(least_ns) => {
-                found = Found::InFlight(self.recorder.in_flight(least_ns));
+                let threads = self.sampler.as_ref().and_then(Sampler::threads_now);
+                let calls = self.recorder.in_flight(least_ns);
+                found = Found::InFlight(calls, threads.unwrap_or_default());
             }
             Request::Threads => match self.threads_now() {
                 Some(threads) => found = threads,
@@ -360,7 +362,7 @@ impl<'j> AgentLoop<'j> {
         self.set_stale(&self.classes.stale_methods(), true)?;
         self.classes.begin(&self.running.load_hook);
         self.change_classes();
-        if self.sampler.as_ref().is_some_and(Sampler::counts_lock_waits) {
+        if self.sampler.as_ref().is_some_and(Sampler::counts_parks) {
             self.classes.begin_parks(self.jni, self.retransform);
         }
         Ok(())

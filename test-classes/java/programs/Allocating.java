@@ -46,6 +46,11 @@ public final class Allocating {
         }
     }
 
+    @SuppressWarnings("deprecation") // Its successor is newer than the oldest JDK.
+    private static long id(Thread thread) {
+        return thread.getId();
+    }
+
     public static void main(String[] args) throws Exception {
         int rounds = Integer.parseInt(args[0]);
         boolean isVirtual = args.length > 1;
@@ -57,7 +62,7 @@ public final class Allocating {
             int own = i;
             workers[i] = new Thread(
                     () -> {
-                        long id = Thread.currentThread().getId();
+                        long id = id(Thread.currentThread());
                         long before = threads.getThreadAllocatedBytes(id);
                         run(rounds);
                         allocated[own] = threads.getThreadAllocatedBytes(id) - before;
