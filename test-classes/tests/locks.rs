@@ -87,7 +87,9 @@ fn compare(jdk: &Jdk, ran: &Ran) {
         assert!(range.contains(&found), "{jdk}: {name}: {found}, not {range:?}");
         let recorded = waits.iter().map(|wait| wait.wait_ns).sum::<u64>() as f64;
         let near_ns = near as f64 * 20e6;
-        let differs = (recorded - ns).abs() > 0.02 * ns + near_ns;
+        // A lock of java.util.concurrent takes more than its parks: the queue, and a processor after each.
+        let most = if kind == LockKind::Monitor { 0.02 } else { 0.06 };
+        let differs = (recorded - ns).abs() > most * ns + near_ns;
         assert!(!differs, "{jdk}: {name}: {recorded} of {ns} ns, {near_ns} ns are uncertain");
         for LockWait { thread, frames, .. } in &waits {
             assert!(thread.starts_with("waiter-"), "{jdk}: {thread}");
