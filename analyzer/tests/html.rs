@@ -17,7 +17,7 @@ use base64::engine::general_purpose::STANDARD;
 use common::shop::shop;
 use common::*;
 use flate2::read::GzDecoder;
-use log_format::rows::{CallRow, EventRow, Exit, counter as name, event};
+use log_format::rows::{CallRow, EventRow, Exit, LockKind, LockRow, counter as name, event};
 use serde_json::Value;
 
 /// Most bytes of a page, whatever the logs contain.
@@ -268,7 +268,7 @@ fn the_page_has_lock_waits_and_allocations() {
     assert_eq!(tables[0]["rows"].as_array().unwrap().len(), 5);
     let first = ["com.shop.stock.Stock", "30.0 ms", "1"].map(Value::from);
     assert_eq!(tables[0]["rows"][0].as_array().unwrap()[..3], first);
-    assert_eq!(tables[0]["rows"][0][7], "exec-1");
+    assert_eq!(tables[0]["rows"][0].as_array().unwrap()[7..], ["monitor", "exec-1"]);
     check(&path);
     let logs = allocating_shop::shop();
     let (_, path, data) = page_with_messages(&logs, &[]);
@@ -278,5 +278,34 @@ fn the_page_has_lock_waits_and_allocations() {
     let first = ["byte[]", "8.50 MB", "85.0%", "4,250", "17"].map(Value::from);
     assert_eq!(tables[0]["rows"][0].as_array().unwrap()[..5], first);
     assert_eq!(tables[1]["rows"][0][0], "com.shop.order.OrderService.pay(int, String)");
+    check(&path);
+}
+
+#[test]
+fn the_page_has_kinds_of_locks_and_other_parks() {
+    const MARKUP: &str = "com.shop.<b>Stock</b>";
+    let logs = locked_shop::shop();
+    let run = logs.run(sampled_shop::RUN, "web07", 4242);
+    let of = |kind, row: LockRow| LockRow { kind, ..row };
+    let same_name = [(4, "(La/Key;)V"), (5, "(Lb/Key;)V")];
+    run.rows(T14, &same_name.map(|(id, of)| method(id, sampled_shop::STOCK, "find", of)));
+    let rows = [
+        locked_shop::locks(T14, MARKUP, 4, &[900 * MS]),
+        of(LockKind::Lock, locked_shop::locks(T14, MARKUP, 5, &[800 * MS])),
+        of(LockKind::Park, locked_shop::locks(T14, "com.shop.Queue", 1, &[50 * MS])),
+    ];
+    run.rows(T14, &rows);
+    // Methods that wait need not have a call that ended.
+    let (_, path, data) = page_with_messages(&logs, &[]);
+    let tables = data["tables"].as_array().unwrap();
+    let last = |row: usize| &tables[0]["rows"][row].as_array().unwrap()[6..];
+    let find = |of: &str| format!("com.shop.stock.Stock.find({of}): void");
+    assert_eq!(tables[0]["rows"][0][0], MARKUP);
+    assert_eq!(last(0), [find("a.Key").as_str(), "monitor", "unknown"]);
+    assert_eq!(last(1), [find("b.Key").as_str(), "lock", "unknown"]);
+    assert_eq!(tables[1]["heading"], "Other parks in measured methods: 50.0 ms");
+    let columns = ["class", "total", "parks", "p50", "p99", "max", "site"];
+    assert_eq!(tables[1]["columns"].as_array().unwrap()[..], columns);
+    assert_eq!(tables[1]["rows"][0].as_array().unwrap()[..3], ["com.shop.Queue", "50.0 ms", "1"]);
     check(&path);
 }

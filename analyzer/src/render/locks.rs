@@ -13,7 +13,7 @@ use super::short_table::ShortTable;
 use super::text_parts::{heading, number, wrapped};
 use crate::report::ReadSummary;
 use crate::report::locks::{LockReport, LockTimes, sum};
-use crate::stats::lock_sums::LockWait;
+use crate::stats::lock_sums::{LockSite, LockWait};
 
 /// Columns of the figures, and their widths.
 const COLUMNS: [(&str, usize); 5] =
@@ -71,13 +71,18 @@ impl Table<'_> {
             let cells = cells(lock);
             wrapped(out, &cells, &" ".repeat(cells.len()), &one_line(&lock.site.class))?;
             // The names of all three fit on no line.
-            let site = lock.site.method.as_ref().map_or("-".to_owned(), |method| labels.of(method));
+            let site = site_label(&lock.site, labels);
             let holder = one_line(lock.longest_holder.as_deref().unwrap_or("unknown"));
             let held = if *has_holders { format!(", held by {holder}") } else { String::new() };
             wrapped(out, "       at ", &" ".repeat(9), &format!("{site}{held}"))?;
         }
         more(locks.len(), shown, out)
     }
+}
+
+/// The label of a site's method.
+fn site_label(site: &LockSite, labels: &Labels) -> String {
+    site.method.as_ref().map_or_else(|| "-".to_owned(), |method| labels.of(method))
 }
 
 fn more(count: usize, shown: usize, out: &mut dyn Write) -> io::Result<()> {
@@ -103,19 +108,19 @@ fn figures(lock: &LockTimes) -> [String; 5] {
 
 /// The tables of the page.
 pub(super) fn short_tables(locks: &LockReport, labels: &Labels) -> Vec<ShortTable> {
-    const LOCKS: [&str; 8] =
-        ["lock class", "total", "waits", "p50", "p99", "max", "site", "longest holder"];
+    const LOCKS: [&str; 9] =
+        ["lock class", "total", "waits", "p50", "p99", "max", "site", "kind", "longest holder"];
     const PARKS: [&str; 7] = ["class", "total", "parks", "p50", "p99", "max", "site"];
     let row = |lock: &LockTimes| {
-        let site = lock.site.method.as_ref().map_or("-".to_owned(), |method| labels.of(method));
         let mut cells = vec![lock.site.class.clone()];
         cells.extend(figures(lock));
-        cells.push(site);
+        cells.push(site_label(&lock.site, labels));
         cells
     };
     let with_holder = |lock: &LockTimes| {
+        let kind = lock.site.kind.name().to_owned();
         let holder = lock.longest_holder.clone().unwrap_or_else(|| "unknown".to_owned());
-        row(lock).into_iter().chain([holder]).collect()
+        row(lock).into_iter().chain([kind, holder]).collect()
     };
     let heading = |name: &str, of: &[LockTimes]| {
         let which = if locks.of_recorded { ", recorded ones alone" } else { "" };

@@ -56,6 +56,10 @@ await withPage(modules, { colorScheme: "light", offline: true }, async (tab) => 
   }
   const bySelf = [...all].sort((a, b) => methods.own[b] - methods.own[a]);
   assert.equal(await tab.textContent("main table tbody a"), label(bySelf[0]));
+  const summary = await tab.textContent("main");
+  for (const { heading, rows } of data.tables) {
+    for (const text of [heading, ...rows.flat()]) assert.ok(summary.includes(text), text);
+  }
   if (pictures) await tab.screenshot({ path: `${pictures}/summary.png` });
 
   // Methods: sorted by each column, both ways.

@@ -205,7 +205,9 @@ fn labels(report: &Report) -> Labels {
         _ => None,
     });
     let sampled = report.samples.cpu.only_sampled.iter().map(|row| &row.method);
-    let named = rows(report).map(|row| &row.method).chain(sampled);
+    let locks = report.locks.locks.iter().chain(&report.locks.parks);
+    let sites = locks.filter_map(|lock| lock.site.method.as_ref());
+    let named = rows(report).map(|row| &row.method).chain(sampled).chain(sites);
     let named = named.chain(slow(&report.overview).map(|call| &call.method));
     Labels::new(named.chain(report.unfinished.calls.iter().map(|call| &call.method)).chain(tree))
 }
