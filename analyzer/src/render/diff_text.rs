@@ -4,21 +4,16 @@ use std::io::{self, Write};
 
 use log_format::writer::one_line;
 
-use super::diff_csv::calls_per_hour;
+use super::diff_table::{Row, Table, cost_text, percent_text};
 use super::labels::Labels;
 use super::remarks::missing_in_short;
 use super::text_parts::{headed, hours, number, origin, recorded, wrapped};
 use crate::diff::{
     Change, Comparison, CpuChange, Least, Limit, MethodChange, Per, Side, Status, WaitChange,
 };
-use crate::stats::aggregate::Figures;
 use crate::stats::method::Method;
 use crate::stats::sampled_stacks::is_of_jdk;
-use log_format::human::{count, duration, plural, separated};
-
-/// Widths of the columns: cost, change, then calls, self time and self time per call, each before and after. Two
-/// columns of indent precede them.
-const WIDTHS: [usize; 8] = [11, 10, 12, 12, 12, 12, 12, 12];
+use log_format::human::{duration, plural, separated};
 
 /// Methods named as too slow at the top; all are marked in their rows.
 const FAILS_NAMED: usize = 5;
@@ -61,10 +56,21 @@ pub fn render(comparison: &Comparison, top: Option<usize>, out: &mut dyn Write) 
             methods.reverse();
         }
         writeln!(out, "\n{heading}")?;
-        table(comparison, &methods, top, &labels, out)?;
+        let rows: Vec<Row> = methods.iter().map(|method| method_row(method, &labels)).collect();
+        let table = Table { of: ["calls", "self", "self/call"], more: ["method", "methods"] };
+        table.write(comparison, &rows, top, out)?;
     }
     cpu(comparison, top, out)?;
     waiting(comparison, top, out)
+}
+
+fn method_row<'c>(method: &'c MethodChange, labels: &Labels) -> Row<'c> {
+    let mark = if method.fails { "too slow: " } else { "" };
+    Row {
+        label: format!("{mark}{}", labels.of(&Method::Named(method.name.clone()))),
+        change: method.change,
+        sides: [method.before.as_ref(), method.after.as_ref()],
+    }
 }
 
 /// CPU time that changed, whatever was measured of the methods.
@@ -279,122 +285,4 @@ pub fn remarks(comparison: &Comparison) -> Vec<String> {
     lines.extend(close(comparison, label).into_iter().map(|line| format!("close: {line}")));
     lines.extend(passed(comparison).map(|line| format!("passed: {line}")));
     lines
-}
-
-fn table(
-    comparison: &Comparison,
-    methods: &[&MethodChange],
-    top: Option<usize>,
-    labels: &Labels,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    let has_hours =
-        comparison.before.recorded_ns.is_some() && comparison.after.recorded_ns.is_some();
-    let (calls, of_self) = if has_hours { ("calls/h", "self/h") } else { ("calls", "self") };
-    let head = |what: &str| format!("{what:>12}{:>12}", "");
-    writeln!(out, "  {:21}{}{}{}", "", head(calls), head(of_self), head("self/call").trim_end())?;
-    let names = ["cost", "change", "before", "after", "before", "after", "before", "after"];
-    row(out, names.map(str::to_owned))?;
-    let shown = methods.len().min(top.unwrap_or(usize::MAX));
-    for (rank, method) in (1..).zip(methods.iter().take(shown)) {
-        let label = labels.of(&Method::Named(method.name.clone()));
-        let mark = if method.fails { "too slow: " } else { "" };
-        wrapped(out, &format!("{rank:>3} "), &" ".repeat(6), &format!("{mark}{label}"))?;
-        row(out, cells(comparison, method, has_hours))?;
-    }
-    if methods.len() > shown {
-        let rest = plural(number(methods.len() - shown), "more method", "more methods");
-        writeln!(out, "    and {rest}")?;
-    }
-    Ok(())
-}
-
-fn row(out: &mut dyn Write, cells: [String; 8]) -> io::Result<()> {
-    let mut line = "  ".to_owned();
-    for (text, width) in cells.iter().zip(WIDTHS) {
-        line += &format!("{text:>width$}");
-    }
-    writeln!(out, "{line}")
-}
-
-fn cells(comparison: &Comparison, method: &MethodChange, has_hours: bool) -> [String; 8] {
-    let none = || "-".to_owned();
-    let sides =
-        [(&comparison.before, method.before.as_ref()), (&comparison.after, method.after.as_ref())];
-    let of_both = |text: &dyn Fn(&Side, &Figures) -> String| {
-        sides.map(|(side, figures)| figures.map_or_else(none, |figures| text(side, figures)))
-    };
-    let [calls_before, calls_after] =
-        of_both(&|side, figures| match calls_per_hour(side, figures) {
-            Some(calls) if has_hours => calls_text(calls),
-            _ => count(figures.calls.into()),
-        });
-    let [self_before, self_after] = of_both(&|side, figures| {
-        duration(if has_hours { side.per_hour(figures.self_ns) } else { figures.self_ns })
-    });
-    let [call_before, call_after] = of_both(&|_, figures| {
-        figures.self_ns.checked_div(figures.calls).map_or_else(none, duration)
-    });
-    [
-        method.change.map_or_else(none, cost_text),
-        method.change.map_or_else(none, percent_text),
-        calls_before,
-        calls_after,
-        self_before,
-        self_after,
-        call_before,
-        call_after,
-    ]
-}
-
-fn cost_text(change: Change) -> String {
-    let cost_ns = change.cost_ns();
-    let sign = match cost_ns {
-        0 => "",
-        1.. => "+",
-        _ => "-",
-    };
-    format!("{sign}{}", duration(cost_ns.unsigned_abs()))
-}
-
-fn percent_text(change: Change) -> String {
-    match change.percent() {
-        None => "-".to_owned(),
-        Some(percent) if percent >= 99_999.5 => ">99999%".to_owned(),
-        Some(percent) if percent.abs() < 0.05 => "0.0%".to_owned(),
-        Some(percent) => format!("{percent:+.1}%"),
-    }
-}
-
-fn calls_text(calls: f64) -> String {
-    if calls < 9.995 {
-        return format!("{calls:.2}");
-    }
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    count(calls.round() as u128)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_table_fits() {
-        assert!(WIDTHS.iter().sum::<usize>() + 2 <= 100);
-    }
-
-    #[test]
-    fn costs_and_changes_have_a_sign() {
-        let text = |was_ns, is_ns| {
-            let change = Change { was_ns, is_ns };
-            format!("{} {}", cost_text(change), percent_text(change))
-        };
-        assert_eq!(text(1_000_000, 1_500_000), "+500 us +50.0%");
-        assert_eq!(text(1_500_000, 1_000_000), "-500 us -33.3%");
-        assert_eq!(text(7, 7), "0 ns 0.0%");
-        assert_eq!(text(0, 7), "+7 ns -");
-        assert_eq!(text(1, u64::MAX), "+106752 d >99999%");
-        assert_eq!(calls_text(0.5), "0.50");
-        assert_eq!(calls_text(1_234.4), "1,234");
-    }
 }

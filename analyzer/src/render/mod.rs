@@ -6,6 +6,7 @@ mod cpu;
 mod csv;
 mod diff_csv;
 mod diff_json;
+mod diff_table;
 mod diff_text;
 mod dumps;
 mod flamegraph;
