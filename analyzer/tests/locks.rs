@@ -13,7 +13,7 @@ use common::sampled_shop::{RUN, STOCK};
 use common::*;
 use flate2::read::GzDecoder;
 use log_format::names::Table;
-use log_format::rows::{LockKind, LockRow, LockWaitRow};
+use log_format::rows::{LockKind, LockRow, LockWaitRow, counter as name};
 use serde_json::{Value, json};
 
 /// Of each row: lock class, method of the site, waits, total, p50, p99 and longest wait in microseconds, and the longest
@@ -223,6 +223,69 @@ fn parks_for_other_things_are_apart_from_locks() {
     }
     let flame = logs.analyze(&["logs", "--flame", "lock", "--format", "collapsed"]).quiet();
     assert!(flame.contains(SYNC) && !flame.contains(QUEUE), "{flame}");
+}
+
+/// Waits of an hour of recording, the largest change first.
+#[test]
+fn a_comparison_has_lock_waits() {
+    const SYNC: &str = "java.util.concurrent.locks.ReentrantLock$NonfairSync";
+    let logs = Logs::new();
+    let moved = |shop: &Logs, side: &str| {
+        fs::rename(shop.root().join("logs"), logs.root().join(side)).unwrap();
+    };
+    moved(&shop(), "before");
+    // In twice the time the same, 60 ms more in `count`, and a lock that is new.
+    let after = shop();
+    let of = |kind, class: &str, ns| LockRow { kind, ..locks(T14, class, 1, &[ns]) };
+    after
+        .run(RUN, "web07", 4242)
+        .rows(T14, &[counter(T14 + MIN, name::RECORDED_NS, 2 * MIN)])
+        .rows(
+            T14,
+            &[
+                locks(T14, STOCK, 2, &[20 * MS; 3]),
+                of(LockKind::Lock, SYNC, 7 * MS),
+                of(LockKind::Park, SYNC, 900 * MS),
+            ],
+        );
+    moved(&after, "after");
+    let none = sampled_shop::shop();
+    none.run(RUN, "web07", 4242).rows(T14, &[counter(T14, name::RECORDED_NS, MIN)]);
+    moved(&none, "none");
+    let diff = |more: &[&str]| logs.analyze(&[&["diff"], more].concat());
+    let text = diff(&["before", "after"]).quiet();
+    let (_, waits) = text.split_once("\nLock waits, ").unwrap();
+    assert_golden("diff_locks.txt", waits);
+    let json = diff(&["before", "after", "--per", "call", "--format", "json"]).json();
+    let row = |row: &Value| {
+        let times = ["was_ns", "is_ns", "cost_ns"].map(|key| row[key].as_i64().unwrap());
+        let [was, is, cost] = times.map(|ns| ns / 1_000_000);
+        let waits = (&row["before_waits"], &row["after_waits"]);
+        json!([row["kind"], row["lock"], row["site"]["method"], was, is, cost, waits.0, waits.1])
+    };
+    let rows: Vec<Value> = json["lock_waits"].as_array().unwrap().iter().map(row).collect();
+    let expected = [
+        json!(["monitor", STOCK, "count", 450, 1_125, 675, 14, 17]),
+        json!(["monitor", STOCK, "pay", 900, 450, -450, 1, 1]),
+        json!(["monitor", JOURNAL, "pay", 600, 300, -300, 1, 1]),
+        json!(["monitor", STOCK, "reserve", 450, 225, -225, 1, 1]),
+        json!(["monitor", STOCK, null, 300, 150, -150, 1, 1]),
+        json!(["lock", SYNC, "pay", 0, 105, 105, 0, 1]),
+    ];
+    assert_eq!(rows, expected);
+    let top = diff(&["before", "after", "--top", "2"]).quiet();
+    assert!(top.ends_with("    and 4 more rows\n"), "{top}");
+    let same = diff(&["before", "before"]).quiet();
+    assert!(same.ends_with("\nLock waits: no change\n"), "{same}");
+    let one = diff(&["none", "after"]).quiet();
+    assert!(
+        one.contains("\nLock waits, by time added or saved per hour; none before, or not"),
+        "{one}"
+    );
+    assert!(!diff(&["none", "none"]).quiet().contains("Lock waits"));
+    // CSV has methods only.
+    let csv = diff(&["before", "after", "--format", "csv"]);
+    assert!(!csv.stdout.contains(JOURNAL) && !csv.stderr.contains("ock waits"), "{}", csv.stderr);
 }
 
 #[test]

@@ -247,7 +247,6 @@ impl Cli {
         let top = self.top.map(|text| parse_top(&text)).transpose()?;
         let default_top = if self.format == Format::Text { TOP_IN_TEXT } else { 0 };
         let (from, to) = (moment("--from", self.from)?, moment("--to", self.to)?);
-        let zone = if self.local { Zone::local()? } else { Zone::default() };
         let filter = DataFilter {
             from,
             to,
@@ -264,12 +263,13 @@ impl Cli {
         let layout = Layout {
             by: self.by.map_or(By::Nothing, By::from),
             states: self.by == Some(GroupBy::State),
+            locks: false,
             sort: self.sort.unwrap_or_default(),
             top: Some(top.unwrap_or(default_top)).filter(|top| *top > 0),
             tree: self.tree,
             slowest: self.slowest.map(|text| parse_slowest(&text)).transpose()?,
             notes: self.notes,
-            zone,
+            zone: if self.local { Zone::local()? } else { Zone::default() },
         };
         let output = Output {
             format: self.format,

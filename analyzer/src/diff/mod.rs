@@ -11,6 +11,7 @@
 //! recorded, see [`crate::run::recorded_time`], so forty JVMs can be compared with one.
 
 mod change;
+mod locks;
 mod sampled;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -23,13 +24,15 @@ use log_format::pattern::Pattern;
 use crate::analysis::{analyze, full_name_in};
 pub use crate::diff::change::{Change, Compared, Least, Limit};
 use crate::diff::change::{HOUR_NS, scaled};
+pub use crate::diff::locks::LockChange;
+use crate::diff::locks::lock_changes;
 pub use crate::diff::sampled::{CpuChange, WaitChange};
 use crate::diff::sampled::{cpu_changes, wait_changes};
 use crate::error::NoReport;
 use crate::input::problems::Problems;
 use crate::input::progress::Progress;
 use crate::options::Unit;
-use crate::options::{DataFilter, Format, Options, Output};
+use crate::options::{DataFilter, Format, Layout, Options, Output};
 use crate::report::Report;
 use crate::stats::aggregate::Figures;
 use crate::stats::method::{Method, MethodName};
@@ -95,6 +98,8 @@ pub struct Comparison {
     pub cpu: Vec<CpuChange>,
     /// Waiting by samples, the largest change first; none if a side lacks its recorded time.
     pub waiting: Vec<WaitChange>,
+    /// Waits for locks, the largest change first; none in CSV, or if a side lacks its recorded time.
+    pub locks: Vec<LockChange>,
     /// The sum of all methods that have a [`Change`].
     pub all: Change,
     /// Whether the sum is too slow.
@@ -175,6 +180,8 @@ impl Side {
             paths: paths.to_vec(),
             tprofiler_unit: options.tprofiler_unit,
             filter: DataFilter { method: options.method.clone(), ..DataFilter::default() },
+            // CSV has no lock waits.
+            layout: Layout { locks: options.format != Format::Csv, ..Layout::default() },
             // The figures of all methods, and no more.
             output: Output { format: Format::Csv, ..Output::default() },
             ..Options::default()
@@ -285,6 +292,7 @@ pub fn compare(options: &DiffOptions, progress: &Arc<Progress>) -> Result<Compar
         notes: notes(&before, &after, &methods),
         cpu: cpu(options.per, &before, &after),
         waiting: waiting(&before, &after),
+        locks: lock_changes(&before, &after),
         before,
         after,
         methods,

@@ -61,6 +61,8 @@ pub struct Layout {
     pub by: By,
     /// Show what threads did instead of the methods, from samples.
     pub states: bool,
+    /// Include lock waits, whatever the format.
+    pub locks: bool,
     /// The column that methods are sorted by, largest first.
     pub sort: SortKey,
     /// Methods shown in each group, callees in a call tree, and unfinished calls shown; `None` shows all.
@@ -114,7 +116,7 @@ impl Options {
     /// Whether the report shows waits for monitors.
     #[must_use]
     pub fn shows_locks(&self) -> bool {
-        self.output.flame == Flame::Lock || self.shows_all()
+        self.layout.locks || self.output.flame == Flame::Lock || self.shows_all()
     }
 
     /// Whether the report shows sampled allocations.

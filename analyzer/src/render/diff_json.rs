@@ -8,7 +8,10 @@ use serde::Serialize;
 
 use super::diff_csv::calls_per_hour;
 use super::json::{JsonMissing, Read};
-use crate::diff::{Change, Comparison, CpuChange, Least, MethodChange, Side, WaitChange};
+use super::json_rows::Name;
+use crate::diff::{
+    Change, Comparison, CpuChange, Least, LockChange, MethodChange, Side, WaitChange,
+};
 use crate::stats::aggregate::Figures;
 
 const SCHEMA: u32 = 1;
@@ -36,6 +39,7 @@ pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
         methods: comparison.methods.iter().map(|method| Row::new(comparison, method)).collect(),
         cpu: comparison.cpu.iter().map(CpuRow::new).collect(),
         waiting: comparison.waiting.iter().map(WaitRow::new).collect(),
+        lock_waits: comparison.locks.iter().map(LockRow::new).collect(),
     };
     serde_json::to_writer_pretty(&mut *out, &document)?;
     writeln!(out)
@@ -57,6 +61,7 @@ struct Document<'c> {
     methods: Vec<Row<'c>>,
     cpu: Vec<CpuRow<'c>>,
     waiting: Vec<WaitRow<'c>>,
+    lock_waits: Vec<LockRow<'c>>,
 }
 
 #[derive(Serialize)]
@@ -171,6 +176,36 @@ impl<'c> WaitRow<'c> {
         let (class, method, descriptor) = changed.method.parts();
         let times = SampledTimes::new(changed.change, changed.samples, changed.is_clear());
         Self { class, method, descriptor, state: &changed.state, times }
+    }
+}
+
+/// Times of all threads in an hour, and all waits.
+#[derive(Serialize)]
+struct LockRow<'c> {
+    kind: &'static str,
+    lock: &'c str,
+    /// `null` if no measured method was in progress.
+    site: Option<Name<'c>>,
+    was_ns: u64,
+    is_ns: u64,
+    cost_ns: i64,
+    before_waits: u64,
+    after_waits: u64,
+}
+
+impl<'c> LockRow<'c> {
+    fn new(LockChange { site, before, after, change }: &'c LockChange) -> Self {
+        let waits = |figures: &Option<Figures>| figures.as_ref().map_or(0, |f| f.calls);
+        Self {
+            kind: site.kind.name(),
+            lock: &site.class,
+            site: site.method.as_ref().map(Name::new),
+            was_ns: change.was_ns,
+            is_ns: change.is_ns,
+            cost_ns: change.cost_ns(),
+            before_waits: waits(before),
+            after_waits: waits(after),
+        }
     }
 }
 

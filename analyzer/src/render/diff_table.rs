@@ -9,13 +9,13 @@ use super::text_parts::{number, wrapped};
 use crate::diff::{Change, Comparison, Side};
 use crate::stats::aggregate::Figures;
 
-/// Widths of the columns: cost, change, then calls, self time and self time per call, each before and after. Two
+/// Widths of the columns: cost, change, then number, time and time of one, each before and after. Two
 /// columns of indent precede them.
 const WIDTHS: [usize; 8] = [11, 10, 12, 12, 12, 12, 12, 12];
 
 /// The words of a table.
 pub(super) struct Table {
-    /// Names of calls, their self time, and the self time of one.
+    /// Names of what is counted, of its time, and of the time of one.
     pub of: [&'static str; 3],
     /// One row, and several.
     pub more: [&'static str; 2],

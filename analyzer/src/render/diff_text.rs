@@ -6,10 +6,12 @@ use log_format::writer::one_line;
 
 use super::diff_table::{Row, Table, cost_text, percent_text};
 use super::labels::Labels;
+use super::locks::site_label;
 use super::remarks::missing_in_short;
 use super::text_parts::{headed, hours, number, origin, recorded, wrapped};
 use crate::diff::{
-    Change, Comparison, CpuChange, Least, Limit, MethodChange, Per, Side, Status, WaitChange,
+    Change, Comparison, CpuChange, Least, Limit, LockChange, MethodChange, Per, Side, Status,
+    WaitChange,
 };
 use crate::stats::method::Method;
 use crate::stats::sampled_stacks::is_of_jdk;
@@ -61,7 +63,8 @@ pub fn render(comparison: &Comparison, top: Option<usize>, out: &mut dyn Write) 
         table.write(comparison, &rows, top, out)?;
     }
     cpu(comparison, top, out)?;
-    waiting(comparison, top, out)
+    waiting(comparison, top, out)?;
+    lock_waits(comparison, top, out)
 }
 
 fn method_row<'c>(method: &'c MethodChange, labels: &Labels) -> Row<'c> {
@@ -104,6 +107,40 @@ fn waiting(comparison: &Comparison, top: Option<usize>, out: &mut dyn Write) -> 
     let which = "outside the JDK: changes from 1 ms, over three standard errors";
     let titles = ("Waiting by samples, per second", which, "state         method");
     sampled(titles, &rows.collect::<Vec<_>>(), top, out)
+}
+
+/// Waits for locks, where their time changed.
+fn lock_waits(comparison: &Comparison, top: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
+    let Comparison { before, after, locks, .. } = comparison;
+    if locks.is_empty() {
+        return Ok(());
+    }
+    let changed: Vec<&LockChange> =
+        locks.iter().filter(|lock| lock.change.cost_ns() != 0).collect();
+    if changed.is_empty() {
+        return writeln!(out, "\nLock waits: no change");
+    }
+    let is_empty = |side: &Side| side.report.locks.locks.is_empty();
+    // The agent may have run without the option `lock`.
+    let none = match (is_empty(before), is_empty(after)) {
+        (true, _) => "; none before, or not counted",
+        (_, true) => "; none after, or not counted",
+        _ => "",
+    };
+    writeln!(out, "\nLock waits, by time added or saved per hour{none}")?;
+    let labels = Labels::new(changed.iter().filter_map(|lock| lock.site.method.as_ref()));
+    let rows: Vec<Row> = changed.iter().map(|lock| lock_row(lock, &labels)).collect();
+    let table = Table { of: ["waits", "total", "avg"], more: ["row", "rows"] };
+    table.write(comparison, &rows, top, out)
+}
+
+fn lock_row<'c>(lock: &'c LockChange, labels: &Labels) -> Row<'c> {
+    let class = one_line(&lock.site.class);
+    Row {
+        label: format!("{class} at {}", site_label(&lock.site, labels)),
+        change: Some(lock.change),
+        sides: [lock.before.as_ref(), lock.after.as_ref()],
+    }
 }
 
 /// A table of changes by samples, each with the name of what it is of.

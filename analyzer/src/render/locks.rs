@@ -81,7 +81,7 @@ impl Table<'_> {
 }
 
 /// The label of a site's method.
-fn site_label(site: &LockSite, labels: &Labels) -> String {
+pub(super) fn site_label(site: &LockSite, labels: &Labels) -> String {
     site.method.as_ref().map_or_else(|| "-".to_owned(), |method| labels.of(method))
 }
 
