@@ -83,7 +83,7 @@ static BEFORE_FLAGS: [AtomicUsize; SIGNAL_NUMBERS] =
     [const { AtomicUsize::new(0) }; SIGNAL_NUMBERS];
 
 static FOREIGN: AtomicU64 = AtomicU64::new(0);
-/// Signals that came while a sample of the thread was being taken, or in a thread that is not known.
+/// Signals that came while a sample of the thread was being taken.
 static NOT_TAKEN: AtomicU64 = AtomicU64::new(0);
 static UNGUARDED: AtomicU64 = AtomicU64::new(0);
 /// The agent's signals, and how long handlers worked for them.
@@ -335,19 +335,26 @@ unsafe fn pass_on(signal: c_int, info: *mut c_void, context: *mut c_void) {
 
 /// Takes a sample of the interrupted thread.
 fn sample(origin: &Origin, interrupted: &Context, ticks: u64) {
-    let (Some(config), Some(slot)) = (config(), threads::slot(origin.thread)) else {
+    // The process's timer may interrupt a thread that nobody has seen yet. Its number may be in a page of its own.
+    let slot = threads::slot(origin.thread);
+    let (Some(config), true) = (config(), slot.is_none_or(Slot::begin)) else {
         NOT_TAKEN.fetch_add(1, Ordering::Relaxed);
         return;
     };
-    if !slot.begin() {
-        NOT_TAKEN.fetch_add(1, Ordering::Relaxed);
-        return;
+    let java_thread = slot.map_or(0, Slot::java_thread);
+    sample_with(origin, interrupted, config, java_thread, ticks);
+    if let Some(slot) = slot {
+        slot.end();
     }
-    sample_known(origin, interrupted, config, slot, ticks);
-    slot.end();
 }
 
-fn sample_known(origin: &Origin, interrupted: &Context, config: &Config, slot: &Slot, ticks: u64) {
+fn sample_with(
+    origin: &Origin,
+    interrupted: &Context,
+    config: &Config,
+    java_thread: usize,
+    ticks: u64,
+) {
     let registers = interrupted.registers();
     let mut sample = Sample {
         ticks,
@@ -359,13 +366,13 @@ fn sample_known(origin: &Origin, interrupted: &Context, config: &Config, slot: &
         state: 0,
     };
     if interrupted.blocks_faults() || interrupted.has_small_stack() || !load::is_guarded() {
-        if slot.java_thread() != 0 {
+        if java_thread != 0 {
             UNGUARDED.fetch_add(1, Ordering::Relaxed);
             sample.end = End::Off;
         }
         QUEUE.put(&sample, 0, |_| 0, &Frames::new(&mut []));
     } else {
-        put_walked(sample, registers, config, slot.java_thread());
+        put_walked(sample, registers, config, java_thread);
     }
 }
 
