@@ -49,11 +49,15 @@ pub enum Table {
     LockWaits,
     /// `allocations.csv`: samples of allocated objects.
     Allocations,
+    /// `exceptions.csv`: exact counts of exceptions that left methods, by class and interval.
+    Exceptions,
+    /// `exception_examples.csv`: some of these exceptions, with stacks.
+    ExceptionExamples,
 }
 
 impl Table {
     /// All tables, names before the rows that use them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::Methods,
         Self::Threads,
         Self::Stacks,
@@ -67,6 +71,8 @@ impl Table {
         Self::Locks,
         Self::LockWaits,
         Self::Allocations,
+        Self::Exceptions,
+        Self::ExceptionExamples,
     ];
 
     /// The table's name in file names.
@@ -86,6 +92,8 @@ impl Table {
             Self::Locks => "locks",
             Self::LockWaits => "lock_waits",
             Self::Allocations => "allocations",
+            Self::Exceptions => "exceptions",
+            Self::ExceptionExamples => "exception_examples",
         }
     }
 }

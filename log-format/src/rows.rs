@@ -281,6 +281,41 @@ row! {
     }
 }
 
+row! {
+    /// Exact counts of exceptions of a class that left a method, in an interval.
+    ExceptionRow in Exceptions {
+        /// When the interval began.
+        start_ns: u64,
+        /// Method id.
+        method: MethodId,
+        /// Class of the exceptions, with dots.
+        class: String,
+        /// Calls that they ended.
+        thrown: u64,
+        /// Of these, calls whose exception had not left another measured call before: it came from the method itself or
+        /// from a method that is not measured.
+        began: u64,
+    }
+}
+
+row! {
+    /// The first exception of its class in an interval that began to leave measured calls in a method.
+    ExceptionExampleRow in ExceptionExamples {
+        /// When it left the method.
+        start_ns: u64,
+        /// Thread id.
+        thread: ThreadId,
+        /// Class of the exception, as in `exceptions.csv`.
+        class: String,
+        /// The exception's own message, cut to 500 characters; empty if it has none, or without `exception_messages`.
+        message: String,
+        /// Sampled stack id: the method that it left, and its callers.
+        sampled_stack: SampledStackId,
+        /// Call path of instrumented methods, that method included.
+        stack: StackId,
+    }
+}
+
 impl EventRow {
     /// An event without the fields that only some events have.
     #[must_use]
@@ -430,6 +465,10 @@ pub mod counter {
     pub const ALLOCATION_SAMPLES_DROPPED: &str = "allocation_samples_dropped";
     /// A gauge: how many bytes are between two sampled allocations.
     pub const ALLOCATION_INTERVAL: &str = "allocation_interval_bytes";
+    /// Exceptions that left methods and are counted in no class, for lack of memory.
+    pub const EXCEPTIONS_LOST: &str = "exceptions_lost";
+    /// Examples of exceptions that were not written: too many at once, or the hour's log budget.
+    pub const EXCEPTION_EXAMPLES_DROPPED: &str = "exception_examples_dropped";
     /// Waits for monitors that ended.
     pub const LOCK_WAITS: &str = "lock_waits";
     /// Those of them over the threshold that were not written, because too many waited for the agent thread or to leave
@@ -479,6 +518,11 @@ mod tests {
         assert_eq!(
             columns(LockWaitRow::COLUMNS),
             "start_ns,thread,kind,class,wait_ns,owner,sampled_stack,stack"
+        );
+        assert_eq!(columns(ExceptionRow::COLUMNS), "start_ns,method,class,thrown,began");
+        assert_eq!(
+            columns(ExceptionExampleRow::COLUMNS),
+            "start_ns,thread,class,message,sampled_stack,stack"
         );
     }
 }

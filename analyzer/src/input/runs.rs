@@ -237,6 +237,8 @@ fn is_data(table: Table) -> bool {
                 | Table::Locks
                 | Table::LockWaits
                 | Table::Allocations
+                | Table::Exceptions
+                | Table::ExceptionExamples
         )
 }
 

@@ -94,7 +94,9 @@ impl Names {
                 | Table::Samples
                 | Table::Locks
                 | Table::LockWaits
-                | Table::Allocations => {}
+                | Table::Allocations
+                | Table::Exceptions
+                | Table::ExceptionExamples => {}
             }
         }
         names
