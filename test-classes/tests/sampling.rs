@@ -139,6 +139,41 @@ fn stacks_of_a_large_program_are_whole() {
     }
 }
 
+/// A compiled frame stays on the stack after its code became invalid: the methods inlined into it are known as before.
+#[test]
+fn frames_that_will_be_deoptimized_have_their_inlined_methods() {
+    for jdk in jdks() {
+        let logs = tempfile::tempdir().expect("a temporary folder");
+        let options = format!("include=none.Such,port=off,cpu=1ms,logs={}", logs.path().display());
+        let commands = ["quiet", "dontinline,programs.Deoptimized::spin"];
+        let commands = commands.map(|command| format!("-XX:CompileCommand={command}"));
+        let java = Java::new(jdk).args(commands).arg("-XX:+PrintCompilation").agent(&options);
+        let finished = java.main(classes(), "programs.Deoptimized").arg("2000").run();
+        assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
+        let (_, later) = finished.stdout.split_once("loaded").expect("the class was loaded");
+        let before = finished.stdout.replace(later, "");
+        // By the second compiler.
+        let is_invalid = |line: &str| {
+            line.contains(" 4 ")
+                && line.contains("Deoptimized::work")
+                && line.contains("made not entrant")
+        };
+        assert!(before.lines().any(is_invalid), "{jdk}: {before}");
+        let samples = samples(&Profile::only_run(logs.path()).folder);
+        let name = |method: &str| format!("programs.Deoptimized{method}");
+        let spins = |s: &&Sampled| s.thread == "spins" && s.top() == Some(&name(".spin"));
+        let wanted = [".work", ".outer", ".middle", "$Base.leaf", ".spin"].map(name);
+        let is_whole = |s: &&Sampled| s.frames.windows(wanted.len()).any(|five| five == wanted);
+        let [all, whole] = [
+            sum(samples.iter().filter(spins)).1,
+            sum(samples.iter().filter(spins).filter(is_whole)).1,
+        ];
+        assert!(all > 100.0, "{jdk}: {all} samples");
+        // One may come while the JVM changes the frame.
+        assert!(all - whole <= 1.0, "{jdk}: {whole} of {all} are whole");
+    }
+}
+
 /// Compiles the test programs; returns what was recorded, and the samples.
 fn compiled(jdk: &Jdk, options: &str) -> (Profile, Vec<Sampled>) {
     let sources = project().join("test-classes/java/programs");

@@ -87,6 +87,8 @@ pub struct Compiled {
     pub metadata: Metadata,
     /// `_verified_entry_point`, where there is one.
     pub entry: Option<usize>,
+    /// `_orig_pc_offset`: where in a frame its pc is kept while it is to be deoptimized.
+    pub original_pc: usize,
     /// What is added to each byte of packed numbers: 1 since JDK 20.
     pub packed_base: u8,
 }

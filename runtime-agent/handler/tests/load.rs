@@ -89,6 +89,7 @@ fn layout(low: usize) -> Layout {
             immutable_data: Some(88),
             metadata: Metadata::Mutable { data: 96, relocation_size: 104 },
             entry: None,
+            original_pc: 112,
             packed_base: 1,
         },
         method: Method {

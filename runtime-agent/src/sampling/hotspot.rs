@@ -151,6 +151,7 @@ impl Tables {
                 None => Metadata::Offset(self.offset("nmethod", "_metadata_offset")?),
             },
             entry: self.optional("nmethod", "_verified_entry_point"),
+            original_pc: self.any(&types, "_orig_pc_offset")?,
             packed_base: u8::from(jdk >= PACKED_WITHOUT_ZERO),
         })
     }

@@ -30,7 +30,12 @@ impl<M: Memory> Walk<'_, M> {
             if self.is_top && self.pass_epilogue(blob, frames)? {
                 return Ok(());
             }
-            if !self.push_scopes(blob, frames)? {
+            let is_known = self.push_scopes(pc, blob, frames)?
+                || match self.original_pc(blob) {
+                    Some(original) => self.push_scopes(original, blob, frames)?,
+                    None => false,
+                };
+            if !is_known {
                 self.push_method(blob, frames)?;
             }
             return self.leave_complete(blob);
@@ -149,16 +154,23 @@ impl<M: Memory> Walk<'_, M> {
         matches!(word, [0x48, 0x81 | 0x83, 0xec, ..])
     }
 
+    /// Where a frame that is to be deoptimized is: the JVM has replaced its callee's return address, and keeps it here.
+    fn original_pc(&self, blob: &Blob) -> Option<usize> {
+        let offset = self.memory.int(blob.address + self.layout.compiled.original_pc)?;
+        let offset = usize::try_from(offset).ok().filter(|offset| *offset > 0 && !self.is_top)?;
+        self.memory.word(self.at.sp + offset).filter(|pc| *pc >= blob.code)
+    }
+
     /// Adds the methods that are in progress at this place of the code, the innermost first; `false` if nothing is
     /// known about the place.
-    fn push_scopes(&self, blob: &Blob, frames: &mut Frames<'_>) -> Result<bool, End> {
+    fn push_scopes(&self, pc: usize, blob: &Blob, frames: &mut Frames<'_>) -> Result<bool, End> {
         let layout = &self.layout.compiled;
         let nmethod = blob.address;
         let base = match layout.immutable_data {
             Some(offset) => self.word(nmethod + offset, End::Compiled)?,
             None => nmethod,
         };
-        let Some(scope) = self.scope_at(base, blob)? else { return Ok(false) };
+        let Some(scope) = self.scope_at(pc, base, blob)? else { return Ok(false) };
         let scopes = match layout.scopes_data {
             Start::Pointer(offset) => self.memory.word(nmethod + offset),
             Start::Offset(offset) => self.offset_from(base, nmethod + offset),
@@ -198,7 +210,7 @@ impl<M: Memory> Walk<'_, M> {
     }
 
     /// Where the scopes of this place of the code begin: those of the first description at or after it.
-    fn scope_at(&self, base: usize, blob: &Blob) -> Result<Option<usize>, End> {
+    fn scope_at(&self, pc: usize, base: usize, blob: &Blob) -> Result<Option<usize>, End> {
         let field = blob.address + self.layout.compiled.scopes_pcs;
         let first = self.offset_from(base, field).ok_or(End::Compiled)?;
         let end = self.offset_from(base, field + 4).ok_or(End::Compiled)?;
@@ -206,8 +218,8 @@ impl<M: Memory> Walk<'_, M> {
         if count > MAX_DESCS {
             return Err(End::Compiled);
         }
-        let Ok(wanted) = i32::try_from(self.at.pc.wrapping_sub(blob.code)) else {
-            return Err(End::Compiled);
+        let Ok(wanted) = i32::try_from(pc.wrapping_sub(blob.code)) else {
+            return Ok(None);
         };
         let (mut low, mut high) = (0, count);
         while low < high {
