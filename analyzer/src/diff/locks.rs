@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use crate::diff::Side;
 use crate::diff::change::Change;
+use crate::report::locks::LockReport;
 use crate::stats::aggregate::Figures;
 use crate::stats::lock_sums::LockSite;
 
@@ -21,26 +21,26 @@ pub struct LockChange {
     pub change: Change,
 }
 
-/// The changes of all waits, the largest first, whether more or less; none if a side lacks its recorded time.
-pub(super) fn lock_changes(before: &Side, after: &Side) -> Vec<LockChange> {
-    if before.recorded_ns.is_none() || after.recorded_ns.is_none() {
-        return Vec::new();
-    }
+/// The changes of all waits, the largest first, whether more or less. The functions scale times of a side to an hour.
+pub(super) fn lock_changes(
+    before: &LockReport,
+    after: &LockReport,
+    hourly_before: impl Fn(u64) -> u64,
+    hourly_after: impl Fn(u64) -> u64,
+) -> Vec<LockChange> {
     let mut sites: BTreeMap<&LockSite, [Option<&Figures>; 2]> = BTreeMap::new();
-    for lock in &before.report.locks.locks {
+    for lock in &before.locks {
         sites.entry(&lock.site).or_default()[0] = Some(&lock.figures);
     }
-    for lock in &after.report.locks.locks {
+    for lock in &after.locks {
         sites.entry(&lock.site).or_default()[1] = Some(&lock.figures);
     }
-    let hourly = |side: &Side, figures: Option<&Figures>| {
-        side.per_hour(figures.map_or(0, |figures| figures.total_ns))
-    };
+    let total_ns = |figures: Option<&Figures>| figures.map_or(0, |figures| figures.total_ns);
     let changes = sites.into_iter().map(|(site, [was, is])| LockChange {
         site: site.clone(),
         before: was.cloned(),
         after: is.cloned(),
-        change: Change { was_ns: hourly(before, was), is_ns: hourly(after, is) },
+        change: Change { was_ns: hourly_before(total_ns(was)), is_ns: hourly_after(total_ns(is)) },
     });
     let mut changes: Vec<LockChange> = changes.collect();
     changes.sort_by_key(|changed| Reverse(changed.change.cost_ns().unsigned_abs()));

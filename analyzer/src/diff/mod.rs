@@ -292,7 +292,7 @@ pub fn compare(options: &DiffOptions, progress: &Arc<Progress>) -> Result<Compar
         notes: notes(&before, &after, &methods),
         cpu: cpu(options.per, &before, &after),
         waiting: waiting(&before, &after),
-        locks: lock_changes(&before, &after),
+        locks: locks(&before, &after),
         before,
         after,
         methods,
@@ -318,6 +318,15 @@ fn waiting(before: &Side, after: &Side) -> Vec<WaitChange> {
     }
     let [was, is] = [before, after].map(|side| &side.report.samples.off_cpu);
     wait_changes(was, is, |ns| before.per_second(ns), |ns| after.per_second(ns))
+}
+
+/// Waits for locks on both sides, in an hour of recording, whatever the mode.
+fn locks(before: &Side, after: &Side) -> Vec<LockChange> {
+    if before.recorded_ns.is_none() || after.recorded_ns.is_none() {
+        return Vec::new();
+    }
+    let [was, is] = [before, after].map(|side| &side.report.locks);
+    lock_changes(was, is, |ns| before.per_hour(ns), |ns| after.per_hour(ns))
 }
 
 /// The methods of both sides, by name.
