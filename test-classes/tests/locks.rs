@@ -82,8 +82,11 @@ fn compare(jdk: &Jdk, ran: &Ran) {
                 && innermost.starts_with(&format!("{declaring} {simple} "))
         };
         let waits: Vec<&LockWait> = ran.waits.iter().filter(is_it).collect();
+        // A thread that is woken may find that another one came before it, and parks again.
+        let again = if kind == LockKind::Monitor { 0 } else { 1 + count / 50 };
         // The thread may lose its processor between its clock and the agent's.
-        let (found, range) = (waits.len() as u64, count.saturating_sub(near)..=count + near);
+        let range = count.saturating_sub(near)..=count + near + again;
+        let found = waits.len() as u64;
         assert!(range.contains(&found), "{jdk}: {name}: {found}, not {range:?}");
         let recorded = waits.iter().map(|wait| wait.wait_ns).sum::<u64>() as f64;
         let near_ns = near as f64 * 20e6;
