@@ -9,7 +9,7 @@
 //!     @Stable private static MethodHandle off;
 //!     private static volatile boolean on;
 //!     private static byte[] muted;             // by method id; the agent sets it before `on`
-//!     @Hidden public static void Start(int id) {                        // and Threw, Caught, Initialized
+//!     @Hidden public static void Start(int id) {                        // and Caught, Initialized
 //!         int method = id << 2 >>> 2;                                   // without BEFORE_INIT
 //!         if (method < compiledOut.length && compiledOut[method] != 0) { state.getTarget(); return; }
 //!         if (state.getTarget() == off) return;
@@ -22,6 +22,11 @@
 //!         if (method < compiledOut.length && compiledOut[method] != 0) { state.getTarget(); return; }
 //!         endRest(id);                                              // the rest
 //!     }
+//!     @Hidden public static void Threw(int id, Object thrown) {
+//!         ...                                                       // as Start
+//!         if (method >= muted.length || muted[method] == 0)
+//!             threw0(id, identityHashCode(thrown.getClass()), identityHashCode(thrown), thrown);
+//!     }
 //!     @Hidden private static native void start0(int id);                // and end0, threw0, ...
 //!     @Hidden public static native void Parking(Object blocker);        // only LockSupport calls these
 //!     @Hidden public static native void Parked();
@@ -29,7 +34,7 @@
 //!         for (; calls > 0; calls--) { Start(id); End(id); }
 //!     }
 //!     private static void exercise(int calls, int id) {
-//!         for (; calls > 0; calls--) { Start(id); End(id); Threw(id); Caught(id); Initialized(id); }
+//!         for (; calls > 0; calls--) { Start(id); End(id); Threw(id, muted); Caught(id); Initialized(id); }
 //!     }
 //!     private static void prepare() {
 //!         off = MethodHandles.constant(int.class, 1);

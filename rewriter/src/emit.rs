@@ -8,20 +8,18 @@
 //! The two handlers are the last entries of the exception table, so that all handlers of the method come first.
 
 use crate::code::{CodeAttribute, MAX_CODE_LENGTH};
-use crate::code_layout::{
-    EditKind, INIT_CALL_LENGTH, NewPc, OffsetMap, PROBE_LENGTH, Part, branch_target,
-};
+use crate::code_layout::{EditKind, INIT_CALL_LENGTH, NewPc, OffsetMap, Part, branch_target};
 use crate::constant_pool::{ConstantPool, CpIndex};
 use crate::error::Skip;
 use crate::instruction::{Bytecode, Instruction, Pc};
 use crate::opcode::{ATHROW, Operand};
-use crate::probe_constants::MethodConstants;
+use crate::probe_constants::{MethodConstants, THREW_LENGTH};
 use crate::reader::{Cursor, Result};
 use crate::stack_map::{self, HandlerFrame, Handlers, patch_u2, patch_u4};
 use crate::tables::{self, Protected};
 
 /// `Threw` and `athrow`.
-const HANDLER_LENGTH: u32 = PROBE_LENGTH + 1;
+const HANDLER_LENGTH: u32 = THREW_LENGTH + 1;
 
 /// What writing a method needs, besides its attribute.
 pub(crate) struct Method<'m> {
@@ -137,11 +135,11 @@ fn u32_length(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }
 
-/// The stack that the probes need: a method id above what is there, even above a throwable. At most returns the stack
-/// is not at its full depth, but following it would take a quarter as long as everything else, to save one word of an
-/// interpreted frame.
+/// The stack that the probes need: a method id above what is there, or between a throwable and itself. At most returns
+/// the stack is not at its full depth, but following it would take a quarter as long as everything else, to save one
+/// word of an interpreted frame.
 fn max_stack(attribute: &CodeAttribute<'_>) -> Option<u16> {
-    attribute.max_stack.max(1).checked_add(1)
+    attribute.max_stack.max(2).checked_add(1)
 }
 
 fn write_instructions(

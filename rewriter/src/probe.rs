@@ -22,6 +22,8 @@ pub const END: &str = "End";
 
 /// Called when an exception leaves the method, before it is rethrown.
 pub const THREW: &str = "Threw";
+/// Its descriptor: the method's id, and the exception.
+pub const THREW_DESCRIPTOR: &str = "(ILjava/lang/Object;)V";
 
 /// Called at the start of an exception handler: the method continues, but the calls it had made do not.
 pub const CAUGHT: &str = "Caught";
@@ -37,7 +39,7 @@ pub const BEFORE_INIT: u32 = 1 << 30;
 pub const OFFLINE: u32 = 1 << 29;
 const _: () = assert!(OFFLINE < BEFORE_INIT);
 
-/// Descriptor of these methods.
+/// Descriptor of these methods, but [`THREW`].
 pub const DESCRIPTOR: &str = "(I)V";
 
 /// Called when a thread is about to park, with what it waits for, or null.

@@ -2,7 +2,7 @@
 
 use crate::ProbeId;
 use crate::constant_pool::{Appended, ConstantPool, CpIndex, PoolFull, STACK_MAP_TABLE};
-use crate::opcode::{ACONST_NULL, ALOAD_0, INVOKESTATIC, LDC_W, NOP, SIPUSH};
+use crate::opcode::{ACONST_NULL, ALOAD_0, DUP, INVOKESTATIC, LDC_W, NOP, SIPUSH, SWAP};
 use crate::probe;
 
 const THROWABLE: &str = "java/lang/Throwable";
@@ -24,16 +24,22 @@ pub(crate) struct ProbeConstants {
 /// The instructions that call a probe: three bytes that push its argument, and an `invokestatic`.
 type Call = [u8; 6];
 
+/// The length of [`ThrewCall`].
+pub(crate) const THREW_LENGTH: u32 = 8;
+
+/// The instructions that call a probe with the exception on top of the stack, and leave that there.
+type ThrewCall = [u8; THREW_LENGTH as usize];
+
 /// What the inserted code of one method refers to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MethodConstants {
     pub start: Call,
     pub end: Call,
-    pub threw: Call,
+    pub threw: ThrewCall,
     /// `None` if no handler of the method needs it.
     pub caught: Option<Call>,
     /// For a constructor before the end of its `super(...)` call. Same as for the body, unless that call may throw.
-    pub threw_before_init: Call,
+    pub threw_before_init: ThrewCall,
     pub caught_before_init: Option<Call>,
     /// `None` if the method does not need it.
     pub initialized: Option<Call>,
@@ -85,7 +91,6 @@ impl ProbeConstants {
         };
         let start = method(&mut self.start, probe::START)?;
         let end = method(&mut self.end, probe::END)?;
-        let threw = method(&mut self.threw, probe::THREW)?;
         let caught =
             if needs.caught { Some(method(&mut self.caught, probe::CAUGHT)?) } else { None };
         let initialized = if needs.initialized {
@@ -93,6 +98,10 @@ impl ProbeConstants {
         } else {
             None
         };
+        let threw = or_append(&mut self.threw, || {
+            let descriptor = appended.utf8(probe::THREW_DESCRIPTOR)?;
+            appended.method_ref(class, probe::THREW, descriptor)
+        })?;
         let throwable = or_append(&mut self.throwable, || appended.class(THROWABLE))?;
         let stack_map_table = self.stack_map_table(pool, appended, needs)?;
         let mut push = |id: u32| {
@@ -107,9 +116,9 @@ impl ProbeConstants {
         Ok(MethodConstants {
             start: call(before, start),
             end: call(body, end),
-            threw: call(body, threw),
+            threw: threw_call(body, threw),
             caught: caught.map(|caught| call(body, caught)),
-            threw_before_init: call(before, threw),
+            threw_before_init: threw_call(before, threw),
             caught_before_init: caught.map(|caught| call(before, caught)),
             initialized: initialized.map(|initialized| call(before, initialized)),
             throwable,
@@ -137,13 +146,13 @@ impl ProbeConstants {
             Blocker::Null => ACONST_NULL,
             Blocker::Parameter => ALOAD_0,
         };
-        let end = call([NOP; 3], end);
+        let threw = parked(end);
         Ok(MethodConstants {
             start: call([push, NOP, NOP], start),
-            end,
-            threw: end,
+            end: call([NOP; 3], end),
+            threw,
             caught: None,
-            threw_before_init: end,
+            threw_before_init: threw,
             caught_before_init: None,
             initialized: None,
             throwable: or_append(&mut self.throwable, || appended.class(THROWABLE))?,
@@ -173,4 +182,16 @@ impl ProbeConstants {
 fn call([a, b, c]: [u8; 3], method: CpIndex) -> Call {
     let [d, e] = method.0.to_be_bytes();
     [a, b, c, INVOKESTATIC, d, e]
+}
+
+/// A call of [`probe::THREW`]. `dup`, the three bytes that push the id, `swap`, and the call.
+fn threw_call((opcode, [a, b]): (u8, [u8; 2]), method: CpIndex) -> ThrewCall {
+    let [d, e] = method.0.to_be_bytes();
+    [DUP, opcode, a, b, SWAP, INVOKESTATIC, d, e]
+}
+
+/// A call of [`probe::PARKED`], which takes nothing.
+fn parked(method: CpIndex) -> ThrewCall {
+    let [d, e] = method.0.to_be_bytes();
+    [NOP, NOP, NOP, NOP, NOP, INVOKESTATIC, d, e]
 }

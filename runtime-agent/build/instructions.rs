@@ -35,15 +35,53 @@ pub(crate) fn guard(
     state: &CallSite,
     on: u16,
     muted: u16,
-    native: u16,
+    native: &Native,
 ) -> Vec<Instruction> {
-    let mut code = method_of_id();
+    let mut code = native.prologue();
+    code.extend(method_of_id());
     code.extend(unless_compiled_out(compiled_out, state, code.len()));
     code.extend(state.unless_off(code.len()));
     code.extend(unless_off(on, code.len()));
     code.extend(unless_muted(muted, code.len()));
-    code.extend(call(native));
+    code.extend(native.call());
     code
+}
+
+/// The native method behind a guard. Parameter 0 is the id; the guard needs the locals 1 and 2.
+pub(crate) enum Native {
+    /// It takes the id.
+    OfId(u16),
+    /// It takes the id, the identity hashes of the exception's class and of the exception, and the exception, which is
+    /// parameter 1.
+    OfThrown { native: u16, get_class: u16, identity_hash: u16 },
+}
+
+impl Native {
+    /// What comes before the guard.
+    fn prologue(&self) -> Vec<Instruction> {
+        match self {
+            Self::OfId(_) => vec![],
+            Self::OfThrown { .. } => vec![Instruction::Aload_1, Instruction::Astore_3],
+        }
+    }
+
+    /// The call behind the guard.
+    fn call(&self) -> Vec<Instruction> {
+        match *self {
+            Self::OfId(native) => call(native),
+            Self::OfThrown { native, get_class, identity_hash } => vec![
+                Instruction::Iload_0,
+                Instruction::Aload_3,
+                Instruction::Invokevirtual(get_class),
+                Instruction::Invokestatic(identity_hash),
+                Instruction::Aload_3,
+                Instruction::Invokestatic(identity_hash),
+                Instruction::Aload_3,
+                Instruction::Invokestatic(native),
+                Instruction::Return,
+            ],
+        }
+    }
 }
 
 /// The part of the guard that is inlined into every caller, and calls the rest.
@@ -55,12 +93,17 @@ pub(crate) fn front(compiled_out: u16, state: &CallSite, rest: u16) -> Vec<Instr
 }
 
 /// The rest of the guard.
-pub(crate) fn rest_of_end(state: &CallSite, on: u16, muted: u16, native: u16) -> Vec<Instruction> {
+pub(crate) fn rest_of_end(
+    state: &CallSite,
+    on: u16,
+    muted: u16,
+    native: &Native,
+) -> Vec<Instruction> {
     let mut code = method_of_id();
     code.extend(state.unless_off(code.len()));
     code.extend(unless_off(on, code.len()));
     code.extend(unless_muted(muted, code.len()));
-    code.extend(call(native));
+    code.extend(native.call());
     code
 }
 
@@ -121,16 +164,17 @@ fn unless_muted(muted: u16, at: usize) -> Vec<Instruction> {
 
 /// The guard in front of a native method in the plain class. One instruction does nothing: without it the guard would
 /// be short enough for C1 to inline it into every caller.
-pub(crate) fn plain_guard(on: u16, muted: u16, native: u16) -> Vec<Instruction> {
-    let mut code = vec![Instruction::Nop];
+pub(crate) fn plain_guard(on: u16, muted: u16, native: &Native) -> Vec<Instruction> {
+    let mut code = native.prologue();
+    code.push(Instruction::Nop);
     code.extend(method_of_id());
     code.extend(unless_off(on, code.len()));
     code.extend(unless_muted(muted, code.len()));
-    code.extend(call(native));
+    code.extend(native.call());
     code
 }
 
-pub(crate) fn call(method: u16) -> Vec<Instruction> {
+fn call(method: u16) -> Vec<Instruction> {
     vec![Instruction::Iload_0, Instruction::Invokestatic(method), Instruction::Return]
 }
 
@@ -139,14 +183,29 @@ pub(crate) fn target(at: usize, instructions: u16) -> u16 {
     u16::try_from(at).map_or(u16::MAX, |at| at + instructions)
 }
 
+/// A probe that `calls_of` calls.
+pub(crate) enum Called {
+    WithId(u16),
+    /// With some object, too: the one in this static field.
+    WithObject(u16, u16),
+}
+
 /// Calls probes of the method in the second parameter, as often as the first one says.
-pub(crate) fn calls_of(probes: &[u16]) -> Vec<Instruction> {
+pub(crate) fn calls_of(probes: &[Called]) -> Vec<Instruction> {
     const LOOP: u16 = 0;
-    let behind = target(2 * probes.len(), 4);
-    let mut code = vec![Instruction::Iload_0, Instruction::Ifle(behind)];
+    let mut calls = Vec::new();
     for probe in probes {
-        code.extend([Instruction::Iload_1, Instruction::Invokestatic(*probe)]);
+        calls.push(Instruction::Iload_1);
+        match probe {
+            Called::WithId(probe) => calls.push(Instruction::Invokestatic(*probe)),
+            Called::WithObject(probe, field) => {
+                calls.extend([Instruction::Getstatic(*field), Instruction::Invokestatic(*probe)]);
+            }
+        }
     }
+    let behind = target(calls.len(), 4);
+    let mut code = vec![Instruction::Iload_0, Instruction::Ifle(behind)];
+    code.extend(calls);
     code.extend([Instruction::Iinc(0, -1), Instruction::Goto(LOOP), Instruction::Return]);
     code
 }

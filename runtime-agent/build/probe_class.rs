@@ -11,7 +11,8 @@ use ristretto_classfile::{
 
 use crate::call_site::{CallSite, HANDLE, SITE};
 use crate::instructions::{
-    MAX_INLINE_SIZE, calls_of, front, guard, is_open, length, plain_guard, rest_of_end, sum_of,
+    Called, MAX_INLINE_SIZE, Native, calls_of, front, guard, is_open, length, plain_guard,
+    rest_of_end, sum_of,
 };
 
 type Result<T> = std::result::Result<T, Box<dyn error::Error>>;
@@ -45,14 +46,14 @@ pub(crate) fn fast() -> Result<Vec<u8>> {
         if name == probe::END {
             let end = class.pool.add_method_ref(class.this, "endRest", probe::DESCRIPTOR)?;
             let (front, rest) =
-                (front(compiled_out, &state, end), rest_of_end(&state, on, muted, native));
+                (front(compiled_out, &state, end), rest_of_end(&state, on, muted, &native));
             if length(&front)? > MAX_INLINE_SIZE || length(&rest)? <= MAX_INLINE_SIZE {
                 return Err("C1 would put the wrong part of the guard into callers".into());
             }
             class.probe(name, PUBLIC, front, &inlined)?;
             class.probe("endRest", PRIVATE, rest, &hidden)?;
         } else {
-            let guard = guard(compiled_out, &state, on, muted, native);
+            let guard = guard(compiled_out, &state, on, muted, &native);
             class.probe(name, PUBLIC, guard, &hidden)?;
         }
     }
@@ -76,13 +77,20 @@ pub(crate) fn plain() -> Result<Vec<u8>> {
     let hidden = class.annotations(&HIDDEN)?;
     for name in PROBES {
         let native = class.native(name)?;
-        let guard = plain_guard(class.on, class.muted, native);
+        let guard = plain_guard(class.on, class.muted, &native);
         if length(&guard)? <= MAX_INLINE_SIZE {
             return Err("C1 would put the plain guard into callers".into());
         }
         class.probe(name, PUBLIC, guard, &hidden)?;
     }
     class.finish()
+}
+
+/// The native method behind [`probe::THREW`]: see `Native::OfThrown`.
+const THREW0_DESCRIPTOR: &str = "(IIILjava/lang/Object;)V";
+
+fn descriptor_of(probe: &str) -> &'static str {
+    if probe == probe::THREW { probe::THREW_DESCRIPTOR } else { probe::DESCRIPTOR }
 }
 
 const PUBLIC: MethodAccessFlags = MethodAccessFlags::PUBLIC;
@@ -164,8 +172,8 @@ impl Class {
         code: Vec<Instruction>,
         annotations: &Attribute,
     ) -> Result<()> {
-        let attributes = vec![self.code(2, code), annotations.clone()];
-        self.method(name, probe::DESCRIPTOR, flags, attributes)
+        let attributes = vec![self.code(4, code), annotations.clone()];
+        self.method(name, descriptor_of(name), flags, attributes)
     }
 
     /// Adds a method that the agent calls.
@@ -178,7 +186,7 @@ impl Class {
         Attribute::Code {
             name_index: self.code,
             max_stack,
-            max_locals: 3,
+            max_locals: 4,
             code,
             exception_table: vec![],
             attributes: vec![],
@@ -202,11 +210,21 @@ impl Class {
     }
 
     /// Adds the native method of a probe.
-    fn native(&mut self, probe: &str) -> Result<u16> {
+    fn native(&mut self, probe: &str) -> Result<Native> {
         let name = format!("{}0", probe.to_lowercase());
         let hidden = self.annotations(&HIDDEN)?;
-        self.method(&name, probe::DESCRIPTOR, PRIVATE | MethodAccessFlags::NATIVE, vec![hidden])?;
-        Ok(self.pool.add_method_ref(self.this, name.as_str(), probe::DESCRIPTOR)?)
+        let descriptor = if probe == probe::THREW { THREW0_DESCRIPTOR } else { probe::DESCRIPTOR };
+        self.method(&name, descriptor, PRIVATE | MethodAccessFlags::NATIVE, vec![hidden])?;
+        let native = self.pool.add_method_ref(self.this, name.as_str(), descriptor)?;
+        if probe != probe::THREW {
+            return Ok(Native::OfId(native));
+        }
+        let get_class =
+            self.pool.add_method_ref(self.super_class, "getClass", "()Ljava/lang/Class;")?;
+        let system = self.pool.add_class("java/lang/System")?;
+        let identity_hash =
+            self.pool.add_method_ref(system, "identityHashCode", "(Ljava/lang/Object;)I")?;
+        Ok(Native::OfThrown { native, get_class, identity_hash })
     }
 
     /// Adds the methods that both forms have, and writes the class.
@@ -217,7 +235,11 @@ impl Class {
         }
         let mut probes = Vec::new();
         for name in PROBES {
-            probes.push(self.pool.add_method_ref(self.this, name, probe::DESCRIPTOR)?);
+            let probe = self.pool.add_method_ref(self.this, name, descriptor_of(name))?;
+            probes.push(match name {
+                probe::THREW => Called::WithObject(probe, self.muted),
+                _ => Called::WithId(probe),
+            });
         }
         let two = calls_of(probes.get(..2).unwrap_or_default());
         self.helper("calibrate", "(II)V", two)?;

@@ -14,12 +14,13 @@
 //! that has a recorded call.
 
 mod agent;
-#[cfg(feature = "cli")]
 mod allocations;
+#[cfg(feature = "cli")]
 pub mod cli;
 mod control;
 mod drain;
 mod error;
+mod exceptions;
 mod instrument;
 mod jvm;
 mod locks;

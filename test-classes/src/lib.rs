@@ -35,6 +35,8 @@ pub use run::{
     Dialogue, Finished, Java, Running, free_port, has_thread, hung_mount, is_full, rounds, skipped,
     timers, wait_until,
 };
-pub use samples::{LockWait, Sampled, lock_waits, off_cpu, samples, sources};
+pub use samples::{
+    ExceptionExample, LockWait, Sampled, exception_examples, lock_waits, off_cpu, samples, sources,
+};
 pub use service::{Service, TOKEN_NEEDED};
 pub use truth_run::{TRUTH, jar_of, run_plain, run_truth};

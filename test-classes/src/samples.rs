@@ -5,7 +5,8 @@ use std::path::Path;
 
 use log_format::ids::{FrameId, JavaThreadId, MethodId, SampledStackId, StackId, ThreadId};
 use log_format::rows::{
-    FrameRow, LockKind, LockWaitRow, SampleRow, SampledStackRow, StackRow, ThreadRow,
+    ExceptionExampleRow, FrameRow, LockKind, LockWaitRow, SampleRow, SampledStackRow, StackRow,
+    ThreadRow,
 };
 
 use crate::profile::{MethodName, methods, rows};
@@ -112,6 +113,36 @@ pub struct LockWait {
     pub class: String,
     pub wait_ns: u64,
     pub owner: Option<String>,
+    /// As [`Sampled::frames`].
+    pub frames: Vec<String>,
+    /// As [`Sampled::path`].
+    pub path: Vec<MethodName>,
+}
+
+/// The examples of exceptions of a run.
+///
+/// # Panics
+/// As [`samples`].
+#[must_use]
+pub fn exception_examples(run: &Path) -> Vec<ExceptionExample> {
+    let names = Names::of(run);
+    let example = |row: ExceptionExampleRow| ExceptionExample {
+        thread: names.thread(row.thread).0,
+        class: row.class,
+        message: row.message,
+        frames: names.frames(row.sampled_stack),
+        path: names.path(row.stack),
+    };
+    rows::<ExceptionExampleRow>(run).into_iter().map(example).collect()
+}
+
+/// An exception that began to leave a method.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct ExceptionExample {
+    pub thread: String,
+    pub class: String,
+    pub message: String,
     /// As [`Sampled::frames`].
     pub frames: Vec<String>,
     /// As [`Sampled::path`].

@@ -16,7 +16,6 @@ use log_format::ids::JavaThreadId;
 
 pub(crate) use self::interval::Interval;
 use crate::jvm::{class_names, java_threads};
-use crate::probe::mounts;
 use crate::probe::thread::os_id;
 use crate::sampling::own_stack::OwnStack;
 use crate::sys::clock::{self, as_f64};
@@ -192,13 +191,9 @@ unsafe fn add(
     if queue().len() >= MOST {
         return false;
     }
-    // SAFETY: the caller guarantees the references. A JVM without virtual threads does not have the function.
-    let (class, virtual_thread) = unsafe {
-        let is_virtual = mounts::are_virtual_threads_here(false)
-            && jni.is_virtual_thread(thread).unwrap_or(false);
-        let number = if is_virtual { java_threads::number(jni, thread) } else { None };
-        (class_names::of_class(jvmti, class), number.filter(|n| *n != JavaThreadId::NONE))
-    };
+    // SAFETY: the caller guarantees the references.
+    let (class, virtual_thread) =
+        unsafe { (class_names::of_class(jvmti, class), java_threads::virtual_number(jni, thread)) };
     let Some(stack) = OwnStack::read(java_thread, virtual_thread) else { return false };
     let size = size_of::<Allocation>() + stack.bytes();
     let os_id = os_id();

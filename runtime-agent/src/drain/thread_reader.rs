@@ -5,6 +5,7 @@ use log_format::rows::{CallRow, Exit, ThreadRow};
 use log_format::writer::one_line;
 
 use crate::drain::call_paths::{self, CallPaths};
+use crate::drain::exceptions::Exceptions;
 use crate::drain::hot_methods::HotMethods;
 use crate::drain::interval::Interval;
 use crate::drain::sums::CallSums;
@@ -133,6 +134,7 @@ impl KnownThread {
         &mut self,
         interval: &mut Interval,
         hot: &mut HotMethods,
+        exceptions: &mut Exceptions,
         sums: &mut CallSums,
     ) {
         if let Some(lost) = self.thread.lost().take_since(&mut self.lost) {
@@ -148,6 +150,9 @@ impl KnownThread {
                 sums.ended += since.calls;
                 hot.add(entry.method(), &since);
                 interval.add(entry.method(), &since);
+                if exceptions.add(entry.method(), &since) {
+                    entry.want_example();
+                }
             }
             self.readings_bytes += before.bytes_more();
         }

@@ -262,6 +262,36 @@ pub(crate) unsafe fn number(jni: &JniEnv, java_thread: jni::jthread) -> Option<J
     (!field.is_null()).then(|| JavaThreadId::new(number()))
 }
 
+/// The number of a virtual thread; `None` for other threads.
+///
+/// # Safety
+/// See [`name`].
+pub(crate) unsafe fn virtual_number(
+    jni: &JniEnv,
+    java_thread: jni::jthread,
+) -> Option<JavaThreadId> {
+    // SAFETY: the caller guarantees the thread. A JVM without virtual threads does not have the function.
+    let is_virtual = mounts::are_virtual_threads_here(false)
+        && unsafe { jni.is_virtual_thread(java_thread) }.unwrap_or(false);
+    // SAFETY: as above.
+    let number = if is_virtual { unsafe { number(jni, java_thread) } } else { None };
+    number.filter(|number| *number != JavaThreadId::NONE)
+}
+
+/// The number of the virtual thread that the calling thread runs.
+pub(crate) fn current_virtual(jni: &JniEnv) -> Option<JavaThreadId> {
+    if !mounts::are_virtual_threads_here(false) {
+        return None;
+    }
+    let thread = get_jvmti()?.get_current_thread().ok()?;
+    // SAFETY: a live reference of this thread, until it is deleted.
+    unsafe {
+        let number = virtual_number(jni, thread);
+        jni.delete_local_ref(thread);
+        number
+    }
+}
+
 /// The current name of a thread that the probe knows; `None` if the thread is gone.
 pub(crate) fn ask_name(jvmti: &Jvmti, jni: &JniEnv, thread: &ProbeThread) -> Option<ThreadName> {
     let weak: *mut c_void = thread.java_thread();

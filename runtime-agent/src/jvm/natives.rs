@@ -3,8 +3,9 @@
 
 use jvmti_bindings::prelude::jni;
 
+use crate::exceptions;
 use crate::jvm::java_threads;
-use crate::probe::{self, Entry};
+use crate::probe::{self, Entry, Thrown};
 
 /// `private static native void start0(int)`
 #[unsafe(no_mangle)]
@@ -54,14 +55,22 @@ pub extern "system" fn Java_java_lang__00024TProfiler_end0(
     probe::end(method.cast_unsigned());
 }
 
-/// `private static native void threw0(int)`
+/// `private static native void threw0(int, int, int, Object)`: the method, the identity hashes of the exception's class
+/// and of the exception, and the exception.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_java_lang__00024TProfiler_threw0(
-    _env: *mut jni::JNIEnv,
+    env: *mut jni::JNIEnv,
     _class: jni::jclass,
     method: jni::jint,
+    class_hash: jni::jint,
+    hash: jni::jint,
+    thrown: jni::jobject,
 ) {
-    probe::threw(method.cast_unsigned());
+    let [class, exception] = [class_hash, hash].map(jni::jint::cast_unsigned);
+    if let Some(left) = probe::threw(method.cast_unsigned(), Thrown { class, exception }) {
+        // SAFETY: the JVM passes the thread's environment and a live reference.
+        unsafe { exceptions::left(env, left, thrown) };
+    }
 }
 
 /// `private static native void caught0(int)`

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::jni;
-use log_format::ids::{JavaThreadId, MethodId};
+use log_format::ids::MethodId;
 use log_format::rows::LockKind;
 use sampling_handler::signal;
 
@@ -14,7 +14,6 @@ use super::in_progress::{self, InProgress, Key, Owner};
 use super::kinds::kind;
 use super::{long_waits, sums};
 use crate::jvm::{class_names, java_threads};
-use crate::probe::mounts;
 use crate::probe::stack::method_of;
 use crate::sys::clock;
 
@@ -208,13 +207,7 @@ unsafe fn weak(jni: &JniEnv, object: jni::jobject) -> usize {
 /// # Safety
 /// The reference is that of the event.
 pub(super) unsafe fn key(jni: &JniEnv, thread: jni::jthread) -> Key {
-    // SAFETY: the caller guarantees the reference. A JVM without virtual threads does not have this function.
-    let is_virtual = mounts::are_virtual_threads_here(false)
-        && unsafe { jni.is_virtual_thread(thread) }.unwrap_or(false);
-    // SAFETY: as above.
-    let number = if is_virtual { unsafe { java_threads::number(jni, thread) } } else { None };
-    match number {
-        Some(number) if number != JavaThreadId::NONE => Key::of_virtual(number),
-        _ => Key::of_platform(jni),
-    }
+    // SAFETY: the caller guarantees the reference.
+    let number = unsafe { java_threads::virtual_number(jni, thread) };
+    number.map_or_else(|| Key::of_platform(jni), Key::of_virtual)
 }

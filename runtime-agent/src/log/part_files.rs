@@ -6,8 +6,8 @@ use std::hash::Hash;
 use log_format::ids::{FrameId, MethodId, SampledStackId, StackId, ThreadId};
 use log_format::names::Table;
 use log_format::rows::{
-    AllocationRow, CallRow, FrameRow, LockWaitRow, MethodRow, Row, SampleRow, SampledStackRow,
-    StackRow, ThreadRow,
+    AllocationRow, CallRow, ExceptionExampleRow, FrameRow, LockWaitRow, MethodRow, Row, SampleRow,
+    SampledStackRow, StackRow, ThreadRow,
 };
 
 use crate::log::table_file::TableFile;
@@ -93,6 +93,14 @@ impl PartFiles {
     }
 
     pub(super) fn name_allocations(&mut self, rows: &[AllocationRow], names: &dyn Names) {
+        for row in rows {
+            self.name_thread(row.thread, names);
+            self.name_stack(row.stack, names);
+            self.name_sampled_stack(row.sampled_stack, names);
+        }
+    }
+
+    pub(super) fn name_examples(&mut self, rows: &[ExceptionExampleRow], names: &dyn Names) {
         for row in rows {
             self.name_thread(row.thread, names);
             self.name_stack(row.stack, names);

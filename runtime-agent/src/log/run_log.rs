@@ -17,7 +17,8 @@ use log_format::error::FileError;
 use log_format::ids::{MethodId, ThreadId};
 use log_format::names::{Hour, Part, RUN_JSON, Table, run_name};
 use log_format::rows::{
-    AllocationRow, CallRow, CounterRow, EventRow, LockRow, LockWaitRow, Row, SampleRow, StatsRow,
+    AllocationRow, CallRow, CounterRow, EventRow, ExceptionExampleRow, ExceptionRow, LockRow,
+    LockWaitRow, Row, SampleRow, StatsRow,
 };
 use log_format::run::Run;
 
@@ -210,6 +211,11 @@ impl RunLog {
         self.add_interval(rows, |row| (row.start_ns, row.method), names);
     }
 
+    /// Adds the counts of exceptions of one interval.
+    pub(crate) fn add_exceptions(&mut self, rows: &[ExceptionRow], names: &dyn Names) {
+        self.add_interval(rows, |row| (row.start_ns, row.method), names);
+    }
+
     /// Adds rows of one interval, with its start and a method.
     fn add_interval<R: Row>(
         &mut self,
@@ -262,6 +268,23 @@ impl RunLog {
         self.by_hour(rows, hour, |part, rows| {
             let before = part.added;
             part.name_lock_waits(rows, names);
+            part.add(rows);
+            bytes += part.added - before;
+        });
+        bytes
+    }
+
+    /// Adds examples of exceptions, each to its hour. Returns how many bytes they and their names take.
+    pub(crate) fn add_exception_examples(
+        &mut self,
+        rows: &[ExceptionExampleRow],
+        names: &dyn Names,
+    ) -> u64 {
+        let mut bytes = 0;
+        let hour = |row: &ExceptionExampleRow| Hour::of_unix_ns(row.start_ns);
+        self.by_hour(rows, hour, |part, rows| {
+            let before = part.added;
+            part.name_examples(rows, names);
             part.add(rows);
             bytes += part.added - before;
         });

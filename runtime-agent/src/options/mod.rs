@@ -35,8 +35,8 @@ pub use self::self_tests::{Pretend, ProbeChoice, Trick};
 use self::setting::Setting;
 pub(crate) use self::values::thresholds_text;
 pub use self::values::{
-    ControlOptions, DEFAULT_PORT, LogOptions, Options, PortAccess, RecordingOptions,
-    SamplingOptions, TestOptions, parse_threshold,
+    ControlOptions, DEFAULT_PORT, ExceptionOptions, LogOptions, Options, PortAccess,
+    RecordingOptions, SamplingOptions, TestOptions, parse_threshold,
 };
 use self::values::{Given, one_line};
 use crate::error;

@@ -239,6 +239,26 @@ pub const OPTIONS: &[OptionDef] = &[
         show: |options| alloc_text(options.sampling.alloc),
     },
     OptionDef {
+        key: "exceptions",
+        default: Some("on"),
+        help: "Count exceptions that leave methods by class; with cpu: keep an example of each",
+        set: |options, value, _| {
+            options.exceptions.count = switch("exceptions", value)?;
+            Ok(())
+        },
+        show: |options| on_off(options.exceptions.count),
+    },
+    OptionDef {
+        key: "exception_messages",
+        default: Some("off"),
+        help: "on: examples of exceptions have their messages, which may hold secrets",
+        set: |options, value, _| {
+            options.exceptions.messages = switch("exception_messages", value)?;
+            Ok(())
+        },
+        show: |options| on_off(options.exceptions.messages),
+    },
+    OptionDef {
         key: "sampler_cap",
         default: Some("1%"),
         help: "The most of the process's CPU time that samples may take, or off",

@@ -46,6 +46,8 @@ pub struct Options {
     pub limits: CostLimits,
     /// How threads are sampled.
     pub sampling: SamplingOptions,
+    /// What is kept of exceptions that leave methods.
+    pub exceptions: ExceptionOptions,
     /// The log: where it is, and how much of it is kept.
     pub log: LogOptions,
     /// Remote control.
@@ -140,6 +142,21 @@ impl Default for SamplingOptions {
             cap: Some(10_000),
             engine: None,
         }
+    }
+}
+
+/// What is kept of exceptions that leave methods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExceptionOptions {
+    /// Whether they are counted by class.
+    pub count: bool,
+    /// Whether examples have their messages, which may hold secrets.
+    pub messages: bool,
+}
+
+impl Default for ExceptionOptions {
+    fn default() -> Self {
+        Self { count: true, messages: false }
     }
 }
 

@@ -42,6 +42,8 @@ pub(crate) mod thread;
 mod thread_ref;
 mod thread_word;
 mod thresholds;
+pub(crate) mod thrown;
+pub(crate) mod throws;
 pub(crate) mod totals;
 
 use std::sync::OnceLock;
@@ -62,6 +64,8 @@ pub(crate) use self::thresholds::{
     assign as assign_threshold, forget_thresholds, lowest_threshold_ns, raise_thresholds,
     renew_ticks, set_numbered_ns, set_threshold_ns, threshold_ns_of,
 };
+pub(crate) use self::thrown::Thrown;
+pub(crate) use self::throws::Left;
 use self::totals::{EndedCall, MethodTotals};
 use log_format::ids::{JavaThreadId, MethodId};
 
@@ -266,17 +270,25 @@ pub(crate) fn initialized(probe_id: u32) {
 /// Ends a call that returns. Like [`threw`], it has a closure of its own, because compilers inline what is called once.
 #[inline]
 pub(crate) fn end(probe_id: u32) {
-    if !thread::with_current_if_near(|own| leave_plain(own, probe_id, Exit::Return)) {
-        leave_other(probe_id, Exit::Return);
+    if !thread::with_current_if_near(|own| {
+        leave_plain(own, probe_id, Exit::Return, |_, _, _, _| ())
+    }) {
+        leave_other(probe_id);
     }
 }
 
-/// Ends a call that an exception leaves.
-#[inline]
-pub(crate) fn threw(probe_id: u32) {
-    if !thread::with_current_if_near(|own| leave_plain(own, probe_id, Exit::Throw)) {
-        leave_other(probe_id, Exit::Throw);
+/// Ends a call that an exception leaves. `None` if nothing else is to be done.
+pub(crate) fn threw(probe_id: u32, thrown: Thrown) -> Option<Left> {
+    let mut left = None;
+    let mut note = |own: OwnThread<'_>, totals: Own<'_, MethodTotals>, start_ticks, now| {
+        left = throws::note(own, totals, (probe_id, start_ticks), thrown, now);
+    };
+    let is_done =
+        thread::with_current_if_near(|own| leave_plain(own, probe_id, Exit::Throw, &mut note));
+    if !is_done {
+        leave_slowly(probe_id, Exit::Throw, &mut note);
     }
+    left
 }
 
 /// Enters an exception handler of a method: everything it called has ended.
@@ -333,7 +345,7 @@ fn is_of_recording(own: OwnThread<'_>) -> bool {
 /// Ends a call in the common case: it is the newest call of this recording. If this returns `false`, it has changed
 /// nothing.
 #[inline(always)]
-fn leave_plain(own: OwnThread<'_>, probe_id: u32, exit: Exit) -> bool {
+fn leave_plain(own: OwnThread<'_>, probe_id: u32, exit: Exit, mut note: impl Note) -> bool {
     let now = clock::counter();
     let stack = own.stack();
     // No thread's state is even.
@@ -345,25 +357,34 @@ fn leave_plain(own: OwnThread<'_>, probe_id: u32, exit: Exit) -> bool {
         return false;
     }
     let Some(totals) = top.frame().totals() else { return false };
+    note(own, totals, top.frame().start_ticks(), now);
     finish_in(own, top, totals, exit, now);
     true
 }
 
-/// Ends a call in all other cases. No panic leaves this function, so calling it is a plain jump.
+/// Ends a call that returns in all other cases. No panic leaves this function, so calling it is a plain jump.
 #[cold]
 #[inline(never)]
-extern "C" fn leave_other(probe_id: u32, exit: Exit) {
+extern "C" fn leave_other(probe_id: u32) {
+    leave_slowly(probe_id, Exit::Return, |_, _, _, _| ());
+}
+
+#[inline(always)]
+fn leave_slowly(probe_id: u32, exit: Exit, mut note: impl Note) {
     let now = clock::ticks();
     with_this_recording(|own| {
         let stack = own.stack();
-        if stack.beyond() > 0 && leave_beyond(own, native_stack::address_here(), probe_id, exit) {
+        let address = native_stack::address_here();
+        if stack.beyond() > 0 && leave_beyond(own, address, probe_id, exit, now, &mut note) {
             return;
         }
         let depth = stack.depth();
         if depth > 0 && stack.frame(depth - 1).probe_id() == probe_id {
+            let frame = stack.frame(depth - 1);
+            guarded(|| note(own, own.totals_of(frame), frame.start_ticks(), now));
             finish(own, depth - 1, exit, now);
         } else {
-            guarded(|| leave_below(own, probe_id, exit, now));
+            guarded(|| leave_below(own, probe_id, exit, now, note));
         }
     });
 }
@@ -371,7 +392,14 @@ extern "C" fn leave_other(probe_id: u32, exit: Exit) {
 /// Ends a call that had no frame because the stack was full. `false` if the call has a frame, because it is above the
 /// last one: an exception left all calls beyond.
 #[cold]
-fn leave_beyond(own: OwnThread<'_>, address: usize, probe_id: u32, exit: Exit) -> bool {
+fn leave_beyond(
+    own: OwnThread<'_>,
+    address: usize,
+    probe_id: u32,
+    exit: Exit,
+    now: u64,
+    mut note: impl Note,
+) -> bool {
     let stack = own.stack();
     let last = stack.depth().checked_sub(1);
     if last.is_some_and(|last| stack.frame(last).is_below(address)) {
@@ -380,13 +408,15 @@ fn leave_beyond(own: OwnThread<'_>, address: usize, probe_id: u32, exit: Exit) -
     }
     stack.set_beyond(stack.beyond() - 1);
     let totals = own.totals_of_method(method_of(probe_id));
+    // When it began is not known.
+    guarded(|| note(own, totals, 0, now));
     totals.count_without_times(exit == Exit::Throw);
     true
 }
 
 /// Ends a call that is not the newest.
 #[cold]
-fn leave_below(own: OwnThread<'_>, probe_id: u32, exit: Exit, now: u64) {
+fn leave_below(own: OwnThread<'_>, probe_id: u32, exit: Exit, now: u64, mut note: impl Note) {
     if let Some(index) = find(own, probe_id) {
         match exit {
             Exit::Throw => throw_above(own, index, now),
@@ -396,9 +426,16 @@ fn leave_below(own: OwnThread<'_>, probe_id: u32, exit: Exit, now: u64) {
                 }
             }
         }
+        let frame = own.stack().frame(index);
+        note(own, own.totals_of(frame), frame.start_ticks(), now);
         finish(own, index, exit, now);
     }
 }
+
+/// What is done with a call that ends, before it is counted: with its thread, its method's statistics, when it began,
+/// and the time.
+trait Note: FnMut(OwnThread<'_>, Own<'_, MethodTotals>, u64, u64) {}
+impl<F: FnMut(OwnThread<'_>, Own<'_, MethodTotals>, u64, u64)> Note for F {}
 
 /// The newest frame with this probe id.
 fn find(own: OwnThread<'_>, probe_id: u32) -> Option<u32> {
@@ -432,6 +469,7 @@ fn finish_unseen(own: OwnThread<'_>, index: u32, now: u64) {
     if !frame.is_before_init() {
         own.count_unseen_end();
     }
+    throws::note_unseen(own.totals_of(frame), frame.method());
     finish(own, index, Exit::Throw, now);
 }
 

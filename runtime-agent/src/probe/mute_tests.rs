@@ -5,7 +5,7 @@ use log_format::ids::MethodId;
 use super::ring::Kind;
 use super::stack::MAX_DEPTH;
 use super::tests::{
-    counts, depth, no_java, record_on_thread, records, start, totals, turn, unseen,
+    counts, depth, no_java, record_on_thread, records, start, threw, totals, turn, unseen,
 };
 use super::*;
 

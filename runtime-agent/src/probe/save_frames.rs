@@ -25,6 +25,9 @@ pub(super) fn save(own: OwnThread<'_>) -> Option<SavedStack> {
             saved.frames.push(SavedFrame::of(&frame));
         }
     }
+    if let Some(saved) = &mut saved {
+        saved.thrown = own.thrown();
+    }
     stack.pop_to(0);
     stack.set_beyond(0);
     saved
@@ -35,6 +38,7 @@ pub(super) fn save(own: OwnThread<'_>) -> Option<SavedStack> {
 pub(super) fn restore(own: OwnThread<'_>, saved: &SavedStack) {
     let stack = own.stack();
     stack.set_state(saved.state);
+    own.set_thrown(saved.thrown);
     // Only the JVM knows where these calls are now on the native stack: above all later ones.
     let above_all = native_stack::address_here() + (1 << 30);
     let mut frames = saved.frames.iter();

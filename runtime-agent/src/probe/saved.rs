@@ -2,6 +2,7 @@
 
 use super::recording::recording_of;
 use super::stack::{Frame, method_of};
+use super::thrown::LastThrown;
 use log_format::ids::MethodId;
 
 use crate::sys::memory::Account;
@@ -34,6 +35,8 @@ pub(crate) struct SavedStack {
     /// The state to which the frames belong; see `probe::STATE`.
     pub(super) state: u64,
     pub frames: Vec<SavedFrame>,
+    /// The last exception that left a call.
+    pub(super) thrown: LastThrown,
     pub(super) beyond: u64,
     /// Bytes that it has taken from [`ACCOUNT`].
     bytes: usize,
@@ -61,7 +64,8 @@ impl SavedStack {
         if !ACCOUNT.take(bytes) {
             return None;
         }
-        let mut saved = Self { state, frames: Vec::new(), beyond, bytes };
+        let mut saved =
+            Self { state, frames: Vec::new(), thrown: LastThrown::default(), beyond, bytes };
         saved.frames.try_reserve_exact(frames as usize).ok()?;
         Some(saved)
     }

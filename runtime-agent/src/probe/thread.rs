@@ -29,6 +29,7 @@ use super::ring::{Record, Ring, RingReader};
 use super::saved::SavedStack;
 use super::stack::{Frame, ShadowStack};
 pub(crate) use super::thread_ref::ThreadRef;
+use super::thrown::LastThrown;
 use super::totals::{MethodReader, MethodTotals, ThreadTotals};
 use super::{lost_calls, mounted, native_stack, recording, thread_word};
 use log_format::ids::{JavaThreadId, MethodId};
@@ -70,6 +71,8 @@ pub struct ProbeThread {
     pub(super) account: Account,
     /// Whether it runs virtual threads.
     is_carrier: Cell<bool>,
+    /// The last exception that left a call.
+    thrown: Cell<LastThrown>,
 }
 
 /// Where the sampler finds the shadow stack of a thread whose word is at this distance.
@@ -139,6 +142,7 @@ impl ProbeThread {
             has_reader: AtomicBool::new(false),
             account,
             is_carrier: Cell::new(!runs.is_none()),
+            thrown: Cell::new(LastThrown::default()),
         }
     }
 
@@ -258,6 +262,17 @@ impl<'t> OwnThread<'t> {
 
     pub(super) fn take_aside(self) -> Option<SavedStack> {
         self.aside.take()
+    }
+
+    /// The last exception that left a call.
+    #[inline(always)]
+    pub(super) fn thrown(self) -> LastThrown {
+        self.thrown.get()
+    }
+
+    #[inline(always)]
+    pub(super) fn set_thrown(self, thrown: LastThrown) {
+        self.thrown.set(thrown);
     }
 
     pub(super) fn count_unseen_end(self) {

@@ -26,11 +26,16 @@ use crate::sys::memory::Account;
 #[derive(Debug)]
 pub(crate) struct MethodTotals {
     method: u32,
+    /// The identity hash of the class for which throws count (see `throws`): 0 before the first, [`UNSEEN`] if the first
+    /// was not seen. With [`WANTED`], an example is wanted.
+    class: AtomicU32,
     /// Calls that the thread has put on its stack, and calls that it has taken off again. If they are equal, none is on
     /// the stack. The reader reads the rest only if the second has changed.
     entered: Cell<u64>,
     ended: AtomicU64,
-    throws: AtomicU64,
+    throws: AtomicU32,
+    /// Throws whose exception came out of no other measured call.
+    began: AtomicU32,
     total_ticks: AtomicU64,
     self_ticks: AtomicU64,
     max_ticks: AtomicU64,
@@ -49,6 +54,17 @@ fn add(counter: &AtomicU64, value: u64) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(value), Ordering::Relaxed);
 }
 
+/// Adds one, without a locked instruction.
+#[inline]
+fn add_one(counter: &AtomicU32) {
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+}
+
+/// Set in the class of a method's throws if an example is wanted. Identity hashes have 31 bits.
+pub(super) const WANTED: u32 = 1 << 31;
+/// Instead of a class: no probe saw the first exception. No class has this hash, but by chance.
+pub(crate) const UNSEEN: u32 = 1;
+
 /// Counts a call. A reader that sees the count sees the call's times.
 #[inline]
 fn count_one(count: &AtomicU32) {
@@ -59,9 +75,11 @@ impl MethodTotals {
     pub(crate) const fn new(method: u32) -> Self {
         Self {
             method,
+            class: AtomicU32::new(0),
             entered: Cell::new(0),
             ended: AtomicU64::new(0),
-            throws: AtomicU64::new(0),
+            throws: AtomicU32::new(0),
+            began: AtomicU32::new(0),
             total_ticks: AtomicU64::new(0),
             self_ticks: AtomicU64::new(0),
             max_ticks: AtomicU64::new(0),
@@ -98,12 +116,34 @@ impl Own<'_, MethodTotals> {
             add(&self.total_ticks, call.total_ticks);
         }
         if call.threw {
-            add(&self.throws, 1);
+            add_one(&self.throws);
         }
         if call.total_ticks > self.max_ticks.load(Ordering::Relaxed) {
             self.max_ticks.store(call.total_ticks, Ordering::Relaxed);
         }
         ended
+    }
+
+    /// The class for which throws count; see the field.
+    #[inline]
+    pub(super) fn class(self) -> u32 {
+        self.class.load(Ordering::Relaxed)
+    }
+
+    /// Sets it, once, or takes back that an example is wanted.
+    pub(super) fn set_class(self, class: u32) {
+        self.class.store(class, Ordering::Relaxed);
+    }
+
+    /// Whether these are the statistics of calls for which there was no memory.
+    pub(super) fn is_of_lost_calls(self) -> bool {
+        self.method == 0
+    }
+
+    /// Counts an exception that began to leave measured calls in this method. The caller counts the throw next.
+    #[inline]
+    pub(super) fn add_began(self) {
+        add_one(&self.began);
     }
 
     /// Whether no call has taken longer since the last reading.
@@ -133,7 +173,7 @@ impl Own<'_, MethodTotals> {
         // The call was never on the stack, but the difference of the two must not change.
         self.enter();
         if threw {
-            add(&self.throws, 1);
+            add_one(&self.throws);
         }
         count_one(&self.without_times);
         self.ended.store(self.with_one_ended(), Ordering::Release);
@@ -153,6 +193,9 @@ pub(crate) struct EndedCall {
 pub(crate) struct Added {
     pub calls: u64,
     pub throws: u64,
+    /// Of them, those whose exception came out of no other measured call, and the class for which all count.
+    pub began: u64,
+    pub class: u32,
     pub total_ticks: u64,
     pub self_ticks: u64,
     /// The longest call.
@@ -165,7 +208,8 @@ pub(crate) struct Added {
 #[derive(Debug, Default)]
 pub(crate) struct Reading {
     ended: u64,
-    throws: u64,
+    throws: u32,
+    began: u32,
     total_ticks: u64,
     self_ticks: u64,
     without_times: u32,
@@ -191,6 +235,11 @@ impl<'r> MethodReader<'r> {
 
     pub(crate) fn method(&self) -> MethodId {
         MethodId::new(self.0.method)
+    }
+
+    /// An example of an exception is wanted.
+    pub(crate) fn want_example(&self) {
+        self.0.class.fetch_or(WANTED, Ordering::Relaxed);
     }
 
     /// The increase since `before`, which is then set to the present reading. `None` if there is none.
@@ -227,17 +276,24 @@ impl<'r> MethodReader<'r> {
         }
         // The other values of each call found above are visible to the reads below.
         fence(Ordering::Acquire);
-        let throws = totals.throws.load(Ordering::Relaxed);
+        let throws = totals.throws.load(Ordering::Relaxed).wrapping_sub(before.throws);
+        let began = totals.began.load(Ordering::Relaxed).wrapping_sub(before.began);
         let total_ticks = totals.total_ticks.load(Ordering::Relaxed);
         let self_ticks = totals.self_ticks.load(Ordering::Relaxed);
         // A throw of a call that is not counted yet is reported with that call.
-        added.throws = throws.wrapping_sub(before.throws).min(added.calls);
-        let throws = before.throws.wrapping_add(added.throws);
+        let calls = u32::try_from(added.calls).unwrap_or(u32::MAX);
+        let throws = throws.min(calls);
+        let began = began.min(throws);
+        (added.throws, added.began) = (throws.into(), began.into());
+        added.class = totals.class.load(Ordering::Relaxed) & !WANTED;
+        let (throws, began) =
+            (before.throws.wrapping_add(throws), before.began.wrapping_add(began));
         added.total_ticks = total_ticks.wrapping_sub(before.total_ticks);
         added.self_ticks = self_ticks.wrapping_sub(before.self_ticks);
         // Swap, so that a longer call stored meanwhile is not lost.
         added.max_ticks = totals.max_ticks.swap(0, Ordering::Relaxed);
-        *before = Reading { ended, throws, total_ticks, self_ticks, without_times, histogram };
+        *before =
+            Reading { ended, throws, began, total_ticks, self_ticks, without_times, histogram };
         Some(added)
     }
 }

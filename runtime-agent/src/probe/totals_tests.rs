@@ -172,7 +172,7 @@ fn a_throw_comes_with_its_call() {
     let mut before = Reading::default();
     count(entry, SHORT, true);
     // The next call's probe is half done.
-    add(&entry.throws, 1);
+    add_one(&entry.throws);
     let first = reader.take_since(&mut before).unwrap();
     assert_eq!((first.calls, first.throws), (1, 1));
     entry.enter();

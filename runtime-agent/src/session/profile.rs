@@ -17,6 +17,7 @@ use crate::control::{Control, Serving};
 use crate::drain::recorder::Recorder;
 use crate::drain::thread_reader::JavaThreads;
 use crate::error::Error;
+use crate::exceptions;
 use crate::instrument::class_hook::{ClassCounts, ClassHook};
 use crate::instrument::class_log::ClassLog;
 use crate::instrument::include_hints::WhyEmpty;
@@ -82,6 +83,7 @@ impl Prepared {
         }
         options.tests.fault.panic_if(Fault::Begin);
         pauses::forget();
+        exceptions::configure(options.exceptions);
         let is_fast = self_test::begin(jvmti, options.probes.form, &options.tests.pretend);
         probe::init(
             options.probes.clock,

@@ -81,12 +81,16 @@ public final class AsmRewrite {
             this.withHandler = withHandler;
         }
 
-        private void probe(String name) {
+        private void pushId() {
             if (id <= Short.MAX_VALUE) {
                 super.visitIntInsn(Opcodes.SIPUSH, id);
             } else {
                 super.visitLdcInsn(id);
             }
+        }
+
+        private void probe(String name) {
+            pushId();
             super.visitMethodInsn(Opcodes.INVOKESTATIC, PROBE, name, "(I)V", false);
         }
 
@@ -112,7 +116,10 @@ public final class AsmRewrite {
                 super.visitLabel(end);
                 super.visitTryCatchBlock(start, end, end, null);
                 super.visitFrame(Opcodes.F_FULL, 0, new Object[0], 1, new Object[] {"java/lang/Throwable"});
-                probe("Threw");
+                super.visitInsn(Opcodes.DUP);
+                pushId();
+                super.visitInsn(Opcodes.SWAP);
+                super.visitMethodInsn(Opcodes.INVOKESTATIC, PROBE, "Threw", "(ILjava/lang/Object;)V", false);
                 super.visitInsn(Opcodes.ATHROW);
             }
             super.visitMaxs(maxStack, maxLocals);

@@ -158,11 +158,11 @@ final class CompareCode {
         indexOfOld[before.codeLength()] = places.size();
         handlers = n < now.size() ? now.get(n).bci : newLength;
         int ours = 0;
-        for (; n < now.size(); n += 3, ours++) {
-            int threw = probe(now, n, "Threw");
+        for (; n < now.size(); n += 5, ours++) {
+            int threw = threw(now, n);
             // The first one may be that of the part before super(...) too, if the body needs none.
             check(threw == start || ours == 0 && threw == id, "Threw with another id");
-            check(now.get(n + 2).instruction.opcode() == Opcode.ATHROW, "no athrow behind Threw");
+            check(isOpcode(now, n + 4, Opcode.ATHROW), "no athrow behind Threw");
         }
         check(ours <= 2, "%d handlers", ours);
     }
@@ -185,19 +185,36 @@ final class CompareCode {
     /** Checks a probe at an index; its method id. */
     private int probe(List<At> code, int index, String name) {
         check(isProbe(code, index, name), "no %s at instruction %d", name, index);
-        check(code.get(index).instruction instanceof ConstantInstruction constant
-                && constant.constantValue() instanceof Integer, "no id in front of %s", name);
-        int found = (Integer) ((ConstantInstruction) code.get(index).instruction).constantValue();
-        check(found > 0 && (id == 0 || id == (found & ~BEFORE_INIT)), "id %d, then %d", id, found);
+        int found = pushedId(code, index, name);
         int end = index + 2 < code.size() ? code.get(index + 2).bci : newLength;
         inserted.set(code.get(index).bci, end);
         return found;
     }
 
+    /** Checks the probe of an exceptional exit, which gets the id and the exception; its method id. */
+    private int threw(List<At> code, int index) {
+        check(isOpcode(code, index, Opcode.DUP) && isOpcode(code, index + 2, Opcode.SWAP)
+                && isProbe(code, index + 2, "Threw"), "no Threw at instruction %d", index);
+        inserted.set(code.get(index).bci, code.get(index + 4).bci);
+        return pushedId(code, index + 1, "Threw");
+    }
+
+    private int pushedId(List<At> code, int index, String name) {
+        check(code.get(index).instruction instanceof ConstantInstruction constant
+                && constant.constantValue() instanceof Integer, "no id in front of %s", name);
+        int found = (Integer) ((ConstantInstruction) code.get(index).instruction).constantValue();
+        check(found > 0 && (id == 0 || id == (found & ~BEFORE_INIT)), "id %d, then %d", id, found);
+        return found;
+    }
+
+    private static boolean isOpcode(List<At> code, int index, Opcode opcode) {
+        return index < code.size() && code.get(index).instruction.opcode() == opcode;
+    }
+
     private void limits() {
         check(after.maxLocals() == before.maxLocals(), "max_locals");
-        int more = after.maxStack() - before.maxStack();
-        check(more >= 0 && more <= 2, "max_stack %d, then %d", before.maxStack(), after.maxStack());
+        check(after.maxStack() == Math.max(before.maxStack(), 2) + 1,
+                "max_stack %d, then %d", before.maxStack(), after.maxStack());
     }
 
     private int old(Label label) {

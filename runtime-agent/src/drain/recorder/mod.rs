@@ -2,6 +2,7 @@
 //! control requests. All of it runs on one thread, so nothing here is shared.
 
 mod counters;
+mod sampled_bytes;
 mod sampling;
 mod thresholds;
 
@@ -15,9 +16,11 @@ use log_format::names::Hour;
 use log_format::rows::{CallRow, counter};
 use rewriter::probe::OFFLINE;
 
+use self::sampled_bytes::SampledBytes;
 use crate::drain::allocations::Allocations;
 use crate::drain::counters::{Written, row};
 use crate::drain::events::Events;
+use crate::drain::exceptions::Exceptions;
 use crate::drain::hot_methods::{HotMethods, Hottest, Recent};
 use crate::drain::in_flight::{self, InFlight};
 use crate::drain::interval::Interval;
@@ -79,13 +82,10 @@ pub(crate) struct Recorder {
     /// Memory used here for threads and calls.
     account: Account,
     is_ceiling_told: bool,
-    /// Bytes of samples in an hour.
-    sampled: (Hour, u64),
+    sampled: SampledBytes,
     lock_waits: LockWaits,
     allocations: Allocations,
-    allocation_bytes: u64,
-    /// Bytes of waits for monitors in that hour.
-    lock_wait_bytes: u64,
+    exceptions: Exceptions,
 }
 
 impl Recorder {
@@ -118,11 +118,10 @@ impl Recorder {
             sums: Sums::default(),
             account: Account::new(),
             is_ceiling_told: false,
-            sampled: (Hour::of_unix_ns(0), 0),
+            sampled: SampledBytes::of(Hour::of_unix_ns(0)),
             lock_waits: LockWaits::new(),
             allocations: Allocations::new(),
-            allocation_bytes: 0,
-            lock_wait_bytes: 0,
+            exceptions: Exceptions::new(),
         }
     }
 
@@ -445,7 +444,8 @@ impl Recorder {
         self.name_held();
         for key in ended {
             if let Some(known) = self.registry.threads.get_mut(&key) {
-                known.read_totals(&mut self.interval, &mut self.hot, &mut self.sums.calls);
+                let Self { interval, hot, exceptions, sums, .. } = self;
+                known.read_totals(interval, hot, exceptions, &mut sums.calls);
                 let row = known.row(&*self.registry.java);
                 self.registry.samples.ended(&row);
                 self.registry.ended.insert(known.id, row);
@@ -478,8 +478,9 @@ impl Recorder {
     }
 
     fn read_totals(&mut self) {
-        for known in self.registry.threads.values_mut() {
-            known.read_totals(&mut self.interval, &mut self.hot, &mut self.sums.calls);
+        let Self { registry, interval, hot, exceptions, sums, .. } = self;
+        for known in registry.threads.values_mut() {
+            known.read_totals(interval, hot, exceptions, &mut sums.calls);
         }
     }
 
@@ -497,6 +498,8 @@ impl Recorder {
             self.log.add_stats(&rows, &self.registry);
         }
         self.log.add_locks(&locks::take_rows(interval.start_ns), &self.registry);
+        let exceptions = self.exceptions.take_rows(interval.start_ns);
+        self.log.add_exceptions(&exceptions, &self.registry);
         self.log.add_counters(&counters);
         let bytes = self.log.take_added();
         self.budget.spend(bytes);

@@ -4,13 +4,15 @@ use std::cell::RefCell;
 
 use log_format::ids::{JavaThreadId, MethodId, ThreadId};
 use log_format::names::Hour;
-use log_format::rows::LockWaitRow;
+use log_format::rows::{ExceptionExampleRow, LockWaitRow};
 
 use super::Recorder;
-use crate::drain::lock_waits;
+use super::sampled_bytes::SampledBytes;
 use crate::drain::registry::Registry;
 use crate::drain::samples::{Context, SamplingFigures};
 use crate::drain::waited::Waits;
+use crate::drain::{self, lock_waits};
+use crate::exceptions;
 use crate::locks;
 use crate::overhead::SampledProbes;
 use crate::sampling::sampler::Sampler;
@@ -18,9 +20,8 @@ use crate::sys::clock;
 
 /// The part of the hour's budget that samples may take.
 const SAMPLES_PART: u64 = 4;
-/// The parts that waits for locks and sampled allocations may take.
-const LOCK_WAITS_PART: u64 = 8;
-const ALLOCATIONS_PART: u64 = 8;
+/// The part that waits for locks may take, and sampled allocations, and examples of exceptions.
+const OTHERS_PART: u64 = 8;
 
 impl Recorder {
     /// What `status` says of CPU samples.
@@ -46,16 +47,14 @@ impl Recorder {
     /// Takes what was sampled since the last call, and writes the seconds that are over; with `all`, all.
     pub(crate) fn take_samples(&mut self, sampler: &mut Sampler<'_>, all: bool) {
         let hour = Hour::of_unix_ns(clock::unix_ns());
-        let clears = hour != self.sampled.0 && self.registry.samples.stacks().are_many();
+        let clears = hour != self.sampled.hour && self.registry.samples.stacks().are_many();
         self.write_samples(sampler, all || clears);
         if clears {
             self.registry.samples.clear_stacks();
             sampler.tell_again();
         }
-        if hour != self.sampled.0 {
-            self.sampled = (hour, 0);
-            self.lock_wait_bytes = 0;
-            self.allocation_bytes = 0;
+        if hour != self.sampled.hour {
+            self.sampled = SampledBytes::of(hour);
         }
     }
 
@@ -80,26 +79,35 @@ impl Recorder {
             .map(|wait| lock_waits::row(wait, samples, sampler, &mut context))
             .collect();
         self.allocations.round(samples, sampler, &mut context);
+        let examples: Vec<ExceptionExampleRow> = exceptions::take_examples()
+            .into_iter()
+            .map(|example| drain::exceptions::row(example, samples, sampler, &mut context))
+            .collect();
         for (start_ns, thread) in new {
             self.log.name_thread(Hour::of_unix_ns(start_ns), thread, &self.registry);
         }
         let rows = self.registry.samples.take_rows(clock::unix_ns(), all);
         let part = |of: u64| self.budget.hour_bytes().map_or(u64::MAX, |bytes| bytes / of);
-        if self.sampled.1 > part(SAMPLES_PART) {
+        if self.sampled.samples > part(SAMPLES_PART) {
             self.registry.samples.add_over_budget(&rows);
         } else {
-            self.sampled.1 += self.log.add_samples(&rows, &self.registry);
+            self.sampled.samples += self.log.add_samples(&rows, &self.registry);
         }
-        if self.lock_wait_bytes > part(LOCK_WAITS_PART) {
+        if self.sampled.lock_waits > part(OTHERS_PART) {
             self.lock_waits.add_over_budget(&waits);
         } else {
-            self.lock_wait_bytes += self.log.add_lock_waits(&waits, &self.registry);
+            self.sampled.lock_waits += self.log.add_lock_waits(&waits, &self.registry);
         }
         let allocations = self.allocations.take_rows(all);
-        if self.allocation_bytes > part(ALLOCATIONS_PART) {
+        if self.sampled.allocations > part(OTHERS_PART) {
             self.allocations.add_over_budget(&allocations);
         } else {
-            self.allocation_bytes += self.log.add_allocations(&allocations, &self.registry);
+            self.sampled.allocations += self.log.add_allocations(&allocations, &self.registry);
+        }
+        if self.sampled.examples > part(OTHERS_PART) {
+            self.exceptions.add_over_budget(&examples);
+        } else {
+            self.sampled.examples += self.log.add_exception_examples(&examples, &self.registry);
         }
     }
 }

@@ -41,7 +41,7 @@ static IS_OFF: AtomicBool = AtomicBool::new(false);
 const NATIVES: [(&str, &str); 7] = [
     ("start0", "(I)V"),
     ("end0", "(I)V"),
-    ("threw0", "(I)V"),
+    ("threw0", "(IIILjava/lang/Object;)V"),
     ("caught0", "(I)V"),
     ("initialized0", "(I)V"),
     (PARKING, PARKING_DESCRIPTOR),
@@ -254,11 +254,11 @@ impl ProbeClass {
 
     /// Binds a native method by calling it.
     fn bind(self, jni: &JniEnv, (native, descriptor): (&str, &str)) -> Result<(), JvmError> {
-        // SAFETY: the global reference is valid as long as the JVM; the method takes an int, a reference or nothing,
-        // for all of which these bits are good.
+        // SAFETY: the global reference is valid as long as the JVM; the method takes four parameters at most, ints and
+        // references, for all of which these bits are good.
         unsafe {
             if let Some(method) = jni.get_static_method_id(self.class, native, descriptor) {
-                jni.call_static_void_method(self.class, method, &[jni::jvalue { j: 0 }]);
+                jni.call_static_void_method(self.class, method, &[jni::jvalue { j: 0 }; 4]);
             }
         }
         if jni.exception_check() {

@@ -1,0 +1,163 @@
+//! Examples of exceptions, with stack and message, until the agent thread takes them.
+#![allow(unsafe_code)]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use jvmti_bindings::env::JniEnv;
+use jvmti_bindings::prelude::jni;
+use log_format::ids::JavaThreadId;
+use log_format::writer::one_line;
+
+use crate::jvm::java_threads;
+use crate::probe::Left;
+use crate::probe::stack::method_of;
+use crate::probe::thread::os_id;
+use crate::sampling::own_stack::OwnStack;
+use crate::sampling::threads::java_thread_of;
+use crate::sys::clock;
+use crate::sys::memory::Account;
+use crate::sys::memory::sharded::Sharded;
+
+/// Most examples that wait for the agent thread, which takes them about every 60 ms.
+const MOST: usize = 500;
+/// Most examples of an interval.
+const MOST_IN_INTERVAL: usize = 2_000;
+/// The most of a message, in UTF-16 units.
+const MOST_OF_MESSAGE: jni::jsize = 500;
+/// The probe's frames on top of a stack: its native method, and its guard.
+const PROBE_FRAMES: usize = 2;
+
+/// An exception where it began to leave measured code.
+#[derive(Debug)]
+pub(crate) struct Example {
+    /// When, in ticks.
+    pub at: u64,
+    /// The kernel's number of the thread.
+    pub os_id: u32,
+    pub virtual_thread: Option<JavaThreadId>,
+    /// The identity hash of its class.
+    pub class: u32,
+    /// Empty if there is none, or messages are off.
+    pub message: String,
+    /// From the method that it left.
+    pub stack: OwnStack,
+}
+
+impl Example {
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.message.capacity() + self.stack.bytes()
+    }
+}
+
+static MEMORY: Account = Account::new();
+static QUEUE: Mutex<Vec<Example>> = Mutex::new(Vec::new());
+static DROPPED: AtomicU64 = AtomicU64::new(0);
+
+fn queue() -> MutexGuard<'static, Vec<Example>> {
+    QUEUE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Examples that were not kept since the JVM began: too many at once, or no memory.
+pub(crate) fn dropped() -> u64 {
+    DROPPED.load(Ordering::Relaxed)
+}
+
+/// Takes the examples since the last call.
+pub(crate) fn take() -> Vec<Example> {
+    let mut queue = queue();
+    MEMORY.give_all();
+    std::mem::take(&mut *queue)
+}
+
+/// Methods and classes that have an example in this interval.
+static HAVE: Sharded<()> = Sharded::new();
+
+/// From now on, each method and class gets an example again.
+pub(crate) fn begin_interval() {
+    HAVE.clear();
+}
+
+/// Keeps an exception that has just begun to leave measured calls, if it is the first of its kind in the interval.
+///
+/// # Safety
+/// `thrown` is a live reference of this thread.
+pub(super) unsafe fn add(jni: &JniEnv, left: Left, thrown: jni::jobject, with_message: bool) {
+    let Left { probe_id, class, .. } = left;
+    let key = u64::from(class) << 32 | u64::from(method_of(probe_id).get());
+    if HAVE.contains(key) {
+        return;
+    }
+    let has_room =
+        HAVE.len() < MOST_IN_INTERVAL && queue().len() < MOST && HAVE.insert(key, ()).is_ok();
+    let example = || {
+        // SAFETY: the caller guarantees the reference.
+        let message = if with_message { unsafe { message(jni, thrown) } } else { None };
+        example(jni, probe_id, class, message.unwrap_or_default())
+    };
+    if !has_room || !example().is_some_and(push) {
+        DROPPED.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn example(jni: &JniEnv, probe_id: u32, class: u32, message: String) -> Option<Example> {
+    let virtual_thread = java_threads::current_virtual(jni);
+    let mut stack = OwnStack::read(java_thread_of(jni), virtual_thread)?;
+    stack.frames.drain(..PROBE_FRAMES.min(stack.frames.len()));
+    stack.shadow.try_reserve_exact(1).ok()?;
+    stack.shadow.push(probe_id);
+    Some(Example { at: clock::ticks(), os_id: os_id(), virtual_thread, class, message, stack })
+}
+
+fn push(example: Example) -> bool {
+    let mut queue = queue();
+    let has_room =
+        queue.len() < MOST && queue.try_reserve(1).is_ok() && MEMORY.take(example.bytes());
+    if has_room {
+        queue.push(example);
+    }
+    has_room
+}
+
+/// The field `Throwable.detailMessage`; `None` if this JDK has none.
+struct Field(Option<jni::jfieldID>);
+
+// SAFETY: a field id is valid on every thread.
+unsafe impl Send for Field {}
+// SAFETY: as above.
+unsafe impl Sync for Field {}
+
+static MESSAGE: OnceLock<Field> = OnceLock::new();
+
+/// The message of an exception, which its constructor got: no Java code runs.
+///
+/// # Safety
+/// `thrown` is a live reference of this thread to a Throwable.
+unsafe fn message(jni: &JniEnv, thrown: jni::jobject) -> Option<String> {
+    let Field(field) = MESSAGE.get_or_init(|| {
+        // SAFETY: the caller guarantees the reference; fields of superclasses are found, too.
+        unsafe {
+            let class = jni.get_object_class(thrown);
+            let field = jni.get_field_id(class, "detailMessage", "Ljava/lang/String;");
+            jni.delete_local_ref(class);
+            if field.is_none() {
+                jni.exception_clear();
+            }
+            Field(field)
+        }
+    });
+    // SAFETY: the caller guarantees the reference; the text is a live one until it is deleted.
+    unsafe {
+        let text = jni.get_object_field(thrown, (*field)?);
+        if text.is_null() {
+            return None;
+        }
+        let mut units = [0; MOST_OF_MESSAGE.cast_unsigned() as usize];
+        let table = &**jni.raw();
+        let length = (table.GetStringLength)(jni.raw(), text).min(MOST_OF_MESSAGE);
+        (table.GetStringRegion)(jni.raw(), text, 0, length, units.as_mut_ptr());
+        jni.delete_local_ref(text);
+        let units = units.get(..usize::try_from(length).ok()?)?;
+        Some(one_line(&String::from_utf16_lossy(units)))
+    }
+}

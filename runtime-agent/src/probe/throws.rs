@@ -1,0 +1,119 @@
+//! Counts exceptional exits by class of the exception.
+//!
+//! Nearly all exceptions that leave a method in a thread have one class: that of the first one. So the method's
+//! statistics in the thread have a class, and all throws count for it. What has another class, or none because no probe
+//! saw the exception, is corrected in a map.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::own::Own;
+use super::stack::method_of;
+use super::thread::OwnThread;
+use super::thrown::{LastThrown, Thrown};
+use super::totals::{MethodTotals, UNSEEN, WANTED};
+use log_format::ids::MethodId;
+
+use crate::sys::memory::sharded::Sharded;
+
+/// An exception has left a call, and somebody has to look at it: its class is new to the method in this thread, or
+/// another one than the first, or an example is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Left {
+    pub probe_id: u32,
+    /// The identity hash of its class.
+    pub class: u32,
+    /// Whether the exception came out of no other measured call.
+    pub began: bool,
+}
+
+/// What has to be added to the throws of a method that count for a class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Correction {
+    pub thrown: i64,
+    pub began: i64,
+}
+
+/// By class and method.
+static CORRECTIONS: Sharded<Correction> = Sharded::new();
+/// Corrections for which there was no memory.
+static LOST: AtomicU64 = AtomicU64::new(0);
+
+/// Corrections that were lost so far.
+pub(crate) fn lost() -> u64 {
+    LOST.load(Ordering::Relaxed)
+}
+
+/// Takes the corrections since the last call: class, method and what is to be added.
+pub(crate) fn take_corrections() -> Vec<(u32, MethodId, Correction)> {
+    let halves = |(key, correction): (u64, Correction)| {
+        let [class, method] = [key >> 32, key & 0xffff_ffff].map(|half| half.try_into().ok());
+        Some((class?, MethodId::new(method?), correction))
+    };
+    CORRECTIONS.take_all().into_iter().filter_map(halves).collect()
+}
+
+/// Moves a throw from one class to another, or to none.
+fn correct(method: MethodId, from: u32, to: Option<u32>, began: bool) {
+    let add = |class: u32, sign: i64| {
+        let key = u64::from(class) << 32 | u64::from(method.get());
+        CORRECTIONS.change_or_insert(key, Correction::default(), |correction| {
+            correction.thrown += sign;
+            correction.began += if began { sign } else { 0 };
+        })
+    };
+    let is_done = add(from, -1) && to.is_none_or(|to| add(to, 1));
+    if !is_done {
+        LOST.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Notes the exception that leaves a call of this method now. The throw itself is counted elsewhere.
+#[inline(always)]
+pub(super) fn note(
+    own: OwnThread<'_>,
+    totals: Own<'_, MethodTotals>,
+    (probe_id, start_ticks): (u32, u64),
+    thrown: Thrown,
+    now: u64,
+) -> Option<Left> {
+    let began = own.thrown().is_before(thrown, start_ticks);
+    own.set_thrown(LastThrown::new(thrown, now));
+    if began {
+        totals.add_began();
+    }
+    let class = totals.class();
+    if class == thrown.class {
+        return None;
+    }
+    note_other(totals, class, Left { probe_id, class: thrown.class, began })
+}
+
+#[cold]
+fn note_other(totals: Own<'_, MethodTotals>, first: u32, left: Left) -> Option<Left> {
+    if totals.is_of_lost_calls() {
+        return None;
+    }
+    match first & !WANTED {
+        0 => totals.set_class(left.class),
+        same if same == left.class => {
+            if !left.began {
+                return None;
+            }
+            totals.set_class(same);
+        }
+        other => {
+            correct(method_of(left.probe_id), other, Some(left.class), left.began);
+        }
+    }
+    Some(left)
+}
+
+/// Notes that an exception leaves a call of this method, of which nothing is known.
+pub(super) fn note_unseen(totals: Own<'_, MethodTotals>, method: MethodId) {
+    match totals.class() & !WANTED {
+        0 => totals.set_class(UNSEEN),
+        UNSEEN => {}
+        _ if totals.is_of_lost_calls() => {}
+        first => correct(method, first, None, false),
+    }
+}
