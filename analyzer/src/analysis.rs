@@ -15,6 +15,7 @@ use crate::report::{Report, SampleReport, slowest};
 use crate::run::allocations::has_allocations;
 use crate::run::cpu_samples::{has_samples, look_at_sampled};
 use crate::run::data::{RunData, read_run};
+use crate::run::exceptions::has_exceptions;
 use crate::run::lock_waits::has_lock_waits;
 use crate::run::names::Names;
 use crate::run::selection::{RecordsBecause, Selection};
@@ -47,6 +48,7 @@ pub fn analyze(options: &Options, progress: &Arc<Progress>) -> Result<Analysis, 
     let has_samples = selected.runs.iter().any(has_samples);
     let has_lock_waits = selected.runs.iter().any(has_lock_waits);
     let has_allocations = selected.runs.iter().any(has_allocations);
+    let has_exceptions = selected.runs.iter().any(has_exceptions);
     let has_dumps = selected.has_dumps();
     let analysis = analyze_selected(&options, selected, &problems)?;
     let report = &analysis.report;
@@ -56,6 +58,7 @@ pub fn analyze(options: &Options, progress: &Arc<Progress>) -> Result<Analysis, 
         Flame::Wall => off_cpu.no_waiting(has_samples || has_dumps),
         Flame::Lock => report.locks.no_waits(has_lock_waits),
         Flame::Alloc => report.allocations.no_allocations(has_allocations),
+        Flame::Exceptions => report.exceptions.no_exceptions(has_exceptions),
         Flame::Calls if options.output.format.is_of_stacks() => report.no_stacks(),
         Flame::Calls => None,
     };
@@ -130,20 +133,7 @@ fn read(options: &Options, selected: &Selected, mut problems: Problems) -> Analy
             }
         }
     }
-    if options.shows_locks() {
-        selection.progress.expect(runs, &[Table::Locks, Table::LockWaits]);
-        let with_stacks = options.output.flame == Flame::Lock;
-        for (place, run) in runs.iter().enumerate() {
-            collector.add_locks(run, place, selection, with_stacks, &mut problems);
-        }
-    }
-    if options.shows_allocations() {
-        selection.progress.expect(runs, &[Table::Allocations]);
-        let with_stacks = options.output.flame == Flame::Alloc;
-        for run in runs {
-            collector.add_allocations(run, selection, with_stacks, &mut problems);
-        }
-    }
+    read_besides_calls(options, selected, &mut collector, &mut problems);
     let of_overview = collector.slowest().filter(|_| options.output.format == Format::Text);
     let mut report = collector.finish(runs, options, selection, &problems);
     report.overview.slowest = of_overview.and_then(|(place, row)| {
@@ -155,6 +145,33 @@ fn read(options: &Options, selected: &Selected, mut problems: Problems) -> Analy
         report.empty = None;
     }
     Analysis { report, problems }
+}
+
+/// Reads what the report shows besides calls and samples.
+fn read_besides_calls(
+    options: &Options,
+    selected: &Selected,
+    collector: &mut Collector,
+    problems: &mut Problems,
+) {
+    let Selected { runs, selection, .. } = selected;
+    let has_stacks_of = |flame| options.output.flame == flame;
+    if options.shows_locks() {
+        selection.progress.expect(runs, &[Table::Locks, Table::LockWaits]);
+        for (place, run) in runs.iter().enumerate() {
+            collector.add_locks(run, place, selection, has_stacks_of(Flame::Lock), problems);
+        }
+    }
+    if options.shows_allocations() {
+        selection.progress.expect(runs, &[Table::Allocations]);
+        for run in runs {
+            collector.add_allocations(run, selection, has_stacks_of(Flame::Alloc), problems);
+        }
+    }
+    if options.shows_exceptions() {
+        selection.progress.expect(runs, &[Table::Exceptions, Table::ExceptionExamples]);
+        collector.add_exceptions(runs, selection, has_stacks_of(Flame::Exceptions), problems);
+    }
 }
 
 /// The runs to read, and what is selected in them.

@@ -263,7 +263,7 @@ impl Cli {
         let layout = Layout {
             by: self.by.map_or(By::Nothing, By::from),
             states: self.by == Some(GroupBy::State),
-            locks: false,
+            compared: false,
             sort: self.sort.unwrap_or_default(),
             top: Some(top.unwrap_or(default_top)).filter(|top| *top > 0),
             tree: self.tree,
@@ -368,8 +368,7 @@ impl Cli {
     fn flame_refused(&self) -> [(bool, &'static str); 2] {
         let is_drawn =
             matches!(self.format, Format::Flamegraph | Format::Collapsed | Format::Pprof);
-        let is_sampled =
-            matches!(self.flame, Some(Flame::Cpu | Flame::Wall | Flame::Lock | Flame::Alloc));
+        let is_sampled = self.flame.is_some_and(|flame| flame != Flame::Calls);
         let of_calls = self.method.is_some()
             || self.root.is_some()
             || self.exit.is_some()

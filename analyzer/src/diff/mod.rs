@@ -180,8 +180,8 @@ impl Side {
             paths: paths.to_vec(),
             tprofiler_unit: options.tprofiler_unit,
             filter: DataFilter { method: options.method.clone(), ..DataFilter::default() },
-            // CSV has no lock waits.
-            layout: Layout { locks: options.format != Format::Csv, ..Layout::default() },
+            // CSV has methods only.
+            layout: Layout { compared: options.format != Format::Csv, ..Layout::default() },
             // The figures of all methods, and no more.
             output: Output { format: Format::Csv, ..Output::default() },
             ..Options::default()

@@ -61,8 +61,8 @@ pub struct Layout {
     pub by: By,
     /// Show what threads did instead of the methods, from samples.
     pub states: bool,
-    /// Include lock waits, whatever the format.
-    pub locks: bool,
+    /// Include what a comparison shows besides methods, whatever the format: lock waits and exceptions.
+    pub compared: bool,
     /// The column that methods are sorted by, largest first.
     pub sort: SortKey,
     /// Methods shown in each group, callees in a call tree, and unfinished calls shown; `None` shows all.
@@ -116,13 +116,19 @@ impl Options {
     /// Whether the report shows waits for monitors.
     #[must_use]
     pub fn shows_locks(&self) -> bool {
-        self.layout.locks || self.output.flame == Flame::Lock || self.shows_all()
+        self.layout.compared || self.output.flame == Flame::Lock || self.shows_all()
     }
 
     /// Whether the report shows sampled allocations.
     #[must_use]
     pub fn shows_allocations(&self) -> bool {
         self.output.flame == Flame::Alloc || self.shows_all()
+    }
+
+    /// Whether the report shows exceptions that left measured methods.
+    #[must_use]
+    pub fn shows_exceptions(&self) -> bool {
+        self.layout.compared || self.output.flame == Flame::Exceptions || self.shows_all()
     }
 
     /// Whether the report shows more than methods.
@@ -284,6 +290,8 @@ pub enum Flame {
     Lock,
     /// Bytes of sampled allocations
     Alloc,
+    /// Exceptions where they began to leave measured methods
+    Exceptions,
 }
 
 /// The format of a report.

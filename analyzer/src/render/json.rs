@@ -7,6 +7,7 @@ use log_format::names::utc_text;
 use serde::{Serialize, Serializer};
 
 use super::allocations::JsonAllocations;
+use super::exceptions::JsonExceptions;
 use super::json_rows::{JsonCpu, JsonDumps, JsonOffCpu, Name, Row};
 use super::locks::JsonLocks;
 use super::states::StateRow;
@@ -54,6 +55,8 @@ struct Document<'r> {
     lock_waits: Option<JsonLocks<'r>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     allocations: Option<JsonAllocations<'r>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exceptions: Option<JsonExceptions<'r>>,
     /// With `--by state`, instead of methods.
     #[serde(skip_serializing_if = "Option::is_none")]
     states: Option<Vec<StateRow<'r>>>,
@@ -87,6 +90,7 @@ impl<'r> Document<'r> {
             off_cpu: has_own(off_cpu.total_ns).then(|| JsonOffCpu::new(by, off_cpu)),
             lock_waits: JsonLocks::new(&report.locks, &report.read),
             allocations: JsonAllocations::new(report),
+            exceptions: JsonExceptions::new(report),
             states: states.map(|report| report.states.iter().map(StateRow::new).collect()),
             thread_dumps: (!dumps.is_empty())
                 .then(|| JsonDumps::new(dumps, &report.read.counts.tprofiler)),
@@ -203,6 +207,10 @@ pub(super) struct JsonMissing<'r> {
     #[serde(skip_serializing_if = "Option::is_none")]
     allocation_samples_dropped: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    exceptions_lost: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exception_examples_dropped: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     lock_waits_lost: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     lock_seconds_skipped: Option<u64>,
@@ -317,6 +325,9 @@ impl<'r> JsonMissing<'r> {
             muted_calls: statistics.muted_calls,
             throttled_calls: statistics.throttled_calls,
             allocation_samples_dropped: Some(log.allocation_samples_dropped)
+                .filter(|count| *count > 0),
+            exceptions_lost: Some(log.exceptions_lost).filter(|count| *count > 0),
+            exception_examples_dropped: Some(log.exception_examples_dropped)
                 .filter(|count| *count > 0),
             lock_waits_dropped: Some(log.lock_waits_dropped).filter(|count| *count > 0),
             lock_waits_lost: Some(log.lock_waits_lost).filter(|count| *count > 0),

@@ -9,6 +9,7 @@ mod diff_json;
 mod diff_table;
 mod diff_text;
 mod dumps;
+mod exceptions;
 mod flamegraph;
 mod html;
 mod jfr;

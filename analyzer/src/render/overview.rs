@@ -8,8 +8,8 @@ use std::io::{self, Write};
 
 use super::labels::Labels;
 use super::text_parts::{
-    WIDTH, average, calls, heading, number, share, sign_of_average, sign_of_calls, sign_of_share,
-    wrapped,
+    WIDTH, average, calls, heading, number, rate, share, sign_of_average, sign_of_calls,
+    sign_of_share, wrapped,
 };
 use super::tree;
 use crate::options::zone::Zone;
@@ -110,16 +110,6 @@ fn entries(
         row(&cells, (method, ""), labels, out)?;
     }
     writeln!(out)
-}
-
-/// A number of calls a second.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Not negative, and far below 2^128.
-fn rate(per_second: f64) -> String {
-    match per_second {
-        100.0.. => count(per_second as u128),
-        0.1.. => format!("{per_second:.1}"),
-        _ => format!("{per_second:.4}"),
-    }
 }
 
 fn cpu(cpu: &CpuReport, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {

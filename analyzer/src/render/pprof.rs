@@ -20,7 +20,9 @@ use crate::stats::stacks::Stacks;
 pub fn render(report: &Report, of: Flame, out: &mut dyn Write) -> io::Result<()> {
     let profile = match of {
         Flame::Calls => profile(report, &stacks(&report.paths)),
-        Flame::Cpu | Flame::Wall | Flame::Lock | Flame::Alloc => sampled(report, of),
+        Flame::Cpu | Flame::Wall | Flame::Lock | Flame::Alloc | Flame::Exceptions => {
+            sampled(report, of)
+        }
     };
     let mut encoder = GzEncoder::new(out, Compression::default());
     encoder.write_all(&profile.encode_to_vec())?;
@@ -141,13 +143,13 @@ fn profile(report: &Report, stacks: &Stacks) -> Profile {
 fn sampled(report: &Report, of: Flame) -> Profile {
     let mut strings = Strings::default();
     strings.place("");
-    let (number, kind) = match of {
-        Flame::Wall => ("samples", "wall"),
-        Flame::Lock => ("waits", "lock"),
-        Flame::Alloc => ("samples", "alloc_space"),
-        Flame::Cpu | Flame::Calls => ("samples", "cpu"),
+    let (number, kind, unit) = match of {
+        Flame::Wall => ("samples", "wall", "nanoseconds"),
+        Flame::Lock => ("waits", "lock", "nanoseconds"),
+        Flame::Alloc => ("samples", "alloc_space", "bytes"),
+        Flame::Exceptions => ("examples", "exceptions", "count"),
+        Flame::Cpu | Flame::Calls => ("samples", "cpu", "nanoseconds"),
     };
-    let unit = if of == Flame::Alloc { "bytes" } else { "nanoseconds" };
     let sample_type = [(number, "count"), (kind, unit)]
         .map(|(kind, unit)| ValueType { kind: strings.place(kind), unit: strings.place(unit) });
     let mut profile = Profile {

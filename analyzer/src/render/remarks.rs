@@ -29,7 +29,7 @@ const THROTTLED_SHOWN: usize = 10;
 type Loss = (fn(&Losses) -> u64, &'static str, &'static str);
 
 /// Losses that make figures wrong or incomplete.
-const FLAWS: [Loss; 16] = [
+const FLAWS: [Loss; 18] = [
     (
         |losses| losses.log.recorded_calls_dropped,
         "recorded call dropped: its thread's ring was full; method statistics include it",
@@ -80,6 +80,16 @@ const FLAWS: [Loss; 16] = [
         |losses| losses.log.allocation_samples_dropped,
         "sampled allocation dropped",
         "sampled allocations dropped",
+    ),
+    (
+        |losses| losses.log.exceptions_lost,
+        "exception not counted, for lack of memory (option max_memory)",
+        "exceptions not counted, for lack of memory (option max_memory)",
+    ),
+    (
+        |losses| losses.log.exception_examples_dropped,
+        "example of an exception dropped; counts of exceptions include it",
+        "examples of exceptions dropped; counts of exceptions include them",
     ),
     (
         |losses| losses.log.lock_waits_dropped,

@@ -14,7 +14,7 @@ use super::text_parts::{
     WARNING, average, calls, headed, heading, nothing, number, origin, recorded, share,
     sign_of_average, sign_of_calls, sign_of_share, some_of, time_of, wrapped,
 };
-use super::{allocations, cpu, dumps, locks, notes, off_cpu, overview, states, tree};
+use super::{allocations, cpu, dumps, exceptions, locks, notes, off_cpu, overview, states, tree};
 use crate::options::By;
 use crate::report::groups::{GroupReport, MethodReport, percent};
 use crate::report::selected::SelectedData;
@@ -72,7 +72,8 @@ fn body(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     let sampled = cpu.methods.iter().map(|sampled| &sampled.method);
     let waiting = off_cpu.waits.iter().map(|waits| &waits.method);
     let locked = report.locks.locks.iter().filter_map(|lock| lock.site.method.as_ref());
-    let of_samples = sampled.chain(waiting).chain(locked);
+    let thrown = report.exceptions.sites.iter().map(|at| &at.site.method);
+    let of_samples = sampled.chain(waiting).chain(locked).chain(thrown);
     let listed = table_methods.chain(first).chain(unfinished).chain(recursive).chain(of_samples);
     let labels = Labels::new(listed);
     writeln!(out)?;
@@ -87,6 +88,7 @@ fn body(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     off_cpu::render(off_cpu, report.layout.top, &labels, out)?;
     locks::text(&report.locks, report.layout.top, &labels, out)?;
     allocations::text(report, &labels, out)?;
+    exceptions::text(report, &labels, out)?;
     dumps::render(dumps, report.layout.top, out)?;
     unfinished_calls(report, &labels, out)
 }

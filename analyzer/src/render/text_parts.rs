@@ -118,6 +118,16 @@ pub(super) fn number(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
 }
 
+/// How often something happens in a second.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Not negative, and far below 2^128.
+pub(super) fn rate(per_second: f64) -> String {
+    match per_second {
+        100.0.. => count(per_second as u128),
+        0.1.. => format!("{per_second:.1}"),
+        _ => format!("{per_second:.4}"),
+    }
+}
+
 /// Explains the sign behind a number of calls, if a method has it.
 pub(super) fn sign_of_calls<'m>(
     mut methods: impl Iterator<Item = &'m MethodReport>,

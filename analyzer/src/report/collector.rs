@@ -13,6 +13,7 @@ use crate::options::time_range::TimeRange;
 use crate::options::{By, CallFilter, DataFilter, Options};
 use crate::report::allocations::AllocationReport;
 use crate::report::cpu::{CpuReport, SampledGroups};
+use crate::report::exceptions::ExceptionReport;
 use crate::report::group_names::{GroupNames, label};
 use crate::report::groups::{GroupReport, OfAll, groups};
 use crate::report::locks::LockReport;
@@ -21,7 +22,7 @@ use crate::report::off_cpu::{OffCpuReport, grouped_waits};
 use crate::report::overview::Overview;
 use crate::report::selected::SelectedData;
 use crate::report::sentences::{
-    BY_STATE, coverage, lock_note, no_states, notes, probe_share, why_empty, without_record,
+    BY_STATE, coverage, event_notes, no_states, notes, probe_share, why_empty, without_record,
 };
 use crate::report::states::StateReport;
 use crate::report::throttled_times::ThrottledTimes;
@@ -31,6 +32,7 @@ use crate::run::counts::Counts;
 use crate::run::cpu_samples::read_samples;
 use crate::run::cut_short::CutInRun;
 use crate::run::data::{ReportNames, RunData, UnfinishedCall};
+use crate::run::exceptions::read_exceptions;
 use crate::run::history::AgentHistory;
 use crate::run::lock_waits::read_locks;
 use crate::run::nearest_names::Nearest;
@@ -40,10 +42,12 @@ use crate::run::throttled::{Throttled, ThrottledInRun, sort_by_missed};
 use crate::stats::aggregate::{Group, Totals};
 use crate::stats::allocation_sums::AllocationSums;
 use crate::stats::call_tree::{CallTree, Frame};
+use crate::stats::exception_sums::ExceptionSums;
+use crate::stats::last_hours::LastHours;
 use crate::stats::lock_sums::LockSums;
 use crate::stats::method::{Method, Source};
 use crate::stats::overview_sums::OverviewSums;
-use crate::stats::sampled_stacks::Sampled;
+use crate::stats::sampled_stacks::{Sampled, SampledStacks};
 use crate::stats::stacks::{rooted_at, through};
 use crate::stats::thread_dumps::DumpCounts;
 use crate::tprofiler::{OldLog, read_dumps};
@@ -56,6 +60,8 @@ pub struct Collector {
     threads: HashMap<Group, String>,
     counts: Counts,
     recorded_ns: u64,
+    /// When each run recorded in the selected time.
+    recorded_times: Vec<(u64, u64)>,
     /// Whether the pattern matches a method of any run, and otherwise the nearest names.
     is_named: bool,
     nearest: Nearest,
@@ -73,6 +79,9 @@ pub struct Collector {
     dumps: DumpCounts,
     locks: LockSums,
     allocations: AllocationSums,
+    exceptions: ExceptionSums,
+    /// The last hours, if they can be compared.
+    last_hours: Option<LastHours>,
     /// Every threshold that applied.
     thresholds_ns: BTreeSet<u64>,
     /// Whether a run's log lacks its threshold.
@@ -102,6 +111,7 @@ impl Collector {
         self.counts.merge(&data.counts);
         self.awaiting_totals += u64::from(run.awaits_totals);
         self.recorded_ns = self.recorded_ns.saturating_add(data.recorded.ns());
+        self.recorded_times.extend(data.recorded.times(&selection.statistics_of(place)));
         self.add_names(run, place, data.names);
         self.missing.losses.merge(&data.losses);
         if !data.cut.is_empty() {
@@ -205,6 +215,33 @@ impl Collector {
         read_allocations(run, selection, with_stacks, problems, &mut self.allocations);
     }
 
+    /// Adds the exceptions of all runs, when these are added; `with_stacks` if stacks of examples are needed too.
+    pub fn add_exceptions(
+        &mut self,
+        runs: &[RunInput],
+        selection: &Selection,
+        with_stacks: bool,
+        problems: &mut Problems,
+    ) {
+        self.last_hours = LastHours::of(&self.recorded_times);
+        self.exceptions.stacks = with_stacks.then(SampledStacks::default);
+        for (place, run) in runs.iter().enumerate() {
+            let (hours, sums) = (self.last_hours.as_ref(), &mut self.exceptions);
+            read_exceptions(run, place, selection, hours, problems, sums);
+        }
+    }
+
+    /// Takes the exceptions.
+    fn take_exceptions(&mut self, selection: &Selection) -> ExceptionReport {
+        // Only statistics have all calls.
+        let calls_of = |method: &Method| match self.totals.calls_of(method) {
+            (calls @ 1.., _) if !selection.counts_records() => Some(calls),
+            _ => None,
+        };
+        let sums = std::mem::take(&mut self.exceptions);
+        ExceptionReport::new(sums, self.last_hours.as_ref(), calls_of)
+    }
+
     /// The group of everything in a run, if hosts are groups.
     fn host_group(&mut self, run: &RunInput, selection: &Selection) -> Option<Group> {
         (selection.by == By::Host).then(|| self.names.group(&run.about.host))
@@ -262,6 +299,7 @@ impl Collector {
         }
         self.sort();
         let labels: Vec<String> = runs.iter().map(|run| run.label.clone()).collect();
+        let exceptions = self.take_exceptions(selection);
         let (mut groups, cpu, off_cpu, saturated) =
             self.take_groups(runs, &labels, options, selection, problems);
         for report in groups.iter_mut().flat_map(GroupReport::reports_mut) {
@@ -285,7 +323,7 @@ impl Collector {
         let probe_share = probe_share(&self.missing.losses.probe_cost, jvms);
         notes.extend(coverage(&cpu, self.missing.losses.probe_cost.cpu_ns, selection));
         let locks = LockReport::new(std::mem::take(&mut self.locks));
-        notes.extend(lock_note(&locks, selection));
+        notes.extend(event_notes(&locks, &exceptions, selection));
         let (tree, no_path) = selected_part(std::mem::take(&mut self.tree), &options.filter);
         // The trees of single calls contain every call.
         let every = CallFilter::default();
@@ -313,6 +351,7 @@ impl Collector {
             samples: SampleReport { cpu, off_cpu, dumps: self.dumps },
             locks,
             allocations: AllocationReport::new(std::mem::take(&mut self.allocations)),
+            exceptions,
             states,
         }
     }

@@ -4,6 +4,7 @@
 pub mod allocations;
 pub mod collector;
 pub mod cpu;
+pub mod exceptions;
 mod group_names;
 pub mod groups;
 pub mod locks;
@@ -21,6 +22,7 @@ use std::collections::HashMap;
 use crate::options::{Flame, Layout};
 use crate::report::allocations::AllocationReport;
 use crate::report::cpu::CpuReport;
+use crate::report::exceptions::ExceptionReport;
 use crate::report::groups::GroupReport;
 use crate::report::locks::LockReport;
 use crate::report::missing::Missing;
@@ -73,6 +75,8 @@ pub struct Report {
     pub locks: LockReport,
     /// Sampled allocations.
     pub allocations: AllocationReport,
+    /// Exceptions that left measured methods.
+    pub exceptions: ExceptionReport,
     /// CPU time and waiting by what threads did, if that was asked for.
     pub states: Option<StateReport>,
 }
@@ -176,6 +180,7 @@ impl Report {
             Flame::Wall => vec![&cpu.stacks, &off_cpu.stacks],
             Flame::Lock => vec![&self.locks.stacks],
             Flame::Alloc => vec![&self.allocations.stacks],
+            Flame::Exceptions => vec![&self.exceptions.stacks],
         }
     }
 

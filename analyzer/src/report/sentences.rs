@@ -10,6 +10,7 @@ use crate::options::time_range::TimeRange;
 use crate::options::zone::hour_text;
 use crate::options::{By, CallFilter};
 use crate::report::cpu::CpuReport;
+use crate::report::exceptions::ExceptionReport;
 use crate::report::locks::LockReport;
 use crate::report::missing::Missing;
 use crate::report::states::StateReport;
@@ -265,18 +266,39 @@ pub fn notes(
     notes
 }
 
-/// Which waits for monitors count, if these are not all.
-pub fn lock_note(locks: &LockReport, selection: &Selection) -> Option<String> {
-    let because = match selection.records_because {
-        _ if selection.calls.thread.is_some() => "with --thread",
-        Some(RecordsBecause::ShortTime) => "in a time shorter than an interval of the statistics",
-        Some(RecordsBecause::NoStatistics) | None => "without statistics of this time",
-    };
+/// Which lock waits and exceptions count, if these are not all.
+pub fn event_notes(
+    locks: &LockReport,
+    exceptions: &ExceptionReport,
+    selection: &Selection,
+) -> impl Iterator<Item = String> {
+    let notes = [lock_note(locks, selection), exception_note(exceptions, selection)];
+    notes.into_iter().flatten()
+}
+
+fn lock_note(locks: &LockReport, selection: &Selection) -> Option<String> {
     locks.of_recorded.then(|| {
+        let because = no_statistics(selection);
         format!(
             "Lock waits {because} are those at or over the threshold of the option lock: shorter ones are not recorded"
         )
     })
+}
+
+fn exception_note(exceptions: &ExceptionReport, selection: &Selection) -> Option<String> {
+    exceptions.of_examples.then(|| {
+        let because = no_statistics(selection);
+        format!("Exceptions {because} are the examples: the first of each class and method in an interval")
+    })
+}
+
+/// Why statistics of lock waits and exceptions do not count.
+fn no_statistics(selection: &Selection) -> &'static str {
+    match selection.records_because {
+        _ if selection.calls.thread.is_some() => "with --thread",
+        Some(RecordsBecause::ShortTime) => "in a time shorter than an interval of the statistics",
+        Some(RecordsBecause::NoStatistics) | None => "without statistics of this time",
+    }
 }
 
 /// What the profiler took of the CPU time.

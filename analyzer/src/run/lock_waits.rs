@@ -36,7 +36,7 @@ pub fn read_locks(
     // Problems with these names are reported where all names are read.
     let names = Names::read(run, &mut Problems::default());
     let sites = Sites::new(&names, run, selection);
-    if !selection.counts_lock_waits() {
+    if !selection.counts_single_events() {
         let intervals = selection.statistics_of(place);
         for file in files(run, Table::Locks) {
             read_part(part(file, selection), problems, |row: LockRow| {

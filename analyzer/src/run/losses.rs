@@ -33,6 +33,10 @@ pub struct LogLosses {
     pub lock_waits_dropped: u64,
     /// Sampled allocations that were not written.
     pub allocation_samples_dropped: u64,
+    /// Exceptions that are counted in no class, for lack of memory.
+    pub exceptions_lost: u64,
+    /// Examples of exceptions that were not written.
+    pub exception_examples_dropped: u64,
     /// Waits for monitors that are counted nowhere, for lack of memory.
     pub lock_waits_lost: u64,
     /// Seconds in which they were not counted, because there were too many.
@@ -111,6 +115,8 @@ impl Losses {
             counter::ROWS_DROPPED => (&mut log.rows_dropped, false),
             counter::RECORDED_CALLS_OVER_BUDGET => (&mut log.recorded_calls_over_budget, false),
             counter::ALLOCATION_SAMPLES_DROPPED => (&mut log.allocation_samples_dropped, false),
+            counter::EXCEPTIONS_LOST => (&mut log.exceptions_lost, false),
+            counter::EXCEPTION_EXAMPLES_DROPPED => (&mut log.exception_examples_dropped, false),
             counter::LOCK_WAITS_DROPPED => (&mut log.lock_waits_dropped, false),
             counter::LOCK_WAITS_LOST => (&mut log.lock_waits_lost, false),
             counter::LOCK_SECONDS_SKIPPED => (&mut log.lock_seconds_skipped, false),
@@ -154,6 +160,8 @@ impl LogLosses {
             (&mut self.recorded_calls_over_budget, other.recorded_calls_over_budget),
             (&mut self.lock_waits_dropped, other.lock_waits_dropped),
             (&mut self.allocation_samples_dropped, other.allocation_samples_dropped),
+            (&mut self.exceptions_lost, other.exceptions_lost),
+            (&mut self.exception_examples_dropped, other.exception_examples_dropped),
             (&mut self.lock_waits_lost, other.lock_waits_lost),
             (&mut self.lock_seconds_skipped, other.lock_seconds_skipped),
             (&mut self.rows_dropped, other.rows_dropped),

@@ -7,6 +7,7 @@ pub mod cut_short;
 pub mod data;
 #[cfg(test)]
 mod data_tests;
+pub(crate) mod exceptions;
 pub mod history;
 pub(crate) mod lock_waits;
 pub mod losses;

@@ -9,7 +9,12 @@ use std::collections::BTreeMap;
 use log_format::names::Hour;
 use log_format::rows::{CounterRow, counter};
 
+use crate::options::time_range::TimeRange;
+
 const MINUTE_NS: u64 = 60_000_000_000;
+
+/// Pauses up to this long are left out of [`RecordedTime::times`].
+const SHORT_PAUSE_NS: u64 = 2_000_000_000;
 
 /// The intervals of one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -94,6 +99,32 @@ impl RecordedTime {
         self.with_ends().into_iter().map(|interval| (interval.start_ns, interval.end_ns))
     }
 
+    /// When the run recorded in `range`: times from a moment until before another, in order.
+    #[must_use]
+    pub fn times(&self, range: &TimeRange) -> Vec<(u64, u64)> {
+        let is_never_told = self.recorded_ns.is_empty();
+        let mut times: Vec<(u64, u64)> = Vec::new();
+        for Interval { start_ns, end_ns, has_calls } in self.with_ends() {
+            let end_ns = match self.recorded_ns.get(&start_ns) {
+                Some(ns) => end_ns.min(start_ns.saturating_add(*ns)),
+                None if has_calls || is_never_told => end_ns,
+                None => continue,
+            };
+            let start_ns = range.from_ns.map_or(start_ns, |ns| ns.max(start_ns));
+            let end_ns = range.to_ns.map_or(end_ns, |ns| ns.min(end_ns));
+            if start_ns >= end_ns {
+                continue;
+            }
+            match times.last_mut() {
+                Some((_, last_ns)) if start_ns <= last_ns.saturating_add(SHORT_PAUSE_NS) => {
+                    *last_ns = end_ns.max(*last_ns);
+                }
+                _ => times.push((start_ns, end_ns)),
+            }
+        }
+        times
+    }
+
     fn with_ends(&self) -> Vec<Interval> {
         let mut starts = self.intervals.clone();
         let first = starts.first_key_value().map(|(start, _)| *start);
@@ -151,9 +182,9 @@ mod tests {
         CounterRow { start_ns, name: name.into(), value: 1 }
     }
 
-    /// Recorded seconds of a run with intervals that begin this many seconds after 14:00. The run ended at `end`,
-    /// which begins one more interval. `recorded` has for how many seconds of an interval recording was on.
-    fn seconds(starts: &[(u64, bool)], end: Option<u64>, recorded: &[(u64, u64)]) -> u64 {
+    /// A run with intervals that begin this many seconds after 14:00. The run ended at `end`, which begins one more
+    /// interval. `recorded` has for how many seconds of an interval recording was on.
+    fn run(starts: &[(u64, bool)], end: Option<u64>, recorded: &[(u64, u64)]) -> RecordedTime {
         let mut time = RecordedTime::default();
         for (at, has_calls) in starts {
             let start_ns = T14 + at * S;
@@ -172,7 +203,12 @@ mod tests {
             let row = counter_row(T14 + at * S, counter::RECORDED_NS);
             time.add_counter(&CounterRow { value: seconds * S, ..row });
         }
-        let ns = time.ns();
+        time
+    }
+
+    /// Recorded seconds of this run.
+    fn seconds(starts: &[(u64, bool)], end: Option<u64>, recorded: &[(u64, u64)]) -> u64 {
+        let ns = run(starts, end, recorded).ns();
         assert_eq!(ns % S, 0);
         ns / S
     }
@@ -229,6 +265,14 @@ mod tests {
         assert_eq!(seconds(&stopped, Some(310), &recorded), 125);
         // Its row was lost because the disk was full.
         assert_eq!(seconds(&stopped, Some(310), &recorded[1..]), 125);
+        let times = |from, to| {
+            let range = TimeRange { from_ns: Some(T14 + from * S), to_ns: Some(T14 + to * S) };
+            let times = run(&stopped, Some(310), &recorded).times(&range);
+            let in_seconds = times.iter().map(|(from, to)| ((from - T14) / S, (to - T14) / S));
+            in_seconds.collect::<Vec<_>>()
+        };
+        assert_eq!(times(0, 900), [(0, 75), (240, 280), (300, 310)]);
+        assert_eq!(times(50, 250), [(50, 75), (240, 250)]);
         // The clock was set back from 15:00, and intervals overlap.
         let set_back = [(3_600, true), (0, true), (60, true)];
         assert_eq!(seconds(&set_back, Some(90), &[(3_600, 12), (0, 60), (60, 30)]), 102);

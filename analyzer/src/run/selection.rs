@@ -101,9 +101,10 @@ impl Selection {
         self.by == By::Thread || !self.calls.is_everything() || self.figures_of_stacks
     }
 
-    /// Whether figures of waits for monitors come from the recorded waits: their statistics have no threads.
+    /// Whether figures of lock waits and exceptions come from those that are recorded one by one: their statistics have
+    /// no threads.
     #[must_use]
-    pub fn counts_lock_waits(&self) -> bool {
+    pub fn counts_single_events(&self) -> bool {
         self.records_because.is_some() || self.calls.thread.is_some()
     }
 

@@ -11,6 +11,7 @@ pub mod jfr;
 pub mod locked_shop;
 pub mod sampled_shop;
 pub mod shop;
+pub mod throwing_shop;
 pub mod two_jvms;
 
 use std::fs::{self, OpenOptions};

@@ -1,0 +1,225 @@
+//! Exceptions that left methods: by class and site, as flame graphs and in JSON.
+
+// A panic here is the test's failure.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+
+mod common;
+
+use std::fs;
+use std::io::Read;
+
+use common::sampled_shop::RUN;
+use common::throwing_shop::{OUT_OF_STOCK, TIMEOUT, shop};
+use common::*;
+use flate2::read::GzDecoder;
+use log_format::names::Table;
+use log_format::rows::counter as name;
+use serde_json::{Value, json};
+
+fn of_json(logs: &Logs, more: &[&str]) -> Value {
+    let json = logs.analyze(&[&["logs", "--format", "json"], more].concat()).json();
+    json["exceptions"].clone()
+}
+
+/// Of each row: class, method of the site, began, calls that they ended, calls.
+fn rows(found: &Value) -> Vec<Value> {
+    let row = |row: &Value| {
+        let site = &row["site"]["method"];
+        json!([row["class"], site, row["began"], row["thrown"], row["calls"]])
+    };
+    found["rows"].as_array().into_iter().flatten().map(row).collect()
+}
+
+#[test]
+fn exceptions_are_counted_by_class_and_by_where_they_began() {
+    let logs = shop();
+    let text = logs.analyze(&["logs"]).quiet();
+    let (_, found) = text.split_once("\nExceptions").unwrap();
+    assert_golden("exceptions.txt", found);
+    let top = logs.analyze(&["logs", "--top", "1"]).quiet();
+    let (_, top) = top.split_once("\nExceptions").unwrap();
+    assert!(top.contains("    and 2 more rows\n") && !top.contains(TIMEOUT), "{top}");
+    let found = of_json(&logs, &[]);
+    assert_eq!((&found["figures_of"], &found["began"]), (&"statistics".into(), &86.into()));
+    assert!((found["per_s"].as_f64().unwrap() - 86.0 / 7_200.0).abs() < 1e-9, "{found}");
+    assert_eq!(
+        rows(&found),
+        [
+            json!([OUT_OF_STOCK, "count", 80, 80, 160]),
+            json!([TIMEOUT, "pay", 5, 5, 2_000]),
+            json!([OUT_OF_STOCK, "pay", 1, 81, 2_000]),
+        ]
+    );
+    let exit = |row: &Value| json!([row["class"], row["method"]["method"], row["thrown"]]);
+    let exits: Vec<Value> = found["exits"].as_array().unwrap().iter().map(exit).collect();
+    assert_eq!(
+        exits,
+        [
+            json!([OUT_OF_STOCK, "pay", 81]),
+            json!([OUT_OF_STOCK, "count", 80]),
+            json!([TIMEOUT, "pay", 5])
+        ]
+    );
+}
+
+#[test]
+fn the_last_hour_is_compared_with_the_hour_before() {
+    let hours = |found: &Value, place: usize| {
+        let row = &found["rows"][place];
+        json!([row["last_hour"], row["hour_before"], row["rose"]])
+    };
+    let logs = shop();
+    let found = of_json(&logs, &[]);
+    assert_eq!(hours(&found, 0), json!([60, 20, true]));
+    assert_eq!(hours(&found, 1), json!([5, 0, false]));
+    // Half of the hour before is not selected, then more.
+    assert_eq!(hours(&of_json(&logs, &["--from", "14:30"]), 0), json!([60, 20, true]));
+    assert_eq!(hours(&of_json(&logs, &["--from", "15:00"]), 0), json!([null, null, false]));
+    assert_eq!(hours(&of_json(&logs, &["--to", "15:00"]), 0), json!([null, null, false]));
+    // Three JVMs have three times as many.
+    for host in ["web08", "web09"] {
+        let run = logs.run(&format!("20261120T150000Z-{host}-17"), host, 17);
+        let end = counter(T15 + HOUR - 1, name::THRESHOLD_NS, MS);
+        run.rows(T15, &[counter(T15, name::RECORDED_NS, HOUR), end]);
+    }
+    assert_eq!(hours(&of_json(&logs, &[]), 0), json!([60, 20, false]));
+}
+
+#[test]
+fn examples_have_their_messages_and_stacks() {
+    let logs = shop();
+    let found = of_json(&logs, &[]);
+    let stack = |example: &Value| -> Vec<String> {
+        let frames = example["stack"].as_array().unwrap().iter();
+        frames.map(|frame| frame["method"].as_str().unwrap().to_owned()).collect()
+    };
+    let [newest, oldest] = &found["rows"][0]["examples"].as_array().unwrap()[..] else {
+        panic!("{found}");
+    };
+    assert_eq!(stack(newest), ["count", "pay", "handle", "filter", "run", "run"]);
+    assert_eq!(stack(oldest), ["count", "pay"]);
+    let about = ["run", "start", "start_ns", "thread", "message"].map(|key| &newest[key]);
+    let expected =
+        json!([RUN, "2026-11-20T15:00:01Z", T15 + S, "exec-2 #3", "no item 17\\u000ain any store"]);
+    assert_eq!(json!(about), expected);
+    assert_eq!((&oldest["thread"], &oldest["message"]), (&"exec-1 #1".into(), &Value::Null));
+    assert_eq!(found["rows"][2]["examples"], json!([]));
+}
+
+#[test]
+fn exceptions_are_selected_by_time_and_method() {
+    let logs = shop();
+    let began = |more: &[&str]| of_json(&logs, more)["began"].as_u64().unwrap_or_default();
+    assert_eq!(began(&["--from", "15:00"]), 66);
+    assert_eq!(began(&["--to", "15:00"]), 20);
+    assert_eq!(began(&["--method", "count"]), 80);
+    assert_eq!(began(&["--method", "com.shop.order"]), 6);
+    assert_eq!(began(&["--method", "nothing"]), 0);
+    let of_method = of_json(&logs, &["--method", "count"]);
+    assert_eq!(of_method["exits"].as_array().unwrap().len(), 1);
+    // Without a rate: what was recorded of the selected time is not known.
+    assert_eq!(of_json(&logs, &["--from", "15:00"])["per_s"], Value::Null);
+    // Recorded calls are not all calls.
+    let thrown = of_json(&logs, &["--exit", "throw"]);
+    assert_eq!(rows(&thrown)[0], json!([OUT_OF_STOCK, "count", 80, 80, null]));
+}
+
+#[test]
+fn only_examples_have_threads_and_moments() {
+    let logs = shop();
+    let of_thread = of_json(&logs, &["--thread", "exec-2"]);
+    assert_eq!((&of_thread["figures_of"], &of_thread["began"]), (&"examples".into(), &2.into()));
+    assert_eq!(
+        rows(&of_thread),
+        [json!([OUT_OF_STOCK, "count", 1, null, null]), json!([TIMEOUT, "pay", 1, null, null]),]
+    );
+    assert_eq!((&of_thread["per_s"], &of_thread["exits"]), (&Value::Null, &json!([])));
+    let text = logs.analyze(&["logs", "--thread", "exec-2"]).quiet();
+    assert!(
+        text.contains("Exceptions with --thread are the examples: the first of each"),
+        "{text}"
+    );
+    let heading = "\nExceptions, examples alone: 2 began to leave measured methods\n";
+    assert!(text.contains(heading), "{text}");
+    assert_eq!(of_json(&logs, &["--thread", "nobody"]), Value::Null);
+    let short = ["--from", "14:00:00", "--to", "14:00:02"];
+    assert_eq!(rows(&of_json(&logs, &short)), [json!([OUT_OF_STOCK, "count", 1, null, null])]);
+    let text = logs.analyze(&[&["logs"], &short[..]].concat()).quiet();
+    assert!(text.contains("Exceptions in a time shorter than an interval"), "{text}");
+}
+
+#[test]
+fn without_examples_there_are_counts_and_the_reverse() {
+    let logs = shop();
+    let run = logs.run(RUN, "web07", 4242);
+    let examples = [T14, T15].map(|at_ns| run.file(at_ns, Table::ExceptionExamples));
+    let kept = examples.each_ref().map(|path| fs::read(path).unwrap());
+    examples.iter().for_each(|path| fs::remove_file(path).unwrap());
+    let found = of_json(&logs, &[]);
+    assert_eq!((&found["began"], &found["rows"][0]["examples"]), (&86.into(), &json!([])));
+    assert!(!logs.analyze(&["logs"]).quiet().contains("example"));
+    let flame = logs.analyze(&["logs", "--flame", "exceptions", "--format", "collapsed"]);
+    let count = format!("com.shop.stock.Stock.count;[throw {OUT_OF_STOCK}] 80\n");
+    assert!(flame.stdout.contains(&count), "{}", flame.stdout);
+    for (path, text) in examples.iter().zip(kept) {
+        fs::write(path, text).unwrap();
+    }
+    for at_ns in [T14, T15] {
+        fs::remove_file(run.file(at_ns, Table::Exceptions)).unwrap();
+    }
+    let found = of_json(&logs, &[]);
+    assert_eq!((&found["figures_of"], &found["began"]), (&"examples".into(), &3.into()));
+}
+
+#[test]
+fn flame_graphs_of_exceptions_have_the_class_on_top() {
+    let logs = shop();
+    let flame = |more: &[&str]| logs.analyze(&[&["logs", "--flame", "exceptions"], more].concat());
+    let (pay, count) = ("com.shop.order.OrderService.pay", "com.shop.stock.Stock.count");
+    let callers = "java.lang.Thread.run;com.shop.Worker.run;com.shop.web.Filter.filter;com.shop.web.Handler.handle";
+    let expected = [
+        format!("{pay};[throw {OUT_OF_STOCK}] 1\n"),
+        format!("{pay};[throw {TIMEOUT}] 5\n"),
+        format!("{pay};{count};[throw {OUT_OF_STOCK}] 40\n"),
+        format!("{callers};{pay};{count};[throw {OUT_OF_STOCK}] 40\n"),
+    ];
+    assert_eq!(flame(&["--format", "collapsed"]).stdout, expected.concat());
+    let svg = flame(&[]).stdout;
+    assert!(svg.contains("Exceptions, where they began") && svg.contains(" exceptions,"), "{svg}");
+    let pprof = ["logs", "--flame", "exceptions", "--format", "pprof"];
+    let pprof = logs.command(&pprof).output().unwrap();
+    let mut profile = Vec::new();
+    GzDecoder::new(&pprof.stdout[..]).read_to_end(&mut profile).unwrap();
+    let profile = String::from_utf8_lossy(&profile);
+    for text in ["examples", "exceptions", "count", "[throw java.net.SocketTimeoutException]"] {
+        assert!(profile.contains(text), "{text}");
+    }
+    let of_thread = flame(&["--thread", "exec-1", "--format", "collapsed"]).stdout;
+    assert_eq!(of_thread, format!("{pay};{count};[throw {OUT_OF_STOCK}] 1\n"));
+    let nobody = flame(&["--thread", "nobody"]);
+    assert!(nobody.stderr.contains("no exceptions are selected"), "{}", nobody.stderr);
+    let none = sampled_shop::shop().analyze(&["logs", "--flame", "exceptions"]);
+    assert!(none.stderr.contains("no exceptions in these logs; none left"), "{}", none.stderr);
+}
+
+#[test]
+fn lost_exceptions_and_dropped_examples_are_said() {
+    let logs = shop();
+    let run = logs.run(RUN, "web07", 4242);
+    let counters = [(name::EXCEPTIONS_LOST, 7), (name::EXCEPTION_EXAMPLES_DROPPED, 1)];
+    run.rows(T14, &counters.map(|(name, value)| counter(T14, name, value)));
+    let text = logs.analyze(&["logs", "--notes"]).quiet();
+    assert!(text.contains("7 exceptions not counted, for lack of memory"), "{text}");
+    assert!(text.contains("1 example of an exception dropped; counts"), "{text}");
+    let missing = &logs.analyze(&["logs", "--format", "json"]).json()["missing"];
+    assert_eq!(missing["exceptions_lost"], 7);
+    assert_eq!(missing["exception_examples_dropped"], 1);
+}
+
+#[test]
+fn logs_without_exceptions_have_no_section() {
+    let logs = sampled_shop::shop();
+    assert!(!logs.analyze(&["logs"]).quiet().contains("\nExceptions"));
+    let json = logs.analyze(&["logs", "--format", "json"]).json();
+    assert!(json.get("exceptions").is_none() && json["missing"].get("exceptions_lost").is_none());
+}
