@@ -18,7 +18,7 @@ use common::shop::shop;
 use common::*;
 use flate2::read::GzDecoder;
 use log_format::rows::{CallRow, EventRow, Exit, LockKind, LockRow, counter as name, event};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Most bytes of a page, whatever the logs contain.
 const MOST_BYTES: u64 = 10_000_000;
@@ -259,7 +259,7 @@ fn a_large_log_is_a_page_under_10_mb() {
 }
 
 #[test]
-fn the_page_has_lock_waits_and_allocations() {
+fn the_page_has_lock_waits_allocations_and_exceptions() {
     let logs = locked_shop::shop();
     let (_, path, data) = page_with_messages(&logs, &[]);
     let tables = data["tables"].as_array().unwrap();
@@ -278,6 +278,24 @@ fn the_page_has_lock_waits_and_allocations() {
     let first = ["byte[]", "8.50 MB", "85.0%", "4,250", "17"].map(Value::from);
     assert_eq!(tables[0]["rows"][0].as_array().unwrap()[..5], first);
     assert_eq!(tables[1]["rows"][0][0], "com.shop.order.OrderService.pay(int, String)");
+    check(&path);
+    let logs = throwing_shop::shop();
+    let (_, path, data) = page_with_messages(&logs, &[]);
+    let table = &data["tables"][0];
+    let heading = "Exceptions: 86 began to leave measured methods, 0.0119 a second";
+    assert_eq!(table["heading"], heading);
+    let first = [
+        throwing_shop::OUT_OF_STOCK,
+        "80",
+        "0.0111",
+        "50.0%",
+        "80",
+        "com.shop.stock.Stock.count(int)",
+        "60 in the last hour, 20 in the hour before",
+        "no item 17\\u000ain any store",
+    ];
+    assert_eq!(table["rows"][0], json!(first));
+    assert_eq!(table["rows"].as_array().unwrap().len(), 3);
     check(&path);
 }
 

@@ -1,4 +1,4 @@
-//! Exceptions that left measured methods, as text and in JSON.
+//! Exceptions that left measured methods, as text, in JSON and for the page.
 
 use std::io::{self, Write};
 
@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::json_rows::Name;
 use super::labels::Labels;
+use super::short_table::ShortTable;
 use super::text_parts::{heading, number, rate, wrapped};
 use crate::report::exceptions::{ExceptionReport, ExceptionsAt, Recent};
 use crate::report::{ReadSummary, Report};
@@ -102,6 +103,22 @@ fn example(example: &Example, labels: &Labels, out: &mut dyn Write) -> io::Resul
         0 => Ok(()),
         rest => writeln!(out, "{indent}and {}", plural(number(rest), "more frame", "more frames")),
     }
+}
+
+/// The table of the page.
+pub(super) fn short_table(report: &Report, labels: &Labels) -> Option<ShortTable> {
+    const NAMES: [&str; 8] =
+        ["class", "began", "a second", "% of calls", "exits", "site", "rose", "newest message"];
+    ShortTable::new(title(report), &NAMES, &report.exceptions.sites, |at| {
+        let mut messages = at.examples.iter().map(|example| &example.message);
+        let message = messages.find(|message| !message.is_empty()).cloned();
+        let mut cells = vec![at.site.class.clone()];
+        cells.extend(figures(at, report));
+        cells.push(labels.of(&at.site.method));
+        cells.push(rose(at).unwrap_or_default());
+        cells.push(message.unwrap_or_default());
+        cells
+    })
 }
 
 /// Exceptions in JSON.

@@ -15,7 +15,7 @@ use crate::render::labels::{Labels, path};
 use crate::render::notes::in_text;
 use crate::render::short_table::ShortTable;
 use crate::render::text::summary_lines;
-use crate::render::{allocations, locks};
+use crate::render::{allocations, exceptions, locks};
 use crate::report::cpu::CpuSums;
 use crate::report::groups::MethodReport;
 use crate::report::overview::Overview;
@@ -83,7 +83,7 @@ pub struct Page<'r> {
     of_a_thread: usize,
     unfinished: Vec<Unfinished<'r>>,
     unfinished_not_shown: usize,
-    /// Lock waits and allocations.
+    /// Lock waits, allocations and exceptions.
     tables: Vec<ShortTable>,
 }
 
@@ -180,6 +180,7 @@ impl<'r> Page<'r> {
             tables: locks::short_tables(&report.locks, &labels)
                 .into_iter()
                 .chain(allocations::short_tables(&report.allocations, &labels))
+                .chain(exceptions::short_table(report, &labels))
                 .collect(),
             not_shown,
             measured,
@@ -207,7 +208,8 @@ fn labels(report: &Report) -> Labels {
     let sampled = report.samples.cpu.only_sampled.iter().map(|row| &row.method);
     let locks = report.locks.locks.iter().chain(&report.locks.parks);
     let sites = locks.filter_map(|lock| lock.site.method.as_ref());
-    let named = rows(report).map(|row| &row.method).chain(sampled).chain(sites);
+    let thrown = report.exceptions.sites.iter().map(|at| &at.site.method);
+    let named = rows(report).map(|row| &row.method).chain(sampled).chain(sites).chain(thrown);
     let named = named.chain(slow(&report.overview).map(|call| &call.method));
     Labels::new(named.chain(report.unfinished.calls.iter().map(|call| &call.method)).chain(tree))
 }
