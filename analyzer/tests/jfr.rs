@@ -231,8 +231,7 @@ fn filters_select_calls_and_samples() {
 fn without_calls_and_samples_there_is_no_recording() {
     let logs = shop::shop();
     let none = logs.analyze(&["logs", "--format", "jfr", "-o", "out.jfr", "--above", "1h"]);
-    let line =
-        "analyze: no recorded calls, CPU samples, lock waits or allocations in the selection";
+    let line = "analyze: no recorded calls, CPU samples, lock waits, allocations or examples of exceptions in the selection";
     assert!(none.status == 2 && none.stderr.starts_with(line), "{} {}", none.status, none.stderr);
     assert!(!logs.root().join("out.jfr").exists());
 }

@@ -1,6 +1,6 @@
 //! A recording for JDK Mission Control and the JDK's `jfr`: CPU samples as `jdk.ExecutionSample`, recorded calls as
-//! `jdk.MethodTrace`, recorded waits for monitors as `jdk.JavaMonitorEnter`, parks as
-//! `jdk.ThreadPark`.
+//! `jdk.MethodTrace`, recorded waits for monitors as `jdk.JavaMonitorEnter`, parks as `jdk.ThreadPark`, sampled
+//! allocations as `jdk.ObjectAllocationSample`, examples of exceptions as `jdk.JavaExceptionThrow`.
 //!
 //! There is no specification of the format; it is that of `jdk.jfr.internal.consumer.ChunkHeader` and `ChunkParser`
 //! in OpenJDK. A recording is a sequence of chunks. A chunk belongs to one run and has a limited size: its header has
@@ -18,13 +18,16 @@ use std::sync::Arc;
 use log_format::ids::{SampledStackId, ThreadId};
 use log_format::names::Table;
 use log_format::reader::BadRow;
-use log_format::rows::{AllocationRow, CallRow, LockKind, LockWaitRow, SampleRow};
+use log_format::rows::{
+    AllocationRow, CallRow, ExceptionExampleRow, LockKind, LockWaitRow, SampleRow,
+};
 
 use self::chunk::Chunk;
 use self::constants::{Constants, NONE, RUNNABLE, StackKey};
 use self::encoding::{number, text};
 use self::types::{
-    ALLOCATION_SAMPLE, EXECUTION_SAMPLE, JVM_INFORMATION, METHOD_TRACE, MONITOR_ENTER, THREAD_PARK,
+    ALLOCATION_SAMPLE, EXCEPTION_THROW, EXECUTION_SAMPLE, JVM_INFORMATION, METHOD_TRACE,
+    MONITOR_ENTER, THREAD_PARK,
 };
 use super::streamed::{self, EventFormat, Said, StreamError};
 use crate::input::problems::Problems;
@@ -33,6 +36,7 @@ use crate::input::runs::RunInput;
 use crate::options::Options;
 use crate::run::allocations::{each_allocation, has_allocations};
 use crate::run::cpu_samples::{SampleNames, each_sample, has_samples, is_sample};
+use crate::run::exceptions::{each_example, has_examples};
 use crate::run::lock_waits::{each_lock_wait, has_lock_waits};
 use crate::run::names::{NamedThread, Names};
 use crate::run::records::{RecordFilter, read_records};
@@ -76,10 +80,16 @@ struct Recording<'o> {
 }
 
 impl EventFormat for Recording<'_> {
-    const TABLES: &'static [Table] =
-        &[Table::Calls, Table::Samples, Table::LockWaits, Table::Allocations];
+    const TABLES: &'static [Table] = &[
+        Table::Calls,
+        Table::Samples,
+        Table::LockWaits,
+        Table::Allocations,
+        Table::ExceptionExamples,
+    ];
     const NOT_OF_TPROFILER: &'static str = "of a recording: they have no times";
-    const EMPTY: &'static str = "no recorded calls, CPU samples, lock waits or allocations";
+    const EMPTY: &'static str =
+        "no recorded calls, CPU samples, lock waits, allocations or examples of exceptions";
 
     fn run(
         &mut self,
@@ -97,7 +107,7 @@ impl EventFormat for Recording<'_> {
             RunEvents { recording: self, run, names: &names, label, chunk, failed: None };
         let filter = RecordFilter::new(selection, &names);
         let unfinished = read_records(run, &filter, problems, |row| events.call(&row));
-        if has_samples(run) || has_lock_waits(run) || has_allocations(run) {
+        if [has_samples, has_lock_waits, has_allocations, has_examples].iter().any(|has| has(run)) {
             let mut samples = Samples::read(run, selection, problems);
             let takes = |row: &SampleRow| is_sample(row, selection);
             let add = |row: SampleRow| samples.add(&row, &mut events);
@@ -106,6 +116,8 @@ impl EventFormat for Recording<'_> {
             each_lock_wait(run, selection, &names, problems, add);
             let add = |row: AllocationRow| samples.add_allocation(&row, &mut events);
             each_allocation(run, selection, &names, problems, add);
+            let add = |row: ExceptionExampleRow| samples.add_exception(&row, &mut events);
+            each_example(run, selection, &names, problems, add);
         }
         events.end().map(|()| unfinished)
     }
@@ -214,7 +226,7 @@ impl RunEvents<'_, '_> {
     }
 }
 
-/// Makes events of the samples of a run, and of its waits for monitors.
+/// Makes events of the samples of a run, its lock waits and its exceptions.
 struct Samples<'s> {
     names: SampleNames,
     selection: &'s Selection,
@@ -289,6 +301,22 @@ impl<'s> Samples<'s> {
             });
             events.added();
         }
+    }
+
+    fn add_exception(&mut self, row: &ExceptionExampleRow, events: &mut RunEvents) {
+        if !self.is_selected(row.sampled_stack) || events.failed.is_some() {
+            return;
+        }
+        let stack = self.stack(row.sampled_stack, &mut events.chunk);
+        let class = events.chunk.constants.class(&row.class);
+        let thread = events.thread(row.thread);
+        let message = Some(row.message.as_str()).filter(|message| !message.is_empty());
+        events.chunk.add(EXCEPTION_THROW, row.start_ns, |out| {
+            [thread, stack].into_iter().for_each(|field| number(out, field));
+            text(out, message);
+            number(out, class);
+        });
+        events.added();
     }
 
     fn is_selected(&mut self, stack: SampledStackId) -> bool {

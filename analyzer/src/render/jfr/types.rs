@@ -30,6 +30,7 @@ pub const JVM_INFORMATION: u64 = 102;
 pub const MONITOR_ENTER: u64 = 103;
 pub const THREAD_PARK: u64 = 104;
 pub const ALLOCATION_SAMPLE: u64 = 105;
+pub const EXCEPTION_THROW: u64 = 106;
 const LABEL: u64 = 200;
 const CATEGORY: u64 = 201;
 const CONTENT_TYPE: u64 = 202;
@@ -93,7 +94,7 @@ const DURATION: Field = value("duration", LONG).unit(TIMESPAN, "TICKS").label("D
 const STACK: Field = constant("stackTrace", STACK_TRACE).label("Stack Trace");
 const TEXT: Field = value("value", STRING);
 
-const TYPES: [Type; 25] = [
+const TYPES: [Type; 26] = [
     Type { id: BOOLEAN, name: "boolean", kind: Kind::Plain, fields: &[] },
     Type { id: INT, name: "int", kind: Kind::Plain, fields: &[] },
     Type { id: LONG, name: "long", kind: Kind::Plain, fields: &[] },
@@ -238,6 +239,18 @@ const TYPES: [Type; 25] = [
             STACK,
             constant("objectClass", CLASS).label("Object Class"),
             value("weight", LONG).label("Sample Weight"),
+        ],
+    },
+    Type {
+        id: EXCEPTION_THROW,
+        name: "jdk.JavaExceptionThrow",
+        kind: Kind::Event("Java Exception", &["Java Application"]),
+        fields: &[
+            START,
+            constant("eventThread", THREAD).label("Event Thread"),
+            STACK,
+            value("message", STRING).label("Message"),
+            constant("thrownClass", CLASS).label("Class"),
         ],
     },
     Type {
