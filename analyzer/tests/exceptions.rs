@@ -1,4 +1,4 @@
-//! Exceptions that left methods: by class and site, as flame graphs and in JSON.
+//! Exceptions that left methods: by class and site, as flame graphs, in JSON and JFR, and compared.
 
 // A panic here is the test's failure.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
@@ -8,13 +8,16 @@ mod common;
 use std::fs;
 use std::io::Read;
 
+use common::jfr::{chunks, events};
 use common::sampled_shop::RUN;
-use common::throwing_shop::{OUT_OF_STOCK, TIMEOUT, shop};
+use common::throwing_shop::{OUT_OF_STOCK, TIMEOUT, exceptions, shop};
 use common::*;
 use flate2::read::GzDecoder;
 use log_format::names::Table;
 use log_format::rows::counter as name;
 use serde_json::{Value, json};
+
+const NULL_POINTER: &str = "java.lang.NullPointerException";
 
 fn of_json(logs: &Logs, more: &[&str]) -> Value {
     let json = logs.analyze(&[&["logs", "--format", "json"], more].concat()).json();
@@ -200,6 +203,93 @@ fn flame_graphs_of_exceptions_have_the_class_on_top() {
     assert!(nobody.stderr.contains("no exceptions are selected"), "{}", nobody.stderr);
     let none = sampled_shop::shop().analyze(&["logs", "--flame", "exceptions"]);
     assert!(none.stderr.contains("no exceptions in these logs; none left"), "{}", none.stderr);
+}
+
+#[test]
+fn every_example_is_an_event() {
+    let logs = shop();
+    let recorded = |more: &[&str]| {
+        let outcome = logs.analyze(&[&["logs", "--format", "jfr", "-o", "out.jfr"], more].concat());
+        assert_eq!(outcome.status, 0, "{outcome:?}");
+        let chunks = chunks(&fs::read(logs.root().join("out.jfr")).unwrap());
+        events(&chunks, "jdk.JavaExceptionThrow")
+    };
+    let event = |event: &Value| {
+        let [class, thread] =
+            [("thrownClass", "name"), ("eventThread", "osName")].map(|(of, key)| &event[of][key]);
+        let frames = event["stackTrace"]["frames"].as_array().unwrap();
+        let top = &frames[0]["method"]["name"];
+        let start = event["startTime"].as_u64().unwrap() - T14;
+        json!([start, class, event["message"], thread, top, frames.len()])
+    };
+    let class = OUT_OF_STOCK.replace('.', "/");
+    let second = (HOUR + S, "no item 17\\u000ain any store");
+    assert_eq!(
+        recorded(&[]).iter().map(event).collect::<Vec<_>>(),
+        [
+            json!([S, class, null, "exec-1", "count", 2]),
+            json!([second.0, class, second.1, "exec-2", "count", 6]),
+            json!([HOUR + MIN, TIMEOUT.replace('.', "/"), "Read timed out", "exec-2", "pay", 1]),
+        ]
+    );
+    assert_eq!(recorded(&["--method", "count"]).len(), 2);
+    assert_eq!(recorded(&["--thread", "exec-1"]).len(), 1);
+    assert_eq!(recorded(&["--from", "15:01"]).len(), 1);
+}
+
+/// Exceptions of an hour of recording, the largest change first.
+#[test]
+fn a_comparison_has_exceptions() {
+    let logs = Logs::new();
+    let moved = |shop: &Logs, side: &str| {
+        fs::rename(shop.root().join("logs"), logs.root().join(side)).unwrap();
+    };
+    moved(&shop(), "before");
+    // In as much time 20 more in `count`, fewer timeouts, and a class that is new.
+    let after = shop();
+    let run = after.run(RUN, "web07", 4242);
+    fs::remove_file(run.file(T15, Table::Exceptions)).unwrap();
+    run.rows(
+        T15,
+        &[
+            exceptions(T15, 1, OUT_OF_STOCK, [81, 1]),
+            exceptions(T15, 2, OUT_OF_STOCK, [80, 80]),
+            exceptions(T15, 1, TIMEOUT, [2, 2]),
+            exceptions(T15, 1, NULL_POINTER, [9, 9]),
+        ],
+    );
+    moved(&after, "after");
+    let none = sampled_shop::shop();
+    none.run(RUN, "web07", 4242).rows(T14, &[counter(T14, name::RECORDED_NS, MIN)]);
+    moved(&none, "none");
+    let diff = |more: &[&str]| logs.analyze(&[&["diff"], more].concat());
+    let text = diff(&["before", "after"]).quiet();
+    let (_, found) = text.split_once("\nExceptions that").unwrap();
+    assert_golden("diff_exceptions.txt", found);
+    let json = diff(&["before", "after", "--per", "call", "--format", "json"]).json();
+    let row = |row: &Value| {
+        let of = ["was_per_hour", "is_per_hour", "before_began", "after_began"];
+        json!([row["class"], row["site"]["method"], of.map(|key| &row[key])])
+    };
+    assert_eq!(
+        json["exceptions"].as_array().unwrap().iter().map(row).collect::<Vec<_>>(),
+        [
+            json!([OUT_OF_STOCK, "count", [40.0, 50.0, 80, 100]]),
+            json!([NULL_POINTER, "pay", [0.0, 4.5, 0, 9]]),
+            json!([TIMEOUT, "pay", [2.5, 1.0, 5, 2]]),
+            json!([OUT_OF_STOCK, "pay", [0.5, 0.5, 1, 1]]),
+        ]
+    );
+    let top = diff(&["before", "after", "--top", "1"]).quiet();
+    assert!(top.ends_with("    and 2 more rows\n"), "{top}");
+    let same = diff(&["before", "before"]).quiet();
+    assert!(same.ends_with("\nExceptions: no change\n"), "{same}");
+    let one = diff(&["none", "after"]).quiet();
+    assert!(one.contains("measured methods, per hour; none before, or not counted\n"), "{one}");
+    assert!(!diff(&["none", "none"]).quiet().contains("Exceptions"));
+    // CSV has methods only.
+    let csv = diff(&["before", "after", "--format", "csv"]);
+    assert!(!csv.stdout.contains(TIMEOUT) && !csv.stderr.contains("xceptions"), "{}", csv.stderr);
 }
 
 #[test]

@@ -11,6 +11,7 @@
 //! recorded, see [`crate::run::recorded_time`], so forty JVMs can be compared with one.
 
 mod change;
+mod exceptions;
 mod locks;
 mod sampled;
 
@@ -24,6 +25,8 @@ use log_format::pattern::Pattern;
 use crate::analysis::{analyze, full_name_in};
 pub use crate::diff::change::{Change, Compared, Least, Limit};
 use crate::diff::change::{HOUR_NS, scaled};
+pub use crate::diff::exceptions::ExceptionChange;
+use crate::diff::exceptions::exception_changes;
 pub use crate::diff::locks::LockChange;
 use crate::diff::locks::lock_changes;
 pub use crate::diff::sampled::{CpuChange, WaitChange};
@@ -100,6 +103,8 @@ pub struct Comparison {
     pub waiting: Vec<WaitChange>,
     /// Waits for locks, the largest change first; none in CSV, or if a side lacks its recorded time.
     pub locks: Vec<LockChange>,
+    /// Exceptions, the largest change first; as above.
+    pub exceptions: Vec<ExceptionChange>,
     /// The sum of all methods that have a [`Change`].
     pub all: Change,
     /// Whether the sum is too slow.
@@ -290,6 +295,7 @@ pub fn compare(options: &DiffOptions, progress: &Arc<Progress>) -> Result<Compar
         all_fails: options.limit.as_ref().is_some_and(|limit| all.is_over(limit, time)),
         time,
         notes: notes(&before, &after, &methods),
+        exceptions: exceptions(&before, &after),
         cpu: cpu(options.per, &before, &after),
         waiting: waiting(&before, &after),
         locks: locks(&before, &after),
@@ -352,6 +358,16 @@ fn sum(methods: &[MethodChange]) -> Change {
     let is: u128 = changes().map(|change| u128::from(change.is_ns)).sum();
     let most = |sum: u128| u64::try_from(sum).unwrap_or(u64::MAX);
     Change { was_ns: most(was), is_ns: most(is) }
+}
+
+/// Exceptions on both sides, in an hour of recording, whatever the mode.
+fn exceptions(before: &Side, after: &Side) -> Vec<ExceptionChange> {
+    let (Some(before_ns), Some(after_ns)) = (before.recorded_ns, after.recorded_ns) else {
+        return Vec::new();
+    };
+    let hourly = |count: u64, ns: u64| count as f64 * HOUR_NS as f64 / ns as f64;
+    let [was, is] = [before, after].map(|side| &side.report.exceptions);
+    exception_changes(was, is, |count| hourly(count, before_ns), |count| hourly(count, after_ns))
 }
 
 /// Sorts by cost, the highest first. Those without a cost come last: new ones first.

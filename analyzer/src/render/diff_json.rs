@@ -10,7 +10,8 @@ use super::diff_csv::calls_per_hour;
 use super::json::{JsonMissing, Read};
 use super::json_rows::Name;
 use crate::diff::{
-    Change, Comparison, CpuChange, Least, LockChange, MethodChange, Side, WaitChange,
+    Change, Comparison, CpuChange, ExceptionChange, Least, LockChange, MethodChange, Side,
+    WaitChange,
 };
 use crate::stats::aggregate::Figures;
 
@@ -40,6 +41,7 @@ pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
         cpu: comparison.cpu.iter().map(CpuRow::new).collect(),
         waiting: comparison.waiting.iter().map(WaitRow::new).collect(),
         lock_waits: comparison.locks.iter().map(LockRow::new).collect(),
+        exceptions: comparison.exceptions.iter().map(ExceptionRow::new).collect(),
     };
     serde_json::to_writer_pretty(&mut *out, &document)?;
     writeln!(out)
@@ -62,6 +64,7 @@ struct Document<'c> {
     cpu: Vec<CpuRow<'c>>,
     waiting: Vec<WaitRow<'c>>,
     lock_waits: Vec<LockRow<'c>>,
+    exceptions: Vec<ExceptionRow<'c>>,
 }
 
 #[derive(Serialize)]
@@ -205,6 +208,32 @@ impl<'c> LockRow<'c> {
             cost_ns: change.cost_ns(),
             before_waits: waits(before),
             after_waits: waits(after),
+        }
+    }
+}
+
+/// Exceptions in an hour, and all of them.
+#[derive(Serialize)]
+struct ExceptionRow<'c> {
+    class: &'c str,
+    site: Name<'c>,
+    was_per_hour: f64,
+    is_per_hour: f64,
+    before_began: u64,
+    after_began: u64,
+}
+
+impl<'c> ExceptionRow<'c> {
+    fn new(changed: &'c ExceptionChange) -> Self {
+        let [was_per_hour, is_per_hour] = changed.per_hour;
+        let [before_began, after_began] = changed.began;
+        Self {
+            class: &changed.site.class,
+            site: Name::new(&changed.site.method),
+            was_per_hour,
+            is_per_hour,
+            before_began,
+            after_began,
         }
     }
 }

@@ -79,7 +79,7 @@ fn cells(comparison: &Comparison, row: &Row, has_hours: bool) -> [String; 8] {
     };
     let [calls_before, calls_after] =
         of_both(&|side, figures| match calls_per_hour(side, figures) {
-            Some(calls) if has_hours => calls_text(calls),
+            Some(calls) if has_hours => number_text(calls),
             _ => count(figures.calls.into()),
         });
     let [self_before, self_after] = of_both(&|side, figures| {
@@ -113,7 +113,12 @@ pub(super) fn cost_text(change: Change) -> String {
 
 /// The increase in percent of the expected cost.
 pub(super) fn percent_text(change: Change) -> String {
-    match change.percent() {
+    signed_percent(change.percent())
+}
+
+/// A change in percent, with its sign.
+pub(super) fn signed_percent(percent: Option<f64>) -> String {
+    match percent {
         None => "-".to_owned(),
         Some(percent) if percent >= 99_999.5 => ">99999%".to_owned(),
         Some(percent) if percent.abs() < 0.05 => "0.0%".to_owned(),
@@ -121,12 +126,13 @@ pub(super) fn percent_text(change: Change) -> String {
     }
 }
 
-fn calls_text(calls: f64) -> String {
-    if calls < 9.995 {
-        return format!("{calls:.2}");
+/// How many there are in an hour.
+pub(super) fn number_text(number: f64) -> String {
+    if number < 9.995 {
+        return format!("{number:.2}");
     }
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    count(calls.round() as u128)
+    count(number.round() as u128)
 }
 
 #[cfg(test)]
@@ -149,7 +155,7 @@ mod tests {
         assert_eq!(text(7, 7), "0 ns 0.0%");
         assert_eq!(text(0, 7), "+7 ns -");
         assert_eq!(text(1, u64::MAX), "+106752 d >99999%");
-        assert_eq!(calls_text(0.5), "0.50");
-        assert_eq!(calls_text(1_234.4), "1,234");
+        assert_eq!(number_text(0.5), "0.50");
+        assert_eq!(number_text(1_234.4), "1,234");
     }
 }

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use log_format::writer::one_line;
 
+use super::diff_exceptions;
 use super::diff_table::{Row, Table, cost_text, percent_text};
 use super::labels::Labels;
 use super::locks::site_label;
@@ -64,7 +65,8 @@ pub fn render(comparison: &Comparison, top: Option<usize>, out: &mut dyn Write) 
     }
     cpu(comparison, top, out)?;
     waiting(comparison, top, out)?;
-    lock_waits(comparison, top, out)
+    lock_waits(comparison, top, out)?;
+    diff_exceptions::text(comparison, top, out)
 }
 
 fn method_row<'c>(method: &'c MethodChange, labels: &Labels) -> Row<'c> {

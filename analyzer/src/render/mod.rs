@@ -5,6 +5,7 @@ mod collapsed;
 mod cpu;
 mod csv;
 mod diff_csv;
+mod diff_exceptions;
 mod diff_json;
 mod diff_table;
 mod diff_text;
