@@ -60,6 +60,23 @@ pub extern "system" fn Java_java_lang__00024TProfiler_end0(
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_java_lang__00024TProfiler_threw0(
     env: *mut jni::JNIEnv,
+    class: jni::jclass,
+    method: jni::jint,
+    class_hash: jni::jint,
+    hash: jni::jint,
+    thrown: jni::jobject,
+) {
+    let [of, exception] = [class_hash, hash].map(jni::jint::cast_unsigned);
+    if !probe::threw_plain(method.cast_unsigned(), Thrown { class: of, exception }) {
+        threw_other(env, class, method, class_hash, hash, thrown);
+    }
+}
+
+/// Ends a call in all other cases. It has the same parameters, so calling it is a plain jump.
+#[cold]
+#[inline(never)]
+extern "system" fn threw_other(
+    env: *mut jni::JNIEnv,
     _class: jni::jclass,
     method: jni::jint,
     class_hash: jni::jint,

@@ -267,27 +267,37 @@ pub(crate) fn initialized(probe_id: u32) {
     });
 }
 
-/// Ends a call that returns. Like [`threw`], it has a closure of its own, because compilers inline what is called once.
+/// Ends a call that returns. Like [`threw_plain`], it has a closure of its own, because compilers inline what is called
+/// once.
 #[inline]
 pub(crate) fn end(probe_id: u32) {
     if !thread::with_current_if_near(|own| {
-        leave_plain(own, probe_id, Exit::Return, |_, _, _, _| ())
+        leave_plain(own, probe_id, Exit::Return, |_, _, _, _| true)
     }) {
         leave_other(probe_id);
     }
 }
 
+/// Ends a call that an exception leaves, in the common case: its class is that of all exceptions that have left the
+/// method in this thread. If this returns `false`, it has changed nothing, and the caller must call [`threw`].
+#[inline]
+pub(crate) fn threw_plain(probe_id: u32, thrown: Thrown) -> bool {
+    thread::with_current_if_near(|own| {
+        leave_plain(own, probe_id, Exit::Throw, |own, totals, start_ticks, now| {
+            totals.class() == thrown.class && {
+                throws::note_thrown(own, totals, start_ticks, thrown, now);
+                true
+            }
+        })
+    })
+}
+
 /// Ends a call that an exception leaves. `None` if nothing else is to be done.
 pub(crate) fn threw(probe_id: u32, thrown: Thrown) -> Option<Left> {
     let mut left = None;
-    let mut note = |own: OwnThread<'_>, totals: Own<'_, MethodTotals>, start_ticks, now| {
+    leave_slowly(probe_id, Exit::Throw, |own, totals, start_ticks, now| {
         left = throws::note(own, totals, (probe_id, start_ticks), thrown, now);
-    };
-    let is_done =
-        thread::with_current_if_near(|own| leave_plain(own, probe_id, Exit::Throw, &mut note));
-    if !is_done {
-        leave_slowly(probe_id, Exit::Throw, &mut note);
-    }
+    });
     left
 }
 
@@ -342,10 +352,16 @@ fn is_of_recording(own: OwnThread<'_>) -> bool {
     is_same
 }
 
-/// Ends a call in the common case: it is the newest call of this recording. If this returns `false`, it has changed
-/// nothing.
+/// Ends a call in the common case: it is the newest call of this recording, and `note` agrees. If this returns `false`,
+/// it has changed nothing. As [`Note`], `note` gets the thread, the method's statistics, when the call began, and the
+/// time.
 #[inline(always)]
-fn leave_plain(own: OwnThread<'_>, probe_id: u32, exit: Exit, mut note: impl Note) -> bool {
+fn leave_plain(
+    own: OwnThread<'_>,
+    probe_id: u32,
+    exit: Exit,
+    note: impl FnOnce(OwnThread<'_>, Own<'_, MethodTotals>, u64, u64) -> bool,
+) -> bool {
     let now = clock::counter();
     let stack = own.stack();
     // No thread's state is even.
@@ -357,7 +373,9 @@ fn leave_plain(own: OwnThread<'_>, probe_id: u32, exit: Exit, mut note: impl Not
         return false;
     }
     let Some(totals) = top.frame().totals() else { return false };
-    note(own, totals, top.frame().start_ticks(), now);
+    if !note(own, totals, top.frame().start_ticks(), now) {
+        return false;
+    }
     finish_in(own, top, totals, exit, now);
     true
 }

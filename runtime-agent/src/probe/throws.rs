@@ -67,8 +67,25 @@ fn correct(method: MethodId, from: u32, to: Option<u32>, began: bool) {
     }
 }
 
-/// Notes the exception that leaves a call of this method now. The throw itself is counted elsewhere.
+/// Notes the exception that leaves a call of this method now; `true` if it came out of no other measured call.
 #[inline(always)]
+pub(super) fn note_thrown(
+    own: OwnThread<'_>,
+    totals: Own<'_, MethodTotals>,
+    start_ticks: u64,
+    thrown: Thrown,
+    now: u64,
+) -> bool {
+    let began = own.thrown().is_before(thrown, start_ticks);
+    own.set_thrown(LastThrown::new(thrown, now));
+    if began {
+        totals.add_began();
+    }
+    began
+}
+
+/// Notes the exception that leaves a call of this method now, and for which class it counts. The throw itself is
+/// counted elsewhere.
 pub(super) fn note(
     own: OwnThread<'_>,
     totals: Own<'_, MethodTotals>,
@@ -76,24 +93,13 @@ pub(super) fn note(
     thrown: Thrown,
     now: u64,
 ) -> Option<Left> {
-    let began = own.thrown().is_before(thrown, start_ticks);
-    own.set_thrown(LastThrown::new(thrown, now));
-    if began {
-        totals.add_began();
-    }
+    let began = note_thrown(own, totals, start_ticks, thrown, now);
     let class = totals.class();
-    if class == thrown.class {
+    if class == thrown.class || totals.is_of_lost_calls() {
         return None;
     }
-    note_other(totals, class, Left { probe_id, class: thrown.class, began })
-}
-
-#[cold]
-fn note_other(totals: Own<'_, MethodTotals>, first: u32, left: Left) -> Option<Left> {
-    if totals.is_of_lost_calls() {
-        return None;
-    }
-    match first & !WANTED {
+    let left = Left { probe_id, class: thrown.class, began };
+    match class & !WANTED {
         0 => totals.set_class(left.class),
         same if same == left.class => {
             if !left.began {
