@@ -7,7 +7,9 @@ use crate::constant_pool::{ConstantPool, CpIndex};
 use crate::mutf8::Mutf8;
 use crate::reader::Cursor;
 
-const ATTRIBUTES: [&str; 2] = ["RuntimeVisibleAnnotations", "RuntimeInvisibleAnnotations"];
+/// The attribute with annotations that the JVM sees.
+pub(crate) const ANNOTATIONS: &str = "RuntimeVisibleAnnotations";
+const ATTRIBUTES: [&str; 2] = [ANNOTATIONS, "RuntimeInvisibleAnnotations"];
 
 /// Deepest nesting of values: more than any compiler writes.
 const MAX_NESTING: u32 = 32;
@@ -48,6 +50,11 @@ impl<'a> Annotated<'a> {
             }
         }
         None
+    }
+
+    /// How many attributes there are.
+    pub(crate) fn count(self) -> Option<u16> {
+        Cursor::new(self.attributes.bytes, 0).u2().ok()
     }
 
     pub(crate) fn annotations(self) -> Annotations<'a> {

@@ -1,6 +1,7 @@
 //! The constants of the inserted code, appended to a class's pool when they are first needed.
 
 use crate::ProbeId;
+use crate::annotations::ANNOTATIONS;
 use crate::constant_pool::{Appended, ConstantPool, CpIndex, PoolFull, STACK_MAP_TABLE};
 use crate::opcode::{ACONST_NULL, ALOAD_0, DUP, INVOKESTATIC, LDC_W, NOP, SIPUSH, SWAP};
 use crate::probe;
@@ -19,7 +20,12 @@ pub(crate) struct ProbeConstants {
     initialized: Option<CpIndex>,
     throwable: Option<CpIndex>,
     stack_map_table: Option<CpIndex>,
+    annotations: Option<CpIndex>,
+    dont_inline: Option<CpIndex>,
 }
+
+/// Keeps HotSpot's compilers from inlining a method of the JDK.
+const DONT_INLINE: &str = "Ljdk/internal/vm/annotation/DontInline;";
 
 /// The instructions that call a probe: three bytes that push its argument, and an `invokestatic`.
 type Call = [u8; 6];
@@ -158,6 +164,16 @@ impl ProbeConstants {
             throwable: or_append(&mut self.throwable, || appended.class(THROWABLE))?,
             stack_map_table: self.stack_map_table(pool, appended, needs)?,
         })
+    }
+
+    /// The names of the attribute with annotations, and of the annotation against inlining.
+    pub(crate) fn dont_inline(
+        &mut self,
+        appended: &mut Appended,
+    ) -> Result<(CpIndex, CpIndex), PoolFull> {
+        let attribute = or_append(&mut self.annotations, || appended.utf8(ANNOTATIONS))?;
+        let annotation = or_append(&mut self.dont_inline, || appended.utf8(DONT_INLINE))?;
+        Ok((attribute, annotation))
     }
 
     /// The name of the attribute with frames, if the method needs it.
