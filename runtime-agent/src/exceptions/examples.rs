@@ -135,16 +135,18 @@ static MESSAGE: OnceLock<Field> = OnceLock::new();
 /// `thrown` is a live reference of this thread to a Throwable.
 unsafe fn message(jni: &JniEnv, thrown: jni::jobject) -> Option<String> {
     let Field(field) = MESSAGE.get_or_init(|| {
-        // SAFETY: the caller guarantees the reference; fields of superclasses are found, too.
-        unsafe {
-            let class = jni.get_object_class(thrown);
+        // Not the class of the exception: that may have a field of this name, too, which others have not.
+        let class = jni.find_class_cstr(c"java/lang/Throwable");
+        // SAFETY: a live reference of this thread until it is deleted.
+        let field = class.and_then(|class| unsafe {
             let field = jni.get_field_id(class, "detailMessage", "Ljava/lang/String;");
             jni.delete_local_ref(class);
-            if field.is_none() {
-                jni.exception_clear();
-            }
-            Field(field)
+            field
+        });
+        if field.is_none() {
+            jni.exception_clear();
         }
+        Field(field)
     });
     // SAFETY: the caller guarantees the reference; the text is a live one until it is deleted.
     unsafe {
