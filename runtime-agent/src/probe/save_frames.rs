@@ -26,7 +26,7 @@ pub(super) fn save(own: OwnThread<'_>) -> Option<SavedStack> {
         }
     }
     if let Some(saved) = &mut saved {
-        saved.thrown = own.thrown();
+        saved.thrown = own.last_thrown();
     }
     stack.pop_to(0);
     stack.set_beyond(0);
@@ -38,7 +38,7 @@ pub(super) fn save(own: OwnThread<'_>) -> Option<SavedStack> {
 pub(super) fn restore(own: OwnThread<'_>, saved: &SavedStack) {
     let stack = own.stack();
     stack.set_state(saved.state);
-    own.set_thrown(saved.thrown);
+    own.set_last_thrown(&saved.thrown);
     // Only the JVM knows where these calls are now on the native stack: above all later ones.
     let above_all = native_stack::address_here() + (1 << 30);
     let mut frames = saved.frames.iter();

@@ -35,7 +35,7 @@ pub(crate) struct SavedStack {
     /// The state to which the frames belong; see `probe::STATE`.
     pub(super) state: u64,
     pub frames: Vec<SavedFrame>,
-    /// The last exception that left a call.
+    /// The last exceptions that left calls.
     pub(super) thrown: LastThrown,
     pub(super) beyond: u64,
     /// Bytes that it has taken from [`ACCOUNT`].

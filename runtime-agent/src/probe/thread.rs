@@ -29,7 +29,7 @@ use super::ring::{Record, Ring, RingReader};
 use super::saved::SavedStack;
 use super::stack::{Frame, ShadowStack};
 pub(crate) use super::thread_ref::ThreadRef;
-use super::thrown::LastThrown;
+use super::thrown::{LastThrown, Thrown};
 use super::totals::{MethodReader, MethodTotals, ThreadTotals};
 use super::{lost_calls, mounted, native_stack, recording, thread_word};
 use log_format::ids::{JavaThreadId, MethodId};
@@ -71,8 +71,8 @@ pub struct ProbeThread {
     pub(super) account: Account,
     /// Whether it runs virtual threads.
     is_carrier: Cell<bool>,
-    /// The last exception that left a call.
-    thrown: Cell<LastThrown>,
+    /// The last exceptions that left calls.
+    thrown: LastThrown,
 }
 
 /// Where the sampler finds the shadow stack of a thread whose word is at this distance.
@@ -142,7 +142,7 @@ impl ProbeThread {
             has_reader: AtomicBool::new(false),
             account,
             is_carrier: Cell::new(!runs.is_none()),
-            thrown: Cell::new(LastThrown::default()),
+            thrown: LastThrown::default(),
         }
     }
 
@@ -264,15 +264,19 @@ impl<'t> OwnThread<'t> {
         self.aside.take()
     }
 
-    /// The last exception that left a call.
+    /// Notes an exception that leaves a call; see [`LastThrown::note`].
     #[inline(always)]
-    pub(super) fn thrown(self) -> LastThrown {
-        self.thrown.get()
+    pub(super) fn note_thrown(self, thrown: Thrown, start_ticks: u64, now: u64) -> bool {
+        self.thrown.note(thrown, start_ticks, now)
     }
 
-    #[inline(always)]
-    pub(super) fn set_thrown(self, thrown: LastThrown) {
-        self.thrown.set(thrown);
+    /// The last exceptions that left calls.
+    pub(super) fn last_thrown(self) -> LastThrown {
+        self.thrown.clone()
+    }
+
+    pub(super) fn set_last_thrown(self, thrown: &LastThrown) {
+        self.thrown.copy(thrown);
     }
 
     pub(super) fn count_unseen_end(self) {

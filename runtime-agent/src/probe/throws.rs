@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::own::Own;
 use super::stack::method_of;
 use super::thread::OwnThread;
-use super::thrown::{LastThrown, Thrown};
+use super::thrown::Thrown;
 use super::totals::{MethodTotals, UNSEEN, WANTED};
 use log_format::ids::MethodId;
 
@@ -76,8 +76,7 @@ pub(super) fn note_thrown(
     thrown: Thrown,
     now: u64,
 ) -> bool {
-    let began = own.thrown().is_before(thrown, start_ticks);
-    own.set_thrown(LastThrown::new(thrown, now));
+    let began = own.note_thrown(thrown, start_ticks, now);
     if began {
         totals.add_began();
     }

@@ -12,6 +12,7 @@ public final class Throwing {
     private static final int THREADS = 3;
     /** What each round of a thread does: the method, the class, exceptions that leave it, and those that began there. */
     private static final String[] ROUND = {
+        "shadows programs.Throwing$Shadows 1 1",
         "fifth java.lang.IllegalStateException 1 1",
         "fourth java.lang.IllegalStateException 1 0",
         "third java.lang.IllegalStateException 1 0",
@@ -21,6 +22,9 @@ public final class Throwing {
         "reads java.io.IOException 1 1",
         "throwsAgain java.io.IOException 1 0",
         "cleansUp java.lang.NumberFormatException 1 0",
+        "closes java.io.IOException 1 0",
+        "close java.lang.IllegalStateException 1 1",
+        "own java.io.IOException 1 1",
         "waits java.lang.NumberFormatException 1 0",
         "wraps java.lang.IllegalArgumentException 1 1",
         "replaces java.lang.NumberFormatException 1 1",
@@ -47,6 +51,21 @@ public final class Throwing {
         private Stop() {
             super("stop", null, false, false);
         }
+    }
+
+    /** Has a field that {@code Throwable} has, too. It is thrown first. */
+    static final class Shadows extends RuntimeException {
+        private static final long serialVersionUID = 1;
+        final long filler = 0x2345_6789_2345_6789L;
+        final String detailMessage = "of its own";
+
+        Shadows() {
+            super("of Throwable");
+        }
+    }
+
+    static void shadows() {
+        throw new Shadows();
     }
 
     static class Bad {
@@ -105,6 +124,27 @@ public final class Throwing {
             parse("a");
         } finally {
             sum++;
+        }
+    }
+
+    static void own() throws IOException {
+        throw new IOException("not sent");
+    }
+
+    static void close() {
+        throw new IllegalStateException("closed twice");
+    }
+
+    /** Catches another exception while one passes. */
+    static void closes() throws IOException {
+        try {
+            own();
+        } finally {
+            try {
+                close();
+            } catch (IllegalStateException e) {
+                sum++;
+            }
         }
     }
 
@@ -196,10 +236,12 @@ public final class Throwing {
     }
 
     static void round(boolean isVirtual) {
+        expect(Shadows.class, Throwing::shadows);
         expect(IllegalStateException.class, Throwing::first);
         expect(NumberFormatException.class, () -> parse("x"));
         expect(IOException.class, Throwing::throwsAgain);
         expect(NumberFormatException.class, Throwing::cleansUp);
+        expect(IOException.class, Throwing::closes);
         expect(NumberFormatException.class, () -> waits(isVirtual));
         expect(IllegalArgumentException.class, Throwing::wraps);
         expect(NumberFormatException.class, Throwing::replaces);
