@@ -8,7 +8,7 @@ mod common;
 use std::fs;
 use std::io::Read;
 
-use common::allocating_shop::shop;
+use common::allocating_shop::{allocated, shop};
 use common::jfr::{chunks, events};
 use common::sampled_shop::RUN;
 use common::*;
@@ -42,6 +42,48 @@ fn allocations_are_summed_up_by_class_and_by_site() {
         rows("sites"),
         [json!(["byte[]", "pay", 7_500_000, 15]), json!(["byte[]", "count", 2_500_000, 5])]
     );
+}
+
+/// Rates are of what was recorded in the hour.
+#[test]
+fn several_hours_have_their_rates() {
+    let logs = shop();
+    let run = logs.run(RUN, "web07", 4242);
+    for hour in 0..8 {
+        let at = T14 + hour * HOUR;
+        run.rows(at, &[counter(at, name::RECORDED_NS, 1_000 * S)]);
+        if hour > 0 {
+            run.rows(at, &[allocated(at + MIN, 1, "byte[]", [hour * 2_000_000, 1, 1], 1)]);
+        }
+    }
+    let end = T14 + 7 * HOUR + 1_000 * S;
+    run.rows(end, &[counter(end, name::THRESHOLD_NS, MS)]);
+    let rates = |more: &[&str]| {
+        let text = logs.analyze(&[&["logs"], more].concat()).quiet();
+        let (_, found) = text.split_once("\nAllocations").unwrap();
+        found.split("\n\n").nth(1).unwrap().to_owned()
+    };
+    assert_eq!(
+        rates(&[]),
+        "  2026-11-20T14:00Z        10.0 kB a second\n  \
+           2026-11-20T17:00Z        6.00 kB a second\n  \
+           2026-11-20T18:00Z        8.00 kB a second\n  \
+           2026-11-20T19:00Z        10.0 kB a second\n  \
+           2026-11-20T20:00Z        12.0 kB a second\n  \
+           2026-11-20T21:00Z        14.0 kB a second\n    and 2 hours with less"
+    );
+    // A part of an hour: 940 s of it recorded.
+    assert_eq!(
+        rates(&["--from", "20:01", "--to", "21:30"]),
+        "  2026-11-20T20:00Z        12.8 kB a second\n  \
+           2026-11-20T21:00Z        14.0 kB a second"
+    );
+    assert!(!rates(&["--from", "21:00"]).contains("a second"));
+    let json = logs.analyze(&["logs", "--format", "json"]).json();
+    let minutes = json["allocations"]["minutes"].as_array().unwrap();
+    assert_eq!(minutes.len(), 9);
+    assert_eq!(minutes[0], json!({"start": "2026-11-20T14:00:00Z", "bytes": 9_500_000}));
+    assert_eq!(minutes[8], json!({"start": "2026-11-20T21:01:00Z", "bytes": 14_000_000}));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use log_format::human::{bytes, count, plural};
+use log_format::names::utc_text;
 use log_format::writer::one_line;
 use serde::Serialize;
 
@@ -10,17 +11,21 @@ use super::json_rows::Name;
 use super::labels::Labels;
 use super::short_table::ShortTable;
 use super::text_parts::{heading, number, wrapped};
+use crate::options::zone::Zone;
 use crate::report::Report;
-use crate::report::allocations::{AllocationReport, Row};
+use crate::report::allocations::{AllocatedInHour, AllocationReport, Row};
 use crate::stats::allocation_sums::Allocated;
 use crate::stats::method::Method;
 
 /// Columns of the figures, and their widths.
 const COLUMNS: [(&str, usize); 4] = [("bytes", 12), ("%", 8), ("objects", 14), ("samples", 10)];
 
+/// Hours shown; of more, only the busiest.
+const HOURS_SHOWN: usize = 6;
+
 /// Writes the section of a text, with `top` rows at most in each table.
 pub(super) fn text(report: &Report, labels: &Labels, out: &mut dyn Write) -> io::Result<()> {
-    let AllocationReport { all, classes, sites, .. } = &report.allocations;
+    let AllocationReport { all, classes, sites, hours, .. } = &report.allocations;
     if all.samples == 0 {
         return Ok(());
     }
@@ -29,6 +34,7 @@ pub(super) fn text(report: &Report, labels: &Labels, out: &mut dyn Write) -> io:
     let rate = report.per_second(all.bytes).map(|rate| format!(", {} a second", whole(rate)));
     let (total, rate) = (bytes(all.bytes), rate.unwrap_or_default());
     heading(out, &format!("Allocations: {total} by {samples}{rate}"))?;
+    by_hour(hours, &report.layout.zone, out)?;
     let top = report.layout.top;
     table("class, site with most of it", classes, top, all, out, |row| {
         (one_line(&row.of), labels.of(&row.most))
@@ -36,6 +42,29 @@ pub(super) fn text(report: &Report, labels: &Labels, out: &mut dyn Write) -> io:
     table("site, class with most of it", sites, top, all, out, |row| {
         (labels.of(&row.of), one_line(&row.most))
     })
+}
+
+/// Writes a line for each hour, if there are several.
+fn by_hour(hours: &[AllocatedInHour], zone: &Zone, out: &mut dyn Write) -> io::Result<()> {
+    let rates = hours.iter().filter_map(|hour| Some((hour.start_ns, hour.per_second()?)));
+    let mut rates: Vec<(u64, f64)> = rates.collect();
+    if rates.len() < 2 {
+        return Ok(());
+    }
+    let more = rates.len().saturating_sub(HOURS_SHOWN);
+    rates.sort_by(|(at, rate), (other_at, other)| {
+        other.total_cmp(rate).then_with(|| at.cmp(other_at))
+    });
+    rates.truncate(HOURS_SHOWN);
+    rates.sort_by_key(|(at, _)| *at);
+    writeln!(out)?;
+    for (at, rate) in rates {
+        writeln!(out, "  {:<23}{:>9} a second", zone.text_minute(at), whole(rate))?;
+    }
+    match number(more) {
+        0 => Ok(()),
+        more => writeln!(out, "    and {}", plural(more, "hour with less", "hours with less")),
+    }
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Bytes of a second.
@@ -110,8 +139,15 @@ pub(super) struct JsonAllocations<'r> {
     objects: u64,
     samples: u64,
     bytes_per_s: Option<f64>,
+    minutes: Vec<Minute>,
     classes: Vec<ClassRow<'r>>,
     sites: Vec<SiteRow<'r>>,
+}
+
+#[derive(Serialize)]
+struct Minute {
+    start: String,
+    bytes: u64,
 }
 
 #[derive(Serialize)]
@@ -147,7 +183,8 @@ impl Figures {
 impl<'r> JsonAllocations<'r> {
     /// Nothing if nothing was sampled.
     pub(super) fn new(report: &'r Report) -> Option<Self> {
-        let AllocationReport { all, classes, sites, .. } = &report.allocations;
+        let AllocationReport { all, classes, sites, minutes, .. } = &report.allocations;
+        let minute = |(at, bytes): &(u64, u64)| Minute { start: utc_text(*at), bytes: *bytes };
         let class = |row: &'r Row<String, Method>| ClassRow {
             class: &row.of,
             figures: Figures::of(row),
@@ -164,6 +201,7 @@ impl<'r> JsonAllocations<'r> {
             objects,
             samples,
             bytes_per_s: report.per_second(bytes),
+            minutes: minutes.iter().map(minute).collect(),
             classes: classes.iter().map(class).collect(),
             sites: sites.iter().map(site).collect(),
         })

@@ -1,11 +1,14 @@
 //! What was allocated, by samples.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
+use crate::options::zone::Zone;
 use crate::stats::allocation_sums::{Allocated, AllocationSums};
 use crate::stats::method::Method;
 use crate::stats::sampled_stacks::SampledStacks;
+
+const HOUR_NS: u64 = 3_600_000_000_000;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -16,8 +19,32 @@ pub struct AllocationReport {
     pub classes: Vec<Row<String, Method>>,
     /// By the method that allocates.
     pub sites: Vec<Row<Method, String>>,
+    /// Minutes in which something was allocated: when each began, in unix nanoseconds, and its bytes.
+    pub minutes: Vec<(u64, u64)>,
+    /// The same by hour, as clocks of the report's zone show it.
+    pub hours: Vec<AllocatedInHour>,
     /// Bytes by stack; the frame on top is the class.
     pub stacks: SampledStacks,
+}
+
+/// What was allocated in an hour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AllocatedInHour {
+    /// When the hour began, in unix nanoseconds.
+    pub start_ns: u64,
+    /// The bytes.
+    pub bytes: u64,
+    /// How long the runs recorded in it, summed.
+    pub recorded_ns: u64,
+}
+
+impl AllocatedInHour {
+    /// Bytes in a second of recording; `None` if it is not known how long that was.
+    #[must_use]
+    pub fn per_second(&self) -> Option<f64> {
+        let ns = self.recorded_ns;
+        (ns > 0).then(|| self.bytes as f64 * 1e9 / ns as f64)
+    }
 }
 
 /// A class or a method.
@@ -32,14 +59,17 @@ pub struct Row<T, O> {
 }
 
 impl AllocationReport {
-    pub(crate) fn new(mut sums: AllocationSums) -> Self {
+    /// `recorded` has when each run recorded in the selected time.
+    pub(crate) fn new(mut sums: AllocationSums, recorded: &[(u64, u64)], zone: &Zone) -> Self {
         let mut all = Allocated::default();
         sums.all().for_each(|(_, _, allocated)| all.add(allocated));
         let classes =
             rows(sums.all().map(|(class, site, sum)| (class.to_owned(), site.clone(), sum)));
         let sites =
             rows(sums.all().map(|(class, site, sum)| (site.clone(), class.to_owned(), sum)));
-        Self { all, classes, sites, stacks: std::mem::take(&mut sums.stacks) }
+        let minutes: Vec<(u64, u64)> = std::mem::take(&mut sums.minutes).into_iter().collect();
+        let hours = hours(&minutes, recorded, zone);
+        Self { all, classes, sites, minutes, hours, stacks: std::mem::take(&mut sums.stacks) }
     }
 
     /// Why there are no stacks to show, if there are none; `in_logs` if the runs have some, not selected.
@@ -49,6 +79,29 @@ impl AllocationReport {
         let not_selected = "no sampled allocations are selected";
         self.stacks.is_empty().then(|| if in_logs { not_selected } else { none }.to_owned())
     }
+}
+
+/// The hours in which something was allocated.
+fn hours(minutes: &[(u64, u64)], recorded: &[(u64, u64)], zone: &Zone) -> Vec<AllocatedInHour> {
+    let mut hours: BTreeMap<u64, AllocatedInHour> = BTreeMap::new();
+    for (at, bytes) in minutes {
+        let start_ns = zone.hour_start_ns(*at);
+        let none = AllocatedInHour { start_ns, bytes: 0, recorded_ns: 0 };
+        let hour = hours.entry(start_ns).or_insert(none);
+        hour.bytes = hour.bytes.saturating_add(*bytes);
+    }
+    for (from_ns, to_ns) in recorded {
+        let mut from_ns = *from_ns;
+        while from_ns < *to_ns {
+            let start_ns = zone.hour_start_ns(from_ns);
+            let end_ns = start_ns.saturating_add(HOUR_NS).min(*to_ns);
+            if let Some(hour) = hours.get_mut(&start_ns) {
+                hour.recorded_ns = hour.recorded_ns.saturating_add(end_ns - from_ns);
+            }
+            from_ns = end_ns;
+        }
+    }
+    hours.into_values().collect()
 }
 
 /// Sums by the first of each pair, with the second that has most of it.
@@ -77,4 +130,26 @@ fn rows<'s, T: Eq + Hash + Ord + Clone, O: Ord>(
         by_bytes.then_with(|| one.of.cmp(&other.of))
     });
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hours_have_what_was_recorded_in_them() {
+        const MIN: u64 = 60_000_000_000;
+        let minutes = [(59 * MIN, 600), (60 * MIN, 1_200), (61 * MIN, 1_200), (200 * MIN, 7)];
+        // Two runs; that of the fourth hour is not known.
+        let recorded = [(30 * MIN, 70 * MIN), (50 * MIN, 130 * MIN)];
+        let hours = hours(&minutes, &recorded, &Zone::default());
+        let hour = |hour: u64, bytes, minutes: u64| AllocatedInHour {
+            start_ns: hour * 60 * MIN,
+            bytes,
+            recorded_ns: minutes * MIN,
+        };
+        assert_eq!(hours, [hour(0, 600, 40), hour(1, 2_400, 70), hour(3, 7, 0)]);
+        assert_eq!(hours[0].per_second(), Some(0.25));
+        assert_eq!(hours[2].per_second(), None);
+    }
 }

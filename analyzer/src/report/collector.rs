@@ -62,6 +62,8 @@ pub struct Collector {
     recorded_ns: u64,
     /// When each run recorded in the selected time.
     recorded_times: Vec<(u64, u64)>,
+    /// The same, without the rest of intervals that are selected in part.
+    times_in_range: Vec<(u64, u64)>,
     /// Whether the pattern matches a method of any run, and otherwise the nearest names.
     is_named: bool,
     nearest: Nearest,
@@ -112,6 +114,7 @@ impl Collector {
         self.awaiting_totals += u64::from(run.awaits_totals);
         self.recorded_ns = self.recorded_ns.saturating_add(data.recorded.ns());
         self.recorded_times.extend(data.recorded.times(&selection.statistics_of(place)));
+        self.times_in_range.extend(data.recorded.times(&selection.range));
         self.add_names(run, place, data.names);
         self.missing.losses.merge(&data.losses);
         if !data.cut.is_empty() {
@@ -231,6 +234,12 @@ impl Collector {
         }
     }
 
+    /// Takes the allocations.
+    fn take_allocations(&mut self, selection: &Selection) -> AllocationReport {
+        let sums = std::mem::take(&mut self.allocations);
+        AllocationReport::new(sums, &self.times_in_range, &selection.zone)
+    }
+
     /// Takes the exceptions.
     fn take_exceptions(&mut self, selection: &Selection) -> ExceptionReport {
         // Only statistics have all calls.
@@ -333,6 +342,7 @@ impl Collector {
         Report {
             layout: options.layout.clone(),
             selected: SelectedData::new(selection, &options.filter),
+            allocations: self.take_allocations(selection),
             read: self.take_summary(runs, labels, jvms, problems),
             missing: self.missing,
             notes,
@@ -350,7 +360,6 @@ impl Collector {
             slowest: None,
             samples: SampleReport { cpu, off_cpu, dumps: self.dumps },
             locks,
-            allocations: AllocationReport::new(std::mem::take(&mut self.allocations)),
             exceptions,
             states,
         }

@@ -1,11 +1,13 @@
-//! Sampled allocations, summed up by class and by the method that allocates.
+//! Sampled allocations, summed up by class and by the method that allocates, and by minute.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use log_format::rows::AllocationRow;
 
 use crate::stats::method::Method;
 use crate::stats::sampled_stacks::SampledStacks;
+
+const MINUTE_NS: u64 = 60_000_000_000;
 
 /// What samples stand for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,6 +37,8 @@ impl Allocated {
 #[derive(Debug, Default)]
 pub struct AllocationSums {
     sums: HashMap<String, HashMap<Method, Allocated>>,
+    /// Bytes by the start of their minute, in unix nanoseconds.
+    pub minutes: BTreeMap<u64, u64>,
     /// Bytes by stack; the frame on top is the class. Empty if the report does not show them.
     pub stacks: SampledStacks,
 }
@@ -42,6 +46,8 @@ pub struct AllocationSums {
 impl AllocationSums {
     /// Adds a row, with the method that allocates.
     pub fn add(&mut self, row: &AllocationRow, site: &Method) {
+        let minute = self.minutes.entry(row.start_ns - row.start_ns % MINUTE_NS).or_default();
+        *minute = minute.saturating_add(row.bytes);
         if !self.sums.contains_key(&row.class) {
             self.sums.insert(row.class.clone(), HashMap::new());
         }
