@@ -278,6 +278,10 @@ fn the_page_has_lock_waits_allocations_and_exceptions() {
     let first = ["byte[]", "8.50 MB", "85.0%", "4,250", "17"].map(Value::from);
     assert_eq!(tables[0]["rows"][0].as_array().unwrap()[..5], first);
     assert_eq!(tables[1]["rows"][0][0], "com.shop.order.OrderService.pay(int, String)");
+    // In the second minute, no call ended.
+    assert_eq!(numbers(&data["minutes"]["allocated"]), [9_500_000, 500_000]);
+    assert_eq!(numbers(&data["minutes"]["calls"]), [3, 0]);
+    assert_eq!(numbers(&data["hours"]["allocated"]), [10_000_000]);
     check(&path);
     let logs = throwing_shop::shop();
     let (_, path, data) = page_with_messages(&logs, &[]);

@@ -268,7 +268,7 @@ fn by_hour(overview: &Overview, zone: &Zone, out: &mut dyn Write) -> io::Result<
     let heads = ["calls", "throws", "self", "self/call", "recorded", "longest"];
     hour_line("hour", heads.map(str::to_owned), out)?;
     for (at, sums) in &hours {
-        let MinuteSums { calls, throws, self_ns, recorded, max_ns } = *sums;
+        let MinuteSums { calls, throws, self_ns, recorded, max_ns, .. } = *sums;
         let each = self_ns.checked_div(calls).map_or("-".to_owned(), duration);
         let cells = [
             count(calls.into()),

@@ -24,6 +24,8 @@ pub struct MinuteSums {
     pub recorded: u64,
     /// The longest call.
     pub max_ns: u64,
+    /// Bytes of sampled allocations, where these are added.
+    pub allocated: u64,
 }
 
 impl MinuteSums {
@@ -34,6 +36,7 @@ impl MinuteSums {
         self.self_ns = self.self_ns.saturating_add(other.self_ns);
         self.recorded = self.recorded.saturating_add(other.recorded);
         self.max_ns = self.max_ns.max(other.max_ns);
+        self.allocated = self.allocated.saturating_add(other.allocated);
     }
 }
 
@@ -52,8 +55,8 @@ impl Minutes {
             calls: row.calls,
             throws: row.throws,
             self_ns: row.self_ns,
-            recorded: 0,
             max_ns: row.max_ns,
+            ..MinuteSums::default()
         };
         self.add(row.start_ns, &sums);
     }
@@ -155,13 +158,21 @@ mod tests {
         parts[1].add_record(&record(2 * MIN, MIN - 1, Exit::Throw), true);
         let [mut minutes, other] = parts;
         minutes.merge(other);
-        let third = MinuteSums { calls: 10, throws: 2, self_ns: 50, recorded: 1, max_ns: MIN };
+        let third = MinuteSums {
+            calls: 10,
+            throws: 2,
+            self_ns: 50,
+            recorded: 1,
+            max_ns: MIN,
+            allocated: 0,
+        };
         let second = MinuteSums {
             calls: 1,
             throws: 1,
             self_ns: (MIN - 1) / 2,
             recorded: 1,
             max_ns: MIN - 1,
+            allocated: 0,
         };
         assert_eq!(minutes.finish(), [(2 * MIN, second), (3 * MIN, third)]);
     }

@@ -131,7 +131,8 @@ await withPage(modules, { colorScheme: "light", offline: true }, async (tab) => 
   // Over time, timeline and unfinished calls.
   await view("time");
   if (data.hours.at.length > 0) {
-    for (const measure of ["Exceptions", "Self time", "Recorded calls", "Longest call", "Calls"]) {
+    const allocated = data.hours.allocated.some((bytes) => bytes > 0) ? ["Allocated bytes"] : [];
+    for (const measure of [...allocated, "Exceptions", "Self time", "Recorded calls", "Longest call", "Calls"]) {
       await tab.getByRole("button", { name: measure, exact: true }).click();
       assert.equal(await tab.locator(".plain[aria-pressed=true]").textContent(), measure);
       // A click replaces the charts; the earlier ones may be drawn once more.
@@ -139,7 +140,7 @@ await withPage(modules, { colorScheme: "light", offline: true }, async (tab) => 
         const shown = window.axisTexts.filter(([canvas]) => canvas.isConnected && ["hours", "minutes"].includes(canvas.id));
         return shown.length > 0 && shown.map(([, text]) => text);
       });
-      const isCount = !["Self time", "Longest call"].includes(measure);
+      const isCount = !["Self time", "Longest call", "Allocated bytes"].includes(measure);
       // Large counts have three digits and a unit.
       const whole = /^([0-9,]+|[0-9.]+ [kMGTPE])$/;
       for (const text of await texts.jsonValue()) assert.ok(!isCount || whole.test(text), `${measure}: ${text}`);

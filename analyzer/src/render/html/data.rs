@@ -5,6 +5,8 @@
 //! [`Table`]), [`PATHS`] call paths, and the collected calls of threads. The rest is summed up. If the packed page is
 //! still too large (names of random letters pack badly), it is made again with less data.
 
+use std::collections::BTreeMap;
+
 use log_format::rows::Exit;
 use serde::Serialize;
 
@@ -87,7 +89,7 @@ pub struct Page<'r> {
     tables: Vec<ShortTable>,
 }
 
-/// A row for each hour or minute with calls.
+/// A row for each hour or minute with calls or allocations.
 #[derive(Default, Serialize)]
 struct Times {
     /// Milliseconds after the base.
@@ -97,6 +99,8 @@ struct Times {
     own: Vec<u64>,
     recorded: Vec<u64>,
     max: Vec<u64>,
+    /// Bytes.
+    allocated: Vec<u64>,
 }
 
 /// The slowest calls of a thread, one row each.
@@ -139,7 +143,8 @@ impl<'r> Page<'r> {
         let measured = table.listed();
         let only_sampled = &report.samples.cpu.only_sampled;
         only_sampled.iter().for_each(|row| table.add_sampled(row, &mut not_shown));
-        let moments = moments(report);
+        let minutes = minutes(report);
+        let moments = moments(report, &minutes);
         let base_ms = moments.first().copied().unwrap_or(read.start_ns) / 1_000_000;
         let base = Base(base_ms);
         let threads = threads(report, THREADS / scale, base, &mut table);
@@ -170,8 +175,8 @@ impl<'r> Page<'r> {
             frames,
             paths,
             partial_methods: overview.partial_methods,
-            hours: Times::new(&hours(&overview.minutes, &layout.zone), HOURS / scale, base),
-            minutes: Times::new(&overview.minutes, MINUTES / scale, base),
+            hours: Times::new(&hours(&minutes, &layout.zone), HOURS / scale, base),
+            minutes: Times::new(&minutes, MINUTES / scale, base),
             threads,
             of_a_thread: OF_A_THREAD,
             unfinished_not_shown: report.unfinished.not_shown
@@ -214,9 +219,18 @@ fn labels(report: &Report) -> Labels {
     Labels::new(named.chain(report.unfinished.calls.iter().map(|call| &call.method)).chain(tree))
 }
 
+/// What happened in each minute, allocations included.
+fn minutes(report: &Report) -> Vec<(u64, MinuteSums)> {
+    let mut minutes: BTreeMap<u64, MinuteSums> = report.overview.minutes.iter().copied().collect();
+    for (at, bytes) in &report.allocations.minutes {
+        minutes.entry(*at).or_default().allocated = *bytes;
+    }
+    minutes.into_iter().collect()
+}
+
 /// When minutes and calls began, in order, in unix nanoseconds.
-fn moments(report: &Report) -> Vec<u64> {
-    let minutes = report.overview.minutes.iter().map(|(at, _)| *at);
+fn moments(report: &Report, minutes: &[(u64, MinuteSums)]) -> Vec<u64> {
+    let minutes = minutes.iter().map(|(at, _)| *at);
     let calls = slow(&report.overview).map(|call| call.start_ns);
     let unfinished = report.unfinished.calls.iter().map(|call| call.start_ns);
     let mut moments: Vec<u64> = minutes.chain(calls).chain(unfinished).collect();
@@ -313,6 +327,7 @@ impl Times {
             own: of(|sums| sums.self_ns),
             recorded: of(|sums| sums.recorded),
             max: of(|sums| sums.max_ns),
+            allocated: of(|sums| sums.allocated),
         }
     }
 }

@@ -5,7 +5,8 @@ const MEASURES = [
   { name: "Self time", of: "own", text: duration },
   { name: "Recorded calls", of: "recorded", text: count },
   { name: "Longest call", of: "max", text: duration },
-];
+  { name: "Allocated bytes", of: "allocated", text: byteText },
+].filter(({ of }) => of !== "allocated" || data.hours.allocated.some((bytes) => bytes > 0));
 const HOUR = 3600e3;
 const MINUTE = 60e3;
 const CHART = 190;

@@ -55,8 +55,16 @@ function separated(number) {
 }
 
 function count(number) {
-  if (number < 1e7) return separated(number);
-  const units = ["", " k", " M", " G", " T", " P", " E"];
+  return number < 1e7 ? separated(number) : inThousands(number, ["", " k", " M", " G", " T", " P", " E"]);
+}
+
+function byteText(number) {
+  if (number < 1e3) return Math.round(number) + " bytes";
+  return inThousands(number, [" bytes", " kB", " MB", " GB", " TB", " PB", " EB"]);
+}
+
+// In the largest fitting unit, each a thousand times the last.
+function inThousands(number, units) {
   let unit = 0;
   for (; number >= 999.5 && unit + 1 < units.length; unit++) number /= 1e3;
   return threeDigits(number) + units[unit];
