@@ -1,4 +1,4 @@
-//! Sampled allocations: by class and site, as flame graphs, in JSON and JFR.
+//! Sampled allocations: by class and site, as flame graphs, in JSON and JFR, and compared.
 
 // A panic here is the test's failure.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
@@ -15,6 +15,9 @@ use common::*;
 use flate2::read::GzDecoder;
 use log_format::rows::counter as name;
 use serde_json::{Value, json};
+
+/// The stack of `hash` alone.
+const HASH: u32 = 9;
 
 #[test]
 fn allocations_are_summed_up_by_class_and_by_site() {
@@ -140,6 +143,53 @@ fn every_sample_is_an_event() {
     assert_eq!(samples.len(), 20);
     assert_eq!(samples.iter().map(|(_, weight)| weight).sum::<u64>(), 10_000_000);
     assert_eq!(samples.iter().filter(|(class, _)| class == "com/shop/Item").count(), 2);
+}
+
+/// A comparison shows where more is allocated, without what may be chance.
+#[test]
+fn a_comparison_has_allocations() {
+    let logs = Logs::new();
+    for (side, items) in [("before", 30), ("after", 90), ("none", 0)] {
+        let shop = if items > 0 { shop() } else { sampled_shop::shop() };
+        let run = shop.run(RUN, "web07", 4242);
+        run.rows(T14, &[counter(T14, name::RECORDED_NS, MIN)]);
+        if items > 0 {
+            let sum = [items * 500_000, items * 20_000, items];
+            run.rows(T14, &[allocated(T14 + S, 1, "com.shop.Item", sum, HASH)]);
+        }
+        fs::rename(shop.root().join("logs"), logs.root().join(side)).unwrap();
+    }
+    let diff = |more: &[&str]| logs.analyze(&[&["diff"], more].concat());
+    let text = diff(&["before", "after"]).quiet();
+    let (_, found) = text.split_once("\nAllocated").unwrap();
+    assert_golden("diff_allocations.txt", found);
+    let json = diff(&["before", "after", "--per", "call", "--format", "json"]).json();
+    let row = |row: &Value| {
+        let of = ["was_bytes", "is_bytes", "before_samples", "after_samples"];
+        json!([row["class"], row["site"]["method"], of.map(|key| &row[key]), row["is_clear"]])
+    };
+    let rows: Vec<Value> = json["allocations"].as_array().unwrap().iter().map(row).collect();
+    // Of a minute, scaled to an hour.
+    let of_minutes = |was: u64, is: u64, before: u64, after: u64| {
+        json!([60_000_000 * was, 60_000_000 * is, before, after])
+    };
+    assert_eq!(
+        rows[..3],
+        [
+            json!(["com.shop.Item", null, of_minutes(16, 46, 32, 92), true]),
+            json!([null, "hash", of_minutes(15, 45, 30, 90), true]),
+            json!(["byte[]", null, [510_000_000, 510_000_000, 17, 17], false]),
+        ]
+    );
+    assert_eq!(rows.len(), 6);
+    let same = diff(&["before", "before"]).quiet();
+    let none =
+        "\nAllocated bytes by class: no clear change\n\nAllocated bytes by site: no clear change\n";
+    assert!(same.ends_with(none), "{same}");
+    assert!(!diff(&["none", "after"]).quiet().contains("Allocated"));
+    // CSV has methods only.
+    let csv = diff(&["before", "after", "--format", "csv"]);
+    assert!(!csv.stdout.contains("Item") && !csv.stderr.contains("Allocated"), "{}", csv.stderr);
 }
 
 #[test]

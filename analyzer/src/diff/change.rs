@@ -55,6 +55,11 @@ impl Change {
         i64::try_from(difference).unwrap_or(if difference < 0 { i64::MIN } else { i64::MAX })
     }
 
+    /// Both costs.
+    pub(crate) const fn both_ns(self) -> [u64; 2] {
+        [self.was_ns, self.is_ns]
+    }
+
     /// The increase in percent of the expected cost; `None` if that is zero.
     #[must_use]
     pub fn percent(self) -> Option<f64> {

@@ -10,6 +10,7 @@
 //! The second mode ignores the load: twice the calls at the same speed change nothing. Hours are those that a JVM
 //! recorded, see [`crate::run::recorded_time`], so forty JVMs can be compared with one.
 
+mod allocations;
 mod change;
 mod exceptions;
 mod locks;
@@ -23,6 +24,8 @@ use clap::ValueEnum;
 use log_format::pattern::Pattern;
 
 use crate::analysis::{analyze, full_name_in};
+use crate::diff::allocations::allocation_changes;
+pub use crate::diff::allocations::{AllocationChange, AllocationKey};
 pub use crate::diff::change::{Change, Compared, Least, Limit};
 use crate::diff::change::{HOUR_NS, scaled};
 pub use crate::diff::exceptions::ExceptionChange;
@@ -103,7 +106,9 @@ pub struct Comparison {
     pub waiting: Vec<WaitChange>,
     /// Waits for locks, the largest change first; none in CSV, or if a side lacks its recorded time.
     pub locks: Vec<LockChange>,
-    /// Exceptions, the largest change first; as above.
+    /// Sampled allocations, the largest change first; none if a side has none, else as above.
+    pub allocations: Vec<AllocationChange>,
+    /// Exceptions, the largest change first; as lock waits.
     pub exceptions: Vec<ExceptionChange>,
     /// The sum of all methods that have a [`Change`].
     pub all: Change,
@@ -208,7 +213,7 @@ impl Side {
         Ok(Self { report, problems, recorded_ns })
     }
 
-    /// Nanoseconds or calls of this side, per hour of recording.
+    /// Nanoseconds, calls or bytes of this side, per hour of recording.
     #[must_use]
     pub fn per_hour(&self, sum: u64) -> u64 {
         self.recorded_ns.map_or(sum, |ns| scaled(sum.into(), HOUR_NS, ns))
@@ -295,6 +300,7 @@ pub fn compare(options: &DiffOptions, progress: &Arc<Progress>) -> Result<Compar
         all_fails: options.limit.as_ref().is_some_and(|limit| all.is_over(limit, time)),
         time,
         notes: notes(&before, &after, &methods),
+        allocations: allocations(&before, &after),
         exceptions: exceptions(&before, &after),
         cpu: cpu(options.per, &before, &after),
         waiting: waiting(&before, &after),
@@ -333,6 +339,15 @@ fn locks(before: &Side, after: &Side) -> Vec<LockChange> {
     }
     let [was, is] = [before, after].map(|side| &side.report.locks);
     lock_changes(was, is, |ns| before.per_hour(ns), |ns| after.per_hour(ns))
+}
+
+/// Sampled allocations on both sides, in an hour of recording, whatever the mode.
+fn allocations(before: &Side, after: &Side) -> Vec<AllocationChange> {
+    if before.recorded_ns.is_none() || after.recorded_ns.is_none() {
+        return Vec::new();
+    }
+    let [was, is] = [before, after].map(|side| &side.report.allocations);
+    allocation_changes(was, is, |bytes| before.per_hour(bytes), |bytes| after.per_hour(bytes))
 }
 
 /// The methods of both sides, by name.

@@ -31,7 +31,7 @@ impl CpuChange {
     /// Whether chance does not explain it: samples of each side scatter with the root of their number.
     #[must_use]
     pub fn is_clear(&self) -> bool {
-        is_no_chance(self.change, self.samples)
+        is_no_chance(self.change.both_ns(), self.samples)
     }
 }
 
@@ -53,15 +53,16 @@ impl WaitChange {
     #[must_use]
     pub fn is_clear(&self) -> bool {
         self.change.cost_ns().unsigned_abs() >= LEAST_WAITING_NS
-            && is_no_chance(self.change, self.samples)
+            && is_no_chance(self.change.both_ns(), self.samples)
     }
 }
 
+/// Whether chance does not explain how sums of this many samples differ.
 #[allow(clippy::cast_precision_loss)] // Far below the 52 bits that are exact.
-fn is_no_chance(change: Change, [was, is]: [u64; 2]) -> bool {
-    let error = |ns: u64, samples: u64| ns as f64 / (samples.max(1) as f64).sqrt();
-    let [was_error, is_error] = [error(change.was_ns, was), error(change.is_ns, is)];
-    change.cost_ns().unsigned_abs() as f64 > CLEAR * was_error.hypot(is_error)
+pub(super) fn is_no_chance([was, is]: [u64; 2], [was_samples, is_samples]: [u64; 2]) -> bool {
+    let error = |sum: u64, samples: u64| sum as f64 / (samples.max(1) as f64).sqrt();
+    let [was_error, is_error] = [error(was, was_samples), error(is, is_samples)];
+    was.abs_diff(is) as f64 > CLEAR * was_error.hypot(is_error)
 }
 
 /// The changes of all waits, the largest first, whether more or less; none unless both sides have waiting. The functions

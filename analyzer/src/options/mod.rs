@@ -122,7 +122,7 @@ impl Options {
     /// Whether the report shows sampled allocations.
     #[must_use]
     pub fn shows_allocations(&self) -> bool {
-        self.output.flame == Flame::Alloc || self.shows_all()
+        self.layout.compared || self.output.flame == Flame::Alloc || self.shows_all()
     }
 
     /// Whether the report shows exceptions that left measured methods.

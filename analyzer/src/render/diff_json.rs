@@ -10,8 +10,8 @@ use super::diff_csv::calls_per_hour;
 use super::json::{JsonMissing, Read};
 use super::json_rows::Name;
 use crate::diff::{
-    Change, Comparison, CpuChange, ExceptionChange, Least, LockChange, MethodChange, Side,
-    WaitChange,
+    AllocationChange, AllocationKey, Change, Comparison, CpuChange, ExceptionChange, Least,
+    LockChange, MethodChange, Side, WaitChange,
 };
 use crate::stats::aggregate::Figures;
 
@@ -41,6 +41,7 @@ pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
         cpu: comparison.cpu.iter().map(CpuRow::new).collect(),
         waiting: comparison.waiting.iter().map(WaitRow::new).collect(),
         lock_waits: comparison.locks.iter().map(LockRow::new).collect(),
+        allocations: comparison.allocations.iter().map(AllocationRow::new).collect(),
         exceptions: comparison.exceptions.iter().map(ExceptionRow::new).collect(),
     };
     serde_json::to_writer_pretty(&mut *out, &document)?;
@@ -64,6 +65,7 @@ struct Document<'c> {
     cpu: Vec<CpuRow<'c>>,
     waiting: Vec<WaitRow<'c>>,
     lock_waits: Vec<LockRow<'c>>,
+    allocations: Vec<AllocationRow<'c>>,
     exceptions: Vec<ExceptionRow<'c>>,
 }
 
@@ -209,6 +211,31 @@ impl<'c> LockRow<'c> {
             before_waits: waits(before),
             after_waits: waits(after),
         }
+    }
+}
+
+/// Bytes in an hour. One of `class` and `site` is `null`.
+#[derive(Serialize)]
+struct AllocationRow<'c> {
+    class: Option<&'c str>,
+    site: Option<Name<'c>>,
+    was_bytes: u64,
+    is_bytes: u64,
+    before_samples: u64,
+    after_samples: u64,
+    is_clear: bool,
+}
+
+impl<'c> AllocationRow<'c> {
+    fn new(changed: &'c AllocationChange) -> Self {
+        let (class, site) = match &changed.of {
+            AllocationKey::Class(class) => (Some(class.as_str()), None),
+            AllocationKey::Site(site) => (None, Some(Name::new(site))),
+        };
+        let [was_bytes, is_bytes] = changed.bytes_per_hour;
+        let [before_samples, after_samples] = changed.samples;
+        let is_clear = changed.is_clear();
+        Self { class, site, was_bytes, is_bytes, before_samples, after_samples, is_clear }
     }
 }
 

@@ -62,6 +62,41 @@ impl Table {
     }
 }
 
+/// The words of a table of changes by samples.
+pub(super) struct SampledTable<'t> {
+    pub title: &'t str,
+    /// Which changes are in it.
+    pub which: &'t str,
+    /// Heads of the first column, and of what a row is of.
+    pub heads: [&'t str; 2],
+}
+
+impl SampledTable<'_> {
+    /// Writes the first `top` rows: each is the change, that in percent, before and after, and what it is of.
+    pub(super) fn write(
+        &self,
+        rows: &[([String; 4], String)],
+        top: Option<usize>,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let Self { title, which, heads: [cost, names] } = self;
+        if rows.is_empty() {
+            return writeln!(out, "\n{title}: no clear change");
+        }
+        writeln!(out, "\n{title}, {which}\n")?;
+        writeln!(out, "{cost:>12}{:>10}{:>12}{:>12}  {names}", "change", "before", "after")?;
+        let shown = rows.len().min(top.unwrap_or(usize::MAX));
+        for ([cost, change, was, is], name) in rows.iter().take(shown) {
+            let cells = format!("{cost:>12}{change:>10}{was:>12}{is:>12}  ");
+            wrapped(out, &cells, &" ".repeat(cells.len() + 2), name)?;
+        }
+        match number(rows.len() - shown) {
+            0 => Ok(()),
+            rest => writeln!(out, "    and {}", plural(rest, "more row", "more rows")),
+        }
+    }
+}
+
 fn line(out: &mut dyn Write, cells: [String; 8]) -> io::Result<()> {
     let mut line = "  ".to_owned();
     for (text, width) in cells.iter().zip(WIDTHS) {

@@ -4,12 +4,12 @@ use std::io::{self, Write};
 
 use log_format::writer::one_line;
 
-use super::diff_exceptions;
-use super::diff_table::{Row, Table, cost_text, percent_text};
+use super::diff_table::{Row, SampledTable, Table, cost_text, percent_text};
 use super::labels::Labels;
 use super::locks::site_label;
 use super::remarks::missing_in_short;
 use super::text_parts::{headed, hours, number, origin, recorded, wrapped};
+use super::{diff_allocations, diff_exceptions};
 use crate::diff::{
     Change, Comparison, CpuChange, Least, Limit, LockChange, MethodChange, Per, Side, Status,
     WaitChange,
@@ -66,6 +66,7 @@ pub fn render(comparison: &Comparison, top: Option<usize>, out: &mut dyn Write) 
     cpu(comparison, top, out)?;
     waiting(comparison, top, out)?;
     lock_waits(comparison, top, out)?;
+    diff_allocations::text(comparison, top, out)?;
     diff_exceptions::text(comparison, top, out)
 }
 
@@ -90,9 +91,10 @@ fn cpu(comparison: &Comparison, top: Option<usize>, out: &mut dyn Write) -> io::
     let title = format!("CPU time by samples, {what}");
     let clear: Vec<&CpuChange> = comparison.cpu.iter().filter(|c| c.is_clear()).collect();
     let labels = Labels::new(clear.iter().map(|changed| &changed.method));
-    let rows = clear.iter().map(|changed| (changed.change, labels.of(&changed.method)));
+    let rows = clear.iter().map(|changed| (cells(changed.change), labels.of(&changed.method)));
     let which = "JDK code with its caller: changes over three standard errors";
-    sampled((&title, which, "method"), &rows.collect::<Vec<_>>(), top, out)
+    let table = SampledTable { title: &title, which, heads: ["cost", "method"] };
+    table.write(&rows.collect::<Vec<_>>(), top, out)
 }
 
 /// Waiting that changed. What waits in the JDK alone is mostly idle.
@@ -104,11 +106,12 @@ fn waiting(comparison: &Comparison, top: Option<usize>, out: &mut dyn Write) -> 
     let clear: Vec<&WaitChange> = comparison.waiting.iter().filter(is_shown).collect();
     let labels = Labels::new(clear.iter().map(|changed| &changed.method));
     let rows = clear.iter().map(|WaitChange { method, state, change, .. }| {
-        (*change, format!("{:<13} {}", state.replace('_', " "), labels.of(method)))
+        (cells(*change), format!("{:<13} {}", state.replace('_', " "), labels.of(method)))
     });
     let which = "outside the JDK: changes from 1 ms, over three standard errors";
-    let titles = ("Waiting by samples, per second", which, "state         method");
-    sampled(titles, &rows.collect::<Vec<_>>(), top, out)
+    let heads = ["cost", "state         method"];
+    let table = SampledTable { title: "Waiting by samples, per second", which, heads };
+    table.write(&rows.collect::<Vec<_>>(), top, out)
 }
 
 /// Waits for locks, where their time changed.
@@ -145,33 +148,10 @@ fn lock_row<'c>(lock: &'c LockChange, labels: &Labels) -> Row<'c> {
     }
 }
 
-/// A table of changes by samples, each with the name of what it is of.
-fn sampled(
-    (title, which, names): (&str, &str, &str),
-    rows: &[(Change, String)],
-    top: Option<usize>,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    if rows.is_empty() {
-        return writeln!(out, "\n{title}: no clear change");
-    }
-    writeln!(out, "\n{title}, {which}\n")?;
-    writeln!(out, "{:>12}{:>10}{:>12}{:>12}  {names}", "cost", "change", "before", "after")?;
-    let shown = rows.len().min(top.unwrap_or(usize::MAX));
-    for (change, name) in rows.iter().take(shown) {
-        let cells = format!(
-            "{:>12}{:>10}{:>12}{:>12}  ",
-            cost_text(*change),
-            percent_text(*change),
-            duration(change.was_ns),
-            duration(change.is_ns)
-        );
-        wrapped(out, &cells, &" ".repeat(cells.len() + 2), name)?;
-    }
-    if rows.len() > shown {
-        writeln!(out, "    and {}", plural(number(rows.len() - shown), "more row", "more rows"))?;
-    }
-    Ok(())
+/// The cells of a change of time.
+fn cells(change: Change) -> [String; 4] {
+    let Change { was_ns, is_ns } = change;
+    [cost_text(change), percent_text(change), duration(was_ns), duration(is_ns)]
 }
 
 fn is_costed(methods: &[&MethodChange]) -> bool {

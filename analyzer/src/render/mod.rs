@@ -4,6 +4,7 @@ mod allocations;
 mod collapsed;
 mod cpu;
 mod csv;
+mod diff_allocations;
 mod diff_csv;
 mod diff_exceptions;
 mod diff_json;
