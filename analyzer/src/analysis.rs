@@ -164,8 +164,9 @@ fn read_besides_calls(
     }
     if options.shows_allocations() {
         selection.progress.expect(runs, &[Table::Allocations]);
-        for run in runs {
-            collector.add_allocations(run, selection, has_stacks_of(Flame::Alloc), problems);
+        for (place, run) in runs.iter().enumerate() {
+            let with_stacks = has_stacks_of(Flame::Alloc);
+            collector.add_allocations(run, place, selection, with_stacks, problems);
         }
     }
     if options.shows_exceptions() {

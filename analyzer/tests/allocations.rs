@@ -103,6 +103,41 @@ fn allocations_are_selected_by_time_thread_and_method() {
 }
 
 #[test]
+fn json_has_allocations_by_group() {
+    let logs = shop();
+    let rows = |by: &str, rows: &str| -> Vec<Value> {
+        let json = logs.analyze(&["logs", "--format", "json", "--by", by]).json();
+        let found = json["allocations"][rows].as_array().unwrap();
+        let of = |row: &Value| match rows {
+            "classes" => json!([row[by], row["class"], row["bytes"]]),
+            _ => json!([row[by], row["site"]["method"], row["bytes"]]),
+        };
+        found.iter().map(of).collect()
+    };
+    let exec = "exec-1 #1";
+    assert_eq!(
+        rows("thread", "classes"),
+        [
+            json!(["GC Thread#0 #2", "byte[]", 500_000]),
+            json!([exec, "byte[]", 8_000_000]),
+            json!([exec, "com.shop.Item", 1_000_000]),
+            json!([exec, "java.util.HashMap$Node[]", 500_000]),
+        ]
+    );
+    assert_eq!(
+        rows("minute", "sites"),
+        [
+            json!(["2026-11-20T14:00Z", "pay", 7_000_000]),
+            json!(["2026-11-20T14:00Z", "count", 2_500_000]),
+            json!(["2026-11-20T14:01Z", "pay", 500_000]),
+        ]
+    );
+    assert_eq!(rows("host", "sites")[0], json!(["web07", "pay", 7_500_000]));
+    // Classes are rows anyway.
+    assert_eq!(rows("package", "classes")[0], json!([null, "byte[]", 8_500_000]));
+}
+
+#[test]
 fn flame_graphs_of_allocations_have_the_class_on_top() {
     let logs = shop();
     let flame = |more: &[&str]| logs.analyze(&[&["logs", "--flame", "alloc"], more].concat());

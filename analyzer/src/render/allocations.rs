@@ -7,7 +7,7 @@ use log_format::names::utc_text;
 use log_format::writer::one_line;
 use serde::Serialize;
 
-use super::json_rows::Name;
+use super::json_rows::{Key, Name};
 use super::labels::Labels;
 use super::short_table::ShortTable;
 use super::text_parts::{heading, number, wrapped};
@@ -152,6 +152,8 @@ struct Minute {
 
 #[derive(Serialize)]
 struct ClassRow<'r> {
+    #[serde(flatten)]
+    key: Key<'r>,
     class: &'r str,
     #[serde(flatten)]
     figures: Figures,
@@ -160,6 +162,8 @@ struct ClassRow<'r> {
 
 #[derive(Serialize)]
 struct SiteRow<'r> {
+    #[serde(flatten)]
+    key: Key<'r>,
     site: Name<'r>,
     #[serde(flatten)]
     figures: Figures,
@@ -184,13 +188,16 @@ impl<'r> JsonAllocations<'r> {
     /// Nothing if nothing was sampled.
     pub(super) fn new(report: &'r Report) -> Option<Self> {
         let AllocationReport { all, classes, sites, minutes, .. } = &report.allocations;
+        let by = report.layout.by;
         let minute = |(at, bytes): &(u64, u64)| Minute { start: utc_text(*at), bytes: *bytes };
         let class = |row: &'r Row<String, Method>| ClassRow {
+            key: Key::new(by, row.label.as_ref()),
             class: &row.of,
             figures: Figures::of(row),
             site: Name::new(&row.most),
         };
         let site = |row: &'r Row<Method, String>| SiteRow {
+            key: Key::new(by, row.label.as_ref()),
             site: Name::new(&row.of),
             figures: Figures::of(row),
             class: &row.most,

@@ -13,7 +13,7 @@ use crate::stats::thread_dumps::{DumpCounts, DumpedFrame, DumpedThread};
 
 /// The key of a `--by` option.
 #[derive(Serialize)]
-struct Key<'r> {
+pub(super) struct Key<'r> {
     #[serde(skip_serializing_if = "Option::is_none")]
     hour: Option<&'r str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -29,7 +29,7 @@ struct Key<'r> {
 }
 
 impl<'r> Key<'r> {
-    fn new(by: By, label: Option<&'r String>) -> Self {
+    pub(super) fn new(by: By, label: Option<&'r String>) -> Self {
         let label = |key| label.map(String::as_str).filter(|_| by == key);
         Self {
             hour: label(By::Hour),

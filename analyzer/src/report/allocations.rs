@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
 use crate::options::zone::Zone;
+use crate::stats::aggregate::Group;
 use crate::stats::allocation_sums::{Allocated, AllocationSums};
 use crate::stats::method::Method;
 use crate::stats::sampled_stacks::SampledStacks;
@@ -15,9 +16,9 @@ const HOUR_NS: u64 = 3_600_000_000_000;
 pub struct AllocationReport {
     /// All of it.
     pub all: Allocated,
-    /// By class, most bytes first.
+    /// By group and class, each group's with most bytes first.
     pub classes: Vec<Row<String, Method>>,
-    /// By the method that allocates.
+    /// By group and the method that allocates.
     pub sites: Vec<Row<Method, String>>,
     /// Minutes in which something was allocated: when each began, in unix nanoseconds, and its bytes.
     pub minutes: Vec<(u64, u64)>,
@@ -50,6 +51,8 @@ impl AllocatedInHour {
 /// A class or a method.
 #[derive(Debug)]
 pub struct Row<T, O> {
+    /// Its group's label; `None` without groups.
+    pub label: Option<String>,
     /// It.
     pub of: T,
     /// What was allocated of it, or in it.
@@ -60,13 +63,24 @@ pub struct Row<T, O> {
 
 impl AllocationReport {
     /// `recorded` has when each run recorded in the selected time.
-    pub(crate) fn new(mut sums: AllocationSums, recorded: &[(u64, u64)], zone: &Zone) -> Self {
+    pub(crate) fn new(
+        mut sums: AllocationSums,
+        recorded: &[(u64, u64)],
+        zone: &Zone,
+        label: impl Fn(Group) -> Option<String>,
+    ) -> Self {
         let mut all = Allocated::default();
-        sums.all().for_each(|(_, _, allocated)| all.add(allocated));
-        let classes =
-            rows(sums.all().map(|(class, site, sum)| (class.to_owned(), site.clone(), sum)));
-        let sites =
-            rows(sums.all().map(|(class, site, sum)| (site.clone(), class.to_owned(), sum)));
+        sums.all().for_each(|(.., allocated)| all.add(allocated));
+        let classes = sums.all().map(|(group, class, site, sum)| {
+            let key = (group, class.to_owned());
+            (key, site.clone(), sum)
+        });
+        let classes = rows(classes, &label);
+        let sites = sums.all().map(|(group, class, site, sum)| {
+            let key = (group, site.clone());
+            (key, class.to_owned(), sum)
+        });
+        let sites = rows(sites, &label);
         let minutes: Vec<(u64, u64)> = std::mem::take(&mut sums.minutes).into_iter().collect();
         let hours = hours(&minutes, recorded, zone);
         Self { all, classes, sites, minutes, hours, stacks: std::mem::take(&mut sums.stacks) }
@@ -106,11 +120,12 @@ fn hours(minutes: &[(u64, u64)], recorded: &[(u64, u64)], zone: &Zone) -> Vec<Al
 
 /// Sums by the first of each pair, with the second that has most of it.
 fn rows<'s, T: Eq + Hash + Ord + Clone, O: Ord>(
-    pairs: impl Iterator<Item = (T, O, &'s Allocated)>,
+    pairs: impl Iterator<Item = ((Group, T), O, &'s Allocated)>,
+    label: impl Fn(Group) -> Option<String>,
 ) -> Vec<Row<T, O>> {
-    let mut rows: HashMap<T, (Row<T, O>, u64)> = HashMap::new();
-    for (of, other, sum) in pairs {
-        match rows.get_mut(&of) {
+    let mut rows: HashMap<(Group, T), (Row<T, O>, u64)> = HashMap::new();
+    for (key, other, sum) in pairs {
+        match rows.get_mut(&key) {
             Some((row, most)) => {
                 row.allocated.add(sum);
                 // Of two with the same bytes, the first by name.
@@ -119,15 +134,16 @@ fn rows<'s, T: Eq + Hash + Ord + Clone, O: Ord>(
                 }
             }
             None => {
-                let row = Row { of: of.clone(), allocated: *sum, most: other };
-                rows.insert(of, (row, sum.bytes));
+                let (group, of) = key.clone();
+                let row = Row { label: label(group), of, allocated: *sum, most: other };
+                rows.insert(key, (row, sum.bytes));
             }
         }
     }
     let mut rows: Vec<Row<T, O>> = rows.into_values().map(|(row, _)| row).collect();
     rows.sort_by(|one, other| {
         let by_bytes = other.allocated.bytes.cmp(&one.allocated.bytes);
-        by_bytes.then_with(|| one.of.cmp(&other.of))
+        one.label.cmp(&other.label).then(by_bytes).then_with(|| one.of.cmp(&other.of))
     });
     rows
 }

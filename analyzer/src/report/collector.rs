@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use log_format::ids::ThreadId;
 use log_format::pattern::Pattern;
-use log_format::rows::{CallRow, SampleRow};
+use log_format::rows::{AllocationRow, CallRow, SampleRow};
 
 use crate::input::problems::Problems;
 use crate::input::runs::RunInput;
@@ -207,15 +207,22 @@ impl Collector {
         read_locks(run, place, selection, with_stacks, problems, &mut self.locks);
     }
 
-    /// Adds the sampled allocations of a run; `with_stacks` if their stacks are needed too.
+    /// Adds the sampled allocations of the run at index `place`; `with_stacks` if their stacks are needed too.
     pub fn add_allocations(
         &mut self,
         run: &RunInput,
+        place: usize,
         selection: &Selection,
         with_stacks: bool,
         problems: &mut Problems,
     ) {
-        read_allocations(run, selection, with_stacks, problems, &mut self.allocations);
+        let host = self.host_group(run, selection);
+        let group = |row: &AllocationRow| {
+            host.unwrap_or_else(|| selection.group(place, row.start_ns, row.thread))
+        };
+        let sums = &mut self.allocations;
+        let threads = read_allocations(run, selection, group, with_stacks, problems, sums);
+        self.add_threads(place, threads);
     }
 
     /// Adds the exceptions of all runs, when these are added; `with_stacks` if stacks of examples are needed too.
@@ -234,10 +241,13 @@ impl Collector {
         }
     }
 
-    /// Takes the allocations.
-    fn take_allocations(&mut self, selection: &Selection) -> AllocationReport {
+    /// Takes the allocations. `labels` are those of the runs.
+    fn take_allocations(&mut self, labels: &[String], selection: &Selection) -> AllocationReport {
+        let zone = &selection.zone;
         let sums = std::mem::take(&mut self.allocations);
-        AllocationReport::new(sums, &self.times_in_range, &selection.zone)
+        AllocationReport::new(sums, &self.times_in_range, zone, |group| {
+            label(group, labels, &self.threads, &self.names, zone)
+        })
     }
 
     /// Takes the exceptions.
@@ -342,7 +352,7 @@ impl Collector {
         Report {
             layout: options.layout.clone(),
             selected: SelectedData::new(selection, &options.filter),
-            allocations: self.take_allocations(selection),
+            allocations: self.take_allocations(&labels, selection),
             read: self.take_summary(runs, labels, jvms, problems),
             missing: self.missing,
             notes,

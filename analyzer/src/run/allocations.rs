@@ -9,6 +9,7 @@ use log_format::rows::AllocationRow;
 use crate::input::problems::Problems;
 use crate::input::runs::{DataFile, RunInput};
 use crate::input::table_rows::{TablePart, read_part};
+use crate::options::By;
 use crate::run::cpu_samples::SampleNames;
 use crate::run::names::Names;
 use crate::run::selection::Selection;
@@ -17,16 +18,19 @@ use crate::stats::allocation_sums::AllocationSums;
 use crate::stats::method::Method;
 use crate::stats::sampled_stacks::is_of_jdk;
 
-/// Adds the selected allocations of a run; `with_stacks` if their stacks are needed too.
+/// Adds the selected allocations of a run, each to its group; `with_stacks` if their stacks are needed too. Returns the
+/// names of their threads if these are groups.
 pub fn read_allocations(
     run: &RunInput,
     selection: &Selection,
+    group: impl Fn(&AllocationRow) -> Group,
     with_stacks: bool,
     problems: &mut Problems,
     sums: &mut AllocationSums,
-) {
+) -> HashMap<ThreadId, String> {
+    let mut threads = HashMap::new();
     if !has_allocations(run) {
-        return;
+        return threads;
     }
     // Problems with these names are reported where all names are read.
     let names = Names::read(run, &mut Problems::default());
@@ -40,7 +44,10 @@ pub fn read_allocations(
         if !is_selected {
             return;
         }
-        sums.add(&row, site);
+        sums.add(group(&row), &row, site);
+        if selection.by == By::Thread {
+            threads.entry(row.thread).or_insert_with(|| names.thread(row.thread));
+        }
         if with_stacks {
             let key = (row.class.clone(), row.sampled_stack);
             let stack = *known.entry(key).or_insert_with(|| {
@@ -50,6 +57,7 @@ pub fn read_allocations(
             sums.stacks.add(Group::All, stack, row.bytes, row.samples);
         }
     });
+    threads
 }
 
 /// Passes each allocation of a run to `each` whose time and thread are selected, in the order of the files.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use log_format::rows::AllocationRow;
 
+use crate::stats::aggregate::Group;
 use crate::stats::method::Method;
 use crate::stats::sampled_stacks::SampledStacks;
 
@@ -36,7 +37,7 @@ impl Allocated {
 /// See the module.
 #[derive(Debug, Default)]
 pub struct AllocationSums {
-    sums: HashMap<String, HashMap<Method, Allocated>>,
+    sums: HashMap<Group, HashMap<String, HashMap<Method, Allocated>>>,
     /// Bytes by the start of their minute, in unix nanoseconds.
     pub minutes: BTreeMap<u64, u64>,
     /// Bytes by stack; the frame on top is the class. Empty if the report does not show them.
@@ -44,21 +45,24 @@ pub struct AllocationSums {
 }
 
 impl AllocationSums {
-    /// Adds a row, with the method that allocates.
-    pub fn add(&mut self, row: &AllocationRow, site: &Method) {
+    /// Adds a row to its group, with the method that allocates.
+    pub fn add(&mut self, group: Group, row: &AllocationRow, site: &Method) {
         let minute = self.minutes.entry(row.start_ns - row.start_ns % MINUTE_NS).or_default();
         *minute = minute.saturating_add(row.bytes);
-        if !self.sums.contains_key(&row.class) {
-            self.sums.insert(row.class.clone(), HashMap::new());
+        let classes = self.sums.entry(group).or_default();
+        if !classes.contains_key(&row.class) {
+            classes.insert(row.class.clone(), HashMap::new());
         }
-        let Some(sites) = self.sums.get_mut(&row.class) else { return };
+        let Some(sites) = classes.get_mut(&row.class) else { return };
         sites.entry(site.clone()).or_default().add(&Allocated::of(row));
     }
 
-    /// Each class and method with its sum.
-    pub fn all(&self) -> impl Iterator<Item = (&str, &Method, &Allocated)> {
-        self.sums.iter().flat_map(|(class, sites)| {
-            sites.iter().map(move |(site, allocated)| (class.as_str(), site, allocated))
+    /// Each class and method of a group with its sum.
+    pub fn all(&self) -> impl Iterator<Item = (Group, &str, &Method, &Allocated)> {
+        self.sums.iter().flat_map(|(group, classes)| {
+            classes.iter().flat_map(move |(class, sites)| {
+                sites.iter().map(move |(site, allocated)| (*group, class.as_str(), site, allocated))
+            })
         })
     }
 }
