@@ -199,7 +199,11 @@ impl Methods {
         if let Some(named) = self.names.get(&id) {
             return named.clone();
         }
-        let named = self.ask(id, jvmti, jni);
+        let named = self.ask(id, jvmti, jni).or_else(|| {
+            // What threads read of themselves is taken after the round's samples.
+            self.take_prepared();
+            self.ask(id, jvmti, jni)
+        });
         self.names.insert(id, named.clone());
         named
     }

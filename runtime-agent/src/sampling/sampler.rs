@@ -392,9 +392,10 @@ impl<'j> Sampler<'j> {
         if let (Some(random), Some(off_cpu)) = (&mut self.random, &self.off_cpu) {
             self.random_walks += u64::from(off_cpu.walk_at_random(random));
         }
-        self.methods.take_prepared();
         self.native.round();
         while QUEUE.take(|sample, shadow, frames| take(&sample, shadow, frames)) {}
+        // After the samples: their classes were prepared before.
+        self.methods.take_prepared();
         // Threads note their names before they have samples.
         self.names.take_noted();
     }
