@@ -83,7 +83,7 @@ static BEFORE_FLAGS: [AtomicUsize; SIGNAL_NUMBERS] =
     [const { AtomicUsize::new(0) }; SIGNAL_NUMBERS];
 
 static FOREIGN: AtomicU64 = AtomicU64::new(0);
-/// Signals that came while a sample of the thread was being taken.
+/// Signals that came while a sample of the thread was being taken, or before there was a configuration.
 static NOT_TAKEN: AtomicU64 = AtomicU64::new(0);
 static UNGUARDED: AtomicU64 = AtomicU64::new(0);
 /// The agent's signals, and how long handlers worked for them.
@@ -337,7 +337,8 @@ unsafe fn pass_on(signal: c_int, info: *mut c_void, context: *mut c_void) {
 fn sample(origin: &Origin, interrupted: &Context, ticks: u64) {
     // The process's timer may interrupt a thread that nobody has seen yet. Its number may be in a page of its own.
     let slot = threads::slot(origin.thread);
-    let (Some(config), true) = (config(), slot.is_none_or(Slot::begin)) else {
+    // Only with a configuration: what begins must end.
+    let Some(config) = config().filter(|_| slot.is_none_or(Slot::begin)) else {
         NOT_TAKEN.fetch_add(1, Ordering::Relaxed);
         return;
     };
