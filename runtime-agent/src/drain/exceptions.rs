@@ -1,4 +1,4 @@
-//! Sums up exceptions by class and method, and turns examples into rows.
+//! Sums up exceptions by method and class, and turns examples into rows.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,27 +11,75 @@ use crate::probe::throws::{self, Correction};
 use crate::probe::totals::{Added, UNSEEN};
 use crate::sampling::sampler::Sampler;
 
-/// Pairs of class and method that are told apart. Others are of the class 0.
-const MOST: usize = 10_000;
+/// Classes of a method that are told apart in an interval. Others count as
+const MOST_CLASSES: usize = 100;
+const OTHER: u32 = 0;
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Exceptions {
-    /// By the identity hash of the class, and the method. A correction may come before what it corrects.
-    sums: HashMap<(u32, MethodId), Correction>,
+    sums: Sums,
     /// What was lost when the run began.
     lost_before: u64,
     dropped_before: u64,
     over_budget: u64,
 }
 
+/// By method and identity hash of the class. What is not written yet stays: a correction may come before the throw that
+/// it corrects.
+#[derive(Debug, Default)]
+struct Sums(HashMap<MethodId, HashMap<u32, Correction>>);
+
+impl Sums {
+    fn add(&mut self, method: MethodId, class: u32, by: Correction) {
+        // Nothing is written of these.
+        if class == UNSEEN {
+            return;
+        }
+        let classes = self.0.entry(method).or_default();
+        let has_room = classes.len() < MOST_CLASSES || classes.contains_key(&class);
+        let sum = classes.entry(if has_room { class } else { OTHER }).or_default();
+        sum.thrown += by.thrown;
+        sum.began += by.began;
+    }
+
+    /// Takes what can be written.
+    fn take_rows(&mut self, start_ns: u64, name: impl Fn(u32) -> String) -> Vec<ExceptionRow> {
+        // Classes of different loaders may have one name.
+        let mut named: BTreeMap<(MethodId, String), Correction> = BTreeMap::new();
+        self.0.retain(|method, classes| {
+            classes.retain(|class, sum| {
+                let thrown = sum.thrown.max(0);
+                let began = sum.began.clamp(0, thrown);
+                if thrown > 0 {
+                    let row = named.entry((*method, name(*class))).or_default();
+                    row.thrown += thrown;
+                    row.began += began;
+                }
+                sum.thrown -= thrown;
+                sum.began -= began;
+                *sum != Correction::default()
+            });
+            !classes.is_empty()
+        });
+        let row = |((method, class), sum): ((MethodId, String), Correction)| ExceptionRow {
+            start_ns,
+            method,
+            class,
+            thrown: sum.thrown.unsigned_abs(),
+            began: sum.began.unsigned_abs(),
+        };
+        named.into_iter().map(row).collect()
+    }
+}
+
 impl Exceptions {
     /// A run begins: what is left of the one before is not its own.
-    pub(super) fn new() -> Self {
+    pub(super) fn begin_run() -> Self {
         drop((throws::take_corrections(), exceptions::take_examples()));
         exceptions::begin_interval();
         Self {
-            sums: HashMap::new(),
+            sums: Sums::default(),
             lost_before: throws::lost(),
             dropped_before: exceptions::dropped(),
             over_budget: 0,
@@ -40,49 +88,22 @@ impl Exceptions {
 
     /// Adds what a thread has thrown in a method; `true` if an example is wanted.
     pub(super) fn add(&mut self, method: MethodId, since: &Added) -> bool {
-        if since.throws == 0 || !exceptions::are_counted() {
+        if since.throws == 0 || !throws::are_counted() {
             return false;
         }
-        let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-        let [thrown, began] = [since.throws, since.began].map(signed);
-        self.change(since.class, method, Correction { thrown, began });
+        let [thrown, began] =
+            [since.throws, since.began].map(|count| i64::try_from(count).unwrap_or(i64::MAX));
+        self.sums.add(method, since.class, Correction { thrown, began });
         began > 0
-    }
-
-    fn change(&mut self, class: u32, method: MethodId, by: Correction) {
-        let has_room = self.sums.len() < MOST || self.sums.contains_key(&(class, method));
-        let sum = self.sums.entry((if has_room { class } else { 0 }, method)).or_default();
-        sum.thrown += by.thrown;
-        sum.began += by.began;
     }
 
     /// The rows of an interval that ends now.
     pub(super) fn take_rows(&mut self, start_ns: u64) -> Vec<ExceptionRow> {
         exceptions::begin_interval();
         for (class, method, correction) in throws::take_corrections() {
-            if exceptions::are_counted() {
-                self.change(class, method, correction);
-            }
+            self.sums.add(method, class, correction);
         }
-        // Classes of different loaders may have one name.
-        let mut named: BTreeMap<(MethodId, String), (u64, u64)> = BTreeMap::new();
-        self.sums.retain(|(class, method), sum| {
-            let Ok(thrown) = u64::try_from(sum.thrown) else { return true };
-            if *class != UNSEEN && thrown > 0 {
-                let began = u64::try_from(sum.began).unwrap_or(0).min(thrown);
-                let counted = named.entry((*method, exceptions::name(*class))).or_default();
-                *counted = (counted.0 + thrown, counted.1 + began);
-            }
-            false
-        });
-        let row = |((method, class), (thrown, began))| ExceptionRow {
-            start_ns,
-            method,
-            class,
-            thrown,
-            began,
-        };
-        named.into_iter().map(row).collect()
+        self.sums.take_rows(start_ns, exceptions::name)
     }
 
     /// Counts examples that are not written, to leave the hour's budget to recorded calls.
@@ -119,5 +140,57 @@ pub(super) fn row(
         message,
         sampled_stack: samples.stack_of_own(os_id, &stack, sampler),
         stack: samples.path_of(&stack.shadow, context.paths),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const METHOD: MethodId = MethodId::new(3);
+
+    fn rows(sums: &mut Sums) -> Vec<(String, u64, u64)> {
+        // Two classes have one name.
+        let name = |class: u32| format!("C{}", if class == 9 { 8 } else { class });
+        let rows = sums.take_rows(70, name).into_iter();
+        rows.map(|row| (row.class, row.thrown, row.began)).collect()
+    }
+
+    fn row(class: &str, thrown: u64, began: u64) -> (String, u64, u64) {
+        (class.to_owned(), thrown, began)
+    }
+
+    #[test]
+    fn a_correction_may_come_before_what_it_corrects() {
+        let mut sums = Sums::default();
+        let by = |thrown, began| Correction { thrown, began };
+        sums.add(METHOD, 7, by(5, 0));
+        // One more throw is of the class 8, and not counted for 7 yet.
+        sums.add(METHOD, 7, by(-1, -1));
+        sums.add(METHOD, 8, by(1, 1));
+        sums.add(METHOD, 9, by(2, 0));
+        assert_eq!(rows(&mut sums), [row("C7", 4, 0), row("C8", 3, 1)]);
+        sums.add(METHOD, 7, by(1, 1));
+        assert_eq!(rows(&mut sums), [row("C7", 1, 0)]);
+        // None was counted at all.
+        sums.add(METHOD, 7, by(-2, -1));
+        sums.add(METHOD, UNSEEN, by(4, 0));
+        assert_eq!(rows(&mut sums), []);
+        sums.add(METHOD, 7, by(2, 1));
+        assert_eq!(rows(&mut sums), []);
+        assert!(sums.0.is_empty(), "{sums:?}");
+    }
+
+    #[test]
+    fn a_method_with_many_classes_leaves_those_of_others_alone() {
+        let mut sums = Sums::default();
+        let one = Correction { thrown: 1, began: 1 };
+        for class in 10..310 {
+            sums.add(METHOD, class, one);
+        }
+        sums.add(MethodId::new(4), 5_000, one);
+        let rows = rows(&mut sums);
+        assert_eq!(rows.len(), 102);
+        assert!(rows.contains(&row("C0", 200, 200)) && rows.contains(&row("C5000", 1, 1)));
     }
 }

@@ -21,7 +21,7 @@ use crate::sys::memory::sharded::Sharded;
 
 /// Most examples that wait for the agent thread, which takes them about every 60 ms.
 const MOST: usize = 500;
-/// Most examples of an interval.
+/// Most examples of an interval. Others are not missed: reports have counts of all.
 const MOST_IN_INTERVAL: usize = 2_000;
 /// The most of a message, in UTF-16 units.
 const MOST_OF_MESSAGE: jni::jsize = 500;
@@ -85,17 +85,19 @@ pub(crate) fn begin_interval() {
 pub(super) unsafe fn add(jni: &JniEnv, left: Left, thrown: jni::jobject, with_message: bool) {
     let Left { probe_id, class, .. } = left;
     let key = u64::from(class) << 32 | u64::from(method_of(probe_id).get());
-    if HAVE.contains(key) {
+    if HAVE.contains(key) || HAVE.len() >= MOST_IN_INTERVAL {
         return;
     }
-    let has_room =
-        HAVE.len() < MOST_IN_INTERVAL && queue().len() < MOST && HAVE.insert(key, ()).is_ok();
     let example = || {
         // SAFETY: the caller guarantees the reference.
         let message = if with_message { unsafe { message(jni, thrown) } } else { None };
         example(jni, probe_id, class, message.unwrap_or_default())
     };
-    if !has_room || !example().is_some_and(push) {
+    let is_kept =
+        queue().len() < MOST && HAVE.insert(key, ()).is_ok() && example().is_some_and(push);
+    if !is_kept {
+        // Another one may fare better.
+        HAVE.remove(key);
         DROPPED.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -21,20 +21,16 @@ use jvmti_bindings::prelude::jni;
 pub(crate) use self::classes::name;
 pub(crate) use self::examples::{Example, begin_interval, dropped, take as take_examples};
 use crate::options::ExceptionOptions;
-use crate::probe::{self, Left};
+use crate::probe::{self, Left, throws};
 
-static IS_ON: AtomicBool = AtomicBool::new(false);
+static WITH_EXAMPLES: AtomicBool = AtomicBool::new(false);
 static WITH_MESSAGES: AtomicBool = AtomicBool::new(false);
 
-/// What is done from now on.
-pub(crate) fn configure(options: ExceptionOptions) {
+/// What is done from now on. Only a sampler takes the examples.
+pub(crate) fn configure(options: ExceptionOptions, has_sampler: bool) {
+    WITH_EXAMPLES.store(has_sampler, Ordering::Relaxed);
     WITH_MESSAGES.store(options.messages, Ordering::Relaxed);
-    IS_ON.store(options.count, Ordering::Relaxed);
-}
-
-/// Whether exceptions are counted by class.
-pub(crate) fn are_counted() -> bool {
-    IS_ON.load(Ordering::Relaxed)
+    throws::count(options.count);
 }
 
 /// An exception has left a measured call of the calling thread.
@@ -42,7 +38,7 @@ pub(crate) fn are_counted() -> bool {
 /// # Safety
 /// The environment is that of the calling thread, and `thrown` a live reference of it.
 pub(crate) unsafe fn left(env: *mut jni::JNIEnv, left: Left, thrown: jni::jobject) {
-    if !are_counted() {
+    if !throws::are_counted() {
         return;
     }
     let work = || {
@@ -51,7 +47,7 @@ pub(crate) unsafe fn left(env: *mut jni::JNIEnv, left: Left, thrown: jni::jobjec
         // SAFETY: the caller guarantees the reference.
         unsafe {
             classes::know(&jni, left.class, thrown);
-            if left.began {
+            if left.began && WITH_EXAMPLES.load(Ordering::Relaxed) {
                 examples::add(&jni, left, thrown, WITH_MESSAGES.load(Ordering::Relaxed));
             }
         }

@@ -44,6 +44,8 @@ mod thread_word;
 mod thresholds;
 pub(crate) mod thrown;
 pub(crate) mod throws;
+#[cfg(test)]
+mod throws_tests;
 pub(crate) mod totals;
 
 use std::sync::OnceLock;

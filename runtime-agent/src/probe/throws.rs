@@ -4,7 +4,7 @@
 //! statistics in the thread have a class, and all throws count for it. What has another class, or none because no probe
 //! saw the exception, is corrected in a map.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::own::Own;
 use super::stack::method_of;
@@ -33,10 +33,21 @@ pub(crate) struct Correction {
     pub began: i64,
 }
 
-/// By class and method.
+static ARE_COUNTED: AtomicBool = AtomicBool::new(false);
+/// By method and class.
 static CORRECTIONS: Sharded<Correction> = Sharded::new();
 /// Corrections for which there was no memory.
 static LOST: AtomicU64 = AtomicU64::new(0);
+
+/// Whether throws are counted by class from now on.
+pub(crate) fn count(are_counted: bool) {
+    ARE_COUNTED.store(are_counted, Ordering::Relaxed);
+}
+
+/// Whether throws are counted by class.
+pub(crate) fn are_counted() -> bool {
+    ARE_COUNTED.load(Ordering::Relaxed)
+}
 
 /// Corrections that were lost so far.
 pub(crate) fn lost() -> u64 {
@@ -46,7 +57,7 @@ pub(crate) fn lost() -> u64 {
 /// Takes the corrections since the last call: class, method and what is to be added.
 pub(crate) fn take_corrections() -> Vec<(u32, MethodId, Correction)> {
     let halves = |(key, correction): (u64, Correction)| {
-        let [class, method] = [key >> 32, key & 0xffff_ffff].map(|half| half.try_into().ok());
+        let [method, class] = [key >> 32, key & 0xffff_ffff].map(|half| half.try_into().ok());
         Some((class?, MethodId::new(method?), correction))
     };
     CORRECTIONS.take_all().into_iter().filter_map(halves).collect()
@@ -54,8 +65,12 @@ pub(crate) fn take_corrections() -> Vec<(u32, MethodId, Correction)> {
 
 /// Moves a throw from one class to another, or to none.
 fn correct(method: MethodId, from: u32, to: Option<u32>, began: bool) {
+    if !are_counted() {
+        return;
+    }
     let add = |class: u32, sign: i64| {
-        let key = u64::from(class) << 32 | u64::from(method.get());
+        // The lower half chooses the shard: many threads throw from one method.
+        let key = u64::from(method.get()) << 32 | u64::from(class);
         CORRECTIONS.change_or_insert(key, Correction::default(), |correction| {
             correction.thrown += sign;
             correction.began += if began { sign } else { 0 };
@@ -118,7 +133,6 @@ pub(super) fn note_unseen(totals: Own<'_, MethodTotals>, method: MethodId) {
     match totals.class() & !WANTED {
         0 => totals.set_class(UNSEEN),
         UNSEEN => {}
-        _ if totals.is_of_lost_calls() => {}
         first => correct(method, first, None, false),
     }
 }

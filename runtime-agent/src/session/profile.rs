@@ -83,7 +83,7 @@ impl Prepared {
         }
         options.tests.fault.panic_if(Fault::Begin);
         pauses::forget();
-        exceptions::configure(options.exceptions);
+        exceptions::configure(options.exceptions, options.sampling.cpu.is_some());
         let is_fast = self_test::begin(jvmti, options.probes.form, &options.tests.pretend);
         probe::init(
             options.probes.clock,

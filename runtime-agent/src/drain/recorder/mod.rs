@@ -121,7 +121,7 @@ impl Recorder {
             sampled: SampledBytes::of(Hour::of_unix_ns(0)),
             lock_waits: LockWaits::new(),
             allocations: Allocations::new(),
-            exceptions: Exceptions::new(),
+            exceptions: Exceptions::begin_run(),
         }
     }
 
