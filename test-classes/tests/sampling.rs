@@ -139,41 +139,6 @@ fn stacks_of_a_large_program_are_whole() {
     }
 }
 
-/// A compiled frame stays on the stack after its code became invalid: the methods inlined into it are known as before.
-#[test]
-fn frames_that_will_be_deoptimized_have_their_inlined_methods() {
-    for jdk in jdks() {
-        let logs = tempfile::tempdir().expect("a temporary folder");
-        let options = format!("include=none.Such,port=off,cpu=1ms,logs={}", logs.path().display());
-        let commands = ["quiet", "dontinline,programs.Deoptimized::spin"];
-        let commands = commands.map(|command| format!("-XX:CompileCommand={command}"));
-        let java = Java::new(jdk).args(commands).arg("-XX:+PrintCompilation").agent(&options);
-        let finished = java.main(classes(), "programs.Deoptimized").arg("2000").run();
-        assert_eq!(finished.status, Some(0), "{jdk}: {}", finished.stderr);
-        let (_, later) = finished.stdout.split_once("loaded").expect("the class was loaded");
-        let before = finished.stdout.replace(later, "");
-        // By the second compiler.
-        let is_invalid = |line: &str| {
-            line.contains(" 4 ")
-                && line.contains("Deoptimized::work")
-                && line.contains("made not entrant")
-        };
-        assert!(before.lines().any(is_invalid), "{jdk}: {before}");
-        let samples = samples(&Profile::only_run(logs.path()).folder);
-        let name = |method: &str| format!("programs.Deoptimized{method}");
-        let spins = |s: &&Sampled| s.thread == "spins" && s.top() == Some(&name(".spin"));
-        let wanted = [".work", ".outer", ".middle", "$Base.leaf", ".spin"].map(name);
-        let is_whole = |s: &&Sampled| s.frames.windows(wanted.len()).any(|five| five == wanted);
-        let [all, whole] = [
-            sum(samples.iter().filter(spins)).1,
-            sum(samples.iter().filter(spins).filter(is_whole)).1,
-        ];
-        assert!(all > 100.0, "{jdk}: {all} samples");
-        // One may come while the JVM changes the frame.
-        assert!(all - whole <= 1.0, "{jdk}: {whole} of {all} are whole");
-    }
-}
-
 /// Compiles the test programs; returns what was recorded, and the samples.
 fn compiled(jdk: &Jdk, options: &str) -> (Profile, Vec<Sampled>) {
     let sources = project().join("test-classes/java/programs");
@@ -221,25 +186,34 @@ fn counts_stay_exact_while_threads_are_sampled() {
 /// Also those that live for less than a round of the agent thread.
 #[test]
 fn each_java_thread_with_samples_has_one_name() {
-    for jdk in ends_of_jdks() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let logs = folder.path().join("logs");
-        let options = format!("include=truth,port=off,cpu=100us,logs={}", logs.display());
-        let java = Java::new(jdk).agent(&options).main(classes(), TRUTH);
-        java.arg(folder.path().join("counts")).arg("300").run().expect_quiet_success(jdk);
-        let profile = Profile::only_run(&logs);
-        let samples = samples(&profile.folder);
-        let is_short = |s: &Sampled| s.thread.starts_with("short-") && !s.java_id.is_none();
-        assert!(samples.iter().any(is_short), "{jdk}: {:?}", profile.threads);
-        let runs = |s: &&Sampled| s.frames.iter().any(|frame| frame.starts_with("truth."));
-        for sample in samples.iter().filter(runs) {
-            assert!(!sample.java_id.is_none() && !sample.thread.is_empty(), "{jdk}: {sample:?}");
-        }
-        let mut known = HashSet::new();
-        let java =
-            profile.threads.values().filter(|t| t.kind == "platform" && !t.java_id.is_none());
-        for thread in java {
-            assert!(known.insert(thread.java_id), "{jdk}: twice: {thread:?}");
+    for (program, arguments) in [("programs.Brief", ["300", "2"]), (TRUTH, ["/dev/null", "300"])] {
+        for jdk in ends_of_jdks() {
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            let logs = folder.path().join("logs");
+            let (package, _) = program.split_once('.').expect("a package");
+            let options = format!("include={package},port=off,cpu=100us,logs={}", logs.display());
+            let java = Java::new(jdk).agent(&options).main(classes(), program).args(&arguments);
+            java.run().expect_quiet_success(jdk);
+            let profile = Profile::only_run(&logs);
+            let samples = samples(&profile.folder);
+            let package = format!("{package}.");
+            let runs = |s: &&Sampled| s.frames.iter().any(|frame| frame.starts_with(&package));
+            assert!(samples.iter().any(|s| runs(&s)), "{jdk}: {:?}", profile.threads);
+            for sample in samples.iter().filter(runs) {
+                assert!(
+                    !sample.java_id.is_none() && !sample.thread.is_empty(),
+                    "{jdk}: {sample:?}"
+                );
+            }
+            let is_brief = |s: &Sampled| s.thread.starts_with("brief-") && !s.java_id.is_none();
+            let has_brief = samples.iter().any(is_brief);
+            assert!(has_brief || program == TRUTH, "{jdk}: {:?}", profile.threads);
+            let mut known = HashSet::new();
+            let java =
+                profile.threads.values().filter(|t| t.kind == "platform" && !t.java_id.is_none());
+            for thread in java {
+                assert!(known.insert(thread.java_id), "{jdk}: twice: {thread:?}");
+            }
         }
     }
 }

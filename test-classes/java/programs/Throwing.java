@@ -38,6 +38,12 @@ public final class Throwing {
         "nothing java.lang.NullPointerException 1 1",
         "index java.lang.ArrayIndexOutOfBoundsException 1 1",
         "cast java.lang.ClassCastException 1 1",
+        "various java.lang.IllegalStateException 1 1",
+        "various java.lang.IllegalArgumentException 2 2",
+        "various java.io.IOException 1 1",
+        "passes java.lang.IllegalStateException 1 0",
+        "passes java.lang.IllegalArgumentException 2 0",
+        "passes java.io.IOException 1 0",
     };
     private static volatile int sum;
 
@@ -212,6 +218,17 @@ public final class Throwing {
         return (String) object;
     }
 
+    static void various(int turn) throws IOException {
+        if (turn == 0) throw new IllegalStateException("not today");
+        if (turn == 1) throw new IOException("not here");
+        throw new IllegalArgumentException("not this");
+    }
+
+    /** Exceptions of several classes leave it. */
+    static void passes(int turn) throws IOException {
+        various(turn);
+    }
+
     /** No exception leaves it. */
     static int caughtInside() {
         try {
@@ -252,6 +269,10 @@ public final class Throwing {
         expect(NullPointerException.class, () -> nothing(null));
         expect(ArrayIndexOutOfBoundsException.class, () -> index(new int[1]));
         expect(ClassCastException.class, () -> cast(1));
+        expect(IllegalArgumentException.class, () -> passes(2));
+        expect(IllegalStateException.class, () -> passes(0));
+        expect(IllegalArgumentException.class, () -> passes(3));
+        expect(IOException.class, () -> passes(1));
         sum += caughtInside();
     }
 
