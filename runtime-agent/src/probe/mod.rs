@@ -18,6 +18,7 @@
 
 pub(crate) mod buckets;
 pub(crate) mod kept;
+mod leave;
 pub(crate) mod lost_calls;
 #[cfg(test)]
 mod memory_tests;
@@ -48,19 +49,19 @@ pub(crate) mod throws;
 mod throws_tests;
 pub(crate) mod totals;
 
-use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
 use rewriter::probe::BEFORE_INIT;
 use sampling_handler::signal::Shadow;
 
-use self::own::Own;
+pub(crate) use self::leave::{
+    MAX_PATH_DEPTH, ask_names_by, caught, end, initialized, threw, threw_plain,
+};
 use self::recording::{STATE, guarded, recording_of};
 pub(crate) use self::recording::{
     attachment, begin_recording, end_recording, gave_up, give_up, is_recording, recording,
 };
-use self::ring::{Kind, Record};
-use self::stack::{Place, ShadowStack, method_of};
+use self::stack::method_of;
 use self::thread::OwnThread;
 pub(crate) use self::thresholds::{
     assign as assign_threshold, forget_thresholds, lowest_threshold_ns, raise_thresholds,
@@ -68,22 +69,7 @@ pub(crate) use self::thresholds::{
 };
 pub(crate) use self::thrown::Thrown;
 pub(crate) use self::throws::Left;
-use self::totals::{EndedCall, MethodTotals};
-use log_format::ids::{JavaThreadId, MethodId};
-
-use crate::sys::clock;
-use crate::sys::clock::ClockChoice;
-
-/// Frames deeper than this have no call path: their recorded calls say that it was too deep.
-pub(crate) const MAX_PATH_DEPTH: u32 = 1_024;
-
-/// Notes the name of the virtual thread with this number, which the calling thread runs.
-static NOTE_NAME: OnceLock<fn(JavaThreadId)> = OnceLock::new();
-
-/// Sets the function that notes names of virtual threads.
-pub(crate) fn ask_names_by(note: fn(JavaThreadId)) {
-    let _ = NOTE_NAME.set(note);
-}
+use crate::sys::clock::{self, ClockChoice};
 
 /// The id of the agent's own calls, which measure what a call costs. No method has it.
 pub(crate) const CALIBRATION: i32 = 1_000_001;
@@ -242,399 +228,9 @@ fn clear_uninitialized(own: OwnThread<'_>, address: usize) {
     let depth = stack.depth();
     if depth > MAX_INLINED && (depth - MAX_INLINED..depth).rev().all(|index| ended(&index)) {
         while let Some(top) = stack.depth().checked_sub(1).filter(ended) {
-            finish_left(own, top);
+            leave::finish_left(own, top);
         }
         // Calls beyond the last frame were called by these.
         stack.set_beyond(0);
     }
-}
-
-/// Notes that a constructor's `super(...)` has returned. `probe_id` is the one it had until now.
-#[inline]
-pub(crate) fn initialized(probe_id: u32) {
-    with_this_recording(|own| {
-        let stack = own.stack();
-        let depth = stack.depth();
-        if stack.beyond() > 0 {
-            return;
-        }
-        if depth > 0 && stack.frame(depth - 1).probe_id() == probe_id {
-            stack.frame(depth - 1).set_initialized();
-        } else if let Some(index) = find(own, probe_id) {
-            while stack.depth() > index + 1 {
-                finish_left(own, stack.depth() - 1);
-            }
-            stack.frame(index).set_initialized();
-        }
-    });
-}
-
-/// Ends a call that returns. Like [`threw_plain`], it has a closure of its own, because compilers inline what is called
-/// once.
-#[inline]
-pub(crate) fn end(probe_id: u32) {
-    if !thread::with_current_if_near(|own| {
-        leave_plain(own, probe_id, Exit::Return, |_, _, _, _| true)
-    }) {
-        leave_other(probe_id);
-    }
-}
-
-/// Ends a call that an exception leaves, in the common case: its class is that of all exceptions that have left the
-/// method in this thread. If this returns `false`, it has changed nothing, and the caller must call [`threw`].
-#[inline]
-pub(crate) fn threw_plain(probe_id: u32, thrown: Thrown) -> bool {
-    thread::with_current_if_near(|own| {
-        leave_plain(own, probe_id, Exit::Throw, |own, totals, start_ticks, now| {
-            totals.class() == thrown.class && {
-                throws::note_thrown(own, totals, start_ticks, thrown, now);
-                true
-            }
-        })
-    })
-}
-
-/// Ends a call that an exception leaves. `None` if nothing else is to be done.
-pub(crate) fn threw(probe_id: u32, thrown: Thrown) -> Option<Left> {
-    let mut left = None;
-    leave_slowly(probe_id, Exit::Throw, |own, totals, start_ticks, now| {
-        left = throws::note(own, totals, (probe_id, start_ticks), thrown, now);
-    });
-    left
-}
-
-/// Enters an exception handler of a method: everything it called has ended.
-#[inline]
-pub(crate) fn caught(probe_id: u32) {
-    with_this_recording(|own| {
-        let stack = own.stack();
-        let depth = stack.depth();
-        if stack.beyond() == 0 && depth > 0 && stack.frame(depth - 1).probe_id() != probe_id {
-            let now = clock::ticks();
-            guarded(|| caught_below(own, probe_id, now));
-        }
-    });
-}
-
-#[cold]
-fn caught_below(own: OwnThread<'_>, probe_id: u32, now: u64) {
-    if let Some(index) = find(own, probe_id) {
-        throw_above(own, index, now);
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-enum Exit {
-    Return,
-    Throw,
-}
-
-/// Runs `work` with the calling thread's data, if its frames are of the current recording.
-#[inline]
-fn with_this_recording(work: impl FnOnce(OwnThread<'_>)) {
-    thread::with_current(|own| {
-        // No thread's state is even.
-        if own.stack().state() == STATE.load(Ordering::Relaxed) || is_of_recording(own) {
-            work(own);
-        }
-    });
-}
-
-/// Whether the thread's frames belong to the current recording. If so, removes those to be dropped.
-#[cold]
-fn is_of_recording(own: OwnThread<'_>) -> bool {
-    // Whatever was muted before is visible from here on.
-    let state = STATE.load(Ordering::Acquire);
-    let is_same =
-        own.stack().recording() == recording_of(state) && !mount_events::cannot_measure(own);
-    if is_same {
-        mute::drop_frames(own, state);
-    }
-    is_same
-}
-
-/// Ends a call in the common case: it is the newest call of this recording, and `note` agrees. If this returns `false`,
-/// it has changed nothing. As [`Note`], `note` gets the thread, the method's statistics, when the call began, and the
-/// time.
-#[inline(always)]
-fn leave_plain(
-    own: OwnThread<'_>,
-    probe_id: u32,
-    exit: Exit,
-    note: impl FnOnce(OwnThread<'_>, Own<'_, MethodTotals>, u64, u64) -> bool,
-) -> bool {
-    let now = clock::counter();
-    let stack = own.stack();
-    // No thread's state is even.
-    if stack.state() != STATE.load(Ordering::Relaxed) {
-        return false;
-    }
-    let Some(top) = stack.plain_top() else { return false };
-    if top.frame().probe_id() != probe_id {
-        return false;
-    }
-    let Some(totals) = top.frame().totals() else { return false };
-    if !note(own, totals, top.frame().start_ticks(), now) {
-        return false;
-    }
-    finish_in(own, top, totals, exit, now);
-    true
-}
-
-/// Ends a call that returns in all other cases. No panic leaves this function, so calling it is a plain jump.
-#[cold]
-#[inline(never)]
-extern "C" fn leave_other(probe_id: u32) {
-    leave_slowly(probe_id, Exit::Return, |_, _, _, _| ());
-}
-
-#[inline(always)]
-fn leave_slowly(probe_id: u32, exit: Exit, mut note: impl Note) {
-    let now = clock::ticks();
-    with_this_recording(|own| {
-        let stack = own.stack();
-        let address = native_stack::address_here();
-        if stack.beyond() > 0 && leave_beyond(own, address, probe_id, exit, now, &mut note) {
-            return;
-        }
-        let depth = stack.depth();
-        if depth > 0 && stack.frame(depth - 1).probe_id() == probe_id {
-            let frame = stack.frame(depth - 1);
-            guarded(|| note(own, own.totals_of(frame), frame.start_ticks(), now));
-            finish(own, depth - 1, exit, now);
-        } else {
-            guarded(|| leave_below(own, probe_id, exit, now, note));
-        }
-    });
-}
-
-/// Ends a call that had no frame because the stack was full. `false` if the call has a frame, because it is above the
-/// last one: an exception left all calls beyond.
-#[cold]
-fn leave_beyond(
-    own: OwnThread<'_>,
-    address: usize,
-    probe_id: u32,
-    exit: Exit,
-    now: u64,
-    mut note: impl Note,
-) -> bool {
-    let stack = own.stack();
-    let last = stack.depth().checked_sub(1);
-    if last.is_some_and(|last| stack.frame(last).is_below(address)) {
-        stack.set_beyond(0);
-        return false;
-    }
-    stack.set_beyond(stack.beyond() - 1);
-    let totals = own.totals_of_method(method_of(probe_id));
-    // When it began is not known.
-    guarded(|| note(own, totals, 0, now));
-    totals.count_without_times(exit == Exit::Throw);
-    true
-}
-
-/// Ends a call that is not the newest.
-#[cold]
-fn leave_below(own: OwnThread<'_>, probe_id: u32, exit: Exit, now: u64, mut note: impl Note) {
-    if let Some(index) = find(own, probe_id) {
-        match exit {
-            Exit::Throw => throw_above(own, index, now),
-            Exit::Return => {
-                while own.stack().depth() > index + 1 {
-                    finish_left(own, own.stack().depth() - 1);
-                }
-            }
-        }
-        let frame = own.stack().frame(index);
-        note(own, own.totals_of(frame), frame.start_ticks(), now);
-        finish(own, index, exit, now);
-    }
-}
-
-/// What is done with a call that ends, before it is counted: with its thread, its method's statistics, when it began,
-/// and the time.
-trait Note: FnMut(OwnThread<'_>, Own<'_, MethodTotals>, u64, u64) {}
-impl<F: FnMut(OwnThread<'_>, Own<'_, MethodTotals>, u64, u64)> Note for F {}
-
-/// The newest frame with this probe id.
-fn find(own: OwnThread<'_>, probe_id: u32) -> Option<u32> {
-    (0..own.stack().depth()).rev().find(|index| own.stack().frame(*index).probe_id() == probe_id)
-}
-
-/// Ends the calls above `index`, which an exception left that arrives here `now`.
-fn throw_above(own: OwnThread<'_>, index: u32, now: u64) {
-    while own.stack().depth() > index + 1 {
-        finish_unseen(own, own.stack().depth() - 1, now);
-    }
-}
-
-/// Ends the newest call, at `index`, which an exception left earlier. Its end is taken as the end of its last callee,
-/// the best estimate there is.
-#[cold]
-fn finish_left(own: OwnThread<'_>, index: u32) {
-    let frame = own.stack().frame(index);
-    finish_unseen(own, index, frame.start_ticks().saturating_add(frame.callee_ticks()));
-}
-
-/// Ends the newest call, at `index`, whose end no probe saw.
-fn finish_unseen(own: OwnThread<'_>, index: u32, now: u64) {
-    let frame = own.stack().frame(index);
-    if mute::concerns(frame.method(), frame.start_ticks()) {
-        mute::drop_frame(own, frame, index);
-        own.stack().pop_to(index);
-        return;
-    }
-    // A `super(...)` that throws is expected.
-    if !frame.is_before_init() {
-        own.count_unseen_end();
-    }
-    throws::note_unseen(own.totals_of(frame), frame.method());
-    finish(own, index, Exit::Throw, now);
-}
-
-/// Counts the newest frame, at `index`, as a call that ended `now`, and pops it.
-fn finish(own: OwnThread<'_>, index: u32, exit: Exit, now: u64) {
-    let place = own.stack().place(index);
-    finish_in(own, place, own.totals_of(place.frame()), exit, now);
-}
-
-#[inline(always)]
-fn finish_in(
-    own: OwnThread<'_>,
-    place: Place<'_>,
-    totals: Own<'_, MethodTotals>,
-    exit: Exit,
-    now: u64,
-) {
-    let stack = own.stack();
-    let total_ticks = now.saturating_sub(place.frame().start_ticks());
-    let self_ticks = self_ticks(place.frame(), total_ticks);
-    let ended = totals.add(&EndedCall { total_ticks, self_ticks, threw: exit == Exit::Throw });
-    if total_ticks >= thresholds::short_ticks() || stack.is_trimmed_at(place.index) {
-        return finish_longer(own, place.index, totals, total_ticks, exit, ended);
-    }
-    totals.count(buckets::SHORTEST, ended);
-    pop(stack, place, total_ticks);
-}
-
-#[inline(always)]
-fn pop(stack: Own<'_, ShadowStack>, place: Place<'_>, total_ticks: u64) {
-    stack.pop_to(place.index);
-    if let Some(caller) = place.caller() {
-        caller.add_callee_ticks(total_ticks);
-    }
-}
-
-/// Finishes a call that is not one of the shortest. The parameters fit into registers, so calling this, and calling
-/// what follows, is a plain jump.
-#[inline(never)]
-#[allow(improper_ctypes_definitions)]
-extern "C" fn finish_longer(
-    own: OwnThread<'_>,
-    index: u32,
-    totals: Own<'_, MethodTotals>,
-    total_ticks: u64,
-    exit: Exit,
-    ended: u64,
-) {
-    totals.count(buckets::of_ticks(total_ticks), ended);
-    if total_ticks >= thresholds::lowest_ticks() || own.stack().is_trimmed_at(index) {
-        return pop_other(own, index, total_ticks, exit);
-    }
-    pop(own.stack(), own.stack().place(index), total_ticks);
-}
-
-/// Pops the frame of a call that may be recorded, or after which memory is given back.
-#[cold]
-#[inline(never)]
-#[allow(improper_ctypes_definitions)]
-extern "C" fn pop_other(own: OwnThread<'_>, index: u32, total_ticks: u64, exit: Exit) {
-    if total_ticks >= thresholds::lowest_ticks() {
-        guarded(|| record_if_slow(own, index, exit, total_ticks));
-    }
-    pop(own.stack(), own.stack().place(index), total_ticks);
-    if own.stack().is_trimmed_at(index) {
-        own.stack().trim(clock::ticks(), &own.account);
-    }
-}
-
-/// The duration of a call without its callees.
-fn self_ticks(frame: Own<'_, stack::Frame>, total_ticks: u64) -> u64 {
-    total_ticks.saturating_sub(frame.callee_ticks())
-}
-
-/// The depth of a recorded call. An index is below [`stack::MAX_DEPTH`].
-fn depth_of(index: u32) -> u16 {
-    u16::try_from(index).unwrap_or(u16::MAX)
-}
-
-/// Records a call that reached its method's threshold. While thresholds are raised, records shorter calls only if they
-/// are the slowest of their method.
-#[cold]
-fn record_if_slow(own: OwnThread<'_>, index: u32, exit: Exit, total_ticks: u64) {
-    let frame = own.stack().frame(index);
-    let method = frame.method();
-    if total_ticks < thresholds::ticks_of(method) {
-        return;
-    }
-    // Slower than any in the log, and than any of this thread since the agent thread last read.
-    let is_slowest = kept::is_slower_by_ticks(method, total_ticks)
-        && own.totals_of(frame).is_longest(total_ticks);
-    if is_slowest || total_ticks >= thresholds::raised_to_ticks() {
-        record(own, index, exit, total_ticks, is_slowest);
-    }
-}
-
-/// Puts a call into the ring, after the frames of its call path that the agent thread does not know yet.
-fn record(own: OwnThread<'_>, index: u32, exit: Exit, total_ticks: u64, is_slowest: bool) {
-    let stack = own.stack();
-    let mut untold = index + 1;
-    if index < MAX_PATH_DEPTH {
-        while untold > 0 && !stack.frame(untold - 1).is_told() {
-            untold -= 1;
-        }
-    }
-    let capacity = if is_slowest { ring::CAPACITY } else { ring::CAPACITY - ring::RESERVED };
-    if !own.ring().make_room(u64::from(index + 1 - untold) + 2, capacity, &own.account) {
-        own.ring().count_drop();
-        return;
-    }
-    if !own.is_runs_told() {
-        own.set_runs_told();
-        if !own.runs().is_none()
-            && let Some(note) = NOTE_NAME.get()
-        {
-            note(own.runs());
-        }
-        own.ring().push(Record {
-            kind: Kind::Runs,
-            depth: 0,
-            method: MethodId::NONE,
-            start_ticks: own.runs().get(),
-            total_ticks: 0,
-            self_ticks: 0,
-        });
-    }
-    for depth in untold..=index {
-        let frame = stack.frame(depth);
-        frame.set_told();
-        own.ring().push(Record {
-            kind: Kind::Frame,
-            depth: depth_of(depth),
-            method: frame.method(),
-            start_ticks: 0,
-            total_ticks: 0,
-            self_ticks: 0,
-        });
-    }
-    let frame = stack.frame(index);
-    own.ring().push(Record {
-        kind: if exit == Exit::Throw { Kind::Throw } else { Kind::Return },
-        depth: depth_of(index),
-        method: frame.method(),
-        start_ticks: frame.start_ticks(),
-        total_ticks,
-        self_ticks: self_ticks(frame, total_ticks),
-    });
 }

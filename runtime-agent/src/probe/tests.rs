@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use log_format::ids::MethodId;
 
+use super::leave::{Exit, finish};
 use super::ring::{Kind, Record};
 use super::stack::MAX_DEPTH;
 use super::thread::{ThreadReader, ThreadRef};
