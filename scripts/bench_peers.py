@@ -56,6 +56,7 @@ def jar(name):
 
 
 SHOP = "order,line,price,search,tax,weight,shipping,discount,stock,mix,checksum,text,warehouse,<init>"
+THROW = "first,second,third,fourth,fifth"
 LUCENE = ("lucene-core", "lucene-analysis-common")
 
 
@@ -66,8 +67,11 @@ def workloads(scratch):
         "leaf": Workload("Leaf", "ns_per_call", "ns a call", "workloads.Leaf.leaf", args=["1", "2"], methods="leaf"),
         "leaf2": Workload("Leaf", "ns_per_call", "ns a call, 2 threads", "workloads.Leaf.leaf", args=["2", "2"], methods="leaf"),
         "tree": Workload("Tree", "ns_per_call", "ns a call", "workloads.Tree.tree", args=["1", "2"], methods="tree"),
-        "throw": Workload("Throw", "ns_per_exception", "ns for 5 frames", "workloads.Throw", args=["2"],
-                          methods="first,second,third,fourth,fifth"),
+        "throw": Workload("Throw", "ns_per_exception", "ns for 5 frames", "workloads.Throw", args=["2"], methods=THROW),
+        "throw-new": Workload("Throw", "ns_per_exception", "ns for 5 frames, new", "workloads.Throw", args=["2", "new"],
+                              methods=THROW),
+        "throw-bare": Workload("Throw", "ns_per_exception", "ns for 5 frames, new, without stack", "workloads.Throw",
+                               args=["2", "bare"], methods=THROW),
         "service": Workload("Service", "requests_per_second", "requests/s", "workloads.Shop", True, args=["6"], methods=SHOP),
         "virtual": Workload("Virtual", "ms", "ms", "workloads.Virtual", needs=21, methods="request,step,work,rest"),
         "javac": Workload("Javac", "ms", "ms from the JVM's start", "com.sun.tools.javac", classes="jdk.compiler",

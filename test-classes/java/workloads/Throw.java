@@ -1,15 +1,26 @@
 package workloads;
 
 /**
- * An exception, made beforehand, through five frames: nanoseconds for all of it.
+ * An exception through five frames: nanoseconds for all of it. It was made beforehand, or is new each time, with a
+ * stack or {@code bare} without one.
  *
- * <p>Usage: {@code Throw SECONDS}
+ * <p>Usage: {@code Throw SECONDS [new|bare]}
  */
 public final class Throw {
     private static final int CALLS = 5_000;
     private static final RuntimeException EXCEPTION = new RuntimeException("made beforehand");
+    private static boolean isNew;
+    private static boolean isBare;
 
     private Throw() {}
+
+    private static final class Bare extends RuntimeException {
+        private static final long serialVersionUID = 1;
+
+        Bare() {
+            super("bare", null, false, false);
+        }
+    }
 
     static int first(int x) {
         return second(x + 1) + 1;
@@ -29,6 +40,9 @@ public final class Throw {
 
     static int fifth(int x) {
         if (x > 0) {
+            if (isNew) {
+                throw isBare ? new Bare() : new RuntimeException("new");
+            }
             throw EXCEPTION;
         }
         return x;
@@ -36,6 +50,8 @@ public final class Throw {
 
     public static void main(String[] args) throws Exception {
         double seconds = Double.parseDouble(args[0]);
+        isNew = args.length > 1;
+        isBare = isNew && args[1].equals("bare");
         Times first = run(seconds / 2);
         Figures.ready();
         Times second = run(seconds / 2);
