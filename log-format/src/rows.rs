@@ -288,12 +288,12 @@ row! {
         start_ns: u64,
         /// Method id.
         method: MethodId,
-        /// Class of the exceptions, with dots.
+        /// Class of the exceptions, with dots; `[other classes]` beyond 100 of a method.
         class: String,
         /// Calls that they ended.
         thrown: u64,
-        /// Of these, calls whose exception had not left another measured call before: it came from the method itself or
-        /// from a method that is not measured.
+        /// Of these, calls whose exception had left no measured call inside them: it came from the method itself or from a
+        /// method that is not measured.
         began: u64,
     }
 }
