@@ -6,6 +6,7 @@ pub(crate) mod folder;
 pub(crate) mod part_files;
 pub(crate) mod retention;
 pub(crate) mod run_log;
+pub(crate) mod sampled_row;
 pub(crate) mod table_file;
 
 /// What the log of the run takes, and what it has lost.

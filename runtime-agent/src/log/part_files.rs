@@ -5,11 +5,9 @@ use std::hash::Hash;
 
 use log_format::ids::{FrameId, MethodId, SampledStackId, StackId, ThreadId};
 use log_format::names::Table;
-use log_format::rows::{
-    AllocationRow, CallRow, ExceptionExampleRow, FrameRow, LockWaitRow, MethodRow, Row, SampleRow,
-    SampledStackRow, StackRow, ThreadRow,
-};
+use log_format::rows::{CallRow, FrameRow, MethodRow, Row, SampledStackRow, StackRow, ThreadRow};
 
+use crate::log::sampled_row::SampledRow;
 use crate::log::table_file::TableFile;
 
 /// Resolves the ids in rows to names.
@@ -84,36 +82,14 @@ impl PartFiles {
         }
     }
 
-    pub(super) fn name_samples(&mut self, rows: &[SampleRow], names: &dyn Names) {
+    pub(super) fn name_sampled(&mut self, rows: &[impl SampledRow], names: &dyn Names) {
         for row in rows {
-            self.name_thread(row.thread, names);
-            self.name_stack(row.stack, names);
-            self.name_sampled_stack(row.sampled_stack, names);
-        }
-    }
-
-    pub(super) fn name_allocations(&mut self, rows: &[AllocationRow], names: &dyn Names) {
-        for row in rows {
-            self.name_thread(row.thread, names);
-            self.name_stack(row.stack, names);
-            self.name_sampled_stack(row.sampled_stack, names);
-        }
-    }
-
-    pub(super) fn name_examples(&mut self, rows: &[ExceptionExampleRow], names: &dyn Names) {
-        for row in rows {
-            self.name_thread(row.thread, names);
-            self.name_stack(row.stack, names);
-            self.name_sampled_stack(row.sampled_stack, names);
-        }
-    }
-
-    pub(super) fn name_lock_waits(&mut self, rows: &[LockWaitRow], names: &dyn Names) {
-        for row in rows {
-            self.name_thread(row.thread, names);
-            self.name_thread(row.owner, names);
-            self.name_stack(row.stack, names);
-            self.name_sampled_stack(row.sampled_stack, names);
+            let (thread, other) = row.threads();
+            let (sampled_stack, stack) = row.stacks();
+            self.name_thread(thread, names);
+            other.into_iter().for_each(|other| self.name_thread(other, names));
+            self.name_stack(stack, names);
+            self.name_sampled_stack(sampled_stack, names);
         }
     }
 

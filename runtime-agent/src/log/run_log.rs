@@ -16,16 +16,14 @@ use log_format::compression::Compression;
 use log_format::error::FileError;
 use log_format::ids::{MethodId, ThreadId};
 use log_format::names::{Hour, Part, RUN_JSON, Table, run_name};
-use log_format::rows::{
-    AllocationRow, CallRow, CounterRow, EventRow, ExceptionExampleRow, ExceptionRow, LockRow,
-    LockWaitRow, Row, SampleRow, StatsRow,
-};
+use log_format::rows::{CallRow, CounterRow, EventRow, ExceptionRow, LockRow, Row, StatsRow};
 use log_format::run::Run;
 
 use crate::log::compress::{Background, Compressed};
 use crate::log::folder::{LogFolder, RunFolder};
 use crate::log::part_files::{Names, PartFiles};
 use crate::log::retention::{Limits, Retention};
+use crate::log::sampled_row::SampledRow;
 use crate::log::table_file::TableFile;
 use crate::stderr::message;
 use crate::sys::clock;
@@ -231,60 +229,18 @@ impl RunLog {
         part.add(rows);
     }
 
-    /// Adds samples, each to the hour of its second. Returns how many bytes they and their names take.
-    pub(crate) fn add_samples(&mut self, rows: &[SampleRow], names: &dyn Names) -> u64 {
-        let mut bytes = 0;
-        self.by_hour(
-            rows,
-            |row| Hour::of_unix_ns(row.start_ns),
-            |part, rows| {
-                let before = part.added;
-                part.name_samples(rows, names);
-                part.add(rows);
-                bytes += part.added - before;
-            },
-        );
-        bytes
-    }
-
-    /// Adds sampled allocations, each to the hour of its second. Returns how many bytes they and their names take.
-    pub(crate) fn add_allocations(&mut self, rows: &[AllocationRow], names: &dyn Names) -> u64 {
-        let mut bytes = 0;
-        let hour = |row: &AllocationRow| Hour::of_unix_ns(row.start_ns);
-        self.by_hour(rows, hour, |part, rows| {
-            let before = part.added;
-            part.name_allocations(rows, names);
-            part.add(rows);
-            bytes += part.added - before;
-        });
-        bytes
-    }
-
-    /// Adds waits for monitors, each to the hour in which it ended. Returns how many bytes they and their names take.
-    pub(crate) fn add_lock_waits(&mut self, rows: &[LockWaitRow], names: &dyn Names) -> u64 {
+    /// Adds rows with sampled stacks, each to the hour in which it ended. Returns how many bytes they and their names
+    /// take.
+    pub(crate) fn add_sampled<R: SampledRow>(&mut self, rows: &[R], names: &dyn Names) -> u64 {
         let mut bytes = 0;
         let hour = self.hours_of_ends();
-        let hour = |row: &LockWaitRow| hour(row.start_ns, row.wait_ns);
+        let hour = |row: &R| {
+            let (start_ns, length_ns) = row.time();
+            hour(start_ns, length_ns)
+        };
         self.by_hour(rows, hour, |part, rows| {
             let before = part.added;
-            part.name_lock_waits(rows, names);
-            part.add(rows);
-            bytes += part.added - before;
-        });
-        bytes
-    }
-
-    /// Adds examples of exceptions, each to its hour. Returns how many bytes they and their names take.
-    pub(crate) fn add_exception_examples(
-        &mut self,
-        rows: &[ExceptionExampleRow],
-        names: &dyn Names,
-    ) -> u64 {
-        let mut bytes = 0;
-        let hour = |row: &ExceptionExampleRow| Hour::of_unix_ns(row.start_ns);
-        self.by_hour(rows, hour, |part, rows| {
-            let before = part.added;
-            part.name_examples(rows, names);
+            part.name_sampled(rows, names);
             part.add(rows);
             bytes += part.added - before;
         });

@@ -91,23 +91,23 @@ impl Recorder {
         if self.sampled.samples > part(SAMPLES_PART) {
             self.registry.samples.add_over_budget(&rows);
         } else {
-            self.sampled.samples += self.log.add_samples(&rows, &self.registry);
+            self.sampled.samples += self.log.add_sampled(&rows, &self.registry);
         }
         if self.sampled.lock_waits > part(OTHERS_PART) {
             self.lock_waits.add_over_budget(&waits);
         } else {
-            self.sampled.lock_waits += self.log.add_lock_waits(&waits, &self.registry);
+            self.sampled.lock_waits += self.log.add_sampled(&waits, &self.registry);
         }
         let allocations = self.allocations.take_rows(all);
         if self.sampled.allocations > part(OTHERS_PART) {
             self.allocations.add_over_budget(&allocations);
         } else {
-            self.sampled.allocations += self.log.add_allocations(&allocations, &self.registry);
+            self.sampled.allocations += self.log.add_sampled(&allocations, &self.registry);
         }
         if self.sampled.examples > part(OTHERS_PART) {
             self.exceptions.add_over_budget(&examples);
         } else {
-            self.sampled.examples += self.log.add_exception_examples(&examples, &self.registry);
+            self.sampled.examples += self.log.add_sampled(&examples, &self.registry);
         }
     }
 }

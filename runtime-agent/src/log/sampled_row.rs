@@ -1,0 +1,44 @@
+//! Rows with a sampled stack: when they ended, and what names they need.
+
+use log_format::ids::{SampledStackId, StackId, ThreadId};
+use log_format::rows::{AllocationRow, ExceptionExampleRow, LockWaitRow, Row, SampleRow};
+
+/// See the module.
+pub(crate) trait SampledRow: Row {
+    /// When it began, and how long it took.
+    fn time(&self) -> (u64, u64);
+    /// The sampled stack, and the call path.
+    fn stacks(&self) -> (SampledStackId, StackId);
+    /// Its thread, and another one in it.
+    fn threads(&self) -> (ThreadId, Option<ThreadId>);
+}
+
+macro_rules! sampled_row {
+    ($($row:ty),*) => {$(
+        impl SampledRow for $row {
+            fn time(&self) -> (u64, u64) {
+                (self.start_ns, 0)
+            }
+            fn stacks(&self) -> (SampledStackId, StackId) {
+                (self.sampled_stack, self.stack)
+            }
+            fn threads(&self) -> (ThreadId, Option<ThreadId>) {
+                (self.thread, None)
+            }
+        }
+    )*};
+}
+
+sampled_row!(SampleRow, AllocationRow, ExceptionExampleRow);
+
+impl SampledRow for LockWaitRow {
+    fn time(&self) -> (u64, u64) {
+        (self.start_ns, self.wait_ns)
+    }
+    fn stacks(&self) -> (SampledStackId, StackId) {
+        (self.sampled_stack, self.stack)
+    }
+    fn threads(&self) -> (ThreadId, Option<ThreadId>) {
+        (self.thread, Some(self.owner))
+    }
+}
