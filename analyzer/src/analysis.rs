@@ -20,6 +20,7 @@ use crate::run::lock_waits::has_lock_waits;
 use crate::run::names::Names;
 use crate::run::selection::{RecordsBecause, Selection};
 use crate::run::short_names::ShortName;
+use crate::run::traces::has_traces;
 use crate::run::window::Touched;
 use crate::tprofiler;
 use crate::tprofiler::OldLog;
@@ -48,6 +49,7 @@ pub fn analyze(options: &Options, progress: &Arc<Progress>) -> Result<Analysis, 
     let has_samples = selected.runs.iter().any(has_samples);
     let has_lock_waits = selected.runs.iter().any(has_lock_waits);
     let has_allocations = selected.runs.iter().any(has_allocations);
+    let has_traces = selected.runs.iter().any(has_traces);
     let has_exceptions = selected.runs.iter().any(has_exceptions);
     let has_dumps = selected.has_dumps();
     let analysis = analyze_selected(&options, selected, &problems)?;
@@ -58,6 +60,7 @@ pub fn analyze(options: &Options, progress: &Arc<Progress>) -> Result<Analysis, 
         Flame::Wall => off_cpu.no_waiting(has_samples || has_dumps),
         Flame::Lock => report.locks.no_waits(has_lock_waits),
         Flame::Alloc => report.allocations.no_allocations(has_allocations),
+        Flame::Trace => report.traces.no_traces(has_traces),
         Flame::Exceptions => report.exceptions.no_exceptions(has_exceptions),
         Flame::Calls if options.output.format.is_of_stacks() => report.no_stacks(),
         Flame::Calls => None,
@@ -167,6 +170,12 @@ fn read_besides_calls(
         for (place, run) in runs.iter().enumerate() {
             let with_stacks = has_stacks_of(Flame::Alloc);
             collector.add_allocations(run, place, selection, with_stacks, problems);
+        }
+    }
+    if options.shows_traces() {
+        selection.progress.expect(runs, &[Table::Traces]);
+        for run in runs {
+            collector.add_traces(run, selection, has_stacks_of(Flame::Trace), problems);
         }
     }
     if options.shows_exceptions() {

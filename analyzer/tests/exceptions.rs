@@ -240,11 +240,6 @@ fn every_example_is_an_event() {
 /// Exceptions of an hour of recording, the largest change first.
 #[test]
 fn a_comparison_has_exceptions() {
-    let logs = Logs::new();
-    let moved = |shop: &Logs, side: &str| {
-        fs::rename(shop.root().join("logs"), logs.root().join(side)).unwrap();
-    };
-    moved(&shop(), "before");
     // In as much time 20 more in `count`, fewer timeouts, and a class that is new.
     let after = shop();
     let run = after.run(RUN, "web07", 4242);
@@ -258,10 +253,7 @@ fn a_comparison_has_exceptions() {
             exceptions(T15, 1, NULL_POINTER, [9, 9]),
         ],
     );
-    moved(&after, "after");
-    let none = sampled_shop::shop();
-    none.run(RUN, "web07", 4242).rows(T14, &[counter(T14, name::RECORDED_NS, MIN)]);
-    moved(&none, "none");
+    let logs = sampled_shop::compared(&shop(), &after);
     let diff = |more: &[&str]| logs.analyze(&[&["diff"], more].concat());
     let text = diff(&["before", "after"]).quiet();
     let (_, found) = text.split_once("\nExceptions that").unwrap();

@@ -259,7 +259,7 @@ fn a_large_log_is_a_page_under_10_mb() {
 }
 
 #[test]
-fn the_page_has_lock_waits_allocations_and_exceptions() {
+fn the_page_has_lock_waits_allocations_traced_calls_and_exceptions() {
     let logs = locked_shop::shop();
     let (_, path, data) = page_with_messages(&logs, &[]);
     let tables = data["tables"].as_array().unwrap();
@@ -282,6 +282,13 @@ fn the_page_has_lock_waits_allocations_and_exceptions() {
     assert_eq!(numbers(&data["minutes"]["allocated"]), [9_500_000, 500_000]);
     assert_eq!(numbers(&data["minutes"]["calls"]), [3, 0]);
     assert_eq!(numbers(&data["hours"]["allocated"]), [10_000_000]);
+    check(&path);
+    let logs = traced_shop::shop();
+    let (_, path, data) = page_with_messages(&logs, &[]);
+    assert_eq!(data["tables"][0]["heading"], "Traced methods");
+    let pay = "com.shop.order.OrderService.pay(int, String)";
+    let first = ["com.shop.stock.Stock.count(int)", "8,000", "800", "80", pay, "75.0%"];
+    assert_eq!(data["tables"][0]["rows"][0], json!(first));
     check(&path);
     let logs = throwing_shop::shop();
     let (_, path, data) = page_with_messages(&logs, &[]);

@@ -229,11 +229,6 @@ fn parks_for_other_things_are_apart_from_locks() {
 #[test]
 fn a_comparison_has_lock_waits() {
     const SYNC: &str = "java.util.concurrent.locks.ReentrantLock$NonfairSync";
-    let logs = Logs::new();
-    let moved = |shop: &Logs, side: &str| {
-        fs::rename(shop.root().join("logs"), logs.root().join(side)).unwrap();
-    };
-    moved(&shop(), "before");
     // In twice the time the same, 60 ms more in `count`, and a lock that is new.
     let after = shop();
     let of = |kind, class: &str, ns| LockRow { kind, ..locks(T14, class, 1, &[ns]) };
@@ -248,10 +243,7 @@ fn a_comparison_has_lock_waits() {
                 of(LockKind::Park, SYNC, 900 * MS),
             ],
         );
-    moved(&after, "after");
-    let none = sampled_shop::shop();
-    none.run(RUN, "web07", 4242).rows(T14, &[counter(T14, name::RECORDED_NS, MIN)]);
-    moved(&none, "none");
+    let logs = sampled_shop::compared(&shop(), &after);
     let diff = |more: &[&str]| logs.analyze(&[&["diff"], more].concat());
     let text = diff(&["before", "after"]).quiet();
     let (_, waits) = text.split_once("\nLock waits, ").unwrap();

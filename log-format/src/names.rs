@@ -53,11 +53,13 @@ pub enum Table {
     Exceptions,
     /// `exception_examples.csv`: some of these exceptions, with stacks.
     ExceptionExamples,
+    /// `traces.csv`: stacks of calls of traced methods.
+    Traces,
 }
 
 impl Table {
     /// All tables, names before the rows that use them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Methods,
         Self::Threads,
         Self::Stacks,
@@ -73,6 +75,7 @@ impl Table {
         Self::Allocations,
         Self::Exceptions,
         Self::ExceptionExamples,
+        Self::Traces,
     ];
 
     /// The table's name in file names.
@@ -94,6 +97,7 @@ impl Table {
             Self::Allocations => "allocations",
             Self::Exceptions => "exceptions",
             Self::ExceptionExamples => "exception_examples",
+            Self::Traces => "traces",
         }
     }
 }

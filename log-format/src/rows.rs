@@ -282,6 +282,26 @@ row! {
 }
 
 row! {
+    /// Calls of a traced method that a thread began in a second, with the same stack.
+    TraceRow in Traces {
+        /// When the second began.
+        start_ns: u64,
+        /// Thread id.
+        thread: ThreadId,
+        /// Method id.
+        method: MethodId,
+        /// The calls that the samples stand for.
+        calls: u64,
+        /// How many samples there are.
+        samples: u64,
+        /// Sampled stack id: the method, and its callers.
+        sampled_stack: SampledStackId,
+        /// Call path of instrumented methods, that method included.
+        stack: StackId,
+    }
+}
+
+row! {
     /// Exact counts of exceptions of a class that left a method, in an interval.
     ExceptionRow in Exceptions {
         /// When the interval began.
@@ -465,6 +485,10 @@ pub mod counter {
     pub const ALLOCATION_SAMPLES_DROPPED: &str = "allocation_samples_dropped";
     /// A gauge: how many bytes are between two sampled allocations.
     pub const ALLOCATION_INTERVAL: &str = "allocation_interval_bytes";
+    /// Sampled calls of traced methods.
+    pub const TRACE_SAMPLES: &str = "trace_samples";
+    /// Of them, those that were not written: too many at once, or the hour's log budget.
+    pub const TRACE_SAMPLES_DROPPED: &str = "trace_samples_dropped";
     /// Exceptions that left methods and are counted in no class, for lack of memory.
     pub const EXCEPTIONS_LOST: &str = "exceptions_lost";
     /// Examples of exceptions that were not written: too many at once, or the hour's log budget.
@@ -520,6 +544,10 @@ mod tests {
             "start_ns,thread,kind,class,wait_ns,owner,sampled_stack,stack"
         );
         assert_eq!(columns(ExceptionRow::COLUMNS), "start_ns,method,class,thrown,began");
+        assert_eq!(
+            columns(TraceRow::COLUMNS),
+            "start_ns,thread,method,calls,samples,sampled_stack,stack"
+        );
         assert_eq!(
             columns(ExceptionExampleRow::COLUMNS),
             "start_ns,thread,class,message,sampled_stack,stack"

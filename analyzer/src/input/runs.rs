@@ -239,6 +239,7 @@ fn is_data(table: Table) -> bool {
                 | Table::Allocations
                 | Table::Exceptions
                 | Table::ExceptionExamples
+                | Table::Traces
         )
 }
 

@@ -125,6 +125,12 @@ impl Options {
         self.layout.compared || self.output.flame == Flame::Alloc || self.shows_all()
     }
 
+    /// Whether the report shows traced calls.
+    #[must_use]
+    pub fn shows_traces(&self) -> bool {
+        self.output.flame == Flame::Trace || self.shows_all()
+    }
+
     /// Whether the report shows exceptions that left measured methods.
     #[must_use]
     pub fn shows_exceptions(&self) -> bool {
@@ -290,6 +296,8 @@ pub enum Flame {
     Lock,
     /// Bytes of sampled allocations
     Alloc,
+    /// Calls of traced methods
+    Trace,
     /// Exceptions where they began to leave measured methods
     Exceptions,
 }

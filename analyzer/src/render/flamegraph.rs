@@ -20,12 +20,14 @@ pub fn render_sampled(report: &Report, of: Flame, out: &mut dyn Write) -> io::Re
         Flame::Wall => "Time of all threads, by samples",
         Flame::Lock => "Waits for locks",
         Flame::Alloc => "Allocated bytes, by samples",
+        Flame::Trace => "Calls of traced methods, by samples",
         Flame::Exceptions => "Exceptions, where they began to leave measured methods",
         Flame::Cpu | Flame::Calls => "CPU time, by samples",
     };
     let times = report.whole_stacks(of).into_iter().map(SampledStacks::total_ns);
     let unit = match of {
         Flame::Alloc => "bytes",
+        Flame::Trace => "calls",
         Flame::Exceptions => "exceptions",
         Flame::Cpu | Flame::Wall | Flame::Lock | Flame::Calls => "ns",
     };

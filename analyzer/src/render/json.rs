@@ -11,6 +11,7 @@ use super::exceptions::JsonExceptions;
 use super::json_rows::{JsonCpu, JsonDumps, JsonOffCpu, Name, Row};
 use super::locks::JsonLocks;
 use super::states::StateRow;
+use super::traces::JsonTraced;
 use crate::options::By;
 use crate::options::zone::hour_text;
 use crate::report::groups::GroupReport;
@@ -56,6 +57,8 @@ struct Document<'r> {
     #[serde(skip_serializing_if = "Option::is_none")]
     allocations: Option<JsonAllocations<'r>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    traced: Option<Vec<JsonTraced<'r>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     exceptions: Option<JsonExceptions<'r>>,
     /// With `--by state`, instead of methods.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -90,6 +93,7 @@ impl<'r> Document<'r> {
             off_cpu: has_own(off_cpu.total_ns).then(|| JsonOffCpu::new(by, off_cpu)),
             lock_waits: JsonLocks::new(&report.locks, &report.read),
             allocations: JsonAllocations::new(report),
+            traced: JsonTraced::all(report),
             exceptions: JsonExceptions::new(report),
             states: states.map(|report| report.states.iter().map(StateRow::new).collect()),
             thread_dumps: (!dumps.is_empty())
@@ -206,6 +210,8 @@ pub(super) struct JsonMissing<'r> {
     lock_waits_dropped: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     allocation_samples_dropped: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace_samples_dropped: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     exceptions_lost: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -326,6 +332,7 @@ impl<'r> JsonMissing<'r> {
             throttled_calls: statistics.throttled_calls,
             allocation_samples_dropped: Some(log.allocation_samples_dropped)
                 .filter(|count| *count > 0),
+            trace_samples_dropped: Some(log.trace_samples_dropped).filter(|count| *count > 0),
             exceptions_lost: Some(log.exceptions_lost).filter(|count| *count > 0),
             exception_examples_dropped: Some(log.exception_examples_dropped)
                 .filter(|count| *count > 0),

@@ -35,6 +35,7 @@ mod text;
 mod text_parts;
 mod tprofiler;
 mod trace;
+mod traces;
 mod tree;
 
 use std::io::{self, Write};

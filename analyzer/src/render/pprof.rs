@@ -20,9 +20,12 @@ use crate::stats::stacks::Stacks;
 pub fn render(report: &Report, of: Flame, out: &mut dyn Write) -> io::Result<()> {
     let profile = match of {
         Flame::Calls => profile(report, &stacks(&report.paths)),
-        Flame::Cpu | Flame::Wall | Flame::Lock | Flame::Alloc | Flame::Exceptions => {
-            sampled(report, of)
-        }
+        Flame::Cpu
+        | Flame::Wall
+        | Flame::Lock
+        | Flame::Alloc
+        | Flame::Trace
+        | Flame::Exceptions => sampled(report, of),
     };
     let mut encoder = GzEncoder::new(out, Compression::default());
     encoder.write_all(&profile.encode_to_vec())?;
@@ -147,6 +150,7 @@ fn sampled(report: &Report, of: Flame) -> Profile {
         Flame::Wall => ("samples", "wall", "nanoseconds"),
         Flame::Lock => ("waits", "lock", "nanoseconds"),
         Flame::Alloc => ("samples", "alloc_space", "bytes"),
+        Flame::Trace => ("samples", "traced_calls", "count"),
         Flame::Exceptions => ("examples", "exceptions", "count"),
         Flame::Cpu | Flame::Calls => ("samples", "cpu", "nanoseconds"),
     };

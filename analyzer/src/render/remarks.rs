@@ -29,7 +29,7 @@ const THROTTLED_SHOWN: usize = 10;
 type Loss = (fn(&Losses) -> u64, &'static str, &'static str);
 
 /// Losses that make figures wrong or incomplete.
-const FLAWS: [Loss; 18] = [
+const FLAWS: [Loss; 19] = [
     (
         |losses| losses.log.recorded_calls_dropped,
         "recorded call dropped: its thread's ring was full; method statistics include it",
@@ -80,6 +80,11 @@ const FLAWS: [Loss; 18] = [
         |losses| losses.log.allocation_samples_dropped,
         "sampled allocation dropped",
         "sampled allocations dropped",
+    ),
+    (
+        |losses| losses.log.trace_samples_dropped,
+        "sampled call of a traced method dropped",
+        "sampled calls of traced methods dropped",
     ),
     (
         |losses| losses.log.exceptions_lost,

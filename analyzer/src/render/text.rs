@@ -14,7 +14,9 @@ use super::text_parts::{
     WARNING, average, calls, headed, heading, nothing, number, origin, recorded, share,
     sign_of_average, sign_of_calls, sign_of_share, some_of, time_of, wrapped,
 };
-use super::{allocations, cpu, dumps, exceptions, locks, notes, off_cpu, overview, states, tree};
+use super::{
+    allocations, cpu, dumps, exceptions, locks, notes, off_cpu, overview, states, traces, tree,
+};
 use crate::options::By;
 use crate::report::groups::{GroupReport, MethodReport, percent};
 use crate::report::selected::SelectedData;
@@ -88,6 +90,7 @@ fn body(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     off_cpu::render(off_cpu, report.layout.top, &labels, out)?;
     locks::text(&report.locks, report.layout.top, &labels, out)?;
     allocations::text(report, &labels, out)?;
+    traces::text(report, &labels, out)?;
     exceptions::text(report, &labels, out)?;
     dumps::render(dumps, report.layout.top, out)?;
     unfinished_calls(report, &labels, out)

@@ -26,6 +26,7 @@ use crate::report::sentences::{
 };
 use crate::report::states::StateReport;
 use crate::report::throttled_times::ThrottledTimes;
+use crate::report::traces::TraceReport;
 use crate::report::{CallPaths, MethodTables, ReadSummary, Report, SampleReport, UnfinishedReport};
 use crate::run::allocations::read_allocations;
 use crate::run::counts::Counts;
@@ -39,6 +40,7 @@ use crate::run::nearest_names::Nearest;
 use crate::run::postponed::PostponedInRun;
 use crate::run::selection::Selection;
 use crate::run::throttled::{Throttled, ThrottledInRun, sort_by_missed};
+use crate::run::traces::read_traces;
 use crate::stats::aggregate::{Group, Totals};
 use crate::stats::allocation_sums::AllocationSums;
 use crate::stats::call_tree::{CallTree, Frame};
@@ -50,6 +52,7 @@ use crate::stats::overview_sums::OverviewSums;
 use crate::stats::sampled_stacks::{Sampled, SampledStacks};
 use crate::stats::stacks::{rooted_at, through};
 use crate::stats::thread_dumps::DumpCounts;
+use crate::stats::trace_sums::TraceSums;
 use crate::tprofiler::{OldLog, read_dumps};
 
 /// Collects runs, in order, until all are added.
@@ -81,6 +84,7 @@ pub struct Collector {
     dumps: DumpCounts,
     locks: LockSums,
     allocations: AllocationSums,
+    traces: TraceSums,
     exceptions: ExceptionSums,
     /// The last hours, if they can be compared.
     last_hours: Option<LastHours>,
@@ -225,6 +229,17 @@ impl Collector {
         self.add_threads(place, threads);
     }
 
+    /// Adds the traced calls of a run; `with_stacks` if their stacks are needed too.
+    pub fn add_traces(
+        &mut self,
+        run: &RunInput,
+        selection: &Selection,
+        with_stacks: bool,
+        problems: &mut Problems,
+    ) {
+        read_traces(run, selection, with_stacks, problems, &mut self.traces);
+    }
+
     /// Adds the exceptions of all runs, when these are added; `with_stacks` if stacks of examples are needed too.
     pub fn add_exceptions(
         &mut self,
@@ -345,14 +360,14 @@ impl Collector {
         notes.extend(event_notes(&locks, &exceptions, selection));
         let (tree, no_path) = selected_part(std::mem::take(&mut self.tree), &options.filter);
         // The trees of single calls contain every call.
-        let every = CallFilter::default();
-        let calls = if selection.stacks { &selection.calls } else { &every };
+        let calls = &if selection.stacks { selection.calls.clone() } else { CallFilter::default() };
         let without_record =
             without_record(calls, &self.counts, &self.thresholds_ns, &self.missing);
         Report {
             layout: options.layout.clone(),
             selected: SelectedData::new(selection, &options.filter),
             allocations: self.take_allocations(&labels, selection),
+            traces: TraceReport::new(std::mem::take(&mut self.traces)),
             read: self.take_summary(runs, labels, jvms, problems),
             missing: self.missing,
             notes,

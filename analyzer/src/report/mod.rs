@@ -16,6 +16,7 @@ mod sentences;
 pub mod slowest;
 pub mod states;
 mod throttled_times;
+pub mod traces;
 
 use std::collections::HashMap;
 
@@ -32,6 +33,7 @@ use crate::report::selected::SelectedData;
 use crate::report::sentences::ProbeShare;
 use crate::report::slowest::SlowCall;
 use crate::report::states::StateReport;
+use crate::report::traces::TraceReport;
 use crate::run::counts::Counts;
 use crate::run::data::UnfinishedCall;
 use crate::stats::call_tree::CallTree;
@@ -75,6 +77,8 @@ pub struct Report {
     pub locks: LockReport,
     /// Sampled allocations.
     pub allocations: AllocationReport,
+    /// Calls of traced methods.
+    pub traces: TraceReport,
     /// Exceptions that left measured methods.
     pub exceptions: ExceptionReport,
     /// CPU time and waiting by what threads did, if that was asked for.
@@ -180,6 +184,7 @@ impl Report {
             Flame::Wall => vec![&cpu.stacks, &off_cpu.stacks],
             Flame::Lock => vec![&self.locks.stacks],
             Flame::Alloc => vec![&self.allocations.stacks],
+            Flame::Trace => vec![&self.traces.stacks],
             Flame::Exceptions => vec![&self.exceptions.stacks],
         }
     }

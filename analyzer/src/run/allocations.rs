@@ -1,17 +1,17 @@
 //! Reads the sampled allocations of a run.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use log_format::ids::{SampledStackId, ThreadId};
 use log_format::names::Table;
 use log_format::rows::AllocationRow;
 
 use crate::input::problems::Problems;
-use crate::input::runs::{DataFile, RunInput};
-use crate::input::table_rows::{TablePart, read_part};
+use crate::input::runs::RunInput;
 use crate::options::By;
 use crate::run::cpu_samples::SampleNames;
 use crate::run::names::Names;
+use crate::run::selected_rows::{each_selected, has_table};
 use crate::run::selection::Selection;
 use crate::stats::aggregate::Group;
 use crate::stats::allocation_sums::AllocationSums;
@@ -66,30 +66,14 @@ pub fn each_allocation(
     selection: &Selection,
     names: &Names,
     problems: &mut Problems,
-    mut each: impl FnMut(AllocationRow),
+    each: impl FnMut(AllocationRow),
 ) {
-    let pattern = selection.calls.thread.as_ref();
-    let threads: Option<HashSet<ThreadId>> = pattern.map(|pattern| names.threads_named_by(pattern));
-    for file in files(run) {
-        let progress = Some(&selection.progress);
-        let part = TablePart { path: &file.path, len: file.len, progress };
-        read_part(part, problems, |row: AllocationRow| {
-            let is_selected = threads.as_ref().is_none_or(|threads| threads.contains(&row.thread));
-            if is_selected && selection.range.contains(row.start_ns) {
-                each(row);
-            }
-            Ok(())
-        });
-    }
+    each_selected(run, selection, names, problems, |row| (row.start_ns, row.thread), each);
 }
 
 /// Whether a run has sampled allocations.
 pub fn has_allocations(run: &RunInput) -> bool {
-    files(run).next().is_some()
-}
-
-fn files(run: &RunInput) -> impl Iterator<Item = &DataFile> {
-    run.files.iter().filter(|file| file.table == Table::Allocations)
+    has_table(run, Table::Allocations)
 }
 
 /// The innermost method outside the JDK; without one, the method on top of the stack.

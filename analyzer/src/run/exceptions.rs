@@ -1,17 +1,18 @@
 //! Reads the exceptions of a run that left measured methods: their exact counts, and examples.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use log_format::ids::{MethodId, SampledStackId, ThreadId};
+use log_format::ids::{MethodId, SampledStackId};
 use log_format::names::Table;
 use log_format::rows::{ExceptionExampleRow, ExceptionRow};
 
 use crate::input::problems::Problems;
-use crate::input::runs::{DataFile, RunInput};
+use crate::input::runs::RunInput;
 use crate::input::table_rows::{TablePart, read_part};
 use crate::run::cpu_samples::SampleNames;
 use crate::run::names::Names;
+use crate::run::selected_rows::{each_selected, has_table};
 use crate::run::selection::Selection;
 use crate::stats::exception_sums::{Example, ExceptionSite, ExceptionSums, throw_frame};
 use crate::stats::last_hours::LastHours;
@@ -36,8 +37,10 @@ pub fn read_exceptions(
     let sites = Sites { names: &names, label: run.label.as_str().into(), selection };
     if !selection.counts_single_events() {
         let intervals = selection.statistics_of(place);
-        for file in files(run, Table::Exceptions) {
-            read_part(part(file, selection), problems, |row: ExceptionRow| {
+        for file in run.files.iter().filter(|file| file.table == Table::Exceptions) {
+            let progress = Some(&selection.progress);
+            let part = TablePart { path: &file.path, len: file.len, progress };
+            read_part(part, problems, |row: ExceptionRow| {
                 if intervals.contains(row.start_ns)
                     && let Some(site) = sites.of(&row.class, sites.method(row.method))
                 {
@@ -76,37 +79,19 @@ pub fn each_example(
     selection: &Selection,
     names: &Names,
     problems: &mut Problems,
-    mut each: impl FnMut(ExceptionExampleRow),
+    each: impl FnMut(ExceptionExampleRow),
 ) {
-    let pattern = selection.calls.thread.as_ref();
-    let threads: Option<HashSet<ThreadId>> = pattern.map(|pattern| names.threads_named_by(pattern));
-    for file in files(run, Table::ExceptionExamples) {
-        read_part(part(file, selection), problems, |row: ExceptionExampleRow| {
-            let is_selected = threads.as_ref().is_none_or(|threads| threads.contains(&row.thread));
-            if is_selected && selection.range.contains(row.start_ns) {
-                each(row);
-            }
-            Ok(())
-        });
-    }
+    each_selected(run, selection, names, problems, |row| (row.start_ns, row.thread), each);
 }
 
 /// Whether a run has exceptions.
 pub fn has_exceptions(run: &RunInput) -> bool {
-    has_examples(run) || files(run, Table::Exceptions).next().is_some()
+    has_examples(run) || has_table(run, Table::Exceptions)
 }
 
 /// Whether a run has examples of exceptions.
 pub fn has_examples(run: &RunInput) -> bool {
-    files(run, Table::ExceptionExamples).next().is_some()
-}
-
-fn files(run: &RunInput, table: Table) -> impl Iterator<Item = &DataFile> {
-    run.files.iter().filter(move |file| file.table == table)
-}
-
-fn part<'f>(file: &'f DataFile, selection: &'f Selection) -> TablePart<'f> {
-    TablePart { path: &file.path, len: file.len, progress: Some(&selection.progress) }
+    has_table(run, Table::ExceptionExamples)
 }
 
 /// The frames of a stack from the top, without probes.

@@ -33,6 +33,8 @@ pub struct LogLosses {
     pub lock_waits_dropped: u64,
     /// Sampled allocations that were not written.
     pub allocation_samples_dropped: u64,
+    /// Traced calls that were not written.
+    pub trace_samples_dropped: u64,
     /// Exceptions that are counted in no class, for lack of memory.
     pub exceptions_lost: u64,
     /// Examples of exceptions that were not written.
@@ -115,6 +117,7 @@ impl Losses {
             counter::ROWS_DROPPED => (&mut log.rows_dropped, false),
             counter::RECORDED_CALLS_OVER_BUDGET => (&mut log.recorded_calls_over_budget, false),
             counter::ALLOCATION_SAMPLES_DROPPED => (&mut log.allocation_samples_dropped, false),
+            counter::TRACE_SAMPLES_DROPPED => (&mut log.trace_samples_dropped, false),
             counter::EXCEPTIONS_LOST => (&mut log.exceptions_lost, false),
             counter::EXCEPTION_EXAMPLES_DROPPED => (&mut log.exception_examples_dropped, false),
             counter::LOCK_WAITS_DROPPED => (&mut log.lock_waits_dropped, false),
@@ -160,6 +163,7 @@ impl LogLosses {
             (&mut self.recorded_calls_over_budget, other.recorded_calls_over_budget),
             (&mut self.lock_waits_dropped, other.lock_waits_dropped),
             (&mut self.allocation_samples_dropped, other.allocation_samples_dropped),
+            (&mut self.trace_samples_dropped, other.trace_samples_dropped),
             (&mut self.exceptions_lost, other.exceptions_lost),
             (&mut self.exception_examples_dropped, other.exception_examples_dropped),
             (&mut self.lock_waits_lost, other.lock_waits_lost),

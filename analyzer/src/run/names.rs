@@ -96,7 +96,8 @@ impl Names {
                 | Table::LockWaits
                 | Table::Allocations
                 | Table::Exceptions
-                | Table::ExceptionExamples => {}
+                | Table::ExceptionExamples
+                | Table::Traces => {}
             }
         }
         names

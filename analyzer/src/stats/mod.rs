@@ -15,3 +15,4 @@ pub mod sketch;
 pub mod slow_calls;
 pub mod stacks;
 pub mod thread_dumps;
+pub mod trace_sums;

@@ -114,3 +114,14 @@ pub fn waiting_shop() -> Logs {
     run.rows(T14, &[waiting(1, "blocked", 100)]);
     logs
 }
+
+/// Logs of two shops, as `before` and `after`, beside those of one without anything else, as `none`.
+pub fn compared(before: &Logs, after: &Logs) -> Logs {
+    let none = shop();
+    none.run(RUN, "web07", 4242).rows(T14, &[counter(T14, "recorded_ns", MIN)]);
+    let logs = Logs::new();
+    for (shop, side) in [(before, "before"), (after, "after"), (&none, "none")] {
+        fs::rename(shop.root().join("logs"), logs.root().join(side)).unwrap();
+    }
+    logs
+}

@@ -17,7 +17,7 @@ use crate::render::labels::{Labels, path};
 use crate::render::notes::in_text;
 use crate::render::short_table::ShortTable;
 use crate::render::text::summary_lines;
-use crate::render::{allocations, exceptions, locks};
+use crate::render::{allocations, exceptions, locks, traces};
 use crate::report::cpu::CpuSums;
 use crate::report::groups::MethodReport;
 use crate::report::overview::Overview;
@@ -182,11 +182,7 @@ impl<'r> Page<'r> {
             unfinished_not_shown: report.unfinished.not_shown
                 + (report.unfinished.calls.len() - unfinished.len()),
             unfinished,
-            tables: locks::short_tables(&report.locks, &labels)
-                .into_iter()
-                .chain(allocations::short_tables(&report.allocations, &labels))
-                .chain(exceptions::short_table(report, &labels))
-                .collect(),
+            tables: short_tables(report, &labels),
             not_shown,
             measured,
             cpu: (report.samples.cpu.samples > 0).then(|| report.samples.cpu.sums()),
@@ -217,6 +213,16 @@ fn labels(report: &Report) -> Labels {
     let named = rows(report).map(|row| &row.method).chain(sampled).chain(sites).chain(thrown);
     let named = named.chain(slow(&report.overview).map(|call| &call.method));
     Labels::new(named.chain(report.unfinished.calls.iter().map(|call| &call.method)).chain(tree))
+}
+
+/// Tables of what is no call.
+fn short_tables(report: &Report, labels: &Labels) -> Vec<ShortTable> {
+    locks::short_tables(&report.locks, labels)
+        .into_iter()
+        .chain(allocations::short_tables(&report.allocations, labels))
+        .chain(traces::short_table(report, labels))
+        .chain(exceptions::short_table(report, labels))
+        .collect()
 }
 
 /// What happened in each minute, allocations included.

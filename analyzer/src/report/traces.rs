@@ -1,0 +1,62 @@
+//! Calls of traced methods, by samples.
+
+use std::cmp::Reverse;
+
+use crate::stats::method::Method;
+use crate::stats::sampled_stacks::SampledStacks;
+use crate::stats::trace_sums::{TraceSums, Traced};
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct TraceReport {
+    /// Those with most calls first.
+    pub methods: Vec<TracedMethod>,
+    /// Calls by stack.
+    pub stacks: SampledStacks,
+}
+
+/// A traced method.
+#[derive(Debug)]
+pub struct TracedMethod {
+    /// It.
+    pub method: Method,
+    /// The calls that its samples stand for.
+    pub calls: u64,
+    /// How many samples there are.
+    pub samples: u64,
+    /// The calls from each caller, the most first.
+    pub callers: Vec<(Method, u64)>,
+    /// Minutes with calls: when each began, in unix nanoseconds, and how many there were.
+    pub minutes: Vec<(u64, u64)>,
+}
+
+impl TraceReport {
+    pub(crate) fn new(sums: TraceSums) -> Self {
+        let method = |(method, traced): (Method, Traced)| {
+            let mut callers: Vec<(Method, u64)> = traced.callers.into_iter().collect();
+            callers.sort_by(|(one, calls), (other, others)| others.cmp(calls).then(one.cmp(other)));
+            TracedMethod {
+                method,
+                calls: traced.calls,
+                samples: traced.samples,
+                callers,
+                minutes: traced.minutes.into_iter().collect(),
+            }
+        };
+        let mut methods: Vec<TracedMethod> = sums.methods.into_iter().map(method).collect();
+        methods.sort_by(|one, other| {
+            Reverse(one.calls)
+                .cmp(&Reverse(other.calls))
+                .then_with(|| one.method.cmp(&other.method))
+        });
+        Self { methods, stacks: sums.stacks }
+    }
+
+    /// Why there are no stacks to show, if there are none; `in_logs` if the runs have some, not selected.
+    #[must_use]
+    pub fn no_traces(&self, in_logs: bool) -> Option<String> {
+        let none = "no traced calls in these logs; trace a method by tprofiler trace com.shop.Order.pay 100";
+        let not_selected = "no traced calls are selected";
+        self.stacks.is_empty().then(|| if in_logs { not_selected } else { none }.to_owned())
+    }
+}

@@ -1,0 +1,45 @@
+//! Calls of traced methods, summed up by method and caller, and by minute.
+
+use std::collections::{BTreeMap, HashMap};
+
+use log_format::rows::TraceRow;
+
+use crate::stats::method::Method;
+use crate::stats::sampled_stacks::SampledStacks;
+
+const MINUTE_NS: u64 = 60_000_000_000;
+
+/// The calls of a traced method.
+#[derive(Debug, Default)]
+pub struct Traced {
+    /// The calls that its samples stand for.
+    pub calls: u64,
+    /// How many samples there are.
+    pub samples: u64,
+    /// The calls from each caller.
+    pub callers: HashMap<Method, u64>,
+    /// The calls by the start of their minute, in unix nanoseconds.
+    pub minutes: BTreeMap<u64, u64>,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct TraceSums {
+    /// By method.
+    pub methods: HashMap<Method, Traced>,
+    /// Calls by stack, with the method on top. Empty if the report does not show them.
+    pub stacks: SampledStacks,
+}
+
+impl TraceSums {
+    /// Adds a row of a method that this one called.
+    pub fn add(&mut self, row: &TraceRow, method: &Method, caller: Method) {
+        let of = self.methods.entry(method.clone()).or_default();
+        of.calls = of.calls.saturating_add(row.calls);
+        of.samples = of.samples.saturating_add(row.samples);
+        let minute = of.minutes.entry(row.start_ns - row.start_ns % MINUTE_NS).or_default();
+        for sum in [minute, of.callers.entry(caller).or_default()] {
+            *sum = sum.saturating_add(row.calls);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Calls of traced methods: by caller, as flame graphs and in JSON.
+
+// A panic here is the test's failure.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+
+mod common;
+
+use std::io::Read;
+
+use common::sampled_shop::{self, RUN};
+use common::traced_shop::shop;
+use common::*;
+use flate2::read::GzDecoder;
+use log_format::rows::counter as name;
+use serde_json::{Value, json};
+
+#[test]
+fn traced_methods_have_their_callers() {
+    let logs = shop();
+    let text = logs.analyze(&["logs"]).quiet();
+    let (_, found) = text.split_once("\nTraced").unwrap();
+    assert_golden("traces.txt", found);
+    let json = logs.analyze(&["logs", "--format", "json"]).json();
+    let row = |row: &Value| {
+        let callers = row["callers"].as_array().unwrap().iter();
+        let callers: Vec<Value> =
+            callers.map(|caller| json!([caller["method"]["method"], caller["calls"]])).collect();
+        json!([row["method"]["method"], row["calls"], row["samples"], callers])
+    };
+    let rows: Vec<Value> = json["traced"].as_array().unwrap().iter().map(row).collect();
+    assert_eq!(
+        rows,
+        [
+            json!(["count", 8_000, 80, [["pay", 6_000], ["count", 2_000]]]),
+            json!(["pay", 800, 8, [["[no caller]", 800]]]),
+        ]
+    );
+    let minutes = json!([
+        { "start": "2026-11-20T14:00:00Z", "calls": 500 },
+        { "start": "2026-11-20T14:01:00Z", "calls": 300 },
+    ]);
+    assert_eq!(json["traced"][1]["minutes"], minutes);
+}
+
+#[test]
+fn traced_calls_are_selected_by_time_thread_and_method() {
+    let logs = shop();
+    let calls = |more: &[&str]| -> u64 {
+        let json = logs.analyze(&[&["logs", "--format", "json"], more].concat()).json();
+        let rows = json["traced"].as_array().map(Vec::as_slice).unwrap_or_default();
+        rows.iter().map(|row| row["calls"].as_u64().unwrap()).sum()
+    };
+    assert_eq!(calls(&[]), 8_800);
+    assert_eq!(calls(&["--from", "14:01"]), 300);
+    assert_eq!(calls(&["--thread", "exec-1"]), 8_500);
+    assert_eq!(calls(&["--method", "count"]), 8_000);
+    assert_eq!(calls(&["--method", "nothing"]), 0);
+}
+
+#[test]
+fn flame_graphs_have_traced_calls_by_stack() {
+    let logs = shop();
+    let flame = |more: &[&str]| logs.analyze(&[&["logs", "--flame", "trace"], more].concat());
+    let collapsed = flame(&["--format", "collapsed"]).stdout;
+    let (pay, count) = ("com.shop.order.OrderService.pay", "com.shop.stock.Stock.count");
+    for line in
+        [format!("{pay} 800\n"), format!("{pay};{count} 6000\n"), format!("{count};{count} 2000\n")]
+    {
+        assert!(collapsed.contains(&line), "{collapsed}");
+    }
+    let svg = flame(&[]).stdout;
+    assert!(
+        svg.contains("Calls of traced methods, by samples") && svg.contains(" calls,"),
+        "{svg}"
+    );
+    let pprof = logs.command(&["logs", "--flame", "trace", "--format", "pprof"]).output().unwrap();
+    let mut profile = Vec::new();
+    GzDecoder::new(&pprof.stdout[..]).read_to_end(&mut profile).unwrap();
+    assert!(String::from_utf8_lossy(&profile).contains("traced_calls"));
+    let nobody = flame(&["--thread", "nobody"]);
+    assert!(nobody.stderr.contains("no traced calls are selected"), "{}", nobody.stderr);
+    let none = sampled_shop::shop().analyze(&["logs", "--flame", "trace"]);
+    assert!(none.stderr.contains("no traced calls in these logs"), "{}", none.stderr);
+}
+
+#[test]
+fn dropped_samples_are_said_and_logs_without_any_have_no_section() {
+    let logs = sampled_shop::shop();
+    assert!(!logs.analyze(&["logs"]).quiet().contains("Traced"));
+    assert!(logs.analyze(&["logs", "--format", "json"]).json().get("traced").is_none());
+    let run = logs.run(RUN, "web07", 4242);
+    run.rows(T14, &[counter(T14, name::TRACE_SAMPLES_DROPPED, 7)]);
+    let text = logs.analyze(&["logs", "--notes"]).quiet();
+    assert!(text.contains("7 sampled calls of traced methods dropped"), "{text}");
+    let json = logs.analyze(&["logs", "--format", "json"]).json();
+    assert_eq!(json["missing"]["trace_samples_dropped"], 7);
+}
