@@ -35,6 +35,7 @@ mod self_test;
 mod session;
 mod stderr;
 mod sys;
+mod traces;
 
 pub use agent::TProfiler;
 

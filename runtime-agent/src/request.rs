@@ -58,6 +58,9 @@ pub(crate) enum Request {
     Overhead(Option<Millionths>),
     /// Sample allocations with so many bytes in between, or none.
     Alloc(Option<u64>),
+    /// Take the stack of one in so many calls of the methods that a pattern names, or of all that are traced; with 0, of
+    /// none.
+    Trace(Option<Pattern>, u64),
     /// List the throttled methods.
     Throttled,
     /// The JVM ends: write everything, then stop.
@@ -93,6 +96,8 @@ pub(crate) struct RecordingFigures {
     /// Since when it is on or off, in unix nanoseconds.
     pub since_ns: u64,
     pub thresholds: Thresholds,
+    /// Which methods are traced, and one in how many of their calls.
+    pub traces: Vec<(Pattern, u64)>,
 }
 
 /// Memory that grows with threads and calls, and what happened for lack of it.

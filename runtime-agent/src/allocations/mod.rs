@@ -1,11 +1,5 @@
 //! Samples of allocated objects: the JVM's event comes once in so many bytes of each thread, in the thread.
-//!
-//! ```text
-//! interval  how many bytes are between two samples, so that they keep to the cap
-//! ```
 #![allow(unsafe_code)]
-
-mod interval;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,7 +8,6 @@ use jvmti_bindings::env::{JniEnv, Jvmti};
 use jvmti_bindings::prelude::{jni, jvmti};
 use log_format::ids::JavaThreadId;
 
-pub(crate) use self::interval::Interval;
 use crate::jvm::{class_names, java_threads};
 use crate::probe::thread::os_id;
 use crate::sampling::own_stack::OwnStack;

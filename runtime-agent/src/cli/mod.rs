@@ -155,6 +155,19 @@ enum Command {
         /// How many bytes are between two samples, like 512k, or off
         value: Option<String>,
     },
+    /// Show which methods are traced, or take the stack of one in N of their calls
+    Trace {
+        /// A method, or a pattern like com.shop.Order.*
+        pattern: Option<String>,
+        /// One in how many calls
+        #[arg(value_name = "N")]
+        every: Option<String>,
+    },
+    /// Trace these methods no more, or none
+    Untrace {
+        /// A pattern like com.shop.Order.*
+        pattern: Option<String>,
+    },
     /// Show the options in force
     Options,
     /// Attach the agent to a running JVM
@@ -195,6 +208,11 @@ impl Command {
             Self::Unmute { pattern } => with("unmute", &Some(pattern.clone())),
             Self::Overhead { value } => with("overhead", value),
             Self::Alloc { value } => with("alloc", value),
+            Self::Trace { pattern, every } => {
+                let every = every.as_ref().map(|every| format!(" {every}")).unwrap_or_default();
+                with("trace", &pattern.as_ref().map(|pattern| pattern.clone() + &every))
+            }
+            Self::Untrace { pattern } => with("untrace", pattern),
             Self::Options => "options".to_owned(),
             Self::Detach { pid: None } => "detach".to_owned(),
             Self::Detach { pid: Some(_) } | Self::Attach(_) | Self::List | Self::Profile(_) => {

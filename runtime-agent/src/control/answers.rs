@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use log_format::names::utc_text;
+use log_format::pattern::Pattern;
 use log_format::writer::one_line;
 use log_format::{human, units};
 use serde_json::{Value, json};
@@ -22,7 +23,7 @@ use crate::instrument::methods::Method;
 use crate::instrument::postponed::Postponed;
 use crate::log::LogFigures;
 use crate::options::alloc_text;
-use crate::options::{megabytes_text, overhead_text, thresholds_text};
+use crate::options::{megabytes_text, overhead_text, thresholds_text, traces_text};
 use crate::overhead::{OverheadFigures, Throttled};
 use crate::request::{Found, MemoryFigures, Reply, Status};
 use crate::sampling::sampler::TimerFigures;
@@ -61,6 +62,7 @@ pub(super) fn answer(
             }
         }
         Shows::Allocations => add_allocations(&mut answer, status),
+        Shows::Traces => add_traces(&mut answer, status),
         Shows::Options => add_options(&mut answer, status, options),
         Shows::Restored => add_restored(&mut answer, &status.loaded_classes, status.clock.jumps),
         Shows::Found => match found {
@@ -82,8 +84,10 @@ pub(super) fn answer(
 
 /// Whether hints about what may surprise the user belong to an answer. Not to `options`, where every key is an option.
 fn has_hints(shows: Shows, found: &Found) -> bool {
-    matches!(shows, Shows::Status | Shows::Thresholds | Shows::Muted | Shows::Restored)
-        || matches!(found, Found::Methods(_))
+    matches!(
+        shows,
+        Shows::Status | Shows::Thresholds | Shows::Muted | Shows::Traces | Shows::Restored
+    ) || matches!(found, Found::Methods(_))
 }
 
 fn add_status(answer: &mut Answer, status: &Status, names: bool) {
@@ -137,7 +141,6 @@ fn add_memory(answer: &mut Answer, memory: MemoryFigures) {
     answer.value("max_memory_bytes", max_bytes);
 }
 
-/// Adds the budget, how much of it is used, and how many methods are throttled.
 fn add_allocations(answer: &mut Answer, status: &Status) {
     match &status.sampling {
         Some(sampling) => add_allocation_figures(answer, sampling),
@@ -155,6 +158,30 @@ fn add_allocation_figures(answer: &mut Answer, sampling: &SamplingFigures) {
     answer.add("allocation samples dropped", sampling.allocations.dropped);
 }
 
+/// Adds which methods are traced.
+fn add_traces(answer: &mut Answer, status: &Status) {
+    let traces = &status.recording.traces;
+    for (pattern, every) in traces {
+        answer.line(&format!("trace {pattern}"), every);
+    }
+    let trace =
+        |(pattern, every): &(Pattern, u64)| json!({ "pattern": pattern.as_str(), "every": every });
+    answer.value("traces", traces.iter().map(trace).collect::<Vec<_>>());
+    if let Some(sampling) = &status.sampling {
+        add_trace_figures(answer, sampling);
+    }
+}
+
+fn add_trace_figures(answer: &mut Answer, sampling: &SamplingFigures) {
+    if sampling.trace_factor > 1 {
+        answer.line("trace interval", format!("{} times as long", sampling.trace_factor));
+    }
+    answer.value("trace_factor", sampling.trace_factor);
+    answer.add("trace samples", sampling.traces.samples);
+    answer.add("trace samples dropped", sampling.traces.dropped);
+}
+
+/// Adds the budget, how much of it is used, and how many methods are throttled.
 fn add_overhead(answer: &mut Answer, overhead: &OverheadFigures) {
     let OverheadFigures { budget, share, throttled_methods, call_ns, is_sampled, .. } = *overhead;
     answer.line("overhead budget", overhead_text(budget));
@@ -212,6 +239,7 @@ fn add_sampling(answer: &mut Answer, sampling: &SamplingFigures) {
     answer.add("lock waits lost", sampling.lock_waits.lost);
     answer.add("lock seconds skipped", sampling.lock_waits.seconds_skipped);
     add_allocation_figures(answer, sampling);
+    add_trace_figures(answer, sampling);
     if let Some(why) = &sampling.stopped {
         answer.line("cpu samples stopped", why);
     }
@@ -369,6 +397,7 @@ fn add_options(answer: &mut Answer, status: &Status, options: &BTreeMap<String, 
     let mut options = options.clone();
     let mut set = |key: &str, value: String| options.insert(key.to_owned(), value);
     set("threshold", thresholds_text(*all_ns, own));
+    set("trace", traces_text(&status.recording.traces));
     set("overhead", overhead_text(status.overhead.budget));
     set("max_memory", limit::text(status.memory.max_bytes));
     set("max_mb_per_hour", megabytes_text(status.log.hour_budget));

@@ -7,7 +7,7 @@ use log_format::writer::is_unprintable;
 use thiserror::Error;
 
 use crate::drain::time_slices::Period;
-use crate::options::{parse_alloc, parse_overhead, parse_threshold};
+use crate::options::{parse_alloc, parse_every, parse_overhead, parse_threshold};
 use crate::request::Request;
 
 pub(super) const HELP: &str = "\
@@ -25,6 +25,8 @@ mute [PATTERN]: show what is muted, or mute methods: their calls are not measure
 unmute PATTERN: measure them again
 overhead [SHARE | off]: show the throttled methods, or set the overhead budget, like 2%
 alloc [SIZE | off]: show whether allocations are sampled, or sample them once in so many bytes, like 512k
+trace [PATTERN [N]]: show which methods are traced, or take the stack of one in N of their calls
+untrace [PATTERN]: trace these no more, or none
 options: show the options in force
 json COMMAND: the same answer for programs, as a line of JSON
 auth NONCE: have the agent prove that it knows the token
@@ -61,6 +63,8 @@ pub(super) enum Shows {
     Overhead,
     /// How allocations are sampled.
     Allocations,
+    /// Which methods are traced.
+    Traces,
     Options,
     /// The result of a detach.
     Restored,
@@ -99,6 +103,12 @@ pub(super) fn parse(line: &str) -> Result<Command, Wrong> {
         ("overhead", value) => (Request::Overhead(parse_overhead(value)?), Shows::Overhead),
         ("alloc", "") => (Request::Status, Shows::Allocations),
         ("alloc", value) => (Request::Alloc(parse_alloc(value)?), Shows::Allocations),
+        ("trace", "") => (Request::Status, Shows::Traces),
+        ("trace", value) => (trace(value)?, Shows::Traces),
+        ("untrace", "") => (Request::Trace(None, 0), Shows::Traces),
+        ("untrace", pattern) => {
+            (Request::Trace(Some(parse_pattern(word, pattern)?), 0), Shows::Traces)
+        }
         ("options", "") => (Request::Status, Shows::Options),
         ("threshold", "") => (Request::Status, Shows::Thresholds),
         ("threshold", value) => {
@@ -162,6 +172,12 @@ fn top(rest: &str) -> Result<Request, BadValue> {
     Ok(Request::Top(period, count))
 }
 
+fn trace(rest: &str) -> Result<Request, BadValue> {
+    let (pattern, every) = rest.split_once(' ').unwrap_or((rest, "1"));
+    let pattern = parse_pattern("trace", pattern)?;
+    Ok(Request::Trace(Some(pattern), parse_every(every.trim_start())?))
+}
+
 fn in_flight(rest: &str) -> Result<Request, BadValue> {
     let least_ns = match rest {
         "" => Some(IN_FLIGHT_NS),
@@ -216,6 +232,13 @@ mod tests {
         assert_eq!(request("alloc"), Some(Request::Status));
         assert_eq!(request("alloc 512k"), Some(Request::Alloc(Some(512 << 10))));
         assert_eq!(request("alloc off"), Some(Request::Alloc(None)));
+        let pattern = Pattern::parse("com.shop.Order.pay").unwrap();
+        let trace = |every| Some(Request::Trace(Some(pattern.clone()), every));
+        assert_eq!(request("trace"), Some(Request::Status));
+        assert_eq!(request("trace com.shop.Order.pay"), trace(1));
+        assert_eq!(request("trace com.shop.Order.pay  100"), trace(100));
+        assert_eq!(request("untrace com.shop.Order.pay"), trace(0));
+        assert_eq!(request("untrace"), Some(Request::Trace(None, 0)));
         assert_eq!(request("help"), None);
         let json = parse("json top 3").unwrap();
         assert_eq!((json.request, json.is_json), (request("top 3"), true));
@@ -233,6 +256,8 @@ mod tests {
                 "inflight 99999999999999",
                 "inflight: '99999999999999' is neither milliseconds nor a duration like 2s",
             ),
+            ("trace a/b", "trace: 'a/b' is not a pattern; use dots: a.b"),
+            ("trace a.b 0", "trace: '0' is not a number of calls from 1 to 1000000000, like 100"),
             ("unmute", "unmute: a pattern is needed"),
             ("methods", "methods: a pattern is needed"),
             ("methods a/b", "methods: 'a/b' is not a pattern; use dots: a.b"),
@@ -251,7 +276,7 @@ mod tests {
     fn long_patterns_and_those_with_many_stars_are_refused() {
         let longest = "a".repeat(256);
         let pattern = format!("**{}**", "*.x".repeat(4));
-        for word in ["mute ", "unmute ", "methods ", "threshold "] {
+        for word in ["mute ", "unmute ", "methods ", "threshold ", "trace ", "untrace "] {
             let value = |pattern: &str| match word {
                 "threshold " => format!("{word}{pattern}:1ms"),
                 _ => format!("{word}{pattern}"),

@@ -1,19 +1,14 @@
 //! Turns sampled allocations into rows, summed up by second.
 
-use std::collections::{BTreeMap, HashMap};
-
 use log_format::ids::{SampledStackId, StackId, ThreadId};
 use log_format::rows::{AllocationRow, counter};
 
 use crate::allocations::{self, Allocation, Counts};
 use crate::drain::samples::{Context, Samples};
+use crate::drain::seconds::Seconds;
 use crate::jvm::class_names;
 use crate::sampling::sampler::Sampler;
 use crate::sys::clock::{self, as_u64};
-
-const SECOND_NS: u64 = 1_000_000_000;
-/// Samples of a second that is over may come so much later.
-const LATE_NS: u64 = 500_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Key {
@@ -33,7 +28,7 @@ struct Sum {
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Allocations {
-    seconds: BTreeMap<u64, HashMap<Key, Sum>>,
+    seconds: Seconds<Key, Sum>,
     /// What was counted when the run began.
     before: Counts,
     over_budget: u64,
@@ -43,7 +38,7 @@ impl Allocations {
     /// A run begins: what is left of the one before is not its own.
     pub(super) fn new() -> Self {
         allocations::forget();
-        Self { seconds: BTreeMap::new(), before: Counts::now(), over_budget: 0 }
+        Self { seconds: Seconds::default(), before: Counts::now(), over_budget: 0 }
     }
 
     /// Takes the samples since the last call.
@@ -76,8 +71,7 @@ impl Allocations {
             stack: samples.stack_of_own(*os_id, stack, sampler),
             path: samples.path_of(&stack.shadow, context.paths),
         };
-        let second = self.seconds.entry(at_ns - at_ns % SECOND_NS).or_default();
-        let sum = second.entry(key).or_default();
+        let sum = self.seconds.sum(at_ns, key);
         sum.bytes += bytes;
         sum.objects += objects;
         sum.samples += 1;
@@ -85,27 +79,17 @@ impl Allocations {
 
     /// Rows of the seconds that are over by now; with `all`, of all.
     pub(super) fn take_rows(&mut self, all: bool) -> Vec<AllocationRow> {
-        let now_ns = clock::unix_ns();
-        let mut rows = Vec::new();
-        while let Some(second) = self.seconds.first_entry() {
-            let start_ns = *second.key();
-            if !all && now_ns < start_ns + SECOND_NS + LATE_NS {
-                break;
-            }
-            let mut sums: Vec<(Key, Sum)> = second.remove().into_iter().collect();
-            sums.sort_unstable_by_key(|(key, _)| *key);
-            rows.extend(sums.iter().map(|(key, sum)| AllocationRow {
-                start_ns,
-                thread: key.thread,
-                class: class_names::name(key.class),
-                bytes: as_u64(sum.bytes.round()),
-                objects: as_u64(sum.objects.round()),
-                samples: sum.samples,
-                sampled_stack: key.stack,
-                stack: key.path,
-            }));
-        }
-        rows
+        let row = |(start_ns, key, sum): (u64, Key, Sum)| AllocationRow {
+            start_ns,
+            thread: key.thread,
+            class: class_names::name(key.class),
+            bytes: as_u64(sum.bytes.round()),
+            objects: as_u64(sum.objects.round()),
+            samples: sum.samples,
+            sampled_stack: key.stack,
+            stack: key.path,
+        };
+        self.seconds.take(clock::unix_ns(), all).into_iter().map(row).collect()
     }
 
     /// Counts samples that are not written, to leave the hour's budget to recorded calls.

@@ -9,7 +9,7 @@ use log_format::writer::one_line;
 
 use crate::instrument::class_hook::MethodNotInstrumented;
 use crate::instrument::guards::Rule;
-use crate::instrument::methods::{Methods, OwnThreshold};
+use crate::instrument::methods::{Methods, OwnValue};
 use crate::instrument::postponed::Postponed;
 use crate::overhead::Throttled;
 
@@ -86,10 +86,10 @@ impl Events {
     }
 
     /// Records the thresholds of patterns from now on.
-    pub(crate) fn set_thresholds(&mut self, own: &[OwnThreshold], now_ns: u64) -> Vec<EventRow> {
-        let row = |own: &OwnThreshold| EventRow {
+    pub(crate) fn set_thresholds(&mut self, own: &[OwnValue], now_ns: u64) -> Vec<EventRow> {
+        let row = |own: &OwnValue| EventRow {
             pattern: one_line(&own.pattern.to_string()),
-            threshold_ns: Some(own.ns),
+            threshold_ns: Some(own.value),
             ..EventRow::new(now_ns, event::THRESHOLD)
         };
         let before = std::mem::take(&mut self.thresholds);

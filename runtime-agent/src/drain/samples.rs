@@ -24,11 +24,13 @@ use crate::locks;
 use crate::log::run_log::Now;
 use crate::overhead::SampledProbes;
 use crate::probe::stack::method_of;
+use crate::probe::traced;
 use crate::sampling::cost;
 use crate::sampling::off_cpu::{OffCpuTime, Standing, Waiting};
 use crate::sampling::own_stack::OwnStack;
 use crate::sampling::sampler::{Sampler, TimerFigures};
 use crate::sys::clock::{self, Anchors};
+use crate::traces;
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// How long after the end of a second its samples may still come.
@@ -148,6 +150,9 @@ pub(crate) struct SamplingFigures {
     /// Sampled allocations, and the bytes between two; `None` while they are not sampled.
     pub allocations: allocations::Counts,
     pub allocation_interval: Option<u64>,
+    /// Stacks of traced methods' calls, and how many times as few are taken as was asked for.
+    pub traces: traces::Counts,
+    pub trace_factor: u64,
     /// Why nothing is sampled, if that is not what was asked for.
     pub stopped: Option<String>,
 }
@@ -450,6 +455,7 @@ impl Samples {
         sampler: &Sampler<'_>,
         lock_waits: locks::Counts,
         allocations: allocations::Counts,
+        traces: traces::Counts,
     ) -> SamplingFigures {
         SamplingFigures {
             timers: sampler.timer_figures(),
@@ -468,6 +474,8 @@ impl Samples {
             alloc: sampler.alloc(),
             allocations,
             allocation_interval: allocations::interval(),
+            traces,
+            trace_factor: traced::factor(),
             stopped: sampler.stopped().map(ToString::to_string),
         }
     }

@@ -6,6 +6,7 @@ use jvmti_bindings::prelude::jni;
 use crate::exceptions;
 use crate::jvm::java_threads;
 use crate::probe::{self, Entry, Thrown};
+use crate::traces;
 
 /// `private static native void start0(int)`
 #[unsafe(no_mangle)]
@@ -26,6 +27,9 @@ extern "system" fn start_other(env: *mut jni::JNIEnv, _class: jni::jclass, metho
     let entry = probe::start(method.cast_unsigned(), |own| java_threads::remember(env, own));
     if entry == Entry::NoStack {
         throw_stack_overflow(env);
+    } else {
+        // SAFETY: the JVM passes the thread's environment.
+        unsafe { traces::started(env, method.cast_unsigned()) };
     }
 }
 

@@ -1,7 +1,7 @@
 //! Rows with a sampled stack: when they ended, and what names they need.
 
 use log_format::ids::{SampledStackId, StackId, ThreadId};
-use log_format::rows::{AllocationRow, ExceptionExampleRow, LockWaitRow, Row, SampleRow};
+use log_format::rows::{AllocationRow, ExceptionExampleRow, LockWaitRow, Row, SampleRow, TraceRow};
 
 /// See the module.
 pub(crate) trait SampledRow: Row {
@@ -29,7 +29,7 @@ macro_rules! sampled_row {
     )*};
 }
 
-sampled_row!(SampleRow, AllocationRow, ExceptionExampleRow);
+sampled_row!(SampleRow, AllocationRow, TraceRow, ExceptionExampleRow);
 
 impl SampledRow for LockWaitRow {
     fn time(&self) -> (u64, u64) {

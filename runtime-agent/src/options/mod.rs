@@ -33,20 +33,20 @@ use self::option_table::OPTIONS;
 pub(crate) use self::overhead::{overhead_text, parse_overhead};
 pub use self::self_tests::{Pretend, ProbeChoice, Trick};
 use self::setting::Setting;
-pub(crate) use self::values::thresholds_text;
 pub use self::values::{
     ControlOptions, DEFAULT_PORT, ExceptionOptions, LogOptions, Options, PortAccess,
-    RecordingOptions, SamplingOptions, TestOptions, parse_threshold,
+    RecordingOptions, SamplingOptions, TestOptions, parse_every, parse_threshold,
 };
 use self::values::{Given, one_line};
+pub(crate) use self::values::{thresholds_text, traces_text};
 use crate::error;
 use crate::stderr::message;
 
 /// Read like an option string, for deployments where no start script can be changed.
 pub const ENVIRONMENT: &str = "TPROFILER_OPTS";
 
-/// Most patterns with thresholds of their own.
-pub const MAX_THRESHOLDS: usize = 255;
+/// Most patterns with thresholds of their own, and most that are traced.
+pub const MAX_PATTERNS: usize = 255;
 
 /// What is wrong with an option string, and whether that should stop the JVM.
 #[derive(Debug, Error)]
@@ -186,13 +186,15 @@ impl Options {
 
     /// Checks the options for errors that no setting has by itself.
     fn check(&self) -> Result<(), BadValue> {
-        let RecordingOptions { thresholds, plan, .. } = &self.recording;
+        let RecordingOptions { thresholds, traces, plan, .. } = &self.recording;
         if plan.record.is_some() != plan.pause.is_some() {
             return Err(BadValue::because("record and pause belong together"));
         }
-        if thresholds.len() > MAX_THRESHOLDS {
-            let reason = format!("more than {MAX_THRESHOLDS} patterns");
-            return Err(BadValue::because(reason).of("threshold"));
+        for (option, patterns) in [("threshold", thresholds.len()), ("trace", traces.len())] {
+            if patterns > MAX_PATTERNS {
+                let reason = format!("more than {MAX_PATTERNS} patterns");
+                return Err(BadValue::because(reason).of(option));
+            }
         }
         Ok(())
     }

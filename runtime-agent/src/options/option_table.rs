@@ -16,7 +16,10 @@ use super::log_limits::{compression, compression_text, megabytes, megabytes_text
 use super::overhead::{overhead_text, parse_overhead, parse_share};
 use super::retransform::Retransform;
 use super::self_tests::ProbeChoice;
-use super::values::{Given, Options, PortAccess, one_line, parse_threshold, thresholds_text};
+use super::values::{
+    Given, Options, PortAccess, one_line, parse_threshold, parse_trace, thresholds_text,
+    traces_text,
+};
 use crate::instrument::filters::Annotation;
 use crate::schedule::{Window, parse_record};
 use crate::sys::clock::ClockChoice;
@@ -237,6 +240,22 @@ pub const OPTIONS: &[OptionDef] = &[
             Ok(())
         },
         show: |options| alloc_text(options.sampling.alloc),
+    },
+    OptionDef {
+        key: "trace",
+        default: Some("off"),
+        help: "With cpu: take the stack of one in so many calls, like com.shop.Order.pay:100",
+        set: |options, value, _| {
+            if value == "off" {
+                options.recording.traces.clear();
+                return Ok(());
+            }
+            let (pattern, every) = parse_trace(value)?;
+            options.recording.traces.retain(|(known, _)| *known != pattern);
+            options.recording.traces.push((pattern, every));
+            Ok(())
+        },
+        show: |options| traces_text(&options.recording.traces),
     },
     OptionDef {
         key: "exceptions",

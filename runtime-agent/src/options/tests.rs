@@ -100,6 +100,17 @@ fn filters_thresholds_and_times() {
 }
 
 #[test]
+fn traced_methods() {
+    let text = |options: &str| parse(options).unwrap().to_map()["trace"].clone();
+    assert_eq!(
+        text("trace=com.shop.Order.pay:100,trace=com.shop"),
+        "com.shop.Order.pay:100,com.shop:1"
+    );
+    assert_eq!(text("trace=a.B:5,trace=a.C,trace=a.B:6"), "a.C:1,a.B:6");
+    assert_eq!(text("trace=a.B:5,trace=off"), "off");
+}
+
+#[test]
 fn the_ceiling_of_memory() {
     let options = parse("max_memory=64m").unwrap();
     assert_eq!(options.limits.memory, Some(64 << 20));
@@ -153,6 +164,8 @@ fn what_is_wrong_is_named_in_one_line() {
         ("threshold=1", "threshold: '1' is not a duration"),
         ("threshold=com..x:1ms", "threshold: 'com..x' is not a pattern"),
         ("threshold=com.x:", "threshold: '' is not a duration"),
+        ("trace=com..x:9", "trace: 'com..x:9' is neither off nor methods and a number of calls"),
+        ("trace=com.x:0", "trace: '0' is not a number of calls from 1 to 1000000000, like 100"),
         ("port=0", "port: '0' is not a port"),
         ("bind=web07", "bind: 'web07' is not an address like 127.0.0.1 or ::1"),
         ("bind=", "bind: '' is not an address like 127.0.0.1 or ::1"),

@@ -80,6 +80,8 @@ pub struct RecordingOptions {
     pub threshold: Duration,
     /// Methods with a threshold of their own; if several patterns name one, the last counts.
     pub thresholds: Vec<(Pattern, Duration)>,
+    /// Methods of which stacks are taken, of one in so many calls; if several patterns name one, the last counts.
+    pub traces: Vec<(Pattern, u64)>,
     /// Whether recording begins at once.
     pub start: bool,
     /// When recording is on.
@@ -91,6 +93,7 @@ impl Default for RecordingOptions {
         Self {
             threshold: Duration::from_millis(1),
             thresholds: Vec::new(),
+            traces: Vec::new(),
             start: true,
             plan: Plan::default(),
         }
@@ -257,6 +260,44 @@ pub fn parse_threshold(value: &str) -> Result<(Option<Pattern>, Duration), BadVa
             Ok((Some(pattern), parse_duration(duration).map_err(of)?))
         }
     }
+}
+
+/// Traced methods in the form for `run.json`.
+pub(crate) fn traces_text(traces: &[(Pattern, u64)]) -> String {
+    let text = |(pattern, every): &(Pattern, u64)| format!("{pattern}:{every}");
+    if traces.is_empty() {
+        "off".to_owned()
+    } else {
+        traces.iter().map(text).collect::<Vec<_>>().join(",")
+    }
+}
+
+/// Most calls of a method between two whose stacks are taken.
+const MOST_CALLS: u64 = 1_000_000_000;
+
+/// Reads one in how many calls are traced.
+///
+/// # Errors
+/// What is wrong with `value`.
+pub fn parse_every(value: &str) -> Result<u64, BadValue> {
+    value.parse().ok().filter(|every| (1..=MOST_CALLS).contains(every)).ok_or_else(|| {
+        let reason = format!("is not a number of calls from 1 to {MOST_CALLS}, like 100");
+        BadValue::new(one_line(value), reason).of("trace")
+    })
+}
+
+/// Reads `com.shop.Order.pay:100`; without a number, each call is traced.
+///
+/// # Errors
+/// What is wrong with `value`.
+pub fn parse_trace(value: &str) -> Result<(Pattern, u64), BadValue> {
+    let (pattern, every) = value.rsplit_once(':').unwrap_or((value, "1"));
+    let pattern = Pattern::parse(pattern).map_err(|_| {
+        let reason =
+            "is neither off nor methods and a number of calls, like com.shop.Order.pay:100";
+        BadValue::new(one_line(value), reason).of("trace")
+    })?;
+    Ok((pattern, parse_every(every)?))
 }
 
 /// A value for a message, in one line.

@@ -21,10 +21,12 @@ use crate::log::run_log::Now;
 use crate::overhead::{Millionths, Overhead, OverheadFigures, Period, SampledProbes, Throttled};
 use crate::probe::CALIBRATION;
 use crate::probe::mute::{self, Cause};
+use crate::probe::traced;
 use crate::sampling::cost;
 use crate::stderr::message;
 use crate::sys::clock::{self, as_u64};
 use crate::sys::run_delay::RunDelay;
+use crate::traces;
 
 /// Length of a period, and of a short one while there is something to decide soon.
 const PERIOD_NS: u64 = 1_000_000_000;
@@ -70,7 +72,10 @@ impl Reading {
             now: Now::read(),
             process_cpu_ns: clock::cpu_ns_of(libc::CLOCK_PROCESS_CPUTIME_ID),
             agent_cpu_ns: clock::cpu_ns_of(libc::CLOCK_THREAD_CPUTIME_ID),
-            sampling_ns: cost::total_ns() + locks::cost_ns() + allocations::cost_ns(),
+            sampling_ns: cost::total_ns()
+                + locks::cost_ns()
+                + allocations::cost_ns()
+                + traces::cost_ns(),
             paused_ns: pauses::figures().total_ns,
         }
     }
@@ -214,6 +219,7 @@ impl OverheadController {
         self.judge(began, parts);
         let mut again = self.overhead.measure_again(now.monotonic_ns);
         again.extend(self.slow_again(now, parts.recorder));
+        again.extend(self.overhead.throttled().keys().filter(|id| traced::is_traced(**id)));
         again.sort_unstable();
         again.dedup();
         if !again.is_empty()

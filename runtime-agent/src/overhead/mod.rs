@@ -31,6 +31,7 @@ use self::period::{Cost, LEAST_CPU, SECOND_NS, as_f64, sum_ns};
 pub(crate) use self::period::{Period, SampledProbes};
 use self::startup::Startup;
 use crate::drain::hot_methods::Recent;
+use crate::probe::traced;
 use crate::sys::clock::{self, as_u64};
 
 /// Share of the budget that stays in use after an overrun: with all of it, the next overrun would come at once.
@@ -287,11 +288,12 @@ impl Overhead {
     }
 
     /// The methods that may be throttled, and what those cost that stay because they are worth it or rare. Needed
-    /// methods do not count: all others would be throttled for them, in vain.
+    /// methods do not count: all others would be throttled for them, in vain. Nor do those that are traced.
     fn candidates(&self, costs: &[Cost], limits: &Limits<'_>) -> (Vec<Cost>, f64) {
         let is_needed =
             |cost: &Cost| self.worth.get(&cost.id).is_some_and(|worth| worth.is_needed());
-        let free = costs.iter().copied().filter(|cost| !is_needed(cost));
+        let is_free = |cost: &Cost| !is_needed(cost) && !traced::is_traced(cost.id);
+        let free = costs.iter().copied().filter(is_free);
         let (candidates, stay): (Vec<Cost>, Vec<Cost>) = free.partition(|cost| limits.may_go(cost));
         (candidates, sum_ns(&stay))
     }

@@ -48,6 +48,7 @@ pub(crate) mod throws;
 #[cfg(test)]
 mod throws_tests;
 pub(crate) mod totals;
+pub(crate) mod traced;
 
 use std::sync::atomic::Ordering;
 
@@ -204,6 +205,7 @@ fn renew_thread(probe_id: u32, first_call: impl FnOnce(OwnThread<'_>)) -> bool {
         if own.stack().recording() == recording_of(state) {
             mute::drop_frames(own, state);
         } else {
+            own.mark_traced();
             own.stack().restart(state);
         }
         !mute::is_muted(method_of(probe_id))

@@ -86,6 +86,7 @@ pub(super) fn drop_frames(own: OwnThread<'_>, state: u64) {
         }
     }
     stack.pop_to(kept);
+    own.mark_traced();
     stack.set_state(state);
 }
 

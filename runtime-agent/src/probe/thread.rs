@@ -31,7 +31,7 @@ use super::stack::{Frame, ShadowStack};
 pub(crate) use super::thread_ref::ThreadRef;
 use super::thrown::{LastThrown, Thrown};
 use super::totals::{MethodReader, MethodTotals, ThreadTotals};
-use super::{lost_calls, mounted, native_stack, recording, thread_word};
+use super::{lost_calls, mounted, native_stack, recording, thread_word, traced};
 use log_format::ids::{JavaThreadId, MethodId};
 
 use crate::sys::memory::Account;
@@ -262,6 +262,13 @@ impl<'t> OwnThread<'t> {
 
     pub(super) fn take_aside(self) -> Option<SavedStack> {
         self.aside.take()
+    }
+
+    /// Marks the statistics of methods that are traced.
+    pub(super) fn mark_traced(self) {
+        if traced::may_be_marked() {
+            self.totals().mark_traced();
+        }
     }
 
     /// Notes an exception that leaves a call; see [`LastThrown::note`].

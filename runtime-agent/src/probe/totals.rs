@@ -16,6 +16,7 @@ use rewriter::probe::OFFLINE;
 
 use super::buckets::KEPT_BUCKETS;
 use super::own::Own;
+use super::traced;
 use log_format::ids::MethodId;
 
 use crate::sys::mapped_memory::{self, MappedMemory, PAGE};
@@ -343,6 +344,14 @@ struct Slot {
     entry: *const MethodTotals,
 }
 
+/// Set in the number of a slot whose method is traced, so that [`ThreadTotals::known`] does not know it.
+const TRACED: u32 = 1 << 31;
+
+/// The number of a method's slot.
+fn marked(method: u32) -> u32 {
+    if traced::is_traced(MethodId::new(method)) { method | TRACED } else { method }
+}
+
 /// Slots of the first table, which is shorter than a page.
 const FIRST_SLOTS: usize = 32;
 /// Bytes of the first table.
@@ -457,10 +466,22 @@ impl<'t> Own<'t, ThreadTotals> {
         let slot = self.find(self.table.get(), self.mask.get(), method);
         // SAFETY: `find` returns a slot of the table.
         let found = unsafe { slot.read() };
-        if found.method == method {
+        if found.method & !TRACED == method {
             return self.entry(found);
         }
         self.insert(method, account)
+    }
+
+    /// Marks the methods that are traced, and no others.
+    #[cold]
+    pub(super) fn mark_traced(self) {
+        for index in 0..=self.mask.get() {
+            // SAFETY: the index is below the table's number of slots, which are plain numbers.
+            let slot = unsafe { &mut *self.table.get().add(index) };
+            if slot.method != 0 {
+                slot.method = marked(slot.method & !TRACED);
+            }
+        }
     }
 
     /// The entry of a slot. It is null in an empty one, whose number is no method's id.
@@ -478,7 +499,7 @@ impl<'t> Own<'t, ThreadTotals> {
             // SAFETY: the index is below the table's number of slots.
             let slot = unsafe { table.add(index) };
             // SAFETY: the same; a slot is plain numbers, zero at first.
-            let found = unsafe { (*slot).method };
+            let found = unsafe { (*slot).method } & !TRACED;
             if found == method || found == 0 {
                 return slot;
             }
@@ -501,7 +522,7 @@ impl<'t> Own<'t, ThreadTotals> {
         }
         let entry = self.new_entry(method, account)?;
         let slot = self.find(self.table.get(), self.mask.get(), method);
-        let filled = Slot { method, entry: entry.as_ptr() };
+        let filled = Slot { method: marked(method), entry: entry.as_ptr() };
         // SAFETY: `find` returns a slot of the table.
         unsafe { slot.write(filled) };
         self.used.set(self.used.get() + 1);
@@ -528,7 +549,7 @@ impl<'t> Own<'t, ThreadTotals> {
             let slot = unsafe { old.add(index).read() };
             if slot.method != 0 {
                 // SAFETY: `find` returns a slot of the new table.
-                unsafe { self.find(table, slots - 1, slot.method).write(slot) };
+                unsafe { self.find(table, slots - 1, slot.method & !TRACED).write(slot) };
             }
         }
         self.table.set(table);

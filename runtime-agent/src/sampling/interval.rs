@@ -1,8 +1,8 @@
-//! How many bytes are between two samples: what was chosen, or more, so that samples keep to the cap.
+//! How many bytes or calls are between two samples: what was chosen, or more, so that samples keep to the cap.
 
 use crate::sys::clock::{as_f64, as_u64};
 
-/// The longest interval, in bytes: one sample a gigabyte.
+/// The longest interval: one sample a gigabyte.
 const MOST: u64 = 1 << 30;
 
 /// Decides each second.

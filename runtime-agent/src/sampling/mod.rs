@@ -14,6 +14,7 @@
 //! debug_info  which method and line an instruction belongs to
 //! native    native code: which function it belongs to, and how its frames are laid out
 //! cost     what sampling costs, and the cap on it
+//! interval  how far samples are apart, to keep to the cap
 //! sampler  starts, stops, takes samples out of the queue
 //! ```
 //! The handler itself is the crate `sampling-handler`, which may use nothing that is not async-signal-safe.
@@ -22,6 +23,7 @@ pub(crate) mod cost;
 pub(crate) mod debug_info;
 pub(crate) mod engine;
 pub(crate) mod hotspot;
+mod interval;
 mod lock_brake;
 pub(crate) mod methods;
 pub(crate) mod native;

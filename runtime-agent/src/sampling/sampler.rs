@@ -15,6 +15,7 @@ use sampling_handler::walk::Frame;
 use super::cost::{self, Cap};
 use super::engine::Chosen;
 use super::hotspot::Tables;
+use super::interval::Interval;
 use super::lock_brake::{LockBrake, Step};
 use super::methods::{Methods, Named};
 use super::native::{Function, NativeCode};
@@ -29,12 +30,13 @@ use crate::jvm::error::JvmError;
 use crate::locks;
 use crate::options::SamplingOptions;
 use crate::options::engine::Engine;
-use crate::probe;
 use crate::probe::thread::ThreadName;
+use crate::probe::{self, traced};
 use crate::self_test::jdk;
 use crate::session::phase;
 use crate::stderr::message;
 use crate::sys::{clock, memory};
+use crate::traces;
 
 /// How often threads are looked for, the handlers are checked, and the cap is kept.
 const SECOND: Duration = Duration::from_secs(1);
@@ -98,7 +100,9 @@ pub(crate) struct Sampler<'j> {
     owners: Option<Owners<'j>>,
     lock_brake: LockBrake,
     /// How many bytes are between two sampled allocations; `None` for no such samples.
-    allocations: Option<allocations::Interval>,
+    allocations: Option<Interval>,
+    /// How many times as few calls are traced, so that they keep to the cap.
+    traces: Interval,
     /// The most of the CPU time that samples may take, in millionths.
     most: Option<u32>,
     off_cpu: Option<OffCpu<'j>>,
@@ -157,7 +161,8 @@ impl<'j> Sampler<'j> {
             parks,
             owners: None,
             lock_brake: LockBrake::new(cap),
-            allocations: alloc.map(|bytes| allocations::Interval::new(bytes, cap)),
+            allocations: alloc.map(|bytes| Interval::new(bytes, cap)),
+            traces: Interval::new(1, cap),
             off_cpu: None,
             last_times: Vec::new(),
             looks: 0,
@@ -267,7 +272,7 @@ impl<'j> Sampler<'j> {
 
     /// How many bytes between two sampled allocations were asked for.
     pub(crate) fn alloc(&self) -> Option<u64> {
-        self.allocations.map(allocations::Interval::chosen)
+        self.allocations.map(Interval::chosen)
     }
 
     /// Samples allocations with so many bytes in between from now on, or none.
@@ -276,7 +281,7 @@ impl<'j> Sampler<'j> {
     /// The JVM refuses it.
     pub(crate) fn set_allocations(&mut self, bytes: Option<u64>) -> Result<(), JvmError> {
         allocations::end(self.jvmti);
-        self.allocations = bytes.map(|bytes| allocations::Interval::new(bytes, self.most));
+        self.allocations = bytes.map(|bytes| Interval::new(bytes, self.most));
         if self.on.is_some() { self.begin_allocations() } else { Ok(()) }
     }
 
@@ -289,6 +294,17 @@ impl<'j> Sampler<'j> {
         {
             // The interval stays as it is.
             let _ = allocations::set_interval(self.jvmti, bytes);
+        }
+    }
+
+    /// Keeps to the cap where traced methods are called often.
+    fn adapt_traces(&mut self) {
+        if !traced::is_any() {
+            return;
+        }
+        let cpu_ns = clock::cpu_ns_of(libc::CLOCK_PROCESS_CPUTIME_ID);
+        if let Some(factor) = self.traces.second(traces::cost_ns(), cpu_ns) {
+            traced::set_factor(factor);
         }
     }
 
@@ -405,6 +421,7 @@ impl<'j> Sampler<'j> {
         self.native.look_again();
         self.brake_locks();
         self.adapt_allocations();
+        self.adapt_traces();
         if let Some(gone) = self.scan.run() {
             self.gone.extend(gone);
             self.is_scanned = true;

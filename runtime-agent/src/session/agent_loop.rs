@@ -224,10 +224,11 @@ impl<'j> AgentLoop<'j> {
                 cost.set_budget(budget, &mut parts)?;
                 found = self.throttled();
             }
-            Request::Alloc(bytes) => match &mut self.sampler {
-                Some(sampler) => sampler.set_allocations(bytes)?,
-                None => return Err(Error::State("alloc needs samples of CPU time (option cpu)")),
-            },
+            Request::Alloc(bytes) => {
+                let none = Error::State("alloc needs samples of CPU time (option cpu)");
+                self.sampler.as_mut().ok_or(none)?.set_allocations(bytes)?;
+            }
+            Request::Trace(of, every) => hints = Some(self.trace(of, every)?),
             Request::Throttled => found = self.throttled(),
             Request::Finish | Request::Detach => {
                 self.stop();
@@ -239,6 +240,22 @@ impl<'j> AgentLoop<'j> {
         let mut status = self.status();
         status.hints = hints.unwrap_or(status.hints);
         Ok(Reply { status, found })
+    }
+
+    /// Traces one in so many calls of the methods that a pattern names, or of all that are traced; with 0, none. Returns
+    /// hints.
+    fn trace(&mut self, of: Option<Pattern>, every: u64) -> Result<Vec<String>, Error> {
+        if self.sampler.is_none() {
+            return Err(Error::State("trace needs samples of CPU time (option cpu)"));
+        }
+        let Some(pattern) = of else {
+            for own in self.methods.traces() {
+                self.methods.change_trace(own.pattern, every, || self.recorder.round())?;
+            }
+            return Ok(Vec::new());
+        };
+        let named = self.methods.change_trace(pattern.clone(), every, || self.recorder.round())?;
+        Ok(names_nothing(&pattern, named).into_iter().collect())
     }
 
     /// Measures the profiler's cost and keeps it within the overhead budget.
@@ -291,7 +308,7 @@ impl<'j> AgentLoop<'j> {
 
     /// Applies thresholds and mute rules to methods that were instrumented since they were set.
     fn follow_patterns(&mut self) {
-        self.methods.follow_thresholds();
+        self.methods.follow_patterns();
         match self.guards.follow(&self.probe_class, self.jni) {
             // Their probes stay behind the closed guard: only a command has classes retransformed.
             Ok(true) => self.recorder.set_muted(self.guards.rules(), self.guards.muted_count()),

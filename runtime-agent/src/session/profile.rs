@@ -243,7 +243,7 @@ fn begin_attachment(options: &Options) -> Result<Arc<Methods>, BadValue> {
     let methods = Methods::all();
     let own =
         options.recording.thresholds.iter().map(|(of, least)| (of.clone(), units::as_ns(*least)));
-    methods.begin_attachment(&own.collect::<Vec<_>>())?;
+    methods.begin_attachment(&own.collect::<Vec<_>>(), &options.recording.traces)?;
     mute::forget();
     memory::begin(options.limits.memory.unwrap_or_else(memory::limit::default_bytes));
     Ok(methods)

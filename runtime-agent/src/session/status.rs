@@ -39,6 +39,7 @@ pub(super) fn read(of: Sources<'_>, mut hints: Vec<String>) -> Status {
             is_on: probe::is_recording(),
             since_ns: recording.since_ns(),
             thresholds: recorder.thresholds(),
+            traces: recorder.traces(),
         },
         memory: memory_figures(),
         muting: guards.muting(),

@@ -31,6 +31,7 @@ use crate::drain::run_clock::{ClockFigures, RunClock};
 use crate::drain::sums::{CallSums, Sums};
 use crate::drain::thread_reader::{JavaThreads, KnownThread};
 use crate::drain::time_slices::Period;
+use crate::drain::traces::Traces;
 use crate::drain::unfinished_calls;
 use crate::instrument::class_hook::ClassCounts;
 use crate::instrument::guards::Rule;
@@ -85,6 +86,7 @@ pub(crate) struct Recorder {
     sampled: SampledBytes,
     lock_waits: LockWaits,
     allocations: Allocations,
+    traces: Traces,
     exceptions: Exceptions,
 }
 
@@ -121,6 +123,7 @@ impl Recorder {
             sampled: SampledBytes::of(Hour::of_unix_ns(0)),
             lock_waits: LockWaits::new(),
             allocations: Allocations::new(),
+            traces: Traces::begin_run(),
             exceptions: Exceptions::begin_run(),
         }
     }

@@ -9,11 +9,12 @@ pub(super) struct SampledBytes {
     pub samples: u64,
     pub lock_waits: u64,
     pub allocations: u64,
+    pub traces: u64,
     pub examples: u64,
 }
 
 impl SampledBytes {
     pub(super) const fn of(hour: Hour) -> Self {
-        Self { hour, samples: 0, lock_waits: 0, allocations: 0, examples: 0 }
+        Self { hour, samples: 0, lock_waits: 0, allocations: 0, traces: 0, examples: 0 }
     }
 }

@@ -20,13 +20,15 @@ use crate::sys::clock;
 
 /// The part of the hour's budget that samples may take.
 const SAMPLES_PART: u64 = 4;
-/// The part that waits for locks may take, and sampled allocations, and examples of exceptions.
+/// The part that waits for locks may take, and sampled allocations, traced calls, and examples of exceptions.
 const OTHERS_PART: u64 = 8;
 
 impl Recorder {
     /// What `status` says of CPU samples.
     pub(crate) fn sampling_figures(&self, sampler: &Sampler<'_>) -> SamplingFigures {
-        self.registry.samples.figures(sampler, self.lock_waits.counts(), self.allocations.counts())
+        let Self { registry, lock_waits, allocations, traces, .. } = self;
+        let counts = (lock_waits.counts(), allocations.counts(), traces.counts());
+        registry.samples.figures(sampler, counts.0, counts.1, counts.2)
     }
 
     /// CPU time in probes by samples, so far.
@@ -79,6 +81,7 @@ impl Recorder {
             .map(|wait| lock_waits::row(wait, samples, sampler, &mut context))
             .collect();
         self.allocations.round(samples, sampler, &mut context);
+        self.traces.round(samples, sampler, &mut context);
         let examples: Vec<ExceptionExampleRow> = exceptions::take_examples()
             .into_iter()
             .map(|example| drain::exceptions::row(example, samples, sampler, &mut context))
@@ -103,6 +106,12 @@ impl Recorder {
             self.allocations.add_over_budget(&allocations);
         } else {
             self.sampled.allocations += self.log.add_sampled(&allocations, &self.registry);
+        }
+        let traces = self.traces.take_rows(all);
+        if self.sampled.traces > part(OTHERS_PART) {
+            self.traces.add_over_budget(&traces);
+        } else {
+            self.sampled.traces += self.log.add_sampled(&traces, &self.registry);
         }
         if self.sampled.examples > part(OTHERS_PART) {
             self.exceptions.add_over_budget(&examples);

@@ -47,9 +47,15 @@ impl Recorder {
         let own = self.registry.methods.thresholds().into_iter();
         Thresholds {
             all_ns: self.threshold_ns,
-            own: own.map(|own| (own.pattern, own.ns)).collect(),
+            own: own.map(|own| (own.pattern, own.value)).collect(),
             raised_to_ns: self.raised_to_ns(),
         }
+    }
+
+    /// Which methods are traced, and one in how many of their calls.
+    pub(crate) fn traces(&self) -> Vec<(Pattern, u64)> {
+        let traces = self.registry.methods.traces().into_iter();
+        traces.map(|own| (own.pattern, own.value)).collect()
     }
 
     /// The value to which the budget raised all thresholds, or 0.

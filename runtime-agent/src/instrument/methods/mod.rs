@@ -5,15 +5,15 @@
 //! same class that loads them again. So an application that is deployed a thousand times has as many ids as one that
 //! is deployed once.
 //!
-//! With its id a method gets its threshold: that of the last pattern which names it.
+//! With its id a method gets its threshold, and whether it is traced: as the last pattern says that names it.
 //!
 //! Threads that load classes wait for the locks in here, so no pattern that a client sends is matched while one is
 //! held: the agent thread matches those on copies of the list ([`Methods::for_each`],
-//! [`Methods::follow_thresholds`]). The thread that loads a class matches the patterns of the options, with a lock.
+//! [`Methods::follow_patterns`]). The thread that loads a class matches the patterns of the options, with a lock.
 
 mod method;
 mod other_methods;
-mod own_thresholds;
+mod own_values;
 #[cfg(test)]
 mod tests;
 
@@ -29,10 +29,10 @@ use rewriter::probe::OFFLINE;
 
 pub(crate) use self::method::{Class, Method};
 pub(crate) use self::other_methods::OtherMethods;
-pub(crate) use self::own_thresholds::OwnThreshold;
-use self::own_thresholds::OwnThresholds;
+pub(crate) use self::own_values::OwnValue;
+use self::own_values::{Kind, OwnValues};
 use crate::jvm::loaders::LoaderId;
-use crate::probe::{self, CALIBRATION};
+use crate::probe::{self, CALIBRATION, mute, traced};
 
 /// Methods beyond this number get no ids, and so no probes: script engines keep making classes with new names,
 /// which must not take all memory.
@@ -69,7 +69,8 @@ pub(crate) struct Methods {
     left: DashMap<(String, String), ClassMethods>,
     /// By id, from 1.
     methods: RwLock<Vec<Arc<Method>>>,
-    thresholds: RwLock<OwnThresholds>,
+    thresholds: RwLock<OwnValues>,
+    traces: RwLock<OwnValues>,
     /// Methods that get no probes for now.
     without_probes: RwLock<HashSet<MethodId>>,
 }
@@ -86,7 +87,8 @@ impl Default for Methods {
             classes: DashMap::new(),
             left: DashMap::new(),
             methods: RwLock::default(),
-            thresholds: RwLock::default(),
+            thresholds: RwLock::new(OwnValues::new(Kind::Threshold)),
+            traces: RwLock::new(OwnValues::new(Kind::Trace)),
             without_probes: RwLock::default(),
         }
     }
@@ -119,21 +121,33 @@ impl Methods {
         with(&mut KnownClass { registry: self, is_new, known: &mut entry })
     }
 
-    /// Begins a new attachment with these thresholds of the options. Forgets thresholds and mutes of an earlier one.
+    /// Begins a new attachment with these thresholds and traces of the options. Forgets those and mutes of an earlier
+    /// one.
     ///
     /// # Errors
     /// There are too many patterns.
-    pub(crate) fn begin_attachment(&self, options: &[(Pattern, u64)]) -> Result<(), BadValue> {
+    pub(crate) fn begin_attachment(
+        &self,
+        thresholds: &[(Pattern, u64)],
+        traces: &[(Pattern, u64)],
+    ) -> Result<(), BadValue> {
         self.without_probes.write().unwrap_or_else(PoisonError::into_inner).clear();
-        self.set_own_thresholds(OwnThresholds::default());
         probe::forget_thresholds();
-        for (pattern, ns) in options {
-            self.set_threshold(pattern.clone(), *ns)?;
+        traced::forget();
+        for (kind, options) in [(Kind::Threshold, thresholds), (Kind::Trace, traces)] {
+            let mut own = OwnValues::new(kind);
+            for (pattern, value) in options {
+                (own, _) = own.with(pattern.clone(), *value, true)?;
+            }
+            // Methods of an earlier attachment have none yet.
+            self.for_each(
+                || {},
+                |id, method| {
+                    own.assign_to(id, method);
+                },
+            );
+            self.set_own(own);
         }
-        // Methods of an earlier attachment have none yet.
-        let own = self.own_thresholds();
-        let assign = |id, method: &Method| own.of(method).iter().for_each(|own| own.assign_to(id));
-        self.for_each(|| {}, assign);
         Ok(())
     }
 
@@ -308,28 +322,30 @@ impl Methods {
         }
     }
 
-    fn own_thresholds(&self) -> OwnThresholds {
-        self.thresholds.read().unwrap_or_else(PoisonError::into_inner).clone()
+    fn own_of(&self, kind: Kind) -> &RwLock<OwnValues> {
+        match kind {
+            Kind::Threshold => &self.thresholds,
+            Kind::Trace => &self.traces,
+        }
     }
 
-    fn set_own_thresholds(&self, own: OwnThresholds) {
-        *self.thresholds.write().unwrap_or_else(PoisonError::into_inner) = own;
+    fn own(&self, kind: Kind) -> OwnValues {
+        self.own_of(kind).read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_own(&self, own: OwnValues) {
+        let of = self.own_of(own.kind);
+        *of.write().unwrap_or_else(PoisonError::into_inner) = own;
     }
 
     /// The thresholds of patterns, in the order in which they were given.
-    pub(crate) fn thresholds(&self) -> Vec<OwnThreshold> {
-        self.own_thresholds().all.to_vec()
+    pub(crate) fn thresholds(&self) -> Vec<OwnValue> {
+        self.own(Kind::Threshold).all.to_vec()
     }
 
-    /// Gives the methods that a pattern of the options names their own threshold. Must be called before methods are
-    /// added.
-    ///
-    /// # Errors
-    /// There are too many patterns.
-    fn set_threshold(&self, pattern: Pattern, ns: u64) -> Result<(), BadValue> {
-        let (all, _) = self.own_thresholds().with(pattern, ns, true)?;
-        self.set_own_thresholds(all);
-        Ok(())
+    /// How many calls are between two traced ones, by pattern, in the order in which they were given.
+    pub(crate) fn traces(&self) -> Vec<OwnValue> {
+        self.own(Kind::Trace).all.iter().filter(|own| own.value > 0).cloned().collect()
     }
 
     /// Gives the methods that a pattern names, now and later, their own threshold. Calls `between` every
@@ -343,44 +359,78 @@ impl Methods {
         ns: u64,
         between: impl FnMut(),
     ) -> Result<usize, BadValue> {
-        let (all, own) = self.own_thresholds().with(pattern, ns, false)?;
+        self.change_own(Kind::Threshold, pattern, ns, between)
+    }
+
+    /// Traces one in so many calls of the methods that a pattern names, now and later; with 0, none. As
+    /// [`change_threshold`](Self::change_threshold).
+    ///
+    /// # Errors
+    /// There are too many patterns.
+    pub(crate) fn change_trace(
+        &self,
+        pattern: Pattern,
+        every: u64,
+        between: impl FnMut(),
+    ) -> Result<usize, BadValue> {
+        let named = self.change_own(Kind::Trace, pattern, every, between);
+        mute::tell();
+        named
+    }
+
+    fn change_own(
+        &self,
+        kind: Kind,
+        pattern: Pattern,
+        value: u64,
+        between: impl FnMut(),
+    ) -> Result<usize, BadValue> {
+        let (all, own) = self.own(kind).with(pattern, value, false)?;
         // First the list, for classes that are loaded meanwhile.
-        self.set_own_thresholds(all.clone());
+        self.set_own(all.clone());
         let mut named = 0;
         let last = self.for_each(between, |id, method| {
             if own.names(method) {
-                own.assign_to(id);
+                all.assign_to(id, method);
                 named += 1;
             }
         });
-        // Before the first change, each method had its threshold from the options.
+        // Before the first change, each method had its value from the options.
         let seen = Some(all.seen.unwrap_or(last));
-        self.set_own_thresholds(OwnThresholds { seen, ..all });
+        self.set_own(OwnValues { seen, ..all });
         Ok(named)
     }
 
-    /// Assigns thresholds to methods that were added since a client changed a threshold, for up to 20 ms; to the rest
-    /// at the next call. For the agent thread.
-    pub(crate) fn follow_thresholds(&self) {
-        let own = self.own_thresholds();
-        let Some(seen) = own.seen else { return };
-        let assign = |id, method: &Method| own.of(method).iter().for_each(|own| own.assign_to(id));
-        let last = self.for_each_from(seen + 1, Instant::now() + AT_A_TIME, assign);
-        if last != seen {
-            self.set_own_thresholds(OwnThresholds { seen: Some(last), ..own });
+    /// Assigns values to methods that were added since a client changed one, for up to 20 ms; to the rest at the next
+    /// call. For the agent thread.
+    pub(crate) fn follow_patterns(&self) {
+        self.follow(Kind::Threshold);
+        if self.follow(Kind::Trace) {
+            mute::tell();
         }
     }
 
+    /// Whether any method got a value.
+    fn follow(&self, kind: Kind) -> bool {
+        let own = self.own(kind);
+        let Some(seen) = own.seen else { return false };
+        let mut is_any = false;
+        let last = self.for_each_from(seen + 1, Instant::now() + AT_A_TIME, |id, method| {
+            is_any |= own.assign_to(id, method);
+        });
+        if last != seen {
+            self.set_own(OwnValues { seen: Some(last), ..own });
+        }
+        is_any
+    }
+
     fn add(&self, method: Method) -> Option<MethodId> {
-        let thresholds = self.own_thresholds();
-        let own = thresholds.of_options(&method);
+        let own = [Kind::Threshold, Kind::Trace].map(|kind| self.own(kind));
         let mut methods = self.methods.write().unwrap_or_else(PoisonError::into_inner);
         let id = u32::try_from(methods.len() + 1).ok().filter(|id| *id <= self.most)?;
         let id = MethodId::new(id);
-        // Before the agent thread can see the method and assign a client's threshold.
-        if let Some(own) = own {
-            own.assign_to(id);
-        }
+        // Before the agent thread can see the method and assign a client's value.
+        own.iter().for_each(|own| own.assign_of_options(id, &method));
         methods.push(Arc::new(method));
         Some(id)
     }

@@ -1,4 +1,5 @@
-//! Thresholds of the methods that patterns name. The last pattern that names a method counts.
+//! What the methods that patterns name have of their own: a threshold, or how many calls are between two traced ones.
+//! The last pattern that names a method counts.
 
 use std::sync::Arc;
 
@@ -7,75 +8,116 @@ use log_format::ids::MethodId;
 use log_format::pattern::Pattern;
 
 use super::method::Method;
-use crate::probe;
+use crate::probe::{self, traced};
 
-/// The patterns with their thresholds.
-#[derive(Clone, Debug, Default)]
-pub(super) struct OwnThresholds {
+/// What a value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A threshold, in nanoseconds.
+    Threshold,
+    /// How many calls are between two whose stacks are taken; 0 for none.
+    Trace,
+}
+
+impl Kind {
+    /// The option that sets it.
+    const fn option(self) -> &'static str {
+        match self {
+            Self::Threshold => "threshold",
+            Self::Trace => "trace",
+        }
+    }
+
+    /// Tells the probe the value of a pattern.
+    fn set(self, number: u8, value: u64) {
+        match self {
+            Self::Threshold => probe::set_numbered_ns(number, value),
+            Self::Trace => traced::set_numbered(number, value),
+        }
+    }
+
+    /// Tells the probe that the pattern names the method with this id.
+    fn assign(self, id: MethodId, number: u8) {
+        match self {
+            Self::Threshold => probe::assign_threshold(id, number),
+            Self::Trace => traced::assign(id, number),
+        }
+    }
+}
+
+/// The patterns with their values.
+#[derive(Clone, Debug)]
+pub(super) struct OwnValues {
+    pub kind: Kind,
     /// In the order in which they were given.
-    pub all: Arc<Vec<OwnThreshold>>,
+    pub all: Arc<Vec<OwnValue>>,
     /// Ids up to this have been matched against `all`. `None` until a client sends a pattern: patterns of
     /// the options are matched when a method is added.
     pub seen: Option<usize>,
 }
 
-/// A threshold of the methods that a pattern names.
+/// The value of the methods that a pattern names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct OwnThreshold {
+pub(crate) struct OwnValue {
     pub pattern: Pattern,
-    pub ns: u64,
+    pub value: u64,
     /// Its number for the probe, from 1.
     number: u8,
     /// The pattern is one of the options.
     is_option: bool,
 }
 
-impl OwnThreshold {
+impl OwnValue {
     pub(super) fn names(&self, method: &Method) -> bool {
         self.pattern.method(&method.class.name, &method.name)
     }
-
-    /// Tells the probe that it is the threshold of the method with this id.
-    pub(super) fn assign_to(&self, id: MethodId) {
-        probe::assign_threshold(id, self.number);
-    }
 }
 
-impl OwnThresholds {
-    /// The one of a method.
-    pub(super) fn of(&self, method: &Method) -> Option<&OwnThreshold> {
-        self.all.iter().rfind(|own| own.names(method))
+impl OwnValues {
+    pub(super) fn new(kind: Kind) -> Self {
+        Self { kind, all: Arc::default(), seen: None }
     }
 
-    /// The one that the options give a method.
-    pub(super) fn of_options(&self, method: &Method) -> Option<&OwnThreshold> {
-        self.all.iter().rfind(|own| own.is_option && own.names(method))
+    /// Assigns a method the last pattern that names it. `false` if none does.
+    pub(super) fn assign_to(&self, id: MethodId, method: &Method) -> bool {
+        self.assign(id, self.all.iter().rfind(|own| own.names(method)))
     }
 
-    /// Adds or changes the threshold of a pattern. Returns all thresholds, and that one.
+    /// Assigns a method the last pattern of the options that names it.
+    pub(super) fn assign_of_options(&self, id: MethodId, method: &Method) {
+        self.assign(id, self.all.iter().rfind(|own| own.is_option && own.names(method)));
+    }
+
+    fn assign(&self, id: MethodId, own: Option<&OwnValue>) -> bool {
+        own.iter().for_each(|own| self.kind.assign(id, own.number));
+        own.is_some()
+    }
+
+    /// Adds or changes the value of a pattern. Returns all values, and that one.
     ///
     /// # Errors
     /// There are too many patterns.
     pub(super) fn with(
         &self,
         pattern: Pattern,
-        ns: u64,
+        value: u64,
         is_option: bool,
-    ) -> Result<(Self, OwnThreshold), BadValue> {
+    ) -> Result<(Self, OwnValue), BadValue> {
         let mut all = self.all.to_vec();
         let before =
             all.iter().position(|own| own.pattern == pattern).map(|index| all.remove(index));
         let own = match before {
-            Some(own) => OwnThreshold { ns, ..own },
+            Some(own) => OwnValue { value, ..own },
             None => {
                 let number = u8::try_from(all.len() + 1).map_err(|_| {
-                    BadValue::because(format!("more than {} patterns", u8::MAX)).of("threshold")
+                    BadValue::because(format!("more than {} patterns", u8::MAX))
+                        .of(self.kind.option())
                 })?;
-                OwnThreshold { pattern, ns, number, is_option }
+                OwnValue { pattern, value, number, is_option }
             }
         };
-        probe::set_numbered_ns(own.number, ns);
+        self.kind.set(own.number, value);
         all.push(own.clone());
-        Ok((Self { all: Arc::new(all), seen: self.seen }, own))
+        Ok((Self { all: Arc::new(all), ..*self }, own))
     }
 }

@@ -88,10 +88,10 @@ fn the_last_threshold_that_names_a_method_is_its_own() {
     };
     let pattern = |text: &str| Pattern::parse(text).unwrap();
     let change = |text: &str, ns| registry.change_threshold(pattern(text), ns, || {});
-    let follow = || (0..9).for_each(|_| registry.follow_thresholds());
+    let follow = || (0..9).for_each(|_| registry.follow_patterns());
     let ns_of = probe::threshold_ns_of;
     // Other tests have set that of all methods, or not; numbers from 1 on are used here only.
-    assert_eq!(registry.set_threshold(pattern("a.B.e*"), 4), Ok(()));
+    assert_eq!(registry.begin_attachment(&[(pattern("a.B.e*"), 4)], &[]), Ok(()));
     let early = add("early");
     assert_eq!(ns_of(early), 4, "an option holds from the first call on");
     assert_eq!(change("a.B.e*", 5), Ok(1));
@@ -105,7 +105,7 @@ fn the_last_threshold_that_names_a_method_is_its_own() {
     follow();
     assert_eq!(ns_of(last), 6);
     let thresholds = registry.thresholds();
-    assert_eq!(thresholds.iter().map(|own| own.ns).collect::<Vec<_>>(), [7, 6]);
+    assert_eq!(thresholds.iter().map(|own| own.value).collect::<Vec<_>>(), [7, 6]);
     for n in 2..255 {
         assert_eq!(change(&format!("x.Y{n}"), u64::MAX), Ok(0));
     }

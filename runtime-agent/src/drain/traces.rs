@@ -1,0 +1,98 @@
+//! Turns calls of traced methods into rows, summed up by second.
+
+use log_format::ids::{MethodId, SampledStackId, StackId, ThreadId};
+use log_format::rows::{TraceRow, counter};
+
+use crate::drain::samples::{Context, Samples};
+use crate::drain::seconds::Seconds;
+use crate::sampling::sampler::Sampler;
+use crate::sys::clock;
+use crate::traces::{self, Counts, TracedCall};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Key {
+    thread: ThreadId,
+    method: MethodId,
+    stack: SampledStackId,
+    path: StackId,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    calls: u64,
+    samples: u64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Traces {
+    seconds: Seconds<Key, Sum>,
+    /// What was counted when the run began.
+    before: Counts,
+    over_budget: u64,
+}
+
+impl Traces {
+    /// A run begins: what is left of the one before is not its own.
+    pub(super) fn begin_run() -> Self {
+        drop(traces::take());
+        Self { seconds: Seconds::default(), before: Counts::now(), over_budget: 0 }
+    }
+
+    /// Takes the calls since the last round.
+    pub(super) fn round(
+        &mut self,
+        samples: &mut Samples,
+        sampler: &mut Sampler<'_>,
+        context: &mut Context<'_>,
+    ) {
+        for call in traces::take() {
+            let TracedCall { at, os_id, virtual_thread, method, calls, stack } = call;
+            let key = Key {
+                thread: match virtual_thread {
+                    Some(number) => (context.virtual_thread)(number.get()),
+                    None => samples.thread(os_id, true, sampler, context),
+                },
+                method,
+                stack: samples.stack_of_own(os_id, &stack, sampler),
+                path: samples.path_of(&stack.shadow, context.paths),
+            };
+            let sum = self.seconds.sum(context.anchors.unix_ns(at), key);
+            sum.calls += calls;
+            sum.samples += 1;
+        }
+    }
+
+    /// Rows of the seconds that are over by now; with `all`, of all.
+    pub(super) fn take_rows(&mut self, all: bool) -> Vec<TraceRow> {
+        let row = |(start_ns, key, sum): (u64, Key, Sum)| TraceRow {
+            start_ns,
+            thread: key.thread,
+            method: key.method,
+            calls: sum.calls,
+            samples: sum.samples,
+            sampled_stack: key.stack,
+            stack: key.path,
+        };
+        self.seconds.take(clock::unix_ns(), all).into_iter().map(row).collect()
+    }
+
+    /// Counts samples that are not written, to leave the hour's budget to recorded calls.
+    pub(super) fn add_over_budget(&mut self, rows: &[TraceRow]) {
+        self.over_budget += rows.iter().map(|row| row.samples).sum::<u64>();
+    }
+
+    /// What was counted since the run began.
+    pub(super) fn counts(&self) -> Counts {
+        let Counts { samples, dropped } = Counts::now();
+        Counts {
+            samples: samples.saturating_sub(self.before.samples),
+            dropped: dropped.saturating_sub(self.before.dropped) + self.over_budget,
+        }
+    }
+
+    pub(super) fn counters(&self) -> [(&'static str, u64); 2] {
+        let Counts { samples, dropped } = self.counts();
+        [(counter::TRACE_SAMPLES, samples), (counter::TRACE_SAMPLES_DROPPED, dropped)]
+    }
+}

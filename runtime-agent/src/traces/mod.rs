@@ -1,0 +1,127 @@
+//! Stacks of calls of traced methods. The thread that begins such a call takes its own stack, and the agent thread takes
+//! it from here.
+#![allow(unsafe_code)]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use jvmti_bindings::env::JniEnv;
+use jvmti_bindings::prelude::jni;
+use log_format::ids::{JavaThreadId, MethodId};
+
+use crate::jvm::java_threads;
+use crate::probe::stack::method_of;
+use crate::probe::thread::os_id;
+use crate::probe::{self, traced};
+use crate::sampling::own_stack::OwnStack;
+use crate::sampling::threads::java_thread_of;
+use crate::sys::clock;
+use crate::sys::memory::Account;
+
+/// Most calls that wait for the agent thread, which takes them about every 60 ms.
+const MOST: usize = 5_000;
+/// The probe's frames on top of a stack: its native method, and its guard.
+const PROBE_FRAMES: usize = 2;
+/// Taking a stack that takes longer, some 100 us, was interrupted itself.
+const MOST_TICKS: u64 = 1 << 18;
+
+/// A call that has just begun.
+#[derive(Debug)]
+pub(crate) struct TracedCall {
+    /// When, in ticks.
+    pub at: u64,
+    /// The kernel's number of the thread.
+    pub os_id: u32,
+    pub virtual_thread: Option<JavaThreadId>,
+    pub method: MethodId,
+    /// For how many calls it stands.
+    pub calls: u64,
+    /// From the method on.
+    pub stack: OwnStack,
+}
+
+/// What was counted since the JVM began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub samples: u64,
+    /// Those of them that were not kept: too many at once, or no memory.
+    pub dropped: u64,
+}
+
+static MEMORY: Account = Account::new();
+static QUEUE: Mutex<Vec<TracedCall>> = Mutex::new(Vec::new());
+/// How many calls wait: no thread takes a stack, or waits for the queue, if there is no room.
+static WAITING: AtomicUsize = AtomicUsize::new(0);
+static SAMPLES: AtomicU64 = AtomicU64::new(0);
+static DROPPED: AtomicU64 = AtomicU64::new(0);
+static COST: AtomicU64 = AtomicU64::new(0);
+
+impl Counts {
+    pub(crate) fn now() -> Self {
+        let [samples, dropped] = [&SAMPLES, &DROPPED].map(|count| count.load(Ordering::Relaxed));
+        Self { samples, dropped }
+    }
+}
+
+fn queue() -> MutexGuard<'static, Vec<TracedCall>> {
+    QUEUE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Takes the calls since the last time.
+pub(crate) fn take() -> Vec<TracedCall> {
+    let mut queue = queue();
+    MEMORY.give_all();
+    let taken = std::mem::take(&mut *queue);
+    WAITING.fetch_sub(taken.len(), Ordering::Relaxed);
+    taken
+}
+
+/// The CPU time that stacks took of the service's threads so far, in nanoseconds.
+pub(crate) fn cost_ns() -> u64 {
+    clock::ticks_to_ns(COST.load(Ordering::Relaxed))
+}
+
+/// A call may have begun in the calling thread.
+///
+/// # Safety
+/// The environment is that of the calling thread.
+pub(crate) unsafe fn started(env: *mut jni::JNIEnv, probe_id: u32) {
+    if !traced::is_any() || !probe::is_recording() {
+        return;
+    }
+    let method = method_of(probe_id);
+    let Some(calls) = traced::count(method) else { return };
+    let at = clock::ticks();
+    let add = || {
+        // SAFETY: the caller guarantees the environment.
+        add(&unsafe { JniEnv::from_raw(env) }, at, method, calls)
+    };
+    SAMPLES.fetch_add(1, Ordering::Relaxed);
+    let has_room = WAITING.fetch_add(1, Ordering::Relaxed) < MOST;
+    // A panic must not reach the JVM.
+    let is_kept = has_room
+        && catch_unwind(AssertUnwindSafe(add)).unwrap_or_else(|_| {
+            probe::give_up();
+            false
+        });
+    if !is_kept {
+        WAITING.fetch_sub(1, Ordering::Relaxed);
+        DROPPED.fetch_add(1, Ordering::Relaxed);
+    }
+    COST.fetch_add(clock::ticks().saturating_sub(at).min(MOST_TICKS), Ordering::Relaxed);
+}
+
+fn add(jni: &JniEnv, at: u64, method: MethodId, calls: u64) -> bool {
+    let virtual_thread = java_threads::current_virtual(jni);
+    let Some(mut stack) = OwnStack::read(java_thread_of(jni), virtual_thread) else { return false };
+    stack.frames.drain(..PROBE_FRAMES.min(stack.frames.len()));
+    let call = TracedCall { at, os_id: os_id(), virtual_thread, method, calls, stack };
+    let bytes = size_of::<TracedCall>() + call.stack.bytes();
+    let mut queue = queue();
+    let has_room = queue.try_reserve(1).is_ok() && MEMORY.take(bytes);
+    if has_room {
+        queue.push(call);
+    }
+    has_room
+}
