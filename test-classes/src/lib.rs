@@ -36,7 +36,8 @@ pub use run::{
     timers, wait_until,
 };
 pub use samples::{
-    ExceptionExample, LockWait, Sampled, exception_examples, lock_waits, off_cpu, samples, sources,
+    ExceptionExample, LockWait, Sampled, TracedCalls, exception_examples, lock_waits, off_cpu,
+    samples, sources, traced_calls,
 };
 pub use service::{Service, TOKEN_NEEDED};
 pub use truth_run::{TRUTH, jar_of, run_plain, run_truth};

@@ -6,7 +6,7 @@ use std::path::Path;
 use log_format::ids::{FrameId, JavaThreadId, MethodId, SampledStackId, StackId, ThreadId};
 use log_format::rows::{
     ExceptionExampleRow, FrameRow, LockKind, LockWaitRow, SampleRow, SampledStackRow, StackRow,
-    ThreadRow,
+    ThreadRow, TraceRow,
 };
 
 use crate::profile::{MethodName, methods, rows};
@@ -134,6 +134,38 @@ pub fn exception_examples(run: &Path) -> Vec<ExceptionExample> {
         path: names.path(row.stack),
     };
     rows::<ExceptionExampleRow>(run).into_iter().map(example).collect()
+}
+
+/// Calls of traced methods of a run.
+///
+/// # Panics
+/// As [`samples`].
+#[must_use]
+pub fn traced_calls(run: &Path) -> Vec<TracedCalls> {
+    let (names, methods) = (Names::of(run), methods(run));
+    let calls = |row: TraceRow| TracedCalls {
+        thread: names.thread(row.thread).0,
+        method: methods[&row.method].clone(),
+        calls: row.calls,
+        samples: row.samples,
+        frames: names.frames(row.sampled_stack),
+        path: names.path(row.stack),
+    };
+    rows::<TraceRow>(run).into_iter().map(calls).collect()
+}
+
+/// Calls of a traced method in a second with the same stack.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct TracedCalls {
+    pub thread: String,
+    pub method: MethodName,
+    pub calls: u64,
+    pub samples: u64,
+    /// As [`Sampled::frames`].
+    pub frames: Vec<String>,
+    /// As [`Sampled::path`].
+    pub path: Vec<MethodName>,
 }
 
 /// An exception that began to leave a method.
