@@ -223,8 +223,8 @@ pub const OPTIONS: &[OptionDef] = &[
     },
     OptionDef {
         key: "parks",
-        default: Some("off"),
-        help: "on: with lock, waits for java.util.concurrent are counted too",
+        default: Some("on"),
+        help: "with lock, waits for java.util.concurrent are counted too; or off",
         set: |options, value, _| {
             options.sampling.parks = switch("parks", value)?;
             Ok(())

@@ -140,7 +140,7 @@ impl Default for SamplingOptions {
             cpu: Some(Duration::from_millis(10)),
             wall: Some(Duration::from_millis(100)),
             lock: Some(Duration::from_millis(1)),
-            parks: false,
+            parks: true,
             alloc: None,
             cap: Some(10_000),
             engine: None,
