@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use log_format::pattern::Pattern;
 
+use crate::drain::exceptions::ExceptionFigures;
 use crate::drain::hot_methods::Hottest;
 use crate::drain::in_flight::InFlight;
 use crate::drain::run_clock::ClockFigures;
@@ -74,6 +75,7 @@ pub(crate) enum Request {
 pub(crate) struct Status {
     pub recording: RecordingFigures,
     pub calls: CallSums,
+    pub exceptions: ExceptionFigures,
     pub memory: MemoryFigures,
     pub muting: Muting,
     pub overhead: OverheadFigures,

@@ -275,6 +275,8 @@ fn flush_puts_everything_on_disk_while_off_too() {
         assert_eq!(service.calls_seen(), last, "all calls seen are on disk");
         let status = String::from_utf8(service.command("status").stdout).expect("text");
         assert!(status.contains(&format!("logs: {}", service.logs().display())), "{status}");
+        let throws: u64 = Profile::read(&service.logs()).counts.values().map(|c| c.throws).sum();
+        assert!(throws > 0 && status.contains(&format!("\nthrows: {throws}\n")), "{status}");
         assert!(size > 0);
         service.stop();
     }

@@ -112,6 +112,9 @@ fn add_status(answer: &mut Answer, status: &Status, names: bool) {
     answer.add("recorded calls dropped", calls.recorded_dropped);
     answer.add("recorded calls over budget", calls.recorded_over_budget);
     answer.add("calls lost", calls.lost);
+    answer.add("throws", status.exceptions.throws);
+    answer.add("exceptions lost", status.exceptions.lost);
+    answer.add("exception examples dropped", status.exceptions.examples_dropped);
     add_memory(answer, status.memory);
     answer.add("ends unseen", calls.unseen_ends);
     answer.add("clock", status.clock.source);

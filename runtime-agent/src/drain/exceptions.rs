@@ -23,6 +23,18 @@ pub(crate) struct Exceptions {
     lost_before: u64,
     dropped_before: u64,
     over_budget: u64,
+    throws: u64,
+}
+
+/// What `status` says of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ExceptionFigures {
+    /// Calls that ended by an exception.
+    pub throws: u64,
+    /// Of these, calls that count for no class, for lack of memory.
+    pub lost: u64,
+    /// Examples that are not in the log.
+    pub examples_dropped: u64,
 }
 
 /// By method and identity hash of the class. What is not written yet stays: a correction may come before the throw that
@@ -83,11 +95,13 @@ impl Exceptions {
             lost_before: throws::lost(),
             dropped_before: exceptions::dropped(),
             over_budget: 0,
+            throws: 0,
         }
     }
 
     /// Adds what a thread has thrown in a method; `true` if an example is wanted.
     pub(super) fn add(&mut self, method: MethodId, since: &Added) -> bool {
+        self.throws += since.throws;
         if since.throws == 0 || !throws::are_counted() {
             return false;
         }
@@ -111,13 +125,19 @@ impl Exceptions {
         self.over_budget += rows.len() as u64;
     }
 
-    pub(super) fn counters(&self) -> [(&'static str, u64); 2] {
-        let lost = throws::lost().saturating_sub(self.lost_before);
+    /// What was counted since the run began.
+    pub(super) fn figures(&self) -> ExceptionFigures {
         let dropped = exceptions::dropped().saturating_sub(self.dropped_before);
-        [
-            (counter::EXCEPTIONS_LOST, lost),
-            (counter::EXCEPTION_EXAMPLES_DROPPED, dropped + self.over_budget),
-        ]
+        ExceptionFigures {
+            throws: self.throws,
+            lost: throws::lost().saturating_sub(self.lost_before),
+            examples_dropped: dropped + self.over_budget,
+        }
+    }
+
+    pub(super) fn counters(&self) -> [(&'static str, u64); 2] {
+        let ExceptionFigures { lost, examples_dropped, .. } = self.figures();
+        [(counter::EXCEPTIONS_LOST, lost), (counter::EXCEPTION_EXAMPLES_DROPPED, examples_dropped)]
     }
 }
 

@@ -4,7 +4,7 @@ mod allocations;
 pub(crate) mod call_paths;
 mod counters;
 pub(crate) mod events;
-mod exceptions;
+pub(crate) mod exceptions;
 pub(crate) mod hot_methods;
 pub(crate) mod hot_samples;
 pub(crate) mod in_flight;

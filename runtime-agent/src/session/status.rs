@@ -35,6 +35,7 @@ pub(super) fn read(of: Sources<'_>, mut hints: Vec<String>) -> Status {
     Status {
         // First, because taking the threads' calls may raise thresholds.
         calls: recorder.calls(),
+        exceptions: recorder.exception_figures(),
         recording: RecordingFigures {
             is_on: probe::is_recording(),
             since_ns: recording.since_ns(),

@@ -5,6 +5,7 @@ use log_format::rows::{CounterRow, counter};
 use super::Recorder;
 use crate::allocations;
 use crate::drain::counters::row;
+use crate::drain::exceptions::ExceptionFigures;
 use crate::log::run_log::Now;
 use crate::probe::lost_calls;
 use crate::probe::mute::{self, Cause};
@@ -18,6 +19,11 @@ impl Recorder {
     /// Calls not counted for lack of memory, as far as method statistics have been read.
     pub(crate) fn lost_calls(&self) -> u64 {
         self.sums.calls.lost + lost_calls::calls()
+    }
+
+    /// What `status` says of exceptions, as far as method statistics have been read.
+    pub(crate) fn exception_figures(&self) -> ExceptionFigures {
+        self.exceptions.figures()
     }
 
     /// The counters of an interval.
