@@ -237,6 +237,20 @@ fn every_example_is_an_event() {
     assert_eq!(recorded(&["--from", "15:01"]).len(), 1);
 }
 
+#[test]
+fn a_throttled_method_may_have_thrown_more() {
+    let logs = shop();
+    let count = "com.shop.stock.Stock.count(I)J";
+    logs.run(RUN, "web07", 4242).rows(T15, &[throttled(T15, count, 1_000_000, 50)]);
+    let text = logs.analyze(&["logs"]).quiet();
+    let (_, found) = text.split_once("\nExceptions").unwrap();
+    assert!(found.contains("         80+ "), "{found}");
+    assert!(found.contains("\n+: at least so many; the method was throttled"), "{found}");
+    let found = of_json(&logs, &[]);
+    let was_throttled = [0, 1].map(|row: usize| found["rows"][row]["was_throttled"].clone());
+    assert_eq!(was_throttled, [true, false]);
+}
+
 /// Exceptions of an hour of recording, the largest change first.
 #[test]
 fn a_comparison_has_exceptions() {

@@ -286,6 +286,9 @@ fn dropped_waits_are_said() {
     logs.run(RUN, "web07", 4242).rows(T14, &[counter(T14, "lock_waits_dropped", 7)]);
     let text = logs.analyze(&["logs", "--notes"]).quiet();
     assert!(text.contains("7 recorded lock waits dropped; statistics"), "{text}");
+    logs.run(RUN, "web07", 4242).rows(T14, &[counter(T14, "lock_seconds_skipped", 29)]);
+    let skipped = logs.analyze(&["logs"]).quiet();
+    assert!(skipped.contains("\nLock waits, not counted in 29 s: "), "{skipped}");
     let json = logs.analyze(&["logs", "--format", "json"]).json();
     assert_eq!(json["missing"]["lock_waits_dropped"], 7);
 }

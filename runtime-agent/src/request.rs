@@ -62,6 +62,8 @@ pub(crate) enum Request {
     /// Take the stack of one in so many calls of the methods that a pattern names, or of all that are traced; with 0, of
     /// none.
     Trace(Option<Pattern>, u64),
+    /// Show which methods are traced.
+    Traces,
     /// List the throttled methods.
     Throttled,
     /// The JVM ends: write everything, then stop.

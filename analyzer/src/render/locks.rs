@@ -26,8 +26,8 @@ pub(super) fn text(
     labels: &Labels,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let LockReport { of_recorded, locks, parks, .. } = locks;
-    let which = if *of_recorded { ", recorded ones alone" } else { "" };
+    let which = &*locks.lacks();
+    let LockReport { locks, parks, .. } = locks;
     let table = Table { heading: "Lock waits", which, of: ["wait", "waits"], has_holders: true };
     table.write(locks, top, labels, out)?;
     let heading = "Other parks in measured methods";
@@ -123,7 +123,7 @@ pub(super) fn short_tables(locks: &LockReport, labels: &Labels) -> Vec<ShortTabl
         row(lock).into_iter().chain([kind, holder]).collect()
     };
     let heading = |name: &str, of: &[LockTimes]| {
-        let which = if locks.of_recorded { ", recorded ones alone" } else { "" };
+        let which = locks.lacks();
         format!("{name}{which}: {}", duration(sum(of, |figures| figures.total_ns)))
     };
     let waits = heading("Lock waits", &locks.locks);

@@ -31,7 +31,7 @@ pub(super) fn text(report: &Report, labels: &Labels, out: &mut dyn Write) -> io:
     writeln!(out, "\n{heads}   method, and its callers")?;
     let shown = report.layout.top.unwrap_or(methods.len());
     for of in methods.iter().take(shown) {
-        let cells = figures(of, report).into_iter().zip(COLUMNS);
+        let cells = figures(of).into_iter().zip(COLUMNS);
         let cells = cells.map(|(text, (_, width))| format!("{text:>width$}"));
         let cells = cells.collect::<String>() + "   ";
         wrapped(out, &cells, &" ".repeat(cells.len()), &labels.of(&of.method))?;
@@ -50,9 +50,8 @@ pub(super) fn text(report: &Report, labels: &Labels, out: &mut dyn Write) -> io:
     Ok(())
 }
 
-fn figures(of: &TracedMethod, report: &Report) -> [String; 3] {
-    let per_second = report.per_second(of.calls).map_or_else(|| "-".to_owned(), rate);
-    [count(of.calls.into()), per_second, count(of.samples.into())]
+fn figures(of: &TracedMethod) -> [String; 3] {
+    [count(of.calls.into()), rate(of.per_second), count(of.samples.into())]
 }
 
 #[allow(clippy::cast_precision_loss)] // A share needs no more.
@@ -66,7 +65,7 @@ pub(super) fn short_table(report: &Report, labels: &Labels) -> Option<ShortTable
         ["method", "calls", "a second", "samples", "caller with most of them", "% of calls"];
     ShortTable::new("Traced methods".to_owned(), &NAMES, &report.traces.methods, |of| {
         let mut cells = vec![labels.of(&of.method)];
-        cells.extend(figures(of, report));
+        cells.extend(figures(of));
         let (caller, share) =
             of.callers.first().map_or_else(Default::default, |(caller, calls)| {
                 (labels.of(caller), share(*calls, of.calls))
@@ -82,7 +81,7 @@ pub(super) struct JsonTraced<'r> {
     method: Name<'r>,
     calls: u64,
     samples: u64,
-    per_s: Option<f64>,
+    per_s: f64,
     callers: Vec<Caller<'r>>,
     minutes: Vec<Minute>,
 }
@@ -109,7 +108,7 @@ impl<'r> JsonTraced<'r> {
             method: Name::new(&of.method),
             calls: of.calls,
             samples: of.samples,
-            per_s: report.per_second(of.calls),
+            per_s: of.per_second,
             callers: of.callers.iter().map(caller).collect(),
             minutes: of.minutes.iter().map(minute).collect(),
         };

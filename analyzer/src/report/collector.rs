@@ -256,6 +256,12 @@ impl Collector {
         }
     }
 
+    /// Takes the waits for locks.
+    fn take_locks(&mut self) -> LockReport {
+        let skipped = self.missing.losses.log.lock_seconds_skipped;
+        LockReport::new(std::mem::take(&mut self.locks), skipped)
+    }
+
     /// Takes the allocations. `labels` are those of the runs.
     fn take_allocations(&mut self, labels: &[String], selection: &Selection) -> AllocationReport {
         let zone = &selection.zone;
@@ -273,7 +279,10 @@ impl Collector {
             _ => None,
         };
         let sums = std::mem::take(&mut self.exceptions);
-        ExceptionReport::new(sums, self.last_hours.as_ref(), calls_of)
+        let times = ThrottledTimes::new(&self.throttled, selection);
+        let throttled = times.of(Group::All, None);
+        let was_throttled = |method: &Method| throttled.ns(method).is_some();
+        ExceptionReport::new(sums, self.last_hours.as_ref(), calls_of, was_throttled)
     }
 
     /// The group of everything in a run, if hosts are groups.
@@ -356,7 +365,7 @@ impl Collector {
         }
         let probe_share = probe_share(&self.missing.losses.probe_cost, jvms);
         notes.extend(coverage(&cpu, self.missing.losses.probe_cost.cpu_ns, selection));
-        let locks = LockReport::new(std::mem::take(&mut self.locks));
+        let locks = self.take_locks();
         notes.extend(event_notes(&locks, &exceptions, selection));
         let (tree, no_path) = selected_part(std::mem::take(&mut self.tree), &options.filter);
         // The trees of single calls contain every call.

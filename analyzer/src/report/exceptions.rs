@@ -37,6 +37,8 @@ pub struct ExceptionsAt {
     pub thrown: Option<u64>,
     /// All calls of the method, if there are statistics of it.
     pub calls: Option<u64>,
+    /// The method was throttled for a time: more exceptions may have begun there.
+    pub was_throttled: bool,
     /// How many began in the last hours, if these can be compared.
     pub recent: Option<Recent>,
     /// Some of them, the newest first.
@@ -54,11 +56,12 @@ pub struct Recent {
 
 impl ExceptionReport {
     /// The report of these exceptions. Without statistics, or if only examples have what is selected, it is of the
-    /// examples. `calls_of` is asked for the calls of a method.
+    /// examples. `calls_of` is asked for the calls of a method, `was_throttled` whether it was throttled for a time.
     pub(crate) fn new(
         mut sums: ExceptionSums,
         hours: Option<&LastHours>,
         calls_of: impl Fn(&Method) -> Option<u64>,
+        was_throttled: impl Fn(&Method) -> bool,
     ) -> Self {
         let of_examples = sums.statistics.is_empty() && !sums.examples.is_empty();
         if of_examples {
@@ -82,6 +85,7 @@ impl ExceptionReport {
                     began,
                     thrown: (!of_examples).then_some(thrown),
                     calls: calls_of(&site.method).filter(|_| !of_examples),
+                    was_throttled: was_throttled(&site.method),
                     recent: hours.filter(|_| !of_examples).map(recent),
                     examples: examples.remove(&site).unwrap_or_default().newest,
                     site,
@@ -153,7 +157,7 @@ mod tests {
         }
         let examples = sums.examples_of(site("A", "pay"));
         (examples.count, examples.by_stack) = (3, [(first, 1), (second, 2)].into());
-        let report = ExceptionReport::new(sums, None, |_| None);
+        let report = ExceptionReport::new(sums, None, |_| None, |_| false);
         assert_eq!(
             report.stacks.lines(),
             [

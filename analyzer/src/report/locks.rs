@@ -14,6 +14,8 @@ pub struct LockReport {
     pub waits: u64,
     /// Whether figures are of the recorded waits alone.
     pub of_recorded: bool,
+    /// Seconds in which waits were not counted, because there were too many.
+    pub seconds_skipped: u64,
     /// The locks and where threads wait for them, those with most time first.
     pub locks: Vec<LockTimes>,
     /// Where threads parked in measured methods for something else, those with most time first.
@@ -36,9 +38,19 @@ pub struct LockTimes {
 }
 
 impl LockReport {
+    /// What the figures lack, for a heading; empty if they have all waits.
+    #[must_use]
+    pub fn lacks(&self) -> String {
+        let recorded = if self.of_recorded { ", recorded ones alone" } else { "" };
+        match self.seconds_skipped {
+            0 => recorded.to_owned(),
+            seconds => format!("{recorded}, not counted in {seconds} s"),
+        }
+    }
+
     /// The report of these waits. Without statistics, or if only recorded waits have what is selected, figures are of
     /// the recorded waits.
-    pub(crate) fn new(mut sums: LockSums) -> Self {
+    pub(crate) fn new(mut sums: LockSums, seconds_skipped: u64) -> Self {
         let of_recorded = sums.all.is_empty() && !sums.recorded.is_empty();
         let figures = std::mem::take(if of_recorded { &mut sums.recorded } else { &mut sums.all });
         let locks = figures.into_iter().map(|(site, figures)| LockTimes {
@@ -60,6 +72,7 @@ impl LockReport {
             waits: sum(&locks, |figures| figures.calls),
             parks,
             of_recorded,
+            seconds_skipped,
             longest: sums.take_longest(),
             stacks: sums.stacks,
             locks,

@@ -24,6 +24,8 @@ pub struct TracedMethod {
     pub calls: u64,
     /// How many samples there are.
     pub samples: u64,
+    /// How often it was called in a second, from the first second with calls to the last one.
+    pub per_second: f64,
     /// The calls from each caller, the most first.
     pub callers: Vec<(Method, u64)>,
     /// Minutes with calls: when each began, in unix nanoseconds, and how many there were.
@@ -33,12 +35,14 @@ pub struct TracedMethod {
 impl TraceReport {
     pub(crate) fn new(sums: TraceSums) -> Self {
         let method = |(method, traced): (Method, Traced)| {
+            let per_second = traced.per_second();
             let mut callers: Vec<(Method, u64)> = traced.callers.into_iter().collect();
             callers.sort_by(|(one, calls), (other, others)| others.cmp(calls).then(one.cmp(other)));
             TracedMethod {
                 method,
                 calls: traced.calls,
                 samples: traced.samples,
+                per_second,
                 callers,
                 minutes: traced.minutes.into_iter().collect(),
             }

@@ -7,7 +7,8 @@ use log_format::rows::TraceRow;
 use crate::stats::method::Method;
 use crate::stats::sampled_stacks::SampledStacks;
 
-const MINUTE_NS: u64 = 60_000_000_000;
+const SECOND_NS: u64 = 1_000_000_000;
+const MINUTE_NS: u64 = 60 * SECOND_NS;
 
 /// The calls of a traced method.
 #[derive(Debug, Default)]
@@ -20,6 +21,17 @@ pub struct Traced {
     pub callers: HashMap<Method, u64>,
     /// The calls by the start of their minute, in unix nanoseconds.
     pub minutes: BTreeMap<u64, u64>,
+    /// The first second with calls, and the end of the last one.
+    times: Option<(u64, u64)>,
+}
+
+impl Traced {
+    /// How often it was called in a second, from the first second with calls to the last one.
+    #[must_use]
+    pub fn per_second(&self) -> f64 {
+        let (from_ns, to_ns) = self.times.unwrap_or_default();
+        self.calls as f64 * 1e9 / to_ns.saturating_sub(from_ns).max(SECOND_NS) as f64
+    }
 }
 
 /// See the module.
@@ -37,6 +49,9 @@ impl TraceSums {
         let of = self.methods.entry(method.clone()).or_default();
         of.calls = of.calls.saturating_add(row.calls);
         of.samples = of.samples.saturating_add(row.samples);
+        let second = (row.start_ns, row.start_ns.saturating_add(SECOND_NS));
+        let (from_ns, to_ns) = of.times.unwrap_or(second);
+        of.times = Some((from_ns.min(second.0), to_ns.max(second.1)));
         let minute = of.minutes.entry(row.start_ns - row.start_ns % MINUTE_NS).or_default();
         for sum in [minute, of.callers.entry(caller).or_default()] {
             *sum = sum.saturating_add(row.calls);

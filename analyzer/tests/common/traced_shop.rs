@@ -1,7 +1,7 @@
 //! Logs with calls of traced methods.
 
 use log_format::ids::{MethodId, SampledStackId, StackId, ThreadId};
-use log_format::rows::{TraceRow, counter as name};
+use log_format::rows::TraceRow;
 
 use super::sampled_shop::{self, RUN};
 use super::*;
@@ -28,7 +28,6 @@ pub fn traced(
 /// `count` is called by `pay` and by itself; `pay` by nobody, and a minute later by another thread.
 pub fn shop() -> Logs {
     let logs = sampled_shop::shop();
-    logs.run(RUN, "web07", 4242).rows(T14, &[counter(T14, name::RECORDED_NS, 10 * S)]);
     logs.run(RUN, "web07", 4242).rows(
         T14,
         &[

@@ -165,6 +165,7 @@ fn add_allocation_figures(answer: &mut Answer, sampling: &SamplingFigures) {
 fn add_traces(answer: &mut Answer, status: &Status) {
     let traces = &status.recording.traces;
     for (pattern, every) in traces {
+        let every = if *every > 0 { every.to_string() } else { "off".to_owned() };
         answer.line(&format!("trace {pattern}"), every);
     }
     let trace =
@@ -177,7 +178,10 @@ fn add_traces(answer: &mut Answer, status: &Status) {
 
 fn add_trace_figures(answer: &mut Answer, sampling: &SamplingFigures) {
     if sampling.trace_factor > 1 {
-        answer.line("trace interval", format!("{} times as long", sampling.trace_factor));
+        answer.line(
+            "trace interval",
+            format!("{} times as long, to keep to sampler_cap", sampling.trace_factor),
+        );
     }
     answer.value("trace_factor", sampling.trace_factor);
     answer.add("trace samples", sampling.traces.samples);

@@ -103,7 +103,7 @@ pub(super) fn parse(line: &str) -> Result<Command, Wrong> {
         ("overhead", value) => (Request::Overhead(parse_overhead(value)?), Shows::Overhead),
         ("alloc", "") => (Request::Status, Shows::Allocations),
         ("alloc", value) => (Request::Alloc(parse_alloc(value)?), Shows::Allocations),
-        ("trace", "") => (Request::Status, Shows::Traces),
+        ("trace", "") => (Request::Traces, Shows::Traces),
         ("trace", value) => (trace(value)?, Shows::Traces),
         ("untrace", "") => (Request::Trace(None, 0), Shows::Traces),
         ("untrace", pattern) => {
@@ -173,7 +173,8 @@ fn top(rest: &str) -> Result<Request, BadValue> {
 }
 
 fn trace(rest: &str) -> Result<Request, BadValue> {
-    let (pattern, every) = rest.split_once(' ').unwrap_or((rest, "1"));
+    // As the option has it, or as words.
+    let (pattern, every) = rest.split_once([' ', ':']).unwrap_or((rest, "1"));
     let pattern = parse_pattern("trace", pattern)?;
     Ok(Request::Trace(Some(pattern), parse_every(every.trim_start())?))
 }
@@ -234,7 +235,8 @@ mod tests {
         assert_eq!(request("alloc off"), Some(Request::Alloc(None)));
         let pattern = Pattern::parse("com.shop.Order.pay").unwrap();
         let trace = |every| Some(Request::Trace(Some(pattern.clone()), every));
-        assert_eq!(request("trace"), Some(Request::Status));
+        assert_eq!(request("trace"), Some(Request::Traces));
+        assert_eq!(request("trace com.shop.Order.pay:7"), trace(7));
         assert_eq!(request("trace com.shop.Order.pay"), trace(1));
         assert_eq!(request("trace com.shop.Order.pay  100"), trace(100));
         assert_eq!(request("untrace com.shop.Order.pay"), trace(0));

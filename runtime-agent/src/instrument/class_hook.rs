@@ -166,7 +166,11 @@ impl ClassHook {
             return None;
         }
         let name = pattern.as_str();
-        let class = name.rsplit_once('.').map_or(name, |(class, _)| class);
+        let (class, _) = name.rsplit_once('.')?;
+        // It may be the end of a longer name.
+        if !class.contains('.') {
+            return None;
+        }
         let verdict = |class| match self.filters.by_name(class, &self.defaults) {
             ByName::Selected(_) => None,
             excluded => Some(excluded.to_string()),

@@ -24,7 +24,7 @@ pub(crate) struct MethodStates {
     pub methods: Vec<(Method, MethodState)>,
     /// How many more there are.
     pub more_methods: usize,
-    /// The method that the pattern names, if it has no probes, by class and name.
+    /// Methods that the pattern names and that have no probes, by class and name.
     pub named: Vec<(String, MethodState)>,
     /// Classes that the pattern names and that have methods without probes.
     pub others: Vec<(String, OtherMethods)>,
@@ -87,9 +87,12 @@ impl MethodStates {
         others.retain(|(class, others)| {
             let names = pattern.class(class);
             // Almost any class may have a method that a wildcard names.
-            if names == ClassMatch::SomeMethods && !pattern.has_wildcards() {
-                let method = pattern.as_str();
-                named.extend(others.states_of(name).map(|state| (method.to_owned(), state)));
+            if names == ClassMatch::SomeMethods
+                && !name.contains('*')
+                && pattern.method(class, name)
+            {
+                let method = format!("{class}.{name}");
+                named.extend(others.states_of(name).map(|state| (method.clone(), state)));
             }
             names == ClassMatch::AllMethods
         });

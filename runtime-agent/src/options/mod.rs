@@ -143,10 +143,23 @@ impl Options {
         if let (Some(file), Some(stronger)) = (options.config.clone(), sources.get(1..)) {
             options.open_port_for_tprofiler(&file, stronger);
         }
+        options.warn_without_cpu();
         match wrong {
             None => Ok(options),
             Some(error) => Err(BadOptions { error, strict: options.strict }),
         }
+    }
+
+    /// Warns of what was asked for and does nothing without samples of CPU time.
+    fn warn_without_cpu(&mut self) {
+        let asked = [
+            ("alloc", self.sampling.alloc.is_some()),
+            ("trace", !self.recording.traces.is_empty()),
+        ];
+        let in_vain =
+            asked.into_iter().filter(|(_, is_asked)| *is_asked && self.sampling.cpu.is_none());
+        let warnings = in_vain.map(|(option, _)| format!("{option} needs cpu, which is off"));
+        self.warnings.extend(warnings.collect::<Vec<_>>());
     }
 
     /// Opens the port for a TProfiler file, because TProfiler's client knows no token, and warns. A stronger source

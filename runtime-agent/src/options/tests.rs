@@ -100,6 +100,14 @@ fn filters_thresholds_and_times() {
 }
 
 #[test]
+fn what_needs_cpu_samples_is_said() {
+    let warnings = |text: &str| parse(text).unwrap().warnings;
+    assert!(warnings("trace=a.B,alloc=512k").is_empty());
+    let said = warnings("cpu=off,trace=a.B,alloc=512k");
+    assert_eq!(said, ["alloc needs cpu, which is off", "trace needs cpu, which is off"]);
+}
+
+#[test]
 fn traced_methods() {
     let text = |options: &str| parse(options).unwrap().to_map()["trace"].clone();
     assert_eq!(
@@ -165,6 +173,8 @@ fn what_is_wrong_is_named_in_one_line() {
         ("threshold=com..x:1ms", "threshold: 'com..x' is not a pattern"),
         ("threshold=com.x:", "threshold: '' is not a duration"),
         ("trace=com..x:9", "trace: 'com..x:9' is neither off nor methods and a number of calls"),
+        ("trace=com.x=9", "trace: 'com.x=9' is neither off nor methods and a number of calls"),
+        ("trace=on", "trace: 'on' is neither off nor methods and a number of calls"),
         ("trace=com.x:0", "trace: '0' is not a number of calls from 1 to 1000000000, like 100"),
         ("port=0", "port: '0' is not a port"),
         ("bind=web07", "bind: 'web07' is not an address like 127.0.0.1 or ::1"),

@@ -292,12 +292,15 @@ pub fn parse_every(value: &str) -> Result<u64, BadValue> {
 /// What is wrong with `value`.
 pub fn parse_trace(value: &str) -> Result<(Pattern, u64), BadValue> {
     let (pattern, every) = value.rsplit_once(':').unwrap_or((value, "1"));
-    let pattern = Pattern::parse(pattern).map_err(|_| {
-        let reason =
-            "is neither off nor methods and a number of calls, like com.shop.Order.pay:100";
-        BadValue::new(one_line(value), reason).of("trace")
-    })?;
-    Ok((pattern, parse_every(every)?))
+    let is_one = value != "on" && !pattern.contains([' ', '=', '(', '#', ':']);
+    match Pattern::parse(pattern) {
+        Ok(pattern) if is_one => Ok((pattern, parse_every(every)?)),
+        _ => {
+            let reason =
+                "is neither off nor methods and a number of calls, like com.shop.Order.pay:100";
+            Err(BadValue::new(one_line(value), reason).of("trace"))
+        }
+    }
 }
 
 /// A value for a message, in one line.

@@ -299,11 +299,11 @@ impl<'j> Sampler<'j> {
 
     /// Keeps to the cap where traced methods are called often.
     fn adapt_traces(&mut self) {
-        if !traced::is_any() {
-            return;
-        }
         let cpu_ns = clock::cpu_ns_of(libc::CLOCK_PROCESS_CPUTIME_ID);
-        if let Some(factor) = self.traces.second(traces::cost_ns(), cpu_ns) {
+        if !traced::is_any() {
+            self.traces.begin(traces::cost_ns(), cpu_ns);
+            traced::set_factor(1);
+        } else if let Some(factor) = self.traces.second(traces::cost_ns(), cpu_ns) {
             traced::set_factor(factor);
         }
     }

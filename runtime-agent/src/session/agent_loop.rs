@@ -229,6 +229,7 @@ impl<'j> AgentLoop<'j> {
                 self.sampler.as_mut().ok_or(none)?.set_allocations(bytes)?;
             }
             Request::Trace(of, every) => hints = Some(self.trace(of, every)?),
+            Request::Traces => hints = Some(self.untraceable()),
             Request::Throttled => found = self.throttled(),
             Request::Finish | Request::Detach => {
                 self.stop();
@@ -255,7 +256,37 @@ impl<'j> AgentLoop<'j> {
             return Ok(Vec::new());
         };
         let named = self.methods.change_trace(pattern.clone(), every, || self.recorder.round())?;
-        Ok(names_nothing(&pattern, named).into_iter().collect())
+        Ok(if named == 0 { vec![self.why_not_traced(&pattern)] } else { Vec::new() })
+    }
+
+    /// Why a pattern names no method that could be traced.
+    fn why_not_traced(&mut self, pattern: &Pattern) -> String {
+        match self.method_states(pattern) {
+            (_, Some(hint)) => hint,
+            (states, None) if states.methods.is_empty() => format!(
+                "{pattern} names no method that is measured; tprofiler methods {pattern} says why"
+            ),
+            (_, None) => format!("{pattern} is the end of a name; trace needs all of it"),
+        }
+    }
+
+    /// Hints for what is to be traced and is not there.
+    fn untraceable(&mut self) -> Vec<String> {
+        let mut named_by: Vec<(Pattern, bool)> =
+            self.methods.traces().into_iter().map(|own| (own.pattern, false)).collect();
+        if named_by.is_empty() {
+            return Vec::new();
+        }
+        self.methods.for_each(
+            || self.recorder.round(),
+            |_, method| {
+                for (pattern, is_named) in &mut named_by {
+                    *is_named |= pattern.method(&method.class.name, &method.name);
+                }
+            },
+        );
+        named_by.retain(|(_, is_named)| !is_named);
+        named_by.iter().map(|(pattern, _)| self.why_not_traced(pattern)).collect()
     }
 
     /// Measures the profiler's cost and keeps it within the overhead budget.

@@ -343,9 +343,11 @@ impl Methods {
         self.own(Kind::Threshold).all.to_vec()
     }
 
-    /// How many calls are between two traced ones, by pattern, in the order in which they were given.
+    /// How many calls are between two traced ones, by pattern, in the order in which they were given: with 0, none are
+    /// traced. Empty if nothing is.
     pub(crate) fn traces(&self) -> Vec<OwnValue> {
-        self.own(Kind::Trace).all.iter().filter(|own| own.value > 0).cloned().collect()
+        let all = self.own(Kind::Trace).all;
+        if all.iter().any(|own| own.value > 0) { all.to_vec() } else { Vec::new() }
     }
 
     /// Gives the methods that a pattern names, now and later, their own threshold. Calls `between` every
