@@ -24,6 +24,9 @@ pub enum Error {
     /// The agent is in a state that does not allow it.
     #[error("{0}")]
     State(&'static str),
+    /// A command needs the sampler.
+    #[error("{0} needs samples of CPU time (option cpu)")]
+    NeedsCpu(&'static str),
     /// The files that options name were not read in so many seconds.
     #[error("config, token_file or logs: the disk gives no answer within {0} s")]
     DiskHangs(u64),

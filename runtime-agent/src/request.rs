@@ -59,9 +59,10 @@ pub(crate) enum Request {
     Overhead(Option<Millionths>),
     /// Sample allocations with so many bytes in between, or none.
     Alloc(Option<u64>),
-    /// Take the stack of one in so many calls of the methods that a pattern names, or of all that are traced; with 0, of
-    /// none.
-    Trace(Option<Pattern>, u64),
+    /// Take the stack of one in so many calls of the methods that a pattern names; with 0, of none.
+    Trace(Pattern, u64),
+    /// Trace nothing any more.
+    Untrace,
     /// Show which methods are traced.
     Traces,
     /// List the throttled methods.

@@ -34,9 +34,9 @@ fn compare(jdk: &Jdk, arguments: &[&str]) {
         assert_eq!(profile.counts[method].calls, calls, "{jdk}");
         let of: Vec<&TracedCalls> = all.iter().filter(|row| row.method == method).collect();
         let samples: u64 = of.iter().map(|row| row.samples).sum();
-        // One of each hundred, and one of the rest or none.
-        let wanted = calls / every..=calls.div_ceil(every);
-        assert!(wanted.contains(&samples), "{jdk}: {method}: {samples}, not {wanted:?}");
+        // One of each hundred of a thread, or of a carrier, and one of the rest or none.
+        let differs = samples.abs_diff(calls / every);
+        assert!(differs <= THREADS, "{jdk}: {method}: {samples} of {calls}");
         assert!(of.iter().all(|row| row.calls == every * row.samples), "{jdk}");
     }
     let mut callers: BTreeMap<&str, u64> = BTreeMap::new();
@@ -54,6 +54,7 @@ fn compare(jdk: &Jdk, arguments: &[&str]) {
         }
     }
     let samples: u64 = callers.values().sum();
+    assert!(samples > 1_000, "{jdk}: {samples}");
     let shares = [
         ("programs.Traced.checkout", 0.5),
         ("programs.Traced.refund", 0.25),
@@ -117,8 +118,9 @@ fn commands_trace_and_untrace() {
         program.ask("100000");
         assert_eq!(samples(), last, "{jdk}");
         let nothing = tprofiler_json(port, &["trace", "programs.Traced.sell"]);
-        let hint = nothing["hints"][0].as_str().unwrap_or_default();
-        assert!(hint.contains("programs.Traced.sell"), "{jdk}: {nothing}");
+        assert_eq!(nothing["hints"][0], "programs.Traced has no method sell", "{jdk}: {nothing}");
+        let again = tprofiler_json(port, &["trace"]);
+        assert_eq!(again["hints"], nothing["hints"], "{jdk}: {again}");
         let wrong = tprofiler(port, &["trace", "programs.Traced.pay", "often"]);
         assert!(error_line(&wrong).contains("'often' is not a number of calls"), "{wrong:?}");
         assert_eq!(program.end().status, Some(0), "{jdk}");

@@ -23,25 +23,14 @@ static IS_ON: AtomicBool = AtomicBool::new(false);
 static AGENT: AtomicUsize = AtomicUsize::new(0);
 /// The interval in force, in bytes.
 static INTERVAL: AtomicU64 = AtomicU64::new(0);
-static SAMPLES: AtomicU64 = AtomicU64::new(0);
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 static COST: AtomicU64 = AtomicU64::new(0);
 /// An event that takes longer, some 100 us, was interrupted itself.
 const MOST_TICKS: u64 = 1 << 18;
 
-/// What was counted since the JVM began.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
-    pub samples: u64,
-    /// Those of them that were not kept: too many at once, or no memory.
-    pub dropped: u64,
-}
-
-impl Counts {
-    pub(crate) fn now() -> Self {
-        let [samples, dropped] = [&SAMPLES, &DROPPED].map(|count| count.load(Ordering::Relaxed));
-        Self { samples, dropped }
-    }
+/// Samples that were not kept since the JVM began: too many at once, or no memory.
+pub(crate) fn dropped() -> u64 {
+    DROPPED.load(Ordering::Relaxed)
 }
 
 /// A sampled object.
@@ -152,7 +141,6 @@ pub(crate) unsafe fn sampled(
         return;
     }
     let at = clock::ticks();
-    SAMPLES.fetch_add(1, Ordering::Relaxed);
     // SAFETY: the caller guarantees the references.
     let is_kept =
         unsafe { add(jvmti, jni, java_thread, thread, class, at, weight(size, interval)) };

@@ -105,10 +105,8 @@ pub(super) fn parse(line: &str) -> Result<Command, Wrong> {
         ("alloc", value) => (Request::Alloc(parse_alloc(value)?), Shows::Allocations),
         ("trace", "") => (Request::Traces, Shows::Traces),
         ("trace", value) => (trace(value)?, Shows::Traces),
-        ("untrace", "") => (Request::Trace(None, 0), Shows::Traces),
-        ("untrace", pattern) => {
-            (Request::Trace(Some(parse_pattern(word, pattern)?), 0), Shows::Traces)
-        }
+        ("untrace", "") => (Request::Untrace, Shows::Traces),
+        ("untrace", pattern) => (Request::Trace(parse_pattern(word, pattern)?, 0), Shows::Traces),
         ("options", "") => (Request::Status, Shows::Options),
         ("threshold", "") => (Request::Status, Shows::Thresholds),
         ("threshold", value) => {
@@ -176,7 +174,7 @@ fn trace(rest: &str) -> Result<Request, BadValue> {
     // As the option has it, or as words.
     let (pattern, every) = rest.split_once([' ', ':']).unwrap_or((rest, "1"));
     let pattern = parse_pattern("trace", pattern)?;
-    Ok(Request::Trace(Some(pattern), parse_every(every.trim_start())?))
+    Ok(Request::Trace(pattern, parse_every(every.trim_start())?))
 }
 
 fn in_flight(rest: &str) -> Result<Request, BadValue> {
@@ -234,13 +232,13 @@ mod tests {
         assert_eq!(request("alloc 512k"), Some(Request::Alloc(Some(512 << 10))));
         assert_eq!(request("alloc off"), Some(Request::Alloc(None)));
         let pattern = Pattern::parse("com.shop.Order.pay").unwrap();
-        let trace = |every| Some(Request::Trace(Some(pattern.clone()), every));
+        let trace = |every| Some(Request::Trace(pattern.clone(), every));
         assert_eq!(request("trace"), Some(Request::Traces));
         assert_eq!(request("trace com.shop.Order.pay:7"), trace(7));
         assert_eq!(request("trace com.shop.Order.pay"), trace(1));
         assert_eq!(request("trace com.shop.Order.pay  100"), trace(100));
         assert_eq!(request("untrace com.shop.Order.pay"), trace(0));
-        assert_eq!(request("untrace"), Some(Request::Trace(None, 0)));
+        assert_eq!(request("untrace"), Some(Request::Untrace));
         assert_eq!(request("help"), None);
         let json = parse("json top 3").unwrap();
         assert_eq!((json.request, json.is_json), (request("top 3"), true));

@@ -3,9 +3,9 @@
 use log_format::ids::{SampledStackId, StackId, ThreadId};
 use log_format::rows::{AllocationRow, counter};
 
-use crate::allocations::{self, Allocation, Counts};
+use crate::allocations::{self, Allocation};
 use crate::drain::samples::{Context, Samples};
-use crate::drain::seconds::Seconds;
+use crate::drain::seconds::{SampleCounter, SampleCounts, Seconds};
 use crate::jvm::class_names;
 use crate::sampling::sampler::Sampler;
 use crate::sys::clock::{self, as_u64};
@@ -29,16 +29,14 @@ struct Sum {
 #[derive(Debug)]
 pub(super) struct Allocations {
     seconds: Seconds<Key, Sum>,
-    /// What was counted when the run began.
-    before: Counts,
-    over_budget: u64,
+    counter: SampleCounter,
 }
 
 impl Allocations {
     /// A run begins: what is left of the one before is not its own.
     pub(super) fn new() -> Self {
         allocations::forget();
-        Self { seconds: Seconds::default(), before: Counts::now(), over_budget: 0 }
+        Self { seconds: Seconds::default(), counter: SampleCounter::begin(allocations::dropped) }
     }
 
     /// Takes the samples since the last call.
@@ -48,7 +46,9 @@ impl Allocations {
         sampler: &mut Sampler<'_>,
         context: &mut Context<'_>,
     ) {
-        for allocation in allocations::take() {
+        let taken = allocations::take();
+        self.counter.take(taken.len());
+        for allocation in taken {
             self.add(&allocation, samples, sampler, context);
         }
     }
@@ -94,20 +94,16 @@ impl Allocations {
 
     /// Counts samples that are not written, to leave the hour's budget to recorded calls.
     pub(super) fn add_over_budget(&mut self, rows: &[AllocationRow]) {
-        self.over_budget += rows.iter().map(|row| row.samples).sum::<u64>();
+        self.counter.add_over_budget(rows.iter().map(|row| row.samples).sum());
     }
 
     /// What was counted since the run began.
-    pub(super) fn counts(&self) -> Counts {
-        let Counts { samples, dropped } = Counts::now();
-        Counts {
-            samples: samples.saturating_sub(self.before.samples),
-            dropped: dropped.saturating_sub(self.before.dropped) + self.over_budget,
-        }
+    pub(super) fn counts(&self) -> SampleCounts {
+        self.counter.counts()
     }
 
     pub(super) fn counters(&self) -> [(&'static str, u64); 2] {
-        let Counts { samples, dropped } = self.counts();
+        let SampleCounts { samples, dropped } = self.counts();
         [(counter::ALLOCATION_SAMPLES, samples), (counter::ALLOCATION_SAMPLES_DROPPED, dropped)]
     }
 }

@@ -17,7 +17,7 @@ pub(crate) mod run_clock;
 mod sampled_stacks;
 mod sampled_threads;
 pub(crate) mod samples;
-mod seconds;
+pub(crate) mod seconds;
 pub(crate) mod sums;
 pub(crate) mod thread_ids;
 pub(crate) mod thread_reader;

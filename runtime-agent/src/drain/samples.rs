@@ -16,6 +16,7 @@ use crate::drain::call_paths::{self, CallPaths};
 use crate::drain::hot_samples::{HotSampled, HotSamples, SampledName};
 use crate::drain::sampled_stacks::SampledStacks;
 use crate::drain::sampled_threads::SampledThreads;
+use crate::drain::seconds::SampleCounts;
 use crate::drain::time_slices::Period;
 use crate::drain::waited::{Waited, Waits};
 use crate::instrument::methods::Method;
@@ -30,7 +31,6 @@ use crate::sampling::off_cpu::{OffCpuTime, Standing, Waiting};
 use crate::sampling::own_stack::OwnStack;
 use crate::sampling::sampler::{Sampler, TimerFigures};
 use crate::sys::clock::{self, Anchors};
-use crate::traces;
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// How long after the end of a second its samples may still come.
@@ -148,10 +148,10 @@ pub(crate) struct SamplingFigures {
     /// How many bytes between two sampled allocations were asked for.
     pub alloc: Option<u64>,
     /// Sampled allocations, and the bytes between two; `None` while they are not sampled.
-    pub allocations: allocations::Counts,
+    pub allocations: SampleCounts,
     pub allocation_interval: Option<u64>,
     /// Stacks of traced methods' calls, and how many times as few are taken as was asked for.
-    pub traces: traces::Counts,
+    pub traces: SampleCounts,
     pub trace_factor: u64,
     /// Why nothing is sampled, if that is not what was asked for.
     pub stopped: Option<String>,
@@ -454,8 +454,8 @@ impl Samples {
         &self,
         sampler: &Sampler<'_>,
         lock_waits: locks::Counts,
-        allocations: allocations::Counts,
-        traces: traces::Counts,
+        allocations: SampleCounts,
+        traces: SampleCounts,
     ) -> SamplingFigures {
         SamplingFigures {
             timers: sampler.timer_figures(),

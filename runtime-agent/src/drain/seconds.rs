@@ -1,4 +1,4 @@
-//! Sums by second, until the second is over and no more samples of it come.
+//! Sums by second, until the second is over and no more samples of it come; and how many samples there are.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -36,5 +36,43 @@ impl<K: Copy + Ord + Hash, S: Copy + Default> Seconds<K, S> {
             taken.extend(sums.into_iter().map(|(key, sum)| (start_ns, key, sum)));
         }
         taken
+    }
+}
+
+/// Samples of a kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SampleCounts {
+    pub samples: u64,
+    /// Those of them that are not in the log: too many at once, no memory, or the hour's budget.
+    pub dropped: u64,
+}
+
+/// Counts samples of a kind since the run began.
+#[derive(Debug)]
+pub(super) struct SampleCounter {
+    /// Those that were taken from the threads, and those that were not written then.
+    taken: u64,
+    over_budget: u64,
+    /// What threads had dropped when the run began, and how much that is now.
+    dropped_before: u64,
+    dropped: fn() -> u64,
+}
+
+impl SampleCounter {
+    pub(super) fn begin(dropped: fn() -> u64) -> Self {
+        Self { taken: 0, over_budget: 0, dropped_before: dropped(), dropped }
+    }
+
+    pub(super) fn take(&mut self, samples: usize) {
+        self.taken += samples as u64;
+    }
+
+    pub(super) fn add_over_budget(&mut self, samples: u64) {
+        self.over_budget += samples;
+    }
+
+    pub(super) fn counts(&self) -> SampleCounts {
+        let lost = (self.dropped)().saturating_sub(self.dropped_before);
+        SampleCounts { samples: self.taken + lost, dropped: lost + self.over_budget }
     }
 }

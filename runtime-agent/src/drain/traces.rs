@@ -4,10 +4,10 @@ use log_format::ids::{MethodId, SampledStackId, StackId, ThreadId};
 use log_format::rows::{TraceRow, counter};
 
 use crate::drain::samples::{Context, Samples};
-use crate::drain::seconds::Seconds;
+use crate::drain::seconds::{SampleCounter, SampleCounts, Seconds};
 use crate::sampling::sampler::Sampler;
 use crate::sys::clock;
-use crate::traces::{self, Counts, TracedCall};
+use crate::traces::{self, TracedCall};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Key {
@@ -27,16 +27,14 @@ struct Sum {
 #[derive(Debug)]
 pub(super) struct Traces {
     seconds: Seconds<Key, Sum>,
-    /// What was counted when the run began.
-    before: Counts,
-    over_budget: u64,
+    counter: SampleCounter,
 }
 
 impl Traces {
     /// A run begins: what is left of the one before is not its own.
     pub(super) fn begin_run() -> Self {
         drop(traces::take());
-        Self { seconds: Seconds::default(), before: Counts::now(), over_budget: 0 }
+        Self { seconds: Seconds::default(), counter: SampleCounter::begin(traces::dropped) }
     }
 
     /// Takes the calls since the last round.
@@ -46,7 +44,9 @@ impl Traces {
         sampler: &mut Sampler<'_>,
         context: &mut Context<'_>,
     ) {
-        for call in traces::take() {
+        let taken = traces::take();
+        self.counter.take(taken.len());
+        for call in taken {
             let TracedCall { at, os_id, virtual_thread, method, calls, stack } = call;
             let key = Key {
                 thread: match virtual_thread {
@@ -79,20 +79,16 @@ impl Traces {
 
     /// Counts samples that are not written, to leave the hour's budget to recorded calls.
     pub(super) fn add_over_budget(&mut self, rows: &[TraceRow]) {
-        self.over_budget += rows.iter().map(|row| row.samples).sum::<u64>();
+        self.counter.add_over_budget(rows.iter().map(|row| row.samples).sum());
     }
 
     /// What was counted since the run began.
-    pub(super) fn counts(&self) -> Counts {
-        let Counts { samples, dropped } = Counts::now();
-        Counts {
-            samples: samples.saturating_sub(self.before.samples),
-            dropped: dropped.saturating_sub(self.before.dropped) + self.over_budget,
-        }
+    pub(super) fn counts(&self) -> SampleCounts {
+        self.counter.counts()
     }
 
     pub(super) fn counters(&self) -> [(&'static str, u64); 2] {
-        let Counts { samples, dropped } = self.counts();
+        let SampleCounts { samples, dropped } = self.counts();
         [(counter::TRACE_SAMPLES, samples), (counter::TRACE_SAMPLES_DROPPED, dropped)]
     }
 }

@@ -25,11 +25,11 @@ pub extern "system" fn Java_java_lang__00024TProfiler_start0(
 #[inline(never)]
 extern "system" fn start_other(env: *mut jni::JNIEnv, _class: jni::jclass, method: jni::jint) {
     let entry = probe::start(method.cast_unsigned(), |own| java_threads::remember(env, own));
-    if entry == Entry::NoStack {
-        throw_stack_overflow(env);
-    } else {
+    match entry {
+        Entry::Go => {}
         // SAFETY: the JVM passes the thread's environment.
-        unsafe { traces::started(env, method.cast_unsigned()) };
+        Entry::Traced(calls) => unsafe { traces::started(env, method.cast_unsigned(), calls) },
+        Entry::NoStack => throw_stack_overflow(env),
     }
 }
 

@@ -98,6 +98,8 @@ pub(crate) fn shadow_layout() -> Option<Shadow> {
 pub(crate) enum Entry {
     /// The method may run.
     Go,
+    /// It may run, and its stack is to be taken: it stands for so many calls.
+    Traced(u64),
     /// Too little stack is left: the method must throw a StackOverflowError, and is not counted.
     NoStack,
 }
@@ -166,6 +168,14 @@ fn start_checked(own: OwnThread<'_>, address: usize, probe_id: u32) -> Entry {
     }
     let totals = own.totals_of_method(method_of(probe_id));
     stack.push(probe_id, address, totals, clock::ticks);
+    if traced::is_any() && probe_id != CALIBRATION.cast_unsigned() {
+        let of = std::ptr::from_ref(&*totals).addr();
+        // Its number, from 0.
+        let number = totals.entered().wrapping_sub(1);
+        if let Some(calls) = traced::stands_for(method_of(probe_id), number, of) {
+            return Entry::Traced(calls);
+        }
+    }
     Entry::Go
 }
 

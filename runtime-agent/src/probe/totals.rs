@@ -97,6 +97,11 @@ impl Own<'_, MethodTotals> {
         self.entered.set(self.entered.get().wrapping_add(1));
     }
 
+    /// Calls that the thread has put on its stack.
+    pub(super) fn entered(self) -> u64 {
+        self.entered.get()
+    }
+
     /// Notes that the method is on the stack once less, without counting the call.
     pub(super) fn leave(self) {
         self.ended.store(self.with_one_ended(), Ordering::Release);

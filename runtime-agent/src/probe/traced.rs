@@ -1,9 +1,9 @@
-//! Which methods are traced: of each so manieth call of these, the stack is taken.
+//! Which methods are traced: the stack of one in so many of their calls is taken.
 //!
 //! Each thread marks its own statistics of these methods, so that their calls do not start the plain way, which knows
 //! nothing of all this. [`mute::tell`](super::mute::tell) has threads mark them anew.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use log_format::ids::MethodId;
 
@@ -17,9 +17,8 @@ static EVERY: [AtomicU64; COUNT] = [const { AtomicU64::new(0) }; COUNT];
 /// How often as many calls are between them, because stacks cost too much.
 static FACTOR: AtomicU64 = AtomicU64::new(1);
 
-/// By method, its pattern's number in the uppermost byte, and its calls since it got that.
-static METHODS: TwoLevel<AtomicU64, 8_192> = TwoLevel::new();
-const NUMBER: u32 = 56;
+/// The number of each method's pattern. It has room for sixteen million methods; others are not traced.
+static NUMBERS: TwoLevel<AtomicU8, 4_096> = TwoLevel::new();
 
 static IS_ANY: AtomicBool = AtomicBool::new(false);
 /// Threads may have marks.
@@ -38,29 +37,27 @@ pub(super) fn may_be_marked() -> bool {
 
 /// Whether a method is traced.
 pub(crate) fn is_traced(method: MethodId) -> bool {
-    is_any() && METHODS.get(method.get()).is_some_and(|entry| every(entry) > 0)
+    is_any() && every(method) > 0
 }
 
-fn every(entry: &AtomicU64) -> u64 {
-    let number = usize::try_from(entry.load(Ordering::Relaxed) >> NUMBER);
-    let every = number.ok().and_then(|number| EVERY.get(number));
-    every.map_or(0, |every| every.load(Ordering::Relaxed))
+fn every(method: MethodId) -> u64 {
+    let number = NUMBERS.get(method.get()).map_or(0, |number| number.load(Ordering::Relaxed));
+    EVERY.get(usize::from(number)).map_or(0, |every| every.load(Ordering::Relaxed))
 }
 
-/// Counts a call. If its stack is to be taken, returns for how many calls it stands.
-pub(crate) fn count(method: MethodId) -> Option<u64> {
-    let entry = METHODS.get(method.get())?;
-    let every = every(entry).saturating_mul(FACTOR.load(Ordering::Relaxed));
-    if every == 0 {
-        return None;
-    }
-    let calls = entry.fetch_add(1, Ordering::Relaxed) & ((1 << NUMBER) - 1);
-    (calls % every == chosen(calls / every, every)).then_some(every)
+/// If the stack of a call is to be taken, for how many calls it stands. It is the one with this number among the
+/// method's calls in its thread; `of` is another value in each thread and method.
+pub(super) fn stands_for(method: MethodId, number: u64, of: usize) -> Option<u64> {
+    let every = every(method).saturating_mul(FACTOR.load(Ordering::Relaxed));
+    (every > 0 && number % every == chosen(number / every, of, every)).then_some(every)
 }
 
 /// Which of `every` calls in a row is taken: by chance, because a program may call in a rhythm.
-fn chosen(row: u64, every: u64) -> u64 {
-    let mixed = (row ^ 0x9e37_79b9_7f4a_7c15).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+fn chosen(row: u64, of: usize, every: u64) -> u64 {
+    if every == 1 {
+        return 0;
+    }
+    let mixed = (row ^ (of as u64).rotate_left(32)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0x94d0_49bb_1331_11eb);
     (mixed ^ (mixed >> 32)) % every
 }
@@ -89,17 +86,17 @@ pub(crate) fn factor() -> u64 {
 /// traced.
 pub(crate) fn assign(method: MethodId, number: u8) {
     let entry =
-        if number == 0 { METHODS.get(method.get()) } else { METHODS.get_or_make(method.get()) };
+        if number == 0 { NUMBERS.get(method.get()) } else { NUMBERS.get_or_make(method.get()) };
     if let Some(entry) = entry {
-        entry.store(u64::from(number) << NUMBER, Ordering::Relaxed);
+        entry.store(number, Ordering::Relaxed);
     }
 }
 
-/// Nothing is traced any more. Recording must be off.
+/// Nothing is traced any more, and no method has a pattern.
 pub(crate) fn forget() {
     EVERY.iter().for_each(|every| every.store(0, Ordering::Relaxed));
     IS_ANY.store(false, Ordering::Relaxed);
-    METHODS.forget();
+    NUMBERS.forget();
     set_factor(1);
 }
 
@@ -110,26 +107,32 @@ mod tests {
     #[test]
     fn one_of_so_many_calls_in_a_row_is_taken_by_chance() {
         // No other test has this method and number.
-        const METHOD: MethodId = MethodId::new(3_999_999);
-        assert_eq!((is_traced(METHOD), count(METHOD)), (false, None));
+        const METHOD: MethodId = MethodId::new(15_999_999);
+        let taken = |number, of| stands_for(METHOD, number, of);
+        assert_eq!((is_traced(METHOD), taken(0, 0)), (false, None));
         set_numbered(255, 100);
         assign(METHOD, 255);
         assert!(is_traced(METHOD));
-        let mut places = Vec::new();
-        for _ in 0..1_000 {
-            let taken: Vec<u64> =
-                (0..100).filter(|_| count(METHOD).is_some_and(|calls| calls == 100)).collect();
-            assert_eq!(taken.len(), 1);
-            places.extend(taken);
+        // In the first row of each thread, and in many rows of one.
+        let first = (0..1_000).map(|thread| (0, 0x7f00_1234_5000 + thread * 384));
+        let many = (0..1_000).map(|row| (row, 0x7f00_1234_5000));
+        for rows in [first.collect::<Vec<_>>(), many.collect()] {
+            let place = |(row, of): (u64, usize)| {
+                let row = row * 100..(row + 1) * 100;
+                let taken: Vec<u64> = row.filter(|call| taken(*call, of) == Some(100)).collect();
+                assert_eq!(taken.len(), 1);
+                taken[0] % 100
+            };
+            let places: Vec<u64> = rows.into_iter().map(place).collect();
+            // Four standard errors.
+            let mean = places.iter().sum::<u64>() as f64 / 1_000.0;
+            assert!((mean - 49.5).abs() < 3.7, "{mean}");
+            let in_rhythm = places.iter().filter(|place| *place % 4 == 3).count();
+            assert!((195..306).contains(&in_rhythm), "{in_rhythm}");
         }
-        // Four standard errors of the mean.
-        let mean = places.iter().sum::<u64>() as f64 / 1_000.0;
-        assert!((mean - 49.5).abs() < 3.7, "{mean}");
-        let in_rhythm = places.iter().filter(|place| *place % 4 == 3).count();
-        assert!((195..306).contains(&in_rhythm), "{in_rhythm}");
         set_numbered(255, 1);
-        assert!((0..100).all(|_| count(METHOD) == Some(1)));
+        assert!((0..100).all(|call| taken(call, 7) == Some(1)));
         set_numbered(255, 0);
-        assert_eq!((is_traced(METHOD), count(METHOD)), (false, None));
+        assert_eq!((is_traced(METHOD), taken(0, 0)), (false, None));
     }
 }

@@ -224,11 +224,9 @@ impl<'j> AgentLoop<'j> {
                 cost.set_budget(budget, &mut parts)?;
                 found = self.throttled();
             }
-            Request::Alloc(bytes) => {
-                let none = Error::State("alloc needs samples of CPU time (option cpu)");
-                self.sampler.as_mut().ok_or(none)?.set_allocations(bytes)?;
-            }
-            Request::Trace(of, every) => hints = Some(self.trace(of, every)?),
+            Request::Alloc(bytes) => self.sampler("alloc")?.set_allocations(bytes)?,
+            Request::Trace(of, every) => hints = Some(self.trace(&of, every)?),
+            Request::Untrace => self.methods.forget_traces(),
             Request::Traces => hints = Some(self.untraceable()),
             Request::Throttled => found = self.throttled(),
             Request::Finish | Request::Detach => {
@@ -243,20 +241,16 @@ impl<'j> AgentLoop<'j> {
         Ok(Reply { status, found })
     }
 
-    /// Traces one in so many calls of the methods that a pattern names, or of all that are traced; with 0, none. Returns
-    /// hints.
-    fn trace(&mut self, of: Option<Pattern>, every: u64) -> Result<Vec<String>, Error> {
-        if self.sampler.is_none() {
-            return Err(Error::State("trace needs samples of CPU time (option cpu)"));
-        }
-        let Some(pattern) = of else {
-            for own in self.methods.traces() {
-                self.methods.change_trace(own.pattern, every, || self.recorder.round())?;
-            }
-            return Ok(Vec::new());
-        };
+    /// The sampler, which a command needs.
+    fn sampler(&mut self, command: &'static str) -> Result<&mut Sampler<'j>, Error> {
+        self.sampler.as_mut().ok_or(Error::NeedsCpu(command))
+    }
+
+    /// Traces one in so many calls of the methods that a pattern names; with 0, none. Returns hints.
+    fn trace(&mut self, pattern: &Pattern, every: u64) -> Result<Vec<String>, Error> {
+        self.sampler("trace")?;
         let named = self.methods.change_trace(pattern.clone(), every, || self.recorder.round())?;
-        Ok(if named == 0 { vec![self.why_not_traced(&pattern)] } else { Vec::new() })
+        Ok(if named == 0 { vec![self.why_not_traced(pattern)] } else { Vec::new() })
     }
 
     /// Why a pattern names no method that could be traced.

@@ -11,9 +11,9 @@ use jvmti_bindings::prelude::jni;
 use log_format::ids::{JavaThreadId, MethodId};
 
 use crate::jvm::java_threads;
+use crate::probe;
 use crate::probe::stack::method_of;
 use crate::probe::thread::os_id;
-use crate::probe::{self, traced};
 use crate::sampling::own_stack::OwnStack;
 use crate::sampling::threads::java_thread_of;
 use crate::sys::clock;
@@ -41,27 +41,16 @@ pub(crate) struct TracedCall {
     pub stack: OwnStack,
 }
 
-/// What was counted since the JVM began.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
-    pub samples: u64,
-    /// Those of them that were not kept: too many at once, or no memory.
-    pub dropped: u64,
-}
-
 static MEMORY: Account = Account::new();
 static QUEUE: Mutex<Vec<TracedCall>> = Mutex::new(Vec::new());
 /// How many calls wait: no thread takes a stack, or waits for the queue, if there is no room.
 static WAITING: AtomicUsize = AtomicUsize::new(0);
-static SAMPLES: AtomicU64 = AtomicU64::new(0);
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 static COST: AtomicU64 = AtomicU64::new(0);
 
-impl Counts {
-    pub(crate) fn now() -> Self {
-        let [samples, dropped] = [&SAMPLES, &DROPPED].map(|count| count.load(Ordering::Relaxed));
-        Self { samples, dropped }
-    }
+/// Stacks that were not kept since the JVM began: too many at once, or no memory.
+pub(crate) fn dropped() -> u64 {
+    DROPPED.load(Ordering::Relaxed)
 }
 
 fn queue() -> MutexGuard<'static, Vec<TracedCall>> {
@@ -82,22 +71,16 @@ pub(crate) fn cost_ns() -> u64 {
     clock::ticks_to_ns(COST.load(Ordering::Relaxed))
 }
 
-/// A call may have begun in the calling thread.
+/// A call has begun in the calling thread, and its stack stands for so many.
 ///
 /// # Safety
 /// The environment is that of the calling thread.
-pub(crate) unsafe fn started(env: *mut jni::JNIEnv, probe_id: u32) {
-    if !traced::is_any() || !probe::is_recording() {
-        return;
-    }
-    let method = method_of(probe_id);
-    let Some(calls) = traced::count(method) else { return };
+pub(crate) unsafe fn started(env: *mut jni::JNIEnv, probe_id: u32, calls: u64) {
     let at = clock::ticks();
     let add = || {
         // SAFETY: the caller guarantees the environment.
-        add(&unsafe { JniEnv::from_raw(env) }, at, method, calls)
+        add(&unsafe { JniEnv::from_raw(env) }, at, method_of(probe_id), calls)
     };
-    SAMPLES.fetch_add(1, Ordering::Relaxed);
     let has_room = WAITING.fetch_add(1, Ordering::Relaxed) < MOST;
     // A panic must not reach the JVM.
     let is_kept = has_room

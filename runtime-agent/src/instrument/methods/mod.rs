@@ -380,6 +380,13 @@ impl Methods {
         named
     }
 
+    /// Traces nothing any more, and forgets all patterns.
+    pub(crate) fn forget_traces(&self) {
+        self.set_own(OwnValues::new(Kind::Trace));
+        traced::forget();
+        mute::tell();
+    }
+
     fn change_own(
         &self,
         kind: Kind,

@@ -110,7 +110,11 @@ impl OwnValues {
             Some(own) => OwnValue { value, ..own },
             None => {
                 let number = u8::try_from(all.len() + 1).map_err(|_| {
-                    BadValue::because(format!("more than {} patterns", u8::MAX))
+                    let advice = match self.kind {
+                        Kind::Threshold => "",
+                        Kind::Trace => "; untrace forgets all",
+                    };
+                    BadValue::because(format!("more than {} patterns{advice}", u8::MAX))
                         .of(self.kind.option())
                 })?;
                 OwnValue { pattern, value, number, is_option }

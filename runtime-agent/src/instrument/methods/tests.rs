@@ -79,6 +79,21 @@ fn beyond_the_most_there_are_no_ids_but_for_methods_that_are_known() {
 }
 
 #[test]
+fn patterns_of_traces_are_forgotten() {
+    let registry = Methods::default();
+    let trace = |text: &str| registry.change_trace(Pattern::parse(text).unwrap(), 100, || {});
+    for n in 0..255 {
+        assert_eq!(trace(&format!("z.Y{n}")), Ok(0));
+    }
+    let full = trace("z.Z").unwrap_err().to_string();
+    assert_eq!(full, "trace: more than 255 patterns; untrace forgets all");
+    assert_eq!(registry.traces().len(), 255);
+    registry.forget_traces();
+    assert_eq!((trace("z.Z"), registry.traces().len()), (Ok(0), 1));
+    registry.forget_traces();
+}
+
+#[test]
 fn the_last_threshold_that_names_a_method_is_its_own() {
     let registry = Methods::default();
     let class = Arc::new(Class { loader: "app".into(), name: "a.B".into(), source: String::new() });
