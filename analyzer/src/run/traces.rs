@@ -42,6 +42,9 @@ pub fn read_traces(
         }
         let frames = sampled.frames(row.sampled_stack).into_iter();
         let caller = frames.filter(|frame| !is_part_of_caller(frame)).nth(1).cloned();
+        // If the stack is missing, the call path is not.
+        let measured = || names.path(row.stack).nth(1).filter(|id| !id.is_none());
+        let caller = caller.or_else(|| Some(names.method_or_unknown(measured()?, &label)));
         sums.add(&row, &method, caller.unwrap_or_else(|| Method::named("", "[no caller]", "")));
         if with_stacks {
             let stack = *known

@@ -56,6 +56,11 @@ fn queue() -> MutexGuard<'static, Vec<Allocation>> {
     QUEUE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// How many samples wait for the agent thread.
+pub(crate) fn waiting() -> u64 {
+    queue().len() as u64
+}
+
 /// Takes the samples since the last call.
 pub(crate) fn take() -> Vec<Allocation> {
     let mut queue = queue();

@@ -97,13 +97,14 @@ impl Allocations {
         self.counter.add_over_budget(rows.iter().map(|row| row.samples).sum());
     }
 
-    /// What was counted since the run began.
+    /// What was counted since the run began, up to now.
     pub(super) fn counts(&self) -> SampleCounts {
-        self.counter.counts()
+        let SampleCounts { samples, dropped } = self.counter.counts();
+        SampleCounts { samples: samples + allocations::waiting(), dropped }
     }
 
     pub(super) fn counters(&self) -> [(&'static str, u64); 2] {
-        let SampleCounts { samples, dropped } = self.counts();
+        let SampleCounts { samples, dropped } = self.counter.counts();
         [(counter::ALLOCATION_SAMPLES, samples), (counter::ALLOCATION_SAMPLES_DROPPED, dropped)]
     }
 }

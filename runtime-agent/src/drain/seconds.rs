@@ -71,6 +71,7 @@ impl SampleCounter {
         self.over_budget += samples;
     }
 
+    /// As far as samples were taken.
     pub(super) fn counts(&self) -> SampleCounts {
         let lost = (self.dropped)().saturating_sub(self.dropped_before);
         SampleCounts { samples: self.taken + lost, dropped: lost + self.over_budget }

@@ -82,13 +82,14 @@ impl Traces {
         self.counter.add_over_budget(rows.iter().map(|row| row.samples).sum());
     }
 
-    /// What was counted since the run began.
+    /// What was counted since the run began, up to now.
     pub(super) fn counts(&self) -> SampleCounts {
-        self.counter.counts()
+        let SampleCounts { samples, dropped } = self.counter.counts();
+        SampleCounts { samples: samples + traces::waiting(), dropped }
     }
 
     pub(super) fn counters(&self) -> [(&'static str, u64); 2] {
-        let SampleCounts { samples, dropped } = self.counts();
+        let SampleCounts { samples, dropped } = self.counter.counts();
         [(counter::TRACE_SAMPLES, samples), (counter::TRACE_SAMPLES_DROPPED, dropped)]
     }
 }

@@ -9,12 +9,10 @@ use jvmti_bindings::prelude::jni;
 use log_format::ids::JavaThreadId;
 use log_format::writer::one_line;
 
-use crate::jvm::java_threads;
 use crate::probe::Left;
 use crate::probe::stack::method_of;
 use crate::probe::thread::os_id;
 use crate::sampling::own_stack::OwnStack;
-use crate::sampling::threads::java_thread_of;
 use crate::sys::clock;
 use crate::sys::memory::Account;
 use crate::sys::memory::sharded::Sharded;
@@ -25,8 +23,6 @@ const MOST: usize = 500;
 const MOST_IN_INTERVAL: usize = 2_000;
 /// The most of a message, in UTF-16 units.
 const MOST_OF_MESSAGE: jni::jsize = 500;
-/// The probe's frames on top of a stack: its native method, and its guard.
-const PROBE_FRAMES: usize = 2;
 
 /// An exception where it began to leave measured code.
 #[derive(Debug)]
@@ -93,19 +89,16 @@ pub(super) unsafe fn add(jni: &JniEnv, left: Left, thrown: jni::jobject, with_me
         let message = if with_message { unsafe { message(jni, thrown) } } else { None };
         example(jni, probe_id, class, message.unwrap_or_default())
     };
+    // If there is no room, another one may fare better.
     let is_kept =
         queue().len() < MOST && HAVE.insert(key, ()).is_ok() && example().is_some_and(push);
     if !is_kept {
-        // Another one may fare better.
-        HAVE.remove(key);
         DROPPED.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 fn example(jni: &JniEnv, probe_id: u32, class: u32, message: String) -> Option<Example> {
-    let virtual_thread = java_threads::current_virtual(jni);
-    let mut stack = OwnStack::read(java_thread_of(jni), virtual_thread)?;
-    stack.frames.drain(..PROBE_FRAMES.min(stack.frames.len()));
+    let (virtual_thread, mut stack) = OwnStack::read_in_probe(jni)?;
     stack.shadow.try_reserve_exact(1).ok()?;
     stack.shadow.push(probe_id);
     Some(Example { at: clock::ticks(), os_id: os_id(), virtual_thread, class, message, stack })

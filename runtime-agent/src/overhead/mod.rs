@@ -288,13 +288,13 @@ impl Overhead {
     }
 
     /// The methods that may be throttled, and what those cost that stay because they are worth it or rare. Needed
-    /// methods do not count: all others would be throttled for them, in vain. Nor do those that are traced.
+    /// methods do not count: all others would be throttled for them, in vain. What is traced stays.
     fn candidates(&self, costs: &[Cost], limits: &Limits<'_>) -> (Vec<Cost>, f64) {
         let is_needed =
             |cost: &Cost| self.worth.get(&cost.id).is_some_and(|worth| worth.is_needed());
-        let is_free = |cost: &Cost| !is_needed(cost) && !traced::is_traced(cost.id);
-        let free = costs.iter().copied().filter(is_free);
-        let (candidates, stay): (Vec<Cost>, Vec<Cost>) = free.partition(|cost| limits.may_go(cost));
+        let free = costs.iter().copied().filter(|cost| !is_needed(cost));
+        let may_go = |cost: &Cost| limits.may_go(cost) && !traced::is_traced(cost.id);
+        let (candidates, stay): (Vec<Cost>, Vec<Cost>) = free.partition(may_go);
         (candidates, sum_ns(&stay))
     }
 

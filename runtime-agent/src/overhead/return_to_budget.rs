@@ -1,5 +1,6 @@
 //! Decides which throttled methods are measured again: those that only need their guard opened, when there is room
-//! in the budget, or when they have turned slow. Compiled-out methods stay throttled.
+//! in the budget, or when they have turned slow. Compiled-out methods stay throttled, unless they are traced (see the
+//! controller).
 
 use log_format::ids::MethodId;
 

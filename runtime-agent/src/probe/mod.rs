@@ -38,7 +38,7 @@ mod save_frames;
 pub(crate) mod saved;
 pub(crate) mod stack;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 pub(crate) mod thread;
 mod thread_ref;
 mod thread_word;
@@ -177,6 +177,18 @@ fn start_checked(own: OwnThread<'_>, address: usize, probe_id: u32) -> Entry {
         }
     }
     Entry::Go
+}
+
+/// A call that has just begun begins now: taking its stack is not its own time.
+pub(crate) fn begin_again(probe_id: u32) {
+    thread::with_current(|own| {
+        let stack = own.stack();
+        if let Some(top) = stack.depth().checked_sub(1).map(|top| stack.frame(top))
+            && top.probe_id() == probe_id
+        {
+            top.begin(clock::ticks());
+        }
+    });
 }
 
 /// Prepares the calling thread for a call: at its first call of a recording, and after methods were muted

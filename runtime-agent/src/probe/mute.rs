@@ -48,7 +48,8 @@ pub(crate) fn set(method: MethodId, is_muted: bool, cause: Cause, now: u64) -> b
     true
 }
 
-/// Makes every thread check its stack. The marks and the guard in Java must already be set.
+/// Makes every thread check its stack, and mark anew which methods are traced. The marks and the guard in Java must
+/// already be set.
 pub(crate) fn tell() {
     STATE.fetch_add(ONE_MUTING, Ordering::SeqCst);
 }
@@ -64,8 +65,8 @@ pub(crate) fn concerns(method: MethodId, start_ticks: u64) -> bool {
     change & MUTED != 0 || change != 0 && start_ticks <= change
 }
 
-/// Removes from the stack, at any depth, the calls whose methods were muted or unmuted since they began, and marks the
-/// stack as checked for `state`. The self time of the removed calls goes to their callers.
+/// Removes from the stack, at any depth, the calls whose methods were muted or unmuted since they began, marks what is
+/// traced, and marks the stack as checked for `state`. The self time of the removed calls goes to their callers.
 #[cold]
 pub(super) fn drop_frames(own: OwnThread<'_>, state: u64) {
     let stack = own.stack();

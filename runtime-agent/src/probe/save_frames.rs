@@ -37,6 +37,9 @@ pub(super) fn save(own: OwnThread<'_>) -> Option<SavedStack> {
 /// counted without times when they end.
 pub(super) fn restore(own: OwnThread<'_>, saved: &SavedStack) {
     let stack = own.stack();
+    if stack.state() != saved.state {
+        own.mark_traced();
+    }
     stack.set_state(saved.state);
     own.set_last_thrown(&saved.thrown);
     // Only the JVM knows where these calls are now on the native stack: above all later ones.

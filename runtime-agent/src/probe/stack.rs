@@ -90,6 +90,11 @@ impl Frame {
     }
 
     #[inline]
+    /// The call began at this time.
+    pub(super) fn begin(&self, ticks: u64) {
+        self.start_ticks.store(ticks, Ordering::Relaxed);
+    }
+
     pub(crate) fn start_ticks(&self) -> u64 {
         self.start_ticks.load(Ordering::Relaxed)
     }

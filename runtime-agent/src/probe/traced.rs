@@ -92,6 +92,12 @@ pub(crate) fn assign(method: MethodId, number: u8) {
     }
 }
 
+/// No thread of this attachment has called yet.
+pub(crate) fn begin_attachment() {
+    forget();
+    MAY_BE_MARKED.store(false, Ordering::Relaxed);
+}
+
 /// Nothing is traced any more, and no method has a pattern.
 pub(crate) fn forget() {
     EVERY.iter().for_each(|every| every.store(0, Ordering::Relaxed));
@@ -102,11 +108,49 @@ pub(crate) fn forget() {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{no_java, record_on_thread, start, turn, with_own};
+    use super::super::{Entry, end, mute, save_frames};
     use super::*;
+
+    /// Also where a thread takes over frames of another one, which has noticed the change.
+    #[test]
+    fn threads_notice_what_is_traced() {
+        let _turn = turn();
+        let call = |method| {
+            let entry = start(method, no_java);
+            end(method);
+            entry
+        };
+        let trace = |every| {
+            set_numbered(254, every);
+            assign(MethodId::new(2), 254);
+            mute::tell();
+        };
+        record_on_thread(0, || {
+            assert_eq!([1, 2].map(call), [Entry::Go; 2]);
+            trace(1);
+            assert_eq!([1, 2, 2].map(call), [Entry::Go, Entry::Traced(1), Entry::Traced(1)]);
+            trace(0);
+            assert_eq!([1, 2].map(call), [Entry::Go; 2]);
+            // A virtual thread with a call in progress goes on here, which its last carrier has noticed in.
+            trace(1);
+            let saved = std::thread::scope(|scope| {
+                let other = scope.spawn(|| {
+                    assert_eq!(start(1, no_java), Entry::Go);
+                    with_own(save_frames::save)
+                });
+                other.join().unwrap().unwrap()
+            });
+            with_own(|own| save_frames::restore(own, &saved));
+            assert_eq!(call(2), Entry::Traced(1));
+        });
+        forget();
+    }
 
     #[test]
     fn one_of_so_many_calls_in_a_row_is_taken_by_chance() {
-        // No other test has this method and number.
+        // No other test has this method.
+        let _turn = turn();
         const METHOD: MethodId = MethodId::new(15_999_999);
         let taken = |number, of| stands_for(METHOD, number, of);
         assert_eq!((is_traced(METHOD), taken(0, 0)), (false, None));
@@ -132,7 +176,7 @@ mod tests {
         }
         set_numbered(255, 1);
         assert!((0..100).all(|call| taken(call, 7) == Some(1)));
-        set_numbered(255, 0);
+        forget();
         assert_eq!((is_traced(METHOD), taken(0, 0)), (false, None));
     }
 }

@@ -3,6 +3,7 @@
 
 use std::mem::MaybeUninit;
 
+use jvmti_bindings::env::JniEnv;
 use jvmti_bindings::prelude::{jni, jvmti};
 use log_format::ids::JavaThreadId;
 use sampling_handler::load;
@@ -12,6 +13,10 @@ use sampling_handler::signal;
 use sampling_handler::walk::{End, Frame, Frames, MAX_FRAMES, Walk};
 
 use crate::jvm::java_threads;
+use crate::sampling::threads::java_thread_of;
+
+/// A probe's frames on top of a stack: its native method, and its guard.
+const PROBE_FRAMES: usize = 2;
 
 /// See the module.
 #[derive(Debug)]
@@ -38,6 +43,15 @@ impl OwnStack {
             None => walked_stack(java_thread)?,
         };
         Some(Self { end, frames, shadow })
+    }
+
+    /// Reads that of the calling thread in a probe, from the method that called the probe on; with the number of the
+    /// virtual thread that it runs.
+    pub(crate) fn read_in_probe(jni: &JniEnv) -> Option<(Option<JavaThreadId>, Self)> {
+        let virtual_thread = java_threads::current_virtual(jni);
+        let mut stack = Self::read(java_thread_of(jni), virtual_thread)?;
+        stack.frames.drain(..PROBE_FRAMES.min(stack.frames.len()));
+        Some((virtual_thread, stack))
     }
 
     /// The memory that it takes.

@@ -225,6 +225,7 @@ impl<'j> Sampler<'j> {
         self.off_cpu = looks.map(|(every, layout)| OffCpu::new(list, layout, every, jvmti, jni));
         signal::begin(clock::is_counter());
         self.begin_locks(&tables);
+        traces::turn_on(true);
         if let Err(error) = self.begin_allocations() {
             message!("alloc: {error}");
         }
@@ -360,6 +361,7 @@ impl<'j> Sampler<'j> {
         }
         locks::end(self.jvmti, self.jni);
         allocations::end(self.jvmti);
+        traces::turn_on(false);
         self.owners = None;
         signal::end();
         threads::end();

@@ -243,7 +243,10 @@ fn begin_attachment(options: &Options) -> Result<Arc<Methods>, BadValue> {
     let methods = Methods::all();
     let own =
         options.recording.thresholds.iter().map(|(of, least)| (of.clone(), units::as_ns(*least)));
-    methods.begin_attachment(&own.collect::<Vec<_>>(), &options.recording.traces)?;
+    // Without samples, nobody takes the stacks.
+    let has_samples = options.sampling.cpu.is_some();
+    let traces = if has_samples { &*options.recording.traces } else { &[] };
+    methods.begin_attachment(&own.collect::<Vec<_>>(), traces)?;
     mute::forget();
     memory::begin(options.limits.memory.unwrap_or_else(memory::limit::default_bytes));
     Ok(methods)

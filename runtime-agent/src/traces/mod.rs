@@ -3,26 +3,22 @@
 #![allow(unsafe_code)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jvmti_bindings::env::JniEnv;
 use jvmti_bindings::prelude::jni;
 use log_format::ids::{JavaThreadId, MethodId};
 
-use crate::jvm::java_threads;
 use crate::probe;
 use crate::probe::stack::method_of;
 use crate::probe::thread::os_id;
 use crate::sampling::own_stack::OwnStack;
-use crate::sampling::threads::java_thread_of;
 use crate::sys::clock;
 use crate::sys::memory::Account;
 
 /// Most calls that wait for the agent thread, which takes them about every 60 ms.
 const MOST: usize = 5_000;
-/// The probe's frames on top of a stack: its native method, and its guard.
-const PROBE_FRAMES: usize = 2;
 /// Taking a stack that takes longer, some 100 us, was interrupted itself.
 const MOST_TICKS: u64 = 1 << 18;
 
@@ -45,8 +41,14 @@ static MEMORY: Account = Account::new();
 static QUEUE: Mutex<Vec<TracedCall>> = Mutex::new(Vec::new());
 /// How many calls wait: no thread takes a stack, or waits for the queue, if there is no room.
 static WAITING: AtomicUsize = AtomicUsize::new(0);
+static IS_ON: AtomicBool = AtomicBool::new(false);
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 static COST: AtomicU64 = AtomicU64::new(0);
+
+/// Stacks are taken from now on, or not: something takes them from here.
+pub(crate) fn turn_on(is_on: bool) {
+    IS_ON.store(is_on, Ordering::Relaxed);
+}
 
 /// Stacks that were not kept since the JVM began: too many at once, or no memory.
 pub(crate) fn dropped() -> u64 {
@@ -55,6 +57,11 @@ pub(crate) fn dropped() -> u64 {
 
 fn queue() -> MutexGuard<'static, Vec<TracedCall>> {
     QUEUE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How many calls wait for the agent thread.
+pub(crate) fn waiting() -> u64 {
+    queue().len() as u64
 }
 
 /// Takes the calls since the last time.
@@ -76,6 +83,9 @@ pub(crate) fn cost_ns() -> u64 {
 /// # Safety
 /// The environment is that of the calling thread.
 pub(crate) unsafe fn started(env: *mut jni::JNIEnv, probe_id: u32, calls: u64) {
+    if !IS_ON.load(Ordering::Relaxed) {
+        return;
+    }
     let at = clock::ticks();
     let add = || {
         // SAFETY: the caller guarantees the environment.
@@ -93,12 +103,11 @@ pub(crate) unsafe fn started(env: *mut jni::JNIEnv, probe_id: u32, calls: u64) {
         DROPPED.fetch_add(1, Ordering::Relaxed);
     }
     COST.fetch_add(clock::ticks().saturating_sub(at).min(MOST_TICKS), Ordering::Relaxed);
+    probe::begin_again(probe_id);
 }
 
 fn add(jni: &JniEnv, at: u64, method: MethodId, calls: u64) -> bool {
-    let virtual_thread = java_threads::current_virtual(jni);
-    let Some(mut stack) = OwnStack::read(java_thread_of(jni), virtual_thread) else { return false };
-    stack.frames.drain(..PROBE_FRAMES.min(stack.frames.len()));
+    let Some((virtual_thread, stack)) = OwnStack::read_in_probe(jni) else { return false };
     let call = TracedCall { at, os_id: os_id(), virtual_thread, method, calls, stack };
     let bytes = size_of::<TracedCall>() + call.stack.bytes();
     let mut queue = queue();

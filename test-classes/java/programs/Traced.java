@@ -1,11 +1,17 @@
 package programs;
 
+import java.util.Collections;
 import java.util.Scanner;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CyclicBarrier;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
 
 /**
  * Three threads call {@code pay} four times a round, always in the same order: twice from {@code checkout}, once from
  * {@code refund}, once from a constructor. Usage: {@code Traced ROUNDS [virtual]}. Without arguments, it reads numbers
- * of rounds, and answers each.
+ * of rounds, which three threads do that stay, and answers each.
  */
 public final class Traced {
     private static final int THREADS = 3;
@@ -62,10 +68,19 @@ public final class Traced {
             return;
         }
         Scanner lines = new Scanner(System.in);
+        CyclicBarrier barrier = new CyclicBarrier(THREADS);
+        ExecutorService threads = Executors.newFixedThreadPool(THREADS);
         System.out.println("ready");
         while (lines.hasNextInt()) {
-            rounds(lines.nextInt(), false);
+            int count = lines.nextInt();
+            Callable<Void> task = () -> {
+                barrier.await();
+                for (int i = 0; i < count; i++) round(i);
+                return null;
+            };
+            for (Future<Void> done : threads.invokeAll(Collections.nCopies(THREADS, task))) done.get();
             System.out.println("done");
         }
+        threads.shutdown();
     }
 }

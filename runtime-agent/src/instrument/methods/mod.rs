@@ -133,7 +133,7 @@ impl Methods {
     ) -> Result<(), BadValue> {
         self.without_probes.write().unwrap_or_else(PoisonError::into_inner).clear();
         probe::forget_thresholds();
-        traced::forget();
+        traced::begin_attachment();
         for (kind, options) in [(Kind::Threshold, thresholds), (Kind::Trace, traces)] {
             let mut own = OwnValues::new(kind);
             for (pattern, value) in options {

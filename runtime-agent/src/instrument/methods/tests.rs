@@ -80,6 +80,7 @@ fn beyond_the_most_there_are_no_ids_but_for_methods_that_are_known() {
 
 #[test]
 fn patterns_of_traces_are_forgotten() {
+    let _turn = probe::tests::turn();
     let registry = Methods::default();
     let trace = |text: &str| registry.change_trace(Pattern::parse(text).unwrap(), 100, || {});
     for n in 0..255 {
@@ -106,7 +107,8 @@ fn the_last_threshold_that_names_a_method_is_its_own() {
     let follow = || (0..9).for_each(|_| registry.follow_patterns());
     let ns_of = probe::threshold_ns_of;
     // Other tests have set that of all methods, or not; numbers from 1 on are used here only.
-    assert_eq!(registry.begin_attachment(&[(pattern("a.B.e*"), 4)], &[]), Ok(()));
+    let (own, _) = OwnValues::new(Kind::Threshold).with(pattern("a.B.e*"), 4, true).unwrap();
+    registry.set_own(own);
     let early = add("early");
     assert_eq!(ns_of(early), 4, "an option holds from the first call on");
     assert_eq!(change("a.B.e*", 5), Ok(1));
