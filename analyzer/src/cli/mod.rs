@@ -11,8 +11,8 @@ use analyzer::options::glob::Glob;
 use analyzer::options::time_range::Moment;
 use analyzer::options::zone::Zone;
 use analyzer::options::{
-    By, CallFilter, DataFilter, Flame, Format, Layout, Options, Output, SortKey, TOP_IN_TEXT,
-    TreeOrder, Unit,
+    By, CallFilter, CsvRows, DataFilter, Flame, Format, Layout, Options, Output, SortKey,
+    TOP_IN_TEXT, TreeOrder, Unit,
 };
 use anstream::{AutoStream, ColorChoice};
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
@@ -93,6 +93,9 @@ pub struct Cli {
     /// Unit of the times in TProfiler's own logs (tprofiler.log) [default: guessed from the log]
     #[arg(long, value_enum, value_name = "UNIT")]
     tprofiler_unit: Option<Unit>,
+    /// With --format csv, what its rows are of [default: methods]
+    #[arg(long, value_enum, value_name = "WHAT")]
+    rows: Option<CsvRows>,
     /// A flame graph, and what it shows; with --format collapsed or pprof its stacks [default: calls]
     #[arg(long, value_enum, value_name = "WHAT")]
     flame: Option<Flame>,
@@ -246,10 +249,9 @@ impl Cli {
         let above = self.above.map(|text| parse_duration(&text)).transpose();
         let top = self.top.map(|text| parse_top(&text)).transpose()?;
         let default_top = if self.format == Format::Text { TOP_IN_TEXT } else { 0 };
-        let (from, to) = (moment("--from", self.from)?, moment("--to", self.to)?);
         let filter = DataFilter {
-            from,
-            to,
+            from: moment("--from", self.from)?,
+            to: moment("--to", self.to)?,
             method: pattern("--method", self.method)?,
             host: glob("--host", self.host)?,
             run: glob("--run", self.run)?,
@@ -274,6 +276,7 @@ impl Cli {
         let output = Output {
             format: self.format,
             flame: self.flame.unwrap_or_default(),
+            rows: self.rows.unwrap_or_default(),
             color: self.output.is_none() && AutoStream::choice(&io::stdout()) != ColorChoice::Never,
             file: self.output,
         };
@@ -365,7 +368,8 @@ impl Cli {
         ]
     }
 
-    fn flame_refused(&self) -> [(bool, &'static str); 2] {
+    fn flame_refused(&self) -> [(bool, &'static str); 4] {
+        let of_others = self.rows.is_some_and(|rows| rows != CsvRows::Methods);
         let is_drawn =
             matches!(self.format, Format::Flamegraph | Format::Collapsed | Format::Pprof);
         let is_sampled = self.flame.is_some_and(|flame| flame != Flame::Calls);
@@ -383,6 +387,8 @@ impl Cli {
                 is_sampled && of_calls,
                 "--method, --root, --exit, --above and --unfinished are for --flame calls",
             ),
+            (self.rows.is_some() && self.format != Format::Csv, "--rows has only --format csv"),
+            (of_others && self.by.is_some(), "--by is for --rows methods"),
         ]
     }
 }

@@ -91,6 +91,8 @@ pub struct Output {
     pub format: Format,
     /// What stacks are of.
     pub flame: Flame,
+    /// What rows of CSV are of.
+    pub rows: CsvRows,
     /// Whether a text has colours.
     pub color: bool,
     /// The file to write; `None` is standard output.
@@ -116,25 +118,32 @@ impl Options {
     /// Whether the report shows waits for monitors.
     #[must_use]
     pub fn shows_locks(&self) -> bool {
-        self.layout.compared || self.output.flame == Flame::Lock || self.shows_all()
+        self.layout.compared || self.is_of(Flame::Lock, CsvRows::Locks) || self.shows_all()
     }
 
     /// Whether the report shows sampled allocations.
     #[must_use]
     pub fn shows_allocations(&self) -> bool {
-        self.layout.compared || self.output.flame == Flame::Alloc || self.shows_all()
+        self.layout.compared || self.is_of(Flame::Alloc, CsvRows::Allocations) || self.shows_all()
     }
 
     /// Whether the report shows traced calls.
     #[must_use]
     pub fn shows_traces(&self) -> bool {
-        self.output.flame == Flame::Trace || self.shows_all()
+        self.is_of(Flame::Trace, CsvRows::Traced) || self.shows_all()
     }
 
     /// Whether the report shows exceptions that left measured methods.
     #[must_use]
     pub fn shows_exceptions(&self) -> bool {
-        self.layout.compared || self.output.flame == Flame::Exceptions || self.shows_all()
+        self.layout.compared
+            || self.is_of(Flame::Exceptions, CsvRows::Exceptions)
+            || self.shows_all()
+    }
+
+    /// Whether the output is of this alone.
+    fn is_of(&self, flame: Flame, rows: CsvRows) -> bool {
+        self.output.flame == flame || self.output.rows == rows
     }
 
     /// Whether the report shows more than methods.
@@ -299,6 +308,22 @@ pub enum Flame {
     /// Calls of traced methods
     Trace,
     /// Exceptions where they began to leave measured methods
+    Exceptions,
+}
+
+/// What rows of CSV are of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum CsvRows {
+    /// Methods
+    #[default]
+    Methods,
+    /// Waits for locks, and other parks, by class and site
+    Locks,
+    /// Sampled allocations by class, with the site that has most
+    Allocations,
+    /// Callers of traced methods
+    Traced,
+    /// Exceptions by class and site
     Exceptions,
 }
 

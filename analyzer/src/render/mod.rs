@@ -4,6 +4,7 @@ mod allocations;
 mod collapsed;
 mod cpu;
 mod csv;
+mod csv_rows;
 mod diff_allocations;
 mod diff_csv;
 mod diff_exceptions;
@@ -49,7 +50,7 @@ pub use self::streamed::{Said, StreamError};
 use crate::diff::Comparison;
 use crate::input::problems::Problems;
 use crate::input::progress::Progress;
-use crate::options::{Flame, Format, Options, Output};
+use crate::options::{CsvRows, Flame, Format, Options, Output};
 use crate::report::Report;
 
 /// Writes a report, in a format that is not of events: [`stream`] writes those.
@@ -57,7 +58,7 @@ use crate::report::Report;
 /// # Errors
 /// The output cannot be written; if the reader has closed it, this is [`io::ErrorKind::BrokenPipe`].
 pub fn render(report: &Report, options: &Options, out: &mut dyn Write) -> io::Result<()> {
-    let Output { format, flame, color, .. } = options.output;
+    let Output { format, flame, rows, color, .. } = options.output;
     match format {
         Format::Text if color => text::render(report, out),
         Format::Text => {
@@ -66,7 +67,8 @@ pub fn render(report: &Report, options: &Options, out: &mut dyn Write) -> io::Re
             out.write_all(&plain.into_inner())
         }
         Format::Html => html::render(report, out),
-        Format::Csv => csv::render(report, out),
+        Format::Csv if rows == CsvRows::Methods => csv::render(report, out),
+        Format::Csv => csv_rows::render(report, rows, out),
         Format::Json => json::render(report, out),
         Format::Collapsed if flame == Flame::Calls => collapsed::render(&report.paths, out),
         Format::Flamegraph if flame == Flame::Calls => flamegraph::render(&report.paths, out),

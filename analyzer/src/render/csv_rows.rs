@@ -1,0 +1,97 @@
+//! Rows of what is no method, for spreadsheets: a header, whole nanoseconds, nothing else.
+
+use std::io::{self, Write};
+
+use csv::{Writer, WriterBuilder};
+
+use super::csv::plain;
+use crate::options::CsvRows;
+use crate::report::Report;
+use crate::report::allocations::Row;
+use crate::report::exceptions::ExceptionsAt;
+use crate::report::locks::LockTimes;
+use crate::report::traces::TracedMethod;
+use crate::stats::method::Method;
+
+const METHOD: [&str; 3] = ["class", "method", "descriptor"];
+
+/// Writes the rows; `of` are no methods.
+pub(super) fn render(report: &Report, of: CsvRows, out: &mut dyn Write) -> io::Result<()> {
+    let mut writer = WriterBuilder::new().from_writer(out);
+    let written = match of {
+        CsvRows::Methods => Ok(()),
+        CsvRows::Locks => locks(report, &mut writer),
+        CsvRows::Allocations => allocations(report, &mut writer),
+        CsvRows::Traced => traced(report, &mut writer),
+        CsvRows::Exceptions => exceptions(report, &mut writer),
+    };
+    written.map_err(plain).and_then(|()| writer.flush())
+}
+
+type Written = csv::Result<()>;
+
+fn locks(report: &Report, writer: &mut Writer<&mut dyn Write>) -> Written {
+    let figures = ["waits", "total_ns", "p50_ns", "p99_ns", "max_ns", "longest_holder"];
+    writer.write_record(["kind", "lock"].into_iter().chain(METHOD).chain(figures))?;
+    for LockTimes { site, figures, longest_holder } in
+        report.locks.locks.iter().chain(&report.locks.parks)
+    {
+        let [p50_ns, _, p99_ns] = figures.percentiles_ns();
+        let mut cells = vec![site.kind.name().to_owned(), site.class.clone()];
+        cells.extend(site.method.as_ref().map_or_else(Default::default, names));
+        cells.extend([figures.calls, figures.total_ns].map(|figure| figure.to_string()));
+        cells.extend([p50_ns, p99_ns].map(text));
+        cells.push(figures.max_ns.to_string());
+        cells.push(longest_holder.clone().unwrap_or_default());
+        writer.write_record(cells)?;
+    }
+    Ok(())
+}
+
+fn allocations(report: &Report, writer: &mut Writer<&mut dyn Write>) -> Written {
+    let figures = ["allocated", "bytes", "objects", "samples"];
+    writer.write_record(figures.into_iter().chain(METHOD))?;
+    for Row { of, allocated, most, .. } in &report.allocations.classes {
+        let mut cells = vec![of.clone()];
+        let figures = [allocated.bytes, allocated.objects, allocated.samples];
+        cells.extend(figures.map(|figure| figure.to_string()));
+        cells.extend(names(most));
+        writer.write_record(cells)?;
+    }
+    Ok(())
+}
+
+/// A row for each caller.
+fn traced(report: &Report, writer: &mut Writer<&mut dyn Write>) -> Written {
+    let caller = ["caller_class", "caller_method", "caller_descriptor", "calls"];
+    writer.write_record(METHOD.into_iter().chain(caller))?;
+    for TracedMethod { method, callers, .. } in &report.traces.methods {
+        for (caller, calls) in callers {
+            let names = names(method).into_iter().chain(names(caller));
+            writer.write_record(names.chain([calls.to_string()]))?;
+        }
+    }
+    Ok(())
+}
+
+fn exceptions(report: &Report, writer: &mut Writer<&mut dyn Write>) -> Written {
+    let figures = ["began", "thrown", "calls", "was_throttled"];
+    writer.write_record(["exception"].into_iter().chain(METHOD).chain(figures))?;
+    for ExceptionsAt { site, began, thrown, calls, was_throttled, .. } in &report.exceptions.sites {
+        let mut cells = vec![site.class.clone()];
+        cells.extend(names(&site.method));
+        cells.extend([began.to_string(), text(*thrown), text(*calls), was_throttled.to_string()]);
+        writer.write_record(cells)?;
+    }
+    Ok(())
+}
+
+fn names(method: &Method) -> [String; 3] {
+    let (class, name, descriptor) = method.parts();
+    [class.to_owned(), name.into_owned(), descriptor.to_owned()]
+}
+
+/// Empty if it is not known.
+fn text(figure: Option<u64>) -> String {
+    figure.map(|figure| figure.to_string()).unwrap_or_default()
+}

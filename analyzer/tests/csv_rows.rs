@@ -1,0 +1,77 @@
+//! Rows of CSV that are of no methods.
+
+// A panic here is the test's failure.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+
+mod common;
+
+use common::{Logs, allocating_shop, locked_shop, throwing_shop, traced_shop};
+
+/// The header and the first row, and how many rows there are.
+fn rows(logs: &Logs, of: &str) -> (String, String, usize) {
+    let text = logs.analyze(&["logs", "--format", "csv", "--rows", of]).stdout;
+    let lines: Vec<&str> = text.lines().collect();
+    (lines[0].to_owned(), lines[1].to_owned(), lines.len() - 1)
+}
+
+#[test]
+fn each_kind_has_its_columns() {
+    let pay = "com.shop.order.OrderService,pay,(ILjava/lang/String;)Z";
+    let count = "com.shop.stock.Stock,count,(I)J";
+    assert_eq!(
+        rows(&locked_shop::shop(), "locks"),
+        (
+            "kind,lock,class,method,descriptor,waits,total_ns,p50_ns,p99_ns,max_ns,longest_holder"
+                .into(),
+            format!(
+                "monitor,com.shop.stock.Stock,{pay},1,30000000,30000000,30000000,30000000,exec-1"
+            ),
+            5
+        )
+    );
+    assert_eq!(
+        rows(&allocating_shop::shop(), "allocations"),
+        (
+            "allocated,bytes,objects,samples,class,method,descriptor".into(),
+            format!("byte[],8500000,4250,17,{pay}"),
+            3
+        )
+    );
+    assert_eq!(
+        rows(&traced_shop::shop(), "traced"),
+        (
+            "class,method,descriptor,caller_class,caller_method,caller_descriptor,calls".into(),
+            format!("{count},{pay},6000"),
+            3
+        )
+    );
+    assert_eq!(
+        rows(&throwing_shop::shop(), "exceptions"),
+        (
+            "exception,class,method,descriptor,began,thrown,calls,was_throttled".into(),
+            format!("com.shop.stock.OutOfStock,{count},80,80,160,false"),
+            3
+        )
+    );
+}
+
+#[test]
+fn rows_are_for_csv_alone() {
+    let logs = traced_shop::shop();
+    for (arguments, why) in [
+        (&["logs", "--rows", "locks"][..], "--rows has only --format csv"),
+        (
+            &["logs", "--format", "csv", "--rows", "locks", "--by", "hour"],
+            "--by is for --rows methods",
+        ),
+    ] {
+        let refused = logs.analyze(arguments);
+        assert!(refused.status == 2 && refused.stderr.contains(why), "{refused:?}");
+    }
+    let methods = logs.analyze(&["logs", "--format", "csv"]).stdout;
+    let same = logs.analyze(&["logs", "--format", "csv", "--rows", "methods"]).stdout;
+    assert_eq!(methods, same);
+    // Nothing was thrown: only a header.
+    let none = logs.analyze(&["logs", "--format", "csv", "--rows", "exceptions"]).stdout;
+    assert_eq!(none.lines().count(), 1, "{none}");
+}
