@@ -35,9 +35,21 @@ impl ThreadIds {
         if number.is_none() {
             return own;
         }
+        self.of_virtual(number, || java_threads::take_virtual_name(number))
+    }
+
+    /// The id of a virtual thread. A sample may have given it one before it noted its name.
+    fn of_virtual(
+        &mut self,
+        number: JavaThreadId,
+        take_name: impl FnOnce() -> Option<String>,
+    ) -> ThreadId {
+        if self.name_of(number).is_none_or(|known| known.name.is_empty()) {
+            self.name(number, take_name().filter(|name| !name.is_empty()));
+        }
         match self.virtual_ids.get(&number) {
             Some(id) => *id,
-            None => self.add(number, java_threads::take_virtual_name(number)),
+            None => self.add(number, None),
         }
     }
 
@@ -117,6 +129,13 @@ mod tests {
         // A second name changes nothing.
         ids.name(thread, Some("other".to_owned()));
         assert_eq!((ids.of(thread, own), named(&ids, with_name)), (with_name, "payments"));
+        // A sample came first.
+        let sampled = JavaThreadId::new(72);
+        let nameless = ids.of_virtual(sampled, || None);
+        assert_eq!(ids.of_virtual(sampled, || Some(String::new())), nameless);
+        let waits = ids.of_virtual(sampled, || Some("waiter".to_owned()));
+        assert_eq!((named(&ids, nameless), named(&ids, waits)), ("", "waiter"));
+        assert_eq!(ids.of_virtual(sampled, || panic!("it has a name")), waits);
         ids.name(other, Some("ü".repeat(200)));
         let long = ids.of(other, own);
         assert_eq!(named(&ids, long), "ü".repeat(128));
