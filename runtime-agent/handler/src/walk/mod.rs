@@ -472,6 +472,7 @@ impl<'w, M: Memory> Walk<'w, M> {
 
     /// The caller's stack pointer. An adapter between interpreted and compiled code may have copied the return address
     /// down, to make room for arguments; then a register has it.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
     fn sender_sp(&self, place: usize, returns: usize) -> usize {
         let sp = place + 8;
         #[cfg(target_arch = "x86_64")]
