@@ -279,10 +279,14 @@ impl Samples {
         &mut self,
         os_id: u32,
         is_listed: bool,
-        sampler: &Sampler<'_>,
+        sampler: &mut Sampler<'_>,
         context: &mut Context<'_>,
     ) -> ThreadId {
         (context.known)(os_id).unwrap_or_else(|| {
+            if sampler.thread_name(os_id).is_none() {
+                sampler.take_new_names();
+            }
+            let sampler = &*sampler;
             let listed = || sampler.listed_name(os_id);
             let noted = sampler.thread_name(os_id);
             let java = noted.or_else(|| listed().filter(|_| is_listed));

@@ -455,6 +455,12 @@ impl<'j> Sampler<'j> {
         self.names.get(os_id)
     }
 
+    /// Takes the names of threads that started since the round began: what they note of themselves is taken after the
+    /// round's samples.
+    pub(crate) fn take_new_names(&mut self) {
+        self.names.take_noted();
+    }
+
     /// The name that it had when threads were last listed: it may change its own.
     pub(crate) fn listed_name(&self, os_id: u32) -> Option<&ThreadName> {
         self.off_cpu.as_ref()?.name(os_id)
