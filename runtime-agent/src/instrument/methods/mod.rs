@@ -139,14 +139,11 @@ impl Methods {
             for (pattern, value) in options {
                 (own, _) = own.with(pattern.clone(), *value, true)?;
             }
+            self.set_own(own.clone());
             // Methods of an earlier attachment have none yet.
-            self.for_each(
-                || {},
-                |id, method| {
-                    own.assign_to(id, method);
-                },
-            );
-            self.set_own(own);
+            if !options.is_empty() {
+                self.for_each(|| {}, |id, method| _ = own.assign_to(id, method));
+            }
         }
         Ok(())
     }
