@@ -283,7 +283,8 @@ impl Samples {
         context: &mut Context<'_>,
     ) -> ThreadId {
         (context.known)(os_id).unwrap_or_else(|| {
-            if sampler.thread_name(os_id).is_none() {
+            // Names of CPU samples' threads were taken after the samples.
+            if is_listed && sampler.thread_name(os_id).is_none() {
                 sampler.take_new_names();
             }
             let sampler = &*sampler;
