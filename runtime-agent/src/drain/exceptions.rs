@@ -11,8 +11,9 @@ use crate::probe::throws::{self, Correction};
 use crate::probe::totals::{Added, UNSEEN};
 use crate::sampling::sampler::Sampler;
 
-/// Classes of a method that are told apart in an interval. Others count as
+/// Most classes of a method that are counted in an interval. Exceptions of others count for [`OTHER`].
 const MOST_CLASSES: usize = 100;
+/// No class has this hash. Reports show it as `[other classes]`.
 const OTHER: u32 = 0;
 
 /// See the module.

@@ -48,8 +48,8 @@ pub(crate) fn set(method: MethodId, is_muted: bool, cause: Cause, now: u64) -> b
     true
 }
 
-/// Makes every thread check its stack, and mark anew which methods are traced. The marks and the guard in Java must
-/// already be set.
+/// Makes every thread check its stack for muted methods, and find out again which methods are traced. What it finds and
+/// the guard in Java must already be set.
 pub(crate) fn tell() {
     STATE.fetch_add(ONE_MUTING, Ordering::SeqCst);
 }
