@@ -2,7 +2,8 @@ package programs;
 
 /**
  * A thread works in a compiled method with two others inlined, while the class that makes it invalid is loaded: its
- * frame stays on the stack until the callee returns. Usage: {@code Deoptimized MILLIS}.
+ * frame stays on the stack until the callee returns. {@code Deoptimized MILLIS} prints
+ * {@code loaded} in between.
  */
 public final class Deoptimized {
     private static volatile double sum;
@@ -53,6 +54,7 @@ public final class Deoptimized {
         spins.start();
         Thread.sleep(millis / 4);
         sum += new Derived().leaf(0);
+        System.out.println("loaded");
         spins.join();
     }
 }
